@@ -1,0 +1,183 @@
+package a2a
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// Code says what kind of thing went wrong. It is stable: clients may rely on
+// it, and every transport's own number derives from it.
+type Code string
+
+// The codes.
+const (
+	CodeParse                Code = "parse_error"
+	CodeInvalidRequest       Code = "invalid_request"
+	CodeMethodNotFound       Code = "method_not_found"
+	CodeInvalid              Code = "invalid_params"
+	CodeInternal             Code = "internal"
+	CodeTaskNotFound         Code = "task_not_found"
+	CodeTaskNotCancelable    Code = "task_not_cancelable"
+	CodePushNotSupported     Code = "push_notification_not_supported"
+	CodeUnsupported          Code = "unsupported_operation"
+	CodeContentType          Code = "content_type_not_supported"
+	CodeInvalidAgentResponse Code = "invalid_agent_response"
+	CodeNoExtendedCard       Code = "extended_card_not_configured"
+	CodeContextNotFound      Code = "context_not_found"
+	CodeUnauthenticated      Code = "unauthenticated"
+	CodeDenied               Code = "permission_denied"
+	CodeConflict             Code = "conflict"
+	CodeTooLarge             Code = "too_large"
+	CodeExhausted            Code = "resource_exhausted"
+	CodeUnavailable          Code = "unavailable"
+)
+
+type codeInfo struct {
+	code      Code
+	jsonRPC   int
+	http      int
+	exit      int
+	retryable bool
+}
+
+// codeTable is the one place where a code meets the numbers of transports. The
+// first row with a JSON-RPC number is the code that number decodes to.
+var codeTable = []codeInfo{
+	{CodeInternal, -32603, http.StatusInternalServerError, 10, false},
+	{CodeParse, -32700, http.StatusBadRequest, 3, false},
+	{CodeInvalidRequest, -32600, http.StatusBadRequest, 3, false},
+	{CodeMethodNotFound, -32601, http.StatusNotFound, 3, false},
+	{CodeInvalid, -32602, http.StatusBadRequest, 3, false},
+	{CodeTaskNotFound, -32001, http.StatusNotFound, 4, false},
+	{CodeTaskNotCancelable, -32002, http.StatusConflict, 5, false},
+	{CodePushNotSupported, -32003, http.StatusBadRequest, 5, false},
+	{CodeUnsupported, -32004, http.StatusBadRequest, 5, false},
+	{CodeContentType, -32005, http.StatusUnsupportedMediaType, 3, false},
+	{CodeInvalidAgentResponse, -32006, http.StatusBadGateway, 10, false},
+	{CodeNoExtendedCard, -32007, http.StatusNotFound, 5, false},
+	{CodeUnauthenticated, -32010, http.StatusUnauthorized, 6, false},
+	{CodeDenied, -32013, http.StatusForbidden, 6, false},
+	{CodeContextNotFound, -32020, http.StatusNotFound, 4, false},
+	{CodeConflict, -32050, http.StatusConflict, 5, false},
+	{CodeTooLarge, -32051, http.StatusRequestEntityTooLarge, 3, false},
+	{CodeExhausted, -32052, http.StatusTooManyRequests, 7, true},
+	{CodeUnavailable, -32053, http.StatusServiceUnavailable, 7, true},
+}
+
+func (c Code) info() codeInfo {
+	for _, row := range codeTable {
+		if row.code == c {
+			return row
+		}
+	}
+	return codeTable[0]
+}
+
+// JSONRPC returns the JSON-RPC error number (A2A 0.3 section 8).
+func (c Code) JSONRPC() int { return c.info().jsonRPC }
+
+// HTTPStatus returns the status for transports that use HTTP's own.
+func (c Code) HTTPStatus() int { return c.info().http }
+
+// ExitCode returns the exit code of the command line.
+func (c Code) ExitCode() int { return c.info().exit }
+
+// Retryable reports whether the same request may succeed later.
+func (c Code) Retryable() bool { return c.info().retryable }
+
+// CodeOfJSONRPC returns the code of a JSON-RPC error number, [CodeInternal]
+// when it is not known.
+func CodeOfJSONRPC(number int) Code {
+	for _, row := range codeTable {
+		if row.jsonRPC == number {
+			return row.code
+		}
+	}
+	return CodeInternal
+}
+
+// Error is an error with a code and a text for the caller. Message never holds
+// internals; those are in the wrapped Err, which is for the log alone.
+type Error struct {
+	Code    Code
+	Message string
+	Data    map[string]any // more for machines; may be nil
+	Err     error          // the cause; may be nil
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is an *Error of the same code and without a
+// message, so that errors.Is(err, a2a.ErrTaskNotFound) holds for any task.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && t.Message == ""
+}
+
+// Errors to compare with errors.Is.
+var (
+	ErrTaskNotFound = &Error{Code: CodeTaskNotFound}
+	ErrExhausted    = &Error{Code: CodeExhausted}
+	ErrUnavailable  = &Error{Code: CodeUnavailable}
+	ErrConflict     = &Error{Code: CodeConflict}
+)
+
+// Errorf returns an *Error without a cause.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Wrap returns an *Error whose cause is err; the caller sees only the message.
+func Wrap(code Code, err error, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
+}
+
+// CodeOf returns the code of err: that of the first *Error in its chain,
+// [CodeInvalid] or [CodeParse] for a malformed document, else [CodeInternal].
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	var w *wire.Error
+	if errors.As(err, &w) {
+		if w.Syntax {
+			return CodeParse
+		}
+		return CodeInvalid
+	}
+	return CodeInternal
+}
+
+// TaskNotFound is the error for a task that is absent or someone else's.
+func TaskNotFound(id string) *Error {
+	return Errorf(CodeTaskNotFound, "task %s not found", Quote(id))
+}
+
+// Invalid is the error for a field that breaks a rule; field is its camelCase
+// path.
+func Invalid(field, format string, args ...any) *Error {
+	e := Errorf(CodeInvalid, "%s %s", field, fmt.Sprintf(format, args...))
+	e.Data = map[string]any{"field": field}
+	return e
+}
+
+// Quote quotes s for an error text, shortened when it is long.
+func Quote(s string) string {
+	const limit = 64
+	if len(s) > limit {
+		s = s[:limit] + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}

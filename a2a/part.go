@@ -1,0 +1,104 @@
+package a2a
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// Part is one piece of content: a [TextPart], a [FilePart] or a [DataPart]
+// (A2A 0.3 section 6.5). No other type implements it.
+type Part interface {
+	// Kind is the discriminator: "text", "file" or "data".
+	Kind() PartKind
+}
+
+// PartKind names the type of a part.
+type PartKind string
+
+// The kinds of parts.
+const (
+	KindText PartKind = "text"
+	KindFile PartKind = "file"
+	KindData PartKind = "data"
+)
+
+var _ = wire.Union("kind", map[string]Part{
+	string(KindText): TextPart{}, string(KindFile): FilePart{}, string(KindData): DataPart{},
+})
+
+// TextPart is plain text.
+type TextPart struct {
+	_        struct{}       `wire:"const=kind:text"`
+	Text     string         `json:"text" wire:"required"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// FilePart is a file, inline or by reference.
+type FilePart struct {
+	_        struct{}       `wire:"const=kind:file"`
+	File     File           `json:"file" wire:"required"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// DataPart is structured data. A2A 0.3 asks for an object; any JSON value is
+// kept as it came.
+type DataPart struct {
+	_        struct{}       `wire:"const=kind:data"`
+	Data     any            `json:"data" wire:"required"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// Kind returns [KindText].
+func (TextPart) Kind() PartKind { return KindText }
+
+// Kind returns [KindFile].
+func (FilePart) Kind() PartKind { return KindFile }
+
+// Kind returns [KindData].
+func (DataPart) Kind() PartKind { return KindData }
+
+// Decode stores the data in v, a pointer, as encoding/json would.
+func (p DataPart) Decode(v any) error {
+	raw, err := json.Marshal(p.Data)
+	if err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err != nil {
+		return fmt.Errorf("data part: %w", err)
+	}
+	return nil
+}
+
+// File is the content of a file part: a [FileWithBytes] or a [FileWithURI]. No
+// other type implements it.
+type File interface {
+	// Info returns the file's name and media type; each may be "".
+	Info() (name, mimeType string)
+}
+
+var _ = wire.UnionByMember(map[string]File{
+	"bytes": FileWithBytes{}, "uri": FileWithURI{}, "url": FileWithURI{},
+})
+
+// FileWithBytes is a file sent inline. Bytes is the decoded content; it travels
+// as base64.
+type FileWithBytes struct {
+	Name     string `json:"name,omitempty"`
+	MimeType string `json:"mimeType,omitempty"`
+	Bytes    []byte `json:"bytes" wire:"required"`
+}
+
+// FileWithURI is a file to be fetched.
+type FileWithURI struct {
+	Name     string `json:"name,omitempty"`
+	MimeType string `json:"mimeType,omitempty"`
+	URI      string `json:"uri" wire:"required,alias=url"`
+}
+
+// Info returns the name and media type.
+func (f FileWithBytes) Info() (name, mimeType string) { return f.Name, f.MimeType }
+
+// Info returns the name and media type.
+func (f FileWithURI) Info() (name, mimeType string) { return f.Name, f.MimeType }

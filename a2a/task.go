@@ -1,0 +1,85 @@
+package a2a
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// TaskStatus is a state with the time it was entered and what the agent said
+// about it (A2A 0.3 section 6.2).
+type TaskStatus struct {
+	State     TaskState `json:"state" wire:"required"`
+	Message   *Message  `json:"message,omitempty"`
+	Timestamp time.Time `json:"timestamp,omitempty"`
+}
+
+// Task is a unit of work and its results (A2A 0.3 section 6.1). A nil History
+// or Artifacts is left out on the wire.
+type Task struct {
+	_         struct{}       `wire:"const=kind:task"`
+	ID        string         `json:"id" wire:"required"`
+	ContextID string         `json:"contextId" wire:"required"`
+	Status    TaskStatus     `json:"status" wire:"required"`
+	History   []Message      `json:"history,omitempty"`
+	Artifacts []Artifact     `json:"artifacts,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+}
+
+// Event is an item of a task's stream: a [*Task], a [*Message], a
+// [*TaskStatusUpdateEvent] or a [*TaskArtifactUpdateEvent].
+type Event interface{ streamEvent() }
+
+func (*Task) streamEvent()                    {}
+func (*Message) streamEvent()                 {}
+func (*TaskStatusUpdateEvent) streamEvent()   {}
+func (*TaskArtifactUpdateEvent) streamEvent() {}
+
+// TaskStatusUpdateEvent tells a new status (A2A 0.3 section 7.2.2).
+type TaskStatusUpdateEvent struct {
+	_         struct{}   `wire:"const=kind:status-update"`
+	TaskID    string     `json:"taskId" wire:"required"`
+	ContextID string     `json:"contextId" wire:"required"`
+	Status    TaskStatus `json:"status" wire:"required"`
+	// Final is set on the last event of a stream.
+	Final    bool           `json:"final"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// TaskArtifactUpdateEvent tells an artifact or a chunk of one (A2A 0.3 section
+// 7.2.3).
+type TaskArtifactUpdateEvent struct {
+	_         struct{} `wire:"const=kind:artifact-update"`
+	TaskID    string   `json:"taskId" wire:"required"`
+	ContextID string   `json:"contextId" wire:"required"`
+	Artifact  Artifact `json:"artifact" wire:"required"`
+	// Append adds the parts to the artifact of the same id instead of replacing it.
+	Append bool `json:"append,omitempty"`
+	// LastChunk is set on the chunk that completes the artifact.
+	LastChunk bool           `json:"lastChunk,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+}
+
+// DecodeEvent reads one stream item, told apart by its kind.
+func DecodeEvent(data []byte) (Event, error) {
+	var head struct {
+		Kind string `json:"kind" wire:"required"`
+	}
+	if err := wire.Unmarshal(data, &head); err != nil {
+		return nil, err
+	}
+	var e Event
+	switch head.Kind {
+	case "task":
+		e = new(Task)
+	case "message":
+		e = new(Message)
+	case "status-update":
+		e = new(TaskStatusUpdateEvent)
+	case "artifact-update":
+		e = new(TaskArtifactUpdateEvent)
+	default:
+		return nil, &wire.Error{Path: "kind", Rule: "is not the kind of a stream event"}
+	}
+	return e, wire.Unmarshal(data, e)
+}

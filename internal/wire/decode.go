@@ -1,0 +1,500 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// MaxDepth is the deepest accepted nesting of objects and arrays.
+const MaxDepth = 128
+
+// Error says which member of a document broke which rule. Rule reads on after
+// the path: "params.message.parts" + " " + "is required".
+type Error struct {
+	Path string // dotted members and [indices]; "" is the document itself
+	Rule string
+	// Syntax is set when the text is not JSON at all.
+	Syntax bool
+}
+
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Rule
+	}
+	return e.Path + " " + e.Rule
+}
+
+// In returns err with its path below name. It returns other errors unchanged.
+func In(err error, name string) error { return within(err, name) }
+
+// within prefixes the path of err by a member name or an index.
+func within[K string | int](err error, key K) error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.Syntax {
+		return err
+	}
+	var head string
+	switch k := any(key).(type) {
+	case string:
+		head = k
+	case int:
+		head = "[" + strconv.Itoa(k) + "]"
+	}
+	switch {
+	case e.Path == "":
+		e.Path = head
+	case e.Path[0] == '[':
+		e.Path = head + e.Path
+	default:
+		e.Path = head + "." + e.Path
+	}
+	return e
+}
+
+// Unmarshal reads one JSON document into v, a non-nil pointer. Members that are
+// absent leave v as it was. Every error is an *Error.
+func Unmarshal(data []byte, v any) error {
+	d := &decoder{data: data}
+	rv := reflect.ValueOf(v).Elem()
+	if err := codecFor(rv.Type()).decode(d, rv); err != nil {
+		return err
+	}
+	if d.space(); d.pos < len(d.data) {
+		return d.syntax("has more text after its end")
+	}
+	return nil
+}
+
+// Valid reports whether data is one well-formed JSON document within MaxDepth;
+// the error is the one Unmarshal would return.
+func Valid(data []byte) error {
+	d := &decoder{data: data}
+	if err := d.skip(); err != nil {
+		return err
+	}
+	if d.space(); d.pos < len(d.data) {
+		return d.syntax("has more text after its end")
+	}
+	return nil
+}
+
+type decoder struct {
+	data  []byte
+	pos   int
+	depth int
+}
+
+func (d *decoder) syntax(format string, args ...any) error {
+	return &Error{Rule: fmt.Sprintf("not JSON: offset %d ", d.pos) + fmt.Sprintf(format, args...), Syntax: true}
+}
+
+// space skips white space and returns the position after it.
+func (d *decoder) space() int {
+	for d.pos < len(d.data) {
+		switch d.data[d.pos] {
+		case ' ', '\t', '\n', '\r':
+			d.pos++
+		default:
+			return d.pos
+		}
+	}
+	return d.pos
+}
+
+// peek returns the first byte of the next value, 0 at the end.
+func (d *decoder) peek() byte {
+	if d.space(); d.pos < len(d.data) {
+		return d.data[d.pos]
+	}
+	return 0
+}
+
+func (d *decoder) null() bool { return d.peek() == 'n' }
+
+// typeError reports a value of the wrong JSON type, or that there is none.
+func (d *decoder) typeError(want string) error {
+	switch c := d.peek(); c {
+	case 0:
+		return d.syntax("ends early")
+	case '{':
+		return &Error{Rule: "must be " + want + ", not an object"}
+	case '[':
+		return &Error{Rule: "must be " + want + ", not an array"}
+	case '"':
+		return &Error{Rule: "must be " + want + ", not a string"}
+	case 't', 'f':
+		return &Error{Rule: "must be " + want + ", not a boolean"}
+	case 'n':
+		return &Error{Rule: "must be " + want + ", not null"}
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return &Error{Rule: "must be " + want + ", not a number"}
+	default:
+		return d.syntax("has an unexpected character %q", c)
+	}
+}
+
+func (d *decoder) enter() error {
+	d.pos++
+	if d.depth++; d.depth > MaxDepth {
+		return d.syntax("is nested deeper than %d levels", MaxDepth)
+	}
+	return nil
+}
+
+// object reads an object; member is called with the position at each value.
+// name is valid only during the call.
+func (d *decoder) object(member func(name []byte) error) error {
+	if d.peek() != '{' {
+		return d.typeError("an object")
+	}
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer func() { d.depth-- }()
+	if d.peek() == '}' {
+		d.pos++
+		return nil
+	}
+	for {
+		if d.peek() != '"' {
+			return d.syntax("wants a member name")
+		}
+		name, err := d.stringBytes()
+		if err != nil {
+			return err
+		}
+		if d.peek() != ':' {
+			return d.syntax("wants a colon after a member name")
+		}
+		d.pos++
+		if d.peek() == 0 {
+			return d.syntax("ends early")
+		}
+		if err := member(name); err != nil {
+			return err
+		}
+		switch d.peek() {
+		case ',':
+			d.pos++
+		case '}':
+			d.pos++
+			return nil
+		default:
+			return d.syntax("wants a comma or a closing brace")
+		}
+	}
+}
+
+func (d *decoder) array(item func(i int) error) error {
+	if d.peek() != '[' {
+		return d.typeError("an array")
+	}
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer func() { d.depth-- }()
+	if d.peek() == ']' {
+		d.pos++
+		return nil
+	}
+	for i := 0; ; i++ {
+		if d.peek() == 0 {
+			return d.syntax("ends early")
+		}
+		if err := item(i); err != nil {
+			return err
+		}
+		switch d.peek() {
+		case ',':
+			d.pos++
+		case ']':
+			d.pos++
+			return nil
+		default:
+			return d.syntax("wants a comma or a closing bracket")
+		}
+	}
+}
+
+// peekMember returns the string value of the named member of the object at the
+// position, which it leaves unmoved. It returns "" when the member is absent or
+// null.
+func (d *decoder) peekMember(name string) (value string, err error) {
+	start := d.pos
+	defer func() { d.pos = start }()
+	err = d.object(func(n []byte) error {
+		if string(n) != name || d.null() {
+			return d.skip()
+		}
+		value, err = d.string()
+		return within(err, name)
+	})
+	return value, err
+}
+
+func (d *decoder) constant(want string) error {
+	s, err := d.string()
+	if err != nil {
+		return err
+	}
+	if s != want {
+		return &Error{Rule: fmt.Sprintf("is %q, want %q", clip(s), want)}
+	}
+	return nil
+}
+
+func (d *decoder) bool() (bool, error) {
+	switch d.peek() {
+	case 't':
+		return true, d.literal("true")
+	case 'f':
+		return false, d.literal("false")
+	}
+	return false, d.typeError("a boolean")
+}
+
+func (d *decoder) literal(want string) error {
+	if !strings.HasPrefix(string(d.data[d.pos:min(len(d.data), d.pos+len(want))]), want) {
+		return d.syntax("has an unknown literal")
+	}
+	d.pos += len(want)
+	return nil
+}
+
+// number returns the text of a number literal.
+func (d *decoder) number() ([]byte, error) {
+	if c := d.peek(); c != '-' && (c < '0' || c > '9') {
+		return nil, d.typeError("a number")
+	}
+	start := d.pos
+	if d.data[d.pos] == '-' {
+		d.pos++
+	}
+	if d.at() == '0' {
+		d.pos++
+	} else if !d.digits() {
+		return nil, d.syntax("has a malformed number")
+	}
+	if d.at() == '.' {
+		d.pos++
+		if !d.digits() {
+			return nil, d.syntax("has a malformed number")
+		}
+	}
+	if c := d.at(); c == 'e' || c == 'E' {
+		d.pos++
+		if c := d.at(); c == '+' || c == '-' {
+			d.pos++
+		}
+		if !d.digits() {
+			return nil, d.syntax("has a malformed number")
+		}
+	}
+	return d.data[start:d.pos], nil
+}
+
+func (d *decoder) at() byte {
+	if d.pos < len(d.data) {
+		return d.data[d.pos]
+	}
+	return 0
+}
+
+func (d *decoder) digits() bool {
+	start := d.pos
+	for d.at() >= '0' && d.at() <= '9' {
+		d.pos++
+	}
+	return d.pos > start
+}
+
+func (d *decoder) string() (string, error) {
+	if d.peek() != '"' {
+		return "", d.typeError("a string")
+	}
+	b, err := d.stringBytes()
+	return string(b), err
+}
+
+// stringBytes reads the string literal at the position. The result may alias
+// the input.
+func (d *decoder) stringBytes() ([]byte, error) {
+	d.pos++
+	start := d.pos
+	for d.pos < len(d.data) {
+		switch c := d.data[d.pos]; {
+		case c == '"':
+			s := d.data[start:d.pos]
+			if !utf8.Valid(s) {
+				return nil, d.syntax("has a string that is not UTF-8")
+			}
+			d.pos++
+			return s, nil
+		case c == '\\':
+			return d.unescape(start)
+		case c < 0x20:
+			return nil, d.syntax("has a control character in a string")
+		default:
+			d.pos++
+		}
+	}
+	return nil, d.syntax("ends inside a string")
+}
+
+func (d *decoder) unescape(start int) ([]byte, error) {
+	out := append([]byte(nil), d.data[start:d.pos]...)
+	for d.pos < len(d.data) {
+		switch c := d.data[d.pos]; {
+		case c == '"':
+			if !utf8.Valid(out) {
+				return nil, d.syntax("has a string that is not UTF-8")
+			}
+			d.pos++
+			return out, nil
+		case c == '\\':
+			var err error
+			if out, err = d.escape(out); err != nil {
+				return nil, err
+			}
+		case c < 0x20:
+			return nil, d.syntax("has a control character in a string")
+		default:
+			out = append(out, c)
+			d.pos++
+		}
+	}
+	return nil, d.syntax("ends inside a string")
+}
+
+func (d *decoder) escape(out []byte) ([]byte, error) {
+	d.pos++
+	c := d.at()
+	d.pos++
+	switch c {
+	case '"', '\\', '/':
+		return append(out, c), nil
+	case 'b':
+		return append(out, '\b'), nil
+	case 'f':
+		return append(out, '\f'), nil
+	case 'n':
+		return append(out, '\n'), nil
+	case 'r':
+		return append(out, '\r'), nil
+	case 't':
+		return append(out, '\t'), nil
+	case 'u':
+		r, ok := d.hex4()
+		if !ok {
+			return nil, d.syntax("has a malformed \\u escape")
+		}
+		if utf16.IsSurrogate(r) {
+			r = d.lowSurrogate(r)
+		}
+		return utf8.AppendRune(out, r), nil
+	}
+	return nil, d.syntax("has an unknown escape")
+}
+
+// lowSurrogate joins high with the escape that follows; a lone surrogate
+// becomes U+FFFD.
+func (d *decoder) lowSurrogate(high rune) rune {
+	if d.pos+1 >= len(d.data) || d.data[d.pos] != '\\' || d.data[d.pos+1] != 'u' {
+		return utf8.RuneError
+	}
+	mark := d.pos
+	d.pos += 2
+	low, ok := d.hex4()
+	if r := utf16.DecodeRune(high, low); ok && r != utf8.RuneError {
+		return r
+	}
+	d.pos = mark
+	return utf8.RuneError
+}
+
+func (d *decoder) hex4() (rune, bool) {
+	if d.pos+4 > len(d.data) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(d.data[d.pos:d.pos+4]), 16, 16)
+	d.pos += 4
+	return rune(n), err == nil
+}
+
+// skip passes over one value, checking that it is well formed.
+func (d *decoder) skip() error {
+	switch d.peek() {
+	case '{':
+		return d.object(func([]byte) error { return d.skip() })
+	case '[':
+		return d.array(func(int) error { return d.skip() })
+	case '"':
+		_, err := d.stringBytes()
+		return err
+	case 't', 'f':
+		_, err := d.bool()
+		return err
+	case 'n':
+		return d.literal("null")
+	case 0:
+		return d.syntax("ends early")
+	default:
+		if _, err := d.number(); err != nil {
+			return d.syntax("has an unexpected character %q", d.at())
+		}
+		return nil
+	}
+}
+
+func (d *decoder) any() (any, error) {
+	switch d.peek() {
+	case '{':
+		m := make(map[string]any)
+		err := d.object(func(name []byte) (err error) {
+			key := string(name)
+			m[key], err = d.any()
+			return within(err, key)
+		})
+		return m, err
+	case '[':
+		list := []any{}
+		err := d.array(func(i int) error {
+			v, err := d.any()
+			list = append(list, v)
+			return within(err, i)
+		})
+		return list, err
+	case '"':
+		return d.string()
+	case 't', 'f':
+		return d.bool()
+	case 'n':
+		return nil, d.literal("null")
+	}
+	lit, err := d.number()
+	if err != nil {
+		return nil, err
+	}
+	return exactNumber(lit), nil
+}
+
+// clip shortens s for an error text.
+func clip(s string) string {
+	const limit = 40
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}

@@ -1,0 +1,31 @@
+// Package wire is the JSON codec of Holdfast's typed protocol objects. It is
+// strict in what it emits and lenient in what it takes.
+//
+// # Concepts
+//
+// A typed object is a Go struct whose fields carry a json tag with the
+// camelCase name and, where the protocol says so, a wire tag:
+//
+//	wire:"required"        the member must be present and not null
+//	wire:"const=kind:text" a blank field: the member kind is always "text"
+//	wire:"alias=url"       another accepted name for the member
+//
+// A union is an interface type announced with [Union]: one member of the
+// object, the discriminator, names the concrete type.
+//
+// # Guarantees
+//
+//   - Members are accepted in camelCase and snake_case; when both are sent the
+//     camelCase one wins. null means absent. Unknown members are skipped.
+//   - The contents of maps and of any values are never re-cased, and numbers in
+//     them keep their value: what a float64 cannot hold stays a json.Number.
+//   - Every refusal is an [*Error] that names the member by its path and the rule
+//     it broke. The text of a path is always camelCase.
+//   - Decoding takes time and memory linear in the input and refuses nesting
+//     deeper than [MaxDepth].
+//
+// # Concurrency
+//
+// All functions are safe for concurrent use. Decoded values share no memory with
+// the input.
+package wire

@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Enum is implemented by string types with a closed set of values on input.
+type Enum interface {
+	// EnumValues lists the accepted values.
+	EnumValues() []string
+}
+
+// codec is how one Go type is read and written.
+type codec struct {
+	decode func(d *decoder, v reflect.Value) error
+	append func(dst []byte, v reflect.Value) ([]byte, error)
+	empty  func(v reflect.Value) bool
+}
+
+type field struct {
+	name     string
+	index    int
+	required bool
+	omit     bool
+	constant string
+	bit      uint64
+	codec    *codec
+	key      []byte // `"name":`
+}
+
+type lookup struct {
+	field *field
+	exact bool // the camelCase spelling
+}
+
+type structPlan struct {
+	fields   []*field
+	byName   map[string]lookup
+	required uint64
+}
+
+// union is a set of concrete types told apart by the value of the member
+// discriminator or, where that is "", by which member is present.
+type union struct {
+	discriminator string
+	kinds         map[string]reflect.Type
+	names         []string
+}
+
+var (
+	codecs sync.Map // reflect.Type -> *codec
+	unions sync.Map // reflect.Type -> *union
+)
+
+// Union announces that the interface type T is a closed union whose concrete
+// type is named by the member discriminator. Call it from a package variable so
+// that it is in place before the first use; kinds maps each discriminator value
+// to a zero value of its concrete struct type.
+func Union[T any](discriminator string, kinds map[string]T) struct{} {
+	return newUnion(discriminator, kinds)
+}
+
+// UnionByMember announces that the interface type T is a closed union of struct
+// types of which each has a member, or an alias of one, that the others lack:
+// exactly one of the members must be present.
+func UnionByMember[T any](members map[string]T) struct{} {
+	return newUnion("", members)
+}
+
+func newUnion[T any](discriminator string, kinds map[string]T) struct{} {
+	u := &union{discriminator: discriminator, kinds: make(map[string]reflect.Type, len(kinds))}
+	for kind, zero := range kinds {
+		u.kinds[kind] = reflect.TypeOf(zero)
+		u.names = append(u.names, kind)
+	}
+	sortStrings(u.names)
+	unions.Store(reflect.TypeFor[T](), u)
+	return struct{}{}
+}
+
+func sortStrings(s []string) {
+	for i := 1; i < len(s); i++ {
+		for j := i; j > 0 && s[j] < s[j-1]; j-- {
+			s[j], s[j-1] = s[j-1], s[j]
+		}
+	}
+}
+
+var (
+	timeType   = reflect.TypeFor[time.Time]()
+	bytesType  = reflect.TypeFor[[]byte]()
+	rawType    = reflect.TypeFor[json.RawMessage]()
+	numberType = reflect.TypeFor[json.Number]()
+	anyType    = reflect.TypeFor[any]()
+	enumType   = reflect.TypeFor[Enum]()
+)
+
+// codecFor returns the codec of t, building it on first use. Recursive types are
+// served by a codec that is filled in after it is stored.
+func codecFor(t reflect.Type) *codec {
+	if c, ok := codecs.Load(t); ok {
+		return c.(*codec)
+	}
+	var ready sync.WaitGroup
+	ready.Add(1)
+	var built *codec
+	indirect := &codec{
+		decode: func(d *decoder, v reflect.Value) error { ready.Wait(); return built.decode(d, v) },
+		append: func(dst []byte, v reflect.Value) ([]byte, error) { ready.Wait(); return built.append(dst, v) },
+		empty:  func(v reflect.Value) bool { ready.Wait(); return built.empty(v) },
+	}
+	if c, loaded := codecs.LoadOrStore(t, indirect); loaded {
+		return c.(*codec)
+	}
+	built = newCodec(t)
+	ready.Done()
+	codecs.Store(t, built)
+	return built
+}
+
+func newCodec(t reflect.Type) *codec {
+	switch t {
+	case timeType:
+		return &codec{decodeTime, appendTime, func(v reflect.Value) bool { return v.IsZero() }}
+	case bytesType:
+		return &codec{decodeBase64, appendBase64, emptyLen}
+	case rawType:
+		return &codec{decodeRaw, appendRaw, emptyLen}
+	case numberType:
+		return &codec{decodeNumber, appendNumber, emptyLen}
+	case anyType:
+		return &codec{decodeAny, appendAnyValue, reflect.Value.IsNil}
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return stringCodec(t)
+	case reflect.Bool:
+		return &codec{decodeBool, appendBool, reflect.Value.IsZero}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return &codec{decodeInt, appendInt, reflect.Value.IsZero}
+	case reflect.Float32, reflect.Float64:
+		return &codec{decodeFloat, appendFloatValue, reflect.Value.IsZero}
+	case reflect.Pointer:
+		return pointerCodec(t)
+	case reflect.Slice:
+		return sliceCodec(t)
+	case reflect.Map:
+		return mapCodec(t)
+	case reflect.Struct:
+		return newStructPlan(t).codec()
+	case reflect.Interface:
+		if u, ok := unions.Load(t); ok {
+			return u.(*union).codec()
+		}
+	}
+	panic(fmt.Sprintf("wire: type %s cannot be encoded", t))
+}
+
+func emptyLen(v reflect.Value) bool { return v.Len() == 0 }
+
+func newStructPlan(t reflect.Type) *structPlan {
+	p := &structPlan{byName: make(map[string]lookup)}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		f := &field{name: name, index: i, bit: 1 << len(p.fields), omit: strings.Contains(options, "omitempty")}
+		aliases := f.options(sf.Tag.Get("wire"))
+		if f.name == "" || f.name == "-" {
+			continue
+		}
+		if len(p.fields) == 64 {
+			panic(fmt.Sprintf("wire: %s has more than 64 members", t))
+		}
+		if f.constant == "" {
+			f.codec = codecFor(sf.Type)
+		}
+		f.key = append(appendString(nil, f.name), ':')
+		p.add(f, aliases)
+	}
+	return p
+}
+
+// options applies a wire tag and returns the aliases it names.
+func (f *field) options(tag string) (aliases []string) {
+	for opt := range strings.SplitSeq(tag, ",") {
+		switch key, value, _ := strings.Cut(opt, "="); key {
+		case "required":
+			f.required = true
+		case "const":
+			f.name, f.constant, _ = strings.Cut(value, ":")
+		case "alias":
+			aliases = append(aliases, value)
+		}
+	}
+	return aliases
+}
+
+func (p *structPlan) add(f *field, aliases []string) {
+	p.fields = append(p.fields, f)
+	p.byName[f.name] = lookup{f, true}
+	if snake := Snake(f.name); snake != f.name {
+		p.byName[snake] = lookup{f, false}
+	}
+	for _, alias := range aliases {
+		p.byName[alias] = lookup{f, false}
+	}
+	if f.required {
+		p.required |= f.bit
+	}
+}
+
+// Snake returns the snake_case spelling of a camelCase member name.
+func Snake(camel string) string {
+	var b strings.Builder
+	for i, r := range camel {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

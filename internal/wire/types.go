@@ -1,0 +1,354 @@
+package wire
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func (p *structPlan) codec() *codec {
+	return &codec{p.decode, p.append, reflect.Value.IsZero}
+}
+
+func (p *structPlan) decode(d *decoder, v reflect.Value) error {
+	var seen, exact uint64
+	err := d.object(func(name []byte) error {
+		l, ok := p.byName[string(name)]
+		if !ok {
+			return d.skip()
+		}
+		f := l.field
+		if d.null() || (exact&f.bit != 0 && !l.exact) {
+			return d.skip()
+		}
+		if l.exact {
+			exact |= f.bit
+		}
+		seen |= f.bit
+		if f.constant != "" {
+			return within(d.constant(f.constant), f.name)
+		}
+		return within(f.codec.decode(d, v.Field(f.index)), f.name)
+	})
+	if err != nil {
+		return err
+	}
+	if missing := p.required &^ seen; missing != 0 {
+		for _, f := range p.fields {
+			if missing&f.bit != 0 {
+				return within(&Error{Rule: "is required"}, f.name)
+			}
+		}
+	}
+	return nil
+}
+
+func (u *union) codec() *codec {
+	return &codec{u.decode, u.append, reflect.Value.IsNil}
+}
+
+func (u *union) decode(d *decoder, v reflect.Value) error {
+	choose := u.byDiscriminator
+	if u.discriminator == "" {
+		choose = u.byMember
+	}
+	t, err := choose(d)
+	if err != nil {
+		return err
+	}
+	concrete := reflect.New(t).Elem()
+	if err := codecFor(t).decode(d, concrete); err != nil {
+		return err
+	}
+	v.Set(concrete)
+	return nil
+}
+
+func (u *union) byDiscriminator(d *decoder) (reflect.Type, error) {
+	kind, err := d.peekMember(u.discriminator)
+	if err != nil {
+		return nil, err
+	}
+	if kind == "" {
+		return nil, within(&Error{Rule: "is required: one of " + strings.Join(u.names, ", ")}, u.discriminator)
+	}
+	t, ok := u.kinds[kind]
+	if !ok {
+		rule := fmt.Sprintf("is %q, want one of %s", clip(kind), strings.Join(u.names, ", "))
+		return nil, within(&Error{Rule: rule}, u.discriminator)
+	}
+	return t, nil
+}
+
+func (u *union) byMember(d *decoder) (reflect.Type, error) {
+	found := make(map[reflect.Type]bool, 1)
+	start := d.pos
+	err := d.object(func(name []byte) error {
+		if t, ok := u.kinds[string(name)]; ok && !d.null() {
+			found[t] = true
+		}
+		return d.skip()
+	})
+	d.pos = start
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, &Error{Rule: "must have exactly one of " + strings.Join(u.names, ", ")}
+	}
+	for t := range found {
+		return t, nil
+	}
+	panic("unreachable")
+}
+
+func stringCodec(t reflect.Type) *codec {
+	c := &codec{
+		decode: func(d *decoder, v reflect.Value) error {
+			s, err := d.string()
+			if err == nil {
+				v.SetString(s)
+			}
+			return err
+		},
+		append: func(dst []byte, v reflect.Value) ([]byte, error) { return appendString(dst, v.String()), nil },
+		empty:  emptyLen,
+	}
+	if !t.Implements(enumType) {
+		return c
+	}
+	values := reflect.Zero(t).Interface().(Enum).EnumValues()
+	c.decode = func(d *decoder, v reflect.Value) error {
+		s, err := d.string()
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(values, s) {
+			return &Error{Rule: fmt.Sprintf("is %q, want one of %s", clip(s), strings.Join(values, ", "))}
+		}
+		v.SetString(s)
+		return nil
+	}
+	return c
+}
+
+func pointerCodec(t reflect.Type) *codec {
+	elem := codecFor(t.Elem())
+	return &codec{
+		decode: func(d *decoder, v reflect.Value) error {
+			if v.IsNil() {
+				v.Set(reflect.New(t.Elem()))
+			}
+			return elem.decode(d, v.Elem())
+		},
+		append: func(dst []byte, v reflect.Value) ([]byte, error) {
+			if v.IsNil() {
+				return append(dst, "null"...), nil
+			}
+			return elem.append(dst, v.Elem())
+		},
+		empty: reflect.Value.IsNil,
+	}
+}
+
+func sliceCodec(t reflect.Type) *codec {
+	elem := codecFor(t.Elem())
+	return &codec{
+		decode: func(d *decoder, v reflect.Value) error {
+			v.Set(reflect.MakeSlice(t, 0, 1))
+			return d.array(func(i int) error {
+				item := reflect.New(t.Elem()).Elem()
+				if d.null() {
+					return within(&Error{Rule: "must not be null"}, i)
+				}
+				if err := elem.decode(d, item); err != nil {
+					return within(err, i)
+				}
+				v.Set(reflect.Append(v, item))
+				return nil
+			})
+		},
+		append: func(dst []byte, v reflect.Value) ([]byte, error) {
+			dst = append(dst, '[')
+			for i := range v.Len() {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
+				var err error
+				if dst, err = elem.append(dst, v.Index(i)); err != nil {
+					return dst, within(err, i)
+				}
+			}
+			return append(dst, ']'), nil
+		},
+		empty: emptyLen,
+	}
+}
+
+func mapCodec(t reflect.Type) *codec {
+	if t.Key().Kind() != reflect.String {
+		panic(fmt.Sprintf("wire: map type %s must have string keys", t))
+	}
+	elem := codecFor(t.Elem())
+	return &codec{
+		decode: func(d *decoder, v reflect.Value) error {
+			v.Set(reflect.MakeMap(t))
+			return d.object(func(name []byte) error {
+				key := string(name)
+				item := reflect.New(t.Elem()).Elem()
+				if !d.null() {
+					if err := elem.decode(d, item); err != nil {
+						return within(err, key)
+					}
+				} else if err := d.skip(); err != nil {
+					return err
+				}
+				v.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), item)
+				return nil
+			})
+		},
+		append: func(dst []byte, v reflect.Value) ([]byte, error) {
+			keys := v.MapKeys()
+			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			dst = append(dst, '{')
+			for i, k := range keys {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
+				dst = append(appendString(dst, k.String()), ':')
+				var err error
+				if dst, err = elem.append(dst, v.MapIndex(k)); err != nil {
+					return dst, within(err, k.String())
+				}
+			}
+			return append(dst, '}'), nil
+		},
+		empty: emptyLen,
+	}
+}
+
+func decodeTime(d *decoder, v reflect.Value) error {
+	s, err := d.string()
+	if err != nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return &Error{Rule: fmt.Sprintf("is %q, want a time in RFC 3339 form such as 2026-01-31T12:00:00Z", clip(s))}
+	}
+	v.Set(reflect.ValueOf(t.UTC()))
+	return nil
+}
+
+func decodeBase64(d *decoder, v reflect.Value) error {
+	s, err := d.string()
+	if err != nil {
+		return err
+	}
+	encoding := base64.StdEncoding
+	if len(s)%4 != 0 && !strings.HasSuffix(s, "=") {
+		encoding = base64.RawStdEncoding
+	}
+	b, err := encoding.DecodeString(s)
+	if err != nil {
+		return &Error{Rule: "must be base64 (RFC 4648 section 4)"}
+	}
+	v.SetBytes(b)
+	return nil
+}
+
+func decodeRaw(d *decoder, v reflect.Value) error {
+	start := d.space()
+	if err := d.skip(); err != nil {
+		return err
+	}
+	v.SetBytes(slices.Clone(d.data[start:d.pos]))
+	return nil
+}
+
+func decodeNumber(d *decoder, v reflect.Value) error {
+	lit, err := d.number()
+	if err == nil {
+		v.SetString(string(lit))
+	}
+	return err
+}
+
+func decodeBool(d *decoder, v reflect.Value) error {
+	b, err := d.bool()
+	if err == nil {
+		v.SetBool(b)
+	}
+	return err
+}
+
+func decodeInt(d *decoder, v reflect.Value) error {
+	lit, err := d.number()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseInt(string(lit), 10, v.Type().Bits())
+	if err != nil {
+		f, ferr := strconv.ParseFloat(string(lit), 64)
+		if ferr != nil || f != float64(int64(f)) || v.OverflowInt(int64(f)) || f >= 1<<63 {
+			return &Error{Rule: fmt.Sprintf("is %s, want an integer of at most %d bits", clip(string(lit)), v.Type().Bits())}
+		}
+		n = int64(f)
+	}
+	v.SetInt(n)
+	return nil
+}
+
+func decodeFloat(d *decoder, v reflect.Value) error {
+	lit, err := d.number()
+	if err != nil {
+		return err
+	}
+	f, err := strconv.ParseFloat(string(lit), v.Type().Bits())
+	if err != nil {
+		return &Error{Rule: fmt.Sprintf("is %s, which is out of range", clip(string(lit)))}
+	}
+	v.SetFloat(f)
+	return nil
+}
+
+func decodeAny(d *decoder, v reflect.Value) error {
+	x, err := d.any()
+	if err != nil {
+		return err
+	}
+	if x == nil {
+		v.SetZero()
+		return nil
+	}
+	v.Set(reflect.ValueOf(x))
+	return nil
+}
+
+// exactNumber keeps the value of a number literal: a float64 where that loses
+// nothing, else the literal itself.
+func exactNumber(lit []byte) any {
+	digits, exponent := 0, false
+	for _, c := range lit {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == 'e' || c == 'E':
+			exponent = true
+		}
+	}
+	f, err := strconv.ParseFloat(string(lit), 64)
+	if err != nil || exponent && (f == 0 || f > 1e300 || f < -1e300) || digits > 15 && !exponent && !roundTrips(f, lit) || digits > 18 && exponent {
+		return json.Number(lit)
+	}
+	return f
+}
+
+func roundTrips(f float64, lit []byte) bool {
+	return strconv.FormatFloat(f, 'f', -1, 64) == string(lit)
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Change is everything one step does to one task. Exactly one of Create,
+// Version and Lease says what it saw; there is no way to say "don't care".
+type Change struct {
+	Key Key
+
+	// Create: the task must not exist. Its context is created too if need be.
+	Create *Create
+	// Version: the task's Seq must be this.
+	Version int64
+	// Lease: this lease must be held. Its deadline may have passed, as long as
+	// nobody else has claimed the task or taken the lease away.
+	Lease *HeldLease
+
+	// Seen, when above 0, refuses the change with ErrUnread if the newest message
+	// of the client came after this sequence.
+	Seen int64
+
+	// Events are appended to the log. A change that creates has at least one.
+	Events []Event
+	// Run replaces the task's place in the work queue; nil leaves it.
+	Run *Run
+	// Steps are added to the turn they name; a step that is there is replaced.
+	Steps []Step
+	// Idempotency is written with the change, or refuses it with ErrDuplicate.
+	Idempotency *IdempotencyRecord
+
+	// Snapshot, if set, is the task after this change, as folded by the caller,
+	// whose Seq is right only if the task's version before was Snapshot.Seq less
+	// the number of Events. A store may keep it to answer reads faster when it is
+	// right, and must ignore it when it is not.
+	Snapshot *Task
+}
+
+// Create is what a new task is born with.
+type Create struct {
+	ContextID string
+}
+
+// HeldLease names a lease that a worker believes it holds.
+type HeldLease struct {
+	Key    Key
+	Worker string
+	Fence  int64
+}
+
+// Step is the recorded result of a durable step.
+type Step struct {
+	Turn   int
+	Name   string
+	Result []byte
+}
+
+// IdempotencyRecord remembers the answer to a request: the task as it stood at
+// a sequence.
+type IdempotencyRecord struct {
+	Owner string
+	Key   string
+	// Hash identifies the request that took the key.
+	Hash [32]byte
+	// TaskID is the task it changed. Seq is the version that the change left
+	// behind; the store fills it in at commit.
+	TaskID    string
+	Seq       int64
+	CreatedAt time.Time
+}
+
+// Result says what became of a change.
+type Result struct {
+	// Err is nil when the change was applied, else one of ErrNotFound, ErrExists,
+	// ErrConflict, ErrLeaseLost, ErrUnread, ErrDuplicate.
+	Err error
+	// Seq is the task's version after the change. It is set when Err is nil.
+	Seq int64
+	// Record is the record that holds the key when Err is ErrDuplicate.
+	Record *IdempotencyRecord
+}
+
+// Check reports a change that no store can apply: a mistake of the caller.
+// Stores call it before they write anything.
+func (c *Change) Check() error {
+	guards := 0
+	for _, set := range []bool{c.Create != nil, c.Version > 0, c.Lease != nil} {
+		if set {
+			guards++
+		}
+	}
+	switch {
+	case c.Key.Owner == "" || c.Key.ID == "":
+		return errors.New("change names no task")
+	case guards != 1:
+		return fmt.Errorf("change of task %s names %d of Create, Version and Lease, want one", c.Key.ID, guards)
+	case c.Create != nil && (len(c.Events) == 0 || c.Run == nil || c.Create.ContextID == ""):
+		return fmt.Errorf("change creates task %s without an event, a run or a context", c.Key.ID)
+	}
+	return nil
+}
+
+// ClaimParams are the arguments of Store.Claim.
+type ClaimParams struct {
+	// Worker takes the leases. A task leased to it is never claimed again by it.
+	Worker string
+	// Now decides what is due and which leases have ended.
+	Now time.Time
+	// Until is the new leases' deadline.
+	Until time.Time
+	// Limit is the most tasks to claim.
+	Limit int
+	// Takeover treats every lease of another worker as ended.
+	Takeover bool
+	// Horizon, if positive, treats a task that is due later than Now+Horizon as
+	// due: no delay is that long, so a clock has been set back.
+	Horizon time.Duration
+	// AfterOwner is where the last claim stopped: owners are visited in ascending
+	// order from the first greater than it, round to it again.
+	AfterOwner string
+	// Event is appended to each claimed task. Its State must be set. Run.Attempt
+	// and the lease's fence grow by one.
+	Event Event
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Reasons for which a change is refused, and reads find nothing.
+var (
+	// ErrNotFound: there is no such task, context or record of this owner.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: the task to be created is already there.
+	ErrExists = errors.New("already exists")
+	// ErrConflict: the task's version is not the one the change saw.
+	ErrConflict = errors.New("version conflict")
+	// ErrLeaseLost: the lease the change was made under is no longer held.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrUnread: a message has arrived that the change had not seen.
+	ErrUnread = errors.New("unread message")
+	// ErrDuplicate: the idempotency key is taken; Result.Record is its record.
+	ErrDuplicate = errors.New("duplicate idempotency key")
+	// ErrClosed: the store has been closed.
+	ErrClosed = errors.New("store closed")
+)
+
+// Store keeps tasks, their logs, contexts, feedback, steps and idempotency
+// records.
+type Store interface {
+	// Commit applies each change whole or not at all and returns one result per
+	// change, in order. Changes of one call may be applied in one transaction with
+	// each other and with those of concurrent calls; they do not depend on one
+	// another's success, and changes of one task are applied in the order given.
+	// The error is non-nil only when the backend failed; then no change of the
+	// call has been applied.
+	//
+	// The backend may keep the changes' messages, artifacts and snapshots without
+	// copying them: the caller does not modify them afterwards.
+	Commit(ctx context.Context, changes ...Change) ([]Result, error)
+
+	// Task returns a task as it stands. ErrNotFound when the owner has none of
+	// this id. The zero TaskOptions read all of it.
+	Task(ctx context.Context, key Key, opts TaskOptions) (*Task, error)
+	// Tasks returns a page of the owner's tasks, newest status time first, ids
+	// descending among equal times.
+	Tasks(ctx context.Context, q Query) (Page, error)
+	// Events returns up to limit events with a sequence greater than after, in
+	// order. ErrNotFound when the owner has no such task.
+	Events(ctx context.Context, key Key, after int64, limit int) ([]Event, error)
+
+	// Claim leases up to p.Limit due tasks to a worker: fair across owners, the
+	// longest due first within an owner. See ClaimParams. The returned tasks are
+	// as they stand after the claim.
+	Claim(ctx context.Context, p ClaimParams) ([]*Task, error)
+	// Renew extends leases that are still held and returns the keys of those that
+	// are not.
+	Renew(ctx context.Context, until time.Time, leases []HeldLease) (lost []Key, err error)
+
+	// Steps returns the steps that have been completed in a turn of a task, in
+	// the order of their commits; none when the task does not exist.
+	Steps(ctx context.Context, key Key, turn int) ([]Step, error)
+
+	// Idempotency returns the record of a key, or ErrNotFound.
+	Idempotency(ctx context.Context, owner, key string) (IdempotencyRecord, error)
+	// ExpireIdempotency removes up to limit records made before the given time and
+	// returns how many it removed.
+	ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error)
+
+	// Context returns a context, or ErrNotFound.
+	Context(ctx context.Context, owner, id string) (Context, error)
+
+	// AddFeedback adds feedback on a task; ErrNotFound when the owner has no such
+	// task.
+	AddFeedback(ctx context.Context, f Feedback) error
+	// Feedback returns the feedback on a task, oldest first; ErrNotFound when the
+	// owner has no such task.
+	Feedback(ctx context.Context, key Key) ([]Feedback, error)
+
+	// Backlog returns how many tasks are queued or leased. It costs no more than
+	// a look at those.
+	Backlog(ctx context.Context) (Backlog, error)
+	// Ping reports whether the store can read and durably write right now.
+	Ping(ctx context.Context) error
+	// Info describes the backend. It does not change while the store is open.
+	Info() Info
+	// Close releases the store after the calls under way have ended. Later calls
+	// return ErrClosed. Closing twice is harmless.
+	Close() error
+}
+
+// Info is what a backend is and can do.
+type Info struct {
+	// Name is "memory", "sqlite", ...
+	Name string
+	// Location is where the data is, for people: a path or a masked URL; "" when
+	// there is nothing to tell.
+	Location string
+	// Durable stores survive the end of the process.
+	Durable bool
+	// Exclusive stores have one process at a time: whatever another worker has
+	// leased belonged to a process that is gone.
+	Exclusive bool
+}
+
+// Backlog counts tasks that have work to do.
+type Backlog struct {
+	Queued int
+	Leased int
+}
+
+// Context is a conversation.
+type Context struct {
+	Owner     string
+	ID        string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Feedback is what a client thought of a task.
+type Feedback struct {
+	Key       Key
+	ID        string
+	Rating    int // 1 to 5; 0 when there is none
+	Text      string
+	Metadata  map[string]any
+	CreatedAt time.Time
+}
