@@ -3,6 +3,7 @@ package store
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -64,6 +65,10 @@ type Task struct {
 	// ReceivedSeq is the sequence of the newest message of the client.
 	ReceivedSeq int64
 	Run         Run
+
+	// tails hold the text that chunks are being added to, by artifact id, so
+	// that a streamed text costs no copy per chunk.
+	tails map[string]*strings.Builder
 }
 
 // Phase is where a task stands in the work queue.
@@ -104,12 +109,21 @@ type Lease struct {
 	Until time.Time
 }
 
-// Apply folds events, whose Seq is set, into t. It never changes a slice, map or
-// message that t had before: snapshots taken earlier stay as they were.
+// Apply folds events, whose Seq is set, into t. Copies of t made by Clone stay
+// as they were; a plain copy of the struct must not be applied to as well.
 func (t *Task) Apply(events ...Event) {
 	for i := range events {
 		t.apply(&events[i])
 	}
+}
+
+// Clone returns a copy that later calls of Apply, on t or on the copy, leave
+// alone. It is cheap: messages, artifacts and maps are shared, and are not to be
+// changed through either.
+func (t *Task) Clone() *Task {
+	c := *t
+	c.History, c.Artifacts, c.tails = slices.Clip(t.History), slices.Clip(t.Artifacts), nil
+	return &c
 }
 
 func (t *Task) apply(e *Event) {
@@ -117,82 +131,95 @@ func (t *Task) apply(e *Event) {
 	if e.Seq == 1 {
 		t.CreatedAt = e.Time
 	}
-	if len(e.Metadata) > 0 {
-		merged := maps.Clone(t.Metadata)
-		if merged == nil {
-			merged = make(map[string]any, len(e.Metadata))
-		}
-		maps.Copy(merged, e.Metadata)
-		t.Metadata = merged
-	}
+	t.Metadata = mergeMaps(t.Metadata, e.Metadata)
 	if e.Artifact != nil {
 		t.applyArtifact(e)
 		return
 	}
 	t.Status = a2a.TaskStatus{State: e.State, Message: e.Message, Timestamp: e.Time}
 	if e.Received != nil {
-		t.History = append(slices.Clip(t.History), Entry{Seq: e.Seq, Received: true, Message: *e.Received})
+		t.History = append(t.History, Entry{Seq: e.Seq, Received: true, Message: *e.Received})
 		t.ReceivedSeq = e.Seq
 	}
 	if e.Message != nil && !e.Progress {
-		t.History = append(slices.Clip(t.History), Entry{Seq: e.Seq, Message: *e.Message})
+		t.History = append(t.History, Entry{Seq: e.Seq, Message: *e.Message})
 	}
 }
 
 func (t *Task) applyArtifact(e *Event) {
 	i := slices.IndexFunc(t.Artifacts, func(a a2a.Artifact) bool { return a.ID == e.Artifact.ID })
 	if i < 0 {
-		t.Artifacts = append(slices.Clip(t.Artifacts), *e.Artifact)
+		t.Artifacts = append(t.Artifacts, *e.Artifact)
 		return
 	}
 	next := *e.Artifact
 	if e.Append {
-		next = merge(t.Artifacts[i], next)
+		next = t.extend(t.Artifacts[i], next)
+	} else {
+		delete(t.tails, next.ID)
 	}
 	t.Artifacts = slices.Clone(t.Artifacts)
 	t.Artifacts[i] = next
 }
 
-// merge adds a chunk to an artifact. Text that goes on in plain text joins the
-// last part, so that a text streamed in chunks reads as one part.
-func merge(a, chunk a2a.Artifact) a2a.Artifact {
-	parts := slices.Clip(a.Parts)
-	for _, p := range chunk.Parts {
-		if joined, ok := joinText(parts, p); ok {
-			parts = append(slices.Clone(parts[:len(parts)-1]), joined)
-			continue
+// extend adds a chunk to an artifact. A chunk that begins with plain text where
+// the artifact ends with plain text goes on with it, so that a text streamed in
+// chunks is one part.
+func (t *Task) extend(a, chunk a2a.Artifact) a2a.Artifact {
+	parts := slices.Clone(a.Parts)
+	add := chunk.Parts
+	if len(parts) > 0 && len(add) > 0 {
+		last, next := parts[len(parts)-1], add[0]
+		if plainText(last) && plainText(next) {
+			text := t.tail(a.ID, last.(a2a.TextPart).Text)
+			text.WriteString(next.(a2a.TextPart).Text)
+			parts[len(parts)-1] = a2a.TextPart{Text: text.String()}
+			add = add[1:]
 		}
-		parts = append(parts, p)
 	}
-	a.Parts = parts
+	if len(add) > 0 {
+		delete(t.tails, a.ID)
+	}
+	a.Parts = append(parts, add...)
 	if chunk.Name != "" {
 		a.Name = chunk.Name
 	}
 	if chunk.Description != "" {
 		a.Description = chunk.Description
 	}
-	if len(chunk.Metadata) > 0 {
-		metadata := maps.Clone(a.Metadata)
-		if metadata == nil {
-			metadata = make(map[string]any)
-		}
-		maps.Copy(metadata, chunk.Metadata)
-		a.Metadata = metadata
-	}
+	a.Metadata = mergeMaps(a.Metadata, chunk.Metadata)
 	return a
 }
 
-func joinText(parts []a2a.Part, p a2a.Part) (a2a.Part, bool) {
-	if len(parts) == 0 {
-		return nil, false
+// tail returns the builder that holds the text of an artifact's last part.
+func (t *Task) tail(id, text string) *strings.Builder {
+	if b, ok := t.tails[id]; ok && b.Len() == len(text) {
+		return b
 	}
-	last, ok := parts[len(parts)-1].(a2a.TextPart)
-	next, ok2 := p.(a2a.TextPart)
-	if !ok || !ok2 || len(last.Metadata) > 0 || len(next.Metadata) > 0 {
-		return nil, false
+	if t.tails == nil {
+		t.tails = make(map[string]*strings.Builder)
 	}
-	last.Text += next.Text
-	return last, true
+	b := new(strings.Builder)
+	b.WriteString(text)
+	t.tails[id] = b
+	return b
+}
+
+func plainText(p a2a.Part) bool {
+	text, ok := p.(a2a.TextPart)
+	return ok && len(text.Metadata) == 0
+}
+
+// mergeMaps returns base with add's members, and base itself when there are
+// none. It changes neither.
+func mergeMaps(base, add map[string]any) map[string]any {
+	if len(add) == 0 {
+		return base
+	}
+	merged := make(map[string]any, len(base)+len(add))
+	maps.Copy(merged, base)
+	maps.Copy(merged, add)
+	return merged
 }
 
 // Unread returns the client's messages after the given sequence, oldest first.
