@@ -1,0 +1,116 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+func TestAnswerFindsWhatIsAtItsPlace(t *testing.T) {
+	t.Parallel()
+	var a answer
+	err := a.scan([]byte(` {"jsonrpc":"2.0","x":[{"id":"no"},"]}\\"],"result" : {"artifacts":[{"id":"no","status":{"state":"no"},"kind":"no"}],
+		"metadata":{"final":true,"a\"}":1.5e3}, "id":"t\"1","kind":"task","final" :false,"status":{"message":{"state":"no"},"state":"working"}},"id":7}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{string(a.id), string(a.task), string(a.kind), string(a.state)}
+	if want := []string{"7", `t\"1`, "task", "working"}; !slices.Equal(got, want) || a.final || a.hasError || !a.hasResult || a.array {
+		t.Errorf("scan = %q %+v, want %q", got, a, want)
+	}
+}
+
+func TestScanAllocatesNothing(t *testing.T) {
+	text := []byte(`{"id":"x","result":` + taskJSON("t", "completed") + `}`)
+	var a answer
+	if n := testing.AllocsPerRun(100, func() { _ = a.scan(text) }); n != 0 {
+		t.Errorf("allocations per scan = %v, want 0", n)
+	}
+}
+
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{
+		`{"id":"x","result":` + taskJSON("t", "completed") + `}`, `{"result":[{},[1]],"id":null}`, `{"error":{"code":1,"message":"m"},"id":1}`,
+		`{"result":{"tasks":[],"status":3}}`, `{`, `{"a`, `{"a":}`, `[]`, "",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var a answer
+		err := a.scan(text)
+		var want map[string]json.RawMessage
+		if json.Unmarshal(text, &want) != nil || want == nil {
+			return // it is only required not to panic nor to hang
+		}
+		if err != nil {
+			t.Errorf("scan(%q) = %v", text, err)
+		}
+	})
+}
+
+// Two streams of the same events, cut at different places, are read alike.
+func TestEventsMayBeCutAnywhere(t *testing.T) {
+	t.Parallel()
+	stream := []byte(": hello\n\n" +
+		"id: 1\ndata: {\"id\":\"x\",\"result\":{\"kind\":\"task\",\"id\":\"t\",\ndata: \"status\":{\"state\":\"working\"}}}\n\n" +
+		"data:{\"id\":\"x\",\"result\":{\"kind\":\"status-update\",\"status\":{\"state\":\"completed\"},\"final\":true}}\r\n\r\n")
+	var e events
+	for range 1000 {
+		e.reset([]byte("x"))
+		for rest := stream; len(rest) > 0; {
+			n := min(1+rand.IntN(40), len(rest))
+			piece := slices.Clone(rest[:n])
+			if err := e.feed(piece); err != nil {
+				t.Fatal(err)
+			}
+			clear(piece) // the reader's buffer is used again
+			rest = rest[n:]
+		}
+		if err := e.end(); err != nil || e.n != 2 {
+			t.Fatalf("end = %v after %d events, want nil after 2", err, e.n)
+		}
+	}
+}
+
+func TestIDsAreDistinctUUIDs(t *testing.T) {
+	t.Parallel()
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	seen := map[string]bool{}
+	for range 3 {
+		series := newSeries()
+		for worker := range 20 {
+			id := newIDs(series, worker)
+			for range 300 {
+				next := string(id.next())
+				if !uuid.MatchString(next) || seen[next] {
+					t.Fatalf("id %q is no UUID or came before", next)
+				}
+				seen[next] = true
+			}
+		}
+	}
+}
+
+// Both sides are in this process, so most of what it shows is the server's.
+func BenchmarkSend(b *testing.B) {
+	s := httptest.NewServer(answering(`{"id":"ID","result":{"kind":"task","id":"t","status":{"state":"completed"}}}`))
+	b.Cleanup(s.Close)
+	b.ReportAllocs()
+	b.ResetTimer()
+	r, err := Run(b.Context(), Config{URL: s.URL, Concurrency: 8, Requests: b.N})
+	if err != nil || r.Errors > 0 {
+		b.Fatal(r, err)
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	text := []byte(`{"id":"x","result":` + taskJSON("t", "completed") + `}`)
+	b.SetBytes(int64(len(text)))
+	var a answer
+	for b.Loop() {
+		_ = a.scan(text)
+	}
+}
