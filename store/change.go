@@ -8,6 +8,12 @@ import (
 
 // Change is everything one step does to one task. Exactly one of Create,
 // Version and Lease says what it saw; there is no way to say "don't care".
+//
+// A change is refused for the first of these that holds: its idempotency key is
+// taken (ErrDuplicate), what it saw is not so (ErrNotFound, ErrExists,
+// ErrConflict, ErrLeaseLost), a message is unread (ErrUnread). So a change whose
+// answer was lost may be sent again and finds its own record. A refused change
+// leaves nothing behind.
 type Change struct {
 	Key Key
 
@@ -27,7 +33,8 @@ type Change struct {
 	Events []Event
 	// Run replaces the task's place in the work queue; nil leaves it.
 	Run *Run
-	// Steps are added to the turn they name; a step that is there is replaced.
+	// Steps are added to the turn they name; a step that is there is replaced and
+	// keeps its place.
 	Steps []Step
 	// Idempotency is written with the change, or refuses it with ErrDuplicate.
 	Idempotency *IdempotencyRecord
@@ -84,7 +91,8 @@ type Result struct {
 }
 
 // Check reports a change that no store can apply: a mistake of the caller.
-// Stores call it before they write anything.
+// Stores call it before they write anything; Commit returns the error and
+// applies no change of the call.
 func (c *Change) Check() error {
 	guards := 0
 	for _, set := range []bool{c.Create != nil, c.Version > 0, c.Lease != nil} {
@@ -104,6 +112,13 @@ func (c *Change) Check() error {
 }
 
 // ClaimParams are the arguments of Store.Claim.
+//
+// A queued task is due from its DueAt, a leased one from the end of its lease.
+// Within an owner the longest due is claimed first, ids ascending among those
+// due at the same time. Owners are visited in turn, one task per visit, round
+// and round until Limit is reached or nothing is due; the tasks are returned in
+// that order, so the last one's owner is the next call's AfterOwner. Ids and
+// owners compare by their bytes.
 type ClaimParams struct {
 	// Worker takes the leases. A task leased to it is never claimed again by it.
 	Worker string
@@ -122,6 +137,6 @@ type ClaimParams struct {
 	// order from the first greater than it, round to it again.
 	AfterOwner string
 	// Event is appended to each claimed task. Its State must be set. Run.Attempt
-	// and the lease's fence grow by one.
+	// and the lease's fence grow by one; Turn and SeenSeq stay.
 	Event Event
 }

@@ -24,6 +24,11 @@
 //   - A store reports, it never decides: it checks guards and keys, and leaves
 //     states, limits, defaults and permissions to its callers.
 //   - Time and identity are arguments: a store reads no clock and makes no ids.
+//   - Times are kept as [Time] returns them. Strings are valid UTF-8 of any length;
+//     those of messages, artifacts, metadata and feedback texts may hold any
+//     character, owners, ids, keys and names any but NUL. Free-form values (data
+//     parts, metadata) come back as equal JSON: numbers keep their value, the Go
+//     type may differ, and empty is the same as absent for a whole map or slice.
 //   - Values that are passed in or handed out are not shared with the store:
 //     callers may change them freely, except where a method says otherwise.
 //
@@ -37,7 +42,8 @@
 // package. An error of the backend itself (disk full, connection lost) wraps an
 // [github.com/holdfast-dev/holdfast/a2a.Error] with code unavailable, exhausted
 // or internal; the change may be assumed not to have been applied unless the
-// backend documents otherwise.
+// backend documents otherwise. A call whose context has ended returns the
+// context's error.
 //
 // Package storetest is this contract in executable form.
 package store

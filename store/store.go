@@ -42,7 +42,7 @@ type Store interface {
 	// this id. The zero TaskOptions read all of it.
 	Task(ctx context.Context, key Key, opts TaskOptions) (*Task, error)
 	// Tasks returns a page of the owner's tasks, newest status time first, ids
-	// descending among equal times.
+	// descending by their bytes among equal times.
 	Tasks(ctx context.Context, q Query) (Page, error)
 	// Events returns up to limit events with a sequence greater than after, in
 	// order. ErrNotFound when the owner has no such task.
@@ -72,8 +72,8 @@ type Store interface {
 	// AddFeedback adds feedback on a task; ErrNotFound when the owner has no such
 	// task.
 	AddFeedback(ctx context.Context, f Feedback) error
-	// Feedback returns the feedback on a task, oldest first; ErrNotFound when the
-	// owner has no such task.
+	// Feedback returns the feedback on a task in the order it was added;
+	// ErrNotFound when the owner has no such task.
 	Feedback(ctx context.Context, key Key) ([]Feedback, error)
 
 	// Backlog returns how many tasks are queued or leased. It costs no more than
@@ -108,7 +108,9 @@ type Backlog struct {
 	Leased int
 }
 
-// Context is a conversation.
+// Context is a conversation. It begins with the first event of its first task;
+// UpdatedAt is moved forward, never back, to the first event of each task that
+// is created in it.
 type Context struct {
 	Owner     string
 	ID        string

@@ -87,7 +87,8 @@ const (
 // Run is a task's place in the work queue.
 type Run struct {
 	Phase Phase
-	// DueAt is when a queued task may be claimed; the zero time is at once.
+	// DueAt is when a queued task may be claimed; the zero time is at once. It
+	// means nothing, and need not be kept, while the task is not queued.
 	DueAt time.Time
 	// Lease is the current or, when not leased, the last lease.
 	Lease Lease
@@ -105,7 +106,8 @@ type Lease struct {
 	Worker string
 	// Fence grows with every claim of the task.
 	Fence int64
-	// Until is when others may claim the task.
+	// Until is when others may claim the task. It need not be kept once the task
+	// is not leased.
 	Until time.Time
 }
 
