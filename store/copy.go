@@ -1,0 +1,149 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// Copy returns a copy that shares nothing that can be changed with t. Stores
+// that keep values hand out copies; texts, which cannot be changed, are shared.
+func (t *Task) Copy() *Task {
+	c := *t
+	c.tails = nil
+	c.Status.Message = copyMessage(t.Status.Message)
+	c.Metadata = copyMap(t.Metadata)
+	c.History = slices.Clone(t.History)
+	for i := range c.History {
+		m := &c.History[i].Message
+		*m = *copyMessage(m)
+	}
+	c.Artifacts = slices.Clone(t.Artifacts)
+	for i := range c.Artifacts {
+		a := &c.Artifacts[i]
+		*a = copyArtifact(*a)
+	}
+	return &c
+}
+
+// Copy returns a copy that shares nothing that can be changed with e.
+func (e Event) Copy() Event {
+	e.Message = copyMessage(e.Message)
+	e.Received = copyMessage(e.Received)
+	if e.Artifact != nil {
+		a := copyArtifact(*e.Artifact)
+		e.Artifact = &a
+	}
+	e.Metadata = copyMap(e.Metadata)
+	return e
+}
+
+// Copy returns a copy that shares nothing that can be changed with f.
+func (f Feedback) Copy() Feedback {
+	f.Metadata = copyMap(f.Metadata)
+	return f
+}
+
+// CopyMap returns a copy of a free-form map that shares nothing that can be
+// changed with m.
+func CopyMap(m map[string]any) map[string]any { return copyMap(m) }
+
+func copyMessage(m *a2a.Message) *a2a.Message {
+	if m == nil {
+		return nil
+	}
+	c := *m
+	c.Parts = copyParts(m.Parts)
+	c.ReferenceTaskIDs = slices.Clone(m.ReferenceTaskIDs)
+	c.Extensions = slices.Clone(m.Extensions)
+	c.Metadata = copyMap(m.Metadata)
+	return &c
+}
+
+func copyArtifact(a a2a.Artifact) a2a.Artifact {
+	a.Parts = copyParts(a.Parts)
+	a.Extensions = slices.Clone(a.Extensions)
+	a.Metadata = copyMap(a.Metadata)
+	return a
+}
+
+func copyParts(parts []a2a.Part) []a2a.Part {
+	parts = slices.Clone(parts)
+	for i, p := range parts {
+		parts[i] = copyPart(p)
+	}
+	return parts
+}
+
+// copyPart returns p itself when nothing in it can be changed: a text in an
+// interface cannot be.
+func copyPart(p a2a.Part) a2a.Part {
+	switch p := p.(type) {
+	case a2a.TextPart:
+		if p.Metadata != nil {
+			p.Metadata = copyMap(p.Metadata)
+			return p
+		}
+	case a2a.FilePart:
+		file, inline := p.File.(a2a.FileWithBytes)
+		if inline {
+			file.Bytes = bytes.Clone(file.Bytes)
+			p.File = file
+		}
+		if inline || p.Metadata != nil {
+			p.Metadata = copyMap(p.Metadata)
+			return p
+		}
+	case a2a.DataPart:
+		p.Data, p.Metadata = copyValue(p.Data), copyMap(p.Metadata)
+		return p
+	}
+	return p
+}
+
+func copyMap(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	c := maps.Clone(m)
+	for k, v := range c {
+		switch v.(type) {
+		case string, bool, float64, nil:
+		default:
+			c[k] = copyValue(v)
+		}
+	}
+	return c
+}
+
+// copyValue copies a free-form value. What is not one of the types of decoded
+// JSON becomes what its JSON decodes to.
+func copyValue(v any) any {
+	switch v := v.(type) {
+	case nil, bool, string, json.Number,
+		float64, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		return v
+	case map[string]any:
+		return copyMap(v)
+	case []any:
+		c := slices.Clone(v)
+		for i := range c {
+			c[i] = copyValue(c[i])
+		}
+		return c
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return v
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var plain any
+	if err := d.Decode(&plain); err != nil {
+		return v
+	}
+	return plain
+}

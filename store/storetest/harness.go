@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Harness plugs a backend into the suite.
+type Harness struct {
+	// Open returns a fresh, empty store. The suite closes it.
+	Open func(t T) store.Store
+	// Reopen closes a store and opens the same data again. A durable store must
+	// have it, any other must not.
+	Reopen func(t T, s store.Store) store.Store
+	// Crash opens the data of a store again as if the process had died: without
+	// closing the store, which is not used any more. Nil when that cannot be done
+	// within one process; see KillLoop.
+	Crash func(t T, s store.Store) store.Store
+	// Tasks bounds how many tasks the larger tests make; 0 means 1000. Slow
+	// backends lower it.
+	Tasks int
+}
+
+// Run runs the whole suite.
+func Run(t *testing.T, h Harness) { RunOn(Wrap(t), h) }
+
+// RunOn runs the whole suite on any T.
+func RunOn(t T, h Harness) {
+	if h.Tasks == 0 {
+		h.Tasks = 1000
+	}
+	for _, g := range groups() {
+		t.Run(g.name, func(t T) {
+			t.Parallel()
+			for _, test := range g.tests {
+				t.Run(test.name, func(t T) {
+					t.Parallel()
+					test.run(newFixture(t, h))
+				})
+			}
+		})
+	}
+}
+
+type group struct {
+	name  string
+	tests []test
+}
+
+// test is one part of the suite; its name reads as a sentence.
+type test struct {
+	name string
+	run  func(f *fixture)
+}
+
+func groups() []group {
+	return []group{
+		{"commit", commitTests()},
+	}
+}

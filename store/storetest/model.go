@@ -1,0 +1,438 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// model is the contract written down as plainly as it goes: every task is its
+// log, every read folds and sorts all there is. It is what the others are
+// compared with.
+type model struct {
+	mu       sync.Mutex
+	closed   bool
+	tasks    map[store.Key]*modelTask
+	records  map[store.Key]store.IdempotencyRecord
+	contexts map[store.Key]store.Context
+}
+
+type modelTask struct {
+	key       store.Key
+	contextID string
+	log       []store.Event
+	run       store.Run
+	steps     []store.Step
+	feedback  []store.Feedback
+}
+
+func newModel() *model {
+	return &model{
+		tasks:    make(map[store.Key]*modelTask),
+		records:  make(map[store.Key]store.IdempotencyRecord),
+		contexts: make(map[store.Key]store.Context),
+	}
+}
+
+func (t *modelTask) fold() *store.Task {
+	task := &store.Task{Key: t.key, ContextID: t.contextID, Run: t.run}
+	task.Apply(t.log...)
+	return task.Copy()
+}
+
+func (t *modelTask) append(events ...store.Event) {
+	for _, e := range events {
+		e = e.Copy()
+		e.Seq, e.Time = int64(len(t.log)+1), store.Time(e.Time)
+		t.log = append(t.log, e)
+	}
+}
+
+// due returns when the task is to be claimed by a worker, if it is to be at all.
+func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
+	var due time.Time
+	switch t.run.Phase {
+	case store.PhaseQueued:
+		due = t.run.DueAt
+	case store.PhaseLeased:
+		if t.run.Lease.Worker == p.Worker {
+			return due, false
+		}
+		due = t.run.Lease.Until
+		if p.Takeover {
+			return due, true
+		}
+	default:
+		return due, false
+	}
+	return due, !due.After(p.Now) || p.Horizon > 0 && due.After(p.Now.Add(p.Horizon))
+}
+
+// enter begins a call.
+func (m *model) enter(ctx context.Context) error {
+	m.mu.Lock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+func (m *model) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	for i := range changes {
+		if err := changes[i].Check(); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]store.Result, len(changes))
+	for i := range changes {
+		results[i] = m.apply(&changes[i])
+	}
+	return results, nil
+}
+
+func (m *model) apply(c *store.Change) store.Result {
+	if r := c.Idempotency; r != nil {
+		if taken, ok := m.records[store.Key{Owner: r.Owner, ID: r.Key}]; ok {
+			return store.Result{Err: store.ErrDuplicate, Record: &taken}
+		}
+	}
+	t := m.tasks[c.Key]
+	if err := m.refusal(t, c); err != nil {
+		return store.Result{Err: err}
+	}
+	if c.Create != nil {
+		t = &modelTask{key: c.Key, contextID: c.Create.ContextID}
+		m.tasks[c.Key] = t
+		m.touch(store.Key{Owner: c.Key.Owner, ID: c.Create.ContextID}, store.Time(c.Events[0].Time))
+	}
+	t.append(c.Events...)
+	if c.Run != nil {
+		t.run = keptRun(*c.Run)
+	}
+	for _, s := range c.Steps {
+		s.Result = slices.Clone(s.Result)
+		i := slices.IndexFunc(t.steps, func(o store.Step) bool { return o.Turn == s.Turn && o.Name == s.Name })
+		if i < 0 {
+			t.steps = append(t.steps, s)
+		} else {
+			t.steps[i] = s
+		}
+	}
+	seq := int64(len(t.log))
+	if c.Idempotency != nil {
+		r := *c.Idempotency
+		r.Seq, r.CreatedAt = seq, store.Time(r.CreatedAt)
+		m.records[store.Key{Owner: r.Owner, ID: r.Key}] = r
+	}
+	return store.Result{Seq: seq}
+}
+
+func (m *model) refusal(t *modelTask, c *store.Change) error {
+	switch {
+	case c.Create != nil && t != nil:
+		return store.ErrExists
+	case c.Create != nil:
+		return nil
+	case t == nil:
+		return store.ErrNotFound
+	case c.Version > 0 && c.Version != int64(len(t.log)):
+		return store.ErrConflict
+	case c.Lease != nil && !holds(t, *c.Lease):
+		return store.ErrLeaseLost
+	case c.Seen > 0 && t.fold().ReceivedSeq > c.Seen:
+		return store.ErrUnread
+	}
+	return nil
+}
+
+func (m *model) touch(k store.Key, t time.Time) {
+	c, ok := m.contexts[k]
+	if !ok {
+		c = store.Context{Owner: k.Owner, ID: k.ID, CreatedAt: t, UpdatedAt: t}
+	}
+	if t.After(c.UpdatedAt) {
+		c.UpdatedAt = t
+	}
+	m.contexts[k] = c
+}
+
+func holds(t *modelTask, l store.HeldLease) bool {
+	held := t.run.Lease
+	return t.run.Phase == store.PhaseLeased && held.Worker == l.Worker && held.Fence == l.Fence
+}
+
+func keptRun(r store.Run) store.Run {
+	r.DueAt, r.Lease.Until = store.Time(r.DueAt), store.Time(r.Lease.Until)
+	return r
+}
+
+func (m *model) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	t := m.tasks[k]
+	if t == nil {
+		return nil, store.ErrNotFound
+	}
+	task := t.fold()
+	task.Cut(opts)
+	return task, nil
+}
+
+func (m *model) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.Page{}, err
+	}
+	var all []*store.Task
+	for _, t := range m.tasks {
+		if task := t.fold(); matches(q, task) {
+			all = append(all, task)
+		}
+	}
+	slices.SortFunc(all, func(a, b *store.Task) int { return listOrder(place(a), place(b)) })
+	page := store.Page{Total: -1}
+	if q.Total {
+		page.Total = len(all)
+	}
+	if q.Cursor != nil {
+		all = slices.DeleteFunc(all, func(t *store.Task) bool { return listOrder(place(t), *q.Cursor) <= 0 })
+	}
+	if len(all) > q.Limit {
+		all = all[:q.Limit]
+		page.Next = ptr(place(all[len(all)-1]))
+	}
+	for _, t := range all {
+		t.Cut(q.Options)
+	}
+	page.Tasks = all
+	return page, nil
+}
+
+func matches(q store.Query, t *store.Task) bool {
+	at := t.Status.Timestamp
+	return t.Key.Owner == q.Owner &&
+		(q.ContextID == "" || t.ContextID == q.ContextID) &&
+		(len(q.States) == 0 || slices.Contains(q.States, t.Status.State)) &&
+		(q.After.IsZero() || !at.Before(q.After)) &&
+		(q.Before.IsZero() || at.Before(q.Before))
+}
+
+// place returns where a task stands in lists.
+func place(t *store.Task) store.Cursor {
+	return store.Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
+}
+
+func listOrder(a, b store.Cursor) int {
+	return cmp.Or(b.Time.Compare(a.Time), strings.Compare(b.ID, a.ID))
+}
+
+func (m *model) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	t := m.tasks[k]
+	if t == nil {
+		return nil, store.ErrNotFound
+	}
+	var events []store.Event
+	for _, e := range t.log {
+		if e.Seq > after && len(events) < limit {
+			events = append(events, e.Copy())
+		}
+	}
+	return events, nil
+}
+
+func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	due := make(map[string][]*modelTask)
+	for _, t := range m.tasks {
+		if _, ok := t.due(p); ok {
+			due[t.key.Owner] = append(due[t.key.Owner], t)
+		}
+	}
+	var owners []string
+	for o, tasks := range due {
+		owners = append(owners, o)
+		slices.SortFunc(tasks, func(a, b *modelTask) int {
+			dueA, _ := a.due(p)
+			dueB, _ := b.due(p)
+			return cmp.Or(dueA.Compare(dueB), strings.Compare(a.key.ID, b.key.ID))
+		})
+	}
+	slices.SortFunc(owners, func(a, b string) int {
+		if (a > p.AfterOwner) != (b > p.AfterOwner) {
+			return strings.Compare(b, a) // those that come after AfterOwner come first
+		}
+		return strings.Compare(a, b)
+	})
+	var claimed []*store.Task
+	for round := 0; len(owners) > 0; round++ {
+		owners = slices.DeleteFunc(owners, func(o string) bool { return len(due[o]) <= round })
+		for _, o := range owners {
+			if len(claimed) < p.Limit {
+				claimed = append(claimed, due[o][round].claim(p))
+			}
+		}
+	}
+	return claimed, nil
+}
+
+func (t *modelTask) claim(p store.ClaimParams) *store.Task {
+	t.append(p.Event)
+	t.run.Phase = store.PhaseLeased
+	t.run.Attempt++
+	t.run.Lease = store.Lease{Worker: p.Worker, Fence: t.run.Lease.Fence + 1, Until: store.Time(p.Until)}
+	return t.fold()
+}
+
+func (m *model) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	var lost []store.Key
+	for _, l := range leases {
+		t := m.tasks[l.Key]
+		if t == nil || !holds(t, l) {
+			lost = append(lost, l.Key)
+			continue
+		}
+		t.run.Lease.Until = store.Time(until)
+	}
+	return lost, nil
+}
+
+func (m *model) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	var steps []store.Step
+	if t := m.tasks[k]; t != nil {
+		for _, s := range t.steps {
+			if s.Turn == turn {
+				s.Result = slices.Clone(s.Result)
+				steps = append(steps, s)
+			}
+		}
+	}
+	return steps, nil
+}
+
+func (m *model) Idempotency(ctx context.Context, owner, key string) (store.IdempotencyRecord, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.IdempotencyRecord{}, err
+	}
+	r, ok := m.records[store.Key{Owner: owner, ID: key}]
+	if !ok {
+		return r, store.ErrNotFound
+	}
+	return r, nil
+}
+
+func (m *model) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return 0, err
+	}
+	removed := 0
+	for k, r := range m.records {
+		if removed < limit && r.CreatedAt.Before(before) {
+			delete(m.records, k)
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+func (m *model) Context(ctx context.Context, owner, id string) (store.Context, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.Context{}, err
+	}
+	c, ok := m.contexts[store.Key{Owner: owner, ID: id}]
+	if !ok {
+		return c, store.ErrNotFound
+	}
+	return c, nil
+}
+
+func (m *model) AddFeedback(ctx context.Context, f store.Feedback) error {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	t := m.tasks[f.Key]
+	if t == nil {
+		return store.ErrNotFound
+	}
+	f = f.Copy()
+	f.CreatedAt = store.Time(f.CreatedAt)
+	t.feedback = append(t.feedback, f)
+	return nil
+}
+
+func (m *model) Feedback(ctx context.Context, k store.Key) ([]store.Feedback, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	t := m.tasks[k]
+	if t == nil {
+		return nil, store.ErrNotFound
+	}
+	var all []store.Feedback
+	for _, f := range t.feedback {
+		all = append(all, f.Copy())
+	}
+	return all, nil
+}
+
+func (m *model) Backlog(ctx context.Context) (store.Backlog, error) {
+	defer m.mu.Unlock()
+	var b store.Backlog
+	if err := m.enter(ctx); err != nil {
+		return b, err
+	}
+	for _, t := range m.tasks {
+		switch t.run.Phase {
+		case store.PhaseQueued:
+			b.Queued++
+		case store.PhaseLeased:
+			b.Leased++
+		case store.PhaseIdle:
+		}
+	}
+	return b, nil
+}
+
+func (m *model) Ping(ctx context.Context) error {
+	defer m.mu.Unlock()
+	return m.enter(ctx)
+}
+
+func (m *model) Info() store.Info { return store.Info{Name: "model", Exclusive: true} }
+
+func (m *model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
