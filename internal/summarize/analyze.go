@@ -1,0 +1,164 @@
+package summarize
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// PageAnalysis is what [Summarize] needs of one page. It is the unit of durable
+// work: it serialises to JSON of about the size of the page's text, and equal
+// pages have equal analyses.
+type PageAnalysis struct {
+	// Page is the number of the page.
+	Page int `json:"page"`
+	// Sentences counts all sentences of the page.
+	Sentences int `json:"sentences"`
+	// Language is the ISO 639-1 code of the page's language, "" if unsure.
+	Language string `json:"language,omitempty"`
+	// Terms is the page's vocabulary, in order of first use.
+	Terms []string `json:"terms,omitempty"`
+	// Candidates are the sentences that could be picked, in page order.
+	Candidates []Candidate `json:"candidates,omitempty"`
+}
+
+// Candidate is a sentence that a summary may contain.
+type Candidate struct {
+	// Index is the sentence's [Sentence.Index].
+	Index int `json:"i"`
+	// Text is the sentence's [Sentence.Text].
+	Text string `json:"t"`
+	// Terms are indexes into [PageAnalysis.Terms], one per use.
+	Terms []int `json:"w,omitempty"`
+	// Fitness in thousandths says how well the sentence would read in a
+	// summary, from its form alone: length, punctuation, place in its
+	// paragraph. An integer, so that it survives JSON exactly.
+	Fitness int `json:"f"`
+}
+
+// Analyze splits a page into sentences and measures each. It keeps no sentence
+// without content words.
+func Analyze(p Page) PageAnalysis {
+	lang := detectLanguage(p.Text)
+	a := PageAnalysis{Page: p.Number, Language: string(lang)}
+	ids := make(map[string]int)
+	for _, b := range pageBlocks(p.Text) {
+		for i, text := range b.sentences {
+			index := a.Sentences
+			a.Sentences++
+			t := tokenize(text, lang)
+			if len(t.terms) == 0 {
+				continue
+			}
+			a.Candidates = append(a.Candidates, Candidate{
+				Index:   index,
+				Text:    text,
+				Terms:   a.intern(ids, t.terms),
+				Fitness: fitness(text, t, i == 0),
+			})
+		}
+	}
+	return a
+}
+
+func (a *PageAnalysis) intern(ids map[string]int, terms []string) []int {
+	out := make([]int, len(terms))
+	for i, term := range terms {
+		id, ok := ids[term]
+		if !ok {
+			id = len(a.Terms)
+			ids[term] = id
+			a.Terms = append(a.Terms, term)
+		}
+		out[i] = id
+	}
+	return out
+}
+
+// fitness combines the formal signs of a good summary sentence.
+func fitness(text string, t tokens, opensParagraph bool) int {
+	f := lengthFitness(t.words)
+	ends := endsSentence(text)
+	switch {
+	case !ends && t.words < 12:
+		// A heading, caption or table cell.
+		f = scale(f, 120)
+	case !ends:
+		f = scale(f, 500)
+	case strings.ContainsAny(lastRunes(text, 3), "?？؟"):
+		f = scale(f, 600)
+	}
+	if opensParagraph && ends {
+		f = scale(f, 1150)
+	}
+	if dangles(t.first) {
+		f = scale(f, 750)
+	}
+	if t.numbers*5 > t.words*2 || strings.Contains(text, "....") || strings.Contains(text, ". . .") {
+		// A table row or a line of a table of contents.
+		f = scale(f, 200)
+	}
+	if r, _ := utf8.DecodeRuneInString(text); unicode.IsLower(r) {
+		// The middle of a sentence that was torn apart.
+		f = scale(f, 600)
+	}
+	return f
+}
+
+func scale(f, thousandths int) int { return f * thousandths / 1000 }
+
+func lengthFitness(words int) int {
+	switch {
+	case words < 4:
+		return 100
+	case words < 7:
+		return 450
+	case words < 9:
+		return 750
+	case words < 12:
+		return 900
+	case words <= 32:
+		return 1000
+	case words <= 45:
+		return 800
+	case words <= 70:
+		return 450
+	case words <= 100:
+		return 200
+	}
+	return 60
+}
+
+func endsSentence(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text, "\"'”’»«›“)]）」』】 \u00a0\u202f"))
+	return isTerminal(r)
+}
+
+func lastRunes(s string, n int) string {
+	for i := len(s); i > 0; {
+		_, size := utf8.DecodeLastRuneInString(s[:i])
+		i -= size
+		if n--; n == 0 {
+			return s[i:]
+		}
+	}
+	return s
+}
+
+// dangles reports whether a first word points back to a sentence that the
+// summary may lack.
+func dangles(first string) bool {
+	switch first {
+	case "this", "these", "those", "that", "it", "he", "she", "they", "such", "his", "her", "their", "its",
+		"however", "but", "and", "so", "thus", "therefore", "moreover", "furthermore", "nevertheless", "otherwise", "also",
+		"dies", "diese", "dieser", "dieses", "er", "sie", "es", "aber", "jedoch", "doch", "dennoch", "deshalb", "daher",
+		"dadurch", "damit", "dabei", "außerdem", "zudem", "und", "auch",
+		"il", "elle", "ils", "elles", "ce", "cet", "cette", "ces", "cela", "mais", "cependant", "toutefois", "ainsi", "donc",
+		"él", "ella", "ellos", "esto", "este", "esta", "estos", "estas", "eso", "ese", "pero", "además", "así", "también",
+		"он", "она", "они", "оно", "это", "этот", "эта", "эти", "но", "однако", "поэтому", "также", "и", "а",
+		"هو", "هي", "هم", "هذا", "هذه", "ولكن", "لكن", "كما",
+		"यह", "वह", "ये", "वे", "लेकिन", "इसलिए", "परंतु":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package summarize
+
+import (
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// markdownText returns the prose of a Markdown document. Headings, code, raw
+// HTML and front matter are left out; a document of nothing but headings keeps
+// them, so that it has a text at all.
+func markdownText(source string) string {
+	source = trimFrontMatter(clampNesting(source))
+	src := []byte(source)
+	doc := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).
+		Parser().Parse(text.NewReader(src))
+	if s := renderMarkdown(doc, src, false); strings.TrimSpace(s) != "" {
+		return s
+	}
+	return renderMarkdown(doc, src, true)
+}
+
+// clampNesting cuts block markers at the start of a line to a sane depth:
+// goldmark recurses once per quote or list level and scans each line once per
+// open one.
+func clampNesting(source string) string {
+	const deepest = 64
+	var b strings.Builder
+	for line := range strings.SplitAfterSeq(source, "\n") {
+		body := strings.TrimLeft(line, " \t>-+*")
+		if len(line)-len(body) > deepest {
+			line = body
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func trimFrontMatter(source string) string {
+	rest, ok := strings.CutPrefix(source, "---\n")
+	if !ok {
+		return source
+	}
+	if _, body, found := strings.Cut(rest, "\n---\n"); found {
+		return body
+	}
+	return source
+}
+
+type markdownRenderer struct {
+	src      []byte
+	headings bool
+	out      strings.Builder
+}
+
+func renderMarkdown(doc ast.Node, src []byte, headings bool) string {
+	r := &markdownRenderer{src: src, headings: headings}
+	// The visitor returns no error, so the walk cannot.
+	_ = ast.Walk(doc, r.visit)
+	return r.out.String()
+}
+
+func (r *markdownRenderer) visit(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	switch n := n.(type) {
+	case *ast.Heading:
+		if !r.headings {
+			return ast.WalkSkipChildren, nil
+		}
+	case *ast.CodeBlock, *ast.FencedCodeBlock, *ast.HTMLBlock, *ast.RawHTML, *ast.Image, *extast.TableHeader:
+		return ast.WalkSkipChildren, nil
+	case *extast.TableCell:
+		if !entering {
+			r.out.WriteByte(' ')
+		}
+		return ast.WalkContinue, nil
+	case *ast.Text:
+		r.text(n, entering)
+		return ast.WalkContinue, nil
+	case *ast.String:
+		if entering {
+			r.out.Write(n.Value)
+		}
+		return ast.WalkContinue, nil
+	case *ast.AutoLink:
+		if entering {
+			r.out.Write(n.Label(r.src))
+		}
+		return ast.WalkContinue, nil
+	}
+	if n.Type() == ast.TypeBlock {
+		r.out.WriteString("\n\n")
+	}
+	return ast.WalkContinue, nil
+}
+
+func (r *markdownRenderer) text(n *ast.Text, entering bool) {
+	if !entering {
+		return
+	}
+	r.out.Write(unescapeMarkdown(n.Segment.Value(r.src)))
+	switch {
+	case n.HardLineBreak():
+		r.out.WriteByte('\n')
+	case n.SoftLineBreak():
+		// The author's wrapping has no meaning in Markdown.
+		r.out.WriteByte(' ')
+	}
+}
+
+// unescapeMarkdown resolves backslash escapes and entities, which goldmark
+// leaves to its HTML renderer.
+func unescapeMarkdown(b []byte) []byte {
+	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(b)))
+}

@@ -1,0 +1,379 @@
+package summarize
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pdfcpu/pdfcpu/pkg/filter"
+	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu"
+	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/model"
+	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/types"
+)
+
+const (
+	// MaxPDFTime is the longest that a PDF is worked on, whatever the context
+	// allows.
+	MaxPDFTime = 30 * time.Second
+	// pdfGrace is how long a cancelled reader is waited for. It checks its
+	// context often and its input fails from then on, so only a loop inside the
+	// library that reads nothing could outlive this; it is then left behind.
+	pdfGrace = 2 * time.Second
+
+	maxPDFPages = 20_000
+	// maxStream bounds one decoded stream, maxInterpreted the page content that
+	// is run through in all, with forms counted each time they are drawn.
+	maxStream      = 32 << 20
+	maxInterpreted = 512 << 20
+	// maxObjectText bounds the decoded object streams that are kept at a time.
+	maxObjectText = 128 << 20
+)
+
+// pdfPages extracts the text of a PDF. The library parses objects; what it
+// leaves unbounded is bounded here: the work runs in a goroutine that can be
+// given up, a panic becomes an error, and every byte it reads passes a reader
+// with a budget that also fails once the context is done.
+func pdfPages(ctx context.Context, data []byte) ([]Page, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, MaxPDFTime, fmt.Errorf("%w: takes more than %v to read", ErrTooLarge, MaxPDFTime))
+	defer cancel()
+	type result struct {
+		pages []Page
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("%w: PDF reader gave up: %.200v", ErrMalformed, p)}
+			}
+			done <- r
+		}()
+		r.pages, r.err = readPDF(ctx, data)
+	}()
+	select {
+	case r := <-done:
+		return r.pages, pdfError(ctx, r.err)
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(pdfGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+	}
+	return nil, context.Cause(ctx)
+}
+
+// pdfError names the class of a failure. Once the context is done, all other
+// errors are its consequences.
+func pdfError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, ErrMalformed), errors.Is(err, ErrTooLarge), errors.Is(err, ErrEncrypted):
+		return err
+	case errors.Is(err, pdfcpu.ErrWrongPassword), errors.Is(err, pdfcpu.ErrEncrypted),
+		errors.Is(err, pdfcpu.ErrOwnerPasswordRequired), errors.Is(err, pdfcpu.ErrPermissionDenied):
+		return fmt.Errorf("%w: %w", ErrEncrypted, err)
+	case errors.Is(err, pdfcpu.ErrUnsupportedEncryptionFeature):
+		return fmt.Errorf("%w: its encryption is not supported: %w", ErrEncrypted, err)
+	case errors.Is(err, filter.ErrDecodeLimitExceeded):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+func readPDF(ctx context.Context, data []byte) ([]Page, error) {
+	if !looksLikePDF(data) {
+		return nil, fmt.Errorf("%w: no PDF header", ErrMalformed)
+	}
+	rs := &budgetReader{
+		Reader: bytes.NewReader(data),
+		ctx:    ctx,
+		// An object costs one buffer of 4 KiB to read however small it is.
+		left: 64<<20 + 24*int64(len(data)),
+	}
+	c, err := pdfcpu.ReadWithContext(ctx, rs, pdfConfiguration(data))
+	if err != nil {
+		return nil, err
+	}
+	d := newPDFDocument(ctx, c.XRefTable)
+	root, err := c.Catalog()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.walkPages(root["Pages"], pageContext{}, 0); err != nil {
+		return nil, err
+	}
+	return d.pages, nil
+}
+
+// pdfConfiguration is written out, since the library's default creates a
+// directory in the user's home.
+func pdfConfiguration(data []byte) *model.Configuration {
+	// Each object of an object stream costs memory before it is used, so many
+	// streams may hold few each.
+	perStream := min(max(4_000_000/(1+bytes.Count(data, []byte("/ObjStm"))), 200), 100_000)
+	return &model.Configuration{
+		Reader15:       true,
+		ValidationMode: model.ValidationRelaxed,
+		Eol:            types.EolLF,
+		Offline:        true,
+		Cmd:            model.EXTRACTCONTENT,
+		Limits: model.ResourceLimits{
+			MaxStreamBytes:       int64(len(data)),
+			MaxDecodeBytes:       maxStream,
+			MaxImagePixels:       1,
+			MaxImageBytes:        1,
+			MaxObjectCount:       1_000_000,
+			MaxObjectStreamCount: perStream,
+			MaxObjectStreamFirst: int64(32 * perStream),
+			MaxXRefEntries:       1_000_000,
+			MaxRecursionDepth:    100,
+		},
+	}
+}
+
+// budgetReader ends loops inside the library: whatever reads over and over runs
+// out, as does what goes on reading after the context is done.
+type budgetReader struct {
+	*bytes.Reader
+	ctx  context.Context //nolint:containedctx // the reader lives for one call
+	left int64
+}
+
+func (r *budgetReader) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	if r.left <= 0 {
+		return 0, fmt.Errorf("%w: its objects overlap or loop", ErrMalformed)
+	}
+	n, err := r.Reader.Read(p)
+	r.left -= int64(n)
+	return n, err
+}
+
+// WriteTo hides the one of bytes.Reader, which would pass the budget by.
+func (r *budgetReader) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{r})
+}
+
+// pdfDocument resolves objects and collects pages.
+type pdfDocument struct {
+	ctx     context.Context //nolint:containedctx // the document lives for one call
+	xref    *model.XRefTable
+	streams []*types.ObjectStreamDict
+	// resolved counts look-ups, to weigh the object streams now and then.
+	resolved    int
+	interpreted int
+	textBytes   int
+	visited     map[types.IndirectRef]bool
+	count       int
+	pages       []Page
+	fonts       map[types.IndirectRef]*pdfFont
+}
+
+func newPDFDocument(ctx context.Context, xref *model.XRefTable) *pdfDocument {
+	d := &pdfDocument{ctx: ctx, xref: xref, visited: make(map[types.IndirectRef]bool), fonts: make(map[types.IndirectRef]*pdfFont)}
+	for _, e := range xref.Table {
+		if e == nil {
+			continue
+		}
+		switch o := e.Object.(type) {
+		case *types.ObjectStreamDict:
+			d.streams = append(d.streams, o)
+		}
+	}
+	return d
+}
+
+// pageContext is what a page inherits from the nodes above it.
+type pageContext struct {
+	resources types.Object
+	rotate    int
+}
+
+// walkPages goes through the page tree in order. Nodes seen before are loops.
+func (d *pdfDocument) walkPages(o types.Object, inherited pageContext, depth int) error {
+	const deepest = 64
+	if err := context.Cause(d.ctx); err != nil {
+		return err
+	}
+	if ref, ok := o.(types.IndirectRef); ok {
+		if d.visited[ref] {
+			return nil
+		}
+		d.visited[ref] = true
+	}
+	node := d.dict(o)
+	if node == nil || depth > deepest {
+		return nil
+	}
+	if r := node["Resources"]; r != nil {
+		inherited.resources = r
+	}
+	if r := node["Rotate"]; r != nil {
+		inherited.rotate = int(d.number(r))
+	}
+	kids, ok := d.resolve(node["Kids"]).(types.Array)
+	if !ok {
+		return d.addPage(node, inherited)
+	}
+	for _, kid := range kids {
+		if err := d.walkPages(kid, inherited, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *pdfDocument) addPage(page types.Dict, inherited pageContext) error {
+	d.count++
+	if d.count > maxPDFPages {
+		return fmt.Errorf("%w: more than %d pages", ErrTooLarge, maxPDFPages)
+	}
+	content, err := d.content(page["Contents"])
+	if err != nil {
+		return fmt.Errorf("page %d: %w", d.count, err)
+	}
+	in := newInterpreter(d, inherited.rotate)
+	if err := in.run(content, d.dict(inherited.resources), 0); err != nil {
+		return fmt.Errorf("page %d: %w", d.count, err)
+	}
+	text := strings.Join(paragraphs(cleanText(in.layout.text())), "\n\n")
+	if text == "" {
+		return nil
+	}
+	d.textBytes += len(text)
+	if d.textBytes > MaxTextBytes {
+		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, MaxTextBytes)
+	}
+	d.pages = append(d.pages, Page{Number: d.count, Text: text})
+	return nil
+}
+
+// content joins the content streams of a page. A stream that cannot be decoded
+// is left out, as viewers do, unless a limit was hit.
+func (d *pdfDocument) content(o types.Object) ([]byte, error) {
+	const mostStreams = 10_000
+	parts, ok := d.resolve(o).(types.Array)
+	if !ok {
+		return d.stream(o)
+	}
+	var out []byte
+	for _, part := range parts[:min(len(parts), mostStreams)] {
+		b, err := d.stream(part)
+		if err != nil {
+			return nil, err
+		}
+		if len(out)+len(b) > maxStream {
+			return nil, fmt.Errorf("%w: more than %d bytes of page content", ErrTooLarge, maxStream)
+		}
+		out = append(append(out, b...), '\n')
+	}
+	return out, nil
+}
+
+func (d *pdfDocument) stream(o types.Object) ([]byte, error) {
+	if err := context.Cause(d.ctx); err != nil {
+		return nil, err
+	}
+	s, ok := d.resolve(o).(types.StreamDict)
+	if !ok {
+		return nil, nil
+	}
+	err := s.DecodeWithLimit(maxStream)
+	if errors.Is(err, filter.ErrDecodeLimitExceeded) {
+		return nil, fmt.Errorf("%w: a stream unpacks to more than %d bytes", ErrTooLarge, maxStream)
+	}
+	// On other errors, what was decoded up to there is used.
+	d.interpreted += len(s.Content)
+	if d.interpreted > maxInterpreted {
+		return nil, fmt.Errorf("%w: more than %d bytes of page content", ErrTooLarge, maxInterpreted)
+	}
+	return s.Content, nil
+}
+
+// resolve follows references; an object that cannot be read is null, as the
+// format demands for missing ones.
+func (d *pdfDocument) resolve(o types.Object) types.Object {
+	const longest = 16
+	for range longest {
+		ref, ok := o.(types.IndirectRef)
+		if !ok {
+			return o
+		}
+		d.dropObjectText()
+		var err error
+		if o, err = d.xref.Dereference(ref); err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// dropObjectText frees decoded object streams once they are many; they are
+// decoded again if needed.
+func (d *pdfDocument) dropObjectText() {
+	const often = 16
+	if d.resolved++; d.resolved%often != 0 {
+		return
+	}
+	total := 0
+	for _, s := range d.streams {
+		total += len(s.Content)
+	}
+	if total < maxObjectText {
+		return
+	}
+	for _, s := range d.streams {
+		if len(s.FilterPipeline) > 0 {
+			s.Content = nil
+		}
+	}
+}
+
+func (d *pdfDocument) dict(o types.Object) types.Dict {
+	switch o := d.resolve(o).(type) {
+	case types.Dict:
+		return o
+	case types.StreamDict:
+		return o.Dict
+	}
+	return nil
+}
+
+func (d *pdfDocument) array(o types.Object) types.Array {
+	a, _ := d.resolve(o).(types.Array)
+	return a
+}
+
+func (d *pdfDocument) number(o types.Object) float64 {
+	switch o := d.resolve(o).(type) {
+	case types.Integer:
+		return float64(o)
+	case types.Float:
+		return float64(o)
+	}
+	return 0
+}
+
+func (d *pdfDocument) name(o types.Object) string {
+	n, ok := d.resolve(o).(types.Name)
+	if !ok {
+		return ""
+	}
+	s, err := types.DecodeName(string(n))
+	if err != nil {
+		return string(n)
+	}
+	return s
+}

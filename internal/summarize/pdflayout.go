@@ -1,0 +1,123 @@
+package summarize
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// pdfLayout turns placed strings into lines and paragraphs. It keeps the order
+// of the content stream, which writers give in reading order; sorting by place
+// would interleave columns.
+type pdfLayout struct {
+	out  strings.Builder
+	line strings.Builder
+	// started says that a string was placed; the rest is about the last one
+	// and the line it is on.
+	started                bool
+	last                   string
+	lastX, endX, lastY     float64
+	lastSize               float64
+	lineX, lineY, lineSize float64
+	// leading is the distance of lines in this paragraph, 0 before the second.
+	leading float64
+}
+
+func (l *pdfLayout) size() int { return l.out.Len() + l.line.Len() }
+
+func (l *pdfLayout) text() string {
+	l.out.WriteString(l.line.String())
+	l.line.Reset()
+	return l.out.String()
+}
+
+// add places text with its origin at x, y and its end at endX.
+func (l *pdfLayout) add(text string, x, y, endX, size float64) {
+	if !finite(x) || !finite(y) || !finite(endX) || !finite(size) {
+		return
+	}
+	switch {
+	case !l.started:
+		l.startLine(x, y, size)
+	case l.isOverprint(text, x, y, size):
+		return
+	case l.isNewLine(x, y, size):
+		l.breakLine(text, x, y, size)
+	case l.gap(text, x, size):
+		l.line.WriteByte(' ')
+	}
+	l.started = true
+	l.line.WriteString(text)
+	l.last, l.lastX, l.endX, l.lastY, l.lastSize = text, x, endX, y, size
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+// isOverprint recognises bold faked by printing twice.
+func (l *pdfLayout) isOverprint(text string, x, y, size float64) bool {
+	near := 0.2 * size
+	return text == l.last && strings.TrimSpace(text) != "" && math.Abs(x-l.lastX) < near && math.Abs(y-l.lastY) < near
+}
+
+func (l *pdfLayout) isNewLine(x, y, size float64) bool {
+	tall := max(size, l.lastSize)
+	// Superscripts stay on the line, also those that lead back down to it.
+	if math.Abs(y-l.lastY) > 0.6*tall && math.Abs(y-l.lineY) > 0.6*tall {
+		return true
+	}
+	return x < l.endX-1.5*tall && x < l.lastX
+}
+
+func (l *pdfLayout) gap(text string, x, size float64) bool {
+	if strings.HasSuffix(l.last, " ") || strings.HasPrefix(text, " ") {
+		return false
+	}
+	need := 0.16
+	before, _ := utf8.DecodeLastRuneInString(l.last)
+	after, _ := utf8.DecodeRuneInString(text)
+	if isSpaceless(before) && isSpaceless(after) {
+		need = 0.8
+	}
+	return x-l.endX > need*size
+}
+
+func (l *pdfLayout) breakLine(text string, x, y, size float64) {
+	down := l.lineY - y
+	ended := endsSentence(l.line.String())
+	l.out.WriteString(l.line.String())
+	l.line.Reset()
+	if l.isParagraph(text, x, down, size, ended) {
+		l.out.WriteString("\n\n")
+		l.leading = 0
+	} else {
+		l.out.WriteByte('\n')
+		if down > 0 && (l.leading == 0 || down < l.leading) {
+			l.leading = down
+		}
+	}
+	l.startLine(x, y, size)
+}
+
+func (l *pdfLayout) startLine(x, y, size float64) {
+	l.lineX, l.lineY, l.lineSize = x, y, size
+}
+
+func (l *pdfLayout) isParagraph(text string, x, down, size float64, ended bool) bool {
+	const sameSize = 0.12
+	if math.Abs(size-l.lineSize) > sameSize*max(size, l.lineSize) {
+		return true
+	}
+	if down <= 0 {
+		// The next column, or a note: the sentence may go on in it.
+		return ended || startsUpper(text) && l.leading == 0
+	}
+	usual := l.leading
+	if usual == 0 {
+		usual = 1.35 * max(size, l.lineSize)
+	}
+	if down > 1.35*usual {
+		return true
+	}
+	indent := x - l.lineX
+	return ended && indent > 0.8*size && indent < 8*size
+}

@@ -1,0 +1,152 @@
+package summarize
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/words"
+	"golang.org/x/text/unicode/norm"
+)
+
+// tokens is what ranking sees of a sentence.
+type tokens struct {
+	// terms are the normalised content words, in order, with repetitions.
+	terms []string
+	// words counts all words, stop words and numbers too; of scripts without
+	// spaces, every second character counts as one.
+	words int
+	// numbers counts the words that are numbers.
+	numbers int
+	// first is the first word in lower case.
+	first string
+}
+
+func tokenize(sentence string, lang language) tokens {
+	var t tokens
+	var run []rune
+	flush := func() {
+		t.terms = append(t.terms, bigrams(run)...)
+		t.words += (len(run) + 1) / 2
+		run = run[:0]
+	}
+	it := words.FromString(norm.NFKC.String(sentence))
+	for it.Next() {
+		w := it.Value()
+		r, _ := utf8.DecodeRuneInString(w)
+		if usesBigrams(r) {
+			run = append(run, []rune(w)...)
+			continue
+		}
+		flush()
+		t.addWord(strings.ToLower(w), lang)
+	}
+	flush()
+	return t
+}
+
+func (t *tokens) addWord(w string, lang language) {
+	if strings.IndexFunc(w, unicode.IsLetter) < 0 {
+		if strings.IndexFunc(w, unicode.IsNumber) >= 0 {
+			t.words++
+			t.numbers++
+		}
+		return
+	}
+	t.words++
+	if t.first == "" {
+		t.first = w
+	}
+	if isStopWord(w, lang) {
+		return
+	}
+	if s := stem(w); utf8.RuneCountInString(s) > 1 {
+		t.terms = append(t.terms, s)
+	}
+}
+
+// usesBigrams is true for scripts that put no spaces between words, and for
+// Korean, which glues particles to them.
+func usesBigrams(r rune) bool {
+	return isCJK(r) || unicode.In(r, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
+
+// bigrams pairs the characters of a run. Pairs of only hiragana are grammar in
+// Japanese, those with a Chinese function character are in Chinese: both serve
+// as stop words.
+func bigrams(run []rune) []string {
+	if len(run) == 1 && unicode.Is(unicode.Han, run[0]) && !isStopCharacter(run[0]) {
+		return []string{string(run)}
+	}
+	var out []string
+	for i := 0; i+1 < len(run); i++ {
+		a, b := run[i], run[i+1]
+		if unicode.Is(unicode.Hiragana, a) && unicode.Is(unicode.Hiragana, b) || isStopCharacter(a) || isStopCharacter(b) {
+			continue
+		}
+		out = append(out, string([]rune{a, b}))
+	}
+	return out
+}
+
+func isStopCharacter(r rune) bool {
+	return strings.ContainsRune("的了是在和也就而及与與着著或这這那个個们們我你他她它不没沒有于於之其把被让讓给給很吗嗎呢吧啊はがをにのもへとでや", r)
+}
+
+// stem maps the forms of a word to one term. Cutting words to a prefix serves
+// all inflecting languages about as well as a stemmer for each.
+func stem(w string) string {
+	w = strings.ReplaceAll(w, "’", "'")
+	w = strings.TrimSuffix(w, "'s")
+	if i := strings.IndexByte(w, '\''); i > 0 && i <= 2 {
+		// French and Italian elision: l'eau, d'Europe, qu'elle.
+		w = w[i+1:]
+	}
+	r, _ := utf8.DecodeRuneInString(w)
+	switch {
+	case unicode.Is(unicode.Latin, r):
+		return prefix(trimPlural(w), 8)
+	case unicode.In(r, unicode.Cyrillic, unicode.Greek):
+		return prefix(w, 6)
+	case unicode.Is(unicode.Arabic, r):
+		return stemArabic(w)
+	}
+	return w
+}
+
+func trimPlural(w string) string {
+	if len(w) <= 4 || strings.HasSuffix(w, "ss") {
+		return w
+	}
+	if s, ok := strings.CutSuffix(w, "ies"); ok {
+		return s + "y"
+	}
+	return strings.TrimSuffix(w, "s")
+}
+
+// stemArabic drops vowel marks, the tatweel, and a conjunction or preposition
+// with the article.
+func stemArabic(w string) string {
+	w = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) || r == 'ـ' {
+			return -1
+		}
+		return r
+	}, w)
+	for _, p := range []string{"وال", "بال", "كال", "فال", "لل", "ال"} {
+		if rest, ok := strings.CutPrefix(w, p); ok && utf8.RuneCountInString(rest) >= 3 {
+			return rest
+		}
+	}
+	return w
+}
+
+func prefix(w string, n int) string {
+	for i := range w {
+		if n == 0 {
+			return w[:i]
+		}
+		n--
+	}
+	return w
+}
