@@ -84,6 +84,10 @@ type Config struct {
 	// Content-Length, Accept and Authorization, which are set here; Accept
 	// and Authorization may be replaced by it.
 	Header http.Header
+	// Begin, if not nil, is called once when the window begins, by a
+	// goroutine of Run, so that the caller can take the state of its own
+	// meters. Run returns after it.
+	Begin func()
 }
 
 func (c Config) withDefaults() Config {

@@ -25,24 +25,16 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	for i := range workers {
 		workers[i] = newWorker(r, i)
 	}
-	ended := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-ctx.Done():
-			for _, w := range workers {
-				w.wire.interrupt()
-			}
-		case <-ended:
-		}
-	})
-	defer watch.Wait()
-	defer close(ended)
 	defer func() {
 		for _, w := range workers {
 			w.wire.close()
 		}
 	}()
+	prepared, ended := make(chan struct{}), make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(ctx, workers, prepared, ended) })
+	defer watch.Wait()
+	defer close(ended)
 
 	if err := r.prepare(ctx, workers); err != nil {
 		return Report{}, fmt.Errorf("loadgen: prepare %s: %w", cfg.Scenario, err)
@@ -52,6 +44,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if cfg.Duration > 0 {
 		r.until = r.from + cfg.Duration
 	}
+	close(prepared)
 	each(workers, func(w *worker) { w.loop(ctx) })
 	report := r.report(workers)
 	if err := context.Cause(ctx); err != nil {
@@ -98,6 +91,29 @@ func newRun(cfg Config, u *url.URL) *run {
 		head:   head,
 		send:   newTemplate(head, sendBody(method, cfg.Scenario != SendGet, cfg.PayloadBytes)),
 		list:   newTemplate(head, listBody()),
+	}
+}
+
+// watch interrupts the workers when ctx ends, and tells when the window begins.
+func (r *run) watch(ctx context.Context, workers []*worker, prepared, ended <-chan struct{}) {
+	var begin <-chan time.Time
+	for {
+		select {
+		case <-prepared:
+			prepared = nil
+			begin = time.After(r.from - r.clock.now())
+		case <-begin:
+			if r.cfg.Begin != nil {
+				r.cfg.Begin()
+			}
+		case <-ctx.Done():
+			for _, w := range workers {
+				w.wire.interrupt()
+			}
+			return
+		case <-ended:
+			return
+		}
 	}
 }
 

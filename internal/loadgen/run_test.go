@@ -271,9 +271,16 @@ func TestRunStopsAtOnceWhenCanceled(t *testing.T) {
 func TestRunKeepsToItsWindow(t *testing.T) {
 	url := serve(t, http.HandlerFunc((&agent{}).ServeHTTP))
 	begin := time.Now()
-	r, err := Run(t.Context(), Config{URL: url, Concurrency: 2, Duration: 200 * time.Millisecond, WarmUp: 100 * time.Millisecond})
+	var window time.Duration
+	r, err := Run(t.Context(), Config{
+		URL: url, Concurrency: 2, Duration: 200 * time.Millisecond, WarmUp: 100 * time.Millisecond,
+		Begin: func() { window = time.Since(begin) },
+	})
 	if took := time.Since(begin); err != nil || took < 300*time.Millisecond || took > 2*time.Second {
 		t.Fatalf("Run = %v after %v, want nil after 300ms", err, took)
+	}
+	if window < 100*time.Millisecond {
+		t.Errorf("Begin was called after %v, want 100ms", window)
 	}
 	if r.Elapsed > 200*time.Millisecond || r.Elapsed < 150*time.Millisecond {
 		t.Errorf("elapsed = %v, want 200ms", r.Elapsed)

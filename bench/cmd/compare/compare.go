@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/loadgen"
+)
+
+type options struct {
+	rounds      int
+	duration    time.Duration
+	concurrency int
+	payload     int
+	scenarios   []loadgen.Scenario
+	growth      []int
+	short       bool
+	jsonFile    string
+	refserver   string
+	holdfast    string
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	b := &bench{options: o, dir: dir, progress: stderr, programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast}}
+	var out outcome
+	if len(o.growth) > 0 {
+		out, err = b.growth(ctx, fillStore)
+	} else {
+		out, err = b.compare(ctx, contenders())
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.write(stdout, o); err != nil {
+		return err
+	}
+	return errors.Join(save(o.jsonFile, out), out.verdict(o))
+}
+
+// What is measured by default.
+const (
+	everything = "send,send-get,stream,get,list"
+	growing    = "send,claim,get,list"
+)
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.IntVar(&o.rounds, "rounds", 3, "rounds per scenario; the median counts")
+	flags.DurationVar(&o.duration, "duration", 5*time.Second, "length of a round with one server")
+	flags.IntVar(&o.concurrency, "concurrency", 64, "connections")
+	flags.IntVar(&o.payload, "payload", loadgen.DefaultPayloadBytes, "bytes of text in a message")
+	scenarios := flags.String("scenarios", "", "what to measure, comma-separated (default "+everything+", or with -growth "+growing+"); claim is another name for send-get")
+	growth := flags.String("growth", "", "measure SQLite with stores of these numbers of tasks instead, e.g. 1000,100000,1000000")
+	flags.BoolVar(&o.short, "short", false, "one round of a second, to prove that it runs; fails on any request error")
+	flags.StringVar(&o.jsonFile, "json", "", "also write all reports to this file")
+	flags.StringVar(&o.refserver, "refserver", "", "program to use instead of building it")
+	flags.StringVar(&o.holdfast, "holdfast", "", "program to use instead of building it")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case *scenarios != "":
+	case *growth != "":
+		*scenarios = growing
+	default:
+		*scenarios = everything
+	}
+	var errs []error
+	for name := range strings.SplitSeq(*scenarios, ",") {
+		s := loadgen.Scenario(name)
+		if name == "claim" {
+			s = loadgen.SendGet
+		}
+		if !slices.Contains(loadgen.Scenarios(), s) || s == loadgen.Echo {
+			errs = append(errs, fmt.Errorf("unknown scenario %q", name))
+		}
+		o.scenarios = append(o.scenarios, s)
+	}
+	if *growth != "" {
+		for number := range strings.SplitSeq(*growth, ",") {
+			n, err := strconv.Atoi(number)
+			if err != nil || n < 0 {
+				errs = append(errs, fmt.Errorf("growth wants numbers of tasks, not %q", number))
+			}
+			o.growth = append(o.growth, n)
+		}
+		slices.Sort(o.growth)
+	}
+	if o.short {
+		o.rounds, o.duration = 1, time.Second
+	}
+	if o.rounds < 1 || o.duration <= 0 || o.concurrency < 1 || o.payload < 1 {
+		errs = append(errs, errors.New("rounds, duration, concurrency and payload must be positive"))
+	}
+	if flags.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", flags.Arg(0)))
+	}
+	return o, errors.Join(errs...)
+}
+
+func save(file string, out outcome) error {
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// outcome is all that was measured.
+type outcome struct {
+	Time    time.Time         `json:"time"`
+	Machine string            `json:"machine"`
+	Missing map[string]string `json:"missing,omitempty"` // contender to reason
+	Rows    []row             `json:"rows"`
+
+	failed []error  // servers that should have run and did not
+	names  []string // contenders in the order of the table
+	goals  []goal
+	growth bool
+}
+
+// row is one contender in one scenario.
+type row struct {
+	Scenario  loadgen.Scenario `json:"scenario"`
+	Contender string           `json:"contender"`
+	Skipped   string           `json:"skipped,omitempty"` // why it was not measured
+	Samples   []sample         `json:"samples,omitempty"` // one per round
+}
+
+// sample is one round.
+type sample struct {
+	loadgen.Report
+	ServerCPU    time.Duration `json:"serverCPUNs"`    // within the window, 0 if unknown
+	GeneratorCPU time.Duration `json:"generatorCPUNs"` // likewise
+}
+
+func newOutcome(names []string) outcome {
+	return outcome{
+		Time:    time.Now().UTC(),
+		Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Missing: map[string]string{},
+		names:   names,
+	}
+}
+
+func (r row) errors() (n int64) {
+	for _, s := range r.Samples {
+		n += s.Errors
+	}
+	return n
+}
+
+// median of one figure over the rounds, 0 if there are none.
+func median[T int | int64 | float64 | time.Duration](samples []sample, figure func(sample) T) T {
+	if len(samples) == 0 {
+		return 0
+	}
+	var all []T
+	for _, s := range samples {
+		all = append(all, figure(s))
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+func rate(s sample) float64 { return s.PerSecond }
+
+// verdict is the error with which the command ends.
+func (o outcome) verdict(opts options) error {
+	errs := o.failed
+	for _, r := range o.Rows {
+		if n := r.errors(); n > 0 && opts.short {
+			errs = append(errs, fmt.Errorf("%s of %s: %d errors, such as: %s", r.Scenario, r.Contender, n, r.firstError()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r row) firstError() string {
+	for _, s := range r.Samples {
+		if len(s.ErrorTexts) > 0 {
+			return s.ErrorTexts[0].Text
+		}
+	}
+	return ""
+}

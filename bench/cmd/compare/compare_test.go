@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/loadgen"
+)
+
+// The test binary plays the holdfast program when it is told to.
+func TestMain(m *testing.M) {
+	if os.Getenv("COMPARE_TEST_STUB") != "" {
+		if err := stub(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// stub knows: serve --addr ADDR ... --storage KIND ... and bench fill --data
+// DIR --tasks N. It leaves its pid in the data directory.
+func stub(args []string) error {
+	arg := func(name string) string { return args[slices.Index(args, name)+1] }
+	if args[0] == "bench" {
+		return os.WriteFile(filepath.Join(arg("--data"), "filled"), []byte(arg("--tasks")), 0o600)
+	}
+	if os.Getenv("COMPARE_TEST_STUB") == arg("--storage") {
+		return errors.New("no such storage here")
+	}
+	pid := []byte(strconv.Itoa(os.Getpid()))
+	if err := os.WriteFile(os.Getenv("COMPARE_TEST_PIDS")+"/"+string(pid), nil, 0o600); err != nil {
+		return err
+	}
+	return http.ListenAndServe(arg("--addr"), http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var req struct{ ID, Method string }
+		_ = json.NewDecoder(r.Body).Decode(&req)
+		task := `{"kind":"task","id":"t","status":{"state":"completed"}}`
+		if req.Method == "tasks/list" {
+			task = "[" + task + "]"
+		}
+		if req.Method == "message/stream" {
+			fmt.Fprintf(rw, "data: {\"id\":%q,\"result\":%s}\n\n", req.ID, task)
+			return
+		}
+		fmt.Fprintf(rw, `{"id":%q,"result":%s}`, req.ID, task)
+	}))
+}
+
+func stubBench(t *testing.T, broken string) (b *bench, pids func() []int) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("COMPARE_TEST_STUB", broken)
+	t.Setenv("COMPARE_TEST_PIDS", dir)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{
+		rounds: 2, duration: 50 * time.Millisecond, concurrency: 2, payload: 10, short: true,
+		scenarios: []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get, loadgen.List},
+	}
+	b = &bench{options: o, dir: t.TempDir(), progress: &bytes.Buffer{}, programs: map[program]string{holdfast: self}}
+	return b, func() (all []int) {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			pid, _ := strconv.Atoi(f.Name())
+			all = append(all, pid)
+		}
+		return all
+	}
+}
+
+func TestCompareMeasuresWhatThereIs(t *testing.T) {
+	b, pids := stubBench(t, "sqlite")
+	out, err := b.compare(t.Context(), slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := out.write(&text, b.options); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range b.scenarios {
+		r, _ := out.row(s, "holdfast-memory")
+		if len(r.Samples) != 2 || r.errors() != 0 || median(r.Samples, rate) <= 0 {
+			t.Errorf("%s = %+v, want 2 good samples", s, r)
+		}
+	}
+	for _, want := range []string{"holdfast-sqlite  missing: ", "no such storage here", ">= 10x official: not measured"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("table lacks %q:\n%s", want, text.String())
+		}
+	}
+	if err := out.verdict(b.options); err == nil || !strings.Contains(err.Error(), "no such storage here") {
+		t.Errorf("verdict = %v, want that SQLite could not start", err)
+	}
+	checkGone(t, pids(), 1)
+}
+
+func TestCompareStopsItsServersWhenCanceled(t *testing.T) {
+	b, pids := stubBench(t, "none")
+	b.duration = time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := b.compare(ctx, contenders()[2:])
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("compare = %v, want deadline exceeded", err)
+	}
+	checkGone(t, pids(), 2)
+}
+
+func TestGrowthComparesFilledStores(t *testing.T) {
+	b, pids := stubBench(t, "none")
+	b.options.growth = []int{10, 1000}
+	out, err := b.growth(t.Context(), fillStore)
+	if err != nil || out.verdict(b.options) != nil {
+		t.Fatal(err, out.verdict(b.options))
+	}
+	for _, n := range []string{"10", "1000"} {
+		got, err := os.ReadFile(filepath.Join(b.dir, "data-sqlite with "+n, "filled"))
+		if err != nil || string(got) != n {
+			t.Errorf("filled = %s, %v, want %s", got, err, n)
+		}
+	}
+	var text strings.Builder
+	if err := out.write(&text, b.options); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "<= 1.3x: "); n != len(b.scenarios) {
+		t.Errorf("%d goals of growth in the table, want %d:\n%s", n, len(b.scenarios), text.String())
+	}
+	checkGone(t, pids(), 2)
+}
+
+func checkGone(t *testing.T, pids []int, want int) {
+	t.Helper()
+	if len(pids) != want {
+		t.Errorf("%d servers ran, want %d", len(pids), want)
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("server %d is still there (%v)", pid, err)
+		}
+	}
+}
+
+func TestTableTellsGoals(t *testing.T) {
+	t.Parallel()
+	out := newOutcome([]string{echo, official, "holdfast-memory", "holdfast-sqlite"})
+	out.goals = goals()
+	for name, perSecond := range map[string][]float64{
+		echo: {39000, 41000, 40000}, official: {1000, 1, 1200}, "holdfast-memory": {9000, 12000, 9999}, "holdfast-sqlite": {10000, 10000, 10000},
+	} {
+		r := row{Scenario: loadgen.Send, Contender: name}
+		for _, p := range perSecond {
+			r.Samples = append(r.Samples, sample{Report: loadgen.Report{PerSecond: p, Elapsed: time.Second}})
+		}
+		out.Rows = append(out.Rows, r)
+	}
+	var text strings.Builder
+	if err := out.write(&text, options{scenarios: []loadgen.Scenario{loadgen.Send}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	for name, want := range map[string]string{
+		"holdfast-memory": "10.00 0.25 >= 10x official: NOT MET",
+		"holdfast-sqlite": "10.00 0.25 >= 6x official: met; >= 25% of echo: met",
+	} {
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "  "+name) })
+		if i < 0 || !strings.HasSuffix(strings.Join(strings.Fields(lines[i]), " "), want) {
+			t.Errorf("no line of %s that ends in %q:\n%s", name, want, text.String())
+		}
+	}
+}
+
+func TestParseReportsAllProblems(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	_, err := parse([]string{"-scenarios", "dance,echo", "-growth", "x", "-rounds", "0", "more"}, &b)
+	if got := strings.Count(fmt.Sprint(err), "\n") + 1; got != 5 {
+		t.Errorf("parse = %v, want 5 problems", err)
+	}
+	o, err := parse([]string{"-growth", "5"}, &b)
+	if err != nil || len(o.scenarios) != 4 {
+		t.Errorf("parse(-growth 5) = %+v, %v, want 4 scenarios", o, err)
+	}
+	o, err = parse([]string{"-short", "-scenarios", "send,claim", "-growth", "100,1"}, &b)
+	if err != nil || o.rounds != 1 || o.duration != time.Second || !slices.Equal(o.growth, []int{1, 100}) || o.scenarios[1] != loadgen.SendGet {
+		t.Errorf("parse = %+v, %v", o, err)
+	}
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package main
+
+import (
+	"syscall"
+	"time"
+)
+
+func sysProcAttr() *syscall.SysProcAttr { return nil }
+
+func (s *server) cpu() time.Duration { return 0 }
+
+func ownCPU() time.Duration { return 0 }

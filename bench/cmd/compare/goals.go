@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/internal/loadgen"
+)
+
+// goal is a ratio of rates that must be reached: design.md, "Performance
+// goals".
+type goal struct {
+	scenario  loadgen.Scenario
+	contender string
+	against   string
+	atLeast   float64
+}
+
+func goals() []goal {
+	return []goal{
+		{loadgen.Send, "holdfast-memory", official, 10},
+		{loadgen.Send, "holdfast-sqlite", official, 6},
+		{loadgen.Send, "holdfast-sqlite", echo, 0.25},
+		{loadgen.Send, "holdfast-postgres", official, 4},
+		{loadgen.Get, "holdfast-memory", echo, 0.60},
+		{loadgen.Get, "holdfast-sqlite", echo, 0.60},
+	}
+}
+
+// withinGrowth is how much slower a server may be with a full store than with
+// the smallest.
+const withinGrowth = 1.3
+
+// text tells the goal and whether rates fulfil it.
+func (g goal) text(got, base float64) string {
+	want := fmt.Sprintf(">= %gx %s", g.atLeast, g.against)
+	if g.atLeast < 1 {
+		want = fmt.Sprintf(">= %.0f%% of %s", g.atLeast*100, g.against)
+	}
+	switch {
+	case got == 0 || base == 0:
+		return want + ": not measured"
+	case got/base >= g.atLeast:
+		return want + ": met"
+	}
+	return want + ": NOT MET"
+}

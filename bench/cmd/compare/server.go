@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 20 * time.Second
+	stopTimeout  = 5 * time.Second
+)
+
+// server is a running process that serves JSON-RPC at url.
+type server struct {
+	url  string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when the process has ended
+}
+
+// startServer starts binary on a free port and waits until it answers HTTP.
+// The process outlives ctx: only stop ends it.
+func startServer(ctx context.Context, binary, log string, args func(addr string) []string) (*server, error) {
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	output, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = output.Close() }() // the process has its own handle
+	cmd := exec.Command(binary, args(addr)...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = sysProcAttr()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &server{url: "http://" + addr + "/", cmd: cmd, log: log, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // exited tells how it ended
+		close(s.done)
+	}()
+	if err := s.ready(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func freeAddr(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s does not answer within %v", s.cmd, startTimeout))
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+".well-known/agent-card.json", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := client.Do(req); err == nil {
+			return resp.Body.Close() // any status will do
+		}
+		select {
+		case <-retry.C:
+		case <-s.done:
+			return s.exited()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// exited returns nil while the process runs, else how it ended and what it
+// said last.
+func (s *server) exited() error {
+	select {
+	case <-s.done:
+	default:
+		return nil
+	}
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		return err
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return fmt.Errorf("%s has ended (%v): %s", s.cmd, s.cmd.ProcessState, lines[len(lines)-1])
+}
+
+// stop ends the process, by force if it does not go, and waits for it.
+func (s *server) stop() {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
+		return
+	}
+	select {
+	case <-s.done:
+	case <-time.After(stopTimeout):
+		_ = s.cmd.Process.Kill()
+		<-s.done
+	}
+}

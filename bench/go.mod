@@ -1,0 +1,15 @@
+module github.com/holdfast-dev/holdfast/bench
+
+go 1.26.0
+
+replace github.com/holdfast-dev/holdfast => ../
+
+require (
+	github.com/a2aproject/a2a-go v0.3.15
+	github.com/holdfast-dev/holdfast v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	golang.org/x/sync v0.15.0 // indirect
+)
