@@ -61,7 +61,7 @@ type ListTasksParams struct {
 	PageSize         *int           `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken        string         `json:"pageToken,omitempty"`
 	HistoryLength    *int           `json:"historyLength,omitempty"`
-	IncludeArtifacts *bool          `json:"includeArtifacts,omitempty"`
+	IncludeArtifacts bool           `json:"includeArtifacts,omitempty"`
 	IncludeTotal     bool           `json:"includeTotal,omitempty"`
 	Metadata         map[string]any `json:"metadata,omitempty"`
 }

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Handler runs one turn of a task. It returns nil or one of the outcomes that
+// the Turn makes ([Turn.Reply], [Turn.RequireInput], ...): a plain error fails the
+// task with its text, one made by [Retry] has the turn run again later. It must
+// return soon after ctx is done.
+type Handler func(ctx context.Context, t *Turn) error
+
+// Config is what an Engine is made of. Zero fields take the documented default.
+type Config struct {
+	// Store keeps everything. Required.
+	Store store.Store
+	// Handler does the work. Required.
+	Handler Handler
+	// NewID makes ids, which should sort by time (UUIDv7). Required.
+	NewID func() string
+	// Worker names this process in leases. Default: a new id.
+	Worker string
+	// Logger gets what operators should know. Default: discards.
+	Logger *slog.Logger
+
+	// Concurrency is how many turns run at once. Default 256.
+	Concurrency int
+	// Lease is how long a run stays ours without a sign of life. Default 15 s; at
+	// least 100 ms.
+	Lease time.Duration
+	// TaskTimeout is the longest a turn may run. Default 1 h; negative is no limit.
+	TaskTimeout time.Duration
+	// MaxAttempts is how often a turn is begun before the task fails. Default 5.
+	MaxAttempts int
+	// RetryDelay is the pause before the second attempt of a turn that asked for
+	// one; it doubles with each, up to RetryDelayMax. Defaults 1 s and 1 min.
+	RetryDelay, RetryDelayMax time.Duration
+	// HandlerGrace is how long a handler may take to return once its context is
+	// done, before it is left behind. Default 5 s.
+	HandlerGrace time.Duration
+	// FlushInterval is how long progress and artifact chunks may wait for others to
+	// be committed with. Default 20 ms.
+	FlushInterval time.Duration
+	// Poll is how often the store is asked for due work that nobody announced.
+	// Default 1 s.
+	Poll time.Duration
+	// IdempotencyTTL is how long an idempotency key is remembered. Default 24 h.
+	IdempotencyTTL time.Duration
+
+	// Limits bound what callers and handlers may ask for.
+	Limits Limits
+	// OutputModes are the media types the handler produces; a client that accepts
+	// none of them is refused. Empty: not checked.
+	OutputModes []string
+
+	// clock is the wall clock; tests replace it.
+	clock func() time.Time
+}
+
+// Limits bound the memory and the store. Zero fields take the default.
+type Limits struct {
+	// Queued is how many tasks may wait to run. Default 100,000.
+	Queued int
+	// Parts is how many parts a message or artifact chunk may have. Default 1,000.
+	Parts int
+	// References is how many referenceTaskIds a message may have. Default 32.
+	References int
+	// PageSize is the most tasks in a page of a list. Default 100.
+	PageSize int
+	// ArtifactBytes is how much text and file content the artifacts of one turn may
+	// hold. Default 64 MiB.
+	ArtifactBytes int
+	// StepBytes is how large the result of a step may be. Default 4 MiB.
+	StepBytes int
+}
+
+func orDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// withDefaults returns the config with its defaults, or all that is wrong with
+// it.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Store == nil, "Store is required")
+	check(c.Handler == nil, "Handler is required")
+	check(c.NewID == nil, "NewID is required")
+	orDefault(&c.Concurrency, 256)
+	orDefault(&c.Lease, 15*time.Second)
+	orDefault(&c.TaskTimeout, time.Hour)
+	orDefault(&c.MaxAttempts, 5)
+	orDefault(&c.RetryDelay, time.Second)
+	orDefault(&c.RetryDelayMax, time.Minute)
+	orDefault(&c.HandlerGrace, 5*time.Second)
+	orDefault(&c.FlushInterval, 20*time.Millisecond)
+	orDefault(&c.Poll, time.Second)
+	orDefault(&c.IdempotencyTTL, 24*time.Hour)
+	orDefault(&c.Limits.Queued, 100_000)
+	orDefault(&c.Limits.Parts, 1000)
+	orDefault(&c.Limits.References, 32)
+	orDefault(&c.Limits.PageSize, 100)
+	orDefault(&c.Limits.ArtifactBytes, 64<<20)
+	orDefault(&c.Limits.StepBytes, 4<<20)
+	check(c.Concurrency < 1, "Concurrency is %d, want at least 1", c.Concurrency)
+	check(c.Lease < 100*time.Millisecond, "Lease is %s, want at least 100ms", c.Lease)
+	check(c.MaxAttempts < 1, "MaxAttempts is %d, want at least 1", c.MaxAttempts)
+	check(c.RetryDelay < 0 || c.RetryDelayMax < c.RetryDelay, "RetryDelay %s and RetryDelayMax %s are not in order", c.RetryDelay, c.RetryDelayMax)
+	check(c.HandlerGrace < 0, "HandlerGrace is negative")
+	check(c.FlushInterval < 0, "FlushInterval is negative")
+	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes} {
+		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
+	}
+	if len(errs) > 0 {
+		return c, fmt.Errorf("engine config: %w", errors.Join(errs...))
+	}
+	if c.Worker == "" {
+		c.Worker = c.NewID()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.clock == nil {
+		c.clock = time.Now
+	}
+	return c, nil
+}
+
+var errStopping = a2a.Errorf(a2a.CodeUnavailable, "the server is stopping; try again")

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Engine runs tasks. Make one with [New], then Start and Stop it once.
+type Engine struct {
+	cfg   Config
+	log   *slog.Logger
+	hub   *hub
+	now   func() time.Time // steady clock for leases and delays
+	slots chan struct{}    // one token per free place for a run
+
+	wake      chan struct{} // the dispatcher should look for work
+	ready     atomic.Bool   // there may be due tasks in the store
+	queued    atomic.Int64  // tasks waiting to run, as far as this process knows
+	abandoned atomic.Int64  // handlers left behind that still run
+
+	mu       sync.Mutex
+	runs     map[*run]struct{}
+	stopping bool
+
+	loops  sync.WaitGroup
+	active sync.WaitGroup // runs
+	stop   context.CancelFunc
+	ctx    context.Context // of the loops
+	// settling ends when runs must no longer insist on committing their end.
+	settling context.Context
+	settled  context.CancelFunc
+	alive    map[string]*atomic.Int64
+	state    atomic.Int32
+}
+
+const (
+	stateNew int32 = iota
+	stateRunning
+	stateStopped
+)
+
+// New returns an engine, or all that is wrong with cfg.
+func New(cfg Config) (*Engine, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, log: cfg.Logger, hub: newHub(), now: steady(cfg.clock),
+		slots: make(chan struct{}, cfg.Concurrency),
+		wake:  make(chan struct{}, 1),
+		runs:  make(map[*run]struct{}),
+		alive: make(map[string]*atomic.Int64),
+	}
+	for range cfg.Concurrency {
+		e.slots <- struct{}{}
+	}
+	return e, nil
+}
+
+// steady returns a clock that starts at the wall's time and from then on only
+// counts: leases and delays do not jump when the wall clock is set.
+func steady(wall func() time.Time) func() time.Time {
+	start := wall()
+	return func() time.Time { return start.Add(wall().Sub(start)) }
+}
+
+// Start begins to run tasks: those that are due, those whose worker has died,
+// and those that Send brings. It returns once the store has told what it has.
+func (e *Engine) Start(ctx context.Context) error {
+	if !e.state.CompareAndSwap(stateNew, stateRunning) {
+		return errors.New("engine has been started before")
+	}
+	backlog, err := e.cfg.Store.Backlog(ctx)
+	if err != nil {
+		e.state.Store(stateStopped)
+		return fmt.Errorf("read backlog: %w", err)
+	}
+	e.queued.Store(int64(backlog.Queued))
+	e.ready.Store(backlog.Queued+backlog.Leased > 0)
+	if n := backlog.Queued + backlog.Leased; n > 0 {
+		e.log.Info("resuming tasks", "queued", backlog.Queued, "interrupted", backlog.Leased)
+	}
+	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	e.settling, e.settled = context.WithCancel(e.ctx)
+	e.supervise("dispatch", e.dispatch)
+	e.supervise("heartbeat", e.heartbeat)
+	e.supervise("janitor", e.janitor)
+	return nil
+}
+
+// Stop ends the engine: no new work is taken, running handlers get until ctx is
+// done to finish, then their context is cancelled and what has not returned is
+// handed back to the queue. Stop returns when nothing runs any more or, at the
+// latest, HandlerGrace after ctx is done. Stopping twice is harmless.
+func (e *Engine) Stop(ctx context.Context) error {
+	if old := e.state.Swap(stateStopped); old != stateRunning {
+		return nil
+	}
+	e.mu.Lock()
+	e.stopping = true
+	e.mu.Unlock()
+	finished := make(chan struct{})
+	go func() {
+		e.active.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		e.cancelRuns(ErrStopping)
+		e.settled()
+		grace := time.NewTimer(2*e.cfg.HandlerGrace + time.Second)
+		defer grace.Stop()
+		select {
+		case <-finished:
+		case <-grace.C:
+			e.log.Error("stopped with runs that did not end")
+		}
+	}
+	e.settled()
+	e.stop()
+	e.loops.Wait()
+	return nil
+}
+
+func (e *Engine) cancelRuns(cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for r := range e.runs {
+		r.cancel(cause)
+	}
+}
+
+func (e *Engine) isStopping() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopping
+}
+
+// supervise runs a loop until the engine stops, and begins it again when it
+// panics.
+func (e *Engine) supervise(name string, loop func(ctx context.Context, beat func())) {
+	last := new(atomic.Int64)
+	last.Store(e.now().UnixNano())
+	e.alive[name] = last
+	beat := func() { last.Store(e.now().UnixNano()) }
+	e.loops.Go(func() {
+		for e.ctx.Err() == nil {
+			if err := guard(func() { loop(e.ctx, beat) }); err != nil {
+				e.log.Error("loop failed, starting it again", "loop", name, "error", err)
+				e.sleep(e.ctx, time.Second)
+			}
+		}
+	})
+}
+
+// guard runs f and turns a panic into an error with its stack.
+func guard(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: p, stack: debug.Stack()}
+		}
+	}()
+	f()
+	return nil
+}
+
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+func (e *Engine) sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// kick has the dispatcher look for work now.
+func (e *Engine) kick() {
+	e.ready.Store(true)
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Health says how the engine fares.
+type Health struct {
+	Running     int   // turns that run here
+	Concurrency int   // how many may
+	Queued      int64 // tasks waiting, as far as this process knows
+	Abandoned   int64 // handlers that did not return when told to
+	// Problems lists what is wrong; empty when all is well.
+	Problems []string
+}
+
+// Health checks the loops and really reads and writes the store.
+func (e *Engine) Health(ctx context.Context) Health {
+	e.mu.Lock()
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.Load(), Abandoned: e.abandoned.Load()}
+	stopping := e.stopping
+	e.mu.Unlock()
+	if e.state.Load() != stateRunning || stopping {
+		h.Problems = append(h.Problems, "engine: not running")
+		return h
+	}
+	if err := e.cfg.Store.Ping(ctx); err != nil {
+		h.Problems = append(h.Problems, "store: "+err.Error())
+	}
+	limit := 10 * max(e.cfg.Poll, e.cfg.Lease)
+	for name, last := range e.alive {
+		if silent := e.now().Sub(time.Unix(0, last.Load())); silent > limit {
+			h.Problems = append(h.Problems, fmt.Sprintf("%s loop: silent for %s", name, silent.Round(time.Second)))
+		}
+	}
+	if h.Abandoned >= int64(e.cfg.Concurrency) {
+		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return when told to", h.Abandoned))
+	}
+	return h
+}
+
+// Info describes the store.
+func (e *Engine) Info() store.Info { return e.cfg.Store.Info() }

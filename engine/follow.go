@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// eventPage is how many events are read from the store at a time.
+const eventPage = 256
+
+// Update is one item of a task's stream.
+type Update struct {
+	// Seq identifies the update: a reader that has seen it goes on after it.
+	Seq int64
+	// Task is set when the update is the whole task, Event when it is a change.
+	Task  *store.Task
+	Event *store.Event
+	// Last is set on the update that ends the stream.
+	Last bool
+}
+
+// Follow yields the updates of a task of the principal until it is over or
+// waits for its client, ctx is done, or the consumer stops. With after nil it
+// begins with the task as it stands; else with the first event whose sequence is
+// greater, and event 1 is told as the task it created. It holds no more than a
+// page of events at a time and reads from the store what the consumer was too
+// slow to take. Errors: task_not_found, invalid_params.
+func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		if checkID("id", id) != nil {
+			yield(Update{}, a2a.TaskNotFound(id))
+			return
+		}
+		f := &follower{e: e, l: e.hub.acquire(store.Key{Owner: p.ID, ID: id}), yield: yield}
+		defer e.hub.release(f.l)
+		if err := f.follow(ctx, after); err != nil {
+			yield(Update{}, err)
+		}
+	}
+}
+
+type follower struct {
+	e     *Engine
+	l     *live
+	yield func(Update, error) bool
+	seq   int64 // of the last update told
+}
+
+func (f *follower) follow(ctx context.Context, after *int64) error {
+	t, err := f.e.refresh(ctx, f.l)
+	if errors.Is(err, store.ErrNotFound) {
+		return a2a.TaskNotFound(f.l.key.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if after == nil {
+		f.seq = t.Seq
+		if last := t.Status.State.Final(); !f.yield(Update{Seq: t.Seq, Task: t, Last: last}, nil) || last {
+			return nil
+		}
+	} else {
+		if f.seq = *after; f.seq < 0 || f.seq > t.Seq {
+			return a2a.Invalid("Last-Event-ID", "is %d, but the task's last event is %d", f.seq, t.Seq)
+		}
+		if f.seq == t.Seq && t.Status.State.Final() {
+			return nil
+		}
+	}
+	return f.stream(ctx, t.ContextID)
+}
+
+func (f *follower) stream(ctx context.Context, contextID string) error {
+	for {
+		events, changed, ok := f.l.after(f.seq)
+		if !ok {
+			var err error
+			if events, err = f.e.cfg.Store.Events(ctx, f.l.key, f.seq, eventPage); err != nil {
+				return err
+			}
+		}
+		for i := range events {
+			u := f.update(&events[i], contextID)
+			final := events[i].State.Final() && events[i].Artifact == nil
+			if u.Last = final && f.newest(events[i:]); !f.yield(u, nil) || u.Last {
+				return nil
+			}
+		}
+		if len(events) == 0 && f.e.await(ctx, f.l, changed) {
+			return nil
+		}
+	}
+}
+
+func (f *follower) update(event *store.Event, contextID string) Update {
+	f.seq = event.Seq
+	if event.Seq > 1 {
+		return Update{Seq: event.Seq, Event: event}
+	}
+	t := &store.Task{Key: f.l.key, ContextID: contextID}
+	t.Apply(*event)
+	return Update{Seq: 1, Task: t}
+}
+
+// newest reports whether the first of rest is the log's last event, as far as is
+// known here.
+func (f *follower) newest(rest []store.Event) bool {
+	if len(rest) > 1 {
+		return false
+	}
+	t, _ := f.l.snapshot()
+	return t == nil || t.Seq <= rest[0].Seq
+}

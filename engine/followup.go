@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// maxConflicts is how often a change is made again because another process was
+// faster.
+const maxConflicts = 100
+
+// follow sends a message to a task that is there.
+func (s *sending) follow(ctx context.Context) (*Sent, error) {
+	e, m := s.e, &s.params.Message
+	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
+	defer e.hub.release(l)
+	l.commit.Lock()
+	defer l.commit.Unlock()
+	for range maxConflicts {
+		base, err := e.current(ctx, l)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, a2a.TaskNotFound(m.TaskID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := s.joins(ctx, base); err != nil {
+			return nil, err
+		}
+		m.ContextID = base.ContextID
+		sent, err := s.append(ctx, l, base)
+		if !errors.Is(err, store.ErrConflict) {
+			return sent, err
+		}
+		if _, err := e.reload(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return nil, a2a.Errorf(a2a.CodeUnavailable, "task %s changes too fast; try again", a2a.Quote(m.TaskID))
+}
+
+// joins reports why the message cannot join the task: a *duplicate when it is
+// the task's first message sent again.
+func (s *sending) joins(ctx context.Context, t *store.Task) error {
+	m := &s.params.Message
+	if m.ContextID != "" && m.ContextID != t.ContextID {
+		return a2a.Invalid("message.contextId", "is not the context of task %s", a2a.Quote(m.TaskID))
+	}
+	if record, err := s.earlier(ctx); record != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		return &duplicate{record: record}
+	}
+	if state := t.Status.State; state.Terminal() {
+		return a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and takes no more messages; send one without taskId to begin another task in its context", a2a.Quote(m.TaskID), state)
+	}
+	return nil
+}
+
+// earlier returns the record of a request that this one repeats.
+func (s *sending) earlier(ctx context.Context) (*store.IdempotencyRecord, error) {
+	if record := s.record(); record != nil {
+		return s.lookup(ctx, record.Key)
+	}
+	if s.hash == ([32]byte{}) {
+		return nil, nil
+	}
+	record, err := s.lookup(ctx, clientKey(s.params.Message.TaskID))
+	if record != nil && record.Hash != s.hash {
+		return nil, nil
+	}
+	return record, err
+}
+
+func (s *sending) lookup(ctx context.Context, key string) (*store.IdempotencyRecord, error) {
+	record, err := s.e.cfg.Store.Idempotency(ctx, s.owner, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &record, nil
+}
+
+// append adds the message to the task: to its inbox while it runs or waits to,
+// else it begins the next turn.
+func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent, error) {
+	e := s.e
+	state := base.Status.State
+	event := store.Event{State: state, Received: &s.params.Message, Metadata: s.params.Metadata}
+	change := store.Change{Version: base.Seq, Idempotency: s.stamp(s.record())}
+	slot := false
+	if base.Run.Phase == store.PhaseIdle {
+		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {
+			return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and takes no messages", a2a.Quote(l.key.ID), state)
+		}
+		queue := base.Run
+		queue.Phase, queue.DueAt, queue.Attempt = store.PhaseQueued, time.Time{}, 0
+		queue.Turn++
+		change.Run = &queue
+		change.Events = []store.Event{event}
+		slot = e.reserveSlot(&queue, &change.Events)
+	} else {
+		change.Events = []store.Event{event}
+	}
+	t, err := e.write(ctx, l, base, change)
+	if err != nil {
+		e.returnSlot(slot)
+		return nil, err
+	}
+	if change.Run != nil {
+		e.begin(l, t, slot)
+	}
+	return s.sent(ctx, l, base, change.Events[:1], t)
+}
+
+// repeat answers a request that was made before as it was answered then.
+func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
+	want := s.hash
+	if s.opts.IdempotencyKey != "" {
+		want = s.opts.RequestHash
+	}
+	if record.Hash != want {
+		if s.opts.IdempotencyKey == "" {
+			return s.follow(ctx)
+		}
+		return nil, a2a.Errorf(a2a.CodeConflict, "Idempotency-Key %s was used for another request", a2a.Quote(s.opts.IdempotencyKey))
+	}
+	return s.e.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq, s.opts.Wait)
+}
+
+// replay returns the answer that was given when a change had left the task at
+// seq: as it stood then or, with wait, at its next final state.
+func (e *Engine) replay(ctx context.Context, key store.Key, seq int64, wait bool) (*Sent, error) {
+	l := e.hub.acquire(key)
+	defer e.hub.release(l)
+	if wait {
+		if _, err := e.wait(ctx, l, seq); err != nil {
+			return nil, err
+		}
+	}
+	whole, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{OmitArtifacts: true})
+	if err != nil {
+		return nil, err
+	}
+	t := &store.Task{Key: key, ContextID: whole.ContextID}
+	out := &Sent{Task: t}
+	for {
+		events, err := e.cfg.Store.Events(ctx, key, t.Seq, eventPage)
+		if err != nil {
+			return nil, err
+		}
+		if len(events) == 0 {
+			return out, nil
+		}
+		for _, event := range events {
+			t.Apply(event)
+			if event.Received != nil && event.Seq <= seq {
+				out.First = t.Clone()
+			}
+			if t.Seq >= seq && (!wait || t.Status.State.Final()) {
+				return out, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// recentEvents is how many of a task's last events are kept for its readers. A
+// reader further behind reads the store.
+const recentEvents = 256
+
+// live is a task that somebody in this process is busy with: a run, a reader or
+// a caller about to commit.
+type live struct {
+	key  store.Key
+	refs int // guarded by the hub's lock
+
+	// commit serialises this process's changes of the task, so that what is told
+	// follows the order of the log.
+	commit sync.Mutex
+
+	mu      sync.Mutex
+	task    *store.Task   // as last committed here; nil until known
+	recent  []store.Event // the log's end, up to task.Seq, without gaps
+	changed chan struct{} // closed when task moves on
+	run     *run          // the run in this process, if any
+}
+
+// hub finds live tasks.
+type hub struct {
+	shards [64]hubShard
+}
+
+type hubShard struct {
+	mu    sync.Mutex
+	tasks map[store.Key]*live
+}
+
+func newHub() *hub {
+	h := new(hub)
+	for i := range h.shards {
+		h.shards[i].tasks = make(map[store.Key]*live)
+	}
+	return h
+}
+
+func (h *hub) shard(key store.Key) *hubShard {
+	hash := uint32(2166136261)
+	for i := range len(key.ID) {
+		hash = (hash ^ uint32(key.ID[i])) * 16777619
+	}
+	return &h.shards[hash%uint32(len(h.shards))]
+}
+
+// acquire returns the live task of a key until release is called.
+func (h *hub) acquire(key store.Key) *live {
+	s := h.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.tasks[key]
+	if !ok {
+		l = &live{key: key, changed: make(chan struct{})}
+		s.tasks[key] = l
+	}
+	l.refs++
+	return l
+}
+
+func (h *hub) release(l *live) {
+	s := h.shard(l.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.refs--; l.refs == 0 {
+		delete(s.tasks, l.key)
+	}
+}
+
+// publish makes t, which events led to, the task as it is known here and wakes
+// its readers. The caller holds l.commit; t is not changed by anyone afterwards
+// but through Clone.
+func (l *live) publish(t *store.Task, events []store.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.task = t
+	if len(events) == 0 {
+		return
+	}
+	if len(l.recent)+len(events) > 2*recentEvents {
+		l.recent = append([]store.Event(nil), l.recent[max(0, len(l.recent)-recentEvents):]...)
+	}
+	l.recent = append(l.recent, events...)
+	l.wake()
+}
+
+func (l *live) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// set makes t the task as it is known here, which may not follow on what was
+// known before.
+func (l *live) set(t *store.Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.task != nil && l.task.Seq != t.Seq {
+		l.recent = nil
+	}
+	l.task = t
+	l.wake()
+}
+
+// snapshot returns a copy of the task as it is known here, nil when it is not,
+// and a channel that is closed when it moves on.
+func (l *live) snapshot() (*store.Task, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.task == nil {
+		return nil, l.changed
+	}
+	return l.task.Clone(), l.changed
+}
+
+// after returns the events that follow a sequence if they are at hand. ok is
+// false when the store has to be asked.
+func (l *live) after(seq int64) (events []store.Event, changed <-chan struct{}, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.task == nil {
+		return nil, l.changed, false
+	}
+	if seq >= l.task.Seq {
+		return nil, l.changed, true
+	}
+	first := l.task.Seq - int64(len(l.recent)) + 1
+	if seq < first-1 {
+		return nil, l.changed, false
+	}
+	return l.recent[seq-first+1:], l.changed, true
+}
+
+// current returns the task as the store has it, reading it when this process
+// does not run the task and so may not know its newest state. The caller holds
+// l.commit.
+func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
+	l.mu.Lock()
+	known := l.task != nil && l.run != nil
+	l.mu.Unlock()
+	if known {
+		t, _ := l.snapshot()
+		return t, nil
+	}
+	return e.reload(ctx, l)
+}
+
+func (e *Engine) reload(ctx context.Context, l *live) (*store.Task, error) {
+	t, err := e.cfg.Store.Task(ctx, l.key, store.TaskOptions{})
+	if err != nil {
+		return nil, err
+	}
+	l.set(t.Clone())
+	return t, nil
+}

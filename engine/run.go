@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Bounds of what a run keeps uncommitted while the store does not answer.
+const (
+	maxPending  = 1000
+	settlePause = 100 * time.Millisecond
+	settleMax   = 5 * time.Second
+)
+
+// run is one claim of a task: one lease, one or more turns.
+type run struct {
+	e      *Engine
+	l      *live
+	lease  store.HeldLease
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu        sync.Mutex
+	queue     store.Run // the task's place in the queue, as last committed by us
+	pending   []store.Event
+	timer     *time.Timer // flushes pending
+	unsure    bool        // the last commit failed; it may have gone through
+	dead      error       // why nothing can be committed any more
+	seen      int64       // messages through this sequence are with the handler
+	steps     map[string][]byte
+	artifacts int // bytes of artifacts in this turn
+}
+
+// newRun prepares a run of t, which this process holds the lease of. It takes
+// over the caller's hold on l.
+func (e *Engine) newRun(l *live, t *store.Task) *run {
+	r := &run{
+		e: e, l: l, queue: t.Run,
+		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
+	}
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	l.mu.Lock()
+	l.run = r
+	l.mu.Unlock()
+	return r
+}
+
+// launch begins a run. Its slot is taken already.
+func (e *Engine) launch(r *run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopping {
+		r.cancel(ErrStopping)
+	}
+	e.runs[r] = struct{}{}
+	e.active.Go(r.main)
+}
+
+func (r *run) main() {
+	defer r.finish()
+	for r.turn() {
+	}
+}
+
+func (r *run) finish() {
+	r.cancel(ErrEnded)
+	r.mu.Lock()
+	r.dead = ErrEnded
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.mu.Unlock()
+	r.l.mu.Lock()
+	if r.l.run == r {
+		r.l.run = nil
+	}
+	r.l.mu.Unlock()
+	r.e.hub.release(r.l)
+	r.e.mu.Lock()
+	delete(r.e.runs, r)
+	r.e.mu.Unlock()
+	r.e.freeSlots(1)
+}
+
+// turn runs the handler once and commits what came of it. It reports whether
+// there is another turn to run under the same lease.
+func (r *run) turn() (again bool) {
+	if r.queue.Attempt > r.e.cfg.MaxAttempts {
+		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: each time the process that ran the task ended", r.e.cfg.MaxAttempts)))
+	}
+	if err := r.loadSteps(); err != nil {
+		r.e.log.Error("load steps", "task", r.l.key.ID, "error", err)
+		return r.handBack(r.e.now().Add(r.e.cfg.RetryDelay), nil)
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	if limit := r.e.cfg.TaskTimeout; limit > 0 {
+		ctx, cancel = context.WithTimeoutCause(r.ctx, limit, ErrTimeout)
+	}
+	defer cancel()
+	if ctx.Err() != nil {
+		return r.conclude(ctx, ctx.Err())
+	}
+	t := r.newTurn()
+	err := r.call(ctx, t)
+	t.end()
+	return r.conclude(ctx, err)
+}
+
+// call runs the handler, and leaves it behind when it does not return in time
+// after its context is done.
+func (r *run) call(ctx context.Context, t *Turn) error {
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		if p := guard(func() { err = r.e.cfg.Handler(ctx, t) }); p != nil {
+			err = p
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(r.e.cfg.HandlerGrace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+	}
+	r.e.abandoned.Add(1)
+	r.e.log.Error("handler did not return when told to", "task", r.l.key.ID, "cause", context.Cause(ctx))
+	go func() {
+		<-done
+		r.e.abandoned.Add(-1)
+	}()
+	return ctx.Err()
+}
+
+// conclude turns what the handler returned into the end of the turn.
+func (r *run) conclude(ctx context.Context, err error) (again bool) {
+	var outcome *Outcome
+	if err == nil {
+		return r.settle(&Outcome{State: a2a.StateCompleted})
+	}
+	if errors.As(err, &outcome) {
+		return r.settle(outcome)
+	}
+	var panicked *panicError
+	var retry *retryError
+	cause := context.Cause(ctx)
+	switch {
+	case errors.As(err, &panicked):
+		r.e.log.Error("handler panicked", "task", r.l.key.ID, "panic", panicked.value, "stack", string(panicked.stack))
+		return r.settle(r.failed("the agent's handler panicked; its log says more"))
+	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
+		return false
+	case errors.Is(cause, ErrStopping):
+		return r.handBack(time.Time{}, nil)
+	case errors.Is(cause, ErrTimeout):
+		return r.settle(r.failed(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.TaskTimeout)))
+	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.MaxAttempts:
+		return r.retry(err)
+	case errors.As(err, &retry):
+		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: %s", r.queue.Attempt, err)))
+	}
+	return r.settle(r.failed(err.Error()))
+}
+
+func (r *run) failed(text string) *Outcome {
+	return &Outcome{State: a2a.StateFailed, Message: r.say(text)}
+}
+
+// say makes a message of the agent.
+func (r *run) say(text string) *a2a.Message {
+	return r.sayParts([]a2a.Part{a2a.TextPart{Text: text}})
+}
+
+func (r *run) sayParts(parts []a2a.Part) *a2a.Message {
+	t, _ := r.l.snapshot()
+	return &a2a.Message{ID: r.e.cfg.NewID(), Role: a2a.RoleAgent, TaskID: r.l.key.ID, ContextID: t.ContextID, Parts: parts}
+}
+
+// settle commits the end of the turn. A message that nobody has read yet keeps
+// the task going: what the handler said is kept, and the next turn begins.
+func (r *run) settle(o *Outcome) (again bool) {
+	over := store.Event{State: o.State, Message: o.Message}
+	for {
+		r.mu.Lock()
+		queue := r.queue
+		queue.Phase, queue.SeenSeq, queue.Lease.Worker = store.PhaseIdle, r.seen, ""
+		seen := r.seen
+		r.mu.Unlock()
+		err := r.persist(over, &queue, seen)
+		if err != nil && r.unstorable() {
+			over = store.Event{State: a2a.StateFailed, Message: r.say("what the task produced could not be stored")}
+			err = r.persist(over, &queue, seen)
+		}
+		if !errors.Is(err, store.ErrUnread) {
+			return false
+		}
+		next := r.nextTurn()
+		err = r.persist(store.Event{State: a2a.StateWorking, Message: o.Message}, &next, 0)
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, store.ErrUnread) {
+			return false
+		}
+	}
+}
+
+// unstorable reports whether a commit failed for good while the lease is held.
+// It drops what is pending, which may be the cause.
+func (r *run) unstorable() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead != nil || !r.unsure || r.e.settling.Err() != nil {
+		return false
+	}
+	r.pending = nil
+	return true
+}
+
+func (r *run) nextTurn() store.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.queue
+	next.Turn++
+	next.Attempt, next.SeenSeq = 1, r.seen
+	return next
+}
+
+// retry puts the task back into the queue, due after a pause.
+func (r *run) retry(err error) bool {
+	delay := r.e.cfg.RetryDelay
+	for range r.queue.Attempt - 1 {
+		delay = min(2*delay, r.e.cfg.RetryDelayMax)
+	}
+	text := fmt.Sprintf("attempt %d of %d: %s; trying again in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, err, delay)
+	event := store.Event{State: a2a.StateSubmitted, Message: r.say(text), Progress: true}
+	return r.handBack(r.e.now().Add(delay), &event)
+}
+
+// handBack returns the task to the queue. Without an event it is as if the
+// attempt had not been made.
+func (r *run) handBack(due time.Time, event *store.Event) bool {
+	r.mu.Lock()
+	queue := r.queue
+	r.mu.Unlock()
+	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", store.Time(due)
+	if due.IsZero() {
+		queue.DueAt = time.Time{}
+	}
+	var events []store.Event
+	if event != nil {
+		events = append(events, *event)
+	} else {
+		queue.Attempt--
+	}
+	err := r.persistAll(events, &queue, 0)
+	if err == nil {
+		r.e.queued.Add(1)
+		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.kick)
+	}
+	return false
+}
+
+func (r *run) persist(event store.Event, queue *store.Run, seen int64) error {
+	return r.persistAll([]store.Event{event}, queue, seen)
+}
+
+func (r *run) persistAll(events []store.Event, queue *store.Run, seen int64) error {
+	err := r.insist(r.e.settling, func() error { return r.commit(events, queue, nil, seen) })
+	if err != nil && !errors.Is(err, store.ErrUnread) {
+		r.e.log.Info("run ended without a commit", "task", r.l.key.ID, "cause", err)
+	}
+	return err
+}

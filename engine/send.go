@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// SendOptions are what a transport knows beyond the params.
+type SendOptions struct {
+	// Wait has Send return when the task is over or waits for its client, or when
+	// ctx is done, whichever is first.
+	Wait bool
+	// IdempotencyKey, if not empty, makes the call repeatable: the same key with
+	// the same RequestHash is answered as the first time, with another refused.
+	IdempotencyKey string
+	RequestHash    [32]byte
+}
+
+// Sent is what became of a message.
+type Sent struct {
+	// First is the task as it stood when the message had just joined it: the
+	// first event of a stream.
+	First *store.Task
+	// Task is the task as it stands, after the wait if there was one.
+	Task *store.Task
+}
+
+// Send takes a message in: it begins a task, goes on with one that waits, or
+// joins the inbox of one that runs. When Send returns without an error the
+// message is stored. Errors: invalid_params naming the field, task_not_found,
+// unsupported_operation for a task that is over, conflict for an idempotency key
+// of another request, resource_exhausted, unavailable.
+func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
+	if err := e.checkSend(&params); err != nil {
+		return nil, err
+	}
+	if opts.IdempotencyKey != "" {
+		if err := checkID("Idempotency-Key", opts.IdempotencyKey); err != nil {
+			return nil, err
+		}
+	}
+	if e.state.Load() != stateRunning {
+		return nil, errStopping
+	}
+	if err := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs); err != nil {
+		return nil, err
+	}
+	s := &sending{e: e, owner: p.ID, params: params, opts: opts}
+	sent, err := s.send(ctx)
+	var dup *duplicate
+	if errors.As(err, &dup) {
+		return s.repeat(ctx, dup.record)
+	}
+	return sent, err
+}
+
+func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []string) error {
+	none := 0
+	for i, id := range ids {
+		_, err := e.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
+		if errors.Is(err, store.ErrNotFound) {
+			e := a2a.TaskNotFound(id)
+			e.Message = fmt.Sprintf("message.referenceTaskIds[%d]: %s", i, e.Message)
+			return e
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sending is one call of Send.
+type sending struct {
+	e      *Engine
+	owner  string
+	params a2a.MessageSendParams
+	opts   SendOptions
+	hash   [32]byte // of the message as the client sent it
+}
+
+func (s *sending) send(ctx context.Context) (*Sent, error) {
+	m := &s.params.Message
+	if m.TaskID == "" {
+		m.TaskID = s.e.cfg.NewID()
+		if m.ContextID == "" {
+			m.ContextID = s.e.cfg.NewID()
+		}
+		return s.create(ctx, s.record())
+	}
+	if m.ContextID == "" {
+		return s.follow(ctx)
+	}
+	raw, err := wire.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	s.hash = sha256.Sum256(raw)
+	sent, err := s.follow(ctx)
+	if !errors.Is(err, a2a.ErrTaskNotFound) || !isUUID(m.TaskID) || !isUUID(m.ContextID) {
+		return sent, err
+	}
+	// The client chose both ids for a task that is to begin.
+	record := s.record()
+	if record == nil {
+		record = &store.IdempotencyRecord{Owner: s.owner, Key: clientKey(m.TaskID), Hash: s.hash}
+	}
+	sent, err = s.create(ctx, record)
+	if errors.Is(err, store.ErrExists) {
+		return s.follow(ctx)
+	}
+	return sent, err
+}
+
+// record is the idempotency record that the client asked for, nil if it did not.
+func (s *sending) record() *store.IdempotencyRecord {
+	if s.opts.IdempotencyKey == "" {
+		return nil
+	}
+	return &store.IdempotencyRecord{Owner: s.owner, Key: "key:" + s.opts.IdempotencyKey, Hash: s.opts.RequestHash}
+}
+
+// clientKey is the idempotency key of a task whose id its client chose: sending
+// its first message again is the same request.
+func clientKey(taskID string) string { return "task:" + taskID }
+
+// create begins a task. When a worker of this process is idle it is claimed with
+// the same commit.
+func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
+	e, m := s.e, &s.params.Message
+	if n := e.queued.Load(); n >= int64(e.cfg.Limits.Queued) {
+		return nil, a2a.Errorf(a2a.CodeExhausted, "%d tasks are waiting to run, no more are taken for now; try again later", n)
+	}
+	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
+	defer e.hub.release(l)
+	l.commit.Lock()
+	defer l.commit.Unlock()
+
+	queue := store.Run{Phase: store.PhaseQueued, Turn: 1}
+	events := []store.Event{{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}}
+	slot := e.reserveSlot(&queue, &events)
+	base := &store.Task{Key: l.key, ContextID: m.ContextID}
+	t, err := e.write(ctx, l, base, store.Change{
+		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamp(record),
+	})
+	if err != nil {
+		e.returnSlot(slot)
+		return nil, err
+	}
+	e.begin(l, t, slot)
+	return s.sent(ctx, l, base, events[:1], t)
+}
+
+func (s *sending) stamp(record *store.IdempotencyRecord) *store.IdempotencyRecord {
+	if record == nil {
+		return nil
+	}
+	record.TaskID, record.CreatedAt = s.params.Message.TaskID, store.Time(s.e.cfg.clock())
+	return record
+}
+
+// reserveSlot takes a free worker for a task that is about to be queued, unless
+// others wait for one.
+func (e *Engine) reserveSlot(queue *store.Run, events *[]store.Event) bool {
+	if e.ready.Load() || e.isStopping() || e.takeSlots(1) == 0 {
+		return false
+	}
+	queue.Phase = store.PhaseLeased
+	queue.Lease = store.Lease{Worker: e.cfg.Worker, Fence: queue.Lease.Fence + 1, Until: store.Time(e.now().Add(e.cfg.Lease))}
+	queue.Attempt++
+	*events = append(*events, store.Event{State: a2a.StateWorking})
+	return true
+}
+
+func (e *Engine) returnSlot(taken bool) {
+	if taken {
+		e.freeSlots(1)
+	}
+}
+
+// begin runs a task that was just committed with a lease, or announces that it
+// waits for one. The caller holds l.commit.
+func (e *Engine) begin(l *live, t *store.Task, leased bool) {
+	if !leased {
+		e.queued.Add(1)
+		e.kick()
+		return
+	}
+	e.launch(e.newRun(e.hub.acquire(l.key), t))
+}
+
+// sent waits for the task if asked to. base with first applied is the task as
+// the message joined it. It is called with l.commit held, and gives it up while
+// it waits.
+func (s *sending) sent(ctx context.Context, l *live, base *store.Task, first []store.Event, t *store.Task) (*Sent, error) {
+	start := base.Clone()
+	start.Apply(first...)
+	out := &Sent{First: start, Task: t}
+	if !s.opts.Wait {
+		return out, nil
+	}
+	l.commit.Unlock()
+	defer l.commit.Lock()
+	var err error
+	out.Task, err = s.e.wait(ctx, l, start.Seq)
+	return out, err
+}
+
+// wait returns the task at its first final state at or after a sequence, or as
+// it stands when ctx is done.
+func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, error) {
+	for {
+		t, changed := l.snapshot()
+		if t == nil || t.Seq < seq {
+			var err error
+			if t, err = e.refresh(ctx, l); err != nil {
+				return nil, err
+			}
+		}
+		if t.Seq >= seq && t.Status.State.Final() {
+			return t, nil
+		}
+		if done := e.await(ctx, l, changed); done {
+			return t, nil
+		}
+	}
+}
+
+// await returns when the task has moved on; it reports whether ctx is done. A
+// store that other processes write to is looked at now and then.
+func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
+	var poll <-chan time.Time
+	if !e.cfg.Store.Info().Exclusive {
+		timer := time.NewTimer(e.cfg.Poll)
+		defer timer.Stop()
+		poll = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return true
+	case <-changed:
+	case <-poll:
+		if _, err := e.refresh(ctx, l); err != nil {
+			e.log.Debug("poll task", "task", l.key.ID, "error", err)
+		}
+	}
+	return false
+}
+
+// refresh reads the task anew.
+func (e *Engine) refresh(ctx context.Context, l *live) (*store.Task, error) {
+	l.commit.Lock()
+	defer l.commit.Unlock()
+	return e.current(ctx, l)
+}

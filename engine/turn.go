@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Turn is what a handler is given: the messages that call for work, and the
+// means to answer. It is safe for concurrent use and ends when the handler
+// returns; its methods then return [ErrEnded].
+type Turn struct {
+	r        *run
+	task     *store.Task // as the turn began
+	messages []a2a.Message
+
+	mu      sync.Mutex
+	ended   bool
+	names   map[string]int // uses of each step name
+	writers []*ArtifactWriter
+}
+
+func (r *run) newTurn() *Turn {
+	task, _ := r.l.snapshot()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = task.ReceivedSeq
+	return &Turn{r: r, task: task, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int)}
+}
+
+func (t *Turn) end() {
+	t.mu.Lock()
+	writers := t.writers
+	t.mu.Unlock()
+	for _, w := range writers {
+		_ = w.Close() // what cannot be committed is told by the end of the turn
+	}
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+}
+
+func (t *Turn) usable() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	return nil
+}
+
+// TaskID is the task's id.
+func (t *Turn) TaskID() string { return t.task.Key.ID }
+
+// ContextID is the id of the conversation the task belongs to.
+func (t *Turn) ContextID() string { return t.task.ContextID }
+
+// Owner is the id of the principal whose task it is.
+func (t *Turn) Owner() string { return t.task.Key.Owner }
+
+// Number counts the task's turns, from 1.
+func (t *Turn) Number() int { return t.r.queue.Turn }
+
+// Attempt counts how often this turn has begun, from 1. Above 1, an earlier
+// attempt ended with its process or asked for another.
+func (t *Turn) Attempt() int { return t.r.queue.Attempt }
+
+// Metadata is the task's metadata as the turn began. It must not be changed.
+func (t *Turn) Metadata() map[string]any { return t.task.Metadata }
+
+// Messages are the client's messages that this turn is to answer, oldest first;
+// at least one.
+func (t *Turn) Messages() []a2a.Message { return t.messages }
+
+// History are the messages of the task before this turn, oldest first.
+func (t *Turn) History() []a2a.Message {
+	first := t.r.queue.SeenSeq
+	var earlier []a2a.Message
+	for _, e := range t.task.History {
+		if !e.Received || e.Seq <= first {
+			earlier = append(earlier, e.Message)
+		}
+	}
+	return earlier
+}
+
+// Artifacts are the task's artifacts as the turn began, those of an interrupted
+// attempt included. They must not be changed.
+func (t *Turn) Artifacts() []a2a.Artifact { return t.task.Artifacts }
+
+// Inbox returns the messages that have arrived since the turn began or Inbox was
+// last called, and takes them: the turn answers them too. Messages not taken
+// begin a turn of their own after this one.
+func (t *Turn) Inbox() []a2a.Message {
+	if t.usable() != nil {
+		return nil
+	}
+	task, _ := t.r.l.snapshot()
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	unread := task.Unread(t.r.seen)
+	t.r.seen = max(t.r.seen, task.ReceivedSeq)
+	return unread
+}
+
+// Receive waits for messages as Inbox returns them, until ctx is done.
+func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) {
+	for {
+		if err := t.usable(); err != nil {
+			return nil, err
+		}
+		_, changed := t.r.l.snapshot()
+		if messages := t.Inbox(); len(messages) > 0 {
+			return messages, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Status tells progress: a working event with text, which is shown to those who
+// follow and does not join the history.
+func (t *Turn) Status(text string) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.say(text), Progress: true})
+}
+
+// SetMetadata merges values into the task's metadata. A value must be one that
+// JSON can express.
+func (t *Turn) SetMetadata(values map[string]any) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	if _, err := wire.Marshal(values); err != nil {
+		return a2a.Invalid("metadata", "cannot be stored: %s", err)
+	}
+	task, _ := t.r.l.snapshot()
+	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: task.Status.Message, Progress: true, Metadata: values})
+}
+
+// Step runs fn once per turn, however often the turn is begun: what it returned
+// is recorded, and a later attempt is given the record. The same name used again
+// in one attempt is another step, told apart by order; names must therefore be
+// used in the same order in every attempt. An error of fn is not recorded.
+func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.names[name]++
+	if n := t.names[name]; n > 1 {
+		name += "#" + strconv.Itoa(n)
+	}
+	t.mu.Unlock()
+	return t.r.step(ctx, name, fn)
+}
+
+// Flush commits what has been told so far and returns when it is stored.
+func (t *Turn) Flush() error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	return t.r.commit(nil, nil, nil, 0)
+}
+
+// Reply completes the task with a message. Return what it returns.
+func (t *Turn) Reply(parts ...a2a.Part) error { return t.outcome(a2a.StateCompleted, parts) }
+
+// RequireInput pauses the task until the client sends another message. Return
+// what it returns.
+func (t *Turn) RequireInput(parts ...a2a.Part) error {
+	return t.outcome(a2a.StateInputRequired, parts)
+}
+
+// RequireAuth pauses the task until the client has authorised what the message
+// says and sends another message. Return what it returns.
+func (t *Turn) RequireAuth(parts ...a2a.Part) error { return t.outcome(a2a.StateAuthRequired, parts) }
+
+// Reject ends the task: the agent will not do it. Return what it returns.
+func (t *Turn) Reject(parts ...a2a.Part) error { return t.outcome(a2a.StateRejected, parts) }
+
+// Fail ends the task: the agent could not do it. Return what it returns.
+func (t *Turn) Fail(parts ...a2a.Part) error { return t.outcome(a2a.StateFailed, parts) }
+
+func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
+	o := &Outcome{State: state}
+	if len(parts) == 0 {
+		return o
+	}
+	if _, err := wire.Marshal(parts); err != nil {
+		return a2a.Invalid("parts", "cannot be stored: %s", err)
+	}
+	o.Message = t.r.sayParts(slices.Clone(parts))
+	return o
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// maxID is the longest id a client may choose, in bytes.
+const maxID = 128
+
+// checkID refuses ids that could not be told apart by a reader, or that no
+// store could index.
+func checkID(field, id string) error {
+	switch {
+	case id == "":
+		return a2a.Invalid(field, "must not be empty")
+	case len(id) > maxID:
+		return a2a.Invalid(field, "is longer than %d bytes", maxID)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		return a2a.Invalid(field, "must consist of printable characters")
+	}
+	return nil
+}
+
+// checkSend applies the rules of message/send that need no store.
+func (e *Engine) checkSend(p *a2a.MessageSendParams) error {
+	m := &p.Message
+	if err := checkID("message.messageId", m.ID); err != nil {
+		return err
+	}
+	if len(m.Parts) == 0 {
+		return a2a.Invalid("message.parts", "must not be empty")
+	}
+	if n := e.cfg.Limits.Parts; len(m.Parts) > n {
+		return a2a.Invalid("message.parts", "has %d parts, at most %d are taken", len(m.Parts), n)
+	}
+	if m.TaskID != "" {
+		if err := checkID("message.taskId", m.TaskID); err != nil {
+			return err
+		}
+	}
+	if m.ContextID != "" {
+		if err := checkID("message.contextId", m.ContextID); err != nil {
+			return err
+		}
+	}
+	if n := e.cfg.Limits.References; len(m.ReferenceTaskIDs) > n {
+		return a2a.Invalid("message.referenceTaskIds", "has %d ids, at most %d are taken", len(m.ReferenceTaskIDs), n)
+	}
+	for i, id := range m.ReferenceTaskIDs {
+		if err := checkID(fmt.Sprintf("message.referenceTaskIds[%d]", i), id); err != nil {
+			return err
+		}
+	}
+	return e.checkConfiguration(p.Configuration)
+}
+
+func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration) error {
+	if c == nil {
+		return nil
+	}
+	if err := checkHistoryLength("configuration.historyLength", c.HistoryLength); err != nil {
+		return err
+	}
+	if c.PushNotificationConfig != nil {
+		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: this agent does not send push notifications")
+	}
+	if len(c.AcceptedOutputModes) > 0 && len(e.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, e.cfg.OutputModes) {
+		return a2a.Errorf(a2a.CodeContentType, "configuration.acceptedOutputModes %s has none of what this agent produces: %s",
+			strings.Join(c.AcceptedOutputModes, ", "), strings.Join(e.cfg.OutputModes, ", "))
+	}
+	return nil
+}
+
+func checkHistoryLength(field string, n *int) error {
+	if n != nil && *n < 0 {
+		return a2a.Invalid(field, "is %d, want 0 or more", *n)
+	}
+	return nil
+}
+
+// accepts reports whether a client that takes wanted can take one of offered.
+// Short forms such as "text" stand for a whole type.
+func accepts(wanted, offered []string) bool {
+	for _, w := range wanted {
+		w = mediaType(w)
+		kind, sub, _ := strings.Cut(w, "/")
+		for _, o := range offered {
+			o = mediaType(o)
+			okind, osub, _ := strings.Cut(o, "/")
+			switch {
+			case w == "*/*" || w == "*" || o == "*/*" || o == "*" || w == o:
+				return true
+			case kind == okind && (sub == "" || sub == "*" || osub == "" || osub == "*"):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func mediaType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(s))
+}
+
+// isUUID reports whether s is a UUID in its usual form.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)):
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// commitTimeout bounds one commit. It is not bound to the request that asked for
+// it: a commit that has begun is seen to its end.
+const commitTimeout = 30 * time.Second
+
+// write commits one change of l's task on top of base, the task as it is known
+// here, and publishes what came of it. It returns the task after the change, or
+// the reason for which it was refused. The caller holds l.commit.
+func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
+	c.Key = l.key
+	after := e.fold(base, &c)
+	c.Snapshot = after.Clone()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	results, err := e.cfg.Store.Commit(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: commit: %w", l.key.ID, err)
+	}
+	res := results[0]
+	if res.Err != nil {
+		if errors.Is(res.Err, store.ErrDuplicate) {
+			return nil, &duplicate{record: res.Record}
+		}
+		return nil, res.Err
+	}
+	if res.Seq != after.Seq {
+		// Another process added to the log in between.
+		return e.reload(ctx, l)
+	}
+	l.publish(after, c.Events)
+	return after.Clone(), nil
+}
+
+// fold stamps the events of c and returns base with them applied.
+func (e *Engine) fold(base *store.Task, c *store.Change) *store.Task {
+	after := base.Clone()
+	now := store.Time(e.cfg.clock())
+	if last := base.Status.Timestamp; now.Before(last) {
+		now = last
+	}
+	for i := range c.Events {
+		c.Events[i].Time = now
+		c.Events[i].Seq = base.Seq + int64(i) + 1
+	}
+	after.Apply(c.Events...)
+	if c.Run != nil {
+		after.Run = *c.Run
+	}
+	return after
+}
+
+// duplicate reports that an idempotency key is taken.
+type duplicate struct{ record *store.IdempotencyRecord }
+
+func (d *duplicate) Error() string { return store.ErrDuplicate.Error() }
+
+// applied reports whether events stand in the log after base already: the commit
+// that failed had gone through and only its answer was lost.
+func (e *Engine) applied(ctx context.Context, key store.Key, base int64, events []store.Event) (bool, error) {
+	if len(events) == 0 {
+		return false, nil
+	}
+	logged, err := e.cfg.Store.Events(ctx, key, base, len(events)+recentEvents)
+	if err != nil {
+		return false, err
+	}
+	want, err := wire.Marshal(events)
+	if err != nil {
+		return false, err
+	}
+	for i := 0; i+len(events) <= len(logged); i++ {
+		got, err := wire.Marshal(logged[i : i+len(events)])
+		if err != nil {
+			return false, err
+		}
+		if bytes.Equal(got, want) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
