@@ -15,7 +15,7 @@ func (t *Task) Copy() *Task {
 	c := *t
 	c.tails = nil
 	c.Status.Message = copyMessage(t.Status.Message)
-	c.Metadata = copyMap(t.Metadata)
+	c.Metadata = CopyMap(t.Metadata)
 	c.History = slices.Clone(t.History)
 	for i := range c.History {
 		m := &c.History[i].Message
@@ -37,19 +37,15 @@ func (e Event) Copy() Event {
 		a := copyArtifact(*e.Artifact)
 		e.Artifact = &a
 	}
-	e.Metadata = copyMap(e.Metadata)
+	e.Metadata = CopyMap(e.Metadata)
 	return e
 }
 
 // Copy returns a copy that shares nothing that can be changed with f.
 func (f Feedback) Copy() Feedback {
-	f.Metadata = copyMap(f.Metadata)
+	f.Metadata = CopyMap(f.Metadata)
 	return f
 }
-
-// CopyMap returns a copy of a free-form map that shares nothing that can be
-// changed with m.
-func CopyMap(m map[string]any) map[string]any { return copyMap(m) }
 
 func copyMessage(m *a2a.Message) *a2a.Message {
 	if m == nil {
@@ -59,14 +55,14 @@ func copyMessage(m *a2a.Message) *a2a.Message {
 	c.Parts = copyParts(m.Parts)
 	c.ReferenceTaskIDs = slices.Clone(m.ReferenceTaskIDs)
 	c.Extensions = slices.Clone(m.Extensions)
-	c.Metadata = copyMap(m.Metadata)
+	c.Metadata = CopyMap(m.Metadata)
 	return &c
 }
 
 func copyArtifact(a a2a.Artifact) a2a.Artifact {
 	a.Parts = copyParts(a.Parts)
 	a.Extensions = slices.Clone(a.Extensions)
-	a.Metadata = copyMap(a.Metadata)
+	a.Metadata = CopyMap(a.Metadata)
 	return a
 }
 
@@ -84,7 +80,7 @@ func copyPart(p a2a.Part) a2a.Part {
 	switch p := p.(type) {
 	case a2a.TextPart:
 		if p.Metadata != nil {
-			p.Metadata = copyMap(p.Metadata)
+			p.Metadata = CopyMap(p.Metadata)
 			return p
 		}
 	case a2a.FilePart:
@@ -94,17 +90,19 @@ func copyPart(p a2a.Part) a2a.Part {
 			p.File = file
 		}
 		if inline || p.Metadata != nil {
-			p.Metadata = copyMap(p.Metadata)
+			p.Metadata = CopyMap(p.Metadata)
 			return p
 		}
 	case a2a.DataPart:
-		p.Data, p.Metadata = copyValue(p.Data), copyMap(p.Metadata)
+		p.Data, p.Metadata = copyValue(p.Data), CopyMap(p.Metadata)
 		return p
 	}
 	return p
 }
 
-func copyMap(m map[string]any) map[string]any {
+// CopyMap returns a copy of a free-form map that shares nothing that can be
+// changed with m.
+func CopyMap(m map[string]any) map[string]any {
 	if m == nil {
 		return nil
 	}
@@ -127,7 +125,7 @@ func copyValue(v any) any {
 		float64, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		return v
 	case map[string]any:
-		return copyMap(v)
+		return CopyMap(v)
 	case []any:
 		c := slices.Clone(v)
 		for i := range c {

@@ -57,5 +57,10 @@ type test struct {
 func groups() []group {
 	return []group{
 		{"commit", commitTests()},
+		{"claim", claimTests()},
+		{"renew", renewTests()},
+		{"read", readTests()},
+		{"fold", foldTests()},
+		{"list", listTests()},
 	}
 }

@@ -1,0 +1,425 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func claimTests() []test {
+	return []test{
+		{"a claim leases a due task and appends its event", claimLeases},
+		{"nothing is claimed when nothing is due", claimNothing},
+		{"the longest due is claimed first", claimDueOrder},
+		{"tasks due at the same time are claimed by id", claimTies},
+		{"no more than the limit is claimed", claimLimit},
+		{"a task due in the future waits", claimFuture},
+		{"a task due beyond the horizon is due", claimHorizon},
+		{"owners are served in turn", claimFair},
+		{"a claim goes on after the owner of the last", claimAfterOwner},
+		{"one owner's flood does not hold up another", claimFlood},
+		{"an ended lease is claimed by another", claimExpired},
+		{"a lease that ends now has ended", claimExpiresNow},
+		{"a worker never claims what is leased to it", claimNotOwn},
+		{"a takeover ends the leases of the others", claimTakeover},
+		{"fence and attempt grow with every claim", claimFence},
+		{"turn and seen messages survive a claim", claimKeepsTurn},
+		{"the event of a claim carries what it is given", claimEvent},
+		{"an idle task is not claimed", claimIdle},
+		{"a task queued again is claimed again", claimAgain},
+		{"a task leased at its creation is claimed after its lease", claimBornLeased},
+		{"the backlog counts queued and leased tasks", backlogCounts},
+	}
+}
+
+func renewTests() []test {
+	return []test{
+		{"a renewed lease is not claimed at its old end", renewExtends},
+		{"a lease can be renewed past its end", renewLate},
+		{"lost leases are told and the others extended", renewLost},
+		{"a renewal changes no version and no log", renewIsQuiet},
+		{"renewing nothing does nothing", renewNothing},
+	}
+}
+
+func claimLeases(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	got := f.claim(claimAt(worker, at(5), 10))
+	want := fold(k, "context", *leased(worker, at(5).Add(time.Minute)), received(at(0), "m1"), status(at(5), a2a.StateWorking))
+	f.equal("Claim()", got, []*store.Task{want})
+	f.equal("Task()", f.task(k), want)
+	f.equal("Events()", f.events(k), numbered([]store.Event{received(at(0), "m1"), status(at(5), a2a.StateWorking)}))
+	if got := f.claim(claimAt(rival, at(6), 10)); len(got) != 0 {
+		f.Errorf("Claim() of a leased task = %v, want nothing", ids(got))
+	}
+}
+
+func claimNothing(f *fixture) {
+	if got := f.claim(claimAt(worker, at(0), 10)); len(got) != 0 {
+		f.Errorf("Claim() of an empty store = %v, want nothing", ids(got))
+	}
+}
+
+// queue creates tasks of one owner, each due at a time.
+func (f *fixture) queue(owner string, due map[string]time.Time) {
+	f.Helper()
+	for id, t := range due {
+		c := newTask(store.Key{Owner: owner, ID: id}, "context", at(0))
+		c.Run.DueAt = t
+		f.commit(c)
+	}
+}
+
+func claimDueOrder(f *fixture) {
+	f.queue(owner, map[string]time.Time{"a": at(30), "b": at(10), "c": {}, "d": at(20), "e": at(-5)})
+	got := ids(f.claim(claimAt(worker, at(100), 10)))
+	f.equal("Claim()", got, []string{"c", "e", "b", "d", "a"})
+}
+
+func claimTies(f *fixture) {
+	f.queue(owner, map[string]time.Time{"b": at(1), "a": at(1), "Z": at(1), "é": at(1), "a b": at(1), "a-b": at(1), "10": at(1), "9": at(1)})
+	got := ids(f.claim(claimAt(worker, at(100), 10)))
+	f.equal("Claim()", got, []string{"10", "9", "Z", "a", "a b", "a-b", "b", "é"})
+}
+
+func claimLimit(f *fixture) {
+	f.queue(owner, map[string]time.Time{"a": at(1), "b": at(2), "c": at(3), "d": at(4), "e": at(5)})
+	if got := f.claim(claimAt(worker, at(100), 0)); len(got) != 0 {
+		f.Errorf("Claim() of at most 0 = %v, want nothing", ids(got))
+	}
+	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}, {}} {
+		f.equal("Claim()", ids(f.claim(claimAt(worker, at(100), 2))), want)
+	}
+}
+
+func claimFuture(f *fixture) {
+	f.queue(owner, map[string]time.Time{"a": at(50)})
+	if got := f.claim(claimAt(worker, at(49), 1)); len(got) != 0 {
+		f.Errorf("Claim() before the task is due = %v, want nothing", ids(got))
+	}
+	f.equal("Claim() when the task is due", ids(f.claim(claimAt(worker, at(50), 1))), []string{"a"})
+}
+
+func claimHorizon(f *fixture) {
+	hour := int(time.Hour / time.Millisecond)
+	f.queue(owner, map[string]time.Time{"soon": at(hour), "past": at(-1), "beyond": at(hour + 1), "far": at(100 * hour)})
+	lent := newTask(key("leased"), "context", at(0))
+	lent.Run = leased(rival, at(50*hour))
+	own := newTask(key("own"), "context", at(0))
+	own.Run = leased(worker, at(50*hour))
+	f.commit(lent, own)
+	p := claimAt(worker, at(0), 10)
+	p.Horizon = time.Hour
+	f.equal("Claim() with a horizon", ids(f.claim(p)), []string{"past", "beyond", "leased", "far"})
+}
+
+func claimFair(f *fixture) {
+	f.queue("a", map[string]time.Time{"a1": at(0), "a2": at(1), "a3": at(2), "a4": at(3)})
+	f.queue("b", map[string]time.Time{"b1": at(50)})
+	f.queue("c", map[string]time.Time{"c1": at(20), "c2": at(10)})
+	got := ids(f.claim(claimAt(worker, at(100), 6)))
+	f.equal("Claim()", got, []string{"a1", "b1", "c2", "a2", "c1", "a3"})
+}
+
+func claimAfterOwner(f *fixture) {
+	for _, o := range []string{"a", "b", "B", "c", "ä"} {
+		f.queue(o, map[string]time.Time{o + "1": at(1), o + "2": at(2), o + "3": at(3)})
+	}
+	claim := func(after string, limit int) []string {
+		p := claimAt(worker, at(100), limit)
+		p.AfterOwner = after
+		return ids(f.claim(p))
+	}
+	f.equal("Claim() after b", claim("b", 3), []string{"c1", "ä1", "B1"})
+	f.equal("Claim() after B", claim("B", 3), []string{"a1", "b1", "c2"})
+	f.equal("Claim() after an owner that is absent", claim("bb", 2), []string{"c3", "ä2"})
+	f.equal("Claim() after the last owner", claim("ä", 1), []string{"B2"})
+	f.equal("Claim() of the rest after a", claim("a", 10), []string{"b2", "ä3", "B3", "a2", "b3", "a3"})
+}
+
+func claimFlood(f *fixture) {
+	var changes []store.Change
+	for i := range 200 {
+		changes = append(changes, newTask(store.Key{Owner: "flood", ID: fmt.Sprint(i)}, "context", at(0)))
+	}
+	f.commit(changes...)
+	c := newTask(store.Key{Owner: "quiet", ID: "t"}, "context", at(50))
+	c.Run.DueAt = at(50)
+	f.commit(c)
+	last := ""
+	for range 2 {
+		p := claimAt(worker, at(100), 1)
+		p.AfterOwner = last
+		got := f.claim(p)
+		if len(got) != 1 {
+			f.Fatalf("Claim() = %d tasks, want 1", len(got))
+		}
+		if last = got[0].Key.Owner; last == "quiet" {
+			return
+		}
+	}
+	f.Errorf("two claims in turn did not reach the second owner")
+}
+
+func claimExpired(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.claim(claimAt(worker, at(0), 1)) // until a minute later
+	if got := f.claim(claimAt(rival, at(59_999), 1)); len(got) != 0 {
+		f.Errorf("Claim() before the lease ends = %v, want nothing", ids(got))
+	}
+	got := f.claim(claimAt(rival, at(60_001), 1))
+	if len(got) != 1 || got[0].Run.Lease.Worker != rival {
+		f.Fatalf("Claim() after the lease has ended = %v, want the task", got)
+	}
+}
+
+func claimExpiresNow(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.claim(claimAt(worker, at(0), 1))
+	f.equal("Claim() as the lease ends", ids(f.claim(claimAt(rival, at(60_000), 1))), []string{"t1"})
+}
+
+func claimNotOwn(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.claim(claimAt(worker, at(0), 1))
+	p := claimAt(worker, at(0).Add(1000*time.Hour), 1)
+	p.Takeover, p.Horizon = true, time.Millisecond
+	if got := f.claim(p); len(got) != 0 {
+		f.Errorf("Claim() of what is leased to the worker itself = %v, want nothing", ids(got))
+	}
+	f.create(key("t2"), at(1))
+	f.equal("Claim() behind an own lease", ids(f.claim(p)), []string{"t2"})
+}
+
+func claimTakeover(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.create(key("t2"), at(0))
+	f.claim(claimAt(rival, at(1), 1))
+	f.claim(claimAt(worker, at(2), 1))
+	f.create(key("t3"), at(3))
+	f.queue(owner, map[string]time.Time{"t4": at(1000)})
+	p := claimAt(worker, at(4), 10)
+	p.Takeover = true
+	f.equal("Claim() with Takeover", ids(f.claim(p)), []string{"t3", "t1"})
+	f.refused(store.ErrLeaseLost, under(key("t1"), rival, 1))
+	f.commit(under(key("t1"), worker, 2), under(key("t2"), worker, 1))
+}
+
+func claimFence(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	now := at(0)
+	for i := 1; i <= 5; i++ {
+		w := []string{worker, rival}[i%2]
+		got := f.claim(claimAt(w, now, 1))
+		if len(got) != 1 {
+			f.Fatalf("Claim() number %d = %d tasks, want 1", i, len(got))
+		}
+		want := store.Lease{Worker: w, Fence: int64(i), Until: now.Add(time.Minute)}
+		f.equal("Claim()[0].Run.Lease", got[0].Run.Lease, want)
+		if r := got[0].Run; r.Attempt != i || got[0].Seq != int64(i+1) {
+			f.Errorf("Claim() number %d = attempt %d, version %d, want %d, %d", i, r.Attempt, got[0].Seq, i, i+1)
+		}
+		now = now.Add(2 * time.Minute)
+	}
+}
+
+func claimKeepsTurn(f *fixture) {
+	c := newTask(key("t1"), "context", at(0))
+	c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 7, Attempt: 2, SeenSeq: 1, Lease: store.Lease{Worker: rival, Fence: 40}}
+	f.commit(c)
+	got := f.claim(claimAt(worker, at(1), 1))
+	if len(got) != 1 {
+		f.Fatalf("Claim() = %d tasks, want 1", len(got))
+	}
+	f.equal("Claim()[0].Run", got[0].Run, store.Run{
+		Phase: store.PhaseLeased, Turn: 7, Attempt: 3, SeenSeq: 1,
+		Lease: store.Lease{Worker: worker, Fence: 41, Until: at(1).Add(time.Minute)},
+	})
+}
+
+func claimEvent(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.create(key("t2"), at(0))
+	f.commit(next(key("t2"), 1, status(at(1), a2a.StateSubmitted)))
+	p := claimAt(worker, at(2), 2)
+	p.Event = said(at(2), a2a.StateWorking, "hello")
+	p.Event.Metadata = map[string]any{"claimed": "by " + worker}
+	p.Event.Seq = 99
+	got := f.claim(p)
+	f.equal("Claim()", ids(got), []string{"t1", "t2"})
+	for _, t := range got {
+		log := f.events(t.Key)
+		last := p.Event
+		last.Seq = t.Seq
+		f.equal("the last of Events()", log[len(log)-1], last)
+		f.equal("Claim()", t, f.task(t.Key))
+		f.equal("Task().Metadata", t.Metadata, p.Event.Metadata)
+	}
+}
+
+func claimIdle(f *fixture) {
+	c := newTask(key("t1"), "context", at(0))
+	c.Run = idle()
+	f.commit(c)
+	f.create(key("t2"), at(0))
+	done := next(key("t2"), 1, status(at(1), a2a.StateCompleted))
+	done.Run = idle()
+	f.commit(done)
+	p := claimAt(worker, at(0).Add(time.Hour), 10)
+	p.Takeover, p.Horizon = true, time.Millisecond
+	if got := f.claim(p); len(got) != 0 {
+		f.Errorf("Claim() of idle tasks = %v, want nothing", ids(got))
+	}
+}
+
+func claimAgain(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	f.claim(claimAt(worker, at(1), 1))
+	c := under(k, worker, 1, status(at(2), a2a.StateSubmitted))
+	c.Run = &store.Run{Phase: store.PhaseQueued, DueAt: at(500), Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
+	f.commit(c)
+	if got := f.claim(claimAt(worker, at(499), 1)); len(got) != 0 {
+		f.Errorf("Claim() before the retry is due = %v, want nothing", ids(got))
+	}
+	got := f.claim(claimAt(worker, at(500), 1))
+	if len(got) != 1 || got[0].Run.Attempt != 2 || got[0].Run.Lease.Fence != 2 {
+		f.Fatalf("Claim() of a task that the worker had given back = %+v, want attempt 2 under fence 2", got)
+	}
+	f.refused(store.ErrLeaseLost, under(k, worker, 1))
+}
+
+func claimBornLeased(f *fixture) {
+	c := newTask(key("t1"), "context", at(0))
+	c.Run = leased(worker, at(100))
+	f.commit(c)
+	if got := f.claim(claimAt(rival, at(99), 1)); len(got) != 0 {
+		f.Errorf("Claim() during the lease = %v, want nothing", ids(got))
+	}
+	got := f.claim(claimAt(rival, at(100), 1))
+	if len(got) != 1 || got[0].Run.Lease.Fence != 2 {
+		f.Errorf("Claim() after the lease = %+v, want the task under fence 2", got)
+	}
+}
+
+func backlogCounts(f *fixture) {
+	want := func(queued, leased int) {
+		f.Helper()
+		f.equal("Backlog()", f.backlog(), store.Backlog{Queued: queued, Leased: leased})
+	}
+	want(0, 0)
+	f.create(key("t1"), at(0))
+	f.create(store.Key{Owner: other, ID: "t1"}, at(0))
+	f.queue(owner, map[string]time.Time{"later": at(1 << 30)})
+	want(3, 0)
+	f.claim(claimAt(worker, at(1), 1))
+	want(2, 1)
+	f.claim(claimAt(rival, at(1).Add(time.Hour), 2))
+	want(1, 2)
+	for _, t := range f.list(store.Query{Owner: owner, Limit: 10}).Tasks {
+		c := next(t.Key, t.Seq)
+		c.Run = idle()
+		f.commit(c)
+	}
+	want(0, 1)
+}
+
+func renewExtends(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	f.claim(claimAt(worker, at(0), 1))
+	f.renew(at(100_000), held(k, worker, 1))
+	if got := f.task(k).Run.Lease.Until; !got.Equal(at(100_000)) {
+		f.Errorf("Task().Run.Lease.Until = %v, want %v", got, at(100_000))
+	}
+	if got := f.claim(claimAt(rival, at(99_999), 1)); len(got) != 0 {
+		f.Errorf("Claim() of a renewed lease = %v, want nothing", ids(got))
+	}
+	f.equal("Claim() after the renewed lease", ids(f.claim(claimAt(rival, at(100_000), 1))), []string{"t1"})
+}
+
+func renewLate(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	f.claim(claimAt(worker, at(0), 1))
+	f.renew(at(200_000), held(k, worker, 1))
+	if got := f.claim(claimAt(rival, at(150_000), 1)); len(got) != 0 {
+		f.Errorf("Claim() of a lease renewed late = %v, want nothing", ids(got))
+	}
+}
+
+func renewLost(f *fixture) {
+	for i := range 4 {
+		f.create(key(fmt.Sprint("t", i)), at(i))
+	}
+	f.create(store.Key{Owner: other, ID: "t0"}, at(0))
+	f.claim(claimAt(worker, at(10), 10))
+	idled := next(key("t1"), 2)
+	idled.Run = idle()
+	f.commit(idled)
+	requeued := next(key("t2"), 2)
+	requeued.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1}, DueAt: at(1 << 30)}
+	f.commit(requeued)
+
+	absent := store.Key{Owner: other, ID: "t3"}
+	got := f.renew(at(500_000),
+		held(key("t0"), worker, 1), held(key("t1"), worker, 1), held(key("t2"), worker, 1),
+		held(key("t3"), worker, 2), held(store.Key{Owner: other, ID: "t0"}, rival, 1), held(absent, worker, 1))
+	want := []store.Key{key("t1"), key("t2"), key("t3"), {Owner: other, ID: "t0"}, absent}
+	slices.SortFunc(got, compareKeys)
+	slices.SortFunc(want, compareKeys)
+	f.equal("Renew()", got, want)
+	if got := f.task(key("t0")).Run.Lease.Until; !got.Equal(at(500_000)) {
+		f.Errorf("Until of the lease still held = %v, want %v", got, at(500_000))
+	}
+	if got := f.task(key("t3")).Run.Lease.Until; !got.Equal(at(60_010)) {
+		f.Errorf("Until of a lease with another fence = %v, want %v", got, at(60_010))
+	}
+	f.equal("Run of a queued task", f.task(key("t2")).Run, *requeued.Run)
+}
+
+func renewIsQuiet(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	want := f.claim(claimAt(worker, at(0), 1))[0]
+	log := f.events(k)
+	f.renew(at(100_000), held(k, worker, 1))
+	want.Run.Lease.Until = at(100_000)
+	f.equal("Task()", f.task(k), want)
+	f.equal("Events()", f.events(k), log)
+}
+
+func renewNothing(f *fixture) {
+	if got := f.renew(at(1)); len(got) != 0 {
+		f.Errorf("Renew() of nothing = %v, want nothing", got)
+	}
+}
+
+// renew extends leases and returns the keys of those that are lost.
+func (f *fixture) renew(until time.Time, leases ...store.HeldLease) []store.Key {
+	f.Helper()
+	lost, err := f.s.Renew(f.ctx, until, leases)
+	if err != nil {
+		f.Fatalf("Renew() = %v, want no error", err)
+	}
+	return lost
+}
+
+func held(k store.Key, worker string, fence int64) store.HeldLease {
+	return store.HeldLease{Key: k, Worker: worker, Fence: fence}
+}
+
+func compareKeys(a, b store.Key) int {
+	switch {
+	case a == b:
+		return 0
+	case a.Owner < b.Owner || a.Owner == b.Owner && a.ID < b.ID:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,277 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func readTests() []test {
+	return []test{
+		{"an absent task is not found", readAbsent},
+		{"the history can be cut to its newest messages", readHistory},
+		{"the artifacts can be left out", readWithoutArtifacts},
+		{"a log is read from a cursor in pages", readEvents},
+		{"a log past its end is empty", readEventsPastEnd},
+	}
+}
+
+func foldTests() []test {
+	return []test{
+		{"a task is the fold of its log at every version", foldEveryVersion},
+		{"streamed text chunks join to one part", foldChunks},
+		{"many chunks join in many changes", foldManyChunks},
+		{"a right snapshot is read back", snapshotRight},
+		{"a wrong snapshot is ignored", snapshotWrong},
+		{"a snapshot under a lease is ignored when it missed a message", snapshotStale},
+		{"a snapshot does not outlive the next change", snapshotOutdated},
+	}
+}
+
+func readAbsent(f *fixture) {
+	f.absent(key("t1"))
+	f.create(key("t1"), at(0))
+	f.absent(key("T1"))
+	f.absent(key("t1 "))
+	f.absent(key("t"))
+	f.absent(key("t1%"))
+}
+
+func readHistory(f *fixture) {
+	k := key("t1")
+	events := []store.Event{received(at(0), "m1"), said(at(1), a2a.StateWorking, "m2"), received(at(2), "m3"), said(at(3), a2a.StateInputRequired, "m4")}
+	progress := said(at(4), a2a.StateWorking, "progress")
+	progress.Progress = true
+	events = append(events, progress)
+	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: events, Run: queued()})
+	whole := fold(k, "c1", *queued(), events...)
+	if len(whole.History) != 4 {
+		f.Fatalf("the fold has %d messages, want 4", len(whole.History))
+	}
+	for _, n := range []int{0, 1, 3, 4, 5, 1000, math.MaxInt, -1} {
+		want := whole.Clone()
+		want.History = want.History[4-min(4, max(0, n)):]
+		got := f.taskWith(k, store.TaskOptions{History: ptr(n)})
+		f.equal(fmt.Sprintf("Task() with History %d", n), got, want)
+		page := f.list(store.Query{Owner: owner, Limit: 1, Options: store.TaskOptions{History: ptr(n)}})
+		f.equal(fmt.Sprintf("Tasks() with History %d", n), page.Tasks, []*store.Task{want})
+	}
+	f.equal("Task()", f.task(k), whole)
+}
+
+func readWithoutArtifacts(f *fixture) {
+	k := key("t1")
+	c := newTask(k, "c1", at(0))
+	c.Events = append(c.Events, chunk(at(1), "a1", "text", false), chunk(at(2), "a2", "text", false))
+	f.commit(c)
+	want := fold(k, "c1", *c.Run, c.Events...)
+	f.equal("Task()", f.task(k), want)
+	want.Artifacts = nil
+	f.equal("Task() without artifacts", f.taskWith(k, store.TaskOptions{OmitArtifacts: true}), want)
+	page := f.list(store.Query{Owner: owner, Limit: 1, Options: store.TaskOptions{OmitArtifacts: true, History: ptr(0)}})
+	want.History = nil
+	f.equal("Tasks() without artifacts", page.Tasks, []*store.Task{want})
+}
+
+func readEvents(f *fixture) {
+	k := key("t1")
+	c := newTask(k, "c1", at(0))
+	for i := range 20 {
+		c.Events = append(c.Events, said(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
+	}
+	f.commit(c)
+	log := numbered(c.Events)
+	for _, page := range []struct{ after, limit, from, to int }{
+		{0, 100, 0, 21}, {0, 21, 0, 21}, {0, 1, 0, 1}, {5, 4, 5, 9}, {20, 4, 20, 21}, {21, 4, 21, 21}, {-3, 2, 0, 2}, {3, 0, 3, 3},
+	} {
+		got, err := f.s.Events(f.ctx, k, int64(page.after), page.limit)
+		if err != nil {
+			f.Fatalf("Events() after %d = %v", page.after, err)
+		}
+		f.equal(fmt.Sprintf("Events() after %d, at most %d", page.after, page.limit), got, log[page.from:page.to])
+	}
+}
+
+func readEventsPastEnd(f *fixture) {
+	f.create(key("t1"), at(0))
+	for _, after := range []int64{1, 2, math.MaxInt64} {
+		got, err := f.s.Events(f.ctx, key("t1"), after, 10)
+		if err != nil || len(got) != 0 {
+			f.Errorf("Events() after %d = %v, %v, want nothing", after, got, err)
+		}
+	}
+}
+
+// story is a log with every kind of event.
+func story() []store.Event {
+	progress := said(at(3), a2a.StateWorking, "progress")
+	progress.Progress = true
+	data := &a2a.Artifact{
+		ID: "data", Name: "name", Description: "description", Extensions: []string{"urn:x"},
+		Parts: []a2a.Part{
+			a2a.DataPart{Data: map[string]any{"n": 1.5, "list": []any{"a", nil, true}}},
+			a2a.FilePart{File: a2a.FileWithBytes{Name: "f", MimeType: "text/plain", Bytes: []byte{0, 1, 255}}},
+			a2a.FilePart{File: a2a.FileWithURI{Name: "g", URI: "https://example.com/"}, Metadata: map[string]any{"k": "v"}},
+			a2a.TextPart{Text: "text", Metadata: map[string]any{"lang": "en"}},
+		},
+		Metadata: map[string]any{"a": "1"},
+	}
+	more := &a2a.Artifact{
+		ID: "data", Name: "new name", Parts: []a2a.Part{a2a.TextPart{Text: "more"}},
+		Metadata: map[string]any{"a": "2", "b": map[string]any{"c": "d"}},
+	}
+	asked := said(at(9), a2a.StateInputRequired, "m2")
+	asked.Message.ReferenceTaskIDs, asked.Message.Extensions = []string{"r"}, []string{"urn:y"}
+	asked.Message.Metadata = map[string]any{"q": "?"}
+	asked.Metadata = map[string]any{"k": "v", "over": "one"}
+	again := received(at(10), "m3")
+	again.Metadata = map[string]any{"over": "two"}
+	last := chunk(at(8), "text", "end", true)
+	last.LastChunk = true
+	return []store.Event{
+		received(at(0), "m1"),
+		status(at(1), a2a.StateWorking),
+		progress,
+		chunk(at(4), "text", "one ", false),
+		chunk(at(5), "text", "two ", true),
+		{Time: at(6), State: a2a.StateWorking, Artifact: data},
+		{Time: at(7), State: a2a.StateWorking, Artifact: more, Append: true},
+		last,
+		asked,
+		again,
+		chunk(at(11), "text", "replaced", false),
+		said(at(12), a2a.StateCompleted, "m4"),
+	}
+}
+
+func foldEveryVersion(f *fixture) {
+	k := key("t1")
+	log := story()
+	for i := range log {
+		if i == 0 {
+			f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: log[:1], Run: queued()})
+		} else {
+			f.commit(next(k, int64(i), log[i]))
+		}
+		got := f.task(k)
+		f.equal(fmt.Sprintf("Task() at version %d", i+1), got, fold(k, "c1", *queued(), log[:i+1]...))
+		f.equal(fmt.Sprintf("Task() at version %d and the fold of Events()", i+1), got, fold(k, "c1", *queued(), f.events(k)...))
+	}
+	together := key("t2")
+	f.commit(store.Change{Key: together, Create: &store.Create{ContextID: "c1"}, Events: log, Run: queued()})
+	f.equal("Task() of a log in one change", f.task(together), fold(together, "c1", *queued(), log...))
+}
+
+func foldChunks(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	f.commit(next(k, 1, chunk(at(1), "a", "Hold ", false), chunk(at(2), "a", "", true), chunk(at(3), "a", "fa", true)))
+	f.commit(next(k, 4, chunk(at(4), "a", "st", true)))
+	got := f.task(k).Artifacts
+	f.equal("Task().Artifacts", got, []a2a.Artifact{{ID: "a", Parts: []a2a.Part{a2a.TextPart{Text: "Hold fast"}}}})
+	f.equal("the number of Events()", len(f.events(k)), 5)
+}
+
+func foldManyChunks(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	n, text := f.h.Tasks, ""
+	for i := range n {
+		piece := fmt.Sprint(i, " ")
+		text += piece
+		f.commit(next(k, int64(i+1), chunk(at(i), "a", piece, i > 0)))
+	}
+	t := f.task(k)
+	if t.Seq != int64(n+1) || len(t.Artifacts) != 1 || t.Artifacts[0].Text() != text {
+		f.Errorf("Task() after %d chunks = version %d, %d artifacts, text equal: %t, want all the text in one",
+			n, t.Seq, len(t.Artifacts), len(t.Artifacts) == 1 && t.Artifacts[0].Text() == text)
+	}
+}
+
+// withSnapshot adds the task after the change as its caller folded it.
+func withSnapshot(c store.Change, before *store.Task) store.Change {
+	t := before.Clone()
+	for _, e := range c.Events {
+		e.Seq = t.Seq + 1
+		t.Apply(e)
+	}
+	if c.Run != nil {
+		t.Run = *c.Run
+	}
+	c.Snapshot = t
+	return c
+}
+
+func snapshotRight(f *fixture) {
+	k := key("t1")
+	log := story()
+	run := *leased(worker, at(1000))
+	done := *idle()
+	c := store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: log[:2], Run: &run}
+	c = withSnapshot(c, &store.Task{Key: k, ContextID: "c1"})
+	f.commit(c)
+	f.equal("Task()", f.task(k), fold(k, "c1", run, log[:2]...))
+	rest := under(k, worker, 1, log[2:]...)
+	rest.Run = &done
+	f.commit(withSnapshot(rest, c.Snapshot))
+	want := fold(k, "c1", done, log...)
+	f.equal("Task()", f.task(k), want)
+	f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 2}).Tasks, []*store.Task{want})
+	f.equal("Events()", f.events(k), numbered(log))
+}
+
+// nonsense is a snapshot at a version that nobody may ever read.
+func nonsense(k store.Key, seq int64) *store.Task {
+	t := fold(k, "wrong context", *idle(), said(at(99), a2a.StateFailed, "wrong"))
+	t.Seq = seq
+	return t
+}
+
+func snapshotWrong(f *fixture) {
+	k := key("t1")
+	c := newTask(k, "c1", at(0))
+	c.Snapshot = nonsense(k, 2)
+	f.commit(c)
+	f.equal("Task()", f.task(k), fold(k, "c1", *queued(), c.Events...))
+	log := c.Events
+	for i, seq := range []int64{1, 3, 0, 77} {
+		c = next(k, int64(i+1), said(at(i+1), a2a.StateWorking, fmt.Sprint("m", i)))
+		if seq == int64(i+2) {
+			seq++
+		}
+		c.Snapshot = nonsense(k, seq)
+		f.commit(c)
+		log = append(log, c.Events...)
+		want := fold(k, "c1", *queued(), log...)
+		f.equal("Task()", f.task(k), want)
+		f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 2}).Tasks, []*store.Task{want})
+	}
+	claimed := f.claim(claimAt(worker, at(50), 1))
+	log = append(log, status(at(50), a2a.StateWorking))
+	f.equal("Claim()", claimed, []*store.Task{fold(k, "c1", *leased(worker, at(50).Add(60e9)), log...)})
+}
+
+func snapshotStale(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	seen := f.claim(claimAt(worker, at(1), 1))[0]
+	f.commit(next(k, 2, received(at(2), "m2")))
+	f.commit(withSnapshot(under(k, worker, 1, said(at(3), a2a.StateWorking, "m3")), seen))
+	want := fold(k, "context", seen.Run, received(at(0), "m1"), status(at(1), a2a.StateWorking), received(at(2), "m2"), said(at(3), a2a.StateWorking, "m3"))
+	f.equal("Task()", f.task(k), want)
+}
+
+func snapshotOutdated(f *fixture) {
+	k := key("t1")
+	c := withSnapshot(newTask(k, "c1", at(0)), &store.Task{Key: k, ContextID: "c1"})
+	f.commit(c)
+	later := []store.Event{said(at(1), a2a.StateWorking, "m2"), chunk(at(2), "a", "text", false)}
+	f.commit(next(k, 1, later[0]))
+	f.commit(next(k, 2, later[1]))
+	run := next(k, 3)
+	run.Run = idle()
+	f.commit(run)
+	f.equal("Task()", f.task(k), fold(k, "c1", *idle(), append(c.Events, later...)...))
+}
