@@ -33,8 +33,10 @@ type run struct {
 	unsure    bool        // the last commit failed; it may have gone through
 	dead      error       // why nothing can be committed any more
 	seen      int64       // messages through this sequence are with the handler
-	steps     map[string][]byte
+	steps     map[string][]byte // of this turn; nil until read
 	artifacts int // bytes of artifacts in this turn
+
+	stepsOnce sync.Mutex // held while steps are read
 }
 
 // newRun prepares a run of t, which this process holds the lease of. It takes
@@ -93,10 +95,6 @@ func (r *run) finish() {
 func (r *run) turn() (again bool) {
 	if r.queue.Attempt > r.e.cfg.MaxAttempts {
 		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: each time the process that ran the task ended", r.e.cfg.MaxAttempts)))
-	}
-	if err := r.loadSteps(); err != nil {
-		r.e.log.Error("load steps", "task", r.l.key.ID, "error", err)
-		return r.handBack(r.e.now().Add(r.e.cfg.RetryDelay), nil)
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	if limit := r.e.cfg.TaskTimeout; limit > 0 {
@@ -235,6 +233,7 @@ func (r *run) nextTurn() store.Run {
 	next := r.queue
 	next.Turn++
 	next.Attempt, next.SeenSeq = 1, r.seen
+	r.steps, r.artifacts = map[string][]byte{}, 0
 	return next
 }
 

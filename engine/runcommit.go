@@ -169,36 +169,41 @@ func (r *run) flushSoon() {
 	}
 }
 
-// loadSteps reads the results of the steps that earlier attempts completed.
-func (r *run) loadSteps() error {
+// recorded returns the results of the steps that this turn has completed. They
+// are read from the store when an earlier run may have left some.
+func (r *run) recorded(ctx context.Context) (map[string][]byte, error) {
+	r.stepsOnce.Lock()
+	defer r.stepsOnce.Unlock()
 	r.mu.Lock()
-	queue := r.queue
-	r.steps = make(map[string][]byte)
-	r.artifacts = 0
+	steps, turn := r.steps, r.queue.Turn
 	r.mu.Unlock()
-	if queue.Attempt <= 1 {
-		return nil
+	if steps != nil {
+		return steps, nil
 	}
-	steps, err := r.e.cfg.Store.Steps(r.ctx, r.l.key, queue.Turn)
-	if err != nil {
-		return err
+	steps = make(map[string][]byte)
+	if r.lease.Fence > 1 {
+		stored, err := r.e.cfg.Store.Steps(ctx, r.l.key, turn)
+		if err != nil {
+			return nil, fmt.Errorf("read steps: %w", err)
+		}
+		for _, s := range stored {
+			steps[s.Name] = s.Result
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range steps {
-		r.steps[s.Name] = s.Result
-	}
-	return nil
+	r.steps = steps
+	return steps, nil
 }
 
 // step returns the recorded result of a step, or runs it and records what it
 // returned together with all that was told before.
 func (r *run) step(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
-	r.mu.Lock()
-	result, ok := r.steps[name]
-	turn := r.queue.Turn
-	r.mu.Unlock()
-	if ok {
+	steps, err := r.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if result, ok := steps[name]; ok {
 		return slices.Clone(result), nil
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -208,6 +213,7 @@ func (r *run) step(ctx context.Context, name string, fn func(context.Context) ([
 	if err != nil {
 		return nil, err
 	}
+	turn := r.queue.Turn
 	if limit := r.e.cfg.Limits.StepBytes; len(result) > limit {
 		return nil, a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, at most %d are kept", a2a.Quote(name), len(result), limit)
 	}
@@ -219,7 +225,7 @@ func (r *run) step(ctx context.Context, name string, fn func(context.Context) ([
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	steps := maps.Clone(r.steps)
+	steps = maps.Clone(r.steps)
 	steps[name] = slices.Clone(result)
 	r.steps = steps
 	return result, nil

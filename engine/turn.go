@@ -67,7 +67,8 @@ func (t *Turn) Owner() string { return t.task.Key.Owner }
 func (t *Turn) Number() int { return t.r.queue.Turn }
 
 // Attempt counts how often this turn has begun, from 1. Above 1, an earlier
-// attempt ended with its process or asked for another.
+// attempt ended with its process or asked for another; a turn that a stopping
+// process handed back has not been counted.
 func (t *Turn) Attempt() int { return t.r.queue.Attempt }
 
 // Metadata is the task's metadata as the turn began. It must not be changed.

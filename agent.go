@@ -1,0 +1,202 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// DefaultDataDir is where an Agent keeps its data when nothing else is said.
+const DefaultDataDir = "holdfast-data"
+
+// Agent is a handler made into a service. Make one with [New]; then either call
+// [Agent.ListenAndServe], or Start, use Handler in a server of your own, and Stop.
+// It is safe for concurrent use.
+type Agent struct {
+	cfg    Config
+	store  store.Store
+	owned  bool // the store is ours to close
+	engine *engine.Engine
+	server *server.Server
+}
+
+// New returns an agent, or all that is wrong with cfg. It opens the store: only
+// one process at a time can have the default store of a DataDir. Call
+// [Agent.Stop] to release it, also when the agent was never started.
+func New(cfg Config, h Handler) (*Agent, error) {
+	cfg, err := cfg.withDefaults(h)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, store: cfg.Store}
+	if a.store == nil {
+		if a.store, err = sqlite.Open(context.Background(), sqlite.Config{Dir: cfg.DataDir, Logger: cfg.Logger}); err != nil {
+			return nil, err
+		}
+		a.owned = true
+	}
+	if err := a.assemble(h); err != nil {
+		return nil, errors.Join(err, a.closeStore())
+	}
+	return a, nil
+}
+
+func (c Config) withDefaults(h Handler) (Config, error) {
+	var errs []error
+	if c.Name == "" {
+		errs = append(errs, errors.New("Name is required"))
+	}
+	if h == nil {
+		errs = append(errs, errors.New("a handler is required"))
+	}
+	if c.Store != nil && c.DataDir != "" {
+		errs = append(errs, errors.New("Store and DataDir must not both be set"))
+	}
+	if c.StopGrace < 0 {
+		errs = append(errs, fmt.Errorf("StopGrace is %s, want 0 or more", c.StopGrace))
+	}
+	if len(errs) > 0 {
+		return c, fmt.Errorf("holdfast config: %w", errors.Join(errs...))
+	}
+	if c.Description == "" {
+		c.Description = c.Name
+	}
+	if c.Version == "" {
+		c.Version = "0.0.0"
+	}
+	if c.DataDir == "" {
+		c.DataDir = DefaultDataDir
+	}
+	if c.StopGrace == 0 {
+		c.StopGrace = 10 * time.Second
+	}
+	if len(c.InputModes) == 0 {
+		c.InputModes = []string{"text/plain"}
+	}
+	if len(c.OutputModes) == 0 {
+		c.OutputModes = []string{"text/plain"}
+	}
+	if len(c.Skills) == 0 {
+		c.Skills = []a2a.AgentSkill{{ID: "default", Name: c.Name, Description: c.Description, Tags: []string{"agent"}}}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func (a *Agent) assemble(h Handler) (err error) {
+	cfg := a.cfg
+	a.engine, err = engine.New(engine.Config{
+		Store:         a.store,
+		Handler:       func(ctx context.Context, t *engine.Turn) error { return h.Handle(ctx, &Turn{turn: t}) },
+		NewID:         newID,
+		Logger:        cfg.Logger,
+		Concurrency:   cfg.Concurrency,
+		Lease:         cfg.Lease,
+		TaskTimeout:   cfg.TaskTimeout,
+		MaxAttempts:   cfg.MaxAttempts,
+		RetryDelay:    cfg.RetryDelay,
+		RetryDelayMax: max(cfg.RetryDelay, time.Minute),
+		HandlerGrace:  cfg.HandlerGrace,
+		FlushInterval: cfg.FlushInterval,
+		Limits:        cfg.Limits,
+		OutputModes:   cfg.OutputModes,
+	})
+	if err != nil {
+		return err
+	}
+	tokens := make([]server.Token, len(cfg.Tokens))
+	for i, t := range cfg.Tokens {
+		tokens[i] = server.Token{Token: t.Token, Principal: t.Principal}
+	}
+	a.server, err = server.New(server.Config{
+		Engine:          a.engine,
+		Card:            a.card(),
+		Tokens:          tokens,
+		MaxBody:         cfg.MaxBodyBytes,
+		BlockingTimeout: cfg.BlockingTimeout,
+		CORSOrigins:     cfg.CORSOrigins,
+		Logger:          cfg.Logger,
+	})
+	return err
+}
+
+// newID returns a UUIDv7: ids that sort by time keep the stores' indexes dense.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func (a *Agent) card() a2a.AgentCard {
+	return a2a.AgentCard{
+		Name: a.cfg.Name, Description: a.cfg.Description, Version: a.cfg.Version, URL: a.cfg.URL,
+		Provider: a.cfg.Provider, Skills: a.cfg.Skills,
+		DefaultInputModes: a.cfg.InputModes, DefaultOutputModes: a.cfg.OutputModes,
+	}
+}
+
+// Start begins to run tasks, those that an earlier process left unfinished
+// first among them.
+func (a *Agent) Start(ctx context.Context) error { return a.engine.Start(ctx) }
+
+// Handler serves the agent over HTTP: JSON-RPC, server-sent events, the agent
+// card and health. It may be mounted at the root of any server.
+func (a *Agent) Handler() http.Handler { return a.server }
+
+// Stop ends the agent: no new work is taken, running handlers may finish until
+// ctx is done, then they are told to return and their tasks are handed back to be
+// run later. It closes the store unless that was given in the Config. Stopping
+// twice is harmless.
+func (a *Agent) Stop(ctx context.Context) error {
+	return errors.Join(a.engine.Stop(ctx), a.closeStore())
+}
+
+func (a *Agent) closeStore() error {
+	if !a.owned {
+		return nil
+	}
+	return a.store.Close()
+}
+
+// ListenAndServe starts the agent and serves it on a TCP address until ctx is
+// done, then stops it gracefully, within StopGrace. It returns nil after a
+// graceful stop.
+func (a *Agent) ListenAndServe(ctx context.Context, addr string) error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return errors.Join(err, a.closeStore())
+	}
+	return a.Serve(ctx, ln)
+}
+
+// Serve is ListenAndServe on a listener, which it closes.
+func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
+	if err := a.Start(ctx); err != nil {
+		return errors.Join(err, ln.Close(), a.closeStore())
+	}
+	served := make(chan error, 1)
+	go func() { served <- a.server.Serve(ctx, ln) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StopGrace)
+	defer cancel()
+	stopped := a.engine.Stop(grace)
+	if ctx.Err() != nil {
+		err = <-served
+	}
+	return errors.Join(err, stopped, a.closeStore())
+}

@@ -1,0 +1,82 @@
+package holdfast
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Config is what an Agent is made of. Only Name is required; zero fields take
+// the documented default.
+type Config struct {
+	// Name, Description and Version are told on the agent card.
+	Name        string
+	Description string // default: Name
+	Version     string // default "0.0.0"
+	// URL is the address clients reach the agent at, told on the card. Default:
+	// the address the request for the card came to.
+	URL string
+	// Provider is told on the card; nil leaves it out.
+	Provider *a2a.AgentProvider
+	// Skills are told on the card. Default: one skill with the agent's name.
+	Skills []a2a.AgentSkill
+	// InputModes and OutputModes are the media types taken and produced. Default
+	// "text/plain" each.
+	InputModes, OutputModes []string
+
+	// Store keeps everything; the caller closes it. Default: a SQLite file in
+	// DataDir, closed by the Agent.
+	Store store.Store
+	// DataDir is where the default store keeps its file. Default "holdfast-data".
+	DataDir string
+
+	// Tokens are the bearer tokens that callers must present, and whom they stand
+	// for. Empty: everybody is let in as the anonymous principal.
+	Tokens []Token
+
+	// Concurrency is how many turns run at once. Default 256.
+	Concurrency int
+	// TaskTimeout is the longest a turn may run. Default 1 h; negative is no limit.
+	TaskTimeout time.Duration
+	// MaxAttempts is how often a turn is begun before its task fails. Default 5.
+	MaxAttempts int
+	// RetryDelay is the pause before a second attempt; it doubles with each, up to
+	// a minute. Default 1 s.
+	RetryDelay time.Duration
+	// Lease is how long a task of a process that died waits for another. Default
+	// 15 s.
+	Lease time.Duration
+	// FlushInterval is how long progress and chunks may wait for others to be
+	// committed with. Default 20 ms.
+	FlushInterval time.Duration
+	// StopGrace is how long running handlers may take to finish when the agent
+	// stops, before they are told to return and their tasks are handed back.
+	// Default 10 s.
+	StopGrace time.Duration
+	// HandlerGrace is how long a handler may take to return once its context is
+	// done, before it is left behind. Default 5 s.
+	HandlerGrace time.Duration
+	// Limits bound what callers and handlers may ask for.
+	Limits engine.Limits
+
+	// MaxBodyBytes is the largest request taken. Default 10 MiB.
+	MaxBodyBytes int64
+	// BlockingTimeout is how long a blocking message/send is held at most, before
+	// it is answered with the task as it stands. Default 5 min.
+	BlockingTimeout time.Duration
+	// CORSOrigins are the web origins that may call the agent from a browser; "*"
+	// is any. Default none.
+	CORSOrigins []string
+
+	// Logger gets what operators should know. Default: discards.
+	Logger *slog.Logger
+}
+
+// Token is a bearer token and the principal it stands for.
+type Token struct {
+	Token     string
+	Principal a2a.Principal
+}

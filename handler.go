@@ -1,0 +1,215 @@
+package holdfast
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+// Handler does the work of an agent.
+type Handler interface {
+	// Handle runs one turn of a task. It returns nil when the task is completed,
+	// or what one of the turn's ending methods returns ([Turn.Reply],
+	// [Turn.RequireInput], [Turn.Reject], [Turn.Fail]), or a plain error, which
+	// fails the task with its text. It must return soon after ctx is done: that
+	// the task was cancelled, has run too long, or that the process stops is told
+	// by [context.Cause].
+	Handle(ctx context.Context, t *Turn) error
+}
+
+// HandlerFunc is a function that is a Handler.
+type HandlerFunc func(ctx context.Context, t *Turn) error
+
+// Handle calls f.
+func (f HandlerFunc) Handle(ctx context.Context, t *Turn) error { return f(ctx, t) }
+
+// Causes with which a handler's context ends, by [context.Cause].
+var (
+	// ErrCanceled: the client cancelled the task.
+	ErrCanceled = engine.ErrCanceled
+	// ErrTimeout: the turn ran longer than [Config.TaskTimeout].
+	ErrTimeout = engine.ErrTimeout
+	// ErrStopping: the process stops; the turn will be run again.
+	ErrStopping = engine.ErrStopping
+	// ErrLeaseLost: another process has taken the task over.
+	ErrLeaseLost = engine.ErrLeaseLost
+)
+
+// ErrEnded is returned by the methods of a Turn whose handler has returned.
+var ErrEnded = engine.ErrEnded
+
+// Retry marks an error as passing: the turn is run again after a pause that
+// grows with each attempt, and the task fails after [Config.MaxAttempts]. Retry(nil)
+// is nil.
+func Retry(err error) error { return engine.Retry(err) }
+
+// Step runs fn once per turn, however often the turn is begun: its result is
+// stored as JSON, and a later attempt reads it back instead of calling fn. The
+// same name used again in one attempt is another step, told apart by its order;
+// use names in the same order in every attempt. A result may have 4 MiB. An
+// error of fn is returned and not stored.
+func Step[T any](ctx context.Context, t *Turn, name string, fn func(context.Context) (T, error)) (T, error) {
+	var result T
+	raw, err := t.turn.Step(ctx, name, func(ctx context.Context) ([]byte, error) {
+		v, err := fn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("step %s: result: %w", a2a.Quote(name), err)
+		}
+		return raw, nil
+	})
+	if err != nil {
+		return result, err
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return result, fmt.Errorf("step %s: stored result: %w", a2a.Quote(name), err)
+	}
+	return result, nil
+}
+
+// Turn is what a handler is given: the messages that call for work, and the
+// means to answer. It is safe for concurrent use and ends when the handler
+// returns; its methods then return [ErrEnded].
+type Turn struct {
+	turn *engine.Turn
+}
+
+// TaskID is the task's id.
+func (t *Turn) TaskID() string { return t.turn.TaskID() }
+
+// ContextID is the id of the conversation the task belongs to.
+func (t *Turn) ContextID() string { return t.turn.ContextID() }
+
+// Owner is the id of the principal whose task it is.
+func (t *Turn) Owner() string { return t.turn.Owner() }
+
+// Number counts the task's turns, from 1.
+func (t *Turn) Number() int { return t.turn.Number() }
+
+// Attempt counts how often this turn has begun, from 1. Above 1, an earlier
+// attempt ended with its process or asked for another by [Retry]; a turn that a
+// stopping process handed back has not been counted.
+func (t *Turn) Attempt() int { return t.turn.Attempt() }
+
+// Message is the newest of the messages that this turn is to answer.
+func (t *Turn) Message() a2a.Message {
+	messages := t.turn.Messages()
+	return messages[len(messages)-1]
+}
+
+// Messages are the messages that this turn is to answer, oldest first: one, or
+// more when several came while the task could not take them.
+func (t *Turn) Messages() []a2a.Message { return t.turn.Messages() }
+
+// Text is the text of the turn's messages, joined by line breaks.
+func (t *Turn) Text() string {
+	text := ""
+	for _, m := range t.turn.Messages() {
+		if part := m.Text(); part != "" {
+			if text != "" {
+				text += "\n"
+			}
+			text += part
+		}
+	}
+	return text
+}
+
+// Files are the file parts of the turn's messages.
+func (t *Turn) Files() []a2a.FilePart {
+	var files []a2a.FilePart
+	for _, m := range t.turn.Messages() {
+		files = append(files, m.Files()...)
+	}
+	return files
+}
+
+// Data are the data parts of the turn's messages.
+func (t *Turn) Data() []a2a.DataPart {
+	var data []a2a.DataPart
+	for _, m := range t.turn.Messages() {
+		data = append(data, m.Data()...)
+	}
+	return data
+}
+
+// History are the messages of the task before this turn, oldest first.
+func (t *Turn) History() []a2a.Message { return t.turn.History() }
+
+// Artifacts are the task's artifacts as the turn began, those of an interrupted
+// attempt included. They must not be changed.
+func (t *Turn) Artifacts() []a2a.Artifact { return t.turn.Artifacts() }
+
+// Metadata is the task's metadata as the turn began. It must not be changed.
+func (t *Turn) Metadata() map[string]any { return t.turn.Metadata() }
+
+// SetMetadata merges values into the task's metadata.
+func (t *Turn) SetMetadata(values map[string]any) error { return t.turn.SetMetadata(values) }
+
+// Inbox returns the messages that have arrived since the turn began or Inbox was
+// last called, and takes them: the turn answers them too. Messages not taken
+// begin a turn of their own before the task can end.
+func (t *Turn) Inbox() []a2a.Message { return t.turn.Inbox() }
+
+// Receive waits for messages as [Turn.Inbox] returns them, until ctx is done.
+func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) { return t.turn.Receive(ctx) }
+
+// Status tells progress, such as "reading page 3 of 200": a working event, shown
+// to those who follow the task.
+func (t *Turn) Status(text string) error { return t.turn.Status(text) }
+
+// Artifact begins an artifact that is written in chunks. It is closed when the
+// handler returns, if not before.
+func (t *Turn) Artifact(name string) *ArtifactWriter { return t.turn.Artifact(name) }
+
+// ArtifactWriter streams one artifact. Each write is a chunk, shown soon after to
+// those who follow; together they are one artifact.
+type ArtifactWriter = engine.ArtifactWriter
+
+// AddArtifact adds a whole artifact. An empty ID is made from the name.
+func (t *Turn) AddArtifact(a a2a.Artifact) error { return t.turn.AddArtifact(a) }
+
+// Flush commits what has been told so far and returns when it is stored.
+func (t *Turn) Flush() error { return t.turn.Flush() }
+
+// Reply completes the task with a message: return t.Reply("...").
+func (t *Turn) Reply(text string, more ...a2a.Part) error {
+	return t.turn.Reply(parts(text, more)...)
+}
+
+// RequireInput pauses the task with a question. The client's next message begins
+// a new turn: return t.RequireInput("Which date range?").
+func (t *Turn) RequireInput(text string, more ...a2a.Part) error {
+	return t.turn.RequireInput(parts(text, more)...)
+}
+
+// RequireAuth pauses the task until the client has authorised what the text says
+// and sends another message.
+func (t *Turn) RequireAuth(text string, more ...a2a.Part) error {
+	return t.turn.RequireAuth(parts(text, more)...)
+}
+
+// Reject ends the task: the agent will not do it, and why.
+func (t *Turn) Reject(why string, more ...a2a.Part) error {
+	return t.turn.Reject(parts(why, more)...)
+}
+
+// Fail ends the task: the agent could not do it. Returning err itself does the
+// same.
+func (t *Turn) Fail(err error) error {
+	return t.turn.Fail(parts(err.Error(), nil)...)
+}
+
+func parts(text string, more []a2a.Part) []a2a.Part {
+	var all []a2a.Part
+	if text != "" {
+		all = append(all, a2a.TextPart{Text: text})
+	}
+	return append(all, more...)
+}
