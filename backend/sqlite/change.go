@@ -1,0 +1,204 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// change is a store.Change made ready by its caller: whatever needs no look at
+// the database is done before the writer sees it.
+type change struct {
+	*store.Change
+	events   string
+	snapshot string
+	result   store.Result
+}
+
+// Commit implements store.Store.
+func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return nil, store.ErrClosed
+	}
+	ready := make([]change, len(changes))
+	size := 0
+	for i := range changes {
+		if err := ready[i].prepare(&changes[i]); err != nil {
+			return nil, err
+		}
+		size += len(ready[i].events) + len(ready[i].snapshot)
+	}
+	if len(changes) == 0 {
+		return nil, ctx.Err()
+	}
+	err := s.submit(ctx, &request{weight: len(ready), bytes: size, apply: func(w *writer) error {
+		for i := range ready {
+			if err := w.apply(&ready[i]); err != nil {
+				return fmt.Errorf("task %s: %w", ready[i].Key.ID, err)
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	results := make([]store.Result, len(ready))
+	for i := range ready {
+		results[i] = ready[i].result
+	}
+	return results, nil
+}
+
+func (c *change) prepare(from *store.Change) (err error) {
+	if err = from.Check(); err != nil {
+		return err
+	}
+	c.Change = from
+	if len(from.Events) > 0 {
+		if c.events, err = encodeEvents(from.Events); err != nil {
+			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
+		}
+	}
+	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(from.Events)); err != nil {
+		return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
+	}
+	return nil
+}
+
+// apply applies one change or refuses it in its result. Nothing is written
+// before every guard has been passed, so that a refusal leaves nothing to undo.
+func (w *writer) apply(c *change) error {
+	c.result = store.Result{}
+	before, refusal, err := w.guard(c)
+	if err != nil {
+		return err
+	}
+	row := before
+	if c.Create != nil {
+		row = taskRow{pk: w.pendingNext, key: c.Key, contextID: c.Create.ContextID, checkpoint: 1}
+	}
+	if c.Idempotency != nil {
+		taken, err := w.takeKey(c, row.seq+int64(len(c.Events)), refusal != nil)
+		if err != nil || taken {
+			return err
+		}
+	}
+	if refusal != nil {
+		c.result.Err = refusal
+		return nil
+	}
+	return w.write(c, row, before.phase)
+}
+
+// guard compares what a change saw with what is there.
+func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
+	row, found, err := w.row(c.Key)
+	switch {
+	case err != nil:
+		return row, nil, err
+	case c.Create != nil && found:
+		return row, store.ErrExists, nil
+	case c.Create != nil:
+		return row, nil, nil
+	case !found:
+		return row, store.ErrNotFound, nil
+	case c.Version > 0 && row.seq != c.Version:
+		return row, store.ErrConflict, nil
+	case c.Lease != nil && !row.holds(c.Lease):
+		return row, store.ErrLeaseLost, nil
+	case c.Seen > 0 && row.receivedSeq > c.Seen:
+		return row, store.ErrUnread, nil
+	case row.seq+int64(len(c.Events)) > logMask:
+		return row, nil, a2a.Errorf(a2a.CodeExhausted, "task %s has too many events", a2a.Quote(c.Key.ID))
+	}
+	return row, nil, nil
+}
+
+func (t *taskRow) holds(l *store.HeldLease) bool {
+	return t.phase == phaseLeased && t.worker == l.Worker && t.fence == l.Fence
+}
+
+// takeKey writes the change's idempotency record, or reports that the key is
+// taken. A change that is refused anyway only looks.
+func (w *writer) takeKey(c *change, seq int64, look bool) (taken bool, err error) {
+	k := c.Idempotency
+	if !look {
+		n, err := w.insertKey.exec(k.Owner, k.Key, k.Hash[:], k.TaskID, seq, millis(k.CreatedAt))
+		if err != nil || n > 0 {
+			return false, err
+		}
+	}
+	record, found, err := readKey(context.Background(), w.selectKey, k.Owner, k.Key)
+	if err != nil || !found {
+		return false, err
+	}
+	c.result = store.Result{Err: store.ErrDuplicate, Record: &record}
+	return true, nil
+}
+
+// write applies a change whose guards hold to its task's row.
+func (w *writer) write(c *change, row taskRow, phase int64) error {
+	first := row.seq + 1
+	status := row.advance(c.Events)
+	if c.Run != nil {
+		row.setRun(c.Run)
+	}
+	snapshot := c.snapshot
+	if snapshot != "" && c.Snapshot.Seq != row.seq {
+		snapshot = ""
+	}
+	if snapshot != "" {
+		row.checkpoint = first
+	}
+	if err := w.writeRow(c, &row, status); err != nil {
+		return err
+	}
+	if len(c.Events) > 0 {
+		if err := w.appendLog(&row, first, snapshot, c.events); err != nil {
+			return err
+		}
+	}
+	for _, step := range c.Steps {
+		if _, err := w.upsertStep.exec(row.pk, int64(step.Turn), step.Name, step.Result); err != nil {
+			return err
+		}
+	}
+	w.keep(row, phase)
+	c.result.Seq = row.seq
+	return nil
+}
+
+func (w *writer) writeRow(c *change, t *taskRow, status bool) (err error) {
+	switch {
+	case c.Create != nil:
+		w.pendingNext++
+		if _, err = w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
+			t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt,
+			t.updatedAt); err == nil {
+			_, err = w.upsertContext.exec(t.key.Owner, t.contextID, t.createdAt)
+		}
+	case c.Run != nil && len(c.Events) > 0:
+		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.phase, t.dueAt,
+			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.pk)
+	case c.Run != nil:
+		_, err = w.updateRun.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.pk)
+	case status:
+		_, err = w.updateStatus.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.pk)
+	case len(c.Events) > 0:
+		_, err = w.updateLog.exec(t.seq, t.checkpoint, t.updatedAt, t.pk)
+	}
+	return err
+}
+
+// appendLog writes a change's events as one row.
+func (w *writer) appendLog(t *taskRow, first int64, snapshot, events string) error {
+	var kept any
+	if snapshot != "" {
+		kept = snapshot
+	}
+	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, kept, events)
+	return err
+}

@@ -1,0 +1,268 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The statements of a claim walk the two partial indexes of the work queue,
+// which hold only tasks with work to do.
+const (
+	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
+	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
+	sqlQueuedDue   = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
+		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
+	sqlQueuedFar = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
+		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
+	sqlLeasedDue = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
+	sqlLeasedFar = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+		WHERE phase = 2 AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
+)
+
+// Claim implements store.Store.
+func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return nil, store.ErrClosed
+	}
+	if p.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	events, err := encodeEvents([]store.Event{p.Event})
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{ClaimParams: p, events: events, now: millis(p.Now), far: noLease}
+	if p.Horizon > 0 {
+		c.far = millis(p.Now.Add(p.Horizon))
+	}
+	if err := s.submit(ctx, &request{weight: p.Limit, bytes: p.Limit * len(events), apply: c.apply}); err != nil {
+		return nil, err
+	}
+	return s.readClaimed(c.claimed)
+}
+
+// readClaimed reads tasks whose leases have been taken, so it does not stop
+// when the caller's context ends. A task that cannot be read does not keep the
+// others from being run.
+func (s *Store) readClaimed(rows []taskRow) (tasks []*store.Task, err error) {
+	for i := range rows {
+		t, e := s.taskAsOf(context.Background(), &rows[i])
+		if e != nil {
+			s.log.Error("claimed task cannot be read", "task", rows[i].key.ID, "error", e)
+			err = e
+			continue
+		}
+		tasks = append(tasks, t)
+	}
+	if len(tasks) > 0 {
+		return tasks, nil
+	}
+	return nil, err
+}
+
+// claim is one call of Claim.
+type claim struct {
+	store.ClaimParams
+	events   string
+	now, far int64
+	claimed  []taskRow
+}
+
+// due is a task that may be claimed.
+type due struct {
+	at int64
+	id string
+}
+
+// visit is an owner with due tasks. all says that found holds every one that
+// could be claimed.
+type visit struct {
+	owner string
+	found []due
+	all   bool
+}
+
+func (c *claim) apply(w *writer) error {
+	c.claimed = c.claimed[:0]
+	leases := w.leasesMayEnd(c)
+	if w.pendingCounts.Queued == 0 && !leases {
+		return nil
+	}
+	visits, err := c.firstRound(w, leases)
+	if err != nil {
+		return err
+	}
+	if len(visits) == 0 && leases && !c.Takeover && len(w.pending) == 0 {
+		return w.loadLeaseBounds()
+	}
+	for len(visits) > 0 && len(c.claimed) < c.Limit {
+		left := visits[:0]
+		for _, v := range visits {
+			if len(c.claimed) == c.Limit {
+				break
+			}
+			if err := c.take(w, store.Key{Owner: v.owner, ID: v.found[0].id}); err != nil {
+				return err
+			}
+			v.found = v.found[1:]
+			if len(v.found) == 0 && !v.all {
+				if v.found, err = c.dueOf(w, v.owner, leases, c.Limit-len(c.claimed)); err != nil {
+					return err
+				}
+				v.all = true
+			}
+			if len(v.found) > 0 {
+				left = append(left, v)
+			}
+		}
+		visits = left
+	}
+	return nil
+}
+
+// leasesMayEnd reports whether some lease may be there for the taking.
+func (w *writer) leasesMayEnd(c *claim) bool {
+	if w.pendingCounts.Leased == 0 {
+		return false
+	}
+	return c.Takeover || w.leaseMin <= c.now || w.leaseMax > c.far
+}
+
+// firstRound finds up to Limit owners with something due, and the first of it,
+// in the order in which they are visited.
+func (c *claim) firstRound(w *writer, leases bool) ([]visit, error) {
+	var visits []visit
+	owner, wrapped := c.AfterOwner, false
+	for len(visits) < c.Limit {
+		next, err := w.nextOwner(owner, leases)
+		if err != nil {
+			return nil, err
+		}
+		if next == "" && !wrapped && c.AfterOwner != "" {
+			owner, wrapped = "", true
+			continue
+		}
+		if next == "" || wrapped && next > c.AfterOwner {
+			break
+		}
+		owner = next
+		found, err := c.dueOf(w, owner, leases, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			visits = append(visits, visit{owner: owner, found: found})
+		}
+	}
+	return visits, nil
+}
+
+// nextOwner returns the first owner after another that has work queued or,
+// if asked for, leased; "" when there is none.
+func (w *writer) nextOwner(after string, leases bool) (next string, err error) {
+	each := func(r record) error {
+		if o := r.text(0); next == "" || o < next {
+			next = o
+		}
+		return nil
+	}
+	if err := w.queuedOwner.query(context.Background(), each, after); err != nil || !leases {
+		return next, err
+	}
+	err = w.leasedOwner.query(context.Background(), each, after)
+	return next, err
+}
+
+// dueOf returns the first n tasks of an owner that are due, longest due first.
+func (c *claim) dueOf(w *writer, owner string, leases bool, n int) (found []due, err error) {
+	each := func(r record) error {
+		found = append(found, due{at: r.int(0), id: r.text(1)})
+		return nil
+	}
+	ctx, limit := context.Background(), int64(n)
+	if err = w.queuedDue.query(ctx, each, owner, c.now, limit); err != nil {
+		return nil, err
+	}
+	if c.Horizon > 0 && len(found) < n {
+		if err = w.queuedFar.query(ctx, each, owner, c.far, limit); err != nil {
+			return nil, err
+		}
+	}
+	if leases {
+		until := c.now
+		if c.Takeover {
+			until = noLease
+		}
+		if err = w.leasedDue.query(ctx, each, owner, until, c.Worker, limit); err != nil {
+			return nil, err
+		}
+		if c.Horizon > 0 && !c.Takeover {
+			if err = w.leasedFar.query(ctx, each, owner, c.far, c.Worker, limit); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b due) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
+	return found[:min(n, len(found))], nil
+}
+
+// take leases a task to the claim's worker and appends its event.
+func (c *claim) take(w *writer, key store.Key) error {
+	row, found, err := w.row(key)
+	if err != nil || !found {
+		return err
+	}
+	phase := row.phase
+	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
+	row.fence++
+	row.attempt++
+	ch := &change{Change: &store.Change{Events: []store.Event{c.Event}, Run: &store.Run{}}}
+	row.advance(ch.Events)
+	if err := w.writeRow(ch, &row, true); err != nil {
+		return err
+	}
+	if err := w.appendLog(&row, row.seq, "", c.events); err != nil {
+		return err
+	}
+	w.keep(row, phase)
+	c.claimed = append(c.claimed, row)
+	return nil
+}
+
+// Renew implements store.Store.
+func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return nil, store.ErrClosed
+	}
+	if len(leases) == 0 {
+		return nil, ctx.Err()
+	}
+	var lost []store.Key
+	err := s.submit(ctx, &request{weight: len(leases), apply: func(w *writer) error {
+		lost = nil
+		for i := range leases {
+			row, found, err := w.row(leases[i].Key)
+			if err != nil {
+				return err
+			}
+			if !found || !row.holds(&leases[i]) {
+				lost = append(lost, leases[i].Key)
+				continue
+			}
+			row.leaseUntil = millis(until)
+			if _, err := w.updateLease.exec(row.leaseUntil, row.pk); err != nil {
+				return err
+			}
+			w.keep(row, row.phase)
+		}
+		return nil
+	}})
+	return lost, err
+}

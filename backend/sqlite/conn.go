@@ -1,0 +1,176 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"unsafe"
+
+	"modernc.org/sqlite"
+)
+
+// conn is one connection with its prepared statements. It is used through the
+// driver, without database/sql: its pool, locks and conversions cost as much as
+// a point read. Not safe for concurrent use.
+type conn struct {
+	raw   driver.Conn
+	stmts []*stmt
+}
+
+// openConn opens path with pragmas, each "name(value)", applied in order.
+func openConn(path string, pragmas ...string) (*conn, error) {
+	raw, err := new(sqlite.Driver).Open(dataSource(path, pragmas...))
+	if err != nil {
+		return nil, err
+	}
+	return &conn{raw: raw}, nil
+}
+
+func dataSource(path string, pragmas ...string) string {
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	return u.String()
+}
+
+func (c *conn) close() error {
+	var errs []error
+	for _, s := range c.stmts {
+		errs = append(errs, s.raw.Close())
+	}
+	return errors.Join(append(errs, c.raw.Close())...)
+}
+
+// prepare makes a statement that lives as long as the connection.
+func (c *conn) prepare(text string) (*stmt, error) {
+	raw, err := c.raw.(driver.ConnPrepareContext).PrepareContext(context.Background(), text)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", text, err)
+	}
+	s := &stmt{raw: raw, queryer: raw.(driver.StmtQueryContext), execer: raw.(driver.StmtExecContext)}
+	c.stmts = append(c.stmts, s)
+	return s, nil
+}
+
+// prepareAll prepares each text into its place.
+func (c *conn) prepareAll(into map[**stmt]string) error {
+	for place, text := range into {
+		s, err := c.prepare(text)
+		if err != nil {
+			return err
+		}
+		*place = s
+	}
+	return nil
+}
+
+// exec runs a statement once; it may be several, parted by semicolons.
+func (c *conn) exec(ctx context.Context, text string) error {
+	_, err := c.raw.(driver.ExecerContext).ExecContext(ctx, text, nil)
+	return err
+}
+
+// ints runs a query once and returns the integers of its first row.
+func (c *conn) ints(ctx context.Context, text string) (row []int64, err error) {
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(ctx, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	err = eachRow(rows, make([]driver.Value, len(rows.Columns())), func(r record) error {
+		for i := range r {
+			row = append(row, r.int(i))
+		}
+		return nil
+	})
+	return row, err
+}
+
+// stmt is a prepared statement. Arguments are int64, string, []byte or nil.
+type stmt struct {
+	raw     driver.Stmt
+	queryer driver.StmtQueryContext
+	execer  driver.StmtExecContext
+	args    []driver.NamedValue
+	row     []driver.Value
+}
+
+func (s *stmt) bind(args []any) []driver.NamedValue {
+	if s.args == nil {
+		s.args = make([]driver.NamedValue, len(args))
+		for i := range args {
+			s.args[i].Ordinal = i + 1
+		}
+	}
+	for i, a := range args {
+		s.args[i].Value = a
+	}
+	return s.args
+}
+
+// exec runs s and returns how many rows it changed.
+func (s *stmt) exec(args ...any) (int64, error) {
+	result, err := s.execer.ExecContext(context.Background(), s.bind(args))
+	clear(args)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// query calls each for every row. The record is valid only during the call. A
+// context that can end costs a goroutine, so short reads pass none.
+func (s *stmt) query(ctx context.Context, each func(r record) error, args ...any) error {
+	rows, err := s.queryer.QueryContext(ctx, s.bind(args))
+	if err != nil {
+		return err
+	}
+	if s.row == nil {
+		s.row = make([]driver.Value, len(rows.Columns()))
+	}
+	return eachRow(rows, s.row, each)
+}
+
+func eachRow(rows driver.Rows, row []driver.Value, each func(r record) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for {
+		switch err := rows.Next(row); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+}
+
+// record is a row of a result.
+type record []driver.Value
+
+func (r record) int(i int) int64 {
+	n, _ := r[i].(int64)
+	return n
+}
+
+func (r record) text(i int) string {
+	switch v := r[i].(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
+}
+
+func (r record) null(i int) bool { return r[i] == nil }
+
+// json returns a text as bytes, which must not be changed. It makes no copy.
+func (r record) json(i int) []byte {
+	text := r.text(i)
+	return unsafe.Slice(unsafe.StringData(text), len(text))
+}
+
+// jsonText returns bytes, which must not change any more, as a text.
+func jsonText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

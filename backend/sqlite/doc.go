@@ -1,0 +1,32 @@
+// Package sqlite keeps Holdfast's data in one SQLite file: the durable default
+// that needs no setting up.
+//
+// # Concepts
+//
+// One goroutine owns the only connection that writes. Changes queue up for it;
+// it applies whatever is queued in one transaction and answers after the commit
+// (group commit), so that many callers share one write to the disk. A task is a
+// row of task_rows, which holds its guards and its place in lists and in the
+// work queue, and rows of task_log, one per change, which hold its events and
+// now and then a snapshot, so that reading a task that has come to rest costs
+// two rows.
+//
+// # Guarantees
+//
+//   - With Synchronous "FULL", the default, an acknowledged change survives the
+//     loss of power; with "NORMAL" it survives the end of the process.
+//   - A change that is answered with an error has not been applied.
+//   - An error of one request in a group does not fail its neighbours.
+//   - One process at a time: a second one is refused by name of the first.
+//   - When the disk is full, changes are refused with code resource_exhausted and
+//     reads go on; changes go on by themselves once there is space.
+//
+// # Concurrency
+//
+// All methods are safe for concurrent use. Reads run beside the writer on
+// GOMAXPROCS connections and see every change that was acknowledged.
+//
+// # Errors
+//
+// See package store. Everything SQLite reports is mapped in errors.go.
+package sqlite

@@ -1,0 +1,220 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// FileName is the name of the database in the data directory.
+const FileName = "holdfast.db"
+
+// Config says where a store is and how it writes.
+type Config struct {
+	// Dir is the data directory; it is made, with mode 0700, if need be. It must
+	// be on a local disk.
+	Dir string
+	// Synchronous is "FULL", the default: acknowledged changes survive the loss
+	// of power; or "NORMAL": they survive the end of the process.
+	Synchronous string
+	// Readers is the number of connections that read; 0 means GOMAXPROCS. More
+	// than there are processors makes reads slower.
+	Readers int
+	// CacheKB is the page cache of each connection; 0 means 8192, and twice that
+	// for the one that writes.
+	CacheKB int
+	// MaxPages, if positive, is the most pages of 4 KB that the database may have;
+	// it is full then as if the disk were.
+	MaxPages int64
+	// Logger is told of what nobody is there to be answered; nil discards.
+	Logger *slog.Logger
+}
+
+func (c *Config) complete() error {
+	var errs []error
+	if c.Dir == "" {
+		errs = append(errs, errors.New("sqlite: Dir is empty, want the data directory"))
+	}
+	switch c.Synchronous = strings.ToUpper(c.Synchronous); c.Synchronous {
+	case "":
+		c.Synchronous = "FULL"
+	case "FULL", "NORMAL":
+	default:
+		errs = append(errs, fmt.Errorf("sqlite: Synchronous is %q, want FULL or NORMAL", c.Synchronous))
+	}
+	if c.Readers < 0 || c.CacheKB < 0 || c.MaxPages < 0 {
+		errs = append(errs, errors.New("sqlite: Readers, CacheKB and MaxPages must not be negative"))
+	}
+	if c.Readers == 0 {
+		c.Readers = runtime.GOMAXPROCS(0)
+	}
+	if c.CacheKB == 0 {
+		c.CacheKB = 8192
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return errors.Join(errs...)
+}
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+const (
+	busyTimeout = "PRAGMA busy_timeout(5000)"
+	// applicationID marks the file as ours: "HLDF".
+	applicationID = 0x484c4446
+)
+
+// Open opens the store in cfg.Dir, which is made if need be. Errors name the
+// path and what to do.
+func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, openError(err, cfg.Dir)
+	}
+	lock, err := lockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, lock: lock}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(openError(err, s.path), s.release())
+	}
+	go func() {
+		defer close(s.stopped)
+		s.writer.run()
+	}()
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	unclean, err := inspect(s.path)
+	if err != nil {
+		return err
+	}
+	if err := migrateFile(ctx, s.path, s.cfg.Synchronous); err != nil {
+		return err
+	}
+	if err := s.openWriter(ctx); err != nil {
+		return err
+	}
+	s.readers = make(chan *reader, s.cfg.Readers)
+	for range s.cfg.Readers {
+		r, err := openReader(s.path, s.cfg.CacheKB)
+		if err != nil {
+			return err
+		}
+		s.readers <- r
+	}
+	s.writer.wal = &walKeeper{path: s.path + "-wal", readers: s.readers, dirty: unclean}
+	s.stopped = make(chan struct{})
+	return s.startCheck(ctx, unclean)
+}
+
+// inspect looks at the file before SQLite does, and reports whether it was not
+// closed properly.
+func inspect(path string) (unclean bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 72)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	const magic = "SQLite format 3\x00"
+	if n > 0 && (n < len(head) || string(head[:len(magic)]) != magic) {
+		return false, a2a.Errorf(a2a.CodeInternal,
+			"%s is not a SQLite database: move the file away or choose another data directory", path)
+	}
+	if n > 0 {
+		id := uint32(head[68])<<24 | uint32(head[69])<<16 | uint32(head[70])<<8 | uint32(head[71])
+		if id != applicationID && id != 0 {
+			return false, a2a.Errorf(a2a.CodeInternal,
+				"%s is the database of another program: choose another data directory", path)
+		}
+	}
+	wal, err := os.Stat(path + "-wal")
+	return err == nil && wal.Size() > 0, nil
+}
+
+func migrateFile(ctx context.Context, path, synchronous string) (err error) {
+	known, err := migrate.Load(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)", fmt.Sprintf("application_id(%d)", applicationID),
+		"journal_mode(wal)", "synchronous("+synchronous+")")+"&_txlock=immediate")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	_, err = migrate.Apply(ctx, db, migrate.Params{Migrations: known})
+	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
+		return a2a.Errorf(a2a.CodeInternal, "%s: %v", path, err)
+	}
+	return err
+}
+
+func (s *Store) openWriter(ctx context.Context) error {
+	c, err := openConn(s.path, "busy_timeout(5000)", "journal_mode(wal)", "synchronous("+s.cfg.Synchronous+")",
+		fmt.Sprintf("cache_size(-%d)", 2*s.cfg.CacheKB), "temp_store(memory)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", walPages), fmt.Sprintf("journal_size_limit(%d)", walKept))
+	if err != nil {
+		return err
+	}
+	s.writer = &writer{
+		conn: c, queue: make(chan *request, queueLength), log: s.log,
+		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow),
+	}
+	if s.cfg.MaxPages > 0 {
+		if err := c.exec(ctx, fmt.Sprintf("PRAGMA max_page_count(%d)", s.cfg.MaxPages)); err != nil {
+			return err
+		}
+	}
+	if err := s.writer.prepareWriter(); err != nil {
+		return err
+	}
+	return s.writer.loadState()
+}
+
+// release closes what open has opened.
+func (s *Store) release() error {
+	var errs []error
+	if s.readers != nil {
+		for len(s.readers) > 0 {
+			errs = append(errs, (<-s.readers).close())
+		}
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	return errors.Join(append(errs, unlock(s.lock))...)
+}
+
+func unlock(lock *flock.Flock) error {
+	if err := lock.Unlock(); err != nil {
+		return fmt.Errorf("unlock data directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The statements of reads. A log row is read without its events where its
+// snapshot makes them needless.
+const (
+	sqlSelectRow = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.owner = ? AND t.id = ?`
+
+	sqlTaskLog = `l.id, l.snapshot, CASE WHEN l.snapshot IS NULL OR l.id > (t.pk << 24) + t.checkpoint THEN l.events END
+		FROM task_rows t JOIN task_log l ON l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215`
+	sqlReadTask   = `SELECT ` + rowColumns + `, ` + sqlTaskLog + ` WHERE t.owner = ? AND t.id = ? ORDER BY l.id`
+	sqlReadTaskPK = `SELECT ` + rowColumns + `, ` + sqlTaskLog + ` WHERE t.pk = ? ORDER BY l.id`
+
+	sqlReadLog = `SELECT id, snapshot, events FROM task_log WHERE id BETWEEN ? AND ? ORDER BY id`
+	// The row that holds the event after a sequence may begin before it.
+	sqlReadEvents = `SELECT id, events FROM task_log
+		WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
+
+	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
+	sqlReadSteps     = `SELECT name, result FROM task_steps WHERE task_pk = ? AND turn = ? ORDER BY id`
+	sqlReadContext   = `SELECT created_at, updated_at FROM context_rows WHERE owner = ? AND id = ?`
+	sqlReadFeedback  = `SELECT id, rating, text, metadata, created_at FROM feedback_rows WHERE task_pk = ? ORDER BY pk`
+	sqlReadHeartbeat = `SELECT beats FROM heartbeat WHERE pk = 2`
+)
+
+// reader is a connection of the read pool.
+type reader struct {
+	*conn
+
+	begin, end                    *stmt
+	selectRow, task, taskPK       *stmt
+	log, events                   *stmt
+	steps, key, context, feedback *stmt
+	heartbeat                     *stmt
+	list                          listStatements
+}
+
+func openReader(path string, cacheKB int) (*reader, error) {
+	c, err := openConn(path, "busy_timeout(5000)", "query_only(1)", "temp_store(memory)", fmt.Sprintf("cache_size(-%d)", cacheKB))
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{conn: c}
+	err = r.prepareAll(map[**stmt]string{
+		&r.begin: `BEGIN`, &r.end: `COMMIT`,
+		&r.selectRow: sqlSelectRow, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
+		&r.log: sqlReadLog, &r.events: sqlReadEvents,
+		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.context: sqlReadContext, &r.feedback: sqlReadFeedback,
+		&r.heartbeat: sqlReadHeartbeat,
+	})
+	if err == nil {
+		err = r.list.prepare(c)
+	}
+	if err != nil {
+		_ = c.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// read runs f with a connection of the pool.
+func (s *Store) read(ctx context.Context, f func(r *reader) error) error {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return store.ErrClosed
+	}
+	return s.withReader(ctx, f)
+}
+
+// withReader is read for callers that are inside the gate.
+func (s *Store) withReader(ctx context.Context, f func(r *reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var r *reader
+	select {
+	case r = <-s.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.readers <- r }()
+	return failed(f(r), "read")
+}
+
+// Task implements store.Store.
+func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (t *store.Task, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		t, err = r.readTask(r.task, opts, key.Owner, key.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Cut(opts)
+	return t, nil
+}
+
+// readTask folds the rows of a task's log from its checkpoint on.
+func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.Task, error) {
+	var t *store.Task
+	var row taskRow
+	err := s.query(context.Background(), func(rec record) error {
+		if t == nil {
+			row.scan(rec)
+			t = row.task()
+		}
+		return foldLog(t, &row, rec[rowWidth:], opts.OmitArtifacts)
+	}, args...)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		return nil, store.ErrNotFound
+	}
+	row.settle(t)
+	return t, nil
+}
+
+// taskAsOf returns a task as it stood when its row was as given, whatever has
+// happened since: the log only grows.
+func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error) {
+	t := row.task()
+	err := s.withReader(ctx, func(r *reader) error {
+		return r.log.query(context.Background(), func(rec record) error {
+			return foldLog(t, row, rec, false)
+		}, row.logID(row.checkpoint), row.logID(row.seq))
+	})
+	row.settle(t)
+	return t, err
+}
+
+// foldLog adds a log row (id, snapshot, events) to a task.
+func foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts bool) error {
+	id := rec.int(0)
+	first := id & logMask
+	if first == row.checkpoint && !rec.null(1) {
+		return foldSnapshot(t, rec.json(1), omitArtifacts)
+	}
+	events, err := decodeEvents(rec.json(2), first)
+	if err != nil {
+		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
+	}
+	t.Apply(events...)
+	return nil
+}
+
+func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
+	var err error
+	if omitArtifacts {
+		var o outline
+		err = wire.Unmarshal(data, &o)
+		t.Status, t.History, t.Metadata = o.Status.status(), o.History, o.Metadata
+	} else {
+		var s snapshot
+		err = wire.Unmarshal(data, &s)
+		t.Status, t.History, t.Artifacts, t.Metadata = s.Status.status(), s.History, s.Artifacts, s.Metadata
+	}
+	if err != nil {
+		return fmt.Errorf("task %s: snapshot: %w", t.Key.ID, err)
+	}
+	return nil
+}
+
+// settle restores what the row knows better than a log that was read in part.
+func (t *taskRow) settle(task *store.Task) {
+	task.Seq, task.ReceivedSeq, task.CreatedAt = t.seq, t.receivedSeq, fromMillis(t.createdAt)
+}
+
+// Events implements store.Store.
+func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		row, err := r.row(key)
+		if err != nil || limit <= 0 || after >= row.seq {
+			return err
+		}
+		after = max(after, 0)
+		last := min(row.seq, after+int64(limit))
+		return r.events.query(context.Background(), func(rec record) error {
+			first := rec.int(0) & logMask
+			found, err := decodeEvents(rec.json(1), first)
+			if err != nil {
+				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+			}
+			for i := range found {
+				if e := &found[i]; e.Seq > after && e.Seq <= last {
+					events = append(events, *e)
+				}
+			}
+			return nil
+		}, row.logID(1), row.logID(after+1), row.logID(last))
+	})
+	return events, err
+}
+
+// row returns a task's row.
+func (r *reader) row(key store.Key) (row taskRow, err error) {
+	found := false
+	err = r.selectRow.query(context.Background(), func(rec record) error {
+		row.scan(rec)
+		found = true
+		return nil
+	}, key.Owner, key.ID)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return row, err
+}
+
+// Steps implements store.Store.
+func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		row, err := r.row(key)
+		if err == store.ErrNotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return r.steps.query(context.Background(), func(rec record) error {
+			result, _ := rec[1].([]byte)
+			steps = append(steps, store.Step{Turn: turn, Name: rec.text(0), Result: append([]byte(nil), result...)})
+			return nil
+		}, row.pk, int64(turn))
+	})
+	return steps, err
+}
+
+// Context implements store.Store.
+func (s *Store) Context(ctx context.Context, owner, id string) (c store.Context, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		err := r.context.query(context.Background(), func(rec record) error {
+			c = store.Context{Owner: owner, ID: id, CreatedAt: fromMillis(rec.int(0)), UpdatedAt: fromMillis(rec.int(1))}
+			return nil
+		}, owner, id)
+		if err == nil && c.ID == "" {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	return c, err
+}

@@ -1,0 +1,156 @@
+package sqlite
+
+import (
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The phases as they are stored.
+const (
+	phaseIdle int64 = iota
+	phaseQueued
+	phaseLeased
+)
+
+func phaseNumber(p store.Phase) int64 {
+	switch p {
+	case store.PhaseQueued:
+		return phaseQueued
+	case store.PhaseLeased:
+		return phaseLeased
+	case store.PhaseIdle:
+	}
+	return phaseIdle
+}
+
+func phaseName(n int64) store.Phase {
+	switch n {
+	case phaseQueued:
+		return store.PhaseQueued
+	case phaseLeased:
+		return store.PhaseLeased
+	}
+	return store.PhaseIdle
+}
+
+// taskRow is a row of task_rows: what a task's guards, lists and claims need.
+type taskRow struct {
+	pk          int64
+	key         store.Key
+	contextID   string
+	state       string
+	stateAt     int64
+	seq         int64
+	receivedSeq int64
+	checkpoint  int64
+	phase       int64
+	dueAt       int64
+	worker      string
+	fence       int64
+	leaseUntil  int64
+	turn        int64
+	attempt     int64
+	seenSeq     int64
+	createdAt   int64
+	updatedAt   int64
+}
+
+// rowColumns are the columns of task_rows that scan reads, in its order.
+const rowColumns = `t.pk, t.owner, t.id, t.context_id, t.state, t.state_at, t.seq, t.received_seq, t.checkpoint,
+	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at`
+
+// rowWidth is the number of rowColumns.
+const rowWidth = 19
+
+func (t *taskRow) scan(r record) {
+	*t = taskRow{
+		pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}, contextID: r.text(3),
+		state: r.text(4), stateAt: r.int(5), seq: r.int(6), receivedSeq: r.int(7), checkpoint: r.int(8),
+		phase: r.int(9), dueAt: r.int(10), worker: r.text(11), fence: r.int(12), leaseUntil: r.int(13),
+		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), createdAt: r.int(17), updatedAt: r.int(18),
+	}
+}
+
+// task returns the task without what its log holds.
+func (t *taskRow) task() *store.Task {
+	return &store.Task{
+		Key: t.key, ContextID: t.contextID, Seq: t.seq,
+		CreatedAt: fromMillis(t.createdAt), ReceivedSeq: t.receivedSeq,
+		Run: store.Run{
+			Phase: phaseName(t.phase), DueAt: fromMillis(t.dueAt),
+			Lease: store.Lease{Worker: t.worker, Fence: t.fence, Until: fromMillis(t.leaseUntil)},
+			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq,
+		},
+	}
+}
+
+func (t *taskRow) setRun(r *store.Run) {
+	t.phase, t.dueAt = phaseNumber(r.Phase), millis(r.DueAt)
+	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
+	t.turn, t.attempt, t.seenSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq
+}
+
+// advance moves the row past events; it reports whether the status changed.
+func (t *taskRow) advance(events []store.Event) (status bool) {
+	for i := range events {
+		e := &events[i]
+		t.seq++
+		if t.seq == 1 {
+			t.createdAt = millis(e.Time)
+		}
+		t.updatedAt = millis(e.Time)
+		if e.Artifact != nil {
+			if t.state == "" {
+				t.state = string(e.State)
+			}
+			continue
+		}
+		status = true
+		t.state, t.stateAt = string(e.State), millis(e.Time)
+		if e.Received != nil {
+			t.receivedSeq = t.seq
+		}
+	}
+	return status
+}
+
+// logID is the id of the log row whose first event has the given sequence.
+func (t *taskRow) logID(seq int64) int64 { return t.pk<<logShift | seq }
+
+// A task's events share the upper bits of their rows' ids.
+const (
+	logShift = 24
+	logMask  = 1<<logShift - 1
+)
+
+// rowCache keeps the rows of tasks that are at work, so that a change costs no
+// read. It holds at most twice its limit: what was not used since the last turn
+// of the generations is forgotten.
+type rowCache struct {
+	limit int
+	young map[store.Key]taskRow
+	old   map[store.Key]taskRow
+}
+
+func newRowCache(limit int) *rowCache {
+	return &rowCache{limit: limit, young: make(map[store.Key]taskRow)}
+}
+
+func (c *rowCache) get(k store.Key) (taskRow, bool) {
+	if row, ok := c.young[k]; ok {
+		return row, true
+	}
+	row, ok := c.old[k]
+	return row, ok
+}
+
+func (c *rowCache) put(row taskRow) {
+	if len(c.young) >= c.limit {
+		c.old, c.young = c.young, make(map[store.Key]taskRow, c.limit/4)
+	}
+	c.young[row.key] = row
+}
+
+func (c *rowCache) drop(k store.Key) {
+	delete(c.young, k)
+	delete(c.old, k)
+}

@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Store is a store.Store in one SQLite file.
+type Store struct {
+	cfg     Config
+	path    string
+	log     *slog.Logger
+	lock    *flock.Flock
+	writer  *writer
+	readers chan *reader
+
+	// gate lets calls in until the store is closed, and Close wait for them.
+	gate    sync.RWMutex
+	closed  bool
+	stopped chan struct{} // closed when the writer has ended
+
+	// damage is what the check after an unclean end has found.
+	damage    atomic.Pointer[a2a.Error]
+	stopCheck context.CancelFunc
+	checked   chan struct{}
+}
+
+// pingTimeout bounds a Ping whose context has no deadline.
+const pingTimeout = 5 * time.Second
+
+// Backlog implements store.Store.
+func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return store.Backlog{}, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return store.Backlog{}, err
+	}
+	return *s.writer.counts.Load(), nil
+}
+
+// Ping implements store.Store: it commits a small change and reads it back.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, errors.New("sqlite: ping takes too long"))
+	defer cancel()
+	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+		_, err := w.beat.exec()
+		return err
+	}})
+	if err != nil {
+		return pingError(ctx, err)
+	}
+	err = s.read(ctx, func(r *reader) error {
+		return r.heartbeat.query(context.Background(), func(record) error { return nil })
+	})
+	if err != nil {
+		return pingError(ctx, err)
+	}
+	if damage := s.damage.Load(); damage != nil {
+		return damage
+	}
+	return nil
+}
+
+func pingError(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, context.Cause(ctx)), "the database does not answer in time")
+	}
+	return err
+}
+
+// Info implements store.Store.
+func (s *Store) Info() store.Info {
+	return store.Info{Name: "sqlite", Location: s.path, Durable: true, Exclusive: true}
+}
+
+// Close implements store.Store. The database is left as one file.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.stopCheck()
+	<-s.checked
+	close(s.writer.queue)
+	<-s.stopped
+	s.writer.wal.truncate(s.writer)
+	return s.release()
+}

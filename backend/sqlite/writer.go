@@ -1,0 +1,314 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// groupWeight bounds the changes of one transaction, groupBytes their size.
+	groupWeight = 256
+	groupBytes  = 8 << 20
+	// queueLength is how many requests may wait without blocking their callers.
+	queueLength = 1024
+	// hotRows is the limit of the row cache.
+	hotRows = 8192
+)
+
+// request is something to be done by the writer. apply runs inside a
+// transaction, and again, from the start, if that one failed because of a
+// neighbour.
+type request struct {
+	apply  func(w *writer) error
+	weight int
+	bytes  int
+	state  atomic.Int32
+	done   chan error
+}
+
+// The states of a request: a caller that gives up and the writer compete for it.
+const (
+	requestQueued int32 = iota
+	requestTaken
+	requestAbandoned
+)
+
+// writer owns the connection that writes. Everything in it belongs to the
+// goroutine that runs it.
+type writer struct {
+	*conn
+	queue chan *request
+	log   *slog.Logger
+
+	begin, commit, rollback *stmt
+
+	selectRow                                                            *stmt
+	insertRow, insertLog, upsertContext, upsertStep                      *stmt
+	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
+	insertKey, selectKey, expireKeys, insertFeedback, beat               *stmt
+	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
+	leaseBounds                                                          *stmt
+
+	rows    *rowCache
+	nextPK  int64
+	backlog store.Backlog
+	// leases bounds the deadlines of all leases: none ends before leaseMin or
+	// after leaseMax.
+	leaseMin, leaseMax int64
+
+	// pending are rows and counts of the transaction under way.
+	pending       map[store.Key]taskRow
+	pendingCounts store.Backlog
+	pendingNext   int64
+
+	counts atomic.Pointer[store.Backlog]
+	wal    *walKeeper
+}
+
+// submit hands a request to the writer and waits for its end. When ctx ends
+// before the writer has taken the request, it is not applied.
+func (s *Store) submit(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.done = make(chan error, 1)
+	select {
+	case s.writer.queue <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(requestQueued, requestAbandoned) {
+			return ctx.Err()
+		}
+		return <-r.done
+	}
+}
+
+// run serves the queue until it is closed.
+func (w *writer) run() {
+	idle := time.NewTimer(time.Hour)
+	defer idle.Stop()
+	group := make([]*request, 0, groupWeight)
+	for {
+		select {
+		case r, ok := <-w.queue:
+			if !ok {
+				return
+			}
+			group = w.gather(append(group[:0], r))
+			w.runGroup(group)
+			clear(group)
+			w.wal.afterGroup(w)
+			idle.Reset(idleAfter)
+		case <-idle.C:
+			if !w.wal.truncate(w) {
+				idle.Reset(idleAfter)
+			}
+		}
+	}
+}
+
+// gather takes what is queued, up to the bounds of a group. It does not wait.
+func (w *writer) gather(group []*request) []*request {
+	weight, size := group[0].weight, group[0].bytes
+	for weight < groupWeight && size < groupBytes {
+		select {
+		case r, ok := <-w.queue:
+			if !ok {
+				return group
+			}
+			group = append(group, r)
+			weight, size = weight+r.weight, size+r.bytes
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+func (w *writer) runGroup(group []*request) {
+	taken := group[:0]
+	for _, r := range group {
+		if r.state.CompareAndSwap(requestQueued, requestTaken) {
+			taken = append(taken, r)
+		}
+	}
+	if len(taken) == 0 {
+		return
+	}
+	err := w.transact(taken)
+	if err == nil || len(taken) == 1 {
+		for _, r := range taken {
+			r.done <- err
+		}
+		return
+	}
+	w.log.Warn("group of changes was rolled back, trying them one by one", "error", err, "requests", len(taken))
+	for i := range taken {
+		taken[i].done <- w.transact(taken[i : i+1])
+	}
+}
+
+// transact applies requests in one transaction, all or none.
+func (w *writer) transact(group []*request) (err error) {
+	if _, err := w.begin.exec(); err != nil {
+		// A transaction that could not be rolled back is still there.
+		_, _ = w.rollback.exec()
+		if _, err = w.begin.exec(); err != nil {
+			return failed(err, "begin")
+		}
+	}
+	clear(w.pending)
+	w.pendingCounts, w.pendingNext = w.backlog, w.nextPK
+	defer func() {
+		if err != nil {
+			// SQLite may have rolled back by itself; then this fails and changes nothing.
+			_, _ = w.rollback.exec()
+		}
+	}()
+	for _, r := range group {
+		if err := r.apply(w); err != nil {
+			return failed(err, "apply change")
+		}
+	}
+	if _, err := w.commit.exec(); err != nil {
+		return failed(err, "commit")
+	}
+	w.settle()
+	return nil
+}
+
+// settle makes the pending state the current one, after a commit.
+func (w *writer) settle() {
+	for key, row := range w.pending {
+		if row.phase == phaseIdle {
+			w.rows.drop(key)
+			continue
+		}
+		w.rows.put(row)
+	}
+	w.nextPK = w.pendingNext
+	if w.backlog != w.pendingCounts {
+		counts := w.pendingCounts
+		w.backlog = counts
+		w.counts.Store(&counts)
+	}
+}
+
+// row returns a task's row as this transaction sees it.
+func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
+	if row, found = w.pending[k]; found {
+		return row, true, nil
+	}
+	if row, found = w.rows.get(k); found {
+		return row, true, nil
+	}
+	err = w.selectRow.query(context.Background(), func(r record) error {
+		row.scan(r)
+		found = true
+		return nil
+	}, k.Owner, k.ID)
+	return row, found, err
+}
+
+// keep notes a row that this transaction has written; before is its phase
+// until then.
+func (w *writer) keep(row taskRow, before int64) {
+	w.pending[row.key] = row
+	w.count(before, -1)
+	w.count(row.phase, 1)
+	if row.phase == phaseLeased {
+		w.leaseMin, w.leaseMax = min(w.leaseMin, row.leaseUntil), max(w.leaseMax, row.leaseUntil)
+	}
+}
+
+func (w *writer) count(phase int64, by int) {
+	switch phase {
+	case phaseQueued:
+		w.pendingCounts.Queued += by
+	case phaseLeased:
+		w.pendingCounts.Leased += by
+	}
+}
+
+// prepareWriter makes the writer's statements.
+func (w *writer) prepareWriter() error {
+	return w.prepareAll(map[**stmt]string{
+		&w.begin:    `BEGIN IMMEDIATE`,
+		&w.commit:   `COMMIT`,
+		&w.rollback: `ROLLBACK`,
+
+		&w.selectRow: sqlSelectRow,
+		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
+			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events) VALUES (?,?,?,?)`,
+		&w.upsertContext: `INSERT INTO context_rows (owner, id, created_at, updated_at) VALUES (?1,?2,?3,?3)
+			ON CONFLICT DO UPDATE SET updated_at = max(updated_at, excluded.updated_at)`,
+		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result) VALUES (?,?,?,?)
+			ON CONFLICT DO UPDATE SET result = excluded.result`,
+
+		// An index is written when one of its columns is named, even if its value
+		// stays; so each kind of change has a statement that names only its own.
+		&w.updateAll: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?,
+			phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?, seen_seq=? WHERE pk=?`,
+		&w.updateStatus: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=? WHERE pk=?`,
+		&w.updateLog:    `UPDATE task_rows SET seq=?, checkpoint=?, updated_at=? WHERE pk=?`,
+		&w.updateRun: `UPDATE task_rows SET phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?,
+			seen_seq=? WHERE pk=?`,
+		&w.updateLease: `UPDATE task_rows SET lease_until=? WHERE pk=?`,
+
+		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at) VALUES (?,?,?,?,?,?)
+			ON CONFLICT DO NOTHING`,
+		&w.selectKey: sqlSelectKey,
+		&w.expireKeys: `DELETE FROM idempotency_keys WHERE (owner, key) IN
+			(SELECT owner, key FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`,
+		&w.insertFeedback: `INSERT INTO feedback_rows (task_pk, id, rating, text, metadata, created_at) VALUES (?,?,?,?,?,?)`,
+		&w.beat:           `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
+
+		&w.queuedOwner: sqlQueuedOwner, &w.leasedOwner: sqlLeasedOwner,
+		&w.queuedDue: sqlQueuedDue, &w.queuedFar: sqlQueuedFar,
+		&w.leasedDue: sqlLeasedDue, &w.leasedFar: sqlLeasedFar,
+		&w.leaseBounds: `SELECT min(lease_until), max(lease_until) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2`,
+	})
+}
+
+// loadState reads what the writer keeps in memory.
+func (w *writer) loadState() error {
+	ctx := context.Background()
+	pk, err := w.ints(ctx, `SELECT coalesce(max(pk), 0) FROM task_rows`)
+	if err != nil {
+		return fmt.Errorf("read the last task: %w", err)
+	}
+	counts, err := w.ints(ctx, `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1),
+		(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2)`)
+	if err != nil {
+		return fmt.Errorf("count the backlog: %w", err)
+	}
+	// Statements are planned again when an argument changes from or to 0 or 1.
+	w.nextPK = max(pk[0], 15) + 1
+	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
+	w.counts.Store(&store.Backlog{Queued: w.backlog.Queued, Leased: w.backlog.Leased})
+	return w.loadLeaseBounds()
+}
+
+func (w *writer) loadLeaseBounds() error {
+	return w.leaseBounds.query(context.Background(), func(r record) error {
+		w.leaseMin, w.leaseMax = noLease, 0
+		if !r.null(0) {
+			w.leaseMin, w.leaseMax = r.int(0), r.int(1)
+		}
+		return nil
+	})
+}
+
+const noLease = int64(1) << 62
