@@ -62,5 +62,13 @@ func groups() []group {
 		{"read", readTests()},
 		{"fold", foldTests()},
 		{"list", listTests()},
+		{"steps", stepTests()},
+		{"idempotency", idempotencyTests()},
+		{"contexts", contextTests()},
+		{"feedback", feedbackTests()},
+		{"isolation", isolationTests()},
+		{"values", valueTests()},
+		{"aliasing", aliasTests()},
+		{"lifecycle", lifecycleTests()},
 	}
 }

@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func isolationTests() []test {
+	return []test{
+		{"what belongs to another owner is absent in every method", isolationAbsent},
+		{"two owners with the same ids do not meet", isolationTwins},
+		{"owners that look alike are not the same", isolationLookalikes},
+	}
+}
+
+func isolationAbsent(f *fixture) {
+	k := key("t1")
+	c := idempotent(newTask(k, "c1", at(0)), "key", at(0))
+	c.Steps = []store.Step{step(1, "step", "result")}
+	f.commit(c)
+	f.claim(claimAt(worker, at(1), 1))
+	f.feedback(store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)})
+	before := f.task(k)
+
+	theirs := store.Key{Owner: other, ID: "t1"}
+	f.absent(theirs)
+	f.noRecord(other, "key")
+	f.noContext(other, "c1")
+	f.equal("Steps()", f.steps(theirs, 1), []store.Step{})
+	f.refused(store.ErrNotFound, next(theirs, 2, status(at(2), a2a.StateCanceled)))
+	f.refused(store.ErrNotFound, under(theirs, worker, 1, status(at(2), a2a.StateCanceled)))
+	f.equal("Renew()", f.renew(at(9), held(theirs, worker, 1)), []store.Key{theirs})
+	if _, err := f.s.Feedback(f.ctx, theirs); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("Feedback() = %v, want ErrNotFound", err)
+	}
+	for _, q := range []store.Query{{}, {ContextID: "c1"}, {States: []a2a.TaskState{a2a.StateWorking}}} {
+		q.Owner, q.Limit, q.Total = other, 10, true
+		if page := f.list(q); len(page.Tasks) != 0 || page.Total != 0 {
+			f.Errorf("Tasks(%+v) = %v, want nothing", q, ids(page.Tasks))
+		}
+	}
+	f.equal("Task()", f.task(k), before)
+}
+
+func isolationTwins(f *fixture) {
+	mine, theirs := key("t1"), store.Key{Owner: other, ID: "t1"}
+	for _, k := range []store.Key{mine, theirs} {
+		c := idempotent(newTask(k, "c1", at(0)), "key", at(0))
+		c.Steps = []store.Step{step(1, "step", k.Owner)}
+		c.Events[0].Received = message(a2a.RoleUser, "m1", k.Owner)
+		f.commit(c)
+		f.feedback(store.Feedback{Key: k, ID: "f", Text: k.Owner, CreatedAt: at(1)})
+	}
+	f.commit(next(mine, 1, said(at(5), a2a.StateCompleted, "m2")))
+	for _, k := range []store.Key{mine, theirs} {
+		t := f.task(k)
+		if got := t.History[0].Message.Text(); t.Key != k || got != k.Owner {
+			f.Errorf("Task(%s) = %v with %q, want its own", name(k), t.Key, got)
+		}
+		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "step", k.Owner)})
+		if got := f.feedbackOn(k); len(got) != 1 || got[0].Text != k.Owner || got[0].Key != k {
+			f.Errorf("Feedback(%s) = %+v, want its own", name(k), got)
+		}
+		if got := f.list(store.Query{Owner: k.Owner, ContextID: "c1", Limit: 5, Total: true}); len(got.Tasks) != 1 || got.Tasks[0].Key != k || got.Total != 1 {
+			f.Errorf("Tasks() of %q = %+v, want its own task", k.Owner, got)
+		}
+		if got := f.record(k.Owner, "key").Owner; got != k.Owner {
+			f.Errorf("Idempotency().Owner = %q, want %q", got, k.Owner)
+		}
+	}
+	f.equal("versions", []int64{f.task(mine).Seq, f.task(theirs).Seq}, []int64{2, 1})
+	got := f.claim(claimAt(worker, at(10), 1))
+	if len(got) != 1 || got[0].Key != mine {
+		f.Fatalf("Claim() = %v, want the task of %q", got, owner)
+	}
+	f.refused(store.ErrLeaseLost, under(theirs, worker, 1))
+	f.equal("Renew()", f.renew(at(9), held(theirs, worker, 1)), []store.Key{theirs})
+}
+
+func isolationLookalikes(f *fixture) {
+	owners := []string{"alice", "Alice", "alice ", "alic_", "alic%", "alicé", "alice\u0301", "a"}
+	for i, o := range owners {
+		f.commit(newTask(store.Key{Owner: o, ID: "t"}, "c", at(i)))
+	}
+	for i, o := range owners {
+		page := f.list(store.Query{Owner: o, ContextID: "c", Limit: 10})
+		if len(page.Tasks) != 1 || page.Tasks[0].Key.Owner != o || !page.Tasks[0].CreatedAt.Equal(at(i)) {
+			f.Errorf("Tasks() of %q = %d tasks, want its own one", o, len(page.Tasks))
+		}
+		f.equal("Context()", f.context(o, "c"), store.Context{Owner: o, ID: "c", CreatedAt: at(i), UpdatedAt: at(i)})
+	}
+	// What is joined from an owner and an id must not meet by the seam.
+	f.commit(newTask(store.Key{Owner: "a/b", ID: "c"}, "x", at(0)))
+	f.absent(store.Key{Owner: "a", ID: "b/c"})
+	f.commit(newTask(store.Key{Owner: "a", ID: "b/c"}, "x", at(0)), newTask(store.Key{Owner: "ab", ID: "c"}, "x", at(0)))
+	f.absent(store.Key{Owner: "a", ID: "bc"})
+}

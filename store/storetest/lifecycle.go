@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func lifecycleTests() []test {
+	return []test{
+		{"an open store answers a ping and tells what it is", openStore},
+		{"a closed store refuses every call", closedStore},
+		{"closing twice is harmless", closedTwice},
+		{"a call whose context has ended does nothing", canceledContext},
+		{"closing waits for the calls under way", closeWaits},
+	}
+}
+
+// calls is one call of every method that can fail, by name.
+func calls(ctx context.Context, s store.Store) map[string]func() error {
+	k := key("t1")
+	return map[string]func() error{
+		"Commit":            func() error { _, err := s.Commit(ctx, newTask(key("new"), "new", at(1))); return err },
+		"Task":              func() error { _, err := s.Task(ctx, k, store.TaskOptions{}); return err },
+		"Tasks":             func() error { _, err := s.Tasks(ctx, store.Query{Owner: owner, Limit: 1}); return err },
+		"Events":            func() error { _, err := s.Events(ctx, k, 0, 1); return err },
+		"Claim":             func() error { _, err := s.Claim(ctx, claimAt(worker, at(1), 1)); return err },
+		"Renew":             func() error { _, err := s.Renew(ctx, at(1), []store.HeldLease{held(k, worker, 1)}); return err },
+		"Steps":             func() error { _, err := s.Steps(ctx, k, 1); return err },
+		"Idempotency":       func() error { _, err := s.Idempotency(ctx, owner, "key"); return err },
+		"ExpireIdempotency": func() error { _, err := s.ExpireIdempotency(ctx, at(999), 9); return err },
+		"Context":           func() error { _, err := s.Context(ctx, owner, "c1"); return err },
+		"AddFeedback":       func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
+		"Feedback":          func() error { _, err := s.Feedback(ctx, k); return err },
+		"Backlog":           func() error { _, err := s.Backlog(ctx); return err },
+		"Ping":              func() error { return s.Ping(ctx) },
+	}
+}
+
+func openStore(f *fixture) {
+	if err := f.s.Ping(f.ctx); err != nil {
+		f.Errorf("Ping() = %v, want nil", err)
+	}
+	info := f.s.Info()
+	if info.Name == "" {
+		f.Errorf("Info() = %+v, want a name", info)
+	}
+	if again := f.s.Info(); again != info {
+		f.Errorf("Info() = %+v, then %+v, want the same", info, again)
+	}
+	if info.Durable != (f.h.Reopen != nil) {
+		f.Errorf("Info().Durable = %t, but Harness.Reopen is set: %t", info.Durable, f.h.Reopen != nil)
+	}
+}
+
+func closedStore(f *fixture) {
+	f.commit(idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0)))
+	info := f.s.Info()
+	if err := f.s.Close(); err != nil {
+		f.Fatalf("Close() = %v, want nil", err)
+	}
+	for method, call := range calls(f.ctx, f.s) {
+		if err := call(); !errors.Is(err, store.ErrClosed) {
+			f.Errorf("%s() of a closed store = %v, want ErrClosed", method, err)
+		}
+	}
+	if got := f.s.Info(); got != info {
+		f.Errorf("Info() of a closed store = %+v, want %+v", got, info)
+	}
+}
+
+func closedTwice(f *fixture) {
+	for range 2 {
+		if err := f.s.Close(); err != nil {
+			f.Errorf("Close() = %v, want nil", err)
+		}
+	}
+}
+
+func canceledContext(f *fixture) {
+	f.commit(idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0)))
+	before := f.task(key("t1"))
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	for method, call := range calls(ctx, f.s) {
+		if err := call(); !errors.Is(err, context.Canceled) {
+			f.Errorf("%s() with an ended context = %v, want context.Canceled", method, err)
+		}
+	}
+	f.absent(key("new"))
+	f.noContext(owner, "new")
+	f.equal("Task()", f.task(key("t1")), before)
+	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
+	f.record(owner, "key")
+}
+
+func closeWaits(f *fixture) {
+	var wg sync.WaitGroup
+	started := make(chan struct{}, 8)
+	for i := range 8 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				_, err := f.s.Commit(f.ctx, newTask(key(fmt.Sprint(i, "-", n)), "c1", at(n)))
+				if n == 0 {
+					started <- struct{}{}
+				}
+				if errors.Is(err, store.ErrClosed) {
+					return
+				}
+				if err != nil {
+					f.Errorf("Commit() during Close() = %v, want it applied or ErrClosed", err)
+					return
+				}
+			}
+		})
+	}
+	for range 8 {
+		<-started
+	}
+	if err := f.s.Close(); err != nil {
+		f.Errorf("Close() = %v, want nil", err)
+	}
+	wg.Wait()
+}

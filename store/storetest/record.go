@@ -1,0 +1,271 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The tests of what is kept beside tasks: steps, idempotency records, contexts
+// and feedback.
+
+func stepTests() []test {
+	return []test{
+		{"steps are read back per turn in order", stepsPerTurn},
+		{"a step that is there is replaced in its place", stepsReplaced},
+		{"steps of an absent task are none", stepsAbsent},
+		{"a step's result may be empty", stepsEmptyResult},
+	}
+}
+
+func idempotencyTests() []test {
+	return []test{
+		{"a record tells the version that its change left", recordSeq},
+		{"a duplicate is answered with the record", recordDuplicate},
+		{"a key is taken once within one call", recordTwiceInCall},
+		{"keys belong to owners", recordPerOwner},
+		{"records made before a time expire up to a limit", recordExpiry},
+	}
+}
+
+func contextTests() []test {
+	return []test{
+		{"a context begins with its first task", contextBegins},
+		{"a context moves with each new task and never back", contextMoves},
+		{"contexts belong to owners", contextPerOwner},
+	}
+}
+
+func feedbackTests() []test {
+	return []test{
+		{"feedback is read back in the order it was given", feedbackOrder},
+		{"feedback on an absent task is not found", feedbackAbsent},
+		{"feedback changes no task", feedbackQuiet},
+	}
+}
+
+func step(turn int, name, result string) store.Step {
+	return store.Step{Turn: turn, Name: name, Result: []byte(result)}
+}
+
+func stepsPerTurn(f *fixture) {
+	k := key("t1")
+	c := newTask(k, "c1", at(0))
+	c.Steps = []store.Step{step(1, "z", "first"), step(1, "a", "second"), step(2, "z", "of another turn")}
+	f.commit(c)
+	c = next(k, 1)
+	c.Steps = []store.Step{step(1, "m", "third")}
+	f.commit(c)
+	c = next(k, 1, status(at(1), a2a.StateWorking))
+	c.Steps = []store.Step{step(2, "a", "second"), step(1, "b", "fourth")}
+	f.commit(c)
+	f.equal("Steps() of turn 1", f.steps(k, 1), []store.Step{step(1, "z", "first"), step(1, "a", "second"), step(1, "m", "third"), step(1, "b", "fourth")})
+	f.equal("Steps() of turn 2", f.steps(k, 2), []store.Step{step(2, "z", "of another turn"), step(2, "a", "second")})
+	f.equal("Steps() of turn 3", f.steps(k, 3), []store.Step{})
+}
+
+func stepsReplaced(f *fixture) {
+	k := key("t1")
+	c := newTask(k, "c1", at(0))
+	c.Steps = []store.Step{step(1, "a", "1"), step(1, "b", "2"), step(1, "c", "3"), step(1, "c", "4")}
+	f.commit(c)
+	c = next(k, 1)
+	c.Steps = []store.Step{step(1, "a", "5"), step(2, "b", "6")}
+	f.commit(c)
+	f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "a", "5"), step(1, "b", "2"), step(1, "c", "4")})
+}
+
+func stepsAbsent(f *fixture) {
+	f.equal("Steps()", f.steps(key("none"), 1), []store.Step{})
+}
+
+func stepsEmptyResult(f *fixture) {
+	c := newTask(key("t1"), "c1", at(0))
+	c.Steps = []store.Step{{Turn: 1, Name: "none"}, step(1, "empty", ""), step(1, "binary", "\x00\xff\xfe")}
+	f.commit(c)
+	f.equal("Steps()", f.steps(key("t1"), 1), c.Steps)
+}
+
+func recordSeq(f *fixture) {
+	k := key("t1")
+	f.commit(idempotent(newTask(k, "c1", at(0)), "create", at(1)))
+	second := idempotent(next(k, 1, status(at(1), a2a.StateWorking), status(at(2), a2a.StateWorking)), "more", at(2))
+	second.Idempotency.Seq = 99
+	f.commit(second)
+	f.commit(idempotent(next(k, 3), "quiet", at(3)))
+	if second.Idempotency.Seq != 99 {
+		f.Errorf("Commit() changed the record it was given")
+	}
+	for _, want := range []struct {
+		key string
+		seq int64
+		ms  int
+	}{{"create", 1, 1}, {"more", 3, 2}, {"quiet", 3, 3}} {
+		f.equal("Idempotency()", f.record(owner, want.key), store.IdempotencyRecord{
+			Owner: owner, Key: want.key, Hash: [32]byte{1, 2, 255}, TaskID: "t1", Seq: want.seq, CreatedAt: at(want.ms),
+		})
+	}
+	f.noRecord(owner, "none")
+	f.noRecord(owner, "")
+}
+
+func recordDuplicate(f *fixture) {
+	k := key("t1")
+	f.commit(idempotent(newTask(k, "c1", at(0)), "key", at(1)))
+	f.commit(next(k, 1, status(at(1), a2a.StateWorking)))
+	again := idempotent(newTask(key("t2"), "c2", at(5)), "key", at(9))
+	again.Idempotency.Hash = [32]byte{9}
+	r := f.refused(store.ErrDuplicate, again)
+	want := f.record(owner, "key")
+	f.equal("Result.Record", r.Record, &want)
+	if want.Seq != 1 || want.TaskID != "t1" || want.Hash != [32]byte{1, 2, 255} {
+		f.Errorf("Idempotency() = %+v, want the record of the first change", want)
+	}
+	f.absent(key("t2"))
+	f.noContext(owner, "c2")
+}
+
+func recordTwiceInCall(f *fixture) {
+	results := f.results(
+		idempotent(next(key("none"), 1), "key", at(0)),
+		idempotent(newTask(key("t1"), "c1", at(0)), "key", at(1)),
+		idempotent(newTask(key("t2"), "c1", at(0)), "key", at(2)),
+		idempotent(newTask(key("t3"), "c1", at(0)), "other key", at(2)),
+	)
+	var errs []error
+	for _, r := range results {
+		errs = append(errs, r.Err)
+	}
+	f.equal("errors of Commit()", fmt.Sprint(errs), fmt.Sprint([]error{store.ErrNotFound, nil, store.ErrDuplicate, nil}))
+	if r := results[2].Record; r == nil || r.TaskID != "t1" || r.Seq != 1 {
+		f.Errorf("Result.Record = %+v, want the record of t1", r)
+	}
+	f.absent(key("t2"))
+}
+
+func recordPerOwner(f *fixture) {
+	f.commit(idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0)))
+	f.noRecord(other, "key")
+	theirs := store.Key{Owner: other, ID: "t9"}
+	f.commit(idempotent(newTask(theirs, "c1", at(0)), "key", at(0)))
+	if got := f.record(other, "key").TaskID; got != "t9" {
+		f.Errorf("Idempotency().TaskID = %q, want t9", got)
+	}
+	if got := f.record(owner, "key").TaskID; got != "t1" {
+		f.Errorf("Idempotency().TaskID = %q, want t1", got)
+	}
+}
+
+func recordExpiry(f *fixture) {
+	for i := range 10 {
+		o := []string{owner, other}[i%2]
+		f.commit(idempotent(newTask(store.Key{Owner: o, ID: fmt.Sprint("t", i)}, "c1", at(0)), fmt.Sprint("k", i), at(i)))
+	}
+	left := func() int {
+		n := 0
+		for i := range 10 {
+			if _, err := f.s.Idempotency(f.ctx, []string{owner, other}[i%2], fmt.Sprint("k", i)); err == nil {
+				n++
+			} else if !errors.Is(err, store.ErrNotFound) {
+				f.Errorf("Idempotency() = %v, want ErrNotFound", err)
+			}
+		}
+		return n
+	}
+	for _, call := range []struct{ ms, limit, removed, left int }{
+		{0, 10, 0, 10}, {6, 0, 0, 10}, {6, 4, 4, 6}, {6, 4, 2, 4}, {6, 4, 0, 4}, {100, 3, 3, 1},
+	} {
+		n, err := f.s.ExpireIdempotency(f.ctx, at(call.ms), call.limit)
+		if err != nil || n != call.removed {
+			f.Errorf("ExpireIdempotency(%d ms, %d) = %d, %v, want %d", call.ms, call.limit, n, err, call.removed)
+		}
+		if got := left(); got != call.left {
+			f.Errorf("ExpireIdempotency(%d ms, %d) left %d records, want %d", call.ms, call.limit, got, call.left)
+		}
+	}
+	f.task(key("t0"))
+	f.commit(idempotent(next(key("t0"), 1), "k0", at(50)))
+}
+
+func contextBegins(f *fixture) {
+	f.noContext(owner, "c1")
+	c := newTask(key("t1"), "c1", at(5))
+	c.Events = append(c.Events, status(at(9), a2a.StateWorking))
+	f.commit(c)
+	f.equal("Context()", f.context(owner, "c1"), store.Context{Owner: owner, ID: "c1", CreatedAt: at(5), UpdatedAt: at(5)})
+	f.noContext(owner, "c2")
+	f.noContext(owner, "t1")
+}
+
+func contextMoves(f *fixture) {
+	f.commit(newTask(key("t1"), "c1", at(5)))
+	f.commit(newTask(key("t2"), "c1", at(20)), newTask(key("t3"), "c2", at(30)))
+	f.commit(newTask(key("t4"), "c1", at(10)))
+	f.equal("Context()", f.context(owner, "c1"), store.Context{Owner: owner, ID: "c1", CreatedAt: at(5), UpdatedAt: at(20)})
+	f.equal("Context()", f.context(owner, "c2"), store.Context{Owner: owner, ID: "c2", CreatedAt: at(30), UpdatedAt: at(30)})
+}
+
+func contextPerOwner(f *fixture) {
+	f.commit(newTask(key("t1"), "c1", at(5)))
+	f.noContext(other, "c1")
+	f.commit(newTask(store.Key{Owner: other, ID: "t1"}, "c1", at(7)))
+	f.equal("Context()", f.context(owner, "c1"), store.Context{Owner: owner, ID: "c1", CreatedAt: at(5), UpdatedAt: at(5)})
+	f.equal("Context()", f.context(other, "c1"), store.Context{Owner: other, ID: "c1", CreatedAt: at(7), UpdatedAt: at(7)})
+}
+
+// feedback adds feedback to tasks.
+func (f *fixture) feedback(all ...store.Feedback) {
+	f.Helper()
+	for _, b := range all {
+		if err := f.s.AddFeedback(f.ctx, b); err != nil {
+			f.Fatalf("AddFeedback() = %v, want it added", err)
+		}
+	}
+}
+
+func (f *fixture) feedbackOn(k store.Key) []store.Feedback {
+	f.Helper()
+	all, err := f.s.Feedback(f.ctx, k)
+	if err != nil {
+		f.Fatalf("Feedback(%s) = %v, want feedback", name(k), err)
+	}
+	return all
+}
+
+func feedbackOrder(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.create(key("t2"), at(0))
+	f.equal("Feedback() before there is any", f.feedbackOn(key("t1")), []store.Feedback{})
+	all := []store.Feedback{
+		{Key: key("t1"), ID: "z", Rating: 5, Text: "good", Metadata: map[string]any{"n": 1.5, "list": []any{"a"}}, CreatedAt: at(1)},
+		{Key: key("t1"), ID: "a", Text: "no rating", CreatedAt: at(1)},
+		{Key: key("t1"), ID: "m", Rating: 1, CreatedAt: at(2)},
+	}
+	elsewhere := store.Feedback{Key: key("t2"), ID: "z", Rating: 2, CreatedAt: at(3)}
+	f.feedback(all[0], elsewhere, all[1], all[2])
+	f.equal("Feedback()", f.feedbackOn(key("t1")), all)
+	f.equal("Feedback()", f.feedbackOn(key("t2")), []store.Feedback{elsewhere})
+}
+
+func feedbackAbsent(f *fixture) {
+	f.create(key("t1"), at(0))
+	for _, k := range []store.Key{key("none"), {Owner: other, ID: "t1"}} {
+		if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)}); !errors.Is(err, store.ErrNotFound) {
+			f.Errorf("AddFeedback(%s) = %v, want ErrNotFound", name(k), err)
+		}
+		if got, err := f.s.Feedback(f.ctx, k); !errors.Is(err, store.ErrNotFound) {
+			f.Errorf("Feedback(%s) = %v, %v, want ErrNotFound", name(k), got, err)
+		}
+	}
+	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
+}
+
+func feedbackQuiet(f *fixture) {
+	f.create(key("t1"), at(0))
+	before, log := f.task(key("t1")), f.events(key("t1"))
+	f.feedback(store.Feedback{Key: key("t1"), ID: "f", Rating: 4, CreatedAt: at(9)})
+	f.equal("Task()", f.task(key("t1")), before)
+	f.equal("Events()", f.events(key("t1")), log)
+}
