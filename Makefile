@@ -1,0 +1,43 @@
+# Everything a contributor runs. `make` lists the targets.
+SHELL := /bin/bash
+BIN := bin/holdfast
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/internal/cli.version=$(VERSION)
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the static binary bin/holdfast
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+
+run: ## start the built-in summarizer on 127.0.0.1:3773
+	go run ./cmd/holdfast serve
+
+test: ## run every test of the module
+	go test -shuffle=on ./...
+
+test-race: ## run every test under the race detector
+	go test -race -shuffle=on ./...
+
+faults: build ## kill -9, full disks and worse, against real processes
+	go test -count=1 -tags faults -timeout 10m ./faults/...
+
+interop: build ## drive the binary with the official Go client
+	cd interop && HOLDFAST_BIN=$(CURDIR)/$(BIN) go test -count=1 ./...
+
+bench: build ## compare with the official Go SDK and a bare echo server
+	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) $(BENCH_FLAGS)
+
+check: ## formatting, vet, lint, tidiness, known vulnerabilities
+	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
+	go vet ./...
+	go mod tidy -diff
+	go run $(GOLANGCI) run ./...
+
+fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each)
+	./scripts/fuzz $(or $(FUZZTIME),30s)
+
+.PHONY: help build run test test-race faults interop bench check fuzz

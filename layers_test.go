@@ -1,0 +1,125 @@
+package holdfast_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfast-dev/holdfast"
+
+// rows is the layer table of docs/design.md: a package imports only packages of
+// lower rows, and its own sub-packages. The longest prefix counts.
+var rows = map[string]int{
+	"internal/wire":      0,
+	"internal/summarize": 0,
+	"internal/loadgen":   0,
+	"a2a":                1,
+	"a2a/v03":            2,
+	"store":              3,
+	"rpc":                3,
+	"internal/migrate":   3,
+	"store/storetest":    4,
+	"backend":            4,
+	"client":             4,
+	"engine":             5,
+	"server":             6,
+	".":                  7,
+	"holdfasttest":       8,
+	"internal/agents":    9,
+	"internal/cli":       10,
+	"cmd":                11,
+}
+
+// standardOnly are the packages that import nothing but the standard library
+// and this module.
+var standardOnly = []string{"a2a", "a2a/v03", "store", "rpc", "client", "engine", "server", "internal/wire", "internal/migrate"}
+
+func TestPackagesImportOnlyLowerRows(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	eachImport(t, func(pkg, file, imported string) {
+		checked++
+		inside, ok := strings.CutPrefix(imported, module)
+		if !ok {
+			return
+		}
+		target := strings.TrimPrefix(inside, "/")
+		if target == "" {
+			target = "."
+		}
+		if strings.HasPrefix(target, pkg+"/") || (strings.HasPrefix(pkg, "internal/agents/") && strings.HasPrefix(target, "internal/agents/")) {
+			return
+		}
+		if row(t, target) >= row(t, pkg) {
+			t.Errorf("%s: package %s (row %d) imports %s (row %d), want a lower row", file, pkg, row(t, pkg), target, row(t, target))
+		}
+	})
+	if checked < 100 {
+		t.Errorf("checked %d imports, want at least 100: the walk finds too little", checked)
+	}
+}
+
+func TestCorePackagesUseTheStandardLibraryOnly(t *testing.T) {
+	t.Parallel()
+	eachImport(t, func(pkg, file, imported string) {
+		for _, p := range standardOnly {
+			if pkg == p && strings.Contains(strings.Split(imported, "/")[0], ".") && !strings.HasPrefix(imported, module) {
+				t.Errorf("%s: package %s imports %s, want the standard library only", file, pkg, imported)
+			}
+		}
+	})
+}
+
+// row returns the row of a package by the longest prefix in the table.
+func row(t *testing.T, pkg string) int {
+	t.Helper()
+	for p := pkg; ; p = path.Dir(p) {
+		if r, ok := rows[p]; ok && (p != "." || pkg == ".") {
+			return r
+		}
+		if p == "." {
+			t.Fatalf("package %s is in no row: add it to rows and to docs/design.md", pkg)
+		}
+	}
+}
+
+// eachImport calls f for every import of every non-test file of the module.
+func eachImport(t *testing.T, f func(pkg, file, imported string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch d.Name() {
+			case "bench", "interop", "testdata", ".git", "node_modules", "examples", "holdfast-data":
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			f(filepath.ToSlash(filepath.Dir(name)), name, imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
