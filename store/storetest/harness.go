@@ -41,6 +41,10 @@ func RunOn(t T, h Harness) {
 			}
 		})
 	}
+	t.Run("random calls are answered as by the model", func(t T) {
+		t.Parallel()
+		runRandom(t, h)
+	})
 }
 
 type group struct {
@@ -70,5 +74,6 @@ func groups() []group {
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},
 		{"lifecycle", lifecycleTests()},
+		{"races", raceTests()},
 	}
 }
