@@ -98,8 +98,12 @@ func fitness(text string, t tokens, opensParagraph bool) int {
 		// A table row or a line of a table of contents.
 		f = scale(f, 200)
 	}
-	if r, _ := utf8.DecodeRuneInString(text); unicode.IsLower(r) {
+	switch r, _ := utf8.DecodeRuneInString(text); {
+	case unicode.IsLower(r):
 		// The middle of a sentence that was torn apart.
+		f = scale(f, 600)
+	case strings.ContainsRune("\"“„«»‘‚「『—–", r):
+		// Direct speech needs its speaker and occasion.
 		f = scale(f, 600)
 	}
 	return f

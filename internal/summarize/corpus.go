@@ -24,7 +24,10 @@ type node struct {
 	sentence Sentence
 	// prior is how likely the sentence suits a summary before its content is
 	// compared with others: form and position.
-	prior  float64
+	prior float64
+	// mass is about 1 and grows with what the sentence contains. Cosines alone
+	// favour short sentences, which have less to differ by.
+	mass   float64
 	vector vector
 }
 
@@ -139,9 +142,15 @@ func (b *corpusBuilder) build() *corpus {
 	for t, df := range b.df {
 		idf[t] = ln(1 + float64(len(b.nodes))/float64(df))
 	}
+	lengths := make([]float64, len(b.nodes))
+	mean := 0.0
+	for i := range b.nodes {
+		b.nodes[i].vector, lengths[i] = normalise(b.counts[i], idf)
+		mean += lengths[i] / float64(len(b.nodes))
+	}
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		n.vector = normalise(b.counts[i], idf)
+		n.mass = math.Sqrt(min(max(lengths[i]/mean, 0.25), 2))
 		n.prior = float64(n.prior * positionPrior(i, len(b.nodes)))
 		if b.repeats[i] >= 2 {
 			n.prior *= 0.2
@@ -153,7 +162,8 @@ func (b *corpusBuilder) build() *corpus {
 	return &b.corpus
 }
 
-func normalise(counts []component, idf []float64) vector {
+// normalise weighs counts in place; it returns the length the vector had.
+func normalise(counts []component, idf []float64) (vector, float64) {
 	sum := 0.0
 	for i, c := range counts {
 		// The second use of a word says less than the first.
@@ -164,7 +174,7 @@ func normalise(counts []component, idf []float64) vector {
 	for i := range counts {
 		counts[i].weight /= length
 	}
-	return counts
+	return counts, length
 }
 
 // positionPrior favours the first tenth of a document, where most texts say
@@ -190,6 +200,7 @@ func (c *corpus) centrality() []float64 {
 		for _, x := range n.vector {
 			out[i] += float64(x.weight * c.centroid[x.term])
 		}
+		out[i] *= n.mass
 		highest = max(highest, out[i])
 	}
 	if highest > 0 {

@@ -50,6 +50,7 @@ func (c *corpus) neighbours() [][]edge {
 	own := make([][]edge, len(c.nodes))
 	sums := make([]float64, len(c.nodes))
 	var touched []int32
+	var scratch []edge
 	for i, n := range c.nodes {
 		touched = touched[:0]
 		for _, x := range n.vector {
@@ -63,7 +64,8 @@ func (c *corpus) neighbours() [][]edge {
 				sums[p.to] += float64(x.weight * p.weight)
 			}
 		}
-		own[i] = strongest(int32(i), touched, sums)
+		scratch = c.strongest(scratch[:0], int32(i), touched, sums)
+		own[i] = slices.Clone(scratch[:min(len(scratch), maxNeighbours)])
 		for _, at := range touched {
 			sums[at] = 0
 		}
@@ -85,17 +87,18 @@ func (c *corpus) postings() [][]edge {
 	return lists
 }
 
-func strongest(self int32, touched []int32, sums []float64) []edge {
-	var out []edge
+// strongest appends the edges of a node to out, the best first.
+func (c *corpus) strongest(out []edge, self int32, touched []int32, sums []float64) []edge {
 	for _, at := range touched {
 		if at != self && sums[at] >= weakest {
-			out = append(out, edge{to: at, weight: sums[at]})
+			mass := float64(c.nodes[self].mass * c.nodes[at].mass)
+			out = append(out, edge{to: at, weight: float64(sums[at] * mass)})
 		}
 	}
 	slices.SortFunc(out, func(a, b edge) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.to, b.to))
 	})
-	return slices.Clone(out[:min(len(out), maxNeighbours)])
+	return out
 }
 
 func symmetric(own [][]edge) [][]edge {

@@ -15,7 +15,7 @@ import (
 // HTML and front matter are left out; a document of nothing but headings keeps
 // them, so that it has a text at all.
 func markdownText(source string) string {
-	source = trimFrontMatter(clampNesting(source))
+	source = trimFrontMatter(tameMarkdown(source))
 	src := []byte(source)
 	doc := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).
 		Parser().Parse(text.NewReader(src))
@@ -25,18 +25,39 @@ func markdownText(source string) string {
 	return renderMarkdown(doc, src, true)
 }
 
-// clampNesting cuts block markers at the start of a line to a sane depth:
-// goldmark recurses once per quote or list level and scans each line once per
-// open one.
-func clampNesting(source string) string {
-	const deepest = 64
+// tameMarkdown bounds what goldmark's cost grows with the square of: it scans
+// each line once per open quote or list, and a paragraph once per bracket.
+func tameMarkdown(source string) string {
+	const (
+		deepest      = 64
+		longest      = 8 << 10
+		mostBrackets = 200
+	)
 	var b strings.Builder
+	run, brackets := 0, 0
 	for line := range strings.SplitAfterSeq(source, "\n") {
-		body := strings.TrimLeft(line, " \t>-+*")
-		if len(line)-len(body) > deepest {
-			line = body
+		if strings.TrimSpace(line) == "" {
+			run, brackets = 0, 0
 		}
-		b.WriteString(line)
+		for len(line) > 0 {
+			part := line
+			if len(line) > longest {
+				part = line[:cutPoint(line, longest/4)]
+			}
+			line = line[len(part):]
+			if body := strings.TrimLeft(part, " \t>-+*"); len(part)-len(body) > deepest {
+				part = body
+			}
+			if run+len(part) > longest {
+				b.WriteString("\n\n")
+				run, brackets = 0, 0
+			}
+			run += len(part)
+			if brackets += strings.Count(part, "["); brackets > mostBrackets {
+				part = strings.ReplaceAll(part, "[", "(")
+			}
+			b.WriteString(part)
+		}
 	}
 	return b.String()
 }

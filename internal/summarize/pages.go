@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -88,24 +89,60 @@ func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Pag
 	if f == formatPDF {
 		return pdfPages(ctx, data)
 	}
-	text, err := decodeText(data, charsetOf(f, mimeType, data))
-	if err != nil {
-		return nil, err
+	return contained(ctx, func() ([]Page, error) {
+		text, err := decodeText(data, charsetOf(f, mimeType, data))
+		if err != nil {
+			return nil, err
+		}
+		switch f {
+		case formatMarkdown:
+			text = markdownText(text)
+		case formatHTML:
+			text, err = htmlText(text)
+		case formatPlain, formatPDF:
+		}
+		if err != nil {
+			return nil, err
+		}
+		return paginate(text), nil
+	})
+}
+
+// cancelGrace is how long cancelled work is waited for. A PDF reader checks its
+// context often; what else works on is bounded by the limits on its input, and
+// is left behind to end by itself.
+const cancelGrace = 2 * time.Second
+
+// contained runs a parser so that it can be given up, and turns a panic in a
+// library into an error.
+func contained(ctx context.Context, parse func() ([]Page, error)) ([]Page, error) {
+	type result struct {
+		pages []Page
+		err   error
 	}
-	switch f {
-	case formatMarkdown:
-		text = markdownText(text)
-	case formatHTML:
-		text, err = htmlText(text)
-	case formatPlain, formatPDF:
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("%w: its parser gave up: %.200v", ErrMalformed, p)}
+			}
+			done <- r
+		}()
+		r.pages, r.err = parse()
+	}()
+	select {
+	case r := <-done:
+		return r.pages, r.err
+	case <-ctx.Done():
 	}
-	if err != nil {
-		return nil, err
+	grace := time.NewTimer(cancelGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	return paginate(text), nil
+	return nil, context.Cause(ctx)
 }
 
 // detect picks the format. A generic type says nothing, and text/plain is what

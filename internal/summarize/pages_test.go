@@ -143,6 +143,8 @@ func TestPagesBearsNesting(t *testing.T) {
 	for _, tt := range []struct{ mime, unit string }{
 		{"text/markdown", "> "},
 		{"text/markdown", "["},
+		{"text/markdown", "[a]("},
+		{"text/markdown", "[a]: x\n"},
 		{"text/markdown", "*a **a "},
 		{"text/markdown", "- "},
 		{"text/markdown", "<a "},

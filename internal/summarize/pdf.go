@@ -18,12 +18,7 @@ import (
 const (
 	// MaxPDFTime is the longest that a PDF is worked on, whatever the context
 	// allows.
-	MaxPDFTime = 30 * time.Second
-	// pdfGrace is how long a cancelled reader is waited for. It checks its
-	// context often and its input fails from then on, so only a loop inside the
-	// library that reads nothing could outlive this; it is then left behind.
-	pdfGrace = 2 * time.Second
-
+	MaxPDFTime  = 30 * time.Second
 	maxPDFPages = 20_000
 	// maxStream bounds one decoded stream, maxInterpreted the page content that
 	// is run through in all, with forms counted each time they are drawn.
@@ -34,39 +29,13 @@ const (
 )
 
 // pdfPages extracts the text of a PDF. The library parses objects; what it
-// leaves unbounded is bounded here: the work runs in a goroutine that can be
-// given up, a panic becomes an error, and every byte it reads passes a reader
-// with a budget that also fails once the context is done.
+// leaves unbounded is bounded here and by [contained]: every byte it reads
+// passes a reader with a budget that also fails once the context is done.
 func pdfPages(ctx context.Context, data []byte) ([]Page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, MaxPDFTime, fmt.Errorf("%w: takes more than %v to read", ErrTooLarge, MaxPDFTime))
 	defer cancel()
-	type result struct {
-		pages []Page
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		defer func() {
-			if p := recover(); p != nil {
-				r = result{err: fmt.Errorf("%w: PDF reader gave up: %.200v", ErrMalformed, p)}
-			}
-			done <- r
-		}()
-		r.pages, r.err = readPDF(ctx, data)
-	}()
-	select {
-	case r := <-done:
-		return r.pages, pdfError(ctx, r.err)
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(pdfGrace)
-	defer grace.Stop()
-	select {
-	case <-done:
-	case <-grace.C:
-	}
-	return nil, context.Cause(ctx)
+	pages, err := contained(ctx, func() ([]Page, error) { return readPDF(ctx, data) })
+	return pages, pdfError(ctx, err)
 }
 
 // pdfError names the class of a failure. Once the context is done, all other

@@ -5,6 +5,8 @@ import (
 	"compress/zlib"
 	"fmt"
 	"strings"
+
+	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/model"
 )
 
 // pdfBuilder writes small PDF documents, sound and broken ones.
@@ -136,4 +138,8 @@ func objectStreamPDF(content string) []byte {
 	fmt.Fprintf(&buf, "7 0 obj\n<< /Type /XRef /Size 8 /W [1 2 1] /Root 1 0 R /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n",
 		len(table), table, xrefAt)
 	return buf.Bytes()
+}
+
+func emptyXRef() *model.XRefTable {
+	return &model.XRefTable{Table: map[int]*model.XRefTableEntry{}}
 }

@@ -118,10 +118,10 @@ func splitAtEllipsis(s string) []string {
 	var out []string
 	start := 0
 	for i, r := range s {
-		if r != '…' {
+		end := i + utf8.RuneLen(r)
+		if r != '…' || strings.HasPrefix(s[end:], "…") {
 			continue
 		}
-		end := i + utf8.RuneLen(r)
 		rest := strings.TrimLeft(s[end:], "…\"”»’)」』")
 		body := strings.TrimLeftFunc(rest, unicode.IsSpace)
 		if len(body) == len(rest) || !startsUpper(body) {

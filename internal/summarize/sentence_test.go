@@ -107,9 +107,9 @@ func TestDetectLanguage(t *testing.T) {
 		"Кот сидел на ковре и не хотел выходить из дома.":           russian,
 		"كانت القطة على السجادة ولم تخرج من البيت في المساء":        arabic,
 		"बिल्ली चटाई पर बैठी थी और वह घर से बाहर नहीं गई":           hindi,
-		"猫はマットの上に座っていた。": unknownLanguage,
-		"Zwei":           unknownLanguage,
-		"":               unknownLanguage,
+		"猫はマットの上に座っていた。":                                            unknownLanguage,
+		"Zwei": unknownLanguage,
+		"":     unknownLanguage,
 	}
 	for text, want := range tests {
 		if got := detectLanguage(text); got != want {

@@ -16,7 +16,7 @@ func DefaultSentences(total int) int {
 	if total <= shortest {
 		return max(total, 0)
 	}
-	return min(max(int(0.8*math.Sqrt(float64(total))), shortest), longest)
+	return min(max(int(math.Sqrt(float64(total))), shortest), longest)
 }
 
 // Summarize ranks the sentences of all pages and returns the best n, at most
