@@ -118,13 +118,16 @@ func aliasIn(f *fixture) {
 
 	claim := claimAt(worker, at(1), 1)
 	claim.Event.Metadata = metadata()
+	claim.Event.Message = message(a2a.RoleAgent, "m2", "hello")
 	f.claim(claim)
 	wreckMap(claim.Event.Metadata)
+	wreckMessage(claim.Event.Message)
 	lease := &store.HeldLease{Key: k, Worker: worker, Fence: 1}
 	f.commit(store.Change{Key: k, Lease: lease, Events: []store.Event{status(at(2), a2a.StateWorking)}})
 	lease.Fence = 99
 
 	created, claimed := received(at(0), "m1"), status(at(1), a2a.StateWorking)
+	claimed.Message = message(a2a.RoleAgent, "m2", "hello")
 	created.Metadata, claimed.Metadata = metadata(), metadata()
 	log := []store.Event{created, claimed, status(at(2), a2a.StateWorking)}
 	f.equal("Task()", f.task(k), fold(k, "c1", *leased(worker, claim.Until), log...))

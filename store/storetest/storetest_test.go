@@ -13,5 +13,5 @@ func TestModelConforms(t *testing.T) {
 }
 
 func modelHarness() Harness {
-	return Harness{Open: func(T) store.Store { return newModel() }, Tasks: 200}
+	return Harness{Open: func(T) store.Store { return newModel() }, Tasks: 100}
 }

@@ -1,0 +1,181 @@
+package inmem
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Commit implements [store.Store]. It keeps messages and artifacts as they are
+// and folds for itself, so snapshots are not looked at.
+func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	for i := range changes {
+		if err := changes[i].Check(); err != nil {
+			return nil, a2a.Wrap(a2a.CodeInternal, err, "malformed change")
+		}
+	}
+	events := make([][]store.Event, len(changes))
+	for i := range changes {
+		events[i] = kept(changes[i].Events)
+	}
+	results := make([]store.Result, len(changes))
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return nil, err
+	}
+	for i := range changes {
+		results[i] = s.apply(&changes[i], events[i])
+	}
+	return results, nil
+}
+
+// kept returns events as they are kept.
+func kept(events []store.Event) []store.Event {
+	events = slices.Clone(events)
+	for i := range events {
+		e := &events[i]
+		e.Time = store.Time(e.Time)
+		e.Metadata = store.CopyMap(e.Metadata)
+	}
+	return events
+}
+
+func keptRun(r store.Run) store.Run {
+	r.DueAt, r.Lease.Until = store.Time(r.DueAt), store.Time(r.Lease.Until)
+	return r
+}
+
+func (s *Store) apply(c *store.Change, events []store.Event) store.Result {
+	if r := c.Idempotency; r != nil {
+		if taken := s.record(r.Owner, r.Key); taken != nil {
+			found := taken.IdempotencyRecord
+			return store.Result{Err: store.ErrDuplicate, Record: &found}
+		}
+	}
+	t := s.task(c.Key)
+	if err := refusal(t, c); err != nil {
+		return store.Result{Err: err}
+	}
+	if c.Create != nil {
+		t = s.create(c.Key, c.Create.ContextID, millis(events[0].Time))
+	}
+	t.append(events)
+	if c.Run != nil {
+		s.queue.remove(t)
+		t.fold.Run = keptRun(*c.Run)
+		s.queue.add(t)
+		if c.Run.Phase == store.PhaseIdle {
+			t.fold = *t.fold.Clone() // lets go of what only a streaming task needs
+		}
+	}
+	t.relist()
+	t.addSteps(c.Steps)
+	if c.Idempotency != nil {
+		s.addRecord(*c.Idempotency, t.fold.Seq)
+	}
+	return store.Result{Seq: t.fold.Seq}
+}
+
+// refusal returns why a change is refused by what it saw, if it is.
+func refusal(t *task, c *store.Change) error {
+	switch {
+	case c.Create != nil && t != nil:
+		return store.ErrExists
+	case c.Create != nil:
+		return nil
+	case t == nil:
+		return store.ErrNotFound
+	case c.Version > 0 && c.Version != t.fold.Seq:
+		return store.ErrConflict
+	case c.Lease != nil && !t.leasedTo(*c.Lease):
+		return store.ErrLeaseLost
+	case c.Seen > 0 && t.fold.ReceivedSeq > c.Seen:
+		return store.ErrUnread
+	}
+	return nil
+}
+
+func (t *task) leasedTo(l store.HeldLease) bool {
+	run := &t.fold.Run
+	return run.Phase == store.PhaseLeased && run.Lease.Worker == l.Worker && run.Lease.Fence == l.Fence
+}
+
+// create makes a task without events, and its context.
+func (s *Store) create(k store.Key, contextID string, at int64) *task {
+	o := s.owner(k.Owner)
+	c := o.contexts[contextID]
+	if c == nil {
+		c = &conversation{id: contextID, created: at, updated: at}
+		o.contexts[c.id] = c
+	}
+	c.updated = max(c.updated, at)
+	t := &task{owner: o, context: c, fold: store.Task{Key: store.Key{Owner: o.name, ID: k.ID}, ContextID: c.id}}
+	o.tasks[k.ID] = t
+	return t
+}
+
+// append adds events to the log and to the fold.
+func (t *task) append(events []store.Event) {
+	for i := range events {
+		events[i].Seq = t.fold.Seq + int64(i+1)
+	}
+	t.fold.Apply(events...)
+	if t.log == nil {
+		t.log = events
+		return
+	}
+	t.log = append(t.log, events...)
+}
+
+// listed is where a task stands in the lists, if it does.
+type listed struct {
+	in    bool
+	at    int64
+	state a2a.TaskState
+}
+
+// relist puts the task where its status belongs in the lists.
+func (t *task) relist() {
+	now := listed{in: true, at: millis(t.fold.Status.Timestamp), state: t.fold.Status.State}
+	was := t.listed
+	if now == was {
+		return
+	}
+	t.listed = now
+	if was.in {
+		t.owner.states[was.state].remove(was.at, t)
+	}
+	t.owner.inState(now.state).add(now.at, t)
+	if was.in {
+		if now.at == was.at {
+			return
+		}
+		t.owner.all.remove(was.at, t)
+		t.context.tasks.remove(was.at, t)
+	}
+	t.owner.all.add(now.at, t)
+	t.context.tasks.add(now.at, t)
+}
+
+func (o *owner) inState(s a2a.TaskState) *index[*task] {
+	x := o.states[s]
+	if x == nil {
+		x = new(index[*task])
+		o.states[s] = x
+	}
+	return x
+}
+
+func (t *task) addSteps(steps []store.Step) {
+	for _, step := range steps {
+		step.Result = slices.Clone(step.Result)
+		i := slices.IndexFunc(t.steps, func(o store.Step) bool { return o.Turn == step.Turn && o.Name == step.Name })
+		if i < 0 {
+			t.steps = append(t.steps, step)
+		} else {
+			t.steps[i] = step
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package inmem
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sort"
+)
+
+// index is a sorted set of records, each under a number (a time), equal numbers
+// ordered by the records themselves. The zero index is empty.
+//
+// It is a list of sorted chunks. An index of few records is one short slice, as
+// most contexts' are; one of a million is some thousands of chunks of which a
+// binary search touches two dozen entries. Records come and go mostly at the
+// newer end, where nothing has to be moved.
+type index[R ordered[R]] struct {
+	chunks [][]entry[R]
+	len    int
+}
+
+// ordered are values that have an order of their own.
+type ordered[R any] interface {
+	comparable
+	compare(R) int
+}
+
+type entry[R ordered[R]] struct {
+	at  int64
+	rec R
+}
+
+// maxChunk is the most entries of a chunk, and twice what a split leaves.
+const maxChunk = 256
+
+func (e entry[R]) compare(o entry[R]) int {
+	if e.at != o.at {
+		return cmp.Compare(e.at, o.at)
+	}
+	return e.rec.compare(o.rec)
+}
+
+// chunk returns the place of the first chunk whose last entry is not before e.
+func (x *index[R]) chunk(e entry[R]) int {
+	n := len(x.chunks)
+	if n > 0 { // most often e belongs to the last
+		if c := x.chunks[n-1]; c[0].compare(e) <= 0 {
+			if c[len(c)-1].compare(e) >= 0 {
+				return n - 1
+			}
+			return n
+		}
+	}
+	return sort.Search(n, func(i int) bool {
+		c := x.chunks[i]
+		return c[len(c)-1].compare(e) >= 0
+	})
+}
+
+// add adds a record that is not there yet.
+func (x *index[R]) add(at int64, rec R) {
+	e := entry[R]{at, rec}
+	x.len++
+	i := x.chunk(e)
+	if i == len(x.chunks) {
+		if i == 0 {
+			x.chunks = append(x.chunks, []entry[R]{e})
+			return
+		}
+		i-- // the newest of all: it belongs to the last chunk, if that is not full
+		if len(x.chunks[i]) >= maxChunk {
+			x.chunks = append(x.chunks, append(make([]entry[R], 0, maxChunk), e))
+			return
+		}
+		x.chunks[i] = append(x.chunks[i], e)
+		return
+	}
+	c := x.chunks[i]
+	at2, _ := slices.BinarySearchFunc(c, e, entry[R].compare)
+	c = slices.Insert(c, at2, e)
+	x.chunks[i] = c
+	if len(c) > maxChunk {
+		half := len(c) / 2
+		newer := append(make([]entry[R], 0, maxChunk), c[half:]...)
+		clear(c[half:])
+		x.chunks[i] = c[:half]
+		x.chunks = slices.Insert(x.chunks, i+1, newer)
+	}
+}
+
+// remove removes a record that is there.
+func (x *index[R]) remove(at int64, rec R) {
+	e := entry[R]{at, rec}
+	i := x.chunk(e)
+	c := x.chunks[i]
+	j, _ := slices.BinarySearchFunc(c, e, entry[R].compare)
+	c = slices.Delete(c, j, j+1)
+	x.chunks[i] = c
+	x.len--
+	switch {
+	case len(c) == 0:
+		x.chunks = slices.Delete(x.chunks, i, i+1)
+	case len(c) < maxChunk/8 && i > 0 && len(c)+len(x.chunks[i-1]) < maxChunk/2:
+		x.chunks[i-1] = append(x.chunks[i-1], c...)
+		x.chunks = slices.Delete(x.chunks, i, i+1)
+	}
+}
+
+// ascend yields the entries after e, oldest first; all when e is nil. The index
+// is not changed meanwhile.
+func (x *index[R]) ascend(e *entry[R]) iter.Seq[entry[R]] {
+	return func(yield func(entry[R]) bool) {
+		i, j := 0, 0
+		if e != nil {
+			if i = x.chunk(*e); i < len(x.chunks) {
+				var found bool
+				if j, found = slices.BinarySearchFunc(x.chunks[i], *e, entry[R].compare); found {
+					j++
+				}
+			}
+		}
+		for ; i < len(x.chunks); i, j = i+1, 0 {
+			for _, e := range x.chunks[i][j:] {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// descend yields the entries that before says are not before a place, newest
+// first. The index is not changed meanwhile.
+//
+// before reports whether an entry belongs to those left out; it holds for all
+// the newest entries up to some place.
+func (x *index[R]) descend(skip func(entry[R]) bool) iter.Seq[entry[R]] {
+	return func(yield func(entry[R]) bool) {
+		i := len(x.chunks) - 1
+		if skip != nil {
+			i = sort.Search(len(x.chunks), func(i int) bool { return skip(x.chunks[i][0]) }) - 1
+		}
+		for first := true; i >= 0; i, first = i-1, false {
+			c := x.chunks[i]
+			if first && skip != nil {
+				c = c[:sort.Search(len(c), func(j int) bool { return skip(c[j]) })]
+			}
+			for _, e := range slices.Backward(c) {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
