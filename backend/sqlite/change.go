@@ -68,8 +68,9 @@ func (c *change) prepare(from *store.Change) (err error) {
 	return nil
 }
 
-// apply applies one change or refuses it in its result. Nothing is written
-// before every guard has been passed, so that a refusal leaves nothing to undo.
+// apply applies one change or refuses it in its result. Guards are decided
+// before anything is written, so that a refusal leaves nothing to undo; only a
+// task to be created is found to exist by trying, which saves a read.
 func (w *writer) apply(c *change) error {
 	c.result = store.Result{}
 	before, refusal, err := w.guard(c)
@@ -86,23 +87,22 @@ func (w *writer) apply(c *change) error {
 			return err
 		}
 	}
-	if refusal != nil {
-		c.result.Err = refusal
-		return nil
+	if refusal == nil {
+		refusal, err = w.write(c, row, before.phase)
 	}
-	return w.write(c, row, before.phase)
+	c.result.Err = refusal
+	return err
 }
 
 // guard compares what a change saw with what is there.
 func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
+	if c.Create != nil {
+		return row, nil, nil
+	}
 	row, found, err := w.row(c.Key)
 	switch {
 	case err != nil:
 		return row, nil, err
-	case c.Create != nil && found:
-		return row, store.ErrExists, nil
-	case c.Create != nil:
-		return row, nil, nil
 	case !found:
 		return row, store.ErrNotFound, nil
 	case c.Version > 0 && row.seq != c.Version:
@@ -140,7 +140,7 @@ func (w *writer) takeKey(c *change, seq int64, look bool) (taken bool, err error
 }
 
 // write applies a change whose guards hold to its task's row.
-func (w *writer) write(c *change, row taskRow, phase int64) error {
+func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error) {
 	first := row.seq + 1
 	status := row.advance(c.Events)
 	if c.Run != nil {
@@ -153,33 +153,49 @@ func (w *writer) write(c *change, row taskRow, phase int64) error {
 	if snapshot != "" {
 		row.checkpoint = first
 	}
-	if err := w.writeRow(c, &row, status); err != nil {
-		return err
+	if c.Create != nil {
+		if refusal, err = w.create(c, &row); refusal != nil || err != nil {
+			return refusal, err
+		}
+	} else if err := w.update(c, &row, status); err != nil {
+		return nil, err
 	}
 	if len(c.Events) > 0 {
 		if err := w.appendLog(&row, first, snapshot, c.events); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, step := range c.Steps {
 		if _, err := w.upsertStep.exec(row.pk, int64(step.Turn), step.Name, step.Result); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	w.keep(row, phase)
 	c.result.Seq = row.seq
-	return nil
+	return nil, nil
 }
 
-func (w *writer) writeRow(c *change, t *taskRow, status bool) (err error) {
-	switch {
-	case c.Create != nil:
-		w.pendingNext++
-		if _, err = w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
-			t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt,
-			t.updatedAt); err == nil {
-			_, err = w.upsertContext.exec(t.key.Owner, t.contextID, t.createdAt)
+// create writes a new task's row, unless there is one.
+func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
+	n, err := w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
+		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt, t.updatedAt)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		if k := c.Idempotency; k != nil {
+			_, err = w.dropKey.exec(k.Owner, k.Key)
 		}
+		return store.ErrExists, err
+	}
+	w.pendingNext++
+	_, err = w.upsertContext.exec(t.key.Owner, t.contextID, t.createdAt)
+	return nil, err
+}
+
+// update writes what a change has changed in a task's row.
+func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
+	switch {
 	case c.Run != nil && len(c.Events) > 0:
 		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.phase, t.dueAt,
 			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.pk)

@@ -224,7 +224,7 @@ func (c *claim) take(w *writer, key store.Key) error {
 	row.attempt++
 	ch := &change{Change: &store.Change{Events: []store.Event{c.Event}, Run: &store.Run{}}}
 	row.advance(ch.Events)
-	if err := w.writeRow(ch, &row, true); err != nil {
+	if err := w.update(ch, &row, true); err != nil {
 		return err
 	}
 	if err := w.appendLog(&row, row.seq, "", c.events); err != nil {

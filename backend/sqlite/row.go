@@ -99,9 +99,6 @@ func (t *taskRow) advance(events []store.Event) (status bool) {
 		}
 		t.updatedAt = millis(e.Time)
 		if e.Artifact != nil {
-			if t.state == "" {
-				t.state = string(e.State)
-			}
 			continue
 		}
 		status = true

@@ -50,7 +50,7 @@ type writer struct {
 	selectRow                                                            *stmt
 	insertRow, insertLog, upsertContext, upsertStep                      *stmt
 	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
-	insertKey, selectKey, expireKeys, insertFeedback, beat               *stmt
+	insertKey, selectKey, dropKey, expireKeys, insertFeedback, beat      *stmt
 	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
 	leaseBounds                                                          *stmt
 
@@ -250,7 +250,7 @@ func (w *writer) prepareWriter() error {
 		&w.selectRow: sqlSelectRow,
 		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
 			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
 		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events) VALUES (?,?,?,?)`,
 		&w.upsertContext: `INSERT INTO context_rows (owner, id, created_at, updated_at) VALUES (?1,?2,?3,?3)
 			ON CONFLICT DO UPDATE SET updated_at = max(updated_at, excluded.updated_at)`,
@@ -270,6 +270,7 @@ func (w *writer) prepareWriter() error {
 		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at) VALUES (?,?,?,?,?,?)
 			ON CONFLICT DO NOTHING`,
 		&w.selectKey: sqlSelectKey,
+		&w.dropKey:   `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
 		&w.expireKeys: `DELETE FROM idempotency_keys WHERE (owner, key) IN
 			(SELECT owner, key FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`,
 		&w.insertFeedback: `INSERT INTO feedback_rows (task_pk, id, rating, text, metadata, created_at) VALUES (?,?,?,?,?,?)`,

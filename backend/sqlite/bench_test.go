@@ -1,0 +1,166 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// BenchmarkTask is a short task as the engine commits it: made and claimed in
+// one change, ended in another. The reference is the least a store could do with
+// the same commits: two grouped inserts of a 1 KB row.
+func BenchmarkTask(b *testing.B) {
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("reference/callers=%d", callers), func(b *testing.B) {
+			s := open(b, Config{Dir: b.TempDir()})
+			insert, err := s.writer.prepare(`INSERT INTO bare VALUES (?, ?)`)
+			if err == nil {
+				b.Fatal("table bare is there already")
+			}
+			if err := s.writer.exec(bg, `CREATE TABLE bare (id INTEGER PRIMARY KEY, data TEXT)`); err != nil {
+				b.Fatal(err)
+			}
+			if insert, err = s.writer.prepare(`INSERT INTO bare VALUES (?, ?)`); err != nil {
+				b.Fatal(err)
+			}
+			data := strings.Repeat("x", 1024)
+			share(b, callers, func(n int) error {
+				for i := range 2 {
+					err := s.write(bg, &request{weight: 1, apply: func(w *writer) error {
+						_, err := insert.exec(int64(2*n+i+2), data)
+						return err
+					}})
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+		b.Run(fmt.Sprintf("task/callers=%d", callers), func(b *testing.B) {
+			s := open(b, Config{Dir: b.TempDir()})
+			share(b, callers, func(n int) error { return runTask(s, n) })
+		})
+	}
+}
+
+func runTask(s store.Store, n int) error {
+	c := submitted(n)
+	if err := commitOne(s, c); err != nil {
+		return err
+	}
+	return commitOne(s, completed(c))
+}
+
+func commitOne(s store.Store, c store.Change) error {
+	results, err := s.Commit(bg, c)
+	if err != nil {
+		return err
+	}
+	return results[0].Err
+}
+
+// share runs f for 0 to b.N-1 on a number of goroutines.
+func share(b *testing.B, callers int, f func(n int) error) {
+	b.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ReportAllocs()
+	before := processorTime()
+	b.ResetTimer()
+	for range callers {
+		wg.Go(func() {
+			for n := int(next.Add(1)) - 1; n < b.N; n = int(next.Add(1)) - 1 {
+				if err := f(n); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+	b.ReportMetric(float64((processorTime()-before).Microseconds())/float64(b.N), "cpu-us/op")
+}
+
+// processorTime is what this process has used of the processors: unlike the
+// time on the wall it does not depend on what else the machine does.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkGrowth measures at sizes up to a million stored tasks.
+func BenchmarkGrowth(b *testing.B) {
+	sizes := []int{1_000, 100_000}
+	if !testing.Short() {
+		sizes = append(sizes, 1_000_000)
+	}
+	s := open(b, Config{Dir: b.TempDir()})
+	made := 0
+	for _, size := range sizes {
+		fill(b, s, &made, size)
+		b.Run(fmt.Sprintf("tasks=%d/task", size), func(b *testing.B) {
+			base := made
+			share(b, 64, func(n int) error { return runTask(s, base+n) })
+			made += b.N
+		})
+		b.Run(fmt.Sprintf("tasks=%d/get", size), func(b *testing.B) {
+			share(b, 2, func(n int) error {
+				_, err := s.Task(bg, taskKey(n*7919%made), store.TaskOptions{})
+				return err
+			})
+		})
+		limits := store.TaskOptions{OmitArtifacts: true, History: new(int)}
+		for name, q := range map[string]store.Query{
+			"all": {}, "context": {ContextID: "c" + taskID(size/2)}, "rare": {States: []a2a.TaskState{a2a.StateRejected}},
+			"deep": {Cursor: &store.Cursor{Time: submitted(made / 2).Events[0].Time, ID: taskID(made / 2)}},
+		} {
+			q.Owner, q.Limit, q.Options = taskKey(0).Owner, 20, limits
+			b.Run(fmt.Sprintf("tasks=%d/list-%s", size, name), func(b *testing.B) {
+				share(b, 2, func(int) error {
+					_, err := s.Tasks(bg, q)
+					return err
+				})
+			})
+		}
+		b.Run(fmt.Sprintf("tasks=%d/claim-none", size), func(b *testing.B) {
+			share(b, 1, func(int) error {
+				_, err := s.Claim(bg, store.ClaimParams{Worker: "w", Now: began, Until: began, Limit: 10})
+				return err
+			})
+		})
+	}
+	files, _ := filepath.Glob(s.path + "*")
+	b.Log(files)
+}
+
+func fill(b *testing.B, s *Store, made *int, size int) {
+	b.Helper()
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	next.Store(int64(*made))
+	for range 64 {
+		wg.Go(func() {
+			for n := int(next.Add(1)) - 1; n < size; n = int(next.Add(1)) - 1 {
+				if err := runTask(s, n); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	*made = max(*made, size)
+}
