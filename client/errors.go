@@ -1,0 +1,82 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// statusError says what a response that is not JSON-RPC means.
+func statusError(resp *http.Response) *a2a.Error {
+	code, hint := a2a.CodeInvalidAgentResponse, "is that the URL of an A2A agent?"
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		code, hint = a2a.CodeUnauthenticated, "a token is missing or not valid"
+	case http.StatusForbidden:
+		code, hint = a2a.CodeDenied, "the token does not allow this"
+	case http.StatusRequestEntityTooLarge:
+		code, hint = a2a.CodeTooLarge, "the message is larger than the agent takes"
+	case http.StatusTooManyRequests:
+		code, hint = a2a.CodeExhausted, "try again later"
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		code, hint = a2a.CodeUnavailable, "the agent is not available; try again later"
+	case http.StatusInternalServerError:
+		code, hint = a2a.CodeInternal, "the agent has a problem of its own"
+	}
+	e := a2a.Errorf(code, "%s answers %s: %s", resp.Request.URL.Host, resp.Status, hint)
+	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		e.Message = resp.Request.URL.Host + " answers " + resp.Status + ": the agent has moved to " + to.Redacted()
+	}
+	e.Data = map[string]any{"httpStatus": float64(resp.StatusCode)}
+	return e
+}
+
+// networkError says why a request got no response.
+func networkError(req *http.Request, err error) error {
+	if ended := contextError(req.Context(), err); ended != nil {
+		return ended
+	}
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err // it repeats method and URL
+	}
+	var dns *net.DNSError
+	text := "cannot reach %s"
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text = "nothing listens at %s"
+	case errors.As(err, &dns):
+		text = "cannot find the host of %s"
+	}
+	return a2a.Wrap(a2a.CodeUnavailable, err, text, req.URL.Host)
+}
+
+// lost says that a response broke off.
+func lost(ctx context.Context, err error) error {
+	if ended := contextError(ctx, err); ended != nil {
+		return ended
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return a2a.Wrap(a2a.CodeUnavailable, err, "the connection was lost before the end of the answer")
+}
+
+// contextError returns the error of a call that ended with its context, nil if
+// that is not why.
+func contextError(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return a2a.Wrap(a2a.CodeUnavailable, errors.Join(context.Cause(ctx), err), "the call was ended")
+}
+
+func tooLarge(what string, limit int) *a2a.Error {
+	return a2a.Errorf(a2a.CodeTooLarge, "an %s of the agent is larger than %d bytes", what, limit)
+}
