@@ -17,6 +17,9 @@ type Method struct {
 	Idempotent bool
 	// Extension methods are not part of A2A 0.3.
 	Extension bool
+	// Off, if not empty, is what a known method that is not offered is refused with.
+	// It has no binding.
+	Off Code
 	// Summary is one line for people.
 	Summary string
 }
@@ -29,9 +32,15 @@ const (
 	MethodList        = "tasks/list"
 	MethodCancel      = "tasks/cancel"
 	MethodResubscribe = "tasks/resubscribe"
+
+	MethodPushSet      = "tasks/pushNotificationConfig/set"
+	MethodPushGet      = "tasks/pushNotificationConfig/get"
+	MethodPushList     = "tasks/pushNotificationConfig/list"
+	MethodPushDelete   = "tasks/pushNotificationConfig/delete"
+	MethodExtendedCard = "agent/getAuthenticatedExtendedCard"
 )
 
-// methods lists every method that is served. Adding one is a row here and a
+// methods lists every method that is known. Adding one is a row here and a
 // binding in package server; a row without a binding fails a test by name.
 var methods = []Method{
 	{Name: MethodSend, NameV10: "SendMessage", HTTPMethod: "POST", Path: "/v1/message:send", Summary: "Send a message; answers with the task"},
@@ -40,9 +49,15 @@ var methods = []Method{
 	{Name: MethodList, NameV10: "ListTasks", HTTPMethod: "GET", Path: "/v1/tasks", Idempotent: true, Extension: true, Summary: "List your tasks, newest first"},
 	{Name: MethodCancel, NameV10: "CancelTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:cancel", Summary: "Cancel a task"},
 	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Summary: "Follow a task again from where you lost it"},
+
+	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Have a task's updates posted to a URL"},
+	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read one push notification config of a task"},
+	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the push notification configs of a task"},
+	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a push notification config of a task"},
+	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the card for authenticated clients"},
 }
 
-// Methods returns every method that is served.
+// Methods returns every method that is known, those that are off too.
 func Methods() []Method { return slices.Clone(methods) }
 
 // MethodByName returns the method with a JSON-RPC name of A2A 0.3.

@@ -21,8 +21,8 @@ type Task struct {
 	ID        string         `json:"id" wire:"required"`
 	ContextID string         `json:"contextId" wire:"required"`
 	Status    TaskStatus     `json:"status" wire:"required"`
-	History   []Message      `json:"history,omitempty"`
-	Artifacts []Artifact     `json:"artifacts,omitempty"`
+	History   []Message      `json:"history,omitzero"`
+	Artifacts []Artifact     `json:"artifacts,omitzero"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 

@@ -67,10 +67,7 @@ func Unmarshal(data []byte, v any) error {
 	if err := codecFor(rv.Type()).decode(d, rv); err != nil {
 		return err
 	}
-	if d.space(); d.pos < len(d.data) {
-		return d.syntax("has more text after its end")
-	}
-	return nil
+	return d.end()
 }
 
 // Valid reports whether data is one well-formed JSON document within MaxDepth;
@@ -80,10 +77,7 @@ func Valid(data []byte) error {
 	if err := d.skip(); err != nil {
 		return err
 	}
-	if d.space(); d.pos < len(d.data) {
-		return d.syntax("has more text after its end")
-	}
-	return nil
+	return d.end()
 }
 
 type decoder struct {

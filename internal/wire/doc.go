@@ -4,7 +4,8 @@
 // # Concepts
 //
 // A typed object is a Go struct whose fields carry a json tag with the
-// camelCase name and, where the protocol says so, a wire tag:
+// camelCase name (with omitempty, or omitzero where an empty list says something
+// else than none) and, where the protocol says so, a wire tag:
 //
 //	wire:"required"        the member must be present and not null
 //	wire:"const=kind:text" a blank field: the member kind is always "text"
@@ -27,5 +28,5 @@
 // # Concurrency
 //
 // All functions are safe for concurrent use. Decoded values share no memory with
-// the input.
+// the input; the raw texts that [Members] and [Items] hand out do.
 package wire

@@ -37,7 +37,7 @@ func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 	start := len(dst)
 	for _, f := range p.fields {
 		if f.constant == "" {
-			if f.omit && f.codec.empty(v.Field(f.index)) {
+			if f.omit && f.codec.empty(v.Field(f.index)) || f.omitZero && v.Field(f.index).IsZero() {
 				continue
 			}
 		}

@@ -26,7 +26,8 @@ type field struct {
 	name     string
 	index    int
 	required bool
-	omit     bool
+	omit     bool // when empty
+	omitZero bool // when nil
 	constant string
 	bit      uint64
 	codec    *codec
@@ -168,7 +169,7 @@ func newStructPlan(t reflect.Type) *structPlan {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		f := &field{name: name, index: i, bit: 1 << len(p.fields), omit: strings.Contains(options, "omitempty")}
+		f := &field{name: name, index: i, bit: 1 << len(p.fields), omit: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero")}
 		aliases := f.options(sf.Tag.Get("wire"))
 		if f.name == "" || f.name == "-" {
 			continue

@@ -1,0 +1,45 @@
+package wire
+
+// Members calls member for each member of the JSON object data, in order, with
+// the text of its value. All of data is checked: an error of another kind than
+// member's own means that nothing in it can be relied on. name and value share
+// memory with data.
+func Members(data []byte, member func(name, value []byte) error) error {
+	d := &decoder{data: data}
+	err := d.object(func(name []byte) error {
+		start := d.space()
+		if err := d.skip(); err != nil {
+			return err
+		}
+		return member(name, d.data[start:d.pos])
+	})
+	if err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// Items calls item for each item of the JSON array data, in order, with its
+// text. value shares memory with data.
+func Items(data []byte, item func(i int, value []byte) error) error {
+	d := &decoder{data: data}
+	err := d.array(func(i int) error {
+		start := d.space()
+		if err := d.skip(); err != nil {
+			return err
+		}
+		return item(i, d.data[start:d.pos])
+	})
+	if err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// end reports text after the document.
+func (d *decoder) end() error {
+	if d.space(); d.pos < len(d.data) {
+		return d.syntax("has more text after its end")
+	}
+	return nil
+}

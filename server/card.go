@@ -1,0 +1,100 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/a2a/v03"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// URIs of the extensions that the card declares.
+const (
+	extensionsDoc = "https://github.com/holdfast-dev/holdfast/blob/main/docs/extensions.md"
+
+	ExtensionList       = extensionsDoc + "#list-tasks"
+	ExtensionResume     = extensionsDoc + "#resume-streams"
+	ExtensionRepeatable = extensionsDoc + "#repeatable-requests"
+	ExtensionClientIDs  = extensionsDoc + "#ids-made-by-clients"
+)
+
+func extensions() []a2a.AgentExtension {
+	return []a2a.AgentExtension{
+		{URI: ExtensionList, Description: "tasks/list pages through the caller's tasks, newest first, with filters by context, state and time."},
+		{URI: ExtensionResume, Description: "Stream events have ids; tasks/resubscribe with Last-Event-ID replays exactly what was missed, also after a restart and for finished tasks."},
+		{URI: ExtensionRepeatable, Description: "message/send, message/stream and tasks/cancel may be repeated safely with an Idempotency-Key header."},
+		{URI: ExtensionClientIDs, Description: "A message may begin a task with a taskId and contextId that its client made."},
+	}
+}
+
+// card is the agent card as it is served.
+type card struct {
+	model a2a.AgentCard
+	fixed []byte // the whole of it when its URL does not depend on the request
+	made  time.Time
+}
+
+func newCard(cfg Config) (*card, error) {
+	c := cfg.Card
+	c.ProtocolVersion = v03.Version
+	c.PreferredTransport = "JSONRPC"
+	orDefault(&c.Description, c.Name)
+	orDefault(&c.Version, "0.0.0")
+	if len(c.DefaultInputModes) == 0 {
+		c.DefaultInputModes = []string{"text/plain"}
+	}
+	if len(c.DefaultOutputModes) == 0 {
+		c.DefaultOutputModes = []string{"text/plain"}
+	}
+	c.Capabilities.Streaming = true
+	c.Capabilities.PushNotifications = false
+	c.Capabilities.StateTransitionHistory = true
+	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions())
+	if len(cfg.Tokens) > 0 {
+		c.SecuritySchemes = map[string]json.RawMessage{"bearer": json.RawMessage(`{"type":"http","scheme":"bearer"}`)}
+		c.Security = []map[string][]string{{"bearer": {}}}
+	}
+	made := &card{model: c, made: time.Now()}
+	raw, err := wire.Marshal(&c)
+	if c.URL != "" {
+		made.fixed = raw
+	}
+	return made, err
+}
+
+// card serves the agent card.
+func (x *exchange) card() {
+	body := x.s.card.fixed
+	if body == nil {
+		model := x.s.card.model
+		model.URL = address(x.r)
+		body, _ = wire.Marshal(&model) // has been marshalled before
+	}
+	sum := sha256.Sum256(body)
+	h := x.Header()
+	h["Content-Type"] = jsonType
+	h.Set("Cache-Control", "public, max-age=300")
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
+	http.ServeContent(x, x.r, "", x.s.card.made, bytes.NewReader(body))
+}
+
+// address is the URL that a request came to, as far as the server can see itself.
+func address(r *http.Request) string {
+	host := r.Host
+	if host == "" {
+		if a, ok := r.Context().Value(http.LocalAddrContextKey).(interface{ String() string }); ok {
+			host = a.String()
+		}
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + host + "/"
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+)
+
+// rpc answers a JSON-RPC request or batch. Errors of the protocol have HTTP
+// status 200; those of the transport have their own.
+func (x *exchange) rpc() {
+	if err := checkContentType(x.r.Header.Get("Content-Type")); err != nil {
+		x.refuse(http.StatusUnsupportedMediaType, err)
+		return
+	}
+	x.activateExtensions()
+	body, err := x.readBody()
+	switch {
+	case err == nil && rpc.IsBatch(body.b):
+		x.batch(body)
+	case err == nil:
+		x.single(body)
+	case a2a.CodeOf(err) == a2a.CodeTooLarge:
+		x.w.Header().Set("Connection", "close")
+		x.refuse(http.StatusRequestEntityTooLarge, err)
+	default:
+		x.w.Header().Set("Connection", "close")
+		x.refuse(http.StatusBadRequest, err)
+	}
+}
+
+func (x *exchange) single(body *buffer) {
+	req, err := rpc.Parse(body.b)
+	var c rpc.Call
+	var p rpc.Prepared
+	if err == nil {
+		p, err = x.prepare(&c, &req)
+	}
+	id := bytes.Clone(req.ID)
+	body.free()
+	switch {
+	case err != nil:
+		x.answerRPC(id, nil, err)
+	case p.Stream != nil:
+		x.stream(id, &c, p)
+	default:
+		if !c.Method.Idempotent {
+			x.unhurried()
+			defer x.hurried()
+		}
+		result, err := x.run(x.r.Context(), &c, p)
+		x.answerRPC(id, result, err)
+	}
+}
+
+// prepare reads what a call says, so that the request's text is not needed any
+// more.
+func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) {
+	var err error
+	if c.Method, err = x.s.table.Lookup(req); err != nil {
+		return rpc.Prepared{}, err
+	}
+	x.method = c.Method.Name
+	c.Principal = x.principal
+	h := x.r.Header
+	c.LastEventID = h.Get("Last-Event-Id")
+	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {
+		c.RequestHash = requestHash(req)
+	}
+	return x.s.table.Prepare(c, req.Params)
+}
+
+// requestHash tells requests apart that bear the same idempotency key: by method
+// and params, white space aside.
+func requestHash(req *rpc.Request) [32]byte {
+	text := bytes.NewBuffer(make([]byte, 0, len(req.Method)+1+len(req.Params)))
+	text.WriteString(req.Method)
+	text.WriteByte('\n')
+	_ = json.Compact(text, req.Params) // has been found well formed
+	return sha256.Sum256(text.Bytes())
+}
+
+// errPanicked is what a call fails with that panicked.
+var errPanicked = a2a.Errorf(a2a.CodeInternal, "internal error")
+
+// run runs a call that is not a stream and contains its panic.
+func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result any, err error) {
+	defer func() {
+		if c.TaskID != "" {
+			x.task = c.TaskID
+		}
+		if p := recover(); p != nil {
+			x.logPanic(p)
+			err = errPanicked
+		}
+	}()
+	return p.Run(ctx)
+}
+
+// answerRPC answers a single request.
+func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
+	out := newBuffer()
+	defer out.free()
+	out.b = x.appendAnswer(out.b, id, result, err)
+	status := http.StatusOK
+	if errors.Is(err, errPanicked) {
+		status = http.StatusInternalServerError
+	}
+	x.hurried()
+	x.answer(status, out.b)
+}
+
+func (x *exchange) appendAnswer(dst []byte, id rpc.ID, result any, err error) []byte {
+	if err == nil {
+		var out []byte
+		if out, err = rpc.AppendResult(dst, id, result); err == nil {
+			return out
+		}
+		err = a2a.Wrap(a2a.CodeInternal, err, "internal error") // ours, whatever its text says
+	}
+	if err == errPanicked { //nolint:errorlint // this very value; it has been logged
+		return rpc.AppendError(dst, id, errPanicked, x.id)
+	}
+	return rpc.AppendError(dst, id, x.told(err), x.id)
+}
+
+// batch answers the requests of a batch one after the other, in order. The time
+// that a blocking request may take is that of the whole batch.
+func (x *exchange) batch(body *buffer) {
+	defer body.free()
+	items, err := rpc.ParseBatch(body.b, x.s.cfg.MaxBatch)
+	if err == nil && x.r.Header.Get("Idempotency-Key") != "" {
+		err = a2a.Errorf(a2a.CodeInvalidRequest, "Idempotency-Key cannot be used with a batch")
+	}
+	if err != nil {
+		x.answerRPC(nil, nil, err)
+		return
+	}
+	x.unhurried()
+	ctx, cancel := context.WithTimeout(x.r.Context(), x.s.cfg.BlockingTimeout)
+	defer cancel()
+	out := newBuffer()
+	defer out.free()
+	out.b = append(out.b, '[')
+	for i, item := range items {
+		if i > 0 {
+			out.b = append(out.b, ',')
+		}
+		out.b = x.appendItem(ctx, out.b, item)
+	}
+	out.b = append(out.b, ']')
+	x.method = "batch"
+	x.hurried()
+	x.answer(http.StatusOK, out.b)
+}
+
+func (x *exchange) appendItem(ctx context.Context, dst, item []byte) []byte {
+	var c rpc.Call
+	var p rpc.Prepared
+	req, err := rpc.Parse(item)
+	if err == nil {
+		p, err = x.prepare(&c, &req)
+	}
+	if err == nil && p.Stream != nil {
+		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s answers with a stream and cannot be part of a batch", req.Method)
+	}
+	var result any
+	if err == nil {
+		result, err = x.run(ctx, &c, p)
+	}
+	return x.appendAnswer(dst, req.ID, result, err)
+}
+
+// checkContentType refuses what is said not to be JSON. Saying nothing is fine.
+func checkContentType(header string) error {
+	if header == "" || header == "application/json" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(header)
+	if err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
+		return nil
+	}
+	return a2a.Errorf(a2a.CodeContentType, "Content-Type is %s, want application/json", a2a.Quote(header))
+}
+
+// activateExtensions echoes the extensions that the client named and the card
+// declares (A2A 0.3, header X-A2A-Extensions). They need no activation.
+func (x *exchange) activateExtensions() {
+	var active []string
+	for _, header := range x.r.Header["X-A2a-Extensions"] {
+		for uri := range strings.SplitSeq(header, ",") {
+			uri = strings.TrimSpace(uri)
+			declared := func(e a2a.AgentExtension) bool { return e.URI == uri }
+			if slices.ContainsFunc(x.s.card.model.Capabilities.Extensions, declared) && !slices.Contains(active, uri) {
+				active = append(active, uri)
+			}
+		}
+	}
+	if len(active) > 0 {
+		x.w.Header().Set("X-A2A-Extensions", strings.Join(active, ", "))
+	}
+}

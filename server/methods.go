@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/a2a/v03"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/rpc"
+)
+
+// bindings lists what each method does. A descriptor of package a2a without one
+// here keeps the server from being made, and fails a test by name.
+func (s *Server) bindings() []rpc.Binding {
+	return []rpc.Binding{
+		rpc.Bind(a2a.MethodSend, v03.Params[a2a.MessageSendParams], s.send),
+		rpc.BindStream(a2a.MethodStream, v03.Params[a2a.MessageSendParams], s.sendStream),
+		rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams], s.get),
+		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], s.list),
+		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancel),
+		rpc.BindStream(a2a.MethodResubscribe, v03.Params[a2a.TaskIDParams], s.resubscribe),
+	}
+}
+
+func sendOptions(c *rpc.Call) engine.SendOptions {
+	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash}
+}
+
+func historyLength(c *a2a.MessageSendConfiguration) *int {
+	if c == nil {
+		return nil
+	}
+	return c.HistoryLength
+}
+
+func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (any, error) {
+	c.TaskID = p.Message.TaskID
+	opts := sendOptions(c)
+	if p.Configuration != nil && p.Configuration.Blocking {
+		opts.Wait = true
+		var cancel, leave context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.BlockingTimeout)
+		defer cancel()
+		ctx, leave = joined(ctx, s.halting)
+		defer leave()
+	}
+	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.TaskID = sent.Task.Key.ID
+	return task(sent.Task, historyLength(p.Configuration)), nil
+}
+
+func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (rpc.Stream, error) {
+	c.TaskID = p.Message.TaskID
+	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, sendOptions(c))
+	if err != nil {
+		return rpc.Stream{}, err
+	}
+	first := sent.First
+	if first == nil {
+		first = sent.Task
+	}
+	c.TaskID = first.Key.ID
+	length := historyLength(p.Configuration)
+	return rpc.Stream{Begun: true, Items: func(yield func(rpc.Item, error) bool) {
+		if !yield(rpc.Item{Seq: first.Seq, Result: task(first, length)}, nil) {
+			return
+		}
+		s.follow(ctx, c.Principal, first.Key.ID, first.ContextID, &first.Seq)(yield)
+	}}, nil
+}
+
+// follow tells the updates of a task as items of a stream.
+func (s *Server) follow(ctx context.Context, p a2a.Principal, id, contextID string, after *int64) iter.Seq2[rpc.Item, error] {
+	return func(yield func(rpc.Item, error) bool) {
+		for u, err := range s.cfg.Engine.Follow(ctx, p, id, after) {
+			if err != nil {
+				yield(rpc.Item{}, err)
+				return
+			}
+			if !yield(rpc.Item{Seq: u.Seq, Result: update(&u, id, contextID, nil)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) get(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (any, error) {
+	c.TaskID = p.ID
+	t, err := s.cfg.Engine.Task(ctx, c.Principal, p.ID, p.HistoryLength)
+	if err != nil {
+		return nil, err
+	}
+	return task(t, p.HistoryLength), nil
+}
+
+func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (any, error) {
+	list, err := s.cfg.Engine.List(ctx, c.Principal, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &a2a.ListTasksResult{Tasks: make([]a2a.Task, len(list.Tasks)), NextPageToken: list.NextPageToken, PageSize: list.PageSize}
+	for i, t := range list.Tasks {
+		out.Tasks[i] = *task(t, p.HistoryLength)
+	}
+	if list.Total >= 0 {
+		out.TotalSize = &list.Total
+	}
+	return out, nil
+}
+
+func (s *Server) cancel(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (any, error) {
+	c.TaskID = p.ID
+	t, err := s.cfg.Engine.Cancel(ctx, c.Principal, p.ID, sendOptions(c))
+	if err != nil {
+		return nil, err
+	}
+	return task(t, nil), nil
+}
+
+func (s *Server) resubscribe(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (rpc.Stream, error) {
+	c.TaskID = p.ID
+	after, err := lastEventID(c.LastEventID)
+	if err != nil {
+		return rpc.Stream{}, err
+	}
+	none := 0
+	t, err := s.cfg.Engine.Task(ctx, c.Principal, p.ID, &none)
+	if err != nil {
+		return rpc.Stream{}, err
+	}
+	return rpc.Stream{
+		Items: s.follow(ctx, c.Principal, p.ID, t.ContextID, after),
+		// Nothing may happen for a long time after what the reader has seen. A number
+		// from the future is left to be refused.
+		Begun: after != nil && *after <= t.Seq,
+	}, nil
+}
+
+// lastEventID reads a Last-Event-ID header; nil when there is none.
+func lastEventID(header string) (*int64, error) {
+	if header == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(header, 10, 64)
+	if err != nil || n < 0 || header[0] == '+' {
+		return nil, a2a.Invalid("Last-Event-ID", "is %s, want the id of an event of the task's stream", a2a.Quote(header))
+	}
+	return &n, nil
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/a2a/v03"
+)
+
+// healthTimeout is how long the store may take to show that it works.
+const healthTimeout = 5 * time.Second
+
+// agentInfo is what GET /agent/info tells.
+type agentInfo struct {
+	Name            string       `json:"name"`
+	Description     string       `json:"description"`
+	Version         string       `json:"version"`
+	ServerVersion   string       `json:"serverVersion"`
+	ProtocolVersion string       `json:"protocolVersion"`
+	Store           storeInfo    `json:"store"`
+	StartedAt       time.Time    `json:"startedAt"`
+	UptimeSeconds   int64        `json:"uptimeSeconds"`
+	Methods         []methodInfo `json:"methods"`
+}
+
+type storeInfo struct {
+	Name    string `json:"name"`
+	Durable bool   `json:"durable"`
+}
+
+type methodInfo struct {
+	Name      string `json:"name"`
+	Summary   string `json:"summary"`
+	Streaming bool   `json:"streaming"`
+	Extension bool   `json:"extension"`
+}
+
+func (x *exchange) info() {
+	s := x.s
+	info := agentInfo{
+		Name: s.card.model.Name, Description: s.card.model.Description, Version: s.card.model.Version,
+		ServerVersion: s.cfg.Version, ProtocolVersion: v03.Version,
+		StartedAt: s.started, UptimeSeconds: int64(time.Since(s.started).Seconds()),
+	}
+	kept := s.cfg.Engine.Info()
+	info.Store = storeInfo{Name: kept.Name, Durable: kept.Durable}
+	for _, m := range a2a.Methods() {
+		if m.Off == "" {
+			info.Methods = append(info.Methods, methodInfo{Name: m.Name, Summary: m.Summary, Streaming: m.Streaming, Extension: m.Extension})
+		}
+	}
+	x.answerJSON(http.StatusOK, info)
+}
+
+// healthInfo is what GET /health tells.
+type healthInfo struct {
+	Status      string   `json:"status"`
+	Problems    []string `json:"problems"`
+	Store       string   `json:"store"`
+	Running     int      `json:"running"`
+	Concurrency int      `json:"concurrency"`
+	Queued      int64    `json:"queued"`
+	Abandoned   int64    `json:"abandoned"`
+	Streams     int64    `json:"streams"`
+}
+
+// checkHealth really asks the store and the workers, and not for ever.
+func (x *exchange) checkHealth() healthInfo {
+	ctx, cancel := context.WithTimeoutCause(x.r.Context(), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
+	defer cancel()
+	h := x.s.cfg.Engine.Health(ctx)
+	info := healthInfo{
+		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
+		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Load(),
+	}
+	if x.s.stopping.Err() != nil {
+		info.Problems = append(info.Problems, "server: stopping")
+	}
+	if len(info.Problems) > 0 {
+		info.Status = "unavailable"
+	}
+	return info
+}
+
+func (x *exchange) health() {
+	info := x.checkHealth()
+	status := http.StatusOK
+	if len(info.Problems) > 0 {
+		status = http.StatusServiceUnavailable
+	}
+	x.answerJSON(status, info)
+}
+
+// healthz tells that the process answers at all.
+func (x *exchange) healthz() {
+	x.answerJSON(http.StatusOK, map[string]any{"status": "ok"})
+}
+
+// readyz tells whether requests should be sent here. Since it is open to
+// everybody it does not say why not.
+func (x *exchange) readyz() {
+	if info := x.checkHealth(); len(info.Problems) > 0 {
+		x.answerJSON(http.StatusServiceUnavailable, map[string]any{"status": info.Status})
+		return
+	}
+	x.answerJSON(http.StatusOK, map[string]any{"status": "ok"})
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+)
+
+// flushAt is how much of a stream is collected at most before it is sent.
+const flushAt = 32 << 10
+
+// stream answers with server-sent events, or with an error if there is one
+// before the first of them.
+func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
+	s := x.s
+	defer s.streams.Add(-1)
+	if n := s.streams.Add(1); n > int64(s.cfg.MaxStreams) {
+		x.w.Header().Set("Retry-After", "1")
+		x.refuseRPC(http.StatusTooManyRequests, id, a2a.Errorf(a2a.CodeExhausted, "%d streams are open, no more are taken for now; try again later", n-1))
+		return
+	}
+	if s.stopping.Err() != nil {
+		x.answerRPC(id, nil, a2a.Errorf(a2a.CodeUnavailable, "the server is stopping; try again"))
+		return
+	}
+	ctx, cancel := x.until(s.stopping)
+	defer cancel()
+	x.unhurried()
+	stream, err := p.Stream(ctx)
+	x.task = c.TaskID
+	if err != nil {
+		x.answerRPC(id, nil, err)
+		return
+	}
+	w := &eventWriter{x: x, id: id, cancel: cancel}
+	defer w.close()
+	if stream.Begun {
+		w.begin()
+	}
+	for item, err := range stream.Items {
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if !w.item(item) {
+			return
+		}
+	}
+	w.begin() // there may have been nothing to tell
+}
+
+func (x *exchange) refuseRPC(status int, id rpc.ID, err error) {
+	x.hurried()
+	x.answer(status, rpc.AppendError(nil, id, x.told(err), x.id))
+}
+
+// eventWriter writes the events of one stream, and heartbeats when there are
+// none. What cannot be written in time ends the stream.
+type eventWriter struct {
+	x      *exchange
+	id     rpc.ID
+	cancel func() // ends the stream's source
+
+	mu    sync.Mutex
+	out   *buffer // nil before the stream has begun and after its end
+	begun bool
+	err   error
+	seq   int64
+	beat  *time.Timer
+}
+
+// begin sends the head of the answer, once. From then on there is a stream.
+func (w *eventWriter) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.start()
+	w.flush()
+}
+
+func (w *eventWriter) start() {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	w.out = newBuffer()
+	h := w.x.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	w.x.WriteHeader(http.StatusOK)
+	w.beat = time.AfterFunc(w.x.s.cfg.Heartbeat, w.heartbeat)
+}
+
+// item tells an item. It reports whether the stream goes on.
+func (w *eventWriter) item(item rpc.Item) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.start()
+	if w.err != nil {
+		return false
+	}
+	w.seq = item.Seq
+	b := append(w.out.b, "id: "...)
+	b = append(strconv.AppendInt(b, item.Seq, 10), "\ndata: "...)
+	w.out.b = append(w.x.appendAnswer(b, w.id, item.Result, nil), "\n\n"...)
+	if !item.More || len(w.out.b) >= flushAt {
+		w.flush()
+	}
+	return w.err == nil
+}
+
+// fail tells the error that ends the stream, as an ordinary answer if it has not
+// begun.
+func (w *eventWriter) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begun {
+		w.x.answerRPC(w.id, nil, err)
+		return
+	}
+	b := w.x.appendAnswer(append(w.out.b, "data: "...), w.id, nil, err)
+	w.out.b = append(b, "\n\n"...)
+	w.flush()
+}
+
+func (w *eventWriter) heartbeat() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.out == nil || w.err != nil {
+		return
+	}
+	w.out.b = append(w.out.b, ": heartbeat\n\n"...)
+	w.flush()
+}
+
+// flush sends what has been collected. The caller holds w.mu.
+func (w *eventWriter) flush() {
+	if w.out == nil || w.err != nil {
+		return
+	}
+	w.x.hurried()
+	if len(w.out.b) > 0 {
+		_, w.err = w.x.w.Write(w.out.b)
+	}
+	if w.err == nil {
+		w.err = http.NewResponseController(w.x.w).Flush()
+	}
+	w.out.b = w.out.b[:0]
+	if w.err != nil {
+		w.x.s.log.LogAttrs(w.x.r.Context(), slog.LevelDebug, "stream cut off", slog.String("request", w.x.id),
+			slog.String("task", w.x.task), slog.Int64("last", w.seq), slog.Any("error", w.err))
+		w.cancel()
+		return
+	}
+	w.beat.Reset(w.x.s.cfg.Heartbeat)
+}
+
+// close ends the heartbeats. Nothing is written after it.
+func (w *eventWriter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.out == nil {
+		return
+	}
+	w.flush()
+	w.beat.Stop()
+	w.out.free()
+	w.out = nil
+}
