@@ -15,6 +15,9 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 	if checkID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
+	if err := checkKey(opts.IdempotencyKey); err != nil {
+		return nil, err
+	}
 	l := e.hub.acquire(store.Key{Owner: p.ID, ID: id})
 	defer e.hub.release(l)
 	l.commit.Lock()

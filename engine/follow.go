@@ -21,6 +21,8 @@ type Update struct {
 	Event *store.Event
 	// Last is set on the update that ends the stream.
 	Last bool
+	// More is set when the next update is at hand.
+	More bool
 }
 
 // Follow yields the updates of a task of the principal until it is over or
@@ -86,7 +88,9 @@ func (f *follower) stream(ctx context.Context, contextID string) error {
 		for i := range events {
 			u := f.update(&events[i], contextID)
 			final := events[i].State.Final() && events[i].Artifact == nil
-			if u.Last = final && f.newest(events[i:]); !f.yield(u, nil) || u.Last {
+			u.Last = final && f.newest(events[i:])
+			u.More = i+1 < len(events)
+			if !f.yield(u, nil) || u.Last {
 				return nil
 			}
 		}

@@ -41,10 +41,8 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	if err := e.checkSend(&params); err != nil {
 		return nil, err
 	}
-	if opts.IdempotencyKey != "" {
-		if err := checkID("Idempotency-Key", opts.IdempotencyKey); err != nil {
-			return nil, err
-		}
+	if err := checkKey(opts.IdempotencyKey); err != nil {
+		return nil, err
 	}
 	if e.state.Load() != stateRunning {
 		return nil, errStopping

@@ -26,6 +26,14 @@ func checkID(field, id string) error {
 	return nil
 }
 
+// checkKey refuses idempotency keys that are no ids; none is fine.
+func checkKey(key string) error {
+	if key == "" {
+		return nil
+	}
+	return checkID("Idempotency-Key", key)
+}
+
 // checkSend applies the rules of message/send that need no store.
 func (e *Engine) checkSend(p *a2a.MessageSendParams) error {
 	m := &p.Message

@@ -82,7 +82,7 @@ func (s *Server) follow(ctx context.Context, p a2a.Principal, id, contextID stri
 				yield(rpc.Item{}, err)
 				return
 			}
-			if !yield(rpc.Item{Seq: u.Seq, Result: update(&u, id, contextID, nil)}, nil) {
+			if !yield(rpc.Item{Seq: u.Seq, Result: update(&u, id, contextID, nil), More: u.More}, nil) {
 				return
 			}
 		}
