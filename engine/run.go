@@ -29,12 +29,12 @@ type run struct {
 	mu        sync.Mutex
 	queue     store.Run // the task's place in the queue, as last committed by us
 	pending   []store.Event
-	timer     *time.Timer // flushes pending
-	unsure    bool        // the last commit failed; it may have gone through
-	dead      error       // why nothing can be committed any more
-	seen      int64       // messages through this sequence are with the handler
+	timer     *time.Timer       // flushes pending
+	unsure    bool              // the last commit failed; it may have gone through
+	dead      error             // why nothing can be committed any more
+	seen      int64             // messages through this sequence are with the handler
 	steps     map[string][]byte // of this turn; nil until read
-	artifacts int // bytes of artifacts in this turn
+	artifacts int               // bytes of artifacts in this turn
 
 	stepsOnce sync.Mutex // held while steps are read
 }

@@ -1,0 +1,65 @@
+package holdfasttest
+
+import (
+	"io"
+	"net/http"
+	"sync"
+)
+
+// inProcess is an HTTP client whose requests a handler answers directly, with
+// responses that stream.
+func inProcess(h http.Handler) *http.Client { return &http.Client{Transport: &roundTripper{h}} }
+
+type roundTripper struct{ handler http.Handler }
+
+func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, writer := io.Pipe()
+	rw := &responseWriter{header: make(http.Header), pipe: writer, begun: make(chan struct{})}
+	inner := req.Clone(req.Context())
+	inner.RequestURI, inner.RemoteAddr = req.URL.RequestURI(), "127.0.0.1:0"
+	inner.Host = req.URL.Host
+	if inner.Body == nil {
+		inner.Body = http.NoBody
+	}
+	go func() {
+		rt.handler.ServeHTTP(rw, inner)
+		rw.WriteHeader(http.StatusOK)
+		_ = writer.Close() // never fails
+	}()
+	select {
+	case <-rw.begun:
+	case <-req.Context().Done():
+		_ = body.Close()
+		return nil, req.Context().Err()
+	}
+	return &http.Response{
+		StatusCode: rw.status, Status: http.StatusText(rw.status), Header: rw.sent, Body: body, Request: req,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
+	}, nil
+}
+
+type responseWriter struct {
+	header http.Header
+	pipe   *io.PipeWriter
+	once   sync.Once
+	begun  chan struct{} // closed when status and sent are set
+	status int
+	sent   http.Header
+}
+
+func (w *responseWriter) Header() http.Header { return w.header }
+
+func (w *responseWriter) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status, w.sent = status, w.header.Clone()
+		close(w.begun)
+	})
+}
+
+func (w *responseWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.pipe.Write(p)
+}
+
+// Flush does nothing: writes are not buffered.
+func (w *responseWriter) Flush() { w.WriteHeader(http.StatusOK) }
