@@ -152,7 +152,7 @@ func (e *Engine) renew(ctx context.Context) {
 	}
 	for _, key := range lost {
 		if r := byKey[key]; r != nil {
-			r.cancel(store.ErrLeaseLost)
+			_ = r.die(ErrLeaseLost)
 		}
 	}
 }

@@ -218,6 +218,8 @@ func (r *run) settle(o *Outcome) (again bool) {
 // unstorable reports whether a commit failed for good while the lease is held.
 // It drops what is pending, which may be the cause.
 func (r *run) unstorable() bool {
+	r.l.commit.Lock()
+	defer r.l.commit.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dead != nil || !r.unsure || r.e.settling.Err() != nil {

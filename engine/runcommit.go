@@ -16,13 +16,13 @@ import (
 func (r *run) commit(events []store.Event, queue *store.Run, steps []store.Step, seen int64) error {
 	r.l.commit.Lock()
 	defer r.l.commit.Unlock()
+	if err := r.usable(); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	pending := r.pending
 	events = slices.Concat(pending, events)
 	r.mu.Unlock()
-	if err := r.usable(); err != nil {
-		return err
-	}
 	if len(events) == 0 && queue == nil && len(steps) == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (r *run) committed(flushed int, queue *store.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unsure = false
-	r.pending = slices.Delete(r.pending, 0, flushed)
+	r.pending = slices.Delete(r.pending, 0, min(flushed, len(r.pending))) // a run that died has dropped them
 	if queue != nil {
 		r.queue = *queue
 	}

@@ -1,0 +1,252 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// replicas is a store that several engines share, each as if in a process of
+// its own.
+type replicas struct{ store.Store }
+
+func (s replicas) Info() store.Info {
+	info := s.Store.Info()
+	info.Exclusive = false
+	return info
+}
+
+// deaf is a replica's view of a store to which its signs of life do not get
+// through while it is cut off.
+type deaf struct {
+	replicas
+	cut atomic.Bool
+}
+
+func (s *deaf) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if s.cut.Load() {
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "cut off")
+	}
+	return s.replicas.Renew(ctx, until, leases)
+}
+
+func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	first := &deaf{replicas: replicas{shared}}
+	begun, release := make(chan int, 10), make(chan struct{})
+	var steps atomic.Int64
+	handler := func(ctx context.Context, turn *engine.Turn) error {
+		if _, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { steps.Add(1); return []byte("paid"), nil }); err != nil {
+			return err
+		}
+		begun <- turn.Attempt()
+		if turn.Attempt() == 1 {
+			<-release // as a process that is suspended: it does not even notice its context
+			_ = turn.Status("I am back")
+			return turn.Reply(a2a.TextPart{Text: "the stale run"})
+		}
+		return turn.Reply(a2a.TextPart{Text: "the second run"})
+	}
+	const lease = 300 * time.Millisecond
+	e1 := start(t, engine.Config{Store: first, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute})
+	task := send(t, e1, text("a"))
+	if attempt := <-begun; attempt != 1 {
+		t.Fatalf("first attempt = %d", attempt)
+	}
+	first.cut.Store(true)
+	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
+	if attempt := <-begun; attempt != 2 {
+		t.Fatalf("second attempt = %d", attempt)
+	}
+	got := settled(t, e2, task.Key.ID)
+	first.cut.Store(false)
+	close(release)
+	stop(t, e1)
+	stop(t, e2)
+	after, err := shared.Task(t.Context(), task.Key, store.TaskOptions{})
+	if err != nil || after.Seq != got.Seq {
+		t.Errorf("the stale run changed the task: version %d after %d, %v", after.Seq, got.Seq, err)
+	}
+	if got.Status.Message.Text() != "the second run" || steps.Load() != 1 {
+		t.Errorf("reply = %q, the step ran %d times; want the second run's, once", got.Status.Message.Text(), steps.Load())
+	}
+	checkLog(t, shared, task.Key)
+}
+
+func TestAPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	key := store.Key{Owner: alice.ID, ID: newID()}
+	message := text("poison").Message
+	// The claims of processes that died, each with the task.
+	commit(t, s, store.Change{
+		Key: key, Create: &store.Create{ContextID: newID()},
+		Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
+		Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+	})
+	for range 3 {
+		claimed, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 1, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}})
+		if err != nil || len(claimed) != 1 {
+			t.Fatalf("Claim() = %v, %v", claimed, err)
+		}
+	}
+	e := start(t, engine.Config{Store: s, MaxAttempts: 3, Handler: func(context.Context, *engine.Turn) error {
+		t.Error("the poison task was run once more")
+		return nil
+	}})
+	task := settled(t, e, key.ID)
+	wantState(t, task, a2a.StateFailed)
+}
+
+func commit(t *testing.T, s store.Store, c store.Change) {
+	t.Helper()
+	results, err := s.Commit(t.Context(), c)
+	if err != nil || results[0].Err != nil {
+		t.Fatalf("Commit() = %+v, %v", results, err)
+	}
+}
+
+func TestTwoReplicasRunEveryTaskOnce(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	var mu sync.Mutex
+	runs := make(map[string]int)
+	handler := func(_ context.Context, turn *engine.Turn) error {
+		mu.Lock()
+		runs[turn.TaskID()]++
+		mu.Unlock()
+		return nil
+	}
+	var engines []*engine.Engine
+	for range 2 {
+		engines = append(engines, start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 2, Poll: 5 * time.Millisecond}))
+	}
+	var ids []string
+	for i := range 500 {
+		ids = append(ids, send(t, engines[i%2], text("a")).Key.ID)
+	}
+	for i, id := range ids {
+		wantState(t, settled(t, engines[(i+1)%2], id), a2a.StateCompleted)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for id, n := range runs {
+		if n != 1 {
+			t.Errorf("task %s ran %d times", id, n)
+		}
+	}
+}
+
+func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	begun, told := make(chan struct{}), make(chan error, 1)
+	handler := func(ctx context.Context, _ *engine.Turn) error {
+		close(begun)
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		return nil
+	}
+	e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: 150 * time.Millisecond})
+	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
+	task := send(t, e1, text("a"))
+	<-begun
+	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if cause := <-told; !errors.Is(cause, engine.ErrLeaseLost) {
+		t.Errorf("cause = %v, want the lease to be lost", cause)
+	}
+	stop(t, e1)
+	wantState(t, settled(t, e2, task.Key.ID), a2a.StateCanceled)
+}
+
+// flaky fails commits, before or after they have been applied.
+type flaky struct {
+	store.Store
+	mu     sync.Mutex
+	before int // commits to fail without applying them
+	after  int // commits to apply and then lose the answer of
+}
+
+func (s *flaky) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	s.mu.Lock()
+	before, after := s.before > 0, s.after > 0
+	if before {
+		s.before--
+	} else if after {
+		s.after--
+	}
+	s.mu.Unlock()
+	if before {
+		return nil, a2a.Errorf(a2a.CodeExhausted, "disk full")
+	}
+	results, err := s.Store.Commit(ctx, changes...)
+	if after {
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "connection lost")
+	}
+	return results, err
+}
+
+func (s *flaky) fail(before, after int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
+}
+
+func TestARunOutlastsAStoreThatFailsForAWhile(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		before, after int
+	}{{"refused", 3, 0}, {"answer lost", 0, 1}, {"both", 2, 2}} {
+		for _, at := range []string{"chunk", "step", "end"} {
+			t.Run(test.name+" at the "+at, func(t *testing.T) {
+				t.Parallel()
+				s := &flaky{Store: inmem.New()}
+				var steps atomic.Int64
+				e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+					trouble := func(here string) {
+						if here == at {
+							s.fail(test.before, test.after)
+						}
+					}
+					w := turn.Artifact("a")
+					trouble("chunk")
+					_, _ = w.WriteString("one ")
+					_ = turn.Flush()
+					_, _ = w.WriteString("two")
+					trouble("step")
+					if _, err := turn.Step(ctx, "s", func(context.Context) ([]byte, error) { steps.Add(1); return nil, nil }); err != nil {
+						return err
+					}
+					trouble("end")
+					return turn.Reply(a2a.TextPart{Text: "done"})
+				}})
+				task := settled(t, e, send(t, e, text("a")).Key.ID)
+				wantState(t, task, a2a.StateCompleted)
+				if got := task.Artifacts[0].Text(); got != "one two" || steps.Load() != 1 {
+					t.Errorf("artifact = %q, the step ran %d times", got, steps.Load())
+				}
+				terminal := 0
+				for _, event := range checkLog(t, s.Store, task.Key) {
+					if event.State.Terminal() {
+						terminal++
+					}
+				}
+				if terminal != 1 {
+					t.Errorf("the log has %d terminal events", terminal)
+				}
+			})
+		}
+	}
+}
