@@ -36,10 +36,12 @@ type env struct {
 	client *http.Client
 }
 
+func newStore() store.Store { return inmem.New() }
+
 // start returns an agent that listens on loopback. change may be nil.
 func start(t testing.TB, handler engine.Handler, change func(*server.Config)) *env {
 	t.Helper()
-	return startOn(t, inmem.New(), handler, change)
+	return startOn(t, newStore(), handler, change)
 }
 
 func startOn(t testing.TB, kept store.Store, handler engine.Handler, change func(*server.Config)) *env {

@@ -1,0 +1,128 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// bareEcho is a plain net/http handler that reads and writes JSON: the floor
+// that the server is measured against (see bench/).
+func bareEcho(w http.ResponseWriter, r *http.Request) {
+	var body any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// sendBody is what a client of the benchmark sends.
+const sendBody = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"8f7b2c1e-5c53-4d5b-9a51-0d6f5d1c2b3a","role":"user","parts":[{"kind":"text","text":"The quick brown fox jumps over the lazy dog, again and again, until somebody is sent to tell it to stop."}]},"configuration":{"blocking":true}}}`
+
+type benchCase struct {
+	name    string
+	handler http.Handler
+	body    string
+}
+
+func benchCases(b *testing.B) []benchCase {
+	e := startEngine(b, newStore(), echo, nil)
+	rec := httptest.NewRecorder()
+	e.server.ServeHTTP(rec, httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", strings.NewReader(sendBody)))
+	var sent reply
+	if err := json.Unmarshal(rec.Body.Bytes(), &sent); err != nil {
+		b.Fatal(err)
+	}
+	get := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":%q}}`, sent.task(b).ID)
+	return []benchCase{
+		{"echo-send", http.HandlerFunc(bareEcho), sendBody},
+		{"echo-task", http.HandlerFunc(bareEcho), rec.Body.String()},
+		{"get", e.server, get},
+		{"send", e.server, sendBody},
+	}
+}
+
+func BenchmarkHandler(b *testing.B) {
+	for _, c := range benchCases(b) {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				w := &discard{header: make(http.Header)}
+				r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", nil)
+				for pb.Next() {
+					clear(w.header)
+					r.Body = io.NopCloser(strings.NewReader(c.body))
+					c.handler.ServeHTTP(w, r)
+				}
+			})
+		})
+	}
+}
+
+// discard is a ResponseWriter that costs nothing.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func BenchmarkListener(b *testing.B) {
+	for _, c := range benchCases(b) {
+		b.Run(c.name, func(b *testing.B) {
+			ts := httptest.NewServer(c.handler)
+			defer ts.Close()
+			addr := ts.Listener.Addr().String()
+			request := fmt.Sprintf("POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, len(c.body), c.body)
+			b.SetParallelism(16)
+			b.RunParallel(func(pb *testing.PB) {
+				var d net.Dialer
+				conn, err := d.DialContext(b.Context(), "tcp", addr)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer func() { _ = conn.Close() }()
+				in := bufio.NewReaderSize(conn, 16<<10)
+				for pb.Next() {
+					if err := roundTrip(conn, in, request); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// roundTrip costs the client as little as it can, so that the server shows.
+func roundTrip(conn net.Conn, in *bufio.Reader, request string) error {
+	if _, err := io.WriteString(conn, request); err != nil {
+		return err
+	}
+	length := 0
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if n, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(n))); err != nil {
+				return err
+			}
+		}
+		if len(line) == 2 {
+			_, err = in.Discard(length)
+			return err
+		}
+	}
+}
