@@ -43,7 +43,7 @@ func FuzzPagesText(f *testing.F) {
 func FuzzPDFContent(f *testing.F) {
 	f.Add([]byte("q BT /F1 12 Tf 1 0 0 1 5 5 Tm [(a) -300 <6162>] TJ T* (b) ' ET Q BI ID x EI /Fm Do << /A [ >>"), []byte("begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <00> <7f> <0020> endbfrange"))
 	f.Fuzz(func(t *testing.T, content, cmap []byte) {
-		in := newInterpreter(newPDFDocument(t.Context(), emptyXRef()), 0)
+		in := newInterpreter(newPDFDocument(t.Context(), emptyXRef(), defaultPDFLimits()), 0)
 		in.state.font = &pdfFont{composite: true, unicode: parseCharMap(cmap)}
 		in.state.size = 10
 		if err := in.run(content, nil, 0); err != nil {

@@ -24,9 +24,16 @@ const (
 	// is run through in all, with forms counted each time they are drawn.
 	maxStream      = 32 << 20
 	maxInterpreted = 512 << 20
-	// maxObjectText bounds the decoded object streams that are kept at a time.
-	maxObjectText = 128 << 20
 )
+
+// pdfLimits are the limits that tests lower.
+type pdfLimits struct {
+	// text bounds what is extracted, objectText the decoded object streams,
+	// which the library keeps.
+	text, objectText int
+}
+
+func defaultPDFLimits() pdfLimits { return pdfLimits{text: MaxTextBytes, objectText: 256 << 20} }
 
 // pdfPages extracts the text of a PDF. The library parses objects; what it
 // leaves unbounded is bounded here and by [contained]: every byte it reads
@@ -34,7 +41,7 @@ const (
 func pdfPages(ctx context.Context, data []byte) ([]Page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, MaxPDFTime, fmt.Errorf("%w: takes more than %v to read", ErrTooLarge, MaxPDFTime))
 	defer cancel()
-	pages, err := contained(ctx, func() ([]Page, error) { return readPDF(ctx, data) })
+	pages, err := contained(ctx, func() ([]Page, error) { return readPDF(ctx, data, defaultPDFLimits()) })
 	return pages, pdfError(ctx, err)
 }
 
@@ -59,7 +66,7 @@ func pdfError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrMalformed, err)
 }
 
-func readPDF(ctx context.Context, data []byte) ([]Page, error) {
+func readPDF(ctx context.Context, data []byte, limits pdfLimits) ([]Page, error) {
 	if !looksLikePDF(data) {
 		return nil, fmt.Errorf("%w: no PDF header", ErrMalformed)
 	}
@@ -73,13 +80,16 @@ func readPDF(ctx context.Context, data []byte) ([]Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := newPDFDocument(ctx, c.XRefTable)
+	d := newPDFDocument(ctx, c.XRefTable, limits)
 	root, err := c.Catalog()
 	if err != nil {
 		return nil, err
 	}
 	if err := d.walkPages(root["Pages"], pageContext{}, 0); err != nil {
 		return nil, err
+	}
+	if d.objectText > limits.objectText {
+		return nil, fmt.Errorf("%w: its objects unpack to more than %d bytes", ErrTooLarge, limits.objectText)
 	}
 	return d.pages, nil
 }
@@ -137,31 +147,29 @@ func (r *budgetReader) WriteTo(w io.Writer) (int64, error) {
 
 // pdfDocument resolves objects and collects pages.
 type pdfDocument struct {
-	ctx     context.Context //nolint:containedctx // the document lives for one call
-	xref    *model.XRefTable
-	streams []*types.ObjectStreamDict
-	// resolved counts look-ups, to weigh the object streams now and then.
-	resolved    int
+	ctx  context.Context //nolint:containedctx // the document lives for one call
+	xref *model.XRefTable
+	// weighed has the object streams in use, whose decoded size objectText is.
+	weighed     map[int]bool
+	objectText  int
 	interpreted int
 	textBytes   int
+	limits      pdfLimits
 	visited     map[types.IndirectRef]bool
 	count       int
 	pages       []Page
 	fonts       map[types.IndirectRef]*pdfFont
 }
 
-func newPDFDocument(ctx context.Context, xref *model.XRefTable) *pdfDocument {
-	d := &pdfDocument{ctx: ctx, xref: xref, visited: make(map[types.IndirectRef]bool), fonts: make(map[types.IndirectRef]*pdfFont)}
-	for _, e := range xref.Table {
-		if e == nil {
-			continue
-		}
-		switch o := e.Object.(type) {
-		case *types.ObjectStreamDict:
-			d.streams = append(d.streams, o)
-		}
+func newPDFDocument(ctx context.Context, xref *model.XRefTable, limits pdfLimits) *pdfDocument {
+	return &pdfDocument{
+		ctx:     ctx,
+		xref:    xref,
+		limits:  limits,
+		weighed: make(map[int]bool),
+		visited: make(map[types.IndirectRef]bool),
+		fonts:   make(map[types.IndirectRef]*pdfFont),
 	}
-	return d
 }
 
 // pageContext is what a page inherits from the nodes above it.
@@ -222,8 +230,8 @@ func (d *pdfDocument) addPage(page types.Dict, inherited pageContext) error {
 		return nil
 	}
 	d.textBytes += len(text)
-	if d.textBytes > MaxTextBytes {
-		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, MaxTextBytes)
+	if d.textBytes > d.limits.text {
+		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, d.limits.text)
 	}
 	d.pages = append(d.pages, Page{Number: d.count, Text: text})
 	return nil
@@ -280,7 +288,9 @@ func (d *pdfDocument) resolve(o types.Object) types.Object {
 		if !ok {
 			return o
 		}
-		d.dropObjectText()
+		if !d.affordable(ref) {
+			return nil
+		}
 		var err error
 		if o, err = d.xref.Dereference(ref); err != nil {
 			return nil
@@ -289,25 +299,22 @@ func (d *pdfDocument) resolve(o types.Object) types.Object {
 	return nil
 }
 
-// dropObjectText frees decoded object streams once they are many; they are
-// decoded again if needed.
-func (d *pdfDocument) dropObjectText() {
-	const often = 16
-	if d.resolved++; d.resolved%often != 0 {
-		return
+// affordable weighs the object stream that ref is in before its first use. The
+// library decodes it once more, and keeps it.
+func (d *pdfDocument) affordable(ref types.IndirectRef) bool {
+	e, ok := d.xref.FindTableEntryForIndRef(&ref)
+	if !ok || e.ObjectStream == nil || d.weighed[*e.ObjectStream] {
+		return d.objectText <= d.limits.objectText
 	}
-	total := 0
-	for _, s := range d.streams {
-		total += len(s.Content)
-	}
-	if total < maxObjectText {
-		return
-	}
-	for _, s := range d.streams {
-		if len(s.FilterPipeline) > 0 {
-			s.Content = nil
+	d.weighed[*e.ObjectStream] = true
+	if host, ok := d.xref.Find(*e.ObjectStream); ok {
+		if s, ok := host.Object.(types.ObjectStreamDict); ok {
+			// An error comes up again when the object is read.
+			_ = s.DecodeWithLimit(maxStream)
+			d.objectText += len(s.Content)
 		}
 	}
+	return d.objectText <= d.limits.objectText
 }
 
 func (d *pdfDocument) dict(o types.Object) types.Dict {

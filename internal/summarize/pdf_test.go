@@ -121,14 +121,16 @@ func TestPagesRefusesBadPDF(t *testing.T) {
 		{"form loop", formPDF(), nil},
 		{"xref loop", bytes.Replace(sound, []byte("/Root"), []byte("/Prev 9 /Root"), 1), nil},
 		{"stream bomb", bombPDF(), ErrTooLarge},
-		{"text bomb", formBombPDF(), ErrTooLarge},
 		{"huge xref", hugeXRefPDF(), nil},
 		{"deep nesting", withFont(strings.Repeat("[", 100_000), "BT ET"), nil},
 		{"deep dictionary", withFont(strings.Repeat("<< /A ", 100_000), "BT ET"), nil},
+		{"shared stream", sharedStreamPDF(), nil},
+		{"widths over and over", withFont("<< /Type /Font /Subtype /Type0 /DescendantFonts [<< /W ["+strings.Repeat("0 65535 500 ", 50_000)+"] >>] >>", textContent("x")), nil},
+		{"map over and over", mapBombPDF(), nil},
 		{"self-referring font", withFont("<< /Type /Font /Subtype /Type0 /DescendantFonts [2 0 R] /ToUnicode 2 0 R /W 2 0 R >>", textContent("x")), nil},
 		{"absurd numbers", simplePDF(false, "BT /F1 1e308 Tf 1e308 0 0 1e308 1e308 1e308 cm 1e999 Tz (a) Tj 1e308 0 Td (b) Tj ET"), nil},
 		{"operators without operands", simplePDF(false, "Q Q cm Tf Td TD Tm Tj TJ ' \" Do Tz BT [ << ] >> ) } /"), ErrNoText},
-		{"many states", simplePDF(true, strings.Repeat("q ", 1_000_000)), ErrNoText},
+		{"many states", simplePDF(true, strings.Repeat("q ", 200_000)), ErrNoText},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,6 +144,15 @@ func TestPagesRefusesBadPDF(t *testing.T) {
 				t.Errorf("Pages() took %v", took)
 			}
 		})
+	}
+}
+
+func TestPDFTextIsCapped(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	pages, err := readPDF(t.Context(), formBombPDF(), pdfLimits{text: most, objectText: most})
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("readPDF(%d) = %d pages, %v, want %v", most, len(pages), err, ErrTooLarge)
 	}
 }
 
@@ -183,6 +194,26 @@ func formBombPDF() []byte {
 	return b.bytes(b.add("<< /Type /Catalog /Pages %d 0 R >>", tree))
 }
 
+// sharedStreamPDF has thousands of objects at the place of one long stream.
+func sharedStreamPDF() []byte {
+	const objects = 5000
+	head := "%PDF-1.7\n"
+	buf := bytes.NewBufferString(head)
+	fmt.Fprintf(buf, "1 0 obj\n<< /Length 1000000 >>\nstream\n%s\nendstream\nendobj\n", strings.Repeat("x", 1_000_000))
+	xref := buf.Len()
+	fmt.Fprintf(buf, "xref\n0 %d\n0000000000 65535 f \n", objects+1)
+	buf.WriteString(strings.Repeat(fmt.Sprintf("%010d 00000 n \n", len(head)), objects))
+	fmt.Fprintf(buf, "trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", objects+1, xref)
+	return buf.Bytes()
+}
+
+func mapBombPDF() []byte {
+	var b pdfBuilder
+	m := b.stream([]byte(strings.Repeat("1 beginbfrange <0000> <ffff> <0041> endbfrange ", 50_000)), true, "")
+	font := fmt.Sprintf("<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode %d 0 R >>", m)
+	return b.bytes(b.pages(font, true, "BT /F1 10 Tf <"+strings.Repeat("0001", 100_000)+"> Tj ET"))
+}
+
 func hugeXRefPDF() []byte {
 	table := deflate(make([]byte, 1000))
 	head := "%PDF-1.7\n"
@@ -198,16 +229,61 @@ func TestPagesStopsWithItsContext(t *testing.T) {
 	if _, err := Pages(ctx, "", "application/pdf", simplePDF(false, textContent("x"))); !errors.Is(err, cause) {
 		t.Errorf("Pages(cancelled) = %v, want %v", err, cause)
 	}
-	contents := make([]string, 40)
-	for i := range contents {
-		contents[i] = strings.Repeat("q Q ", 500_000)
-	}
-	data := simplePDF(true, contents...)
+	data := slowPDF()
 	ctx, stop := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
 	defer stop()
 	start := time.Now()
 	_, err := Pages(ctx, "", "application/pdf", data)
 	if took := time.Since(start); !errors.Is(err, cause) || took > 5*time.Second {
 		t.Errorf("Pages(50 ms) = %v after %v, want %v soon", err, took, cause)
+	}
+}
+
+// slowPDF draws much of nothing on many pages.
+func slowPDF() []byte {
+	const pages = 300
+	var b pdfBuilder
+	content := b.stream([]byte(strings.Repeat("q Q ", 400_000)), true, "")
+	var kids strings.Builder
+	for range pages {
+		fmt.Fprintf(&kids, "%d 0 R ", b.add("<< /Type /Page /Contents %d 0 R >>", content))
+	}
+	tree := b.add("<< /Type /Pages /Count %d /Kids [%s] >>", pages, kids.String())
+	return b.bytes(b.add("<< /Type /Catalog /Pages %d 0 R >>", tree))
+}
+
+// Object streams stay decoded, so many that unpack to much must be refused.
+func TestPDFObjectStreamsAreWeighed(t *testing.T) {
+	t.Parallel()
+	const streams = 12
+	var buf bytes.Buffer
+	buf.WriteString("%PDF-1.7\n")
+	var rows, kids []byte
+	row := func(kind, a, b int) { rows = append(rows, byte(kind), byte(a>>16), byte(a>>8), byte(a), byte(b)) }
+	row(0, 0, 255)
+	add := func(format string, args ...any) {
+		row(1, buf.Len(), 0)
+		fmt.Fprintf(&buf, format, args...)
+	}
+	for i := range streams {
+		kids = fmt.Appendf(kids, "%d 0 R ", 3+streams+i)
+	}
+	add("1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n")
+	add("2 0 obj\n<< /Type /Pages /Kids [%s] >>\nendobj\n", kids)
+	for i := range streams {
+		index := fmt.Sprintf("%d 0 ", 3+streams+i)
+		body := deflate([]byte(index + "<< /Type /Page >>" + strings.Repeat(" ", 1<<20)))
+		add("%d 0 obj\n<< /Type /ObjStm /N 1 /First %d /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream\nendobj\n", 3+i, len(index), len(body), body)
+	}
+	for i := range streams {
+		row(2, 3+i, 0)
+	}
+	at := buf.Len()
+	row(1, at, 0)
+	n := len(rows) / 5
+	fmt.Fprintf(&buf, "%d 0 obj\n<< /Type /XRef /Size %d /W [1 3 1] /Root 1 0 R /Length %d >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n", n-1, n, len(rows), rows, at)
+	_, err := readPDF(t.Context(), buf.Bytes(), pdfLimits{text: 1 << 20, objectText: 5 << 20})
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("readPDF(5 MB) = %v, want %v", err, ErrTooLarge)
 	}
 }

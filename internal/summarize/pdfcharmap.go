@@ -13,6 +13,8 @@ type charCode struct{ code, bytes int }
 type charMap struct {
 	text   map[charCode]string
 	ranges []codeRange
+	// writes counts entries, the overwritten ones too.
+	writes int
 }
 
 type codeRange struct{ low, high, bytes int }
@@ -44,12 +46,13 @@ func parseCharMap(data []byte) *charMap {
 }
 
 func (m *charMap) readCodeSpace(l *pdfLexer) {
+	const most = 32
 	for {
 		low, high := l.next(), l.next()
 		if low.kind != tokenString || high.kind != tokenString {
 			return
 		}
-		if n := len(low.text); 1 <= n && n <= 4 && len(m.ranges) < 1000 {
+		if n := len(low.text); 1 <= n && n <= 4 && len(m.ranges) < most {
 			m.ranges = append(m.ranges, codeRange{codeOf(low.text), codeOf(high.text), n})
 		}
 	}
@@ -85,7 +88,7 @@ func (m *charMap) readRanges(l *pdfLexer) {
 			continue
 		}
 		units := utf16Units(to.text)
-		for code := first; code <= min(last, first+0xffff) && len(units) > 0 && len(m.text) < maxMapped; code++ {
+		for code := first; code <= min(last, first+0xffff) && len(units) > 0 && m.writes < maxMapped; code++ {
 			m.set(code, n, clean(string(utf16.Decode(units))))
 			units[len(units)-1]++
 		}
@@ -93,7 +96,8 @@ func (m *charMap) readRanges(l *pdfLexer) {
 }
 
 func (m *charMap) set(code, n int, text string) {
-	if 1 <= n && n <= 4 && len(m.text) < maxMapped {
+	if 1 <= n && n <= 4 && m.writes < maxMapped {
+		m.writes++
 		m.text[charCode{code, n}] = text
 	}
 }

@@ -112,11 +112,12 @@ func (in *interpreter) run(content []byte, resources types.Dict, depth int) erro
 // check also bounds text, of which forms drawn many times could make much.
 func (in *interpreter) check() error {
 	const often = 1 << 12
-	if in.steps++; in.steps%often != 0 {
+	if in.steps++; in.steps < often {
 		return nil
 	}
-	if in.doc.textBytes+in.layout.size() > MaxTextBytes {
-		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, MaxTextBytes)
+	in.steps = 0
+	if in.doc.textBytes+in.layout.size() > in.doc.limits.text {
+		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, in.doc.limits.text)
 	}
 	return context.Cause(in.doc.ctx)
 }
@@ -306,6 +307,9 @@ func (in *interpreter) advance(x float64) {
 }
 
 func (in *interpreter) showString(raw []byte) {
+	const longest = 1 << 16
+	raw = raw[:min(len(raw), longest)]
+	in.steps += len(raw) / 16
 	s := &in.state
 	text, width := s.font.decode(raw, s.size, s.charGap, s.space)
 	before := in.text.times(s.ctm)

@@ -37,7 +37,8 @@ func (d *pdfDocument) font(resources types.Dict, name string) *pdfFont {
 		return f
 	}
 	dict := d.dict(o)
-	if dict == nil {
+	// Fonts that are no objects of their own are loaded at each use.
+	if dict == nil || d.ctx.Err() != nil {
 		return nil
 	}
 	f := d.loadFont(dict)
@@ -83,8 +84,9 @@ func (d *pdfDocument) loadComposite(f *pdfFont, dict types.Dict) {
 
 // compositeWidths reads "first [w w w]" and "first last w" groups.
 func (d *pdfDocument) compositeWidths(f *pdfFont, w types.Array) {
-	const highest = 1 << 16
-	for i := 0; i+1 < len(w); {
+	const highest, most = 1 << 16, 1 << 18
+	writes := 0
+	for i := 0; i+1 < len(w) && writes < most; {
 		first := int(d.number(w[i]))
 		if list, ok := d.resolve(w[i+1]).(types.Array); ok {
 			for k, x := range list {
@@ -92,6 +94,7 @@ func (d *pdfDocument) compositeWidths(f *pdfFont, w types.Array) {
 					f.widths[c] = d.number(x)
 				}
 			}
+			writes += len(list)
 			i += 2
 			continue
 		}
@@ -101,6 +104,7 @@ func (d *pdfDocument) compositeWidths(f *pdfFont, w types.Array) {
 		last, width := int(d.number(w[i+1])), d.number(w[i+2])
 		for c := max(first, 0); c <= min(last, highest-1); c++ {
 			f.widths[c] = width
+			writes++
 		}
 		i += 3
 	}
