@@ -18,6 +18,9 @@ func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner := req.Clone(req.Context())
 	inner.RequestURI, inner.RemoteAddr = req.URL.RequestURI(), "127.0.0.1:0"
 	inner.Host = req.URL.Host
+	if inner.URL.Path == "" {
+		inner.URL.Path = "/"
+	}
 	if inner.Body == nil {
 		inner.Body = http.NoBody
 	}

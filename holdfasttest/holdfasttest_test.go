@@ -1,0 +1,79 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/holdfasttest"
+)
+
+func shout(_ context.Context, t *holdfast.Turn) error {
+	if t.Text() == "" {
+		return t.RequireInput("What should I shout?")
+	}
+	fmt.Fprint(t.Artifact("shout"), strings.ToUpper(t.Text()))
+	return t.Reply("done")
+}
+
+func TestAConversationOfTwoTurns(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, holdfast.HandlerFunc(shout))
+	task := r.SendMessage(holdfasttest.Message(a2a.DataPart{Data: map[string]any{}}))
+	if task.State != a2a.StateInputRequired || task.Message != "What should I shout?" {
+		t.Fatalf("first turn = %s %q", task.State, task.Message)
+	}
+	task = r.Reply(task.ID, "hello")
+	if task.State != a2a.StateCompleted || task.Artifact("shout") != "HELLO" {
+		t.Errorf("second turn = %s, artifact %q", task.State, task.Artifact("shout"))
+	}
+	if events := r.Events(task.ID); events[0].State != a2a.StateSubmitted || len(events) < 6 {
+		t.Errorf("the log has %d events", len(events))
+	}
+}
+
+func TestARestartGoesOnAfterTheLastStep(t *testing.T) {
+	t.Parallel()
+	var first, second atomic.Int64
+	halfway := make(chan struct{}, 1)
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		n, err := holdfast.Step(ctx, turn, "count", func(context.Context) (int64, error) { return first.Add(1), nil })
+		if err != nil {
+			return err
+		}
+		if second.Add(1) == 1 {
+			halfway <- struct{}{}
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), holdfast.ErrStopping) {
+				t.Errorf("cause = %v, want ErrStopping", context.Cause(ctx))
+			}
+			return ctx.Err()
+		}
+		return turn.Reply(fmt.Sprint(n))
+	}))
+	task := r.Submit(holdfasttest.Message(a2a.TextPart{Text: "go"}))
+	<-halfway
+	r.Restart()
+	got := r.Wait(task.ID)
+	if got.State != a2a.StateCompleted || got.Message != "1" || first.Load() != 1 || second.Load() != 2 {
+		t.Errorf("after the restart: %s %q, step ran %d times, handler %d times", got.State, got.Message, first.Load(), second.Load())
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, _ *holdfast.Turn) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}), holdfast.Config{TaskTimeout: time.Minute})
+	task := r.Submit(holdfasttest.Message(a2a.TextPart{Text: "go"}))
+	if got := r.Cancel(task.ID); got.State != a2a.StateCanceled {
+		t.Errorf("Cancel() = %s", got.State)
+	}
+}
