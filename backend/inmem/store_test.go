@@ -13,3 +13,5 @@ func TestStore(t *testing.T) { storetest.Run(t, harness()) }
 func harness() storetest.Harness {
 	return storetest.Harness{Open: func(storetest.T) store.Store { return inmem.New() }}
 }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness()) }
