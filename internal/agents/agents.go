@@ -1,0 +1,72 @@
+// Package agents lists the agents that come with Holdfast. An agent that runs a
+// program of the operator's is package execagent.
+package agents
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
+	"github.com/holdfast-dev/holdfast/internal/agents/echo"
+	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
+)
+
+// Options are what a user may set of the built-in agents. The zero value is the
+// default; an agent ignores what does not concern it.
+type Options struct {
+	// PageDelay slows the summarizer down, for demonstrations and fault tests; see
+	// [summarizer.Config].
+	PageDelay time.Duration
+}
+
+// Agent is a built-in agent.
+type Agent struct {
+	// Name is what a user calls it by.
+	Name string
+	// Summary is one line for people.
+	Summary string
+	// New returns its handler.
+	New func(Options) (holdfast.Handler, error)
+	// Describe fills in what its card says: name, description, skills and modes.
+	Describe func(*holdfast.Config)
+}
+
+// All returns the built-in agents, the default first.
+func All() []Agent {
+	return []Agent{
+		{
+			Name: "summarize", Summary: "picks the main sentences of text, Markdown, HTML and PDF documents",
+			New: func(o Options) (holdfast.Handler, error) {
+				if o.PageDelay < 0 {
+					return nil, fmt.Errorf("page delay is %s, want 0 or more", o.PageDelay)
+				}
+				return summarizer.New(summarizer.Config{PageDelay: o.PageDelay}), nil
+			},
+			Describe: summarizer.Describe,
+		},
+		{
+			Name: "conformance", Summary: "behaves as the official A2A conformance kits ask",
+			New:      func(Options) (holdfast.Handler, error) { return conformance.New(conformance.Config{}), nil },
+			Describe: conformance.Describe,
+		},
+		{
+			Name: "echo", Summary: "answers with the text it was sent; for benchmarks",
+			New:      func(Options) (holdfast.Handler, error) { return echo.New(), nil },
+			Describe: echo.Describe,
+		},
+	}
+}
+
+// ByName returns the agent of a name, or an error that lists the names.
+func ByName(name string) (Agent, error) {
+	var names []string
+	for _, a := range All() {
+		if a.Name == name {
+			return a, nil
+		}
+		names = append(names, a.Name)
+	}
+	return Agent{}, fmt.Errorf("unknown agent %q, want one of %s", name, strings.Join(names, ", "))
+}

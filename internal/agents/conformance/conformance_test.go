@@ -1,0 +1,231 @@
+package conformance_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/holdfasttest"
+	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
+)
+
+func message(id, text string) a2a.Message {
+	m := holdfasttest.Message(a2a.TextPart{Text: text})
+	m.ID = id
+	return m
+}
+
+// isEmptyText reports whether a part is the one by which an artifact may be
+// closed.
+func isEmptyText(p a2a.Part) bool {
+	text, ok := p.(a2a.TextPart)
+	return ok && text.Text == ""
+}
+
+func TestPrefixesChooseTheBehaviour(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		id       string
+		state    a2a.TaskState
+		message  string
+		artifact string // its text
+		parts    int
+	}{
+		{id: "tck-complete-task-1a2b3c4d", state: a2a.StateCompleted, message: "Hello from TCK"},
+		{id: "tck-message-response-1a2b3c4d", state: a2a.StateCompleted, message: "Direct message response"},
+		{id: "tck-artifact-text-1", state: a2a.StateCompleted, artifact: "Generated text content", parts: 1},
+		{id: "tck-artifact-file-1", state: a2a.StateCompleted, parts: 1},
+		{id: "tck-artifact-file-url-1", state: a2a.StateCompleted, parts: 1},
+		{id: "tck-artifact-data-1", state: a2a.StateCompleted, parts: 1},
+		{id: "tck-input-required-1", state: a2a.StateInputRequired, message: "Send another message to go on."},
+		{id: "tck-reject-task-1", state: a2a.StateRejected, message: "The task was rejected, as its message asked for."},
+		{id: "tck-stream-001-1", state: a2a.StateCompleted, artifact: "Stream hello from TCK", parts: 1},
+		{id: "tck-stream-002-1", state: a2a.StateCompleted, message: "Hello from TCK"},
+		{id: "tck-stream-003-1", state: a2a.StateCompleted, artifact: "Stream task lifecycle", parts: 1},
+		{id: "tck-stream-ordering-001-1", state: a2a.StateCompleted, artifact: "Ordered output", parts: 1},
+		{id: "tck-stream-artifact-text-1", state: a2a.StateCompleted, artifact: "Streamed text content", parts: 1},
+		{id: "tck-stream-artifact-file-1", state: a2a.StateCompleted, parts: 1},
+		{id: "tck-stream-artifact-chunked-1", state: a2a.StateCompleted, artifact: "chunk-1 chunk-2", parts: 1},
+		{id: "test-resubscribe-message-id-1", state: a2a.StateCompleted, message: "Done."},
+		{id: "anything", state: a2a.StateInputRequired, message: "Hello! Send another message or cancel."},
+	}
+	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: time.Millisecond, Hold: 2 * time.Millisecond, Beat: time.Millisecond}))
+	covered := make(map[string]bool)
+	for _, tt := range tests {
+		for _, p := range conformance.Prefixes() {
+			covered[p] = covered[p] || strings.HasPrefix(tt.id, p)
+		}
+		task := r.SendMessage(message(tt.id, "hi"))
+		if task.State != tt.state || task.Message != tt.message {
+			t.Errorf("%s = %s %q, want %s %q", tt.id, task.State, task.Message, tt.state, tt.message)
+		}
+		if got := task.Artifact("output"); got != tt.artifact {
+			t.Errorf("%s: artifact = %q, want %q", tt.id, got, tt.artifact)
+		}
+		parts := 0
+		for _, a := range task.Artifacts {
+			for _, p := range a.Parts {
+				if !isEmptyText(p) {
+					parts++
+				}
+			}
+		}
+		if parts != tt.parts {
+			t.Errorf("%s: %d parts in its artifacts, want %d", tt.id, parts, tt.parts)
+		}
+	}
+	for p, ok := range covered {
+		if !ok {
+			t.Errorf("prefix %s has no test", p)
+		}
+	}
+}
+
+func TestTheLongestPrefixWins(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{}))
+	file := r.SendMessage(message("tck-artifact-file-12345678", "x"))
+	url := r.SendMessage(message("tck-artifact-file-url-12345678", "x"))
+	if f, ok := file.Artifacts[0].Parts[0].(a2a.FilePart); !ok {
+		t.Errorf("tck-artifact-file: part = %T, want a file", file.Artifacts[0].Parts[0])
+	} else if b, ok := f.File.(a2a.FileWithBytes); !ok || b.Name != "output.txt" || b.MimeType != "text/plain" || len(b.Bytes) == 0 {
+		t.Errorf("tck-artifact-file: file = %+v, want output.txt inline", f.File)
+	}
+	if f, ok := url.Artifacts[0].Parts[0].(a2a.FilePart); !ok {
+		t.Errorf("tck-artifact-file-url: part = %T, want a file", url.Artifacts[0].Parts[0])
+	} else if u, ok := f.File.(a2a.FileWithURI); !ok || u.URI != "https://example.com/output.txt" {
+		t.Errorf("tck-artifact-file-url: file = %+v, want a URI", f.File)
+	}
+}
+
+func TestChunksAreEventsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{}))
+	task := r.SendMessage(message("tck-stream-artifact-chunked-1", "x"))
+	var chunks []string
+	for _, e := range r.Events(task.ID) {
+		if e.Artifact != nil {
+			chunks = append(chunks, e.Artifact.Text())
+		}
+	}
+	if len(chunks) < 2 || chunks[0] != "chunk-1 " || chunks[1] != "chunk-2" {
+		t.Errorf("chunks = %q, want chunk-1 and chunk-2", chunks)
+	}
+}
+
+func TestFollowUpsAreTakenWhileItWorks(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
+	first := r.Submit(message("one", "first"))
+	for _, id := range []string{"two", "three", "four"} {
+		m := message(id, id)
+		m.TaskID, m.ContextID = first.ID, first.ContextID
+		if task := r.Submit(m); task.ID != first.ID || task.State.Terminal() {
+			t.Errorf("follow-up %s = task %s in %s, want task %s alive", id, task.ID, task.State, first.ID)
+		}
+	}
+	task := r.Wait(first.ID)
+	if task.State != a2a.StateInputRequired {
+		t.Errorf("Wait() = %s, want %s", task.State, a2a.StateInputRequired)
+	}
+	if got := len(task.History); got < 4 {
+		t.Errorf("history has %d messages, want the 4 that were sent", got)
+	}
+	again := message("five", "five")
+	again.TaskID = first.ID
+	if task := r.SendMessage(again); task.ID != first.ID || task.State != a2a.StateInputRequired {
+		t.Errorf("next turn = task %s in %s, want the same task in %s", task.ID, task.State, a2a.StateInputRequired)
+	}
+	if task := r.Cancel(first.ID); task.State != a2a.StateCanceled {
+		t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
+	}
+}
+
+func TestAFollowUpWithAPrefixIsHeard(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
+	first := r.Submit(message("one", "first"))
+	m := message("tck-complete-task-1", "end it")
+	m.TaskID = first.ID
+	if task := r.SendMessage(m); task.State != a2a.StateCompleted {
+		t.Errorf("SendMessage() = %s, want %s", task.State, a2a.StateCompleted)
+	}
+}
+
+func TestAFollowUpContinuesAPausedTask(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{}))
+	task := r.SendMessage(message("tck-input-required-1", "x"))
+	m := message("tck-complete-task-1", "y")
+	m.TaskID = task.ID
+	if task := r.SendMessage(m); task.State != a2a.StateCompleted {
+		t.Errorf("follow-up = %s, want %s", task.State, a2a.StateCompleted)
+	}
+}
+
+// The bubble's time is not the wall's: these tests take no time.
+
+func TestTheDefaultPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := holdfasttest.New(t, conformance.New(conformance.Config{}))
+		begun := time.Now()
+		task := r.SendMessage(message("one", "hi"))
+		if took := time.Since(begun); task.State != a2a.StateInputRequired || took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("SendMessage() = %s after %s, want %s after about 3s", task.State, took, a2a.StateInputRequired)
+		}
+	})
+}
+
+func TestResubscribeHoldsTheTask(t *testing.T) {
+	for _, tt := range []struct {
+		env  string
+		want time.Duration
+	}{
+		{"", 5 * time.Second},
+		{"0.5", 5 * time.Second},
+		{"nonsense", 5 * time.Second},
+		{"-1", 5 * time.Second},
+		{"NaN", 5 * time.Second},
+		{"3", 7 * time.Second},
+	} {
+		t.Run(tt.env, func(t *testing.T) {
+			t.Setenv(conformance.TimeoutVariable, tt.env)
+			synctest.Test(t, func(t *testing.T) {
+				r := holdfasttest.New(t, conformance.New(conformance.Config{}))
+				begun := time.Now()
+				task := r.SendMessage(message("test-resubscribe-message-id-1", "hi"))
+				took := time.Since(begun)
+				if task.State != a2a.StateCompleted || took < tt.want || took > tt.want+time.Second {
+					t.Errorf("SendMessage() = %s after %s, want %s after %s", task.State, took, a2a.StateCompleted, tt.want)
+				}
+				told := 0
+				for _, e := range r.Events(task.ID) {
+					if e.Progress {
+						told++
+					}
+				}
+				if want := int(tt.want / (500 * time.Millisecond)); told < want {
+					t.Errorf("told %d statuses, want %d: one every 500 ms", told, want)
+				}
+			})
+		})
+	}
+}
+
+func TestCancelStopsTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := holdfasttest.New(t, conformance.New(conformance.Config{Hold: time.Hour}))
+		begun := time.Now()
+		task := r.Submit(message("test-resubscribe-message-id-1", "hi"))
+		if task := r.Cancel(task.ID); task.State != a2a.StateCanceled {
+			t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Cancel() took %s", took)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+// Package echo is the smallest agent: it answers every message with its own
+// text. The benchmark measures the server with it, since it does no work itself.
+package echo
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// New returns the handler: each turn makes one text artifact, "echo: " and the
+// text of the turn's messages, and completes the task.
+func New() holdfast.Handler { return holdfast.HandlerFunc(handle) }
+
+func handle(_ context.Context, t *holdfast.Turn) error {
+	return t.AddArtifact(a2a.Artifact{Name: "echo", Parts: []a2a.Part{a2a.TextPart{Text: "echo: " + t.Text()}}})
+}
+
+// Describe fills in what the agent card says.
+func Describe(cfg *holdfast.Config) {
+	cfg.Name = "echo"
+	cfg.Description = "Answers every message with its own text."
+	cfg.Skills = []a2a.AgentSkill{{
+		ID: "echo", Name: "Echo", Description: "Repeats the text of a message as an artifact.",
+		Tags: []string{"echo", "test"}, Examples: []string{"Hello"},
+	}}
+	cfg.InputModes = []string{"text/plain"}
+	cfg.OutputModes = []string{"text/plain"}
+}

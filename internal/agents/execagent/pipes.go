@@ -1,0 +1,228 @@
+package execagent
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"unicode/utf8"
+)
+
+// input writes to a program. The program may read late or never: only one
+// goroutine waits for it, and it ends when the pipe is closed.
+type input struct {
+	file  *os.File
+	queue chan []byte
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newInput(f *os.File) *input {
+	const waiting = 16
+	in := &input{file: f, queue: make(chan []byte, waiting), done: make(chan struct{})}
+	go func() {
+		defer close(in.done)
+		defer f.Close()
+		for line := range in.queue {
+			if _, err := f.Write(line); err != nil {
+				break // the program has closed its end, or gone
+			}
+		}
+		for range in.queue {
+		}
+	}()
+	return in
+}
+
+// finish closes the program's input behind what has been written, and last if
+// there is room for it. Nothing may be sent any more.
+func (in *input) finish(last []byte) {
+	in.once.Do(func() {
+		if last != nil {
+			select {
+			case in.queue <- last:
+			default:
+			}
+		}
+		close(in.queue)
+	})
+}
+
+// abandon closes the pipe at once and returns when nothing writes any more.
+func (in *input) abandon() {
+	in.finish(nil)
+	_ = in.file.Close()
+	<-in.done
+}
+
+// chunk is a piece of a program's output: a line, or in plain mode some text.
+type chunk struct {
+	line int // its number, from 1
+	data []byte
+	long bool // the line is longer than may be; data is its beginning
+}
+
+// output reads from a program. When nobody wants its chunks any more it goes on
+// reading, so that the program does not wait.
+type output struct {
+	chunks chan chunk // closed at the end
+	quiet  chan struct{}
+	once   sync.Once
+	extra  int // chunks that nobody wanted; read it after chunks is closed
+}
+
+func newOutput(r io.Reader, plain bool, maxLine int) *output {
+	o := &output{chunks: make(chan chunk), quiet: make(chan struct{})}
+	read := func() { o.readLines(r, maxLine) }
+	if plain {
+		read = func() { o.readText(r) }
+	}
+	go func() {
+		defer close(o.chunks)
+		read()
+	}()
+	return o
+}
+
+// ignore makes the rest of the output unwanted.
+func (o *output) ignore() { o.once.Do(func() { close(o.quiet) }) }
+
+// drain waits for the end of the output.
+func (o *output) drain() {
+	o.ignore()
+	for range o.chunks {
+	}
+}
+
+func (o *output) tell(c chunk) {
+	select {
+	case <-o.quiet:
+		o.extra++
+		return
+	default:
+	}
+	select {
+	case o.chunks <- c:
+	case <-o.quiet:
+		o.extra++
+	}
+}
+
+func (o *output) readLines(r io.Reader, maxLine int) {
+	lines := &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: maxLine}
+	for n := 1; ; n++ {
+		line, long, err := lines.next()
+		if len(bytes.TrimSpace(line)) > 0 {
+			o.tell(chunk{line: n, data: bytes.Clone(line), long: long})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// readText tells text as it comes, cut between characters.
+func (o *output) readText(r io.Reader) {
+	buf := make([]byte, 32<<10)
+	kept := 0 // bytes of a character that is not complete
+	for {
+		n, err := r.Read(buf[kept:])
+		n += kept
+		kept = 0
+		if err == nil {
+			kept = incomplete(buf[:n])
+		}
+		if text := buf[:n-kept]; len(text) > 0 {
+			o.tell(chunk{data: bytes.ToValidUTF8(text, []byte("\uFFFD"))})
+		}
+		copy(buf, buf[n-kept:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// incomplete returns how many bytes at the end of b begin a character whose
+// other bytes are missing.
+func incomplete(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// lineReader reads lines of at most limit bytes.
+type lineReader struct {
+	r     *bufio.Reader
+	limit int
+	buf   []byte
+}
+
+// next returns a line without its end; it is valid until the next call. Of a
+// line that is too long it returns the first limit bytes. The last line need not
+// have an end: it comes with the error.
+func (l *lineReader) next() (line []byte, long bool, err error) {
+	if cap(l.buf) > 1<<20 {
+		l.buf = nil
+	}
+	l.buf = l.buf[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		full := errors.Is(err, bufio.ErrBufferFull)
+		if err == nil {
+			part = bytes.TrimSuffix(part[:len(part)-1], []byte("\r"))
+		}
+		room := l.limit - len(l.buf)
+		long = long || len(part) > room
+		l.buf = append(l.buf, part[:min(len(part), room)]...)
+		if !full {
+			return l.buf, long, err
+		}
+	}
+}
+
+// errorLog logs what a program writes to standard error and remembers its last
+// line.
+type errorLog struct {
+	log  *slog.Logger
+	done chan struct{}
+	last string // read it after done
+}
+
+func newErrorLog(r io.Reader, log *slog.Logger) *errorLog {
+	e := &errorLog{log: log, done: make(chan struct{})}
+	go func() {
+		defer close(e.done)
+		e.read(r)
+	}()
+	return e
+}
+
+func (e *errorLog) read(r io.Reader) {
+	const longest, most = 4 << 10, 1000
+	lines := &lineReader{r: bufio.NewReader(r), limit: longest}
+	logged := 0
+	for {
+		line, long, err := lines.next()
+		if text := string(bytes.ToValidUTF8(bytes.TrimRight(line, " \t"), []byte("\uFFFD"))); text != "" {
+			e.last = text
+			switch logged++; {
+			case logged <= most:
+				e.log.Info("program wrote to standard error", "line", text, "cut", long)
+			case logged == most+1:
+				e.log.Warn("program writes more to standard error than is logged", "lines", most)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

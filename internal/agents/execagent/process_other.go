@@ -1,0 +1,14 @@
+//go:build !unix
+
+package execagent
+
+import "os/exec"
+
+func isolate(*exec.Cmd) {}
+
+func awaitExit(int) bool { return false }
+
+// terminate and kill end the program itself; there are no process groups here.
+func terminate(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
