@@ -42,6 +42,15 @@ func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, err
 	}
 }
 
+// CallStream calls any method that answers with a stream of a task's updates, and
+// goes on like Stream when the connection is lost.
+func (c *Client) CallStream(ctx context.Context, method string, params json.RawMessage) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		f := &follower{c: c, send: &request{method: method, params: params, stream: true}}
+		f.run(ctx, yield)
+	}
+}
+
 // Resubscribe yields the updates of a task that come after the event
 // lastEventID until the task is over or waits for its client; with "" it begins
 // with the task as it stands. When the connection is lost, or the server closes

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// banner is what serve tells when it is ready.
+type banner struct {
+	a       *app
+	cfg     holdfast.Config
+	agent   chosen
+	addr    net.Addr
+	storage string
+	data    string
+}
+
+func (b *banner) print() {
+	if b.a.json {
+		b.printJSON()
+	} else {
+		b.printText()
+	}
+	if len(b.cfg.Tokens) == 0 && !isLoopback(b.addr) {
+		b.a.say("%s %s can be reached from other machines, and no token is asked for: anybody there may use the agent and read its tasks. Give tokens with --token, or listen on 127.0.0.1.", b.a.err.red("warning:"), b.addr)
+	}
+}
+
+func (b *banner) printText() {
+	o := b.a.out
+	where := b.dataDir() + " (SQLite)"
+	if b.storage == "memory" {
+		where = "in memory: forgotten when the process ends"
+	}
+	access := "anybody who can reach this address (no tokens are set)"
+	if len(b.cfg.Tokens) > 0 {
+		access = "with a bearer token"
+	}
+	o.line("holdfast %s", readBuild().Version)
+	o.line("")
+	o.line("  listening  %s", o.bold(b.url()))
+	o.line("  agent      %s", b.agent.label)
+	o.line("  data       %s", where)
+	o.line("  access     %s", access)
+	o.line("")
+	o.line("Try it from another terminal:")
+	o.line("")
+	o.line("  %s", b.curl())
+	o.line("")
+	o.line("Or: %s send%s 'your text' or -f FILE. Stop with Ctrl-C.", b.a.name, (&connection{Server: b.url()}).flags())
+}
+
+func (b *banner) printJSON() {
+	where := b.dataDir()
+	if b.storage == "memory" {
+		where = ""
+	}
+	raw, _ := json.Marshal(struct { // plain strings: cannot fail
+		URL     string `json:"url"`
+		Agent   string `json:"agent"`
+		Storage string `json:"storage"`
+		Data    string `json:"data,omitempty"`
+		Tokens  bool   `json:"tokens"`
+		Version string `json:"version"`
+		PID     int    `json:"pid"`
+	}{b.url(), b.cfg.Name, b.storage, where, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
+	b.a.out.raw(append(raw, '\n'))
+}
+
+func (b *banner) stopping() {
+	b.a.say("stopping: running tasks have %s to finish, the rest goes on at the next start; once more to stop at once", b.cfg.StopGrace)
+}
+
+func (b *banner) dataDir() string {
+	if abs, err := filepath.Abs(b.data); err == nil {
+		return abs
+	}
+	return b.data
+}
+
+// url is where this machine reaches the server.
+func (b *banner) url() string {
+	host, port, err := net.SplitHostPort(b.addr.String())
+	if err != nil {
+		return "http://" + b.addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// curl is a command line that shows the agent at work and can be pasted.
+func (b *banner) curl() string {
+	params, _ := wire.Marshal(a2a.MessageSendParams{ // our own values: cannot fail
+		Message: a2a.Message{
+			ID: "try-1", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: b.agent.try}},
+		},
+		Configuration: &a2a.MessageSendConfiguration{Blocking: true},
+	})
+	line := "curl -sS " + b.url()
+	if len(b.cfg.Tokens) > 0 {
+		line += ` -H "Authorization: Bearer $HOLDFAST_TOKEN"`
+	}
+	return line + ` -H 'Content-Type: application/json' -d ` +
+		quoteShell(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":`+string(params)+`}`)
+}
+
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}

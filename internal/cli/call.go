@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// callCmd calls any method.
+type callCmd struct {
+	Method string `arg:"" help:"The method, such as tasks/get."`
+	Params string `arg:"" optional:"" name:"json" help:"The params, a JSON object; - reads them from stdin. Without: none."`
+
+	connection
+}
+
+// Help has examples and the methods.
+func (callCmd) Help() string {
+	var b strings.Builder
+	b.WriteString("Prints the result as the server sends it, laid out for a terminal or on one line for a program. A method that streams prints one event a line.\n\nExamples:\n\n" +
+		"    holdfast call tasks/list '{\"pageSize\": 1}'\n" +
+		"    holdfast call message/stream - < params.json\n\nThe methods of this version:\n\n")
+	for _, m := range a2a.Methods() {
+		fmt.Fprintf(&b, "    %-18s %s\n", m.Name, m.Summary)
+	}
+	return b.String()
+}
+
+// Run makes the call.
+func (c *callCmd) Run(ctx context.Context, a *app) error {
+	params, err := c.params(a)
+	if err != nil {
+		return err
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	if m, ok := a2a.MethodByName(c.Method); ok && m.Streaming {
+		for u, err := range cl.CallStream(ctx, c.Method, params) {
+			if err != nil {
+				return c.explain(ctx, a, err)
+			}
+			a.out.raw(append(u.Raw, '\n'))
+		}
+		return nil
+	}
+	raw, err := cl.Call(ctx, c.Method, params)
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	a.writeJSON(raw)
+	return nil
+}
+
+func (c *callCmd) params(a *app) (json.RawMessage, error) {
+	text := []byte(c.Params)
+	if c.Params == "-" {
+		var err error
+		if text, err = readLimited(a.stdin, "stdin"); err != nil {
+			return nil, err
+		}
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil, nil
+	}
+	if err := wire.Valid(text); err != nil {
+		return nil, usagef("the params are %s", err)
+	}
+	return text, nil
+}
+
+// writeJSON writes a result: indented for people, as it is for programs.
+func (a *app) writeJSON(raw json.RawMessage) {
+	var b bytes.Buffer
+	if !a.out.terminal || a.json || json.Indent(&b, raw, "", "  ") != nil {
+		b.Reset()
+		b.Write(raw)
+	}
+	b.WriteByte('\n')
+	a.out.raw(b.Bytes())
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// cardCmd shows the agent card.
+type cardCmd struct {
+	connection
+}
+
+// Help has examples.
+func (cardCmd) Help() string {
+	return `Examples:
+
+    holdfast card
+    holdfast card --server https://agent.example.com --json`
+}
+
+// Run shows the card.
+func (c *cardCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	raw, err := cl.CardJSON(ctx)
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	if a.json {
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	card := new(a2a.AgentCard)
+	if err := wire.Unmarshal(raw, card); err != nil {
+		return c.explain(ctx, a, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not what A2A 0.3 says"))
+	}
+	showCard(a.out, card)
+	return nil
+}
+
+func showCard(o *output, card *a2a.AgentCard) {
+	row := func(name, value string) {
+		if value != "" {
+			o.line("  %-9s %s", name, clean(value))
+		}
+	}
+	o.line("%s", o.bold(clean(card.Name)))
+	row("about", card.Description)
+	row("url", card.URL)
+	row("version", card.Version)
+	row("protocol", strings.TrimSpace("A2A "+card.ProtocolVersion+" "+card.PreferredTransport))
+	row("takes", strings.Join(card.DefaultInputModes, ", "))
+	row("gives", strings.Join(card.DefaultOutputModes, ", "))
+	var can []string
+	for name, has := range map[string]bool{"streaming": card.Capabilities.Streaming, "webhooks": card.Capabilities.PushNotifications} {
+		if has {
+			can = append(can, name)
+		}
+	}
+	row("can", strings.Join(sorted(can), ", "))
+	var schemes []string
+	for name := range card.SecuritySchemes {
+		schemes = append(schemes, name)
+	}
+	row("access", strings.Join(sorted(schemes), ", "))
+	for _, skill := range card.Skills {
+		o.line("")
+		o.line("  %s", o.bold(clean("skill "+skill.Name)))
+		o.line("    %s", clean(skill.Description))
+		for _, example := range skill.Examples {
+			o.line("    for example: %s", clean(example))
+		}
+	}
+}

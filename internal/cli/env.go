@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// envPrefix begins the names of our environment variables.
+const envPrefix = "HOLDFAST_"
+
+// environment is the process's environment, and what was made of it.
+type environment struct {
+	values map[string]string
+	used   map[string]string // variable by the flag that took its value
+}
+
+func newEnvironment(environ []string) environment {
+	e := environment{values: map[string]string{}, used: map[string]string{}}
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			e.values[name] = value
+		}
+	}
+	return e
+}
+
+// get returns a variable; empty is the same as absent.
+func (e environment) get(name string) string { return e.values[name] }
+
+// resolve gives a flag that is not on the command line the value of its
+// variable. The parser's own support reads the environment of the process and
+// repeats values, which may be secret, in errors.
+func (e environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	name := envName(flag.Value)
+	value := e.get(name)
+	if name == "" || value == "" {
+		return nil, nil
+	}
+	e.used[flag.Name] = name
+	return value, nil
+}
+
+// envName is the environment variable of a flag, "" when it has none.
+func envName(v *kong.Value) string {
+	if v.Tag == nil || !v.Tag.Has("envvar") {
+		return ""
+	}
+	return v.Tag.Get("envvar")
+}
+
+// unknown lists variables that look like ours and are not.
+func (e environment) unknown(model *kong.Application) []string {
+	known := map[string]bool{}
+	for _, row := range environmentTable(model) {
+		known[row.name] = true
+	}
+	var names []string
+	for name := range e.values {
+		if strings.HasPrefix(name, envPrefix) && !known[name] && !slices.Contains(setForPrograms, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// setForPrograms are set by the exec agent for its programs, which may well run
+// holdfast themselves.
+var setForPrograms = []string{"HOLDFAST_TASK_ID", "HOLDFAST_CONTEXT_ID", "HOLDFAST_TURN", "HOLDFAST_ATTEMPT"}
+
+type envRow struct{ name, flags, help string }
+
+// environmentTable lists the variables of all flags, each once.
+func environmentTable(model *kong.Application) []envRow {
+	var rows []envRow
+	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok && envName(flag.Value) != "" {
+			name := envName(flag.Value)
+			if !slices.ContainsFunc(rows, func(r envRow) bool { return r.name == name }) {
+				rows = append(rows, envRow{name, "--" + flag.Name, flag.Help})
+			}
+		}
+		return next(nil)
+	})
+	return rows
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// Exit codes that are not those of an [a2a.Code].
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitFailed      = 20
+	exitRejected    = 21
+	exitCanceled    = 22
+	exitInput       = 23
+	exitOtherPause  = 24
+	exitInterrupted = 130
+)
+
+// exitRow explains an exit code.
+type exitRow struct {
+	code    int
+	meaning string
+	// states and codes are what leads to it.
+	states []a2a.TaskState
+	codes  []a2a.Code
+}
+
+// exitTable is what the command answers with. The codes of the protocol's errors
+// are [a2a.Code.ExitCode]; a test keeps the two in step.
+var exitTable = []exitRow{
+	{code: exitOK, meaning: "done; of a task: completed, or accepted with --no-wait", states: []a2a.TaskState{a2a.StateCompleted}},
+	{code: exitFailure, meaning: "something on this side, such as a file that cannot be read"},
+	{code: exitUsage, meaning: "the command line is wrong"},
+	{code: 3, meaning: "the request is wrong or too large", codes: []a2a.Code{
+		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeContentType, a2a.CodeTooLarge,
+	}},
+	{code: 4, meaning: "no such task or context, or not yours", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound}},
+	{code: 5, meaning: "refused: not possible now, or not with this agent", codes: []a2a.Code{
+		a2a.CodeTaskNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
+	}},
+	{code: 6, meaning: "a token is missing, not valid, or does not allow it", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
+	{code: 7, meaning: "not available: no server there, the address or the data directory is in use or cannot be used, or overload; trying again may help", codes: []a2a.Code{
+		a2a.CodeExhausted, a2a.CodeUnavailable,
+	}},
+	{code: 10, meaning: "the server has a problem, or does not speak A2A", codes: []a2a.Code{a2a.CodeInternal, a2a.CodeInvalidAgentResponse}},
+	{code: exitFailed, meaning: "the task failed", states: []a2a.TaskState{a2a.StateFailed}},
+	{code: exitRejected, meaning: "the agent rejected the task", states: []a2a.TaskState{a2a.StateRejected}},
+	{code: exitCanceled, meaning: "the task was canceled", states: []a2a.TaskState{a2a.StateCanceled}},
+	{code: exitInput, meaning: "the agent asks for input: answer with send --task", states: []a2a.TaskState{a2a.StateInputRequired}},
+	{code: exitOtherPause, meaning: "the task waits for something else", states: []a2a.TaskState{
+		a2a.StateAuthRequired, a2a.StatePaymentRequired, a2a.StateTrustVerificationRequired, a2a.StateSuspended,
+	}},
+	{code: exitInterrupted, meaning: "stopped by a signal before it was done"},
+}
+
+// exitOfState is the exit code for a task that was waited for.
+func exitOfState(s a2a.TaskState) int {
+	for _, row := range exitTable {
+		if slices.Contains(row.states, s) {
+			return row.code
+		}
+	}
+	return exitOK
+}
+
+// writeExitTable writes the table for people.
+func exitTableText() string {
+	var b strings.Builder
+	for _, row := range exitTable {
+		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.meaning)
+		var names []string
+		for _, c := range row.codes {
+			names = append(names, string(c))
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(&b, "       (%s)\n", strings.Join(names, ", "))
+		}
+	}
+	return b.String()
+}
+
+// exitStatus ends a command with an exit code and without a word: what there is
+// to say has been said.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// usageError is a mistake in the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// hinted is an error with what to do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+
+// codeName is the name of the kind of err, for scripts.
+func codeName(err error) string {
+	var usage *usageError
+	var coded *a2a.Error
+	switch {
+	case errors.Is(err, errInterrupted):
+		return "interrupted"
+	case errors.As(err, &usage):
+		return "usage"
+	case errors.As(err, &coded):
+		return string(coded.Code)
+	}
+	return "failure"
+}
+
+func exitOf(err error) int {
+	var status exitStatus
+	var usage *usageError
+	var coded *a2a.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &status):
+		return int(status)
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &coded):
+		return coded.Code.ExitCode()
+	}
+	return exitFailure
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// maxInput is the most that is read of a file or of stdin: beyond it no agent
+// would take the message.
+const maxInput = 256 << 20
+
+// stdinOnce reads stdin, once.
+type stdinOnce struct {
+	r    io.Reader
+	done bool
+}
+
+func (s *stdinOnce) read() ([]byte, error) {
+	if s.done {
+		return nil, usagef("stdin can be sent only once")
+	}
+	s.done = true
+	return readLimited(s.r, "stdin")
+}
+
+func readLimited(r io.Reader, name string) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(content) > maxInput {
+		return nil, a2a.Errorf(a2a.CodeTooLarge, "%s is larger than %d MiB, the most that can be sent", name, maxInput>>20)
+	}
+	return content, nil
+}
+
+func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
+	if name == "-" {
+		content, err := stdin.read()
+		return a2a.FilePart{File: a2a.FileWithBytes{Name: "stdin", MimeType: mediaType("", content), Bytes: content}}, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := readLimited(f, name)
+	if err != nil {
+		return nil, err
+	}
+	base := filepath.Base(name)
+	return a2a.FilePart{File: a2a.FileWithBytes{Name: base, MimeType: mediaType(base, content), Bytes: content}}, nil
+}
+
+// mediaTypes are those that the tables of machines lack or disagree about.
+var mediaTypes = map[string]string{
+	".txt": "text/plain", ".text": "text/plain", ".log": "text/plain", ".md": "text/markdown", ".markdown": "text/markdown",
+	".html": "text/html", ".htm": "text/html", ".pdf": "application/pdf", ".json": "application/json",
+	".csv": "text/csv", ".yaml": "application/yaml", ".yml": "application/yaml", ".xml": "application/xml",
+}
+
+// mediaType guesses by the name first and by the content if that tells nothing.
+func mediaType(name string, content []byte) string {
+	ext := strings.ToLower(filepath.Ext(name))
+	if kind, ok := mediaTypes[ext]; ok {
+		return kind
+	}
+	kind := mime.TypeByExtension(ext)
+	if kind == "" {
+		kind = http.DetectContentType(content)
+	}
+	if base, params, err := mime.ParseMediaType(kind); err == nil && (len(params) == 0 || strings.EqualFold(params["charset"], "utf-8")) {
+		return base
+	}
+	return kind
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// grammar is the command line.
+type grammar struct {
+	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"For scripts: the result as JSON on stdout, errors as JSON on stderr."`
+
+	Serve   serveCmd   `cmd:"" help:"Start an agent and keep its tasks."`
+	Send    sendCmd    `cmd:"" help:"Send a message to an agent and show what it answers."`
+	Tasks   tasksCmd   `cmd:"" help:"List, read, follow and cancel tasks."`
+	Call    callCmd    `cmd:"" help:"Call any method of the protocol with JSON."`
+	Card    cardCmd    `cmd:"" help:"Show who an agent says it is."`
+	Bench   benchCmd   `cmd:"" help:"Measure a server, or fill a store to measure with."`
+	Version versionCmd `cmd:"" help:"Show the version."`
+	Help    helpCmd    `cmd:"" help:"Explain a command, the exit codes or the environment."`
+}
+
+func (a *app) parser(g *grammar) (*kong.Kong, error) {
+	return kong.New(g,
+		kong.Name("holdfast"),
+		kong.Writers(a.out.w, a.err.w),
+		kong.Resolvers(kong.ResolverFunc(a.env.resolve)),
+		kong.Vars{"agents": strings.Join(agentNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100, NoExpandSubcommands: true}),
+		kong.ValueFormatter(describeValue),
+		kong.Help(a.printHelp),
+	)
+}
+
+// describeValue is the help of a flag or argument, with its environment variable.
+func describeValue(v *kong.Value) string {
+	help := v.Help
+	if name := envName(v); name != "" {
+		help += " [$" + name + "]"
+	}
+	return help
+}

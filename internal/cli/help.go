@@ -1,0 +1,86 @@
+package cli
+
+import (
+	_ "embed"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// helpCmd explains.
+type helpCmd struct {
+	Topic []string `arg:"" optional:"" help:"A command, exit-codes or environment."`
+}
+
+//go:embed help/tour.txt
+var tourText string
+
+//go:embed help/exit-codes.txt
+var exitCodesText string
+
+//go:embed help/environment.txt
+var environmentText string
+
+// Run shows the help of a topic.
+func (c helpCmd) Run(a *app) error {
+	switch strings.Join(c.Topic, " ") {
+	case "":
+		return a.printTour()
+	case "exit-codes":
+		a.out.line("%s", strings.ReplaceAll(strings.TrimRight(exitCodesText, "\n"), "{table}", strings.TrimRight(exitTableText(), "\n")))
+		return nil
+	case "environment":
+		return a.printEnvironment()
+	}
+	var g grammar
+	parser, err := a.parser(&g)
+	if err != nil {
+		return err
+	}
+	parser.Exit = func(int) {}
+	parsed, err := kong.Trace(parser, c.Topic)
+	if err != nil {
+		return err
+	}
+	if parsed.Selected() == nil || strings.TrimPrefix(parsed.Selected().FullPath(), "holdfast ") != strings.Join(c.Topic, " ") {
+		return &hinted{usagef("there is no help on %q", strings.Join(c.Topic, " ")), "topics: " + strings.Join(topics(parser), ", ")}
+	}
+	return parsed.PrintUsage(false)
+}
+
+func topics(parser *kong.Kong) []string {
+	var all []string
+	for _, node := range parser.Model.Children {
+		if !node.Hidden {
+			all = append(all, node.Name)
+		}
+	}
+	return append(all, "exit-codes", "environment")
+}
+
+// printHelp is what --help shows: the tour, or the help of a command.
+func (a *app) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if ctx.Selected() == nil {
+		return a.printTour()
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+func (a *app) printTour() error {
+	a.out.line("%s", strings.TrimRight(tourText, "\n"))
+	return nil
+}
+
+func (a *app) printEnvironment() error {
+	var g grammar
+	parser, err := a.parser(&g)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, row := range environmentTable(parser.Model) {
+		b.WriteString("  " + row.name + strings.Repeat(" ", max(24-len(row.name), 1)) + row.flags + "\n")
+	}
+	a.out.line("%s", strings.ReplaceAll(strings.TrimRight(environmentText, "\n"), "{table}", strings.TrimRight(b.String(), "\n")))
+	return nil
+}

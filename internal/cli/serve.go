@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+)
+
+// serveCmd starts an agent.
+type serveCmd struct {
+	Addr string `placeholder:"HOST:PORT" envvar:"HOLDFAST_ADDR" help:"Where to listen. Default: 127.0.0.1:3773, or $HOST and $PORT where they are set."`
+	URL  string `placeholder:"URL" envvar:"HOLDFAST_URL" help:"The public URL that the agent card tells. Default: the address a request came to."`
+	Name string `placeholder:"NAME" envvar:"HOLDFAST_NAME" help:"The agent's name on its card. Default: that of the agent."`
+
+	Agent       string        `placeholder:"NAME" envvar:"HOLDFAST_AGENT" group:"Agent:" help:"A built-in agent: summarize (the default), conformance or echo."`
+	Exec        string        `placeholder:"COMMAND" envvar:"HOLDFAST_EXEC" group:"Agent:" help:"A program is the agent: it is started for each turn and talks JSON lines on stdin and stdout (docs/exec.md). No shell reads the command."`
+	ExecPlain   bool          `envvar:"HOLDFAST_EXEC_PLAIN" group:"Agent:" help:"The program knows no JSON lines: it reads the message's text on stdin and prints the answer."`
+	ExecTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_EXEC_TIMEOUT" group:"Agent:" help:"The longest a run of the program may take. Default: --task-timeout."`
+	ExecDir     string        `placeholder:"DIR" envvar:"HOLDFAST_EXEC_DIR" group:"Agent:" help:"Where the program runs. Default: the current directory."`
+	PageDelay   time.Duration `hidden:"" envvar:"HOLDFAST_PAGE_DELAY" help:"A pause before each page that the summarizer reads, to watch it at work."`
+
+	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"Where the data is kept. One process at a time. Default: ${default}."`
+	Storage string `placeholder:"KIND" envvar:"HOLDFAST_STORAGE" group:"Storage:" help:"sqlite (the default) keeps everything in --data; memory forgets it at the end. Also $STORAGE_TYPE."`
+
+	Tokens      []string `name:"token" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"A bearer token and whom it stands for; again for more, or with commas. Without any token everybody is let in as the same owner."`
+	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"Tokens from a file, one TOKEN=PRINCIPAL a line; # begins a comment."`
+	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
+	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
+
+	Concurrency int           `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
+	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
+	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
+	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"How long a task of a process that died waits for another. Default: ${default}."`
+	StopGrace   time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_STOP_GRACE" default:"10s" group:"Work:" help:"How long running tasks may take to finish when the server stops. What is left is run again at the next start. Default: ${default}."`
+
+	LogLevel  string `placeholder:"LEVEL" envvar:"HOLDFAST_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"debug (every request), info, warn or error. Default: ${default}."`
+	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"text or json, on stderr. Default: ${default}."`
+}
+
+// size is a number of bytes, written as 10MiB, 10MB or 10485760.
+type size int64
+
+// UnmarshalText reads a size.
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n == 0 || n > 1<<40 {
+		return fmt.Errorf("want a size such as 10MiB, but got %q", text)
+	}
+	*s = size(n)
+	return nil
+}
+
+// Run serves until ctx is done.
+func (c *serveCmd) Run(ctx context.Context, a *app) error {
+	log := c.logger(a)
+	storage, err := c.storage(a)
+	tokens, terr := c.tokens()
+	if err = errors.Join(err, terr, c.check()); err != nil {
+		return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	agent, err := c.choose(log)
+	if err != nil {
+		return err
+	}
+	a.warnUnknownVariables()
+	ln, err := listen(ctx, c.address(a))
+	if err != nil {
+		return err
+	}
+	cfg := c.config(agent.config, tokens, log)
+	if storage == "memory" {
+		cfg.Store, cfg.DataDir = inmem.New(), ""
+	}
+	h, err := holdfast.New(cfg, agent.handler)
+	if err != nil {
+		return errors.Join(withoutPrefix(err, "holdfast config: "), ln.Close())
+	}
+	b := banner{a: a, cfg: cfg, agent: agent, addr: ln.Addr(), storage: storage, data: c.Data}
+	b.print()
+	defer context.AfterFunc(ctx, b.stopping)()
+	if err := h.Serve(ctx, ln); err != nil && !stoppedLate(ctx, err) {
+		return err
+	}
+	a.say("stopped")
+	return nil
+}
+
+// stoppedLate reports whether err only says that the grace period was over
+// before all was finished, which is what stopping in good order may come to.
+func stoppedLate(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+}
+
+func (c *serveCmd) logger(a *app) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // one of the enum
+	opts := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(a.err.w, opts))
+	}
+	return slog.New(slog.NewTextHandler(a.err.w, opts))
+}
+
+// storage is the kind of storage: by flag, by our variable, or by the one that
+// other agent servers use.
+func (c *serveCmd) storage(a *app) (string, error) {
+	kind, from := c.Storage, "--storage"
+	if kind == "" {
+		kind, from = a.env.get("STORAGE_TYPE"), "STORAGE_TYPE"
+	}
+	switch kind {
+	case "", "sqlite":
+		return "sqlite", nil
+	case "memory":
+		return "memory", nil
+	case "postgres":
+		return "", fmt.Errorf("%s is postgres, which is not in this version: use sqlite or memory", from)
+	}
+	return "", fmt.Errorf("%s is %q, want sqlite or memory", from, kind)
+}
+
+func (c *serveCmd) check() error {
+	var errs []error
+	for _, f := range []struct {
+		bad  bool
+		text string
+	}{
+		{c.Exec != "" && c.Agent != "", "--exec and --agent must not both be given"},
+		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
+		{c.ExecTimeout < 0, "--exec-timeout must not be negative"},
+		{c.Concurrency < 1, "--concurrency must be 1 or more"},
+		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
+		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
+		{c.Lease < 100*time.Millisecond, "--lease must be 100ms or more"},
+		{c.StopGrace <= 0, "--stop-grace must be more than 0"},
+		{c.Data == "", "--data must name a directory"},
+	} {
+		if f.bad {
+			errs = append(errs, errors.New(f.text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// address is where to listen. PORT and HOST are what platforms set.
+func (c *serveCmd) address(a *app) string {
+	if c.Addr != "" {
+		return c.Addr
+	}
+	host, port := a.env.get("HOST"), a.env.get("PORT")
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if port == "" {
+		port = "3773"
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+}
+
+func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slog.Logger) holdfast.Config {
+	if c.Name != "" {
+		cfg.Name = c.Name
+	}
+	cfg.Version = readBuild().Version
+	cfg.URL = c.URL
+	cfg.DataDir = c.Data
+	cfg.Tokens = tokens
+	cfg.Concurrency = c.Concurrency
+	if cfg.TaskTimeout = c.TaskTimeout; c.TaskTimeout == 0 {
+		cfg.TaskTimeout = -1
+	}
+	cfg.MaxAttempts = c.MaxAttempts
+	cfg.Lease = c.Lease
+	cfg.StopGrace = c.StopGrace
+	cfg.MaxBodyBytes = int64(c.MaxBody)
+	cfg.CORSOrigins = c.CORSOrigins
+	cfg.Logger = log
+	return cfg
+}
+
+func (a *app) warnUnknownVariables() {
+	var g grammar
+	parser, err := a.parser(&g)
+	if err != nil {
+		return
+	}
+	for _, name := range a.env.unknown(parser.Model) {
+		a.say("%s the environment variable %s means nothing to this version; see: %s help environment", a.err.red("warning:"), name, a.name)
+	}
+}
+
+// listen opens the address, or says why that cannot be.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, usagef("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", addr)
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	var op *net.OpError
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use: another server listens there; end it, or choose another address with --addr", addr)
+	case errors.Is(err, syscall.EACCES):
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s may not be used by this user: choose a port above 1023 with --addr", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is not an address of this machine: choose another with --addr", addr)
+	case errors.As(err, &op):
+		err = op.Err
+	}
+	return nil, a2a.Errorf(a2a.CodeUnavailable, "cannot listen on %s: %s", addr, err)
+}
+
+// withoutPrefix takes off what only a caller of the library needs.
+func withoutPrefix(err error, prefix string) error {
+	var coded *a2a.Error
+	if errors.As(err, &coded) {
+		return coded
+	}
+	if text, ok := strings.CutPrefix(err.Error(), prefix); ok {
+		return usagef("%s", text)
+	}
+	return err
+}

@@ -1,0 +1,371 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// tasksCmd has the commands about tasks.
+type tasksCmd struct {
+	List   tasksListCmd   `cmd:"" help:"List your tasks, newest first."`
+	Get    tasksGetCmd    `cmd:"" help:"Show a task: its state, conversation and results."`
+	Follow tasksFollowCmd `cmd:"" help:"Follow a task until it is over or asks for input."`
+	Cancel tasksCancelCmd `cmd:"" help:"Cancel tasks."`
+}
+
+type tasksListCmd struct {
+	Context   string    `placeholder:"ID" group:"Filter:" help:"Only tasks of this conversation."`
+	State     []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed; again for more."`
+	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since then: 2h (ago), or 2026-01-31T12:00:00Z."`
+	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before then."`
+	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many tasks a page has. Default: ${default}."`
+	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
+	All       bool      `group:"Pages:" help:"All pages. With --json: one task a line."`
+
+	connection
+}
+
+// Help has examples.
+func (tasksListCmd) Help() string {
+	return `Examples:
+
+    holdfast tasks list --state working,submitted
+    holdfast tasks list --since 1h --all
+    holdfast tasks list --all --json | jq -r 'select(.status.state == "failed") | .id'`
+}
+
+// timestamp is a point in time, given as such or as how long ago.
+type timestamp time.Time
+
+// UnmarshalText reads a timestamp.
+func (t *timestamp) UnmarshalText(text []byte) error {
+	if ago, err := time.ParseDuration(string(text)); err == nil && ago >= 0 {
+		*t = timestamp(time.Now().Add(-ago))
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("want a time such as 2h or 2026-01-31T12:00:00Z, but got %q", text)
+	}
+	*t = timestamp(at)
+	return nil
+}
+
+// Run lists tasks.
+func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 1 {
+		return usagef("--limit must be 1 or more")
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	params := a2a.ListTasksParams{
+		ContextID: c.Context, StatusAfter: time.Time(c.Since), StatusBefore: time.Time(c.Before),
+		PageSize: &c.Limit, PageToken: c.PageToken,
+	}
+	for _, s := range c.State {
+		params.States = append(params.States, a2a.TaskState(s))
+	}
+	if !a.json {
+		one := 1
+		params.HistoryLength = &one
+	}
+	return c.explain(ctx, a, c.list(ctx, a, cl, params))
+}
+
+func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, params a2a.ListTasksParams) error {
+	table := newTaskTable(a)
+	for {
+		raw, err := wire.Marshal(params)
+		if err != nil {
+			return err
+		}
+		if raw, err = cl.Call(ctx, a2a.MethodList, raw); err != nil {
+			return err
+		}
+		page := new(a2a.ListTasksResult)
+		if err := wire.Unmarshal(raw, page); err != nil {
+			return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the list is not what this version knows")
+		}
+		switch {
+		case a.json && !c.All:
+			a.out.raw(append(raw, '\n'))
+		case a.json:
+			if err := writeTasks(a, raw); err != nil {
+				return err
+			}
+		default:
+			table.write(page.Tasks)
+		}
+		params.PageToken = page.NextPageToken
+		if !c.All || page.NextPageToken == "" {
+			break
+		}
+	}
+	if table.rows == 0 {
+		a.say("no tasks")
+	}
+	if params.PageToken != "" {
+		a.say("there are more: --all shows them, --page-token %s the next page", params.PageToken)
+	}
+	return nil
+}
+
+// writeTasks writes the tasks of a page as they came, one a line.
+func writeTasks(a *app, raw json.RawMessage) error {
+	var page struct{ Tasks []json.RawMessage }
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the list cannot be read")
+	}
+	for _, task := range page.Tasks {
+		a.out.raw(append(task, '\n'))
+	}
+	return nil
+}
+
+// taskTable writes tasks in columns, a page at a time.
+type taskTable struct {
+	a    *app
+	rows int
+}
+
+func newTaskTable(a *app) *taskTable { return &taskTable{a: a} }
+
+// wideTerminal has room for whole context ids.
+const wideTerminal = 130
+
+func (t *taskTable) write(tasks []a2a.Task) {
+	w := tabwriter.NewWriter(t.a.out.w, 0, 0, 2, ' ', 0)
+	if t.rows == 0 && len(tasks) > 0 {
+		_, _ = fmt.Fprintln(w, "ID\tSTATE\tAGE\tCONTEXT\tTEXT")
+	}
+	narrow := t.a.out.terminal && t.a.out.width < wideTerminal
+	text := 60
+	if t.a.out.terminal {
+		text = max(t.a.out.width-75, 12)
+		if !narrow {
+			text = max(t.a.out.width-100, 12)
+		}
+	}
+	for _, task := range tasks {
+		conversation := oneLine(task.ContextID, 0)
+		if tail := len(conversation) - 12; narrow && tail > 1 {
+			conversation = "…" + conversation[tail:]
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", oneLine(task.ID, 0), task.Status.State, age(task.Status.Timestamp), conversation, snippet(task, text))
+		t.rows++
+	}
+	_ = w.Flush()
+}
+
+// snippet is the newest text of a task.
+func snippet(t a2a.Task, width int) string {
+	if t.Status.Message != nil && t.Status.Message.Text() != "" {
+		return oneLine(t.Status.Message.Text(), width)
+	}
+	if n := len(t.History); n > 0 {
+		m := t.History[n-1]
+		if m.Text() == "" && len(m.Files()) > 0 {
+			return oneLine("file: "+describeName(m.Files()[0]), width)
+		}
+		return oneLine(m.Text(), width)
+	}
+	return ""
+}
+
+func describeName(f a2a.FilePart) string {
+	name, kind := f.File.Info()
+	if name == "" {
+		return kind
+	}
+	return name
+}
+
+func age(t time.Time) string {
+	d := time.Since(t)
+	switch {
+	case t.IsZero():
+		return "-"
+	case d < time.Second:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+type tasksGetCmd struct {
+	ID      string `arg:"" help:"The task's id."`
+	History *int   `placeholder:"N" help:"Only the newest N messages."`
+
+	connection
+}
+
+// Help has examples.
+func (tasksGetCmd) Help() string {
+	return `Examples:
+
+    holdfast tasks get 01980a2e-...
+    holdfast tasks get 01980a2e-... --json | jq .artifacts`
+}
+
+// Run shows a task.
+func (c *tasksGetCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	params, err := wire.Marshal(a2a.TaskQueryParams{ID: c.ID, HistoryLength: c.History})
+	if err != nil {
+		return err
+	}
+	raw, err := cl.Call(ctx, a2a.MethodGet, params)
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	if a.json {
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	task := new(a2a.Task)
+	if err := wire.Unmarshal(raw, task); err != nil {
+		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not what A2A 0.3 says")
+	}
+	showTask(a, task)
+	return nil
+}
+
+func showTask(a *app, t *a2a.Task) {
+	o := a.out
+	o.line("%s", o.bold("task "+clean(t.ID)))
+	o.line("  state    %s, for %s", t.Status.State, age(t.Status.Timestamp))
+	o.line("  context  %s", clean(t.ContextID))
+	for _, m := range t.History {
+		o.line("")
+		o.line("%s", o.bold(string(m.Role)))
+		showParts(o, m.Parts)
+	}
+	if m := t.Status.Message; m != nil && (len(t.History) == 0 || t.History[len(t.History)-1].ID != m.ID) {
+		o.line("")
+		o.line("%s", o.bold("agent, now"))
+		showParts(o, m.Parts)
+	}
+	for _, artifact := range t.Artifacts {
+		name := artifact.Name
+		if name == "" {
+			name = artifact.ID
+		}
+		o.line("")
+		o.line("%s", o.bold("artifact "+clean(name)))
+		showParts(o, artifact.Parts)
+	}
+}
+
+// showParts writes parts indented.
+func showParts(o *output, parts []a2a.Part) {
+	for _, part := range parts {
+		text := ""
+		switch part := part.(type) {
+		case a2a.TextPart:
+			text = strings.TrimRight(part.Text, "\n")
+		case a2a.DataPart:
+			raw, err := json.MarshalIndent(part.Data, "", "  ")
+			if err != nil {
+				continue
+			}
+			text = string(raw)
+		case a2a.FilePart:
+			text = "file: " + describeFile(part)
+		}
+		for line := range strings.Lines(text) {
+			o.text("  " + strings.TrimRight(line, "\r\n") + "\n")
+		}
+	}
+}
+
+type tasksFollowCmd struct {
+	ID    string `arg:"" help:"The task's id."`
+	After string `placeholder:"EVENT" help:"Begin after this event instead of with the task as it stands."`
+
+	connection
+}
+
+// Help has examples.
+func (tasksFollowCmd) Help() string {
+	return `Shows progress and results as they come, across lost connections and restarts of the server. The exit code tells how the task ended (holdfast help exit-codes).
+
+Examples:
+
+    holdfast tasks follow 01980a2e-...
+    holdfast tasks follow 01980a2e-... --json | jq .kind`
+}
+
+// Run follows a task.
+func (c *tasksFollowCmd) Run(ctx context.Context, a *app) error {
+	v := newViewer(a, &c.connection, true)
+	cl, err := c.client(v.reconnecting)
+	if err != nil {
+		return err
+	}
+	err = v.stream(cl.Resubscribe(ctx, c.ID, c.After))
+	return c.explain(ctx, a, v.leave(ctx, err))
+}
+
+type tasksCancelCmd struct {
+	IDs []string `arg:"" name:"id" help:"The ids of the tasks."`
+
+	connection
+}
+
+// Help has examples.
+func (tasksCancelCmd) Help() string {
+	return `A canceled task never changes again. A task that is over already is refused (exit code 5).
+
+Examples:
+
+    holdfast tasks cancel 01980a2e-...
+    holdfast tasks list --state submitted --all --json | jq -r .id | xargs holdfast tasks cancel`
+}
+
+// Run cancels tasks, all of them even if one is refused.
+func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	var first error
+	for _, id := range c.IDs {
+		params, err := wire.Marshal(a2a.TaskIDParams{ID: id})
+		if err != nil {
+			return err
+		}
+		raw, err := cl.Call(ctx, a2a.MethodCancel, params)
+		switch err = c.explain(ctx, a, err); {
+		case err == nil && a.json:
+			a.out.raw(append(raw, '\n'))
+		case err == nil:
+			a.out.line("canceled %s", id)
+		case first == nil:
+			first = err
+		default:
+			a.report(err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return first
+}

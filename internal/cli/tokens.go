@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// tokens are those of the flags and of the file. Errors name the place of a bad
+// one and never the token.
+func (c *serveCmd) tokens() ([]holdfast.Token, error) {
+	var tokens []holdfast.Token
+	var errs []error
+	seen := map[string]bool{}
+	add := func(place, entry string) {
+		entry = strings.TrimSpace(entry)
+		equals := strings.LastIndexByte(entry, '=') // tokens may end with some
+		token, principal := entry[:max(equals, 0)], entry[equals+1:]
+		switch {
+		case token == "" || principal == "":
+			errs = append(errs, fmt.Errorf("%s is not of the form TOKEN=PRINCIPAL", place))
+		case seen[token]:
+			errs = append(errs, fmt.Errorf("%s has a token that was given before", place))
+		case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+			errs = append(errs, fmt.Errorf("%s has a token with a space or a character that is not ASCII", place))
+		default:
+			seen[token] = true
+			tokens = append(tokens, holdfast.Token{Token: token, Principal: a2a.Principal{ID: principal}})
+		}
+	}
+	for i, entry := range c.Tokens {
+		add(fmt.Sprintf("--token %d", i+1), entry)
+	}
+	if c.TokensFile == "" {
+		return tokens, errors.Join(errs...)
+	}
+	text, err := os.ReadFile(c.TokensFile)
+	if err != nil {
+		return nil, fmt.Errorf("--tokens-file: %w", err)
+	}
+	for i, entry := range strings.Split(string(text), "\n") {
+		if entry = strings.TrimSpace(entry); entry != "" && !strings.HasPrefix(entry, "#") {
+			add(fmt.Sprintf("line %d of %s", i+1, c.TokensFile), entry)
+		}
+	}
+	if len(tokens) == 0 && len(errs) == 0 {
+		// An empty file must not open the server to everybody.
+		errs = append(errs, fmt.Errorf("%s has no token in it", c.TokensFile))
+	}
+	return tokens, errors.Join(errs...)
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// version is set by the linker for builds that know it; others read what the
+// go command has stamped.
+var version string
+
+// build is what the program was made of.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Built   string `json:"commitTime,omitempty"`
+	Go      string `json:"go"`
+	SQLite  string `json:"sqlite"`
+	OS      string `json:"platform"`
+}
+
+func readBuild() build {
+	b := build{Version: version, Go: runtime.Version(), SQLite: sqlite3.SQLITE_VERSION, OS: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if ok {
+		if b.Version == "" {
+			b.Version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				b.Commit = s.Value
+			case s.Key == "vcs.time":
+				b.Built = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				b.Commit += " and changes"
+			}
+		}
+	}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "dev"
+	}
+	return b
+}
+
+type versionCmd struct{}
+
+// Run shows the version.
+func (versionCmd) Run(a *app) error {
+	b := readBuild()
+	if a.json {
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return err
+		}
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	a.out.line("holdfast %s", b.Version)
+	if b.Commit != "" {
+		a.out.line("  commit  %s", b.Commit)
+	}
+	a.out.line("  go      %s %s", b.Go, b.OS)
+	a.out.line("  sqlite  %s", b.SQLite)
+	return nil
+}

@@ -1,0 +1,364 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// viewer shows a task as it goes: results to stdout, status to stderr.
+type viewer struct {
+	a    *app
+	conn *connection
+	line statusLine
+	// live viewers print artifacts as they come.
+	live bool
+	art  artifactPrinter
+
+	taskID    string
+	contextID string
+	status    a2a.TaskStatus
+}
+
+func newViewer(a *app, conn *connection, live bool) *viewer {
+	v := &viewer{a: a, conn: conn, live: live}
+	v.line = statusLine{o: a.err, off: a.json, plain: live}
+	v.art = artifactPrinter{a: a, line: &v.line}
+	return v
+}
+
+// reconnecting is told by the client that the connection was lost.
+func (v *viewer) reconnecting(r client.Reconnect) {
+	if !v.a.json {
+		v.line.show(fmt.Sprintf("connection lost (%s), trying again in %s", oneLine(r.Err.Error(), 80), r.Delay.Round(100*time.Millisecond)))
+	}
+}
+
+// leave says, when the command ends before the task, how to find it again.
+func (v *viewer) leave(ctx context.Context, err error) error {
+	v.line.clear()
+	var status exitStatus
+	if err == nil || errors.As(err, &status) || v.taskID == "" || v.status.State.Final() {
+		return err
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	v.a.say("The task goes on. Follow it: %s tasks follow%s %s", v.a.name, v.conn.flags(), v.taskID)
+	return err
+}
+
+// stream shows a stream to its end.
+func (v *viewer) stream(updates iter.Seq2[client.Update, error]) error {
+	for u, err := range updates {
+		if err != nil {
+			return err
+		}
+		if v.a.json {
+			v.a.out.raw(append(u.Raw, '\n'))
+		}
+		if m, ok := u.Event.(*a2a.Message); ok {
+			if v.a.json {
+				return nil
+			}
+			return v.message(m)
+		}
+		v.note(u.Event)
+	}
+	return v.finish()
+}
+
+// note shows what an update says.
+func (v *viewer) note(event a2a.Event) {
+	switch e := event.(type) {
+	case *a2a.Task:
+		v.taskID, v.contextID, v.status = e.ID, e.ContextID, e.Status
+		if v.live && !v.a.json {
+			for _, artifact := range e.Artifacts {
+				v.art.whole(artifact)
+			}
+		}
+	case *a2a.TaskStatusUpdateEvent:
+		v.taskID, v.contextID, v.status = e.TaskID, e.ContextID, e.Status
+	case *a2a.TaskArtifactUpdateEvent:
+		if v.live && !v.a.json {
+			v.art.chunk(e)
+		}
+		return
+	}
+	if !v.status.State.Final() {
+		v.line.show(v.progress())
+	}
+}
+
+func (v *viewer) progress() string {
+	text := string(v.status.State)
+	if m := v.status.Message; m != nil && m.Text() != "" {
+		text += ": " + m.Text()
+	}
+	return text
+}
+
+// wait follows a task to its end and shows it.
+func (v *viewer) wait(ctx context.Context, cl *client.Client, task *a2a.Task) error {
+	v.note(task)
+	if !task.Status.State.Final() {
+		err := v.follow(ctx, cl)
+		switch a2a.CodeOf(err) {
+		case a2a.CodeUnsupported, a2a.CodeMethodNotFound, a2a.CodeInvalidAgentResponse:
+			err = v.poll(ctx, cl)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return v.show(ctx, cl)
+}
+
+func (v *viewer) follow(ctx context.Context, cl *client.Client) error {
+	for u, err := range cl.Resubscribe(ctx, v.taskID, "") {
+		if err != nil {
+			return err
+		}
+		v.note(u.Event)
+	}
+	return nil
+}
+
+// poll waits for a task of an agent that does not stream.
+func (v *viewer) poll(ctx context.Context, cl *client.Client) error {
+	for delay := 100 * time.Millisecond; ; delay = min(delay*3/2, 5*time.Second) {
+		task, err := cl.Task(ctx, a2a.TaskQueryParams{ID: v.taskID})
+		if err != nil {
+			return err
+		}
+		if v.note(task); task.Status.State.Final() {
+			return nil
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// show reads the task as it ended and shows it whole.
+func (v *viewer) show(ctx context.Context, cl *client.Client) error {
+	params, err := wire.Marshal(a2a.TaskQueryParams{ID: v.taskID})
+	if err != nil {
+		return err
+	}
+	raw, err := cl.Call(ctx, a2a.MethodGet, params)
+	if err != nil {
+		return err
+	}
+	v.line.clear()
+	if v.a.json {
+		v.a.out.raw(append(raw, '\n'))
+	}
+	task := new(a2a.Task)
+	if err := wire.Unmarshal(raw, task); err != nil {
+		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not what A2A 0.3 says")
+	}
+	v.status, v.contextID = task.Status, task.ContextID
+	if !v.a.json {
+		for _, artifact := range task.Artifacts {
+			v.art.whole(artifact)
+		}
+	}
+	return v.finish()
+}
+
+// finish says how the task ended.
+func (v *viewer) finish() error {
+	v.line.clear()
+	state := v.status.State
+	if !v.a.json {
+		v.art.end()
+		v.outcome(state)
+	}
+	if code := exitOfState(state); code != exitOK {
+		return exitStatus(code)
+	}
+	return nil
+}
+
+func (v *viewer) outcome(state a2a.TaskState) {
+	text := ""
+	if v.status.Message != nil {
+		text = strings.TrimRight(v.status.Message.Text(), "\n")
+	}
+	o := v.a.err
+	about := o.dim(fmt.Sprintf("task %s, context %s", v.taskID, v.contextID))
+	switch {
+	case state.Paused():
+		o.line("%s %s", o.bold(string(state)+":"), clean(text))
+		o.line("Answer: %s send%s --task %s 'your answer'", v.a.name, v.conn.flags(), v.taskID)
+		o.line("%s", about)
+	case state == a2a.StateCompleted:
+		if text != "" && !v.art.printed {
+			v.a.out.text(text + "\n")
+		} else if text != "" {
+			o.line("%s", clean(text))
+		}
+		o.line("%s %s", o.bold("completed:"), about)
+	default:
+		o.line("%s %s", o.red(string(state)+":"), clean(text))
+		o.line("%s", about)
+	}
+}
+
+// accepted shows a task that is not waited for.
+func (v *viewer) accepted(task *a2a.Task) error {
+	if v.a.json {
+		raw, err := wire.Marshal(task)
+		if err != nil {
+			return err
+		}
+		v.a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	v.a.out.line("%s", clean(task.ID))
+	v.a.say("%s. Follow it: %s tasks follow%s %s", task.Status.State, v.a.name, v.conn.flags(), clean(task.ID))
+	return nil
+}
+
+// message shows an answer that is no task.
+func (v *viewer) message(m *a2a.Message) error {
+	if v.a.json {
+		raw, err := wire.Marshal(m)
+		if err != nil {
+			return err
+		}
+		v.a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	v.art.whole(a2a.Artifact{Parts: m.Parts})
+	v.art.end()
+	return nil
+}
+
+// artifactPrinter writes artifacts to stdout as they come.
+type artifactPrinter struct {
+	a    *app
+	line *statusLine
+	// printed is whether anything has been written, and open whether the last line
+	// still lacks its end.
+	printed, open bool
+	id            string
+	known         map[string]bool
+}
+
+// whole prints an artifact that is complete, unless some of it was printed.
+func (p *artifactPrinter) whole(a a2a.Artifact) {
+	if !p.known[a.ID] {
+		p.print(a)
+	}
+}
+
+func (p *artifactPrinter) chunk(e *a2a.TaskArtifactUpdateEvent) { p.print(e.Artifact) }
+
+func (p *artifactPrinter) print(a a2a.Artifact) {
+	if p.known == nil {
+		p.known = map[string]bool{}
+	}
+	if p.id != a.ID || !p.known[a.ID] {
+		p.end()
+		p.id = a.ID
+	}
+	p.known[a.ID] = true
+	for _, part := range a.Parts {
+		p.part(part)
+	}
+}
+
+func (p *artifactPrinter) part(part a2a.Part) {
+	p.line.clear()
+	switch part := part.(type) {
+	case a2a.TextPart:
+		if part.Text != "" {
+			p.a.out.text(part.Text)
+			p.printed, p.open = true, !strings.HasSuffix(part.Text, "\n")
+		}
+	case a2a.DataPart:
+		raw, err := json.Marshal(part.Data)
+		if err != nil {
+			return
+		}
+		p.end()
+		if p.printed {
+			p.a.err.line("%s", p.a.err.dim("data: "+clean(string(raw))))
+			return
+		}
+		p.a.out.text(string(raw) + "\n")
+	case a2a.FilePart:
+		p.end()
+		p.a.err.line("%s", p.a.err.dim("file: "+clean(describeFile(part))))
+	}
+}
+
+// end ends a line that is open.
+func (p *artifactPrinter) end() {
+	if p.open {
+		p.line.clear()
+		p.a.out.text("\n")
+		p.open = false
+	}
+}
+
+func describeFile(part a2a.FilePart) string {
+	name, kind := part.File.Info()
+	if name == "" {
+		name = "without a name"
+	}
+	if kind != "" {
+		name += " (" + kind + ")"
+	}
+	switch f := part.File.(type) {
+	case a2a.FileWithBytes:
+		return fmt.Sprintf("%s, %d bytes inside; --json shows them", name, len(f.Bytes))
+	case a2a.FileWithURI:
+		return name + " at " + f.URI
+	}
+	return name
+}
+
+// statusLine is one line that is rewritten in place on a terminal. Elsewhere
+// each change is a line of its own, if plain, or not shown.
+type statusLine struct {
+	o     *output
+	off   bool
+	plain bool
+	last  string
+	shown bool
+}
+
+func (s *statusLine) show(text string) {
+	switch {
+	case s.off || text == s.last:
+	case s.o.terminal:
+		s.clear()
+		s.last, s.shown = text, true
+		_, _ = fmt.Fprint(s.o.w, s.o.dim(oneLine(text, s.o.width-1)))
+	case s.plain:
+		s.last = text
+		s.o.line("%s", oneLine(text, 0))
+	}
+}
+
+func (s *statusLine) clear() {
+	if s.shown {
+		_, _ = fmt.Fprint(s.o.w, "\r\x1b[K")
+		s.shown = false
+		s.last = ""
+	}
+}
