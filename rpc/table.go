@@ -123,19 +123,30 @@ func NewTable(methods []a2a.Method, bindings ...Binding) (*Table, error) {
 }
 
 // Lookup returns the method that a request is for. Errors: method_not_found, the
-// error of a method that is off, and invalid_request for a request without an
-// id.
+// error of a method that is off, and for a request without an id that of its
+// params or invalid_request.
 func (t *Table) Lookup(r *Request) (a2a.Method, error) {
 	found, ok := t.rows[r.Method]
 	switch {
 	case !ok:
 		return a2a.Method{}, a2a.Errorf(a2a.CodeMethodNotFound, "method %s is not known", a2a.Quote(r.Method))
 	case len(r.ID) == 0:
-		return found.method, a2a.Errorf(a2a.CodeInvalidRequest, "notifications are not supported: id is required")
+		return found.method, found.refuseNotification(r.Params)
 	case found.method.Off != "":
 		return found.method, a2a.Errorf(found.method.Off, "%s is not offered by this agent", r.Method)
 	}
 	return found.method, nil
+}
+
+// refuseNotification says what is wrong with a request without an id: its params,
+// or else that nobody could be told the answer.
+func (r row) refuseNotification(params []byte) error {
+	if r.prepare != nil {
+		if _, err := r.prepare(&Call{Method: r.method}, params); err != nil {
+			return err
+		}
+	}
+	return a2a.Errorf(a2a.CodeInvalidRequest, "notifications are not supported: id is required")
 }
 
 // Prepare reads the params of a call whose Method came from Lookup.
