@@ -75,5 +75,6 @@ func groups() []group {
 		{"aliasing", aliasTests()},
 		{"lifecycle", lifecycleTests()},
 		{"races", raceTests()},
+		{"durability", durableTests()},
 	}
 }

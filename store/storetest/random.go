@@ -19,6 +19,9 @@ import (
 func runRandom(t T, h Harness) {
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		run := &randomRun{t: rt, ctx: t.Context(), got: h.Open(t), want: newModel()}
+		if h.Reopen != nil {
+			run.reopen = func(s store.Store) store.Store { return h.Reopen(t, s) }
+		}
 		defer func() { _ = run.got.Close() }()
 		n := rapid.IntRange(1, 40).Draw(rt, "calls")
 		for range n {
@@ -44,11 +47,12 @@ type randomRun struct {
 	t         *rapid.T
 	ctx       context.Context
 	got, want store.Store
-	made      int // counts messages, so that each has an id of its own
+	reopen    func(store.Store) store.Store // nil when the store is volatile
+	made      int                           // counts messages, so that each has an id of its own
 }
 
 func (r *randomRun) call() {
-	switch r.pick("call", 12) {
+	switch r.pick("call", 13) {
 	case 0, 1, 2, 3, 4, 5:
 		r.commit()
 	case 6, 7:
@@ -59,8 +63,12 @@ func (r *randomRun) call() {
 		r.list()
 	case 10:
 		r.expire()
-	default:
+	case 11:
 		r.read(r.key())
+	default:
+		if r.reopen != nil && r.oneIn("reopen", 3) {
+			r.got = r.reopen(r.got)
+		}
 	}
 }
 

@@ -1,0 +1,156 @@
+package storetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Fault says how a call of a faulty store goes.
+type Fault int
+
+// The faults.
+const (
+	// Pass lets the call through.
+	Pass Fault = iota
+	// FailBefore fails the call without making it.
+	FailBefore
+	// FailAfter makes the call and fails it: what it did is done, but the answer is
+	// lost.
+	FailAfter
+)
+
+// Call is a call of a faulty store about to be made.
+type Call struct {
+	Method string // as in store.Store: "Commit", "Task", ...
+	N      int    // how many calls of this method there have been, with this one
+	// Changes are those of a Commit.
+	Changes []store.Change
+}
+
+// Plan decides the fault of each call. Its calls do not overlap.
+type Plan func(Call) Fault
+
+// FailCall is the plan that fails the nth call of a method.
+func FailCall(method string, n int, fault Fault) Plan {
+	return func(c Call) Fault {
+		if c.Method == method && c.N == n {
+			return fault
+		}
+		return Pass
+	}
+}
+
+// FailRandomly is the plan that fails a share of all calls, between 0 and 1,
+// before or after, as a seed decides.
+func FailRandomly(seed uint64, share float64) Plan {
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // faults need no secrecy
+	return func(Call) Fault {
+		switch x := r.Float64(); {
+		case x < share/2:
+			return FailBefore
+		case x < share:
+			return FailAfter
+		}
+		return Pass
+	}
+}
+
+// Faulty returns a store that makes its calls on s and fails those that the plan
+// says with an error of code unavailable. Info and Close never fail.
+func Faulty(s store.Store, plan Plan) store.Store {
+	return &faulty{inner: s, plan: plan, made: make(map[string]int)}
+}
+
+type faulty struct {
+	inner store.Store
+	mu    sync.Mutex
+	plan  Plan
+	made  map[string]int
+}
+
+// call makes a call as the plan says.
+func call[V any](f *faulty, method string, changes []store.Change, do func() (V, error)) (V, error) {
+	f.mu.Lock()
+	f.made[method]++
+	fault := f.plan(Call{Method: method, N: f.made[method], Changes: changes})
+	f.mu.Unlock()
+	var none V
+	switch fault {
+	case FailBefore:
+		return none, a2a.Errorf(a2a.CodeUnavailable, "injected fault before %s", method)
+	case FailAfter:
+		if _, err := do(); err != nil {
+			return none, err
+		}
+		return none, a2a.Errorf(a2a.CodeUnavailable, "injected fault after %s", method)
+	case Pass:
+	}
+	return do()
+}
+
+func (f *faulty) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	return call(f, "Commit", changes, func() ([]store.Result, error) { return f.inner.Commit(ctx, changes...) })
+}
+
+func (f *faulty) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
+	return call(f, "Task", nil, func() (*store.Task, error) { return f.inner.Task(ctx, k, opts) })
+}
+
+func (f *faulty) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
+	return call(f, "Tasks", nil, func() (store.Page, error) { return f.inner.Tasks(ctx, q) })
+}
+
+func (f *faulty) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
+	return call(f, "Events", nil, func() ([]store.Event, error) { return f.inner.Events(ctx, k, after, limit) })
+}
+
+func (f *faulty) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	return call(f, "Claim", nil, func() ([]*store.Task, error) { return f.inner.Claim(ctx, p) })
+}
+
+func (f *faulty) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	return call(f, "Renew", nil, func() ([]store.Key, error) { return f.inner.Renew(ctx, until, leases) })
+}
+
+func (f *faulty) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step, error) {
+	return call(f, "Steps", nil, func() ([]store.Step, error) { return f.inner.Steps(ctx, k, turn) })
+}
+
+func (f *faulty) Idempotency(ctx context.Context, owner, key string) (store.IdempotencyRecord, error) {
+	return call(f, "Idempotency", nil, func() (store.IdempotencyRecord, error) { return f.inner.Idempotency(ctx, owner, key) })
+}
+
+func (f *faulty) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error) {
+	return call(f, "ExpireIdempotency", nil, func() (int, error) { return f.inner.ExpireIdempotency(ctx, before, limit) })
+}
+
+func (f *faulty) Context(ctx context.Context, owner, id string) (store.Context, error) {
+	return call(f, "Context", nil, func() (store.Context, error) { return f.inner.Context(ctx, owner, id) })
+}
+
+func (f *faulty) AddFeedback(ctx context.Context, b store.Feedback) error {
+	_, err := call(f, "AddFeedback", nil, func() (struct{}, error) { return struct{}{}, f.inner.AddFeedback(ctx, b) })
+	return err
+}
+
+func (f *faulty) Feedback(ctx context.Context, k store.Key) ([]store.Feedback, error) {
+	return call(f, "Feedback", nil, func() ([]store.Feedback, error) { return f.inner.Feedback(ctx, k) })
+}
+
+func (f *faulty) Backlog(ctx context.Context) (store.Backlog, error) {
+	return call(f, "Backlog", nil, func() (store.Backlog, error) { return f.inner.Backlog(ctx) })
+}
+
+func (f *faulty) Ping(ctx context.Context) error {
+	_, err := call(f, "Ping", nil, func() (struct{}, error) { return struct{}{}, f.inner.Ping(ctx) })
+	return err
+}
+
+func (f *faulty) Info() store.Info { return f.inner.Info() }
+
+func (f *faulty) Close() error { return f.inner.Close() }
