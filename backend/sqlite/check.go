@@ -37,14 +37,16 @@ func (s *Store) startCheck(ctx context.Context, unclean bool) error {
 	go func() {
 		defer close(s.checked)
 		defer cancel()
-		var damage *a2a.Error
-		switch err := s.check(background); {
-		case errors.As(err, &damage):
-			s.damage.Store(damage)
-			s.log.Error("database is damaged", "path", s.path, "error", err)
-		case err != nil:
-			s.log.Info("check of the database did not end", "path", s.path, "error", err)
+		err := s.check(background)
+		if err == nil || background.Err() != nil {
+			s.log.Info("database was checked", "path", s.path, "complete", err == nil)
+			return
 		}
+		var damage *a2a.Error
+		if errors.As(openError(err, s.path), &damage) {
+			s.damage.Store(damage)
+		}
+		s.log.Error("database is damaged", "path", s.path, "error", err)
 	}()
 	return nil
 }

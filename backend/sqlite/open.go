@@ -123,7 +123,7 @@ func (s *Store) open(ctx context.Context) error {
 		}
 		s.readers <- r
 	}
-	s.writer.wal = &walKeeper{path: s.path + "-wal", readers: s.readers, dirty: unclean}
+	s.writer.wal = &walKeeper{path: s.path + "-wal", readers: s.readers, limit: walLimit, dirty: unclean}
 	s.stopped = make(chan struct{})
 	return s.startCheck(ctx, unclean)
 }

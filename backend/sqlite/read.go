@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
@@ -24,7 +25,7 @@ const (
 		WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
 
 	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
-	sqlReadSteps     = `SELECT name, result FROM task_steps WHERE task_pk = ? AND turn = ? ORDER BY id`
+	sqlReadSteps     = `SELECT id, name, result FROM task_steps WHERE task_pk = ? AND turn = ?`
 	sqlReadContext   = `SELECT created_at, updated_at FROM context_rows WHERE owner = ? AND id = ?`
 	sqlReadFeedback  = `SELECT id, rating, text, metadata, created_at FROM feedback_rows WHERE task_pk = ? ORDER BY pk`
 	sqlReadHeartbeat = `SELECT beats FROM heartbeat WHERE pk = 2`
@@ -223,11 +224,14 @@ func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []sto
 		if err != nil {
 			return err
 		}
-		return r.steps.query(context.Background(), func(rec record) error {
-			result, _ := rec[1].([]byte)
-			steps = append(steps, store.Step{Turn: turn, Name: rec.text(0), Result: append([]byte(nil), result...)})
+		var order []int64
+		err = r.steps.query(context.Background(), func(rec record) error {
+			at, _ := slices.BinarySearch(order, rec.int(0))
+			order = slices.Insert(order, at, rec.int(0))
+			steps = slices.Insert(steps, at, store.Step{Turn: turn, Name: rec.text(1), Result: []byte(rec.text(2))})
 			return nil
 		}, row.pk, int64(turn))
+		return err
 	})
 	return steps, err
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+const sqlExpireKeys = `DELETE FROM idempotency_keys WHERE (owner, key) IN
+	(SELECT owner, key FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`
+
 // Idempotency implements store.Store.
 func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
 	err = s.read(ctx, func(r *reader) error {

@@ -26,6 +26,7 @@ const (
 type walKeeper struct {
 	path    string
 	readers chan *reader
+	limit   int64
 	dirty   bool
 	groups  int
 }
@@ -36,7 +37,7 @@ func (k *walKeeper) afterGroup(w *writer) {
 	if k.groups++; k.groups%walEvery != 0 {
 		return
 	}
-	if info, err := os.Stat(k.path); err == nil && info.Size() > walLimit {
+	if info, err := os.Stat(k.path); err == nil && info.Size() > k.limit {
 		k.restart(w, 2*time.Second)
 	}
 }

@@ -269,10 +269,9 @@ func (w *writer) prepareWriter() error {
 
 		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at) VALUES (?,?,?,?,?,?)
 			ON CONFLICT DO NOTHING`,
-		&w.selectKey: sqlSelectKey,
-		&w.dropKey:   `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
-		&w.expireKeys: `DELETE FROM idempotency_keys WHERE (owner, key) IN
-			(SELECT owner, key FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`,
+		&w.selectKey:      sqlSelectKey,
+		&w.dropKey:        `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
+		&w.expireKeys:     sqlExpireKeys,
 		&w.insertFeedback: `INSERT INTO feedback_rows (task_pk, id, rating, text, metadata, created_at) VALUES (?,?,?,?,?,?)`,
 		&w.beat:           `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
 

@@ -82,7 +82,8 @@ CREATE TABLE heartbeat (
 );
 INSERT INTO heartbeat VALUES (2, 0);
 
--- Views for people. The store reads and writes none of them.
+-- Views for people. The store reads and writes none of them. They do without
+-- what SQLite 3.38 lacks: an older shell could not open the file at all.
 
 CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
@@ -95,7 +96,7 @@ CREATE VIEW tasks AS
 SELECT
   t.id, t.context_id, t.owner AS owner_did, 'task' AS kind, t.state,
   strftime('%Y-%m-%dT%H:%M:%fZ', t.state_at / 1000.0, 'unixepoch') AS state_timestamp,
-  (SELECT json_group_array(json(message) ORDER BY seq, place) FROM (
+  (SELECT json_group_array(json(message)) FROM (
      SELECT h.value ->> '$.seq' AS seq, h.key AS place, h.value -> '$.message' AS message
        FROM task_log l JOIN json_each(l.snapshot, '$.history') h
       WHERE l.id = (t.pk << 24) + t.checkpoint
@@ -111,7 +112,8 @@ SELECT
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.message' IS NOT NULL AND e.value -> '$.artifact' IS NULL
-        AND e.value -> '$.progress' IS NULL)) AS history,
+        AND e.value -> '$.progress' IS NULL
+     ORDER BY 1, 2)) AS history,
   (WITH chunks AS (
      SELECT 0 AS seq, a.key AS place, 0 AS appended, a.value AS artifact
        FROM task_log l JOIN json_each(l.snapshot, '$.artifacts') a
@@ -125,15 +127,17 @@ SELECT
    starts AS (
      SELECT artifact ->> '$.artifactId' AS aid, min(seq) AS first, min(place) AS place,
             coalesce(max(seq) FILTER (WHERE NOT appended), min(seq)) AS start
-       FROM chunks GROUP BY 1)
+       FROM chunks GROUP BY 1 ORDER BY 2, 3)
    SELECT json_group_array(json_set(
             (SELECT artifact FROM chunks WHERE artifact ->> '$.artifactId' = aid AND seq = start),
             '$.parts',
-            (SELECT json_group_array(json(c.artifact -> p.fullkey) ORDER BY c.seq, p.key)
-               FROM chunks c JOIN json_each(c.artifact, '$.parts') p
-              WHERE c.artifact ->> '$.artifactId' = aid AND c.seq >= start)) ORDER BY first, place)
+            json((SELECT json_group_array(json(part)) FROM (
+               SELECT c.artifact -> p.fullkey AS part
+                 FROM chunks c JOIN json_each(c.artifact, '$.parts') p
+                WHERE c.artifact ->> '$.artifactId' = aid AND c.seq >= start
+                ORDER BY c.seq, p.key)))))
      FROM starts) AS artifacts,
-  (SELECT json_group_object(key, json(value) ORDER BY key) FROM (
+  (SELECT json_group_object(key, json(value)) FROM (
      SELECT key, value, max(seq) FROM (
        SELECT 0 AS seq, m.key AS key, l.snapshot -> m.fullkey AS value
          FROM task_log l JOIN json_each(l.snapshot, '$.metadata') m
@@ -151,9 +155,11 @@ FROM task_rows t;
 CREATE VIEW contexts AS
 SELECT
   c.id, c.owner AS owner_did, '{}' AS context_data,
-  (SELECT coalesce(json_group_array(json(m.value) ORDER BY v.created_at, v.id, m.key), '[]')
-     FROM tasks v JOIN json_each(v.history) m
-    WHERE v.owner_did = c.owner AND v.context_id = c.id) AS message_history,
+  (SELECT json_group_array(json(message)) FROM (
+     SELECT v.history -> m.fullkey AS message
+       FROM tasks v JOIN json_each(v.history) m
+      WHERE v.owner_did = c.owner AND v.context_id = c.id
+      ORDER BY v.created_at, v.id, m.key)) AS message_history,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.updated_at / 1000.0, 'unixepoch') AS updated_at
 FROM context_rows c;

@@ -1,0 +1,150 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// FuzzEventRoundTrip checks that what is stored of an event is what is read,
+// and that a snapshot folds to what the log folds to.
+func FuzzEventRoundTrip(f *testing.F) {
+	f.Add("working", "text", "name", `{"a":[1,null,{"b":"c"}],"n":12345678901234567890}`, int64(1_763_640_000_123), true, false)
+	f.Add("a-state-of-tomorrow", "\x00\u2028\"\\", "", `{}`, int64(0), false, true)
+	f.Add("completed", "", "\xff", `{"":1e400}`, int64(-1), true, true)
+	f.Fuzz(func(t *testing.T, state, text, name, data string, ms int64, more, progress bool) {
+		// What arrives has passed the decoder: valid UTF-8, values it can read.
+		var metadata map[string]any
+		if wire.Unmarshal([]byte(data), &metadata) != nil {
+			return
+		}
+		state, text, name = valid(state), valid(text), valid(name)
+		at := time.UnixMilli(ms % 1e14).UTC()
+		reply := &a2a.Message{ID: "m", Role: a2a.RoleAgent, Metadata: metadata, Parts: []a2a.Part{
+			a2a.TextPart{Text: text, Metadata: metadata},
+			a2a.FilePart{File: a2a.FileWithBytes{Name: name, Bytes: []byte(text + "x")}},
+			a2a.FilePart{File: a2a.FileWithURI{URI: text}},
+		}}
+		if len(metadata) > 0 {
+			reply.Parts = append(reply.Parts, a2a.DataPart{Data: metadata})
+		}
+		events := []store.Event{
+			{Seq: 5, Time: at, State: a2a.TaskState(state), Received: reply, Message: reply, Progress: progress, Metadata: metadata},
+			{Seq: 6, Time: at, State: a2a.TaskState(state), Append: more, LastChunk: progress, Artifact: &a2a.Artifact{
+				ID: "a", Name: name, Description: text, Parts: reply.Parts, Metadata: metadata,
+			}},
+		}
+		kept, err := encodeEvents(events)
+		if err != nil {
+			t.Fatalf("encodeEvents() = %v", err)
+		}
+		got, err := decodeEvents([]byte(kept), 5)
+		if err != nil {
+			t.Fatalf("decodeEvents(%s) = %v", kept, err)
+		}
+		if diff := cmp.Diff(events, got, asJSON()); diff != "" {
+			t.Fatalf("events after a round trip (-want +got):\n%s", diff)
+		}
+		checkSnapshot(t, events)
+	})
+}
+
+func checkSnapshot(t *testing.T, events []store.Event) {
+	t.Helper()
+	var whole store.Task
+	whole.Apply(append(events, store.Event{Seq: 7, Time: events[0].Time, State: a2a.StateCompleted})...)
+	kept, err := encodeSnapshot(&whole, 3)
+	if err != nil {
+		t.Fatalf("encodeSnapshot() = %v", err)
+	}
+	got := store.Task{Seq: whole.Seq, ReceivedSeq: whole.ReceivedSeq, CreatedAt: whole.CreatedAt}
+	if err := foldSnapshot(&got, []byte(kept), false); err != nil {
+		t.Fatalf("foldSnapshot(%s) = %v", kept, err)
+	}
+	if diff := cmp.Diff(&whole, &got, asJSON()); diff != "" {
+		t.Fatalf("task after a round trip (-want +got):\n%s", diff)
+	}
+}
+
+// valid returns s as it would have been decoded.
+func valid(s string) string {
+	raw, _ := json.Marshal(s)
+	_ = json.Unmarshal(raw, &s)
+	return s
+}
+
+// asJSON compares values of the model by their JSON: that is what the contract
+// promises of them.
+func asJSON() cmp.Option {
+	return cmp.Options{
+		cmp.FilterPath(func(p cmp.Path) bool { return p.Index(-1).Type().Kind().String() == "map" }, cmp.Comparer(func(a, b any) bool {
+			return toJSON(a) == toJSON(b)
+		})),
+		cmp.Comparer(func(a, b a2a.Part) bool { return toJSON(a) == toJSON(b) }),
+		cmp.Comparer(func(a, b a2a.Message) bool { return toJSON(a) == toJSON(b) }),
+		cmp.Comparer(func(a, b a2a.Artifact) bool { return toJSON(a) == toJSON(b) }),
+		cmp.Comparer(func(a, b store.Task) bool {
+			return a.Seq == b.Seq && toJSON(a.Status) == toJSON(b.Status) && toJSON(a.History) == toJSON(b.History) &&
+				toJSON(a.Artifacts) == toJSON(b.Artifacts) && toJSON(a.Metadata) == toJSON(b.Metadata)
+		}),
+	}
+}
+
+func toJSON(v any) string {
+	raw, err := wire.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+func TestSnapshotsAreKeptWhenTheyPayOff(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		state  a2a.TaskState
+		seq    int64
+		events int
+		want   bool
+	}{
+		{a2a.StateCompleted, 2, 1, true},
+		{a2a.StateInputRequired, 2, 1, true},
+		{a2a.StateWorking, 2, 1, false},
+		{a2a.StateWorking, 63, 1, false},
+		{a2a.StateWorking, 64, 1, true},
+		{a2a.StateWorking, 65, 1, false},
+		{a2a.StateWorking, 128, 1, true},
+		{a2a.StateWorking, 140, 20, true},
+		{a2a.StateWorking, 200, 20, false},
+		{a2a.StateWorking, 500, 500, true},
+	}
+	for _, test := range tests {
+		task := &store.Task{Seq: test.seq, Status: a2a.TaskStatus{State: test.state}}
+		if got := worthSnapshot(task, test.events); got != test.want {
+			t.Errorf("worthSnapshot(%s at %d, %d events) = %v, want %v", test.state, test.seq, test.events, got, test.want)
+		}
+	}
+}
+
+// A snapshot that another change has overtaken is not kept.
+func TestAWrongSnapshotIsIgnored(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: t.TempDir()})
+	c := submitted(1)
+	must(t, commitOne(s, c))
+	late := store.Change{Key: c.Key, Version: 2, Events: []store.Event{
+		{Time: c.Events[0].Time, State: a2a.StateWorking, Received: message("m9", "user", "one more thing")},
+	}}
+	must(t, commitOne(s, late))
+	must(t, commitOne(s, completed(c)))
+	got, err := s.Task(bg, c.Key, store.TaskOptions{})
+	must(t, err)
+	if len(got.History) != 3 || got.Seq != 5 || got.Status.State != a2a.StateCompleted {
+		t.Errorf("Task() = %d messages at %d, %s, want 3 at 5, completed", len(got.History), got.Seq, got.Status.State)
+	}
+}

@@ -1,0 +1,160 @@
+CREATE INDEX feedback_rows_task ON feedback_rows (task_pk);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
+CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id);
+CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
+CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
+CREATE TABLE context_rows (
+  owner      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  PRIMARY KEY (owner, id)
+) WITHOUT ROWID;
+CREATE TABLE feedback_rows (
+  pk         INTEGER PRIMARY KEY,
+  task_pk    INTEGER NOT NULL,
+  id         TEXT NOT NULL,
+  rating     INTEGER NOT NULL,
+  text       TEXT NOT NULL,
+  metadata   TEXT,
+  created_at INTEGER NOT NULL
+);
+CREATE TABLE heartbeat (
+  pk    INTEGER PRIMARY KEY,
+  beats INTEGER NOT NULL
+);
+CREATE TABLE idempotency_keys (
+  owner      TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  hash       BLOB NOT NULL,
+  task_id    TEXT NOT NULL,
+  seq        INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (owner, key)
+) WITHOUT ROWID;
+CREATE TABLE schema_migrations (
+  version    TEXT PRIMARY KEY,
+  name       TEXT NOT NULL,
+  checksum   TEXT NOT NULL,
+  applied_at TEXT NOT NULL
+);
+CREATE TABLE task_log (
+  id       INTEGER PRIMARY KEY,
+  n        INTEGER NOT NULL,
+  snapshot TEXT,
+  events   TEXT NOT NULL
+);
+CREATE TABLE task_rows (
+  pk            INTEGER PRIMARY KEY,
+  owner         TEXT NOT NULL,
+  id            TEXT NOT NULL,
+  context_id    TEXT NOT NULL,
+  state         TEXT NOT NULL,
+  state_at      INTEGER NOT NULL,
+  seq           INTEGER NOT NULL,
+  received_seq  INTEGER NOT NULL,
+  checkpoint    INTEGER NOT NULL,
+  phase         INTEGER NOT NULL,
+  due_at        INTEGER NOT NULL,
+  lease_worker  TEXT NOT NULL,
+  fence         INTEGER NOT NULL,
+  lease_until   INTEGER NOT NULL,
+  turn          INTEGER NOT NULL,
+  attempt       INTEGER NOT NULL,
+  seen_seq      INTEGER NOT NULL,
+  created_at    INTEGER NOT NULL,
+  updated_at    INTEGER NOT NULL,
+  UNIQUE (owner, id)
+);
+CREATE TABLE task_steps (
+  id      INTEGER PRIMARY KEY,
+  task_pk INTEGER NOT NULL,
+  turn    INTEGER NOT NULL,
+  name    TEXT NOT NULL,
+  result  BLOB,
+  UNIQUE (task_pk, turn, name)
+);
+CREATE VIEW contexts AS
+SELECT
+  c.id, c.owner AS owner_did, '{}' AS context_data,
+  (SELECT json_group_array(json(message)) FROM (
+     SELECT v.history -> m.fullkey AS message
+       FROM tasks v JOIN json_each(v.history) m
+      WHERE v.owner_did = c.owner AND v.context_id = c.id
+      ORDER BY v.created_at, v.id, m.key)) AS message_history,
+  strftime('%Y-%m-%dT%H:%M:%fZ', c.created_at / 1000.0, 'unixepoch') AS created_at,
+  strftime('%Y-%m-%dT%H:%M:%fZ', c.updated_at / 1000.0, 'unixepoch') AS updated_at
+FROM context_rows c;
+CREATE VIEW task_events AS
+SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
+       e.value ->> '$.time' AS time, e.value ->> '$.state' AS state, e.value AS event
+  FROM task_rows t
+  JOIN task_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
+  JOIN json_each(l.events) e;
+CREATE VIEW task_feedback AS
+SELECT
+  f.pk AS id, t.id AS task_id, t.owner AS owner_did,
+  json_object('id', f.id, 'rating', nullif(f.rating, 0), 'feedback', f.text,
+              'metadata', json(coalesce(f.metadata, '{}'))) AS feedback_data,
+  strftime('%Y-%m-%dT%H:%M:%fZ', f.created_at / 1000.0, 'unixepoch') AS created_at
+FROM feedback_rows f JOIN task_rows t ON t.pk = f.task_pk;
+CREATE VIEW tasks AS
+SELECT
+  t.id, t.context_id, t.owner AS owner_did, 'task' AS kind, t.state,
+  strftime('%Y-%m-%dT%H:%M:%fZ', t.state_at / 1000.0, 'unixepoch') AS state_timestamp,
+  (SELECT json_group_array(json(message)) FROM (
+     SELECT h.value ->> '$.seq' AS seq, h.key AS place, h.value -> '$.message' AS message
+       FROM task_log l JOIN json_each(l.snapshot, '$.history') h
+      WHERE l.id = (t.pk << 24) + t.checkpoint
+     UNION ALL
+     SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.received'
+       FROM task_log l JOIN json_each(l.events) e
+      WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
+        AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
+        AND e.value -> '$.received' IS NOT NULL AND e.value -> '$.artifact' IS NULL
+     UNION ALL
+     SELECT (l.id & 16777215) + e.key, 1, e.value -> '$.message'
+       FROM task_log l JOIN json_each(l.events) e
+      WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
+        AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
+        AND e.value -> '$.message' IS NOT NULL AND e.value -> '$.artifact' IS NULL
+        AND e.value -> '$.progress' IS NULL
+     ORDER BY 1, 2)) AS history,
+  (WITH chunks AS (
+     SELECT 0 AS seq, a.key AS place, 0 AS appended, a.value AS artifact
+       FROM task_log l JOIN json_each(l.snapshot, '$.artifacts') a
+      WHERE l.id = (t.pk << 24) + t.checkpoint
+     UNION ALL
+     SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.append' IS NOT NULL, e.value -> '$.artifact'
+       FROM task_log l JOIN json_each(l.events) e
+      WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
+        AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
+        AND e.value -> '$.artifact' IS NOT NULL),
+   starts AS (
+     SELECT artifact ->> '$.artifactId' AS aid, min(seq) AS first, min(place) AS place,
+            coalesce(max(seq) FILTER (WHERE NOT appended), min(seq)) AS start
+       FROM chunks GROUP BY 1 ORDER BY 2, 3)
+   SELECT json_group_array(json_set(
+            (SELECT artifact FROM chunks WHERE artifact ->> '$.artifactId' = aid AND seq = start),
+            '$.parts',
+            json((SELECT json_group_array(json(part)) FROM (
+               SELECT c.artifact -> p.fullkey AS part
+                 FROM chunks c JOIN json_each(c.artifact, '$.parts') p
+                WHERE c.artifact ->> '$.artifactId' = aid AND c.seq >= start
+                ORDER BY c.seq, p.key)))))
+     FROM starts) AS artifacts,
+  (SELECT json_group_object(key, json(value)) FROM (
+     SELECT key, value, max(seq) FROM (
+       SELECT 0 AS seq, m.key AS key, l.snapshot -> m.fullkey AS value
+         FROM task_log l JOIN json_each(l.snapshot, '$.metadata') m
+        WHERE l.id = (t.pk << 24) + t.checkpoint
+       UNION ALL
+       SELECT (l.id & 16777215) + e.key, m.key, e.value -> m.fullkey
+         FROM task_log l JOIN json_each(l.events) e JOIN json_each(e.value, '$.metadata') m
+        WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
+          AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL))
+     GROUP BY key)) AS metadata,
+  strftime('%Y-%m-%dT%H:%M:%fZ', t.created_at / 1000.0, 'unixepoch') AS created_at,
+  strftime('%Y-%m-%dT%H:%M:%fZ', t.updated_at / 1000.0, 'unixepoch') AS updated_at
+FROM task_rows t;
