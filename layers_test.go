@@ -33,6 +33,7 @@ var rows = map[string]int{
 	"holdfasttest":       8,
 	"internal/agents":    9,
 	"internal/cli":       10,
+	"faults":             10,
 	"cmd":                11,
 }
 

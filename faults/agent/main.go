@@ -1,0 +1,78 @@
+// Command agent is a server whose handler does as the message says, and writes
+// down in a side file what it does: the fault tests kill it and compare.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	var cfg holdfast.Config
+	var addr, effects string
+	set := flag.NewFlagSet("agent", flag.ContinueOnError)
+	set.StringVar(&addr, "addr", "127.0.0.1:0", "where to listen")
+	set.StringVar(&effects, "effects", "", "file to add a line to for everything that is done")
+	set.StringVar(&cfg.DataDir, "data", "", "data directory")
+	set.IntVar(&cfg.Concurrency, "concurrency", 0, "turns that run at once")
+	set.IntVar(&cfg.MaxAttempts, "attempts", 0, "how often a turn is begun")
+	set.DurationVar(&cfg.Lease, "lease", 0, "how long a lease lasts")
+	set.DurationVar(&cfg.TaskTimeout, "timeout", 0, "longest turn")
+	set.DurationVar(&cfg.StopGrace, "stop-grace", 0, "time for handlers when the server stops")
+	set.DurationVar(&cfg.HandlerGrace, "handler-grace", 0, "time for a handler to return when told to")
+	set.IntVar(&cfg.Limits.Queued, "queued", 0, "most tasks that wait")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(effects, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	cfg.Name = "faults"
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	cfg.Limits = engine.Limits{Queued: cfg.Limits.Queued}
+	return serve(cfg, addr, &script{effects: file})
+}
+
+// serve runs the agent until the first SIGTERM; the second ends the process.
+func serve(cfg holdfast.Config, addr string, h holdfast.Handler) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(130)
+	}()
+	begun := time.Now()
+	agent, err := holdfast.New(cfg, h)
+	if err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on http://%s/ after %s\n", ln.Addr(), time.Since(begun).Round(time.Millisecond))
+	return agent.Serve(ctx, ln)
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+)
+
+// script is a handler that does what the message's text says: a verb and its
+// arguments. What it does is added to the effects, a line each: what, task, turn,
+// attempt, detail. A line is written by one call, so that a kill leaves it whole
+// or out.
+type script struct{ effects *os.File }
+
+// Handle does one turn.
+func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
+	a := &act{script: s, t: t, words: strings.Fields(t.Text())}
+	a.note("begin", "-")
+	verbs := map[string]func(context.Context) error{
+		"steps": a.steps, "work": a.work, "chunks": a.chunks, "panic": a.panic, "block": a.block,
+		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length,
+	}
+	verb, ok := verbs[a.word(0)]
+	if !ok {
+		return t.Reject("unknown verb")
+	}
+	err := verb(ctx)
+	a.note("end", "-")
+	return err
+}
+
+// act is one attempt at a turn.
+type act struct {
+	*script
+	t     *holdfast.Turn
+	words []string
+}
+
+func (a *act) note(what, detail string) {
+	line := fmt.Sprintf("%s %s %d %d %s\n", what, a.t.TaskID(), a.t.Number(), a.t.Attempt(), detail)
+	if _, err := a.effects.WriteString(line); err != nil {
+		panic(err)
+	}
+}
+
+func (a *act) word(i int) string {
+	if i < len(a.words) {
+		return a.words[i]
+	}
+	return ""
+}
+
+func (a *act) number(i int) int {
+	n, _ := strconv.Atoi(a.word(i))
+	return n
+}
+
+func (a *act) duration(i int) time.Duration {
+	d, _ := time.ParseDuration(a.word(i))
+	return d
+}
+
+// steps N D [within K | after K]: N durable steps of D each. The first attempt
+// stays for ever where it is told to: within step K, when its effect is done and
+// its record is not, or after it, when both are.
+func (a *act) steps(ctx context.Context) error {
+	sum := 0
+	for k := range a.number(1) {
+		got, err := holdfast.Step(ctx, a.t, "step", func(ctx context.Context) (int, error) {
+			a.note("step", strconv.Itoa(k))
+			if err := a.stay(ctx, "within", k); err != nil {
+				return 0, err
+			}
+			return k, sleep(ctx, a.duration(2))
+		})
+		if err != nil {
+			return err
+		}
+		a.note("recorded", strconv.Itoa(k))
+		if err := a.stay(ctx, "after", k); err != nil {
+			return err
+		}
+		sum += got
+	}
+	return a.t.Reply(fmt.Sprintf("sum %d", sum))
+}
+
+func (a *act) stay(ctx context.Context, where string, k int) error {
+	if a.t.Attempt() > 1 || a.word(3) != where || a.number(4) != k {
+		return nil
+	}
+	return sleep(ctx, time.Hour)
+}
+
+// work D: nothing, for a while.
+func (a *act) work(ctx context.Context) error {
+	if err := sleep(ctx, a.duration(1)); err != nil {
+		return err
+	}
+	return a.t.Reply("done")
+}
+
+// chunks N D: an artifact in N chunks, D apart, with a status each.
+func (a *act) chunks(ctx context.Context) error {
+	w := a.t.Artifact("chunks")
+	for i := range a.number(1) {
+		if err := a.t.Status(fmt.Sprintf("chunk %d", i)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%d ", i); err != nil {
+			return err
+		}
+		if err := sleep(ctx, a.duration(2)); err != nil {
+			return err
+		}
+	}
+	return a.t.Reply("done")
+}
+
+func (a *act) panic(context.Context) error { panic("as the message says") }
+
+// block never returns.
+func (a *act) block(context.Context) error { select {} }
+
+// deaf D: works on when its context is done, and says that it has completed.
+func (a *act) deaf(context.Context) error {
+	for end := time.Now().Add(a.duration(1)); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		_ = a.t.Status("still here")
+	}
+	_, _ = fmt.Fprint(a.t.Artifact("late"), "deaf")
+	return a.t.Reply("deaf")
+}
+
+// leak returns when its context is done, and leaves something behind that keeps
+// on telling.
+func (a *act) leak(ctx context.Context) error {
+	w := a.t.Artifact("leak")
+	go func() {
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			_, werr := fmt.Fprint(w, "leak ")
+			if err := errors.Join(a.t.Status("leak"), werr); errors.Is(err, holdfast.ErrEnded) {
+				a.note("refused", "-")
+				return
+			}
+		}
+		a.note("accepted", "-")
+	}()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// retry K: asks for another attempt until the K-th.
+func (a *act) retry(context.Context) error {
+	if a.t.Attempt() < a.number(1) {
+		return holdfast.Retry(errors.New("not yet"))
+	}
+	return a.t.Reply("done")
+}
+
+// ask wants another message, which is then done.
+func (a *act) ask(context.Context) error { return a.t.RequireInput("what next?") }
+
+// length tells the length of the text.
+func (a *act) length(context.Context) error {
+	return a.t.Reply(fmt.Sprintf("length %d", len(a.t.Text())))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,176 @@
+// Package check proves that the store a server left behind keeps the promises of
+// Holdfast: every log is whole, every task is the fold of its log, and nothing
+// that has work to do is forgotten.
+package check
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Report is what a store holds.
+type Report struct {
+	// States are the tasks' states by id.
+	States map[string]a2a.TaskState
+	// Logs are the tasks' events by id.
+	Logs map[string][]store.Event
+}
+
+// Count returns how many tasks are in a state.
+func (r *Report) Count(state a2a.TaskState) (n int) {
+	for _, s := range r.States {
+		if s == state {
+			n++
+		}
+	}
+	return n
+}
+
+// Dir checks the data directory of a server that has ended, and returns what is
+// in it and all that is wrong with it.
+func Dir(ctx context.Context, dir string) (_ *Report, err error) {
+	s, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	report, err := tasks(ctx, s, dir)
+	err = errors.Join(err, s.Close())
+	return report, errors.Join(err, integrity(ctx, dir))
+}
+
+func integrity(ctx context.Context, dir string) error {
+	var verdict string
+	if err := query(ctx, dir, "PRAGMA integrity_check", &verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("integrity check: %s", verdict)
+	}
+	return nil
+}
+
+// query reads the first row of a query from the file itself.
+func query(ctx context.Context, dir, text string, into ...any) (err error) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, sqlite.FileName)+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.QueryRowContext(ctx, text).Scan(into...)
+}
+
+// tasks checks every task of every owner.
+func tasks(ctx context.Context, s store.Store, dir string) (*Report, error) {
+	report := &Report{States: make(map[string]a2a.TaskState), Logs: make(map[string][]store.Event)}
+	var owners string
+	if err := query(ctx, dir, "SELECT coalesce(json_group_array(DISTINCT owner), '[]') FROM task_rows", &owners); err != nil {
+		return report, fmt.Errorf("read owners: %w", err)
+	}
+	var names []string
+	if err := wire.Unmarshal([]byte(owners), &names); err != nil {
+		return report, fmt.Errorf("read owners: %w", err)
+	}
+	var errs []error
+	for _, owner := range names {
+		q := store.Query{Owner: owner, Limit: 100}
+		for {
+			page, err := s.Tasks(ctx, q)
+			if err != nil {
+				return report, fmt.Errorf("list tasks: %w", err)
+			}
+			for _, t := range page.Tasks {
+				events, err := task(ctx, s, t.Key)
+				if err != nil {
+					errs = append(errs, fmt.Errorf("task %s: %w", t.Key.ID, err))
+				}
+				report.States[t.Key.ID], report.Logs[t.Key.ID] = t.Status.State, events
+			}
+			if page.Next == nil {
+				break
+			}
+			q.Cursor = page.Next
+		}
+	}
+	return report, errors.Join(errs...)
+}
+
+// task checks one task and its log.
+func task(ctx context.Context, s store.Store, key store.Key) ([]store.Event, error) {
+	t, err := s.Task(ctx, key, store.TaskOptions{})
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.Events(ctx, key, 0, int(t.Seq)+10)
+	if err != nil {
+		return nil, err
+	}
+	folded := &store.Task{Key: key, ContextID: t.ContextID}
+	folded.Apply(events...)
+	return events, errors.Join(Log(events), same(t, folded), place(t))
+}
+
+// Log checks that a log has no gaps, only legal moves, times that do not go back
+// and at most one terminal event, the last.
+func Log(events []store.Event) error {
+	var errs []error
+	state := a2a.TaskState("")
+	for i, e := range events {
+		if e.Seq != int64(i)+1 {
+			errs = append(errs, fmt.Errorf("event %d of the log has sequence %d", i+1, e.Seq))
+		}
+		switch {
+		case i == 0 && e.State != a2a.StateSubmitted:
+			errs = append(errs, fmt.Errorf("the log begins with %s", e.State))
+		case i > 0 && !state.CanMove(e.State):
+			errs = append(errs, fmt.Errorf("event %d moves from %s to %s", e.Seq, state, e.State))
+		}
+		if i > 0 && e.Time.Before(events[i-1].Time) {
+			errs = append(errs, fmt.Errorf("event %d is %s earlier than the one before", e.Seq, events[i-1].Time.Sub(e.Time)))
+		}
+		state = e.State
+	}
+	if len(events) == 0 {
+		errs = append(errs, errors.New("the log is empty"))
+	}
+	return errors.Join(errs...)
+}
+
+// same reports how a stored task differs from the fold of its log.
+func same(t, folded *store.Task) error {
+	var errs []error
+	for _, part := range []struct {
+		name         string
+		stored, fold any
+	}{
+		{"sequence", t.Seq, folded.Seq}, {"status", t.Status, folded.Status}, {"history", t.History, folded.History},
+		{"artifacts", t.Artifacts, folded.Artifacts}, {"metadata", t.Metadata, folded.Metadata},
+		{"creation time", t.CreatedAt, folded.CreatedAt}, {"newest message", t.ReceivedSeq, folded.ReceivedSeq},
+	} {
+		stored, err := wire.Marshal(part.stored)
+		fold, ferr := wire.Marshal(part.fold)
+		if err = errors.Join(err, ferr); err != nil {
+			errs = append(errs, err)
+		} else if !bytes.Equal(stored, fold) {
+			errs = append(errs, fmt.Errorf("its %s is %s, its log says %s", part.name, stored, fold))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// place checks that a task is in the work queue when, and only when, there is
+// something to do.
+func place(t *store.Task) error {
+	if idle := t.Run.Phase == store.PhaseIdle; idle != t.Status.State.Final() {
+		return fmt.Errorf("it is %s and %s in the queue", t.Status.State, t.Run.Phase)
+	}
+	return nil
+}
