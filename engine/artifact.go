@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -145,7 +146,42 @@ func (r *run) reserve(name string, parts []a2a.Part) error {
 	if n := r.e.cfg.Limits.Parts; len(parts) > n {
 		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: a chunk of %d parts, at most %d are taken", a2a.Quote(name), len(parts), n)
 	}
-	size := 0
+	for _, p := range parts {
+		if err := encodable(p); err != nil {
+			return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
+		}
+	}
+	size := partsSize(parts)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if limit := r.e.cfg.Limits.ArtifactBytes; r.artifacts+size > limit {
+		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: the artifacts of a turn may hold %d bytes in all", a2a.Quote(name), limit)
+	}
+	r.artifacts += size
+	return nil
+}
+
+// encodable reports why JSON cannot express a part; text and files always can
+// be.
+func encodable(p a2a.Part) error {
+	switch p := p.(type) {
+	case a2a.TextPart:
+		if len(p.Metadata) == 0 {
+			return nil
+		}
+	case a2a.FilePart:
+		if p.File != nil && len(p.Metadata) == 0 {
+			return nil
+		}
+	case nil:
+		return errors.New("a part must not be nil")
+	}
+	_, err := wire.Marshal(p)
+	return err
+}
+
+// partsSize is roughly how many bytes parts take.
+func partsSize(parts []a2a.Part) (size int) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case a2a.TextPart:
@@ -155,20 +191,11 @@ func (r *run) reserve(name string, parts []a2a.Part) error {
 				size += len(f.Bytes)
 			}
 		case a2a.DataPart:
-			raw, err := wire.Marshal(p)
-			if err != nil {
-				return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
-			}
+			raw, _ := wire.Marshal(p) // what cannot be encoded has been refused
 			size += len(raw)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if limit := r.e.cfg.Limits.ArtifactBytes; r.artifacts+size > limit {
-		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: the artifacts of a turn may hold %d bytes in all", a2a.Quote(name), limit)
-	}
-	r.artifacts += size
-	return nil
+	return size
 }
 
 // artifactID makes the id of the artifact that a turn gives a name to. The same

@@ -68,6 +68,8 @@ type Config struct {
 type Limits struct {
 	// Queued is how many tasks may wait to run. Default 100,000.
 	Queued int
+	// Inbox is how many messages may wait for one task. Default 1,000.
+	Inbox int
 	// Parts is how many parts a message or artifact chunk may have. Default 1,000.
 	Parts int
 	// References is how many referenceTaskIds a message may have. Default 32.
@@ -111,6 +113,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Poll, time.Second)
 	orDefault(&c.IdempotencyTTL, 24*time.Hour)
 	orDefault(&c.Limits.Queued, 100_000)
+	orDefault(&c.Limits.Inbox, 1000)
 	orDefault(&c.Limits.Parts, 1000)
 	orDefault(&c.Limits.References, 32)
 	orDefault(&c.Limits.PageSize, 100)
@@ -123,7 +126,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
 	if len(errs) > 0 {

@@ -447,6 +447,22 @@ func TestTenThousandQueuedTasksAreTaken(t *testing.T) {
 	}
 }
 
+func TestAnInboxHasALimit(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	e := start(t, engine.Config{Limits: engine.Limits{Inbox: 2}, Handler: func(context.Context, *engine.Turn) error {
+		<-release
+		return nil
+	}})
+	id := send(t, e, text("a")).Key.ID
+	send(t, e, to(id, "b"))
+	if _, err := e.Send(t.Context(), alice, to(id, "c"), engine.SendOptions{}); !errors.Is(err, a2a.ErrExhausted) {
+		t.Errorf("a message over the limit = %v, want resource_exhausted", err)
+	}
+	close(release)
+	wantState(t, settled(t, e, id), a2a.StateCompleted)
+}
+
 func TestFollowReplaysWhatWasMissed(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {

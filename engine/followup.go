@@ -93,6 +93,9 @@ func (s *sending) lookup(ctx context.Context, key string) (*store.IdempotencyRec
 func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent, error) {
 	e := s.e
 	state := base.Status.State
+	if n := len(base.Unread(base.Run.SeenSeq)); n >= e.cfg.Limits.Inbox {
+		return nil, a2a.Errorf(a2a.CodeExhausted, "%d messages are waiting for task %s, no more are taken for now; try again later", n, a2a.Quote(l.key.ID))
+	}
 	event := store.Event{State: state, Received: &s.params.Message, Metadata: s.params.Metadata}
 	change := store.Change{Version: base.Seq, Idempotency: s.stamp(s.record())}
 	slot := false

@@ -2,14 +2,18 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// recentEvents is how many of a task's last events are kept for its readers. A
-// reader further behind reads the store.
-const recentEvents = 256
+// How much of the end of a task's log is kept for its readers: a reader further
+// behind reads the store.
+const (
+	recentEvents = 256
+	recentBytes  = 1 << 20
+)
 
 // live is a task that somebody in this process is busy with: a run, a reader or
 // a caller about to commit.
@@ -24,6 +28,7 @@ type live struct {
 	mu      sync.Mutex
 	task    *store.Task   // as last committed here; nil until known
 	recent  []store.Event // the log's end, up to task.Seq, without gaps
+	bytes   int           // size of recent, roughly
 	changed chan struct{} // closed when task moves on
 	run     *run          // the run in this process, if any
 }
@@ -87,11 +92,28 @@ func (l *live) publish(t *store.Task, events []store.Event) {
 	if len(events) == 0 {
 		return
 	}
+	l.remember(events)
+	l.wake()
+}
+
+// remember adds events to the recent ones. Readers may hold parts of the old
+// slice, so it is never shifted in place.
+func (l *live) remember(events []store.Event) {
+	if l.bytes > recentBytes {
+		l.recent, l.bytes = nil, 0
+	}
 	if len(l.recent)+len(events) > 2*recentEvents {
-		l.recent = append([]store.Event(nil), l.recent[max(0, len(l.recent)-recentEvents):]...)
+		l.recent = slices.Clone(l.recent[max(0, len(l.recent)-recentEvents):])
 	}
 	l.recent = append(l.recent, events...)
-	l.wake()
+	for i := range events {
+		if a := events[i].Artifact; a != nil {
+			l.bytes += partsSize(a.Parts)
+		}
+		if m := events[i].Received; m != nil {
+			l.bytes += partsSize(m.Parts)
+		}
+	}
 }
 
 func (l *live) wake() {
@@ -105,7 +127,7 @@ func (l *live) set(t *store.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.task != nil && l.task.Seq != t.Seq {
-		l.recent = nil
+		l.recent, l.bytes = nil, 0
 	}
 	l.task = t
 	l.wake()
@@ -145,9 +167,9 @@ func (l *live) after(seq int64) (events []store.Event, changed <-chan struct{}, 
 // l.commit.
 func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 	l.mu.Lock()
-	known := l.task != nil && l.run != nil
+	r := l.run
 	l.mu.Unlock()
-	if known {
+	if r != nil && r.alive() {
 		t, _ := l.snapshot()
 		return t, nil
 	}

@@ -99,6 +99,13 @@ func (r *run) usable() error {
 	return nil
 }
 
+// alive reports whether the run may still commit, as far as it knows.
+func (r *run) alive() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead == nil && !r.unsure
+}
+
 // die makes the run refuse all further commits and stops its handler.
 func (r *run) die(cause error) error {
 	r.mu.Lock()

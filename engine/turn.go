@@ -198,8 +198,10 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 	if len(parts) == 0 {
 		return o
 	}
-	if _, err := wire.Marshal(parts); err != nil {
-		return a2a.Invalid("parts", "cannot be stored: %s", err)
+	for _, p := range parts {
+		if err := encodable(p); err != nil {
+			return a2a.Invalid("parts", "cannot be stored: %s", err)
+		}
 	}
 	o.Message = t.r.sayParts(slices.Clone(parts))
 	return o
