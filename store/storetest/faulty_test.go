@@ -1,0 +1,96 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestFaultyFailsTheCallOfThePlan(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, test := range []struct {
+		name  string
+		fault Fault
+		made  bool
+	}{{"before", FailBefore, false}, {"after", FailAfter, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			inner := newModel()
+			s := Faulty(inner, FailCall("Commit", 2, test.fault))
+			if _, err := s.Commit(ctx, newTask(key("t1"), "c1", at(0))); err != nil {
+				t.Fatalf("Commit() number 1 = %v, want nil", err)
+			}
+			results, err := s.Commit(ctx, newTask(key("t2"), "c1", at(0)))
+			if !errors.Is(err, a2a.ErrUnavailable) || results != nil {
+				t.Errorf("Commit() number 2 = %v, %v, want an unavailable error alone", results, err)
+			}
+			_, err = inner.Task(ctx, key("t2"), store.TaskOptions{})
+			if made := err == nil; made != test.made {
+				t.Errorf("the failed Commit() was made: %t, want %t", made, test.made)
+			}
+			if _, err := s.Commit(ctx, newTask(key("t3"), "c1", at(0))); err != nil {
+				t.Errorf("Commit() number 3 = %v, want nil", err)
+			}
+		})
+	}
+}
+
+func TestFaultyReachesEveryMethod(t *testing.T) {
+	t.Parallel()
+	var methods []string
+	s := Faulty(newModel(), func(c Call) Fault {
+		methods = append(methods, c.Method)
+		return FailBefore
+	})
+	for method, call := range calls(t.Context(), s) {
+		if err := call(); !errors.Is(err, a2a.ErrUnavailable) {
+			t.Errorf("%s() = %v, want an unavailable error", method, err)
+		}
+		if got := methods[len(methods)-1]; got != method {
+			t.Errorf("%s() asked the plan for %s", method, got)
+		}
+	}
+}
+
+func TestFaultyGivesThePlanTheChanges(t *testing.T) {
+	t.Parallel()
+	s := Faulty(newModel(), func(c Call) Fault {
+		if len(c.Changes) == 1 && c.Changes[0].Key.ID == "bad" {
+			return FailBefore
+		}
+		return Pass
+	})
+	if _, err := s.Commit(t.Context(), newTask(key("good"), "c1", at(0))); err != nil {
+		t.Errorf("Commit() of good = %v, want nil", err)
+	}
+	if _, err := s.Commit(t.Context(), newTask(key("bad"), "c1", at(0))); err == nil {
+		t.Errorf("Commit() of bad = nil, want an error")
+	}
+}
+
+// A faulty store whose plan passes everything is as good as the store within.
+func TestFaultyPassesTheSuite(t *testing.T) {
+	t.Parallel()
+	h := modelHarness()
+	h.Open = func(T) store.Store { return Faulty(newModel(), FailRandomly(1, 0)) }
+	Run(t, h)
+}
+
+func TestFailRandomlyFailsTheShareItIsGiven(t *testing.T) {
+	t.Parallel()
+	plan, again := FailRandomly(7, 0.5), FailRandomly(7, 0.5)
+	count := make(map[Fault]int)
+	for range 10_000 {
+		fault := plan(Call{})
+		count[fault]++
+		if fault != again(Call{}) {
+			t.Fatalf("the same seed made another plan")
+		}
+	}
+	if count[Pass] < 4700 || count[Pass] > 5300 || count[FailBefore] < 2200 || count[FailAfter] < 2200 {
+		t.Errorf("faults of 10000 calls = %v, want half of them, before and after alike", count)
+	}
+}

@@ -1,0 +1,223 @@
+package storetest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// KillConfig are the arguments of KillLoop.
+type KillConfig struct {
+	// Open opens the store in a directory, whose data it finds if there is any.
+	Open func(dir string) (store.Store, error)
+	// Rounds is how many processes are killed; 0 means 5.
+	Rounds int
+	// Writers is how many goroutines of a process commit; 0 means 8.
+	Writers int
+}
+
+// The environment of the process that is to be killed.
+const (
+	killDir   = "HOLDFAST_STORETEST_KILL_DIR"
+	killRound = "HOLDFAST_STORETEST_KILL_ROUND"
+)
+
+// KillLoop kills processes that commit, with SIGKILL at random moments, and
+// checks that the store then holds everything that was acknowledged and no half
+// of anything. A test calls it and does nothing else: the test binary is run
+// again, for this test alone, as the process to be killed.
+func KillLoop(t *testing.T, cfg KillConfig) {
+	t.Helper()
+	if cfg.Rounds == 0 {
+		cfg.Rounds = 5
+	}
+	if cfg.Writers == 0 {
+		cfg.Writers = 8
+	}
+	if dir := os.Getenv(killDir); dir != "" {
+		commitUntilKilled(t, cfg, dir)
+		return
+	}
+	dir := t.TempDir()
+	acked := make(map[store.Key]int64)
+	for round := range cfg.Rounds {
+		runAndKill(t, dir, round, acked)
+		checkAcked(t, cfg, dir, acked)
+	}
+	if len(acked) < cfg.Rounds {
+		t.Errorf("%d tasks were acknowledged in %d rounds, want more", len(acked), cfg.Rounds)
+	}
+	t.Logf("%d tasks were acknowledged in %d rounds", len(acked), cfg.Rounds)
+}
+
+// runAndKill runs a process, kills it, and adds what it acknowledged.
+func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactly(t.Name()), "-test.count=1") //nolint:gosec // this very binary
+	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatalf("pipe: %v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	delay := time.Duration(5+rand.IntN(200)) * time.Millisecond //nolint:gosec // any moment will do
+	var timer *time.Timer
+	var said strings.Builder
+	for r := bufio.NewReader(out); ; {
+		line, err := r.ReadString('\n')
+		if err != nil { // a last line without its end was not acknowledged
+			break
+		}
+		k, seq, ok := parseAck(line)
+		if !ok {
+			said.WriteString(line)
+			continue
+		}
+		acked[k] = max(acked[k], seq)
+		if timer == nil { // it has begun
+			timer = time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
+		}
+	}
+	err = cmd.Wait()
+	if timer == nil || cmd.ProcessState.Exited() {
+		t.Fatalf("the process of round %d ended by itself: %v\n%s", round, err, said.String())
+	}
+}
+
+// exactly returns the pattern that go test matches with one test alone.
+func exactly(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+func parseAck(line string) (store.Key, int64, bool) {
+	f := strings.Fields(line)
+	if len(f) != 4 || f[0] != "acknowledged" {
+		return store.Key{}, 0, false
+	}
+	seq, err := strconv.ParseInt(f[3], 10, 64)
+	return store.Key{Owner: f[1], ID: f[2]}, seq, err == nil
+}
+
+// commitUntilKilled is the process that is killed.
+func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
+	t.Helper()
+	s, err := cfg.Open(dir)
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	round := os.Getenv(killRound)
+	deadline := time.Now().Add(30 * time.Second) // should nobody kill it
+	together(cfg.Writers, func(w int) {
+		for n := 0; time.Now().Before(deadline); n++ {
+			k := store.Key{Owner: fmt.Sprint("owner-", w%3), ID: fmt.Sprintf("r%s-w%d-n%d", round, w, n)}
+			if err := commitAndTell(t.Context(), os.Stdout, s, k); err != nil {
+				t.Errorf("task %s: %v", k.ID, err)
+				return
+			}
+		}
+	})
+}
+
+// commitAndTell makes a task whose changes each leave it as whole wants it, and
+// tells each version once it is committed.
+func commitAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
+	const changes = 5
+	c := idempotent(newTask(k, "context", start), "key-"+k.ID, start)
+	for i := 0; ; i++ {
+		results, err := s.Commit(ctx, c)
+		if err != nil {
+			return err
+		}
+		if results[0].Err != nil {
+			return results[0].Err
+		}
+		seq := results[0].Seq
+		if _, err := fmt.Fprintf(out, "acknowledged %s %s %d\n", k.Owner, k.ID, seq); err != nil {
+			return err
+		}
+		if i == changes {
+			return nil
+		}
+		c = next(k, seq, said(at(i), a2a.StateWorking, fmt.Sprint("m", i)), chunk(at(i), "a", "x", true))
+		c.Run = &store.Run{Phase: store.PhaseQueued, Turn: i + 2}
+		c.Steps = []store.Step{step(1, fmt.Sprint("s", i), "result")}
+	}
+}
+
+// checkAcked opens the store and checks all that is in it.
+func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]int64) {
+	t.Helper()
+	s, err := cfg.Open(dir)
+	if err != nil {
+		t.Fatalf("Open() after a kill = %v", err)
+	}
+	f := &fixture{T: Wrap(t), s: s, ctx: t.Context()}
+	versions := make(map[store.Key]int64)
+	for w := range 3 {
+		q := store.Query{Owner: fmt.Sprint("owner-", w), Limit: 200}
+		for {
+			page := f.list(q)
+			for _, task := range page.Tasks {
+				versions[task.Key] = task.Seq
+				f.checkWhole(task)
+			}
+			if q.Cursor = page.Next; q.Cursor == nil {
+				break
+			}
+		}
+	}
+	for k, seq := range acked {
+		if versions[k] < seq {
+			t.Errorf("task %s is at version %d, but %d was acknowledged", k.ID, versions[k], seq)
+		}
+	}
+	if b := f.backlog(); b.Queued != len(versions) || b.Leased != 0 {
+		t.Errorf("Backlog() = %+v, want %d queued", b, len(versions))
+	}
+	if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
+		t.Errorf("Ping() and Close() after a kill = %v", err)
+	}
+}
+
+// checkWhole checks that a task made by commitAndTell has all of each change.
+func (f *fixture) checkWhole(task *store.Task) {
+	f.Helper()
+	if half := whole(task); half != "" {
+		f.Errorf("Task(%s) = %s", name(task.Key), half)
+	}
+	log := f.events(task.Key)
+	for i, e := range log {
+		if e.Seq != int64(i+1) {
+			f.Errorf("Events(%s)[%d].Seq = %d, want %d", name(task.Key), i, e.Seq, i+1)
+		}
+	}
+	f.equal("Task()", task, fold(task.Key, task.ContextID, task.Run, log...))
+	if got := len(f.steps(task.Key, 1)); got != len(log)/2 {
+		f.Errorf("Steps(%s) = %d steps at version %d", name(task.Key), got, task.Seq)
+	}
+	if r := f.record(task.Key.Owner, "key-"+task.Key.ID); r.TaskID != task.Key.ID || r.Seq != 1 {
+		f.Errorf("Idempotency() = %+v, want the record of task %s", r, task.Key.ID)
+	}
+}
