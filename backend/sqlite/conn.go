@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path/filepath"
+	"strings"
 	"unsafe"
 
 	"modernc.org/sqlite"
@@ -30,6 +32,14 @@ func openConn(path string, pragmas ...string) (*conn, error) {
 }
 
 func dataSource(path string, pragmas ...string) string {
+	// A relative path would read as the authority of the URI.
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive letter
+	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
 	return u.String()
 }

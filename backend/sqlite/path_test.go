@@ -1,0 +1,25 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+)
+
+// It changes the working directory and so cannot be parallel.
+func TestDirMayBeRelativeAndOddlyNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"data", "./a/b", "what? 100%#1 é", "../" + "up"} {
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+		if err != nil {
+			t.Errorf("Open(%q) = %v", dir, err)
+			continue
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("Ping() in %q = %v", dir, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("Close() in %q = %v", dir, err)
+		}
+	}
+}
