@@ -115,7 +115,7 @@ func (o *output) readLines(r io.Reader, maxLine int) {
 	lines := &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: maxLine}
 	for n := 1; ; n++ {
 		line, long, err := lines.next()
-		if len(bytes.TrimSpace(line)) > 0 {
+		if len(bytes.TrimSpace(line)) > 0 && !errors.Is(err, errCutOff) {
 			o.tell(chunk{line: n, data: bytes.Clone(line), long: long})
 		}
 		if err != nil {

@@ -168,6 +168,9 @@ func passing(err error) bool {
 	return false
 }
 
+// errCutOff: what a program left behind goes on writing.
+var errCutOff = errors.New("output cut off")
+
 // lingering reads a pipe of a program: as long as the program runs, and then
 // what is left in the pipe.
 type lingering struct {
@@ -191,7 +194,7 @@ func (l *lingering) Read(b []byte) (int, error) {
 
 func (l *lingering) rest(b []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, io.EOF
+		return 0, errCutOff
 	}
 	l.wake()
 	n, err := l.file.Read(b[:min(len(b), l.left)])
