@@ -184,7 +184,7 @@ func (m *meter) page(ctx context.Context, n int64, q store.Query) error {
 	return err
 }
 
-// claim queues a task and claims one.
+// claim queues a task and claims one, for so long that no lease ends meanwhile.
 func (m *meter) claim(ctx context.Context, _ int64) error {
 	n := m.next.Add(1)
 	c := m.created(n)
@@ -193,6 +193,8 @@ func (m *meter) claim(ctx context.Context, _ int64) error {
 	if err := m.commit(ctx, c); err != nil {
 		return err
 	}
-	_, err := m.s.Claim(ctx, claimAt(rival, benchTime(n), 1))
+	p := claimAt(rival, benchTime(n), 1)
+	p.Until = p.Now.Add(1000 * time.Hour)
+	_, err := m.s.Claim(ctx, p)
 	return err
 }
