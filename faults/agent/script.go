@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
@@ -24,7 +25,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	a.note("begin", "-")
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "chunks": a.chunks, "panic": a.panic, "block": a.block,
-		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length,
+		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
@@ -124,6 +125,13 @@ func (a *act) chunks(ctx context.Context) error {
 }
 
 func (a *act) panic(context.Context) error { panic("as the message says") }
+
+// kill ends the process as kill -9 does, once it has answered whoever sent this.
+func (a *act) kill(context.Context) error {
+	time.Sleep(100 * time.Millisecond)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
 
 // block never returns.
 func (a *act) block(context.Context) error { select {} }

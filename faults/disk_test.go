@@ -1,0 +1,242 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+)
+
+// smallDisk is a server whose data directory is on a disk of its own.
+type smallDisk struct {
+	*process
+	root string // of the disk, as this process can reach it
+	// lasts is whether the disk is still there when the server has gone.
+	lasts bool
+}
+
+// startOnSmallDisk mounts a small disk on the data directory: for all to see when
+// this user may, else in a namespace where it may.
+func (s *site) startOnSmallDisk(size string) *smallDisk {
+	s.t.Helper()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	disk := s.dir
+	s.dir = filepath.Join(disk, "data")
+	args := append([]string{"-data", s.dir, "-effects", s.effects, "-addr", s.addr}, s.args...)
+	mounted := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", disk)
+	out, err := mounted.CombinedOutput()
+	if err == nil {
+		s.t.Cleanup(func() {
+			if out, err := exec.Command("umount", disk).CombinedOutput(); err != nil {
+				s.t.Errorf("umount: %s", out)
+			}
+		})
+		return &smallDisk{launch(s.t, s.addr, exec.Command(agentBin, args...)), disk, true}
+	}
+	script := fmt.Sprintf("mount -t tmpfs -o size=%s tmpfs %q && exec \"$@\"", size, disk)
+	cmd := exec.Command("unshare", append([]string{"-Urm", "sh", "-c", script, "sh", agentBin}, args...)...)
+	if probe := exec.Command("unshare", "-Urm", "sh", "-c", fmt.Sprintf("mount -t tmpfs tmpfs %q", disk)); probe.Run() != nil {
+		s.t.Fatalf("a small disk can neither be mounted (%s) nor made by unshare -Urm mount: this test needs one of them", strings.TrimSpace(string(out)))
+	}
+	p := launch(s.t, s.addr, cmd)
+	return &smallDisk{p, filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "root", disk), false}
+}
+
+// spare gives some of what fill took back.
+func (d *smallDisk) spare(bytes int64) {
+	d.t.Helper()
+	name := filepath.Join(d.root, "ballast")
+	info, err := os.Stat(name)
+	if err == nil {
+		err = os.Truncate(name, info.Size()-bytes)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// fill leaves no byte free. It returns a function that makes space again.
+func (d *smallDisk) fill() (free func()) {
+	d.t.Helper()
+	name := filepath.Join(d.root, "ballast")
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	for _, block := range []int{1 << 20, 4 << 10, 1} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, block))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			d.t.Fatalf("fill the disk: %v", err)
+		}
+	}
+	return func() {
+		if err := os.Remove(name); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.startOnSmallDisk("40m")
+	finished := d.settle(d.send("chunks 5 1ms"), 5*time.Second)
+	var running []string
+	for _, text := range []string{"work 1s", "chunks 100 10ms", "steps 20 50ms"} {
+		running = append(running, d.send(text))
+	}
+	free := d.fill()
+	acknowledged := d.sendUntilRefused()
+	for range 5 {
+		d.spare(300 << 10)
+		acknowledged = append(acknowledged, d.sendUntilRefused()...)
+	}
+
+	// What is there can still be read, by all ways.
+	if got := d.task(finished.ID); got.Status.State != a2a.StateCompleted || len(got.Artifacts) != 1 {
+		t.Errorf("tasks/get on a full disk = %s with %d artifacts", got.Status.State, len(got.Artifacts))
+	}
+	if err := follow(t.Context(), d.client, finished.ID); err != nil {
+		t.Errorf("tasks/resubscribe on a full disk: %v", err)
+	}
+	if _, err := d.client.List(t.Context(), a2a.ListTasksParams{}); err != nil {
+		t.Errorf("tasks/list on a full disk: %v", err)
+	}
+	eventually(t, 5*time.Second, func() error {
+		var health struct{ Status string }
+		if d.getJSON("health", &health); health.Status != "unavailable" {
+			return fmt.Errorf("/health says %s on a full disk", health.Status)
+		}
+		return nil
+	})
+	time.Sleep(1500 * time.Millisecond) // the running tasks come to their ends and cannot tell
+	free()
+	begun := time.Now()
+	for _, id := range append(running, acknowledged...) {
+		wantState(t, d.settle(id, 30*time.Second), a2a.StateCompleted)
+	}
+	t.Logf("%d tasks over %s after there was space", len(running)+len(acknowledged), time.Since(begun))
+	wantState(t, d.settle(d.send("work 1ms"), 5*time.Second), a2a.StateCompleted)
+	var health struct{ Status string }
+	if d.getJSON("health", &health); health.Status != "ok" {
+		t.Errorf("/health says %s when there is space", health.Status)
+	}
+	s.wantOneAttempt(running)
+	s.proveOnDisk(d)
+}
+
+// sendUntilRefused sends until the disk is full and asserts that this is said
+// clearly. It returns the ids of the tasks that were taken.
+func (d *smallDisk) sendUntilRefused() (taken []string) {
+	d.t.Helper()
+	for i := range 5000 {
+		filler := strings.Repeat("x", i%7<<10)
+		ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
+		task, err := d.trySend(ctx, client.Text("length "+filler), "")
+		cancel()
+		if err != nil {
+			wantCode(d.t, err, a2a.CodeExhausted)
+			if !strings.Contains(err.Error(), "disk full") {
+				d.t.Errorf("error = %v, want it to say that the disk is full", err)
+			}
+			d.t.Logf("refused after %d sends: %v", len(taken), err)
+			return taken
+		}
+		taken = append(taken, task.ID)
+	}
+	d.t.Fatal("the disk is full and 5000 messages have been taken")
+	return nil
+}
+
+// wantOneAttempt asserts that tasks were not run again, nor their steps.
+func (s *site) wantOneAttempt(ids []string) {
+	s.t.Helper()
+	begun := make(map[string]int)
+	steps := make(map[string]int)
+	for _, e := range s.done() {
+		switch e.what {
+		case "begin":
+			begun[e.task]++
+		case "step":
+			steps[e.task+" "+e.detail]++
+		}
+	}
+	for _, id := range ids {
+		if begun[id] != 1 {
+			s.t.Errorf("task %s was run %d times, want once", id, begun[id])
+		}
+	}
+	for step, n := range steps {
+		if n != 1 {
+			s.t.Errorf("step %s ran %d times", step, n)
+		}
+	}
+}
+
+// proveOnDisk copies the store from its disk, which may be out of reach once the
+// server is gone, and checks it.
+func (s *site) proveOnDisk(d *smallDisk) {
+	s.t.Helper()
+	d.signal(syscall.SIGSTOP)
+	s.dir = filepath.Join(s.t.TempDir(), "copy")
+	if err := os.CopyFS(s.dir, os.DirFS(filepath.Join(d.root, "data"))); err != nil {
+		s.t.Fatal(err)
+	}
+	d.kill()
+	s.prove()
+}
+
+func TestKillOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.startOnSmallDisk("40m")
+	id := d.send("steps 3 300ms")
+	s.await("recorded", id, "0")
+	free := d.fill()
+	acknowledged := d.sendUntilRefused()
+	if !d.lasts {
+		t.Log("the disk goes with its namespace: the server is not started again")
+		free()
+		return
+	}
+	d.kill()
+	// Whether a server starts on a disk without a byte left or says why not, it
+	// loses nothing.
+	args := []string{"-data", s.dir, "-effects", s.effects, "-addr", s.addr}
+	p := spawn(t, s.addr, exec.Command(agentBin, args...))
+	select {
+	case <-p.exited:
+		t.Logf("on a full disk the server does not start: %s", strings.TrimSpace(p.log.String()))
+		if !strings.Contains(p.log.String(), "disk full") {
+			t.Errorf("log = %s, want it to say that the disk is full", p.log)
+		}
+	case <-time.After(2 * time.Second):
+		t.Log("on a full disk the server starts")
+		p.kill()
+	}
+	free()
+	p = launch(t, s.addr, exec.Command(agentBin, args...))
+	for _, id := range append(acknowledged, id) {
+		wantState(t, p.settle(id, 20*time.Second), a2a.StateCompleted)
+	}
+	p.kill()
+	s.prove()
+	wantOnce(t, s.done())
+}

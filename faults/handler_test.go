@@ -1,0 +1,294 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestAPanicFailsItsTaskAndNothingElse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.start()
+	beside := p.send("chunks 50 10ms")
+	for range 20 {
+		task := p.settle(p.send("panic"), 5*time.Second)
+		wantState(t, task, a2a.StateFailed)
+		if said(task) == "" {
+			t.Error("the failed task does not say why")
+		}
+	}
+	wantState(t, p.settle(beside, 10*time.Second), a2a.StateCompleted)
+	p.kill()
+	s.prove()
+}
+
+func TestAHandlerThatBlocksForEverFailsAfterItsTime(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-timeout", "300ms", "-handler-grace", "200ms", "-concurrency", "2", "-stop-grace", "500ms")
+	p := s.start()
+	for range 4 { // more than there are places for: they are given free
+		task := p.settle(p.send("block"), 10*time.Second)
+		wantState(t, task, a2a.StateFailed)
+	}
+	wantState(t, p.settle(p.send("work 1ms"), 5*time.Second), a2a.StateCompleted)
+	var health struct{ Abandoned int }
+	p.getJSON("health", &health)
+	if health.Abandoned != 4 {
+		t.Errorf("/health tells of %d abandoned handlers, want 4", health.Abandoned)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(10 * time.Second); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	s.prove()
+}
+
+func TestABlockedHandlerCanBeCanceled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-handler-grace", "100ms")
+	p := s.start()
+	for _, text := range []string{"block", "leak", "deaf 1s"} {
+		id := p.send(text)
+		s.await("begin", id, "")
+		begun := time.Now()
+		if _, err := p.client.Cancel(t.Context(), id); err != nil {
+			t.Fatalf("cancel of %q: %v", text, err)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("cancel of %q took %s", text, took)
+		}
+		wantState(t, p.settle(id, 5*time.Second), a2a.StateCanceled)
+		if text == "leak" {
+			s.await("refused", id, "")
+		}
+		if text == "deaf 1s" {
+			s.await("end", id, "") // it has said that it is completed
+		}
+		wantState(t, p.task(id), a2a.StateCanceled)
+	}
+	p.kill()
+	report := s.prove()
+	for id, events := range report.Logs {
+		for _, e := range events {
+			if e.Artifact != nil && e.Artifact.Name == "late" {
+				t.Errorf("task %s was given an artifact after its end", id)
+			}
+		}
+	}
+}
+
+func TestATaskThatKillsItsServerFailsInTheEnd(t *testing.T) {
+	t.Parallel()
+	const attempts = 3
+	s := newSite(t, "-attempts", fmt.Sprint(attempts))
+	p := s.start()
+	id := p.send("kill")
+	for range attempts - 1 {
+		<-p.exited
+		p = s.start()
+	}
+	<-p.exited
+	p = s.start()
+	task := p.settle(id, 10*time.Second)
+	wantState(t, task, a2a.StateFailed)
+	wantState(t, p.settle(p.send("work 1ms"), 5*time.Second), a2a.StateCompleted)
+	p.kill()
+	s.prove()
+	begun := 0
+	for _, e := range s.done() {
+		if e.what == "begin" && e.task == id {
+			begun++
+		}
+	}
+	if begun != attempts {
+		t.Errorf("the task that kills was run %d times, want %d", begun, attempts)
+	}
+}
+
+func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
+	t.Parallel()
+	raiseFileLimit(t, 4096)
+	s := newSite(t)
+	p := s.start()
+	const tasks, readers = 10, 100
+	var ids []string
+	for range tasks {
+		ids = append(ids, p.send("chunks 100 20ms"))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	var whole atomic.Int64
+	begun := time.Now()
+	for _, id := range ids {
+		for range readers {
+			wg.Go(func() {
+				if err := follow(ctx, p.client, id); err != nil {
+					t.Errorf("stream of task %s: %v", id, err)
+					return
+				}
+				whole.Add(1)
+			})
+		}
+	}
+	wg.Wait()
+	t.Logf("%d streams over after %s", whole.Load(), time.Since(begun))
+	var health struct{ Streams int }
+	eventually(t, 5*time.Second, func() error {
+		if p.getJSON("health", &health); health.Streams != 0 {
+			return fmt.Errorf("%d streams are still open", health.Streams)
+		}
+		return nil
+	})
+	p.kill()
+	s.prove()
+}
+
+func TestStreamsOutliveTheServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.start()
+	id := p.send("chunks 60 20ms")
+	const readers = 50
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	failed := make(chan error, readers)
+	for range readers {
+		go func() { failed <- follow(ctx, p.client, id) }()
+	}
+	for range 2 {
+		time.Sleep(200 * time.Millisecond) // somewhere in the middle
+		p.kill()
+		p = s.start()
+	}
+	for range readers {
+		if err := <-failed; err != nil {
+			t.Errorf("stream across restarts: %v", err)
+		}
+	}
+	task := p.task(id)
+	wantState(t, task, a2a.StateCompleted)
+	want := ""
+	for i := range 60 {
+		want += fmt.Sprintf("%d ", i)
+	}
+	if got := task.Artifacts[0].Text(); got != want {
+		t.Errorf("artifact = %q, want the last attempt's alone, %q", got, want)
+	}
+	p.kill()
+	s.prove()
+}
+
+func TestRacingCancelsAndCompletesHaveOneWinner(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.start()
+	const rounds, racers = 20, 20
+	won := make(map[string]int64)
+	for round := range rounds {
+		id := p.send("work 10ms")
+		var wg sync.WaitGroup
+		var winners atomic.Int64
+		for i := range racers {
+			wg.Go(func() {
+				time.Sleep(time.Duration(round+i%3) * time.Millisecond) // around the end of the work
+				_, err := p.client.Cancel(t.Context(), id)
+				switch {
+				case err == nil:
+					winners.Add(1)
+				case a2a.CodeOf(err) != a2a.CodeTaskNotCancelable:
+					t.Errorf("cancel: %v, want task_not_cancelable", err)
+				}
+			})
+		}
+		wg.Wait()
+		won[id] = winners.Load()
+	}
+	for id := range won {
+		p.settle(id, 5*time.Second)
+	}
+	p.kill()
+	report := s.prove()
+	for id, winners := range won {
+		want := int64(0)
+		if report.States[id] == a2a.StateCanceled {
+			want = 1
+		}
+		if winners != want {
+			t.Errorf("task %s is %s, and %d cancels were told that they won", id, report.States[id], winners)
+		}
+		ends := slices.DeleteFunc(slices.Clone(report.Logs[id]), func(e store.Event) bool { return !e.State.Terminal() })
+		if len(ends) != 1 {
+			t.Errorf("task %s has %d terminal events", id, len(ends))
+		}
+	}
+	t.Logf("%d of %d were canceled", report.Count(a2a.StateCanceled), rounds)
+	if n := report.Count(a2a.StateCanceled) + report.Count(a2a.StateCompleted); n != rounds {
+		t.Errorf("%d tasks are completed or canceled, want all %d", n, rounds)
+	}
+}
+
+func TestAFloodOfTasksIsRefusedClearly(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-concurrency", "1", "-queued", "50")
+	p := s.start()
+	var ids []string
+	var refused error
+	for range 60 {
+		task, err := p.trySend(t.Context(), withIDs("work 20ms"), "")
+		if err != nil {
+			refused = err
+			break
+		}
+		ids = append(ids, task.ID)
+	}
+	wantCode(t, refused, a2a.CodeExhausted)
+	for _, id := range ids {
+		wantState(t, p.settle(id, 20*time.Second), a2a.StateCompleted)
+	}
+	wantState(t, p.settle(p.send("work 1ms"), 5*time.Second), a2a.StateCompleted)
+	p.kill()
+	s.prove()
+}
+
+// getJSON reads a status page.
+func (p *process) getJSON(path string, v any) {
+	p.t.Helper()
+	resp, err := http.Get(p.url + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
+		p.t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// raiseFileLimit has this process, and those it starts, open n files.
+func raiseFileLimit(t *testing.T, n uint64) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Cur >= n {
+		return
+	}
+	limit.Cur = min(n, limit.Max)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < n {
+		t.Fatalf("this test needs %d open files, the limit is %d: %v", n, limit.Max, err)
+	}
+}

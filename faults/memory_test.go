@@ -1,0 +1,148 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// message is the body of a message/send with a text of n bytes, made as it is
+// read, so that the sender needs no memory for it.
+func message(n int64) (body io.Reader, length int64) {
+	head := `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"` + newID() +
+		`","role":"user","parts":[{"kind":"text","text":"length `
+	tail := `"}]},"configuration":{"historyLength":0}}}`
+	n -= int64(len("length "))
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(letters{}, n), strings.NewReader(tail)), int64(len(head)+len(tail)) + n
+}
+
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// post sends a body and returns the status and the answer.
+func (p *process) post(body io.Reader, length int64) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.ContentLength = length
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := httpClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, answer, err
+}
+
+// sendLarge sends a message and returns its task's id, "" when it was refused for
+// want of room.
+func (p *process) sendLarge(n int64) (string, error) {
+	body, length := message(n)
+	status, answer, err := p.post(body, length)
+	if err != nil {
+		return "", err
+	}
+	var reply struct {
+		Result struct{ ID string }
+		Error  *struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return "", fmt.Errorf("status %d: %w", status, err)
+	}
+	if reply.Error != nil && (reply.Error.Code == a2a.CodeExhausted.JSONRPC() || reply.Error.Code == a2a.CodeUnavailable.JSONRPC()) {
+		return "", nil
+	}
+	if status != http.StatusOK || reply.Result.ID == "" {
+		return "", fmt.Errorf("status %d: %.200s", status, answer)
+	}
+	return reply.Result.ID, nil
+}
+
+// TestMemoryIsBounded is not parallel: what it measures depends on what else runs.
+func TestMemoryIsBounded(t *testing.T) {
+	const mib = 1 << 20
+	s := newSite(t, "-concurrency", "16")
+	p := s.start()
+	pid := p.cmd.Process.Pid
+	idle := peakMemory(t, pid)
+	ids := make(chan string, 200)
+	id, err := p.sendLarge(9 * mib)
+	if err != nil || id == "" {
+		t.Fatalf("send of 9 MiB = %q, %v", id, err)
+	}
+	ids <- id
+	p.settle(id, 10*time.Second)
+	one := peakMemory(t, pid)
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			id, err := p.sendLarge(9 * mib)
+			if err != nil {
+				t.Errorf("one of 100 sends of 9 MiB: %v", err)
+			}
+			if id != "" {
+				ids <- id
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begun)
+	close(ids)
+	taken := len(ids)
+	for id := range ids {
+		none := 0
+		eventually(t, time.Minute, func() error {
+			task, err := p.client.Task(t.Context(), a2a.TaskQueryParams{ID: id, HistoryLength: &none})
+			if err == nil && task.Status.State != a2a.StateCompleted {
+				err = fmt.Errorf("task %s is %s", id, task.Status.State)
+			}
+			return err
+		})
+	}
+	many := peakMemory(t, pid)
+	t.Logf("peak memory: %d MiB idle, %d MiB with one message of 9 MiB, %d MiB with 100 at once (%d taken, in %s)",
+		idle/mib, one/mib, many/mib, taken, took)
+	if idle > 64*mib {
+		t.Errorf("an idle server needs %d MiB, want at most 64", idle/mib)
+	}
+	if one > 300*mib {
+		t.Errorf("one message of 9 MiB needs %d MiB, want at most 300", one/mib)
+	}
+	if many > 6<<10*mib {
+		t.Errorf("100 messages of 9 MiB need %d MiB, want at most 6 GiB", many/mib)
+	}
+	body, length := message(11 * mib)
+	status, answer, err := p.post(body, length)
+	if err != nil || status != http.StatusRequestEntityTooLarge || !strings.Contains(string(answer), "10485760") {
+		t.Errorf("send of 11 MiB = %d %.200s, %v; want 413 and the limit", status, answer, err)
+	}
+	body, _ = message(11 * mib)
+	status, answer, err = p.post(body, -1) // in chunks, without saying how many bytes there will be
+	if err != nil || status != http.StatusRequestEntityTooLarge {
+		t.Errorf("send of 11 MiB in chunks = %d %.200s, %v; want 413", status, answer, err)
+	}
+	wantState(t, p.settle(p.send("work 1ms"), 5*time.Second), a2a.StateCompleted)
+	p.kill()
+	s.prove()
+}

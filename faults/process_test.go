@@ -1,0 +1,303 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+)
+
+// holdfast runs the command itself on the site, with a built-in agent.
+func (s *site) holdfast(args ...string) *exec.Cmd {
+	return exec.Command(holdfastBin, append([]string{"serve", "--data", s.dir, "--addr", s.addr}, args...)...)
+}
+
+func TestASecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first := launch(t, s.addr, s.holdfast("--agent", "echo"))
+	id := first.send("before")
+	second := *s
+	second.addr = freeAddr(t)
+	p := spawn(t, second.addr, second.holdfast("--agent", "echo"))
+	if code := p.exit(10 * time.Second); code != a2a.CodeUnavailable.ExitCode() {
+		t.Errorf("exit code = %d, want %d", code, a2a.CodeUnavailable.ExitCode())
+	}
+	if log := p.log.String(); !strings.Contains(log, "process "+strconv.Itoa(first.cmd.Process.Pid)) || !strings.Contains(log, s.dir) {
+		t.Errorf("log = %q, want it to name the directory and process %d", log, first.cmd.Process.Pid)
+	}
+	wantState(t, first.settle(id, 5*time.Second), a2a.StateCompleted)
+	wantState(t, first.settle(first.send("after"), 5*time.Second), a2a.StateCompleted)
+	first.kill()
+	third := launch(t, second.addr, second.holdfast("--agent", "echo")) // a lock of the dead does not count
+	wantState(t, third.task(id), a2a.StateCompleted)
+	third.kill()
+	s.prove()
+}
+
+func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-stop-grace", "500ms", "-concurrency", "32")
+	var sends acknowledged
+	p := s.start()
+	for _, text := range []string{"steps 20 100ms", "chunks 100 20ms", "work 1500ms"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { sends.load(ctx, p, 4, text) })
+		time.Sleep(200 * time.Millisecond)
+		begun := time.Now()
+		p.signal(syscall.SIGTERM)
+		if code := p.exit(4 * time.Second); code != 0 {
+			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
+		}
+		t.Logf("ended %s after SIGTERM", time.Since(begun))
+		cancel()
+		wg.Wait()
+		s.prove()
+		p = s.start()
+	}
+	s.args = []string{"-concurrency", "256"}
+	p.kill()
+	p = s.start()
+	ids := sends.repeat(t, p)
+	for id := range ids {
+		wantState(t, p.settle(id, time.Minute), a2a.StateCompleted)
+	}
+	t.Logf("%d sends, %d of them acknowledged", len(sends.sent), sends.answered())
+	p.kill()
+	s.prove()
+	wantRecordedOnce(t, s.done())
+}
+
+func TestATaskHandedBackIsNotCountedAsAnAttempt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-stop-grace", "50ms", "-attempts", "2")
+	p := s.start()
+	id := p.send("work 800ms")
+	for range 4 {
+		s.awaitCount("begin", id)
+		p.signal(syscall.SIGTERM)
+		if code := p.exit(5 * time.Second); code != 0 {
+			t.Fatalf("exit code = %d, want 0", code)
+		}
+		p = s.start()
+	}
+	wantState(t, p.settle(id, 10*time.Second), a2a.StateCompleted)
+	p.kill()
+	s.prove()
+}
+
+// awaitCount waits until a task has begun once more than it has ended.
+func (s *site) awaitCount(what, task string) {
+	s.t.Helper()
+	eventually(s.t, 10*time.Second, func() error {
+		n := 0
+		for _, e := range s.done() {
+			if e.task != task {
+				continue
+			}
+			if e.what == what {
+				n++
+			} else if e.what == "end" {
+				n--
+			}
+		}
+		if n < 1 {
+			return fmt.Errorf("task %s does not run", task)
+		}
+		return nil
+	})
+}
+
+func TestTheSecondSignalIsHard(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain", "--stop-grace", "60s"))
+	id := p.send("hello")
+	child := awaitChild(t, p.cmd.Process.Pid)
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+		t.Fatal("the server has not given its task the grace it has")
+	case <-time.After(300 * time.Millisecond):
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(time.Second); code != 130 {
+		t.Errorf("exit code = %d, want 130", code)
+	}
+	awaitGone(t, child)
+	report := s.prove()
+	if state := report.States[id]; state != a2a.StateWorking {
+		t.Errorf("task is %s, want it still working, to be run again", state)
+	}
+}
+
+func TestASuspendedProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-lease", "300ms")
+	p := s.start()
+	var ids []string
+	for _, text := range []string{"work 600ms", "chunks 100 10ms", "steps 20 50ms"} {
+		ids = append(ids, p.send(text))
+	}
+	for range 2 {
+		time.Sleep(100 * time.Millisecond)
+		p.signal(syscall.SIGSTOP)
+		time.Sleep(1200 * time.Millisecond) // four leases
+		p.signal(syscall.SIGCONT)
+	}
+	for _, id := range ids {
+		wantState(t, p.settle(id, 10*time.Second), a2a.StateCompleted)
+	}
+	p.kill()
+	s.prove()
+	s.wantOneAttempt(ids)
+}
+
+func TestProgramsEndWithTheirServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain"))
+	const programs = 5
+	for range programs {
+		p.send("hello")
+	}
+	var pids []int
+	eventually(t, 10*time.Second, func() error {
+		if pids = children(t, p.cmd.Process.Pid); len(pids) != programs {
+			return fmt.Errorf("%d programs run, want %d", len(pids), programs)
+		}
+		return nil
+	})
+	p.kill()
+	for _, pid := range pids {
+		awaitGone(t, pid)
+	}
+	s.prove()
+}
+
+func TestProgramsThatAreKilledOrHang(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain", "--exec-timeout", "1500ms"))
+	killed := p.send("hello")
+	child := awaitChild(t, p.cmd.Process.Pid)
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	task := p.settle(killed, 5*time.Second)
+	wantState(t, task, a2a.StateFailed)
+	if !strings.Contains(said(task), "kill") {
+		t.Errorf("message = %q, want it to say that the program was killed", said(task))
+	}
+	hung := p.send("hello")
+	child = awaitChild(t, p.cmd.Process.Pid)
+	task = p.settle(hung, 10*time.Second)
+	wantState(t, task, a2a.StateFailed)
+	if !strings.Contains(said(task), "1.5s") {
+		t.Errorf("message = %q, want it to tell the limit", said(task))
+	}
+	awaitGone(t, child)
+	canceled := p.send("hello")
+	child = awaitChild(t, p.cmd.Process.Pid)
+	if _, err := p.client.Cancel(t.Context(), canceled); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, child)
+	wantState(t, p.task(canceled), a2a.StateCanceled)
+	p.kill()
+	s.prove()
+}
+
+func TestTheSummarizerGoesOnAtThePageItHadReached(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cmd := func() *exec.Cmd { return s.holdfast("--agent", "summarize", "--page-delay", "100ms") }
+	p := launch(t, s.addr, cmd())
+	var text strings.Builder
+	for page := range 12 {
+		fmt.Fprintf(&text, "\f")
+		for i := range 20 {
+			fmt.Fprintf(&text, "Sentence %d of page %d tells something about durable servers and lost work. ", i, page)
+		}
+	}
+	task, err := p.trySend(t.Context(), client.Text(text.String()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	p.kill()
+	p = launch(t, s.addr, cmd())
+	wantState(t, p.settle(task.ID, 20*time.Second), a2a.StateCompleted)
+	p.kill()
+	report := s.prove()
+	read := make(map[string]int)
+	resumed := false
+	for _, e := range report.Logs[task.ID] {
+		if e.Message == nil {
+			continue
+		}
+		if said := e.Message.Text(); strings.Contains(said, "reading page") {
+			read[said]++
+		} else if strings.Contains(said, "resuming at page") {
+			resumed = true
+		}
+	}
+	twice := 0
+	for _, n := range read {
+		twice += n - 1
+	}
+	if !resumed || twice > 1 {
+		t.Errorf("resumed: %t, pages read twice: %d, want at most the one that was under way; %v", resumed, twice, read)
+	}
+}
+
+// children returns the pids of a process's children.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
+	if err != nil && len(out) > 0 {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(out)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+func awaitChild(t *testing.T, pid int) int {
+	t.Helper()
+	var pids []int
+	eventually(t, 10*time.Second, func() error {
+		if pids = children(t, pid); len(pids) != 1 {
+			return fmt.Errorf("process %d has %d children, want 1", pid, len(pids))
+		}
+		return nil
+	})
+	return pids[0]
+}
+
+// awaitGone waits until a process is no more, or has ended and only waits to be
+// collected.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	eventually(t, 5*time.Second, func() error {
+		if state := processState(pid); state != "" && state != "Z" {
+			return fmt.Errorf("process %d is still there (%s)", pid, state)
+		}
+		return nil
+	})
+}
