@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -89,8 +90,8 @@ func (a *app) parseError(err error) error {
 	help := a.name + " help"
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
-		if cmd := parse.Context.Selected(); cmd != nil {
-			help += " " + strings.TrimPrefix(cmd.FullPath(), "holdfast ")
+		if cmd := commandPath(parse.Context.Selected()); cmd != "" {
+			help += " " + cmd
 		}
 	}
 	return &hinted{usagef("%s", text), "see: " + help}
@@ -102,9 +103,15 @@ func (a *app) report(err error) {
 	if err == nil || errors.As(err, &status) {
 		return
 	}
-	text, hint := err.Error(), a.hint(err)
-	if errors.Is(err, errInterrupted) {
+	text, hint := clean(err.Error()), a.hint(err)
+	var coded *a2a.Error
+	switch {
+	case errors.Is(err, errInterrupted):
 		text = "interrupted"
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &coded):
+		text = coded.Message // the cause says the same in worse words
+	case errors.As(err, &coded) && coded.Code == a2a.CodeInternal && coded.Data["requestId"] != nil:
+		text += fmt.Sprintf(" (request %v in the server's log)", coded.Data["requestId"])
 	}
 	if a.json {
 		a.reportJSON(err, text, hint)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -18,7 +17,7 @@ type banner struct {
 	agent   chosen
 	addr    net.Addr
 	storage string
-	data    string
+	data    string // absolute
 }
 
 func (b *banner) print() {
@@ -34,7 +33,7 @@ func (b *banner) print() {
 
 func (b *banner) printText() {
 	o := b.a.out
-	where := b.dataDir() + " (SQLite)"
+	where := b.data + " (SQLite)"
 	if b.storage == "memory" {
 		where = "in memory: forgotten when the process ends"
 	}
@@ -57,7 +56,7 @@ func (b *banner) printText() {
 }
 
 func (b *banner) printJSON() {
-	where := b.dataDir()
+	where := b.data
 	if b.storage == "memory" {
 		where = ""
 	}
@@ -75,13 +74,6 @@ func (b *banner) printJSON() {
 
 func (b *banner) stopping() {
 	b.a.say("stopping: running tasks have %s to finish, the rest goes on at the next start; once more to stop at once", b.cfg.StopGrace)
-}
-
-func (b *banner) dataDir() string {
-	if abs, err := filepath.Abs(b.data); err == nil {
-		return abs
-	}
-	return b.data
 }
 
 // url is where this machine reaches the server.

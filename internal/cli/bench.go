@@ -29,7 +29,7 @@ type benchRunCmd struct {
 
 // Help says how to read the result.
 func (benchRunCmd) Help() string {
-	return `Each connection sends its next request when the answer to the last one has been read and checked; wrong answers are errors and count neither in rates nor in latencies. The server should run the echo agent, which does no work of its own. Beware: tasks that are made here stay in the server's store.
+	return `Each connection sends its next request when the answer to the last one has been read and checked; wrong answers are errors and count neither in rates nor in latencies. The server should run the echo agent, which does no work of its own. Beware: tasks that are made here stay in the server's store. To fill a store beforehand see holdfast help bench fill.
 
 Examples:
 

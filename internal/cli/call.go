@@ -25,8 +25,12 @@ func (callCmd) Help() string {
 	b.WriteString("Prints the result as the server sends it, laid out for a terminal or on one line for a program. A method that streams prints one event a line.\n\nExamples:\n\n" +
 		"    holdfast call tasks/list '{\"pageSize\": 1}'\n" +
 		"    holdfast call message/stream - < params.json\n\nThe methods of this version:\n\n")
+	width := 0
 	for _, m := range a2a.Methods() {
-		fmt.Fprintf(&b, "    %-18s %s\n", m.Name, m.Summary)
+		width = max(width, len(m.Name))
+	}
+	for _, m := range a2a.Methods() {
+		fmt.Fprintf(&b, "    %-*s  %s\n", width, m.Name, m.Summary)
 	}
 	return b.String()
 }

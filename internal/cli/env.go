@@ -70,19 +70,45 @@ func (e environment) unknown(model *kong.Application) []string {
 // holdfast themselves.
 var setForPrograms = []string{"HOLDFAST_TASK_ID", "HOLDFAST_CONTEXT_ID", "HOLDFAST_TURN", "HOLDFAST_ATTEMPT"}
 
-type envRow struct{ name, flags, help string }
+// envRow is a variable and what it stands for.
+type envRow struct {
+	name, flag string
+	hidden     bool
+	commands   []string // "" is all of them
+}
+
+// flags says which flag of which commands the variable is.
+func (r envRow) flags() string {
+	switch {
+	case r.commands[0] == "":
+		return r.flag
+	case len(r.commands) > 2:
+		return r.flag + " of commands that talk to a server"
+	}
+	return r.flag + " of " + strings.Join(r.commands, " and ")
+}
 
 // environmentTable lists the variables of all flags, each once.
 func environmentTable(model *kong.Application) []envRow {
 	var rows []envRow
-	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok && envName(flag.Value) != "" {
+	var walk func(node *kong.Node)
+	walk = func(node *kong.Node) {
+		for _, flag := range node.Flags {
 			name := envName(flag.Value)
-			if !slices.ContainsFunc(rows, func(r envRow) bool { return r.name == name }) {
-				rows = append(rows, envRow{name, "--" + flag.Name, flag.Help})
+			if name == "" {
+				continue
 			}
+			i := slices.IndexFunc(rows, func(r envRow) bool { return r.name == name })
+			if i < 0 {
+				i = len(rows)
+				rows = append(rows, envRow{name: name, flag: "--" + flag.Name, hidden: flag.Hidden})
+			}
+			rows[i].commands = append(rows[i].commands, strings.TrimSpace(strings.TrimPrefix(node.FullPath(), "holdfast")))
 		}
-		return next(nil)
-	})
+		for _, child := range node.Children {
+			walk(child)
+		}
+	}
+	walk(model.Node)
 	return rows
 }

@@ -45,7 +45,7 @@ var exitTable = []exitRow{
 		a2a.CodeTaskNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},
 	{code: 6, meaning: "a token is missing, not valid, or does not allow it", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
-	{code: 7, meaning: "not available: no server there, the address or the data directory is in use or cannot be used, or overload; trying again may help", codes: []a2a.Code{
+	{code: 7, meaning: "not available: no server there; or the address, the data directory or the capacity is taken", codes: []a2a.Code{
 		a2a.CodeExhausted, a2a.CodeUnavailable,
 	}},
 	{code: 10, meaning: "the server has a problem, or does not speak A2A", codes: []a2a.Code{a2a.CodeInternal, a2a.CodeInvalidAgentResponse}},
@@ -69,17 +69,20 @@ func exitOfState(s a2a.TaskState) int {
 	return exitOK
 }
 
-// writeExitTable writes the table for people.
+// exitTableText is the table for people.
 func exitTableText() string {
 	var b strings.Builder
 	for _, row := range exitTable {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.meaning)
-		var names []string
-		for _, c := range row.codes {
-			names = append(names, string(c))
-		}
-		if len(names) > 0 {
-			fmt.Fprintf(&b, "       (%s)\n", strings.Join(names, ", "))
+		line := "       ("
+		for i, c := range row.codes {
+			if len(line)+len(c) > 76 {
+				b.WriteString(strings.TrimRight(line, " ") + "\n")
+				line = "        "
+			}
+			if line += string(c) + ", "; i == len(row.codes)-1 {
+				b.WriteString(strings.TrimSuffix(line, ", ") + ")\n")
+			}
 		}
 	}
 	return b.String()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -41,7 +42,11 @@ func (c *benchFillCmd) Run(ctx context.Context, a *app) error {
 	if c.Tasks < 1 {
 		return usagef("--tasks must be 1 or more")
 	}
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: c.Data})
+	dir, err := filepath.Abs(c.Data)
+	if err != nil {
+		return err
+	}
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
 	if err != nil {
 		return err
 	}

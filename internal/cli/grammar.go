@@ -35,6 +35,9 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 // describeValue is the help of a flag or argument, with its environment variable.
 func describeValue(v *kong.Value) string {
 	help := v.Help
+	if v.Flag != nil && v.Name == "help" {
+		help = "Show this help."
+	}
 	if name := envName(v); name != "" {
 		help += " [$" + name + "]"
 	}

@@ -42,10 +42,19 @@ func (c helpCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if parsed.Selected() == nil || strings.TrimPrefix(parsed.Selected().FullPath(), "holdfast ") != strings.Join(c.Topic, " ") {
-		return &hinted{usagef("there is no help on %q", strings.Join(c.Topic, " ")), "topics: " + strings.Join(topics(parser), ", ")}
+	topic := strings.Join(c.Topic, " ")
+	if path := commandPath(parsed.Selected()); topic != path && topic+" run" != path {
+		return &hinted{usagef("there is no help on %q", topic), "topics: " + strings.Join(topics(parser), ", ")}
 	}
 	return parsed.PrintUsage(false)
+}
+
+// commandPath is what to type for a command, without the program's name.
+func commandPath(node *kong.Node) string {
+	if node == nil {
+		return ""
+	}
+	return strings.TrimPrefix(node.FullPath(), "holdfast ")
 }
 
 func topics(parser *kong.Kong) []string {
@@ -79,7 +88,9 @@ func (a *app) printEnvironment() error {
 	}
 	var b strings.Builder
 	for _, row := range environmentTable(parser.Model) {
-		b.WriteString("  " + row.name + strings.Repeat(" ", max(24-len(row.name), 1)) + row.flags + "\n")
+		if !row.hidden {
+			b.WriteString("  " + row.name + strings.Repeat(" ", max(24-len(row.name), 1)) + row.flags() + "\n")
+		}
 	}
 	a.out.line("%s", strings.ReplaceAll(strings.TrimRight(environmentText, "\n"), "{table}", strings.TrimRight(b.String(), "\n")))
 	return nil

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 )
 
 // sendCmd sends a message.
 type sendCmd struct {
-	Text    string   `arg:"" optional:"" help:"What to say. Without text, files and data it is read from stdin, as it is for -."`
+	Text    []string `arg:"" optional:"" help:"What to say; - reads it from stdin, as does a command without text, files and data."`
 	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Send a file along; again for more; - is stdin. It travels inside the message."`
 	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Send structured data along, such as '{\"sentences\": 5}'."`
 	Task    string   `placeholder:"ID" group:"Message:" help:"Go on with a task: answer its question, or add to what it does."`
@@ -87,13 +89,22 @@ func (c *sendCmd) message(a *app) (a2a.Message, error) {
 	}
 	m := client.UserMessage(parts...)
 	m.TaskID, m.ContextID = c.Task, c.Context
+	if c.Key != "" {
+		m.ID = idOfKey(c.Key)
+	}
 	return m, nil
+}
+
+// idOfKey is the message id that goes with an idempotency key: a repeated command
+// must make the same request, or the server refuses it as another one.
+func idOfKey(key string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdfast:idempotency-key:"+key)).String()
 }
 
 func (c *sendCmd) parts(a *app) ([]a2a.Part, error) {
 	var parts []a2a.Part
 	stdin := &stdinOnce{r: a.stdin}
-	text := c.Text
+	text := strings.Join(c.Text, " ")
 	if nothing := text == "" && len(c.File) == 0 && len(c.Data) == 0; nothing || text == "-" {
 		if nothing && isTerminal(a.stdin) {
 			return nil, &hinted{usagef("there is nothing to send: give a text, -f FILE or --data JSON"), "see: " + a.name + " help send"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -48,6 +49,19 @@ type serveCmd struct {
 	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"text or json, on stderr. Default: ${default}."`
 }
 
+// Help has examples.
+func (serveCmd) Help() string {
+	return `Everything that was accepted is kept in --data and survives crashes: tasks that were running are run again at the next start. The first SIGINT or SIGTERM stops the server in good order, the second at once.
+
+Examples:
+
+    holdfast serve
+    holdfast serve --addr 127.0.0.1:8080 --storage memory
+    holdfast serve --exec "python3 agent.py" --name my-agent
+    holdfast serve --exec "tr a-z A-Z" --exec-plain
+    holdfast serve --addr 0.0.0.0:3773 --tokens-file tokens.txt --url https://agent.example.com/`
+}
+
 // size is a number of bytes, written as 10MiB, 10MB or 10485760.
 type size int64
 
@@ -78,13 +92,16 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.Data, err = filepath.Abs(c.Data); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	cfg := c.config(agent.config, tokens, log)
 	if storage == "memory" {
 		cfg.Store, cfg.DataDir = inmem.New(), ""
 	}
 	h, err := holdfast.New(cfg, agent.handler)
 	if err != nil {
-		return errors.Join(withoutPrefix(err, "holdfast config: "), ln.Close())
+		return errors.Join(configError(err), ln.Close())
 	}
 	b := banner{a: a, cfg: cfg, agent: agent, addr: ln.Addr(), storage: storage, data: c.Data}
 	b.print()
@@ -223,14 +240,18 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return nil, a2a.Errorf(a2a.CodeUnavailable, "cannot listen on %s: %s", addr, err)
 }
 
-// withoutPrefix takes off what only a caller of the library needs.
-func withoutPrefix(err error, prefix string) error {
+// configError makes a mistake in the flags out of what the library says of its
+// Config.
+func configError(err error) error {
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
-		return coded
+		return err
 	}
-	if text, ok := strings.CutPrefix(err.Error(), prefix); ok {
-		return usagef("%s", text)
+	text := err.Error()
+	for _, prefix := range []string{"holdfast config: ", "server config: ", "engine config: "} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			return usagef("%s", strings.ReplaceAll(strings.ReplaceAll(rest, "CORSOrigins:", "--cors-origin:"), "\n", "; "))
+		}
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -132,39 +131,47 @@ func writeTasks(a *app, raw json.RawMessage) error {
 	return nil
 }
 
-// taskTable writes tasks in columns, a page at a time.
+// taskTable writes tasks in columns. Their widths are fixed, so that a page can
+// be shown before the next is known.
 type taskTable struct {
 	a    *app
 	rows int
+	// context and text are widths; contexts are cut to fit, from their begin,
+	// since that is what ids of the same time share.
+	context, text int
 }
-
-func newTaskTable(a *app) *taskTable { return &taskTable{a: a} }
 
 // wideTerminal has room for whole context ids.
 const wideTerminal = 130
 
-func (t *taskTable) write(tasks []a2a.Task) {
-	w := tabwriter.NewWriter(t.a.out.w, 0, 0, 2, ' ', 0)
-	if t.rows == 0 && len(tasks) > 0 {
-		_, _ = fmt.Fprintln(w, "ID\tSTATE\tAGE\tCONTEXT\tTEXT")
-	}
-	narrow := t.a.out.terminal && t.a.out.width < wideTerminal
-	text := 60
-	if t.a.out.terminal {
-		text = max(t.a.out.width-75, 12)
-		if !narrow {
-			text = max(t.a.out.width-100, 12)
+func newTaskTable(a *app) *taskTable {
+	t := &taskTable{a: a, context: 36, text: 60}
+	if a.out.terminal {
+		if a.out.width < wideTerminal {
+			t.context = 13
 		}
+		t.text = max(a.out.width-36-14-4-t.context-4*2, 12)
+	}
+	return t
+}
+
+func (t *taskTable) write(tasks []a2a.Task) {
+	if t.rows == 0 && len(tasks) > 0 {
+		t.row("ID", "STATE", "AGE", "CONTEXT", "TEXT")
 	}
 	for _, task := range tasks {
-		conversation := oneLine(task.ContextID, 0)
-		if tail := len(conversation) - 12; narrow && tail > 1 {
-			conversation = "…" + conversation[tail:]
+		conversation := []rune(oneLine(task.ContextID, 0))
+		if cut := len(conversation) - t.context; t.a.out.terminal && cut > 0 {
+			conversation = append([]rune{'…'}, conversation[cut+1:]...)
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", oneLine(task.ID, 0), task.Status.State, age(task.Status.Timestamp), conversation, snippet(task, text))
+		t.row(oneLine(task.ID, 0), string(task.Status.State), age(task.Status.Timestamp), string(conversation), snippet(task, t.text))
 		t.rows++
 	}
-	_ = w.Flush()
+}
+
+func (t *taskTable) row(id, state, age, conversation, text string) {
+	line := fmt.Sprintf("%-36s  %-14s  %4s  %-*s  %s", id, state, age, t.context, conversation, text)
+	t.a.out.line("%s", strings.TrimRight(line, " "))
 }
 
 // snippet is the newest text of a task.

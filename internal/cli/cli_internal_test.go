@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+func TestExitTableAgreesWithTheCodes(t *testing.T) {
+	t.Parallel()
+	number := map[string]bool{}
+	for _, row := range exitTable {
+		for _, code := range row.codes {
+			number[string(code)] = true
+			if got := code.ExitCode(); got != row.code {
+				t.Errorf("%s is in row %d, but its exit code is %d", code, row.code, got)
+			}
+		}
+	}
+	for _, code := range []a2a.Code{
+		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeInternal, a2a.CodeTaskNotFound,
+		a2a.CodeTaskNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeContentType, a2a.CodeInvalidAgentResponse,
+		a2a.CodeNoExtendedCard, a2a.CodeContextNotFound, a2a.CodeUnauthenticated, a2a.CodeDenied, a2a.CodeConflict, a2a.CodeTooLarge,
+		a2a.CodeExhausted, a2a.CodeUnavailable,
+	} {
+		if !number[string(code)] {
+			t.Errorf("%s is in no row", code)
+		}
+	}
+	for _, s := range a2a.States() {
+		listed := slices.ContainsFunc(exitTable, func(r exitRow) bool { return slices.Contains(r.states, s) })
+		if s.Final() && s != a2a.StateBidLost && !listed {
+			t.Errorf("final state %s has no exit code", s)
+		}
+		if s.Final() && s != a2a.StateCompleted && s != a2a.StateBidLost && exitOfState(s) == exitOK {
+			t.Errorf("state %s ends with 0, want a code of its own", s)
+		}
+	}
+}
+
+// Every flag of serve can be set by HOLDFAST_<FLAG>.
+func TestEveryFlagOfServeHasAVariable(t *testing.T) {
+	t.Parallel()
+	var g grammar
+	parser, err := newApp(Program{}).parser(&g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range parser.Model.Children {
+		if node.Name != "serve" {
+			continue
+		}
+		for _, flag := range node.Flags {
+			want := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+			if flag.Name == "token" {
+				want = "HOLDFAST_TOKENS" // HOLDFAST_TOKEN is that of the clients
+			}
+			if got := envName(flag.Value); got != want {
+				t.Errorf("variable of --%s = %q, want %s", flag.Name, got, want)
+			}
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain\ttext\n": "plain\ttext\n", "\x1b[31mred\x1b[0m": "[31mred[0m", "a\rb\x07\u009b1m": "ab1m", "bad \xff": "bad \ufffd",
+		"a\u202eb": "ab", "ü 漢 🙂": "ü 漢 🙂",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in    string
+		width int
+		want  string
+	}{{"a  b\n\nc", 0, "a b c"}, {"abcdef", 4, "abc…"}, {"abcd", 4, "abcd"}, {"", 4, ""}, {"üüüüü", 3, "üü…"}} {
+		if got := oneLine(tt.in, tt.width); got != tt.want {
+			t.Errorf("oneLine(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
+		}
+	}
+}
+
+func TestQuoteShell(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"": "''", "http://a:1/": "http://a:1/", "it's": `'it'\''s'`, "a b": "'a b'", "$x": "'$x'"} {
+		if got := quoteShell(in); got != want {
+			t.Errorf("quoteShell(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestCallName(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"holdfast": "holdfast", "./bin/holdfast": "./bin/holdfast", "/usr/local/bin/holdfast": "holdfast",
+		"/tmp/go-build123/b001/exe/holdfast": "go run ./cmd/holdfast",
+	} {
+		if got := callName(in); got != want {
+			t.Errorf("callName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestMediaType(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, content, want string }{
+		{"a.md", "", "text/markdown"}, {"A.PDF", "", "application/pdf"}, {"a.html", "", "text/html"}, {"a.json", "{}", "application/json"},
+		{"README", "hello", "text/plain"}, {"", "%PDF-1.7", "application/pdf"}, {"", "<html>", "text/html"}, {"x", "\x00\x01\x02", "application/octet-stream"},
+		{"", "\xff\xfeh\x00", "text/plain; charset=utf-16le"}, {"a.png", "", "image/png"},
+	} {
+		if got := mediaType(tt.name, []byte(tt.content)); got != tt.want {
+			t.Errorf("mediaType(%q, %q) = %q, want %q", tt.name, tt.content, got, tt.want)
+		}
+	}
+}
+
+func TestBannerURL(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80", "0.0.0.0:80": "http://127.0.0.1:80", "[::]:80": "http://127.0.0.1:80",
+		"[::1]:80": "http://[::1]:80", "192.0.2.1:80": "http://192.0.2.1:80",
+	} {
+		addr, err := net.ResolveTCPAddr("tcp", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&banner{addr: addr}).url(); got != want {
+			t.Errorf("url of %s = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		flag    string
+		environ []string
+		want    string
+	}{
+		{"", nil, "127.0.0.1:3773"},
+		{"", []string{"PORT=80"}, "127.0.0.1:80"},
+		{"", []string{"HOST=0.0.0.0"}, "0.0.0.0:3773"},
+		{"", []string{"HOST=::", "PORT=80"}, "[::]:80"},
+		{"", []string{"HOST=[::1]", "PORT="}, "[::1]:3773"},
+		{"a:1", []string{"HOST=b", "PORT=2"}, "a:1"},
+	} {
+		c := serveCmd{Addr: tt.flag}
+		if got := c.address(newApp(Program{Environ: tt.environ})); got != tt.want {
+			t.Errorf("address(%q, %v) = %s, want %s", tt.flag, tt.environ, got, tt.want)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens")
+	writeFile(t, file, "# who\n\n  file-secret = carol\nbad-secret\n")
+	c := serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1", "did-secret=x", "nothing", "=x", "x="}, TokensFile: file}
+	_, err := c.tokens()
+	for _, want := range []string{"--token 3 has a token that was given before", "--token 4 is not of the form", "--token 5", "--token 6", "line 4 of " + file} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("tokens() = %v, want %q in it", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("tokens() = %v, which tells a token", err)
+	}
+
+	writeFile(t, file, "file-secret=carol\n")
+	c = serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1"}, TokensFile: file}
+	tokens, err := c.tokens()
+	if err != nil || len(tokens) != 3 || tokens[0].Token != "YWxpY2U=" || tokens[0].Principal.ID != "alice" ||
+		tokens[1].Principal.ID != "did:bindu:bob:1" || tokens[2].Principal.ID != "carol" {
+		t.Errorf("tokens() = %d tokens, %v, want those of alice, bob and carol", len(tokens), err)
+	}
+
+	writeFile(t, file, "# none yet\n")
+	if _, err := (&serveCmd{TokensFile: file}).tokens(); err == nil {
+		t.Error("tokens() of an empty file = no error: it would open the server to everybody")
+	}
+}

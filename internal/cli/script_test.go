@@ -1,0 +1,186 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"holdfast": func() {
+			os.Exit(cli.Main(context.Background(), cli.Program{
+				Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
+			}))
+		},
+	})
+}
+
+// TestScripts runs each command against a server that the script starts by
+// "agent FLAGS...", which sets HOLDFAST_SERVER.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:             "testdata/script",
+		UpdateScripts:   *update,
+		ContinueOnError: true,
+		Cmds:            map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": keepID},
+	})
+}
+
+// startAgent serves in this process until the script ends.
+func startAgent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("agent cannot be negated")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	stderr, err := os.Create(ts.MkAbs("agent.log"))
+	ts.Check(err)
+	done := make(chan int, 1)
+	go func() {
+		defer w.Close()
+		defer stderr.Close()
+		done <- cli.Main(ctx, cli.Program{
+			Args:   append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--data", ts.MkAbs("data"), "--stop-grace", "1s"}, args...),
+			Stdout: w, Stderr: stderr,
+		})
+	}()
+	ts.Defer(func() {
+		cancel()
+		if code := <-done; code != 0 {
+			ts.Logf("the agent ended with code %d:\n%s", code, ts.ReadFile("agent.log"))
+		}
+	})
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	if err != nil {
+		ts.Fatalf("the agent did not start: %v\n%s", err, ts.ReadFile("agent.log"))
+	}
+	var ready struct{ URL string }
+	ts.Check(json.Unmarshal(line, &ready))
+	ts.Setenv("HOLDFAST_SERVER", ready.URL)
+}
+
+// keepID sets ID to the first line of stdout, or of the task in its JSON.
+func keepID(ts *testscript.TestScript, _ bool, _ []string) {
+	text := ts.ReadFile("stdout")
+	var task struct{ ID string }
+	if json.Unmarshal([]byte(text), &task) != nil {
+		task.ID, _, _ = strings.Cut(text, "\n")
+	}
+	if task.ID == "" {
+		ts.Fatalf("there is no id in %q", text)
+	}
+	ts.Setenv("ID", task.ID)
+}
+
+// run runs a command in this process.
+func run(t *testing.T, stdin string, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var out, errs strings.Builder
+	code = cli.Main(ctx, cli.Program{
+		Args: append([]string{"holdfast"}, args...), Environ: environ,
+		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
+	})
+	return code, out.String(), errs.String()
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []string{
+		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "call", "card", "bench", "bench fill",
+		"version", "help", "exit-codes", "environment",
+	} {
+		t.Run("help "+topic, func(t *testing.T) {
+			t.Parallel()
+			code, got, stderr := run(t, "", nil, append([]string{"help"}, strings.Fields(topic)...)...)
+			if code != 0 || stderr != "" {
+				t.Errorf("help %s = %d and %q on stderr, want 0 and nothing", topic, code, stderr)
+			}
+			for line := range strings.Lines(got) {
+				if len(line) > 101 && !strings.Contains(line, "holdfast ") {
+					t.Errorf("help %s: line of %d characters: %s", topic, len(line), line)
+				}
+			}
+			compare(t, filepath.Join("testdata/help", strings.ReplaceAll("holdfast "+topic, " ", "-")+".txt"), got)
+		})
+	}
+}
+
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	golden = strings.ReplaceAll(golden, "-.txt", ".txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("text differs from %s (go test ./internal/cli -update rewrites it); got:\n%s", golden, got)
+	}
+}
+
+func TestHelpIsTheSameByFlag(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"send"}, {"tasks", "list"}} {
+		_, byCommand, _ := run(t, "", nil, append([]string{"help"}, args...)...)
+		code, byFlag, _ := run(t, "", nil, append(args, "--help")...)
+		if code != 0 || byFlag != byCommand {
+			t.Errorf("%v --help = %d, %q; want 0 and what help shows", args, code, byFlag)
+		}
+	}
+	if code, text, _ := run(t, "", nil); code != 0 || !strings.Contains(text, "60 seconds") {
+		t.Errorf("holdfast alone = %d, %q; want the tour", code, text)
+	}
+}
+
+// A server that is told to stop does so by itself; one that is told twice is
+// left by Main at once.
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	signals := make(chan os.Signal, 2)
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(t.Context(), cli.Program{
+			Args:   []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory", "--exec", "sleep 30", "--exec-plain", "--stop-grace", "1s"},
+			Stdout: w, Stderr: io.Discard, Signals: signals,
+		})
+	}()
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ready struct{ URL string }
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := run(t, "", nil, "send", "--no-wait", "--server", ready.URL, "x"); code != 0 {
+		t.Fatalf("send = %d: %s", code, stderr)
+	}
+	signals <- os.Interrupt
+	signals <- os.Interrupt
+	if got := <-code; got != 130 {
+		t.Errorf("code after two signals = %d, want 130", got)
+	}
+}
