@@ -222,12 +222,19 @@ func (c *claim) take(w *writer, key store.Key) error {
 	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
 	row.fence++
 	row.attempt++
-	ch := &change{Change: &store.Change{Events: []store.Event{c.Event}, Run: &store.Run{}}}
+	event, encoded := c.Event, c.events
+	if last := fromMillis(row.updatedAt); event.Time.Before(last) { // a log does not go back
+		event.Time = last
+		if encoded, err = encodeEvents([]store.Event{event}); err != nil {
+			return err
+		}
+	}
+	ch := &change{Change: &store.Change{Events: []store.Event{event}, Run: &store.Run{}}}
 	row.advance(ch.Events)
 	if err := w.update(ch, &row, true); err != nil {
 		return err
 	}
-	if err := w.appendLog(&row, row.seq, "", c.events); err != nil {
+	if err := w.appendLog(&row, row.seq, "", encoded); err != nil {
 		return err
 	}
 	w.keep(row, phase)

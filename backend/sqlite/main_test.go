@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"testing"
@@ -18,14 +19,13 @@ const (
 
 // children are what a child process can be asked to do.
 var children = map[string]func(dir string) error{
-	"hold":     childHolds,
-	"write":    childWrites,
-	"disk":     childFillsDisk,
-	"readonly": childOpensReadOnly,
+	"hold":  childHolds,
+	"write": childWrites,
 }
 
 func TestMain(m *testing.M) {
 	if task := os.Getenv(childTask); task != "" {
+		maps.Copy(children, platformChildren)
 		if err := children[task](os.Getenv(childDir)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

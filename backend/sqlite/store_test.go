@@ -8,18 +8,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
+var harness = storetest.Harness{
+	Open: func(t storetest.T) store.Store { return open(t, Config{Dir: t.TempDir(), Logger: testLogger(t)}) },
+	Reopen: func(t storetest.T, s store.Store) store.Store {
+		if err := s.Close(); err != nil {
+			t.Fatalf("Close() = %v", err)
+		}
+		return open(t, Config{Dir: s.(*Store).cfg.Dir})
+	},
+}
+
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, storetest.Harness{
-		Open: func(t storetest.T) store.Store { return open(t, Config{Dir: t.TempDir(), Logger: testLogger(t)}) },
-		Reopen: func(t storetest.T, s store.Store) store.Store {
-			if err := s.Close(); err != nil {
-				t.Fatalf("Close() = %v", err)
-			}
-			return open(t, Config{Dir: s.(*Store).cfg.Dir})
-		},
+	storetest.Run(t, harness)
+}
+
+func TestStoreSurvivesKill(t *testing.T) {
+	t.Parallel()
+	storetest.KillLoop(t, storetest.KillConfig{
+		Open: func(dir string) (store.Store, error) { return Open(bg, Config{Dir: dir}) },
 	})
 }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness) }
 
 type tester interface {
 	Helper()
