@@ -80,7 +80,7 @@ func (e *Engine) start(t *store.Task) {
 		e.freeSlots(1)
 		return
 	}
-	l.set(t.Clone())
+	l.set(t)
 	e.launch(e.newRun(l, t))
 }
 

@@ -24,9 +24,12 @@ type live struct {
 	// commit serialises this process's changes of the task, so that what is told
 	// follows the order of the log.
 	commit sync.Mutex
+	// chain is the task that commits are folded into, one after the other; it is
+	// guarded by commit and shared with nobody.
+	chain *store.Task
 
 	mu      sync.Mutex
-	task    *store.Task   // as last committed here; nil until known
+	task    *store.Task   // as last committed here, never changed; nil until known
 	recent  []store.Event // the log's end, up to task.Seq, without gaps
 	bytes   int           // size of recent, roughly
 	changed chan struct{} // closed when task moves on
@@ -83,8 +86,7 @@ func (h *hub) release(l *live) {
 }
 
 // publish makes t, which events led to, the task as it is known here and wakes
-// its readers. The caller holds l.commit; t is not changed by anyone afterwards
-// but through Clone.
+// its readers. The caller holds l.commit; t is not changed by anyone afterwards.
 func (l *live) publish(t *store.Task, events []store.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +124,7 @@ func (l *live) wake() {
 }
 
 // set makes t the task as it is known here, which may not follow on what was
-// known before.
+// known before. t is not changed by anyone afterwards.
 func (l *live) set(t *store.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,15 +135,12 @@ func (l *live) set(t *store.Task) {
 	l.wake()
 }
 
-// snapshot returns a copy of the task as it is known here, nil when it is not,
-// and a channel that is closed when it moves on.
+// snapshot returns the task as it is known here, which is not to be changed, nil
+// when it is not known, and a channel that is closed when it moves on.
 func (l *live) snapshot() (*store.Task, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.task == nil {
-		return nil, l.changed
-	}
-	return l.task.Clone(), l.changed
+	return l.task, l.changed
 }
 
 // after returns the events that follow a sequence if they are at hand. ok is
@@ -181,6 +180,6 @@ func (e *Engine) reload(ctx context.Context, l *live) (*store.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.set(t.Clone())
+	l.set(t)
 	return t, nil
 }

@@ -66,8 +66,7 @@ func (r *run) usable() error {
 	if dead != nil || !unsure {
 		return dead
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), commitTimeout)
-	defer cancel()
+	ctx := context.WithoutCancel(r.ctx)
 	base, _ := r.l.snapshot()
 	t, err := r.e.reload(ctx, r.l)
 	if errors.Is(err, store.ErrNotFound) {

@@ -5,31 +5,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// commitTimeout bounds one commit. It is not bound to the request that asked for
-// it: a commit that has begun is seen to its end.
-const commitTimeout = 30 * time.Second
-
 // write commits one change of l's task on top of base, the task as it is known
 // here, and publishes what came of it. It returns the task after the change, or
-// the reason for which it was refused. The caller holds l.commit.
+// the reason for which it was refused. A commit that has begun is seen to its
+// end, whatever becomes of the request that asked for it. The caller holds
+// l.commit.
 func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
 	c.Key = l.key
-	after := e.fold(base, &c)
-	c.Snapshot = after.Clone()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-	defer cancel()
+	after := e.fold(l, base, &c)
+	c.Snapshot = after
+	ctx = context.WithoutCancel(ctx)
 	results, err := e.cfg.Store.Commit(ctx, c)
 	if err != nil {
+		l.chain = nil
 		return nil, fmt.Errorf("task %s: commit: %w", l.key.ID, err)
 	}
 	res := results[0]
 	if res.Err != nil {
+		l.chain = nil
 		if errors.Is(res.Err, store.ErrDuplicate) {
 			return nil, &duplicate{record: res.Record}
 		}
@@ -37,15 +35,18 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	}
 	if res.Seq != after.Seq {
 		// Another process added to the log in between.
+		l.chain = nil
 		return e.reload(ctx, l)
 	}
 	l.publish(after, c.Events)
-	return after.Clone(), nil
+	return after, nil
 }
 
 // fold stamps the events of c and returns base with them applied.
-func (e *Engine) fold(base *store.Task, c *store.Change) *store.Task {
-	after := base.Clone()
+func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
+	if l.chain == nil || l.chain.Seq != base.Seq {
+		l.chain = base.Clone()
+	}
 	now := store.Time(e.cfg.clock())
 	if last := base.Status.Timestamp; now.Before(last) {
 		now = last
@@ -54,11 +55,12 @@ func (e *Engine) fold(base *store.Task, c *store.Change) *store.Task {
 		c.Events[i].Time = now
 		c.Events[i].Seq = base.Seq + int64(i) + 1
 	}
-	after.Apply(c.Events...)
+	l.chain.Run = base.Run
+	l.chain.Apply(c.Events...)
 	if c.Run != nil {
-		after.Run = *c.Run
+		l.chain.Run = *c.Run
 	}
-	return after
+	return l.chain.Clone()
 }
 
 // duplicate reports that an idempotency key is taken.
