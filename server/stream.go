@@ -128,8 +128,12 @@ func (w *eventWriter) fail(err error) {
 	w.flush()
 }
 
+// heartbeat breaks a silence. When something is being written there is none, and
+// that something asks for the next heartbeat.
 func (w *eventWriter) heartbeat() {
-	w.mu.Lock()
+	if !w.mu.TryLock() {
+		return
+	}
 	defer w.mu.Unlock()
 	if w.out == nil || w.err != nil {
 		return

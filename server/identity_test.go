@@ -1,0 +1,203 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/server"
+)
+
+func twoTokens(c *server.Config) {
+	c.Tokens = []server.Token{
+		{Token: "alice-token", Principal: a2a.Principal{ID: "alice"}},
+		{Token: "bob-token", Principal: a2a.Principal{ID: "bob"}},
+	}
+}
+
+// as are the headers by which a principal of twoTokens is known.
+func as(name string) []string { return []string{"Authorization", "Bearer " + name + "-token"} }
+
+// What is Bob's must look to Alice like what is not there: the same answer but
+// for the id.
+func TestForeignIsAbsent(t *testing.T) {
+	t.Parallel()
+	h, _ := hold(t)
+	e := start(t, h, twoTokens)
+	foreign := e.call("message/send", params(message("secret")), as("bob")...).task(t)
+	freshTask, freshContext := freshUUID(), freshUUID()
+	for _, test := range []struct{ name, method, params string }{
+		{"get", "tasks/get", `{"id":%q}`},
+		{"cancel", "tasks/cancel", `{"id":%q}`},
+		{"resubscribe", "tasks/resubscribe", `{"id":%q}`},
+		{"follow-up", "message/send", params(message("a", `"taskId":%q`))},
+		{"streamed follow-up", "message/stream", params(message("a", `"taskId":%q`))},
+		{"reference", "message/send", params(message("a", `"referenceTaskIds":[%q]`))},
+		{"one reference of two", "message/send", params(message("a", `"referenceTaskIds":[%q,"x"]`))},
+		{"streamed reference", "message/stream", params(message("a", `"referenceTaskIds":[%q]`))},
+		{"follow-up in a context of its own", "message/send", params(message("a", `"taskId":%q,"contextId":"mine"`))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			alice := append(as("alice"), "X-Request-Id", "same")
+			got := e.call(test.method, fmt.Sprintf(test.params, foreign.ID), alice...)
+			absent := e.call(test.method, fmt.Sprintf(test.params, freshTask), alice...)
+			want := strings.ReplaceAll(string(absent.Body), freshTask, foreign.ID)
+			if string(got.Body) != want || got.Status != absent.Status {
+				t.Errorf("foreign: HTTP %d %s\nabsent:  HTTP %d %s\nwant the same", got.Status, got.Body, absent.Status, want)
+			}
+			if got.code() != -32001 {
+				t.Errorf("foreign: code %d, want -32001", got.code())
+			}
+		})
+	}
+	t.Run("both ids chosen anew", func(t *testing.T) {
+		mine := e.call("message/send", params(message("a", fmt.Sprintf(`"taskId":%q,"contextId":%q`, foreign.ID, freshContext))), as("alice")...).task(t)
+		if mine.ID != foreign.ID || mine.ContextID != freshContext || len(mine.History) != 1 {
+			t.Errorf("task = %+v, want a task of Alice's own, as if Bob's were not there", mine)
+		}
+		bobs := e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, foreign.ID), as("bob")...).task(t)
+		if bobs.ContextID != foreign.ContextID || len(bobs.History) != 1 {
+			t.Errorf("Bob's task = %+v, want it as it was", bobs)
+		}
+	})
+	t.Run("foreign context", func(t *testing.T) {
+		mine := e.call("message/send", params(message("b", fmt.Sprintf(`"contextId":%q`, foreign.ContextID))), as("alice")...).task(t)
+		if mine.ContextID != foreign.ContextID {
+			t.Errorf("context = %s, want the one asked for", mine.ContextID)
+		}
+		list := e.call("tasks/list", fmt.Sprintf(`{"contextId":%q}`, foreign.ContextID), as("bob")...)
+		if strings.Contains(string(list.Result), mine.ID) || !strings.Contains(string(list.Result), foreign.ID) {
+			t.Errorf("Bob's list = %s, want his own task alone", list.Result)
+		}
+	})
+	t.Run("list", func(t *testing.T) {
+		list := e.call("tasks/list", `{"includeArtifacts":true}`, as("alice")...)
+		if strings.Contains(string(list.Body), "secret") {
+			t.Errorf("Alice's list = %s, which holds what is Bob's", list.Body)
+		}
+	})
+}
+
+func freshUUID() string {
+	return fmt.Sprintf("11111111-0000-4000-8000-%012x", lastID.Add(1))
+}
+
+func TestFollowUps(t *testing.T) {
+	t.Parallel()
+	e := start(t, func(_ context.Context, turn *engine.Turn) error {
+		if turn.Number() == 1 {
+			return turn.RequireInput(a2a.TextPart{Text: "more?"})
+		}
+		return turn.Reply(a2a.TextPart{Text: "done"})
+	}, nil)
+	task := e.send("one")
+	follow := func(text string, more ...string) reply {
+		return e.call("message/send", params(message(text, more...), blocking))
+	}
+	byTask := fmt.Sprintf(`"taskId":%q`, task.ID)
+	byContext := fmt.Sprintf(`"contextId":%q`, task.ContextID)
+
+	if got := follow("wrong", byTask, `"contextId":"another"`); got.code() != -32602 || got.Error.Data["field"] != "message.contextId" {
+		t.Errorf("another context: answer = %s, want -32602 for message.contextId", got.Body)
+	}
+	if got := follow("two", byTask).task(t); got.ID != task.ID || got.ContextID != task.ContextID || got.Status.State != "completed" {
+		t.Errorf("by taskId: task = %+v, want the same task completed", got)
+	}
+	if got := follow("three", byTask); got.code() != -32004 {
+		t.Errorf("completed task: answer = %s, want -32004", got.Body)
+	}
+	if got := follow("four", byContext).task(t); got.ID == task.ID || got.ContextID != task.ContextID || len(got.History) != 2 {
+		t.Errorf("by contextId: task = %+v, want a new task in the context", got)
+	}
+	if got := follow("five", fmt.Sprintf(`"referenceTaskIds":[%q]`, task.ID)).task(t); got.ContextID == task.ContextID {
+		t.Errorf("with a reference: task = %+v, want a new context", got)
+	}
+}
+
+func TestIdsMadeByClients(t *testing.T) {
+	t.Parallel()
+	var turns atomic.Int64
+	e := start(t, func(_ context.Context, turn *engine.Turn) error {
+		turns.Add(1)
+		return turn.Reply()
+	}, nil)
+	ids := fmt.Sprintf(`"taskId":%q,"contextId":%q`, freshUUID(), freshUUID())
+	first := e.call("message/send", params(message("a", ids), blocking))
+	again := e.call("message/send", params(message("a", ids), blocking))
+	if a, b := string(first.Result), string(again.Result); a != b || first.code() != 0 {
+		t.Errorf("first answer %s\nsecond answer %s\nwant the same task", first.Body, again.Body)
+	}
+	if n := turns.Load(); n != 1 {
+		t.Errorf("the handler ran %d times, want once", n)
+	}
+	if got := e.call("message/send", params(message("b", ids), blocking)); got.code() != -32004 {
+		t.Errorf("another message with the same ids: %s, want -32004: the task is over", got.Body)
+	}
+	if got := e.call("message/send", params(message("a", `"taskId":"mine","contextId":"too"`))); got.code() != -32001 {
+		t.Errorf("ids that are no UUIDs: %s, want -32001", got.Body)
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	var turns atomic.Int64
+	e := start(t, func(_ context.Context, turn *engine.Turn) error {
+		turns.Add(1)
+		return turn.RequireInput()
+	}, twoTokens)
+	bob := append(as("bob"), "Idempotency-Key", "k1")
+	body := params(message("a"), blocking)
+	first := e.call("message/send", body, bob...)
+	task := first.task(t)
+
+	spaced := strings.ReplaceAll(body, `":`, `" : `)
+	if again := e.call("message/send", spaced, bob...); string(again.Result) != string(first.Result) {
+		t.Errorf("the same again = %s, want the first answer %s", again.Body, first.Result)
+	}
+	if other := e.call("message/send", params(message("b"), blocking), bob...); other.code() != -32050 || !strings.Contains(other.Error.Message, `"k1"`) {
+		t.Errorf("another body = %s, want the conflict -32050 naming the key", other.Body)
+	}
+	if other := e.call("message/stream", body, bob...); other.code() != -32050 {
+		t.Errorf("another method = %s, want the conflict -32050", other.Body)
+	}
+	if alices := e.call("message/send", body, append(as("alice"), "Idempotency-Key", "k1")...).task(t); alices.ID == task.ID {
+		t.Error("Alice's key gave Bob's task")
+	}
+	if n := turns.Load(); n != 2 {
+		t.Errorf("the handler ran %d times, want twice: once for each principal", n)
+	}
+	if got := e.call("message/send", body, append(as("bob"), "Idempotency-Key", strings.Repeat("k", 1000))...); got.code() != -32602 {
+		t.Errorf("long key = %s, want -32602", got.Body)
+	}
+
+	cancel := append(as("bob"), "Idempotency-Key", "k2")
+	for range 2 {
+		got := e.call("tasks/cancel", fmt.Sprintf(`{"id":%q}`, task.ID), cancel...)
+		if got.task(t).Status.State != "canceled" {
+			t.Errorf("tasks/cancel with a key = %s, want a canceled task each time", got.Body)
+		}
+	}
+	if got := e.call("tasks/cancel", fmt.Sprintf(`{"id":%q}`, task.ID), as("bob")...); got.code() != -32002 {
+		t.Errorf("tasks/cancel without the key = %s, want -32002", got.Body)
+	}
+
+	stream := append(as("bob"), "Idempotency-Key", "k3")
+	one := e.open("message/stream", params(message("s")), stream...).rest()
+	two := e.open("message/stream", params(message("s")), stream...).rest()
+	if a, b := ids(one), ids(two); a != b || len(one) == 0 || one[0].view(t).ID != two[0].view(t).ID {
+		t.Errorf("repeated stream: events %s, then %s, want the same of one task", a, b)
+	}
+}
+
+// ids are the ids of events.
+func ids(events []event) string {
+	var all []string
+	for _, v := range events {
+		all = append(all, v.ID)
+	}
+	return strings.Join(all, " ")
+}
