@@ -37,8 +37,11 @@ func newViewer(a *app, conn *connection, live bool) *viewer {
 
 // reconnecting is told by the client that the connection was lost.
 func (v *viewer) reconnecting(r client.Reconnect) {
-	if !v.a.json {
-		v.line.show(fmt.Sprintf("connection lost (%s), trying again in %s", oneLine(r.Err.Error(), 80), r.Delay.Round(100*time.Millisecond)))
+	text := fmt.Sprintf("connection lost (%s), trying again in %s", oneLine(r.Err.Error(), 80), r.Delay.Round(100*time.Millisecond))
+	if v.a.err.terminal {
+		v.line.show(text)
+	} else if r.Attempt == 1 {
+		v.a.say("%s", text)
 	}
 }
 

@@ -1,0 +1,315 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the program, built once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "holdfast-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "holdfast")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, text)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	return cmd
+}
+
+// server is a running holdfast serve.
+type server struct {
+	cmd    *exec.Cmd
+	banner string
+	url    string
+	stderr bytes.Buffer // read it only after the end
+	done   chan struct{}
+}
+
+func serve(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{cmd: command(t, append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	s.cmd.Stderr = &s.stderr
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		s.banner += lines.Text() + "\n"
+		if strings.HasPrefix(lines.Text(), "Or:") {
+			break
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdout)
+		_ = s.cmd.Wait()
+		close(s.done)
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		<-s.done
+	})
+	found := regexp.MustCompile(`listening +(http\S+)`).FindStringSubmatch(s.banner)
+	if found == nil {
+		_ = s.cmd.Process.Kill()
+		<-s.done
+		t.Fatalf("serve %v printed\n%s\nand on stderr\n%s", args, s.banner, &s.stderr)
+	}
+	s.url = found[1]
+	return s
+}
+
+func (s *server) signal(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait waits for the end of the process and returns its exit code.
+func (s *server) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-s.done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the server does not end")
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := command(t, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+const anyPort = "127.0.0.1:0"
+
+func TestThePrintedCurlLineWorks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
+	for _, tokens := range [][]string{nil, {"--token", "sesame=alice"}} {
+		s := serve(t, append([]string{"--addr", anyPort, "--data", t.TempDir()}, tokens...)...)
+		line := regexp.MustCompile(`(?m)^ +(curl .*)$`).FindStringSubmatch(s.banner)
+		if line == nil {
+			t.Fatalf("no curl line in\n%s", s.banner)
+		}
+		sh := exec.Command("sh", "-c", line[1])
+		sh.Env = append(os.Environ(), "HOLDFAST_TOKEN=sesame")
+		text, err := sh.Output()
+		var answer struct {
+			Result struct {
+				Status    struct{ State string }
+				Artifacts []json.RawMessage
+			}
+		}
+		if jerr := json.Unmarshal(text, &answer); err != nil || jerr != nil || answer.Result.Status.State != "completed" || len(answer.Result.Artifacts) == 0 {
+			t.Errorf("%s\nanswers %s (%v, %v), want a completed task with an artifact", line[1], text, err, jerr)
+		}
+		if strings.Contains(s.banner, "sesame") {
+			t.Errorf("the banner tells the token:\n%s", s.banner)
+		}
+	}
+}
+
+func TestDataOutlivesTheProcessAndHasOneAtATime(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	s := serve(t, "--addr", anyPort, "--data", data, "--agent", "echo")
+	if !strings.Contains(s.banner, data) {
+		t.Errorf("the banner does not tell %s:\n%s", data, s.banner)
+	}
+	if code, out, errs := run(t, "send", "--server", s.url, "remember me"); code != 0 || !strings.Contains(out, "remember me") {
+		t.Fatalf("send = %d, %q, %q", code, out, errs)
+	}
+	code, _, stderr := run(t, "serve", "--addr", anyPort, "--data", data)
+	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "in use by process") {
+		t.Errorf("a second server on the data = %d, %q, want 7 and one line that names the first", code, stderr)
+	}
+	s.signal(t, syscall.SIGKILL)
+	s.wait(t)
+
+	s = serve(t, "--addr", anyPort, "--data", data, "--agent", "echo")
+	if code, out, errs := run(t, "tasks", "list", "--server", s.url); code != 0 || !strings.Contains(out, "remember me") {
+		t.Errorf("tasks list after kill -9 = %d, %q, %q, want the task", code, out, errs)
+	}
+}
+
+func TestTakenAddress(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "--addr", anyPort, "--storage", "memory")
+	addr := strings.TrimPrefix(s.url, "http://")
+	code, _, stderr := run(t, "serve", "--addr", addr, "--storage", "memory")
+	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, addr+" is in use") {
+		t.Errorf("serve at a taken address = %d, %q, want 7 and one line", code, stderr)
+	}
+}
+
+func TestUnwritableData(t *testing.T) {
+	t.Parallel()
+	dir := "/sys/holdfast" // where not even root may make anything
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrPermission) {
+		t.Skipf("mkdir %s: %v", dir, err)
+	}
+	code, _, stderr := run(t, "serve", "--addr", anyPort, "--data", dir)
+	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, dir+" cannot be written") {
+		t.Errorf("serve with data in %s = %d, %q, want 7 and one line with the path", dir, code, stderr)
+	}
+}
+
+func TestWarningWithoutTokensBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "--addr", "0.0.0.0:0", "--storage", "memory")
+	s.signal(t, syscall.SIGTERM)
+	if s.wait(t); !strings.Contains(s.stderr.String(), "no token is asked for") {
+		t.Errorf("stderr of serve on 0.0.0.0 = %q, want a warning", &s.stderr)
+	}
+}
+
+// longText is a document of many pages.
+func longText(t *testing.T, pages int) string {
+	t.Helper()
+	var b strings.Builder
+	for i := range pages {
+		for j := range 3 {
+			fmt.Fprintf(&b, "The keeper of page %d wrote entry %d about the lamp, the wind and the ships that passed. ", i, j)
+		}
+		b.WriteString("\f")
+	}
+	name := filepath.Join(t.TempDir(), "long.txt")
+	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
+	t.Parallel()
+	args := []string{"--addr", anyPort, "--data", t.TempDir(), "--exec", "sh -c 'read -r x; sleep 1; echo well done'", "--exec-plain"}
+	s := serve(t, args...)
+	code, id, stderr := run(t, "send", "--no-wait", "--server", s.url, "x")
+	if code != 0 {
+		t.Fatalf("send = %d, %q", code, stderr)
+	}
+	working(t, s.url)
+	began := time.Now()
+	s.signal(t, syscall.SIGTERM)
+	if code := s.wait(t); code != 0 || time.Since(began) > 15*time.Second {
+		t.Errorf("code after SIGTERM = %d after %v, want 0 within the grace; stderr:\n%s", code, time.Since(began), &s.stderr)
+	}
+	if !strings.Contains(s.stderr.String(), "stopping: ") || !strings.Contains(s.stderr.String(), "stopped") {
+		t.Errorf("stderr = %q, want that it stops and has stopped", &s.stderr)
+	}
+	s = serve(t, args...)
+	_, out, _ := run(t, "tasks", "get", "--server", s.url, strings.TrimSpace(id))
+	if !strings.Contains(out, "well done") {
+		t.Errorf("the task after the restart:\n%s\nwant what it made before the server stopped", out)
+	}
+}
+
+// working waits until a task runs.
+func working(t *testing.T, url string) {
+	t.Helper()
+	for range 300 {
+		resp, err := http.Post(url, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{"states":["working"]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil && strings.Contains(string(text), `"kind":"task"`) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("no task is working")
+}
+
+// A client that waits does not notice, but for a pause, that the server is
+// killed in the middle of a document and started again.
+func TestSendSurvivesKillAndRestart(t *testing.T) {
+	t.Parallel()
+	data, doc := t.TempDir(), longText(t, 20)
+	args := []string{"--data", data, "--agent", "summarize"}
+	s := serve(t, append(args, "--addr", anyPort)...)
+	addr := strings.TrimPrefix(s.url, "http://")
+	s.signal(t, syscall.SIGTERM)
+	s.wait(t)
+
+	args = append(args, "--addr", addr)
+	s = serve(t, append(args, "--page-delay", "100ms")...)
+	send := command(t, "send", "--stream", "--server", s.url, "-f", doc)
+	var out bytes.Buffer
+	send.Stdout = &out
+	stderr, err := send.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	killed := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if !killed && strings.Contains(lines.Text(), "page 4") {
+			killed = true
+			s.signal(t, syscall.SIGKILL)
+			s.wait(t)
+			serve(t, append(args, "--page-delay", "1ms")...)
+		}
+	}
+	_ = send.Wait()
+	if send.ProcessState.ExitCode() != 0 || !strings.Contains(out.String(), "keeper") || !strings.Contains(said, "connection lost") || !strings.Contains(said, "completed:") {
+		t.Errorf("send across kill -9 = %d, %q,\n%s\nwant 0, the summary, and that the connection was lost", send.ProcessState.ExitCode(), &out, said)
+	}
+}
