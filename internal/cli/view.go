@@ -39,6 +39,7 @@ func newViewer(a *app, conn *connection, live bool) *viewer {
 func (v *viewer) reconnecting(r client.Reconnect) {
 	text := fmt.Sprintf("connection lost (%s), trying again in %s", oneLine(r.Err.Error(), 80), r.Delay.Round(100*time.Millisecond))
 	if v.a.err.terminal {
+		v.art.breakLine()
 		v.line.show(text)
 	} else if r.Attempt == 1 {
 		v.a.say("%s", text)
@@ -97,7 +98,7 @@ func (v *viewer) note(event a2a.Event) {
 		}
 		return
 	}
-	if !v.status.State.Final() {
+	if !v.status.State.Final() && !v.art.onScreen() {
 		v.line.show(v.progress())
 	}
 }
@@ -306,6 +307,18 @@ func (p *artifactPrinter) part(part a2a.Part) {
 	case a2a.FilePart:
 		p.end()
 		p.a.err.line("%s", p.a.err.dim("file: "+clean(describeFile(part))))
+	}
+}
+
+// onScreen reports whether the terminal's last line is one of ours that goes on:
+// a status line would overwrite it.
+func (p *artifactPrinter) onScreen() bool { return p.open && p.a.out.terminal }
+
+// breakLine moves the terminal on from such a line.
+func (p *artifactPrinter) breakLine() {
+	if p.onScreen() {
+		p.a.out.text("\n")
+		p.open = false
 	}
 }
 
