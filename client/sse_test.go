@@ -18,7 +18,7 @@ func readAll(r io.Reader, limit int) (events []seen, last *eventReader, err erro
 	e := newEventReader(r, limit)
 	for {
 		event, err := e.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return events, e, nil
 		}
 		if err != nil {

@@ -267,7 +267,7 @@ func (f *follower) again(ctx context.Context, err error) bool {
 
 func (f *follower) pause(ctx context.Context, why error) error {
 	delay := max(min(firstDelay<<min(f.failures, 10), maxDelay), f.retry)
-	delay += rand.N(delay / 4)
+	delay += rand.N(delay / 4) //nolint:gosec // spreads clients over time; nothing secret
 	f.failures++
 	if tell := f.c.cfg.OnReconnect; tell != nil {
 		tell(Reconnect{TaskID: f.taskID, Attempt: f.failures, Delay: delay, Err: why})

@@ -163,12 +163,14 @@ func TestStreams(t *testing.T) {
 		{
 			"to the end", stream(""),
 			[]exchange{{method: send, stream: start + event("3", status("completed", true)) + "garbage"}},
-			[]string{"1 task submitted", "2 working", "3 completed"}, "", 0,
+			[]string{"1 task submitted", "2 working", "3 completed"},
+			"", 0,
 		},
 		{
 			"a message ends it", stream(""),
 			[]exchange{{method: send, stream: event("", `{"kind":"message","messageId":"m","role":"agent","parts":[]}`)}},
-			[]string{" message"}, "", 0,
+			[]string{" message"},
+			"", 0,
 		},
 		{
 			"a connection that dies", stream(""),
@@ -176,7 +178,8 @@ func TestStreams(t *testing.T) {
 				{method: send, stream: start + "id: 3\ndata: {\"jsonr", dead: true},
 				{method: again, lastID: "2", stream: event("3", status("completed", true))},
 			},
-			[]string{"1 task submitted", "2 working", "3 completed"}, "", 1,
+			[]string{"1 task submitted", "2 working", "3 completed"},
+			"", 1,
 		},
 		{
 			"a server that restarts", stream(""),
@@ -187,7 +190,8 @@ func TestStreams(t *testing.T) {
 				{method: again, lastID: "2", stream: event("3", status("working", false)), dead: true},
 				{method: again, lastID: "3", stream: event("4", status("completed", true))},
 			},
-			[]string{"1 task submitted", "2 working", "3 working", "4 completed"}, "", 4,
+			[]string{"1 task submitted", "2 working", "3 working", "4 completed"},
+			"", 4,
 		},
 		{
 			"a server that is stopping says so in the stream", stream(""),
@@ -195,37 +199,44 @@ func TestStreams(t *testing.T) {
 				{method: send, stream: start + "data: " + rpcFailure(-32053) + "\n\n"},
 				{method: again, lastID: "2", stream: event("3", status("completed", true))},
 			},
-			[]string{"1 task submitted", "2 working", "3 completed"}, "", 1,
+			[]string{"1 task submitted", "2 working", "3 completed"},
+			"", 1,
 		},
 		{
 			"a server that never comes back", stream(""),
 			[]exchange{{method: send, stream: start, dead: true}, {method: again, lastID: "2", err: errReset}, {method: again, lastID: "2", err: errReset}, {method: again, lastID: "2", err: errReset}},
-			[]string{"1 task submitted", "2 working"}, a2a.CodeUnavailable, 3,
+			[]string{"1 task submitted", "2 working"},
+			a2a.CodeUnavailable, 3,
 		},
 		{
 			"a server that has forgotten the task", stream(""),
 			[]exchange{{method: send, stream: start, dead: true}, {method: again, lastID: "2", body: rpcFailure(-32001)}, {method: get, body: rpcFailure(-32001)}},
-			[]string{"1 task submitted", "2 working"}, a2a.CodeTaskNotFound, 1,
+			[]string{"1 task submitted", "2 working"},
+			a2a.CodeTaskNotFound, 1,
 		},
 		{
 			"an early end in good order is looked into", stream(""),
 			[]exchange{{method: send, stream: start}, {method: get, body: rpcResult(taskIn("working"))}, {method: again, lastID: "2", stream: event("3", status("failed", true))}},
-			[]string{"1 task submitted", "2 working", "3 failed"}, "", 1,
+			[]string{"1 task submitted", "2 working", "3 failed"},
+			"", 1,
 		},
 		{
 			"a server without numbers ends early", stream(""),
 			[]exchange{{method: send, stream: event("", taskIn("working"))}, {method: get, body: rpcResult(taskIn("completed"))}},
-			[]string{" task working", " task completed"}, "", 0,
+			[]string{" task working", " task completed"},
+			"", 0,
 		},
 		{
 			"a server that cannot resubscribe to what is over", stream(""),
 			[]exchange{{method: send, stream: event("", taskIn("working")), dead: true}, {method: again, body: rpcFailure(-32004)}, {method: get, body: rpcResult(taskIn("completed"))}},
-			[]string{" task working", " task completed"}, "", 1,
+			[]string{" task working", " task completed"},
+			"", 1,
 		},
 		{
 			"a final state is an end even when nobody says final", stream(""),
 			[]exchange{{method: send, stream: start + event("3", status("completed", false)), dead: true}},
-			[]string{"1 task submitted", "2 working", "3 completed"}, "", 0,
+			[]string{"1 task submitted", "2 working", "3 completed"},
+			"", 0,
 		},
 		{
 			"a message is not sent twice", stream(""),
@@ -235,7 +246,8 @@ func TestStreams(t *testing.T) {
 		{
 			"unless a key makes that harmless", stream("k"),
 			[]exchange{{method: send, err: errReset}, {method: send, stream: ": nothing\n\n", dead: true}, {method: send, stream: start + event("3", status("completed", true))}},
-			[]string{"1 task submitted", "2 working", "3 completed"}, "", 2,
+			[]string{"1 task submitted", "2 working", "3 completed"},
+			"", 2,
 		},
 		{
 			"a refusal", stream("k"),
@@ -250,17 +262,20 @@ func TestStreams(t *testing.T) {
 		{
 			"kinds and names of a later version are passed over", stream(""),
 			[]exchange{{method: send, stream: start + event("3", `{"kind":"timeline"}`) + "event: ping\ndata: x\n\n" + event("4", status("completed", true))}},
-			[]string{"1 task submitted", "2 working", "4 completed"}, "", 0,
+			[]string{"1 task submitted", "2 working", "4 completed"},
+			"", 0,
 		},
 		{
 			"an event that is not of the protocol", stream(""),
 			[]exchange{{method: send, stream: start + event("3", `{"kind":"task"}`)}, {method: get, body: rpcFailure(-32601)}},
-			[]string{"1 task submitted", "2 working"}, a2a.CodeInvalidAgentResponse, 0,
+			[]string{"1 task submitted", "2 working"},
+			a2a.CodeInvalidAgentResponse, 0,
 		},
 		{
 			"resubscribe", resubscribe(""),
 			[]exchange{{method: again, stream: event("7", taskIn("completed"))}},
-			[]string{"7 task completed"}, "", 0,
+			[]string{"7 task completed"},
+			"", 0,
 		},
 		{
 			"resubscribe after the last event", resubscribe("7"),

@@ -115,9 +115,16 @@ func TestCallName(t *testing.T) {
 func TestMediaType(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, content, want string }{
-		{"a.md", "", "text/markdown"}, {"A.PDF", "", "application/pdf"}, {"a.html", "", "text/html"}, {"a.json", "{}", "application/json"},
-		{"README", "hello", "text/plain"}, {"", "%PDF-1.7", "application/pdf"}, {"", "<html>", "text/html"}, {"x", "\x00\x01\x02", "application/octet-stream"},
-		{"", "\xff\xfeh\x00", "text/plain; charset=utf-16le"}, {"a.png", "", "image/png"},
+		{"a.md", "", "text/markdown"},
+		{"A.PDF", "", "application/pdf"},
+		{"a.html", "", "text/html"},
+		{"a.json", "{}", "application/json"},
+		{"README", "hello", "text/plain"},
+		{"", "%PDF-1.7", "application/pdf"},
+		{"", "<html>", "text/html"},
+		{"x", "\x00\x01\x02", "application/octet-stream"},
+		{"", "\xff\xfeh\x00", "text/plain; charset=utf-16le"},
+		{"a.png", "", "image/png"},
 	} {
 		if got := mediaType(tt.name, []byte(tt.content)); got != tt.want {
 			t.Errorf("mediaType(%q, %q) = %q, want %q", tt.name, tt.content, got, tt.want)

@@ -53,7 +53,7 @@ func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	content, err := readLimited(f, name)
 	if err != nil {
 		return nil, err

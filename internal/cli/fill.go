@@ -52,7 +52,7 @@ func (c *benchFillCmd) Run(ctx context.Context, a *app) error {
 	}
 	began := time.Now()
 	f := filler{store: st, began: began, a: a, total: c.Tasks, line: statusLine{o: a.err, off: a.json}}
-	err = errors.Join(f.run(ctx), st.Close())
+	err = errors.Join(f.run(ctx), st.Close()) //nolint:contextcheck // closed also when ctx is done
 	f.line.clear()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -99,7 +99,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if storage == "memory" {
 		cfg.Store, cfg.DataDir = inmem.New(), ""
 	}
-	h, err := holdfast.New(cfg, agent.handler)
+	h, err := holdfast.New(cfg, agent.handler) //nolint:contextcheck // opening the store must not end half-way
 	if err != nil {
 		return errors.Join(configError(err), ln.Close())
 	}

@@ -119,6 +119,7 @@ func (v *viewer) wait(ctx context.Context, cl *client.Client, task *a2a.Task) er
 		switch a2a.CodeOf(err) {
 		case a2a.CodeUnsupported, a2a.CodeMethodNotFound, a2a.CodeInvalidAgentResponse:
 			err = v.poll(ctx, cl)
+		default: // the agent streams
 		}
 		if err != nil {
 			return err
