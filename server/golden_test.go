@@ -1,0 +1,148 @@
+package server_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+var update = flag.Bool("update", false, "write the golden transcripts anew")
+
+// transcript is the agent of the golden transcripts: what it does is said by
+// the first word of the message.
+func transcript(_ context.Context, turn *engine.Turn) error {
+	text := turn.Messages()[0].Text()
+	switch {
+	case turn.Number() > 1:
+		return turn.Reply(a2a.TextPart{Text: "thank you"})
+	case strings.HasPrefix(text, "ask"):
+		return turn.RequireInput(a2a.TextPart{Text: "which one?"})
+	case strings.HasPrefix(text, "fail"):
+		return fmt.Errorf("cannot do %q", text)
+	case strings.HasPrefix(text, "reject"):
+		return turn.Reject(a2a.TextPart{Text: "will not do it"})
+	}
+	w := turn.Artifact("result")
+	for _, chunk := range []string{"one ", "two"} {
+		if _, err := w.WriteString(chunk); err != nil {
+			return err
+		}
+		if err := turn.Flush(); err != nil {
+			return err
+		}
+	}
+	data := a2a.Artifact{Name: "data", Parts: []a2a.Part{
+		a2a.DataPart{Data: map[string]any{"n": 5}},
+		a2a.FilePart{File: a2a.FileWithBytes{Name: "a.txt", MimeType: "text/plain", Bytes: []byte("hello")}},
+	}}
+	if err := turn.AddArtifact(data); err != nil {
+		return err
+	}
+	return turn.Reply(a2a.TextPart{Text: "done"})
+}
+
+var (
+	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+)
+
+// names replaces ids by names in the order in which they are first seen, and
+// back.
+type names struct{ ids []string }
+
+func (n *names) hide(text string) string {
+	text = timeForm.ReplaceAllString(text, "<time>")
+	return uuidForm.ReplaceAllStringFunc(text, func(id string) string {
+		for i, known := range n.ids {
+			if known == id {
+				return fmt.Sprintf("<id%d>", i+1)
+			}
+		}
+		n.ids = append(n.ids, id)
+		return fmt.Sprintf("<id%d>", len(n.ids))
+	})
+}
+
+func (n *names) show(text string) string {
+	for i, id := range n.ids {
+		text = strings.ReplaceAll(text, fmt.Sprintf("<id%d>", i+1), id)
+	}
+	return text
+}
+
+// A transcript is a list of requests, each a line that begins with "> " after
+// lines of headers that begin with "H ", and answers, whose lines begin with
+// "< ". Lines that begin with "#" say what is going on.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.transcript")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts (%v)", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(start(t, transcript, nil), string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != string(want) {
+				t.Errorf("%s differs (go test ./server -run Transcripts -update writes it anew):\n%s", file, firstDifference(got, string(want)))
+			}
+		})
+	}
+}
+
+// play sends the requests of a transcript and returns it with the answers given.
+func play(e *env, text string) string {
+	var out strings.Builder
+	var n names
+	h := headers{"X-Request-Id", "golden"}
+	for line := range strings.Lines(text) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if kind == "<" {
+			continue
+		}
+		out.WriteString(line)
+		switch kind {
+		case "H":
+			name, value, _ := strings.Cut(rest, ": ")
+			h = append(h, name, value)
+		case ">":
+			got := e.do("POST", "/", n.show(rest), h)
+			fmt.Fprintf(&out, "< %d %s\n", got.Status, got.Header.Get("Content-Type"))
+			for answer := range strings.Lines(n.hide(string(got.Body))) {
+				if answer = strings.TrimRight(answer, "\n"); answer != "" {
+					fmt.Fprintf(&out, "< %s\n", answer)
+				}
+			}
+			h = headers{"X-Request-Id", "golden"}
+		}
+	}
+	return out.String()
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range g {
+		if i >= len(w) || g[i] != w[i] {
+			return fmt.Sprintf("line %d\ngot  %s\nwant %s", i+1, g[i], strings.Join(w[i:min(len(w), i+1)], ""))
+		}
+	}
+	return "the answers end early"
+}

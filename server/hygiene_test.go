@@ -1,0 +1,487 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	for _, test := range []struct {
+		verb, path string
+		status     int
+		allow      string
+	}{
+		{"GET", "/", 200, ""},
+		{"HEAD", "/", 200, ""},
+		{"GET", "/.well-known/agent-card.json", 200, ""},
+		{"GET", "/.well-known/agent.json", 200, ""},
+		{"GET", "/agent/info", 200, ""},
+		{"GET", "/health", 200, ""},
+		{"GET", "/healthz", 200, ""},
+		{"GET", "/readyz", 200, ""},
+		{"GET", "/nope", 404, ""},
+		{"POST", "/a2a", 404, ""},
+		{"GET", "//", 404, ""},
+		{"DELETE", "/", 405, "GET, HEAD, POST"},
+		{"OPTIONS", "/", 405, "GET, HEAD, POST"},
+		{"POST", "/health", 405, "GET, HEAD"},
+		{"PUT", "/.well-known/agent-card.json", 405, "GET, HEAD"},
+	} {
+		got := e.do(test.verb, test.path, "", nil)
+		if got.Status != test.status || got.Header.Get("Allow") != test.allow {
+			t.Errorf("%s %s = HTTP %d, Allow %q, want %d, %q", test.verb, test.path, got.Status, got.Header.Get("Allow"), test.status, test.allow)
+		}
+		if kind := got.Header.Get("Content-Type"); kind != "application/json" {
+			t.Errorf("%s %s: Content-Type %q, want application/json", test.verb, test.path, kind)
+		}
+		if test.status >= 400 && got.Error == nil {
+			t.Errorf("%s %s = %s, want an error object", test.verb, test.path, got.Body)
+		}
+		if got.Header.Get("X-Request-Id") == "" || len(got.Header.Values("Access-Control-Allow-Origin")) > 0 {
+			t.Errorf("%s %s: headers %v, want a request id and no CORS", test.verb, test.path, got.Header)
+		}
+	}
+}
+
+func TestCard(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	got := e.do("GET", "/.well-known/agent-card.json", "", nil)
+	var card a2a.AgentCard
+	if err := json.Unmarshal(got.Body, &card); err != nil {
+		t.Fatal(err)
+	}
+	if card.URL != e.url+"/" || card.ProtocolVersion != "0.3.0" || card.PreferredTransport != "JSONRPC" {
+		t.Errorf("card = %s, want the address it was fetched from and A2A 0.3.0 over JSON-RPC", got.Body)
+	}
+	if c := card.Capabilities; !c.Streaming || c.PushNotifications || !c.StateTransitionHistory || len(c.Extensions) != 4 {
+		t.Errorf("capabilities = %+v", c)
+	}
+	if len(card.SecuritySchemes) != 0 || !strings.Contains(string(got.Body), `"skills":[]`) {
+		t.Errorf("card = %s, want no security schemes and an empty list of skills", got.Body)
+	}
+	tag := got.Header.Get("ETag")
+	if tag == "" || !strings.Contains(got.Header.Get("Cache-Control"), "max-age=") {
+		t.Errorf("headers = %v, want ETag and max-age", got.Header)
+	}
+	if again := e.do("GET", "/", "", headers{"If-None-Match", tag}); again.Status != http.StatusNotModified || len(again.Body) > 0 {
+		t.Errorf("If-None-Match: HTTP %d %s, want 304", again.Status, again.Body)
+	}
+	if other := e.do("GET", "/", "", headers{"X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https"}); !bytes.Equal(other.Body, got.Body) {
+		t.Errorf("card with forwarding headers = %s, want them ignored", other.Body)
+	}
+
+	fixed := start(t, echo, func(c *server.Config) {
+		twoTokens(c)
+		c.Card.URL = "https://agent.example/"
+	}).do("GET", "/", "", nil)
+	if !strings.Contains(string(fixed.Body), `"url":"https://agent.example/"`) ||
+		!strings.Contains(string(fixed.Body), `"securitySchemes":{"bearer":{"type":"http","scheme":"bearer"}},"security":[{"bearer":[]}]`) {
+		t.Errorf("card = %s, want the URL as configured and the bearer scheme", fixed.Body)
+	}
+}
+
+func TestContentTypeAndSize(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.MaxBody = 1000 })
+	small := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
+	for _, test := range []struct {
+		kind string
+		want int
+	}{
+		{"", 200},
+		{"application/json", 200},
+		{"application/json; charset=utf-8", 200},
+		{"Application/JSON", 200},
+		{"application/a2a+json", 200},
+		{"text/plain", 415},
+		{"text/event-stream", 415},
+		{"multipart/form-data", 415},
+		{"application/x-www-form-urlencoded", 415},
+		{";", 415},
+	} {
+		r := e.request("POST", "/", small, headers{"Content-Type", test.kind})
+		if test.kind == "" {
+			r.Header.Del("Content-Type")
+		}
+		resp, err := e.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != test.want || test.want == 415 && !strings.Contains(string(raw), `"code":-32005`) {
+			t.Errorf("Content-Type %q: HTTP %d %s, want %d", test.kind, resp.StatusCode, raw, test.want)
+		}
+	}
+	fits := small + strings.Repeat(" ", 1000-len(small))
+	if got := e.post(fits); got.Status != http.StatusOK {
+		t.Errorf("1000 bytes: HTTP %d %s, want 200", got.Status, got.Body)
+	}
+	if got := e.post(fits + " "); got.Status != http.StatusRequestEntityTooLarge || got.code() != -32051 {
+		t.Errorf("1001 bytes: HTTP %d %s, want 413 and -32051", got.Status, got.Body)
+	}
+	r := e.request("POST", "/", "", nil)
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(fits+" ")), -1
+	resp, err := e.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("1001 bytes of unknown length: HTTP %d, want 413", resp.StatusCode)
+	}
+}
+
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, twoTokens)
+	body := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
+	for _, test := range []struct {
+		name, verb, path string
+		authorization    string
+		want             int
+	}{
+		{"known", "POST", "/", "Bearer alice-token", 200},
+		{"scheme in another case", "POST", "/", "bearer alice-token", 200},
+		{"none", "POST", "/", "", 401},
+		{"unknown", "POST", "/", "Bearer mallory-token", 401},
+		{"a part", "POST", "/", "Bearer alice-toke", 401},
+		{"empty", "POST", "/", "Bearer ", 401},
+		{"another scheme", "POST", "/", "Basic YWxpY2UtdG9rZW4=", 401},
+		{"bare", "POST", "/", "alice-token", 401},
+		{"health", "GET", "/health", "", 401},
+		{"health known", "GET", "/health", "Bearer bob-token", 200},
+		{"info", "GET", "/agent/info", "", 401},
+		{"nothing there", "GET", "/nope", "", 401},
+		{"card", "GET", "/.well-known/agent-card.json", "", 200},
+		{"card at the root", "GET", "/", "", 200},
+		{"alive", "GET", "/healthz", "", 200},
+		{"ready", "GET", "/readyz", "", 200},
+		{"wrong verb", "DELETE", "/", "", 401},
+	} {
+		h := headers{}
+		if test.authorization != "" {
+			h = headers{"Authorization", test.authorization}
+		}
+		got := e.do(test.verb, test.path, body, h)
+		if got.Status != test.want {
+			t.Errorf("%s: HTTP %d, want %d", test.name, got.Status, test.want)
+		}
+		if test.want != 401 {
+			continue
+		}
+		if challenge := got.Header.Get("WWW-Authenticate"); !strings.HasPrefix(challenge, "Bearer") || got.code() != -32010 || string(got.ID) != "null" {
+			t.Errorf("%s: WWW-Authenticate %q, %s, want a challenge and -32010", test.name, challenge, got.Body)
+		}
+	}
+}
+
+func TestWebPagesAndCORS(t *testing.T) {
+	t.Parallel()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
+	const good, bad = "https://app.example", "https://evil.example"
+	for _, test := range []struct {
+		name    string
+		origins []string
+		origin  string
+		status  int
+		allowed string
+	}{
+		{"no browser", nil, "", 200, ""},
+		{"a page elsewhere", nil, bad, 403, ""},
+		{"a listed page", []string{good}, good, 200, good},
+		{"a page that is not listed", []string{good}, bad, 403, ""},
+		{"any page", []string{"*"}, bad, 200, bad},
+	} {
+		e := start(t, echo, func(c *server.Config) { c.CORSOrigins = test.origins })
+		h := headers{}
+		if test.origin != "" {
+			h = headers{"Origin", test.origin}
+		}
+		got := e.post(body, h...)
+		if allowed := got.Header.Get("Access-Control-Allow-Origin"); got.Status != test.status || allowed != test.allowed {
+			t.Errorf("%s: HTTP %d, allowed %q, want %d, %q", test.name, got.Status, allowed, test.status, test.allowed)
+		}
+		pre := e.do("OPTIONS", "/", "", append(h, "Access-Control-Request-Method", "POST"))
+		if (pre.Status == http.StatusNoContent) != (test.allowed != "") || pre.Header.Get("Access-Control-Allow-Origin") != test.allowed {
+			t.Errorf("%s: preflight HTTP %d %v, want leave only if allowed", test.name, pre.Status, pre.Header)
+		}
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	for _, test := range []struct {
+		given string
+		kept  bool
+	}{
+		{"abc-123_X.y:z/1", true},
+		{strings.Repeat("x", 128), true},
+		{strings.Repeat("x", 129), false},
+		{"a b", false},
+		{`a"b`, false},
+	} {
+		got := e.call("tasks/get", `{"id":"x"}`, "X-Request-Id", test.given)
+		id := got.Header.Get("X-Request-Id")
+		if (id == test.given) != test.kept || id == "" || got.Error.Data["requestId"] != id {
+			t.Errorf("X-Request-Id %q: header %q, data %v, want it kept: %t", test.given, id, got.Error.Data, test.kept)
+		}
+	}
+}
+
+func TestExtensionsAreEchoed(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	got := e.call("tasks/list", `{}`, "X-A2A-Extensions", "urn:unknown, "+server.ExtensionResume)
+	if active := got.Header.Get("X-A2A-Extensions"); active != server.ExtensionResume {
+		t.Errorf("X-A2A-Extensions = %q, want %q", active, server.ExtensionResume)
+	}
+}
+
+// faulty is a store that fails or panics when a task is read.
+type faulty struct {
+	store.Store
+	task func() error
+}
+
+func (f faulty) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+	if f.task != nil {
+		if err := f.task(); err != nil {
+			return nil, err
+		}
+	}
+	return f.Store.Task(ctx, key, opts)
+}
+
+func (f faulty) Ping(context.Context) error { return fmt.Errorf("disk is full") }
+
+func TestInternalErrorsStayInside(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		task    func() error
+		status  int
+		code    int
+		message string
+	}{
+		{"error", func() error { return fmt.Errorf("read /srv/data: password hunter2") }, 200, -32603, "internal error"},
+		{"panic", func() error { panic("hunter2") }, 500, -32603, "internal error"},
+		{"for the caller", func() error {
+			return fmt.Errorf("task: %w", a2a.Wrap(a2a.CodeUnavailable, fmt.Errorf("hunter2"), "the disk is full"))
+		}, 200, -32053, "the disk is full"},
+		{"deadline", func() error { return fmt.Errorf("hunter2: %w", context.DeadlineExceeded) }, 200, -32053, "this took too long; try again later"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var logged syncBuffer
+			e := startOn(t, faulty{newStore(), test.task}, echo, func(c *server.Config) {
+				c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+			})
+			got := e.call("tasks/get", `{"id":"x"}`)
+			if got.Status != test.status || got.code() != test.code || got.Error.Message != test.message || strings.Contains(string(got.Body), "hunter2") {
+				t.Errorf("answer = HTTP %d %s, want HTTP %d, %d %s", got.Status, got.Body, test.status, test.code, test.message)
+			}
+			if text := logged.String(); !strings.Contains(text, "hunter2") || !strings.Contains(text, got.Header.Get("X-Request-Id")) {
+				t.Errorf("log = %s, want the error and the request id", text)
+			}
+			if again := e.call("tasks/list", `{}`); again.code() != 0 {
+				t.Errorf("the next request = %s, want it served", again.Body)
+			}
+		})
+	}
+}
+
+func TestHealthTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	e := startOn(t, faulty{newStore(), nil}, echo, nil)
+	got := e.do("GET", "/health", "", nil)
+	if got.Status != http.StatusServiceUnavailable || !strings.Contains(string(got.Body), `"store: disk is full"`) {
+		t.Errorf("/health = HTTP %d %s, want 503 and what is wrong", got.Status, got.Body)
+	}
+	if got := e.do("GET", "/readyz", "", nil); got.Status != http.StatusServiceUnavailable || strings.Contains(string(got.Body), "disk") {
+		t.Errorf("/readyz = HTTP %d %s, want 503 without details", got.Status, got.Body)
+	}
+	if got := e.do("GET", "/healthz", "", nil); got.Status != http.StatusOK {
+		t.Errorf("/healthz = HTTP %d, want 200", got.Status)
+	}
+}
+
+func TestLogsHoldNoSecrets(t *testing.T) {
+	t.Parallel()
+	var logged syncBuffer
+	e := start(t, echo, func(c *server.Config) {
+		twoTokens(c)
+		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.Logger.Debug("config", "tokens", c.Tokens, "token", c.Tokens[0])
+	})
+	task := e.send("confidential", as("alice")...)
+	e.call("tasks/get", `{"id":"x"}`, "Authorization", "Bearer wrong-token")
+	text := logged.String()
+	for _, secret := range []string{"alice-token", "bob-token", "wrong-token", "confidential"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("log has %q: %s", secret, text)
+		}
+	}
+	for _, want := range []string{"msg=request ", "method=message/send", "task=" + task.ID, "status=200", "status=401", "duration="} {
+		if !strings.Contains(text, want) {
+			t.Errorf("log lacks %q: %s", want, text)
+		}
+	}
+}
+
+// syncBuffer is a buffer that a logger and a test may share.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestConfigTellsAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := server.New(server.Config{
+		MaxBody: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
+		Tokens: []server.Token{{}, {Token: "same", Principal: a2a.Principal{ID: "a"}}, {Token: "same", Principal: a2a.Principal{ID: "b"}}},
+	})
+	if err == nil {
+		t.Fatal("New() = nil error, want all problems")
+	}
+	for _, want := range []string{"Engine is required", "Card.Name is required", "MaxBody is -1", "Heartbeat is -1s", `"example.com" is not an origin`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("New() = %v, want it to say %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "same\"") {
+		t.Errorf("New() = %v, which tells a token", err)
+	}
+}
+
+func TestServeStopsGracefully(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan int)
+		e := startEngine(t, newStore(), steps(next), nil)
+		_, stop := e.servePipe(t)
+		s := e.open("message/stream", params(message("hi")))
+		_, _ = s.next()
+		_, _ = s.next()
+		ended, answered := make(chan []event, 1), make(chan taskView, 1)
+		go func() { ended <- s.rest() }()
+		go func() { answered <- e.send("blocked") }()
+		synctest.Wait()
+		go func() {
+			if left := <-ended; len(left) != 0 {
+				t.Errorf("the stream told %s, want it to end before the task does", ids(left))
+			}
+			close(next) // both tasks end while the server stops
+		}()
+		stop()
+		if got := <-answered; got.Status.State != "completed" {
+			t.Errorf("the blocking request was answered with %s, want completed", got.Status.State)
+		}
+		rec := httptest.NewRecorder()
+		e.server.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil))
+		if rec.Code != http.StatusServiceUnavailable {
+			t.Errorf("/readyz after the stop = HTTP %d, want 503", rec.Code)
+		}
+	})
+}
+
+func TestServeAnswersBlockingRequestsWhenGraceIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan int)
+		e := startEngine(t, newStore(), steps(next), nil)
+		_, stop := e.servePipe(t)
+		done := make(chan taskView, 1)
+		go func() { done <- e.send("blocked") }()
+		synctest.Wait()
+		begin := time.Now()
+		go func() {
+			got := <-done
+			if took := time.Since(begin); took != 10*time.Second || got.Status.State != "working" {
+				t.Errorf("answered %s after %s, want working after 10s", got.Status.State, took)
+			}
+			close(next)
+		}()
+		stop()
+	})
+}
+
+func TestSlowRequestsAreCutOff(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, sent string
+		within     time.Duration
+	}{
+		{"head", "POST / HTTP/1.1\r\nHost: x\r\n", 10 * time.Second},
+		{"body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", time.Minute},
+		{"nothing", "", 2 * time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := startEngine(t, newStore(), echo, nil)
+				l, stop := e.servePipe(t)
+				defer stop()
+				conn, err := l.dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				go func() { _, _ = io.WriteString(conn, test.sent) }()
+				_, _ = io.Copy(io.Discard, conn)
+				if took := time.Since(begin); took > test.within+time.Second {
+					t.Errorf("connection was closed after %s, want within %s", took, test.within)
+				}
+			})
+		})
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t, newStore(), echo, nil)
+	addr, _ := e.listen()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	go func() { _, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("x", 200<<10)) }()
+	head := make([]byte, 12)
+	if _, err := io.ReadFull(conn, head); err != nil || string(head) != "HTTP/1.1 431" {
+		t.Errorf("answer = %q (%v), want HTTP 431", head, err)
+	}
+}
