@@ -27,11 +27,17 @@ type Agent struct {
 	Name string
 	// Summary is one line for people.
 	Summary string
+	// Example is the text of a message that shows what it does.
+	Example string
 	// New returns its handler.
 	New func(Options) (holdfast.Handler, error)
 	// Describe fills in what its card says: name, description, skills and modes.
 	Describe func(*holdfast.Config)
 }
+
+const lighthouse = "The lighthouse was built in 1821. It stands on a cliff above the bay. " +
+	"For a century its keepers lit the lamp by hand every evening. In 1923 the lamp was made electric, and the keepers left. " +
+	"Today the lighthouse is a museum, and the lamp is lit by hand once a year."
 
 // All returns the built-in agents, the default first.
 func All() []Agent {
@@ -45,16 +51,19 @@ func All() []Agent {
 				return summarizer.New(summarizer.Config{PageDelay: o.PageDelay}), nil
 			},
 			Describe: summarizer.Describe,
+			Example:  lighthouse,
 		},
 		{
 			Name: "conformance", Summary: "behaves as the official A2A conformance kits ask",
 			New:      func(Options) (holdfast.Handler, error) { return conformance.New(conformance.Config{}), nil },
 			Describe: conformance.Describe,
+			Example:  "Hello",
 		},
 		{
 			Name: "echo", Summary: "answers with the text it was sent; for benchmarks",
 			New:      func(Options) (holdfast.Handler, error) { return echo.New(), nil },
 			Describe: echo.Describe,
+			Example:  "Hello",
 		},
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 func TestEveryAgentDescribesItselfAndAnswers(t *testing.T) {
 	t.Parallel()
-	const text = "The first sentence speaks of durable agents. The second one tells of their stores. A third ends it."
 	want := map[string]a2a.TaskState{"summarize": a2a.StateCompleted, "conformance": a2a.StateInputRequired, "echo": a2a.StateCompleted}
 	for _, agent := range agents.All() {
 		t.Run(agent.Name, func(t *testing.T) {
@@ -32,7 +31,7 @@ func TestEveryAgentDescribesItselfAndAnswers(t *testing.T) {
 					t.Errorf("skill = %+v, want everything filled in", s)
 				}
 			}
-			task := holdfasttest.New(t, h, cfg).Send(text)
+			task := holdfasttest.New(t, h, cfg).Send(agent.Example)
 			if task.State != want[agent.Name] {
 				t.Errorf("Send() = %s (%s), want %s", task.State, task.Message, want[agent.Name])
 			}

@@ -176,13 +176,17 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 	return s.run()
 }
 
-// Describe returns a function that fills in what the agent card says. A name is
-// taken from the program when cfg has none.
+// Describe fills in what the agent card says. The agent is named after the
+// program or, in a command such as "python3 wordcount.py", after the script.
 func (c Config) Describe(cfg *holdfast.Config) {
 	a := &agent{cfg: c}
 	name := "program"
 	if words, err := a.words(); err == nil {
-		name = strings.TrimSuffix(filepath.Base(words[0]), filepath.Ext(words[0]))
+		file := words[0]
+		if len(words) > 1 && isFile(words[1], c.Dir) {
+			file = words[1]
+		}
+		name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
 	cfg.Name = name
 	cfg.Description = "Runs a program for each message."
@@ -191,4 +195,12 @@ func (c Config) Describe(cfg *holdfast.Config) {
 	}}
 	cfg.InputModes = []string{"text/plain", "application/json", "application/octet-stream"}
 	cfg.OutputModes = []string{"text/plain", "application/json", "application/octet-stream"}
+}
+
+func isFile(name, dir string) bool {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }

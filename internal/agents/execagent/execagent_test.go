@@ -657,10 +657,18 @@ func TestCommandLinesAreSplitWithoutAShell(t *testing.T) {
 
 func TestDescribeNamesTheAgentAfterTheProgram(t *testing.T) {
 	t.Parallel()
-	var cfg holdfast.Config
-	execagent.Config{CommandLine: "./tools/wordcount.py -v"}.Describe(&cfg)
-	if cfg.Name != "wordcount" || len(cfg.Skills) != 1 || cfg.Skills[0].ID != "wordcount" {
-		t.Errorf("Describe() = %+v, want it named wordcount", cfg)
+	for command, want := range map[string]string{
+		"./tools/tally.py -v":                         "tally",
+		"python3 -u tally.py":                         "python3",
+		"python3 ../../../examples/exec/wordcount.py": "wordcount",
+		"sh '-c' 'echo hello'":                        "sh",
+		"":                                            "program",
+	} {
+		var cfg holdfast.Config
+		execagent.Config{CommandLine: command}.Describe(&cfg)
+		if cfg.Name != want || len(cfg.Skills) != 1 || cfg.Skills[0].ID != want {
+			t.Errorf("Describe(%s) = %s with %+v, want it named %s", command, cfg.Name, cfg.Skills, want)
+		}
 	}
 }
 

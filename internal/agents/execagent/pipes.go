@@ -25,7 +25,7 @@ func newInput(f *os.File) *input {
 	in := &input{file: f, queue: make(chan []byte, waiting), done: make(chan struct{})}
 	go func() {
 		defer close(in.done)
-		defer f.Close()
+		defer closeAll(f)
 		for line := range in.queue {
 			if _, err := f.Write(line); err != nil {
 				break // the program has closed its end, or gone
