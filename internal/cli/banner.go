@@ -73,7 +73,11 @@ func (b *banner) printJSON() {
 }
 
 func (b *banner) stopping() {
-	b.a.say("stopping: running tasks have %s to finish, the rest goes on at the next start; once more to stop at once", b.cfg.StopGrace)
+	rest := "the rest goes on at the next start"
+	if b.storage == "memory" {
+		rest = "the rest is forgotten, as memory is"
+	}
+	b.a.say("stopping: running tasks have %s to finish, %s; once more to stop at once", b.cfg.StopGrace, rest)
 }
 
 // url is where this machine reaches the server.

@@ -184,3 +184,52 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 		t.Errorf("code after two signals = %d, want 130", got)
 	}
 }
+
+// Interrupting a command that waits leaves the task alone and says how to find
+// it again.
+func TestInterruptedSendLeavesTheTask(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	served := make(chan int, 1)
+	go func() {
+		served <- cli.Main(ctx, cli.Program{
+			Args:   []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory", "--exec", "sleep 30", "--exec-plain", "--stop-grace", "100ms"},
+			Stdout: w, Stderr: io.Discard,
+		})
+	}()
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ready struct{ URL string }
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatal(err)
+	}
+	signals := make(chan os.Signal, 1)
+	stderr, said := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		defer said.Close()
+		code <- cli.Main(t.Context(), cli.Program{
+			Args: []string{"holdfast", "send", "--stream", "--server", ready.URL, "x"}, Stdout: io.Discard, Stderr: said, Signals: signals,
+		})
+	}()
+	var text strings.Builder
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		text.WriteString(lines.Text() + "\n")
+		if lines.Text() == "working" {
+			signals <- os.Interrupt
+		}
+	}
+	if got := <-code; got != 130 || !strings.Contains(text.String(), "The task goes on. Follow it: holdfast tasks follow --server") {
+		t.Errorf("interrupted send = %d, %q, want 130 and how to follow the task", got, &text)
+	}
+	if _, list, _ := run(t, "", nil, "tasks", "list", "--server", ready.URL, "--state", "working"); !strings.Contains(list, "working") {
+		t.Errorf("tasks list = %q, want the task still working", list)
+	}
+	cancel()
+	if got := <-served; got != 0 {
+		t.Errorf("serve = %d, want 0 also when a task had to be handed back", got)
+	}
+}
