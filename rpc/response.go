@@ -32,9 +32,8 @@ func AppendError(dst []byte, id ID, e *a2a.Error, requestID string) []byte {
 	if requestID != "" {
 		data["requestId"] = requestID
 	}
-	if out, err := wire.Append(append(dst, `,"data":`...), data); err == nil {
-		dst = out
-	} else {
+	dst, err := wire.Append(append(dst, `,"data":`...), data)
+	if err != nil {
 		dst = append(dst, "null"...)
 	}
 	return append(dst, "}}"...)

@@ -1,0 +1,179 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+)
+
+func TestParseKeepsTheLiteralOfTheID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{`1`, `-0.0`, `1e400`, `""`, `"\u00e9"`, `null`, `123456789012345678901234567890`} {
+		r, err := rpc.Parse([]byte(`{"params":{"a":[1]},"method":"m","id":` + id + `,"jsonrpc":"2.0"}`))
+		if err != nil || string(r.ID) != id || r.Method != "m" || string(r.Params) != `{"a":[1]}` {
+			t.Errorf("Parse with id %s = %+v, %v", id, r, err)
+		}
+		got, err := rpc.AppendResult([]byte("x"), r.ID, map[string]any{"ok": true})
+		if want := `x{"jsonrpc":"2.0","id":` + id + `,"result":{"ok":true}}`; err != nil || string(got) != want {
+			t.Errorf("AppendResult = %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+func TestAppendError(t *testing.T) {
+	t.Parallel()
+	err := a2a.Invalid("message.parts", "must not be %s", "empty \"\n")
+	got := string(rpc.AppendError(nil, nil, err, "r1"))
+	want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"message.parts must not be empty \"\n","data":{"code":"invalid_params","field":"message.parts","requestId":"r1"}}}`
+	if got != want {
+		t.Errorf("AppendError = %s, want %s", got, want)
+	}
+	if len(err.Data) != 1 {
+		t.Errorf("error data = %v after AppendError, want it as it was", err.Data)
+	}
+	odd := &a2a.Error{Code: a2a.CodeConflict, Message: "m", Data: map[string]any{"f": func() {}}}
+	if got, want := string(rpc.AppendError(nil, rpc.ID("1"), odd, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
+		t.Errorf("AppendError = %s, want %s", got, want)
+	}
+}
+
+func TestAppendResultThatCannotBeExpressed(t *testing.T) {
+	t.Parallel()
+	if got, err := rpc.AppendResult([]byte("x"), nil, map[string]any{"f": func() {}}); err == nil || string(got) != "x" {
+		t.Errorf("AppendResult = %q, %v, want x and an error", got, err)
+	}
+}
+
+func TestErrorOf(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("secret")
+	for _, test := range []struct {
+		err      error
+		code     a2a.Code
+		message  string
+		internal bool
+	}{
+		{secret, a2a.CodeInternal, "internal error", true},
+		{fmt.Errorf("get: %w", a2a.TaskNotFound("x")), a2a.CodeTaskNotFound, `task "x" not found`, false},
+		{a2a.Wrap(a2a.CodeUnavailable, secret, "the store is away"), a2a.CodeUnavailable, "the store is away", true},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), a2a.CodeUnavailable, "this took too long; try again later", true},
+		{context.Canceled, a2a.CodeUnavailable, "the request was given up", false},
+	} {
+		got, internal := rpc.ErrorOf(test.err)
+		if got.Code != test.code || got.Message != test.message || internal != test.internal || got.Err != nil {
+			t.Errorf("ErrorOf(%v) = %+v, %t, want %s %q, %t", test.err, got, internal, test.code, test.message, test.internal)
+		}
+	}
+}
+
+func TestParseBatch(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text, want string
+		code       a2a.Code
+	}{
+		{`[1, {"a":[2]} ,"x"]`, `1|{"a":[2]}|"x"`, ""},
+		{` [] `, "", a2a.CodeInvalidRequest},
+		{`[1,2,3,4]`, "", a2a.CodeInvalidRequest},
+		{`[1,]`, "", a2a.CodeParse},
+		{`[1] 2`, "", a2a.CodeParse},
+	} {
+		items, err := rpc.ParseBatch([]byte(test.text), 3)
+		var got []string
+		for _, item := range items {
+			got = append(got, string(item))
+		}
+		if strings.Join(got, "|") != test.want || (err != nil) != (test.code != "") || err != nil && a2a.CodeOf(err) != test.code {
+			t.Errorf("ParseBatch(%s) = %q, %v, want %s, %s", test.text, got, err, test.want, test.code)
+		}
+	}
+	for text, want := range map[string]bool{"": false, " \n[": true, "{": false, "x[": false} {
+		if got := rpc.IsBatch([]byte(text)); got != want {
+			t.Errorf("IsBatch(%q) = %t, want %t", text, got, want)
+		}
+	}
+}
+
+type none struct{}
+
+func decode([]byte) (none, error)                         { return none{}, nil }
+func unary(context.Context, *rpc.Call, none) (any, error) { return "done", nil }
+func stream(context.Context, *rpc.Call, none) (rpc.Stream, error) {
+	return rpc.Stream{Begun: true}, nil
+}
+
+func TestTableNamesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	methods := []a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodeUnsupported}, {Name: "a/bare"}, {Name: "a/twice"}}
+	_, err := rpc.NewTable(methods,
+		rpc.BindStream("a/one", decode, stream), rpc.Bind("a/two", decode, unary), rpc.Bind("a/off", decode, unary),
+		rpc.Bind("a/twice", decode, unary), rpc.Bind("a/twice", decode, unary), rpc.Bind("a/unknown", decode, unary))
+	if err == nil {
+		t.Fatal("NewTable() = nil error, want all that does not fit")
+	}
+	for _, want := range []string{
+		"method a/one: descriptor says streaming false, binding true", "method a/two: descriptor says streaming true, binding false",
+		"method a/off is off but has a binding", "method a/bare has no binding", "method a/twice has two bindings", "method a/unknown has a binding but no descriptor",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("NewTable() = %v, want it to say %q", err, want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	table, err := rpc.NewTable([]a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodePushNotSupported}},
+		rpc.Bind("a/one", decode, unary), rpc.BindStream("a/two", decode, stream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		request rpc.Request
+		code    a2a.Code
+	}{
+		{rpc.Request{ID: rpc.ID("1"), Method: "a/one"}, ""},
+		{rpc.Request{ID: rpc.ID("1"), Method: "a/two"}, ""},
+		{rpc.Request{ID: rpc.ID("1"), Method: "a/three"}, a2a.CodeMethodNotFound},
+		{rpc.Request{ID: rpc.ID("1"), Method: "a/off"}, a2a.CodePushNotSupported},
+		{rpc.Request{Method: "a/one"}, a2a.CodeInvalidRequest},
+		{rpc.Request{Method: "a/three"}, a2a.CodeMethodNotFound},
+	} {
+		m, err := table.Lookup(&test.request)
+		if (err != nil) != (test.code != "") || err != nil && a2a.CodeOf(err) != test.code {
+			t.Errorf("Lookup(%s %s) = %v, want %s", test.request.ID, test.request.Method, err, test.code)
+		}
+		if err != nil {
+			continue
+		}
+		p, err := table.Prepare(&rpc.Call{Method: m}, nil)
+		if err != nil || (p.Stream != nil) != m.Streaming || (p.Run != nil) == m.Streaming {
+			t.Errorf("Prepare(%s) = %+v, %v, want one function, as the method says", m.Name, p, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"x"}}`))
+	f.Add([]byte(`{"id":[1],"method":5}`))
+	f.Add([]byte(`[{"jsonrpc":"2.0"},1]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := rpc.Parse(data)
+		if code := a2a.CodeOf(err); err != nil && code != a2a.CodeParse && code != a2a.CodeInvalidRequest {
+			t.Errorf("Parse(%q) = %v with code %s", data, err, code)
+		}
+		answer, err := rpc.AppendResult(nil, r.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rpc.IsBatch(answer) {
+			t.Errorf("answer %s is a batch", answer)
+		}
+		_, _ = rpc.ParseBatch(data, 10)
+	})
+}
