@@ -218,7 +218,13 @@ func (c *claim) take(w *writer, key store.Key) error {
 	if err != nil || !found {
 		return err
 	}
-	phase := row.phase
+	phase, event, encoded := row.phase, c.Event, c.events
+	if millis(event.Time) < row.updatedAt { // a log does not go back
+		event.Time = fromMillis(row.updatedAt)
+		if encoded, err = encodeEvents([]store.Event{event}); err != nil {
+			return err
+		}
+	}
 	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
 	row.fence++
 	row.attempt++

@@ -121,7 +121,9 @@ func (s *stmt) bind(args []any) []driver.NamedValue {
 // exec runs s and returns how many rows it changed.
 func (s *stmt) exec(args ...any) (int64, error) {
 	result, err := s.execer.ExecContext(context.Background(), s.bind(args))
-	clear(args)
+	for i := range s.args {
+		s.args[i].Value = nil // do not keep what may be large
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -95,7 +97,7 @@ func (s *Store) submit(ctx context.Context, r *request) error {
 
 // run serves the queue until it is closed.
 func (w *writer) run() {
-	idle := time.NewTimer(time.Hour)
+	idle := time.NewTimer(idleAfter)
 	defer idle.Stop()
 	group := make([]*request, 0, groupWeight)
 	for {
@@ -160,12 +162,13 @@ func (w *writer) runGroup(group []*request) {
 
 // transact applies requests in one transaction, all or none.
 func (w *writer) transact(group []*request) (err error) {
-	if _, err := w.begin.exec(); err != nil {
+	if _, err = w.begin.exec(); primaryCode(err) == sqlite3.SQLITE_ERROR {
 		// A transaction that could not be rolled back is still there.
 		_, _ = w.rollback.exec()
-		if _, err = w.begin.exec(); err != nil {
-			return failed(err, "begin")
-		}
+		_, err = w.begin.exec()
+	}
+	if err != nil {
+		return failed(err, "begin")
 	}
 	clear(w.pending)
 	w.pendingCounts, w.pendingNext = w.backlog, w.nextPK
