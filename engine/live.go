@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -159,6 +160,17 @@ func (l *live) after(seq int64) (events []store.Event, changed <-chan struct{}, 
 		return nil, l.changed, false
 	}
 	return l.recent[seq-first+1:], l.changed, true
+}
+
+// lastEvent is the time of the newest event that is known here, zero when there is
+// none.
+func (l *live) lastEvent() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.recent) == 0 {
+		return time.Time{}
+	}
+	return l.recent[len(l.recent)-1].Time
 }
 
 // current returns the task as the store has it, reading it when this process

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
@@ -42,14 +43,17 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	return after, nil
 }
 
-// fold stamps the events of c and returns base with them applied.
+// fold stamps the events of c, none earlier than those before it, and returns base
+// with them applied.
 func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	if l.chain == nil || l.chain.Seq != base.Seq {
 		l.chain = base.Clone()
 	}
 	now := store.Time(e.cfg.clock())
-	if last := base.Status.Timestamp; now.Before(last) {
-		now = last
+	for _, last := range []time.Time{base.Status.Timestamp, l.lastEvent()} {
+		if now.Before(last) {
+			now = last
+		}
 	}
 	for i := range c.Events {
 		c.Events[i].Time = now

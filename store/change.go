@@ -136,7 +136,9 @@ type ClaimParams struct {
 	// AfterOwner is where the last claim stopped: owners are visited in ascending
 	// order from the first greater than it, round to it again.
 	AfterOwner string
-	// Event is appended to each claimed task. Its State must be set. Run.Attempt
+	// Event is appended to each claimed task. Its State must be set. Its Time is
+	// moved forward to that of the task's last event if that is later: the task may
+	// have been changed since the claim was begun, or a clock set back. Run.Attempt
 	// and the lease's fence grow by one; Turn and SeenSeq stay.
 	Event Event
 }

@@ -129,7 +129,11 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams, event store.Even
 	claimed := make([]*store.Task, len(tasks))
 	for i, t := range tasks {
 		s.queue.remove(t)
-		t.append([]store.Event{event})
+		own := event
+		if last := t.log[len(t.log)-1].Time; own.Time.Before(last) { // a log does not go back
+			own.Time = last
+		}
+		t.append([]store.Event{own})
 		run := &t.fold.Run
 		run.Phase = store.PhaseLeased
 		run.Attempt++

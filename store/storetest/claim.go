@@ -28,6 +28,7 @@ func claimTests() []test {
 		{"fence and attempt grow with every claim", claimFence},
 		{"turn and seen messages survive a claim", claimKeepsTurn},
 		{"the event of a claim carries what it is given", claimEvent},
+		{"the time of a claim's event is not before the last", claimTime},
 		{"an idle task is not claimed", claimIdle},
 		{"a task queued again is claimed again", claimAgain},
 		{"a task leased at its creation is claimed after its lease", claimBornLeased},
@@ -260,6 +261,29 @@ func claimEvent(f *fixture) {
 		f.equal("Claim()", t, f.task(t.Key))
 		f.equal("Task().Metadata", t.Metadata, p.Event.Metadata)
 	}
+}
+
+// claimTime has tasks whose last event is later than the claim's: its status, a
+// chunk of an artifact, and neither.
+func claimTime(f *fixture) {
+	for id, last := range map[string]int{"t1": 0, "t2": 60, "t3": 70} {
+		f.create(key(id), at(0))
+		e := status(at(last), a2a.StateWorking)
+		if id == "t3" {
+			e = chunk(at(last), "a", "text", false)
+		}
+		f.commit(next(key(id), 1, e))
+	}
+	p := claimAt(worker, at(50), 3)
+	p.Event = status(at(50), a2a.StateWorking)
+	got := make(map[string]time.Time)
+	for _, t := range f.claim(p) {
+		log := f.events(t.Key)
+		got[t.Key.ID] = log[len(log)-1].Time
+		f.equal("Claim()", t, f.task(t.Key))
+		f.equal("Task().Status.Timestamp", t.Status.Timestamp, got[t.Key.ID])
+	}
+	f.equal("times of the events", got, map[string]time.Time{"t1": at(50), "t2": at(60), "t3": at(70)})
 }
 
 func claimIdle(f *fixture) {

@@ -294,7 +294,11 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 }
 
 func (t *modelTask) claim(p store.ClaimParams) *store.Task {
-	t.append(p.Event)
+	event := p.Event
+	if last := t.log[len(t.log)-1].Time; event.Time.Before(last) {
+		event.Time = last
+	}
+	t.append(event)
 	t.run.Phase = store.PhaseLeased
 	t.run.Attempt++
 	t.run.Lease = store.Lease{Worker: p.Worker, Fence: t.run.Lease.Fence + 1, Until: store.Time(p.Until)}

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// wallClock is a clock whose wall time can be set, as an operator or NTP does:
+// the steady part of its readings does not notice.
+type wallClock struct{ offset atomic.Int64 } // in seconds
+
+func (c *wallClock) jump(d time.Duration) { c.offset.Add(int64(d / time.Second)) }
+
+// now is time.Now with another wall time. Package time has no way to make one, so
+// the seconds are changed in place: they are 33 bits above the nanoseconds of a
+// reading that is both.
+func (c *wallClock) now() time.Time {
+	t := time.Now()
+	seconds := (*uint64)(unsafe.Pointer(&t))
+	*seconds = uint64(int64(*seconds) + c.offset.Load()<<30)
+	return t
+}
+
+func TestAJumpOfTheWallClockIsNoJumpOfTheSteadyClock(t *testing.T) {
+	t.Parallel()
+	clock := new(wallClock)
+	begun, wall := time.Now(), clock.now()
+	for _, d := range []time.Duration{time.Hour, -2 * time.Hour} {
+		clock.jump(d)
+		now := clock.now()
+		if got := now.Round(0).Sub(wall.Round(0)); (got - d).Abs() > time.Minute {
+			t.Errorf("the wall clock went %s, want %s: the clock of these tests is broken", got, d)
+		}
+		if got := now.Sub(begun); got.Abs() > time.Minute {
+			t.Errorf("the steady part of the clock went %s", got)
+		}
+		wall = now
+	}
+}
+
+// clockTest is an engine whose clock jumps while it works.
+type clockTest struct {
+	t     *testing.T
+	store store.Store
+	clock *wallClock
+	e     *Engine
+
+	mu   sync.Mutex
+	runs map[string]int // by text, attempt and step
+}
+
+var owner = a2a.Principal{ID: "alice"}
+
+func (c *clockTest) start() {
+	c.t.Helper()
+	var ids atomic.Int64
+	prefix := fmt.Sprintf("id-%p-", c)
+	e, err := New(Config{
+		Store: c.store, Handler: c.handle, clock: c.clock.now, Worker: fmt.Sprintf("worker-%d", time.Now().UnixNano()),
+		NewID:       func() string { return fmt.Sprintf("%s%d-%d", prefix, time.Now().UnixNano(), ids.Add(1)) },
+		Concurrency: 2, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond,
+		RetryDelay: 50 * time.Millisecond, RetryDelayMax: 100 * time.Millisecond, FlushInterval: time.Millisecond,
+	})
+	if err == nil {
+		err = e.Start(c.t.Context())
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.e = e
+}
+
+func (c *clockTest) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_ = c.e.Stop(ctx)
+}
+
+func (c *clockTest) ran(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs[what]++
+}
+
+// handle works for a few tenths of a second in steps, streams and asks for a
+// second attempt when the text says so.
+func (c *clockTest) handle(ctx context.Context, t *Turn) error {
+	text := t.Messages()[0].Text()
+	c.ran(fmt.Sprintf("%s attempt %d", t.TaskID(), t.Attempt()))
+	w := t.Artifact("a")
+	for i := range 5 {
+		_, err := t.Step(ctx, "step", func(ctx context.Context) ([]byte, error) {
+			c.ran(fmt.Sprintf("%s step %d", t.TaskID(), i))
+			select {
+			case <-time.After(20 * time.Millisecond):
+				return nil, nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := w.WriteString("x"); err != nil {
+			return err
+		}
+		if text == "retry" && t.Attempt() == 1 && i == 2 {
+			return Retry(errors.New("not yet"))
+		}
+	}
+	return t.Reply(a2a.TextPart{Text: "done"})
+}
+
+func (c *clockTest) send(text string) string {
+	c.t.Helper()
+	sent, err := c.e.Send(c.t.Context(), owner, a2a.MessageSendParams{Message: a2a.Message{
+		ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: text}},
+	}}, SendOptions{})
+	if err != nil {
+		c.t.Fatalf("Send() = %v", err)
+	}
+	return sent.Task.Key.ID
+}
+
+// settled follows a task to its end and checks its log.
+func (c *clockTest) settled(id string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	defer cancel()
+	after, last := int64(0), time.Time{}
+	for u, err := range c.e.Follow(ctx, owner, id, &after) {
+		if err != nil {
+			c.t.Fatalf("Follow() = %v", err)
+		}
+		if u.Event == nil {
+			continue
+		}
+		if u.Event.Time.Before(last) {
+			c.t.Errorf("task %s: event %d is %s earlier than the one before", id, u.Seq, last.Sub(u.Event.Time))
+		}
+		last = u.Event.Time
+	}
+	task, err := c.e.Task(c.t.Context(), owner, id, nil)
+	if err != nil || task.Status.State != a2a.StateCompleted {
+		c.t.Fatalf("Task() = %+v, %v, want it completed", task, err)
+	}
+}
+
+func newClockTest(t *testing.T) *clockTest {
+	c := &clockTest{t: t, store: inmem.New(), clock: new(wallClock), runs: make(map[string]int)}
+	c.start()
+	t.Cleanup(func() { c.stop() })
+	return c
+}
+
+var jumps = []time.Duration{time.Hour, -time.Hour, -26 * time.Hour, 26 * time.Hour}
+
+func TestTasksOutlastJumpsOfTheClock(t *testing.T) {
+	t.Parallel()
+	for _, jump := range jumps {
+		t.Run(jump.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newClockTest(t)
+			var ids []string
+			for i := range 8 { // two run, the others wait
+				ids = append(ids, c.send([]string{"work", "retry"}[i%2]))
+			}
+			for range 4 {
+				time.Sleep(50 * time.Millisecond)
+				c.clock.jump(jump)
+				jump = -jump
+			}
+			for _, id := range ids {
+				c.settled(id)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for what, n := range c.runs {
+				if n != 1 {
+					t.Errorf("%s ran %d times, want once", what, n)
+				}
+			}
+		})
+	}
+}
+
+func TestARestartAfterAJumpOfTheClockLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, jump := range jumps {
+		t.Run(jump.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newClockTest(t)
+			var ids []string
+			for i := range 6 {
+				ids = append(ids, c.send([]string{"work", "retry"}[i%2]))
+			}
+			time.Sleep(120 * time.Millisecond) // some wait for their second attempt
+			c.stop()
+			c.clock.jump(jump)
+			c.start()
+			begun := time.Now()
+			for _, id := range ids {
+				c.settled(id)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("the tasks took %s after the restart: a delay was measured by the wall", took)
+			}
+		})
+	}
+}
