@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// chunkOverhead is what a chunk costs beside its content.
+const chunkOverhead = 64
+
 // ArtifactWriter streams one artifact. Each write is a chunk, told to those who
 // follow soon after; together they are one artifact, in which text that goes on
 // is one part. It is safe for concurrent use.
@@ -151,7 +154,7 @@ func (r *run) reserve(name string, parts []a2a.Part) error {
 			return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
 		}
 	}
-	size := partsSize(parts)
+	size := chunkOverhead + partsSize(parts)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if limit := r.e.cfg.Limits.ArtifactBytes; r.artifacts+size > limit {

@@ -76,8 +76,8 @@ type Limits struct {
 	References int
 	// PageSize is the most tasks in a page of a list. Default 100.
 	PageSize int
-	// ArtifactBytes is how much text and file content the artifacts of one turn may
-	// hold. Default 64 MiB.
+	// ArtifactBytes is how much content the artifacts of one turn may hold, and 64
+	// bytes for each chunk. Default 64 MiB.
 	ArtifactBytes int
 	// StepBytes is how large the result of a step may be. Default 4 MiB.
 	StepBytes int

@@ -170,6 +170,9 @@ func (t *Task) applyArtifact(e *Event) {
 func (t *Task) extend(a, chunk a2a.Artifact) a2a.Artifact {
 	parts := slices.Clone(a.Parts)
 	add := chunk.Parts
+	if len(add) == 1 && len(parts) > 0 && emptyText(add[0]) {
+		add = nil // it only says that the artifact is complete
+	}
 	if len(parts) > 0 && len(add) > 0 {
 		last, next := parts[len(parts)-1], add[0]
 		if plainText(last) && plainText(next) {
@@ -210,6 +213,11 @@ func (t *Task) tail(id, text string) *strings.Builder {
 func plainText(p a2a.Part) bool {
 	text, ok := p.(a2a.TextPart)
 	return ok && len(text.Metadata) == 0
+}
+
+func emptyText(p a2a.Part) bool {
+	text, ok := p.(a2a.TextPart)
+	return ok && text.Text == "" && len(text.Metadata) == 0
 }
 
 // mergeMaps returns base with add's members, and base itself when there are
