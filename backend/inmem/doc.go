@@ -3,9 +3,12 @@
 //
 // # Guarantees
 //
-// It is the contract of package store, without durability. Every call costs the
-// same at a thousand tasks as at a million, except [Store.Tasks] with a filter
-// that matches few tasks of a large context, and with Total.
+// It is the contract of package store, without durability. Every call does the
+// same work at a thousand tasks as at a million, except [Store.Tasks] with a
+// filter that matches few tasks of a large context or with Total, and
+// [Store.Claim] where a takeover or a clock that was set back makes it look at
+// all that is queued. Tasks not used for long have left the processor's caches:
+// reading a page of them takes some times as long.
 //
 // # Concurrency
 //

@@ -129,11 +129,9 @@ func (x *index[R]) ascend(e *entry[R]) iter.Seq[entry[R]] {
 	}
 }
 
-// descend yields the entries that before says are not before a place, newest
-// first. The index is not changed meanwhile.
-//
-// before reports whether an entry belongs to those left out; it holds for all
-// the newest entries up to some place.
+// descend yields the entries newest first, without those to skip: skip holds
+// for the newest entries down to some place, and for none below. Nil skips none.
+// The index is not changed meanwhile.
 func (x *index[R]) descend(skip func(entry[R]) bool) iter.Seq[entry[R]] {
 	return func(yield func(entry[R]) bool) {
 		i := len(x.chunks) - 1
