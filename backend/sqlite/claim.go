@@ -228,13 +228,6 @@ func (c *claim) take(w *writer, key store.Key) error {
 	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
 	row.fence++
 	row.attempt++
-	event, encoded := c.Event, c.events
-	if last := fromMillis(row.updatedAt); event.Time.Before(last) { // a log does not go back
-		event.Time = last
-		if encoded, err = encodeEvents([]store.Event{event}); err != nil {
-			return err
-		}
-	}
 	ch := &change{Change: &store.Change{Events: []store.Event{event}, Run: &store.Run{}}}
 	row.advance(ch.Events)
 	if err := w.update(ch, &row, true); err != nil {
