@@ -21,6 +21,9 @@ import (
 // DefaultDataDir is where an Agent keeps its data when nothing else is said.
 const DefaultDataDir = "holdfast-data"
 
+// lastAnswers is how long requests under way get once no task runs any more.
+const lastAnswers = 2 * time.Second
+
 // Agent is a handler made into a service. Make one with [New]; then either call
 // [Agent.ListenAndServe], or Start, use Handler in a server of your own, and Stop.
 // It is safe for concurrent use.
@@ -129,6 +132,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		MaxBody:         cfg.MaxBodyBytes,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
+		StopGrace:       lastAnswers,
 		Logger:          cfg.Logger,
 	})
 	return err
@@ -185,18 +189,19 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	if err := a.Start(ctx); err != nil {
 		return errors.Join(err, ln.Close(), a.closeStore())
 	}
+	serving, halt := context.WithCancel(context.WithoutCancel(ctx))
+	defer halt()
 	served := make(chan error, 1)
-	go func() { served <- a.server.Serve(ctx, ln) }()
-	var err error
+	go func() { served <- a.server.Serve(serving, ln) }()
 	select {
-	case err = <-served:
+	case err := <-served:
+		return errors.Join(err, a.Stop(serving))
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StopGrace)
+	// Tasks come to their end first, so that those who follow them are told.
+	grace, cancel := context.WithTimeout(serving, a.cfg.StopGrace)
 	defer cancel()
 	stopped := a.engine.Stop(grace)
-	if ctx.Err() != nil {
-		err = <-served
-	}
-	return errors.Join(err, stopped, a.closeStore())
+	halt()
+	return errors.Join(<-served, stopped, a.closeStore())
 }

@@ -5,46 +5,14 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
-	"github.com/holdfast-dev/holdfast/internal/agents/echo"
+	"github.com/holdfast-dev/holdfast/internal/agents"
 	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
-	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 )
-
-// builtin is an agent that serve can run by name.
-type builtin struct {
-	name     string
-	make     func(c *serveCmd) holdfast.Handler
-	describe func(*holdfast.Config)
-	// try is a message that shows what the agent does.
-	try string
-}
-
-const tryText = "The lighthouse was built in 1821. It stands on a cliff above the bay. " +
-	"For a century its keepers lit the lamp by hand every evening. In 1923 the lamp was made electric, and the keepers left. " +
-	"Today the lighthouse is a museum, and the lamp is lit by hand once a year."
-
-func builtins() []builtin {
-	return []builtin{
-		{
-			"summarize", func(c *serveCmd) holdfast.Handler { return summarizer.New(summarizer.Config{PageDelay: c.PageDelay}) },
-			summarizer.Describe, tryText,
-		},
-		{
-			"conformance", func(*serveCmd) holdfast.Handler { return conformance.New(conformance.Config{}) },
-			conformance.Describe, "Hello",
-		},
-		{
-			"echo", func(*serveCmd) holdfast.Handler { return echo.New() },
-			echo.Describe, "Hello",
-		},
-	}
-}
 
 func agentNames() []string {
 	var names []string
-	for _, b := range builtins() {
-		names = append(names, b.name)
+	for _, a := range agents.All() {
+		names = append(names, a.Name)
 	}
 	return names
 }
@@ -63,16 +31,19 @@ func (c *serveCmd) choose(log *slog.Logger) (chosen, error) {
 	}
 	name := c.Agent
 	if name == "" {
-		name = "summarize"
+		name = agentNames()[0]
 	}
-	for _, b := range builtins() {
-		if b.name == name {
-			out := chosen{label: b.name + " (built in)", handler: b.make(c), try: b.try}
-			b.describe(&out.config)
-			return out, nil
-		}
+	agent, err := agents.ByName(name)
+	if err != nil {
+		return chosen{}, usagef("--agent is %q, want one of %s", name, strings.Join(agentNames(), ", "))
 	}
-	return chosen{}, usagef("--agent is %q, want one of %s", name, strings.Join(agentNames(), ", "))
+	handler, err := agent.New(agents.Options{PageDelay: c.PageDelay})
+	if err != nil {
+		return chosen{}, usagef("--agent %s: %s", name, err)
+	}
+	out := chosen{label: agent.Name + " (built in)", handler: handler, try: agent.Example}
+	agent.Describe(&out.config)
+	return out, nil
 }
 
 func (c *serveCmd) chooseProgram(log *slog.Logger) (chosen, error) {
