@@ -34,7 +34,7 @@ bench: build ## compare with the official Go SDK and a bare echo server
 check: ## formatting, vet, lint, tidiness, known vulnerabilities
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	go vet ./...
-	go mod tidy -diff
+	./scripts/check-mod
 	go run $(GOLANGCI) run ./...
 
 fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -157,6 +158,9 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
+	if err := checkStepName(name); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	t.names[name]++
 	if n := t.names[name]; n > 1 {
@@ -164,6 +168,14 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	}
 	t.mu.Unlock()
 	return t.r.step(ctx, name, fn)
+}
+
+func checkStepName(name string) error {
+	const limit = 256
+	if name == "" || len(name) > limit || strings.ContainsRune(name, 0) {
+		return a2a.Invalid("step name", "%s must have 1 to %d bytes and no NUL", a2a.Quote(name), limit)
+	}
+	return nil
 }
 
 // Flush commits what has been told so far and returns when it is stored.
