@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,5 +123,39 @@ func eachImport(t *testing.T, f func(pkg, file, imported string)) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A program that imports the root package links these modules of others, with
+// what they need themselves, and nothing that only the command or its agents use.
+var libraryModules = []string{"github.com/gofrs/flock", "github.com/google/uuid", "modernc.org/sqlite"}
+
+func TestTheLibraryLinksFewModules(t *testing.T) {
+	t.Parallel()
+	imports := make(map[string][]string)
+	eachImport(t, func(pkg, _, imported string) {
+		imports[pkg] = append(imports[pkg], imported)
+	})
+	seen := map[string]bool{".": true}
+	foreign := make(map[string]bool)
+	for queue := []string{"."}; len(queue) > 0; queue = queue[1:] {
+		for _, imported := range imports[queue[0]] {
+			inside, ours := strings.CutPrefix(imported, module+"/")
+			switch {
+			case ours && !seen[inside]:
+				seen[inside] = true
+				queue = append(queue, inside)
+			case !ours && strings.Contains(strings.Split(imported, "/")[0], "."):
+				foreign[imported] = true
+			}
+		}
+	}
+	for imported := range foreign {
+		if !slices.ContainsFunc(libraryModules, func(m string) bool { return imported == m || strings.HasPrefix(imported, m+"/") }) {
+			t.Errorf("the library links %s, want none but %v", imported, libraryModules)
+		}
+	}
+	if !seen["backend/sqlite"] || !seen["server"] {
+		t.Errorf("the walk missed packages: %v", seen)
 	}
 }
