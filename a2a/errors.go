@@ -67,6 +67,15 @@ var codeTable = []codeInfo{
 	{CodeUnavailable, -32053, http.StatusServiceUnavailable, 7, true},
 }
 
+// Codes lists every code.
+func Codes() []Code {
+	codes := make([]Code, len(codeTable))
+	for i, row := range codeTable {
+		codes[i] = row.code
+	}
+	return codes
+}
+
 func (c Code) info() codeInfo {
 	for _, row := range codeTable {
 		if row.code == c {

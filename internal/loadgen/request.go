@@ -3,6 +3,7 @@ package loadgen
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 	"sort"
@@ -141,8 +142,12 @@ func appendGet(dst []byte, head string, id, task []byte) []byte {
 	return append(dst, getEnd...)
 }
 
-// filler returns n bytes of text that needs no escapes in JSON.
+// filler is text of n bytes in sentences, so that an agent that reads it finds
+// something to read.
 func filler(n int) string {
-	const words = "the quick brown fox jumps over the lazy dog while a durable server keeps what it has said "
-	return strings.Repeat(words, n/len(words)+1)[:n]
+	var b strings.Builder
+	for i := 1; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "Line %d keeps a task busy. ", i)
+	}
+	return b.String()[:n]
 }
