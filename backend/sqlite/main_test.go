@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if underRace { // what the command line says comes later and wins
+		_ = flag.Set("rapid.checks", "25")
 	}
 	os.Exit(m.Run())
 }

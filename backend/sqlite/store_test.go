@@ -20,7 +20,11 @@ var harness = storetest.Harness{
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness)
+	h := harness
+	if underRace {
+		h.Tasks = 200
+	}
+	storetest.Run(t, h)
 }
 
 func TestStoreSurvivesKill(t *testing.T) {
