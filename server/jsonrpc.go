@@ -110,6 +110,10 @@ func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result
 func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
 	out := newBuffer()
 	defer out.free()
+	if err != nil && x.wantsOnlyEvents() {
+		x.answerEvent(out, id, err)
+		return
+	}
 	out.b = x.appendAnswer(out.b, id, result, err)
 	status := http.StatusOK
 	if errors.Is(err, errPanicked) {
@@ -117,6 +121,36 @@ func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
 	}
 	x.hurried()
 	x.answer(status, out.b)
+}
+
+// wantsOnlyEvents reports whether the client takes a stream and nothing else. The
+// official clients ask for streams like this and do not see an error that is
+// answered as JSON.
+func (x *exchange) wantsOnlyEvents() bool {
+	events := false
+	for _, header := range x.r.Header["Accept"] {
+		for kind := range strings.SplitSeq(header, ",") {
+			kind, _, _ = strings.Cut(kind, ";")
+			switch strings.ToLower(strings.TrimSpace(kind)) {
+			case "text/event-stream":
+				events = true
+			case "application/json", "application/*", "*/*":
+				return false
+			}
+		}
+	}
+	return events
+}
+
+// answerEvent answers with a stream that has an error as its only event.
+func (x *exchange) answerEvent(out *buffer, id rpc.ID, err error) {
+	out.b = append(x.appendAnswer(append(out.b, "data: "...), id, nil, err), "\n\n"...)
+	x.hurried()
+	h := x.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	x.WriteHeader(http.StatusOK)
+	_, _ = x.Write(out.b) // fails only if the client has gone
 }
 
 func (x *exchange) appendAnswer(dst []byte, id rpc.ID, result any, err error) []byte {

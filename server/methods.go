@@ -66,7 +66,7 @@ func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendP
 	}
 	c.TaskID = first.Key.ID
 	length := historyLength(p.Configuration)
-	return rpc.Stream{Begun: true, Items: func(yield func(rpc.Item, error) bool) {
+	return rpc.Stream{Items: func(yield func(rpc.Item, error) bool) {
 		if !yield(rpc.Item{Seq: first.Seq, Result: task(first, length)}, nil) {
 			return
 		}

@@ -42,9 +42,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	s.stop()
-	halt := time.AfterFunc(s.cfg.StopGrace, s.halt)
-	defer halt.Stop()
+	s.Drain()
 	grace, cancel := context.WithTimeout(base, s.cfg.StopGrace+lastAnswers)
 	defer cancel()
 	err := hs.Shutdown(grace)
@@ -57,4 +55,16 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("stop %s: %w", listener.Addr(), err)
 	}
 	return nil
+}
+
+// Drain begins the server's end: it is not ready any more, its streams end, no
+// more of them are begun, and blocking requests are answered at the latest when
+// StopGrace is over. Serve does so by itself; whoever mounts the server elsewhere
+// calls it before shutting that down. Draining twice is harmless.
+func (s *Server) Drain() {
+	if s.stopping.Err() != nil {
+		return
+	}
+	s.stop()
+	time.AfterFunc(s.cfg.StopGrace, s.halt)
 }

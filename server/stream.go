@@ -66,12 +66,13 @@ type eventWriter struct {
 	id     rpc.ID
 	cancel func() // ends the stream's source
 
-	mu    sync.Mutex
-	out   *buffer // nil before the stream has begun and after its end
-	begun bool
-	err   error
-	seq   int64
-	beat  *time.Timer
+	mu     sync.Mutex
+	out    *buffer // what has been collected; nil when there is nothing
+	begun  bool
+	closed bool
+	err    error
+	seq    int64
+	beat   *time.Timer
 }
 
 // begin sends the head of the answer, once. From then on there is a stream.
@@ -87,7 +88,6 @@ func (w *eventWriter) start() {
 		return
 	}
 	w.begun = true
-	w.out = newBuffer()
 	h := w.x.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -105,6 +105,7 @@ func (w *eventWriter) item(item rpc.Item) bool {
 		return false
 	}
 	w.seq = item.Seq
+	w.collect()
 	b := append(w.out.b, "id: "...)
 	b = append(strconv.AppendInt(b, item.Seq, 10), "\ndata: "...)
 	w.out.b = append(w.x.appendAnswer(b, w.id, item.Result, nil), "\n\n"...)
@@ -123,6 +124,7 @@ func (w *eventWriter) fail(err error) {
 		w.x.answerRPC(w.id, nil, err)
 		return
 	}
+	w.collect()
 	b := w.x.appendAnswer(append(w.out.b, "data: "...), w.id, nil, err)
 	w.out.b = append(b, "\n\n"...)
 	w.flush()
@@ -135,26 +137,35 @@ func (w *eventWriter) heartbeat() {
 		return
 	}
 	defer w.mu.Unlock()
-	if w.out == nil || w.err != nil {
+	if w.closed || w.err != nil {
 		return
 	}
+	w.collect()
 	w.out.b = append(w.out.b, ": heartbeat\n\n"...)
 	w.flush()
 }
 
+// collect sees to it that there is a buffer. A stream that is silent has none.
+func (w *eventWriter) collect() {
+	if w.out == nil {
+		w.out = newBuffer()
+	}
+}
+
 // flush sends what has been collected. The caller holds w.mu.
 func (w *eventWriter) flush() {
-	if w.out == nil || w.err != nil {
+	if w.err != nil {
 		return
 	}
 	w.x.hurried()
-	if len(w.out.b) > 0 {
+	if w.out != nil {
 		_, w.err = w.x.w.Write(w.out.b)
+		w.out.free()
+		w.out = nil
 	}
 	if w.err == nil {
 		w.err = http.NewResponseController(w.x.w).Flush()
 	}
-	w.out.b = w.out.b[:0]
 	if w.err != nil {
 		w.x.s.log.LogAttrs(w.x.r.Context(), slog.LevelDebug, "stream cut off", slog.String("request", w.x.id),
 			slog.String("task", w.x.task), slog.Int64("last", w.seq), slog.Any("error", w.err))
@@ -168,11 +179,12 @@ func (w *eventWriter) flush() {
 func (w *eventWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.out == nil {
+	w.closed = true
+	if !w.begun {
 		return
 	}
-	w.flush()
+	if w.out != nil {
+		w.flush()
+	}
 	w.beat.Stop()
-	w.out.free()
-	w.out = nil
 }

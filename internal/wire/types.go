@@ -162,15 +162,16 @@ func sliceCodec(t reflect.Type) *codec {
 		decode: func(d *decoder, v reflect.Value) error {
 			v.Set(reflect.MakeSlice(t, 0, 1))
 			return d.array(func(i int) error {
-				item := reflect.New(t.Elem()).Elem()
 				if d.null() {
 					return within(&Error{Rule: "must not be null"}, i)
 				}
-				if err := elem.decode(d, item); err != nil {
-					return within(err, i)
+				if i == v.Cap() {
+					v.Grow(1)
 				}
-				v.Set(reflect.Append(v, item))
-				return nil
+				v.SetLen(i + 1)
+				item := v.Index(i)
+				item.SetZero()
+				return within(elem.decode(d, item), i)
 			})
 		},
 		append: func(dst []byte, v reflect.Value) ([]byte, error) {
