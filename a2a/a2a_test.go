@@ -88,7 +88,7 @@ func TestStatesMoveAsTheTableSays(t *testing.T) {
 				t.Errorf("%s can stay: %t", from, can)
 			}
 		}
-		if from.Paused() && !(from.CanMove(a2a.StateSubmitted) && from.CanMove(a2a.StateCanceled)) {
+		if from.Paused() && (!from.CanMove(a2a.StateSubmitted) || !from.CanMove(a2a.StateCanceled)) {
 			t.Errorf("%s waits for its client, but neither a message nor a cancel moves it", from)
 		}
 	}

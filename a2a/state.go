@@ -86,8 +86,9 @@ func (s TaskState) Terminal() bool {
 	switch s {
 	case StateCompleted, StateCanceled, StateFailed, StateRejected, StateBidLost:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Paused reports whether a task in s waits for its client: nothing runs until a
@@ -97,8 +98,9 @@ func (s TaskState) Paused() bool {
 	case StateInputRequired, StateAuthRequired, StatePaymentRequired,
 		StateTrustVerificationRequired, StateSuspended:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Final reports whether an event stream of A2A 0.3 ends at s: the task is over

@@ -109,8 +109,12 @@ func (c Config) withDefaults() (Config, error) {
 		name string
 		d    time.Duration
 	}{
-		{"Heartbeat", c.Heartbeat}, {"ReadTimeout", c.ReadTimeout}, {"WriteTimeout", c.WriteTimeout},
-		{"IdleTimeout", c.IdleTimeout}, {"BlockingTimeout", c.BlockingTimeout}, {"StopGrace", c.StopGrace},
+		{"Heartbeat", c.Heartbeat},
+		{"ReadTimeout", c.ReadTimeout},
+		{"WriteTimeout", c.WriteTimeout},
+		{"IdleTimeout", c.IdleTimeout},
+		{"BlockingTimeout", c.BlockingTimeout},
+		{"StopGrace", c.StopGrace},
 	} {
 		check(d.d < 0, "%s is %s, want more than 0", d.name, d.d)
 	}

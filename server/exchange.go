@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -48,9 +49,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
 // end contains a panic and writes the access log. It must be deferred itself.
-func (x *exchange) end() {
+func (x *exchange) end(ctx context.Context) {
 	if p := recover(); p != nil {
-		if p == http.ErrAbortHandler {
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)
 		}
 		x.logPanic(p)
@@ -60,7 +61,6 @@ func (x *exchange) end() {
 		}
 		x.refuse(http.StatusInternalServerError, a2a.Errorf(a2a.CodeInternal, "internal error"))
 	}
-	ctx := x.r.Context()
 	if !x.s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
@@ -78,8 +78,7 @@ func (x *exchange) end() {
 }
 
 func (x *exchange) logPanic(p any) {
-	x.s.log.LogAttrs(x.r.Context(), slog.LevelError, "request panicked", slog.String("request", x.id),
-		slog.String("method", x.method), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	x.s.log.Error("request panicked", "request", x.id, "method", x.method, "panic", p, "stack", string(debug.Stack()))
 }
 
 // refuse answers with an HTTP status that says what the matter is, and a JSON-RPC
@@ -92,12 +91,11 @@ func (x *exchange) refuse(status int, err error) {
 func (x *exchange) told(err error) *a2a.Error {
 	told, internal := rpc.ErrorOf(err)
 	if internal {
-		level := slog.LevelError
+		log := x.s.log.Error
 		if told.Code.Retryable() {
-			level = slog.LevelWarn
+			log = x.s.log.Warn
 		}
-		x.s.log.LogAttrs(x.r.Context(), level, "request failed", slog.String("request", x.id),
-			slog.String("method", x.method), slog.String("task", x.task), slog.Any("error", err))
+		log("request failed", "request", x.id, "method", x.method, "task", x.task, "error", err)
 	}
 	return told
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -271,7 +272,7 @@ func (s *stream) next() (v event, ok bool) {
 	for {
 		line, err := s.lines.next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return v, false
 		case err != nil:
 			s.t.Fatal(err)

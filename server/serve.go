@@ -50,7 +50,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		s.log.Warn("stopped with requests that did not end")
 		err = hs.Close()
 	}
-	<-failed
+	if end := <-failed; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", listener.Addr(), err)
 	}

@@ -72,13 +72,13 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{s: s, w: w, r: r, start: time.Now(), id: s.ids.of(r)}
 	w.Header().Set("X-Request-Id", x.id)
-	defer x.end()
+	defer x.end(r.Context())
 	if !s.cors.admit(x) {
 		return
 	}
 	route, known := s.routes[r.URL.Path]
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !(route.open && read) && !x.authenticate() {
+	if open := route.open && read; !open && !x.authenticate() {
 		return
 	}
 	switch {

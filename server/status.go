@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/a2a/v03"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
 // healthTimeout is how long the store may take to show that it works.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -167,8 +166,7 @@ func (w *eventWriter) flush() {
 		w.err = http.NewResponseController(w.x.w).Flush()
 	}
 	if w.err != nil {
-		w.x.s.log.LogAttrs(w.x.r.Context(), slog.LevelDebug, "stream cut off", slog.String("request", w.x.id),
-			slog.String("task", w.x.task), slog.Int64("last", w.seq), slog.Any("error", w.err))
+		w.x.s.log.Debug("stream cut off", "request", w.x.id, "task", w.x.task, "last", w.seq, "error", w.err)
 		w.cancel()
 		return
 	}

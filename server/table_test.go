@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-func TestEveryMethodIsServed(t *testing.T) {
+func TestEveryMethodHasABinding(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	for _, m := range a2a.Methods() {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/a2a/v03"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
 func TestParams(t *testing.T) {
@@ -50,9 +50,13 @@ func TestHistory(t *testing.T) {
 		want string
 		set  bool // whether the member is there at all
 	}{
-		{-1, messages, "a b c", true}, {-1, nil, "", false},
-		{0, messages, "", true}, {0, nil, "", true},
-		{2, messages, "b c", true}, {3, messages, "a b c", true}, {1 << 40, messages, "a b c", true},
+		{-1, messages, "a b c", true},
+		{-1, nil, "", false},
+		{0, messages, "", true},
+		{0, nil, "", true},
+		{2, messages, "b c", true},
+		{3, messages, "a b c", true},
+		{1 << 40, messages, "a b c", true},
 	} {
 		var n *int
 		if test.n >= 0 {

@@ -158,6 +158,7 @@ func newCodec(t reflect.Type) *codec {
 		if u, ok := unions.Load(t); ok {
 			return u.(*union).codec()
 		}
+	default:
 	}
 	panic(fmt.Sprintf("wire: type %s cannot be encoded", t))
 }
