@@ -126,3 +126,51 @@ func roundTrip(conn net.Conn, in *bufio.Reader, request string) error {
 		}
 	}
 }
+
+// BenchmarkFanOut tells one update to a thousand readers; an operation ends when
+// the last of them has it.
+func BenchmarkFanOut(b *testing.B) {
+	const readers = 1000
+	next := make(chan int)
+	e := start(b, steps(next), nil)
+	task := e.call("message/send", params(message("hi"))).task(b)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/resubscribe","params":{"id":%q}}`, task.ID)
+	addr := strings.TrimPrefix(e.url, "http://")
+	got := make(chan struct{}, readers)
+	for range readers {
+		var d net.Dialer
+		conn, err := d.DialContext(b.Context(), "tcp", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = conn.Close() })
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			b.Fatal(err)
+		}
+		go func() {
+			in := bufio.NewReader(conn)
+			for {
+				line, err := in.ReadSlice('\n')
+				if err != nil {
+					return
+				}
+				if bytes.HasPrefix(line, []byte("data: ")) {
+					got <- struct{}{}
+				}
+			}
+		}()
+	}
+	all := func() {
+		for range readers {
+			<-got
+		}
+	}
+	all()
+	b.ResetTimer()
+	for i := range b.N {
+		next <- i
+		all()
+	}
+	b.StopTimer()
+	close(next)
+}

@@ -24,7 +24,8 @@ type exchange struct {
 	id        string
 	principal a2a.Principal
 
-	status int // 0 until the answer has begun
+	status int  // 0 until the answer has begun
+	waited bool // the connection's deadlines have been lifted
 	method string
 	task   string
 }
@@ -124,6 +125,7 @@ func (x *exchange) answerJSON(status int, v any) {
 
 // unhurried lifts the deadlines of the connection from a request that may wait.
 func (x *exchange) unhurried() {
+	x.waited = true
 	c := http.NewResponseController(x.w)
 	_ = c.SetReadDeadline(time.Time{}) // fails where there is no connection, as in tests
 	_ = c.SetWriteDeadline(time.Time{})

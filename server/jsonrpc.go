@@ -55,7 +55,6 @@ func (x *exchange) single(body *buffer) {
 	default:
 		if !c.Method.Idempotent {
 			x.unhurried()
-			defer x.hurried()
 		}
 		result, err := x.run(x.r.Context(), &c, p)
 		x.answerRPC(id, result, err)
