@@ -315,3 +315,48 @@ func TestKillAgainAndAgainUnderLoad(t *testing.T) {
 	s.prove()
 	wantOnce(t, s.done())
 }
+
+func TestAMessageInTheInboxOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.start()
+	id := p.send("work 400ms")
+	s.await("begin", id, "")
+	for range 3 {
+		m := client.Text("and more")
+		m.TaskID = id
+		if task, err := p.trySend(t.Context(), m, ""); err != nil || task.ID != id {
+			t.Fatalf("message to a running task = %v, %v", task, err)
+		}
+	}
+	p.kill()
+	p = s.start()
+	task := p.settle(id, 10*time.Second)
+	wantState(t, task, a2a.StateCompleted)
+	received := 0
+	for _, m := range task.History {
+		if m.Role == a2a.RoleUser {
+			received++
+		}
+	}
+	if received != 4 {
+		t.Errorf("the history has %d messages of the client, want all 4", received)
+	}
+	p.kill()
+	s.prove()
+}
+
+func TestATaskThatWaitsForItsNextAttemptOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.start()
+	id := p.send("retry 3")
+	s.await("end", id, "")
+	time.Sleep(100 * time.Millisecond) // it has been handed back, due in a second
+	p.kill()
+	p = s.start()
+	wantState(t, p.settle(id, 15*time.Second), a2a.StateCompleted)
+	p.kill()
+	s.prove()
+	wantOnce(t, s.done())
+}
