@@ -176,6 +176,10 @@ func encodable(p a2a.Part) error {
 		if p.File != nil && len(p.Metadata) == 0 {
 			return nil
 		}
+	case a2a.DataPart:
+		if p.Data == nil {
+			return errors.New("the data of a part must not be null")
+		}
 	case nil:
 		return errors.New("a part must not be nil")
 	}

@@ -114,7 +114,9 @@ func (r *run) turn() (again bool) {
 // after its context is done.
 func (r *run) call(ctx context.Context, t *Turn) error {
 	done := make(chan error, 1)
+	returned := make(chan struct{})
 	go func() {
+		defer close(returned)
 		var err error
 		if p := guard(func() { err = r.e.cfg.Handler(ctx, t) }); p != nil {
 			err = p
@@ -136,7 +138,7 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 	r.e.abandoned.Add(1)
 	r.e.log.Error("handler did not return when told to", "task", r.l.key.ID, "cause", context.Cause(ctx))
 	go func() {
-		<-done
+		<-returned
 		r.e.abandoned.Add(-1)
 	}()
 	return ctx.Err()

@@ -301,3 +301,41 @@ func awaitGone(t *testing.T, pid int) {
 		return nil
 	})
 }
+
+func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "-stop-grace", "500ms")
+	p := s.start()
+	answers := make(chan error, 3)
+	for range 3 {
+		go func() {
+			event, err := p.client.Send(t.Context(), client.SendParams{
+				Message: client.Text("work 3s"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
+			})
+			if task, ok := event.(*a2a.Task); err == nil && (!ok || task.Status.State.Final()) {
+				err = fmt.Errorf("answer = %+v, want a task that is not over", event)
+			}
+			answers <- err
+		}()
+	}
+	eventually(t, 5*time.Second, func() error {
+		if n := len(s.done()); n != 3 {
+			return fmt.Errorf("%d of 3 tasks run", n)
+		}
+		return nil
+	})
+	begun := time.Now()
+	p.signal(syscall.SIGTERM)
+	for range 3 {
+		if err := <-answers; err != nil {
+			t.Errorf("blocking send while the server stops: %v", err)
+		}
+	}
+	if code := p.exit(5 * time.Second); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("the server took %s to stop, its grace is 500ms", took)
+	}
+	s.prove()
+}

@@ -147,7 +147,7 @@ func eachRow(rows driver.Rows, row []driver.Value, each func(r record) error) (e
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for {
 		switch err := rows.Next(row); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -218,7 +219,7 @@ func (r *reader) row(key store.Key) (row taskRow, err error) {
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
-		if err == store.ErrNotFound {
+		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
 		if err != nil {

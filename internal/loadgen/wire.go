@@ -28,7 +28,6 @@ type wire struct {
 
 	br       *bufio.Reader
 	deadline time.Duration // the one set on nc
-	idle     bool          // nc has carried a call to its end
 	last     bool          // the server will close nc after this answer
 
 	counts
@@ -284,7 +283,7 @@ func (w *wire) readN(n int64, sink func([]byte) error) error {
 func (w *wire) readToEnd(sink func([]byte) error) error {
 	for {
 		piece, err := w.piece(readBuffer)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -345,7 +344,7 @@ func hexadecimal(digits []byte) (int64, bool) {
 }
 
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -354,7 +353,7 @@ func unexpected(err error) error {
 // closedByServer tells whether err means that the other side had given up the
 // connection, as opposed to not answering on it.
 func closedByServer(err error) bool {
-	return err == io.EOF || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // plain strips addresses and ports from an error of the network, so that the
@@ -366,7 +365,7 @@ func plain(err error) error {
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("timeout")
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return errors.New("connection closed without an answer")
 	case err == io.ErrUnexpectedEOF:
 		return errors.New("connection closed within the answer")

@@ -30,10 +30,10 @@ type Migration struct {
 
 func (m Migration) String() string { return m.Version + "_" + m.Name }
 
-// ErrNewer: the database was migrated by a newer program.
+// ErrNewer says that the database was migrated by a newer program.
 var ErrNewer = errors.New("schema is newer than this program")
 
-// ErrChanged: a migration that was applied is not the one this program has.
+// ErrChanged says that a migration that was applied is not the one this program has.
 var ErrChanged = errors.New("applied migration was changed")
 
 var fileName = regexp.MustCompile(`^(\d{12})_([a-z0-9_]+)\.sql$`)

@@ -10,7 +10,7 @@ import (
 type abbreviationKind int
 
 const (
-	notAbbreviated abbreviationKind = iota
+	_ abbreviationKind = iota // not an abbreviation
 	// alwaysJoins stands before what it belongs to: "Dr.", "e.g.".
 	alwaysJoins
 	// joinsNumber does so only before a number: "No. 5", "Fig. 3".

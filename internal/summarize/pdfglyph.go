@@ -105,9 +105,20 @@ func afiiCyrillic(n string) string {
 }
 
 var accents = []struct{ name, mark string }{
-	{"acute", "\u0301"}, {"grave", "\u0300"}, {"circumflex", "\u0302"}, {"dieresis", "\u0308"}, {"tilde", "\u0303"},
-	{"caron", "\u030c"}, {"cedilla", "\u0327"}, {"ring", "\u030a"}, {"macron", "\u0304"}, {"breve", "\u0306"},
-	{"ogonek", "\u0328"}, {"dotaccent", "\u0307"}, {"hungarumlaut", "\u030b"}, {"commaaccent", "\u0326"},
+	{"acute", "\u0301"},
+	{"grave", "\u0300"},
+	{"circumflex", "\u0302"},
+	{"dieresis", "\u0308"},
+	{"tilde", "\u0303"},
+	{"caron", "\u030c"},
+	{"cedilla", "\u0327"},
+	{"ring", "\u030a"},
+	{"macron", "\u0304"},
+	{"breve", "\u0306"},
+	{"ogonek", "\u0328"},
+	{"dotaccent", "\u0307"},
+	{"hungarumlaut", "\u030b"},
+	{"commaaccent", "\u0326"},
 }
 
 // namedGlyphs are the names that follow no rule.

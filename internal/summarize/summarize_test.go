@@ -116,7 +116,8 @@ func TestSummarizeBearsForeignAnalyses(t *testing.T) {
 	t.Parallel()
 	pages := []PageAnalysis{
 		{Page: 1, Terms: []string{"a"}, Candidates: []Candidate{{Text: "x", Terms: []int{-1, 5}, Fitness: 5}, {Text: "y", Terms: []int{0}, Fitness: -7}}},
-		{Page: 1}, {},
+		{Page: 1},
+		{},
 		{Page: 2, Terms: []string{"a", "a"}, Candidates: []Candidate{{Text: "z", Terms: []int{0, 1}, Fitness: math.MaxInt}}},
 	}
 	if got := Summarize(pages, 5); len(got) != 1 || got[0].Text != "z" {

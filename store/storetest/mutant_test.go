@@ -116,7 +116,6 @@ type mutant struct {
 	immortal    bool
 	stubborn    bool
 	stops       bool
-	mu          sync.Mutex
 	snapshots   map[store.Key]*store.Task
 	shared      map[string]*store.Task
 }

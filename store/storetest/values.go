@@ -111,7 +111,9 @@ func valueFreeForm(f *fixture) {
 		wide[fmt.Sprintf("Key_%d camelCase snake_case", i)] = fmt.Sprint(i)
 	}
 	for i, v := range []any{
-		map[string]any{}, []any{}, "", true, false, "text",
+		map[string]any{},
+		[]any{},
+		"", true, false, "text",
 		map[string]any{"": "", "null": nil, "empty": map[string]any{}, "none": []any{}, "b": false},
 		[]any{nil, map[string]any{}, []any{[]any{}}, "x"},
 		map[string]any{"snake_case": 1.0, "camelCase": 2.0, "Title": 3.0, "kind": "text", "taskId": "x"},
