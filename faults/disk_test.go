@@ -103,10 +103,10 @@ func TestAFullDisk(t *testing.T) {
 		running = append(running, d.send(text))
 	}
 	free := d.fill()
-	acknowledged := d.sendUntilRefused()
+	acknowledged := d.sendUntilRefused(1)
 	for range 5 {
 		d.spare(300 << 10)
-		acknowledged = append(acknowledged, d.sendUntilRefused()...)
+		acknowledged = append(acknowledged, d.sendUntilRefused(4)...)
 	}
 
 	// What is there can still be read, by all ways.
@@ -142,27 +142,44 @@ func TestAFullDisk(t *testing.T) {
 	s.proveOnDisk(d)
 }
 
-// sendUntilRefused sends until the disk is full and asserts that this is said
-// clearly. It returns the ids of the tasks that were taken.
-func (d *smallDisk) sendUntilRefused() (taken []string) {
+// sendUntilRefused has senders send until the disk is full and asserts that this
+// is said clearly. It returns the ids of the tasks that were taken.
+func (d *smallDisk) sendUntilRefused(senders int) (taken []string) {
 	d.t.Helper()
+	type sent struct {
+		ids []string
+		err error
+	}
+	results := make(chan sent, senders)
+	for range senders {
+		go func() {
+			ids, err := d.sendUntilError()
+			results <- sent{ids, err}
+		}()
+	}
+	for range senders {
+		r := <-results
+		taken = append(taken, r.ids...)
+		wantCode(d.t, r.err, a2a.CodeExhausted)
+		if !strings.Contains(r.err.Error(), "disk full") {
+			d.t.Errorf("error = %v, want it to say that the disk is full", r.err)
+		}
+	}
+	d.t.Logf("refused after %d sends", len(taken))
+	return taken
+}
+
+func (d *smallDisk) sendUntilError() (taken []string, err error) {
 	for i := range 5000 {
-		filler := strings.Repeat("x", i%7<<10)
 		ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
-		task, err := d.trySend(ctx, client.Text("length "+filler), "")
+		task, err := d.trySend(ctx, client.Text("length "+strings.Repeat("x", i%7<<10)), "")
 		cancel()
 		if err != nil {
-			wantCode(d.t, err, a2a.CodeExhausted)
-			if !strings.Contains(err.Error(), "disk full") {
-				d.t.Errorf("error = %v, want it to say that the disk is full", err)
-			}
-			d.t.Logf("refused after %d sends: %v", len(taken), err)
-			return taken
+			return taken, err
 		}
 		taken = append(taken, task.ID)
 	}
-	d.t.Fatal("the disk is full and 5000 messages have been taken")
-	return nil
+	return taken, errors.New("the disk is full and 5000 messages have been taken")
 }
 
 // wantOneAttempt asserts that tasks were not run again, nor their steps.
@@ -210,7 +227,7 @@ func TestKillOnAFullDisk(t *testing.T) {
 	id := d.send("steps 3 300ms")
 	s.await("recorded", id, "0")
 	free := d.fill()
-	acknowledged := d.sendUntilRefused()
+	acknowledged := d.sendUntilRefused(1)
 	if !d.lasts {
 		t.Log("the disk goes with its namespace: the server is not started again")
 		free()

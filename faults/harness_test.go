@@ -45,7 +45,9 @@ func run(m *testing.M) int {
 		builds[holdfastBin] = "../cmd/holdfast"
 	}
 	for out, pkg := range builds {
-		build := exec.Command("go", "build", "-o", out, pkg)
+		// FAULTS_BUILD=-race has the servers look for data races as well.
+		flags := strings.Fields(os.Getenv("FAULTS_BUILD"))
+		build := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %v\n", pkg, err)
@@ -146,6 +148,9 @@ func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
+		if strings.Contains(p.log.String(), "DATA RACE") {
+			t.Error("the server has a data race")
+		}
 		if t.Failed() {
 			t.Logf("log of process %d:\n%s", cmd.Process.Pid, p.log.tail(8000))
 		}
