@@ -159,7 +159,7 @@ func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
 
 func TestStreamsOutliveTheServer(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSite(t, "-stop-grace", "50ms")
 	p := s.start()
 	id := p.send("chunks 60 20ms")
 	const readers = 50
@@ -169,9 +169,10 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 	for range readers {
 		go func() { failed <- follow(ctx, p.client, id) }()
 	}
-	for range 2 {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
 		time.Sleep(200 * time.Millisecond) // somewhere in the middle
-		p.kill()
+		p.signal(sig)
+		p.exit(5 * time.Second)
 		p = s.start()
 	}
 	for range readers {

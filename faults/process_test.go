@@ -5,6 +5,7 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -337,5 +338,76 @@ func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
 	if took := time.Since(begun); took > 4*time.Second {
 		t.Errorf("the server took %s to stop, its grace is 500ms", took)
 	}
+	s.prove()
+}
+
+func TestOfManyProcessesOneIsLetIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const racers = 8
+	var processes []*process
+	for range racers {
+		one := *s
+		one.addr = freeAddr(t)
+		processes = append(processes, spawn(t, one.addr, one.holdfast("--agent", "echo")))
+	}
+	alive := func() (n int) {
+		for _, p := range processes {
+			select {
+			case <-p.exited:
+			default:
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, 20*time.Second, func() error {
+		if n := alive(); n != 1 {
+			return fmt.Errorf("%d processes run on one data directory, want 1", n)
+		}
+		return nil
+	})
+	for _, p := range processes {
+		select {
+		case <-p.exited:
+			if code := p.cmd.ProcessState.ExitCode(); code != a2a.CodeUnavailable.ExitCode() {
+				t.Errorf("exit code = %d, want %d\n%s", code, a2a.CodeUnavailable.ExitCode(), p.log)
+			}
+		default:
+			eventually(t, 5*time.Second, func() error {
+				_, err := p.trySend(t.Context(), client.Text("hello"), "")
+				return err
+			})
+			p.kill()
+		}
+	}
+	s.prove()
+}
+
+func TestNoMoreFilesToOpen(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	args := []string{"-c", `ulimit -n 48 && exec "$@"`, "sh", agentBin, "-data", s.dir, "-effects", s.effects, "-addr", s.addr}
+	p := launch(t, s.addr, exec.Command("sh", args...))
+	running := p.send("steps 40 50ms")
+	var open []net.Conn
+	for range 200 {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			break // the backlog is full as well
+		}
+		open = append(open, conn)
+	}
+	time.Sleep(time.Second) // the server is at its limit
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+	eventually(t, 15*time.Second, func() error {
+		_, err := p.trySend(t.Context(), client.Text("work 1ms"), "")
+		return err
+	})
+	wantState(t, p.settle(running, 20*time.Second), a2a.StateCompleted)
+	s.wantOneAttempt([]string{running})
+	p.kill()
 	s.prove()
 }
