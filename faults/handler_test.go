@@ -96,11 +96,10 @@ func TestATaskThatKillsItsServerFailsInTheEnd(t *testing.T) {
 	s := newSite(t, "-attempts", fmt.Sprint(attempts))
 	p := s.start()
 	id := p.send("kill")
+	p.exit(10 * time.Second)
 	for range attempts - 1 {
-		<-p.exited
-		p = s.start()
+		s.spawn().exit(10 * time.Second) // maybe before it answers anybody
 	}
-	<-p.exited
 	p = s.start()
 	task := p.settle(id, 10*time.Second)
 	wantState(t, task, a2a.StateFailed)

@@ -100,8 +100,18 @@ type process struct {
 // start runs the scripted agent and waits until it answers.
 func (s *site) start() *process {
 	s.t.Helper()
+	return launch(s.t, s.addr, s.agent())
+}
+
+// spawn runs the scripted agent.
+func (s *site) spawn() *process {
+	s.t.Helper()
+	return spawn(s.t, s.addr, s.agent())
+}
+
+func (s *site) agent() *exec.Cmd {
 	args := append([]string{"-data", s.dir, "-effects", s.effects, "-addr", s.addr}, s.args...)
-	return launch(s.t, s.addr, exec.Command(agentBin, args...))
+	return exec.Command(agentBin, args...)
 }
 
 // launch runs a server that is to listen at addr, and waits until it answers.

@@ -128,7 +128,7 @@ func (a *act) panic(context.Context) error { panic("as the message says") }
 
 // kill ends the process as kill -9 does, once it has answered whoever sent this.
 func (a *act) kill(context.Context) error {
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
