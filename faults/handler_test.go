@@ -243,12 +243,12 @@ func TestRacingCancelsAndCompletesHaveOneWinner(t *testing.T) {
 
 func TestAFloodOfTasksIsRefusedClearly(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "-concurrency", "1", "-queued", "50")
+	s := newSite(t, "-concurrency", "1", "-queued", "20")
 	p := s.start()
 	var ids []string
 	var refused error
-	for range 60 {
-		task, err := p.trySend(t.Context(), withIDs("work 20ms"), "")
+	for range 500 {
+		task, err := p.trySend(t.Context(), withIDs("work 100ms"), "")
 		if err != nil {
 			refused = err
 			break
