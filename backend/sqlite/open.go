@@ -93,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, lock: lock}
+	s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, lock: lock, rest: newRestCache()}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(openError(err, s.path), s.release())
 	}
@@ -184,6 +184,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 		return err
 	}
 	s.writer = &writer{
+		rest: s.rest,
 		conn: c, queue: make(chan *request, queueLength), log: s.log,
 		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow),
 	}

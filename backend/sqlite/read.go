@@ -92,13 +92,28 @@ func (s *Store) withReader(ctx context.Context, f func(r *reader) error) error {
 }
 
 // Task implements store.Store.
-func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (t *store.Task, err error) {
-	err = s.read(ctx, func(r *reader) error {
+func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return nil, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if t := s.rest.get(key, opts); t != nil {
+		return t, nil
+	}
+	var t, whole *store.Task
+	defer func() { s.rest.put(key, whole) }()
+	err := s.withReader(ctx, func(r *reader) (err error) {
 		t, err = r.readTask(r.task, opts, key.Owner, key.ID)
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if !opts.OmitArtifacts {
+		whole = t.Clone()
 	}
 	t.Cut(opts)
 	return t, nil

@@ -24,6 +24,7 @@ type Store struct {
 	lock    *flock.Flock
 	writer  *writer
 	readers chan *reader
+	rest    *restCache
 
 	// gate lets calls in until the store is closed, and Close wait for them.
 	gate    sync.RWMutex

@@ -57,6 +57,7 @@ type writer struct {
 	leaseBounds                                                          *stmt
 
 	rows    *rowCache
+	rest    *restCache
 	nextPK  int64
 	backlog store.Backlog
 	// leases bounds the deadlines of all leases: none ends before leaseMin or
@@ -192,6 +193,7 @@ func (w *writer) transact(group []*request) (err error) {
 
 // settle makes the pending state the current one, after a commit.
 func (w *writer) settle() {
+	w.rest.drop(w.pending)
 	for key, row := range w.pending {
 		if row.phase == phaseIdle {
 			w.rows.drop(key)
