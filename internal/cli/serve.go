@@ -106,6 +106,9 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	b := banner{a: a, cfg: cfg, agent: agent, addr: ln.Addr(), storage: storage, data: c.Data}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
+	tuning, tuned := context.WithCancel(ctx)
+	defer tuned()
+	go a.tuneGC(tuning)
 	if err := h.Serve(ctx, ln); err != nil && !stoppedLate(ctx, err) {
 		return err
 	}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// What a server may leave uncollected beyond Go's default, which collects a heap
+// of a few megabytes dozens of times a second.
+const (
+	gcHeadroom = 64 << 20
+	gcMost     = 400
+	gcDefault  = 100
+	gcEvery    = time.Second
+)
+
+// tuneGC lets a small heap grow a little before it is collected, until ctx is
+// done: gcHeadroom of garbage costs nobody anything. A large heap is collected as
+// Go does by default. The operator's GOGC or GOMEMLIMIT is left in force.
+func (a *app) tuneGC(ctx context.Context) {
+	if a.env.values["GOGC"] != "" || a.env.values["GOMEMLIMIT"] != "" {
+		return
+	}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	current := gcDefault
+	defer func() { debug.SetGCPercent(gcDefault) }()
+	tick := time.NewTicker(gcEvery)
+	defer tick.Stop()
+	for {
+		metrics.Read(sample)
+		if percent := gcPercent(sample[0].Value.Uint64()); percent != current {
+			debug.SetGCPercent(percent)
+			current = percent
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// gcPercent is the GOGC value for a live heap, in steps, so that it seldom
+// changes.
+func gcPercent(live uint64) int {
+	const step = 50
+	percent := gcMost
+	if live > 0 {
+		percent = int(min(gcHeadroom*100/live, gcMost))
+	}
+	return max(percent/step*step, gcDefault)
+}
