@@ -10,6 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// shortLog is the length of a log up to which a task that has come to rest gets no
+// snapshot.
+const shortLog = 8
+
 // snapshotMinimum is the length of a log from which it is worth a snapshot
 // whenever it has doubled.
 const snapshotMinimum = 64
@@ -105,10 +109,11 @@ func encodeSnapshot(t *store.Task, events int) (string, error) {
 }
 
 // worthSnapshot keeps reads cheap: a task that has come to rest is read without
-// its log, and a running one with at most half of it.
+// its log, and a running one with at most half of it. A log that is short is read
+// as fast as a snapshot would be, and not written twice.
 func worthSnapshot(t *store.Task, events int) bool {
 	if t.Status.State.Final() {
-		return true
+		return t.Seq > shortLog
 	}
 	before := t.Seq - int64(events)
 	return t.Seq >= snapshotMinimum && bits.Len64(uint64(t.Seq)) != bits.Len64(uint64(max(before, 0)))

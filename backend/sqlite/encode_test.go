@@ -35,8 +35,8 @@ func FuzzEventRoundTrip(f *testing.F) {
 			reply.Parts = append(reply.Parts, a2a.DataPart{Data: metadata})
 		}
 		events := []store.Event{
-			{Seq: 5, Time: at, State: a2a.TaskState(state), Received: reply, Message: reply, Progress: progress, Metadata: metadata},
-			{Seq: 6, Time: at, State: a2a.TaskState(state), Append: more, LastChunk: progress, Artifact: &a2a.Artifact{
+			{Seq: 15, Time: at, State: a2a.TaskState(state), Received: reply, Message: reply, Progress: progress, Metadata: metadata},
+			{Seq: 16, Time: at, State: a2a.TaskState(state), Append: more, LastChunk: progress, Artifact: &a2a.Artifact{
 				ID: "a", Name: name, Description: text, Parts: reply.Parts, Metadata: metadata,
 			}},
 		}
@@ -44,7 +44,7 @@ func FuzzEventRoundTrip(f *testing.F) {
 		if err != nil {
 			t.Fatalf("encodeEvents() = %v", err)
 		}
-		got, err := decodeEvents([]byte(kept), 5)
+		got, err := decodeEvents([]byte(kept), 15)
 		if err != nil {
 			t.Fatalf("decodeEvents(%s) = %v", kept, err)
 		}
@@ -58,7 +58,7 @@ func FuzzEventRoundTrip(f *testing.F) {
 func checkSnapshot(t *testing.T, events []store.Event) {
 	t.Helper()
 	var whole store.Task
-	whole.Apply(append(events, store.Event{Seq: 7, Time: events[0].Time, State: a2a.StateCompleted})...)
+	whole.Apply(append(events, store.Event{Seq: 17, Time: events[0].Time, State: a2a.StateCompleted})...)
 	kept, err := encodeSnapshot(&whole, 3)
 	if err != nil {
 		t.Fatalf("encodeSnapshot() = %v", err)
@@ -112,8 +112,9 @@ func TestSnapshotsAreKeptWhenTheyPayOff(t *testing.T) {
 		events int
 		want   bool
 	}{
-		{a2a.StateCompleted, 2, 1, true},
-		{a2a.StateInputRequired, 2, 1, true},
+		{a2a.StateCompleted, 8, 1, false},
+		{a2a.StateCompleted, 9, 1, true},
+		{a2a.StateInputRequired, 9, 1, true},
 		{a2a.StateWorking, 2, 1, false},
 		{a2a.StateWorking, 63, 1, false},
 		{a2a.StateWorking, 64, 1, true},
