@@ -16,7 +16,8 @@ build: ## build the static binary bin/holdfast
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
 
-test: ## run every test of the module
+test: ## run every test of the module, after installing what they need
+	./scripts/prerequisites
 	go test -shuffle=on ./...
 
 test-race: ## run every test under the race detector

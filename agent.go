@@ -21,8 +21,9 @@ import (
 // DefaultDataDir is where an Agent keeps its data when nothing else is said.
 const DefaultDataDir = "holdfast-data"
 
-// lastAnswers is how long requests under way get once no task runs any more.
-const lastAnswers = 2 * time.Second
+// lastAnswers is how long blocking requests are held once no task runs any more:
+// what they wait for will be run by another process.
+const lastAnswers = 50 * time.Millisecond
 
 // Agent is a handler made into a service. Make one with [New]; then either call
 // [Agent.ListenAndServe], or Start, use Handler in a server of your own, and Stop.
@@ -162,7 +163,9 @@ func (a *Agent) Handler() http.Handler { return a.server }
 // run later. It closes the store unless that was given in the Config. Stopping
 // twice is harmless.
 func (a *Agent) Stop(ctx context.Context) error {
-	return errors.Join(a.engine.Stop(ctx), a.closeStore())
+	stopped := a.engine.Stop(ctx)
+	a.server.Drain()
+	return errors.Join(stopped, a.closeStore())
 }
 
 func (a *Agent) closeStore() error {

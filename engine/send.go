@@ -21,6 +21,8 @@ type SendOptions struct {
 	// the same RequestHash is answered as the first time, with another refused.
 	IdempotencyKey string
 	RequestHash    [32]byte
+	// Stored, if not nil, is called once the message is stored, before any wait.
+	Stored func()
 }
 
 // Sent is what became of a message.
@@ -201,6 +203,9 @@ func (s *sending) sent(ctx context.Context, l *live, base *store.Task, first []s
 	start := base.Clone()
 	start.Apply(first...)
 	out := &Sent{First: start, Task: t}
+	if s.opts.Stored != nil {
+		s.opts.Stored()
+	}
 	if !s.opts.Wait {
 		return out, nil
 	}

@@ -127,11 +127,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	if idle > 64*mib {
 		t.Errorf("an idle server needs %d MiB, want at most 64", idle/mib)
 	}
-	if one > 300*mib {
-		t.Errorf("one message of 9 MiB needs %d MiB, want at most 300", one/mib)
+	if one > 250*mib {
+		t.Errorf("one message of 9 MiB needs %d MiB, want at most 250", one/mib)
 	}
-	if many > 6<<10*mib {
-		t.Errorf("100 messages of 9 MiB need %d MiB, want at most 6 GiB", many/mib)
+	if many > 3<<9*mib {
+		t.Errorf("100 messages of 9 MiB need %d MiB, want at most 1,536", many/mib)
 	}
 	body, length := message(11 * mib)
 	status, answer, err := p.post(body, length)

@@ -335,7 +335,7 @@ func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
 	if code := p.exit(5 * time.Second); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
-	if took := time.Since(begun); took > 4*time.Second {
+	if took := time.Since(begun); took > 2*time.Second {
 		t.Errorf("the server took %s to stop, its grace is 500ms", took)
 	}
 	s.prove()

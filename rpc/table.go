@@ -19,6 +19,9 @@ type Call struct {
 	RequestHash    [32]byte
 	// LastEventID is where a reader of a stream goes on; "" for the start.
 	LastEventID string
+	// Stored, if not nil, is called by a method that waits once the request's
+	// content is stored and need not be held any more.
+	Stored func()
 	// TaskID is set by the method for the log: the task it was about.
 	TaskID string
 }

@@ -1,16 +1,26 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // keepBuffer is the largest buffer that is kept for another request.
 const keepBuffer = 64 << 10
+
+const (
+	// largeBody is the size from which a request counts against MaxInFlight.
+	largeBody = 64 << 10
+	// busyWait is how long a large request waits for its part of MaxInFlight.
+	busyWait = 10 * time.Second
+)
 
 // buffer is memory for one body or answer.
 type buffer struct{ b []byte }
@@ -39,7 +49,10 @@ func (x *exchange) readBody() (*buffer, error) {
 	body := http.MaxBytesReader(x.w, x.r.Body, limit)
 	for {
 		if len(b.b) == cap(b.b) {
-			b.b = append(b.b, 0)[:len(b.b)]
+			if err := x.grow(b); err != nil {
+				b.free()
+				return nil, err
+			}
 		}
 		n, err := body.Read(b.b[len(b.b):cap(b.b)])
 		b.b = b.b[:len(b.b)+n]
@@ -54,6 +67,32 @@ func (x *exchange) readBody() (*buffer, error) {
 			}
 			return nil, a2a.Wrap(a2a.CodeParse, err, "the request body could not be read")
 		}
+	}
+}
+
+// grow doubles the room of a body. What is large takes its part of the budget for
+// large requests, which is given back when the request's content is stored.
+func (x *exchange) grow(b *buffer) error {
+	more := cap(b.b)
+	if more >= largeBody {
+		ctx, cancel := context.WithTimeout(x.r.Context(), busyWait)
+		defer cancel()
+		if !x.s.large.take(ctx, int64(more)) {
+			x.w.Header().Set("Retry-After", "1")
+			return a2a.Errorf(a2a.CodeExhausted, "too many large requests at once; try again")
+		}
+		x.taken += int64(more)
+	}
+	b.b = slices.Grow(b.b, more)
+	return nil
+}
+
+// release gives back what the request took of the budget for large ones. Calling
+// it again is harmless.
+func (x *exchange) release() {
+	if x.taken > 0 {
+		x.s.large.give(x.taken)
+		x.taken = 0
 	}
 }
 

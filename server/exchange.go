@@ -24,8 +24,9 @@ type exchange struct {
 	id        string
 	principal a2a.Principal
 
-	status int  // 0 until the answer has begun
-	waited bool // the connection's deadlines have been lifted
+	status int   // 0 until the answer has begun
+	waited bool  // the connection's deadlines have been lifted
+	taken  int64 // of the budget for large requests
 	method string
 	task   string
 }

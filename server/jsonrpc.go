@@ -23,6 +23,7 @@ func (x *exchange) rpc() {
 		return
 	}
 	x.activateExtensions()
+	defer x.release()
 	body, err := x.readBody()
 	switch {
 	case err == nil && rpc.IsBatch(body.b):
@@ -32,6 +33,9 @@ func (x *exchange) rpc() {
 	case a2a.CodeOf(err) == a2a.CodeTooLarge:
 		x.w.Header().Set("Connection", "close")
 		x.refuse(http.StatusRequestEntityTooLarge, err)
+	case a2a.CodeOf(err) == a2a.CodeExhausted:
+		x.w.Header().Set("Connection", "close")
+		x.refuse(http.StatusTooManyRequests, err)
 	default:
 		x.w.Header().Set("Connection", "close")
 		x.refuse(http.StatusBadRequest, err)
@@ -70,6 +74,7 @@ func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) 
 	}
 	x.method = c.Method.Name
 	c.Principal = x.principal
+	c.Stored = x.release
 	h := x.r.Header
 	c.LastEventID = h.Get("Last-Event-Id")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {

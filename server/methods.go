@@ -25,7 +25,7 @@ func (s *Server) bindings() []rpc.Binding {
 }
 
 func sendOptions(c *rpc.Call) engine.SendOptions {
-	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash}
+	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, Stored: c.Stored}
 }
 
 func historyLength(c *a2a.MessageSendConfiguration) *int {

@@ -24,6 +24,9 @@ type Server struct {
 	routes  map[string]route
 	started time.Time
 	streams atomic.Int64
+	large   *budget
+
+	healthCheck healthCheck
 
 	// stopping ends when the server begins to stop: it is not ready any more, and
 	// streams end. halting ends when blocking requests are to be answered.
@@ -46,7 +49,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, tokens: newTokens(cfg.Tokens), cors: newCORS(cfg.CORSOrigins),
-		ids: newRequestIDs(), started: time.Now(),
+		ids: newRequestIDs(), started: time.Now(), large: &budget{free: cfg.MaxInFlight},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.halting, s.halt = context.WithCancel(context.Background())

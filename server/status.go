@@ -3,10 +3,13 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	"github.com/holdfast-dev/holdfast/engine"
 )
 
 // healthTimeout is how long the store may take to show that it works.
@@ -66,17 +69,38 @@ type healthInfo struct {
 	Streams     int64    `json:"streams"`
 }
 
+// healthAge is how old an answer about the store and the workers may be: asking
+// writes to the store, and anybody may ask.
+const healthAge = 200 * time.Millisecond
+
+// healthCheck asks at most every healthAge.
+type healthCheck struct {
+	mu   sync.Mutex
+	at   time.Time
+	last engine.Health
+}
+
+func (h *healthCheck) ask(ctx context.Context, e *engine.Engine) engine.Health {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.at.IsZero() || time.Since(h.at) >= healthAge {
+		h.last = e.Health(ctx)
+		h.at = time.Now()
+	}
+	return h.last
+}
+
 // checkHealth really asks the store and the workers, and not for ever.
 func (x *exchange) checkHealth() healthInfo {
 	ctx, cancel := context.WithTimeoutCause(x.r.Context(), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
 	defer cancel()
-	h := x.s.cfg.Engine.Health(ctx)
+	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Load(),
 	}
 	if x.s.stopping.Err() != nil {
-		info.Problems = append(info.Problems, "server: stopping")
+		info.Problems = append(slices.Clone(info.Problems), "server: stopping")
 	}
 	if len(info.Problems) > 0 {
 		info.Status = "unavailable"

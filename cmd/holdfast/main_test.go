@@ -135,7 +135,7 @@ const anyPort = "127.0.0.1:0"
 func TestThePrintedCurlLineWorks(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed")
+		t.Fatalf("needs the program curl; scripts/prerequisites installs it: %v", err)
 	}
 	for _, tokens := range [][]string{nil, {"--token", "sesame=alice"}} {
 		s := serve(t, append([]string{"--addr", anyPort, "--data", t.TempDir()}, tokens...)...)

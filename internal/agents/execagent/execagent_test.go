@@ -438,7 +438,7 @@ func TestGrandchildrenDoNotHoldTheTurn(t *testing.T) {
 func TestAGrandchildThatLeavesTheGroupDoesNotHoldTheTurn(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip("no setsid here")
+		t.Fatalf("needs the program setsid of util-linux: %v", err)
 	}
 	pid := filepath.Join(t.TempDir(), "pid")
 	for _, script := range []string{
@@ -729,7 +729,7 @@ func TestExamples(t *testing.T) {
 	t.Run("wordcount.py", func(t *testing.T) {
 		t.Parallel()
 		if _, err := exec.LookPath("python3"); err != nil {
-			t.Skip("no python3 here")
+			t.Fatalf("needs python3; scripts/prerequisites installs it: %v", err)
 		}
 		r := newRunner(t, execagent.Config{CommandLine: "python3 " + dir + "wordcount.py"})
 		asked := r.Send(" ")
