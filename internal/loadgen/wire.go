@@ -367,9 +367,9 @@ func plain(err error) error {
 		return errors.New("timeout")
 	case errors.Is(err, io.EOF):
 		return errors.New("connection closed without an answer")
-	case err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("connection closed within the answer")
-	case err == bufio.ErrBufferFull:
+	case errors.Is(err, bufio.ErrBufferFull):
 		return errors.New("answer has too long a header line")
 	case errors.As(err, &op) && op.Err != nil:
 		return fmt.Errorf("%s: %w", op.Op, op.Err)
