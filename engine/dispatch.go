@@ -54,9 +54,10 @@ func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
 		}
 		return false
 	}
+	suspects := e.park(ctx, tasks)
 	for _, t := range tasks {
 		*owner = t.Key.Owner
-		e.start(t)
+		e.start(t, suspects[t.Key])
 	}
 	if len(tasks) == n {
 		e.ready.Store(true)
@@ -67,7 +68,7 @@ func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
 }
 
 // start runs a task that has just been claimed, in a slot that is taken.
-func (e *Engine) start(t *store.Task) {
+func (e *Engine) start(t *store.Task, suspect bool) {
 	e.dequeued(1)
 	l := e.hub.acquire(t.Key)
 	l.commit.Lock()
@@ -81,7 +82,9 @@ func (e *Engine) start(t *store.Task) {
 		return
 	}
 	l.set(t)
-	e.launch(e.newRun(l, t))
+	r := e.newRun(l, t)
+	r.suspect = suspect
+	e.launch(r)
 }
 
 // dequeued counts tasks that wait no longer.

@@ -21,6 +21,7 @@ type Engine struct {
 	now   func() time.Time // steady clock for leases and delays
 	slots chan struct{}    // one token per free place for a run
 
+	suspects  chan struct{} // holds one token while a suspect is on probation
 	wake      chan struct{} // the dispatcher should look for work
 	ready     atomic.Bool   // there may be due tasks in the store
 	queued    atomic.Int64  // tasks waiting to run, as far as this process knows
@@ -55,10 +56,11 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, log: cfg.Logger, hub: newHub(), now: steady(cfg.clock),
-		slots: make(chan struct{}, cfg.Concurrency),
-		wake:  make(chan struct{}, 1),
-		runs:  make(map[*run]struct{}),
-		alive: make(map[string]*atomic.Int64),
+		slots:    make(chan struct{}, cfg.Concurrency),
+		wake:     make(chan struct{}, 1),
+		suspects: make(chan struct{}, 1),
+		runs:     make(map[*run]struct{}),
+		alive:    make(map[string]*atomic.Int64),
 	}
 	for range cfg.Concurrency {
 		e.slots <- struct{}{}

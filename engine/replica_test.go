@@ -250,3 +250,108 @@ func TestARunOutlastsAStoreThatFailsForAWhile(t *testing.T) {
 		}
 	}
 }
+
+// A poison task takes its process down; innocent tasks run beside it each time.
+func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	const attempts = 3
+	ids := make(map[string]string)
+	for _, name := range []string{"a", "poison", "z"} {
+		message := text(name).Message
+		key := store.Key{Owner: alice.ID, ID: newID()}
+		ids[name] = key.ID
+		commit(t, s, store.Change{
+			Key: key, Create: &store.Create{ContextID: newID()},
+			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
+			Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+		})
+	}
+	for range attempts - 1 { // processes that the poison took down, with all three running
+		claimed, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 10, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}})
+		if err != nil || len(claimed) != 3 {
+			t.Fatalf("Claim() = %v, %v", claimed, err)
+		}
+	}
+	// Processes, each of which dies once the poison runs; the next takes over.
+	for range 3 {
+		process := &mortal{Store: s}
+		dies := make(chan struct{}, 10)
+		e := start(t, engine.Config{Store: process, MaxAttempts: attempts, HandlerGrace: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			if turn.Messages()[0].Text() == "poison" {
+				process.dead.Store(true)
+				dies <- struct{}{}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}})
+		poison := settledOr(t, e, ids["poison"], dies)
+		if !poison.Status.State.Terminal() {
+			continue
+		}
+		wantState(t, poison, a2a.StateFailed)
+		for _, name := range []string{"a", "z"} {
+			if got := settled(t, e, ids[name]); got.Status.State != a2a.StateCompleted {
+				t.Errorf("%s ended %s (%s), want it completed", name, got.Status.State, got.Status.Message.Text())
+			}
+		}
+		return
+	}
+	t.Error("the poison was never given up")
+}
+
+// settledOr returns a task when it is over, or as it stands when the process that
+// runs it has died.
+func settledOr(t *testing.T, e *engine.Engine, id string, dies <-chan struct{}) *store.Task {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() {
+		select {
+		case <-dies:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var after int64
+	for _, err := range e.Follow(ctx, alice, id, &after) {
+		if err != nil {
+			t.Fatalf("Follow(%s) = %v", id, err)
+		}
+	}
+	task, err := e.Task(t.Context(), alice, id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// mortal is a process's view of a store: once it is dead nothing gets through.
+type mortal struct {
+	store.Store
+	dead atomic.Bool
+}
+
+var errDead = a2a.Errorf(a2a.CodeInternal, "the process is dead")
+
+func (s *mortal) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	if s.dead.Load() {
+		return nil, errDead
+	}
+	return s.Store.Commit(ctx, changes...)
+}
+
+func (s *mortal) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	if s.dead.Load() {
+		return nil, errDead
+	}
+	return s.Store.Claim(ctx, p)
+}
+
+func (s *mortal) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if s.dead.Load() {
+		return nil, errDead
+	}
+	return s.Store.Renew(ctx, until, leases)
+}

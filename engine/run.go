@@ -36,6 +36,9 @@ type run struct {
 	steps     map[string][]byte // of this turn; nil until read
 	artifacts int               // bytes of artifacts in this turn
 
+	// suspect is set when the run is to wait for its turn among suspects.
+	suspect bool
+
 	stepsOnce sync.Mutex // held while steps are read
 }
 
@@ -96,6 +99,11 @@ func (r *run) turn() (again bool) {
 	if r.queue.Attempt > r.e.cfg.MaxAttempts {
 		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: each time the process that ran the task ended", r.e.cfg.MaxAttempts)))
 	}
+	done, ok := r.admit()
+	if !ok {
+		return r.handBackParked()
+	}
+	defer done()
 	ctx, cancel := context.WithCancel(r.ctx)
 	if limit := r.e.cfg.TaskTimeout; limit > 0 {
 		ctx, cancel = context.WithTimeoutCause(r.ctx, limit, ErrTimeout)
@@ -272,6 +280,19 @@ func (r *run) handBack(due time.Time, event *store.Event) bool {
 	if err == nil {
 		r.e.queued.Add(1)
 		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.kick)
+	}
+	return false
+}
+
+// handBackParked returns a suspect that never began to the queue. Its attempt has
+// been given back already.
+func (r *run) handBackParked() bool {
+	r.mu.Lock()
+	queue := r.queue
+	r.mu.Unlock()
+	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", time.Time{}
+	if r.persistAll(nil, &queue, 0) == nil {
+		r.e.queued.Add(1)
 	}
 	return false
 }
