@@ -284,6 +284,7 @@ func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
+			time.Sleep(50 * time.Millisecond) // innocent, and slower than the poison
 			return nil
 		}})
 		poison := settledOr(t, e, ids["poison"], dies)
