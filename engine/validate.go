@@ -75,7 +75,7 @@ func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration) error {
 		return err
 	}
 	if c.PushNotificationConfig != nil {
-		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: this agent does not send push notifications")
+		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: push notifications are not supported by this agent")
 	}
 	if len(c.AcceptedOutputModes) > 0 && len(e.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, e.cfg.OutputModes) {
 		return a2a.Errorf(a2a.CodeContentType, "configuration.acceptedOutputModes %s has none of what this agent produces: %s",

@@ -136,7 +136,7 @@ func (t *Table) Lookup(r *Request) (a2a.Method, error) {
 	case len(r.ID) == 0:
 		return found.method, found.refuseNotification(r.Params)
 	case found.method.Off != "":
-		return found.method, a2a.Errorf(found.method.Off, "%s is not offered by this agent", r.Method)
+		return found.method, a2a.Errorf(found.method.Off, "%s is not supported by this agent", r.Method)
 	}
 	return found.method, nil
 }
