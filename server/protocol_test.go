@@ -130,12 +130,12 @@ func TestParamsAreRefusedByName(t *testing.T) {
 		{"unknown task", "tasks/cancel", `{"id":"x"}`, -32001, "", `task "x" not found`},
 		{"unknown task", "tasks/resubscribe", `{"id":"x"}`, -32001, "", `task "x" not found`},
 		{"unknown task", "message/send", params(message("a", `"taskId":"x"`)), -32001, "", `task "x" not found`},
-		{"push config", "message/send", params(message("a"), `"configuration":{"pushNotificationConfig":{"url":"https://example.com"}}`), -32003, "", "does not send push notifications"},
-		{"push set", "tasks/pushNotificationConfig/set", `{"taskId":"x","pushNotificationConfig":{"url":"https://example.com"}}`, -32003, "", "not offered"},
-		{"push get", "tasks/pushNotificationConfig/get", `{"id":"x"}`, -32003, "", "not offered"},
-		{"push list", "tasks/pushNotificationConfig/list", `{"id":"x"}`, -32003, "", "not offered"},
-		{"push delete", "tasks/pushNotificationConfig/delete", `{"id":"x"}`, -32003, "", "not offered"},
-		{"extended card", "agent/getAuthenticatedExtendedCard", `{}`, -32007, "", "not offered"},
+		{"push config", "message/send", params(message("a"), `"configuration":{"pushNotificationConfig":{"url":"https://example.com"}}`), -32003, "", "push notifications are not supported"},
+		{"push set", "tasks/pushNotificationConfig/set", `{"taskId":"x","pushNotificationConfig":{"url":"https://example.com"}}`, -32003, "", "not supported"},
+		{"push get", "tasks/pushNotificationConfig/get", `{"id":"x"}`, -32003, "", "not supported"},
+		{"push list", "tasks/pushNotificationConfig/list", `{"id":"x"}`, -32003, "", "not supported"},
+		{"push delete", "tasks/pushNotificationConfig/delete", `{"id":"x"}`, -32003, "", "not supported"},
+		{"extended card", "agent/getAuthenticatedExtendedCard", `{}`, -32007, "", "not supported"},
 	} {
 		t.Run(test.method+" "+test.name, func(t *testing.T) {
 			t.Parallel()
