@@ -234,13 +234,20 @@ func (d *decoder) peekMember(name string) (value string, err error) {
 	return value, err
 }
 
-func (d *decoder) constant(want string) error {
+func (d *decoder) constant(f *field) error {
+	if f.number {
+		lit, err := d.number()
+		if err == nil && string(lit) != f.constant {
+			err = &Error{Rule: fmt.Sprintf("is %s, want %s", clip(string(lit)), f.constant)}
+		}
+		return err
+	}
 	s, err := d.string()
 	if err != nil {
 		return err
 	}
-	if s != want {
-		return &Error{Rule: fmt.Sprintf("is %q, want %q", clip(s), want)}
+	if s != f.constant {
+		return &Error{Rule: fmt.Sprintf("is %q, want %q", clip(s), f.constant)}
 	}
 	return nil
 }

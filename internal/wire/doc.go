@@ -8,20 +8,24 @@
 // else than none) and, where the protocol says so, a wire tag:
 //
 //	wire:"required"        the member must be present and not null
+//	wire:"nullable"        null counts as present, for members that must be there
 //	wire:"const=kind:text" a blank field: the member kind is always "text"
+//	wire:"number=code:-1"  a blank field: the member code is always -1
 //	wire:"alias=url"       another accepted name for the member
 //
-// A union is an interface type announced with [Union]: one member of the
-// object, the discriminator, names the concrete type.
+// The json tag may carry a snake_case name instead: then that one is emitted and
+// wins, and camelCase is accepted too. A union is an interface type announced
+// with [Union], [UnionOr] or [UnionByMember]: one member of the object, the
+// discriminator, or which member is there, names the concrete type.
 //
 // # Guarantees
 //
 //   - Members are accepted in camelCase and snake_case; when both are sent the
-//     camelCase one wins. null means absent. Unknown members are skipped.
+//     emitted spelling wins. null means absent. Unknown members are skipped.
 //   - The contents of maps and of any values are never re-cased, and numbers in
 //     them keep their value: what a float64 cannot hold stays a json.Number.
 //   - Every refusal is an [*Error] that names the member by its path and the rule
-//     it broke. The text of a path is always camelCase.
+//     it broke. A path has the emitted spelling, whatever was sent.
 //   - Decoding takes time and memory linear in the input and refuses nesting
 //     deeper than [MaxDepth].
 //

@@ -46,7 +46,11 @@ func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 		}
 		dst = append(dst, f.key...)
 		if f.constant != "" {
-			dst = appendString(dst, f.constant)
+			if f.number {
+				dst = append(dst, f.constant...)
+			} else {
+				dst = appendString(dst, f.constant)
+			}
 			continue
 		}
 		var err error
@@ -66,6 +70,9 @@ func (u *union) append(dst []byte, v reflect.Value) ([]byte, error) {
 		if t == inner.Type() {
 			return codecFor(t).append(dst, inner)
 		}
+	}
+	if u.fallback == inner.Type() {
+		return codecFor(u.fallback).append(dst, inner)
 	}
 	return dst, &Error{Rule: fmt.Sprintf("has the unknown type %s", inner.Type())}
 }
@@ -93,7 +100,17 @@ func appendNumber(dst []byte, v reflect.Value) ([]byte, error) {
 	if v.Len() == 0 {
 		return append(dst, '0'), nil
 	}
+	d := &decoder{data: []byte(v.String())}
+	if _, err := d.number(); err != nil || d.pos < len(d.data) {
+		return dst, &Error{Rule: "must be a number"}
+	}
 	return append(dst, v.String()...), nil
+}
+
+func appendScalar(dst []byte, v reflect.Value) ([]byte, error) {
+	p := reflect.New(v.Type())
+	p.Elem().Set(v)
+	return appendAny(dst, p.Interface().(Scalar).Scalar())
 }
 
 func appendBool(dst []byte, v reflect.Value) ([]byte, error) {

@@ -15,6 +15,22 @@ type Enum interface {
 	EnumValues() []string
 }
 
+// NumberEnum is implemented by integer types with a closed set of values on
+// input.
+type NumberEnum interface {
+	// EnumNumbers lists the accepted values.
+	EnumNumbers() []int64
+}
+
+// Scalar is implemented by pointers to types that hold a string or an integer,
+// such as the id of a JSON-RPC request.
+type Scalar interface {
+	// SetScalar takes a string or an int64.
+	SetScalar(v any)
+	// Scalar returns a string, an int64 or nil, which is written as null.
+	Scalar() any
+}
+
 // codec is how one Go type is read and written.
 type codec struct {
 	decode func(d *decoder, v reflect.Value) error
@@ -28,7 +44,9 @@ type field struct {
 	required bool
 	omit     bool // when empty
 	omitZero bool // when nil
+	nullable bool // null counts as present
 	constant string
+	number   bool // the constant is a number
 	bit      uint64
 	codec    *codec
 	key      []byte // `"name":`
@@ -36,7 +54,7 @@ type field struct {
 
 type lookup struct {
 	field *field
-	exact bool // the camelCase spelling
+	exact bool // the spelling that is emitted
 }
 
 type structPlan struct {
@@ -51,6 +69,7 @@ type union struct {
 	discriminator string
 	kinds         map[string]reflect.Type
 	names         []string
+	fallback      reflect.Type // when the discriminator is absent; nil: none
 }
 
 var (
@@ -71,6 +90,15 @@ func Union[T any](discriminator string, kinds map[string]T) struct{} {
 // exactly one of the members must be present.
 func UnionByMember[T any](members map[string]T) struct{} {
 	return newUnion("", members)
+}
+
+// UnionOr is [Union] for an interface type of which one concrete type, that of
+// other, lacks the discriminator.
+func UnionOr[T any](discriminator string, kinds map[string]T, other T) struct{} {
+	newUnion(discriminator, kinds)
+	u, _ := unions.Load(reflect.TypeFor[T]())
+	u.(*union).fallback = reflect.TypeOf(other)
+	return struct{}{}
 }
 
 func newUnion[T any](discriminator string, kinds map[string]T) struct{} {
@@ -99,6 +127,8 @@ var (
 	numberType = reflect.TypeFor[json.Number]()
 	anyType    = reflect.TypeFor[any]()
 	enumType   = reflect.TypeFor[Enum]()
+	numEnum    = reflect.TypeFor[NumberEnum]()
+	scalarType = reflect.TypeFor[Scalar]()
 )
 
 // codecFor returns the codec of t, building it on first use. Recursive types are
@@ -137,13 +167,16 @@ func newCodec(t reflect.Type) *codec {
 	case anyType:
 		return &codec{decodeAny, appendAnyValue, reflect.Value.IsNil}
 	}
+	if reflect.PointerTo(t).Implements(scalarType) {
+		return &codec{decodeScalar, appendScalar, reflect.Value.IsZero}
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return stringCodec(t)
 	case reflect.Bool:
 		return &codec{decodeBool, appendBool, reflect.Value.IsZero}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return &codec{decodeInt, appendInt, reflect.Value.IsZero}
+		return &codec{intDecoder(t), appendInt, reflect.Value.IsZero}
 	case reflect.Float32, reflect.Float64:
 		return &codec{decodeFloat, appendFloatValue, reflect.Value.IsZero}
 	case reflect.Pointer:
@@ -193,8 +226,13 @@ func (f *field) options(tag string) (aliases []string) {
 		switch key, value, _ := strings.Cut(opt, "="); key {
 		case "required":
 			f.required = true
+		case "nullable":
+			f.nullable = true
 		case "const":
 			f.name, f.constant, _ = strings.Cut(value, ":")
+		case "number":
+			f.name, f.constant, _ = strings.Cut(value, ":")
+			f.number = true
 		case "alias":
 			aliases = append(aliases, value)
 		}
@@ -207,6 +245,9 @@ func (p *structPlan) add(f *field, aliases []string) {
 	p.byName[f.name] = lookup{f, true}
 	if snake := Snake(f.name); snake != f.name {
 		p.byName[snake] = lookup{f, false}
+	}
+	if camel := Camel(f.name); camel != f.name {
+		p.byName[camel] = lookup{f, false}
 	}
 	for _, alias := range aliases {
 		p.byName[alias] = lookup{f, false}
@@ -227,6 +268,21 @@ func Snake(camel string) string {
 			r += 'a' - 'A'
 		}
 		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Camel returns the camelCase spelling of a snake_case member name. Underscores
+// at the ends stay.
+func Camel(snake string) string {
+	var b strings.Builder
+	for i := 0; i < len(snake); i++ {
+		if c := snake[i]; c == '_' && i > 0 && i+1 < len(snake) && snake[i+1] >= 'a' && snake[i+1] <= 'z' {
+			i++
+			b.WriteByte(snake[i] - 'a' + 'A')
+		} else {
+			b.WriteByte(c)
+		}
 	}
 	return b.String()
 }

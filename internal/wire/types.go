@@ -24,6 +24,9 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 		}
 		f := l.field
 		if d.null() || (exact&f.bit != 0 && !l.exact) {
+			if f.nullable {
+				seen |= f.bit
+			}
 			return d.skip()
 		}
 		if l.exact {
@@ -31,7 +34,7 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 		}
 		seen |= f.bit
 		if f.constant != "" {
-			return within(d.constant(f.constant), f.name)
+			return within(d.constant(f), f.name)
 		}
 		return within(f.codec.decode(d, v.Field(f.index)), f.name)
 	})
@@ -73,6 +76,9 @@ func (u *union) byDiscriminator(d *decoder) (reflect.Type, error) {
 	kind, err := d.peekMember(u.discriminator)
 	if err != nil {
 		return nil, err
+	}
+	if kind == "" && u.fallback != nil {
+		return u.fallback, nil
 	}
 	if kind == "" {
 		return nil, within(&Error{Rule: "is required: one of " + strings.Join(u.names, ", ")}, u.discriminator)
@@ -303,6 +309,43 @@ func decodeInt(d *decoder, v reflect.Value) error {
 	}
 	v.SetInt(n)
 	return nil
+}
+
+// intDecoder returns decodeInt, for a [NumberEnum] with a check of its values.
+func intDecoder(t reflect.Type) func(*decoder, reflect.Value) error {
+	if !t.Implements(numEnum) {
+		return decodeInt
+	}
+	values := reflect.Zero(t).Interface().(NumberEnum).EnumNumbers()
+	return func(d *decoder, v reflect.Value) error {
+		if err := decodeInt(d, v); err != nil {
+			return err
+		}
+		if !slices.Contains(values, v.Int()) {
+			return &Error{Rule: fmt.Sprintf("is %d, want one of %s", v.Int(), strings.Trim(fmt.Sprint(values), "[]"))}
+		}
+		return nil
+	}
+}
+
+func decodeScalar(d *decoder, v reflect.Value) error {
+	s := v.Addr().Interface().(Scalar)
+	switch c := d.peek(); {
+	case c == '"':
+		text, err := d.string()
+		if err == nil {
+			s.SetScalar(text)
+		}
+		return err
+	case c == '-' || c >= '0' && c <= '9':
+		var n int64
+		err := decodeInt(d, reflect.ValueOf(&n).Elem())
+		if err == nil {
+			s.SetScalar(n)
+		}
+		return err
+	}
+	return d.typeError("a string or an integer")
 }
 
 func decodeFloat(d *decoder, v reflect.Value) error {
