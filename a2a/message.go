@@ -17,7 +17,7 @@ func (Role) EnumValues() []string { return []string{"user", "agent", "system"} }
 
 // Message is one turn of a conversation (A2A 0.3 section 6.4).
 type Message struct {
-	_                struct{}       `wire:"const=kind:message"`
+	_                struct{}       `wire:"const=kind:message,required"`
 	ID               string         `json:"messageId" wire:"required"`
 	ContextID        string         `json:"contextId,omitempty"`
 	TaskID           string         `json:"taskId,omitempty"`
@@ -53,14 +53,19 @@ func (m Message) Data() []DataPart {
 	return data
 }
 
-// Artifact is something a task produced (A2A 0.3 section 6.7).
+// Artifact is something a task produced (A2A 0.3 section 6.7). Append and
+// LastChunk are an extension: A2A tells them on [TaskArtifactUpdateEvent].
 type Artifact struct {
 	ID          string         `json:"artifactId" wire:"required"`
 	Name        string         `json:"name,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Parts       []Part         `json:"parts"`
-	Extensions  []string       `json:"extensions,omitempty"`
+	Extensions  []string       `json:"extensions,omitempty"` // URIs
 	Metadata    map[string]any `json:"metadata,omitempty"`
+	// Append adds the parts to an earlier chunk of the same id.
+	Append bool `json:"append,omitempty"`
+	// LastChunk says that no more chunks follow.
+	LastChunk bool `json:"lastChunk,omitempty"`
 }
 
 // Text returns the text parts, joined by line breaks.

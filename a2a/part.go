@@ -24,30 +24,44 @@ const (
 	KindData PartKind = "data"
 )
 
+// EnumValues lists the values accepted on input.
+func (PartKind) EnumValues() []string { return []string{"text", "file", "data"} }
+
 var _ = wire.Union("kind", map[string]Part{
 	string(KindText): TextPart{}, string(KindFile): FilePart{}, string(KindData): DataPart{},
 })
 
-// TextPart is plain text.
+// TextPart is plain text; Text may be empty (A2A 0.3 section 6.5.1).
 type TextPart struct {
-	_        struct{}       `wire:"const=kind:text"`
+	_        struct{}       `wire:"const=kind:text,required"`
 	Text     string         `json:"text" wire:"required"`
 	Metadata map[string]any `json:"metadata,omitempty"`
+	// Embeddings, an extension, is the part as a vector of finite numbers, for
+	// similarity search.
+	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
-// FilePart is a file, inline or by reference.
+// FilePart is a file, inline or by reference (A2A 0.3 section 6.5.2).
 type FilePart struct {
-	_        struct{}       `wire:"const=kind:file"`
+	_        struct{}       `wire:"const=kind:file,required"`
 	File     File           `json:"file" wire:"required"`
 	Metadata map[string]any `json:"metadata,omitempty"`
+	// Text, an extension, is a caption.
+	Text string `json:"text,omitempty"`
+	// Embeddings is as in [TextPart].
+	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
-// DataPart is structured data. A2A 0.3 asks for an object; any JSON value is
-// kept as it came.
+// DataPart is structured data (A2A 0.3 section 6.5.3). A2A 0.3 asks for an
+// object; any JSON value is kept as it came, its keys too.
 type DataPart struct {
-	_        struct{}       `wire:"const=kind:data"`
+	_        struct{}       `wire:"const=kind:data,required"`
 	Data     any            `json:"data" wire:"required"`
 	Metadata map[string]any `json:"metadata,omitempty"`
+	// Text, an extension, is a caption.
+	Text string `json:"text,omitempty"`
+	// Embeddings is as in [TextPart].
+	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
 // Kind returns [KindText].
@@ -83,18 +97,23 @@ var _ = wire.UnionByMember(map[string]File{
 })
 
 // FileWithBytes is a file sent inline. Bytes is the decoded content; it travels
-// as base64.
+// as base64 (A2A 0.3 section 6.6.1).
 type FileWithBytes struct {
 	Name     string `json:"name,omitempty"`
-	MimeType string `json:"mimeType,omitempty"`
+	MimeType string `json:"mimeType,omitempty"` // type/subtype
 	Bytes    []byte `json:"bytes" wire:"required"`
+	// Embeddings is as in [TextPart].
+	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
-// FileWithURI is a file to be fetched.
+// FileWithURI is a file to be fetched from an absolute URI (A2A 0.3 section
+// 6.6.2).
 type FileWithURI struct {
 	Name     string `json:"name,omitempty"`
-	MimeType string `json:"mimeType,omitempty"`
+	MimeType string `json:"mimeType,omitempty"` // type/subtype
 	URI      string `json:"uri" wire:"required,alias=url"`
+	// Embeddings is as in [TextPart].
+	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
 // Info returns the name and media type.

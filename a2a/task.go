@@ -17,7 +17,7 @@ type TaskStatus struct {
 // Task is a unit of work and its results (A2A 0.3 section 6.1). A nil History
 // or Artifacts is left out on the wire.
 type Task struct {
-	_         struct{}       `wire:"const=kind:task"`
+	_         struct{}       `wire:"const=kind:task,required"`
 	ID        string         `json:"id" wire:"required"`
 	ContextID string         `json:"contextId" wire:"required"`
 	Status    TaskStatus     `json:"status" wire:"required"`
@@ -30,6 +30,11 @@ type Task struct {
 // [*TaskStatusUpdateEvent] or a [*TaskArtifactUpdateEvent].
 type Event interface{ streamEvent() }
 
+var _ = wire.Union("kind", map[string]Event{
+	"task": (*Task)(nil), "message": (*Message)(nil),
+	"status-update": (*TaskStatusUpdateEvent)(nil), "artifact-update": (*TaskArtifactUpdateEvent)(nil),
+})
+
 func (*Task) streamEvent()                    {}
 func (*Message) streamEvent()                 {}
 func (*TaskStatusUpdateEvent) streamEvent()   {}
@@ -37,19 +42,19 @@ func (*TaskArtifactUpdateEvent) streamEvent() {}
 
 // TaskStatusUpdateEvent tells a new status (A2A 0.3 section 7.2.2).
 type TaskStatusUpdateEvent struct {
-	_         struct{}   `wire:"const=kind:status-update"`
+	_         struct{}   `wire:"const=kind:status-update,required"`
 	TaskID    string     `json:"taskId" wire:"required"`
 	ContextID string     `json:"contextId" wire:"required"`
 	Status    TaskStatus `json:"status" wire:"required"`
 	// Final is set on the last event of a stream.
-	Final    bool           `json:"final"`
+	Final    bool           `json:"final" wire:"required"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
 // TaskArtifactUpdateEvent tells an artifact or a chunk of one (A2A 0.3 section
 // 7.2.3).
 type TaskArtifactUpdateEvent struct {
-	_         struct{} `wire:"const=kind:artifact-update"`
+	_         struct{} `wire:"const=kind:artifact-update,required"`
 	TaskID    string   `json:"taskId" wire:"required"`
 	ContextID string   `json:"contextId" wire:"required"`
 	Artifact  Artifact `json:"artifact" wire:"required"`

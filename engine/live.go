@@ -77,6 +77,25 @@ func (h *hub) acquire(key store.Key) *live {
 	return l
 }
 
+// running returns a task that runs in this process as it was last committed, nil
+// when it does not run here. It is not to be changed.
+func (h *hub) running(key store.Key) *store.Task {
+	s := h.shard(key)
+	s.mu.Lock()
+	l := s.tasks[key]
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	t, r := l.task, l.run
+	l.mu.Unlock()
+	if t == nil || r == nil || !r.alive() {
+		return nil
+	}
+	return t
+}
+
 func (h *hub) release(l *live) {
 	s := h.shard(l.key)
 	s.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Task returns a task of the principal. historyLength keeps the newest messages;
-// nil keeps all.
+// Task returns a task of the principal, which is not to be changed. historyLength
+// keeps the newest messages; nil keeps all.
 func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLength *int) (*store.Task, error) {
 	if err := checkHistoryLength("historyLength", historyLength); err != nil {
 		return nil, err
@@ -22,7 +22,13 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 	if checkID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
-	t, err := e.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength})
+	key, opts := store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength}
+	if running := e.hub.running(key); running != nil {
+		t := *running.Clone()
+		t.Cut(opts)
+		return &t, nil
+	}
+	t, err := e.cfg.Store.Task(ctx, key, opts)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, a2a.TaskNotFound(id)
 	}
