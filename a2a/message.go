@@ -15,9 +15,10 @@ const (
 // EnumValues lists the values accepted on input.
 func (Role) EnumValues() []string { return []string{"user", "agent", "system"} }
 
-// Message is one turn of a conversation (A2A 0.3 section 6.4).
+// Message is one turn of a conversation (A2A 0.3 section 6.4). Its kind is always
+// sent and need not be.
 type Message struct {
-	_                struct{}       `wire:"const=kind:message,required"`
+	_                struct{}       `wire:"const=kind:message"`
 	ID               string         `json:"messageId" wire:"required"`
 	ContextID        string         `json:"contextId,omitempty"`
 	TaskID           string         `json:"taskId,omitempty"`
