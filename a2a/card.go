@@ -1,42 +1,99 @@
 package a2a
 
-import "encoding/json"
-
-// AgentCard describes an agent to its clients (A2A 0.3 section 5.5).
+// AgentCard describes an agent to its clients (A2A 0.3 section 5.5). The members
+// from ID on are an extension; cards of other agents lack them, and
+// [AgentCard.ValidateExtended] names those that are missing.
 type AgentCard struct {
-	ProtocolVersion      string                     `json:"protocolVersion" wire:"required"`
-	Name                 string                     `json:"name" wire:"required"`
-	Description          string                     `json:"description" wire:"required"`
-	URL                  string                     `json:"url" wire:"required"`
-	PreferredTransport   string                     `json:"preferredTransport,omitempty"`
-	AdditionalInterfaces []AgentInterface           `json:"additionalInterfaces,omitempty"`
-	IconURL              string                     `json:"iconUrl,omitempty"`
-	Provider             *AgentProvider             `json:"provider,omitempty"`
-	Version              string                     `json:"version" wire:"required"`
-	DocumentationURL     string                     `json:"documentationUrl,omitempty"`
-	Capabilities         AgentCapabilities          `json:"capabilities" wire:"required"`
-	SecuritySchemes      map[string]json.RawMessage `json:"securitySchemes,omitempty"`
-	Security             []map[string][]string      `json:"security,omitempty"`
-	DefaultInputModes    []string                   `json:"defaultInputModes" wire:"required"`
-	DefaultOutputModes   []string                   `json:"defaultOutputModes" wire:"required"`
-	Skills               []AgentSkill               `json:"skills" wire:"required"`
+	ProtocolVersion      string                    `json:"protocolVersion" wire:"required"`
+	Name                 string                    `json:"name" wire:"required"`
+	Description          string                    `json:"description" wire:"required"`
+	URL                  string                    `json:"url" wire:"required"`
+	PreferredTransport   string                    `json:"preferredTransport,omitempty"`
+	AdditionalInterfaces []AgentInterface          `json:"additionalInterfaces,omitempty"`
+	IconURL              string                    `json:"iconUrl,omitempty"`
+	Provider             *AgentProvider            `json:"provider,omitempty"`
+	Version              string                    `json:"version" wire:"required"`
+	DocumentationURL     string                    `json:"documentationUrl,omitempty"`
+	Capabilities         AgentCapabilities         `json:"capabilities" wire:"required"`
+	SecuritySchemes      map[string]SecurityScheme `json:"securitySchemes,omitempty"`
+	Security             []map[string][]string     `json:"security,omitempty"`
+	DefaultInputModes    []string                  `json:"defaultInputModes" wire:"required"`
+	DefaultOutputModes   []string                  `json:"defaultOutputModes" wire:"required"`
+	Skills               []AgentSkill              `json:"skills" wire:"required"`
 
 	SupportsAuthenticatedExtendedCard bool `json:"supportsAuthenticatedExtendedCard,omitempty"`
+
+	// Signatures are over the card's canonical form (RFC 8785).
+	Signatures []AgentCardSignature `json:"signatures,omitempty"`
+
+	// ID is a UUID.
+	ID         string      `json:"id,omitempty"`
+	Kind       AgentKind   `json:"kind,omitempty"`
+	AgentTrust *AgentTrust `json:"agentTrust,omitempty"`
+	// ExecutionCost is the price in credits.
+	ExecutionCost *AgentExecutionCost `json:"executionCost,omitempty"`
+	// NumHistorySessions is how many sessions are remembered, 0 or more.
+	NumHistorySessions *int           `json:"numHistorySessions,omitempty"`
+	ExtraData          map[string]any `json:"extraData,omitzero"`
+	DebugMode          *bool          `json:"debugMode,omitempty"`
+	DebugLevel         DebugLevel     `json:"debugLevel,omitempty"`
+	Monitoring         *bool          `json:"monitoring,omitempty"`
+	Telemetry          *bool          `json:"telemetry,omitempty"`
 }
 
-// AgentInterface is one more address of an agent.
+// AgentKind is what kind of agent a card describes, an extension.
+type AgentKind string
+
+// The kinds of agents.
+const (
+	AgentKindAgent    AgentKind = "agent"
+	AgentKindTeam     AgentKind = "team"
+	AgentKindWorkflow AgentKind = "workflow"
+)
+
+// EnumValues lists the values accepted on input.
+func (AgentKind) EnumValues() []string { return []string{"agent", "team", "workflow"} }
+
+// DebugLevel is how much an agent tells when it is debugged, an extension. 0 is
+// not told.
+type DebugLevel int
+
+// The debug levels.
+const (
+	DebugBasic    DebugLevel = 1
+	DebugDetailed DebugLevel = 2
+)
+
+// EnumNumbers lists the values accepted on input.
+func (DebugLevel) EnumNumbers() []int64 { return []int64{1, 2} }
+
+// AgentInterface is one more address of an agent (A2A 0.3 section 5.5.5).
 type AgentInterface struct {
-	URL       string `json:"url" wire:"required"`
+	URL string `json:"url" wire:"required"`
+	// Transport is JSONRPC, GRPC or HTTP+JSON, or another name.
 	Transport string `json:"transport" wire:"required"`
+	// Description is an extension.
+	Description string `json:"description,omitempty"`
 }
 
-// AgentProvider is who runs an agent.
+// AgentCardSignature is a JSON Web Signature over a card (A2A 0.3 section 5.5.6).
+type AgentCardSignature struct {
+	// Protected is the protected header, base64url of JSON.
+	Protected string `json:"protected" wire:"required"`
+	// Signature is base64url.
+	Signature string `json:"signature" wire:"required"`
+	// Header is the unprotected header.
+	Header map[string]any `json:"header,omitzero"`
+}
+
+// AgentProvider is who runs an agent (A2A 0.3 section 5.5.1).
 type AgentProvider struct {
 	Organization string `json:"organization" wire:"required"`
 	URL          string `json:"url" wire:"required"`
 }
 
-// AgentCapabilities are the optional features an agent offers.
+// AgentCapabilities are the optional features an agent offers (A2A 0.3 section
+// 5.5.2).
 type AgentCapabilities struct {
 	Streaming              bool             `json:"streaming"`
 	PushNotifications      bool             `json:"pushNotifications"`
@@ -44,15 +101,17 @@ type AgentCapabilities struct {
 	Extensions             []AgentExtension `json:"extensions,omitempty"`
 }
 
-// AgentExtension is an extension of the protocol that an agent knows.
+// AgentExtension is an extension of the protocol that an agent knows (A2A 0.3
+// section 5.5.2.1). URI may be a DID; Required says that clients must comply.
 type AgentExtension struct {
 	URI         string         `json:"uri" wire:"required"`
 	Description string         `json:"description,omitempty"`
 	Required    bool           `json:"required,omitempty"`
-	Params      map[string]any `json:"params,omitempty"`
+	Params      map[string]any `json:"params,omitzero"`
 }
 
-// AgentSkill is something an agent can do.
+// AgentSkill is something an agent can do (A2A 0.3 section 5.5.4). Empty modes
+// mean those of the card. The members from DocumentationPath on are an extension.
 type AgentSkill struct {
 	ID          string   `json:"id" wire:"required"`
 	Name        string   `json:"name" wire:"required"`
@@ -61,4 +120,24 @@ type AgentSkill struct {
 	Examples    []string `json:"examples,omitempty"`
 	InputModes  []string `json:"inputModes,omitempty"`
 	OutputModes []string `json:"outputModes,omitempty"`
+	// Security are the alternatives to authenticate for this skill.
+	Security []map[string][]string `json:"security,omitempty"`
+
+	// DocumentationPath is where the skill is documented.
+	DocumentationPath string `json:"documentationPath,omitempty"`
+	// DocumentationContent is the skill's file as it is.
+	DocumentationContent string `json:"documentationContent,omitempty"`
+	// MarkdownContent is the body of its SKILL.md.
+	MarkdownContent    string         `json:"markdownContent,omitempty"`
+	CapabilitiesDetail map[string]any `json:"capabilitiesDetail,omitzero"`
+	// Requirements are dependencies, such as packages.
+	Requirements map[string]any `json:"requirements,omitzero"`
+	// Performance is speed and limits.
+	Performance map[string]any `json:"performance,omitzero"`
+	Version     string         `json:"version,omitempty"`
+	Author      string         `json:"author,omitempty"`
+	// AllowedTools are the tools the skill may use.
+	AllowedTools []string `json:"allowedTools,omitempty"`
+	// Assessment are hints for negotiation, such as keywords.
+	Assessment map[string]any `json:"assessment,omitzero"`
 }

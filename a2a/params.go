@@ -7,31 +7,40 @@ import "time"
 type MessageSendParams struct {
 	Message       Message                   `json:"message" wire:"required"`
 	Configuration *MessageSendConfiguration `json:"configuration,omitempty"`
-	Metadata      map[string]any            `json:"metadata,omitempty"`
+	Metadata      map[string]any            `json:"metadata,omitzero"`
 }
 
 // MessageSendConfiguration is how the client wants to be answered. A nil
-// HistoryLength means the whole history.
+// HistoryLength means the whole history, N at most the newest N messages.
 type MessageSendConfiguration struct {
-	AcceptedOutputModes    []string                `json:"acceptedOutputModes,omitempty"`
+	// AcceptedOutputModes are media types; none means any.
+	AcceptedOutputModes []string `json:"acceptedOutputModes,omitempty"`
+	// Blocking holds the answer back until the task ends or waits for its client.
 	Blocking               bool                    `json:"blocking,omitempty"`
 	HistoryLength          *int                    `json:"historyLength,omitempty"`
 	PushNotificationConfig *PushNotificationConfig `json:"pushNotificationConfig,omitempty"`
-	LongRunning            bool                    `json:"longRunning,omitempty"`
+	// LongRunning, an extension, keeps the webhook across restarts.
+	LongRunning bool `json:"longRunning,omitempty"`
 }
 
-// PushNotificationConfig is a webhook (A2A 0.3 section 6.8).
-type PushNotificationConfig struct {
-	ID             string                          `json:"id,omitempty"`
-	URL            string                          `json:"url" wire:"required"`
-	Token          string                          `json:"token,omitempty"`
-	Authentication *PushNotificationAuthentication `json:"authentication,omitempty"`
+// TaskSendParams hand a task to a worker, an extension; no method takes them.
+type TaskSendParams struct {
+	TaskID        string         `json:"taskId" wire:"required"`
+	ContextID     string         `json:"contextId" wire:"required"`
+	Message       *Message       `json:"message,omitempty"`
+	HistoryLength *int           `json:"historyLength,omitempty"` // 0 or more
+	Metadata      map[string]any `json:"metadata,omitzero"`
+	// PaymentContext is what was verified of a payment. It never comes from a client.
+	PaymentContext map[string]any `json:"paymentContext,omitzero"`
 }
 
-// PushNotificationAuthentication is how a webhook wants to be authenticated.
-type PushNotificationAuthentication struct {
-	Schemes     []string `json:"schemes" wire:"required"`
-	Credentials string   `json:"credentials,omitempty"`
+// TaskFeedbackParams are the params of tasks/feedback, an extension.
+type TaskFeedbackParams struct {
+	TaskID   string `json:"taskId" wire:"required,alias=id"`
+	Feedback string `json:"feedback" wire:"required"`
+	// Rating is 1 to 5; nil means none.
+	Rating   *int           `json:"rating,omitempty"`
+	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
 // TaskQueryParams are the params of tasks/get. A nil HistoryLength means the
@@ -39,13 +48,13 @@ type PushNotificationAuthentication struct {
 type TaskQueryParams struct {
 	ID            string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
 	HistoryLength *int           `json:"historyLength,omitempty"`
-	Metadata      map[string]any `json:"metadata,omitempty"`
+	Metadata      map[string]any `json:"metadata,omitzero"`
 }
 
 // TaskIDParams are the params of tasks/cancel and tasks/resubscribe.
 type TaskIDParams struct {
 	ID       string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
-	Metadata map[string]any `json:"metadata,omitempty"`
+	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
 // ListTasksParams are the params of tasks/list, an extension. Zero fields do not
@@ -63,7 +72,7 @@ type ListTasksParams struct {
 	HistoryLength    *int           `json:"historyLength,omitempty"`
 	IncludeArtifacts bool           `json:"includeArtifacts,omitempty"`
 	IncludeTotal     bool           `json:"includeTotal,omitempty"`
-	Metadata         map[string]any `json:"metadata,omitempty"`
+	Metadata         map[string]any `json:"metadata,omitzero"`
 }
 
 // ListTasksResult is the result of tasks/list. NextPageToken is "" on the last

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -57,7 +56,7 @@ func newCard(cfg Config) (*card, error) {
 	c.Capabilities.StateTransitionHistory = true
 	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions())
 	if len(cfg.Tokens) > 0 {
-		c.SecuritySchemes = map[string]json.RawMessage{"bearer": json.RawMessage(`{"type":"http","scheme":"bearer"}`)}
+		c.SecuritySchemes = map[string]a2a.SecurityScheme{"bearer": a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}}
 		c.Security = []map[string][]string{{"bearer": {}}}
 	}
 	made := &card{model: c, made: time.Now()}
