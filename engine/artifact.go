@@ -154,7 +154,7 @@ func (r *run) reserve(name string, parts []a2a.Part) error {
 			return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
 		}
 	}
-	size := chunkOverhead + partsSize(parts)
+	size := chunkOverhead + store.PartsSize(parts)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if limit := r.e.cfg.Limits.ArtifactBytes; r.artifacts+size > limit {
@@ -185,24 +185,6 @@ func encodable(p a2a.Part) error {
 	}
 	_, err := wire.Marshal(p)
 	return err
-}
-
-// partsSize is roughly how many bytes parts take.
-func partsSize(parts []a2a.Part) (size int) {
-	for _, p := range parts {
-		switch p := p.(type) {
-		case a2a.TextPart:
-			size += len(p.Text)
-		case a2a.FilePart:
-			if f, ok := p.File.(a2a.FileWithBytes); ok {
-				size += len(f.Bytes)
-			}
-		case a2a.DataPart:
-			raw, _ := wire.Marshal(p) // what cannot be encoded has been refused
-			size += len(raw)
-		}
-	}
-	return size
 }
 
 // artifactID makes the id of the artifact that a turn gives a name to. The same

@@ -130,10 +130,10 @@ func (l *live) remember(events []store.Event) {
 	l.recent = append(l.recent, events...)
 	for i := range events {
 		if a := events[i].Artifact; a != nil {
-			l.bytes += partsSize(a.Parts)
+			l.bytes += store.PartsSize(a.Parts)
 		}
 		if m := events[i].Received; m != nil {
-			l.bytes += partsSize(m.Parts)
+			l.bytes += store.PartsSize(m.Parts)
 		}
 	}
 }

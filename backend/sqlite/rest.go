@@ -111,21 +111,7 @@ func (c *restCache) remove(e *list.Element) {
 func weigh(t *store.Task) int {
 	const perTask, perPart = 1024, 128
 	weight := perTask
-	parts := func(parts []a2a.Part) {
-		for _, p := range parts {
-			weight += perPart
-			switch p := p.(type) {
-			case a2a.TextPart:
-				weight += len(p.Text)
-			case a2a.FilePart:
-				if f, ok := p.File.(a2a.FileWithBytes); ok {
-					weight += len(f.Bytes)
-				}
-			case a2a.DataPart:
-				weight += weighAny(p.Data)
-			}
-		}
-	}
+	parts := func(parts []a2a.Part) { weight += perPart*len(parts) + store.PartsSize(parts) }
 	for _, e := range t.History {
 		weight += perTask / 2
 		parts(e.Message.Parts)

@@ -1,0 +1,24 @@
+package store
+
+import (
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// PartsSize is roughly how many bytes the content of parts takes.
+func PartsSize(parts []a2a.Part) (size int) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case a2a.TextPart:
+			size += len(p.Text)
+		case a2a.FilePart:
+			if f, ok := p.File.(a2a.FileWithBytes); ok {
+				size += len(f.Bytes)
+			}
+		case a2a.DataPart:
+			raw, _ := wire.Marshal(p) // what cannot be encoded is refused elsewhere
+			size += len(raw)
+		}
+	}
+	return size
+}
