@@ -1,0 +1,216 @@
+package a2a
+
+import (
+	"math"
+	"slices"
+)
+
+// The Validate methods report every rule of the protocol that a value breaks and
+// that concerns the value alone, as an [*InvalidError]. What decoding refuses
+// already (absent members, unknown values) they check again where a program can
+// make such a value. Ids of messages, tasks and contexts are opaque.
+
+// MaxInlineFile is the most bytes of a file that should travel inline. An agent
+// may set another limit.
+const MaxInlineFile = 1 << 20
+
+// Validate reports every rule that the part breaks.
+func (t TextPart) Validate() error {
+	var p Problems
+	p.vector(t.Embeddings)
+	return p.Err()
+}
+
+// Validate reports every rule that the part breaks, those of the file too.
+func (f FilePart) Validate() error {
+	var p Problems
+	switch file := f.File.(type) {
+	case FileWithBytes:
+		p.In("file", file.Validate())
+	case FileWithURI:
+		p.In("file", file.Validate())
+	default:
+		p.Add("file", "must have exactly one of bytes, uri")
+	}
+	p.vector(f.Embeddings)
+	return p.Err()
+}
+
+// Validate reports every rule that the part breaks.
+func (d DataPart) Validate() error {
+	var p Problems
+	p.Check(d.Data != nil, "data", "is required")
+	p.vector(d.Embeddings)
+	return p.Err()
+}
+
+// Validate reports every rule that the file breaks. Whether a file has both bytes
+// and uri, or bytes that are no base64, is found when it is decoded.
+func (f FileWithBytes) Validate() error {
+	var p Problems
+	if n := len(f.Bytes); n > MaxInlineFile {
+		p.Add("bytes", "has %d bytes, at most %d should travel inline", n, MaxInlineFile)
+	}
+	p.mediaType("mimeType", f.MimeType)
+	p.vector(f.Embeddings)
+	return p.Err()
+}
+
+// Validate reports every rule that the file breaks.
+func (f FileWithURI) Validate() error {
+	var p Problems
+	p.absolute("uri", f.URI)
+	p.mediaType("mimeType", f.MimeType)
+	p.vector(f.Embeddings)
+	return p.Err()
+}
+
+func (p *Problems) vector(v []float64) {
+	for i, f := range v {
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			p.Add(Index("embeddings", i), "must be a finite number")
+		}
+	}
+}
+
+func (p *Problems) parts(parts []Part) {
+	p.Check(len(parts) > 0, "parts", "must not be empty")
+	for i, part := range parts {
+		path := Index("parts", i)
+		if v, ok := part.(interface{ Validate() error }); ok {
+			p.In(path, v.Validate())
+		} else {
+			p.Add(path, "must not be null")
+		}
+	}
+}
+
+// Validate reports every rule that the message breaks.
+func (m Message) Validate() error {
+	var p Problems
+	p.notEmpty("messageId", m.ID)
+	p.Check(slices.Contains(m.Role.EnumValues(), string(m.Role)), "role", "is %s, want user, agent or system", Quote(string(m.Role)))
+	p.parts(m.Parts)
+	return p.Err()
+}
+
+// Validate reports every rule that the artifact breaks.
+func (a Artifact) Validate() error {
+	var p Problems
+	p.notEmpty("artifactId", a.ID)
+	p.parts(a.Parts)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (s MessageSendParams) Validate() error {
+	var p Problems
+	p.In("message", s.Message.Validate())
+	if s.Configuration != nil {
+		p.In("configuration", s.Configuration.Validate())
+	}
+	return p.Err()
+}
+
+// Validate reports every rule that the configuration breaks.
+func (c MessageSendConfiguration) Validate() error {
+	var p Problems
+	for i, mode := range c.AcceptedOutputModes {
+		p.notEmpty(Index("acceptedOutputModes", i), mode)
+	}
+	p.historyLength(c.HistoryLength)
+	if c.PushNotificationConfig != nil {
+		p.In("pushNotificationConfig", c.PushNotificationConfig.Validate())
+	}
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (q TaskQueryParams) Validate() error {
+	var p Problems
+	p.notEmpty("id", q.ID)
+	p.historyLength(q.HistoryLength)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break. Paging is the server's.
+func (l ListTasksParams) Validate() error {
+	var p Problems
+	p.historyLength(l.HistoryLength)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (s TaskSendParams) Validate() error {
+	var p Problems
+	p.notEmpty("taskId", s.TaskID)
+	p.notEmpty("contextId", s.ContextID)
+	if s.Message != nil {
+		p.In("message", s.Message.Validate())
+	}
+	p.historyLength(s.HistoryLength)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (f TaskFeedbackParams) Validate() error {
+	var p Problems
+	p.notEmpty("taskId", f.TaskID)
+	if f.Rating != nil && (*f.Rating < 1 || *f.Rating > 5) {
+		p.Add("rating", "is %d, want 1 to 5", *f.Rating)
+	}
+	return p.Err()
+}
+
+// Validate reports every rule that the context breaks. Longer cycles of parents
+// are for those who know the other contexts: see [CheckParents].
+func (c Context) Validate() error {
+	var p Problems
+	p.notEmpty("contextId", c.ID)
+	p.Check(!c.UpdatedAt.Before(c.CreatedAt), "updatedAt", "is before createdAt")
+	p.Check(c.ID == "" || c.ParentID != c.ID, "parentContextId", "is the context itself")
+	p.Check(c.Status == "" || slices.Contains(c.Status.EnumValues(), string(c.Status)), "status", "is %s, want active, paused, completed or archived", Quote(string(c.Status)))
+	return p.Err()
+}
+
+// CheckParents refuses a parent that would close a cycle: parentOf returns the
+// parent of a context, "" when it has none.
+func CheckParents(id, parent string, parentOf func(id string) string) error {
+	var p Problems
+	seen := map[string]bool{id: true}
+	for at := parent; at != ""; at = parentOf(at) {
+		if seen[at] {
+			p.Add("parentContextId", "is %s, which makes the context its own ancestor", Quote(parent))
+			break
+		}
+		seen[at] = true
+	}
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (q ContextQueryParams) Validate() error {
+	var p Problems
+	p.notEmpty("contextId", q.ContextID)
+	p.historyLength(q.HistoryLength)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (l ListContextsParams) Validate() error {
+	var p Problems
+	p.historyLength(l.HistoryLength)
+	return p.Err()
+}
+
+// Validate reports every rule that the response breaks: exactly one of result and
+// error is there, but for tasks/pushNotificationConfig/delete, where A2A has a
+// null result.
+func (r Response[R]) Validate() error {
+	var p Problems
+	empty := any(r.Result) == nil || isZero(r.Result)
+	_, mayBeNull := any(r.Result).(*DeletedPushNotificationConfig)
+	p.Check(r.Error == nil || empty, "result", "must not stand beside error")
+	p.Check(r.Error != nil || !empty || mayBeNull, "result", "is required when there is no error")
+	return p.Err()
+}
