@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,12 +18,21 @@ import (
 // the process's id and the time since when.
 const lockFile = "holdfast.lock"
 
+// A process that was killed holds its lock until the system has taken it apart,
+// and its successor is often started before that.
+const (
+	lockPatience = time.Second
+	lockRetry    = 20 * time.Millisecond
+)
+
 // lockDir takes the data directory for this process.
-func lockDir(dir string) (*flock.Flock, error) {
+func lockDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, lockFile)
 	lock := flock.New(path, flock.SetPermissions(0o600))
-	taken, err := lock.TryLock()
-	if err != nil {
+	wait, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	taken, err := lock.TryLockContext(wait, lockRetry)
+	if err != nil && wait.Err() == nil {
 		return nil, openError(err, path)
 	}
 	if !taken {

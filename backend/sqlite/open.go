@@ -89,7 +89,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, openError(err, cfg.Dir)
 	}
-	lock, err := lockDir(cfg.Dir)
+	lock, err := lockDir(ctx, cfg.Dir)
 	if err != nil {
 		return nil, err
 	}

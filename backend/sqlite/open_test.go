@@ -116,7 +116,7 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 				t.Errorf("code of %v = %s, want %s", err, got, a2a.CodeInternal)
 			}
 			// A refusal leaves no lock behind.
-			lock, err := lockDir(dir)
+			lock, err := lockDir(t.Context(), dir)
 			must(t, err)
 			must(t, unlock(lock))
 		})

@@ -221,12 +221,23 @@ func (a *app) warnUnknownVariables() {
 }
 
 // listen opens the address, or says why that cannot be.
+// A server that was killed has its address until the system has taken it apart,
+// and its successor is often started before that.
+const (
+	addrPatience = time.Second
+	addrRetry    = 20 * time.Millisecond
+)
+
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, usagef("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", addr)
 	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
+	for until := time.Now().Add(addrPatience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(addrRetry)
+		ln, err = lc.Listen(ctx, "tcp", addr)
+	}
 	var op *net.OpError
 	switch {
 	case err == nil:
