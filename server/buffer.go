@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ const (
 	largeBody = 64 << 10
 	// busyWait is how long a large request waits for its part of MaxInFlight.
 	busyWait = 10 * time.Second
+	// discardTime is how long the rest of a body that is too large is read.
+	discardTime = 5 * time.Second
 )
 
 // buffer is memory for one body or answer.
@@ -65,9 +68,38 @@ func (x *exchange) readBody() (*buffer, error) {
 			if errors.As(err, &over) {
 				return nil, tooLarge(limit)
 			}
-			return nil, a2a.Wrap(a2a.CodeParse, err, "the request body could not be read")
+			x.s.log.Debug("request body not read", "request", x.id, "error", err)
+			return nil, unread(err)
 		}
 	}
+}
+
+// unread says why a body could not be read. It is the client's doing, so it is no
+// matter for the log.
+func unread(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return a2a.Errorf(a2a.CodeParse, "the request body did not come in time")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return a2a.Errorf(a2a.CodeParse, "the request body is shorter than was announced")
+	default:
+		return a2a.Errorf(a2a.CodeParse, "the request body could not be read")
+	}
+}
+
+// discard reads on after a refusal, so that a client that sends its whole request
+// before it looks for an answer gets to see it: closing with text unread would
+// reset the connection. It ends with the body, when as much has come as could have
+// been taken four times over, or when the client is slow.
+func (x *exchange) discard() {
+	if x.r.Header.Get("Expect") != "" {
+		return // it waits for leave to send, and has been told no
+	}
+	c := http.NewResponseController(x.w)
+	if c.Flush() != nil || c.SetReadDeadline(time.Now().Add(discardTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, x.r.Body, 4*x.s.cfg.MaxBody) // what it holds is of no interest
 }
 
 // grow doubles the room of a body. What is large takes its part of the budget for

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -148,6 +149,69 @@ func TestContentTypeAndSize(t *testing.T) {
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("1001 bytes of unknown length: HTTP %d, want 413", resp.StatusCode)
+	}
+	if got := e.post(small, "Content-Encoding", "gzip"); got.Status != http.StatusUnsupportedMediaType || got.code() != -32005 {
+		t.Errorf("Content-Encoding gzip: HTTP %d %s, want 415 and -32005", got.Status, got.Body)
+	}
+	if got := e.post(small, "Content-Encoding", "identity"); got.Status != http.StatusOK {
+		t.Errorf("Content-Encoding identity: HTTP %d %s, want 200", got.Status, got.Body)
+	}
+}
+
+// TestTooLargeIsToldToThoseWhoSendFirst is for clients that do not look for an
+// answer before they have sent their whole request: closing early would reset them.
+func TestTooLargeIsToldToThoseWhoSendFirst(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxBody = 4 << 20 })
+	addr, _ := e.listen()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 12<<20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(make([]byte, 12<<20)); err != nil {
+		t.Errorf("sending the body: %v, want it to be taken", err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("answer = HTTP %d, want 413", resp.StatusCode)
+	}
+}
+
+func TestBrokenBodiesAreNoErrorsOfOurs(t *testing.T) {
+	t.Parallel()
+	var logged syncBuffer
+	e := startEngine(t, newStore(), echo, func(c *server.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	})
+	addr, _ := e.listen()
+	for _, test := range []struct{ head, body, want string }{
+		{"Content-Length: 100", "{", "shorter than was announced"},
+		{"Transfer-Encoding: chunked", "zz\r\n", "could not be read"},
+	} {
+		var d net.Dialer
+		conn, err := d.DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", test.head, test.body)
+		_ = conn.(*net.TCPConn).CloseWrite()
+		answer, _ := io.ReadAll(conn)
+		_ = conn.Close()
+		if got := string(answer); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, test.want) {
+			t.Errorf("%s = %s, want HTTP 400 that says %q", test.head, got, test.want)
+		}
+	}
+	if got := logged.String(); got != "" {
+		t.Errorf("log = %s, want nothing: what a client breaks off is not our failure", got)
 	}
 }
 

@@ -22,6 +22,10 @@ func (x *exchange) rpc() {
 		x.refuse(http.StatusUnsupportedMediaType, err)
 		return
 	}
+	if coding := x.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		x.refuse(http.StatusUnsupportedMediaType, a2a.Errorf(a2a.CodeContentType, "Content-Encoding is %s, want none", a2a.Quote(coding)))
+		return
+	}
 	x.activateExtensions()
 	defer x.release()
 	body, err := x.readBody()
@@ -33,6 +37,7 @@ func (x *exchange) rpc() {
 	case a2a.CodeOf(err) == a2a.CodeTooLarge:
 		x.w.Header().Set("Connection", "close")
 		x.refuse(http.StatusRequestEntityTooLarge, err)
+		x.discard()
 	case a2a.CodeOf(err) == a2a.CodeExhausted:
 		x.w.Header().Set("Connection", "close")
 		x.refuse(http.StatusTooManyRequests, err)
