@@ -1,0 +1,434 @@
+package a2a_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+type validator interface{ Validate() error }
+
+const (
+	uuid1 = "11111111-1111-4111-8111-111111111111"
+	uuid2 = "22222222-2222-4222-8222-222222222222"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// problems returns the texts of what Validate found.
+func problems(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var e *a2a.InvalidError
+	if !errors.As(err, &e) {
+		t.Fatalf("error %v is a %T, want an *a2a.InvalidError", err, err)
+	}
+	texts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		texts[i] = p.String()
+	}
+	return texts
+}
+
+func validMessage() a2a.Message {
+	return a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{}}}
+}
+
+func TestRulesOfMessages(t *testing.T) {
+	t.Parallel()
+	file := func(f a2a.File) a2a.Message {
+		m := validMessage()
+		m.Parts = []a2a.Part{a2a.FilePart{File: f}}
+		return m
+	}
+	for _, test := range []struct {
+		name string
+		v    validator
+		want []string
+	}{
+		{"a message", validMessage(), nil},
+		{"an empty message", a2a.Message{}, []string{"messageId must not be empty", `role is "", want user, agent or system`, "parts must not be empty"}},
+		{"a nil part", a2a.Message{ID: "m", Role: "user", Parts: []a2a.Part{nil}}, []string{"parts[0] must not be null"}},
+		{"no file", file(nil), []string{"parts[0].file must have exactly one of bytes, uri"}},
+		{"a file", file(a2a.FileWithBytes{Bytes: []byte("x"), MimeType: "text/plain; charset=utf-8"}), nil},
+		{"a file that is too large", file(a2a.FileWithBytes{Bytes: make([]byte, a2a.MaxInlineFile+1)}), []string{"parts[0].file.bytes has 1048577 bytes, at most 1048576 should travel inline"}},
+		{"a file of no type", file(a2a.FileWithBytes{MimeType: "text"}), []string{`parts[0].file.mimeType is "text", want a media type such as text/plain`}},
+		{"a file elsewhere", file(a2a.FileWithURI{URI: "s3://bucket/key"}), nil},
+		{"a relative URI", file(a2a.FileWithURI{URI: "a.pdf"}), []string{`parts[0].file.uri is "a.pdf", want an absolute URL`}},
+		{"a URI without a host", file(a2a.FileWithURI{URI: "https:///a"}), []string{`parts[0].file.uri is "https:///a", which has no host`}},
+		{"embeddings", a2a.TextPart{Embeddings: []float64{1, math.NaN(), math.Inf(1)}}, []string{"embeddings[1] must be a finite number", "embeddings[2] must be a finite number"}},
+		{"data", a2a.DataPart{Data: map[string]any{}}, nil},
+		{"no data", a2a.DataPart{}, []string{"data is required"}},
+		{"an artifact", a2a.Artifact{}, []string{"artifactId must not be empty", "parts must not be empty"}},
+		{"send params", a2a.MessageSendParams{Message: validMessage(), Configuration: &a2a.MessageSendConfiguration{}}, nil},
+		{"bad send params", a2a.MessageSendParams{Configuration: &a2a.MessageSendConfiguration{
+			AcceptedOutputModes: []string{""}, HistoryLength: ptr(-1), PushNotificationConfig: &a2a.PushNotificationConfig{URL: "ftp://x"},
+		}}, []string{
+			"message.messageId must not be empty", `message.role is "", want user, agent or system`, "message.parts must not be empty",
+			"configuration.acceptedOutputModes[0] must not be empty", "configuration.historyLength is -1, want 0 or more",
+			`configuration.pushNotificationConfig.url is "ftp://x", want a URL that begins with http:// or https://`,
+		}},
+		{"worker params", a2a.TaskSendParams{Message: &a2a.Message{ID: "m", Role: "agent", Parts: []a2a.Part{a2a.TextPart{}}}, HistoryLength: ptr(-2)}, []string{"taskId must not be empty", "contextId must not be empty", "historyLength is -2, want 0 or more"}},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.v.Validate())); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
+
+// What decoding refuses is not asked again.
+func TestRulesOfDecoding(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"kind":"file","file":{"bytes":"aGk=","uri":"https://x"}}`: "file must have exactly one of bytes, uri",
+		`{"kind":"file","file":{}}`:                                 "file must have exactly one of bytes, uri",
+		`{"kind":"file","file":{"bytes":"a"}}`:                      "file.bytes must be base64",
+		`{"kind":"text"}`:                                           "text is required",
+		`{"kind":"data"}`:                                           "data is required",
+		`{"text":"x"}`:                                              "kind is required",
+	} {
+		var part a2a.Part
+		if err := wire.Unmarshal([]byte(text), &part); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Unmarshal(%s): %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestRulesOfTasksAndContexts(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, test := range []struct {
+		name string
+		v    validator
+		want []string
+	}{
+		{"feedback", a2a.TaskFeedbackParams{TaskID: "t", Rating: ptr(5)}, nil},
+		{"feedback without a rating", a2a.TaskFeedbackParams{TaskID: "t"}, nil},
+		{"a rating of 0", a2a.TaskFeedbackParams{TaskID: "t", Rating: ptr(0)}, []string{"rating is 0, want 1 to 5"}},
+		{"a rating of 6", a2a.TaskFeedbackParams{Rating: ptr(6)}, []string{"taskId must not be empty", "rating is 6, want 1 to 5"}},
+		{"a query", a2a.TaskQueryParams{HistoryLength: ptr(-1)}, []string{"id must not be empty", "historyLength is -1, want 0 or more"}},
+		{"a list", a2a.ListTasksParams{HistoryLength: ptr(-1)}, []string{"historyLength is -1, want 0 or more"}},
+		{"a context query", a2a.ContextQueryParams{HistoryLength: ptr(-1)}, []string{"contextId must not be empty", "historyLength is -1, want 0 or more"}},
+		{"a context list", a2a.ListContextsParams{HistoryLength: ptr(-1)}, []string{"historyLength is -1, want 0 or more"}},
+		{"a context", a2a.Context{ID: "c", CreatedAt: now, UpdatedAt: now, ParentID: "d", Status: a2a.ContextPaused}, nil},
+		{"a bad context", a2a.Context{ID: "c", CreatedAt: now, UpdatedAt: now.Add(-1), ParentID: "c", Status: "open"}, []string{
+			"updatedAt is before createdAt", "parentContextId is the context itself", `status is "open", want active, paused, completed or archived`,
+		}},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.v.Validate())); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+	parents := map[string]string{"b": "a", "c": "b", "x": "y", "y": "x"}
+	for _, test := range []struct {
+		id, parent string
+		ok         bool
+	}{{"d", "c", true}, {"a", "", true}, {"a", "c", false}, {"a", "a", false}, {"d", "x", false}} {
+		if err := a2a.CheckParents(test.id, test.parent, func(id string) string { return parents[id] }); (err == nil) != test.ok {
+			t.Errorf("CheckParents(%s, %s) = %v", test.id, test.parent, err)
+		}
+	}
+}
+
+func TestRulesOfNegotiation(t *testing.T) {
+	t.Parallel()
+	offer := a2a.NegotiationProposal{ID: uuid1, FromAgent: "did:web:a", ToAgent: uuid2, Terms: map[string]any{"price": 1.0}, Status: a2a.ProposalProposed}
+	counter := a2a.NegotiationProposal{ID: uuid2, FromAgent: uuid2, ToAgent: "did:web:a", Terms: map[string]any{"price": 2.0}, Status: a2a.ProposalProposed}
+	accepted, changed := offer, offer
+	accepted.Status = a2a.ProposalAccepted
+	changed.Terms, changed.Status = counter.Terms, a2a.ProposalAccepted
+	for _, test := range []struct {
+		name string
+		err  error
+		want []string
+	}{
+		{"an offer", offer.Validate(), nil},
+		{"an offer to oneself", a2a.NegotiationProposal{ID: "1", FromAgent: "me", ToAgent: "me"}.Validate(), []string{
+			`proposalId is "1", want a UUID`, `fromAgent is "me", want a UUID or a DID`, `toAgent is "me", want a UUID or a DID`,
+			"toAgent is the agent that makes the offer", "terms is required",
+		}},
+		{"accepting", offer.ValidateMove(accepted), nil},
+		{"staying", accepted.ValidateMove(accepted), nil},
+		{"changing terms", offer.ValidateMove(changed), []string{"terms must not change; a counter-offer is another proposal"}},
+		{"taking back", accepted.ValidateMove(offer), []string{`status is accepted and cannot become "proposed"`}},
+		{"moving another", offer.ValidateMove(counter), []string{"proposalId is that of another proposal", "toAgent or fromAgent has changed", "terms must not change; a counter-offer is another proposal"}},
+		{"a counter-offer", offer.ValidateCounter(counter), nil},
+		{"an offer as its own counter", offer.ValidateCounter(accepted), []string{
+			"proposalId is that of the proposal it answers", "fromAgent is not the agent that was asked", "toAgent is not the agent that asked", `status is "accepted", want proposed`,
+		}},
+		{"a session", a2a.NegotiationContext{ContextID: "c", Participants: []string{uuid1, uuid2}, Proposals: []a2a.NegotiationProposal{offer}}.Validate(), nil},
+		{"a lonely session", a2a.NegotiationContext{Participants: []string{uuid1}}.Validate(), []string{"contextId must not be empty", "participants has 1 agents, want 2 or more"}},
+		{"a session of one", a2a.NegotiationContext{ContextID: "c", Participants: []string{uuid1, uuid1}, Proposals: []a2a.NegotiationProposal{{}}}.Validate(), []string{
+			"participants[1] is told twice", `proposals[0].proposalId is "", want a UUID`, `proposals[0].fromAgent is "", want a UUID or a DID`,
+			`proposals[0].toAgent is "", want a UUID or a DID`, "proposals[0].toAgent is the agent that makes the offer", "proposals[0].terms is required",
+		}},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.err)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestMovesOfNegotiations(t *testing.T) {
+	t.Parallel()
+	legal := []string{
+		"proposed accepted", "proposed rejected", "proposed countered",
+	}
+	for _, from := range a2a.NegotiationStatus("").EnumValues() {
+		for _, to := range append(a2a.NegotiationStatus("").EnumValues(), "made up") {
+			want := slices.Contains(legal, from+" "+to)
+			if got := a2a.NegotiationStatus(from).CanMove(a2a.NegotiationStatus(to)); got != want {
+				t.Errorf("proposal %s.CanMove(%s) = %t, want %t", from, to, got, want)
+			}
+		}
+	}
+	legal = []string{
+		"initiated initiated", "initiated ongoing", "initiated rejected", "ongoing ongoing", "ongoing completed", "ongoing rejected",
+	}
+	for _, from := range a2a.NegotiationSessionStatus("").EnumValues() {
+		for _, to := range append(a2a.NegotiationSessionStatus("").EnumValues(), "made up") {
+			want := slices.Contains(legal, from+" "+to)
+			if got := a2a.NegotiationSessionStatus(from).CanMove(a2a.NegotiationSessionStatus(to)); got != want {
+				t.Errorf("session %s.CanMove(%s) = %t, want %t", from, to, got, want)
+			}
+		}
+	}
+	for from, want := range map[a2a.AnySessionStatus]a2a.NegotiationSessionStatus{
+		"proposed": "initiated", "countered": "ongoing", "accepted": "completed", "rejected": "rejected", "ongoing": "ongoing",
+	} {
+		if got := from.Session(); got != want {
+			t.Errorf("%s.Session() = %s, want %s", from, got, want)
+		}
+	}
+}
+
+func TestRulesOfCredits(t *testing.T) {
+	t.Parallel()
+	cost := a2a.AgentExecutionCost{AgentID: "a", CreditsPerRequest: 10, CreatorDID: "did:web:c", MinimumTrustLevel: a2a.TrustAnalyst}
+	request := a2a.ExecutionRequest{RequestID: uuid1, ExecutorDID: "did:web:u", AgentID: "a", EstimatedCredits: 10, TrustLevel: a2a.TrustAdmin}
+	cheap := request
+	cheap.EstimatedCredits, cheap.AgentID = 9, "b"
+	response := a2a.ExecutionResponse{RequestID: uuid1, ExecutionID: uuid2, Success: true, CreditsCharged: 10, TransactionID: uuid1, OutputData: "x"}
+	for _, test := range []struct {
+		name string
+		err  error
+		want []string
+	}{
+		{"a price", cost.Validate(), nil},
+		{"a bad price", a2a.AgentExecutionCost{CreditsPerRequest: -1, CreatorDID: "did:"}.Validate(), []string{
+			"agentId must not be empty", "creditsPerRequest is -1, want 0 or more", `creatorDid is "did:", want a DID such as did:web:example.com`,
+			`minimumTrustLevel is "", want one of super_admin, admin, manager, operator, editor, analyst, auditor, support, viewer, guest`,
+		}},
+		{"a request", request.Validate(), nil},
+		{"a bad request", a2a.ExecutionRequest{RequestID: "x", ExecutorDID: "me", AgentID: "a", EstimatedCredits: -1, TrustLevel: "guest"}.Validate(), []string{
+			`requestId is "x", want a UUID`, `executorDid is "me", want a DID such as did:web:example.com`, "estimatedCredits is -1, want 0 or more",
+		}},
+		{"a request at the price", request.ValidateFor(cost, "did:web:u", a2a.TrustAnalyst), nil},
+		{"a request below the price", cheap.ValidateFor(cost, "did:web:x", a2a.TrustGuest), []string{
+			"executorDid is not the caller", "agentId is not the agent of the price", "estimatedCredits is 9, the price is 10", "trustLevel is too low, want analyst or higher",
+		}},
+		{"a response", response.Validate(), nil},
+		{"a refusal", a2a.ExecutionResponse{RequestID: uuid1, ExecutionID: uuid2, ErrorMessage: "no"}.Validate(), nil},
+		{"a failure with output", a2a.ExecutionResponse{RequestID: uuid1, ExecutionID: uuid2, OutputData: "x", CreditsCharged: 1}.Validate(), []string{
+			"outputData must not stand in a failure", "transactionId is required when credits were charged",
+		}},
+		{"a bad response", a2a.ExecutionResponse{Success: true, ErrorMessage: "x", CreditsCharged: -1, TransactionID: "t"}.Validate(), []string{
+			`requestId is "", want a UUID`, `executionId is "", want a UUID`, "creditsCharged is -1, want 0 or more",
+			"errorMessage must not stand in a success", "transactionId must not be there when nothing was charged",
+		}},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.err)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestTrustLevelsAreOrdered(t *testing.T) {
+	t.Parallel()
+	levels := a2a.TrustLevel("").EnumValues()
+	for i, have := range levels {
+		for j, need := range levels {
+			if got := a2a.TrustLevel(have).AtLeast(a2a.TrustLevel(need)); got != (i <= j) {
+				t.Errorf("%s.AtLeast(%s) = %t", have, need, got)
+			}
+			if got, want := a2a.TrustLevel(have).Lower(a2a.TrustLevel(need)), levels[max(i, j)]; string(got) != want {
+				t.Errorf("%s.Lower(%s) = %s, want %s", have, need, got, want)
+			}
+		}
+		if a2a.TrustLevel(have).AtLeast("Guest") || a2a.TrustLevel("root").AtLeast(a2a.TrustLevel(have)) {
+			t.Errorf("%s compares with what is no level", have)
+		}
+	}
+	if top, bottom := a2a.TrustSuperAdmin.Rank(), a2a.TrustGuest.Rank(); top != 9 || bottom != 0 {
+		t.Errorf("ranks go from %d to %d, want 0 to 9", bottom, top)
+	}
+}
+
+func TestRulesOfTrust(t *testing.T) {
+	t.Parallel()
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("der")}))
+	fingerprint := a2a.Fingerprint([]byte("der"))
+	if len(fingerprint) != 95 || strings.Trim(fingerprint, "0123456789abcdef:") != "" {
+		t.Errorf("Fingerprint = %s, want 32 pairs of hex digits", fingerprint)
+	}
+	role := a2a.KeycloakRole{ID: uuid1, Name: "r", TrustLevel: "admin", OperationPermissions: map[string]a2a.TrustLevel{"agent.delete": "root"}}
+	for _, test := range []struct {
+		name string
+		v    validator
+		want []string
+	}{
+		{"trust", a2a.AgentTrust{CreatorID: a2a.String("system"), Certificate: certificate, CertificateFingerprint: fingerprint}, nil},
+		{"trust without a certificate", a2a.AgentTrust{CreatorID: a2a.Int(0), CertificateFingerprint: "ab:cd"}, nil},
+		{"another certificate", a2a.AgentTrust{CreatorID: a2a.String("x"), Certificate: certificate, CertificateFingerprint: "ab:cd"}, []string{`certificateFingerprint is "ab:cd", the certificate's is ` + fingerprint}},
+		{"bad trust", a2a.AgentTrust{InheritedRoles: []a2a.KeycloakRole{role}, Certificate: "x", AllowedOperations: map[string]a2a.TrustLevel{"tasks/get": "guest"}}, []string{
+			`inheritedRoles[0].operationPermissions.agent.delete is "root", want one of super_admin, admin, manager, operator, editor, analyst, auditor, support, viewer, guest`,
+			"creatorId is required", "certificate is no PEM certificate",
+		}},
+		{"an identity", a2a.AgentIdentity{DID: "did:key:z1", DIDDocument: map[string]any{}, PublicKey: "k", Endpoint: "https://a"}, nil},
+		{"a bad identity", a2a.AgentIdentity{DID: "did:Key:z", AgentDNSURL: "x", Endpoint: "y"}, []string{
+			`did is "did:Key:z", want a DID such as did:web:example.com`, "didDocument is required", `agentdnsUrl is "x", want an absolute URL`,
+			`endpoint is "y", want an absolute URL`, "publicKey must not be empty",
+		}},
+		{"a signature", a2a.AgentCardSignature{Protected: "e30", Signature: "AAAA"}, nil},
+		{"a bad signature", a2a.AgentCardSignature{Protected: "e30="}, []string{"protected must be base64url without padding", "signature must be base64url without padding"}},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.v.Validate())); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestRulesOfCardsAndSecurity(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		v    validator
+		want []string
+	}{
+		{"a card", a2a.AgentCard{Name: "a", URL: "https://a", Security: []map[string][]string{{"b": nil}}, SecuritySchemes: map[string]a2a.SecurityScheme{"b": a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}}}, nil},
+		{"a bad card", a2a.AgentCard{
+			URL: "/", ID: "x", NumHistorySessions: ptr(-1), AgentTrust: &a2a.AgentTrust{}, ExecutionCost: &a2a.AgentExecutionCost{AgentID: "a", CreatorDID: "did:a:b", MinimumTrustLevel: "guest", CreditsPerRequest: -1},
+			AdditionalInterfaces: []a2a.AgentInterface{{}}, Security: []map[string][]string{{"a": nil, "c": nil}},
+			Skills: []a2a.AgentSkill{{Security: []map[string][]string{{"d": nil}}}}, Signatures: []a2a.AgentCardSignature{{Protected: "e30", Signature: "?"}},
+			SecuritySchemes: map[string]a2a.SecurityScheme{"a": a2a.APIKeySecurityScheme{In: "body"}, "b": nil},
+		}, []string{
+			"name must not be empty", `url is "/", want an absolute URL`, `additionalInterfaces[0].url is "", want an absolute URL`,
+			"securitySchemes.a.name must not be empty", `securitySchemes.a.in is "body", want query, header or cookie`, "securitySchemes.b must not be null",
+			`security[0] names "c", which is not in securitySchemes`, "skills[0].id must not be empty", `skills[0].security[0] names "d", which is not in securitySchemes`,
+			"signatures[0].signature must be base64url without padding", `id is "x", want a UUID`, "agentTrust.creatorId is required",
+			"executionCost.creditsPerRequest is -1, want 0 or more", "numHistorySessions is -1, want 0 or more",
+		}},
+		{"a bare card", extendedCard{}, []string{
+			"name must not be empty", `url is "", want an absolute URL`, "id is required", "kind is required", "agentTrust is required", "numHistorySessions is required",
+			"extraData is required", "debugMode is required", "debugLevel is required", "monitoring is required", "telemetry is required",
+		}},
+		{"http", a2a.HTTPAuthSecurityScheme{}, []string{"scheme must not be empty"}},
+		{"OpenID Connect", a2a.OpenIDConnectSecurityScheme{URL: "https://as/.well-known/openid-configuration"}, nil},
+		{"OpenID Connect in the clear", a2a.OpenIDConnectSecurityScheme{URL: "http://as/"}, []string{`openIdConnectUrl is "http://as/", want a URL that begins with https://`}},
+		{"mutual TLS", a2a.MutualTLSSecurityScheme{}, nil},
+		{"OAuth without flows", a2a.OAuth2SecurityScheme{}, []string{"flows must have one flow or more"}},
+		{"OAuth", a2a.OAuth2SecurityScheme{MetadataURL: "http://m", Flows: a2a.OAuthFlows{
+			AuthorizationCode: &a2a.AuthorizationCodeOAuthFlow{AuthorizationURL: "https://a", TokenURL: "http://t", RefreshURL: "http://r"},
+			ClientCredentials: &a2a.ClientCredentialsOAuthFlow{TokenURL: "https://t"},
+			Implicit:          &a2a.ImplicitOAuthFlow{AuthorizationURL: "x"},
+			Password:          &a2a.PasswordOAuthFlow{TokenURL: "https://"},
+		}}, []string{
+			`flows.authorizationCode.tokenUrl is "http://t", want a URL that begins with https://`, `flows.authorizationCode.refreshUrl is "http://r", want a URL that begins with https://`,
+			`flows.implicit.authorizationUrl is "x", want an absolute URL`, `flows.password.tokenUrl is "https://", which has no host`,
+			`oauth2MetadataUrl is "http://m", want a URL that begins with https://`,
+		}},
+		{"a webhook", a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{URL: "http://h:1/x", Authentication: a2a.PushNotificationAuthenticationInfo{Schemes: []string{"Bearer"}}}}, nil},
+		{"a bad webhook", a2a.TaskPushNotificationConfig{Config: a2a.PushNotificationConfig{URL: "https://:1", Authentication: a2a.PushNotificationAuthenticationInfo{}}}, []string{
+			"taskId must not be empty", `pushNotificationConfig.url is "https://:1", which has no host`, "pushNotificationConfig.authentication.schemes must not be empty",
+		}},
+		{"an empty scheme", a2a.PushNotificationAuthenticationInfo{Schemes: []string{""}}, []string{"schemes[0] must not be empty"}},
+		{"a webhook with a scheme", a2a.PushNotificationConfig{URL: "https://h", Authentication: a2a.HTTPAuthSecurityScheme{}}, []string{"authentication.scheme must not be empty"}},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.v.Validate())); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
+
+type extendedCard a2a.AgentCard
+
+func (c extendedCard) Validate() error { return a2a.AgentCard(c).ValidateExtended() }
+
+func TestAResponseHasAResultOrAnError(t *testing.T) {
+	t.Parallel()
+	failure := &a2a.JSONRPCError{Code: -32001, Message: "x"}
+	for _, test := range []struct {
+		name string
+		v    validator
+		want []string
+	}{
+		{"result", a2a.JSONRPCResponse{Result: "x"}, nil},
+		{"error", a2a.JSONRPCResponse{Error: failure}, nil},
+		{"both", a2a.GetTaskResponse{Result: &a2a.Task{}, Error: failure}, []string{"result must not stand beside error"}},
+		{"neither", a2a.GetTaskResponse{}, []string{"result is required when there is no error"}},
+		{"neither of a union", a2a.SendMessageResponse{}, []string{"result is required when there is no error"}},
+		{"an empty list", a2a.ListTasksResponse{Result: []a2a.Task{}}, nil},
+		{"null of delete", a2a.DeleteTaskPushNotificationConfigResponse{}, nil},
+	} {
+		if diff := cmp.Diff(test.want, problems(t, test.v.Validate())); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestInvalidErrorsAreErrorsForTheCaller(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("send: %w", a2a.Message{}.Validate())
+	var e *a2a.Error
+	if !errors.As(err, &e) || e.Code != a2a.CodeInvalid || e.Data["field"] != "messageId" || a2a.CodeOf(err) != a2a.CodeInvalid {
+		t.Errorf("error %v is %+v to the caller", err, e)
+	}
+	many := a2a.Message{ID: "m", Role: "user", Parts: make([]a2a.Part, 1000)}
+	if text := many.Validate().Error(); len(text) > 1000 || !strings.HasSuffix(text, "and 980 more") {
+		t.Errorf("the text of 1000 problems is %q", text)
+	}
+	var p a2a.Problems
+	p.In("member", errors.New("is strange"))
+	if got := problems(t, p.Err()); !slices.Equal(got, []string{"member is strange"}) {
+		t.Errorf("In of another error = %v", got)
+	}
+}
+
+func TestCanonicalUUID(t *testing.T) {
+	t.Parallel()
+	const want = "01234567-89ab-cdef-0123-456789abcdef"
+	for _, s := range []string{want, strings.ToUpper(want), strings.ReplaceAll(want, "-", ""), "urn:uuid:" + want, "{" + want + "}"} {
+		if got, ok := a2a.CanonicalUUID(s); !ok || got != want {
+			t.Errorf("CanonicalUUID(%s) = %s, %t", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "x", want + "0", want[1:], "{" + want, strings.Replace(want, "-", "0", 1), "g" + want[1:], strings.Repeat("0", 1000), "é1234567-89ab-cdef-0123-456789abcde"} {
+		if got, ok := a2a.CanonicalUUID(s); ok {
+			t.Errorf("CanonicalUUID(%s) = %s, want none", s, got)
+		}
+	}
+}
+
+func TestStringOrInt(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[a2a.StringOrInt]string{a2a.String("1"): "1", a2a.Int(-1): "-1", {}: ""} {
+		if v.String() != want || v.IsZero() != (want == "") {
+			t.Errorf("%#v is %q, zero %t, want %q", v, v.String(), v.IsZero(), want)
+		}
+	}
+	if a2a.String("1") == a2a.Int(1) || a2a.String("").IsZero() {
+		t.Error("a string, an integer and nothing are not told apart")
+	}
+}
