@@ -1,0 +1,110 @@
+package a2a_test
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// roots are the types whose documents contain all others. A fuzzed byte chooses
+// one; add to the end so that the corpus keeps its meaning.
+var roots = []string{
+	"A2ARequest", "Part", "Message", "Task", "TaskStatusUpdateEvent", "TaskArtifactUpdateEvent", "AgentCard", "SecurityScheme",
+	"TaskPushNotificationConfig", "Context", "NegotiationContext", "ExecutionRequest", "ExecutionResponse", "AgentIdentity",
+	"SendMessageResponse", "StreamMessageResponse", "ResubscribeTaskResponse", "ListTasksResponse", "JSONRPCRequest", "JSONRPCResponse",
+	"CartMandate", "PaymentMandate", "IntentMandate", "TaskSendParams", "TaskNotFoundError", "GetAuthenticatedExtendedCardRequest",
+}
+
+// FuzzTypes decodes anything as each of the roots. What is accepted must be
+// emitted, and be the same once more; Validate must not mind what it is given.
+func FuzzTypes(f *testing.F) {
+	c := readCatalogue(f)
+	for i, name := range roots {
+		f.Add(uint8(i), text(c.examples[name])) //nolint:gosec // there are few
+	}
+	f.Fuzz(func(t *testing.T, root uint8, document []byte) {
+		name := roots[int(root)%len(roots)]
+		v := reflect.New(goTypes[name])
+		if err := wire.Unmarshal(document, v.Interface()); err != nil {
+			return
+		}
+		validate(v)
+		once, err := wire.Marshal(v.Interface())
+		if err != nil {
+			t.Fatalf("%s: Marshal of what %q decoded to: %v", name, document, err)
+		}
+		again := reflect.New(goTypes[name])
+		if err := wire.Unmarshal(once, again.Interface()); err != nil {
+			t.Fatalf("%s: Unmarshal(%s), which was emitted: %v", name, once, err)
+		}
+		if twice, err := wire.Marshal(again.Interface()); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%s: emitted %s, then %s (%v)", name, once, twice, err)
+		}
+	})
+}
+
+// validate calls the Validate method of v, a pointer, if it has one.
+func validate(v reflect.Value) {
+	if v.Elem().Kind() == reflect.Interface && !v.Elem().IsNil() {
+		v = v.Elem()
+	}
+	switch v := v.Interface().(type) {
+	case interface{ Validate() error }:
+		_ = v.Validate()
+	case interface{ Validate(time.Time) error }:
+		_ = v.Validate(time.Unix(1767225720, 0))
+	}
+}
+
+// Time that grows with the square of the input would take minutes here.
+func TestDecodingIsLinear(t *testing.T) {
+	t.Parallel()
+	const n = 1 << 20
+	many := func(open, item, shut string) []byte {
+		return []byte(open + strings.Repeat(item+",", n/len(item)) + item + shut)
+	}
+	documents := map[string]map[string][]byte{
+		"Message": {
+			"parts":         many(`{"role":"user","messageId":"m","parts":[`, `{"kind":"text","text":""}`, `]}`),
+			"files":         many(`{"role":"user","messageId":"m","parts":[`, `{"file":{"uri":"a:b"},"kind":"file"}`, `]}`),
+			"kinds":         many(`{"role":"user","messageId":"m","parts":[{`, `"kind":"text"`, `,"text":""}]}`),
+			"unknown":       many(`{"role":"user","messageId":"m","parts":[{"kind":"text","text":""}],`, `"x":{}`, `}`),
+			"bad parts":     many(`{"role":"user","messageId":"m","parts":[`, `{"kind":"file","file":{"uri":"x"}}`, `]}`),
+			"nested":        []byte(`{"metadata":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`),
+			"escapes":       []byte(`{"messageId":"` + strings.Repeat(`\ud800`, n/6) + `"}`),
+			"long numbers":  []byte(`{"metadata":{"n":` + strings.Repeat("9", n) + `},"messageId":"m","role":"user","parts":[]}`),
+			"long fraction": []byte(`{"metadata":{"n":0.` + strings.Repeat("1", n) + `},"messageId":"m","role":"user","parts":[]}`),
+		},
+		"A2ARequest": {
+			"method last": many(`{"jsonrpc":"2.0","id":1,"params":{"metadata":{"a":[`, `{"message_id":1}`, `]}},"method":"tasks/list"}`),
+			"ids":         []byte(`{"jsonrpc":"2.0","method":"tasks/list","params":{},"id":` + strings.Repeat("1", n) + `}`),
+		},
+		"AgentCard": {
+			"skills": many(`{"skills":[`, `{"id":"","name":"","description":"","tags":[]}`, `],"protocolVersion":"","name":"","description":"","url":"","version":"","capabilities":{},"defaultInputModes":[],"defaultOutputModes":[]}`),
+		},
+		"PaymentRequest": {
+			"amounts": many(`{"methodData":[],"details":{"id":"","total":{"label":"","amount":{"currency":"USD","value":1}},"displayItems":[`, `{"label":"","amount":{"currency":"USD","value":0.001}}`, `]}}`),
+			"digits":  []byte(`{"methodData":[],"details":{"id":"","displayItems":[],"total":{"label":"","amount":{"currency":"USD","value":1e` + strings.Repeat("9", n) + `}}}}`),
+		},
+		"NegotiationContext": {
+			"agents": many(`{"contextId":"","status":"ongoing","proposals":[],"participants":[`, `"did:a:b"`, `]}`),
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(documents)) {
+		for what, document := range documents[name] {
+			start := time.Now()
+			v := reflect.New(goTypes[name])
+			_ = wire.Unmarshal(document, v.Interface())
+			validate(v)
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("%s with %s: %d bytes took %v", name, what, len(document), took)
+			}
+		}
+	}
+}
