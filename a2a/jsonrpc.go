@@ -46,7 +46,7 @@ type JSONRPCResponse = Response[any]
 // A2AResponse is the response to one of the methods: a [Response] of the result
 // that the method has. Nothing in a response tells which that is:
 // [DecodeResponse] goes by the request.
-type A2AResponse interface {
+type A2AResponse interface { //nolint:revive // the name of the protocol
 	// Validate reports every rule that the response breaks.
 	Validate() error
 	response()

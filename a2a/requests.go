@@ -4,7 +4,7 @@ import "github.com/holdfast-dev/holdfast/internal/wire"
 
 // A2ARequest is a JSON-RPC request of one of the methods, told apart by its
 // method. No other type than those below implements it.
-type A2ARequest interface {
+type A2ARequest interface { //nolint:revive // the name of the protocol
 	// RPCMethod is the JSON-RPC name of the method in A2A 0.3.
 	RPCMethod() string
 	request()

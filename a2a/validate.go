@@ -37,11 +37,11 @@ func (f FilePart) Validate() error {
 }
 
 // Validate reports every rule that the part breaks.
-func (d DataPart) Validate() error {
-	var p Problems
-	p.Check(d.Data != nil, "data", "is required")
-	p.vector(d.Embeddings)
-	return p.Err()
+func (p DataPart) Validate() error {
+	var found Problems
+	found.Check(p.Data != nil, "data", "is required")
+	found.vector(p.Embeddings)
+	return found.Err()
 }
 
 // Validate reports every rule that the file breaks. Whether a file has both bytes

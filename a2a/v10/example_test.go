@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/a2a/v10"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 )
 
 func Example() {

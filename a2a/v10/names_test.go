@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/a2a/v10"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 )
 
 func TestStatesGoThereAndBack(t *testing.T) {
