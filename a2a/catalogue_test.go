@@ -304,6 +304,22 @@ func (c *catalogue) sample(expr string) any {
 	return c.examples[expr]
 }
 
+// scalars returns a value for each type, and each value of an enum, of a union of
+// such.
+func (c *catalogue) scalars(union string) (values []any) {
+	for name := range strings.SplitSeq(union, "|") {
+		switch t := c.types[name]; {
+		case name == "null":
+			values = append(values, nil)
+		case t == nil:
+			values = append(values, c.sample(name))
+		default:
+			values = append(values, t.Values...)
+		}
+	}
+	return values
+}
+
 // decode reads a document into the Go type of the catalogue's name and returns
 // what is emitted for it.
 func (c *catalogue) decode(name string, document any) (emitted any, err error) {

@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -356,6 +357,67 @@ func TestFreeFormMembersKeepTheirKeys(t *testing.T) {
 	})
 	if checked < 60 {
 		t.Errorf("%d free-form members were checked, want 60 or more", checked)
+	}
+}
+
+// A member with an empty object says so still, but for those that the server
+// leaves out where it emits what a client sent.
+func TestEmptyObjectsAreKept(t *testing.T) {
+	t.Parallel()
+	dropped := []string{
+		"TextPart", "FilePart", "DataPart", "Message", "Artifact", "Task", "TaskStatusUpdateEvent", "TaskArtifactUpdateEvent", "Context",
+	}
+	c := readCatalogue(t)
+	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
+		for i := range entry.Fields {
+			f := &entry.Fields[i]
+			if !strings.HasPrefix(f.Type, "map<") || f.Name != "data" && slices.Contains(dropped, entry.Type) || f.Name == "securitySchemes" {
+				continue
+			}
+			document := c.full(entry)
+			document[f.Name] = map[string]any{}
+			emitted, err := c.decode(entry.Type, document)
+			if err != nil {
+				t.Errorf("%s: %v", f.Name, err)
+			} else if got := emitted.(map[string]any)[entry.wireName(f)]; !reflect.DeepEqual(got, map[string]any{}) {
+				t.Errorf("%s: got %s, want an empty object", f.Name, text(got))
+			}
+		}
+	})
+}
+
+func TestMembersTakeEveryTypeOfTheirUnion(t *testing.T) {
+	t.Parallel()
+	c := readCatalogue(t)
+	checked := 0
+	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
+		for i := range entry.Fields {
+			f := &entry.Fields[i]
+			var values []any
+			for _, member := range c.members(f.Type) {
+				values = append(values, c.full(member))
+			}
+			if inner, ok := generic(f.Type, "union"); ok && len(values) == 0 {
+				values = c.scalars(inner)
+			}
+			if len(values) < 2 {
+				continue
+			}
+			for _, value := range values {
+				document := c.full(entry)
+				document[f.Name] = value
+				emitted, err := c.decode(entry.Type, c.rename(entry.Type, document, ownName, snakeName))
+				if err != nil {
+					t.Errorf("%s is %s: %v", f.Name, text(value), err)
+				} else if diff := c.same(entry.Type, emitted, document); diff != "" {
+					t.Errorf("%s:\n%s", f.Name, diff)
+				}
+				checked++
+			}
+		}
+	})
+	if checked < 100 {
+		t.Errorf("%d members of unions were checked, want 100 or more", checked)
 	}
 }
 

@@ -10,6 +10,19 @@
 // ([TaskState], [TaskState.CanMove]) and collects artifacts. Every change of a
 // task is told as a [TaskStatusUpdateEvent] or a [TaskArtifactUpdateEvent].
 //
+// Around that stand the agent's [AgentCard] with its security schemes, push
+// notification configs, and the extensions: [Context], negotiation, trust and
+// credits. [A2ARequest] and [A2AResponse] are the envelopes of JSON-RPC. Payment
+// objects are in package ap2. testdata/types_catalog.json lists all types; a test
+// holds the Go types to it.
+//
+// # Validation
+//
+// Decoding refuses what is absent, of the wrong type or not in an enum.
+// Validate, where a type has it, reports every other rule that a value breaks, all
+// at once, as an [*InvalidError]. Rules that need other values or limits of the
+// server are the server's.
+//
 // # Errors
 //
 // Everything that goes wrong carries a [Code]; [Code.JSONRPC], [Code.HTTPStatus],

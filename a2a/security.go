@@ -2,7 +2,7 @@ package a2a
 
 import "github.com/holdfast-dev/holdfast/internal/wire"
 
-// SecurityScheme is a way to authenticate with an agent (A2A 0.3 section 5.5.4):
+// SecurityScheme is a way to authenticate with an agent (A2A 0.3 section 5.5.3):
 // an [HTTPAuthSecurityScheme], [APIKeySecurityScheme], [OAuth2SecurityScheme],
 // [OpenIDConnectSecurityScheme] or [MutualTLSSecurityScheme]. No other type
 // implements it.
