@@ -79,25 +79,30 @@ func copyParts(parts []a2a.Part) []a2a.Part {
 func copyPart(p a2a.Part) a2a.Part {
 	switch p := p.(type) {
 	case a2a.TextPart:
-		if p.Metadata != nil {
-			p.Metadata = CopyMap(p.Metadata)
+		if p.Metadata != nil || p.Embeddings != nil {
+			p.Metadata, p.Embeddings = CopyMap(p.Metadata), slices.Clone(p.Embeddings)
 			return p
 		}
 	case a2a.FilePart:
-		file, inline := p.File.(a2a.FileWithBytes)
-		if inline {
-			file.Bytes = bytes.Clone(file.Bytes)
-			p.File = file
-		}
-		if inline || p.Metadata != nil {
-			p.Metadata = CopyMap(p.Metadata)
-			return p
-		}
+		p.File, p.Metadata, p.Embeddings = copyFile(p.File), CopyMap(p.Metadata), slices.Clone(p.Embeddings)
+		return p
 	case a2a.DataPart:
-		p.Data, p.Metadata = copyValue(p.Data), CopyMap(p.Metadata)
+		p.Data, p.Metadata, p.Embeddings = copyValue(p.Data), CopyMap(p.Metadata), slices.Clone(p.Embeddings)
 		return p
 	}
 	return p
+}
+
+func copyFile(f a2a.File) a2a.File {
+	switch f := f.(type) {
+	case a2a.FileWithBytes:
+		f.Bytes, f.Embeddings = bytes.Clone(f.Bytes), slices.Clone(f.Embeddings)
+		return f
+	case a2a.FileWithURI:
+		f.Embeddings = slices.Clone(f.Embeddings)
+		return f
+	}
+	return f
 }
 
 // CopyMap returns a copy of a free-form map that shares nothing that can be

@@ -10,7 +10,7 @@ func PartsSize(parts []a2a.Part) (size int) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case a2a.TextPart:
-			size += len(p.Text)
+			size += len(p.Text) + 8*len(p.Embeddings)
 		case a2a.FilePart:
 			if f, ok := p.File.(a2a.FileWithBytes); ok {
 				size += len(f.Bytes)

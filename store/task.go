@@ -212,13 +212,10 @@ func (t *Task) tail(id, text string) *strings.Builder {
 
 func plainText(p a2a.Part) bool {
 	text, ok := p.(a2a.TextPart)
-	return ok && len(text.Metadata) == 0
+	return ok && len(text.Metadata) == 0 && len(text.Embeddings) == 0
 }
 
-func emptyText(p a2a.Part) bool {
-	text, ok := p.(a2a.TextPart)
-	return ok && text.Text == "" && len(text.Metadata) == 0
-}
+func emptyText(p a2a.Part) bool { return plainText(p) && p.(a2a.TextPart).Text == "" }
 
 // mergeMaps returns base with add's members, and base itself when there are
 // none. It changes neither.

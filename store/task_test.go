@@ -94,3 +94,19 @@ func BenchmarkStreamedText(b *testing.B) {
 		}
 	}
 }
+
+func TestTextWithMoreThanTextIsAPartOfItsOwn(t *testing.T) {
+	t.Parallel()
+	vector := a2a.TextPart{Text: "b", Embeddings: []float64{0.5}}
+	var task store.Task
+	task.Apply(chunk(1, false, text("a")), chunk(2, true, vector), chunk(3, true, text("c")))
+	want := []a2a.Part{text("a"), vector, text("c")}
+	if diff := cmp.Diff(want, task.Artifacts[0].Parts); diff != "" {
+		t.Errorf("parts (-want +got)\n%s", diff)
+	}
+	copied := task.Copy()
+	copied.Artifacts[0].Parts[1].(a2a.TextPart).Embeddings[0] = 1
+	if vector.Embeddings[0] != 0.5 {
+		t.Error("a copy shares its embeddings")
+	}
+}
