@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
 )
 
 func read(t *testing.T, name string) string {
@@ -71,5 +73,39 @@ func TestLinksBetweenDocumentsLead(t *testing.T) {
 				t.Errorf("%s links to %s, which is not there", page, link[1])
 			}
 		}
+	}
+}
+
+// The table at the head of docs/backends.md says of each backend what the
+// backend says of itself.
+func TestTheBackendsPageTellsWhatTheBackendsDeclare(t *testing.T) {
+	t.Parallel()
+	disk, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := disk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	yes := map[bool]string{true: "yes", false: "no"}
+	processes := map[bool]string{true: "one", false: "many"}
+	memory, embedded := inmem.New().Info(), disk.Info()
+	page := read(t, "docs/backends.md")
+	for _, row := range [][]string{
+		{"survives the process", yes[memory.Durable], yes[embedded.Durable]},
+		{"processes at a time", processes[memory.Exclusive], processes[embedded.Exclusive]},
+	} {
+		if line := "| " + strings.Join(row, " | ") + " |"; !strings.Contains(page, line) {
+			t.Errorf("docs/backends.md has no row %s", line)
+		}
+	}
+	entries, err := os.ReadDir("backend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 2 {
+		t.Errorf("there are %d backends, the table and this test know two", len(entries))
 	}
 }

@@ -1,0 +1,30 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+)
+
+// A store in a directory of its own; one process at a time can have it.
+func ExampleOpen() {
+	dir, err := os.MkdirTemp("", "holdfast")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	s, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir})
+	if err != nil {
+		log.Fatal(err)
+	}
+	info := s.Info()
+	fmt.Println(info.Name, info.Durable, info.Exclusive)
+	fmt.Println(s.Close())
+	// Output:
+	// sqlite true true
+	// <nil>
+}
