@@ -107,6 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	check(c.Engine == nil, "Engine is required")
 	check(c.Card.Name == "", "Card.Name is required")
+	check(c.Card.URL != "" && !isWebURL(c.Card.URL), "Card.URL is %q, want a URL such as https://agent.example.com/", c.Card.URL)
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
 	check(c.MaxInFlight < 4*c.MaxBody, "MaxInFlight is %d, want at least four times MaxBody", c.MaxInFlight)
 	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)
@@ -134,6 +135,11 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("server config: %w", errors.Join(errs...))
 	}
 	return c, nil
+}
+
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // checkTokens says what is wrong with tokens, without telling any.

@@ -434,13 +434,13 @@ func (s *syncBuffer) String() string {
 func TestConfigTellsAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := server.New(server.Config{
-		MaxBody: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
+		Card: a2a.AgentCard{URL: "agent.example.com"}, MaxBody: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
 		Tokens: []server.Token{{}, {Token: "same", Principal: a2a.Principal{ID: "a"}}, {Token: "same", Principal: a2a.Principal{ID: "b"}}},
 	})
 	if err == nil {
 		t.Fatal("New() = nil error, want all problems")
 	}
-	for _, want := range []string{"Engine is required", "Card.Name is required", "MaxBody is -1", "Heartbeat is -1s", `"example.com" is not an origin`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
+	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL is "agent.example.com"`, "MaxBody is -1", "Heartbeat is -1s", `"example.com" is not an origin`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want it to say %q", err, want)
 		}

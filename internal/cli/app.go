@@ -52,6 +52,9 @@ func (a *app) main(ctx context.Context) int {
 	// line itself come as asked for.
 	a.json = slices.Contains(a.args, "--json")
 	err := a.run(ctx)
+	if err == nil {
+		err = a.out.lost()
+	}
 	a.report(err)
 	return exitOf(err)
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -65,6 +66,22 @@ func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 		}
 	}
 }
+
+// TestLostOutputIsAFailure is for scripts that keep a result on a full disk.
+func TestLostOutputIsAFailure(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"help"}, {"help", "send"}, {"version", "--json"}} {
+		var told strings.Builder
+		code := Main(t.Context(), Program{Args: append([]string{"holdfast"}, args...), Stdout: fullDisk{}, Stderr: &told})
+		if code != exitFailure || !strings.Contains(told.String(), "no space left") {
+			t.Errorf("holdfast %s on a full disk = exit code %d, %q, want %d and why", args, code, told.String(), exitFailure)
+		}
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestClean(t *testing.T) {
 	t.Parallel()

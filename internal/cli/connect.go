@@ -33,7 +33,7 @@ func (c *connection) client(onReconnect func(client.Reconnect)) (*client.Client,
 		Header: http.Header{"User-Agent": {"holdfast/" + readBuild().Version}},
 	})
 	if err != nil {
-		return nil, usagef("--server: %s", strings.TrimPrefix(err.Error(), "client config: "))
+		return nil, usagef("%s", strings.NewReplacer("client config: ", "", "URL must", "--server must", "Token has", "--token has", "use Token", "use --token", "\n", "; ").Replace(err.Error()))
 	}
 	return cl, nil
 }
@@ -75,6 +75,8 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		hint = "check --server: it must be the URL of an A2A agent, such as " + defaultServer
 	case a2a.CodeMethodNotFound:
 		hint = "`" + a.name + " help call` lists the methods of this version"
+	case a2a.CodeTooLarge:
+		hint = "files travel inside the message, as base64, which makes them a third larger"
 	case a2a.CodeExhausted:
 		hint = "wait a little and try again"
 	default:

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"os"
@@ -36,6 +38,10 @@ func readLimited(r io.Reader, name string) ([]byte, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err // it has the name, too
+		}
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(content) > maxInput {

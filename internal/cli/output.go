@@ -6,13 +6,16 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 )
 
 // output is stdout or stderr.
 type output struct {
-	w io.Writer
+	w *keeper
+	// passing output may get lost without harm: nobody asked for it.
+	passing bool
 	// terminal is whether a person reads it; width its columns then.
 	terminal bool
 	width    int
@@ -20,7 +23,7 @@ type output struct {
 }
 
 func newOutput(w io.Writer, env environment) *output {
-	o := &output{w: w}
+	o := &output{w: &keeper{w: w}}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		o.terminal, o.width = true, 80
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
@@ -31,14 +34,44 @@ func newOutput(w io.Writer, env environment) *output {
 	return o
 }
 
+// keeper writes and keeps the first error, so that what cannot be written is told
+// once, at the end.
+type keeper struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (k *keeper) Write(p []byte) (int, error) {
+	n, err := k.w.Write(p)
+	if err != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.err == nil {
+			k.err = err
+		}
+	}
+	return n, err
+}
+
+// lost returns why not all of it was written.
+func (o *output) lost() error {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	if o.passing || o.w.err == nil {
+		return nil
+	}
+	return fmt.Errorf("not all of the output was written: %w", o.w.err)
+}
+
 // isTerminal reports whether r is a person's keyboard.
 func isTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// line writes one line. What cannot be written cannot be reported either, so
-// errors are dropped; a closed pipe ends the process by its signal.
+// line writes one line. Errors are kept for the end, see lost; a closed pipe ends
+// the process by its signal.
 func (o *output) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.w, format+"\n", args...)
 }

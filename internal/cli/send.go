@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/google/uuid"
@@ -16,14 +17,28 @@ type sendCmd struct {
 	Text    []string `arg:"" optional:"" help:"What to say; - reads it from stdin, as does a command without text, files and data."`
 	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Send a file along; again for more; - is stdin. It travels inside the message."`
 	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Send structured data along, such as '{\"sentences\": 5}'."`
-	Task    string   `placeholder:"ID" group:"Message:" help:"Go on with a task: answer its question, or add to what it does."`
-	Context string   `placeholder:"ID" group:"Message:" help:"Begin the task in a conversation that exists."`
-	Key     string   `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"The agent takes the message once, however often it is sent with this key. Lost connections are then tried again."`
+	Task    given    `placeholder:"ID" group:"Message:" help:"Go on with a task: answer its question, or add to what it does."`
+	Context given    `placeholder:"ID" group:"Message:" help:"Begin the task in a conversation that exists."`
+	Key     given    `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"The agent takes the message once, however often it is sent with this key. Lost connections are then tried again."`
 
 	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is over or asks for input, and show the result. On by default; --no-wait shows the task's id and ends."`
 	Stream bool `group:"Answer:" help:"Show progress and results as they come."`
 
 	connection
+}
+
+// given is what must not be empty where it is said at all: a script whose variable
+// is not set would begin another task instead of going on with one, or send again
+// what was to be sent once.
+type given string
+
+// UnmarshalText reads it.
+func (g *given) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("must not be empty")
+	}
+	*g = given(text)
+	return nil
 }
 
 // Help has examples.
@@ -51,7 +66,7 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	params := client.SendParams{Message: message, IdempotencyKey: c.Key}
+	params := client.SendParams{Message: message, IdempotencyKey: string(c.Key)}
 	switch {
 	case c.Stream:
 		err = v.stream(cl.Stream(ctx, params))
@@ -88,9 +103,9 @@ func (c *sendCmd) message(a *app) (a2a.Message, error) {
 		return a2a.Message{}, err
 	}
 	m := client.UserMessage(parts...)
-	m.TaskID, m.ContextID = c.Task, c.Context
+	m.TaskID, m.ContextID = string(c.Task), string(c.Context)
 	if c.Key != "" {
-		m.ID = idOfKey(c.Key)
+		m.ID = idOfKey(string(c.Key))
 	}
 	return m, nil
 }

@@ -103,6 +103,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return errors.Join(configError(err), ln.Close())
 	}
+	a.out.passing = true // a server does not end badly because nobody reads its banner
 	b := banner{a: a, cfg: cfg, agent: agent, addr: ln.Addr(), storage: storage, data: c.Data}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
@@ -220,7 +221,6 @@ func (a *app) warnUnknownVariables() {
 	}
 }
 
-// listen opens the address, or says why that cannot be.
 // A server that was killed has its address until the system has taken it apart,
 // and its successor is often started before that.
 const (
@@ -228,6 +228,7 @@ const (
 	addrRetry    = 20 * time.Millisecond
 )
 
+// listen opens the address, or says why that cannot be.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, usagef("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", addr)
@@ -264,7 +265,7 @@ func configError(err error) error {
 	text := err.Error()
 	for _, prefix := range []string{"holdfast config: ", "server config: ", "engine config: "} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			return usagef("%s", strings.ReplaceAll(strings.ReplaceAll(rest, "CORSOrigins:", "--cors-origin:"), "\n", "; "))
+			return usagef("%s", strings.NewReplacer("CORSOrigins:", "--cors-origin:", "Card.URL", "--url", "\n", "; ").Replace(rest))
 		}
 	}
 	return err
