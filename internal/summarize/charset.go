@@ -52,7 +52,9 @@ func metaCharset(data []byte) string {
 
 // decodeText returns data as clean UTF-8. A byte order mark decides, then valid
 // UTF-8, then the declared encoding; without one, text that is not UTF-8 is
-// taken as Windows-1252, which contains Latin-1's letters.
+// taken as Windows-1252, which contains Latin-1's letters. Zero bytes and escapes
+// are valid UTF-8 but no text: they are left to a declaration, since UTF-16 and
+// ISO-2022-JP have them.
 func decodeText(data []byte, declared encoding.Encoding) (string, error) {
 	e := encodingOf(data, declared)
 	text := data
@@ -75,7 +77,7 @@ func encodingOf(data []byte, declared encoding.Encoding) encoding.Encoding {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
 		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM)
-	case utf8.Valid(data):
+	case utf8.Valid(data) && (declared == nil || !bytes.ContainsAny(data, "\x00\x1b")):
 		return nil
 	case declared != nil:
 		return declared

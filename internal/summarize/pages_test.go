@@ -22,6 +22,8 @@ func TestPagesReadsText(t *testing.T) {
 		{"UTF-16 big endian", "", "", "\xfe\xff\x00H\x65\xe5", []string{"H日"}},
 		{"Windows-1252", "", "text/plain", "caf\xe9 \x93quoted\x94 \x80", []string{"café “quoted” €"}},
 		{"declared charset", "", "text/plain; charset=koi8-r", "\xf0\xf2\xe9", []string{"ПРИ"}},
+		{"declared UTF-16 without a byte order mark", "", "text/plain; charset=utf-16be", "\x00H\x00i", []string{"Hi"}},
+		{"declared charset of escapes", "", "text/plain; charset=iso-2022-jp", "\x1b$B8@8l\x1b(B", []string{"言語"}},
 		{"declared charset that it is not", "", "text/plain; charset=iso-8859-1", "Äpfel.", []string{"Äpfel."}},
 		{"damaged UTF-8", "", "text/plain", strings.Repeat("日本語", 30) + "\xe6", []string{strings.Repeat("日本語", 30) + "\ufffd"}},
 		{"form feeds", "", "text/plain", "One.\fTwo.\f\f", []string{"One.", "Two."}},
