@@ -90,7 +90,7 @@ func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 	if err := w.t.r.reserve(w.head.Name, parts); err != nil {
 		return err
 	}
-	return w.chunk(slices.Clone(parts), false)
+	return w.chunk(parts, false)
 }
 
 // Close completes the artifact. Closing twice is harmless; a handler that
@@ -132,7 +132,7 @@ func (r *run) markLast(id string) bool {
 	defer r.l.commit.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.unsure {
+	if r.lost != nil {
 		return false
 	}
 	for i, e := range slices.Backward(r.pending) {
@@ -192,7 +192,7 @@ func encodable(p a2a.Part) error {
 func (t *Turn) artifactID(name string) string {
 	uses := "artifact\x00" + name
 	t.names[uses]++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%d", t.task.Key.ID, t.r.queue.Turn, name, t.names[uses]))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%d", t.task.Key.ID, t.run.Turn, name, t.names[uses]))
 	sum[6] = sum[6]&0x0f | 0x80 // UUID version 8, variant 10
 	sum[8] = sum[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])

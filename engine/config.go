@@ -25,7 +25,8 @@ type Config struct {
 	Handler Handler
 	// NewID makes ids, which should sort by time (UUIDv7). Required.
 	NewID func() string
-	// Worker names this process in leases. Default: a new id.
+	// Worker names this process in leases, together with a new id: an earlier process
+	// of the same name is another worker. Default: the id alone.
 	Worker string
 	// Logger gets what operators should know. Default: discards.
 	Logger *slog.Logger
@@ -131,9 +132,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("engine config: %w", errors.Join(errs...))
-	}
-	if c.Worker == "" {
-		c.Worker = c.NewID()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

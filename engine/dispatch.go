@@ -24,6 +24,9 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 		case <-e.wake:
 		case <-poll.C:
 			beat()
+			if len(e.slots) == 0 {
+				e.ready.Store(true) // what nobody announced is looked for with the next free slot
+			}
 		}
 		for !e.isStopping() && e.claim(ctx, &owner) {
 			beat()
@@ -34,19 +37,30 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 // claim takes slots and fills them. It reports whether there may be more to
 // claim right away.
 func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
+	if !e.hold() {
+		return false
+	}
+	defer e.active.Done()
+	// After a pause of the process or the store, its runs come first: their leases
+	// may have ended.
+	if e.now().UnixNano()-e.renewed.Load() > int64(e.cfg.Lease)*2/3 && e.renew(ctx) != nil {
+		return false
+	}
 	n := e.takeSlots(claimBatch)
 	if n == 0 {
 		return false
 	}
+	e.renameStrayed()
 	e.ready.Store(false)
 	now := e.now()
 	tasks, err := e.cfg.Store.Claim(ctx, store.ClaimParams{
-		Worker: e.cfg.Worker, Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
-		Limit: n, Takeover: e.cfg.Store.Info().Exclusive, Horizon: 2 * e.cfg.RetryDelayMax,
+		Worker: *e.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
+		Limit: n, Takeover: e.takeover, Horizon: 2 * e.cfg.RetryDelayMax,
 		AfterOwner: *owner,
 		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
 	})
 	if err != nil {
+		e.strayed.Store(true)
 		e.freeSlots(n)
 		e.ready.Store(true)
 		if ctx.Err() == nil {
@@ -63,8 +77,28 @@ func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
 		e.ready.Store(true)
 		return true
 	}
+	e.takeover = false
 	e.freeSlots(n - len(tasks))
 	return false
+}
+
+// A lease may be taken while the answer of the store is lost, and so may the end
+// of a run that could not be committed: then a lease of this process has no run,
+// and a worker never claims what is leased to itself. Therefore the process goes
+// on under another name. Its runs keep their leases, which they renew under the
+// old one; those without a run end in time, as if their process had died.
+func (e *Engine) renameStrayed() {
+	if !e.takeover && e.strayed.CompareAndSwap(true, false) {
+		e.rename()
+	}
+}
+
+func (e *Engine) rename() {
+	name := e.cfg.NewID()
+	if e.cfg.Worker != "" {
+		name = e.cfg.Worker + "/" + name
+	}
+	e.worker.Store(&name)
 }
 
 // start runs a task that has just been claimed, in a slot that is taken.
@@ -73,10 +107,11 @@ func (e *Engine) start(t *store.Task, suspect bool) {
 	l := e.hub.acquire(t.Key)
 	l.commit.Lock()
 	defer l.commit.Unlock()
+	fence := t.Run.Lease.Fence
 	if known, _ := l.snapshot(); known != nil && known.Seq > t.Seq {
 		t = known
 	}
-	if t.Run.Phase != store.PhaseLeased || t.Run.Lease.Worker != e.cfg.Worker {
+	if t.Run.Phase != store.PhaseLeased || t.Run.Lease.Fence != fence {
 		e.hub.release(l)
 		e.freeSlots(1)
 		return
@@ -130,34 +165,60 @@ func (e *Engine) heartbeat(ctx context.Context, beat func()) {
 		case <-tick.C:
 		}
 		beat()
-		e.renew(ctx)
+		_ = e.renew(ctx) // has been logged, and is tried again
 	}
 }
 
-func (e *Engine) renew(ctx context.Context) {
-	e.mu.Lock()
-	held := make([]store.HeldLease, 0, len(e.runs))
-	byKey := make(map[store.Key]*run, len(e.runs))
-	for r := range e.runs {
-		held = append(held, r.lease)
-		byKey[r.lease.Key] = r
+func (e *Engine) renew(ctx context.Context) error {
+	begun := e.now()
+	byKey := e.holders()
+	if len(byKey) == 0 {
+		e.renewed.Store(begun.UnixNano())
+		return nil
 	}
-	e.mu.Unlock()
-	if len(held) == 0 {
-		return
+	held := make([]store.HeldLease, 0, len(byKey))
+	for _, r := range byKey {
+		held = append(held, r.lease)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Lease, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
 	lost, err := e.cfg.Store.Renew(ctx, store.Time(e.now().Add(e.cfg.Lease)), held)
 	if err != nil {
 		e.log.Warn("renew leases", "error", err)
-		return
+		return err
 	}
+	e.renewed.Store(begun.UnixNano())
 	for _, key := range lost {
 		if r := byKey[key]; r != nil {
 			_ = r.die(ErrLeaseLost)
 		}
 	}
+	return nil
+}
+
+// holders returns the runs that hold a lease, as far as is known. Of two runs of
+// one task the older has lost it, and is told so.
+func (e *Engine) holders() map[store.Key]*run {
+	e.mu.Lock()
+	byKey := make(map[store.Key]*run, len(e.runs))
+	var lost []*run
+	for r := range e.runs {
+		if r.over() {
+			continue
+		}
+		other := byKey[r.lease.Key]
+		if other != nil && other.lease.Fence > r.lease.Fence {
+			r, other = other, r
+		}
+		if byKey[r.lease.Key] = r; other != nil {
+			lost = append(lost, other)
+		}
+	}
+	e.mu.Unlock()
+	for _, r := range lost {
+		_ = r.die(ErrLeaseLost)
+	}
+	return byKey
 }
 
 // janitor removes what has outlived its use.

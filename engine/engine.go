@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -27,12 +28,19 @@ type Engine struct {
 	queued    atomic.Int64  // tasks waiting to run, as far as this process knows
 	abandoned atomic.Int64  // handlers left behind that still run
 
+	worker   atomic.Pointer[string] // the name under which leases are taken
+	strayed  atomic.Bool            // there may be a lease of this name without a run
+	renewed  atomic.Int64           // when leases were last renewed
+	takeover bool                   // leases of an earlier process are void; the dispatcher's
+
 	mu       sync.Mutex
 	runs     map[*run]struct{}
 	stopping bool
 
 	loops  sync.WaitGroup
-	active sync.WaitGroup // runs
+	active sync.WaitGroup // runs, and those about to begin one
+	life   sync.Mutex     // held while the state changes
+	ended  chan struct{}  // closed when Stop has ended, or there is nothing to stop
 	stop   context.CancelFunc
 	ctx    context.Context // of the loops
 	// settling ends when runs must no longer insist on committing their end.
@@ -61,7 +69,10 @@ func New(cfg Config) (*Engine, error) {
 		suspects: make(chan struct{}, 1),
 		runs:     make(map[*run]struct{}),
 		alive:    make(map[string]*atomic.Int64),
+		ended:    make(chan struct{}),
+		takeover: cfg.Store.Info().Exclusive,
 	}
+	e.rename()
 	for range cfg.Concurrency {
 		e.slots <- struct{}{}
 	}
@@ -78,16 +89,20 @@ func steady(wall func() time.Time) func() time.Time {
 // Start begins to run tasks: those that are due, those whose worker has died,
 // and those that Send brings. It returns once the store has told what it has.
 func (e *Engine) Start(ctx context.Context) error {
-	if !e.state.CompareAndSwap(stateNew, stateRunning) {
-		return errors.New("engine has been started before")
+	e.life.Lock()
+	defer e.life.Unlock()
+	if e.state.Load() != stateNew {
+		return errors.New("engine has been started or stopped before")
 	}
 	backlog, err := e.cfg.Store.Backlog(ctx)
 	if err != nil {
 		e.state.Store(stateStopped)
+		close(e.ended)
 		return fmt.Errorf("read backlog: %w", err)
 	}
 	e.queued.Store(int64(backlog.Queued))
 	e.ready.Store(backlog.Queued+backlog.Leased > 0)
+	e.renewed.Store(e.now().UnixNano())
 	if n := backlog.Queued + backlog.Leased; n > 0 {
 		e.log.Info("resuming tasks", "queued", backlog.Queued, "interrupted", backlog.Leased)
 	}
@@ -96,15 +111,30 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.supervise("dispatch", e.dispatch)
 	e.supervise("heartbeat", e.heartbeat)
 	e.supervise("janitor", e.janitor)
+	e.state.Store(stateRunning)
 	return nil
 }
 
 // Stop ends the engine: no new work is taken, running handlers get until ctx is
 // done to finish, then their context is cancelled and what has not returned is
 // handed back to the queue. Stop returns when nothing runs any more or, at the
-// latest, HandlerGrace after ctx is done. Stopping twice is harmless.
+// latest, a second and twice HandlerGrace after ctx is done. Stopping twice is
+// harmless: the second call waits for the first, until its own ctx is done.
 func (e *Engine) Stop(ctx context.Context) error {
-	if old := e.state.Swap(stateStopped); old != stateRunning {
+	e.life.Lock()
+	old := e.state.Swap(stateStopped)
+	e.life.Unlock()
+	switch old {
+	case stateRunning:
+		defer close(e.ended)
+	case stateNew:
+		close(e.ended)
+		return nil
+	default:
+		select {
+		case <-e.ended:
+		case <-ctx.Done():
+		}
 		return nil
 	}
 	e.mu.Lock()
@@ -132,6 +162,18 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.stop()
 	e.loops.Wait()
 	return nil
+}
+
+// hold keeps Stop from believing that nothing runs any more until active.Done is
+// called. It reports false when the engine stops already.
+func (e *Engine) hold() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopping {
+		return false
+	}
+	e.active.Add(1)
+	return true
 }
 
 func (e *Engine) cancelRuns(cause error) {
@@ -222,7 +264,8 @@ func (e *Engine) Health(ctx context.Context) Health {
 		return h
 	}
 	if err := e.cfg.Store.Ping(ctx); err != nil {
-		h.Problems = append(h.Problems, "store: "+err.Error())
+		e.log.Warn("store does not answer properly", "error", err)
+		h.Problems = append(h.Problems, "store: "+problem(err))
 	}
 	limit := 10 * max(e.cfg.Poll, e.cfg.Lease)
 	for name, last := range e.alive {
@@ -234,6 +277,15 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return when told to", h.Abandoned))
 	}
 	return h
+}
+
+// problem says what is wrong with a store, without what is only for the log.
+func problem(err error) string {
+	var coded *a2a.Error
+	if errors.As(err, &coded) {
+		return coded.Message
+	}
+	return err.Error()
 }
 
 // Info describes the store.

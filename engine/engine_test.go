@@ -141,7 +141,7 @@ func reply(ctx context.Context, t *engine.Turn) error {
 func TestABlockingSendReturnsTheFinishedTask(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	e := start(t, engine.Config{Handler: reply, Store: s})
+	e := start(t, engine.Config{Handler: reply, Store: s, FlushInterval: time.Minute})
 	task := sendWait(t, e, text("hi"))
 	wantState(t, task, a2a.StateCompleted)
 	if got := task.Artifacts[0].Text(); got != "you said: hi" {
@@ -159,7 +159,7 @@ func TestABlockingSendReturnsTheFinishedTask(t *testing.T) {
 func TestAShortTaskCostsTwoCommits(t *testing.T) {
 	t.Parallel()
 	s := &counting{Store: inmem.New()}
-	e := start(t, engine.Config{Handler: reply, Store: s})
+	e := start(t, engine.Config{Handler: reply, Store: s, FlushInterval: time.Minute})
 	sendWait(t, e, text("hi"))
 	if got := s.commits.Load(); got != 2 {
 		t.Errorf("a short task took %d commits, want 2", got)

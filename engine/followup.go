@@ -93,6 +93,9 @@ func (s *sending) lookup(ctx context.Context, key string) (*store.IdempotencyRec
 func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent, error) {
 	e := s.e
 	state := base.Status.State
+	if base.Seq >= maxEvents {
+		return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s has %d events and takes no more; send a message without taskId to begin another task in its context", a2a.Quote(l.key.ID), base.Seq)
+	}
 	if n := len(base.Unread(base.Run.SeenSeq)); n >= e.cfg.Limits.Inbox {
 		return nil, a2a.Errorf(a2a.CodeExhausted, "%d messages are waiting for task %s, no more are taken for now; try again later", n, a2a.Quote(l.key.ID))
 	}
@@ -135,6 +138,9 @@ func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (
 		}
 		return nil, a2a.Errorf(a2a.CodeConflict, "Idempotency-Key %s was used for another request", a2a.Quote(s.opts.IdempotencyKey))
 	}
+	if s.opts.Stored != nil {
+		s.opts.Stored()
+	}
 	return s.e.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq, s.opts.Wait)
 }
 
@@ -148,7 +154,9 @@ func (e *Engine) replay(ctx context.Context, key store.Key, seq int64, wait bool
 			return nil, err
 		}
 	}
-	whole, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{OmitArtifacts: true})
+	ctx = context.WithoutCancel(ctx) // the time to wait is over, not the time to answer
+	none := 0
+	whole, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
 	if err != nil {
 		return nil, err
 	}

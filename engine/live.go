@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -31,6 +32,7 @@ type live struct {
 
 	mu      sync.Mutex
 	task    *store.Task   // as last committed here, never changed; nil until known
+	doubted bool          // a commit failed: the task may have moved on all the same
 	recent  []store.Event // the log's end, up to task.Seq, without gaps
 	bytes   int           // size of recent, roughly
 	changed chan struct{} // closed when task moves on
@@ -88,9 +90,9 @@ func (h *hub) running(key store.Key) *store.Task {
 		return nil
 	}
 	l.mu.Lock()
-	t, r := l.task, l.run
+	t, r, doubted := l.task, l.run, l.doubted
 	l.mu.Unlock()
-	if t == nil || r == nil || !r.alive() {
+	if t == nil || r == nil || doubted || !r.alive() {
 		return nil
 	}
 	return t
@@ -110,7 +112,7 @@ func (h *hub) release(l *live) {
 func (l *live) publish(t *store.Task, events []store.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.task = t
+	l.task, l.doubted = t, false
 	if len(events) == 0 {
 		return
 	}
@@ -132,8 +134,10 @@ func (l *live) remember(events []store.Event) {
 		if a := events[i].Artifact; a != nil {
 			l.bytes += store.PartsSize(a.Parts)
 		}
-		if m := events[i].Received; m != nil {
-			l.bytes += store.PartsSize(m.Parts)
+		for _, m := range []*a2a.Message{events[i].Received, events[i].Message} {
+			if m != nil {
+				l.bytes += store.PartsSize(m.Parts)
+			}
 		}
 	}
 }
@@ -151,8 +155,23 @@ func (l *live) set(t *store.Task) {
 	if l.task != nil && l.task.Seq != t.Seq {
 		l.recent, l.bytes = nil, 0
 	}
-	l.task = t
+	l.task, l.doubted = t, false
 	l.wake()
+}
+
+// doubt notes that a commit has failed, and has those who wait for the task look
+// at the store until it is known what became of it.
+func (l *live) doubt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubted = true
+	l.wake()
+}
+
+func (l *live) inDoubt() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doubted
 }
 
 // snapshot returns the task as it is known here, which is not to be changed, nil
@@ -197,9 +216,9 @@ func (l *live) lastEvent() time.Time {
 // l.commit.
 func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 	l.mu.Lock()
-	r := l.run
+	r, doubted := l.run, l.doubted
 	l.mu.Unlock()
-	if r != nil && r.alive() {
+	if r != nil && !doubted && r.alive() {
 		t, _ := l.snapshot()
 		return t, nil
 	}

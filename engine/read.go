@@ -23,10 +23,12 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 		return nil, a2a.TaskNotFound(id)
 	}
 	key, opts := store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength}
-	if running := e.hub.running(key); running != nil {
-		t := *running.Clone()
-		t.Cut(opts)
-		return &t, nil
+	if e.cfg.Store.Info().Exclusive { // else another process may know better
+		if running := e.hub.running(key); running != nil {
+			t := running.Clone()
+			t.Cut(opts)
+			return t, nil
+		}
 	}
 	t, err := e.cfg.Store.Task(ctx, key, opts)
 	if errors.Is(err, store.ErrNotFound) {

@@ -13,7 +13,10 @@ import (
 
 // Bounds of what a run keeps uncommitted while the store does not answer.
 const (
-	maxPending  = 1000
+	maxPending = 1000
+	// maxEvents is the length of a log from which only a turn's end is added to it.
+	// A store can take twice as many.
+	maxEvents   = 1 << 23
 	settlePause = 100 * time.Millisecond
 	settleMax   = 5 * time.Second
 )
@@ -29,24 +32,24 @@ type run struct {
 	mu        sync.Mutex
 	queue     store.Run // the task's place in the queue, as last committed by us
 	pending   []store.Event
-	timer     *time.Timer       // flushes pending
-	unsure    bool              // the last commit failed; it may have gone through
-	dead      error             // why nothing can be committed any more
-	seen      int64             // messages through this sequence are with the handler
-	steps     map[string][]byte // of this turn; nil until read
-	artifacts int               // bytes of artifacts in this turn
+	timer     *time.Timer // flushes pending
+	lost      *lostCommit // the last commit, when it failed; it may have gone through
+	dead      error       // why nothing can be committed any more
+	seen      int64       // messages through this sequence are with the handler
+	artifacts int         // bytes of artifacts in this turn
 
+	// first is the number of the first turn of this run; earlier attempts may have
+	// left steps of it alone.
+	first int
 	// suspect is set when the run is to wait for its turn among suspects.
 	suspect bool
-
-	stepsOnce sync.Mutex // held while steps are read
 }
 
 // newRun prepares a run of t, which this process holds the lease of. It takes
 // over the caller's hold on l.
 func (e *Engine) newRun(l *live, t *store.Task) *run {
 	r := &run{
-		e: e, l: l, queue: t.Run,
+		e: e, l: l, queue: t.Run, first: t.Run.Turn,
 		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
@@ -56,7 +59,8 @@ func (e *Engine) newRun(l *live, t *store.Task) *run {
 	return r
 }
 
-// launch begins a run. Its slot is taken already.
+// launch begins a run. Its slot is taken already, and the caller holds the engine
+// open.
 func (e *Engine) launch(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,13 +73,20 @@ func (e *Engine) launch(r *run) {
 
 func (r *run) main() {
 	defer r.finish()
-	for r.turn() {
+	for again := true; again; {
+		// An error or a value of the handler may panic when it is looked at.
+		if p := guard(func() { again = r.turn() }); p != nil {
+			again = r.panicked(p)
+		}
 	}
 }
 
 func (r *run) finish() {
 	r.cancel(ErrEnded)
 	r.mu.Lock()
+	if r.dead == nil {
+		r.e.strayed.Store(true) // nobody renews the lease, and it may still be ours
+	}
 	r.dead = ErrEnded
 	if r.timer != nil {
 		r.timer.Stop()
@@ -166,8 +177,7 @@ func (r *run) conclude(ctx context.Context, err error) (again bool) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.As(err, &panicked):
-		r.e.log.Error("handler panicked", "task", r.l.key.ID, "panic", panicked.value, "stack", string(panicked.stack))
-		return r.settle(r.failed("the agent's handler panicked; its log says more"))
+		return r.panicked(panicked)
 	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
 		return false
 	case errors.Is(cause, ErrStopping):
@@ -180,6 +190,14 @@ func (r *run) conclude(ctx context.Context, err error) (again bool) {
 		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: %s", r.queue.Attempt, err)))
 	}
 	return r.settle(r.failed(err.Error()))
+}
+
+func (r *run) panicked(p error) (again bool) {
+	var panicked *panicError
+	if errors.As(p, &panicked) {
+		r.e.log.Error("handler panicked", "task", r.l.key.ID, "panic", panicked.value, "stack", string(panicked.stack))
+	}
+	return r.settle(r.failed("the agent's handler panicked; its log says more"))
 }
 
 func (r *run) failed(text string) *Outcome {
@@ -199,7 +217,7 @@ func (r *run) sayParts(parts []a2a.Part) *a2a.Message {
 // settle commits the end of the turn. A message that nobody has read yet keeps
 // the task going: what the handler said is kept, and the next turn begins.
 func (r *run) settle(o *Outcome) (again bool) {
-	over := store.Event{State: o.State, Message: o.Message}
+	over := store.Event{State: o.State, Message: o.Message}.Copy()
 	for {
 		r.mu.Lock()
 		queue := r.queue
@@ -215,7 +233,7 @@ func (r *run) settle(o *Outcome) (again bool) {
 			return false
 		}
 		next := r.nextTurn()
-		err = r.persist(store.Event{State: a2a.StateWorking, Message: o.Message}, &next, 0)
+		err = r.persist(store.Event{State: a2a.StateWorking, Message: over.Message}, &next, 0)
 		if err == nil {
 			return true
 		}
@@ -232,7 +250,7 @@ func (r *run) unstorable() bool {
 	defer r.l.commit.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead != nil || !r.unsure || r.e.settling.Err() != nil {
+	if r.dead != nil || r.lost == nil || r.e.settling.Err() != nil {
 		return false
 	}
 	r.pending = nil
@@ -245,7 +263,7 @@ func (r *run) nextTurn() store.Run {
 	next := r.queue
 	next.Turn++
 	next.Attempt, next.SeenSeq = 1, r.seen
-	r.steps, r.artifacts = map[string][]byte{}, 0
+	r.artifacts = 0
 	return next
 }
 
@@ -302,7 +320,7 @@ func (r *run) persist(event store.Event, queue *store.Run, seen int64) error {
 }
 
 func (r *run) persistAll(events []store.Event, queue *store.Run, seen int64) error {
-	err := r.insist(r.e.settling, func() error { return r.commit(events, queue, nil, seen) })
+	err := r.insist(r.e.settling, &runChange{events: events, queue: queue, seen: seen})
 	if err != nil && !errors.Is(err, store.ErrUnread) {
 		r.e.log.Info("run ended without a commit", "task", r.l.key.ID, "cause", err)
 	}

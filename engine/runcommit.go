@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,26 +10,48 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// commit writes what is pending and the given events under the run's lease.
-func (r *run) commit(events []store.Event, queue *store.Run, steps []store.Step, seen int64) error {
+// runChange is what a run wants committed besides what is pending. It may be
+// tried several times; once it is done it is not made again.
+type runChange struct {
+	events []store.Event
+	queue  *store.Run
+	steps  []store.Step
+	seen   int64
+	done   bool // guarded by l.commit
+}
+
+// lostCommit is a commit that failed: it may have been made all the same.
+type lostCommit struct {
+	change  *runChange
+	base    int64         // the task's version before it
+	events  []store.Event // all of it, with the stamps by which they are recognised
+	pending int           // how many of the events were pending
+}
+
+// commit writes what is pending and the given change under the run's lease.
+func (r *run) commit(c *runChange) error {
 	r.l.commit.Lock()
 	defer r.l.commit.Unlock()
-	if err := r.usable(); err != nil {
+	if err := r.usable(); err != nil || c.done {
+		if c.done {
+			return nil
+		}
 		return err
 	}
 	r.mu.Lock()
-	pending := r.pending
-	events = slices.Concat(pending, events)
+	pending := len(r.pending)
+	events := slices.Concat(r.pending, c.events)
 	r.mu.Unlock()
-	if len(events) == 0 && queue == nil && len(steps) == 0 {
+	if len(events) == 0 && c.queue == nil && len(c.steps) == 0 {
 		return nil
 	}
 	base, _ := r.l.snapshot()
-	c := store.Change{Lease: &r.lease, Seen: seen, Events: events, Run: queue, Steps: steps}
-	_, err := r.e.write(r.ctx, r.l, base, c)
+	_, err := r.e.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seen, Events: events, Run: c.queue, Steps: c.steps})
 	switch {
 	case err == nil:
-		r.committed(len(pending), queue)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.committed(c, pending)
 	case errors.Is(err, store.ErrUnread):
 		_, rerr := r.e.reload(context.WithoutCancel(r.ctx), r.l)
 		return errors.Join(err, rerr)
@@ -39,21 +59,23 @@ func (r *run) commit(events []store.Event, queue *store.Run, steps []store.Step,
 		return r.die(ErrLeaseLost)
 	default:
 		r.mu.Lock()
-		r.unsure = true
-		// Keep the stamps, by which the events are recognised if they did get through.
-		copy(r.pending, events[:len(pending)])
+		r.lost = &lostCommit{change: c, base: base.Seq, events: events, pending: pending}
 		r.mu.Unlock()
 	}
 	return err
 }
 
-func (r *run) committed(flushed int, queue *store.Run) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unsure = false
+// committed notes that a change has been made, with the first of what is pending.
+// The caller holds r.mu.
+func (r *run) committed(c *runChange, flushed int) {
+	c.done = true
 	r.pending = slices.Delete(r.pending, 0, min(flushed, len(r.pending))) // a run that died has dropped them
-	if queue != nil {
-		r.queue = *queue
+	if c.queue == nil {
+		return
+	}
+	r.queue = *c.queue
+	if c.queue.Phase != store.PhaseLeased && r.dead == nil {
+		r.dead = ErrEnded // the lease is given back
 	}
 }
 
@@ -61,13 +83,12 @@ func (r *run) committed(flushed int, queue *store.Run) {
 // what the store has. The caller holds l.commit.
 func (r *run) usable() error {
 	r.mu.Lock()
-	dead, unsure := r.dead, r.unsure
+	dead, lost := r.dead, r.lost
 	r.mu.Unlock()
-	if dead != nil || !unsure {
+	if dead != nil || lost == nil {
 		return dead
 	}
 	ctx := context.WithoutCancel(r.ctx)
-	base, _ := r.l.snapshot()
 	t, err := r.e.reload(ctx, r.l)
 	if errors.Is(err, store.ErrNotFound) {
 		return r.die(ErrLeaseLost)
@@ -80,20 +101,18 @@ func (r *run) usable() error {
 	}
 	if t.Run.Phase != store.PhaseLeased {
 		// Our own last commit ended the run; only its answer was lost.
+		lost.change.done = true
 		return r.die(ErrEnded)
 	}
-	r.mu.Lock()
-	pending := r.pending
-	r.mu.Unlock()
-	done, err := r.e.applied(ctx, r.l.key, base.Seq, pending)
+	done, err := r.e.applied(ctx, r.l.key, lost.base, lost.events)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsure = false
+	r.lost = nil
 	if done {
-		r.pending = slices.Delete(r.pending, 0, len(pending))
+		r.committed(lost.change, lost.pending)
 	}
 	return nil
 }
@@ -102,7 +121,14 @@ func (r *run) usable() error {
 func (r *run) alive() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.dead == nil && !r.unsure
+	return r.dead == nil && r.lost == nil
+}
+
+// over reports whether nothing can be committed any more.
+func (r *run) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead != nil
 }
 
 // die makes the run refuse all further commits and stops its handler.
@@ -118,32 +144,60 @@ func (r *run) die(cause error) error {
 	return cause
 }
 
-// enqueue adds an event to be committed soon, with others. It blocks on a
-// commit when the store has not kept up.
+// enqueue adds an event to be committed soon, with others. It keeps a copy: what
+// the handler changes afterwards is not told. It blocks on a commit when the store
+// has not kept up.
 func (r *run) enqueue(event store.Event) error {
+	event = event.Copy()
 	r.mu.Lock()
+	full := len(r.pending) >= maxPending
+	r.mu.Unlock()
+	if full {
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	if t, _ := r.l.snapshot(); t.Seq >= maxEvents {
+		return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d events, the most that a task may have", a2a.Quote(t.Key.ID), t.Seq)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.dead != nil {
-		defer r.mu.Unlock()
 		return r.dead
 	}
 	r.pending = append(r.pending, event)
-	full := len(r.pending) >= maxPending
-	if !full && r.timer == nil {
+	if r.timer == nil {
 		r.timer = time.AfterFunc(r.e.cfg.FlushInterval, r.flushSoon)
 	}
-	r.mu.Unlock()
-	if full {
-		return r.commit(nil, nil, nil, 0)
-	}
 	return nil
+}
+
+// flush commits what is pending, for the handler.
+func (r *run) flush() error { return unstored(r.insist(r.ctx, new(runChange))) }
+
+// storeError is what a handler is told when the store failed: its text may reach
+// the client, so it does not say more.
+type storeError struct{ err error }
+
+func (s *storeError) Error() string { return "the agent's store failed" }
+func (s *storeError) Unwrap() error { return s.err }
+
+// unstored hides what the store says from those who print err.
+func unstored(err error) error {
+	for _, told := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
+		if errors.Is(err, told) {
+			return err
+		}
+	}
+	return &storeError{err}
 }
 
 // insist repeats a commit until the store answers: what has been done must not
 // be forgotten because a disk is full for a while. It gives up when ctx is done,
 // and soon when the error is not one that passes.
-func (r *run) insist(ctx context.Context, commit func() error) error {
+func (r *run) insist(ctx context.Context, c *runChange) error {
 	for pause := settlePause; ; pause = min(2*pause, settleMax) {
-		err := commit()
+		err := r.commit(c)
 		switch {
 		case err == nil, errors.Is(err, store.ErrUnread):
 			return err
@@ -166,73 +220,11 @@ func (r *run) flushSoon() {
 	r.mu.Lock()
 	r.timer = nil
 	r.mu.Unlock()
-	err := r.commit(nil, nil, nil, 0)
+	err := r.commit(new(runChange))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil && r.dead == nil && r.timer == nil {
 		r.e.log.Warn("commit progress, trying again", "task", r.l.key.ID, "error", err)
 		r.timer = time.AfterFunc(settlePause+r.e.cfg.FlushInterval, r.flushSoon)
 	}
-}
-
-// recorded returns the results of the steps that this turn has completed. They
-// are read from the store when an earlier run may have left some.
-func (r *run) recorded(ctx context.Context) (map[string][]byte, error) {
-	r.stepsOnce.Lock()
-	defer r.stepsOnce.Unlock()
-	r.mu.Lock()
-	steps, turn := r.steps, r.queue.Turn
-	r.mu.Unlock()
-	if steps != nil {
-		return steps, nil
-	}
-	steps = make(map[string][]byte)
-	if r.lease.Fence > 1 {
-		stored, err := r.e.cfg.Store.Steps(ctx, r.l.key, turn)
-		if err != nil {
-			return nil, fmt.Errorf("read steps: %w", err)
-		}
-		for _, s := range stored {
-			steps[s.Name] = s.Result
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.steps = steps
-	return steps, nil
-}
-
-// step returns the recorded result of a step, or runs it and records what it
-// returned together with all that was told before.
-func (r *run) step(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
-	steps, err := r.recorded(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if result, ok := steps[name]; ok {
-		return slices.Clone(result), nil
-	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	result, err := fn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	turn := r.queue.Turn
-	if limit := r.e.cfg.Limits.StepBytes; len(result) > limit {
-		return nil, a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, at most %d are kept", a2a.Quote(name), len(result), limit)
-	}
-	err = r.insist(ctx, func() error {
-		return r.commit(nil, nil, []store.Step{{Turn: turn, Name: name, Result: result}}, 0)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("step %s: %w", a2a.Quote(name), err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	steps = maps.Clone(r.steps)
-	steps[name] = slices.Clone(result)
-	r.steps = steps
-	return result, nil
 }

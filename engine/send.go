@@ -167,13 +167,18 @@ func (s *sending) stamp(record *store.IdempotencyRecord) *store.IdempotencyRecor
 }
 
 // reserveSlot takes a free worker for a task that is about to be queued, unless
-// others wait for one.
+// others wait for one, and holds the engine open for its run. Either returnSlot
+// or begin must follow.
 func (e *Engine) reserveSlot(queue *store.Run, events *[]store.Event) bool {
-	if e.ready.Load() || e.isStopping() || e.takeSlots(1) == 0 {
+	if e.ready.Load() || !e.hold() {
+		return false
+	}
+	if e.takeSlots(1) == 0 {
+		e.active.Done()
 		return false
 	}
 	queue.Phase = store.PhaseLeased
-	queue.Lease = store.Lease{Worker: e.cfg.Worker, Fence: queue.Lease.Fence + 1, Until: store.Time(e.now().Add(e.cfg.Lease))}
+	queue.Lease = store.Lease{Worker: *e.worker.Load(), Fence: queue.Lease.Fence + 1, Until: store.Time(e.now().Add(e.cfg.Lease))}
 	queue.Attempt++
 	*events = append(*events, store.Event{State: a2a.StateWorking})
 	return true
@@ -182,6 +187,7 @@ func (e *Engine) reserveSlot(queue *store.Run, events *[]store.Event) bool {
 func (e *Engine) returnSlot(taken bool) {
 	if taken {
 		e.freeSlots(1)
+		e.active.Done()
 	}
 }
 
@@ -194,6 +200,7 @@ func (e *Engine) begin(l *live, t *store.Task, leased bool) {
 		return
 	}
 	e.launch(e.newRun(e.hub.acquire(l.key), t))
+	e.active.Done()
 }
 
 // sent waits for the task if asked to. base with first applied is the task as
@@ -237,10 +244,11 @@ func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, err
 }
 
 // await returns when the task has moved on; it reports whether ctx is done. A
-// store that other processes write to is looked at now and then.
+// store that other processes write to is looked at now and then, and so is one
+// that failed to say what became of a commit.
 func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
 	var poll <-chan time.Time
-	if !e.cfg.Store.Info().Exclusive {
+	if !e.cfg.Store.Info().Exclusive || l.inDoubt() {
 		timer := time.NewTimer(e.cfg.Poll)
 		defer timer.Stop()
 		poll = timer.C

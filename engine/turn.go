@@ -2,9 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -18,12 +15,16 @@ import (
 type Turn struct {
 	r        *run
 	task     *store.Task // as the turn began
+	run      store.Run   // its place in the queue then
 	messages []a2a.Message
 
 	mu      sync.Mutex
 	ended   bool
 	names   map[string]int // uses of each step name
 	writers []*ArtifactWriter
+
+	stepsOnce sync.Mutex        // held while steps are read
+	steps     map[string][]byte // that are completed; nil until read
 }
 
 func (r *run) newTurn() *Turn {
@@ -31,7 +32,7 @@ func (r *run) newTurn() *Turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = task.ReceivedSeq
-	return &Turn{r: r, task: task, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int)}
+	return &Turn{r: r, task: task, run: r.queue, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int)}
 }
 
 func (t *Turn) end() {
@@ -65,12 +66,12 @@ func (t *Turn) ContextID() string { return t.task.ContextID }
 func (t *Turn) Owner() string { return t.task.Key.Owner }
 
 // Number counts the task's turns, from 1.
-func (t *Turn) Number() int { return t.r.queue.Turn }
+func (t *Turn) Number() int { return t.run.Turn }
 
 // Attempt counts how often this turn has begun, from 1. Above 1, an earlier
 // attempt ended with its process or asked for another; a turn that a stopping
 // process handed back has not been counted.
-func (t *Turn) Attempt() int { return t.r.queue.Attempt }
+func (t *Turn) Attempt() int { return t.run.Attempt }
 
 // Metadata is the task's metadata as the turn began. It must not be changed.
 func (t *Turn) Metadata() map[string]any { return t.task.Metadata }
@@ -81,7 +82,7 @@ func (t *Turn) Messages() []a2a.Message { return t.messages }
 
 // History are the messages of the task before this turn, oldest first.
 func (t *Turn) History() []a2a.Message {
-	first := t.r.queue.SeenSeq
+	first := t.run.SeenSeq
 	var earlier []a2a.Message
 	for _, e := range t.task.History {
 		if !e.Received || e.Seq <= first {
@@ -150,40 +151,12 @@ func (t *Turn) SetMetadata(values map[string]any) error {
 	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: task.Status.Message, Progress: true, Metadata: values})
 }
 
-// Step runs fn once per turn, however often the turn is begun: what it returned
-// is recorded, and a later attempt is given the record. The same name used again
-// in one attempt is another step, told apart by order; names must therefore be
-// used in the same order in every attempt. An error of fn is not recorded.
-func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
-	if err := t.usable(); err != nil {
-		return nil, err
-	}
-	if err := checkStepName(name); err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	t.names[name]++
-	if n := t.names[name]; n > 1 {
-		name += "#" + strconv.Itoa(n)
-	}
-	t.mu.Unlock()
-	return t.r.step(ctx, name, fn)
-}
-
-func checkStepName(name string) error {
-	const limit = 256
-	if name == "" || len(name) > limit || strings.ContainsRune(name, 0) {
-		return a2a.Invalid("step name", "%s must have 1 to %d bytes and no NUL", a2a.Quote(name), limit)
-	}
-	return nil
-}
-
 // Flush commits what has been told so far and returns when it is stored.
 func (t *Turn) Flush() error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.commit(nil, nil, nil, 0)
+	return t.r.flush()
 }
 
 // Reply completes the task with a message. Return what it returns.
@@ -215,6 +188,6 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 			return a2a.Invalid("parts", "cannot be stored: %s", err)
 		}
 	}
-	o.Message = t.r.sayParts(slices.Clone(parts))
+	o.Message = store.Event{Message: t.r.sayParts(parts)}.Copy().Message
 	return o
 }

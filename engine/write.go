@@ -20,15 +20,19 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	c.Key = l.key
 	after := e.fold(l, base, &c)
 	c.Snapshot = after
+	chain := l.chain
+	l.chain = nil // until it is known that the change was made
 	ctx = context.WithoutCancel(ctx)
 	results, err := e.cfg.Store.Commit(ctx, c)
 	if err != nil {
-		l.chain = nil
+		l.doubt()
+		if c.Lease == nil && c.Run != nil && c.Run.Phase == store.PhaseLeased {
+			e.strayed.Store(true)
+		}
 		return nil, fmt.Errorf("task %s: commit: %w", l.key.ID, err)
 	}
 	res := results[0]
 	if res.Err != nil {
-		l.chain = nil
 		if errors.Is(res.Err, store.ErrDuplicate) {
 			return nil, &duplicate{record: res.Record}
 		}
@@ -36,9 +40,9 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	}
 	if res.Seq != after.Seq {
 		// Another process added to the log in between.
-		l.chain = nil
 		return e.reload(ctx, l)
 	}
+	l.chain = chain
 	l.publish(after, c.Events)
 	return after, nil
 }
