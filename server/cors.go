@@ -1,8 +1,11 @@
 package server
 
 import (
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
@@ -26,6 +29,32 @@ func newCORS(origins []string) *cors {
 	return c
 }
 
+// rebound reports whether a page may act under a name that its owner has pointed
+// at this machine, so that browsers take us for its own server. Addresses cannot be
+// pointed elsewhere, nor can localhost; and where there are tokens a page had to
+// have one.
+func (c *cors) rebound(x *exchange) bool {
+	origin := x.r.Header.Get("Origin")
+	if origin == "" || x.r.Method != http.MethodPost || len(x.s.tokens) > 0 || slices.Contains(c.origins, origin) {
+		return false
+	}
+	host := hostname(x.r.Host)
+	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return false
+	}
+	own, err := url.Parse(x.s.cfg.Card.URL)
+	return err != nil || hostname(own.Host) != host
+}
+
+// hostname is the name or address of a host that may have a port, in lower case.
+func hostname(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
 // admit reports whether the request is to be answered, and answers it when it is
 // not. A page of an origin that is not listed cannot make a browser on this
 // machine act on an agent that listens on it.
@@ -35,6 +64,10 @@ func (c *cors) admit(x *exchange) bool {
 			x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "requests from web pages of other origins are not allowed here"))
 			return false
 		}
+	}
+	if !c.any && c.rebound(x) {
+		x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "a web page asks under the name %s, which is not known here", a2a.Quote(x.r.Host)))
+		return false
 	}
 	if len(c.origins) == 0 {
 		return true

@@ -292,6 +292,44 @@ func TestWebPagesAndCORS(t *testing.T) {
 	}
 }
 
+// TestNamesPointedAtUs is about pages whose owner lets their name resolve to this
+// machine: browsers take such a page and this server for one origin.
+func TestNamesPointedAtUs(t *testing.T) {
+	t.Parallel()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
+	own := func(c *server.Config) { c.Card.URL = "https://agent.example/" }
+	for _, test := range []struct {
+		name   string
+		change func(*server.Config)
+		host   string
+		h      headers
+		want   int
+	}{
+		{"a page's own name", nil, "evil.example:3773", headers{"Origin", "http://evil.example:3773"}, 403},
+		{"no page", nil, "evil.example:3773", nil, 200},
+		{"localhost", nil, "localhost:3773", headers{"Origin", "http://localhost:3773"}, 200},
+		{"below localhost", nil, "app.localhost", headers{"Origin", "http://app.localhost"}, 200},
+		{"address", nil, "127.0.0.1:3773", headers{"Origin", "http://127.0.0.1:3773"}, 200},
+		{"address of version 6", nil, "[::1]:3773", headers{"Origin", "http://[::1]:3773"}, 200},
+		{"the name that is told", own, "Agent.example", headers{"Origin", "https://Agent.example"}, 200},
+		{"another name", own, "evil.example", headers{"Origin", "http://evil.example"}, 403},
+		{"with a token", twoTokens, "any.example", headers{"Origin", "http://any.example", "Authorization", "Bearer alice-token"}, 200},
+		{"a listed name", func(c *server.Config) { c.CORSOrigins = []string{"http://app.example"} }, "app.example", headers{"Origin", "http://app.example"}, 200},
+	} {
+		e := start(t, echo, test.change)
+		r := e.request("POST", "/", body, test.h)
+		r.Host = test.host
+		resp, err := e.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != test.want {
+			t.Errorf("%s: HTTP %d, want %d", test.name, resp.StatusCode, test.want)
+		}
+	}
+}
+
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
