@@ -112,6 +112,9 @@ func (s *Store) open(ctx context.Context) error {
 	if err := migrateFile(ctx, s.path, s.cfg.Synchronous); err != nil {
 		return err
 	}
+	if s.file, err = os.Stat(s.path); err != nil {
+		return err
+	}
 	if err := s.openWriter(ctx); err != nil {
 		return err
 	}

@@ -206,6 +206,23 @@ func TestPingWritesAndGivesUp(t *testing.T) {
 	}
 }
 
+func TestPingTellsThatTheFileHasGone(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("open files cannot be removed here")
+	}
+	s := open(t, Config{Dir: t.TempDir()})
+	must(t, s.Ping(t.Context()))
+	must(t, os.Remove(s.path))
+	if err := s.Ping(t.Context()); a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), "was removed or replaced") {
+		t.Errorf("Ping() without the file = %v, want what happened", err)
+	}
+	must(t, os.WriteFile(s.path, nil, 0o600))
+	if err := s.Ping(t.Context()); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("Ping() with another file in its place = %v, want code %s", err, a2a.CodeUnavailable)
+	}
+}
+
 // holdWriter keeps the writer busy until release is called.
 func holdWriter(s *Store) (release func()) {
 	taken, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
