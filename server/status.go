@@ -92,7 +92,8 @@ func (h *healthCheck) ask(ctx context.Context, e *engine.Engine) engine.Health {
 
 // checkHealth really asks the store and the workers, and not for ever.
 func (x *exchange) checkHealth() healthInfo {
-	ctx, cancel := context.WithTimeoutCause(x.r.Context(), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
+	// The answer is for others too, so that it must not depend on who asked first.
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(x.r.Context()), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
 	defer cancel()
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
