@@ -201,7 +201,7 @@ func (r *run) insist(ctx context.Context, c *runChange) error {
 		switch {
 		case err == nil, errors.Is(err, store.ErrUnread):
 			return err
-		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrCanceled), errors.Is(err, ErrEnded):
+		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrCanceled), errors.Is(err, ErrEnded), errors.Is(err, store.ErrClosed):
 			return err
 		}
 		if !a2a.CodeOf(err).Retryable() && pause >= 8*settlePause {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // Reasons for which a change is refused, and reads find nothing.
@@ -20,8 +22,8 @@ var (
 	ErrUnread = errors.New("unread message")
 	// ErrDuplicate: the idempotency key is taken; Result.Record is its record.
 	ErrDuplicate = errors.New("duplicate idempotency key")
-	// ErrClosed: the store has been closed.
-	ErrClosed = errors.New("store closed")
+	// ErrClosed: the store has been closed. Callers above may ask again, elsewhere.
+	ErrClosed error = a2a.Errorf(a2a.CodeUnavailable, "store closed")
 )
 
 // Store keeps tasks, their logs, contexts, feedback, steps and idempotency
