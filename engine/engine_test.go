@@ -572,3 +572,19 @@ func TestAnIdempotencyKeyGivesTheFirstAnswer(t *testing.T) {
 		t.Errorf("another owner's key = %v, %v, want a task of their own", sent, err)
 	}
 }
+
+func TestMetadataKeepsTheStatus(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
+		if err := turn.Status("page 3"); err != nil {
+			return err
+		}
+		return turn.SetMetadata(map[string]any{"pages": 200})
+	}})
+	task := sendWait(t, e, text("a"))
+	events := checkLog(t, s, task.Key)
+	if told := events[3]; told.Metadata == nil || told.Message == nil || told.Message.Text() != "page 3" {
+		t.Errorf("event with metadata = %+v, want the status to stay as it was told", told)
+	}
+}

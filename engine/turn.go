@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -147,8 +148,21 @@ func (t *Turn) SetMetadata(values map[string]any) error {
 	if _, err := wire.Marshal(values); err != nil {
 		return a2a.Invalid("metadata", "cannot be stored: %s", err)
 	}
-	task, _ := t.r.l.snapshot()
-	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: task.Status.Message, Progress: true, Metadata: values})
+	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.saying(), Progress: true, Metadata: values})
+}
+
+// saying is the message of the task's status once what is pending is committed.
+func (r *run) saying() *a2a.Message {
+	r.mu.Lock()
+	for _, e := range slices.Backward(r.pending) {
+		if e.Artifact == nil {
+			r.mu.Unlock()
+			return e.Message
+		}
+	}
+	r.mu.Unlock()
+	t, _ := r.l.snapshot()
+	return t.Status.Message
 }
 
 // Flush commits what has been told so far and returns when it is stored.
