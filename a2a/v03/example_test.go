@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/a2a/v03"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
 // Params are taken in either casing, and refused by the name of the field.
