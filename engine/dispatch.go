@@ -55,7 +55,7 @@ func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
 	now := e.now()
 	tasks, err := e.cfg.Store.Claim(ctx, store.ClaimParams{
 		Worker: *e.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
-		Limit: n, Takeover: e.takeover, Horizon: 2 * e.cfg.RetryDelayMax,
+		Limit: n, Takeover: e.takeover, Horizon: 2 * max(e.cfg.RetryDelayMax, e.cfg.Lease),
 		AfterOwner: *owner,
 		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
 	})

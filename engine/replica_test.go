@@ -356,3 +356,29 @@ func (s *mortal) Renew(ctx context.Context, until time.Time, leases []store.Held
 	}
 	return s.Store.Renew(ctx, until, leases)
 }
+
+// A lease may be longer than any delay: it is not one of a clock set back.
+func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	begun, release := make(chan struct{}, 10), make(chan struct{})
+	cfg := engine.Config{
+		Store: replicas{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
+		Handler: func(context.Context, *engine.Turn) error {
+			begun <- struct{}{}
+			<-release
+			return nil
+		},
+	}
+	e1 := start(t, cfg)
+	task := send(t, e1, text("a"))
+	<-begun
+	start(t, cfg)
+	select {
+	case <-begun:
+		t.Error("the task was taken from the replica that runs it")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(release)
+	settled(t, e1, task.Key.ID)
+}

@@ -112,7 +112,8 @@ func (t *Turn) Inbox() []a2a.Message {
 	return unread
 }
 
-// Receive waits for messages as Inbox returns them, until ctx is done.
+// Receive waits for messages as Inbox returns them, until ctx is done or the run
+// is over.
 func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) {
 	for {
 		if err := t.usable(); err != nil {
@@ -126,6 +127,8 @@ func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-t.r.ctx.Done():
+			return nil, context.Cause(t.r.ctx)
 		}
 	}
 }

@@ -131,7 +131,7 @@ type ClaimParams struct {
 	// Takeover treats every lease of another worker as ended.
 	Takeover bool
 	// Horizon, if positive, treats a task that is due later than Now+Horizon as
-	// due: no delay is that long, so a clock has been set back.
+	// due: no delay and no lease is that long, so a clock has been set back.
 	Horizon time.Duration
 	// AfterOwner is where the last claim stopped: owners are visited in ascending
 	// order from the first greater than it, round to it again.
