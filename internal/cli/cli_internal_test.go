@@ -201,7 +201,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("tokens() = %v, which tells a token", err)
 	}
 
-	writeFile(t, file, "file-secret=carol\n")
+	writeFile(t, file, "file-secret=carol # of accounting\n  # nobody=x\n")
 	c = serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1"}, TokensFile: file}
 	tokens, err := c.tokens()
 	if err != nil || len(tokens) != 3 || tokens[0].Token != "YWxpY2U=" || tokens[0].Principal.ID != "alice" ||

@@ -43,7 +43,7 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 		return nil, fmt.Errorf("--tokens-file: %w", err)
 	}
 	for i, entry := range strings.Split(string(text), "\n") {
-		if entry = strings.TrimSpace(entry); entry != "" && !strings.HasPrefix(entry, "#") {
+		if entry = withoutComment(entry); entry != "" {
 			add(fmt.Sprintf("line %d of %s", i+1, c.TokensFile), entry)
 		}
 	}
@@ -52,4 +52,16 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 		errs = append(errs, fmt.Errorf("%s has no token in it", c.TokensFile))
 	}
 	return tokens, errors.Join(errs...)
+}
+
+// withoutComment cuts what follows a # at the beginning or after a space: within a
+// word it may be part of a token.
+func withoutComment(line string) string {
+	for i, r := range line {
+		if r == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			line = line[:i]
+			break
+		}
+	}
+	return strings.TrimSpace(line)
 }
