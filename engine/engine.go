@@ -23,6 +23,7 @@ type Engine struct {
 	slots chan struct{}    // one token per free place for a run
 
 	suspects  chan struct{} // holds one token while a suspect is on probation
+	waiting   atomic.Int64  // suspects that wait for it
 	wake      chan struct{} // the dispatcher should look for work
 	ready     atomic.Bool   // there may be due tasks in the store
 	queued    atomic.Int64  // tasks waiting to run, as far as this process knows

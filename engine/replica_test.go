@@ -382,3 +382,34 @@ func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
 	close(release)
 	settled(t, e1, task.Key.ID)
 }
+
+// Suspects that wait for their turn leave room for everybody else.
+func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	const attempts = 2
+	for range 12 {
+		message := text("suspect").Message
+		commit(t, s, store.Change{
+			Key: store.Key{Owner: alice.ID, ID: newID()}, Create: &store.Create{ContextID: newID()},
+			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
+			Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+		})
+	}
+	for range attempts - 1 { // a process that died with all of them
+		if _, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 100, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := start(t, engine.Config{Store: s, Concurrency: 4, MaxAttempts: attempts, Poll: 10 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		if turn.Messages()[0].Text() == "suspect" {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}})
+	begun := time.Now()
+	wantState(t, sendWait(t, e, text("innocent")), a2a.StateCompleted)
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("a task that is no suspect took %s", took)
+	}
+}

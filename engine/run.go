@@ -112,7 +112,7 @@ func (r *run) turn() (again bool) {
 	}
 	done, ok := r.admit()
 	if !ok {
-		return r.handBackParked()
+		return false
 	}
 	defer done()
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -298,19 +298,6 @@ func (r *run) handBack(due time.Time, event *store.Event) bool {
 	if err == nil {
 		r.e.queued.Add(1)
 		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.kick)
-	}
-	return false
-}
-
-// handBackParked returns a suspect that never began to the queue. Its attempt has
-// been given back already.
-func (r *run) handBackParked() bool {
-	r.mu.Lock()
-	queue := r.queue
-	r.mu.Unlock()
-	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", time.Time{}
-	if r.persistAll(nil, &queue, 0) == nil {
-		r.e.queued.Add(1)
 	}
 	return false
 }

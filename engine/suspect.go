@@ -15,7 +15,9 @@ const probation = 2 * time.Second
 // A task that is about to begin its last attempt because each attempt before was
 // cut short may be what takes the process down, or may only have run beside it. So
 // that the innocent are not failed with the guilty, such suspects begin one by
-// one, and those that wait for their turn are not charged with an attempt.
+// one, and those that wait for their turn are not charged with an attempt. At most
+// half of the places for runs are taken by those who wait; the others come back
+// later.
 
 // park gives suspects among the tasks just claimed their attempt back, before any
 // of the tasks runs.
@@ -64,14 +66,22 @@ func (e *Engine) isSuspect(ctx context.Context, t *store.Task) bool {
 
 // admit waits until a suspect may begin, and charges it with the attempt. It
 // reports whether the run may go on; done must be called when the turn is over.
+// If it may not, its task has been handed back.
 func (r *run) admit() (done func(), ok bool) {
 	if !r.suspect {
 		return func() {}, true
 	}
 	r.suspect = false
+	waiting := r.e.waiting.Add(1)
+	defer r.e.waiting.Add(-1)
+	if waiting > max(1, int64(r.e.cfg.Concurrency)/2) {
+		r.handBackParked(min(time.Duration(waiting)*probation, r.e.cfg.RetryDelayMax))
+		return nil, false
+	}
 	select {
 	case r.e.suspects <- struct{}{}:
 	case <-r.ctx.Done():
+		r.handBackParked(0)
 		return nil, false
 	}
 	leave := time.AfterFunc(probation, func() { <-r.e.suspects })
@@ -87,7 +97,24 @@ func (r *run) admit() (done func(), ok bool) {
 	r.e.log.Warn("running the last attempt of a task whose attempts were all cut short", "task", r.l.key.ID, "attempt", queue.Attempt)
 	if err := r.persistAll(nil, &queue, 0); err != nil {
 		done()
+		r.handBackParked(0)
 		return nil, false
 	}
 	return done, true
+}
+
+// handBackParked returns a suspect that never began to the queue, to be claimed
+// after a while. Its attempt has been given back already.
+func (r *run) handBackParked(after time.Duration) {
+	r.mu.Lock()
+	queue := r.queue
+	r.mu.Unlock()
+	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", time.Time{}
+	if after > 0 {
+		queue.DueAt = store.Time(r.e.now().Add(after))
+	}
+	if r.persistAll(nil, &queue, 0) == nil {
+		r.e.queued.Add(1)
+		time.AfterFunc(after, r.e.kick)
+	}
 }
