@@ -77,6 +77,9 @@ type Limits struct {
 	References int
 	// PageSize is the most tasks in a page of a list. Default 100.
 	PageSize int
+	// PageBytes is how much content the tasks of a page of a list may hold: a page
+	// ends with the task that exceeds it. Default 8 MiB.
+	PageBytes int
 	// ArtifactBytes is how much content the artifacts of one turn may hold, and 64
 	// bytes for each chunk. Default 64 MiB.
 	ArtifactBytes int
@@ -118,6 +121,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Limits.Parts, 1000)
 	orDefault(&c.Limits.References, 32)
 	orDefault(&c.Limits.PageSize, 100)
+	orDefault(&c.Limits.PageBytes, 8<<20)
 	orDefault(&c.Limits.ArtifactBytes, 64<<20)
 	orDefault(&c.Limits.StepBytes, 4<<20)
 	check(c.Concurrency < 1, "Concurrency is %d, want at least 1", c.Concurrency)
@@ -127,7 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
 	if len(errs) > 0 {

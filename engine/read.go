@@ -89,7 +89,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	}
 	q = store.Query{
 		Owner: p.ID, ContextID: params.ContextID, States: states,
-		After: ceil(params.StatusAfter), Before: ceil(params.StatusBefore), Limit: size, Total: params.IncludeTotal,
+		After: ceil(params.StatusAfter), Before: ceil(params.StatusBefore), Limit: size, Bytes: e.cfg.Limits.PageBytes, Total: params.IncludeTotal,
 		Options: store.TaskOptions{History: params.HistoryLength, OmitArtifacts: !params.IncludeArtifacts},
 	}
 	q.Cursor, err = decodeCursor(params.PageToken, q)
@@ -123,7 +123,7 @@ type pageToken struct {
 }
 
 func filterHash(q store.Query) []byte {
-	q.Cursor, q.Limit, q.Total, q.Options = nil, 0, false, store.TaskOptions{}
+	q.Cursor, q.Limit, q.Bytes, q.Total, q.Options = nil, 0, 0, false, store.TaskOptions{}
 	raw, _ := json.Marshal(q) // plain strings and times: cannot fail
 	sum := sha256.Sum256(raw)
 	return sum[:8]

@@ -26,6 +26,10 @@ type Query struct {
 	Cursor *Cursor
 	// Limit is the size of the page, at least 1.
 	Limit int
+	// Bytes, if positive, ends the page after the task with which what is read of
+	// its tasks, by Task.Size, comes to more: the page may then be shorter than
+	// Limit and still have a Next. It has at least one task if any is left.
+	Bytes int
 	// Total asks for Page.Total, which costs a count of all that match.
 	Total bool
 	// Options say how much of each task to read.
@@ -36,6 +40,19 @@ type Query struct {
 type Cursor struct {
 	Time time.Time
 	ID   string
+}
+
+// Fit cuts a page that is longer than the query's Bytes allow. Backends that have
+// read more than that use it.
+func (p *Page) Fit(q Query) {
+	size := 0
+	for i, t := range p.Tasks {
+		if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+1 < len(p.Tasks) {
+			p.Tasks = p.Tasks[:i+1]
+			p.Next = &Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
+			return
+		}
+	}
 }
 
 // Page is a part of a list.

@@ -5,6 +5,21 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
+// Size is roughly how many bytes the content of a task takes, as far as it was
+// read.
+func (t *Task) Size() (size int) {
+	if m := t.Status.Message; m != nil {
+		size += PartsSize(m.Parts)
+	}
+	for i := range t.History {
+		size += PartsSize(t.History[i].Message.Parts)
+	}
+	for i := range t.Artifacts {
+		size += PartsSize(t.Artifacts[i].Parts)
+	}
+	return size
+}
+
 // PartsSize is roughly how many bytes the content of parts takes.
 func PartsSize(parts []a2a.Part) (size int) {
 	for _, p := range parts {

@@ -244,7 +244,8 @@ func (t *Task) Unread(after int64) []a2a.Message {
 // artifacts if so asked. Backends that read everything use it.
 func (t *Task) Cut(opts TaskOptions) {
 	if n := opts.History; n != nil && *n < len(t.History) {
-		t.History = t.History[len(t.History)-max(*n, 0):]
+		// A copy, so that the messages left out are not held in memory.
+		t.History = slices.Clone(t.History[len(t.History)-max(*n, 0):])
 	}
 	if opts.OmitArtifacts {
 		t.Artifacts = nil

@@ -67,8 +67,12 @@ func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([
 // Tasks implements [store.Store].
 func (s *Store) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	page, err := s.page(ctx, q)
+	for _, t := range page.Tasks {
+		t.Cut(q.Options)
+	}
+	page.Fit(q)
 	for i, t := range page.Tasks {
-		page.Tasks[i] = handedOut(t, q.Options)
+		page.Tasks[i] = t.Copy()
 	}
 	return page, err
 }

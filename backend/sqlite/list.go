@@ -101,13 +101,18 @@ func (r *reader) page(ctx context.Context, q *store.Query) (page store.Page, err
 		page.Next = &store.Cursor{Time: fromMillis(last.at), ID: last.id}
 	}
 	page.Tasks = make([]*store.Task, 0, len(places))
-	for _, p := range places {
+	size := 0
+	for i, p := range places {
 		t, err := r.readTask(r.taskPK, q.Options, p.pk)
 		if err != nil {
 			return page, err
 		}
 		t.Cut(q.Options)
 		page.Tasks = append(page.Tasks, t)
+		if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+1 < len(places) {
+			page.Next = &store.Cursor{Time: fromMillis(p.at), ID: p.id}
+			break
+		}
 	}
 	return page, nil
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -18,11 +19,42 @@ func listTests() []test {
 		{"a chunk of an artifact does not move a task", listChunkStays},
 		{"every filter works alone and with the others", listFilters},
 		{"pages follow one another without gap or repeat", listPages},
+		{"a page ends early when it holds more than it may", listBytes},
 		{"the last page has no next even when it is full", listFullLastPage},
 		{"a page follows its cursor even when that task has moved", listCursorMoved},
 		{"the total counts all that match, on request", listTotal},
 		{"listed tasks equal read tasks", listEqualsRead},
 	}
+}
+
+func listBytes(f *fixture) {
+	const tasks, each = 7, 1000
+	for i := range tasks {
+		k := key(fmt.Sprint("t", i))
+		message := &a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: strings.Repeat("x", each)}}}
+		f.commit(store.Change{
+			Key: k, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle},
+			Events: []store.Event{{Time: at(i), State: a2a.StateCompleted, Received: message}},
+		})
+	}
+	q := store.Query{Owner: owner, Limit: 5, Bytes: 2*each + 1}
+	var sizes []int
+	var paged []string
+	for range tasks + 1 {
+		page := f.list(q)
+		sizes = append(sizes, len(page.Tasks))
+		paged = append(paged, ids(page.Tasks)...)
+		if q.Cursor = page.Next; q.Cursor == nil {
+			break
+		}
+	}
+	f.equal("the sizes of pages of 2 tasks and a byte", sizes, []int{3, 3, 1})
+	f.equal("the pages of Tasks()", paged, []string{"t6", "t5", "t4", "t3", "t2", "t1", "t0"})
+	none := 0
+	whole := f.list(store.Query{Owner: owner, Limit: 5, Bytes: 1, Options: store.TaskOptions{History: &none}})
+	f.equal("the length of a page of which nothing large is read", len(whole.Tasks), 5)
+	one := f.list(store.Query{Owner: owner, Limit: 5, Bytes: 1})
+	f.equal("the length of a page that may hold next to nothing", len(one.Tasks), 1)
 }
 
 func listEmpty(f *fixture) {

@@ -216,6 +216,7 @@ func (m *model) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 		t.Cut(q.Options)
 	}
 	page.Tasks = all
+	page.Fit(q)
 	return page, nil
 }
 
