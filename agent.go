@@ -190,7 +190,11 @@ func (a *Agent) ListenAndServe(ctx context.Context, addr string) error {
 // Serve is ListenAndServe on a listener, which it closes.
 func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	if err := a.Start(ctx); err != nil {
-		return errors.Join(err, ln.Close(), a.closeStore())
+		err = errors.Join(err, ln.Close())
+		if errors.Is(err, engine.ErrStarted) {
+			return err // whoever started it stops it
+		}
+		return errors.Join(err, a.closeStore())
 	}
 	serving, halt := context.WithCancel(context.WithoutCancel(ctx))
 	defer halt()

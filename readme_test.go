@@ -2,10 +2,14 @@ package holdfast_test
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast"
 )
 
 func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
@@ -34,4 +38,11 @@ func TestTheReadmeShowsTheExamples(t *testing.T) {
 			}
 		}
 	}
+}
+
+// status is what an agent answers a request with.
+func status(agent *holdfast.Agent, request *http.Request) int {
+	answer := httptest.NewRecorder()
+	agent.Handler().ServeHTTP(answer, request)
+	return answer.Code
 }

@@ -93,7 +93,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
 	if e.state.Load() != stateNew {
-		return errors.New("engine has been started or stopped before")
+		return ErrStarted
 	}
 	backlog, err := e.cfg.Store.Backlog(ctx)
 	if err != nil {

@@ -45,6 +45,8 @@ var (
 	ErrStopping = errors.New("server is stopping")
 	// ErrLeaseLost: another process runs the task.
 	ErrLeaseLost = errors.New("lease lost")
+	// ErrStarted: an engine is started once, and not after it was stopped.
+	ErrStarted = errors.New("engine has been started or stopped before")
 	// ErrEnded: the handler has returned.
 	ErrEnded = errors.New("turn has ended")
 )
