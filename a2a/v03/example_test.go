@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/a2a/v03"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
