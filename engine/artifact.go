@@ -2,9 +2,10 @@ package engine
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -192,8 +193,19 @@ func encodable(p a2a.Part) error {
 func (t *Turn) artifactID(name string) string {
 	uses := "artifact\x00" + name
 	t.names[uses]++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%d", t.task.Key.ID, t.run.Turn, name, t.names[uses]))
+	text := append(make([]byte, 0, 128), t.task.Key.ID...)
+	text = strconv.AppendInt(append(text, 0), int64(t.run.Turn), 10)
+	text = append(append(text, 0), name...)
+	text = strconv.AppendInt(append(text, 0), int64(t.names[uses]), 10)
+	sum := sha256.Sum256(text)
 	sum[6] = sum[6]&0x0f | 0x80 // UUID version 8, variant 10
 	sum[8] = sum[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	id := make([]byte, 0, 36)
+	for i, part := range [][]byte{sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]} {
+		if i > 0 {
+			id = append(id, '-')
+		}
+		id = hex.AppendEncode(id, part)
+	}
+	return string(id)
 }
