@@ -27,10 +27,15 @@ func (ContextStatus) EnumValues() []string {
 type Context struct {
 	_  struct{} `wire:"const=kind:context,required"`
 	ID string   `json:"contextId" wire:"required"`
-	// Tasks are the ids of its tasks.
-	Tasks       []string `json:"tasks,omitzero"`
-	Name        string   `json:"name,omitempty"`
-	Description string   `json:"description,omitempty"`
+	// Tasks are the ids of its tasks, oldest first: of the newest when there are many.
+	Tasks []string `json:"tasks,omitzero"`
+	// TaskCount, an addition of ours, is how many tasks it has.
+	TaskCount int `json:"taskCount,omitempty"`
+	// History, an addition of ours, are messages of its tasks, oldest first, where
+	// they were asked for.
+	History     []Message `json:"history,omitempty"`
+	Name        string    `json:"name,omitempty"`
+	Description string    `json:"description,omitempty"`
 	// Role is the part played in the conversation, in free text such as analyst.
 	Role      string    `json:"role" wire:"required"`
 	CreatedAt time.Time `json:"createdAt" wire:"required"`
@@ -47,7 +52,7 @@ type Context struct {
 	Extensions map[string]any `json:"extensions,omitempty"`
 }
 
-// ContextIDParams name a context, an extension: the params of contexts/clear.
+// ContextIDParams name a context, an extension: what contexts/clear needs at least.
 type ContextIDParams struct {
 	ContextID string         `json:"contextId" wire:"required"`
 	Metadata  map[string]any `json:"metadata,omitzero"`
@@ -62,9 +67,65 @@ type ContextQueryParams struct {
 }
 
 // ListContextsParams are the params of contexts/list, an extension. Metadata
-// holds the filters: status, tags, role, createdAfter, createdBefore, limit,
-// offset, sortBy and sortOrder.
+// holds the filters: status, tags (all of them), role, createdAfter,
+// createdBefore, limit, offset, sortBy, sortOrder and pageToken. HistoryLength, if
+// positive, asks for the newest messages of each task.
 type ListContextsParams struct {
 	HistoryLength *int           `json:"historyLength,omitempty"`
 	Metadata      map[string]any `json:"metadata,omitzero"`
+}
+
+// ListContextsResult is the result of contexts/list.
+type ListContextsResult struct {
+	Contexts []Context `json:"contexts" wire:"required"`
+	// Total is how many contexts match the filters.
+	Total int `json:"total" wire:"required"`
+	// Page counts from 1; pages that a token asks for are counted too.
+	Page int `json:"page" wire:"required"`
+	// PageSize is the size that was applied.
+	PageSize int `json:"pageSize" wire:"required"`
+	// NextPageToken asks for the page after; "" on the last.
+	NextPageToken string `json:"nextPageToken"`
+}
+
+// CreateContextParams are the params of contexts/create, an extension. All are
+// optional: the id is made up, the role is assistant.
+type CreateContextParams struct {
+	ContextID    string         `json:"contextId,omitempty"`
+	Name         string         `json:"name,omitempty"`
+	Description  string         `json:"description,omitempty"`
+	Role         string         `json:"role,omitempty"`
+	Status       ContextStatus  `json:"status,omitempty"` // active or paused
+	Tags         []string       `json:"tags,omitempty"`
+	Metadata     map[string]any `json:"metadata,omitzero"`
+	ParentID     string         `json:"parentContextId,omitempty"`
+	ReferenceIDs []string       `json:"referenceContextIds,omitempty"`
+	Extensions   map[string]any `json:"extensions,omitzero"`
+}
+
+// UpdateContextParams are the params of contexts/update, an extension. A field
+// that is given replaces the one of the context, an empty one clears it; nil leaves
+// it.
+type UpdateContextParams struct {
+	ContextID    string          `json:"contextId" wire:"required"`
+	Name         *string         `json:"name,omitempty"`
+	Description  *string         `json:"description,omitempty"`
+	Role         *string         `json:"role,omitempty"`
+	Status       *ContextStatus  `json:"status,omitempty"`
+	Tags         *[]string       `json:"tags,omitempty"`
+	Metadata     *map[string]any `json:"metadata,omitempty"`
+	ParentID     *string         `json:"parentContextId,omitempty"`
+	ReferenceIDs *[]string       `json:"referenceContextIds,omitempty"`
+	Extensions   *map[string]any `json:"extensions,omitempty"`
+	// Force cancels the tasks that are not over, when the new status asks for that.
+	Force bool `json:"force,omitempty"`
+}
+
+// ClearContextParams are the params of contexts/clear, an extension. Force may
+// stand in Metadata too.
+type ClearContextParams struct {
+	ContextID string `json:"contextId" wire:"required"`
+	// Force cancels what runs first, and clears archived contexts too.
+	Force    bool           `json:"force,omitempty"`
+	Metadata map[string]any `json:"metadata,omitzero"`
 }

@@ -27,6 +27,7 @@ const (
 	CodeInvalidAgentResponse Code = "invalid_agent_response"
 	CodeNoExtendedCard       Code = "extended_card_not_configured"
 	CodeContextNotFound      Code = "context_not_found"
+	CodeContextNotCancelable Code = "context_not_cancelable"
 	CodeUnauthenticated      Code = "unauthenticated"
 	CodeDenied               Code = "permission_denied"
 	CodeConflict             Code = "conflict"
@@ -61,6 +62,7 @@ var codeTable = []codeInfo{
 	{CodeUnauthenticated, -32010, http.StatusUnauthorized, 6, false},
 	{CodeDenied, -32013, http.StatusForbidden, 6, false},
 	{CodeContextNotFound, -32020, http.StatusNotFound, 4, false},
+	{CodeContextNotCancelable, -32021, http.StatusConflict, 5, false},
 	{CodeConflict, -32050, http.StatusConflict, 5, false},
 	{CodeTooLarge, -32051, http.StatusRequestEntityTooLarge, 3, false},
 	{CodeExhausted, -32052, http.StatusTooManyRequests, 7, true},

@@ -64,22 +64,67 @@ type ListTasksParams struct {
 	// States keeps tasks in one of these states.
 	States []TaskState `json:"states,omitempty"`
 	// Status is one state; it may be given instead of States.
-	Status           TaskState      `json:"status,omitempty"`
-	StatusAfter      time.Time      `json:"statusTimestampAfter,omitempty"`
-	StatusBefore     time.Time      `json:"statusTimestampBefore,omitempty"`
-	PageSize         *int           `json:"pageSize,omitempty" wire:"alias=limit"`
-	PageToken        string         `json:"pageToken,omitempty"`
-	HistoryLength    *int           `json:"historyLength,omitempty"`
-	IncludeArtifacts bool           `json:"includeArtifacts,omitempty"`
-	IncludeTotal     bool           `json:"includeTotal,omitempty"`
-	Metadata         map[string]any `json:"metadata,omitzero"`
+	Status           TaskState `json:"status,omitempty"`
+	StatusAfter      time.Time `json:"statusTimestampAfter,omitempty"`
+	StatusBefore     time.Time `json:"statusTimestampBefore,omitempty"`
+	PageSize         *int      `json:"pageSize,omitempty" wire:"alias=limit"`
+	PageToken        string    `json:"pageToken,omitempty"`
+	HistoryLength    *int      `json:"historyLength,omitempty"`
+	IncludeArtifacts bool      `json:"includeArtifacts,omitempty"`
+	IncludeTotal     bool      `json:"includeTotal,omitempty"`
+	// Metadata may hold filters as in [ListContextsParams]: status (one or several),
+	// contextId, createdAfter, createdBefore, limit, offset, sortBy (createdAt or
+	// updatedAt, the time of the status), sortOrder, historyLength and pageToken.
+	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
 // ListTasksResult is the result of tasks/list. NextPageToken is "" on the last
-// page. TotalSize is there when it was asked for.
+// page. Page counts from 1. Total and TotalSize, which are the same, are there when
+// the total was asked for.
 type ListTasksResult struct {
 	Tasks         []Task `json:"tasks"`
 	NextPageToken string `json:"nextPageToken"`
+	Page          int    `json:"page,omitempty"`
 	PageSize      int    `json:"pageSize"`
+	Total         *int   `json:"total,omitempty"`
 	TotalSize     *int   `json:"totalSize,omitempty"`
+}
+
+// TaskFeedback is feedback that was given on a task, an extension.
+type TaskFeedback struct {
+	ID        string         `json:"feedbackId" wire:"required"`
+	TaskID    string         `json:"taskId" wire:"required"`
+	Feedback  string         `json:"feedback" wire:"required"`
+	Rating    *int           `json:"rating,omitempty"` // 1 to 5
+	Metadata  map[string]any `json:"metadata,omitempty"`
+	CreatedAt time.Time      `json:"createdAt" wire:"required"`
+}
+
+// ListTaskFeedbackParams are the params of tasks/feedback/list, an extension. Zero
+// fields do not filter.
+type ListTaskFeedbackParams struct {
+	TaskID    string         `json:"taskId,omitempty" wire:"alias=id"`
+	PageSize  *int           `json:"pageSize,omitempty" wire:"alias=limit"`
+	PageToken string         `json:"pageToken,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitzero"`
+}
+
+// ListTaskFeedbackResult is the result of tasks/feedback/list, newest first.
+type ListTaskFeedbackResult struct {
+	Feedback      []TaskFeedback `json:"feedback" wire:"required"`
+	NextPageToken string         `json:"nextPageToken"`
+	PageSize      int            `json:"pageSize" wire:"required"`
+	// Summary counts all feedback that the caller has given this agent.
+	Summary FeedbackSummary `json:"summary" wire:"required"`
+}
+
+// FeedbackSummary counts feedback, an extension.
+type FeedbackSummary struct {
+	Count int `json:"count" wire:"required"`
+	// Rated is how much of it has a rating, Average the mean of those; nil when there
+	// is none.
+	Rated   int      `json:"rated" wire:"required"`
+	Average *float64 `json:"average,omitempty"`
+	// Ratings counts each rating, by "1" to "5".
+	Ratings map[string]int `json:"ratings" wire:"required"`
 }

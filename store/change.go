@@ -11,13 +11,15 @@ import (
 //
 // A change is refused for the first of these that holds: its idempotency key is
 // taken (ErrDuplicate), what it saw is not so (ErrNotFound, ErrExists,
-// ErrConflict, ErrLeaseLost), a message is unread (ErrUnread). So a change whose
+// ErrConflict, ErrLeaseLost), a message is unread (ErrUnread), its context takes
+// no new tasks (ErrContextClosed). So a change whose
 // answer was lost may be sent again and finds its own record. A refused change
 // leaves nothing behind.
 type Change struct {
 	Key Key
 
-	// Create: the task must not exist. Its context is created too if need be.
+	// Create: the task must not exist. Its context is created too if need be, else
+	// it must be active.
 	Create *Create
 	// Version: the task's Seq must be this.
 	Version int64
@@ -72,8 +74,8 @@ type IdempotencyRecord struct {
 	Key   string
 	// Hash identifies the request that took the key.
 	Hash [32]byte
-	// TaskID is the task it changed. Seq is the version that the change left
-	// behind; the store fills it in at commit.
+	// TaskID is the task it changed, or the context. Seq is the version that the
+	// change left behind; the store fills it in at commit.
 	TaskID    string
 	Seq       int64
 	CreatedAt time.Time
@@ -82,7 +84,7 @@ type IdempotencyRecord struct {
 // Result says what became of a change.
 type Result struct {
 	// Err is nil when the change was applied, else one of ErrNotFound, ErrExists,
-	// ErrConflict, ErrLeaseLost, ErrUnread, ErrDuplicate.
+	// ErrConflict, ErrLeaseLost, ErrUnread, ErrContextClosed, ErrDuplicate.
 	Err error
 	// Seq is the task's version after the change. It is set when Err is nil.
 	Seq int64

@@ -41,12 +41,6 @@ func (e Event) Copy() Event {
 	return e
 }
 
-// Copy returns a copy that shares nothing that can be changed with f.
-func (f Feedback) Copy() Feedback {
-	f.Metadata = CopyMap(f.Metadata)
-	return f
-}
-
 func copyMessage(m *a2a.Message) *a2a.Message {
 	if m == nil {
 		return nil

@@ -22,8 +22,17 @@ type Query struct {
 	// After and Before bound the status time: After <= time < Before.
 	After  time.Time
 	Before time.Time
+	// CreatedAfter and CreatedBefore bound the time of creation likewise.
+	CreatedAfter  time.Time
+	CreatedBefore time.Time
+	// ByCreated sorts by the time of creation instead of that of the status.
+	ByCreated bool
+	// Ascending reverses the order, ids included.
+	Ascending bool
 	// Cursor continues after the last task of the page before; nil starts.
 	Cursor *Cursor
+	// Offset skips so many first.
+	Offset int
 	// Limit is the size of the page, at least 1.
 	Limit int
 	// Bytes, if positive, ends the page after the task with which what is read of
@@ -36,10 +45,19 @@ type Query struct {
 	Options TaskOptions
 }
 
-// Cursor is a place in the order of Store.Tasks.
+// Cursor is a place in the order of Store.Tasks: Time is what the list is sorted
+// by.
 type Cursor struct {
 	Time time.Time
 	ID   string
+}
+
+// CursorOf returns the place of a task in the query's order.
+func (q *Query) CursorOf(t *Task) *Cursor {
+	if q.ByCreated {
+		return &Cursor{Time: t.CreatedAt, ID: t.Key.ID}
+	}
+	return &Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
 }
 
 // Fit cuts a page that is longer than the query's Bytes allow. Backends that have
@@ -49,7 +67,7 @@ func (p *Page) Fit(q Query) {
 	for i, t := range p.Tasks {
 		if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+1 < len(p.Tasks) {
 			p.Tasks = p.Tasks[:i+1]
-			p.Next = &Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
+			p.Next = q.CursorOf(t)
 			return
 		}
 	}

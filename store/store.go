@@ -22,6 +22,16 @@ var (
 	ErrUnread = errors.New("unread message")
 	// ErrDuplicate: the idempotency key is taken; Result.Record is its record.
 	ErrDuplicate = errors.New("duplicate idempotency key")
+	// ErrContextClosed: the context is not active and takes no new tasks.
+	ErrContextClosed = errors.New("context takes no new tasks")
+	// ErrBusy: tasks of the context keep it from being changed like this.
+	ErrBusy = errors.New("context has unfinished tasks")
+	// ErrParentNotFound: the owner has no context of the parent's id.
+	ErrParentNotFound = errors.New("parent context not found")
+	// ErrParentCycle: the parent would make the context its own ancestor.
+	ErrParentCycle = errors.New("context would be its own ancestor")
+	// ErrParentDepth: the context would stand below more than MaxContextDepth others.
+	ErrParentDepth = errors.New("contexts nested too deep")
 	// ErrClosed: the store has been closed. Callers above may ask again, elsewhere.
 	ErrClosed error = a2a.Errorf(a2a.CodeUnavailable, "store closed")
 )
@@ -43,8 +53,8 @@ type Store interface {
 	// Task returns a task as it stands. ErrNotFound when the owner has none of
 	// this id. The zero TaskOptions read all of it.
 	Task(ctx context.Context, key Key, opts TaskOptions) (*Task, error)
-	// Tasks returns a page of the owner's tasks, newest status time first, ids
-	// descending by their bytes among equal times.
+	// Tasks returns a page of the owner's tasks. Unless the query says otherwise the
+	// newest status time comes first, ids descending by their bytes among equal times.
 	Tasks(ctx context.Context, q Query) (Page, error)
 	// Events returns up to limit events with a sequence greater than after, in
 	// order. ErrNotFound when the owner has no such task.
@@ -68,15 +78,36 @@ type Store interface {
 	// returns how many it removed.
 	ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error)
 
-	// Context returns a context, or ErrNotFound.
-	Context(ctx context.Context, owner, id string) (Context, error)
+	// Context returns a context with the ids of its newest tasks, up to so many, or
+	// ErrNotFound.
+	Context(ctx context.Context, owner, id string, tasks int) (Context, error)
+	// Contexts returns a page of the owner's contexts.
+	Contexts(ctx context.Context, q ContextQuery) (ContextPage, error)
+	// SaveContext creates or replaces the record of a context and returns it as
+	// stored, without task ids. Refusals, in this order: ErrDuplicate (the record
+	// is to be read with Idempotency), ErrExists or ErrNotFound or ErrConflict,
+	// ErrBusy, ErrParentNotFound, ErrParentCycle, ErrParentDepth. A refused change
+	// leaves nothing behind.
+	SaveContext(ctx context.Context, c ContextChange) (Context, error)
+	// DeleteContext removes up to limit of a context's tasks with all that belongs to
+	// them (log, steps, feedback, idempotency records), and once there are none
+	// left, the context. It is refused with ErrBusy while a task is queued or
+	// leased, and with ErrNotFound. When more is true there is more to remove: the
+	// context is found by no read any more, no change of its tasks that brings a
+	// client's message and no new task is taken (ErrNotFound, ErrContextClosed), and
+	// the call, which is then never ErrBusy, is to be repeated until more is false.
+	DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error)
+	// Doomed returns up to limit contexts whose deletion was begun and not ended.
+	Doomed(ctx context.Context, limit int) ([]ContextKey, error)
 
 	// AddFeedback adds feedback on a task; ErrNotFound when the owner has no such
-	// task.
+	// task, ErrExists when the task has feedback of this id.
 	AddFeedback(ctx context.Context, f Feedback) error
-	// Feedback returns the feedback on a task in the order it was added;
-	// ErrNotFound when the owner has no such task.
-	Feedback(ctx context.Context, key Key) ([]Feedback, error)
+	// Feedback returns a page of feedback, newest first, ids descending by their
+	// bytes among equal times.
+	Feedback(ctx context.Context, q FeedbackQuery) (FeedbackPage, error)
+	// FeedbackSummary counts the feedback of an owner, or of all when owner is "".
+	FeedbackSummary(ctx context.Context, owner string) (FeedbackSummary, error)
 
 	// Backlog returns how many tasks are queued or leased. It costs no more than
 	// a look at those.
@@ -108,24 +139,4 @@ type Info struct {
 type Backlog struct {
 	Queued int
 	Leased int
-}
-
-// Context is a conversation. It begins with the first event of its first task;
-// UpdatedAt is moved forward, never back, to the first event of each task that
-// is created in it.
-type Context struct {
-	Owner     string
-	ID        string
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}
-
-// Feedback is what a client thought of a task.
-type Feedback struct {
-	Key       Key
-	ID        string
-	Rating    int // 1 to 5; 0 when there is none
-	Text      string
-	Metadata  map[string]any
-	CreatedAt time.Time
 }
