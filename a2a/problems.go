@@ -12,6 +12,9 @@ type Problem struct {
 	// is the value itself.
 	Path string
 	Rule string
+	// Advice marks what A2A recommends but does not ask for: a server may take the
+	// value all the same.
+	Advice bool
 }
 
 func (p Problem) String() string {
@@ -42,14 +45,35 @@ func (e *InvalidError) Error() string {
 }
 
 // As lets errors.As find the error for the caller: its field is that of the
-// first problem.
+// first problem, its fields, if there is more than one problem, those of all that
+// are told.
 func (e *InvalidError) As(target any) bool {
 	t, ok := target.(**Error)
-	if ok {
-		*t = Errorf(CodeInvalid, "%s", e.Error())
-		(*t).Data = map[string]any{"field": e.Problems[0].Path}
+	if !ok {
+		return false
 	}
-	return ok
+	*t = Errorf(CodeInvalid, "%s", e.Error())
+	(*t).Data = map[string]any{"field": e.Problems[0].Path}
+	if len(e.Problems) > 1 {
+		var fields []any
+		for _, p := range e.Problems[:min(len(e.Problems), maxTold)] {
+			fields = append(fields, p.Path)
+		}
+		(*t).Data["fields"] = fields
+	}
+	return true
+}
+
+// Required returns e without the problems that are [Problem.Advice], nil if it
+// has no others.
+func (e *InvalidError) Required() error {
+	var p Problems
+	for _, problem := range e.Problems {
+		if !problem.Advice {
+			p.list = append(p.list, problem)
+		}
+	}
+	return p.Err()
 }
 
 // Problems gathers problems. The zero value is ready for use.
@@ -60,6 +84,11 @@ type Problems struct {
 // Add notes a problem.
 func (p *Problems) Add(path, format string, args ...any) {
 	p.list = append(p.list, Problem{Path: path, Rule: fmt.Sprintf(format, args...)})
+}
+
+// Advise notes a problem that is [Problem.Advice].
+func (p *Problems) Advise(path, format string, args ...any) {
+	p.list = append(p.list, Problem{Path: path, Rule: fmt.Sprintf(format, args...), Advice: true})
 }
 
 // Check notes a problem unless ok.

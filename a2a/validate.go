@@ -10,8 +10,8 @@ import (
 // already (absent members, unknown values) they check again where a program can
 // make such a value. Ids of messages, tasks and contexts are opaque.
 
-// MaxInlineFile is the most bytes of a file that should travel inline. An agent
-// may set another limit.
+// MaxInlineFile is the most bytes of a file that should travel inline. It is
+// advice: an agent may set another limit.
 const MaxInlineFile = 1 << 20
 
 // Validate reports every rule that the part breaks.
@@ -49,7 +49,7 @@ func (p DataPart) Validate() error {
 func (f FileWithBytes) Validate() error {
 	var p Problems
 	if n := len(f.Bytes); n > MaxInlineFile {
-		p.Add("bytes", "has %d bytes, at most %d should travel inline", n, MaxInlineFile)
+		p.Advise("bytes", "has %d bytes, at most %d should travel inline", n, MaxInlineFile)
 	}
 	p.mediaType("mimeType", f.MimeType)
 	p.vector(f.Embeddings)
@@ -76,11 +76,11 @@ func (p *Problems) vector(v []float64) {
 func (p *Problems) parts(parts []Part) {
 	p.Check(len(parts) > 0, "parts", "must not be empty")
 	for i, part := range parts {
-		path := Index("parts", i)
-		if v, ok := part.(interface{ Validate() error }); ok {
-			p.In(path, v.Validate())
-		} else {
-			p.Add(path, "must not be null")
+		v, ok := part.(interface{ Validate() error })
+		if !ok {
+			p.Add(Index("parts", i), "must not be null")
+		} else if err := v.Validate(); err != nil {
+			p.In(Index("parts", i), err)
 		}
 	}
 }
@@ -89,7 +89,9 @@ func (p *Problems) parts(parts []Part) {
 func (m Message) Validate() error {
 	var p Problems
 	p.notEmpty("messageId", m.ID)
-	p.Check(slices.Contains(m.Role.EnumValues(), string(m.Role)), "role", "is %s, want user, agent or system", Quote(string(m.Role)))
+	if !slices.Contains(m.Role.EnumValues(), string(m.Role)) {
+		p.Add("role", "is %s, want user, agent or system", Quote(string(m.Role)))
+	}
 	p.parts(m.Parts)
 	return p.Err()
 }
@@ -116,7 +118,9 @@ func (s MessageSendParams) Validate() error {
 func (c MessageSendConfiguration) Validate() error {
 	var p Problems
 	for i, mode := range c.AcceptedOutputModes {
-		p.notEmpty(Index("acceptedOutputModes", i), mode)
+		if mode == "" {
+			p.Add(Index("acceptedOutputModes", i), "must not be empty")
+		}
 	}
 	p.historyLength(c.HistoryLength)
 	if c.PushNotificationConfig != nil {
@@ -130,6 +134,13 @@ func (q TaskQueryParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", q.ID)
 	p.historyLength(q.HistoryLength)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (i TaskIDParams) Validate() error {
+	var p Problems
+	p.notEmpty("id", i.ID)
 	return p.Err()
 }
 
@@ -201,6 +212,31 @@ func (l ListContextsParams) Validate() error {
 	var p Problems
 	p.historyLength(l.HistoryLength)
 	return p.Err()
+}
+
+// Validate reports every rule that the params break and that concerns them alone:
+// what a context may hold is the server's.
+func (u UpdateContextParams) Validate() error {
+	var p Problems
+	p.notEmpty("contextId", u.ContextID)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break.
+func (c ClearContextParams) Validate() error {
+	var p Problems
+	p.notEmpty("contextId", c.ContextID)
+	if force, ok := c.Metadata["force"]; ok && force != nil {
+		_, ok := force.(bool)
+		p.Check(ok, "metadata.force", "must be true or false")
+	}
+	return p.Err()
+}
+
+// Forced reports whether Force is set, here or in Metadata.
+func (c ClearContextParams) Forced() bool {
+	force, _ := c.Metadata["force"].(bool)
+	return c.Force || force
 }
 
 // Validate reports every rule that the response breaks: exactly one of result and

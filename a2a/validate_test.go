@@ -122,6 +122,10 @@ func TestRulesOfTasksAndContexts(t *testing.T) {
 		{"a list", a2a.ListTasksParams{HistoryLength: ptr(-1)}, []string{"historyLength is -1, want 0 or more"}},
 		{"a context query", a2a.ContextQueryParams{HistoryLength: ptr(-1)}, []string{"contextId must not be empty", "historyLength is -1, want 0 or more"}},
 		{"a context list", a2a.ListContextsParams{HistoryLength: ptr(-1)}, []string{"historyLength is -1, want 0 or more"}},
+		{"an id", a2a.TaskIDParams{}, []string{"id must not be empty"}},
+		{"an update of a context", a2a.UpdateContextParams{}, []string{"contextId must not be empty"}},
+		{"a clear", a2a.ClearContextParams{ContextID: "c", Metadata: map[string]any{"force": false}}, nil},
+		{"a bad clear", a2a.ClearContextParams{Metadata: map[string]any{"force": "true"}}, []string{"contextId must not be empty", "metadata.force must be true or false"}},
 		{"a context", a2a.Context{ID: "c", CreatedAt: now, UpdatedAt: now, ParentID: "d", Status: a2a.ContextPaused}, nil},
 		{"a bad context", a2a.Context{ID: "c", CreatedAt: now, UpdatedAt: now.Add(-1), ParentID: "c", Status: "open"}, []string{
 			"updatedAt is before createdAt", "parentContextId is the context itself", `status is "open", want active, paused, completed or archived`,
@@ -398,6 +402,18 @@ func TestInvalidErrorsAreErrorsForTheCaller(t *testing.T) {
 	many := a2a.Message{ID: "m", Role: "user", Parts: make([]a2a.Part, 1000)}
 	if text := many.Validate().Error(); len(text) > 1000 || !strings.HasSuffix(text, "and 980 more") {
 		t.Errorf("the text of 1000 problems is %q", text)
+	}
+	if fields, _ := e.Data["fields"].([]any); len(fields) != 3 || fields[0] != "messageId" || fields[2] != "parts" {
+		t.Errorf("fields = %v, want those of all three problems", e.Data["fields"])
+	}
+	var advised, mixed *a2a.InvalidError
+	large := a2a.FileWithBytes{Bytes: make([]byte, a2a.MaxInlineFile+1)}
+	if !errors.As(large.Validate(), &advised) || !advised.Problems[0].Advice || advised.Required() != nil {
+		t.Errorf("the size of a file = %+v, want advice", advised)
+	}
+	large.MimeType = "x"
+	if !errors.As(large.Validate(), &mixed) || len(problems(t, mixed.Required())) != 1 {
+		t.Errorf("Required() of advice and a rule = %+v, want the rule", mixed)
 	}
 	var p a2a.Problems
 	p.In("member", errors.New("is strange"))

@@ -15,7 +15,9 @@ const Version = "0.3.0"
 const MetadataReceived = "receivedMessageId"
 
 // Params reads the params of a method; absent params are an empty object. Errors
-// have the code invalid_params and name the member in Data["field"].
+// have the code invalid_params and name the member in Data["field"]. What cannot be
+// read is told alone; of what can be, every rule that its Validate finds broken,
+// advice aside, with all members in Data["fields"] if there are several.
 func Params[P any](raw []byte) (P, error) {
 	var p P
 	if len(raw) == 0 || raw[0] == 'n' {
@@ -24,7 +26,26 @@ func Params[P any](raw []byte) (P, error) {
 	if err := wire.Unmarshal(raw, &p); err != nil {
 		return p, invalid(err)
 	}
+	if v, ok := any(&p).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return p, required(err)
+		}
+	}
 	return p, nil
+}
+
+// required returns what Validate found as the error for the caller, without what
+// is only advice.
+func required(err error) error {
+	var broken *a2a.InvalidError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	var told *a2a.Error
+	if err = broken.Required(); errors.As(err, &told) {
+		return told
+	}
+	return nil
 }
 
 func invalid(err error) error {

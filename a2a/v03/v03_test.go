@@ -1,6 +1,8 @@
 package v03_test
 
 import (
+	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 
@@ -37,6 +39,74 @@ func TestParams(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(a2a.TaskQueryParams{})); err != nil || diff != "" {
 			t.Errorf("Params(%s): %v (-want +got)\n%s", test.raw, err, diff)
+		}
+	}
+}
+
+func TestParamsAreValidated(t *testing.T) {
+	t.Parallel()
+	send := func(raw string) error {
+		_, err := v03.Params[a2a.MessageSendParams]([]byte(raw))
+		return err
+	}
+	clear := func(raw string) error {
+		_, err := v03.Params[a2a.ClearContextParams]([]byte(raw))
+		return err
+	}
+	feedback := func(raw string) error {
+		_, err := v03.Params[a2a.TaskFeedbackParams]([]byte(raw))
+		return err
+	}
+	message := func(parts string) string {
+		return `{"message":{"messageId":"m","role":"user","parts":[` + parts + `]}}`
+	}
+	big := base64.StdEncoding.EncodeToString(make([]byte, a2a.MaxInlineFile+1))
+	for _, test := range []struct {
+		name   string
+		decode func(string) error
+		raw    string
+		want   string
+		fields []any
+	}{
+		{"a message", send, message(`{"kind":"text","text":""}`), "", nil},
+		{"a file that is large", send, message(`{"kind":"file","file":{"bytes":"` + big + `"}}`), "", nil},
+		{
+			"a file that is large and of no type", send, message(`{"kind":"file","file":{"mimeType":"x","bytes":"` + big + `"}}`),
+			`message.parts[0].file.mimeType is "x", want a media type such as text/plain`, nil,
+		},
+		{"a relative uri", send, message(`{"kind":"file","file":{"uri":"a.pdf"}}`), `message.parts[0].file.uri is "a.pdf", want an absolute URL`, nil},
+		{
+			"several", send, `{"message":{"messageId":"","role":"user","parts":[]},"configuration":{"historyLength":-1,"acceptedOutputModes":["text",""]}}`,
+			"message.messageId must not be empty; message.parts must not be empty; configuration.acceptedOutputModes[1] must not be empty; configuration.historyLength is -1, want 0 or more",
+			[]any{"message.messageId", "message.parts", "configuration.acceptedOutputModes[1]", "configuration.historyLength"},
+		},
+		{"what cannot be read comes first", send, `{"message":{"messageId":"","parts":[]}}`, "message.role is required", nil},
+		{"clear", clear, `{"contextId":"c","metadata":{"force":true,"more":1}}`, "", nil},
+		{"clear with null", clear, `{"contextId":"c","metadata":{"force":null}}`, "", nil},
+		{"clear with a string", clear, `{"contextId":"c","metadata":{"force":"yes"}}`, "metadata.force must be true or false", nil},
+		{"clear with a number", clear, `{"context_id":"","metadata":{"force":1}}`, "contextId must not be empty; metadata.force must be true or false", []any{"contextId", "metadata.force"}},
+		{"feedback", feedback, `{"task_id":"t","feedback":"good","rating":5}`, "", nil},
+		{"feedback without a rating", feedback, `{"id":"t","feedback":"good","rating":null}`, "", nil},
+		{"a rating of 0", feedback, `{"taskId":"t","feedback":"good","rating":0}`, "rating is 0, want 1 to 5", nil},
+		{"a rating of 4.5", feedback, `{"taskId":"t","feedback":"good","rating":4.5}`, "rating is 4.5, want an integer of at most 64 bits", nil},
+	} {
+		err := test.decode(test.raw)
+		if test.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v, want it taken", test.name, err)
+			}
+			continue
+		}
+		var told *a2a.Error
+		if !errors.As(err, &told) || told.Error() != test.want || told.Code != a2a.CodeInvalid {
+			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+			continue
+		}
+		if first, _, _ := strings.Cut(test.want, " "); told.Data["field"] != first {
+			t.Errorf("%s: field = %v, want %s", test.name, told.Data["field"], first)
+		}
+		if got, _ := told.Data["fields"].([]any); !cmp.Equal(got, test.fields) {
+			t.Errorf("%s: fields = %v, want %v", test.name, got, test.fields)
 		}
 	}
 }
