@@ -129,8 +129,24 @@ func (f *faulty) ExpireIdempotency(ctx context.Context, before time.Time, limit 
 	return call(f, "ExpireIdempotency", nil, func() (int, error) { return f.inner.ExpireIdempotency(ctx, before, limit) })
 }
 
-func (f *faulty) Context(ctx context.Context, owner, id string) (store.Context, error) {
-	return call(f, "Context", nil, func() (store.Context, error) { return f.inner.Context(ctx, owner, id) })
+func (f *faulty) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
+	return call(f, "Context", nil, func() (store.Context, error) { return f.inner.Context(ctx, owner, id, tasks) })
+}
+
+func (f *faulty) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
+	return call(f, "Contexts", nil, func() (store.ContextPage, error) { return f.inner.Contexts(ctx, q) })
+}
+
+func (f *faulty) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
+	return call(f, "SaveContext", nil, func() (store.Context, error) { return f.inner.SaveContext(ctx, c) })
+}
+
+func (f *faulty) DeleteContext(ctx context.Context, owner, id string, limit int) (bool, error) {
+	return call(f, "DeleteContext", nil, func() (bool, error) { return f.inner.DeleteContext(ctx, owner, id, limit) })
+}
+
+func (f *faulty) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
+	return call(f, "Doomed", nil, func() ([]store.ContextKey, error) { return f.inner.Doomed(ctx, limit) })
 }
 
 func (f *faulty) AddFeedback(ctx context.Context, b store.Feedback) error {
@@ -138,8 +154,12 @@ func (f *faulty) AddFeedback(ctx context.Context, b store.Feedback) error {
 	return err
 }
 
-func (f *faulty) Feedback(ctx context.Context, k store.Key) ([]store.Feedback, error) {
-	return call(f, "Feedback", nil, func() ([]store.Feedback, error) { return f.inner.Feedback(ctx, k) })
+func (f *faulty) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
+	return call(f, "Feedback", nil, func() (store.FeedbackPage, error) { return f.inner.Feedback(ctx, q) })
+}
+
+func (f *faulty) FeedbackSummary(ctx context.Context, owner string) (store.FeedbackSummary, error) {
+	return call(f, "FeedbackSummary", nil, func() (store.FeedbackSummary, error) { return f.inner.FeedbackSummary(ctx, owner) })
 }
 
 func (f *faulty) Backlog(ctx context.Context) (store.Backlog, error) {

@@ -143,9 +143,10 @@ func (f *fixture) steps(k store.Key, turn int) []store.Step {
 	return steps
 }
 
+// context returns a context with the ids of its newest tasks, up to a hundred.
 func (f *fixture) context(owner, id string) store.Context {
 	f.Helper()
-	c, err := f.s.Context(f.ctx, owner, id)
+	c, err := f.s.Context(f.ctx, owner, id, 100)
 	if err != nil {
 		f.Fatalf("Context(%q, %q) = %v, want a context", owner, id, err)
 	}
@@ -192,7 +193,7 @@ func (f *fixture) noRecord(owner, key string) {
 // noContext checks that there is no such context.
 func (f *fixture) noContext(owner, id string) {
 	f.Helper()
-	if c, err := f.s.Context(f.ctx, owner, id); !errors.Is(err, store.ErrNotFound) {
+	if c, err := f.s.Context(f.ctx, owner, id, 1); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("Context(%q, %q) = %+v, %v, want ErrNotFound", owner, id, c, err)
 	}
 }

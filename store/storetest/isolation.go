@@ -32,8 +32,16 @@ func isolationAbsent(f *fixture) {
 	f.refused(store.ErrNotFound, next(theirs, 2, status(at(2), a2a.StateCanceled)))
 	f.refused(store.ErrNotFound, under(theirs, worker, 1, status(at(2), a2a.StateCanceled)))
 	f.equal("Renew()", f.renew(at(9), held(theirs, worker, 1)), []store.Key{theirs})
-	if _, err := f.s.Feedback(f.ctx, theirs); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Feedback() = %v, want ErrNotFound", err)
+	f.equal("Feedback()", f.feedbackOn(theirs), []store.Feedback{})
+	f.equal("FeedbackSummary()", f.summary(other), store.FeedbackSummary{})
+	if page := f.contexts(store.ContextQuery{Owner: other}); len(page.Contexts) != 0 || page.Total != 0 {
+		f.Errorf("Contexts() = %+v, want nothing", page)
+	}
+	if _, err := f.save(store.ContextChange{Context: described(other, "c1", 2), Version: 1}); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("SaveContext() = %v, want ErrNotFound", err)
+	}
+	if more, err := f.s.DeleteContext(f.ctx, other, "c1", 9); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("DeleteContext() = %t, %v, want ErrNotFound", more, err)
 	}
 	for _, q := range []store.Query{{}, {ContextID: "c1"}, {States: []a2a.TaskState{a2a.StateWorking}}} {
 		q.Owner, q.Limit, q.Total = other, 10, true
@@ -89,7 +97,7 @@ func isolationLookalikes(f *fixture) {
 		if len(page.Tasks) != 1 || page.Tasks[0].Key.Owner != o || !page.Tasks[0].CreatedAt.Equal(at(i)) {
 			f.Errorf("Tasks() of %q = %d tasks, want its own one", o, len(page.Tasks))
 		}
-		f.equal("Context()", f.context(o, "c"), store.Context{Owner: o, ID: "c", CreatedAt: at(i), UpdatedAt: at(i)})
+		f.equal("Context()", f.context(o, "c"), born(o, "c", i, "t"))
 	}
 	// What is joined from an owner and an id must not meet by the seam.
 	f.commit(newTask(store.Key{Owner: "a/b", ID: "c"}, "x", at(0)))

@@ -32,11 +32,19 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 		"Steps":             func() error { _, err := s.Steps(ctx, k, 1); return err },
 		"Idempotency":       func() error { _, err := s.Idempotency(ctx, owner, "key"); return err },
 		"ExpireIdempotency": func() error { _, err := s.ExpireIdempotency(ctx, at(999), 9); return err },
-		"Context":           func() error { _, err := s.Context(ctx, owner, "c1"); return err },
-		"AddFeedback":       func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
-		"Feedback":          func() error { _, err := s.Feedback(ctx, k); return err },
-		"Backlog":           func() error { _, err := s.Backlog(ctx); return err },
-		"Ping":              func() error { return s.Ping(ctx) },
+		"Context":           func() error { _, err := s.Context(ctx, owner, "c1", 1); return err },
+		"Contexts":          func() error { _, err := s.Contexts(ctx, newestContexts(owner, 1)); return err },
+		"SaveContext": func() error {
+			_, err := s.SaveContext(ctx, store.ContextChange{Context: described(owner, "new", 1), Create: true})
+			return err
+		},
+		"DeleteContext":   func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
+		"Doomed":          func() error { _, err := s.Doomed(ctx, 1); return err },
+		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
+		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },
+		"FeedbackSummary": func() error { _, err := s.FeedbackSummary(ctx, owner); return err },
+		"Backlog":         func() error { _, err := s.Backlog(ctx); return err },
+		"Ping":            func() error { return s.Ping(ctx) },
 	}
 }
 
@@ -81,7 +89,9 @@ func closedTwice(f *fixture) {
 }
 
 func canceledContext(f *fixture) {
-	f.commit(idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0)))
+	idle := idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0))
+	idle.Run.Phase = store.PhaseIdle // so that nothing keeps the context from being deleted
+	f.commit(idle)
 	before := f.task(key("t1"))
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
@@ -94,6 +104,7 @@ func canceledContext(f *fixture) {
 	f.noContext(owner, "new")
 	f.equal("Task()", f.task(key("t1")), before)
 	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
+	f.equal("Context()", f.context(owner, "c1"), born(owner, "c1", 0, "t1"))
 	f.record(owner, "key")
 }
 

@@ -131,18 +131,6 @@ func (f *fixture) crowd(n int) []*store.Task {
 	return tasks
 }
 
-// selected returns what a query asks for, without cursor and limit, in order.
-func selected(tasks []*store.Task, q store.Query) []*store.Task {
-	var all []*store.Task
-	for _, t := range tasks {
-		if matches(q, t) {
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b *store.Task) int { return listOrder(place(a), place(b)) })
-	return all
-}
-
 // paged reads a list to its end and checks each page.
 func (f *fixture) paged(q store.Query, want []*store.Task) {
 	f.Helper()
@@ -209,8 +197,9 @@ func listFullLastPage(f *fixture) {
 	if len(last.Tasks) != 3 || last.Next != nil {
 		f.Errorf("Tasks() of the other half = %d tasks, next %v, want 3 and no next", len(last.Tasks), last.Next)
 	}
-	place := place(last.Tasks[2])
-	beyond := f.list(store.Query{Owner: owner, Limit: 3, Cursor: &place})
+	q := store.Query{Owner: owner, Limit: 3}
+	q.Cursor = q.CursorOf(last.Tasks[2])
+	beyond := f.list(q)
 	if len(beyond.Tasks) != 0 || beyond.Next != nil {
 		f.Errorf("Tasks() beyond the end = %v, want nothing", ids(beyond.Tasks))
 	}

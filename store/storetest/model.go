@@ -16,10 +16,15 @@ import (
 // compared with.
 type model struct {
 	mu       sync.Mutex
-	closed   bool
+	shut     bool
 	tasks    map[store.Key]*modelTask
-	records  map[store.Key]store.IdempotencyRecord
-	contexts map[store.Key]store.Context
+	records  map[store.Key]modelRecord
+	contexts map[store.ContextKey]*modelContext
+}
+
+type modelRecord struct {
+	store.IdempotencyRecord
+	ofContext bool
 }
 
 type modelTask struct {
@@ -34,8 +39,8 @@ type modelTask struct {
 func newModel() *model {
 	return &model{
 		tasks:    make(map[store.Key]*modelTask),
-		records:  make(map[store.Key]store.IdempotencyRecord),
-		contexts: make(map[store.Key]store.Context),
+		records:  make(map[store.Key]modelRecord),
+		contexts: make(map[store.ContextKey]*modelContext),
 	}
 }
 
@@ -43,6 +48,10 @@ func (t *modelTask) fold() *store.Task {
 	task := &store.Task{Key: t.key, ContextID: t.contextID, Run: t.run}
 	task.Apply(t.log...)
 	return task.Copy()
+}
+
+func (t *modelTask) context() store.ContextKey {
+	return store.ContextKey{Owner: t.key.Owner, ID: t.contextID}
 }
 
 func (t *modelTask) append(events ...store.Event) {
@@ -76,7 +85,7 @@ func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 // enter begins a call.
 func (m *model) enter(ctx context.Context) error {
 	m.mu.Lock()
-	if m.closed {
+	if m.shut {
 		return store.ErrClosed
 	}
 	return ctx.Err()
@@ -100,10 +109,8 @@ func (m *model) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 }
 
 func (m *model) apply(c *store.Change) store.Result {
-	if r := c.Idempotency; r != nil {
-		if taken, ok := m.records[store.Key{Owner: r.Owner, ID: r.Key}]; ok {
-			return store.Result{Err: store.ErrDuplicate, Record: &taken}
-		}
+	if taken, ok := m.taken(c.Idempotency); ok {
+		return store.Result{Err: store.ErrDuplicate, Record: &taken.IdempotencyRecord}
 	}
 	t := m.tasks[c.Key]
 	if err := m.refusal(t, c); err != nil {
@@ -112,9 +119,10 @@ func (m *model) apply(c *store.Change) store.Result {
 	if c.Create != nil {
 		t = &modelTask{key: c.Key, contextID: c.Create.ContextID}
 		m.tasks[c.Key] = t
-		m.touch(store.Key{Owner: c.Key.Owner, ID: c.Create.ContextID}, store.Time(c.Events[0].Time))
+		m.begin(t.context(), store.Time(c.Events[0].Time))
 	}
 	t.append(c.Events...)
+	m.touch(t.context(), c.Events...)
 	if c.Run != nil {
 		t.run = keptRun(*c.Run)
 	}
@@ -128,12 +136,24 @@ func (m *model) apply(c *store.Change) store.Result {
 		}
 	}
 	seq := int64(len(t.log))
-	if c.Idempotency != nil {
-		r := *c.Idempotency
-		r.Seq, r.CreatedAt = seq, store.Time(r.CreatedAt)
-		m.records[store.Key{Owner: r.Owner, ID: r.Key}] = r
-	}
+	m.remember(c.Idempotency, seq, false)
 	return store.Result{Seq: seq}
+}
+
+func (m *model) taken(r *store.IdempotencyRecord) (modelRecord, bool) {
+	if r == nil {
+		return modelRecord{}, false
+	}
+	taken, ok := m.records[store.Key{Owner: r.Owner, ID: r.Key}]
+	return taken, ok
+}
+
+func (m *model) remember(r *store.IdempotencyRecord, seq int64, ofContext bool) {
+	if r != nil {
+		kept := modelRecord{*r, ofContext}
+		kept.Seq, kept.CreatedAt = seq, store.Time(r.CreatedAt)
+		m.records[store.Key{Owner: r.Owner, ID: r.Key}] = kept
+	}
 }
 
 func (m *model) refusal(t *modelTask, c *store.Change) error {
@@ -141,8 +161,8 @@ func (m *model) refusal(t *modelTask, c *store.Change) error {
 	case c.Create != nil && t != nil:
 		return store.ErrExists
 	case c.Create != nil:
-		return nil
-	case t == nil:
+		return m.closed(store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
+	case t == nil, m.contexts[t.context()].doomed && slices.ContainsFunc(c.Events, fromClient):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != int64(len(t.log)):
 		return store.ErrConflict
@@ -152,17 +172,6 @@ func (m *model) refusal(t *modelTask, c *store.Change) error {
 		return store.ErrUnread
 	}
 	return nil
-}
-
-func (m *model) touch(k store.Key, t time.Time) {
-	c, ok := m.contexts[k]
-	if !ok {
-		c = store.Context{Owner: k.Owner, ID: k.ID, CreatedAt: t, UpdatedAt: t}
-	}
-	if t.After(c.UpdatedAt) {
-		c.UpdatedAt = t
-	}
-	m.contexts[k] = c
 }
 
 func holds(t *modelTask, l store.HeldLease) bool {
@@ -196,46 +205,9 @@ func (m *model) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	var all []*store.Task
 	for _, t := range m.tasks {
-		if task := t.fold(); matches(q, task) {
-			all = append(all, task)
-		}
+		all = append(all, t.fold())
 	}
-	slices.SortFunc(all, func(a, b *store.Task) int { return listOrder(place(a), place(b)) })
-	page := store.Page{Total: -1}
-	if q.Total {
-		page.Total = len(all)
-	}
-	if q.Cursor != nil {
-		all = slices.DeleteFunc(all, func(t *store.Task) bool { return listOrder(place(t), *q.Cursor) <= 0 })
-	}
-	if len(all) > q.Limit {
-		all = all[:q.Limit]
-		page.Next = ptr(place(all[len(all)-1]))
-	}
-	for _, t := range all {
-		t.Cut(q.Options)
-	}
-	page.Tasks = all
-	page.Fit(q)
-	return page, nil
-}
-
-func matches(q store.Query, t *store.Task) bool {
-	at := t.Status.Timestamp
-	return t.Key.Owner == q.Owner &&
-		(q.ContextID == "" || t.ContextID == q.ContextID) &&
-		(len(q.States) == 0 || slices.Contains(q.States, t.Status.State)) &&
-		(q.After.IsZero() || !at.Before(q.After)) &&
-		(q.Before.IsZero() || at.Before(q.Before))
-}
-
-// place returns where a task stands in lists.
-func place(t *store.Task) store.Cursor {
-	return store.Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
-}
-
-func listOrder(a, b store.Cursor) int {
-	return cmp.Or(b.Time.Compare(a.Time), strings.Compare(b.ID, a.ID))
+	return pageOf(all, q), nil
 }
 
 func (m *model) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
@@ -347,9 +319,9 @@ func (m *model) Idempotency(ctx context.Context, owner, key string) (store.Idemp
 	}
 	r, ok := m.records[store.Key{Owner: owner, ID: key}]
 	if !ok {
-		return r, store.ErrNotFound
+		return r.IdempotencyRecord, store.ErrNotFound
 	}
-	return r, nil
+	return r.IdempotencyRecord, nil
 }
 
 func (m *model) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error) {
@@ -365,49 +337,6 @@ func (m *model) ExpireIdempotency(ctx context.Context, before time.Time, limit i
 		}
 	}
 	return removed, nil
-}
-
-func (m *model) Context(ctx context.Context, owner, id string) (store.Context, error) {
-	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
-		return store.Context{}, err
-	}
-	c, ok := m.contexts[store.Key{Owner: owner, ID: id}]
-	if !ok {
-		return c, store.ErrNotFound
-	}
-	return c, nil
-}
-
-func (m *model) AddFeedback(ctx context.Context, f store.Feedback) error {
-	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
-		return err
-	}
-	t := m.tasks[f.Key]
-	if t == nil {
-		return store.ErrNotFound
-	}
-	f = f.Copy()
-	f.CreatedAt = store.Time(f.CreatedAt)
-	t.feedback = append(t.feedback, f)
-	return nil
-}
-
-func (m *model) Feedback(ctx context.Context, k store.Key) ([]store.Feedback, error) {
-	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
-		return nil, err
-	}
-	t := m.tasks[k]
-	if t == nil {
-		return nil, store.ErrNotFound
-	}
-	var all []store.Feedback
-	for _, f := range t.feedback {
-		all = append(all, f.Copy())
-	}
-	return all, nil
 }
 
 func (m *model) Backlog(ctx context.Context) (store.Backlog, error) {
@@ -438,6 +367,6 @@ func (m *model) Info() store.Info { return store.Info{Name: "model", Exclusive: 
 func (m *model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
+	m.shut = true
 	return nil
 }

@@ -312,14 +312,15 @@ func raceList(f *fixture) {
 			return
 		}
 		for !done.Load() {
-			page, err := f.s.Tasks(f.ctx, store.Query{Owner: owner, Limit: 2 * n, Total: true})
+			q := store.Query{Owner: owner, Limit: 2 * n, Total: true}
+			page, err := f.s.Tasks(f.ctx, q)
 			if err != nil {
 				f.Errorf("Tasks() = %v", err)
 				return
 			}
 			for i := 1; i < len(page.Tasks); i++ {
-				if listOrder(place(page.Tasks[i-1]), place(page.Tasks[i])) >= 0 {
-					f.Errorf("Tasks() lists %v before %v", place(page.Tasks[i-1]), place(page.Tasks[i]))
+				if a, b := q.CursorOf(page.Tasks[i-1]), q.CursorOf(page.Tasks[i]); listOrder(q, a, b) >= 0 {
+					f.Errorf("Tasks() lists %v before %v", a, b)
 				}
 			}
 			if len(page.Tasks) != n {

@@ -306,7 +306,7 @@ func (r *randomRun) compareAll() {
 			reads(r, "Idempotency()", func(s store.Store) (store.IdempotencyRecord, error) {
 				return s.Idempotency(r.ctx, o, fmt.Sprint("k", i))
 			})
-			reads(r, "Context()", func(s store.Store) (store.Context, error) { return s.Context(r.ctx, o, fmt.Sprint("c", i)) })
+			reads(r, "Context()", func(s store.Store) (store.Context, error) { return s.Context(r.ctx, o, fmt.Sprint("c", i), 3) })
 		}
 		reads(r, "Tasks()", func(s store.Store) (store.Page, error) {
 			return s.Tasks(r.ctx, store.Query{Owner: o, Limit: 10, Total: true})

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The tests of what is kept beside tasks: steps, idempotency records, contexts
-// and feedback.
+// The tests of what is kept beside tasks: steps and idempotency records.
 
 func stepTests() []test {
 	return []test{
@@ -27,22 +26,6 @@ func idempotencyTests() []test {
 		{"a key is taken once within one call", recordTwiceInCall},
 		{"keys belong to owners", recordPerOwner},
 		{"records made before a time expire up to a limit", recordExpiry},
-	}
-}
-
-func contextTests() []test {
-	return []test{
-		{"a context begins with its first task", contextBegins},
-		{"a context moves with each new task and never back", contextMoves},
-		{"contexts belong to owners", contextPerOwner},
-	}
-}
-
-func feedbackTests() []test {
-	return []test{
-		{"feedback is read back in the order it was given", feedbackOrder},
-		{"feedback on an absent task is not found", feedbackAbsent},
-		{"feedback changes no task", feedbackQuiet},
 	}
 }
 
@@ -187,85 +170,4 @@ func recordExpiry(f *fixture) {
 	}
 	f.task(key("t0"))
 	f.commit(idempotent(next(key("t0"), 1), "k0", at(50)))
-}
-
-func contextBegins(f *fixture) {
-	f.noContext(owner, "c1")
-	c := newTask(key("t1"), "c1", at(5))
-	c.Events = append(c.Events, status(at(9), a2a.StateWorking))
-	f.commit(c)
-	f.equal("Context()", f.context(owner, "c1"), store.Context{Owner: owner, ID: "c1", CreatedAt: at(5), UpdatedAt: at(5)})
-	f.noContext(owner, "c2")
-	f.noContext(owner, "t1")
-}
-
-func contextMoves(f *fixture) {
-	f.commit(newTask(key("t1"), "c1", at(5)))
-	f.commit(newTask(key("t2"), "c1", at(20)), newTask(key("t3"), "c2", at(30)))
-	f.commit(newTask(key("t4"), "c1", at(10)))
-	f.equal("Context()", f.context(owner, "c1"), store.Context{Owner: owner, ID: "c1", CreatedAt: at(5), UpdatedAt: at(20)})
-	f.equal("Context()", f.context(owner, "c2"), store.Context{Owner: owner, ID: "c2", CreatedAt: at(30), UpdatedAt: at(30)})
-}
-
-func contextPerOwner(f *fixture) {
-	f.commit(newTask(key("t1"), "c1", at(5)))
-	f.noContext(other, "c1")
-	f.commit(newTask(store.Key{Owner: other, ID: "t1"}, "c1", at(7)))
-	f.equal("Context()", f.context(owner, "c1"), store.Context{Owner: owner, ID: "c1", CreatedAt: at(5), UpdatedAt: at(5)})
-	f.equal("Context()", f.context(other, "c1"), store.Context{Owner: other, ID: "c1", CreatedAt: at(7), UpdatedAt: at(7)})
-}
-
-// feedback adds feedback to tasks.
-func (f *fixture) feedback(all ...store.Feedback) {
-	f.Helper()
-	for _, b := range all {
-		if err := f.s.AddFeedback(f.ctx, b); err != nil {
-			f.Fatalf("AddFeedback() = %v, want it added", err)
-		}
-	}
-}
-
-func (f *fixture) feedbackOn(k store.Key) []store.Feedback {
-	f.Helper()
-	all, err := f.s.Feedback(f.ctx, k)
-	if err != nil {
-		f.Fatalf("Feedback(%s) = %v, want feedback", name(k), err)
-	}
-	return all
-}
-
-func feedbackOrder(f *fixture) {
-	f.create(key("t1"), at(0))
-	f.create(key("t2"), at(0))
-	f.equal("Feedback() before there is any", f.feedbackOn(key("t1")), []store.Feedback{})
-	all := []store.Feedback{
-		{Key: key("t1"), ID: "z", Rating: 5, Text: "good", Metadata: map[string]any{"n": 1.5, "list": []any{"a"}}, CreatedAt: at(1)},
-		{Key: key("t1"), ID: "a", Text: "no rating", CreatedAt: at(1)},
-		{Key: key("t1"), ID: "m", Rating: 1, CreatedAt: at(2)},
-	}
-	elsewhere := store.Feedback{Key: key("t2"), ID: "z", Rating: 2, CreatedAt: at(3)}
-	f.feedback(all[0], elsewhere, all[1], all[2])
-	f.equal("Feedback()", f.feedbackOn(key("t1")), all)
-	f.equal("Feedback()", f.feedbackOn(key("t2")), []store.Feedback{elsewhere})
-}
-
-func feedbackAbsent(f *fixture) {
-	f.create(key("t1"), at(0))
-	for _, k := range []store.Key{key("none"), {Owner: other, ID: "t1"}} {
-		if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)}); !errors.Is(err, store.ErrNotFound) {
-			f.Errorf("AddFeedback(%s) = %v, want ErrNotFound", name(k), err)
-		}
-		if got, err := f.s.Feedback(f.ctx, k); !errors.Is(err, store.ErrNotFound) {
-			f.Errorf("Feedback(%s) = %v, %v, want ErrNotFound", name(k), got, err)
-		}
-	}
-	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
-}
-
-func feedbackQuiet(f *fixture) {
-	f.create(key("t1"), at(0))
-	before, log := f.task(key("t1")), f.events(key("t1"))
-	f.feedback(store.Feedback{Key: key("t1"), ID: "f", Rating: 4, CreatedAt: at(9)})
-	f.equal("Task()", f.task(key("t1")), before)
-	f.equal("Events()", f.events(key("t1")), log)
 }

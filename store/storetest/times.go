@@ -17,11 +17,14 @@ func timesKept(f *fixture) {
 	if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f1", Rating: 3, CreatedAt: fine}); err != nil {
 		f.Fatalf("AddFeedback() = %v", err)
 	}
-	feedback, err := f.s.Feedback(f.ctx, k)
-	if err != nil || len(feedback) != 1 {
-		f.Fatalf("Feedback() = %v, %v, want one", feedback, err)
+	feedback := f.feedbackOn(k)
+	if len(feedback) != 1 {
+		f.Fatalf("Feedback() = %v, want one", feedback)
 	}
 	t, ctx := f.task(k), f.context(owner, "c1")
+	saved := described(owner, "c2", 0)
+	saved.CreatedAt, saved.UpdatedAt = fine, fine
+	saved = f.saved(store.ContextChange{Context: saved, Create: true})
 	claimed := claimAt(worker, fine, 1)
 	claimed.Event = status(fine, a2a.StateWorking)
 	leased := f.claim(claimed)
@@ -39,6 +42,10 @@ func timesKept(f *fixture) {
 		{"Events()[0].Time", f.events(k)[0].Time, fine},
 		{"Context().CreatedAt", ctx.CreatedAt, fine},
 		{"Context().UpdatedAt", ctx.UpdatedAt, fine},
+		{"SaveContext().CreatedAt", saved.CreatedAt, fine},
+		{"SaveContext().UpdatedAt", saved.UpdatedAt, fine},
+		{"Context().CreatedAt of a saved context", f.context(owner, "c2").CreatedAt, fine},
+		{"Context().UpdatedAt of a saved context", f.context(owner, "c2").UpdatedAt, fine},
 		{"Idempotency().CreatedAt", f.record(owner, "key").CreatedAt, fine},
 		{"Feedback()[0].CreatedAt", feedback[0].CreatedAt, fine},
 		{"Claim()[0].Status.Timestamp", leased[0].Status.Timestamp, fine},

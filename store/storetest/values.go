@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -46,8 +47,8 @@ func valueTexts(f *fixture) {
 	for i, text := range hostileTexts {
 		f.feedback(store.Feedback{Key: k, ID: fmt.Sprint("f", i), Text: text, CreatedAt: at(i)})
 	}
-	for i, b := range f.feedbackOn(k) {
-		if b.Text != hostileTexts[i] {
+	for i, b := range slices.Backward(f.feedbackOn(k)) {
+		if i = len(hostileTexts) - 1 - i; b.Text != hostileTexts[i] {
 			f.Errorf("Feedback()[%d].Text = %q, want %q", i, b.Text, hostileTexts[i])
 		}
 	}
@@ -75,7 +76,7 @@ func valueIDs(f *fixture) {
 		f.equal("Task()", f.task(k), want)
 		f.equal("Tasks()", f.list(store.Query{Owner: id, ContextID: id, Limit: 3}).Tasks, []*store.Task{want})
 		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, id, id)})
-		f.equal("Context()", f.context(id, id), store.Context{Owner: id, ID: id, CreatedAt: at(i), UpdatedAt: at(i)})
+		f.equal("Context()", f.context(id, id), born(id, id, i, id))
 		f.equal("Feedback()", f.feedbackOn(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
 		if got := f.record(id, id).TaskID; got != id {
 			f.Errorf("Idempotency().TaskID = %q, want %q", got, id)

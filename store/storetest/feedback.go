@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func feedbackTests() []test {
+	return []test{
+		{"feedback is read back as it was given, newest first", feedbackKept},
+		{"feedback on an absent task is not found", feedbackAbsent},
+		{"a task takes feedback of an id once", feedbackOnce},
+		{"feedback changes no task", feedbackQuiet},
+		{"pages of feedback follow one another without gap or repeat", feedbackPages},
+		{"a page of feedback follows its cursor when more has come", feedbackGrows},
+		{"feedback is counted per owner and over all", feedbackCounted},
+	}
+}
+
+func feedbackKept(f *fixture) {
+	f.create(key("t1"), at(0))
+	f.create(key("t2"), at(0))
+	f.equal("Feedback() before there is any", f.feedbackOn(key("t1")), []store.Feedback{})
+	all := []store.Feedback{
+		{Key: key("t1"), ID: "m", Rating: 1, CreatedAt: at(2)},
+		{Key: key("t1"), ID: "z", Rating: 5, Text: "good", Metadata: map[string]any{"n": 1.5, "list": []any{"a", nil, map[string]any{}}}, CreatedAt: at(1)},
+		{Key: key("t1"), ID: "a", Text: "no rating 🦀", CreatedAt: at(1)},
+	}
+	elsewhere := store.Feedback{Key: key("t2"), ID: "z", Rating: 2, CreatedAt: at(3)}
+	f.feedback(all[1], elsewhere, all[2], all[0])
+	f.equal("Feedback()", f.feedbackOn(key("t1")), all)
+	f.equal("Feedback()", f.feedbackOn(key("t2")), []store.Feedback{elsewhere})
+	f.equal("Feedback() on all tasks", f.pagedFeedback(store.FeedbackQuery{Owner: owner, Limit: 9}), append([]store.Feedback{elsewhere}, all...))
+}
+
+func feedbackAbsent(f *fixture) {
+	f.create(key("t1"), at(0))
+	for _, k := range []store.Key{key("none"), {Owner: other, ID: "t1"}} {
+		if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)}); !errors.Is(err, store.ErrNotFound) {
+			f.Errorf("AddFeedback(%s) = %v, want ErrNotFound", name(k), err)
+		}
+		f.equal("Feedback() on an absent task", f.feedbackOn(k), []store.Feedback{})
+	}
+	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
+	f.equal("FeedbackSummary()", f.summary(""), store.FeedbackSummary{})
+}
+
+func feedbackOnce(f *fixture) {
+	theirs := store.Key{Owner: other, ID: "t1"}
+	f.commit(newTask(key("t1"), "c1", at(0)), newTask(key("t2"), "c1", at(0)), newTask(theirs, "c1", at(0)))
+	first := store.Feedback{Key: key("t1"), ID: "f", Rating: 4, Text: "first", CreatedAt: at(1)}
+	f.feedback(first)
+	for _, again := range []store.Feedback{first, {Key: key("t1"), ID: "f", Rating: 1, Text: "again", CreatedAt: at(9)}} {
+		if err := f.s.AddFeedback(f.ctx, again); !errors.Is(err, store.ErrExists) {
+			f.Errorf("AddFeedback() of the same id = %v, want ErrExists", err)
+		}
+	}
+	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{first})
+	f.equal("FeedbackSummary()", f.summary(owner), store.FeedbackSummary{Ratings: [6]int{4: 1}})
+	for _, k := range []store.Key{key("t2"), theirs} {
+		elsewhere := store.Feedback{Key: k, ID: "f", Rating: 2, CreatedAt: at(1)}
+		f.feedback(elsewhere)
+		f.equal("Feedback() on another task", f.feedbackOn(k), []store.Feedback{elsewhere})
+	}
+}
+
+func feedbackQuiet(f *fixture) {
+	f.create(key("t1"), at(0))
+	before, log := f.task(key("t1")), f.events(key("t1"))
+	f.feedback(store.Feedback{Key: key("t1"), ID: "f", Rating: 4, CreatedAt: at(9)})
+	f.equal("Task()", f.task(key("t1")), before)
+	f.equal("Events()", f.events(key("t1")), log)
+}
+
+// opinions gives feedback with few times and ids on three tasks of two owners.
+func (f *fixture) opinions(n int) []store.Feedback {
+	f.Helper()
+	for i := range 3 {
+		id := fmt.Sprint("t", i)
+		f.commit(newTask(key(id), "c1", at(0)), newTask(store.Key{Owner: other, ID: id}, "c1", at(0)))
+	}
+	var all []store.Feedback
+	for i := range n {
+		j := i * 37 % n
+		all = append(all, store.Feedback{
+			Key: store.Key{Owner: []string{owner, other}[j%2], ID: fmt.Sprint("t", j/2%3)}, ID: fmt.Sprint("f", j/6),
+			Rating: j % 5 * j % 6, CreatedAt: at(j / 12 % 3),
+		})
+	}
+	f.feedback(all...)
+	return all
+}
+
+func feedbackPages(f *fixture) {
+	all := f.opinions(100)
+	for _, o := range []string{owner, other, "nobody"} {
+		for _, task := range []string{"", "t1", "none"} {
+			want := feedbackPageOf(all, store.FeedbackQuery{Owner: o, TaskID: task, Limit: 1000})
+			for _, limit := range []int{1, 2, 7, max(1, len(want.Feedback)), 1000} {
+				q := store.FeedbackQuery{Owner: o, TaskID: task, Limit: limit}
+				f.equal(fmt.Sprintf("the pages of Feedback(%+v)", q), f.pagedFeedback(q), want.Feedback)
+			}
+			q := store.FeedbackQuery{Owner: o, TaskID: task, Limit: max(1, len(want.Feedback))}
+			if page, err := f.s.Feedback(f.ctx, q); err != nil || page.Next != nil {
+				f.Errorf("Feedback() of all there is = next %v, %v, want no next", page.Next, err)
+			}
+		}
+	}
+}
+
+func feedbackGrows(f *fixture) {
+	f.create(key("t1"), at(0))
+	for i := range 6 {
+		f.feedback(store.Feedback{Key: key("t1"), ID: fmt.Sprint("f", i), CreatedAt: at(i)})
+	}
+	q := store.FeedbackQuery{Owner: owner, Limit: 3}
+	page, err := f.s.Feedback(f.ctx, q)
+	if err != nil || page.Next == nil {
+		f.Fatalf("Feedback() = %+v, %v, want a page and a next", page, err)
+	}
+	f.equal("Next", *page.Next, store.FeedbackCursor{Time: at(3), ID: "f3", TaskID: "t1"})
+	f.feedback(store.Feedback{Key: key("t1"), ID: "f9", CreatedAt: at(9)})
+	q.Cursor = page.Next
+	var got []string
+	for _, b := range f.pagedFeedback(q) {
+		got = append(got, b.ID)
+	}
+	f.equal("Feedback() of the next page", got, []string{"f2", "f1", "f0"})
+}
+
+func feedbackCounted(f *fixture) {
+	f.equal("FeedbackSummary() of nothing", f.summary(""), store.FeedbackSummary{})
+	want := make(map[string]store.FeedbackSummary)
+	for _, b := range f.opinions(100) {
+		for _, o := range []string{b.Key.Owner, ""} {
+			s := want[o]
+			s.Ratings[b.Rating]++
+			want[o] = s
+		}
+	}
+	for _, o := range []string{owner, other, "", "nobody"} {
+		f.equal(fmt.Sprintf("FeedbackSummary(%q)", o), f.summary(o), want[o])
+	}
+}
