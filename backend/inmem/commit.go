@@ -55,13 +55,14 @@ func (s *Store) apply(c *store.Change, events []store.Event) store.Result {
 		}
 	}
 	t := s.task(c.Key)
-	if err := refusal(t, c); err != nil {
+	if err := s.refusal(t, c); err != nil {
 		return store.Result{Err: err}
 	}
 	if c.Create != nil {
 		t = s.create(c.Key, c.Create.ContextID, millis(events[0].Time))
 	}
 	t.append(events)
+	t.context.receive(events)
 	if c.Run != nil {
 		s.queue.remove(t)
 		t.fold.Run = keptRun(*c.Run)
@@ -73,19 +74,28 @@ func (s *Store) apply(c *store.Change, events []store.Event) store.Result {
 	t.relist()
 	t.addSteps(c.Steps)
 	if c.Idempotency != nil {
-		s.addRecord(*c.Idempotency, t.fold.Seq)
+		var among *[]*record
+		if named := s.task(store.Key{Owner: c.Idempotency.Owner, ID: c.Idempotency.TaskID}); named != nil {
+			among = &named.records
+		}
+		s.addRecord(*c.Idempotency, t.fold.Seq, among)
 	}
 	return store.Result{Seq: t.fold.Seq}
 }
 
 // refusal returns why a change is refused by what it saw, if it is.
-func refusal(t *task, c *store.Change) error {
-	switch {
-	case c.Create != nil && t != nil:
-		return store.ErrExists
-	case c.Create != nil:
+func (s *Store) refusal(t *task, c *store.Change) error {
+	if c.Create != nil {
+		if t != nil {
+			return store.ErrExists
+		}
+		if in := s.conversation(c.Key.Owner, c.Create.ContextID); in != nil && (in.doomed || in.record.Status != a2a.ContextActive) {
+			return store.ErrContextClosed
+		}
 		return nil
-	case t == nil:
+	}
+	switch {
+	case t == nil, t.context.doomed && receives(c.Events):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != t.fold.Seq:
 		return store.ErrConflict
@@ -95,6 +105,10 @@ func refusal(t *task, c *store.Change) error {
 		return store.ErrUnread
 	}
 	return nil
+}
+
+func receives(events []store.Event) bool {
+	return slices.ContainsFunc(events, func(e store.Event) bool { return e.Received != nil })
 }
 
 func (t *task) leasedTo(l store.HeldLease) bool {
@@ -107,13 +121,31 @@ func (s *Store) create(k store.Key, contextID string, at int64) *task {
 	o := s.owner(k.Owner)
 	c := o.contexts[contextID]
 	if c == nil {
-		c = &conversation{id: contextID, created: at, updated: at}
-		o.contexts[c.id] = c
+		c = &conversation{owner: o, id: contextID, version: 1, created: at, updated: at, record: s.plain}
+		o.addContext(c)
 	}
-	c.updated = max(c.updated, at)
 	t := &task{owner: o, context: c, fold: store.Task{Key: store.Key{Owner: o.name, ID: k.ID}, ContextID: c.id}}
 	o.tasks[k.ID] = t
+	o.born.add(at, t)
+	c.born.add(at, t)
 	return t
+}
+
+// removeTask removes a task with all that belongs to it.
+func (s *Store) removeTask(t *task) {
+	o, at := t.owner, millis(t.fold.CreatedAt)
+	s.queue.remove(t)
+	o.states[t.listed.state].remove(t.listed.at, t)
+	o.all.remove(t.listed.at, t)
+	t.context.tasks.remove(t.listed.at, t)
+	o.born.remove(at, t)
+	t.context.born.remove(at, t)
+	if !t.listed.state.Terminal() {
+		t.context.unfinished--
+	}
+	s.removeFeedback(t)
+	s.removeRecords(t.records)
+	delete(o.tasks, t.fold.Key.ID)
 }
 
 // append adds events to the log and to the fold.
@@ -146,6 +178,13 @@ func (t *task) relist() {
 	t.listed = now
 	if was.in {
 		t.owner.states[was.state].remove(was.at, t)
+	}
+	if unfinished := !now.state.Terminal(); unfinished != (was.in && !was.state.Terminal()) {
+		if unfinished {
+			t.context.unfinished++
+		} else {
+			t.context.unfinished--
+		}
 	}
 	t.owner.inState(now.state).add(now.at, t)
 	if was.in {

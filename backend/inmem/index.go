@@ -128,26 +128,3 @@ func (x *index[R]) ascend(e *entry[R]) iter.Seq[entry[R]] {
 		}
 	}
 }
-
-// descend yields the entries newest first, without those to skip: skip holds
-// for the newest entries down to some place, and for none below. Nil skips none.
-// The index is not changed meanwhile.
-func (x *index[R]) descend(skip func(entry[R]) bool) iter.Seq[entry[R]] {
-	return func(yield func(entry[R]) bool) {
-		i := len(x.chunks) - 1
-		if skip != nil {
-			i = sort.Search(len(x.chunks), func(i int) bool { return skip(x.chunks[i][0]) }) - 1
-		}
-		for first := true; i >= 0; i, first = i-1, false {
-			c := x.chunks[i]
-			if first && skip != nil {
-				c = c[:sort.Search(len(c), func(j int) bool { return skip(c[j]) })]
-			}
-			for _, e := range slices.Backward(c) {
-				if !yield(e) {
-					return
-				}
-			}
-		}
-	}
-}

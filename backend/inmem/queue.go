@@ -42,6 +42,9 @@ const (
 // add puts a task where its run belongs, if anywhere.
 func (q *queue) add(t *task) {
 	run := &t.fold.Run
+	if run.Phase == store.PhaseQueued || run.Phase == store.PhaseLeased {
+		t.context.queued++
+	}
 	switch run.Phase {
 	case store.PhaseQueued:
 		q.queued++
@@ -76,6 +79,7 @@ func (q *queue) remove(t *task) {
 		return
 	}
 	t.queued = queued{}
+	t.context.queued--
 	if run := &t.fold.Run; run.Phase == store.PhaseLeased {
 		q.leased--
 		if q.leases[run.Lease.Worker]--; q.leases[run.Lease.Worker] == 0 {

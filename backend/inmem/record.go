@@ -53,8 +53,8 @@ func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit i
 		if e.at >= end {
 			break
 		}
-		s.records.remove(e.at, e.rec)
-		delete(s.owners[e.rec.Owner].records, e.rec.Key)
+		s.removeRecords([]*record{e.rec})
+		s.release(s.owners[e.rec.Owner])
 		removed++
 	}
 	return removed, nil
@@ -68,46 +68,28 @@ func (s *Store) record(owner, key string) *record {
 	return nil
 }
 
-func (s *Store) addRecord(r store.IdempotencyRecord, seq int64) {
+// addRecord adds a record to those of what it names, if that is here.
+func (s *Store) addRecord(r store.IdempotencyRecord, seq int64, among *[]*record) {
 	r.Seq, r.CreatedAt = seq, store.Time(r.CreatedAt)
 	o := s.owner(r.Owner)
 	if o.records == nil {
 		o.records = make(map[string]*record)
 	}
-	kept := &record{r}
+	kept := &record{r, among}
 	o.records[r.Key] = kept
 	s.records.add(millis(r.CreatedAt), kept)
+	if among != nil {
+		*among = append(*among, kept)
+	}
 }
 
-// AddFeedback implements [store.Store].
-func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
-	f = f.Copy()
-	f.CreatedAt = store.Time(f.CreatedAt)
-	defer s.mu.Unlock()
-	if err := s.write(ctx); err != nil {
-		return err
+func (s *Store) removeRecords(records []*record) {
+	for _, r := range slices.Clone(records) {
+		s.records.remove(millis(r.CreatedAt), r)
+		delete(s.owners[r.Owner].records, r.Key)
+		if r.among != nil {
+			i := slices.Index(*r.among, r)
+			*r.among = slices.Delete(*r.among, i, i+1)
+		}
 	}
-	t := s.task(f.Key)
-	if t == nil {
-		return store.ErrNotFound
-	}
-	t.feedback = append(t.feedback, f)
-	return nil
-}
-
-// Feedback implements [store.Store].
-func (s *Store) Feedback(ctx context.Context, k store.Key) ([]store.Feedback, error) {
-	defer s.mu.RUnlock()
-	if err := s.read(ctx); err != nil {
-		return nil, err
-	}
-	t := s.task(k)
-	if t == nil {
-		return nil, store.ErrNotFound
-	}
-	all := slices.Clone(t.feedback)
-	for i := range all {
-		all[i] = all[i].Copy()
-	}
-	return all, nil
 }

@@ -18,13 +18,20 @@ type Store struct {
 	owners  map[string]*owner
 	records index[*record] // by the time they were made
 	queue   queue
+	doomed  index[*conversation]  // those whose deletion was begun
+	summary store.FeedbackSummary // of all owners
+	plain   *store.Context        // the record of contexts that nobody described
 }
 
 var _ store.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{owners: make(map[string]*owner), queue: queue{leases: make(map[string]int)}}
+	return &Store{
+		owners: make(map[string]*owner),
+		queue:  queue{leases: make(map[string]int)},
+		plain:  &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive},
+	}
 }
 
 // owner holds what one owner has.
@@ -33,15 +40,13 @@ type owner struct {
 	tasks    map[string]*task
 	contexts map[string]*conversation
 	records  map[string]*record
-	all      index[*task] // by status time, as all lists are
+	all      index[*task] // by status time
 	states   map[a2a.TaskState]*index[*task]
+	born     index[*task] // by the time of creation
 	ready    index[*task] // see queue
-}
-
-type conversation struct {
-	id               string
-	created, updated int64
-	tasks            index[*task]
+	listed   contextLists
+	feedback index[*feedback] // by the time it was made
+	summary  store.FeedbackSummary
 }
 
 // task is a task with its log. The events, and what the fold refers to, are
@@ -52,7 +57,8 @@ type task struct {
 	fold     store.Task
 	log      []store.Event
 	steps    []store.Step
-	feedback []store.Feedback
+	feedback *taskFeedback // nil when there is none
+	records  []*record     // those that name it
 
 	listed listed // where it stands in the lists
 	queued queued // where it stands in the queue
@@ -60,6 +66,9 @@ type task struct {
 
 type record struct {
 	store.IdempotencyRecord
+	// among are the records of what it names, which go when that goes; nil when it
+	// names nothing that is here.
+	among *[]*record
 }
 
 func (t *task) compare(u *task) int {
@@ -136,10 +145,18 @@ func (s *Store) owner(name string) *owner {
 			tasks:    make(map[string]*task),
 			contexts: make(map[string]*conversation),
 			states:   make(map[a2a.TaskState]*index[*task]),
+			listed:   newContextLists(),
 		}
 		s.owners[name] = o
 	}
 	return o
+}
+
+// release forgets an owner who has nothing any more.
+func (s *Store) release(o *owner) {
+	if len(o.tasks) == 0 && len(o.contexts) == 0 && len(o.records) == 0 {
+		delete(s.owners, o.name)
+	}
 }
 
 // Ping implements [store.Store].
@@ -156,6 +173,6 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.owners, s.records, s.queue = nil, index[*record]{}, queue{}
+	s.owners, s.records, s.queue, s.doomed = nil, index[*record]{}, queue{}, index[*conversation]{}
 	return nil
 }

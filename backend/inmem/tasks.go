@@ -1,0 +1,98 @@
+package inmem
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Tasks implements [store.Store].
+func (s *Store) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
+	page, err := s.page(ctx, q)
+	for _, t := range page.Tasks {
+		t.Cut(q.Options)
+	}
+	page.Fit(q)
+	for i, t := range page.Tasks {
+		page.Tasks[i] = t.Copy()
+	}
+	return page, err
+}
+
+// page returns a page of clones, which are still to be copied.
+func (s *Store) page(ctx context.Context, q store.Query) (store.Page, error) {
+	defer s.mu.RUnlock()
+	page := store.Page{Total: -1}
+	if err := s.read(ctx); err != nil {
+		return store.Page{}, err
+	}
+	w := s.tasksOf(q)
+	if q.Total {
+		page.Total = w.count()
+	}
+	if q.Cursor != nil {
+		w.skip = taskCursor(q)
+	}
+	found, more := w.page(q.Offset, q.Limit)
+	for _, t := range found {
+		page.Tasks = append(page.Tasks, t.fold.Clone())
+	}
+	if more && len(found) > 0 {
+		page.Next = q.CursorOf(page.Tasks[len(found)-1])
+	}
+	return page, nil
+}
+
+// tasksOf returns the way through what a query selects, from its beginning.
+func (s *Store) tasksOf(q store.Query) walk[*task] {
+	w := walk[*task]{ascending: q.Ascending}
+	w.after, w.before = bounds(q.After, q.Before)
+	others := [2]int64{}
+	others[0], others[1] = bounds(q.CreatedAfter, q.CreatedBefore)
+	otherTime := func(t *task) int64 { return millis(t.fold.CreatedAt) }
+	if q.ByCreated {
+		w.after, w.before, others = others[0], others[1], [2]int64{w.after, w.before}
+		otherTime = func(t *task) int64 { return t.listed.at }
+	}
+	o := s.owners[q.Owner]
+	states := q.States
+	switch {
+	case o == nil:
+	case q.ContextID != "":
+		if c := o.contexts[q.ContextID]; c != nil && q.ByCreated {
+			w.indexes = []*index[*task]{&c.born}
+		} else if c != nil {
+			w.indexes = []*index[*task]{&c.tasks}
+		}
+	case q.ByCreated:
+		w.indexes = []*index[*task]{&o.born}
+	case len(states) == 0:
+		w.indexes = []*index[*task]{&o.all}
+	default:
+		for i, state := range states {
+			if x := o.states[state]; x != nil && !slices.Contains(states[:i], state) {
+				w.indexes = append(w.indexes, x)
+			}
+		}
+		states = nil
+	}
+	if len(states) > 0 || others != [2]int64{math.MinInt64, math.MaxInt64} {
+		w.keep = func(t *task) bool {
+			at := otherTime(t)
+			return at >= others[0] && at < others[1] && (len(states) == 0 || slices.Contains(states, t.listed.state))
+		}
+	}
+	return w
+}
+
+// taskCursor tells which entries stand before the end of the page before.
+func taskCursor(q store.Query) func(entry[*task]) bool {
+	at, id := ceil(q.Cursor.Time), q.Cursor.ID
+	return func(e entry[*task]) bool {
+		c := cmp.Or(cmp.Compare(e.at, at), cmp.Compare(e.rec.fold.Key.ID, id))
+		return c == 0 || c < 0 == q.Ascending
+	}
+}

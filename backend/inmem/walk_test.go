@@ -1,0 +1,52 @@
+package inmem
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestAWalkIsThatOfOneIndex(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{0, 3, 300, 3000}).Draw(t, "records")
+		parts := make([]index[number], rapid.IntRange(1, 3).Draw(t, "indexes"))
+		w := walk[number]{
+			ascending: rapid.Bool().Draw(t, "ascending"),
+			after:     rapid.SampledFrom([]int64{math.MinInt64, 0, 7, 2000}).Draw(t, "after"),
+			before:    rapid.SampledFrom([]int64{math.MaxInt64, 7, 90, 2000}).Draw(t, "before"),
+		}
+		if rapid.Bool().Draw(t, "filtered") {
+			w.keep = func(r number) bool { return r%3 == 0 }
+		}
+		if rapid.Bool().Draw(t, "continued") {
+			last := number(rapid.IntRange(0, 3000).Draw(t, "last"))
+			w.skip = func(e entry[number]) bool { return e.rec == last || e.rec < last == w.ascending }
+		}
+		for i := range parts {
+			w.indexes = append(w.indexes, &parts[i])
+		}
+		want := []number{}
+		for i := range n {
+			e := entry[number]{int64(i / 2), number(i)}
+			parts[(i*7919+i/5)%len(parts)].add(e.at, e.rec)
+			if e.at >= w.after && e.at < w.before && (w.keep == nil || w.keep(e.rec)) && (w.skip == nil || !w.skip(e)) {
+				want = append(want, e.rec)
+			}
+		}
+		if !w.ascending {
+			slices.Reverse(want)
+		}
+		if got := w.count(); got != len(want) {
+			t.Fatalf("count() = %d, want %d", got, len(want))
+		}
+		offset, limit := rapid.IntRange(0, 400).Draw(t, "offset"), rapid.IntRange(1, 400).Draw(t, "limit")
+		got, more := w.page(offset, limit)
+		rest := want[min(offset, len(want)):]
+		if page := rest[:min(limit, len(rest))]; !slices.Equal(got, page) || more != (len(rest) > limit) {
+			t.Fatalf("page(%d, %d) = %v, %t, want %v, %t", offset, limit, got, more, page, len(rest) > limit)
+		}
+	})
+}
