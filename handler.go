@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Handler does the work of an agent.
@@ -139,8 +140,32 @@ func (t *Turn) Data() []a2a.DataPart {
 	return data
 }
 
-// History are the messages of the task before this turn, oldest first.
-func (t *Turn) History() []a2a.Message { return t.turn.History() }
+// History returns the conversation before this turn: the messages of the context's
+// tasks that were created before this one, in the order of their creation, then
+// those of this task. It is the newest limit of them, oldest first: 100 when limit
+// is 0, at most 1,000 and about 8 MiB ([engine.Limits.PageBytes]). Each call reads
+// the store.
+func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
+	return t.turn.History(ctx, limit)
+}
+
+// TaskHistory are the messages of this task before this turn, oldest first.
+func (t *Turn) TaskHistory() []a2a.Message { return t.turn.TaskHistory() }
+
+// Context returns the record of the conversation the task belongs to: its name,
+// status, tags, metadata and the ids of its newest 1,000 tasks. Each call reads
+// the store.
+func (t *Turn) Context(ctx context.Context) (store.Context, error) { return t.turn.Context(ctx) }
+
+// Reference is a task that the client's messages refer to.
+type Reference = engine.Reference
+
+// References returns the tasks that the messages of this turn, or earlier ones of
+// the task, name in referenceTaskIds: with history, artifacts and state as they
+// stand, in the order in which they were first named. Tasks that are no more are
+// left out; at most 32 are read ([engine.Limits.References]), those named last. It
+// is an error when they hold more than 64 MiB ([engine.Limits.ArtifactBytes]).
+func (t *Turn) References(ctx context.Context) ([]Reference, error) { return t.turn.References(ctx) }
 
 // Artifacts are the task's artifacts as the turn began, those of an interrupted
 // attempt included. They must not be changed.

@@ -138,10 +138,11 @@ func (e *Error) Is(target error) bool {
 
 // Errors to compare with errors.Is.
 var (
-	ErrTaskNotFound = &Error{Code: CodeTaskNotFound}
-	ErrExhausted    = &Error{Code: CodeExhausted}
-	ErrUnavailable  = &Error{Code: CodeUnavailable}
-	ErrConflict     = &Error{Code: CodeConflict}
+	ErrTaskNotFound    = &Error{Code: CodeTaskNotFound}
+	ErrContextNotFound = &Error{Code: CodeContextNotFound}
+	ErrExhausted       = &Error{Code: CodeExhausted}
+	ErrUnavailable     = &Error{Code: CodeUnavailable}
+	ErrConflict        = &Error{Code: CodeConflict}
 )
 
 // Errorf returns an *Error without a cause.
@@ -174,6 +175,11 @@ func CodeOf(err error) Code {
 // TaskNotFound is the error for a task that is absent or someone else's.
 func TaskNotFound(id string) *Error {
 	return Errorf(CodeTaskNotFound, "task %s not found", Quote(id))
+}
+
+// ContextNotFound is the error for a context that is absent or someone else's.
+func ContextNotFound(id string) *Error {
+	return Errorf(CodeContextNotFound, "context %s not found", Quote(id))
 }
 
 // Invalid is the error for a field that breaks a rule; field is its camelCase

@@ -197,7 +197,11 @@ func (t *Turn) artifactID(name string) string {
 	text = strconv.AppendInt(append(text, 0), int64(t.run.Turn), 10)
 	text = append(append(text, 0), name...)
 	text = strconv.AppendInt(append(text, 0), int64(t.names[uses]), 10)
-	sum := sha256.Sum256(text)
+	return hashID(sha256.Sum256(text))
+}
+
+// hashID makes an id of a hash.
+func hashID(sum [sha256.Size]byte) string {
 	sum[6] = sum[6]&0x0f | 0x80 // UUID version 8, variant 10
 	sum[8] = sum[8]&0x3f | 0x80
 	id := make([]byte, 0, 36)

@@ -24,18 +24,15 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 	defer l.commit.Unlock()
 	for range maxConflicts {
 		base, err := e.current(ctx, l)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, a2a.TaskNotFound(id)
-		}
 		if err != nil {
-			return nil, err
+			return nil, taskError(id, err)
 		}
 		t, err := e.cancel(ctx, l, base, opts)
 		if !errors.Is(err, store.ErrConflict) {
-			return t, err
+			return t, taskError(id, err)
 		}
 		if _, err := e.reload(ctx, l); err != nil {
-			return nil, err
+			return nil, taskError(id, err)
 		}
 	}
 	return nil, a2a.Errorf(a2a.CodeUnavailable, "task %s changes too fast; try again", a2a.Quote(id))

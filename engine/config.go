@@ -73,18 +73,25 @@ type Limits struct {
 	Inbox int
 	// Parts is how many parts a message or artifact chunk may have. Default 1,000.
 	Parts int
-	// References is how many referenceTaskIds a message may have. Default 32.
+	// References is how many referenceTaskIds a message, and how many
+	// referenceContextIds a context may have. Default 32.
 	References int
 	// PageSize is the most tasks in a page of a list. Default 100.
 	PageSize int
 	// PageBytes is how much content the tasks of a page of a list may hold: a page
-	// ends with the task that exceeds it. Default 8 MiB.
+	// ends with the task that exceeds it. A page of contexts ends before the context
+	// that exceeds it, and no history of a context is longer. Default 8 MiB.
 	PageBytes int
 	// ArtifactBytes is how much content the artifacts of one turn may hold, and 64
 	// bytes for each chunk. Default 64 MiB.
 	ArtifactBytes int
 	// StepBytes is how large the result of a step may be. Default 4 MiB.
 	StepBytes int
+	// MetadataBytes is how long the metadata of a context or of feedback may be as
+	// JSON, and the extensions of a context. Default 64 KiB.
+	MetadataBytes int
+	// FeedbackBytes is how long the text of feedback may be. Default 16 KiB.
+	FeedbackBytes int
 }
 
 func orDefault[T comparable](v *T, value T) {
@@ -124,6 +131,8 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Limits.PageBytes, 8<<20)
 	orDefault(&c.Limits.ArtifactBytes, 64<<20)
 	orDefault(&c.Limits.StepBytes, 4<<20)
+	orDefault(&c.Limits.MetadataBytes, 64<<10)
+	orDefault(&c.Limits.FeedbackBytes, 16<<10)
 	check(c.Concurrency < 1, "Concurrency is %d, want at least 1", c.Concurrency)
 	check(c.Lease < 100*time.Millisecond, "Lease is %s, want at least 100ms", c.Lease)
 	check(c.MaxAttempts < 1, "MaxAttempts is %d, want at least 1", c.MaxAttempts)
@@ -131,7 +140,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
 	if len(errs) > 0 {

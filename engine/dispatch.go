@@ -108,7 +108,7 @@ func (e *Engine) start(t *store.Task, suspect bool) {
 	l.commit.Lock()
 	defer l.commit.Unlock()
 	fence := t.Run.Lease.Fence
-	if known, _ := l.snapshot(); known != nil && known.Seq > t.Seq {
+	if known, _ := l.snapshot(); known != nil && known.Seq > t.Seq && known.CreatedAt.Equal(t.CreatedAt) {
 		t = known
 	}
 	if t.Run.Phase != store.PhaseLeased || t.Run.Lease.Fence != fence {
@@ -225,6 +225,7 @@ func (e *Engine) holders() map[store.Key]*run {
 func (e *Engine) janitor(ctx context.Context, beat func()) {
 	tick := time.NewTicker(min(max(e.cfg.IdempotencyTTL/10, e.cfg.Poll), 10*e.cfg.Lease))
 	defer tick.Stop()
+	e.finishAllDoomed(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -232,6 +233,7 @@ func (e *Engine) janitor(ctx context.Context, beat func()) {
 		case <-tick.C:
 		}
 		beat()
+		e.finishAllDoomed(ctx)
 		if backlog, err := e.cfg.Store.Backlog(ctx); err == nil {
 			e.queued.Store(int64(backlog.Queued))
 		}

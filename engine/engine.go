@@ -34,6 +34,8 @@ type Engine struct {
 	renewed  atomic.Int64           // when leases were last renewed
 	takeover bool                   // leases of an earlier process are void; the dispatcher's
 
+	deletions deletions
+
 	mu       sync.Mutex
 	runs     map[*run]struct{}
 	stopping bool

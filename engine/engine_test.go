@@ -182,7 +182,7 @@ func TestAMessageToAPausedTaskBeginsTheNextTurn(t *testing.T) {
 		if turn.Number() == 1 {
 			return turn.RequireInput(a2a.TextPart{Text: "which?"})
 		}
-		return turn.Reply(a2a.TextPart{Text: fmt.Sprintf("%d earlier, now %s", len(turn.History()), turn.Messages()[0].Text())})
+		return turn.Reply(a2a.TextPart{Text: fmt.Sprintf("%d earlier, now %s", len(turn.TaskHistory()), turn.Messages()[0].Text())})
 	}})
 	task := sendWait(t, e, text("one"))
 	wantState(t, task, a2a.StateInputRequired)

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"iter"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -30,7 +30,8 @@ type Update struct {
 // begins with the task as it stands; else with the first event whose sequence is
 // greater, and event 1 is told as the task it created. It holds no more than a
 // page of events at a time and reads from the store what the consumer was too
-// slow to take. Errors: task_not_found, invalid_params.
+// slow to take. Errors: task_not_found, also when the task is deleted meanwhile,
+// invalid_params.
 func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		if checkID("id", id) != nil {
@@ -50,16 +51,16 @@ type follower struct {
 	l     *live
 	yield func(Update, error) bool
 	seq   int64 // of the last update told
+	// born is when the task was created: a later one of the same id is another.
+	born time.Time
 }
 
 func (f *follower) follow(ctx context.Context, after *int64) error {
 	t, err := f.e.refresh(ctx, f.l)
-	if errors.Is(err, store.ErrNotFound) {
-		return a2a.TaskNotFound(f.l.key.ID)
-	}
 	if err != nil {
-		return err
+		return taskError(f.l.key.ID, err)
 	}
+	f.born = t.CreatedAt
 	if after == nil {
 		f.seq = t.Seq
 		if last := t.Status.State.Final(); !f.yield(Update{Seq: t.Seq, Task: t, Last: last}, nil) || last {
@@ -78,11 +79,14 @@ func (f *follower) follow(ctx context.Context, after *int64) error {
 
 func (f *follower) stream(ctx context.Context, contextID string) error {
 	for {
+		if t, _ := f.l.snapshot(); !t.CreatedAt.Equal(f.born) {
+			return a2a.TaskNotFound(f.l.key.ID)
+		}
 		events, changed, ok := f.l.after(f.seq)
 		if !ok {
 			var err error
 			if events, err = f.e.cfg.Store.Events(ctx, f.l.key, f.seq, eventPage); err != nil {
-				return err
+				return taskError(f.l.key.ID, err)
 			}
 		}
 		for i := range events {

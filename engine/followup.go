@@ -22,11 +22,8 @@ func (s *sending) follow(ctx context.Context) (*Sent, error) {
 	defer l.commit.Unlock()
 	for range maxConflicts {
 		base, err := e.current(ctx, l)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, a2a.TaskNotFound(m.TaskID)
-		}
 		if err != nil {
-			return nil, err
+			return nil, taskError(m.TaskID, err)
 		}
 		if err := s.joins(ctx, base); err != nil {
 			return nil, err
@@ -34,10 +31,10 @@ func (s *sending) follow(ctx context.Context) (*Sent, error) {
 		m.ContextID = base.ContextID
 		sent, err := s.append(ctx, l, base)
 		if !errors.Is(err, store.ErrConflict) {
-			return sent, err
+			return sent, taskError(m.TaskID, err)
 		}
 		if _, err := e.reload(ctx, l); err != nil {
-			return nil, err
+			return nil, taskError(m.TaskID, err)
 		}
 	}
 	return nil, a2a.Errorf(a2a.CodeUnavailable, "task %s changes too fast; try again", a2a.Quote(m.TaskID))
@@ -136,7 +133,7 @@ func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (
 		if s.opts.IdempotencyKey == "" {
 			return s.follow(ctx)
 		}
-		return nil, a2a.Errorf(a2a.CodeConflict, "Idempotency-Key %s was used for another request", a2a.Quote(s.opts.IdempotencyKey))
+		return nil, keyTaken(s.opts.IdempotencyKey)
 	}
 	if s.opts.Stored != nil {
 		s.opts.Stored()
@@ -144,9 +141,14 @@ func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (
 	return s.e.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq, s.opts.Wait)
 }
 
+func keyTaken(key string) error {
+	return a2a.Errorf(a2a.CodeConflict, "Idempotency-Key %s was used for another request", a2a.Quote(key))
+}
+
 // replay returns the answer that was given when a change had left the task at
 // seq: as it stood then or, with wait, at its next final state.
-func (e *Engine) replay(ctx context.Context, key store.Key, seq int64, wait bool) (*Sent, error) {
+func (e *Engine) replay(ctx context.Context, key store.Key, seq int64, wait bool) (sent *Sent, err error) {
+	defer func() { err = taskError(key.ID, err) }()
 	l := e.hub.acquire(key)
 	defer e.hub.release(l)
 	if wait {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type live struct {
 	mu      sync.Mutex
 	task    *store.Task   // as last committed here, never changed; nil until known
 	doubted bool          // a commit failed: the task may have moved on all the same
+	gone    bool          // the store does not have the task, or not any more
 	recent  []store.Event // the log's end, up to task.Seq, without gaps
 	bytes   int           // size of recent, roughly
 	changed chan struct{} // closed when task moves on
@@ -90,12 +92,32 @@ func (h *hub) running(key store.Key) *store.Task {
 		return nil
 	}
 	l.mu.Lock()
-	t, r, doubted := l.task, l.run, l.doubted
+	t, r, doubted := l.task, l.run, l.doubted || l.gone
 	l.mu.Unlock()
 	if t == nil || r == nil || doubted || !r.alive() {
 		return nil
 	}
 	return t
+}
+
+// inContext acquires the live tasks that are known to belong to a context.
+func (h *hub) inContext(key store.ContextKey) []*live {
+	var found []*live
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		for _, l := range s.tasks {
+			if l.key.Owner != key.Owner {
+				continue
+			}
+			if t, _ := l.snapshot(); t != nil && t.ContextID == key.ID {
+				l.refs++
+				found = append(found, l)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return found
 }
 
 func (h *hub) release(l *live) {
@@ -112,7 +134,10 @@ func (h *hub) release(l *live) {
 func (l *live) publish(t *store.Task, events []store.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.task, l.doubted = t, false
+	if len(events) > 0 && events[0].Seq == 1 {
+		l.recent, l.bytes = nil, 0 // those of a task of the same id that was deleted
+	}
+	l.task, l.doubted, l.gone = t, false, false
 	if len(events) == 0 {
 		return
 	}
@@ -147,16 +172,42 @@ func (l *live) wake() {
 	l.changed = make(chan struct{})
 }
 
+// isGone reports whether the store was last found not to have the task.
+func (l *live) isGone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone
+}
+
 // set makes t the task as it is known here, which may not follow on what was
 // known before. t is not changed by anyone afterwards.
 func (l *live) set(t *store.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.task != nil && l.task.Seq != t.Seq {
+	if l.task != nil && l.task.Seq != t.Seq || l.isOther(t) {
 		l.recent, l.bytes = nil, 0
 	}
-	l.task, l.doubted = t, false
+	l.task, l.doubted, l.gone = t, false, false
 	l.wake()
+}
+
+// isOther reports whether t only has the id of the task that was known here: that
+// one was deleted. The caller holds l.mu.
+func (l *live) isOther(t *store.Task) bool {
+	return l.task != nil && !l.task.CreatedAt.Equal(t.CreatedAt)
+}
+
+// vanish notes that the store does not have the task: its run ends, and those who
+// wait for it are woken to see for themselves.
+func (l *live) vanish() {
+	l.mu.Lock()
+	l.gone = true
+	r := l.run
+	l.wake()
+	l.mu.Unlock()
+	if r != nil {
+		_ = r.die(ErrLeaseLost)
+	}
 }
 
 // doubt notes that a commit has failed, and has those who wait for the task look
@@ -168,10 +219,11 @@ func (l *live) doubt() {
 	l.wake()
 }
 
+// inDoubt reports whether the store has to be asked how the task stands.
 func (l *live) inDoubt() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doubted
+	return l.doubted || l.gone
 }
 
 // snapshot returns the task as it is known here, which is not to be changed, nil
@@ -187,7 +239,7 @@ func (l *live) snapshot() (*store.Task, <-chan struct{}) {
 func (l *live) after(seq int64) (events []store.Event, changed <-chan struct{}, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.task == nil {
+	if l.task == nil || l.gone {
 		return nil, l.changed, false
 	}
 	if seq >= l.task.Seq {
@@ -216,7 +268,7 @@ func (l *live) lastEvent() time.Time {
 // l.commit.
 func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 	l.mu.Lock()
-	r, doubted := l.run, l.doubted
+	r, doubted := l.run, l.doubted || l.gone
 	l.mu.Unlock()
 	if r != nil && !doubted && r.alive() {
 		t, _ := l.snapshot()
@@ -227,6 +279,9 @@ func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 
 func (e *Engine) reload(ctx context.Context, l *live) (*store.Task, error) {
 	t, err := e.cfg.Store.Task(ctx, l.key, store.TaskOptions{})
+	if errors.Is(err, store.ErrNotFound) {
+		l.vanish()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,9 @@ type Sent struct {
 // Send takes a message in: it begins a task, goes on with one that waits, or
 // joins the inbox of one that runs. When Send returns without an error the
 // message is stored. Errors: invalid_params naming the field, task_not_found,
-// unsupported_operation for a task that is over, conflict for an idempotency key
-// of another request, resource_exhausted, unavailable.
+// unsupported_operation for a task that is over, context_not_cancelable for a new
+// task in a context that takes none, conflict for an idempotency key of another
+// request, resource_exhausted, unavailable.
 func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
 	if err := e.checkSend(&params); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (s *sending) send(ctx context.Context) (*Sent, error) {
 		if m.ContextID == "" {
 			m.ContextID = s.e.cfg.NewID()
 		}
-		return s.create(ctx, s.record())
+		return s.open(ctx, s.record())
 	}
 	if m.ContextID == "" {
 		return s.follow(ctx)
@@ -112,7 +113,7 @@ func (s *sending) send(ctx context.Context) (*Sent, error) {
 	if record == nil {
 		record = &store.IdempotencyRecord{Owner: s.owner, Key: clientKey(m.TaskID), Hash: s.hash}
 	}
-	sent, err = s.create(ctx, record)
+	sent, err = s.open(ctx, record)
 	if errors.Is(err, store.ErrExists) {
 		return s.follow(ctx)
 	}
@@ -130,6 +131,36 @@ func (s *sending) record() *store.IdempotencyRecord {
 // clientKey is the idempotency key of a task whose id its client chose: sending
 // its first message again is the same request.
 func clientKey(taskID string) string { return "task:" + taskID }
+
+// open begins a task in a context that takes new tasks. One whose deletion was
+// begun is removed first, and begins anew.
+func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
+	key := store.ContextKey{Owner: s.owner, ID: s.params.Message.ContextID}
+	for range maxConflicts {
+		sent, err := s.create(ctx, record)
+		if !errors.Is(err, store.ErrContextClosed) && !errors.Is(err, store.ErrExists) {
+			return sent, err
+		}
+		c, cerr := s.e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
+		switch {
+		case errors.Is(cerr, store.ErrNotFound):
+			doomed, ferr := s.e.finishDoomed(ctx, key)
+			if ferr != nil {
+				return nil, ferr
+			}
+			if !doomed && errors.Is(err, store.ErrExists) {
+				return nil, err // the task is in another context
+			}
+		case cerr != nil:
+			return nil, cerr
+		case errors.Is(err, store.ErrExists):
+			return nil, err
+		case c.Status != a2a.ContextActive:
+			return nil, closed(&c)
+		}
+	}
+	return nil, errContextRace(key.ID)
+}
 
 // create begins a task. When a worker of this process is idle it is claimed with
 // the same commit.
@@ -226,13 +257,17 @@ func (s *sending) sent(ctx context.Context, l *live, base *store.Task, first []s
 // wait returns the task at its first final state at or after a sequence, or as
 // it stands when ctx is done.
 func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, error) {
+	var born time.Time
 	for {
 		t, changed := l.snapshot()
-		if t == nil || t.Seq < seq {
+		if t == nil || t.Seq < seq || l.isGone() {
 			var err error
 			if t, err = e.refresh(ctx, l); err != nil {
-				return nil, err
+				return nil, taskError(l.key.ID, err)
 			}
+		}
+		if orDefault(&born, t.CreatedAt); !t.CreatedAt.Equal(born) {
+			return nil, a2a.TaskNotFound(l.key.ID) // another task has its id now
 		}
 		if t.Seq >= seq && t.Status.State.Final() {
 			return t, nil

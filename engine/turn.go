@@ -81,8 +81,8 @@ func (t *Turn) Metadata() map[string]any { return t.task.Metadata }
 // at least one.
 func (t *Turn) Messages() []a2a.Message { return t.messages }
 
-// History are the messages of the task before this turn, oldest first.
-func (t *Turn) History() []a2a.Message {
+// TaskHistory are the messages of the task before this turn, oldest first.
+func (t *Turn) TaskHistory() []a2a.Message {
 	first := t.run.SeenSeq
 	var earlier []a2a.Message
 	for _, e := range t.task.History {

@@ -36,6 +36,9 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 		if errors.Is(res.Err, store.ErrDuplicate) {
 			return nil, &duplicate{record: res.Record}
 		}
+		if errors.Is(res.Err, store.ErrNotFound) {
+			l.vanish()
+		}
 		return nil, res.Err
 	}
 	if res.Seq != after.Seq {

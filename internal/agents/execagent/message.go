@@ -72,7 +72,7 @@ type said struct {
 func newTurnLine(t *holdfast.Turn) turnLine {
 	return turnLine{
 		Text: t.Text(), TaskID: t.TaskID(), ContextID: t.ContextID(), Owner: t.Owner(), Turn: t.Number(), Attempt: t.Attempt(),
-		Messages: t.Messages(), History: t.History(), Metadata: t.Metadata(),
+		Messages: t.Messages(), History: t.TaskHistory(), Metadata: t.Metadata(),
 	}
 }
 

@@ -23,7 +23,7 @@ const maxSentences = 100
 // came.
 func requestedSentences(t *holdfast.Turn) (int, error) {
 	wanted := 0
-	for _, m := range t.History() {
+	for _, m := range t.TaskHistory() {
 		if m.Role != a2a.RoleUser {
 			continue
 		}

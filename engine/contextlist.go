@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// historyTasks is of how many of a context's newest tasks a list shows messages.
+const historyTasks = 20
+
+// contextFilters are the filters that contexts/list takes in its metadata.
+var contextFilters = []string{
+	"status", "tags", "role", "createdAfter", "createdBefore", "limit", "offset", "sortBy", "sortOrder", "historyLength", "pageToken",
+}
+
+// ContextList is a page of contexts.
+type ContextList struct {
+	Contexts []Conversation
+	// Total is how many contexts match.
+	Total int
+	// Page is the number of the page, from 1.
+	Page int
+	// PageSize is the size that was applied.
+	PageSize int
+	// NextPageToken asks for the page after; "" on the last.
+	NextPageToken string
+}
+
+// Contexts returns a page of the principal's contexts, last updated first unless
+// the filters in the metadata say otherwise, each with the ids of its newest 100
+// tasks. A history length above 0 adds so many of the newest messages of each of
+// the newest 20 tasks; a page whose contexts hold more than Limits.PageBytes ends
+// early. Errors: invalid_params naming the filter.
+func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListContextsParams) (*ContextList, error) {
+	q, token, historyLength, err := e.contextQuery(p, params)
+	if err != nil {
+		return nil, err
+	}
+	page, err := e.cfg.Store.Contexts(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &ContextList{Total: page.Total, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit}
+	next, left := page.Next, e.cfg.Limits.PageBytes
+	for i := range page.Contexts {
+		c, used, err := e.conversation(ctx, page.Contexts[i], historyLength, left)
+		if err != nil {
+			return nil, err
+		}
+		if used > left && i > 0 {
+			next = q.Sort.Cursor(&page.Contexts[i-1])
+			break
+		}
+		left = max(0, left-used)
+		out.Contexts = append(out.Contexts, c)
+	}
+	if next != nil {
+		t := pageToken{Time: next.Time.UnixMilli(), Name: next.Name, ID: next.ID, Page: out.Page + 1}
+		out.NextPageToken = t.encode(contextsHash(q))
+	}
+	return out, nil
+}
+
+// conversation adds messages to a context, and tells how many bytes it holds: more
+// than left when there was no room for all of it.
+func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, left int) (out Conversation, used int, err error) {
+	out.Context = c
+	used = contextSize(&c)
+	if perTask == 0 || c.TaskCount == 0 {
+		return out, used, nil
+	}
+	h := history{e: e, perTask: &perTask, tasks: historyTasks, bytes: left - used}
+	out.History, err = h.read(ctx, store.Query{Owner: c.Key.Owner, ContextID: c.Key.ID})
+	used += h.used
+	if h.full {
+		used = left + 1
+	}
+	return out, used, err
+}
+
+// contextSize is roughly how many bytes a record takes.
+func contextSize(c *store.Context) int {
+	size := len(c.Name) + len(c.Description) + len(c.Role) + mapSize(c.Metadata) + mapSize(c.Extensions)
+	for _, list := range [][]string{c.Tags, c.ReferenceIDs, c.TaskIDs} {
+		for _, s := range list {
+			size += len(s)
+		}
+	}
+	return size
+}
+
+// contextQuery reads the params. historyLength is 0 when no messages are asked
+// for.
+func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q store.ContextQuery, t *pageToken, historyLength int, err error) {
+	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
+		return q, nil, 0, err
+	}
+	f := newFilters("contexts/list", contextFilters, params.Metadata)
+	f.once("historyLength", "historyLength", params.HistoryLength != nil)
+	token := f.text("pageToken")
+	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTasks}
+	for _, s := range f.enum("status", a2a.ContextStatus("").EnumValues()) {
+		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
+	}
+	for i, tag := range q.Tags {
+		if err := checkTag(fmt.Sprintf("metadata.tags[%d]", i), tag); err != nil && f.err == nil {
+			f.err = err
+		}
+	}
+	q.CreatedAfter, q.CreatedBefore = f.created()
+	q.Sort = store.ContextSort(f.choice("sortBy", string(store.ContextsByUpdated), string(store.ContextsByCreated), string(store.ContextsByName)))
+	q.Ascending = f.ascending(q.Sort == store.ContextsByName)
+	q.Limit = e.pageLimit(f.number("limit", 1))
+	q.Offset = f.offset(token)
+	n := f.number("historyLength", 0)
+	if n == nil {
+		n = params.HistoryLength
+	}
+	if n != nil {
+		historyLength = *n
+	}
+	if f.err != nil {
+		return q, nil, 0, f.err
+	}
+	if t, err = decodeToken("metadata.pageToken", token, contextsHash(q)); t != nil {
+		q.Cursor = &store.ContextCursor{Time: t.at(), Name: t.Name, ID: t.ID}
+		if q.Sort == store.ContextsByName {
+			q.Cursor.Time = time.Time{}
+		}
+	}
+	return q, t, historyLength, err
+}
+
+// contextsHash ties page tokens to a list of contexts.
+func contextsHash(q store.ContextQuery) []byte {
+	q.Cursor, q.Offset, q.Limit, q.Tasks = nil, 0, 0, 0
+	return filterHash("contexts", q)
+}

@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// FeedbackList is a page of feedback, newest first.
+type FeedbackList struct {
+	Feedback []store.Feedback
+	// PageSize is the size that was applied.
+	PageSize int
+	// NextPageToken asks for the page after; "" on the last.
+	NextPageToken string
+	// Summary counts all feedback of the principal, whatever the list selects.
+	Summary store.FeedbackSummary
+}
+
+// AddFeedback keeps what the principal thinks of a task, which may be in any
+// state. The text may be empty when there is a rating. With an Idempotency-Key the
+// same feedback on the task is kept once and a repeat is answered with it; a key
+// is tied to the task. Errors: task_not_found, invalid_params naming the field,
+// context_not_cancelable for a task of an archived context, conflict for the key
+// of other feedback.
+func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.TaskFeedbackParams, opts SendOptions) (store.Feedback, error) {
+	if err := checkKey(opts.IdempotencyKey); err != nil {
+		return store.Feedback{}, err
+	}
+	if checkID("taskId", params.TaskID) != nil {
+		return store.Feedback{}, a2a.TaskNotFound(params.TaskID)
+	}
+	if err := e.checkFeedback(params); err != nil {
+		return store.Feedback{}, err
+	}
+	f := store.Feedback{
+		Key: store.Key{Owner: p.ID, ID: params.TaskID}, ID: e.cfg.NewID(), Text: params.Feedback,
+		Metadata: params.Metadata, CreatedAt: store.Time(e.cfg.clock()),
+	}
+	if params.Rating != nil {
+		f.Rating = *params.Rating
+	}
+	if opts.IdempotencyKey != "" {
+		f.ID = hashID(sha256.Sum256([]byte("feedback\x00" + p.ID + "\x00" + opts.IdempotencyKey)))
+	}
+	err := e.takesFeedback(ctx, f.Key)
+	if err == nil {
+		err = e.cfg.Store.AddFeedback(context.WithoutCancel(ctx), f)
+	}
+	repeats := opts.IdempotencyKey != "" && (errors.Is(err, store.ErrExists) || a2a.CodeOf(err) == a2a.CodeContextNotCancelable)
+	if repeats {
+		stored, serr := e.storedFeedback(ctx, f)
+		if serr != nil {
+			return store.Feedback{}, serr
+		}
+		if stored != nil && !sameFeedback(stored, &f) {
+			return store.Feedback{}, keyTaken(opts.IdempotencyKey)
+		}
+		if stored != nil {
+			return *stored, nil
+		}
+	}
+	if err != nil {
+		return store.Feedback{}, taskError(f.Key.ID, err)
+	}
+	if opts.Stored != nil {
+		opts.Stored()
+	}
+	return f, nil
+}
+
+func (e *Engine) checkFeedback(params a2a.TaskFeedbackParams) error {
+	if r := params.Rating; r != nil && (*r < 1 || *r > 5) {
+		return a2a.Invalid("rating", "is %d, want 1 to 5", *r)
+	}
+	if strings.TrimSpace(params.Feedback) == "" && params.Rating == nil {
+		return a2a.Invalid("feedback", "must not be empty when there is no rating")
+	}
+	if err := checkText("feedback", params.Feedback, e.cfg.Limits.FeedbackBytes, true); err != nil {
+		return err
+	}
+	return e.checkMap("metadata", params.Metadata)
+}
+
+// takesFeedback reports why a task takes no feedback.
+func (e *Engine) takesFeedback(ctx context.Context, key store.Key) error {
+	none := 0
+	t, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	if err != nil {
+		return err
+	}
+	c, err := e.cfg.Store.Context(ctx, key.Owner, t.ContextID, 0)
+	if err != nil {
+		return err // not found while it is being deleted: so is the task
+	}
+	if c.Status == a2a.ContextArchived {
+		return forbidden(c.Key.ID, "is archived: its tasks take no more feedback")
+	}
+	return nil
+}
+
+// storedFeedback returns the feedback on the task that has the id of f, nil when
+// there is none.
+func (e *Engine) storedFeedback(ctx context.Context, f store.Feedback) (*store.Feedback, error) {
+	q := store.FeedbackQuery{Owner: f.Key.Owner, TaskID: f.Key.ID, Limit: e.cfg.Limits.PageSize}
+	for {
+		page, err := e.cfg.Store.Feedback(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Feedback {
+			if page.Feedback[i].ID == f.ID {
+				return &page.Feedback[i], nil
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == nil {
+			return nil, nil
+		}
+	}
+}
+
+// sameFeedback reports whether two pieces of feedback say the same.
+func sameFeedback(a, b *store.Feedback) bool {
+	if a.Rating != b.Rating || a.Text != b.Text || len(a.Metadata) != len(b.Metadata) {
+		return false
+	}
+	x, errX := wire.Marshal(a.Metadata)
+	y, errY := wire.Marshal(b.Metadata)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// Feedback returns a page of the feedback that the principal has given, of one task
+// if the params name one, in pages of 50 unless they say otherwise. Errors:
+// invalid_params naming the field.
+func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListTaskFeedbackParams) (*FeedbackList, error) {
+	if n := params.PageSize; n != nil && (*n < 1 || *n > e.cfg.Limits.PageSize) {
+		return nil, a2a.Invalid("pageSize", "is %d, want 1 to %d", *n, e.cfg.Limits.PageSize)
+	}
+	if params.TaskID != "" {
+		if err := checkID("taskId", params.TaskID); err != nil {
+			return nil, err
+		}
+	}
+	filter := filterHash("feedback", []string{p.ID, params.TaskID})
+	token, err := decodeToken("pageToken", params.PageToken, filter)
+	if err != nil {
+		return nil, err
+	}
+	q := store.FeedbackQuery{Owner: p.ID, TaskID: params.TaskID, Limit: e.pageLimit(params.PageSize)}
+	if token != nil {
+		q.Cursor = &store.FeedbackCursor{Time: token.at(), ID: token.ID, TaskID: token.TaskID}
+	}
+	page, err := e.cfg.Store.Feedback(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := e.cfg.Store.FeedbackSummary(ctx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &FeedbackList{Feedback: page.Feedback, PageSize: q.Limit, Summary: summary}
+	if next := page.Next; next != nil {
+		t := pageToken{Time: next.Time.UnixMilli(), ID: next.ID, TaskID: next.TaskID, Page: pageNumber(token, 0, q.Limit) + 1}
+		out.NextPageToken = t.encode(filter)
+	}
+	return out, nil
+}

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// pageToken is what a page token carries: a place in a list and the number of the
+// page that begins after it. Filter ties it to the list it was made for.
+type pageToken struct {
+	Time   int64  `json:"t"`
+	Name   string `json:"n,omitempty"`
+	ID     string `json:"i"`
+	TaskID string `json:"k,omitempty"`
+	Page   int    `json:"p"`
+	Filter []byte `json:"f"`
+}
+
+func (t pageToken) at() time.Time { return store.Time(time.UnixMilli(t.Time)) }
+
+// filterHash identifies a list by its name and the query that selects from it.
+func filterHash(list string, query any) []byte {
+	raw, _ := json.Marshal(query) // plain strings and times: cannot fail
+	sum := sha256.Sum256(append([]byte(list+"\x00"), raw...))
+	return sum[:8]
+}
+
+func (t pageToken) encode(filter []byte) string {
+	t.Filter = filter
+	raw, _ := json.Marshal(t) // cannot fail
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// decodeToken reads a token that was given out for a list; nil when there is none.
+// field is where the caller gave it.
+func decodeToken(field, token string, filter []byte) (*pageToken, error) {
+	if token == "" {
+		return nil, nil
+	}
+	var t pageToken
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || json.Unmarshal(raw, &t) != nil || t.ID == "" || t.Page < 2 {
+		return nil, a2a.Invalid(field, "is not one that this agent gave out")
+	}
+	if !bytes.Equal(t.Filter, filter) {
+		return nil, a2a.Invalid(field, "was given out for a list with other filters")
+	}
+	return &t, nil
+}
+
+// pageNumber is the number, from 1, of the page at an offset or after a token.
+func pageNumber(t *pageToken, offset, limit int) int {
+	if t != nil {
+		return t.Page
+	}
+	return offset/limit + 1
+}
