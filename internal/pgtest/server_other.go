@@ -1,0 +1,22 @@
+//go:build !unix
+
+package pgtest
+
+import "errors"
+
+// Config says what kind of server to start.
+type Config struct {
+	Fsync    bool
+	Settings map[string]string
+}
+
+// Server is a PostgreSQL of this process.
+type Server struct{}
+
+// Start fails: private servers need Unix.
+func Start(Config) (*Server, error) {
+	return nil, errors.New("a PostgreSQL for tests is needed: name a server in " + URLVariable)
+}
+
+// URL names the server.
+func (*Server) URL() string { return "" }
