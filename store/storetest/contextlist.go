@@ -1,0 +1,285 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func contextListTests() []test {
+	return []test{
+		{"a list of no contexts is empty", contextsEmpty},
+		{"contexts are sorted by what is asked for, either way", contextsSorted},
+		{"every filter of contexts works alone and with the others", contextsFiltered},
+		{"a filter by tags asks for all of them", contextsTagged},
+		{"contexts are created from a time on and before another", contextsBetween},
+		{"pages of contexts follow one another without gap or repeat", contextsPaged},
+		{"the last page of contexts has no next even when it is full", contextsFullLastPage},
+		{"contexts that stay are listed once while others move", contextsMoving},
+		{"listed contexts equal read contexts", contextsEqualRead},
+		{"contexts of other owners are not listed", contextsOfOthers},
+	}
+}
+
+var contextSorts = []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName}
+
+// circle makes contexts with few names, times and tags, and as many of another
+// owner, and returns those of the owner as they are, without their tasks.
+func (f *fixture) circle(n int) []store.Context {
+	f.Helper()
+	names := []string{"", "a", "A", "b", "é", "e\u0301", "a b", "🦀", "a"}
+	statuses := []a2a.ContextStatus{a2a.ContextActive, a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived}
+	tags := [][]string{nil, {"x"}, {"x", "y"}, {"x", "y", "é z"}, {"y"}, {"xy"}}
+	odd := []string{"", "🦀", "%", "_", "'", `"`, "\\", " ", "\t", "\u2028", "é", "E"}
+	all := make([]store.Context, n)
+	for i := range all {
+		j := i * 37 % n
+		c := described(owner, fmt.Sprintf("c%s%03d", odd[j%len(odd)], j), j%7)
+		c.Name, c.Status, c.Tags, c.Role = names[j%len(names)], statuses[j/2%4], tags[j/3%len(tags)], []string{"analyst", "assistant"}[j/5%2]
+		c.UpdatedAt = at(7 + j/4%5)
+		all[i] = f.saved(store.ContextChange{Context: c, Create: true})
+		theirs := c.Copy()
+		theirs.Key.Owner = other
+		f.saved(store.ContextChange{Context: theirs, Create: true})
+	}
+	return all
+}
+
+// checkContexts reads a list whole and in pages and compares it with what the
+// query selects of contexts.
+func (f *fixture) checkContexts(all []store.Context, q store.ContextQuery, limit int) {
+	f.Helper()
+	q.Limit = len(all) + 1
+	want := contextPageOf(all, q)
+	f.equal(fmt.Sprintf("Contexts(%+v)", q), f.contexts(q), want)
+	q.Limit = limit
+	var got []string
+	for range len(all)/limit + 2 {
+		page := f.contexts(q)
+		got = append(got, contextIDs(page.Contexts)...)
+		if page.Total != want.Total {
+			f.Errorf("Contexts(%+v) = total %d, want %d", q, page.Total, want.Total)
+		}
+		if page.Next == nil {
+			break
+		}
+		if len(page.Contexts) != limit {
+			f.Errorf("Contexts() of at most %d = %d and a next page", limit, len(page.Contexts))
+		}
+		q.Cursor, q.Offset = page.Next, 0
+	}
+	f.equal(fmt.Sprintf("the pages of Contexts(%+v)", q), got, contextIDs(want.Contexts))
+}
+
+func contextsEmpty(f *fixture) {
+	theirs := newContext("c1", 0)
+	theirs.Context.Key.Owner = other
+	f.saved(theirs)
+	for _, sort := range contextSorts {
+		f.equal("Contexts() of nobody's", f.contexts(store.ContextQuery{Owner: owner, Sort: sort, Offset: 1}), store.ContextPage{})
+	}
+}
+
+func contextsSorted(f *fixture) {
+	for i, c := range []struct {
+		id, name         string
+		created, updated int
+	}{{"1", "b", 1, 9}, {"2", "", 2, 5}, {"9", "", 2, 7}, {"10", "a", 3, 7}, {"é", "é", 0, 7}, {"B", "B", 2, 6}} {
+		record := described(owner, c.id, c.created)
+		record.Name, record.UpdatedAt = c.name, at(c.updated)
+		if f.saved(store.ContextChange{Context: record, Create: true}).Version != 1 {
+			f.Errorf("SaveContext() of context %d left another version than 1", i)
+		}
+	}
+	for sort, ascending := range map[store.ContextSort][]string{
+		store.ContextsByUpdated: {"2", "B", "10", "9", "é", "1"},
+		store.ContextsByCreated: {"é", "1", "2", "9", "B", "10"},
+		store.ContextsByName:    {"2", "9", "B", "10", "1", "é"},
+	} {
+		q := store.ContextQuery{Owner: owner, Sort: sort, Ascending: true}
+		f.equal(fmt.Sprintf("Contexts() ascending by %s", sort), contextIDs(f.contexts(q).Contexts), ascending)
+		q.Ascending = false
+		slices.Reverse(ascending)
+		f.equal(fmt.Sprintf("Contexts() descending by %s", sort), contextIDs(f.contexts(q).Contexts), ascending)
+	}
+}
+
+func contextsFiltered(f *fixture) {
+	all := f.circle(60)
+	n := 0
+	for _, statuses := range [][]a2a.ContextStatus{nil, {a2a.ContextPaused}, {a2a.ContextArchived, a2a.ContextActive, a2a.ContextActive}, {"unheard-of"}} {
+		for _, tags := range [][]string{nil, {"x"}, {"y", "x", "y"}, {"é z"}, {"none"}} {
+			for _, role := range []string{"", "analyst", "Analyst"} {
+				for _, span := range [][2]time.Time{{}, {at(3), {}}, {{}, at(3)}, {at(2), at(5)}} {
+					n++
+					f.checkContexts(all, store.ContextQuery{
+						Owner: owner, Statuses: statuses, Tags: tags, Role: role, CreatedAfter: span[0], CreatedBefore: span[1],
+						Sort: contextSorts[n%3], Ascending: n%2 == 0,
+					}, 7)
+				}
+			}
+		}
+	}
+}
+
+func contextsTagged(f *fixture) {
+	for id, tags := range map[string][]string{"none": nil, "a": {"a"}, "ab": {"a", "b"}, "abc": {"a", "b", "c"}, "joined": {"ab"}, "quoted": {`"a"`, "A"}} {
+		c := newContext(id, 0)
+		c.Context.Tags = tags
+		f.saved(c)
+	}
+	for _, test := range []struct{ tags, want []string }{
+		{nil, []string{"a", "ab", "abc", "joined", "none", "quoted"}},
+		{[]string{"a"}, []string{"a", "ab", "abc"}},
+		{[]string{"b", "a"}, []string{"ab", "abc"}},
+		{[]string{"a", "b", "c"}, []string{"abc"}},
+		{[]string{"a", "c"}, []string{"abc"}},
+		{[]string{"a", "ab"}, nil},
+		{[]string{"ab"}, []string{"joined"}},
+		{[]string{`"a"`}, []string{"quoted"}},
+		{[]string{"A", "a"}, nil},
+		{[]string{"%"}, nil},
+		{[]string{""}, nil},
+	} {
+		page := f.contexts(store.ContextQuery{Owner: owner, Tags: test.tags, Ascending: true})
+		f.equal(fmt.Sprintf("Contexts() with tags %q", test.tags), contextIDs(page.Contexts), test.want)
+		f.equal("Total", page.Total, len(test.want))
+	}
+}
+
+func contextsBetween(f *fixture) {
+	for ms := range 4 {
+		f.saved(newContext(fmt.Sprint(ms), ms))
+	}
+	for _, test := range []struct {
+		after, before time.Time
+		want          []string
+	}{
+		{at(1), time.Time{}, []string{"1", "2", "3"}},
+		{time.Time{}, at(2), []string{"0", "1"}},
+		{at(1), at(3), []string{"1", "2"}},
+		{at(2), at(2), nil},
+		{at(3), at(1), nil},
+		{at(-9), at(9), []string{"0", "1", "2", "3"}},
+	} {
+		page := f.contexts(store.ContextQuery{
+			Owner: owner, CreatedAfter: test.after, CreatedBefore: test.before, Sort: store.ContextsByCreated, Ascending: true,
+		})
+		f.equal(fmt.Sprintf("Contexts() from %v before %v", test.after, test.before), contextIDs(page.Contexts), test.want)
+	}
+}
+
+func contextsPaged(f *fixture) {
+	const n = 40
+	all := f.circle(n)
+	for _, sort := range contextSorts {
+		for _, ascending := range []bool{false, true} {
+			q := store.ContextQuery{Owner: owner, Sort: sort, Ascending: ascending}
+			for _, limit := range []int{1, 3, n - 1, n, n + 1} {
+				f.checkContexts(all, q, limit)
+			}
+			for _, offset := range []int{1, 7, n - 1, n, n + 9} {
+				q.Offset = offset
+				f.checkContexts(all, q, 11)
+			}
+		}
+	}
+}
+
+func contextsFullLastPage(f *fixture) {
+	f.circle(6)
+	for _, sort := range contextSorts {
+		q := store.ContextQuery{Owner: owner, Sort: sort, Limit: 3}
+		first := f.contexts(q)
+		if first.Next == nil {
+			f.Fatalf("Contexts() of half of the list = no next page")
+		}
+		f.equal("Next", first.Next, sort.Cursor(&first.Contexts[2]))
+		q.Cursor = first.Next
+		last := f.contexts(q)
+		if len(last.Contexts) != 3 || last.Next != nil {
+			f.Errorf("Contexts() of the other half = %d contexts, next %v, want 3 and no next", len(last.Contexts), last.Next)
+		}
+		q.Cursor = sort.Cursor(&last.Contexts[2])
+		beyond := f.contexts(q)
+		if len(beyond.Contexts) != 0 || beyond.Next != nil || beyond.Total != 6 {
+			f.Errorf("Contexts() beyond the end = %+v, want none of 6", beyond)
+		}
+	}
+}
+
+// contextsMoving moves some contexts between any two pages: renames them, adds
+// tasks, deletes and creates others.
+func contextsMoving(f *fixture) {
+	const n = 20
+	for _, sort := range contextSorts {
+		for i := range n {
+			c := newContext(fmt.Sprint(sort, i), i)
+			c.Context.Name, c.Context.Tags = fmt.Sprint("n", i), []string{string(sort)}
+			f.saved(c)
+		}
+		q := store.ContextQuery{Owner: owner, Tags: []string{string(sort)}, Sort: sort, Limit: 3}
+		seen := make(map[string]int)
+		for i := 0; i < n; i++ {
+			page := f.contexts(q)
+			for _, id := range contextIDs(page.Contexts) {
+				seen[id]++
+			}
+			if q.Cursor = page.Next; q.Cursor == nil {
+				break
+			}
+			moved := f.context(owner, fmt.Sprint(sort, i*3%n/2*2)) // those with even numbers
+			moved.Name, moved.UpdatedAt = fmt.Sprint("n", i*7%n), at(100+i)
+			f.saved(store.ContextChange{Context: moved, Version: moved.Version})
+			made := newContext(fmt.Sprint("new ", sort, i), i)
+			made.Context.Tags = q.Tags
+			f.saved(made)
+			if i > 0 {
+				f.remove(fmt.Sprint("new ", sort, i-1), 0, 1)
+			}
+		}
+		for i := 1; i < n; i += 2 {
+			if id := fmt.Sprint(sort, i); seen[id] != 1 {
+				f.Errorf("the pages of Contexts() by %s list %s %d times, want once", sort, id, seen[id])
+			}
+		}
+	}
+}
+
+func contextsEqualRead(f *fixture) {
+	all := f.circle(24)
+	for i, c := range all {
+		if c.Status == a2a.ContextActive {
+			f.commit(newTask(key(fmt.Sprint("t", i)), c.Key.ID, at(50+i)), idleTask(key(fmt.Sprint("u", i)), c.Key.ID, i, a2a.StateCompleted))
+		}
+	}
+	f.commit(newTask(key("t"), "born", at(0)))
+	page := f.contexts(store.ContextQuery{Owner: owner, Tasks: 100})
+	f.equal("the number of contexts", len(page.Contexts), len(all)+1)
+	for _, c := range page.Contexts {
+		f.equal("Context()", f.context(owner, c.Key.ID), c)
+	}
+	for _, c := range f.contexts(store.ContextQuery{Owner: owner}).Contexts {
+		want := f.context(owner, c.Key.ID)
+		want.TaskIDs = nil
+		f.equal("Contexts() without task ids", c, want)
+	}
+}
+
+func contextsOfOthers(f *fixture) {
+	owners := []string{"alice", "Alice", "alice ", "alic_", "alic%", "a", "a/b"}
+	for i, o := range owners {
+		f.commit(newTask(store.Key{Owner: o, ID: "t"}, "c", at(i)))
+		f.commit(newTask(store.Key{Owner: o, ID: "u"}, "b/c", at(i)))
+	}
+	for i, o := range owners {
+		for _, sort := range contextSorts {
+			want := []store.Context{born(o, "b/c", i, "u"), born(o, "c", i, "t")}
+			got := f.contexts(store.ContextQuery{Owner: o, Sort: sort, Ascending: true, Tasks: 3})
+			f.equal(fmt.Sprintf("Contexts() of %q", o), got, store.ContextPage{Contexts: want, Total: 2})
+		}
+	}
+}
