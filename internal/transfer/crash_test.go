@@ -1,0 +1,174 @@
+package transfer_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// An import that fails at any write, before or after it was made, is finished by the
+// next; until then no task of it runs.
+func TestInterruptedImportIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	source := memory(t)
+	fill(t, source, true)
+	document := export(t, source, conversation)
+	writes := map[string]bool{"Commit": true, "SaveContext": true, "AddFeedback": true}
+	for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter} {
+		made := 0
+		for n := 1; ; n++ {
+			target := memory(t)
+			addParent(t, target)
+			made = 0
+			broken := storetest.Faulty(target, func(c storetest.Call) storetest.Fault {
+				if writes[c.Method] {
+					if made++; made == n {
+						return fault
+					}
+				}
+				return storetest.Pass
+			})
+			_, err := transfer.Import(t.Context(), strings.NewReader(document), broken, queue)
+			if err == nil {
+				break
+			}
+			if a2a.CodeOf(err) != a2a.CodeUnavailable {
+				t.Fatalf("Import() with write %d broken = %v, want the store's error", n, err)
+			}
+			load(t, target, document, queue)
+			diff(t, fmt.Sprintf("export after write %d was broken", n), document, export(t, target, conversation))
+			if backlog, err := target.Backlog(t.Context()); err != nil || backlog.Queued != 1 || backlog.Leased != 0 {
+				t.Fatalf("Backlog() = %+v, %v, want the one unfinished task", backlog, err)
+			}
+		}
+		if made < 210 {
+			t.Errorf("%d writes were broken, want those of tasks, feedback and the context", made)
+		}
+	}
+}
+
+// A task whose log is not whole yet is not there to be run.
+func TestUnfinishedTaskRunsOnlyWhenItIsWhole(t *testing.T) {
+	t.Parallel()
+	source := memory(t)
+	events := []store.Event{{Time: at(0), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m1", text("go"))}}
+	for i := range 1500 {
+		events = append(events, store.Event{Time: at(i), State: a2a.StateWorking, Message: said(a2a.RoleAgent, "p", text("x")), Progress: true})
+	}
+	create(t, source, "t1", store.Run{Phase: store.PhaseQueued, Turn: 1}, events...)
+	document := export(t, source, conversation)
+	for n := 1; ; n++ {
+		target := memory(t)
+		_, err := transfer.Import(t.Context(), strings.NewReader(document), storetest.Faulty(target, storetest.FailCall("Commit", n, storetest.FailAfter)), queue)
+		if err == nil {
+			if n < 3 {
+				t.Errorf("the import made %d commits, want several", n-1)
+			}
+			return
+		}
+		task, err := target.Task(t.Context(), taskKey("t1"), store.TaskOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole := task.Seq == 1501; whole != (task.Run.Phase == store.PhaseQueued) {
+			t.Errorf("after commit %d the task has %d events and is %s", n, task.Seq, task.Run.Phase)
+		}
+	}
+}
+
+// TestMemoryIsThatOfATask imports and exports ten times as many tasks and wants the
+// heap to be what it was.
+func TestMemoryIsThatOfATask(t *testing.T) {
+	few, many := peak(t, 300), peak(t, 6000)
+	if many > few+2<<20 {
+		t.Errorf("peak of the heap is %d KB with 6000 tasks and %d KB with 300, want no growth", many>>10, few>>10)
+	}
+}
+
+// peak returns the most heap that was live while so many tasks went through a file
+// and were looked at again, beside what the store held.
+func peak(t *testing.T, tasks int) uint64 {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "export")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s := memory(t)
+	for i := range tasks {
+		id := "t" + strings.Repeat("0", i%3) + string(rune('a'+i%26)) + strings.Repeat("x", i/26%40) + strings.Repeat("y", i/1040)
+		done(t, s, id, i*10)
+	}
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	base, most := live(), uint64(0)
+	sample := func() {
+		if now := live(); now > base {
+			most = max(most, now-base)
+		}
+	}
+	w := &sampling{w: file, every: 64 << 10, sample: sample}
+	if _, err := transfer.Export(t.Context(), w, s, conversation); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	report, err := transfer.Import(t.Context(), &sampling{w: nil, r: file, every: 64 << 10, sample: sample}, s, transfer.ImportOptions{})
+	if err != nil || report.Written != (transfer.Counts{}) || report.Document.Tasks != int64(tasks) {
+		t.Fatalf("Import() = %+v, %v, want %d tasks that are there", report, err, tasks)
+	}
+	if w.samples == 0 {
+		t.Fatal("the heap was never looked at")
+	}
+	return most
+}
+
+// sampling looks at the heap now and then while data goes through it.
+type sampling struct {
+	w       io.Writer
+	r       io.ReadSeeker
+	every   int
+	passed  int
+	samples int
+	sample  func()
+}
+
+func (s *sampling) count(n int) {
+	if s.passed += n; s.passed >= s.every {
+		s.passed = 0
+		s.samples++
+		s.sample()
+	}
+}
+
+func (s *sampling) Write(p []byte) (int, error) {
+	s.count(len(p))
+	return s.w.Write(p)
+}
+
+func (s *sampling) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.count(n)
+	return n, err
+}
+
+func (s *sampling) Seek(offset int64, whence int) (int64, error) {
+	if s.r == nil {
+		return 0, errors.ErrUnsupported
+	}
+	return s.r.Seek(offset, whence)
+}

@@ -1,0 +1,239 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// How much is read of a store at once.
+const (
+	taskPage     = 100
+	eventPage    = 256
+	feedbackPage = 100
+	contextPage  = 100
+)
+
+// keptLine is the size up to which memory for a line is used again.
+const keptLine = 1 << 20
+
+// Export writes a context with all its tasks to w as one document. A server may be
+// using the store: each task is exported as it stands when its turn comes. When an
+// error is returned, what was written is no document. Errors: context_not_found,
+// those of the store and of w.
+func Export(ctx context.Context, w io.Writer, s store.Store, key store.ContextKey) (Report, error) {
+	e := &exporter{store: s, out: w}
+	err := e.context(ctx, key)
+	return e.report, err
+}
+
+// ExportAll writes all contexts of an owner to w, the oldest first, as [Export]
+// would. A context that is deleted meanwhile makes it fail.
+func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (Report, error) {
+	e := &exporter{store: s, out: w}
+	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Ascending: true, Limit: contextPage}
+	for {
+		page, err := s.Contexts(ctx, q)
+		if err != nil {
+			return e.report, err
+		}
+		for i := range page.Contexts {
+			if err := e.context(ctx, page.Contexts[i].Key); err != nil {
+				return e.report, err
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == nil {
+			return e.report, nil
+		}
+	}
+}
+
+// exporter writes documents.
+type exporter struct {
+	store  store.Store
+	out    io.Writer
+	report Report
+
+	// Of the document under way.
+	key store.ContextKey
+	sum hash.Hash
+	end endLine
+	buf []byte
+}
+
+// line writes a line and adds it to the sum.
+func (e *exporter) line(v any) (err error) {
+	if e.buf, err = wire.Append(e.buf[:0], v); err != nil {
+		return a2a.Wrap(a2a.CodeInternal, err, "context %s cannot be written as JSON", a2a.Quote(e.key.ID))
+	}
+	e.buf = append(e.buf, '\n')
+	e.sum.Write(e.buf)
+	if _, err = e.out.Write(e.buf); err != nil {
+		return fmt.Errorf("write export: %w", err)
+	}
+	if cap(e.buf) > keptLine {
+		e.buf = nil // of a large task, not to be held for the small ones after it
+	}
+	return nil
+}
+
+func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
+	e.key, e.sum, e.end = key, sha256.New(), endLine{}
+	c, err := e.store.Context(ctx, key.Owner, key.ID, 0)
+	if errors.Is(err, store.ErrNotFound) {
+		return a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no context %s", a2a.Quote(key.Owner), a2a.Quote(key.ID))
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.line(&headLine{Version: Version}); err != nil {
+		return err
+	}
+	if err := e.line(contextLineOf(&c)); err != nil {
+		return err
+	}
+	if err := e.tasks(ctx); err != nil {
+		return err
+	}
+	e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
+	if err := e.line(&e.end); err != nil {
+		return err
+	}
+	e.report.Document.add(Counts{Contexts: 1, Tasks: e.end.Tasks, Events: e.end.Events, Feedback: e.end.Feedback})
+	return nil
+}
+
+func (e *exporter) tasks(ctx context.Context) error {
+	none := 0
+	q := store.Query{
+		Owner: e.key.Owner, ContextID: e.key.ID, ByCreated: true, Ascending: true, Limit: taskPage,
+		Options: store.TaskOptions{History: &none, OmitArtifacts: true},
+	}
+	for {
+		page, err := e.store.Tasks(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, t := range page.Tasks {
+			err := e.task(ctx, t)
+			if errors.Is(err, store.ErrNotFound) {
+				return a2a.Wrap(a2a.CodeConflict, err, "context %s was deleted while it was exported", a2a.Quote(e.key.ID))
+			}
+			if err != nil {
+				return fmt.Errorf("task %s: %w", t.Key.ID, err)
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == nil {
+			return nil
+		}
+	}
+}
+
+// task writes one task; listed is how the list had it.
+func (e *exporter) task(ctx context.Context, listed *store.Task) error {
+	t, steps, err := e.read(ctx, listed)
+	if err != nil {
+		return err
+	}
+	head := taskLine{Task: seenTask(t), Events: t.Seq, Run: runState{Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq}}
+	if err := e.line(&head); err != nil {
+		return err
+	}
+	e.end.Tasks++
+	for i := range steps {
+		if err := e.line(&stepLine{Name: steps[i].Name, Result: steps[i].Result}); err != nil {
+			return err
+		}
+		e.end.Steps++
+	}
+	if err := e.events(ctx, t); err != nil {
+		return err
+	}
+	return e.feedback(ctx, t.Key)
+}
+
+// read returns a task and, if it is not finished, the steps of its turn. The steps
+// are read first: a step is committed with what was told before it, so the log that
+// is then exported has all of that.
+func (e *exporter) read(ctx context.Context, t *store.Task) (_ *store.Task, steps []store.Step, err error) {
+	for {
+		steps = nil
+		before := t.Run.Turn
+		if unfinished(t.Status.State) {
+			if steps, err = e.store.Steps(ctx, t.Key, before); err != nil {
+				return nil, nil, err
+			}
+		}
+		if t, err = e.store.Task(ctx, t.Key, store.TaskOptions{}); err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case !unfinished(t.Status.State):
+			return t, nil, nil
+		case t.Run.Turn == before:
+			return t, steps, nil
+		}
+	}
+}
+
+// events writes the log of a task as far as the task that was written reaches. The
+// fold of it must be that task: else the document could not be imported.
+func (e *exporter) events(ctx context.Context, t *store.Task) error {
+	fold := store.Task{Key: t.Key, ContextID: t.ContextID}
+	for fold.Seq < t.Seq {
+		events, err := e.store.Events(ctx, t.Key, fold.Seq, int(min(eventPage, t.Seq-fold.Seq)))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return a2a.Errorf(a2a.CodeInternal, "the log ends with event %d, want %d", fold.Seq, t.Seq)
+		}
+		for i := range events {
+			if err := e.line(&eventLine{Seq: events[i].Seq, Event: events[i]}); err != nil {
+				return err
+			}
+		}
+		fold.Apply(events...)
+		e.end.Events += int64(len(events))
+	}
+	got, err := taskJSON(&fold)
+	if err != nil {
+		return err
+	}
+	want, err := taskJSON(t)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return a2a.Errorf(a2a.CodeInternal, "the store is damaged: the task is not what its events make")
+	}
+	return nil
+}
+
+func (e *exporter) feedback(ctx context.Context, key store.Key) error {
+	q := store.FeedbackQuery{Owner: key.Owner, TaskID: key.ID, Limit: feedbackPage}
+	for {
+		page, err := e.store.Feedback(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Feedback {
+			if err := e.line(feedbackLineOf(&page.Feedback[i])); err != nil {
+				return err
+			}
+			e.end.Feedback++
+		}
+		if q.Cursor = page.Next; q.Cursor == nil {
+			return nil
+		}
+	}
+}

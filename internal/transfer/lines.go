@@ -1,0 +1,152 @@
+package transfer
+
+import (
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Version is the version of the format that this package writes, and the only one
+// it reads.
+const Version = 1
+
+// lineType is the member type of a line.
+type lineType string
+
+// The types of lines.
+const (
+	typeHead     lineType = "holdfast-export"
+	typeContext  lineType = "context"
+	typeTask     lineType = "task"
+	typeStep     lineType = "step"
+	typeEvent    lineType = "event"
+	typeFeedback lineType = "feedback"
+	typeEnd      lineType = "end"
+)
+
+type headLine struct {
+	_       struct{} `wire:"const=type:holdfast-export,required"`
+	Version int      `json:"version" wire:"required"`
+}
+
+type contextLine struct {
+	_       struct{}    `wire:"const=type:context,required"`
+	Owner   string      `json:"owner" wire:"required"`
+	Context a2a.Context `json:"context" wire:"required"`
+}
+
+// taskLine is a task as a reader sees it, and what a store knows besides.
+type taskLine struct {
+	_      struct{} `wire:"const=type:task,required"`
+	Task   a2a.Task `json:"task" wire:"required"`
+	Events int64    `json:"events" wire:"required"`
+	Run    runState `json:"run" wire:"required"`
+}
+
+type runState struct {
+	Turn    int   `json:"turn" wire:"required"`
+	SeenSeq int64 `json:"seenSeq" wire:"required"`
+}
+
+type stepLine struct {
+	_      struct{} `wire:"const=type:step,required"`
+	Name   string   `json:"name" wire:"required"`
+	Result []byte   `json:"result" wire:"required"`
+}
+
+type eventLine struct {
+	_     struct{}    `wire:"const=type:event,required"`
+	Seq   int64       `json:"seq" wire:"required"`
+	Event store.Event `json:"event" wire:"required"`
+}
+
+type feedbackLine struct {
+	_        struct{}         `wire:"const=type:feedback,required"`
+	Feedback a2a.TaskFeedback `json:"feedback" wire:"required"`
+}
+
+type endLine struct {
+	_        struct{} `wire:"const=type:end,required"`
+	Tasks    int64    `json:"tasks" wire:"required"`
+	Steps    int64    `json:"steps" wire:"required"`
+	Events   int64    `json:"events" wire:"required"`
+	Feedback int64    `json:"feedback" wire:"required"`
+	// SHA256 is that of all lines of the document before, with their line breaks.
+	SHA256 string `json:"sha256" wire:"required"`
+}
+
+func contextLineOf(c *store.Context) *contextLine {
+	return &contextLine{Owner: c.Key.Owner, Context: a2a.Context{
+		ID: c.Key.ID, Name: c.Name, Description: c.Description, Role: c.Role, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		Status: c.Status, Tags: c.Tags, Metadata: c.Metadata, ParentID: c.ParentID, ReferenceIDs: c.ReferenceIDs, Extensions: c.Extensions,
+	}}
+}
+
+// record is the context that the line tells.
+func (l *contextLine) record() store.Context {
+	c := &l.Context
+	return store.Context{
+		Key:  store.ContextKey{Owner: l.Owner, ID: c.ID},
+		Name: c.Name, Description: c.Description, Role: c.Role, Status: c.Status, Tags: c.Tags, Metadata: c.Metadata,
+		ParentID: c.ParentID, ReferenceIDs: c.ReferenceIDs, Extensions: c.Extensions,
+		CreatedAt: store.Time(c.CreatedAt), UpdatedAt: store.Time(c.UpdatedAt),
+	}
+}
+
+// taskJSON is a task as a reader sees it, whole: equal tasks have equal bytes.
+func taskJSON(t *store.Task) ([]byte, error) {
+	seen := seenTask(t)
+	return wire.Marshal(&seen)
+}
+
+func seenTask(t *store.Task) a2a.Task {
+	out := a2a.Task{ID: t.Key.ID, ContextID: t.ContextID, Status: t.Status, Metadata: t.Metadata}
+	for i := range t.History {
+		out.History = append(out.History, t.History[i].Message)
+	}
+	if len(t.Artifacts) > 0 {
+		out.Artifacts = t.Artifacts
+	}
+	return out
+}
+
+func feedbackLineOf(f *store.Feedback) *feedbackLine {
+	out := a2a.TaskFeedback{ID: f.ID, TaskID: f.Key.ID, Feedback: f.Text, Metadata: f.Metadata, CreatedAt: f.CreatedAt}
+	if f.Rating != 0 {
+		out.Rating = &f.Rating
+	}
+	return &feedbackLine{Feedback: out}
+}
+
+func (l *feedbackLine) record(owner string) store.Feedback {
+	f := &l.Feedback
+	out := store.Feedback{
+		Key: store.Key{Owner: owner, ID: f.TaskID}, ID: f.ID, Text: f.Feedback, Metadata: f.Metadata, CreatedAt: store.Time(f.CreatedAt),
+	}
+	if f.Rating != nil {
+		out.Rating = *f.Rating
+	}
+	return out
+}
+
+// unfinished reports whether a task in s is neither over nor waiting for its client.
+func unfinished(s a2a.TaskState) bool { return !s.Terminal() && !s.Paused() }
+
+// checkID reports an id, a key or a name that no store keeps.
+func checkID(field, id string) error {
+	if id == "" || strings.ContainsRune(id, 0) {
+		return &wire.Error{Path: field, Rule: "must not be empty or have a NUL"}
+	}
+	return nil
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
