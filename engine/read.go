@@ -37,4 +37,3 @@ func taskError(id string, err error) error {
 	}
 	return err
 }
-
