@@ -74,12 +74,14 @@ func groups() []group {
 		{"contexts within others", parentTests()},
 		{"contexts closed", closedTests()},
 		{"contexts listed", contextListTests()},
+		{"contexts deleted", deleteTests()},
 		{"feedback", feedbackTests()},
 		{"isolation", isolationTests()},
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},
 		{"lifecycle", lifecycleTests()},
 		{"races", raceTests()},
+		{"races of contexts", contextRaceTests()},
 		{"durability", durableTests()},
 	}
 }
