@@ -52,7 +52,7 @@ type randomRun struct {
 }
 
 func (r *randomRun) call() {
-	switch r.pick("call", 13) {
+	switch r.pick("call", 20) {
 	case 0, 1, 2, 3, 4, 5:
 		r.commit()
 	case 6, 7:
@@ -65,6 +65,18 @@ func (r *randomRun) call() {
 		r.expire()
 	case 11:
 		r.read(r.key())
+	case 12, 13:
+		r.saveContext()
+	case 14:
+		r.listContexts()
+	case 15:
+		r.deleteContext()
+	case 16:
+		r.addFeedback()
+	case 17:
+		r.listFeedback()
+	case 18:
+		r.readContext(r.contextKey())
 	default:
 		if r.reopen != nil && r.oneIn("reopen", 3) {
 			r.got = r.reopen(r.got)
@@ -247,6 +259,8 @@ func (r *randomRun) list() {
 		ContextID: rapid.SampledFrom([]string{"", "", "c0", "c1"}).Draw(r.t, "context"),
 		Limit:     1 + r.pick("limit", 4),
 		Total:     r.oneIn("total", 2),
+		ByCreated: r.oneIn("by created", 2),
+		Ascending: r.oneIn("ascending", 2),
 		Options:   r.options(),
 	}
 	for range r.pick("states", 3) {
@@ -258,12 +272,21 @@ func (r *randomRun) list() {
 	if r.oneIn("before", 3) {
 		q.Before = r.time()
 	}
+	if r.oneIn("created after", 3) {
+		q.CreatedAfter = r.time()
+	}
+	if r.oneIn("created before", 3) {
+		q.CreatedBefore = r.time()
+	}
+	if r.oneIn("skip", 3) {
+		q.Offset = r.pick("offset", 4)
+	}
 	for {
 		got, err := r.got.Tasks(r.ctx, q)
 		want, wantErr := r.want.Tasks(r.ctx, q)
 		r.same("the error of Tasks()", fmt.Sprint(err), fmt.Sprint(wantErr))
 		r.same(fmt.Sprintf("Tasks(%+v)", q), got, want)
-		if q.Cursor = want.Next; q.Cursor == nil {
+		if q.Cursor, q.Offset = want.Next, 0; q.Cursor == nil {
 			return
 		}
 	}
@@ -295,7 +318,8 @@ func (r *randomRun) read(k store.Key) {
 
 // compareAll compares all that the two stores hold.
 func (r *randomRun) compareAll() {
-	for _, o := range []string{"a", "b", "B"} {
+	owners := []string{"a", "b", "B"}
+	for _, o := range owners {
 		for i := range 4 {
 			k := store.Key{Owner: o, ID: fmt.Sprint(i + 1)}
 			reads(r, "Task()", func(s store.Store) (*store.Task, error) { return s.Task(r.ctx, k, store.TaskOptions{}) })
@@ -312,6 +336,7 @@ func (r *randomRun) compareAll() {
 			return s.Tasks(r.ctx, store.Query{Owner: o, Limit: 10, Total: true})
 		})
 	}
+	r.compareContexts(owners)
 	reads(r, "Backlog()", func(s store.Store) (store.Backlog, error) { return s.Backlog(r.ctx) })
 }
 
