@@ -122,7 +122,8 @@ func (s *Store) create(k store.Key, contextID string, at int64) *task {
 	c := o.contexts[contextID]
 	if c == nil {
 		c = &conversation{owner: o, id: contextID, version: 1, created: at, updated: at, record: s.plain}
-		o.addContext(c)
+		o.contexts[c.id] = c
+		c.list()
 	}
 	t := &task{owner: o, context: c, fold: store.Task{Key: store.Key{Owner: o.name, ID: k.ID}, ContextID: c.id}}
 	o.tasks[k.ID] = t

@@ -114,8 +114,9 @@ func (s *Store) save(ctx context.Context, change *store.ContextChange, record *s
 	updated := millis(store.Time(record.UpdatedAt))
 	if c == nil {
 		created := millis(store.Time(record.CreatedAt))
-		c = &conversation{owner: s.owner(k.Owner), id: k.ID, version: 1, created: created, updated: max(created, updated), record: record}
-		c.owner.addContext(c)
+		c = &conversation{owner: s.owner(k.Owner), id: k.ID, version: 1, created: created, updated: updated, record: record}
+		c.owner.contexts[c.id] = c
+		c.list()
 	} else {
 		c.unlist()
 		c.version++

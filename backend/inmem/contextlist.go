@@ -28,17 +28,50 @@ func (n *byName) compare(o *byName) int {
 // is filtered by.
 type contextLists struct {
 	all      orders
-	statuses map[a2a.ContextStatus]*orders
-	roles    map[string]*orders
+	statuses kind[a2a.ContextStatus]
+	roles    kind[string]
 	tags     map[string]*orders
 }
 
-func newContextLists() contextLists {
-	return contextLists{
-		statuses: make(map[a2a.ContextStatus]*orders),
-		roles:    make(map[string]*orders),
-		tags:     make(map[string]*orders),
+// kind lists contexts by something of which each has one value. As long as all
+// have the same, as most owners' do, it needs no list but that of all.
+type kind[V comparable] struct {
+	only  V
+	parts map[V]*orders // nil as long as all have only
+}
+
+// list returns the contexts that have a value, nil when none has.
+func (k *kind[V]) list(value V, all *orders) *orders {
+	switch {
+	case k.parts != nil:
+		return k.parts[value]
+	case value == k.only:
+		return all
 	}
+	return nil
+}
+
+// divide makes the kind ready for one more context, before it is added to all.
+// When that is the first of another value, the others are copied: once, as they
+// stay divided until all are gone.
+func (k *kind[V]) divide(value V, all *orders) {
+	switch {
+	case k.parts != nil:
+	case all.created.len == 0:
+		k.only = value
+	case k.only != value:
+		k.parts = map[V]*orders{k.only: {
+			updated: all.updated.clone(), created: all.created.clone(), named: all.named.clone(),
+		}}
+	}
+}
+
+// release forgets the list of a value that no context has any more.
+func (k *kind[V]) release(value V, all *orders) {
+	if all.created.len == 0 {
+		k.parts = nil
+	}
+	release(k.parts, value)
 }
 
 // of returns the list of a value, which is made if need be.
@@ -51,25 +84,22 @@ func of[V comparable](lists map[V]*orders, value V) *orders {
 	return l
 }
 
-// release forgets the list of a value that no context has.
 func release[V comparable](lists map[V]*orders, value V) {
-	if lists[value].created.len == 0 {
+	if l := lists[value]; l != nil && l.created.len == 0 {
 		delete(lists, value)
 	}
-}
-
-// addContext adds a context that is not there yet.
-func (o *owner) addContext(c *conversation) {
-	o.contexts[c.id] = c
-	c.list()
 }
 
 // lists calls do with each list that the context belongs in.
 func (c *conversation) lists(do func(*orders)) {
 	l := &c.owner.listed
 	do(&l.all)
-	do(of(l.statuses, c.record.Status))
-	do(of(l.roles, c.record.Role))
+	if l.statuses.parts != nil {
+		do(of(l.statuses.parts, c.record.Status))
+	}
+	if l.roles.parts != nil {
+		do(of(l.roles.parts, c.record.Role))
+	}
 	for _, tag := range c.record.Tags {
 		do(of(l.tags, tag))
 	}
@@ -77,6 +107,9 @@ func (c *conversation) lists(do func(*orders)) {
 
 // list adds the context to the lists.
 func (c *conversation) list() {
+	l := &c.owner.listed
+	l.statuses.divide(c.record.Status, &l.all)
+	l.roles.divide(c.record.Role, &l.all)
 	c.lists(func(o *orders) {
 		o.updated.add(c.updated, c)
 		o.created.add(c.created, c)
@@ -92,8 +125,8 @@ func (c *conversation) unlist() {
 		o.named.remove(0, (*byName)(c))
 	})
 	l := &c.owner.listed
-	release(l.statuses, c.record.Status)
-	release(l.roles, c.record.Role)
+	l.statuses.release(c.record.Status, &l.all)
+	l.roles.release(c.record.Role, &l.all)
 	for _, tag := range c.record.Tags {
 		release(l.tags, tag)
 	}
@@ -153,14 +186,14 @@ func (l *contextLists) choose(q store.ContextQuery) choice {
 	if len(q.Statuses) > 0 {
 		var way []*orders
 		for i, status := range q.Statuses {
-			if o := l.statuses[status]; o != nil && !slices.Contains(q.Statuses[:i], status) {
+			if o := l.statuses.list(status, &l.all); o != nil && !slices.Contains(q.Statuses[:i], status) {
 				way = append(way, o)
 			}
 		}
 		ways = append(ways, way)
 	}
 	if q.Role != "" {
-		ways = append(ways, present(l.roles[q.Role]))
+		ways = append(ways, present(l.roles.list(q.Role, &l.all)))
 	}
 	for _, tag := range q.Tags {
 		ways = append(ways, present(l.tags[tag]))

@@ -106,6 +106,15 @@ func (x *index[R]) remove(at int64, rec R) {
 	}
 }
 
+// clone returns a copy that can be changed apart from x.
+func (x *index[R]) clone() index[R] {
+	c := index[R]{chunks: make([][]entry[R], len(x.chunks)), len: x.len}
+	for i, chunk := range x.chunks {
+		c.chunks[i] = append(make([]entry[R], 0, cap(chunk)), chunk...)
+	}
+	return c
+}
+
 // ascend yields the entries after e, oldest first; all when e is nil. The index
 // is not changed meanwhile.
 func (x *index[R]) ascend(e *entry[R]) iter.Seq[entry[R]] {

@@ -145,7 +145,7 @@ func (s *Store) owner(name string) *owner {
 			tasks:    make(map[string]*task),
 			contexts: make(map[string]*conversation),
 			states:   make(map[a2a.TaskState]*index[*task]),
-			listed:   newContextLists(),
+			listed:   contextLists{tags: make(map[string]*orders)},
 		}
 		s.owners[name] = o
 	}
