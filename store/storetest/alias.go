@@ -12,6 +12,7 @@ func aliasTests() []test {
 		{"what a claim handed out may be changed", aliasClaim},
 		{"a record handed out may be changed", aliasRecord},
 		{"feedback and steps may be changed", aliasFeedback},
+		{"contexts handed in and out may be changed", aliasContext},
 	}
 }
 
@@ -187,6 +188,48 @@ func aliasRecord(f *fixture) {
 	r.TaskID, r.Seq = "wrecked", 99
 	if got := f.record(owner, "key"); got.TaskID != "t1" || got.Seq != 1 {
 		f.Errorf("Idempotency() = %+v, want what was committed", got)
+	}
+}
+
+// wreckedContext changes everything that can be reached from a context.
+func wreckedContext(c store.Context) {
+	for _, texts := range [][]string{c.Tags, c.ReferenceIDs, c.TaskIDs} {
+		for i := range texts {
+			texts[i] = "wrecked"
+		}
+	}
+	wreckMap(c.Metadata)
+	wreckMap(c.Extensions)
+}
+
+func aliasContext(f *fixture) {
+	change := idempotentContext(newContext("c1", 0), "key", 0)
+	want := change.Context.Copy()
+	want.Version = 1
+	made := f.saved(change)
+	wreckedContext(change.Context)
+	change.Idempotency.TaskID = "wrecked"
+	f.equal("SaveContext() after its change was changed", made, want)
+	wreckedContext(made)
+	f.commit(newTask(key("t1"), "c1", at(0)))
+	want.TaskCount, want.TaskIDs = 1, []string{"t1"}
+	check := func() {
+		f.Helper()
+		f.equal("Context()", f.context(owner, "c1"), want)
+		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts, []store.Context{want})
+	}
+	check()
+	wreckedContext(f.context(owner, "c1"))
+	check()
+	wreckedContext(f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts[0])
+	check()
+	update := store.ContextChange{Context: described(owner, "c1", 0), Version: 1}
+	wreckedContext(f.saved(update))
+	wreckedContext(update.Context)
+	want.Version = 2
+	check()
+	if got := f.record(owner, "key").TaskID; got != "c1" {
+		f.Errorf("Idempotency().TaskID = %q, want c1", got)
 	}
 }
 

@@ -83,7 +83,7 @@ func (f *fixture) unsaved(want error, c store.ContextChange) {
 		f.Errorf("SaveContext(%q) = %+v, %v, want %v", k.ID, got, err, want)
 	}
 	after, err := f.s.Context(f.ctx, k.Owner, k.ID, 9)
-	if !errors.Is(err, absent) {
+	if errors.Is(err, store.ErrNotFound) != errors.Is(absent, store.ErrNotFound) {
 		f.Errorf("Context(%q) after a refusal = %v, before %v", k.ID, err, absent)
 	}
 	f.equal("Context() after a refusal", after, before)

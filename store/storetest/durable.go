@@ -21,6 +21,8 @@ func durableTests() []test {
 		{"leases and the queue are there", durableQueue},
 		{"a streamed text goes on", durableStream},
 		{"a task goes on through many", durableAgain},
+		{"contexts and feedback are there", durableContexts},
+		{"a deletion goes on", durableDelete},
 	} {
 		tests = append(tests,
 			test{t.name + " after a reopen", func(f *fixture) { f.durable(f.h.Reopen, true, t.run) }},

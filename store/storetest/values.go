@@ -77,11 +77,26 @@ func valueIDs(f *fixture) {
 		f.equal("Tasks()", f.list(store.Query{Owner: id, ContextID: id, Limit: 3}).Tasks, []*store.Task{want})
 		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, id, id)})
 		f.equal("Context()", f.context(id, id), born(id, id, i, id))
+		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, Tasks: 1}).Contexts, []store.Context{born(id, id, i, id)})
+		f.equal("FeedbackSummary()", f.summary(id).Count(), 1)
 		f.equal("Feedback()", f.feedbackOn(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
 		if got := f.record(id, id).TaskID; got != id {
 			f.Errorf("Idempotency().TaskID = %q, want %q", got, id)
 		}
-		f.commit(under(k, id, 1, status(at(200), a2a.StateWorking)))
+		c := described(id, id, i)
+		c.ReferenceIDs, c.Tags = []string{id}, []string{id}
+		f.saved(store.ContextChange{Context: c.Copy(), Version: 1})
+		c.Version, c.TaskCount, c.TaskIDs = 2, 1, []string{id}
+		f.equal("Context()", f.context(id, id), c)
+		end := under(k, id, 1, status(at(200), a2a.StateWorking))
+		end.Run = idle()
+		f.commit(end)
+		more, err := f.s.DeleteContext(f.ctx, id, id, 9)
+		if err != nil || more {
+			f.Errorf("DeleteContext(%q) = %t, %v, want it deleted", id, more, err)
+		}
+		f.absent(k)
+		f.noContext(id, id)
 	}
 }
 
