@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -14,7 +15,11 @@ type change struct {
 	*store.Change
 	events   string
 	snapshot string
+	// received is the time of the newest message of a client that it brings.
+	received int64
 	result   store.Result
+	// context is that of the task, as it was: read when a message is brought.
+	context contextHead
 }
 
 // Commit implements store.Store.
@@ -56,7 +61,7 @@ func (c *change) prepare(from *store.Change) (err error) {
 	if err = from.Check(); err != nil {
 		return err
 	}
-	c.Change = from
+	c.Change, c.received = from, lastReceived(from.Events)
 	if len(from.Events) > 0 {
 		if c.events, err = encodeEvents(from.Events); err != nil {
 			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
@@ -68,9 +73,25 @@ func (c *change) prepare(from *store.Change) (err error) {
 	return nil
 }
 
+// lastReceived is the time of the newest message of a client, never when there is
+// none.
+func lastReceived(events []store.Event) int64 {
+	last := never
+	for i := range events {
+		if events[i].Received != nil {
+			last = max(last, millis(events[i].Time))
+		}
+	}
+	return last
+}
+
+// never is before all times.
+const never = earliest
+
 // apply applies one change or refuses it in its result. Guards are decided
 // before anything is written, so that a refusal leaves nothing to undo; only a
-// task to be created is found to exist by trying, which saves a read.
+// task to be created is found to exist by trying, and its context, which saves two
+// reads.
 func (w *writer) apply(c *change) error {
 	c.result = store.Result{}
 	before, refusal, err := w.guard(c)
@@ -105,6 +126,14 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 		return row, nil, err
 	case !found:
 		return row, store.ErrNotFound, nil
+	}
+	if c.received != never {
+		c.context, err = readContextHead(w.contextHead, row.contextKey())
+		if err != nil || c.context.shelf == shelfDoomed {
+			return row, store.ErrNotFound, err
+		}
+	}
+	switch {
 	case c.Version > 0 && row.seq != c.Version:
 		return row, store.ErrConflict, nil
 	case c.Lease != nil && !row.holds(c.Lease):
@@ -126,7 +155,11 @@ func (t *taskRow) holds(l *store.HeldLease) bool {
 func (w *writer) takeKey(c *change, seq int64, look bool) (taken bool, err error) {
 	k := c.Idempotency
 	if !look {
-		n, err := w.insertKey.exec(k.Owner, k.Key, k.Hash[:], k.TaskID, seq, millis(k.CreatedAt))
+		kept := keptApart
+		if c.namesKey() {
+			kept = keptInLog
+		}
+		n, err := w.insertKey.exec(k.Owner, k.Key, k.Hash[:], k.TaskID, seq, millis(k.CreatedAt), kept)
 		if err != nil || n > 0 {
 			return false, err
 		}
@@ -137,6 +170,13 @@ func (w *writer) takeKey(c *change, seq int64, look bool) (taken bool, err error
 	}
 	c.result = store.Result{Err: store.ErrDuplicate, Record: &record}
 	return true, nil
+}
+
+// namesKey reports whether the row of the log that the change writes tells the key
+// of its record, so that the record is found when the task is deleted.
+func (c *change) namesKey() bool {
+	k := c.Idempotency
+	return k != nil && len(c.Events) > 0 && k.Owner == c.Key.Owner && k.TaskID == c.Key.ID
 }
 
 // write applies a change whose guards hold to its task's row.
@@ -160,8 +200,17 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 	} else if err := w.update(c, &row, status); err != nil {
 		return nil, err
 	}
+	if c.Create == nil && c.received != never {
+		if err := w.touch(row.contextKey(), &c.context, c.received, 0); err != nil {
+			return nil, err
+		}
+	}
 	if len(c.Events) > 0 {
-		if err := w.appendLog(&row, first, snapshot, c.events); err != nil {
+		key := ""
+		if c.namesKey() {
+			key = c.Idempotency.Key
+		}
+		if err := w.appendLog(&row, first, snapshot, c.events, key); err != nil {
 			return nil, err
 		}
 	}
@@ -175,22 +224,64 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 	return nil, nil
 }
 
-// create writes a new task's row, unless there is one.
+// create writes a new task's row, unless there is one or its context is closed.
+// Most contexts are new; so the context is tried first.
 func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
-	n, err := w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
-		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt, t.updatedAt)
+	k, created := t.contextKey(), millis(c.Events[0].Time)
+	updated, shelf := max(created, c.received), shelfNew
+	if updated > created {
+		shelf = shelfUsed
+	}
+	n, err := w.insertContext.exec(k.Owner, k.ID, created, updated, shelf, t.pk)
+	if err != nil {
+		return nil, err
+	}
+	isNew := n > 0
+	if !isNew {
+		if c.context, err = readContextHead(w.contextHead, k); err != nil {
+			return nil, err
+		}
+		if c.context.status() != a2a.ContextActive {
+			return w.refuseClosed(c)
+		}
+	} else {
+		t.first = 1
+	}
+	n, err = w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
+		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt, t.updatedAt, t.first)
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 {
-		if k := c.Idempotency; k != nil {
-			_, err = w.dropKey.exec(k.Owner, k.Key)
+		if isNew {
+			_, err = w.dropContext.exec(k.Owner, k.ID)
 		}
-		return store.ErrExists, err
+		return store.ErrExists, errors.Join(err, w.takeBack(c.Idempotency))
 	}
 	w.pendingNext++
-	_, err = w.upsertContext.exec(t.key.Owner, t.contextID, t.createdAt)
-	return nil, err
+	if isNew {
+		w.tally(k.Owner, labelAll, shelf, 1)
+		return nil, nil
+	}
+	return nil, w.touch(k, &c.context, c.received, 1)
+}
+
+// refuseClosed refuses a task of a context that takes none.
+func (w *writer) refuseClosed(c *change) (refusal, err error) {
+	_, found, err := w.row(c.Key)
+	if refusal = store.ErrContextClosed; found {
+		refusal = store.ErrExists
+	}
+	return refusal, errors.Join(err, w.takeBack(c.Idempotency))
+}
+
+// takeBack removes the record of a change that is refused after all.
+func (w *writer) takeBack(k *store.IdempotencyRecord) error {
+	if k == nil {
+		return nil
+	}
+	_, err := w.dropKey.exec(k.Owner, k.Key)
+	return err
 }
 
 // update writes what a change has changed in a task's row.
@@ -209,12 +300,16 @@ func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	return err
 }
 
-// appendLog writes a change's events as one row.
-func (w *writer) appendLog(t *taskRow, first int64, snapshot, events string) error {
-	var kept any
-	if snapshot != "" {
-		kept = snapshot
-	}
-	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, kept, events)
+// appendLog writes a change's events as one row, with the key of its record if
+// there is one.
+func (w *writer) appendLog(t *taskRow, first int64, snapshot, events, key string) error {
+	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, textOrNull(snapshot), events, textOrNull(key))
 	return err
+}
+
+func textOrNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }

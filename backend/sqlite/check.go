@@ -54,7 +54,7 @@ func (s *Store) startCheck(ctx context.Context, unclean bool) error {
 // check reads the whole file once, on a connection of its own. Damage is an
 // *a2a.Error.
 func (s *Store) check(ctx context.Context) error {
-	c, err := openConn(s.path, "query_only(1)", "busy_timeout(5000)")
+	c, err := openConn(s.path, readWrite, "query_only(1)", "busy_timeout(5000)")
 	if err != nil {
 		return err
 	}

@@ -233,7 +233,7 @@ func (c *claim) take(w *writer, key store.Key) error {
 	if err := w.update(ch, &row, true); err != nil {
 		return err
 	}
-	if err := w.appendLog(&row, row.seq, "", encoded); err != nil {
+	if err := w.appendLog(&row, row.seq, "", encoded, ""); err != nil {
 		return err
 	}
 	w.keep(row, phase)

@@ -22,9 +22,19 @@ type conn struct {
 	stmts []*stmt
 }
 
+// access is how SQLite opens the file.
+type access string
+
+const (
+	readWrite access = ""
+	// readOnly connections write nothing: they apply no log and leave none behind
+	// that was not there.
+	readOnly access = "&mode=ro"
+)
+
 // openConn opens path with pragmas, each "name(value)", applied in order.
-func openConn(path string, pragmas ...string) (*conn, error) {
-	raw, err := new(sqlite.Driver).Open(dataSource(path, pragmas...))
+func openConn(path string, mode access, pragmas ...string) (*conn, error) {
+	raw, err := new(sqlite.Driver).Open(dataSource(path, pragmas...) + string(mode))
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +74,15 @@ func (c *conn) prepare(text string) (*stmt, error) {
 }
 
 // prepareAll prepares each text into its place.
-func (c *conn) prepareAll(into map[**stmt]string) error {
-	for place, text := range into {
-		s, err := c.prepare(text)
-		if err != nil {
-			return err
+func (c *conn) prepareAll(all ...map[**stmt]string) error {
+	for _, into := range all {
+		for place, text := range into {
+			s, err := c.prepare(text)
+			if err != nil {
+				return err
+			}
+			*place = s
 		}
-		*place = s
 	}
 	return nil
 }

@@ -3,56 +3,24 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A list is the merge of one ordered walk per state: so two indexes serve every
-// filter and combination of filters, without a sort and at the same cost however
-// many tasks there are. Which states there are is found by hopping through the
-// index, one seek per state.
 const (
-	sqlStates = `WITH RECURSIVE s(v) AS (
-		SELECT min(state) FROM task_rows WHERE owner = ?1
-		UNION ALL
-		SELECT (SELECT min(state) FROM task_rows WHERE owner = ?1 AND state > s.v) FROM s WHERE s.v IS NOT NULL)
-		SELECT v FROM s WHERE v IS NOT NULL`
-	sqlContextStates = `WITH RECURSIVE s(v) AS (
-		SELECT min(state) FROM task_rows WHERE owner = ?1 AND context_id = ?2
-		UNION ALL
-		SELECT (SELECT min(state) FROM task_rows WHERE owner = ?1 AND context_id = ?2 AND state > s.v) FROM s WHERE s.v IS NOT NULL)
-		SELECT v FROM s WHERE v IS NOT NULL`
+	// walkFar is how many rows a filtered walk looks at before it gives up.
+	walkFar = 2048
+	// stride is how many places are skipped at once.
+	stride = 1024
 
-	sqlWalk = `SELECT state_at, id, pk FROM task_rows INDEXED BY task_rows_state
-		WHERE owner = ?1 AND state = ?2 AND state_at >= ?3 AND (state_at, id) < (?4, ?5)
-		ORDER BY state_at DESC, id DESC LIMIT ?6`
-	sqlContextWalk = `SELECT state_at, id, pk FROM task_rows INDEXED BY task_rows_context
-		WHERE owner = ?1 AND context_id = ?7 AND state = ?2 AND state_at >= ?3 AND (state_at, id) < (?4, ?5)
-		ORDER BY state_at DESC, id DESC LIMIT ?6`
-
-	sqlCount = `SELECT count(*) FROM task_rows INDEXED BY task_rows_state
-		WHERE owner = ?1 AND state = ?2 AND state_at >= ?3 AND state_at < ?4`
-	sqlContextCount = `SELECT count(*) FROM task_rows INDEXED BY task_rows_context
-		WHERE owner = ?1 AND context_id = ?5 AND state = ?2 AND state_at >= ?3 AND state_at < ?4`
+	earliest = -int64(1) << 62
+	latest   = int64(1) << 62
 )
-
-type listStatements struct {
-	states, contextStates *stmt
-	walk, contextWalk     *stmt
-	count, contextCount   *stmt
-}
-
-func (l *listStatements) prepare(c *conn) error {
-	return c.prepareAll(map[**stmt]string{
-		&l.states: sqlStates, &l.contextStates: sqlContextStates,
-		&l.walk: sqlWalk, &l.contextWalk: sqlContextWalk,
-		&l.count: sqlCount, &l.contextCount: sqlContextCount,
-	})
-}
 
 // place is a task's place in a list.
 type place struct {
@@ -61,11 +29,17 @@ type place struct {
 	pk int64
 }
 
+func comparePlaces(a, b place) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id))
+}
+
 // Tasks implements store.Store.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		page, err = r.page(ctx, &q)
-		return err
+		return r.atOnce(func() (err error) {
+			page, err = r.page(ctx, &q)
+			return err
+		})
 	})
 	if err != nil {
 		return store.Page{}, err
@@ -73,32 +47,23 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 	return page, nil
 }
 
-// page reads a page as of one moment.
 func (r *reader) page(ctx context.Context, q *store.Query) (page store.Page, err error) {
-	if _, err := r.begin.exec(); err != nil {
-		return page, err
-	}
-	defer func() {
-		_, e := r.end.exec()
-		err = errors.Join(err, e)
-	}()
-	states, err := r.statesOf(q)
-	if err != nil {
-		return page, err
-	}
-	places, err := r.places(q, states)
+	l, err := r.newTaskList(q)
 	if err != nil {
 		return page, err
 	}
 	if page.Total = -1; q.Total {
-		if page.Total, err = r.total(ctx, q, states); err != nil {
+		if page.Total, err = l.total(ctx); err != nil {
 			return page, err
 		}
 	}
+	places, err := l.page(ctx)
+	if err != nil {
+		return page, err
+	}
 	if len(places) > q.Limit {
 		places = places[:q.Limit]
-		last := places[q.Limit-1]
-		page.Next = &store.Cursor{Time: fromMillis(last.at), ID: last.id}
+		page.Next = places[q.Limit-1].cursor()
 	}
 	page.Tasks = make([]*store.Task, 0, len(places))
 	size := 0
@@ -110,91 +75,259 @@ func (r *reader) page(ctx context.Context, q *store.Query) (page store.Page, err
 		t.Cut(q.Options)
 		page.Tasks = append(page.Tasks, t)
 		if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+1 < len(places) {
-			page.Next = &store.Cursor{Time: fromMillis(p.at), ID: p.id}
+			page.Next = p.cursor()
 			break
 		}
 	}
 	return page, nil
 }
 
-// statesOf returns the states a query may find.
-func (r *reader) statesOf(q *store.Query) (states []string, err error) {
-	if len(q.States) > 0 {
-		for _, state := range q.States {
-			states = append(states, string(state))
-		}
-		slices.Sort(states)
-		return slices.Compact(states), nil
-	}
-	each := func(rec record) error {
-		states = append(states, rec.text(0))
-		return nil
-	}
-	if q.ContextID != "" {
-		err = r.list.contextStates.query(context.Background(), each, q.Owner, q.ContextID)
-	} else {
-		err = r.list.states.query(context.Background(), each, q.Owner)
-	}
-	return states, err
+func (p place) cursor() *store.Cursor { return &store.Cursor{Time: fromMillis(p.at), ID: p.id} }
+
+// taskList is a list of tasks that is being read.
+type taskList struct {
+	*reader
+	q    *store.Query
+	kind taskWalk
+	// states are those it may find; asked is the JSON array of those asked for.
+	states []string
+	asked  string
+	first  *firstTask
+	// sorted bounds what the list is sorted by, other the other time.
+	sorted, other span
 }
 
-// places merges the walks and returns up to one place more than the page has.
-func (r *reader) places(q *store.Query, states []string) ([]place, error) {
-	var all []place
-	each := func(rec record) error {
-		all = append(all, place{rec.int(0), rec.text(1), rec.int(2)})
-		return nil
-	}
-	from, at, id := bounds(q)
-	for _, state := range states {
-		args := []any{q.Owner, state, from, at, id, int64(q.Limit) + 1}
-		walk := r.list.walk
-		if q.ContextID != "" {
-			walk, args = r.list.contextWalk, append(args, q.ContextID)
-		}
-		if err := walk.query(context.Background(), each, args...); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(all, func(a, b place) int { return cmp.Or(cmp.Compare(b.at, a.at), strings.Compare(b.id, a.id)) })
-	return all[:min(len(all), q.Limit+1)], nil
-}
+// span is a range of times: from <= time < before.
+type span struct{ from, before int64 }
 
-// bounds returns the oldest time of a query and the place that it begins after.
-func bounds(q *store.Query) (from, at int64, id string) {
-	from, at = earliest, latest
-	if !q.After.IsZero() {
-		from = ceilMillis(q.After)
+func spanOf(after, before time.Time) span {
+	s := span{earliest, latest}
+	if !after.IsZero() {
+		s.from = ceilMillis(after)
 	}
-	if !q.Before.IsZero() {
-		at = ceilMillis(q.Before)
+	if !before.IsZero() {
+		s.before = ceilMillis(before)
 	}
-	if c := q.Cursor; c != nil && millis(c.Time) < at {
-		at, id = millis(c.Time), c.ID
-	}
-	return from, at, id
+	return s
 }
-
-const (
-	earliest = -int64(1) << 62
-	latest   = int64(1) << 62
-)
 
 // ceilMillis rounds up, since what is stored was rounded down.
 func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-func (r *reader) total(ctx context.Context, q *store.Query, states []string) (total int, err error) {
-	from, at, _ := bounds(&store.Query{After: q.After, Before: q.Before})
-	for _, state := range states {
-		args := []any{q.Owner, state, from, at}
-		count := r.list.count
-		if q.ContextID != "" {
-			count, args = r.list.contextCount, append(args, q.ContextID)
+func (s span) open() bool { return s == span{earliest, latest} }
+
+func (s span) holds(at int64) bool { return at >= s.from && at < s.before }
+
+// firstTask is the first task of the context that is listed, which stands in no
+// index of it.
+type firstTask struct {
+	createdAt, stateAt int64
+	id                 string
+	pk                 int64
+	state              string
+}
+
+func (r *reader) newTaskList(q *store.Query) (*taskList, error) {
+	l := &taskList{
+		reader: r, q: q, asked: "[]",
+		sorted: spanOf(q.After, q.Before), other: spanOf(q.CreatedAfter, q.CreatedBefore),
+		kind: taskWalk{created: q.ByCreated, context: q.ContextID != "", ascending: q.Ascending},
+	}
+	if q.ByCreated {
+		l.sorted, l.other = l.other, l.sorted
+	}
+	l.kind.filtered = !l.other.open() || q.ByCreated && len(q.States) > 0
+	if err := l.findStates(); err != nil || !l.kind.context {
+		return l, err
+	}
+	err := r.contextFirst.query(context.Background(), func(rec record) error {
+		f := firstTask{createdAt: rec.int(0), id: rec.text(1), pk: rec.int(2), state: rec.text(3), stateAt: rec.int(4)}
+		if l.matches(&f) {
+			l.first = &f
 		}
-		err := count.query(ctx, func(rec record) error {
+		return nil
+	}, q.Owner, q.ContextID)
+	return l, err
+}
+
+// findStates finds which states there are by hopping through the index, one seek
+// per state, unless some were asked for.
+func (l *taskList) findStates() (err error) {
+	if len(l.q.States) > 0 {
+		for _, state := range l.q.States {
+			l.states = append(l.states, string(state))
+		}
+		slices.Sort(l.states)
+		l.states = slices.Compact(l.states)
+		buf, err := wire.Marshal(l.states)
+		l.asked = string(buf)
+		return err
+	}
+	if l.kind.created && !l.kind.filtered && !l.q.Total {
+		return nil // nobody asks
+	}
+	each := func(rec record) error {
+		l.states = append(l.states, rec.text(0))
+		return nil
+	}
+	if l.kind.context {
+		return l.contextStates.query(context.Background(), each, l.q.Owner, l.q.ContextID)
+	}
+	return l.allStates.query(context.Background(), each, l.q.Owner)
+}
+
+func (l *taskList) matches(f *firstTask) bool {
+	status, created := l.sorted, l.other
+	if l.q.ByCreated {
+		status, created = created, status
+	}
+	return status.holds(f.stateAt) && created.holds(f.createdAt) && (len(l.q.States) == 0 || slices.Contains(l.states, f.state))
+}
+
+// page returns the places of the page and, if there are more, one after it.
+func (l *taskList) page(ctx context.Context) ([]place, error) {
+	start := place{at: l.sorted.before}
+	if l.kind.ascending {
+		start.at = l.sorted.from
+	}
+	if c := l.q.Cursor; c != nil {
+		if at := (place{at: millis(c.Time), id: c.ID}); l.later(start, at) {
+			start = at
+		}
+	}
+	for left := l.q.Offset; left > 0; left -= stride {
+		skipped, err := l.after(ctx, start, min(left, stride))
+		if err != nil || len(skipped) < min(left, stride) {
+			return nil, err
+		}
+		start = skipped[len(skipped)-1]
+	}
+	return l.after(ctx, start, l.q.Limit+1)
+}
+
+// later reports whether b comes after a in the list.
+func (l *taskList) later(a, b place) bool {
+	if l.kind.ascending {
+		return comparePlaces(a, b) < 0
+	}
+	return comparePlaces(a, b) > 0
+}
+
+// after returns the first n places after one.
+func (l *taskList) after(ctx context.Context, start place, n int) (places []place, err error) {
+	states := l.states
+	if l.kind.created {
+		states = []string{l.asked}
+	}
+	cut := false
+	for _, state := range states {
+		before := len(places)
+		if places, err = l.run(ctx, l.kind.walk(), state, start, n, places); err != nil {
+			return nil, err
+		}
+		if l.kind.filtered && len(places)-before < n {
+			beyond, err := l.run(ctx, l.kind.cutOff(), state, start, n, nil)
+			if err != nil {
+				return nil, err
+			}
+			cut = cut || len(beyond) > 0
+		}
+	}
+	if cut {
+		if places, err = l.gather(ctx, start, n); err != nil {
+			return nil, err
+		}
+	}
+	if f := l.first; f != nil {
+		p := place{at: f.stateAt, id: f.id, pk: f.pk}
+		if l.kind.created {
+			p.at = f.createdAt
+		}
+		if l.later(start, p) {
+			places = append(places, p)
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if l.kind.ascending {
+			return comparePlaces(a, b)
+		}
+		return comparePlaces(b, a)
+	})
+	return places[:min(len(places), n)], nil
+}
+
+func (l *taskList) gather(ctx context.Context, start place, n int) (places []place, err error) {
+	if !l.kind.created {
+		return l.run(ctx, l.kind.gather(), l.asked, start, n, nil)
+	}
+	for _, state := range l.states {
+		if places, err = l.run(ctx, l.kind.gather(), state, start, n, places); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+// run adds the places that a statement finds.
+func (l *taskList) run(ctx context.Context, text, state string, start place, n int, places []place) ([]place, error) {
+	s, err := l.list(text)
+	if err != nil {
+		return nil, err
+	}
+	far := l.sorted.from
+	if l.kind.ascending {
+		far = l.sorted.before
+	}
+	err = s.query(l.patience(ctx), func(rec record) error {
+		places = append(places, place{rec.int(0), rec.text(1), rec.int(2)})
+		return nil
+	}, l.q.Owner, int64(n), far, start.at, start.id, state, l.q.ContextID, l.other.from, l.other.before, int64(walkFar))
+	return places, err
+}
+
+// patience is the context of a statement: a short one passes none.
+func (l *taskList) patience(ctx context.Context) context.Context {
+	if l.kind.filtered || l.q.Offset > 0 {
+		return ctx
+	}
+	return context.Background()
+}
+
+// list returns the statement of a list, which is prepared when it is first used.
+func (r *reader) list(text string) (*stmt, error) {
+	if s := r.lists[text]; s != nil {
+		return s, nil
+	}
+	s, err := r.prepare(text)
+	if err == nil {
+		r.lists[text] = s
+	}
+	return s, err
+}
+
+// total counts all that match.
+func (l *taskList) total(ctx context.Context) (total int, err error) {
+	if l.first != nil {
+		total = 1
+	}
+	status, created := l.sorted, l.other
+	if l.kind.created {
+		status, created = created, status
+	}
+	kind := taskWalk{context: l.kind.context, filtered: !created.open()}
+	text, states := kind.count(), l.states
+	if kind.filtered && len(l.q.States) == 0 && status.open() {
+		text, states = kind.countCreated(), []string{""}
+	}
+	s, err := l.list(text)
+	if err != nil {
+		return 0, err
+	}
+	for _, state := range states {
+		err := s.query(ctx, func(rec record) error {
 			total += int(rec.int(0))
 			return nil
-		}, args...)
+		}, l.q.Owner, int64(math.MaxInt32), status.from, status.before, "", state, l.q.ContextID, created.from, created.before, int64(0))
 		if err != nil {
 			return 0, err
 		}

@@ -40,6 +40,13 @@ type Config struct {
 	// MaxPages, if positive, is the most pages of 4 KB that the database may have;
 	// it is full then as if the disk were.
 	MaxPages int64
+	// ReadOnly opens a database that is there, in order to read it, also while
+	// another process serves it: what that one commits is seen at once. It takes no
+	// lock and applies no migration: a schema that is not this program's is refused.
+	// Everything that writes, Ping too, is answered with a2a.CodeUnsupported; and
+	// Info.Exclusive is false, since leases may be held by the other process.
+	// Synchronous and MaxPages mean nothing then.
+	ReadOnly bool
 	// Logger is told of what nobody is there to be answered; nil discards.
 	Logger *slog.Logger
 }
@@ -86,6 +93,13 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
+	if cfg.ReadOnly {
+		s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
+		if err := s.openToRead(ctx); err != nil {
+			return nil, errors.Join(openError(err, s.path), s.release())
+		}
+		return s, nil
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, openError(err, cfg.Dir)
 	}
@@ -118,17 +132,28 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.openWriter(ctx); err != nil {
 		return err
 	}
+	if err := s.openReaders(); err != nil {
+		return err
+	}
+	s.writer.wal = &walKeeper{path: s.path + "-wal", readers: s.readers, limit: walLimit, dirty: unclean}
+	s.stopped = make(chan struct{})
+	return s.startCheck(ctx, unclean)
+}
+
+func (s *Store) openReaders() error {
+	mode := readWrite
+	if s.cfg.ReadOnly {
+		mode = readOnly
+	}
 	s.readers = make(chan *reader, s.cfg.Readers)
 	for range s.cfg.Readers {
-		r, err := openReader(s.path, s.cfg.CacheKB)
+		r, err := openReader(s.path, mode, s.cfg.CacheKB)
 		if err != nil {
 			return err
 		}
 		s.readers <- r
 	}
-	s.writer.wal = &walKeeper{path: s.path + "-wal", readers: s.readers, limit: walLimit, dirty: unclean}
-	s.stopped = make(chan struct{})
-	return s.startCheck(ctx, unclean)
+	return nil
 }
 
 // inspect looks at the file before SQLite does, and reports whether it was not
@@ -180,7 +205,7 @@ func migrateFile(ctx context.Context, path, synchronous string) (err error) {
 }
 
 func (s *Store) openWriter(ctx context.Context) error {
-	c, err := openConn(s.path, "busy_timeout(5000)", "journal_mode(wal)", "synchronous("+s.cfg.Synchronous+")",
+	c, err := openConn(s.path, readWrite, "busy_timeout(5000)", "journal_mode(wal)", "synchronous("+s.cfg.Synchronous+")",
 		fmt.Sprintf("cache_size(-%d)", 2*s.cfg.CacheKB), "temp_store(memory)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", walPages), fmt.Sprintf("journal_size_limit(%d)", walKept))
 	if err != nil {
@@ -189,7 +214,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	s.writer = &writer{
 		rest: s.rest,
 		conn: c, queue: make(chan *request, queueLength), log: s.log,
-		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow),
+		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow), tallies: make(map[tallyKey]int64),
 	}
 	if s.cfg.MaxPages > 0 {
 		if err := c.exec(ctx, fmt.Sprintf("PRAGMA max_page_count(%d)", s.cfg.MaxPages)); err != nil {
@@ -213,7 +238,10 @@ func (s *Store) release() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
 	}
-	return errors.Join(append(errs, unlock(s.lock))...)
+	if s.lock != nil {
+		errs = append(errs, unlock(s.lock))
+	}
+	return errors.Join(errs...)
 }
 
 func unlock(lock *flock.Flock) error {

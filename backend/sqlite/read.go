@@ -27,8 +27,6 @@ const (
 
 	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
 	sqlReadSteps     = `SELECT id, name, result FROM task_steps WHERE task_pk = ? AND turn = ?`
-	sqlReadContext   = `SELECT created_at, updated_at FROM context_rows WHERE owner = ? AND id = ?`
-	sqlReadFeedback  = `SELECT id, rating, text, metadata, created_at FROM feedback_rows WHERE task_pk = ? ORDER BY pk`
 	sqlReadHeartbeat = `SELECT beats FROM heartbeat WHERE pk = 2`
 )
 
@@ -36,30 +34,35 @@ const (
 type reader struct {
 	*conn
 
-	begin, end                    *stmt
-	selectRow, task, taskPK       *stmt
-	log, events                   *stmt
-	steps, key, context, feedback *stmt
-	heartbeat                     *stmt
-	list                          listStatements
+	begin, end                  *stmt
+	selectRow, task, taskPK     *stmt
+	log, events                 *stmt
+	steps, key                  *stmt
+	context                     *stmt
+	contextFirst, contextNewest *stmt
+	doomed, tallies             *stmt
+	feedback, taskFeedback      *stmt
+	heartbeat, backlog          *stmt
+	allStates, contextStates    *stmt
+
+	// lists are the statements that walk and count, made when they are first used.
+	lists map[string]*stmt
 }
 
-func openReader(path string, cacheKB int) (*reader, error) {
-	c, err := openConn(path, "busy_timeout(5000)", "query_only(1)", "temp_store(memory)", fmt.Sprintf("cache_size(-%d)", cacheKB))
+func openReader(path string, mode access, cacheKB int) (*reader, error) {
+	c, err := openConn(path, mode, "busy_timeout(5000)", "query_only(1)", "temp_store(memory)", fmt.Sprintf("cache_size(-%d)", cacheKB))
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{conn: c}
+	r := &reader{conn: c, lists: make(map[string]*stmt)}
 	err = r.prepareAll(map[**stmt]string{
 		&r.begin: `BEGIN`, &r.end: `COMMIT`,
 		&r.selectRow: sqlSelectRow, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
 		&r.log: sqlReadLog, &r.events: sqlReadEvents,
-		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.context: sqlReadContext, &r.feedback: sqlReadFeedback,
-		&r.heartbeat: sqlReadHeartbeat,
+		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
+		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
+		&r.doomed: sqlDoomed, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
 	})
-	if err == nil {
-		err = r.list.prepare(c)
-	}
 	if err != nil {
 		_ = c.close()
 		return nil, err
@@ -100,11 +103,13 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if t := s.rest.get(key, opts); t != nil {
-		return t, nil
-	}
 	var t, whole *store.Task
-	defer func() { s.rest.put(key, whole) }()
+	if !s.cfg.ReadOnly { // else nobody tells what has changed
+		if t := s.rest.get(key, opts); t != nil {
+			return t, nil
+		}
+		defer func() { s.rest.put(key, whole) }()
+	}
 	err := s.withReader(ctx, func(r *reader) (err error) {
 		t, err = r.readTask(r.task, opts, key.Owner, key.ID)
 		return err
@@ -250,19 +255,4 @@ func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []sto
 		return err
 	})
 	return steps, err
-}
-
-// Context implements store.Store.
-func (s *Store) Context(ctx context.Context, owner, id string) (c store.Context, err error) {
-	err = s.read(ctx, func(r *reader) error {
-		err := r.context.query(context.Background(), func(rec record) error {
-			c = store.Context{Owner: owner, ID: id, CreatedAt: fromMillis(rec.int(0)), UpdatedAt: fromMillis(rec.int(1))}
-			return nil
-		}, owner, id)
-		if err == nil && c.ID == "" {
-			err = store.ErrNotFound
-		}
-		return err
-	})
-	return c, err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -48,54 +46,6 @@ func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit i
 		return err
 	}})
 	return n, err
-}
-
-// AddFeedback implements store.Store.
-func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
-	var metadata any
-	if len(f.Metadata) > 0 {
-		buf, err := wire.Marshal(f.Metadata)
-		if err != nil {
-			return a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
-		}
-		metadata = jsonText(buf)
-	}
-	found := false
-	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) (err error) {
-		var row taskRow
-		if row, found, err = w.row(f.Key); err != nil || !found {
-			return err
-		}
-		_, err = w.insertFeedback.exec(row.pk, f.ID, int64(f.Rating), f.Text, metadata, millis(f.CreatedAt))
-		return err
-	}})
-	if err == nil && !found {
-		err = store.ErrNotFound
-	}
-	return err
-}
-
-// Feedback implements store.Store.
-func (s *Store) Feedback(ctx context.Context, key store.Key) (all []store.Feedback, err error) {
-	err = s.read(ctx, func(r *reader) error {
-		row, err := r.row(key)
-		if err != nil {
-			return err
-		}
-		return r.feedback.query(context.Background(), func(rec record) error {
-			f := store.Feedback{
-				Key: key, ID: rec.text(0), Rating: int(rec.int(1)), Text: rec.text(2), CreatedAt: fromMillis(rec.int(4)),
-			}
-			if !rec.null(3) {
-				if err := wire.Unmarshal(rec.json(3), &f.Metadata); err != nil {
-					return err
-				}
-			}
-			all = append(all, f)
-			return nil
-		}, row.pk)
-	})
-	return all, err
 }
 
 // write runs a request of the writer.

@@ -52,21 +52,26 @@ type taskRow struct {
 	seenSeq     int64
 	createdAt   int64
 	updatedAt   int64
+	first       int64 // 1 for the first of its context
+}
+
+func (t *taskRow) contextKey() store.ContextKey {
+	return store.ContextKey{Owner: t.key.Owner, ID: t.contextID}
 }
 
 // rowColumns are the columns of task_rows that scan reads, in its order.
 const rowColumns = `t.pk, t.owner, t.id, t.context_id, t.state, t.state_at, t.seq, t.received_seq, t.checkpoint,
-	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at`
+	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at, t.first`
 
 // rowWidth is the number of rowColumns.
-const rowWidth = 19
+const rowWidth = 20
 
 func (t *taskRow) scan(r record) {
 	*t = taskRow{
 		pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}, contextID: r.text(3),
 		state: r.text(4), stateAt: r.int(5), seq: r.int(6), receivedSeq: r.int(7), checkpoint: r.int(8),
 		phase: r.int(9), dueAt: r.int(10), worker: r.text(11), fence: r.int(12), leaseUntil: r.int(13),
-		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), createdAt: r.int(17), updatedAt: r.int(18),
+		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), createdAt: r.int(17), updatedAt: r.int(18), first: r.int(19),
 	}
 }
 

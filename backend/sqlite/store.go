@@ -51,6 +51,9 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Backlog{}, err
 	}
+	if s.cfg.ReadOnly {
+		return s.readBacklog(ctx)
+	}
 	return *s.writer.counts.Load(), nil
 }
 
@@ -94,9 +97,10 @@ func pingError(ctx context.Context, err error) error {
 	return err
 }
 
-// Info implements store.Store.
+// Info implements store.Store. A store that was opened with Config.ReadOnly is not
+// exclusive: another process may serve the same data.
 func (s *Store) Info() store.Info {
-	return store.Info{Name: "sqlite", Location: s.path, Durable: true, Exclusive: true}
+	return store.Info{Name: "sqlite", Location: s.path, Durable: true, Exclusive: !s.cfg.ReadOnly}
 }
 
 // Close implements store.Store. The database is left as one file.
@@ -107,6 +111,9 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	if s.cfg.ReadOnly {
+		return s.release()
+	}
 	s.stopCheck()
 	<-s.checked
 	close(s.writer.queue)

@@ -65,15 +65,15 @@ var viewTests = []struct{ query, want string }{
 	{`SELECT metadata FROM tasks WHERE state = 'working'`, `{"k":null,"l":false}`},
 	{`SELECT json_group_array(seq) FROM task_events WHERE task_id = '` + taskID(2) + `'`, `[1,2,3,4,5,6,7,8]`},
 	{
-		`SELECT json_array(owner_did, context_data, json(message_history), created_at) FROM contexts WHERE id = 'c` + taskID(1) + `'`,
-		`["did:key:z6MkhaXgBZDvotDkL5257","{}",[` + messageJSON("m1", "user", loremIpsum) + `,` +
+		`SELECT json_array(owner_did, json(context_data), json(message_history), created_at) FROM contexts WHERE id = 'c` + taskID(1) + `'`,
+		`["did:key:z6MkhaXgBZDvotDkL5257",{"role":"assistant","status":"active"},[` + messageJSON("m1", "user", loremIpsum) + `,` +
 			messageJSON("m2", "agent", "Here is the summary.") + `],"2026-11-20T12:00:00.000Z"]`,
 	},
 	{
 		`SELECT json_array(task_id, json(feedback_data), created_at) FROM task_feedback`,
 		`["` + taskID(1) + `",{"id":"f1","rating":5,"feedback":"good","metadata":{}},"2026-11-20T12:00:01.000Z"]`,
 	},
-	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300"]`},
+	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200"]`},
 }
 
 func messageJSON(id, role, text string) string {

@@ -50,11 +50,15 @@ type writer struct {
 	begin, commit, rollback *stmt
 
 	selectRow                                                            *stmt
-	insertRow, insertLog, upsertContext, upsertStep                      *stmt
+	insertRow, insertLog, upsertStep                                     *stmt
 	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
-	insertKey, selectKey, dropKey, expireKeys, insertFeedback, beat      *stmt
+	insertKey, selectKey, dropKey, expireKeys, beat                      *stmt
 	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
 	leaseBounds                                                          *stmt
+	contextStatements
+	deleteStatements
+	feedbackStatements
+	upsertTally, dropTally *stmt
 
 	rows    *rowCache
 	rest    *restCache
@@ -68,6 +72,7 @@ type writer struct {
 	pending       map[store.Key]taskRow
 	pendingCounts store.Backlog
 	pendingNext   int64
+	tallies       map[tallyKey]int64
 
 	counts atomic.Pointer[store.Backlog]
 	wal    *walKeeper
@@ -78,6 +83,9 @@ type writer struct {
 func (s *Store) submit(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s.cfg.ReadOnly {
+		return errReadOnly
 	}
 	r.done = make(chan error, 1)
 	select {
@@ -172,6 +180,7 @@ func (w *writer) transact(group []*request) (err error) {
 		return failed(err, "begin")
 	}
 	clear(w.pending)
+	clear(w.tallies)
 	w.pendingCounts, w.pendingNext = w.backlog, w.nextPK
 	defer func() {
 		if err != nil {
@@ -183,6 +192,9 @@ func (w *writer) transact(group []*request) (err error) {
 		if err := r.apply(w); err != nil {
 			return failed(err, "apply change")
 		}
+	}
+	if err := w.writeTallies(); err != nil {
+		return failed(err, "count")
 	}
 	if _, err := w.commit.exec(); err != nil {
 		return failed(err, "commit")
@@ -212,7 +224,7 @@ func (w *writer) settle() {
 // row returns a task's row as this transaction sees it.
 func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
 	if row, found = w.pending[k]; found {
-		return row, true, nil
+		return row, row.pk != 0, nil
 	}
 	if row, found = w.rows.get(k); found {
 		return row, true, nil
@@ -223,6 +235,12 @@ func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
 		return nil
 	}, k.Owner, k.ID)
 	return row, found, err
+}
+
+// forget notes that this transaction has removed a row.
+func (w *writer) forget(row *taskRow) {
+	w.pending[row.key] = taskRow{key: row.key}
+	w.count(row.phase, -1)
 }
 
 // keep notes a row that this transaction has written; before is its phase
@@ -247,18 +265,16 @@ func (w *writer) count(phase int64, by int) {
 
 // prepareWriter makes the writer's statements.
 func (w *writer) prepareWriter() error {
-	return w.prepareAll(map[**stmt]string{
+	return w.prepareAll(w.contextStatements.texts(), w.deleteStatements.texts(), w.feedbackStatements.texts(), map[**stmt]string{
 		&w.begin:    `BEGIN IMMEDIATE`,
 		&w.commit:   `COMMIT`,
 		&w.rollback: `ROLLBACK`,
 
 		&w.selectRow: sqlSelectRow,
 		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
-			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
-		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events) VALUES (?,?,?,?)`,
-		&w.upsertContext: `INSERT INTO context_rows (owner, id, created_at, updated_at) VALUES (?1,?2,?3,?3)
-			ON CONFLICT DO UPDATE SET updated_at = max(updated_at, excluded.updated_at)`,
+			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at, first)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
+		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events, key) VALUES (?,?,?,?,?)`,
 		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result) VALUES (?,?,?,?)
 			ON CONFLICT DO UPDATE SET result = excluded.result`,
 
@@ -272,13 +288,14 @@ func (w *writer) prepareWriter() error {
 			seen_seq=? WHERE pk=?`,
 		&w.updateLease: `UPDATE task_rows SET lease_until=? WHERE pk=?`,
 
-		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at) VALUES (?,?,?,?,?,?)
+		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at, kept) VALUES (?,?,?,?,?,?,?)
 			ON CONFLICT DO NOTHING`,
-		&w.selectKey:      sqlSelectKey,
-		&w.dropKey:        `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
-		&w.expireKeys:     sqlExpireKeys,
-		&w.insertFeedback: `INSERT INTO feedback_rows (task_pk, id, rating, text, metadata, created_at) VALUES (?,?,?,?,?,?)`,
-		&w.beat:           `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
+		&w.selectKey:   sqlSelectKey,
+		&w.dropKey:     `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
+		&w.expireKeys:  sqlExpireKeys,
+		&w.upsertTally: sqlUpsertTally,
+		&w.dropTally:   sqlDropTally,
+		&w.beat:        `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
 
 		&w.queuedOwner: sqlQueuedOwner, &w.leasedOwner: sqlLeasedOwner,
 		&w.queuedDue: sqlQueuedDue, &w.queuedFar: sqlQueuedFar,

@@ -1,14 +1,40 @@
-CREATE INDEX feedback_rows_task ON feedback_rows (task_pk);
+CREATE INDEX context_labels_created ON context_labels (owner, label, shelf, created_at, id);
+CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, id);
+CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, updated_at, id);
+CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
+CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, id);
+CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
+CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
+CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
+CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, created_at, id);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
-CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id);
+CREATE INDEX idempotency_keys_kept ON idempotency_keys (owner, task_id) WHERE kept > 0;
+CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
+CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
+CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
+CREATE TABLE context_labels (
+  owner      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  label      TEXT NOT NULL,
+  shelf      TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  name       TEXT NOT NULL,
+  PRIMARY KEY (owner, id, label)
+) WITHOUT ROWID;
 CREATE TABLE context_rows (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
   created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL, shelf TEXT NOT NULL DEFAULT 'active.new', name TEXT NOT NULL DEFAULT '', version INTEGER NOT NULL DEFAULT 1, task_count INTEGER NOT NULL DEFAULT 1, first_pk INTEGER NOT NULL DEFAULT 0, labels INTEGER NOT NULL DEFAULT 0, record TEXT,
+  PRIMARY KEY (owner, id)
+) WITHOUT ROWID;
+CREATE TABLE contexts_doomed (
+  owner TEXT NOT NULL,
+  id    TEXT NOT NULL,
   PRIMARY KEY (owner, id)
 ) WITHOUT ROWID;
 CREATE TABLE feedback_rows (
@@ -19,7 +45,7 @@ CREATE TABLE feedback_rows (
   text       TEXT NOT NULL,
   metadata   TEXT,
   created_at INTEGER NOT NULL
-);
+, owner TEXT NOT NULL DEFAULT '', task_id TEXT NOT NULL DEFAULT '');
 CREATE TABLE heartbeat (
   pk    INTEGER PRIMARY KEY,
   beats INTEGER NOT NULL
@@ -30,7 +56,7 @@ CREATE TABLE idempotency_keys (
   hash       BLOB NOT NULL,
   task_id    TEXT NOT NULL,
   seq        INTEGER NOT NULL,
-  created_at INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, kept INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (owner, key)
 ) WITHOUT ROWID;
 CREATE TABLE schema_migrations (
@@ -39,12 +65,19 @@ CREATE TABLE schema_migrations (
   checksum   TEXT NOT NULL,
   applied_at TEXT NOT NULL
 );
+CREATE TABLE tallies (
+  owner TEXT NOT NULL,
+  label TEXT NOT NULL,
+  shelf TEXT NOT NULL,
+  n     INTEGER NOT NULL,
+  PRIMARY KEY (owner, label, shelf)
+) WITHOUT ROWID;
 CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
   snapshot TEXT,
   events   TEXT NOT NULL
-);
+, key TEXT);
 CREATE TABLE task_rows (
   pk            INTEGER PRIMARY KEY,
   owner         TEXT NOT NULL,
@@ -64,7 +97,7 @@ CREATE TABLE task_rows (
   attempt       INTEGER NOT NULL,
   seen_seq      INTEGER NOT NULL,
   created_at    INTEGER NOT NULL,
-  updated_at    INTEGER NOT NULL,
+  updated_at    INTEGER NOT NULL, first INTEGER NOT NULL DEFAULT 0,
   UNIQUE (owner, id)
 );
 CREATE TABLE task_steps (
@@ -77,15 +110,18 @@ CREATE TABLE task_steps (
 );
 CREATE VIEW contexts AS
 SELECT
-  c.id, c.owner AS owner_did, '{}' AS context_data,
+  c.id, c.owner AS owner_did, coalesce(c.record, '{"role":"assistant","status":"active"}') AS context_data,
   (SELECT json_group_array(json(message)) FROM (
      SELECT v.history -> m.fullkey AS message
        FROM tasks v JOIN json_each(v.history) m
-      WHERE v.owner_did = c.owner AND v.context_id = c.id
+      WHERE v.owner_did = c.owner AND v.id IN (
+        SELECT id FROM task_rows WHERE pk = c.first_pk
+        UNION ALL
+        SELECT id FROM task_rows WHERE owner = c.owner AND context_id = c.id AND first = 0)
       ORDER BY v.created_at, v.id, m.key)) AS message_history,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.updated_at / 1000.0, 'unixepoch') AS updated_at
-FROM context_rows c;
+FROM context_rows c WHERE c.shelf <> '';
 CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
        e.value ->> '$.time' AS time, e.value ->> '$.state' AS state, e.value AS event
@@ -94,11 +130,11 @@ SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
   JOIN json_each(l.events) e;
 CREATE VIEW task_feedback AS
 SELECT
-  f.pk AS id, t.id AS task_id, t.owner AS owner_did,
+  f.pk AS id, f.task_id, f.owner AS owner_did,
   json_object('id', f.id, 'rating', nullif(f.rating, 0), 'feedback', f.text,
               'metadata', json(coalesce(f.metadata, '{}'))) AS feedback_data,
   strftime('%Y-%m-%dT%H:%M:%fZ', f.created_at / 1000.0, 'unixepoch') AS created_at
-FROM feedback_rows f JOIN task_rows t ON t.pk = f.task_pk;
+FROM feedback_rows f;
 CREATE VIEW tasks AS
 SELECT
   t.id, t.context_id, t.owner AS owner_did, 'task' AS kind, t.state,

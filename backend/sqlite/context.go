@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlContextHead = `SELECT shelf, created_at, updated_at, version, task_count, first_pk, labels FROM context_rows WHERE owner = ? AND id = ?`
+	sqlReadContext = `SELECT shelf, created_at, updated_at, version, task_count, first_pk, labels, record FROM context_rows
+		WHERE owner = ? AND id = ?`
+	// The first task of a context is found by its row, not by the index.
+	sqlContextFirst = `SELECT t.created_at, t.id, t.pk, t.state, t.state_at FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk
+		WHERE c.owner = ? AND c.id = ?`
+	sqlContextNewest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
+		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at DESC, id DESC LIMIT ?`
+
+	// What a new context is otherwise are the defaults of its columns.
+	sqlInsertContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, shelf, first_pk) VALUES (?,?,?,?,?,?)
+		ON CONFLICT DO NOTHING`
+	sqlDropContext = `DELETE FROM context_rows WHERE owner = ? AND id = ?`
+	// An index is written when one of its columns is named; so shelf is named only
+	// when the context leaves it.
+	sqlCountContext = `UPDATE context_rows SET task_count = task_count + ?1 WHERE owner = ?2 AND id = ?3`
+	sqlTouchContext = `UPDATE context_rows SET task_count = task_count + ?1, updated_at = ?4 WHERE owner = ?2 AND id = ?3`
+	sqlUseContext   = `UPDATE context_rows SET task_count = task_count + ?1, updated_at = ?4, shelf = 'active.used' WHERE owner = ?2 AND id = ?3`
+	sqlTouchLabels  = `UPDATE context_labels SET updated_at = ? WHERE owner = ? AND id = ?`
+)
+
+// The shelves of contexts that nobody described, and of those that are being
+// deleted. Any other stands on that of its status.
+const (
+	shelfNew    = "active.new"
+	shelfUsed   = "active.used"
+	shelfDoomed = ""
+)
+
+// statusOf is the status of contexts on a shelf.
+func statusOf(shelf string) a2a.ContextStatus {
+	if shelf == shelfNew || shelf == shelfUsed {
+		return a2a.ContextActive
+	}
+	return a2a.ContextStatus(shelf)
+}
+
+// contextHead is what guards need of a context's row.
+type contextHead struct {
+	found                bool
+	shelf                string
+	createdAt, updatedAt int64
+	version              int64
+	tasks                int64
+	firstPK              int64
+	labels               int64
+}
+
+func (c *contextHead) scan(r record) {
+	*c = contextHead{
+		found: true, shelf: r.text(0), createdAt: r.int(1), updatedAt: r.int(2), version: r.int(3),
+		tasks: r.int(4), firstPK: r.int(5), labels: r.int(6),
+	}
+}
+
+func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.shelf) }
+
+// live reports whether reads find the context.
+func (c *contextHead) live() bool { return c.found && c.shelf != shelfDoomed }
+
+func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
+	err = s.query(context.Background(), func(r record) error {
+		c.scan(r)
+		return nil
+	}, k.Owner, k.ID)
+	return c, err
+}
+
+// contextRecord is what was described of a context, as it is kept.
+type contextRecord struct {
+	Name         string         `json:"name,omitempty"`
+	Description  string         `json:"description,omitempty"`
+	Role         string         `json:"role"`
+	Status       string         `json:"status"`
+	Tags         []string       `json:"tags,omitempty"`
+	Metadata     map[string]any `json:"metadata,omitempty"`
+	ParentID     string         `json:"parentContextId,omitempty"`
+	ReferenceIDs []string       `json:"referenceContextIds,omitempty"`
+	Extensions   map[string]any `json:"extensions,omitempty"`
+}
+
+func encodeContext(c *store.Context) (string, error) {
+	buf, err := wire.Marshal(&contextRecord{
+		Name: c.Name, Description: c.Description, Role: c.Role, Status: string(c.Status), Tags: c.Tags,
+		Metadata: c.Metadata, ParentID: c.ParentID, ReferenceIDs: c.ReferenceIDs, Extensions: c.Extensions,
+	})
+	if err != nil {
+		return "", a2a.Wrap(a2a.CodeInvalid, err, "context %s cannot be written as JSON", a2a.Quote(c.Key.ID))
+	}
+	return jsonText(buf), nil
+}
+
+// decodeContext makes a context of its row and its record, nil when there is none.
+func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.Context, err error) {
+	c = store.Context{
+		Key: k, Role: store.DefaultContextRole, Status: head.status(),
+		CreatedAt: fromMillis(head.createdAt), UpdatedAt: fromMillis(head.updatedAt),
+		Version: head.version, TaskCount: int(head.tasks),
+	}
+	if data == nil {
+		return c, nil
+	}
+	var kept contextRecord
+	if err := wire.Unmarshal(data, &kept); err != nil {
+		return c, errors.Join(errors.New("context "+k.ID), err)
+	}
+	c.Name, c.Description, c.Role, c.Tags = kept.Name, kept.Description, kept.Role, kept.Tags
+	c.Metadata, c.ParentID, c.ReferenceIDs, c.Extensions = kept.Metadata, kept.ParentID, kept.ReferenceIDs, kept.Extensions
+	return c, nil
+}
+
+// touch moves a context's time forward to that of a message, and counts tasks that
+// have been added.
+func (w *writer) touch(k store.ContextKey, c *contextHead, at, tasks int64) (err error) {
+	switch moved := at > c.updatedAt; {
+	case moved && c.shelf == shelfNew:
+		_, err = w.useContext.exec(tasks, k.Owner, k.ID, at)
+		w.tally(k.Owner, labelAll, shelfNew, -1)
+		w.tally(k.Owner, labelAll, shelfUsed, 1)
+	case moved:
+		_, err = w.touchContext.exec(tasks, k.Owner, k.ID, at)
+		if err == nil && c.labels > 0 {
+			_, err = w.touchLabels.exec(at, k.Owner, k.ID)
+		}
+	case tasks != 0:
+		_, err = w.countContext.exec(tasks, k.Owner, k.ID)
+	}
+	return err
+}
+
+// Context implements store.Store.
+func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		return r.atOnce(func() (err error) {
+			c, err = r.readContext(store.ContextKey{Owner: owner, ID: id}, tasks)
+			return err
+		})
+	})
+	if err != nil {
+		return store.Context{}, err
+	}
+	return c, nil
+}
+
+// atOnce runs f so that it reads everything as of one moment.
+func (r *reader) atOnce(f func() error) error {
+	if _, err := r.begin.exec(); err != nil {
+		return err
+	}
+	err := f()
+	if _, e := r.end.exec(); e != nil {
+		return errors.Join(err, e)
+	}
+	return err
+}
+
+// readContext reads a context with the ids of its newest tasks.
+func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, err error) {
+	var head contextHead
+	err = r.context.query(context.Background(), func(rec record) (err error) {
+		head.scan(rec)
+		var data []byte
+		if !rec.null(7) {
+			data = rec.json(7)
+		}
+		c, err = decodeContext(k, &head, data)
+		return err
+	}, k.Owner, k.ID)
+	switch {
+	case err != nil:
+		return c, err
+	case !head.live():
+		return c, store.ErrNotFound
+	case tasks > 0 && head.tasks > 0:
+		c.TaskIDs, err = r.newestTasks(k, tasks)
+	}
+	return c, err
+}
+
+// newestTasks returns the ids of the newest n tasks of a context, oldest first.
+func (r *reader) newestTasks(k store.ContextKey, n int) ([]string, error) {
+	var places []place
+	each := func(rec record) error {
+		places = append(places, place{at: rec.int(0), id: rec.text(1)})
+		return nil
+	}
+	if err := r.contextFirst.query(context.Background(), each, k.Owner, k.ID); err != nil {
+		return nil, err
+	}
+	if err := r.contextNewest.query(context.Background(), each, k.Owner, k.ID, int64(n)); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(places, comparePlaces)
+	places = places[max(0, len(places)-n):]
+	ids := make([]string, len(places))
+	for i := range places {
+		ids[i] = places[i].id
+	}
+	return ids, nil
+}
+
+// contextStatements are those with which the writer keeps contexts.
+type contextStatements struct {
+	contextHead, insertContext, dropContext                          *stmt
+	countContext, touchContext, useContext, touchLabels              *stmt
+	saveContext, updateContext, contextParent, labelsOf, insertLabel *stmt
+	dropLabels, contextStates, contextFirst                          *stmt
+}
+
+func (c *contextStatements) texts() map[**stmt]string {
+	return map[**stmt]string{
+		&c.contextHead: sqlContextHead, &c.insertContext: sqlInsertContext, &c.dropContext: sqlDropContext,
+		&c.countContext: sqlCountContext, &c.touchContext: sqlTouchContext, &c.useContext: sqlUseContext, &c.touchLabels: sqlTouchLabels,
+		&c.saveContext: sqlSaveContext, &c.updateContext: sqlUpdateContext, &c.contextParent: sqlContextParent,
+		&c.labelsOf: sqlLabelsOf, &c.insertLabel: sqlInsertLabel, &c.dropLabels: sqlDropLabels,
+		&c.contextStates: sqlContextStates, &c.contextFirst: sqlContextFirst,
+	}
+}

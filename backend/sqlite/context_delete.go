@@ -1,0 +1,260 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlDoomContext  = `UPDATE context_rows SET shelf = '', labels = 0 WHERE owner = ? AND id = ?`
+	sqlInsertDoomed = `INSERT INTO contexts_doomed (owner, id) VALUES (?,?)`
+	sqlDropDoomed   = `DELETE FROM contexts_doomed WHERE owner = ? AND id = ?`
+	sqlDoomed       = `SELECT owner, id FROM contexts_doomed LIMIT ?`
+
+	// Whether a context has tasks at work is looked up among those at work or among
+	// its tasks, whichever are fewer.
+	sqlBusyQueued = `SELECT 1 FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyLeased = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyFirst  = `SELECT 1 FROM task_rows WHERE pk = ? AND phase > 0`
+	sqlBusyOthers = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_created
+		WHERE owner = ? AND context_id = ? AND first = 0 AND phase > 0 LIMIT 1`
+
+	sqlContextOldest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
+		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at, id LIMIT ?`
+	sqlLogSize = `SELECT coalesce(sum(octet_length(events) + coalesce(octet_length(snapshot), 0)), 0) FROM task_log WHERE id BETWEEN ? AND ?`
+	sqlLogKeys = `DELETE FROM idempotency_keys WHERE owner = ?1 AND task_id = ?2 AND kept = 0
+		AND key IN (SELECT key FROM task_log WHERE id BETWEEN ?3 AND ?4 AND key IS NOT NULL)`
+	sqlKeptKeys = `DELETE FROM idempotency_keys WHERE (owner, key) IN
+		(SELECT owner, key FROM idempotency_keys INDEXED BY idempotency_keys_kept WHERE owner = ? AND task_id = ? AND kept > 0 AND kept = ?)`
+	sqlDropLog   = `DELETE FROM task_log WHERE id BETWEEN ? AND ?`
+	sqlDropSteps = `DELETE FROM task_steps WHERE task_pk = ?`
+	sqlDropTask  = `DELETE FROM task_rows WHERE pk = ?`
+	sqlLostTasks = `UPDATE context_rows SET task_count = task_count - ?1,
+		first_pk = CASE WHEN EXISTS (SELECT 1 FROM task_rows WHERE pk = first_pk) THEN first_pk ELSE 0 END
+		WHERE owner = ?2 AND id = ?3`
+)
+
+// How a record of a key is found when what it is of is deleted.
+const (
+	keptInLog int64 = iota
+	keptApart
+	keptOfContext
+)
+
+// A transaction of a deletion removes up to deleteTasks tasks, or as many as come
+// to deleteBytes: others do not wait long.
+const (
+	deleteTasks = 64
+	deleteBytes = 4 << 20
+)
+
+type deleteStatements struct {
+	doomContext, insertDoomed, dropDoomed         *stmt
+	busyQueued, busyLeased, busyFirst, busyOthers *stmt
+	contextOldest, logSize, logKeys, keptKeys     *stmt
+	dropLog, dropSteps, dropTask, lostTasks       *stmt
+}
+
+func (d *deleteStatements) texts() map[**stmt]string {
+	return map[**stmt]string{
+		&d.doomContext: sqlDoomContext, &d.insertDoomed: sqlInsertDoomed, &d.dropDoomed: sqlDropDoomed,
+		&d.busyQueued: sqlBusyQueued, &d.busyLeased: sqlBusyLeased, &d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
+		&d.contextOldest: sqlContextOldest, &d.logSize: sqlLogSize, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
+		&d.dropLog: sqlDropLog, &d.dropSteps: sqlDropSteps, &d.dropTask: sqlDropTask, &d.lostTasks: sqlLostTasks,
+	}
+}
+
+// DeleteContext implements store.Store. It takes several transactions when there is
+// much to remove.
+func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	d := &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0)}
+	for {
+		d.limit = min(d.left, deleteTasks)
+		if err := s.write(ctx, &request{weight: d.limit + 1, apply: d.apply}); err != nil {
+			return false, err
+		}
+		if d.refusal != nil {
+			return false, d.refusal
+		}
+		d.left, d.begun = d.left-d.removed, true
+		if !d.more || d.left == 0 {
+			return d.more, nil
+		}
+	}
+}
+
+// Doomed implements store.Store.
+func (s *Store) Doomed(ctx context.Context, limit int) (doomed []store.ContextKey, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		return r.doomed.query(context.Background(), func(rec record) error {
+			doomed = append(doomed, store.ContextKey{Owner: rec.text(0), ID: rec.text(1)})
+			return nil
+		}, int64(max(limit, 0)))
+	})
+	return doomed, err
+}
+
+// contextDelete is one call of DeleteContext, and what became of its last
+// transaction.
+type contextDelete struct {
+	key     store.ContextKey
+	left    int // of the call
+	limit   int // of the transaction
+	removed int
+	more    bool
+	begun   bool // by a transaction before
+	refusal error
+}
+
+func (d *contextDelete) apply(w *writer) error {
+	d.removed, d.more, d.refusal = 0, false, nil
+	c, err := readContextHead(w.contextHead, d.key)
+	switch {
+	case err != nil:
+		return err
+	case d.begun && c.shelf != shelfDoomed:
+		return nil // another call has ended it
+	case !c.found:
+		d.refusal = store.ErrNotFound
+		return nil
+	}
+	if c.shelf != shelfDoomed {
+		busy, err := w.busy(d.key, &c)
+		if err != nil {
+			return err
+		}
+		if busy {
+			d.refusal = store.ErrBusy
+			return nil
+		}
+		if err := w.doom(d.key, &c); err != nil {
+			return err
+		}
+	}
+	if err := d.removeTasks(w); err != nil {
+		return err
+	}
+	if d.more = int64(d.removed) < c.tasks; d.more {
+		_, err := w.lostTasks.exec(int64(d.removed), d.key.Owner, d.key.ID)
+		return err
+	}
+	return w.removeContext(d.key)
+}
+
+// doom hides a context from all reads.
+func (w *writer) doom(k store.ContextKey, c *contextHead) error {
+	if err := w.unlabel(k, c); err != nil {
+		return err
+	}
+	if _, err := w.doomContext.exec(k.Owner, k.ID); err != nil {
+		return err
+	}
+	_, err := w.insertDoomed.exec(k.Owner, k.ID)
+	return err
+}
+
+// busy reports whether a task of a context is queued or leased.
+func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error) {
+	look := func(s *stmt, args ...any) {
+		if err == nil && !busy {
+			err = s.query(context.Background(), func(record) error {
+				busy = true
+				return nil
+			}, args...)
+		}
+	}
+	if int64(w.pendingCounts.Queued)+int64(w.pendingCounts.Leased) < c.tasks {
+		look(w.busyQueued, k.Owner, k.ID)
+		look(w.busyLeased, k.Owner, k.ID)
+	} else {
+		look(w.busyFirst, c.firstPK)
+		look(w.busyOthers, k.Owner, k.ID)
+	}
+	return busy, err
+}
+
+// removeTasks removes the context's oldest tasks, as many as the transaction may.
+func (d *contextDelete) removeTasks(w *writer) error {
+	oldest, err := w.oldestTasks(d.key, d.limit)
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for _, p := range oldest {
+		row, found, err := w.row(store.Key{Owner: d.key.Owner, ID: p.id})
+		if err != nil || !found {
+			return err
+		}
+		n, err := w.removeTask(&row)
+		if err != nil {
+			return err
+		}
+		d.removed++
+		if size += n; size > deleteBytes {
+			break
+		}
+	}
+	return nil
+}
+
+func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []place, err error) {
+	each := func(r record) error {
+		oldest = append(oldest, place{at: r.int(0), id: r.text(1)})
+		return nil
+	}
+	if err := w.contextFirst.query(context.Background(), each, k.Owner, k.ID); err != nil {
+		return nil, err
+	}
+	if err := w.contextOldest.query(context.Background(), each, k.Owner, k.ID, int64(n)); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(oldest, comparePlaces)
+	return oldest[:min(n, len(oldest))], nil
+}
+
+// removeTask removes a task with all that belongs to it and returns how many bytes
+// its log took.
+func (w *writer) removeTask(t *taskRow) (size int64, err error) {
+	first, last := t.logID(0), t.logID(logMask)
+	err = w.logSize.query(context.Background(), func(r record) error {
+		size = r.int(0)
+		return nil
+	}, first, last)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.logKeys.exec(t.key.Owner, t.key.ID, first, last); err != nil {
+		return 0, err
+	}
+	if _, err := w.keptKeys.exec(t.key.Owner, t.key.ID, keptApart); err != nil {
+		return 0, err
+	}
+	if err := w.removeFeedback(t); err != nil {
+		return 0, err
+	}
+	if _, err := w.dropSteps.exec(t.pk); err != nil {
+		return 0, err
+	}
+	if _, err := w.dropLog.exec(first, last); err != nil {
+		return 0, err
+	}
+	if _, err := w.dropTask.exec(t.pk); err != nil {
+		return 0, err
+	}
+	w.forget(t)
+	return size, nil
+}
+
+// removeContext removes a context that has no tasks any more.
+func (w *writer) removeContext(k store.ContextKey) error {
+	if _, err := w.keptKeys.exec(k.Owner, k.ID, keptOfContext); err != nil {
+		return err
+	}
+	if _, err := w.dropDoomed.exec(k.Owner, k.ID); err != nil {
+		return err
+	}
+	_, err := w.dropContext.exec(k.Owner, k.ID)
+	return err
+}

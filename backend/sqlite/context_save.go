@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlSaveContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, shelf, name, version, task_count, labels, record)
+		VALUES (?,?,?,?,?,?,1,0,?,?)`
+	sqlUpdateContext = `UPDATE context_rows SET updated_at = ?, shelf = ?, name = ?, version = ?, labels = ?, record = ?
+		WHERE owner = ? AND id = ?`
+	sqlContextParent = `SELECT record ->> '$.parentContextId' FROM context_rows WHERE owner = ? AND id = ? AND shelf <> ''`
+
+	sqlLabelsOf    = `SELECT label FROM context_labels WHERE owner = ? AND id = ?`
+	sqlInsertLabel = `INSERT INTO context_labels (owner, id, label, shelf, created_at, updated_at, name) VALUES (?,?,?,?,?,?,?)`
+	sqlDropLabels  = `DELETE FROM context_labels WHERE owner = ? AND id = ?`
+)
+
+func tagLabel(tag string) string   { return "tag:" + tag }
+func roleLabel(role string) string { return "role:" + role }
+
+// SaveContext implements store.Store.
+func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
+	if err := c.Check(); err != nil {
+		return store.Context{}, err
+	}
+	record, err := encodeContext(&c.Context)
+	if err != nil {
+		return store.Context{}, err
+	}
+	save := &contextSave{ContextChange: &c, record: record}
+	if err := s.write(ctx, &request{weight: 1 + len(c.Context.Tags), bytes: len(record), apply: save.apply}); err != nil {
+		return store.Context{}, err
+	}
+	if save.refusal != nil {
+		return store.Context{}, save.refusal
+	}
+	return decodeContext(c.Context.Key, &save.head, []byte(record))
+}
+
+// contextSave is one call of SaveContext. head is the row that it leaves behind.
+type contextSave struct {
+	*store.ContextChange
+	record  string
+	refusal error
+	head    contextHead
+}
+
+// apply decides everything before it writes anything.
+func (c *contextSave) apply(w *writer) error {
+	before, err := readContextHead(w.contextHead, c.Context.Key)
+	if err != nil {
+		return err
+	}
+	if c.refusal, err = c.refuse(w, &before); err != nil || c.refusal != nil {
+		return err
+	}
+	c.head = before
+	c.head.found, c.head.shelf, c.head.labels = true, string(c.Context.Status), int64(1+len(c.Context.Tags))
+	c.head.version++
+	if c.Create {
+		c.head.createdAt, c.head.updatedAt = millis(c.Context.CreatedAt), millis(c.Context.UpdatedAt)
+	} else {
+		c.head.updatedAt = max(before.updatedAt, millis(c.Context.UpdatedAt))
+	}
+	if k := c.Idempotency; k != nil {
+		if _, err := w.insertKey.exec(k.Owner, k.Key, k.Hash[:], k.TaskID, c.head.version, millis(k.CreatedAt), keptOfContext); err != nil {
+			return err
+		}
+	}
+	if err := w.unlabel(c.Context.Key, &before); err != nil {
+		return err
+	}
+	if err := c.write(w); err != nil {
+		return err
+	}
+	return c.label(w)
+}
+
+// refuse returns why the change is not to be.
+func (c *contextSave) refuse(w *writer, before *contextHead) (refusal, err error) {
+	if k := c.Idempotency; k != nil {
+		if _, taken, err := readKey(context.Background(), w.selectKey, k.Owner, k.Key); err != nil || taken {
+			return store.ErrDuplicate, err
+		}
+	}
+	switch {
+	case c.Create && before.found:
+		return store.ErrExists, nil
+	case !c.Create && !before.live():
+		return store.ErrNotFound, nil
+	case !c.Create && before.version != c.Version:
+		return store.ErrConflict, nil
+	}
+	if c.TasksOver && before.tasks > 0 {
+		if busy, err := w.tasksUnfinished(c.Context.Key); err != nil || busy {
+			return store.ErrBusy, err
+		}
+	}
+	if c.Context.ParentID == "" {
+		return nil, nil
+	}
+	return w.refuseParent(c.Context.Key, c.Context.ParentID, before.found)
+}
+
+// tasksUnfinished reports whether a task of a context is in a state that is not
+// terminal.
+func (w *writer) tasksUnfinished(k store.ContextKey) (unfinished bool, err error) {
+	look := func(column int) func(record) error {
+		return func(r record) error {
+			unfinished = unfinished || !a2a.TaskState(r.text(column)).Terminal()
+			return nil
+		}
+	}
+	if err := w.contextFirst.query(context.Background(), look(3), k.Owner, k.ID); err != nil || unfinished {
+		return unfinished, err
+	}
+	err = w.contextStates.query(context.Background(), look(0), k.Owner, k.ID)
+	return unfinished, err
+}
+
+// refuseParent looks at the ancestors that a parent would give a context, which
+// exists or does not yet.
+func (w *writer) refuseParent(k store.ContextKey, parent string, exists bool) (refusal, err error) {
+	ancestors := 0
+	for id := parent; id != ""; ancestors++ {
+		if id == k.ID && (exists || ancestors > 0) {
+			return store.ErrParentCycle, nil
+		}
+		next, found := "", false
+		err := w.contextParent.query(context.Background(), func(r record) error {
+			next, found = r.text(0), true
+			return nil
+		}, k.Owner, id)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			break
+		}
+		id = next
+	}
+	switch {
+	case ancestors == 0:
+		return store.ErrParentNotFound, nil
+	case ancestors > store.MaxContextDepth:
+		return store.ErrParentDepth, nil
+	}
+	return nil, nil
+}
+
+func (c *contextSave) write(w *writer) (err error) {
+	k := c.Context.Key
+	if c.Create {
+		_, err = w.saveContext.exec(k.Owner, k.ID, c.head.createdAt, c.head.updatedAt, c.head.shelf, c.Context.Name, c.head.labels, c.record)
+	} else {
+		_, err = w.updateContext.exec(c.head.updatedAt, c.head.shelf, c.Context.Name, c.head.version, c.head.labels, c.record, k.Owner, k.ID)
+	}
+	return err
+}
+
+// label gives the context the labels of its tags and its role.
+func (c *contextSave) label(w *writer) error {
+	k := c.Context.Key
+	w.tally(k.Owner, labelAll, c.head.shelf, 1)
+	add := func(label string) error {
+		w.tally(k.Owner, label, c.head.shelf, 1)
+		_, err := w.insertLabel.exec(k.Owner, k.ID, label, c.head.shelf, c.head.createdAt, c.head.updatedAt, c.Context.Name)
+		return err
+	}
+	for _, tag := range c.Context.Tags {
+		if err := add(tagLabel(tag)); err != nil {
+			return err
+		}
+	}
+	return add(roleLabel(c.Context.Role))
+}
+
+// unlabel takes a context, if it is there, out of all that is counted and
+// labelled.
+func (w *writer) unlabel(k store.ContextKey, c *contextHead) error {
+	if !c.live() {
+		return nil
+	}
+	w.tally(k.Owner, labelAll, c.shelf, -1)
+	if c.labels == 0 {
+		return nil
+	}
+	err := w.labelsOf.query(context.Background(), func(r record) error {
+		w.tally(k.Owner, r.text(0), c.shelf, -1)
+		return nil
+	}, k.Owner, k.ID)
+	if err != nil {
+		return err
+	}
+	_, err = w.dropLabels.exec(k.Owner, k.ID)
+	return err
+}

@@ -1,0 +1,139 @@
+package sqlite
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlInsertFeedback = `INSERT INTO feedback_rows (task_pk, id, rating, text, metadata, created_at, owner, task_id)
+		VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (task_pk, id) DO NOTHING`
+	sqlRatingsOf    = `SELECT rating FROM feedback_rows WHERE task_pk = ?`
+	sqlDropFeedback = `DELETE FROM feedback_rows WHERE task_pk = ?`
+
+	sqlFeedback = `SELECT task_id, id, rating, text, metadata, created_at FROM feedback_rows INDEXED BY feedback_rows_created
+		WHERE owner = ?1 AND (created_at, id, task_id) < (?2, ?3, ?4) ORDER BY created_at DESC, id DESC, task_id DESC LIMIT ?5`
+	sqlTaskFeedback = `SELECT task_id, id, rating, text, metadata, created_at FROM feedback_rows INDEXED BY feedback_rows_task_created
+		WHERE owner = ?1 AND task_id = ?6 AND (created_at, id, ?6) < (?2, ?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5`
+)
+
+type feedbackStatements struct {
+	insertFeedback, ratingsOf, dropFeedback *stmt
+}
+
+func (f *feedbackStatements) texts() map[**stmt]string {
+	return map[**stmt]string{
+		&f.insertFeedback: sqlInsertFeedback, &f.ratingsOf: sqlRatingsOf, &f.dropFeedback: sqlDropFeedback,
+	}
+}
+
+// AddFeedback implements store.Store.
+func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
+	var metadata any
+	if len(f.Metadata) > 0 {
+		buf, err := wire.Marshal(f.Metadata)
+		if err != nil {
+			return a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
+		}
+		metadata = jsonText(buf)
+	}
+	var refusal error
+	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+		row, found, err := w.row(f.Key)
+		if refusal = nil; err != nil || !found {
+			refusal = store.ErrNotFound
+			return err
+		}
+		n, err := w.insertFeedback.exec(row.pk, f.ID, int64(f.Rating), f.Text, metadata, millis(f.CreatedAt), f.Key.Owner, f.Key.ID)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			refusal = store.ErrExists
+			return nil
+		}
+		w.tallyRating(f.Key.Owner, int64(f.Rating), 1)
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
+// tallyRating counts feedback of an owner, and of all.
+func (w *writer) tallyRating(owner string, rating, by int64) {
+	shelf := strconv.FormatInt(rating, 10)
+	w.tally(owner, labelRating, shelf, by)
+	w.tally("", labelRating, shelf, by)
+}
+
+// removeFeedback removes all feedback on a task.
+func (w *writer) removeFeedback(t *taskRow) error {
+	any := false
+	err := w.ratingsOf.query(context.Background(), func(r record) error {
+		any = true
+		w.tallyRating(t.key.Owner, r.int(0), -1)
+		return nil
+	}, t.pk)
+	if err != nil || !any {
+		return err
+	}
+	_, err = w.dropFeedback.exec(t.pk)
+	return err
+}
+
+// Feedback implements store.Store.
+func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
+	var end any = latest
+	id, task := "", ""
+	if c := q.Cursor; c != nil {
+		end, id, task = millis(c.Time), c.ID, c.TaskID
+	}
+	err = s.read(ctx, func(r *reader) error {
+		walk, args := r.feedback, []any{q.Owner, end, id, task, int64(q.Limit) + 1}
+		if q.TaskID != "" {
+			walk, args = r.taskFeedback, append(args, q.TaskID)
+		}
+		return walk.query(context.Background(), func(rec record) error {
+			f, err := scanFeedback(q.Owner, rec)
+			page.Feedback = append(page.Feedback, f)
+			return err
+		}, args...)
+	})
+	if err != nil {
+		return store.FeedbackPage{}, err
+	}
+	if len(page.Feedback) > q.Limit {
+		page.Feedback = page.Feedback[:q.Limit]
+		last := &page.Feedback[q.Limit-1]
+		page.Next = &store.FeedbackCursor{Time: last.CreatedAt, ID: last.ID, TaskID: last.Key.ID}
+	}
+	return page, nil
+}
+
+func scanFeedback(owner string, r record) (store.Feedback, error) {
+	f := store.Feedback{
+		Key: store.Key{Owner: owner, ID: r.text(0)}, ID: r.text(1), Rating: int(r.int(2)), Text: r.text(3), CreatedAt: fromMillis(r.int(5)),
+	}
+	if r.null(4) {
+		return f, nil
+	}
+	return f, wire.Unmarshal(r.json(4), &f.Metadata)
+}
+
+// FeedbackSummary implements store.Store.
+func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		return r.tallied(owner, labelRating, func(shelf string, n int) {
+			if rating, err := strconv.Atoi(shelf); err == nil && rating >= 0 && rating < len(sum.Ratings) {
+				sum.Ratings[rating] += n
+			}
+		})
+	})
+	return sum, err
+}

@@ -1,0 +1,96 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// sqlBacklog counts what the writer of another process keeps in memory.
+const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1),
+	(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2)`
+
+// errReadOnly answers everything that would write.
+var errReadOnly error = a2a.Errorf(a2a.CodeUnsupported, "the database was opened for reading only")
+
+// openToRead opens the readers of a store that never writes. It neither opens nor
+// closes the file by itself: that would take away the locks that SQLite has on it
+// if this process serves it as well.
+func (s *Store) openToRead(ctx context.Context) error {
+	var err error
+	if s.file, err = os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
+		return a2a.Errorf(a2a.CodeUnavailable, "%s does not exist: there is nothing to read", s.path)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.checkSchema(ctx); err != nil {
+		return err
+	}
+	return s.openReaders()
+}
+
+// checkSchema refuses a database that is not ours or was not migrated by a program
+// that has the same migrations.
+func (s *Store) checkSchema(ctx context.Context) (err error) {
+	known, err := migrate.Load(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	c, err := openConn(s.path, readOnly, "busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	id, err := c.ints(ctx, "PRAGMA application_id")
+	if err != nil {
+		return err
+	}
+	if id[0] != applicationID {
+		return a2a.Errorf(a2a.CodeInternal, "%s is the database of another program: choose another data directory", s.path)
+	}
+	applied := make(map[string]string)
+	list, err := c.prepare("SELECT version, name, checksum FROM schema_migrations")
+	if err != nil {
+		return err
+	}
+	err = list.query(ctx, func(r record) error {
+		applied[r.text(0)+"_"+r.text(1)] = r.text(2)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range known {
+		sum, ok := applied[m.String()]
+		switch {
+		case !ok:
+			return a2a.Errorf(a2a.CodeUnavailable, "%s: schema is older than this program: it lacks migration %s; "+
+				"start the server of this version on it first, or read it with the program that made it", s.path, m)
+		case sum != m.Checksum:
+			return a2a.Errorf(a2a.CodeInternal, "%s: applied migration was changed: %s", s.path, m)
+		}
+		delete(applied, m.String())
+	}
+	for name := range applied {
+		return a2a.Errorf(a2a.CodeUnavailable, "%s: schema is newer than this program: it has migration %s; use the program that made it, or a later one",
+			s.path, name)
+	}
+	return nil
+}
+
+// readBacklog is Backlog where no writer counts.
+func (s *Store) readBacklog(ctx context.Context) (b store.Backlog, err error) {
+	err = s.withReader(ctx, func(r *reader) error {
+		return r.backlog.query(ctx, func(rec record) error {
+			b = store.Backlog{Queued: int(rec.int(0)), Leased: int(rec.int(1))}
+			return nil
+		})
+	})
+	return b, err
+}
