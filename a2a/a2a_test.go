@@ -19,7 +19,7 @@ func TestMethodsAreWellFormed(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, m := range a2a.Methods() {
 		for _, name := range []string{m.Name, m.NameV10, m.HTTPMethod + " " + m.Path} {
-			if seen[name] {
+			if seen[name] && name != "" {
 				t.Errorf("%s is told twice", name)
 			}
 			seen[name] = true

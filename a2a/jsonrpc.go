@@ -67,17 +67,14 @@ var responses = map[string]func() A2AResponse{
 	MethodPushList:    func() A2AResponse { return new(ListTaskPushNotificationConfigResponse) },
 	MethodPushDelete:  func() A2AResponse { return new(DeleteTaskPushNotificationConfigResponse) },
 
-	methodFeedback:      func() A2AResponse { return new(TaskFeedbackResponse) },
-	methodContextsList:  func() A2AResponse { return new(ListContextsResponse) },
-	methodContextsClear: func() A2AResponse { return new(ClearContextsResponse) },
+	MethodContextsList:   func() A2AResponse { return new(ListContextsResponse) },
+	MethodContextsGet:    func() A2AResponse { return new(Response[*Context]) },
+	MethodContextsCreate: func() A2AResponse { return new(Response[*Context]) },
+	MethodContextsUpdate: func() A2AResponse { return new(Response[*Context]) },
+	MethodContextsClear:  func() A2AResponse { return new(ClearContextsResponse) },
+	MethodFeedback:       func() A2AResponse { return new(TaskFeedbackResponse) },
+	MethodFeedbackList:   func() A2AResponse { return new(Response[*ListTaskFeedbackResult]) },
 }
-
-// The methods of the catalogue that the table of methods does not have.
-const (
-	methodFeedback      = "tasks/feedback"
-	methodContextsList  = "contexts/list"
-	methodContextsClear = "contexts/clear"
-)
 
 // DecodeResponse reads the response to a request of the method, a JSON-RPC name
 // of A2A 0.3. The result is a pointer to the method's response type.

@@ -38,6 +38,15 @@ const (
 	MethodPushList     = "tasks/pushNotificationConfig/list"
 	MethodPushDelete   = "tasks/pushNotificationConfig/delete"
 	MethodExtendedCard = "agent/getAuthenticatedExtendedCard"
+
+	MethodContextsList   = "contexts/list"
+	MethodContextsGet    = "contexts/get"
+	MethodContextsCreate = "contexts/create"
+	MethodContextsUpdate = "contexts/update"
+	MethodContextsClear  = "contexts/clear"
+
+	MethodFeedback     = "tasks/feedback"
+	MethodFeedbackList = "tasks/feedback/list"
 )
 
 // methods lists every method that is known. Adding one is a row here and a
@@ -55,6 +64,15 @@ var methods = []Method{
 	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the push notification configs of a task"},
 	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a push notification config of a task"},
 	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the card for authenticated clients"},
+
+	{Name: MethodContextsList, HTTPMethod: "GET", Path: "/v1/contexts", Idempotent: true, Extension: true, Summary: "List your contexts"},
+	{Name: MethodContextsGet, HTTPMethod: "GET", Path: "/v1/contexts/{contextId}", Idempotent: true, Extension: true, Summary: "Read a context, with the messages of its tasks"},
+	{Name: MethodContextsCreate, HTTPMethod: "POST", Path: "/v1/contexts", Extension: true, Summary: "Create a context"},
+	{Name: MethodContextsUpdate, HTTPMethod: "PATCH", Path: "/v1/contexts/{contextId}", Extension: true, Summary: "Change a context: describe, pause, complete or archive it"},
+	{Name: MethodContextsClear, HTTPMethod: "DELETE", Path: "/v1/contexts/{contextId}", Extension: true, Summary: "Delete a context with all its tasks"},
+
+	{Name: MethodFeedback, HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Summary: "Say what you think of a task"},
+	{Name: MethodFeedbackList, HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Summary: "List the feedback you gave, newest first"},
 }
 
 // Methods returns every method that is known, those that are off too.

@@ -47,7 +47,8 @@ type (
 	ListTasksResponse = Response[[]Task]
 	// TaskFeedbackResponse answers tasks/feedback.
 	TaskFeedbackResponse = Response[map[string]string]
-	// ListContextsResponse answers contexts/list.
+	// ListContextsResponse answers contexts/list with an array of contexts, as agents
+	// with that extension do. Holdfast itself answers with a [ListContextsResult].
 	ListContextsResponse = Response[[]Context]
 	// ClearContextsResponse answers contexts/clear.
 	ClearContextsResponse = Response[map[string]string]

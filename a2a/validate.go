@@ -222,21 +222,12 @@ func (u UpdateContextParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports every rule that the params break and that concerns them alone:
+// what the metadata may hold is the server's.
 func (c ClearContextParams) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", c.ContextID)
-	if force, ok := c.Metadata["force"]; ok && force != nil {
-		_, ok := force.(bool)
-		p.Check(ok, "metadata.force", "must be true or false")
-	}
 	return p.Err()
-}
-
-// Forced reports whether Force is set, here or in Metadata.
-func (c ClearContextParams) Forced() bool {
-	force, _ := c.Metadata["force"].(bool)
-	return c.Force || force
 }
 
 // Validate reports every rule that the response breaks: exactly one of result and

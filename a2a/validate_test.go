@@ -124,8 +124,7 @@ func TestRulesOfTasksAndContexts(t *testing.T) {
 		{"a context list", a2a.ListContextsParams{HistoryLength: ptr(-1)}, []string{"historyLength is -1, want 0 or more"}},
 		{"an id", a2a.TaskIDParams{}, []string{"id must not be empty"}},
 		{"an update of a context", a2a.UpdateContextParams{}, []string{"contextId must not be empty"}},
-		{"a clear", a2a.ClearContextParams{ContextID: "c", Metadata: map[string]any{"force": false}}, nil},
-		{"a bad clear", a2a.ClearContextParams{Metadata: map[string]any{"force": "true"}}, []string{"contextId must not be empty", "metadata.force must be true or false"}},
+		{"a clear", a2a.ClearContextParams{}, []string{"contextId must not be empty"}},
 		{"a context", a2a.Context{ID: "c", CreatedAt: now, UpdatedAt: now, ParentID: "d", Status: a2a.ContextPaused}, nil},
 		{"a bad context", a2a.Context{ID: "c", CreatedAt: now, UpdatedAt: now.Add(-1), ParentID: "c", Status: "open"}, []string{
 			"updatedAt is before createdAt", "parentContextId is the context itself", `status is "open", want active, paused, completed or archived`,

@@ -21,14 +21,18 @@ const (
 	ExtensionResume     = extensionsDoc + "#resume-streams"
 	ExtensionRepeatable = extensionsDoc + "#repeatable-requests"
 	ExtensionClientIDs  = extensionsDoc + "#ids-made-by-clients"
+	ExtensionContexts   = extensionsDoc + "#contexts"
+	ExtensionFeedback   = extensionsDoc + "#feedback"
 )
 
 func extensions() []a2a.AgentExtension {
 	return []a2a.AgentExtension{
 		{URI: ExtensionList, Description: "tasks/list pages through the caller's tasks, newest first, with filters by context, state and time."},
 		{URI: ExtensionResume, Description: "Stream events have ids; tasks/resubscribe with Last-Event-ID replays exactly what was missed, also after a restart and for finished tasks."},
-		{URI: ExtensionRepeatable, Description: "message/send, message/stream and tasks/cancel may be repeated safely with an Idempotency-Key header."},
+		{URI: ExtensionRepeatable, Description: "message/send, message/stream, tasks/cancel, tasks/feedback, contexts/create and contexts/update may be repeated safely with an Idempotency-Key header."},
 		{URI: ExtensionClientIDs, Description: "A message may begin a task with a taskId and contextId that its client made."},
+		{URI: ExtensionContexts, Description: "contexts/list, get, create, update and clear manage the conversations that the caller's tasks belong to."},
+		{URI: ExtensionFeedback, Description: "tasks/feedback takes a comment and a rating of a task, tasks/feedback/list reads them back."},
 	}
 }
 

@@ -7,24 +7,29 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 var update = flag.Bool("update", false, "write the golden transcripts anew")
 
 // transcript is the agent of the golden transcripts: what it does is said by
 // the first word of the message.
-func transcript(_ context.Context, turn *engine.Turn) error {
+func transcript(ctx context.Context, turn *engine.Turn) error {
 	text := turn.Messages()[0].Text()
 	switch {
 	case turn.Number() > 1:
 		return turn.Reply(a2a.TextPart{Text: "thank you"})
 	case strings.HasPrefix(text, "ask"):
 		return turn.RequireInput(a2a.TextPart{Text: "which one?"})
+	case strings.HasPrefix(text, "wait"):
+		<-ctx.Done()
+		return ctx.Err()
 	case strings.HasPrefix(text, "fail"):
 		return fmt.Errorf("cannot do %q", text)
 	case strings.HasPrefix(text, "reject"):
@@ -52,35 +57,47 @@ func transcript(_ context.Context, turn *engine.Turn) error {
 var (
 	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+	// tokenForm is a page token with what stands before it.
+	tokenForm = regexp.MustCompile(`("nextPageToken":")([^"]+)`)
 )
 
-// names replaces ids by names in the order in which they are first seen, and
-// back.
-type names struct{ ids []string }
+// names replaces ids and page tokens by names in the order in which they are first
+// seen, and back.
+type names struct{ ids, tokens []string }
 
 func (n *names) hide(text string) string {
 	text = timeForm.ReplaceAllString(text, "<time>")
-	return uuidForm.ReplaceAllStringFunc(text, func(id string) string {
-		for i, known := range n.ids {
-			if known == id {
-				return fmt.Sprintf("<id%d>", i+1)
-			}
-		}
-		n.ids = append(n.ids, id)
-		return fmt.Sprintf("<id%d>", len(n.ids))
+	text = tokenForm.ReplaceAllStringFunc(text, func(member string) string {
+		parts := tokenForm.FindStringSubmatch(member)
+		return parts[1] + name(&n.tokens, "token", parts[2])
 	})
+	return uuidForm.ReplaceAllStringFunc(text, func(id string) string { return name(&n.ids, "id", id) })
+}
+
+// name returns the name of value, which is given one if it has none.
+func name(known *[]string, kind, value string) string {
+	i := slices.Index(*known, value)
+	if i < 0 {
+		i = len(*known)
+		*known = append(*known, value)
+	}
+	return fmt.Sprintf("<%s%d>", kind, i+1)
 }
 
 func (n *names) show(text string) string {
 	for i, id := range n.ids {
 		text = strings.ReplaceAll(text, fmt.Sprintf("<id%d>", i+1), id)
 	}
+	for i, token := range n.tokens {
+		text = strings.ReplaceAll(text, fmt.Sprintf("<token%d>", i+1), token)
+	}
 	return text
 }
 
 // A transcript is a list of requests, each a line that begins with "> " after
 // lines of headers that begin with "H ", and answers, whose lines begin with
-// "< ". Lines that begin with "#" say what is going on.
+// "< ". Lines that begin with "#" say what is going on. The server asks for a token
+// if any request has one.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.transcript")
@@ -94,7 +111,11 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(start(t, transcript, nil), string(want))
+			var tokens func(*server.Config)
+			if strings.Contains(string(want), "H Authorization: ") {
+				tokens = twoTokens
+			}
+			got := play(start(t, transcript, tokens), string(want))
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

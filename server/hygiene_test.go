@@ -73,7 +73,7 @@ func TestCard(t *testing.T) {
 	if card.URL != e.url+"/" || card.ProtocolVersion != "0.3.0" || card.PreferredTransport != "JSONRPC" {
 		t.Errorf("card = %s, want the address it was fetched from and A2A 0.3.0 over JSON-RPC", got.Body)
 	}
-	if c := card.Capabilities; !c.Streaming || c.PushNotifications || !c.StateTransitionHistory || len(c.Extensions) != 4 {
+	if c := card.Capabilities; !c.Streaming || c.PushNotifications || !c.StateTransitionHistory || len(c.Extensions) != 6 {
 		t.Errorf("capabilities = %+v", c)
 	}
 	if len(card.SecuritySchemes) != 0 || !strings.Contains(string(got.Body), `"skills":[]`) {

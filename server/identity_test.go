@@ -22,37 +22,96 @@ func twoTokens(c *server.Config) {
 // as are the headers by which a principal of twoTokens is known.
 func as(name string) []string { return []string{"Authorization", "Bearer " + name + "-token"} }
 
+// foreignRows are calls that name what is Bob's, %q in their params: a task of his,
+// or his context. Every method that is offered is here or in ownRows.
+var foreignRows = []struct {
+	name, method, params string
+	context              bool // the id is that of the context
+	code                 int  // 0: the answer is one without anything of Bob's
+}{
+	{"get", "tasks/get", `{"id":%q}`, false, -32001},
+	{"cancel", "tasks/cancel", `{"id":%q}`, false, -32001},
+	{"resubscribe", "tasks/resubscribe", `{"id":%q}`, false, -32001},
+	{"follow-up", "message/send", params(message("a", `"taskId":%q`)), false, -32001},
+	{"streamed follow-up", "message/stream", params(message("a", `"taskId":%q`)), false, -32001},
+	{"reference", "message/send", params(message("a", `"referenceTaskIds":[%q]`)), false, -32001},
+	{"one reference of two", "message/send", params(message("a", `"referenceTaskIds":[%q,"x"]`)), false, -32001},
+	{"streamed reference", "message/stream", params(message("a", `"referenceTaskIds":[%q]`)), false, -32001},
+	{"follow-up in a context of its own", "message/send", params(message("a", `"taskId":%q,"contextId":"mine"`)), false, -32001},
+	{"list of a context", "tasks/list", `{"contextId":%q}`, true, 0},
+	{"list of a context by metadata", "tasks/list", `{"metadata":{"contextId":%q}}`, true, 0},
+
+	{"get", "contexts/get", `{"contextId":%q}`, true, -32020},
+	{"update", "contexts/update", `{"contextId":%q,"name":"x"}`, true, -32020},
+	{"forced update", "contexts/update", `{"contextId":%q,"status":"completed","force":true}`, true, -32020},
+	{"update that is none", "contexts/update", `{"contextId":%q,"status":"archived"}`, true, -32020},
+	{"clear", "contexts/clear", `{"contextId":%q}`, true, -32020},
+	{"forced clear", "contexts/clear", `{"contextId":%q,"force":true}`, true, -32020},
+	{"clear forced by metadata", "contexts/clear", `{"contextId":%q,"metadata":{"force":true}}`, true, -32020},
+	{"parent", "contexts/create", `{"parentContextId":%q}`, true, -32020},
+	{"relative", "contexts/create", `{"referenceContextIds":[%q]}`, true, -32020},
+	{"new parent", "contexts/update", `{"contextId":"alices","parentContextId":%q}`, true, -32020},
+	{"new relative", "contexts/update", `{"contextId":"alices","referenceContextIds":[%q]}`, true, -32020},
+
+	{"feedback", "tasks/feedback", `{"taskId":%q,"feedback":"x","rating":1}`, false, -32001},
+	{"feedback on a task", "tasks/feedback/list", `{"taskId":%q}`, false, 0},
+}
+
+// ownRows are methods that list what is the caller's.
+var ownRows = []struct{ method, params string }{
+	{"tasks/list", `{"includeArtifacts":true,"includeTotal":true}`},
+	{"contexts/list", `{"historyLength":100,"metadata":{"sortBy":"name"}}`},
+	{"tasks/feedback/list", `{}`},
+}
+
 // What is Bob's must look to Alice like what is not there: the same answer but
 // for the id.
 func TestForeignIsAbsent(t *testing.T) {
 	t.Parallel()
 	h, _ := hold(t)
 	e := start(t, h, twoTokens)
-	foreign := e.call("message/send", params(message("secret")), as("bob")...).task(t)
+	stream := e.open("message/stream", params(message("secret")), as("bob")...)
+	first, _ := stream.next()
+	_, _ = stream.next() // at work: nothing more happens to it
+	foreign := first.view(t)
 	freshTask, freshContext := freshUUID(), freshUUID()
-	for _, test := range []struct{ name, method, params string }{
-		{"get", "tasks/get", `{"id":%q}`},
-		{"cancel", "tasks/cancel", `{"id":%q}`},
-		{"resubscribe", "tasks/resubscribe", `{"id":%q}`},
-		{"follow-up", "message/send", params(message("a", `"taskId":%q`))},
-		{"streamed follow-up", "message/stream", params(message("a", `"taskId":%q`))},
-		{"reference", "message/send", params(message("a", `"referenceTaskIds":[%q]`))},
-		{"one reference of two", "message/send", params(message("a", `"referenceTaskIds":[%q,"x"]`))},
-		{"streamed reference", "message/stream", params(message("a", `"referenceTaskIds":[%q]`))},
-		{"follow-up in a context of its own", "message/send", params(message("a", `"taskId":%q,"contextId":"mine"`))},
+	for _, call := range []struct{ who, method, params string }{
+		{"bob", "contexts/update", fmt.Sprintf(`{"contextId":%q,"name":"secret"}`, foreign.ContextID)},
+		{"bob", "tasks/feedback", fmt.Sprintf(`{"taskId":%q,"feedback":"secret","rating":5}`, foreign.ID)},
+		{"alice", "contexts/create", `{"contextId":"alices"}`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		if got := e.call(call.method, call.params, as(call.who)...); got.Error != nil {
+			t.Fatalf("%s %s: %s", call.who, call.method, got.Body)
+		}
+	}
+	bobs := func() string {
+		var all strings.Builder
+		for _, row := range ownRows {
+			all.Write(e.call(row.method, row.params, as("bob")...).Result)
+		}
+		return all.String()
+	}
+	before := bobs()
+	for _, test := range foreignRows {
+		t.Run(test.method+" "+test.name, func(t *testing.T) {
 			alice := append(as("alice"), "X-Request-Id", "same")
-			got := e.call(test.method, fmt.Sprintf(test.params, foreign.ID), alice...)
-			absent := e.call(test.method, fmt.Sprintf(test.params, freshTask), alice...)
-			want := strings.ReplaceAll(string(absent.Body), freshTask, foreign.ID)
+			theirs, fresh := foreign.ID, freshTask
+			if test.context {
+				theirs, fresh = foreign.ContextID, freshContext
+			}
+			got := e.call(test.method, fmt.Sprintf(test.params, theirs), alice...)
+			absent := e.call(test.method, fmt.Sprintf(test.params, fresh), alice...)
+			want := strings.ReplaceAll(string(absent.Body), fresh, theirs)
 			if string(got.Body) != want || got.Status != absent.Status {
 				t.Errorf("foreign: HTTP %d %s\nabsent:  HTTP %d %s\nwant the same", got.Status, got.Body, absent.Status, want)
 			}
-			if got.code() != -32001 {
-				t.Errorf("foreign: code %d, want -32001", got.code())
+			if got.code() != test.code || strings.Contains(string(got.Body), "secret") {
+				t.Errorf("foreign: %s, want code %d and nothing of Bob's", got.Body, test.code)
 			}
 		})
+	}
+	if after := bobs(); after != before {
+		t.Errorf("Bob has %s\nwant it as it was: %s", after, before)
 	}
 	t.Run("both ids chosen anew", func(t *testing.T) {
 		mine := e.call("message/send", params(message("a", fmt.Sprintf(`"taskId":%q,"contextId":%q`, foreign.ID, freshContext))), as("alice")...).task(t)
@@ -74,12 +133,43 @@ func TestForeignIsAbsent(t *testing.T) {
 			t.Errorf("Bob's list = %s, want his own task alone", list.Result)
 		}
 	})
-	t.Run("list", func(t *testing.T) {
-		list := e.call("tasks/list", `{"includeArtifacts":true}`, as("alice")...)
-		if strings.Contains(string(list.Body), "secret") {
-			t.Errorf("Alice's list = %s, which holds what is Bob's", list.Body)
+	t.Run("foreign context made", func(t *testing.T) {
+		id := freshUUID()
+		for _, who := range []string{"bob", "alice"} {
+			if got := e.call("contexts/create", fmt.Sprintf(`{"contextId":%q,"name":"of %s"}`, id, who), as(who)...); got.Error != nil {
+				t.Errorf("%s: %s, want a context of the same id for each", who, got.Body)
+			}
+		}
+		if got := e.call("contexts/get", fmt.Sprintf(`{"contextId":%q}`, id), as("bob")...); !strings.Contains(string(got.Result), "of bob") {
+			t.Errorf("Bob's context = %s, want it as he made it", got.Body)
 		}
 	})
+	for _, row := range ownRows {
+		t.Run(row.method, func(t *testing.T) {
+			if list := e.call(row.method, row.params, as("alice")...); list.code() != 0 || strings.Contains(string(list.Body), "secret") {
+				t.Errorf("Alice's list = %s, want one without what is Bob's", list.Body)
+			}
+			if list := e.call(row.method, row.params, as("bob")...); !strings.Contains(string(list.Body), "secret") {
+				t.Errorf("Bob's list = %s, want what is his", list.Body)
+			}
+		})
+	}
+}
+
+func TestOwnershipIsTestedOfEveryMethod(t *testing.T) {
+	t.Parallel()
+	tested := make(map[string]bool)
+	for _, row := range foreignRows {
+		tested[row.method] = true
+	}
+	for _, row := range ownRows {
+		tested[row.method] = true
+	}
+	for _, m := range a2a.Methods() {
+		if m.Off == "" && !tested[m.Name] {
+			t.Errorf("method %s is in neither foreignRows nor ownRows", m.Name)
+		}
+	}
 }
 
 func freshUUID() string {

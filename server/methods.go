@@ -21,6 +21,14 @@ func (s *Server) bindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], s.list),
 		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancel),
 		rpc.BindStream(a2a.MethodResubscribe, v03.Params[a2a.TaskIDParams], s.resubscribe),
+
+		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], s.listContexts),
+		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], s.getContext),
+		rpc.Bind(a2a.MethodContextsCreate, v03.Params[a2a.CreateContextParams], s.createContext),
+		rpc.Bind(a2a.MethodContextsUpdate, v03.Params[a2a.UpdateContextParams], s.updateContext),
+		rpc.Bind(a2a.MethodContextsClear, v03.Params[a2a.ClearContextParams], s.clearContext),
+		rpc.Bind(a2a.MethodFeedback, v03.Params[a2a.TaskFeedbackParams], s.addFeedback),
+		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], s.listFeedback),
 	}
 }
 
@@ -103,12 +111,14 @@ func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (
 	if err != nil {
 		return nil, err
 	}
-	out := &a2a.ListTasksResult{Tasks: make([]a2a.Task, len(list.Tasks)), NextPageToken: list.NextPageToken, PageSize: list.PageSize}
+	out := &a2a.ListTasksResult{
+		Tasks: make([]a2a.Task, len(list.Tasks)), NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize,
+	}
 	for i, t := range list.Tasks {
 		out.Tasks[i] = *task(t, p.HistoryLength)
 	}
 	if list.Total >= 0 {
-		out.TotalSize = &list.Total
+		out.Total, out.TotalSize = &list.Total, &list.Total
 	}
 	return out, nil
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strconv"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -56,4 +58,41 @@ func statusMetadata(e *store.Event) map[string]any {
 	}
 	m[v03.MetadataReceived] = e.Received.ID
 	return m
+}
+
+// conversation tells a context in A2A's words. The member tasks is there even when
+// there are none.
+func conversation(c *store.Context, history []a2a.Message) *a2a.Context {
+	out := &a2a.Context{
+		ID: c.Key.ID, Name: c.Name, Description: c.Description, Role: c.Role, Status: c.Status, Tags: c.Tags,
+		Tasks: c.TaskIDs, TaskCount: c.TaskCount, History: history, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		Metadata: c.Metadata, ParentID: c.ParentID, ReferenceIDs: c.ReferenceIDs, Extensions: c.Extensions,
+	}
+	if out.Tasks == nil {
+		out.Tasks = []string{}
+	}
+	return out
+}
+
+// feedback tells feedback in A2A's words.
+func feedback(f *store.Feedback) a2a.TaskFeedback {
+	out := a2a.TaskFeedback{ID: f.ID, TaskID: f.Key.ID, Feedback: f.Text, Metadata: f.Metadata, CreatedAt: f.CreatedAt}
+	if f.Rating != 0 {
+		out.Rating = &f.Rating
+	}
+	return out
+}
+
+// feedbackSummary tells a summary in A2A's words.
+func feedbackSummary(s store.FeedbackSummary) a2a.FeedbackSummary {
+	out := a2a.FeedbackSummary{Count: s.Count(), Ratings: make(map[string]int, 5)}
+	for rating := 1; rating < len(s.Ratings); rating++ {
+		out.Rated += s.Ratings[rating]
+		out.Ratings[strconv.Itoa(rating)] = s.Ratings[rating]
+	}
+	if out.Rated > 0 {
+		average := s.Average()
+		out.Average = &average
+	}
+	return out
 }

@@ -49,10 +49,6 @@ func TestParamsAreValidated(t *testing.T) {
 		_, err := v03.Params[a2a.MessageSendParams]([]byte(raw))
 		return err
 	}
-	clear := func(raw string) error {
-		_, err := v03.Params[a2a.ClearContextParams]([]byte(raw))
-		return err
-	}
 	feedback := func(raw string) error {
 		_, err := v03.Params[a2a.TaskFeedbackParams]([]byte(raw))
 		return err
@@ -81,10 +77,6 @@ func TestParamsAreValidated(t *testing.T) {
 			[]any{"message.messageId", "message.parts", "configuration.acceptedOutputModes[1]", "configuration.historyLength"},
 		},
 		{"what cannot be read comes first", send, `{"message":{"messageId":"","parts":[]}}`, "message.role is required", nil},
-		{"clear", clear, `{"contextId":"c","metadata":{"force":true,"more":1}}`, "", nil},
-		{"clear with null", clear, `{"contextId":"c","metadata":{"force":null}}`, "", nil},
-		{"clear with a string", clear, `{"contextId":"c","metadata":{"force":"yes"}}`, "metadata.force must be true or false", nil},
-		{"clear with a number", clear, `{"context_id":"","metadata":{"force":1}}`, "contextId must not be empty; metadata.force must be true or false", []any{"contextId", "metadata.force"}},
 		{"feedback", feedback, `{"task_id":"t","feedback":"good","rating":5}`, "", nil},
 		{"feedback without a rating", feedback, `{"id":"t","feedback":"good","rating":null}`, "", nil},
 		{"a rating of 0", feedback, `{"taskId":"t","feedback":"good","rating":0}`, "rating is 0, want 1 to 5", nil},

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+)
+
+func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContextsParams) (any, error) {
+	list, err := s.cfg.Engine.Contexts(ctx, c.Principal, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &a2a.ListContextsResult{
+		Contexts: make([]a2a.Context, len(list.Contexts)), Total: list.Total,
+		Page: list.Page, PageSize: list.PageSize, NextPageToken: list.NextPageToken,
+	}
+	for i := range list.Contexts {
+		out.Contexts[i] = *conversation(&list.Contexts[i].Context, list.Contexts[i].History)
+	}
+	return out, nil
+}
+
+func (s *Server) getContext(ctx context.Context, c *rpc.Call, p a2a.ContextQueryParams) (any, error) {
+	found, err := s.cfg.Engine.Context(ctx, c.Principal, p.ContextID, p.HistoryLength)
+	if err != nil {
+		return nil, err
+	}
+	return conversation(&found.Context, found.History), nil
+}
+
+func (s *Server) createContext(ctx context.Context, c *rpc.Call, p a2a.CreateContextParams) (any, error) {
+	made, err := s.cfg.Engine.CreateContext(ctx, c.Principal, p, sendOptions(c))
+	if err != nil {
+		return nil, err
+	}
+	return conversation(&made, nil), nil
+}
+
+func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateContextParams) (any, error) {
+	changed, err := s.cfg.Engine.UpdateContext(ctx, c.Principal, p, sendOptions(c))
+	if err != nil {
+		return nil, err
+	}
+	return conversation(&changed, nil), nil
+}
+
+func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (any, error) {
+	tasks, err := s.cfg.Engine.ClearContext(ctx, c.Principal, p, sendOptions(c))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{
+		"contextId": p.ContextID,
+		"message":   fmt.Sprintf("Context %s and all associated tasks cleared successfully", p.ContextID),
+		"tasks":     strconv.Itoa(tasks),
+	}, nil
+}
+
+func (s *Server) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbackParams) (any, error) {
+	c.TaskID = p.TaskID
+	given, err := s.cfg.Engine.AddFeedback(ctx, c.Principal, p, sendOptions(c))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{
+		"message": "Feedback submitted successfully", "taskId": given.Key.ID, "feedbackId": given.ID,
+	}, nil
+}
+
+func (s *Server) listFeedback(ctx context.Context, c *rpc.Call, p a2a.ListTaskFeedbackParams) (any, error) {
+	c.TaskID = p.TaskID
+	list, err := s.cfg.Engine.Feedback(ctx, c.Principal, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &a2a.ListTaskFeedbackResult{
+		Feedback: make([]a2a.TaskFeedback, len(list.Feedback)), NextPageToken: list.NextPageToken,
+		PageSize: list.PageSize, Summary: feedbackSummary(list.Summary),
+	}
+	for i := range list.Feedback {
+		out.Feedback[i] = feedback(&list.Feedback[i])
+	}
+	return out, nil
+}

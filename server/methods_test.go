@@ -1,0 +1,204 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// samples are params of each method that is offered, such that it has to ask the
+// store.
+var samples = map[string]string{
+	a2a.MethodSend:        params(message("a")),
+	a2a.MethodStream:      params(message("a")),
+	a2a.MethodGet:         `{"id":"x","historyLength":1}`,
+	a2a.MethodList:        `{"metadata":{"status":["working"],"contextId":"c","createdAfter":"2020-01-01T00:00:00Z","createdBefore":"2999-01-01T00:00:00Z","limit":5,"offset":1,"sortBy":"createdAt","sortOrder":"asc","historyLength":1}}`,
+	a2a.MethodCancel:      `{"id":"x"}`,
+	a2a.MethodResubscribe: `{"id":"x"}`,
+
+	a2a.MethodContextsList:   `{"historyLength":1,"metadata":{"status":"active","tags":["a"],"role":"assistant","createdAfter":"2020-01-01T00:00:00Z","limit":5,"offset":1,"sortBy":"name","sortOrder":"asc"}}`,
+	a2a.MethodContextsGet:    `{"contextId":"c","historyLength":1}`,
+	a2a.MethodContextsCreate: `{"contextId":"c","name":"n","description":"d","role":"r","status":"paused","tags":["a"],"metadata":{"k":1},"parentContextId":"p","referenceContextIds":["q"],"extensions":{"u":1}}`,
+	a2a.MethodContextsUpdate: `{"contextId":"c","name":"n","description":"d","role":"r","status":"completed","tags":[],"metadata":{},"parentContextId":"","referenceContextIds":[],"extensions":{},"force":true}`,
+	a2a.MethodContextsClear:  `{"contextId":"c","metadata":{"force":true}}`,
+
+	a2a.MethodFeedback:     `{"taskId":"x","feedback":"good","rating":5,"metadata":{"k":1}}`,
+	a2a.MethodFeedbackList: `{"taskId":"x","pageSize":5}`,
+}
+
+func TestEveryMethodRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	for _, m := range a2a.Methods() {
+		if m.Off != "" {
+			continue
+		}
+		var valid map[string]any
+		if err := json.Unmarshal([]byte(samples[m.Name]), &valid); err != nil {
+			t.Errorf("method %s has no sample of its params: %v", m.Name, err)
+			continue
+		}
+		nonsense := []string{`[]`, `"x"`, `5`, `true`, `[{}]`, `{"metadata":[]}`, `{"metadata":"x"}`}
+		for member, value := range valid {
+			for _, wrong := range []any{5, "", []any{5}, map[string]any{}, true} {
+				if fmt.Sprintf("%T", wrong) == fmt.Sprintf("%T", value) || fmt.Sprintf("%T%T", wrong, value) == "intfloat64" {
+					continue
+				}
+				valid[member] = wrong
+				text, err := json.Marshal(valid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				nonsense = append(nonsense, string(text))
+			}
+			valid[member] = value
+		}
+		for _, text := range nonsense {
+			got := e.call(m.Name, text)
+			if got.Status != http.StatusOK || got.code() != -32602 {
+				t.Errorf("%s %s = HTTP %d %s, want it refused with -32602", m.Name, text, got.Status, got.Body)
+			} else if field, _ := got.Error.Data["field"].(string); field == "" || !strings.HasPrefix(got.Error.Message, field) {
+				t.Errorf("%s %s = %s, want the field told", m.Name, text, got.Body)
+			}
+		}
+	}
+	for _, row := range ownRows {
+		if got := e.call(row.method, row.params); strings.Contains(string(got.Result), "Id\"") {
+			t.Errorf("%s = %s, want nothing there: what was refused must change nothing", row.method, got.Result)
+		}
+	}
+}
+
+// failing is a store whose reads and writes fail once it is broken.
+type failing struct {
+	store.Store
+	broken atomic.Bool
+}
+
+func (f *failing) err() error {
+	if f.broken.Load() {
+		return errors.New("write /srv/data: password hunter2")
+	}
+	return nil
+}
+
+func (f *failing) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return f.Store.Commit(ctx, changes...)
+}
+
+func (f *failing) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return f.Store.Task(ctx, key, opts)
+}
+
+func (f *failing) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := f.err(); err != nil {
+		return store.Page{}, err
+	}
+	return f.Store.Tasks(ctx, q)
+}
+
+func (f *failing) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
+	if err := f.err(); err != nil {
+		return store.Context{}, err
+	}
+	return f.Store.Context(ctx, owner, id, tasks)
+}
+
+func (f *failing) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
+	if err := f.err(); err != nil {
+		return store.ContextPage{}, err
+	}
+	return f.Store.Contexts(ctx, q)
+}
+
+func (f *failing) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
+	if err := f.err(); err != nil {
+		return store.Context{}, err
+	}
+	return f.Store.SaveContext(ctx, c)
+}
+
+func (f *failing) DeleteContext(ctx context.Context, owner, id string, limit int) (bool, error) {
+	if err := f.err(); err != nil {
+		return false, err
+	}
+	return f.Store.DeleteContext(ctx, owner, id, limit)
+}
+
+func (f *failing) AddFeedback(ctx context.Context, given store.Feedback) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Store.AddFeedback(ctx, given)
+}
+
+func (f *failing) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
+	if err := f.err(); err != nil {
+		return store.FeedbackPage{}, err
+	}
+	return f.Store.Feedback(ctx, q)
+}
+
+func TestEveryMethodKeepsInternalErrorsInside(t *testing.T) {
+	t.Parallel()
+	var logged syncBuffer
+	kept := &failing{Store: newStore()}
+	e := startOn(t, kept, echo, func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	kept.broken.Store(true)
+	for _, m := range a2a.Methods() {
+		if m.Off != "" {
+			continue
+		}
+		got := e.call(m.Name, samples[m.Name])
+		if got.code() != -32603 && got.code() != -32053 || strings.Contains(string(got.Body), "hunter2") {
+			t.Errorf("%s = HTTP %d %s, want an error that keeps its cause inside", m.Name, got.Status, got.Body)
+		}
+		if id := got.Header.Get("X-Request-Id"); id == "" || !strings.Contains(logged.String(), id) {
+			t.Errorf("%s: the log does not tell of request %s", m.Name, id)
+		}
+	}
+}
+
+// FuzzMethods calls any method with any params. Whatever is said, the answer is
+// JSON-RPC, and no error is one of ours.
+func FuzzMethods(f *testing.F) {
+	methods := a2a.Methods()
+	for i, m := range methods {
+		f.Add(uint8(i), []byte(samples[m.Name])) //nolint:gosec // there are few
+	}
+	e := startEngine(f, newStore(), echo, nil)
+	f.Fuzz(func(t *testing.T, method uint8, params []byte) {
+		m := methods[int(method)%len(methods)]
+		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, m.Name, params)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		rec := httptest.NewRecorder()
+		e.server.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", bytes.NewReader(body)))
+		if strings.HasPrefix(rec.Header().Get("Content-Type"), "text/event-stream") {
+			return
+		}
+		var got reply
+		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || got.code() == -32603 {
+			t.Errorf("%s = HTTP %d %s (%v), want an answer", body, rec.Code, rec.Body, err)
+		}
+	})
+}
