@@ -6,7 +6,8 @@
 // [Client.Send] hands a message over and returns the task that it began or
 // went on with; [Client.Stream] does the same and yields the task's updates as
 // they happen. [Client.Resubscribe] follows a task that is already known, from
-// an event id on. [Client.Call] reaches any other method.
+// an event id on. Tasks, contexts and feedback are listed page by page.
+// [Client.Call] reaches any other method.
 //
 // # Guarantees
 //

@@ -16,26 +16,39 @@ func (c *Client) List(ctx context.Context, p a2a.ListTasksParams) (*a2a.ListTask
 // Tasks yields the tasks of all pages from p.PageToken on, fetching each page
 // when the one before has been consumed. It ends after the first error.
 func (c *Client) Tasks(ctx context.Context, p a2a.ListTasksParams) iter.Seq2[a2a.Task, error] {
-	return func(yield func(a2a.Task, error) bool) {
-		for {
-			page, err := c.List(ctx, p)
+	return pages(p.PageToken, func(token string) ([]a2a.Task, string, error) {
+		p.PageToken = token
+		page, err := c.List(ctx, p)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Tasks, page.NextPageToken, nil
+	})
+}
+
+// pages yields the items of all pages from that of token on.
+func pages[T any](token string, read func(token string) (items []T, next string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		for at := token; ; {
+			items, next, err := read(at)
 			if err != nil {
-				yield(a2a.Task{}, err)
+				yield(none, err)
 				return
 			}
-			for _, task := range page.Tasks {
-				if !yield(task, nil) {
+			for _, item := range items {
+				if !yield(item, nil) {
 					return
 				}
 			}
-			if page.NextPageToken == "" {
+			if next == "" {
 				return
 			}
-			if page.NextPageToken == p.PageToken {
-				yield(a2a.Task{}, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the agent answers with the same page again"))
+			if next == at {
+				yield(none, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the agent answers with the same page again"))
 				return
 			}
-			p.PageToken = page.NextPageToken
+			at = next
 		}
 	}
 }

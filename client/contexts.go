@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// ListContexts reads a page of the caller's contexts. Filters, order and page are
+// members of p.Metadata. Contexts are an extension of A2A 0.3.
+func (c *Client) ListContexts(ctx context.Context, p a2a.ListContextsParams) (*a2a.ListContextsResult, error) {
+	return result[a2a.ListContextsResult](ctx, c, a2a.MethodContextsList, p)
+}
+
+// Contexts yields the contexts of all pages from that of p.Metadata on, fetching
+// each page when the one before has been consumed. It ends after the first error.
+func (c *Client) Contexts(ctx context.Context, p a2a.ListContextsParams) iter.Seq2[a2a.Context, error] {
+	return pages("", func(token string) ([]a2a.Context, string, error) {
+		if token != "" {
+			p.Metadata = maps.Clone(p.Metadata)
+			if p.Metadata == nil {
+				p.Metadata = make(map[string]any)
+			}
+			delete(p.Metadata, "offset") // the token knows
+			p.Metadata["pageToken"] = token
+		}
+		page, err := c.ListContexts(ctx, p)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Contexts, page.NextPageToken, nil
+	})
+}
+
+// GetContext reads a context with the messages of its tasks, as many of each as
+// p.HistoryLength says. An extension of A2A 0.3.
+func (c *Client) GetContext(ctx context.Context, p a2a.ContextQueryParams) (*a2a.Context, error) {
+	return result[a2a.Context](ctx, c, a2a.MethodContextsGet, p)
+}
+
+// CreateContext creates a context and returns it. An extension of A2A 0.3.
+func (c *Client) CreateContext(ctx context.Context, p a2a.CreateContextParams) (*a2a.Context, error) {
+	return result[a2a.Context](ctx, c, a2a.MethodContextsCreate, p)
+}
+
+// UpdateContext changes a context and returns it as it then stands. An extension of
+// A2A 0.3.
+func (c *Client) UpdateContext(ctx context.Context, p a2a.UpdateContextParams) (*a2a.Context, error) {
+	return result[a2a.Context](ctx, c, a2a.MethodContextsUpdate, p)
+}
+
+// ClearContext deletes a context with all its tasks and returns how many they
+// were, 0 if the agent does not say. An extension of A2A 0.3.
+func (c *Client) ClearContext(ctx context.Context, p a2a.ClearContextParams) (tasks int, err error) {
+	told, err := result[map[string]string](ctx, c, a2a.MethodContextsClear, p)
+	if err != nil {
+		return 0, err
+	}
+	if text, ok := (*told)["tasks"]; ok {
+		if tasks, err = strconv.Atoi(text); err != nil {
+			return 0, badResult(a2a.MethodContextsClear, err)
+		}
+	}
+	return tasks, nil
+}
+
+// Feedback says what the caller thinks of a task and returns the id of what was
+// said, "" if the agent does not tell it. An extension of A2A 0.3.
+func (c *Client) Feedback(ctx context.Context, p a2a.TaskFeedbackParams) (id string, err error) {
+	told, err := result[map[string]string](ctx, c, a2a.MethodFeedback, p)
+	if err != nil {
+		return "", err
+	}
+	return (*told)["feedbackId"], nil
+}
+
+// ListFeedback reads a page of the feedback that the caller has given, newest
+// first. An extension of A2A 0.3.
+func (c *Client) ListFeedback(ctx context.Context, p a2a.ListTaskFeedbackParams) (*a2a.ListTaskFeedbackResult, error) {
+	return result[a2a.ListTaskFeedbackResult](ctx, c, a2a.MethodFeedbackList, p)
+}

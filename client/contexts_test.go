@@ -1,0 +1,219 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/server"
+)
+
+// agent starts a real agent and returns a client of it. The agent asks back when
+// it is told to, else it thanks.
+func agent(t *testing.T) *client.Client {
+	t.Helper()
+	var last atomic.Int64
+	newID := func() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", last.Add(1)) }
+	e, err := engine.New(engine.Config{Store: inmem.New(), NewID: newID, Handler: func(_ context.Context, turn *engine.Turn) error {
+		if turn.Messages()[0].Text() == "ask" {
+			return turn.RequireInput(a2a.TextPart{Text: "which one?"})
+		}
+		return turn.Reply(a2a.TextPart{Text: "thanks"})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := e.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := server.New(server.Config{Engine: e, Card: a2a.AgentCard{Name: "tester"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := httptest.NewServer(s)
+	t.Cleanup(ts.Close)
+	return newClient(t, client.Config{URL: ts.URL})
+}
+
+// say sends a message into a context and waits for its task.
+func say(t *testing.T, c *client.Client, contextID, text string) *a2a.Task {
+	t.Helper()
+	m := client.Text(text)
+	m.ContextID = contextID
+	got, err := c.Send(t.Context(), client.SendParams{Message: m, Configuration: &a2a.MessageSendConfiguration{Blocking: true}})
+	task, ok := got.(*a2a.Task)
+	if err != nil || !ok {
+		t.Fatalf("Send() = %v, %v, want a task", got, err)
+	}
+	return task
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestContextsOfARealAgent(t *testing.T) {
+	t.Parallel()
+	c, ctx := agent(t), t.Context()
+	made, err := c.CreateContext(ctx, a2a.CreateContextParams{ContextID: "c", Name: "n", Tags: []string{"b", "a"}, Metadata: map[string]any{"snake_case": 1.0}})
+	if err != nil {
+		t.Fatalf("CreateContext() = %v", err)
+	}
+	want := &a2a.Context{
+		ID: "c", Name: "n", Role: "assistant", Status: a2a.ContextActive, Tags: []string{"a", "b"},
+		Tasks: []string{}, Metadata: map[string]any{"snake_case": 1.0}, CreatedAt: made.CreatedAt, UpdatedAt: made.CreatedAt,
+	}
+	if diff := cmp.Diff(want, made, cmpopts.IgnoreUnexported(a2a.Context{})); diff != "" || made.CreatedAt.IsZero() {
+		t.Errorf("CreateContext() (-want +got):\n%s", diff)
+	}
+	if _, err := c.CreateContext(ctx, a2a.CreateContextParams{ContextID: "c"}); !errors.Is(err, a2a.ErrConflict) {
+		t.Errorf("CreateContext() again = %v, want a conflict", err)
+	}
+
+	first, second := say(t, c, "c", "hello"), say(t, c, "c", "ask")
+	got, err := c.GetContext(ctx, a2a.ContextQueryParams{ContextID: "c", HistoryLength: ptr(1)})
+	if err != nil || !slices.Equal(got.Tasks, []string{first.ID, second.ID}) || got.TaskCount != 2 {
+		t.Errorf("GetContext() = %+v, %v, want both tasks", got, err)
+	}
+	if len(got.History) != 2 || got.History[0].Text() != "thanks" || got.History[1].Text() != "which one?" {
+		t.Errorf("history = %+v, want the newest message of each task", got.History)
+	}
+
+	var refused *a2a.Error
+	if _, err := c.UpdateContext(ctx, a2a.UpdateContextParams{ContextID: "c", Status: ptr(a2a.ContextCompleted)}); !errors.As(err, &refused) || refused.Code != a2a.CodeContextNotCancelable || refused.Data["tasks"] == nil {
+		t.Errorf("UpdateContext() with an open task = %v, want a refusal that names it", err)
+	}
+	changed, err := c.UpdateContext(ctx, a2a.UpdateContextParams{
+		ContextID: "c", Name: ptr(""), Tags: ptr([]string(nil)), Metadata: ptr(map[string]any{}), Status: ptr(a2a.ContextCompleted), Force: true,
+	})
+	if err != nil || changed.Name != "" || changed.Tags != nil || changed.Metadata != nil || changed.Status != a2a.ContextCompleted {
+		t.Errorf("UpdateContext() = %+v, %v, want it cleared and completed", changed, err)
+	}
+	if task, err := c.Task(ctx, a2a.TaskQueryParams{ID: second.ID}); err != nil || task.Status.State != a2a.StateCanceled {
+		t.Errorf("the open task = %+v, %v, want it canceled", task, err)
+	}
+
+	if n, err := c.ClearContext(ctx, a2a.ClearContextParams{ContextID: "c"}); n != 2 || err != nil {
+		t.Errorf("ClearContext() = %d, %v, want 2 tasks", n, err)
+	}
+	if _, err := c.GetContext(ctx, a2a.ContextQueryParams{ContextID: "c"}); a2a.CodeOf(err) != a2a.CodeContextNotFound {
+		t.Errorf("GetContext() of what was cleared = %v, want %s", err, a2a.CodeContextNotFound)
+	}
+	if _, err := c.ClearContext(ctx, a2a.ClearContextParams{ContextID: "c"}); a2a.CodeOf(err) != a2a.CodeContextNotFound {
+		t.Errorf("ClearContext() again = %v, want %s", err, a2a.CodeContextNotFound)
+	}
+}
+
+func TestContextsAreReadPageByPage(t *testing.T) {
+	t.Parallel()
+	c, ctx := agent(t), t.Context()
+	for i := range 5 {
+		if _, err := c.CreateContext(ctx, a2a.CreateContextParams{ContextID: fmt.Sprint("c", i), Name: fmt.Sprint("n", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	filters := map[string]any{"sortBy": "name", "limit": 2, "offset": 1}
+	page, err := c.ListContexts(ctx, a2a.ListContextsParams{Metadata: filters})
+	if err != nil || page.Total != 5 || page.PageSize != 2 || len(page.Contexts) != 2 || page.NextPageToken == "" {
+		t.Errorf("ListContexts() = %+v, %v, want the first page of 5", page, err)
+	}
+	var got []string
+	for each, err := range c.Contexts(ctx, a2a.ListContextsParams{Metadata: filters}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, each.ID)
+	}
+	if strings.Join(got, " ") != "c1 c2 c3 c4" || len(filters) != 3 {
+		t.Errorf("Contexts() yields %v, want all from the second on, and its filters as they were: %v", got, filters)
+	}
+	for _, err := range c.Contexts(ctx, a2a.ListContextsParams{Metadata: map[string]any{"sortBy": "size"}}) {
+		var refused *a2a.Error
+		if !errors.As(err, &refused) || refused.Data["field"] != "metadata.sortBy" {
+			t.Errorf("Contexts() by size = %v, want the filter refused", err)
+		}
+	}
+}
+
+func TestFeedbackOfARealAgent(t *testing.T) {
+	t.Parallel()
+	c, ctx := agent(t), t.Context()
+	task := say(t, c, "", "hello")
+	var ids []string
+	for _, p := range []a2a.TaskFeedbackParams{
+		{TaskID: task.ID, Feedback: "good", Rating: ptr(4), Metadata: map[string]any{"k": "v"}},
+		{TaskID: task.ID, Feedback: "hm"},
+	} {
+		id, err := c.Feedback(ctx, p)
+		if err != nil || id == "" {
+			t.Fatalf("Feedback(%+v) = %q, %v, want an id", p, id, err)
+		}
+		ids = append(ids, id)
+	}
+	list, err := c.ListFeedback(ctx, a2a.ListTaskFeedbackParams{TaskID: task.ID})
+	if err != nil || len(list.Feedback) != 2 || list.NextPageToken != "" {
+		t.Fatalf("ListFeedback() = %+v, %v, want both", list, err)
+	}
+	for _, f := range list.Feedback {
+		if !slices.Contains(ids, f.ID) || f.TaskID != task.ID || f.CreatedAt.IsZero() || (f.Rating == nil) != (f.Feedback == "hm") {
+			t.Errorf("feedback = %+v, want it as it was given", f)
+		}
+	}
+	want := a2a.FeedbackSummary{Count: 2, Rated: 1, Average: ptr(4.0), Ratings: map[string]int{"1": 0, "2": 0, "3": 0, "4": 1, "5": 0}}
+	if diff := cmp.Diff(want, list.Summary); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+	if _, err := c.Feedback(ctx, a2a.TaskFeedbackParams{TaskID: "none", Feedback: "x"}); !errors.Is(err, a2a.ErrTaskNotFound) {
+		t.Errorf("Feedback() on no task = %v, want task_not_found", err)
+	}
+	if _, err := c.Feedback(ctx, a2a.TaskFeedbackParams{TaskID: task.ID, Feedback: "x", Rating: ptr(9)}); a2a.CodeOf(err) != a2a.CodeInvalid {
+		t.Errorf("Feedback() with a rating of 9 = %v, want invalid_params", err)
+	}
+}
+
+// Other agents tell less, or something else.
+func TestAnswersOfOtherAgents(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		result string
+		tasks  int
+		code   a2a.Code
+	}{
+		{`{"message":"Context c and all associated tasks cleared successfully"}`, 0, ""},
+		{`{"message":"done","tasks":"12"}`, 12, ""},
+		{`{"message":"done","tasks":"many"}`, 0, a2a.CodeInvalidAgentResponse},
+		{`{"message":5}`, 0, a2a.CodeInvalidAgentResponse},
+		{`[]`, 0, a2a.CodeInvalidAgentResponse},
+	} {
+		url := serve(t, func(w http.ResponseWriter, _ call) { answer(w, test.result) })
+		n, err := newClient(t, client.Config{URL: url}).ClearContext(t.Context(), a2a.ClearContextParams{ContextID: "c"})
+		if n != test.tasks || (err != nil) != (test.code != "") || err != nil && a2a.CodeOf(err) != test.code {
+			t.Errorf("ClearContext() answered with %s = %d, %v, want %d, code %q", test.result, n, err, test.tasks, test.code)
+		}
+	}
+	url := serve(t, func(w http.ResponseWriter, _ call) {
+		answer(w, `{"message":"Feedback submitted successfully","task_id":"t"}`)
+	})
+	if id, err := newClient(t, client.Config{URL: url}).Feedback(t.Context(), a2a.TaskFeedbackParams{TaskID: "t", Feedback: "x"}); id != "" || err != nil {
+		t.Errorf("Feedback() without an id told = %q, %v, want none and no error", id, err)
+	}
+}
