@@ -152,7 +152,7 @@ func (e *Engine) busy(ctx context.Context, key store.ContextKey, what string, st
 	if n == 1 {
 		tasks = "task that is"
 	}
-	out := forbidden(key.ID, "has %d %s not over and %s; wait for them, cancel them, or set force", n, tasks, what)
+	out := forbidden(key.ID, "has %d %s not over and %s; cancel what is not over first, or set force", n, tasks, what)
 	out.Data = map[string]any{"tasks": ids}
 	return out
 }

@@ -138,7 +138,8 @@ func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*S
 	key := store.ContextKey{Owner: s.owner, ID: s.params.Message.ContextID}
 	for range maxConflicts {
 		sent, err := s.create(ctx, record)
-		if !errors.Is(err, store.ErrContextClosed) && !errors.Is(err, store.ErrExists) {
+		exists := s.exists(err)
+		if !exists && !errors.Is(err, store.ErrContextClosed) {
 			return sent, err
 		}
 		c, cerr := s.e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
@@ -148,18 +149,28 @@ func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*S
 			if ferr != nil {
 				return nil, ferr
 			}
-			if !doomed && errors.Is(err, store.ErrExists) {
+			if !doomed && exists {
 				return nil, err // the task is in another context
 			}
 		case cerr != nil:
 			return nil, cerr
-		case errors.Is(err, store.ErrExists):
+		case exists:
 			return nil, err
 		case c.Status != a2a.ContextActive:
 			return nil, closed(&c)
 		}
 	}
 	return nil, errContextRace(key.ID)
+}
+
+// exists reports whether a task was not created because it, or the record of its
+// first message, is there.
+func (s *sending) exists(err error) bool {
+	var dup *duplicate
+	if errors.As(err, &dup) {
+		return dup.record.TaskID == s.params.Message.TaskID
+	}
+	return errors.Is(err, store.ErrExists)
 }
 
 // create begins a task. When a worker of this process is idle it is claimed with
