@@ -176,7 +176,7 @@ func (f *fixture) feedbackOn(k store.Key) []store.Feedback {
 func (f *fixture) pagedFeedback(q store.FeedbackQuery) []store.Feedback {
 	f.Helper()
 	var all []store.Feedback
-	for range 1000 {
+	for range 200 {
 		page, err := f.s.Feedback(f.ctx, q)
 		if err != nil {
 			f.Fatalf("Feedback(%+v) = %v, want a page", q, err)

@@ -108,7 +108,7 @@ func contextsSorted(f *fixture) {
 }
 
 func contextsFiltered(f *fixture) {
-	all := f.circle(60)
+	all := f.circle(40)
 	n := 0
 	for _, statuses := range [][]a2a.ContextStatus{nil, {a2a.ContextPaused}, {a2a.ContextArchived, a2a.ContextActive, a2a.ContextActive}, {"unheard-of"}} {
 		for _, tags := range [][]string{nil, {"x"}, {"y", "x", "y"}, {"é z"}, {"none"}} {

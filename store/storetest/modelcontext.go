@@ -75,7 +75,7 @@ func (m *model) tasksOf(k store.ContextKey) []*modelTask {
 }
 
 // read returns a context with the ids of its newest tasks.
-func (m *model) read(c *modelContext, tasks int) store.Context {
+func (m *model) read(c store.Context, tasks int) store.Context {
 	all := m.tasksOf(c.Key)
 	read := c.Copy()
 	read.TaskCount = len(all)
@@ -94,7 +94,7 @@ func (m *model) Context(ctx context.Context, owner, id string, tasks int) (store
 	if c == nil {
 		return store.Context{}, store.ErrNotFound
 	}
-	return m.read(c, tasks), nil
+	return m.read(c.Context, tasks), nil
 }
 
 func (m *model) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
@@ -105,10 +105,14 @@ func (m *model) Contexts(ctx context.Context, q store.ContextQuery) (store.Conte
 	var all []store.Context
 	for _, c := range m.contexts {
 		if !c.doomed {
-			all = append(all, m.read(c, q.Tasks))
+			all = append(all, c.Context)
 		}
 	}
-	return contextPageOf(all, q), nil
+	page := contextPageOf(all, q)
+	for i := range page.Contexts {
+		page.Contexts[i] = m.read(page.Contexts[i], q.Tasks)
+	}
+	return page, nil
 }
 
 // contextPageOf returns what a query reads of contexts.
@@ -169,7 +173,7 @@ func (m *model) SaveContext(ctx context.Context, c store.ContextChange) (store.C
 	}
 	m.contexts[next.Key] = next
 	m.remember(c.Idempotency, next.Version, true)
-	return m.read(next, 0), nil
+	return m.read(next.Context, 0), nil
 }
 
 func (m *model) saveRefusal(old *modelContext, c *store.ContextChange) error {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,7 +17,9 @@ import (
 // the suite, run outside go test, find it.
 func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
-	for name, breakIt := range mutants {
+	all := maps.Clone(mutants)
+	maps.Copy(all, contextMutants)
+	for name, breakIt := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if found := firstFailure(t, breakIt); found == "" {
@@ -118,6 +121,15 @@ type mutant struct {
 	stops       bool
 	snapshots   map[store.Key]*store.Task
 	shared      map[string]*store.Task
+
+	contexts      func(*store.ContextQuery)
+	save          func(*store.ContextChange)
+	feedback      func(*store.FeedbackQuery)
+	batch         func(limit int) int
+	forgetsDoomed bool
+	ruthless      bool
+	countsAll     bool
+	takesTwice    bool
 }
 
 func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
