@@ -32,6 +32,8 @@ type Context struct {
 	Status       a2a.ContextStatus
 	Tags         []string // sorted, each once
 	Metadata     map[string]any
+	// ParentID names the context around this one. It is looked at when it is set: a
+	// parent that is deleted later leaves its id behind.
 	ParentID     string
 	ReferenceIDs []string
 	Extensions   map[string]any

@@ -142,6 +142,9 @@ func (s *Store) refuseSave(c *conversation, change *store.ContextChange) error {
 	case change.TasksOver && c != nil && c.unfinished > 0:
 		return store.ErrBusy
 	}
+	if c != nil && c.record.ParentID == change.Context.ParentID {
+		return nil
+	}
 	return s.refuseParent(change.Context.Key, change.Context.ParentID)
 }
 

@@ -103,7 +103,21 @@ func (c *contextSave) refuse(w *writer, before *contextHead) (refusal, err error
 	if c.Context.ParentID == "" {
 		return nil, nil
 	}
+	if before.found {
+		parent, _, err := w.parentOf(c.Context.Key)
+		if err != nil || parent == c.Context.ParentID {
+			return nil, err
+		}
+	}
 	return w.refuseParent(c.Context.Key, c.Context.ParentID, before.found)
+}
+
+func (w *writer) parentOf(k store.ContextKey) (parent string, found bool, err error) {
+	err = w.contextParent.query(context.Background(), func(r record) error {
+		parent, found = r.text(0), true
+		return nil
+	}, k.Owner, k.ID)
+	return parent, found, err
 }
 
 // tasksUnfinished reports whether a task of a context is in a state that is not
@@ -130,11 +144,7 @@ func (w *writer) refuseParent(k store.ContextKey, parent string, exists bool) (r
 		if id == k.ID && (exists || ancestors > 0) {
 			return store.ErrParentCycle, nil
 		}
-		next, found := "", false
-		err := w.contextParent.query(context.Background(), func(r record) error {
-			next, found = r.text(0), true
-			return nil
-		}, k.Owner, id)
+		next, found, err := w.parentOf(store.ContextKey{Owner: k.Owner, ID: id})
 		if err != nil {
 			return nil, err
 		}

@@ -121,5 +121,8 @@ func parentGone(f *fixture) {
 	a := f.nested("a", "p")
 	f.remove("p", 0, 1)
 	f.equal("Context()", f.context(owner, "a"), a)
+	a.Name = "renamed" // the parent stays as it is, which is no question any more
+	a = f.saved(store.ContextChange{Context: a, Version: a.Version})
+	f.unsaved(store.ErrParentNotFound, within(a, "paused too"))
 	f.saved(within(a, ""))
 }

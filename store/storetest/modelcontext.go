@@ -190,6 +190,9 @@ func (m *model) saveRefusal(old *modelContext, c *store.ContextChange) error {
 	case c.TasksOver && slices.ContainsFunc(m.tasksOf(c.Context.Key), unfinished):
 		return store.ErrBusy
 	}
+	if is := m.contexts[c.Context.Key]; is != nil && is.ParentID == c.Context.ParentID {
+		return nil
+	}
 	return m.parentRefusal(c.Context.Key, c.Context.ParentID)
 }
 
