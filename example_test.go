@@ -77,3 +77,50 @@ func ExampleAgent_Serve() {
 	// completed HELLO
 	// <nil>
 }
+
+// A handler that reads what was said in the conversation before.
+func ExampleTurn_History() {
+	agent, err := holdfast.New(holdfast.Config{Name: "parrot", Store: inmem.New()}, holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) error {
+		earlier, err := t.History(ctx, 20)
+		if err != nil {
+			return err
+		}
+		if len(earlier) == 0 {
+			return t.Reply("hello, I am a parrot")
+		}
+		return t.Reply(fmt.Sprintf("after %q you say %q", earlier[0].Text(), t.Text()))
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ln, err := listen()
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- agent.Serve(ctx, ln) }()
+
+	c, err := client.New(client.Config{URL: "http://" + ln.Addr().String()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	conversation := ""
+	for _, text := range []string{"hi", "cracker"} {
+		message := client.Text(text)
+		message.ContextID = conversation // a task of its own in the same conversation
+		answer, err := c.Send(ctx, client.SendParams{Message: message, Configuration: &a2a.MessageSendConfiguration{Blocking: true}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		task := answer.(*a2a.Task)
+		conversation = task.ContextID
+		fmt.Println(task.Status.Message.Text())
+	}
+
+	stop()
+	<-served
+	// Output:
+	// hello, I am a parrot
+	// after "hi" you say "cracker"
+}

@@ -45,6 +45,27 @@ func wantGone(t *testing.T, e *engine.Engine, s store.Store, contextID string, t
 	}
 }
 
+// seedTasks adds 450 tasks that are over to a context: more than fit into two
+// batches of a deletion.
+func seedTasks(t *testing.T, s store.Store, contextID string) (ids []string) {
+	t.Helper()
+	var changes []store.Change
+	for i := range 450 {
+		ids = append(ids, newID())
+		m := text("x").Message
+		now := store.Time(time.Now())
+		changes = append(changes, store.Change{
+			Key: store.Key{Owner: alice.ID, ID: ids[i]}, Create: &store.Create{ContextID: contextID}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+			Events: []store.Event{{Time: now, State: a2a.StateSubmitted, Received: &m}, {Time: now, State: a2a.StateCompleted}},
+		})
+	}
+	results, err := s.Commit(t.Context(), changes...)
+	if err != nil || results[449].Err != nil {
+		t.Fatalf("Commit() = %v, %v", results, err)
+	}
+	return ids
+}
+
 func TestAClearedContextIsGone(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
@@ -53,10 +74,7 @@ func TestAClearedContextIsGone(t *testing.T) {
 		params := in("mine", "x")
 		first, err := e.Send(t.Context(), alice, params, key)
 		wantError(t, "Send()", err, "")
-		tasks := []string{first.Task.Key.ID}
-		for range 450 { // more than fit into two batches
-			tasks = append(tasks, sendWait(t, e, in("mine", "x")).Key.ID)
-		}
+		tasks := append([]string{first.Task.Key.ID}, seedTasks(t, s, "mine")...)
 		other := sendWait(t, e, text("x"))
 		n, err := clearContext(t, e, "mine", false)
 		if err != nil || n != len(tasks) {
@@ -241,10 +259,7 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 						}
 						return storetest.Pass
 					})})
-					var last *store.Task
-					for range 450 {
-						last = sendWait(t, e, in("c", "x"))
-					}
+					tasks := seedTasks(t, s, "c")
 					_, err := clearContext(t, e, "c", false)
 					wantError(t, "ClearContext()", err, a2a.CodeUnavailable)
 					stop(t, e)
@@ -262,7 +277,7 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 						doomed, err := s.Doomed(t.Context(), 10)
 						return err == nil && len(doomed) == 0
 					})
-					wantGone(t, next, s, "c", last.Key.ID)
+					wantGone(t, next, s, "c", tasks[0], tasks[449])
 				})
 			})
 		}

@@ -15,10 +15,12 @@ const (
 	deleteBatch = 200
 	// toldTasks is how many ids of the tasks in the way an error names.
 	toldTasks = 5
+	// cancelRounds is how often deleteBatch tasks are cancelled in one go.
+	cancelRounds = 5000
 )
 
-// unfinished are the states of tasks that are not over, busy those in which a task
-// may be queued or leased.
+// unfinished are the states of tasks that are not over, running those in which a
+// task may be queued or leased.
 var (
 	unfinished = statesThat(func(s a2a.TaskState) bool { return !s.Terminal() })
 	running    = statesThat(func(s a2a.TaskState) bool { return !s.Final() })
@@ -55,9 +57,6 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 			return 0, forbidden(key.ID, "is archived; set force to clear it all the same")
 		}
 		err = e.clear(ctx, key)
-		if err == nil && opts.Stored != nil {
-			opts.Stored()
-		}
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return 0, a2a.ContextNotFound(key.ID)
@@ -107,7 +106,7 @@ func (e *Engine) pause(ctx context.Context, c store.Context) error {
 
 // cancelAll cancels the tasks of a context that are not over.
 func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.ContextKey) error {
-	for {
+	for range cancelRounds {
 		ids, _, err := e.tasksIn(ctx, key, unfinished, deleteBatch)
 		if err != nil || len(ids) == 0 {
 			return err
@@ -126,6 +125,7 @@ func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.Conte
 			return nil // they ended by themselves; if not, the store says so
 		}
 	}
+	return nil
 }
 
 // tasksIn returns the ids of a context's newest tasks in some states, and how many
@@ -194,7 +194,7 @@ func (e *Engine) finishDoomed(ctx context.Context, key store.ContextKey) (doomed
 	if !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	return e.remove(context.WithoutCancel(ctx), key)
+	return e.remove(ctx, key)
 }
 
 // remove goes on with a deletion to its end, and reports whether it removed
@@ -215,7 +215,7 @@ func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool
 
 // finishAllDoomed ends the deletions that an earlier process, or a call that
 // failed, left unfinished.
-func (e *Engine) finishAllDoomed(ctx context.Context) {
+func (e *Engine) finishAllDoomed(ctx context.Context, beat func()) {
 	const batch = 100
 	for ctx.Err() == nil {
 		keys, err := e.cfg.Store.Doomed(ctx, batch)
@@ -224,6 +224,7 @@ func (e *Engine) finishAllDoomed(ctx context.Context) {
 			return
 		}
 		for _, key := range keys {
+			beat()
 			if _, err := e.finishDoomed(ctx, key); err != nil {
 				e.log.Warn("finish the deletion of a context", "context", key.ID, "error", err)
 				return

@@ -97,9 +97,6 @@ func (w *contextWrite) save(ctx context.Context, change store.ContextChange) (st
 		}
 		return w.repeat(ctx, record, err)
 	}
-	if err == nil && w.opts.Stored != nil {
-		w.opts.Stored()
-	}
 	return saved, relativesError(&change.Context, err)
 }
 

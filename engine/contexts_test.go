@@ -199,7 +199,7 @@ func TestTasksThatAreNotOverHoldAContextOpen(t *testing.T) {
 				if kind == "ask" {
 					settled(t, e, more.Key.ID)
 				}
-				if !(name == "clear" && kind == "ask") {
+				if name != "clear" || kind != "ask" {
 					err := op(t.Context(), e, task.ContextID, false)
 					wantError(t, name+" with tasks that "+kind, err, forbidden, task.ContextID, "2 tasks")
 					var coded *a2a.Error

@@ -145,6 +145,9 @@ const (
 // Limits.PageBytes. What earlier tasks that still run have said so far is part of
 // it. It reads the store no further than needed.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
 	if limit < 0 {
 		return nil, a2a.Invalid("limit", "is %d, want 0 or more", limit)
 	}
@@ -174,6 +177,9 @@ func told(ctx context.Context, err error) error {
 // Context returns the record of the context that the task belongs to, with the
 // ids of its newest 1,000 tasks.
 func (t *Turn) Context(ctx context.Context) (store.Context, error) {
+	if err := t.usable(); err != nil {
+		return store.Context{}, err
+	}
 	c, err := t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTasks)
 	if a2a.CodeOf(err) == a2a.CodeContextNotFound {
 		return c, err
@@ -181,7 +187,8 @@ func (t *Turn) Context(ctx context.Context) (store.Context, error) {
 	return c, told(ctx, err)
 }
 
-// Reference is a task that a message refers to, as it stood when it was read.
+// Reference is a task that a message refers to, as it stood when it was read. It
+// must not be changed.
 type Reference struct {
 	TaskID    string
 	ContextID string
@@ -196,6 +203,9 @@ type Reference struct {
 // last. Tasks that are no more are left out. Together they may hold
 // Limits.ArtifactBytes; more is an error.
 func (t *Turn) References(ctx context.Context) ([]Reference, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
 	var refs []Reference
 	size, limit := 0, t.r.e.cfg.Limits.ArtifactBytes
 	for _, id := range t.referenceIDs() {

@@ -225,7 +225,7 @@ func (e *Engine) holders() map[store.Key]*run {
 func (e *Engine) janitor(ctx context.Context, beat func()) {
 	tick := time.NewTicker(min(max(e.cfg.IdempotencyTTL/10, e.cfg.Poll), 10*e.cfg.Lease))
 	defer tick.Stop()
-	e.finishAllDoomed(ctx)
+	e.finishAllDoomed(ctx, beat)
 	for {
 		select {
 		case <-ctx.Done():
@@ -233,7 +233,7 @@ func (e *Engine) janitor(ctx context.Context, beat func()) {
 		case <-tick.C:
 		}
 		beat()
-		e.finishAllDoomed(ctx)
+		e.finishAllDoomed(ctx, beat)
 		if backlog, err := e.cfg.Store.Backlog(ctx); err == nil {
 			e.queued.Store(int64(backlog.Queued))
 		}

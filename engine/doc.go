@@ -12,12 +12,18 @@
 // arrives during a run waits in the task's log: the running handler may take it,
 // else the task runs once more before it can end.
 //
+// Tasks belong to a context, a conversation, which begins with its first task or is
+// created before it. Its status says whether it takes new tasks; a handler reads
+// what was said in it with [Turn.History]. A context that is cleared is gone at
+// once, and removed with its tasks batch by batch.
+//
 // # Guarantees
 //
 //   - What Send, Cancel or an update told is in the store first.
 //   - One terminal event per task, last. After a cancel nothing of the handler is
 //     committed.
 //   - No two runs of one task commit.
+//   - A context is completed or archived only when its tasks are over.
 //   - A reader that goes away, or is slow, holds up neither task nor other readers.
 //
 // # Concurrency

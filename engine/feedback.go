@@ -69,9 +69,6 @@ func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.Ta
 	if err != nil {
 		return store.Feedback{}, taskError(f.Key.ID, err)
 	}
-	if opts.Stored != nil {
-		opts.Stored()
-	}
 	return f, nil
 }
 

@@ -77,3 +77,32 @@ func TestCancel(t *testing.T) {
 		t.Errorf("Cancel() = %s", got.State)
 	}
 }
+
+func TestATaskKnowsItsConversation(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		history, herr := turn.History(ctx, 0)
+		refs, rerr := turn.References(ctx)
+		c, cerr := turn.Context(ctx)
+		if err := errors.Join(herr, rerr, cerr); err != nil {
+			return err
+		}
+		if err := turn.AddArtifact(a2a.Artifact{Name: "a", Parts: []a2a.Part{a2a.TextPart{Text: "of " + turn.Text()}}}); err != nil {
+			return err
+		}
+		said := fmt.Sprintf("%d earlier, %d of this task, %d tasks, role %s", len(history), len(turn.TaskHistory()), c.TaskCount, c.Role)
+		for _, ref := range refs {
+			said += fmt.Sprintf("; %s %s", ref.State, ref.Artifacts[0].Text())
+		}
+		return turn.Reply(said)
+	}))
+	first := r.Send("one")
+	if want := "0 earlier, 0 of this task, 1 tasks, role assistant"; first.Message != want {
+		t.Errorf("first task said %q, want %q", first.Message, want)
+	}
+	m := holdfasttest.Message(a2a.TextPart{Text: "two"})
+	m.ContextID, m.ReferenceTaskIDs = first.ContextID, []string{first.ID}
+	if second, want := r.SendMessage(m), "2 earlier, 0 of this task, 2 tasks, role assistant; completed of one"; second.Message != want {
+		t.Errorf("second task said %q, want %q", second.Message, want)
+	}
+}
