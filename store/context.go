@@ -29,9 +29,9 @@ type Context struct {
 	Description string
 	Role        string
 	// Status is never empty.
-	Status       a2a.ContextStatus
-	Tags         []string // sorted, each once
-	Metadata     map[string]any
+	Status   a2a.ContextStatus
+	Tags     []string // sorted, each once
+	Metadata map[string]any
 	// ParentID names the context around this one. It is looked at when it is set: a
 	// parent that is deleted later leaves its id behind.
 	ParentID     string
