@@ -25,6 +25,8 @@ type app struct {
 	err   *output // what is said about them
 	env   environment
 	json  bool
+
+	interrupts interrupts
 }
 
 func newApp(p Program) *app {

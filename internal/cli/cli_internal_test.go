@@ -25,7 +25,7 @@ func TestExitTableAgreesWithTheCodes(t *testing.T) {
 	for _, code := range []a2a.Code{
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeInternal, a2a.CodeTaskNotFound,
 		a2a.CodeTaskNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeContentType, a2a.CodeInvalidAgentResponse,
-		a2a.CodeNoExtendedCard, a2a.CodeContextNotFound, a2a.CodeUnauthenticated, a2a.CodeDenied, a2a.CodeConflict, a2a.CodeTooLarge,
+		a2a.CodeNoExtendedCard, a2a.CodeContextNotFound, a2a.CodeContextNotCancelable, a2a.CodeUnauthenticated, a2a.CodeDenied, a2a.CodeConflict, a2a.CodeTooLarge,
 		a2a.CodeExhausted, a2a.CodeUnavailable,
 	} {
 		if !number[string(code)] {

@@ -71,6 +71,8 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		}
 	case a2a.CodeTaskNotFound:
 		hint = "`" + a.name + " tasks list" + c.flags() + "` shows your tasks"
+	case a2a.CodeContextNotFound:
+		hint = "`" + a.name + " contexts list" + c.flags() + "` shows your conversations"
 	case a2a.CodeInvalidAgentResponse:
 		hint = "check --server: it must be the URL of an A2A agent, such as " + defaultServer
 	case a2a.CodeMethodNotFound:

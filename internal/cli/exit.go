@@ -42,7 +42,7 @@ var exitTable = []exitRow{
 	}},
 	{code: 4, meaning: "no such task or context, or not yours", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound}},
 	{code: 5, meaning: "refused: not possible now, or not with this agent", codes: []a2a.Code{
-		a2a.CodeTaskNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
+		a2a.CodeTaskNotCancelable, a2a.CodeContextNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},
 	{code: 6, meaning: "a token is missing, not valid, or does not allow it", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
 	{code: 7, meaning: "not available: no server there; or the address, the data directory or the capacity is taken", codes: []a2a.Code{

@@ -10,14 +10,18 @@ import (
 type grammar struct {
 	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"For scripts: the result as JSON on stdout, errors as JSON on stderr."`
 
-	Serve   serveCmd   `cmd:"" help:"Start an agent and keep its tasks."`
-	Send    sendCmd    `cmd:"" help:"Send a message to an agent and show what it answers."`
-	Tasks   tasksCmd   `cmd:"" help:"List, read, follow and cancel tasks."`
-	Call    callCmd    `cmd:"" help:"Call any method of the protocol with JSON."`
-	Card    cardCmd    `cmd:"" help:"Show who an agent says it is."`
-	Bench   benchCmd   `cmd:"" help:"Measure a server, or fill a store to measure with."`
-	Version versionCmd `cmd:"" help:"Show the version."`
-	Help    helpCmd    `cmd:"" help:"Explain a command, the exit codes or the environment."`
+	Serve    serveCmd    `cmd:"" help:"Start an agent and keep its tasks."`
+	Chat     chatCmd     `cmd:"" help:"Talk with an agent, line by line."`
+	Send     sendCmd     `cmd:"" help:"Send a message to an agent and show what it answers."`
+	Tasks    tasksCmd    `cmd:"" help:"List, read, follow, cancel and rate tasks."`
+	Contexts contextsCmd `cmd:"" help:"List, read, describe, archive and clear conversations."`
+	Export   exportCmd   `cmd:"" help:"Write conversations to a file."`
+	Import   importCmd   `cmd:"" help:"Read conversations from a file."`
+	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
+	Card     cardCmd     `cmd:"" help:"Show who an agent says it is."`
+	Bench    benchCmd    `cmd:"" help:"Measure a server, or fill a store to measure with."`
+	Version  versionCmd  `cmd:"" help:"Show the version."`
+	Help     helpCmd     `cmd:"" help:"Explain a command, the exit codes or the environment."`
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {

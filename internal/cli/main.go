@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 )
 
 // Program is what the process gives a command.
@@ -16,7 +17,7 @@ type Program struct {
 	// Environ has entries of the form "KEY=value".
 	Environ []string
 	// Signals tell the command to stop: the first in good order, the second at
-	// once. It may be nil.
+	// once. What [os.Interrupt] means while a chat runs is up to that. It may be nil.
 	Signals <-chan os.Signal
 }
 
@@ -30,16 +31,52 @@ func Main(ctx context.Context, p Program) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan int, 1)
-	go func() { done <- newApp(p).main(ctx) }()
+	a := newApp(p)
+	go func() { done <- a.main(ctx) }()
 	for signals := 0; ; {
 		select {
 		case code := <-done:
 			return code
-		case <-p.Signals:
+		case sig := <-p.Signals:
+			if sig == os.Interrupt && a.interrupts.pass() {
+				continue
+			}
 			if signals++; signals > 1 {
 				return exitInterrupted
 			}
 			cancel(errInterrupted)
 		}
+	}
+}
+
+// interrupts is where interrupts go that a command has a use for.
+type interrupts struct {
+	mu sync.Mutex
+	to chan struct{}
+}
+
+// take has interrupts come over the channel until release is called.
+func (i *interrupts) take() (come <-chan struct{}, release func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	to := make(chan struct{}, 1)
+	i.to = to
+	return to, func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.to = nil
+	}
+}
+
+// pass hands an interrupt to the command. It reports whether that takes it: one
+// that still has another before it is not heeded, and must end.
+func (i *interrupts) pass() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	select {
+	case i.to <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir:             "testdata/script",
 		UpdateScripts:   *update,
 		ContinueOnError: true,
-		Cmds:            map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": keepID},
+		Cmds:            map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": keepID, "port": freePort, "await": await},
 	})
 }
 
@@ -87,6 +88,33 @@ func keepID(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("ID", task.ID)
 }
 
+// freePort sets PORT to one that nobody listens on.
+func freePort(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Setenv("PORT", port)
+}
+
+// await repeats a command until it has something to show.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	said := ""
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		var out, errs strings.Builder
+		code := cli.Main(context.Background(), cli.Program{
+			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")},
+			Stdout: &out, Stderr: &errs,
+		})
+		if code == 0 && out.Len() > 0 {
+			return
+		}
+		said = out.String() + errs.String()
+	}
+	ts.Fatalf("%s still shows nothing: %s", args, said)
+}
+
 // run runs a command in this process.
 func run(t *testing.T, stdin string, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
@@ -100,11 +128,37 @@ func run(t *testing.T, stdin string, environ []string, args ...string) (code int
 	return code, out.String(), errs.String()
 }
 
+// serveForTest serves in this process until the test ends.
+func serveForTest(t *testing.T, args ...string) (url string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	r, w := io.Pipe()
+	served := make(chan int, 1)
+	go func() {
+		defer w.Close()
+		served <- cli.Main(ctx, cli.Program{Args: append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0"}, args...), Stdout: w, Stderr: io.Discard})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-served
+	})
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ready struct{ URL string }
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatal(err)
+	}
+	return ready.URL
+}
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{
-		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "call", "card", "bench", "bench fill",
-		"version", "help", "exit-codes", "environment",
+		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks feedback", "call", "card", "bench", "bench fill",
+		"export", "import", "version", "help", "exit-codes", "environment",
+		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 	} {
 		t.Run("help "+topic, func(t *testing.T) {
 			t.Parallel()
@@ -231,5 +285,35 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 	cancel()
 	if got := <-served; got != 0 {
 		t.Errorf("serve = %d, want 0 also when a task had to be handed back", got)
+	}
+}
+
+// A chat that is resumed begins with what the agent still works on.
+func TestResumedChatFollowsWhatRuns(t *testing.T) {
+	t.Parallel()
+	done := filepath.Join(t.TempDir(), "done")
+	program := `sh -c 'read -r x; while [ "$x" = hold ] && [ ! -e "` + done + `" ]; do sleep 0.05; done; echo "did $x"'`
+	url := serveForTest(t, "--storage", "memory", "--exec", program, "--exec-plain", "--stop-grace", "100ms")
+	if code, _, stderr := run(t, "", nil, "send", "--no-wait", "--server", url, "--context", "talk", "hold"); code != 0 {
+		t.Fatalf("send = %d: %s", code, stderr)
+	}
+	stderr, said := io.Pipe()
+	code := make(chan int, 1)
+	var out strings.Builder
+	go func() {
+		defer said.Close()
+		code <- cli.Main(t.Context(), cli.Program{
+			Args: []string{"holdfast", "chat", "--server", url, "--context", "talk"}, Stdin: strings.NewReader("after\n"), Stdout: &out, Stderr: said,
+		})
+	}()
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if lines.Text() == "the agent still works on this:" {
+			if err := os.WriteFile(done, nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if got, want := <-code, "did hold\ndid after\n"; got != 0 || out.String() != want {
+		t.Errorf("resumed chat = %d, %q, want 0, %q", got, out.String(), want)
 	}
 }

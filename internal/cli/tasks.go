@@ -18,6 +18,8 @@ type tasksCmd struct {
 	Get    tasksGetCmd    `cmd:"" help:"Show a task: its state, conversation and results."`
 	Follow tasksFollowCmd `cmd:"" help:"Follow a task until it is over or asks for input."`
 	Cancel tasksCancelCmd `cmd:"" help:"Cancel tasks."`
+
+	Feedback tasksFeedbackCmd `cmd:"" help:"Say what you think of a task, or list what was said."`
 }
 
 type tasksListCmd struct {
@@ -99,7 +101,7 @@ func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, para
 		case a.json && !c.All:
 			a.out.raw(append(raw, '\n'))
 		case a.json:
-			if err := writeTasks(a, raw); err != nil {
+			if err := writeItems(a, raw, "tasks"); err != nil {
 				return err
 			}
 		default:
@@ -119,14 +121,15 @@ func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, para
 	return nil
 }
 
-// writeTasks writes the tasks of a page as they came, one a line.
-func writeTasks(a *app, raw json.RawMessage) error {
-	var page struct{ Tasks []json.RawMessage }
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the list cannot be read")
+// writeItems writes the items of a page as they came, one a line.
+func writeItems(a *app, raw json.RawMessage, member string) error {
+	var page map[string]json.RawMessage
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &page) != nil || json.Unmarshal(page[member], &items) != nil {
+		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the list cannot be read")
 	}
-	for _, task := range page.Tasks {
-		a.out.raw(append(task, '\n'))
+	for _, item := range items {
+		a.out.raw(append(item, '\n'))
 	}
 	return nil
 }
@@ -353,26 +356,16 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	var first error
-	for _, id := range c.IDs {
+	return a.each(ctx, c.IDs, func(id string) error {
 		params, err := wire.Marshal(a2a.TaskIDParams{ID: id})
 		if err != nil {
 			return err
 		}
 		raw, err := cl.Call(ctx, a2a.MethodCancel, params)
-		switch err = c.explain(ctx, a, err); {
-		case err == nil && a.json:
-			a.out.raw(append(raw, '\n'))
-		case err == nil:
-			a.out.line("canceled %s", id)
-		case first == nil:
-			first = err
-		default:
-			a.report(err)
+		if err != nil {
+			return c.explain(ctx, a, err)
 		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return first
+		a.changed(raw, "canceled "+id)
+		return nil
+	})
 }

@@ -37,7 +37,7 @@ func newViewer(a *app, conn *connection, live bool) *viewer {
 
 // reconnecting is told by the client that the connection was lost.
 func (v *viewer) reconnecting(r client.Reconnect) {
-	text := fmt.Sprintf("connection lost (%s), trying again in %s", oneLine(r.Err.Error(), 80), r.Delay.Round(100*time.Millisecond))
+	text := fmt.Sprintf("connection lost, trying again in %s (%s)", r.Delay.Round(100*time.Millisecond), oneLine(r.Err.Error(), 80))
 	if v.a.err.terminal {
 		v.art.breakLine()
 		v.line.show(text)

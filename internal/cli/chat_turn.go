@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+)
+
+// say sends a message with the files that wait for one, and shows the answer.
+func (c *chat) say(ctx context.Context, text string) error {
+	var parts []a2a.Part
+	if text != "" {
+		parts = append(parts, a2a.TextPart{Text: text})
+	}
+	// The key lets a connection that is lost before the answer be tried again.
+	params := client.SendParams{Message: client.UserMessage(append(parts, c.files...)...), IdempotencyKey: uuid.NewString()}
+	params.Message.ContextID = c.contextID
+	v := c.waiting
+	if v == nil {
+		v = c.newViewer()
+	} else {
+		params.Message.TaskID = v.taskID
+	}
+	err := c.turn(ctx, v, func(ctx context.Context) iter.Seq2[client.Update, error] { return c.stream(ctx, params) })
+	if taken := err == nil || v != c.waiting && v.taskID != ""; taken {
+		c.files = nil
+	}
+	return c.end(v, err)
+}
+
+// stream sends a message and yields what comes of it, also from an agent that does
+// not stream.
+func (c *chat) stream(ctx context.Context, params client.SendParams) iter.Seq2[client.Update, error] {
+	return func(yield func(client.Update, error) bool) {
+		for u, err := range c.cl.Stream(ctx, params) {
+			switch a2a.CodeOf(err) {
+			case a2a.CodeUnsupported, a2a.CodeMethodNotFound, a2a.CodeInvalidAgentResponse:
+				c.poll(ctx, params, yield)
+				return
+			default:
+			}
+			if !yield(u, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// poll does the same by asking again and again.
+func (c *chat) poll(ctx context.Context, params client.SendParams, yield func(client.Update, error) bool) {
+	event, err := c.cl.Send(ctx, params)
+	for delay := 100 * time.Millisecond; ; delay = min(delay*3/2, 5*time.Second) {
+		task, ok := event.(*a2a.Task)
+		if err != nil || !ok || task.Status.State.Final() {
+			yield(client.Update{Event: event}, err)
+			return
+		}
+		// A result that still grows is shown when it is whole.
+		if !yield(client.Update{Event: &a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status}}, nil) {
+			return
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			yield(client.Update{}, context.Cause(ctx))
+			return
+		}
+		if task, err = c.cl.Task(ctx, a2a.TaskQueryParams{ID: task.ID}); err == nil {
+			event = task
+		}
+	}
+}
+
+// follow shows a task that is under way.
+func (c *chat) follow(ctx context.Context, task *a2a.Task) error {
+	v := c.newViewer()
+	err := c.turn(ctx, v, func(ctx context.Context) iter.Seq2[client.Update, error] { return c.cl.Resubscribe(ctx, task.ID, "") })
+	return c.end(v, err)
+}
+
+// update is an item of a turn's stream.
+type update struct {
+	client.Update
+	err error
+}
+
+// turn shows what comes of a message. It returns errInterrupted when it is to be
+// left at once.
+func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) iter.Seq2[client.Update, error]) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	updates := make(chan update)
+	go func() {
+		defer close(updates)
+		for u, err := range open(ctx) {
+			select {
+			case updates <- update{u, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel(errInterrupted)
+		for {
+			select {
+			case _, more := <-updates:
+				if !more {
+					return
+				}
+			case <-c.reconnects:
+			}
+		}
+	}()
+	v.art.printed, v.line.last = false, ""
+	v.line.show("…")
+	stop := canceler{c: c, v: v}
+	for {
+		select {
+		case u, more := <-updates:
+			if !more || u.err != nil {
+				return u.err
+			}
+			if done := c.note(v, u); done {
+				return nil
+			}
+			stop.known(ctx)
+		case r := <-c.reconnects:
+			v.reconnecting(r)
+		case <-c.interrupts:
+			if stop.asked {
+				return errInterrupted
+			}
+			stop.ask(ctx)
+		case err := <-stop.refused:
+			v.line.clear()
+			c.a.say("not canceled (%s); Ctrl-C again leaves", oneLine(err.Error(), 80))
+		}
+	}
+}
+
+// note shows an update, and reports whether it was an answer that is no task.
+func (c *chat) note(v *viewer, u update) bool {
+	if c.a.json && u.Raw != nil {
+		c.a.out.raw(append(u.Raw, '\n'))
+	}
+	if m, ok := u.Event.(*a2a.Message); ok {
+		if m.ContextID != "" {
+			c.contextID = m.ContextID
+		}
+		if !c.a.json {
+			v.art.whole(a2a.Artifact{Parts: m.Parts})
+		}
+		return true
+	}
+	v.note(u.Event)
+	if v.contextID != "" {
+		c.contextID = v.contextID
+	}
+	return false
+}
+
+// canceler cancels the task of a turn, once that is known.
+type canceler struct {
+	c       *chat
+	v       *viewer
+	asked   bool
+	sent    bool
+	refused chan error
+}
+
+func (s *canceler) ask(ctx context.Context) {
+	s.asked, s.refused = true, make(chan error, 1)
+	s.v.art.breakLine()
+	s.v.line.clear()
+	s.c.a.say("%s", s.c.a.err.dim("canceling; Ctrl-C again leaves"))
+	s.known(ctx)
+}
+
+// known sends the request if it is due.
+func (s *canceler) known(ctx context.Context) {
+	if !s.asked || s.sent || s.v.taskID == "" {
+		return
+	}
+	s.sent = true
+	id, refused := s.v.taskID, s.refused
+	go func() {
+		_, err := s.c.cl.Cancel(ctx, id)
+		if err != nil && ctx.Err() == nil && a2a.CodeOf(err) != a2a.CodeTaskNotCancelable {
+			refused <- err
+		}
+	}()
+}
+
+// end tells how a turn ended, and keeps the task if it waits.
+func (c *chat) end(v *viewer, err error) error {
+	v.line.clear()
+	v.art.end()
+	if err != nil {
+		if v.taskID != "" && !v.status.State.Final() && !errors.Is(err, errInterrupted) {
+			c.waiting = nil
+			c.a.say("The task goes on. Follow it: %s tasks follow%s %s", c.a.name, c.conn.flags(), v.taskID)
+		}
+		return err
+	}
+	c.last, c.waiting = nil, nil
+	if v.taskID == "" {
+		return nil // a message
+	}
+	state := v.status.State
+	if state.Paused() {
+		c.waiting = v
+	}
+	if !c.a.json {
+		c.outcome(v, state)
+	}
+	if code := exitOfState(state); code != exitOK {
+		return exitStatus(code)
+	}
+	return nil
+}
+
+// outcome shows what the agent said at the end: to stdout what is an answer or a
+// question, to stderr the rest.
+func (c *chat) outcome(v *viewer, state a2a.TaskState) {
+	text := ""
+	if v.status.Message != nil {
+		text = strings.TrimRight(v.status.Message.Text(), "\n")
+	}
+	o := c.a.err
+	switch {
+	case state == a2a.StateInputRequired && text != "", state == a2a.StateCompleted && text != "" && !v.art.printed:
+		c.a.out.text(text + "\n")
+	case state == a2a.StateCompleted && text != "":
+		o.line("%s", o.dim(clean(text)))
+	case state == a2a.StateCompleted:
+		if !v.art.printed {
+			o.line("%s", o.dim("done, without a word"))
+		}
+	case state == a2a.StateInputRequired:
+		o.line("%s", o.dim("the agent asks for more"))
+	case state == a2a.StateAuthRequired:
+		o.line("%s %s", o.bold("the agent waits for a login or permission:"), clean(text))
+		o.line("%s", o.dim("The next line tells it to go on; /cancel drops the task."))
+	case state.Paused():
+		o.line("%s %s", o.bold(string(state)+":"), clean(text))
+	default:
+		if text != "" {
+			text = ": " + text
+		}
+		o.line("%s%s", o.red(string(state)), clean(text))
+	}
+}
+
+// drop cancels the task that waits.
+func (c *chat) drop(ctx context.Context) error {
+	if c.waiting == nil {
+		return errors.New("no task waits for an answer")
+	}
+	if _, err := c.cl.Cancel(ctx, c.waiting.taskID); err != nil {
+		return err
+	}
+	c.waiting, c.last = nil, exitStatus(exitCanceled)
+	c.a.say("%s", c.a.err.dim("canceled; the next message begins anew"))
+	return nil
+}

@@ -1,0 +1,352 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// contextsCmd has the commands about conversations.
+type contextsCmd struct {
+	List    contextsListCmd    `cmd:"" help:"List your conversations, the one that moved last first."`
+	Get     contextsGetCmd     `cmd:"" help:"Show a conversation: its record and what was said."`
+	Create  contextsCreateCmd  `cmd:"" help:"Create a conversation before its first task."`
+	Update  contextsUpdateCmd  `cmd:"" help:"Change the record of a conversation."`
+	Archive contextsArchiveCmd `cmd:"" help:"Archive conversations: they are read-only from then on."`
+	Clear   contextsClearCmd   `cmd:"" help:"Delete conversations with all their tasks."`
+}
+
+// ask calls a method and returns its result, as it came and as it reads.
+func ask[T any](ctx context.Context, cl *client.Client, method string, params any) (json.RawMessage, *T, error) {
+	raw, err := wire.Marshal(params)
+	if err != nil {
+		return nil, nil, err
+	}
+	if raw, err = cl.Call(ctx, method, raw); err != nil {
+		return nil, nil, err
+	}
+	v := new(T)
+	if err := wire.Unmarshal(raw, v); err != nil {
+		return nil, nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not what this version knows", method)
+	}
+	return raw, v, nil
+}
+
+type contextsListCmd struct {
+	Status    []string  `placeholder:"STATUS" group:"Filter:" help:"Only active, paused, completed or archived ones; again for more."`
+	Tag       []string  `placeholder:"TAG" group:"Filter:" help:"Only those with this tag; again for more, of which they must have all."`
+	Role      string    `placeholder:"ROLE" group:"Filter:" help:"Only those with this role."`
+	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only those created since then: 2h (ago), or 2026-01-31T12:00:00Z."`
+	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only those created before then."`
+	Sort      string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"By updated or created, newest first, or by name. Default: ${default}."`
+	Reverse   bool      `group:"Order:" help:"The other way round."`
+	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many conversations a page has. Default: ${default}."`
+	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
+	All       bool      `group:"Pages:" help:"All pages. With --json: one conversation a line."`
+
+	connection
+}
+
+// Help has examples.
+func (contextsListCmd) Help() string {
+	return `Examples:
+
+    holdfast contexts list --tag invoices --tag 2026
+    holdfast contexts list --status active,paused --sort name
+    holdfast contexts list --all --json | jq -r 'select(.taskCount > 10) | .contextId'`
+}
+
+// Run lists contexts.
+func (c *contextsListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 1 {
+		return usagef("--limit must be 1 or more")
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	return c.explain(ctx, a, c.list(ctx, a, cl))
+}
+
+// filters are the params' metadata.
+func (c *contextsListCmd) filters() map[string]any {
+	m := map[string]any{"limit": c.Limit, "sortBy": c.Sort, "sortOrder": "desc"}
+	if c.Sort != "name" {
+		m["sortBy"] = c.Sort + "At"
+	}
+	if (c.Sort == "name") != c.Reverse {
+		m["sortOrder"] = "asc"
+	}
+	for name, texts := range map[string][]string{"status": c.Status, "tags": c.Tag} {
+		if len(texts) > 0 {
+			m[name] = anys(texts)
+		}
+	}
+	for name, at := range map[string]timestamp{"createdAfter": c.Since, "createdBefore": c.Before} {
+		if t := time.Time(at); !t.IsZero() {
+			m[name] = t.UTC().Format(time.RFC3339Nano)
+		}
+	}
+	for name, text := range map[string]string{"role": c.Role, "pageToken": c.PageToken} {
+		if text != "" {
+			m[name] = text
+		}
+	}
+	return m
+}
+
+func anys(texts []string) []any {
+	var out []any
+	for _, s := range texts {
+		out = append(out, s)
+	}
+	return out
+}
+
+func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) error {
+	params := a2a.ListContextsParams{Metadata: c.filters()}
+	table := newContextTable(a)
+	more := ""
+	for {
+		raw, page, err := ask[a2a.ListContextsResult](ctx, cl, a2a.MethodContextsList, params)
+		if err != nil {
+			return err
+		}
+		switch {
+		case a.json && !c.All:
+			a.out.raw(append(raw, '\n'))
+		case a.json:
+			if err := writeItems(a, raw, "contexts"); err != nil {
+				return err
+			}
+		default:
+			table.write(page.Contexts)
+		}
+		if more = page.NextPageToken; !c.All || more == "" {
+			break
+		}
+		params.Metadata["pageToken"] = more
+	}
+	if table.rows == 0 {
+		a.say("no conversations")
+	}
+	if more != "" {
+		a.say("there are more: --all shows them, --page-token %s the next page", more)
+	}
+	return nil
+}
+
+// contextTable writes contexts in columns of fixed widths.
+type contextTable struct {
+	a    *app
+	rows int
+	// name and tags are widths; without room for tags they are left out.
+	name, tags int
+}
+
+func newContextTable(a *app) *contextTable {
+	t := &contextTable{a: a, name: 24, tags: 60}
+	if a.out.terminal {
+		room := a.out.width - len(t.text("", "", "", "", "", "")) - 36
+		if t.tags = room - t.name - 2; t.tags < 8 {
+			t.name, t.tags = max(room, 8), 0
+		}
+	}
+	return t
+}
+
+func (t *contextTable) write(contexts []a2a.Context) {
+	if t.rows == 0 && len(contexts) > 0 {
+		t.row("ID", "STATUS", "TASKS", "UPDATED", "NAME", "TAGS")
+	}
+	for _, c := range contexts {
+		t.row(oneLine(c.ID, 0), string(statusOf(&c)), fmt.Sprint(c.TaskCount), age(c.UpdatedAt), oneLine(c.Name, t.name), strings.Join(c.Tags, ", "))
+		t.rows++
+	}
+}
+
+func (t *contextTable) row(id, status, tasks, updated, name, tags string) {
+	line := t.text(id, status, tasks, updated, fmt.Sprintf("%-*s", t.name, name), "  "+oneLine(tags, t.tags))
+	if t.tags == 0 {
+		line = t.text(id, status, tasks, updated, name, "")
+	}
+	t.a.out.line("%s", strings.TrimRight(line, " "))
+}
+
+func (*contextTable) text(id, status, tasks, updated, name, tags string) string {
+	pad := 0
+	if id != "" {
+		pad = 36
+	}
+	return fmt.Sprintf("%-*s  %-9s  %5s  %7s  %s%s", pad, id, status, tasks, updated, name, tags)
+}
+
+func statusOf(c *a2a.Context) a2a.ContextStatus {
+	if c.Status == "" {
+		return a2a.ContextActive
+	}
+	return c.Status
+}
+
+type contextsGetCmd struct {
+	ID      string `arg:"" help:"The conversation's id."`
+	History *int   `placeholder:"N" help:"Only the newest N messages and results, 0 for the record alone; with --json the newest N messages of each task. Default: 20; with --json all."`
+
+	connection
+}
+
+// Help has examples.
+func (contextsGetCmd) Help() string {
+	return `Shows the record, and then the conversation: the messages of its tasks and their results.
+
+Examples:
+
+    holdfast contexts get 01980a2e-...
+    holdfast contexts get 01980a2e-... --history 0
+    holdfast contexts get 01980a2e-... --json | jq -r '.history[] | .role'`
+}
+
+// defaultHistory is how much of a conversation people are shown.
+const defaultHistory = 20
+
+// Run shows a context.
+func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
+	if c.History != nil && *c.History < 0 {
+		return usagef("--history must be 0 or more")
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	return c.explain(ctx, a, c.get(ctx, a, cl))
+}
+
+func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) error {
+	params := a2a.ContextQueryParams{ContextID: c.ID, HistoryLength: c.History}
+	if !a.json {
+		params.HistoryLength = new(int) // the conversation is read task by task
+	}
+	raw, record, err := ask[a2a.Context](ctx, cl, a2a.MethodContextsGet, params)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	showContext(a.out, record)
+	most := defaultHistory
+	if c.History != nil {
+		most = *c.History
+	}
+	if most == 0 || record.TaskCount == 0 {
+		return nil
+	}
+	talk, _, err := readConversation(ctx, cl, c.ID, most)
+	if err != nil {
+		return err
+	}
+	for _, said := range talk {
+		a.out.line("")
+		a.out.line("%s%s", a.out.bold(said.who), a.out.dim(said.about()))
+		showParts(a.out, said.parts)
+	}
+	return nil
+}
+
+func showContext(o *output, c *a2a.Context) {
+	row := func(name, value string) {
+		if value != "" {
+			o.line("  %-9s %s", name, clean(value))
+		}
+	}
+	o.line("%s", o.bold("context "+clean(c.ID)))
+	row("name", c.Name)
+	row("about", c.Description)
+	row("status", string(statusOf(c)))
+	row("role", c.Role)
+	row("tags", strings.Join(c.Tags, ", "))
+	row("parent", c.ParentID)
+	row("related", strings.Join(c.ReferenceIDs, ", "))
+	row("metadata", compact(c.Metadata))
+	row("created", fmt.Sprintf("%s (%s ago)", c.CreatedAt.Local().Format(time.DateTime), age(c.CreatedAt)))
+	row("updated", fmt.Sprintf("%s (%s ago)", c.UpdatedAt.Local().Format(time.DateTime), age(c.UpdatedAt)))
+	row("tasks", fmt.Sprint(c.TaskCount))
+}
+
+// compact is m as JSON, "" when there is nothing in it.
+func compact(m map[string]any) string {
+	raw, err := json.Marshal(m)
+	if len(m) == 0 || err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// utterance is a message, a result, or how a task stands where nobody said it.
+type utterance struct {
+	who    string
+	taskID string
+	state  a2a.TaskState // of its task, on the last of that; else ""
+	parts  []a2a.Part
+}
+
+func (u *utterance) about() string {
+	if u.state == "" {
+		return ""
+	}
+	return fmt.Sprintf("  task %s, %s", clean(u.taskID), u.state)
+}
+
+// maxTasksRead is the most tasks that are read to show a conversation: what a page
+// holds at most.
+const maxTasksRead = 100
+
+// readConversation returns up to most of what was said last in a context, oldest
+// first, and the newest task, nil when there is none.
+func readConversation(ctx context.Context, cl *client.Client, id string, most int) ([]utterance, *a2a.Task, error) {
+	size := min(most, maxTasksRead)
+	_, page, err := ask[a2a.ListTasksResult](ctx, cl, a2a.MethodList, a2a.ListTasksParams{
+		ContextID: id, PageSize: &size, HistoryLength: &most, IncludeArtifacts: true,
+		Metadata: map[string]any{"sortBy": "createdAt", "sortOrder": "desc"},
+	})
+	if err != nil || len(page.Tasks) == 0 {
+		return nil, nil, err
+	}
+	var talk []utterance
+	for _, task := range slices.Backward(page.Tasks) {
+		talk = append(talk, said(&task)...)
+	}
+	return talk[max(len(talk)-most, 0):], &page.Tasks[0], nil
+}
+
+// said lists what was said in a task.
+func said(t *a2a.Task) []utterance {
+	var all []utterance
+	for _, m := range t.History {
+		all = append(all, utterance{who: string(m.Role), parts: m.Parts})
+	}
+	now := t.Status.Message
+	known := now == nil || slices.ContainsFunc(t.History, func(m a2a.Message) bool { return m.ID == now.ID })
+	for _, artifact := range t.Artifacts {
+		name := artifact.Name
+		if name == "" {
+			name = artifact.ID
+		}
+		all = append(all, utterance{who: "artifact " + clean(name), parts: artifact.Parts})
+	}
+	if !known {
+		all = append(all, utterance{who: string(now.Role), parts: now.Parts})
+	}
+	if n := len(all); n > 0 {
+		all[n-1].taskID, all[n-1].state = t.ID, t.Status.State
+	}
+	return all
+}
