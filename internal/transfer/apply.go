@@ -65,7 +65,7 @@ func (m *importer) refusal() error {
 	if more := m.waiting - int64(len(m.unfinished)); more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return a2a.Errorf(a2a.CodeConflict, "%d tasks are not finished, choose whether to queue or to cancel them: %s", m.waiting, named)
+	return &UnfinishedError{Tasks: m.waiting, named: named}
 }
 
 func (m *importer) context(ctx context.Context, c store.Context) error {

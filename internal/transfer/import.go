@@ -39,6 +39,21 @@ type ImportOptions struct {
 	Now func() time.Time
 }
 
+// UnfinishedError refuses documents with unfinished tasks. Its code is conflict.
+type UnfinishedError struct {
+	Tasks int64 // how many
+	named string
+}
+
+func (e *UnfinishedError) Error() string { return e.coded().Message }
+
+// Unwrap returns the error with its code.
+func (e *UnfinishedError) Unwrap() error { return e.coded() }
+
+func (e *UnfinishedError) coded() *a2a.Error {
+	return a2a.Errorf(a2a.CodeConflict, "unfinished tasks are not imported unless it is said what is to become of them: %s", e.named)
+}
+
 func (o *ImportOptions) complete() error {
 	if strings.ContainsRune(o.Owner, 0) {
 		return a2a.Invalid("Owner", "must not have a NUL")
@@ -62,9 +77,9 @@ func (o *ImportOptions) complete() error {
 // Nothing is written before all of r has been read and checked, against the store
 // too; an r that cannot seek is kept in a temporary file for that. A context or task
 // that is there and is not that of the document, or an earlier or later state of it,
-// is refused, and so are unfinished tasks unless the options say otherwise. When an
-// error of the store cuts the import short, the next import of the same documents
-// finishes it.
+// is refused, and so are unfinished tasks, by an [*UnfinishedError], unless the options
+// say otherwise. When an error of the store cuts the import short, the next import of
+// the same documents finishes it.
 //
 // A parent context that the target lacks is left out and noted in the report; a later
 // import adds it. References to contexts that the target lacks are kept.

@@ -101,7 +101,7 @@ func TestUnfinishedTasks(t *testing.T) {
 		t.Parallel()
 		target := memory(t)
 		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{})
-		if a2a.CodeOf(err) != a2a.CodeConflict || !strings.Contains(err.Error(), `1 tasks are not finished`) || !strings.Contains(err.Error(), `"working"`) {
+		if a2a.CodeOf(err) != a2a.CodeConflict || !errors.As(err, new(*transfer.UnfinishedError)) || !strings.Contains(err.Error(), `"working"`) {
 			t.Errorf("Import() = %v, want a conflict that names the task", err)
 		}
 		empty(t, target)
