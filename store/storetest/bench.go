@@ -80,6 +80,9 @@ func (m *meter) calls() []benchCall {
 		{"events", m.events},
 		{"list page of 20", m.list},
 		{"list page of 20 of a state", m.listState},
+		{"list page of 20 by creation", m.listCreated},
+		{"context", m.context},
+		{"list page of 20 contexts", m.contexts},
 		{"create and claim later", m.claim},
 	}
 }
@@ -173,6 +176,26 @@ func (m *meter) list(ctx context.Context, n int64) error {
 
 func (m *meter) listState(ctx context.Context, n int64) error {
 	return m.page(ctx, n, store.Query{States: []a2a.TaskState{a2a.StateCompleted}})
+}
+
+func (m *meter) listCreated(ctx context.Context, n int64) error {
+	return m.page(ctx, n, store.Query{ByCreated: true, Ascending: true})
+}
+
+func (m *meter) context(ctx context.Context, n int64) error {
+	k := m.stored(n)
+	_, err := m.s.Context(ctx, k.Owner, "context-"+k.ID, 10)
+	return err
+}
+
+// contexts reads a page of contexts from somewhere in the list.
+func (m *meter) contexts(ctx context.Context, n int64) error {
+	k := m.stored(n)
+	q := newestContexts(k.Owner, 20)
+	q.Tasks = 10
+	q.Cursor = &store.ContextCursor{Time: benchTime(1 + n*7919%int64(m.size)), ID: "context-" + k.ID}
+	_, err := m.s.Contexts(ctx, q)
+	return err
 }
 
 // page reads a page from somewhere in the list.

@@ -113,7 +113,7 @@ func contextsFiltered(f *fixture) {
 	for _, statuses := range [][]a2a.ContextStatus{nil, {a2a.ContextPaused}, {a2a.ContextArchived, a2a.ContextActive, a2a.ContextActive}, {"unheard-of"}} {
 		for _, tags := range [][]string{nil, {"x"}, {"y", "x", "y"}, {"é z"}, {"none"}} {
 			for _, role := range []string{"", "analyst", "Analyst"} {
-				for _, span := range [][2]time.Time{{}, {at(3), {}}, {{}, at(3)}, {at(2), at(5)}} {
+				for _, span := range [][2]time.Time{{}, {at(3), {}}, {at(2), at(5)}} {
 					n++
 					f.checkContexts(all, store.ContextQuery{
 						Owner: owner, Statuses: statuses, Tags: tags, Role: role, CreatedAfter: span[0], CreatedBefore: span[1],
@@ -173,15 +173,15 @@ func contextsBetween(f *fixture) {
 }
 
 func contextsPaged(f *fixture) {
-	const n = 40
+	const n = 24
 	all := f.circle(n)
 	for _, sort := range contextSorts {
 		for _, ascending := range []bool{false, true} {
 			q := store.ContextQuery{Owner: owner, Sort: sort, Ascending: ascending}
-			for _, limit := range []int{1, 3, n - 1, n, n + 1} {
+			for _, limit := range []int{1, 7, n - 1, n} {
 				f.checkContexts(all, q, limit)
 			}
-			for _, offset := range []int{1, 7, n - 1, n, n + 9} {
+			for _, offset := range []int{1, 7, n - 1, n + 9} {
 				q.Offset = offset
 				f.checkContexts(all, q, 11)
 			}

@@ -53,18 +53,19 @@ func KillLoop(t *testing.T, cfg KillConfig) {
 	}
 	dir := t.TempDir()
 	acked := make(map[store.Key]int64)
+	deleted := make(map[store.ContextKey]bool)
 	for round := range cfg.Rounds {
-		runAndKill(t, dir, round, acked)
-		checkAcked(t, cfg, dir, acked)
+		runAndKill(t, dir, round, acked, deleted)
+		checkAcked(t, cfg, dir, acked, deleted)
 	}
 	if len(acked) < cfg.Rounds {
 		t.Errorf("%d tasks were acknowledged in %d rounds, want more", len(acked), cfg.Rounds)
 	}
-	t.Logf("%d tasks were acknowledged in %d rounds", len(acked), cfg.Rounds)
+	t.Logf("%d tasks and %d deletions were acknowledged in %d rounds", len(acked), len(deleted), cfg.Rounds)
 }
 
 // runAndKill runs a process, kills it, and adds what it acknowledged.
-func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64) {
+func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -85,6 +86,10 @@ func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64) 
 		line, err := r.ReadString('\n')
 		if err != nil { // a last line without its end was not acknowledged
 			break
+		}
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "deleted" {
+			deleted[store.ContextKey{Owner: f[1], ID: f[2]}] = true
+			continue
 		}
 		k, seq, ok := parseAck(line)
 		if !ok {
@@ -132,7 +137,11 @@ func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
 	together(cfg.Writers, func(w int) {
 		for n := 0; time.Now().Before(deadline); n++ {
 			k := store.Key{Owner: fmt.Sprint("owner-", w%3), ID: fmt.Sprintf("r%s-w%d-n%d", round, w, n)}
-			if err := commitAndTell(t.Context(), os.Stdout, s, k); err != nil {
+			err := commitAndTell(t.Context(), os.Stdout, s, k)
+			if err == nil {
+				err = deleteAndTell(t.Context(), os.Stdout, s, k)
+			}
+			if err != nil {
 				t.Errorf("task %s: %v", k.ID, err)
 				return
 			}
@@ -166,17 +175,81 @@ func commitAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Ke
 	}
 }
 
+// killedContexts begins the ids of the contexts that are deleted.
+const killedContexts = "deleted-"
+
+// deleteAndTell makes a context of a few tasks, named for a task, and tells of
+// its deletion once that has ended.
+func deleteAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
+	const tasks = 3
+	c := newContext(killedContexts+k.ID, 0)
+	c.Context.Key.Owner = k.Owner
+	if _, err := s.SaveContext(ctx, c); err != nil {
+		return err
+	}
+	for i := range tasks {
+		t := store.Key{Owner: k.Owner, ID: fmt.Sprint(c.Context.Key.ID, "-", i)}
+		results, err := s.Commit(ctx, idempotent(idleTask(t, c.Context.Key.ID, i, a2a.StateCompleted), "key-"+t.ID, start))
+		if err != nil {
+			return err
+		}
+		if results[0].Err != nil {
+			return results[0].Err
+		}
+	}
+	for more := true; more; {
+		var err error
+		if more, err = s.DeleteContext(ctx, k.Owner, c.Context.Key.ID, 1); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "deleted %s %s\n", k.Owner, c.Context.Key.ID)
+	return err
+}
+
+// checkDeleted ends the deletions that were begun and checks that nothing is left
+// of those that were acknowledged.
+func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
+	f.Helper()
+	doomed, err := f.s.Doomed(f.ctx, 1000)
+	if err != nil {
+		f.Fatalf("Doomed() = %v", err)
+	}
+	for _, k := range doomed {
+		if deleted[k] {
+			f.Errorf("the deletion of context %s goes on, but its end was acknowledged", k.ID)
+		}
+		f.noContext(k.Owner, k.ID)
+		for more := true; more; {
+			if more, err = f.s.DeleteContext(f.ctx, k.Owner, k.ID, 2); err != nil {
+				f.Fatalf("DeleteContext(%q) = %v, want it to go on after a kill", k.ID, err)
+			}
+		}
+		deleted[k] = true
+	}
+	f.equal("Doomed()", f.doomed(9), []string{})
+	for k := range deleted {
+		f.noContext(k.Owner, k.ID)
+		for i := range 3 {
+			t := store.Key{Owner: k.Owner, ID: fmt.Sprint(k.ID, "-", i)}
+			f.absent(t)
+			f.noRecord(t.Owner, "key-"+t.ID)
+		}
+	}
+}
+
 // checkAcked opens the store and checks all that is in it.
-func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]int64) {
+func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
 	s, err := cfg.Open(dir)
 	if err != nil {
 		t.Fatalf("Open() after a kill = %v", err)
 	}
 	f := &fixture{T: Wrap(t), s: s, ctx: t.Context()}
+	f.checkDeleted(deleted)
 	versions := make(map[store.Key]int64)
 	for w := range 3 {
-		q := store.Query{Owner: fmt.Sprint("owner-", w), Limit: 200}
+		q := store.Query{Owner: fmt.Sprint("owner-", w), ContextID: "context", Limit: 200}
 		for {
 			page := f.list(q)
 			for _, task := range page.Tasks {

@@ -105,8 +105,8 @@ func (f *fixture) mixture(n int) []*store.Task {
 	return tasks
 }
 
-// queryAll reads every combination of filters in every order. To be quick it
-// reads no history, and one list in three in pages.
+// queryAll reads every combination of filters, in two of the four orders in turn.
+// To be quick it reads no history, and one list in three in pages.
 func queryAll(f *fixture) {
 	tasks := f.mixture(min(f.h.Tasks, 200))
 	spans := [][2]time.Time{{}, {at(4), {}}, {{}, at(8)}, {at(3), at(7)}}
@@ -115,13 +115,13 @@ func queryAll(f *fixture) {
 		for _, states := range [][]a2a.TaskState{nil, {a2a.StateCompleted}, {a2a.StateFailed, a2a.StateWorking, a2a.StateRejected}} {
 			for _, changed := range spans {
 				for _, created := range spans {
-					for _, q := range orders(store.Query{
+					n++
+					four := orders(store.Query{
 						Owner: owner, ContextID: contextID, States: states, After: changed[0], Before: changed[1],
 						CreatedAfter: created[0], CreatedBefore: created[1], Options: store.TaskOptions{History: ptr(0)},
-					}) {
-						n++
-						f.checkTasks(tasks, q, n)
-					}
+					})
+					f.checkTasks(tasks, four[n%2], n)
+					f.checkTasks(tasks, four[2+n/2%2], n+1)
 				}
 			}
 		}
