@@ -48,7 +48,7 @@ func (k contextWalk) from(column string) string {
 			" WHERE owner = ?1 AND label = ?6 AND shelf = ?3"
 	}
 	text := " FROM context_rows c INDEXED BY context_rows_" + strings.TrimSuffix(column, "_at") + " WHERE owner = ?1 AND shelf = ?3"
-	if column == "updated_at" {
+	if column != "created_at" {
 		text += " AND shelf <> 'active.new'"
 	}
 	return text
@@ -78,6 +78,74 @@ func (k contextWalk) count() string {
 	}
 	return text
 }
+
+// The statements of new contexts in the order of their ids, which is that of their
+// names. Arguments: 1 the owner, 2 how many, 3 the shelf, 4 the id after which to
+// begin.
+const (
+	sqlNewByID = `SELECT '', id FROM (SELECT id, shelf FROM context_rows WHERE owner = ?1 AND id < ?4 ORDER BY id DESC LIMIT 8192)
+		WHERE shelf = ?3 LIMIT ?2`
+	sqlNewByIDUp = `SELECT '', id FROM (SELECT id, shelf FROM context_rows WHERE owner = ?1 AND id > ?4 ORDER BY id LIMIT 8192)
+		WHERE shelf = ?3 LIMIT ?2`
+	sqlNewCutOff   = `SELECT '', id FROM context_rows WHERE owner = ?1 AND id < ?4 ORDER BY id DESC LIMIT 1 OFFSET 8192`
+	sqlNewCutOffUp = `SELECT '', id FROM context_rows WHERE owner = ?1 AND id > ?4 ORDER BY id LIMIT 1 OFFSET 8192`
+	sqlNewGather   = `SELECT '', id FROM context_rows INDEXED BY context_rows_created WHERE owner = ?1 AND shelf = ?3 AND id < ?4
+		ORDER BY id DESC LIMIT ?2`
+	sqlNewGatherUp = `SELECT '', id FROM context_rows INDEXED BY context_rows_created WHERE owner = ?1 AND shelf = ?3 AND id > ?4
+		ORDER BY id LIMIT ?2`
+)
+
+// newByName adds the first n new contexts after a place in a list by name. They
+// are found among all contexts, unless they are few, or far between there.
+func (l *contextList) newByName(ctx context.Context, s labelledShelf, start contextPlace, n int, each func(record) error) error {
+	var from any = start.id
+	walk, cutOff, gather := sqlNewByID, sqlNewCutOff, sqlNewGather
+	switch {
+	case l.q.Ascending && start.name != "":
+		return nil
+	case l.q.Ascending:
+		walk, cutOff, gather = sqlNewByIDUp, sqlNewCutOffUp, sqlNewGatherUp
+	case start.at == latest || start.name != "":
+		from = afterAll
+	}
+	run := func(text string, each func(record) error) error {
+		statement, err := l.list(text)
+		if err != nil {
+			return err
+		}
+		return statement.query(ctx, each, l.q.Owner, int64(n), s.shelf, from)
+	}
+	if s.n > newFew {
+		var found []record
+		err := run(walk, func(rec record) error {
+			found = append(found, slices.Clone(rec))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		cut := false
+		if len(found) < n {
+			err = run(cutOff, func(record) error {
+				cut = true
+				return nil
+			})
+		}
+		for i := 0; i < len(found) && err == nil && !cut; i++ {
+			err = each(found[i])
+		}
+		if err != nil || !cut {
+			return err
+		}
+	}
+	return run(gather, each)
+}
+
+// newFew is how many new contexts are sorted rather than looked for.
+const newFew = 2048
+
+// afterAll is after all texts in the order of SQLite.
+var afterAll = []byte{0}
 
 // Contexts implements store.Store.
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
@@ -256,7 +324,7 @@ func (l *contextList) args(s labelledShelf, start contextPlace, n int) []any {
 	var from any = start.at
 	if l.q.Sort == store.ContextsByName {
 		if from = start.name; start.at == latest {
-			from = []byte{0}
+			from = afterAll
 		}
 	}
 	return []any{
@@ -275,7 +343,14 @@ func (l *contextList) after(ctx context.Context, start contextPlace, n int) (pla
 		return nil
 	}
 	for _, s := range l.shelves {
-		walk, err := l.list(l.kind(s).walk())
+		kind := l.kind(s)
+		if kind.fresh && !kind.bounded && kind.sort == store.ContextsByName {
+			if err := l.newByName(ctx, s, start, n, each); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		walk, err := l.list(kind.walk())
 		if err != nil {
 			return nil, err
 		}

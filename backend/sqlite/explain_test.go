@@ -41,6 +41,10 @@ var hotQueries = []hotQuery{
 	{"context: busy, others", sqlBusyOthers},
 	{"context: doom", sqlDoomContext},
 	{"context: lost tasks", sqlLostTasks},
+	{"contexts: new by id", sqlNewByID},
+	{"contexts: new by id, ascending", sqlNewByIDUp},
+	{"contexts: new by id, cut off", sqlNewCutOff},
+	{"contexts: new by id, ascending, cut off", sqlNewCutOffUp},
 	{"delete: size of a log", sqlLogSize},
 	{"delete: keys in a log", sqlLogKeys},
 	{"delete: keys kept apart", sqlKeptKeys},
@@ -79,7 +83,9 @@ func listQueries() (all []hotQuery) {
 	}
 	for _, sort := range []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName} {
 		for _, k := range []contextWalk{{}, {ascending: true}, {fresh: true}, {labelled: true}, {labelled: true, ascending: true}, {labelled: true, others: true}} {
-			k.sort = sort
+			if k.sort = sort; k.fresh && sort == store.ContextsByName {
+				continue
+			}
 			add(k.walk(), "contexts: walk %+v", k)
 		}
 	}
