@@ -263,12 +263,16 @@ func (c *chat) recall(about *a2a.Context, talk []utterance) {
 	if about.Name != "" {
 		o.line("%s", o.bold(oneLine(about.Name, 0)))
 	}
+	before := ""
 	for _, said := range talk {
 		who := "agent"
 		if said.who == string(a2a.RoleUser) {
 			who = "you"
 		}
-		o.line("%s", o.dim(who))
+		if who != before {
+			o.line("%s", o.dim(who))
+		}
+		before = who
 		for _, line := range excerpt(said.parts, o.width) {
 			o.line("%s", line)
 		}
@@ -278,9 +282,14 @@ func (c *chat) recall(about *a2a.Context, talk []utterance) {
 	}
 }
 
-// excerpt is the begin of what parts show, in lines of at most width columns.
+// excerpt is the begin of what parts show. Lines are cut to two rows of a terminal
+// of that width; data is left out where there is anything else.
 func excerpt(parts []a2a.Part, width int) []string {
 	const most = 8
+	isData := func(p a2a.Part) bool { _, ok := p.(a2a.DataPart); return ok }
+	if rest := slices.DeleteFunc(slices.Clone(parts), isData); len(rest) > 0 {
+		parts = rest
+	}
 	var text bytes.Buffer
 	showParts(&output{w: &keeper{w: &text}, terminal: true}, parts)
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")

@@ -147,17 +147,14 @@ func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) e
 type contextTable struct {
 	a    *app
 	rows int
-	// name and tags are widths; without room for tags they are left out.
+	// name and tags are widths.
 	name, tags int
 }
 
 func newContextTable(a *app) *contextTable {
 	t := &contextTable{a: a, name: 24, tags: 60}
 	if a.out.terminal {
-		room := a.out.width - len(t.text("", "", "", "", "", "")) - 36
-		if t.tags = room - t.name - 2; t.tags < 8 {
-			t.name, t.tags = max(room, 8), 0
-		}
+		t.tags = a.out.width - 36 - 9 - 5 - 7 - t.name - 5*2
 	}
 	return t
 }
@@ -173,19 +170,14 @@ func (t *contextTable) write(contexts []a2a.Context) {
 }
 
 func (t *contextTable) row(id, status, tasks, updated, name, tags string) {
-	line := t.text(id, status, tasks, updated, fmt.Sprintf("%-*s", t.name, name), "  "+oneLine(tags, t.tags))
-	if t.tags == 0 {
-		line = t.text(id, status, tasks, updated, name, "")
+	line := fmt.Sprintf("%-36s  %-9s  %5s  %7s  ", id, status, tasks, updated)
+	const few = 12
+	if t.tags < few { // too narrow for a column of their own
+		line += oneLine(strings.Trim(name+", "+tags, ", "), max(t.name+2+t.tags, few))
+	} else {
+		line += fmt.Sprintf("%-*s  %s", t.name, name, oneLine(tags, t.tags))
 	}
 	t.a.out.line("%s", strings.TrimRight(line, " "))
-}
-
-func (*contextTable) text(id, status, tasks, updated, name, tags string) string {
-	pad := 0
-	if id != "" {
-		pad = 36
-	}
-	return fmt.Sprintf("%-*s  %-9s  %5s  %7s  %s%s", pad, id, status, tasks, updated, name, tags)
 }
 
 func statusOf(c *a2a.Context) a2a.ContextStatus {
@@ -255,7 +247,7 @@ func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) err
 	}
 	for _, said := range talk {
 		a.out.line("")
-		a.out.line("%s%s", a.out.bold(said.who), a.out.dim(said.about()))
+		a.out.line("%s", strings.TrimRight(a.out.bold(said.who)+"  "+a.out.dim(said.about()), " "))
 		showParts(a.out, said.parts)
 	}
 	return nil
@@ -302,7 +294,7 @@ func (u *utterance) about() string {
 	if u.state == "" {
 		return ""
 	}
-	return fmt.Sprintf("  task %s, %s", clean(u.taskID), u.state)
+	return fmt.Sprintf("task %s, %s", clean(u.taskID), u.state)
 }
 
 // maxTasksRead is the most tasks that are read to show a conversation: what a page
@@ -327,14 +319,20 @@ func readConversation(ctx context.Context, cl *client.Client, id string, most in
 	return talk[max(len(talk)-most, 0):], &page.Tasks[0], nil
 }
 
-// said lists what was said in a task.
+// said lists what was said in a task: its messages, and its results before the word
+// it ended with.
 func said(t *a2a.Task) []utterance {
 	var all []utterance
-	for _, m := range t.History {
+	last, history := t.Status.Message, t.History
+	if n := len(history); last != nil && n > 0 && history[n-1].ID == last.ID {
+		history = history[:n-1]
+	}
+	for _, m := range history {
+		if last != nil && m.ID == last.ID {
+			last = nil
+		}
 		all = append(all, utterance{who: string(m.Role), parts: m.Parts})
 	}
-	now := t.Status.Message
-	known := now == nil || slices.ContainsFunc(t.History, func(m a2a.Message) bool { return m.ID == now.ID })
 	for _, artifact := range t.Artifacts {
 		name := artifact.Name
 		if name == "" {
@@ -342,8 +340,8 @@ func said(t *a2a.Task) []utterance {
 		}
 		all = append(all, utterance{who: "artifact " + clean(name), parts: artifact.Parts})
 	}
-	if !known {
-		all = append(all, utterance{who: string(now.Role), parts: now.Parts})
+	if last != nil {
+		all = append(all, utterance{who: string(last.Role), parts: last.Parts})
 	}
 	if n := len(all); n > 0 {
 		all[n-1].taskID, all[n-1].state = t.ID, t.Status.State

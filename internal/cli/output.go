@@ -88,7 +88,7 @@ func (o *output) text(s string) {
 }
 
 func (o *output) paint(code, s string) string {
-	if !o.colour {
+	if !o.colour || s == "" {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
