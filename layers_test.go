@@ -30,6 +30,7 @@ var rows = map[string]int{
 	"store/storetest":    4,
 	"backend":            4,
 	"client":             4,
+	"internal/transfer":  4,
 	"engine":             5,
 	"server":             6,
 	".":                  7,

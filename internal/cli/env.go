@@ -82,10 +82,14 @@ func (r envRow) flags() string {
 	switch {
 	case r.commands[0] == "":
 		return r.flag
-	case len(r.commands) > 2:
+	case len(r.commands) > 4:
 		return r.flag + " of commands that talk to a server"
 	}
-	return r.flag + " of " + strings.Join(r.commands, " and ")
+	names := r.commands[0]
+	if last := len(r.commands) - 1; last > 0 {
+		names = strings.Join(r.commands[:last], ", ") + " and " + r.commands[last]
+	}
+	return r.flag + " of " + names
 }
 
 // environmentTable lists the variables of all flags, each once.

@@ -77,6 +77,12 @@ func save(t testing.TB, s store.Store, c store.ContextChange) store.Context {
 // that is asked for.
 func fill(t testing.TB, s store.Store, unfinished bool) {
 	t.Helper()
+	fillWith(t, s, unfinished, 105)
+}
+
+// fillWith is fill with so many feedback and plain tasks; 105 are more than a page.
+func fillWith(t testing.TB, s store.Store, unfinished bool, many int) {
+	t.Helper()
 	parent := store.Context{Key: store.ContextKey{Owner: "alice", ID: "parent"}, Role: "assistant", Status: a2a.ContextActive, CreatedAt: at(0), UpdatedAt: at(0)}
 	save(t, s, store.ContextChange{Context: parent, Create: true})
 	record := store.Context{
@@ -108,7 +114,7 @@ func fill(t testing.TB, s store.Store, unfinished bool) {
 		store.Event{Time: at(22), State: a2a.StateAuthRequired, Message: said(a2a.RoleAgent, "q2", text("who?"))},
 	)
 	long(t, s, "long", 30, 700)
-	for i := range 205 { // more than a page of feedback
+	for i := range many {
 		f := store.Feedback{Key: taskKey("rich"), ID: fmt.Sprintf("f%03d", i), Rating: i % 6, Text: fmt.Sprint("text ", i), CreatedAt: at(100 + i/2)}
 		if i%2 == 0 {
 			f.Metadata = map[string]any{"i": float64(i)}
@@ -117,7 +123,7 @@ func fill(t testing.TB, s store.Store, unfinished bool) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 150 { // more than a page of tasks
+	for i := range many {
 		done(t, s, fmt.Sprintf("t%03d", i), 1000+i)
 	}
 	if unfinished {
