@@ -65,7 +65,9 @@ type hotQuery struct{ name, text string }
 
 // listQueries are the statements of all lists that need no sort.
 func listQueries() (all []hotQuery) {
-	add := func(text, format string, args ...any) { all = append(all, hotQuery{fmt.Sprintf(format, args...), text}) }
+	add := func(text, format string, args ...any) {
+		all = append(all, hotQuery{fmt.Sprintf(format, args...), text})
+	}
 	both := []bool{false, true}
 	for _, created := range both {
 		for _, context := range both {
