@@ -69,6 +69,9 @@ func Load(fsys fs.FS, dir string) ([]Migration, error) {
 type Params struct {
 	// Migrations is everything the program knows, as Load returns it.
 	Migrations []Migration
+	// Table keeps what was applied; "" is schema_migrations. It is written into SQL
+	// as it is.
+	Table string
 	// Lock is SQL that keeps other processes from migrating until the end of the
 	// transaction it runs in; "" where the transaction itself does.
 	Lock string
@@ -81,12 +84,7 @@ type Params struct {
 // Apply applies the migrations that the database lacks, in order, and returns
 // them. It refuses with ErrNewer or ErrChanged before it changes anything.
 func Apply(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
-	if p.Placeholder == nil {
-		p.Placeholder = func(int) string { return "?" }
-	}
-	if p.Now == nil {
-		p.Now = time.Now
-	}
+	p.complete()
 	var done []Migration
 	for {
 		m, err := applyNext(ctx, db, p)
@@ -100,7 +98,30 @@ func Apply(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
 	}
 }
 
-const createTable = `CREATE TABLE IF NOT EXISTS schema_migrations (
+// Pending returns the migrations that the database lacks and changes nothing. The
+// table of those that were applied must be there. Its errors are those of Apply.
+func Pending(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
+	p.complete()
+	n, err := check(ctx, db, &p)
+	if err != nil {
+		return nil, err
+	}
+	return p.Migrations[n:], nil
+}
+
+func (p *Params) complete() {
+	if p.Table == "" {
+		p.Table = "schema_migrations"
+	}
+	if p.Placeholder == nil {
+		p.Placeholder = func(int) string { return "?" }
+	}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+}
+
+const createTable = `CREATE TABLE IF NOT EXISTS %s (
   version    TEXT PRIMARY KEY,
   name       TEXT NOT NULL,
   checksum   TEXT NOT NULL,
@@ -116,7 +137,7 @@ func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
 		return nil, fmt.Errorf("begin migration: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	for _, text := range []string{p.Lock, createTable} {
+	for _, text := range []string{p.Lock, fmt.Sprintf(createTable, p.Table)} {
 		if text == "" {
 			continue
 		}
@@ -124,7 +145,7 @@ func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
 			return nil, fmt.Errorf("prepare migration: %w", err)
 		}
 	}
-	n, err := check(ctx, tx, p.Migrations)
+	n, err := check(ctx, tx, &p)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +156,8 @@ func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
 	if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
 		return nil, fmt.Errorf("apply migration %s: %w", m, err)
 	}
-	record := fmt.Sprintf("INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (%s, %s, %s, %s)",
-		p.Placeholder(1), p.Placeholder(2), p.Placeholder(3), p.Placeholder(4))
+	record := fmt.Sprintf("INSERT INTO %s (version, name, checksum, applied_at) VALUES (%s, %s, %s, %s)",
+		p.Table, p.Placeholder(1), p.Placeholder(2), p.Placeholder(3), p.Placeholder(4))
 	if _, err := tx.ExecContext(ctx, record, m.Version, m.Name, m.Checksum, p.Now().UTC().Format(time.RFC3339)); err != nil {
 		return nil, fmt.Errorf("record migration %s: %w", m, err)
 	}
@@ -146,18 +167,24 @@ func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
 	return &m, nil
 }
 
+// queryer is a *sql.DB or a *sql.Tx.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // check compares what was applied with what is known and returns how many of
 // the known were applied.
-func check(ctx context.Context, tx *sql.Tx, known []Migration) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+func check(ctx context.Context, on queryer, p *Params) (n int, err error) {
+	known := p.Migrations
+	rows, err := on.QueryContext(ctx, "SELECT version, name, checksum FROM "+p.Table+" ORDER BY version")
 	if err != nil {
-		return 0, fmt.Errorf("read schema_migrations: %w", err)
+		return 0, fmt.Errorf("read %s: %w", p.Table, err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for ; rows.Next(); n++ {
 		var a Migration
 		if err := rows.Scan(&a.Version, &a.Name, &a.Checksum); err != nil {
-			return 0, fmt.Errorf("read schema_migrations: %w", err)
+			return 0, fmt.Errorf("read %s: %w", p.Table, err)
 		}
 		i := slices.IndexFunc(known, func(m Migration) bool { return m.Version == a.Version })
 		switch {

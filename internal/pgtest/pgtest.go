@@ -21,27 +21,27 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// shared is the server of this process.
-var shared = sync.OnceValues(func() (string, error) {
-	if url := os.Getenv(URLVariable); url != "" {
-		return url, nil
+// shared is the server of this process; nil when the environment names another.
+// It is held on to: a server ends when nothing refers to its leash any more.
+var shared = sync.OnceValues(func() (*Server, error) {
+	if os.Getenv(URLVariable) != "" {
+		return nil, nil
 	}
-	s, err := Start(Config{})
-	if err != nil {
-		return "", err
-	}
-	return s.URL(), nil
+	return Start(Config{})
 })
 
 // URL returns a server's URL. All tests of a process share it; each takes a
 // schema of its own.
 func URL(t T) string {
 	t.Helper()
-	url, err := shared()
+	s, err := shared()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return url
+	if s == nil {
+		return os.Getenv(URLVariable)
+	}
+	return s.URL()
 }
 
 // Schema returns the name of a schema that does not exist yet. It is dropped at

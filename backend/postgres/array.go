@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"encoding/binary"
+)
+
+// The types of parameters, by their numbers in PostgreSQL.
+const (
+	oidBool  = 16
+	oidBytea = 17
+	oidInt8  = 20
+	oidText  = 25
+)
+
+// array is a parameter that holds an array, in the binary form of the protocol. It
+// is written by hand, since a commit is little else than such arrays.
+type array struct {
+	elem  uint32
+	n     int
+	nulls bool
+	buf   []byte
+}
+
+const arrayHeader = 20
+
+// reset empties the array and keeps its memory, unless it is large.
+func (a *array) reset() {
+	const kept = 1 << 20
+	if cap(a.buf) > kept || a.buf == nil {
+		a.buf = make([]byte, 0, 1024)
+	}
+	a.n, a.nulls, a.buf = 0, false, append(a.buf[:0], make([]byte, arrayHeader)...)
+}
+
+func (a *array) int(v int64) {
+	a.n++
+	a.buf = binary.BigEndian.AppendUint32(a.buf, 8)
+	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v)) //nolint:gosec // two's complement
+}
+
+func (a *array) text(s string) {
+	a.n++
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(s))) //nolint:gosec // PostgreSQL holds no longer ones
+	a.buf = append(a.buf, s...)
+}
+
+func (a *array) bytes(b []byte) {
+	a.n++
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(b))) //nolint:gosec // PostgreSQL holds no longer ones
+	a.buf = append(a.buf, b...)
+}
+
+func (a *array) bool(v bool) {
+	a.n++
+	a.buf = binary.BigEndian.AppendUint32(a.buf, 1)
+	if v {
+		a.buf = append(a.buf, 1)
+	} else {
+		a.buf = append(a.buf, 0)
+	}
+}
+
+func (a *array) null() {
+	a.n++
+	a.nulls = true
+	a.buf = append(a.buf, 0xff, 0xff, 0xff, 0xff)
+}
+
+// textOr writes s, or null when it is empty.
+func (a *array) textOr(s string) {
+	if s == "" {
+		a.null()
+		return
+	}
+	a.text(s)
+}
+
+// encoded returns the array as a parameter.
+func (a *array) encoded() []byte {
+	head := a.buf[:0]
+	head = binary.BigEndian.AppendUint32(head, 1) // dimensions
+	flags := uint32(0)
+	if a.nulls {
+		flags = 1
+	}
+	head = binary.BigEndian.AppendUint32(head, flags)
+	head = binary.BigEndian.AppendUint32(head, a.elem)
+	head = binary.BigEndian.AppendUint32(head, uint32(a.n)) //nolint:gosec // bounded by a group
+	binary.BigEndian.AppendUint32(head, 1)                  // the first index
+	return a.buf
+}
+
+func int8Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) } //nolint:gosec // two's complement

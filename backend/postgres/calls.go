@@ -1,0 +1,273 @@
+package postgres
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// calls writes changes as the statements of one transaction.
+func (c *committer) calls(live []*change, mark int64, all bool) []*call {
+	count := make(map[store.Key]int, len(live))
+	for _, ch := range live {
+		count[ch.Key]++
+	}
+	var creates, touches []*change
+	var waves [][]*change
+	wave := make(map[store.Key]int)
+	for _, ch := range live {
+		ch.strict = ch.strict || all || count[ch.Key] > 1
+		if ch.Create != nil {
+			creates = append(creates, ch)
+			continue
+		}
+		if ch.touches != 0 {
+			touches = append(touches, ch)
+		}
+		n := wave[ch.Key]
+		if wave[ch.Key]++; n == len(waves) {
+			waves = append(waves, nil)
+		}
+		waves[n] = append(waves[n], ch)
+	}
+	var calls []*call
+	add := func(k *call) {
+		if k.rows() > 0 {
+			calls = append(calls, k)
+		}
+	}
+	add(c.keys(live))
+	if len(creates) > 0 {
+		add(c.contexts(creates)) // born with the first of theirs, as the changes were given
+		slices.SortFunc(creates, byKey)
+		add(c.creates(creates, mark))
+	}
+	if len(touches) > 0 {
+		add(c.touches(touches))
+	}
+	for _, w := range waves {
+		slices.SortFunc(w, byKey)
+		add(c.updates(w, mark))
+	}
+	add(c.steps(live))
+	k := c.call(stmtMark)
+	k.scalars = append(k.scalars, mark)
+	return append(calls, k)
+}
+
+func byKey(a, b *change) int { return compareKeys(a.Key, b.Key) }
+
+func compareKeys(a, b store.Key) int {
+	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.ID, b.ID))
+}
+
+func (c *committer) keys(live []*change) *call {
+	k := c.call(stmtKeys)
+	var keyed []*change
+	for _, ch := range live {
+		if ch.Idempotency != nil {
+			keyed = append(keyed, ch)
+		}
+	}
+	slices.SortStableFunc(keyed, func(a, b *change) int {
+		x, y := a.Idempotency, b.Idempotency
+		return cmp.Or(cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Key, y.Key))
+	})
+	for _, ch := range keyed {
+		r := ch.Idempotency
+		k.columns[0].text(r.Owner)
+		k.columns[1].text(r.Key)
+		k.columns[2].bytes(r.Hash[:])
+		k.columns[3].text(r.TaskID)
+		k.columns[4].int(ch.leaves())
+		k.columns[5].int(millis(r.CreatedAt))
+	}
+	return k
+}
+
+// contexts writes the contexts of new tasks, each once.
+func (c *committer) contexts(creates []*change) *call {
+	type born struct {
+		key                  store.Key
+		created, received, n int64
+	}
+	at := make(map[store.Key]int, len(creates))
+	all := make([]born, 0, len(creates))
+	for _, ch := range creates {
+		key := store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}
+		i, ok := at[key]
+		if !ok {
+			i = len(all)
+			at[key] = i
+			all = append(all, born{key: key, created: millis(ch.Events[0].Time)})
+		}
+		b := &all[i]
+		b.received, b.n = max(b.received, ch.touches), b.n+1
+	}
+	slices.SortFunc(all, func(a, b born) int { return compareKeys(a.key, b.key) })
+	k := c.call(stmtContexts)
+	for i := range all {
+		b := &all[i]
+		k.columns[0].text(b.key.Owner)
+		k.columns[1].text(b.key.ID)
+		k.columns[2].int(b.created)
+		k.columns[3].int(b.received)
+		k.columns[4].int(b.n)
+	}
+	k.scalars = append(k.scalars, int64(len(all)))
+	return k
+}
+
+func (c *committer) creates(creates []*change, mark int64) *call {
+	k := c.call(stmtCreate)
+	for _, ch := range creates {
+		var t taskRow
+		t.advance(ch.Events)
+		t.setRun(ch.Run)
+		col := k.columns
+		col[0].text(ch.Key.Owner)
+		col[1].text(ch.Key.ID)
+		col[2].int(ch.pk)
+		col[3].text(ch.Create.ContextID)
+		col[4].text(t.state)
+		for i, v := range []int64{t.stateAt, t.seq, t.receivedSeq, t.phase, t.dueAt} {
+			col[5+i].int(v)
+		}
+		col[10].text(t.worker)
+		for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt, t.updatedAt} {
+			col[11+i].int(v)
+		}
+		if ch.snapshot != "" && ch.Snapshot.Seq == t.seq {
+			col[18].text(ch.snapshot)
+		} else {
+			col[18].null()
+		}
+		col[19].text(ch.events)
+	}
+	k.scalars = append(k.scalars, mark)
+	return k
+}
+
+func (c *committer) touches(touches []*change) *call {
+	k := c.call(stmtTouch)
+	for _, ch := range touches {
+		k.columns[0].text(ch.Key.Owner)
+		k.columns[1].text(ch.Key.ID)
+		k.columns[2].int(ch.touches)
+	}
+	return k
+}
+
+// updates writes changes of different tasks.
+func (c *committer) updates(wave []*change, mark int64) *call {
+	k := c.call(stmtUpdate)
+	strict := int64(0)
+	for _, ch := range wave {
+		k.update(ch)
+		if ch.strict {
+			strict++
+		}
+	}
+	k.changes = append(k.changes, wave...)
+	k.scalars = append(k.scalars, mark, strict)
+	return k
+}
+
+func (k *call) update(ch *change) {
+	col, n := k.columns, int64(len(ch.Events))
+	col[0].text(ch.Key.Owner)
+	col[1].text(ch.Key.ID)
+	col[2].int(max(ch.Version, ch.at))
+	if ch.Lease != nil {
+		col[3].text(ch.Lease.Worker)
+		col[4].int(ch.Lease.Fence)
+	} else {
+		col[3].null()
+		col[4].null()
+	}
+	col[5].int(max(ch.Seen, 0))
+	col[6].int(n)
+	if ch.status != nil {
+		col[7].text(string(ch.status.State))
+		col[8].int(millis(ch.status.Time))
+	} else {
+		col[7].null()
+		col[8].null()
+	}
+	col[9].int(ch.received)
+	if n > 0 {
+		col[10].int(millis(ch.Events[n-1].Time))
+		col[13].text(ch.events)
+	} else {
+		col[10].null()
+		col[13].null()
+	}
+	if ch.snapshot != "" {
+		col[11].text(ch.snapshot)
+		col[12].int(ch.Snapshot.Seq)
+	} else {
+		col[11].null()
+		col[12].null()
+	}
+	k.updateRun(ch.Run)
+	col[22].bool(ch.strict)
+}
+
+func (k *call) updateRun(run *store.Run) {
+	col := k.columns[14:22]
+	if run == nil {
+		for i := range col {
+			col[i].null()
+		}
+		return
+	}
+	var t taskRow
+	t.setRun(run)
+	col[0].int(t.phase)
+	col[1].int(t.dueAt)
+	col[2].text(t.worker)
+	for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq} {
+		col[3+i].int(v)
+	}
+}
+
+// steps writes the steps of all changes in order. One that is there twice keeps
+// its first place and its last result.
+func (c *committer) steps(live []*change) *call {
+	type name struct {
+		key  store.Key
+		turn int
+		name string
+	}
+	type step struct {
+		name
+		result []byte
+	}
+	var all []step
+	var at map[name]int
+	for _, ch := range live {
+		for _, s := range ch.Steps {
+			if at == nil {
+				at = make(map[name]int)
+			}
+			n := name{ch.Key, s.Turn, s.Name}
+			i, ok := at[n]
+			if !ok {
+				i = len(all)
+				at[n] = i
+				all = append(all, step{name: n})
+			}
+			all[i].result = s.Result
+		}
+	}
+	k := c.call(stmtSteps)
+	for _, s := range all {
+		k.columns[0].text(s.key.Owner)
+		k.columns[1].text(s.key.ID)
+		k.columns[2].int(int64(s.turn))
+		k.columns[3].text(s.name.name)
+		k.columns[4].bytes(s.result)
+	}
+	return k
+}

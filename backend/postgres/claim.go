@@ -1,0 +1,245 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// sqlClaim claims in one statement. It hops from owner to owner through the two
+// partial indexes of the work queue, which hold only tasks with work to do, locks
+// the first tasks of each that no other claim has locked, and leases those whose
+// turn it is. Parameters: 1 the owner to begin after, 2 now, 3 the end of the horizon, 4 the
+// end of leases that are over, 5 the worker, 6 how many to claim, 7 how many of an owner,
+// 8 the new end, 9 state and 10 time of the event, 11-13 its JSON: whole, and
+// before and after its time, 14 the mark of the log.
+const sqlClaim = `WITH RECURSIVE
+	a(owner, n) AS (
+		SELECT least(
+			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner > $1::text ORDER BY owner LIMIT 1),
+			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner > $1::text ORDER BY owner LIMIT 1)), 1
+		UNION ALL
+		SELECT least(
+			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner > a.owner ORDER BY owner LIMIT 1),
+			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner > a.owner ORDER BY owner LIMIT 1)), a.n + 1
+		FROM a WHERE a.owner IS NOT NULL
+	), b(owner, n) AS (
+		SELECT least(
+			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner <= $1::text ORDER BY owner LIMIT 1),
+			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner <= $1::text ORDER BY owner LIMIT 1)), 1000000000
+		UNION ALL
+		SELECT least(
+			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner > b.owner AND owner <= $1::text ORDER BY owner LIMIT 1),
+			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner > b.owner AND owner <= $1::text ORDER BY owner LIMIT 1)), b.n + 1
+		FROM b WHERE b.owner IS NOT NULL
+	), locked AS MATERIALIZED (
+		SELECT o.n, p.* FROM (SELECT * FROM a UNION ALL SELECT * FROM b) o CROSS JOIN LATERAL (
+			SELECT * FROM (
+				SELECT * FROM (SELECT owner, id, due_at AS at FROM {s}.task_rows
+					WHERE phase = 1 AND owner = o.owner AND due_at <= $2::bigint
+					ORDER BY due_at, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
+				UNION ALL
+				SELECT * FROM (SELECT owner, id, due_at FROM {s}.task_rows
+					WHERE phase = 1 AND owner = o.owner AND due_at > $3::bigint
+					ORDER BY due_at, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
+				UNION ALL
+				SELECT * FROM (SELECT owner, id, lease_until FROM {s}.task_rows
+					WHERE phase = 2 AND owner = o.owner AND lease_until <= $4::bigint AND lease_worker <> $5::text
+					ORDER BY lease_until, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
+				UNION ALL
+				SELECT * FROM (SELECT owner, id, lease_until FROM {s}.task_rows
+					WHERE phase = 2 AND owner = o.owner AND lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text
+					ORDER BY lease_until, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
+			) y ORDER BY y.at, y.id LIMIT $7::bigint
+		) p LIMIT $6::bigint * $7::bigint
+	), chosen AS MATERIALIZED (
+		SELECT owner, id, row_number() OVER (ORDER BY r, n) AS place
+		FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY at, id) AS r FROM locked) x
+		ORDER BY r, n LIMIT $6::bigint
+	), t AS (
+		UPDATE {s}.task_rows t SET phase = 2, lease_worker = $5::text, fence = t.fence + 1, lease_until = $8::bigint,
+			attempt = t.attempt + 1, seq = t.seq + 1, state = $9::text,
+			state_at = greatest($10::bigint, t.updated_at), updated_at = greatest($10::bigint, t.updated_at)
+		FROM chosen WHERE t.owner = chosen.owner AND t.id = chosen.id
+		RETURNING t.*, chosen.place
+	), log AS (
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, events)
+		SELECT pk, seq, $14::bigint, 1, CASE WHEN updated_at = $10::bigint THEN $11::text ELSE
+			$12::text || to_char(timestamp '1970-01-01' + updated_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || $13::text END
+		FROM t
+	)
+	SELECT ` + rowColumns + `, t.place FROM t`
+
+// Claim implements store.Store. It is not tried again after the connection was lost:
+// leases may have been taken then.
+func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.Task, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	if p.Limit <= 0 {
+		return nil, nil
+	}
+	args, err := claimArgs(&p)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.claim(ctx, args, p.Limit, 1)
+	// When all owners have been visited and there is room left, the visits go on.
+	for depth := 0; err == nil && len(rows) > 0 && len(rows) < p.Limit; {
+		left := p.Limit - len(rows)
+		if depth == left {
+			break
+		}
+		depth = left
+		var more []taskRow
+		if more, err = s.claim(ctx, args, left, left); err != nil || len(more) == 0 {
+			break
+		}
+		rows = append(rows, more...)
+	}
+	if len(rows) == 0 {
+		return nil, failed(ctx, err, "claim")
+	}
+	if err != nil {
+		s.log.Warn("claim ended early", "error", err, "claimed", len(rows))
+	}
+	// The leases have been taken, so they are read even if the caller is gone.
+	return s.readClaimed(context.WithoutCancel(ctx), rows)
+}
+
+// claim makes one round of a claim; depth is the most to take of an owner.
+func (s *Store) claim(ctx context.Context, args []any, limit, depth int) ([]taskRow, error) {
+	args[5], args[6], args[13] = limit, depth, s.newMark()
+	type placed struct {
+		taskRow
+		place int64
+	}
+	var all []placed
+	for try := 0; ; try++ {
+		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			all = nil
+			return s.each(ctx, c, sqlClaim, func(r record) error {
+				var t placed
+				t.scan(r)
+				t.place = r.int(rowWidth)
+				all = append(all, t)
+				return nil
+			}, args...)
+		})
+		if err == nil {
+			break
+		}
+		if try >= s.cfg.MaxRetries || !conflicting(err) || !s.pause(ctx, try, err) {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
+	rows := make([]taskRow, len(all))
+	for i := range all {
+		rows[i] = all[i].taskRow
+	}
+	return rows, nil
+}
+
+// never is later than any time.
+const never = int64(1) << 62
+
+func claimArgs(p *store.ClaimParams) ([]any, error) {
+	event := p.Event
+	event.Time = store.Time(event.Time)
+	whole, err := encodeEvents([]store.Event{event})
+	if err != nil {
+		return nil, err
+	}
+	// The event's time comes first in its JSON.
+	const before = `[{"time":"`
+	rest, ok := strings.CutPrefix(whole, before)
+	_, after, found := strings.Cut(rest, `"`)
+	if !ok || !found {
+		panic("the JSON of an event does not begin with its time: " + whole)
+	}
+	now, far, over := millis(p.Now), never, millis(p.Now)
+	if p.Horizon > 0 {
+		far = millis(p.Now.Add(p.Horizon))
+	}
+	if p.Takeover {
+		over = never
+	}
+	return []any{
+		p.AfterOwner, now, far, over, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
+		whole, before, `"` + after, int64(0),
+	}, nil
+}
+
+// readClaimed reads tasks whose leases have been taken. One that cannot be read does
+// not keep the others from being run.
+func (s *Store) readClaimed(ctx context.Context, rows []taskRow) (tasks []*store.Task, err error) {
+	read := func(rows []taskRow) error {
+		return s.repeat(ctx, "read claimed tasks", func(ctx context.Context, c *pgx.Conn) error {
+			some, err := s.readLogs(ctx, c, rows, false)
+			for _, t := range some {
+				if t != nil {
+					tasks = append(tasks, t)
+				}
+			}
+			return err
+		})
+	}
+	if err = read(rows); err == nil || unanswered(err) {
+		return tasks, err
+	}
+	for i := range rows {
+		if e := read(rows[i : i+1]); e != nil {
+			s.log.Error("claimed task cannot be read", "task", rows[i].key.ID, "error", e)
+			err = e
+		}
+	}
+	if len(tasks) > 0 {
+		return tasks, nil
+	}
+	return nil, err
+}
+
+const sqlRenew = `WITH l AS MATERIALIZED (
+		SELECT t.owner, t.id FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS u(owner, id, worker, fence, ord)
+		JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id AND t.phase = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
+		ORDER BY u.ord FOR UPDATE OF t
+	)
+	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner AND t.id = l.id RETURNING t.owner, t.id`
+
+// Renew implements store.Store.
+func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {
+	sorted := slices.Clone(leases)
+	slices.SortFunc(sorted, func(a, b store.HeldLease) int { return compareKeys(a.Key, b.Key) })
+	owners, ids, workers, fences := []string{}, []string{}, []string{}, []int64{}
+	for i := range sorted {
+		l := &sorted[i]
+		owners, ids = append(owners, l.Key.Owner), append(ids, l.Key.ID)
+		workers, fences = append(workers, l.Worker), append(fences, l.Fence)
+	}
+	err = s.read(ctx, "renew leases", func(ctx context.Context, c *pgx.Conn) error {
+		lost = nil
+		if len(leases) == 0 {
+			return nil
+		}
+		held := make(map[store.Key]bool, len(leases))
+		err := s.each(ctx, c, sqlRenew, func(r record) error {
+			held[store.Key{Owner: r.text(0), ID: r.text(1)}] = true
+			return nil
+		}, owners, ids, workers, fences, millis(until))
+		for _, l := range leases {
+			if !held[l.Key] {
+				lost = append(lost, l.Key)
+			}
+		}
+		return err
+	})
+	return lost, err
+}

@@ -1,0 +1,236 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// groupWeight bounds the changes of one transaction, groupBytes their size.
+	groupWeight = 256
+	groupBytes  = 8 << 20
+	// queueLength is how many requests may wait without blocking their callers.
+	queueLength = 1024
+	// crowdTries is how often a group with refused changes is looked through before
+	// its requests are applied one by one, lonelyTries how often a request alone is.
+	crowdTries  = 3
+	lonelyTries = 20
+)
+
+// committer applies whatever is queued in one transaction and one round trip, and
+// answers after the commit. Everything in it belongs to the goroutine that runs it.
+type committer struct {
+	s     *Store
+	spare map[*statement][]*call
+	group []*request
+}
+
+// run serves the queue until it is closed.
+func (c *committer) run() {
+	for r := range c.s.queue {
+		c.gather(r)
+		c.runGroup()
+		clear(c.group)
+	}
+}
+
+// gather takes what is queued, up to the bounds of a group. It does not wait.
+func (c *committer) gather(first *request) {
+	c.group = c.group[:0]
+	weight, size := 0, 0
+	add := func(r *request) {
+		if r.state.CompareAndSwap(requestQueued, requestTaken) {
+			c.group = append(c.group, r)
+			weight, size = weight+len(r.changes), size+r.bytes
+		}
+	}
+	for add(first); weight < groupWeight && size < groupBytes; {
+		select {
+		case r, ok := <-c.s.queue:
+			if !ok {
+				return
+			}
+			add(r)
+		default:
+			return
+		}
+	}
+}
+
+func (c *committer) runGroup() {
+	if len(c.group) == 0 {
+		return
+	}
+	err := c.apply(c.group)
+	if err == nil || len(c.group) == 1 || unanswered(err) {
+		for _, r := range c.group {
+			r.done <- failed(context.Background(), err, "commit")
+		}
+		return
+	}
+	c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(c.group))
+	for i := range c.group {
+		c.group[i].done <- failed(context.Background(), c.apply(c.group[i:i+1]), "commit")
+	}
+}
+
+var errCrowded = errors.New("changes of a group get in each other's way")
+
+// apply applies requests in one transaction, all or none, and tells each change
+// its result. Changes are tried as they are; when some of them are refused the
+// database is looked at, to tell why and to go on without them.
+func (c *committer) apply(group []*request) error {
+	var pending []*change
+	look := false
+	for _, r := range group {
+		for i := range r.changes {
+			ch := &r.changes[i]
+			look = look || !ch.blind()
+			pending = append(pending, ch)
+		}
+	}
+	for looks, tries := 0, 0; ; {
+		for _, ch := range pending {
+			ch.applied, ch.result, ch.at, ch.after = false, store.Result{}, 0, 0
+		}
+		live := pending
+		var err error
+		if look {
+			live, err = c.s.look(pending)
+		}
+		if err == nil && len(live) > 0 {
+			err = c.commit(live, look)
+		}
+		switch {
+		case err == nil:
+			if pending = refused(live); len(pending) == 0 {
+				return nil
+			}
+			looks, look = looks+1, true
+		case raised(err):
+			looks, look = looks+1, true
+			if len(group) > 1 && looks > crowdTries {
+				return errCrowded
+			}
+		case tries >= c.s.cfg.MaxRetries || !passing(err) || !c.s.pause(context.Background(), tries, err):
+			return err
+		default:
+			tries++
+		}
+		if looks > lonelyTries {
+			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, errCrowded), "too many changes at the same time")
+		}
+	}
+}
+
+// refused returns the changes that were not applied.
+func refused(live []*change) (rest []*change) {
+	for _, ch := range live {
+		if !ch.applied {
+			rest = append(rest, ch)
+		}
+	}
+	return rest
+}
+
+// commit applies changes in one transaction. When its answer is lost, it finds out
+// what became of it.
+func (c *committer) commit(live []*change, all bool) error {
+	mark := c.s.newMark()
+	err := c.send(live, mark, all)
+	if err == nil || !unsure(err) || pgconn.SafeToRetry(err) {
+		return err
+	}
+	made, e := c.s.settle(mark)
+	switch {
+	case e != nil:
+		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, e), "the database does not answer: the change may have been stored or not")
+	case made:
+		return c.s.recall(live, mark)
+	}
+	return err
+}
+
+// call is a statement with its arguments.
+type call struct {
+	*statement
+	columns []array
+	scalars []int64
+	changes []*change // of stmtUpdate, in the order of its arguments
+}
+
+// call returns a statement without arguments yet.
+func (c *committer) call(st *statement) *call {
+	var k *call
+	if spare := c.spare[st]; len(spare) > 0 {
+		k, c.spare[st] = spare[len(spare)-1], spare[:len(spare)-1]
+	} else {
+		k = &call{statement: st, columns: make([]array, len(st.arrays))}
+	}
+	for i := range k.columns {
+		k.columns[i].elem = st.arrays[i]
+		k.columns[i].reset()
+	}
+	k.scalars, k.changes = k.scalars[:0], k.changes[:0]
+	return k
+}
+
+func (k *call) rows() int { return k.columns[0].n }
+
+func (k *call) params() [][]byte {
+	params := make([][]byte, 0, len(k.columns)+len(k.scalars))
+	for i := range k.columns {
+		params = append(params, k.columns[i].encoded())
+	}
+	for _, v := range k.scalars {
+		params = append(params, int8Param(v))
+	}
+	return params
+}
+
+// send makes one transaction of changes in one round trip. With all, it fails
+// unless all of them are applied.
+func (c *committer) send(live []*change, mark int64, all bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.s.cfg.CommandTimeout)
+	defer cancel()
+	if err := c.number(ctx, live); err != nil {
+		return err
+	}
+	calls := c.calls(live, mark, all)
+	defer func() {
+		for _, k := range calls {
+			clear(k.changes)
+			c.spare[k.statement] = append(c.spare[k.statement], k)
+		}
+	}()
+	if err := c.s.pipeline(ctx, calls); err != nil {
+		return err
+	}
+	for _, ch := range live {
+		if ch.Create != nil {
+			ch.applied, ch.result.Seq = true, int64(len(ch.Events))
+			c.s.tallies.note(ch.Key.Owner)
+		}
+	}
+	return nil
+}
+
+// number gives pks to tasks to be created.
+func (c *committer) number(ctx context.Context, live []*change) error {
+	for _, ch := range live {
+		if ch.Create == nil || ch.pk != 0 {
+			continue
+		}
+		pk, err := c.s.pks.next(ctx)
+		if err != nil {
+			return err
+		}
+		ch.pk = pk
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Config says where a store is and how it talks to it.
+type Config struct {
+	// URL names the database: postgres://, postgresql:// or postgresql+asyncpg://.
+	// A password in it appears in no log and no error.
+	URL string
+	// Schema holds the tables; it is made with the first migration. Default
+	// "holdfast". Stores on different schemas know nothing of each other.
+	Schema string
+	// PoolMin connections are kept open, default 2; PoolMax is the most there are,
+	// default 10.
+	PoolMin, PoolMax int
+	// Timeout is how long a call waits for a connection, default one minute.
+	Timeout time.Duration
+	// CommandTimeout bounds one command, default 30 seconds.
+	CommandTimeout time.Duration
+	// MaxRetries is how often a command that failed for a passing reason is tried
+	// again, default 3, negative for never; RetryDelay is what it waits for the
+	// first time, twice that for the second, with some chance, default one second.
+	// After conflicts with other commands the wait is some milliseconds.
+	MaxRetries int
+	RetryDelay time.Duration
+	// Migrate brings the schema up to date. Without it a store whose schema is not
+	// is refused.
+	Migrate bool
+	// Pooler is for a PgBouncer or the like in front that gives each transaction
+	// any connection: statements are then not prepared and no session settings are
+	// made, which costs about a third of the throughput.
+	Pooler bool
+	// Logger is told of what nobody is there to be answered; nil discards.
+	Logger *slog.Logger
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// complete fills in defaults and reports all that is wrong.
+func (c *Config) complete() error {
+	var errs []error
+	if c.Schema == "" {
+		c.Schema = "holdfast"
+	}
+	if !schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_") {
+		errs = append(errs, fmt.Errorf("postgres: Schema is %q, want up to 63 of a-z, 0-9 and _, beginning with no digit and not with pg_", c.Schema))
+	}
+	for _, n := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{{"PoolMin", &c.PoolMin, 2}, {"PoolMax", &c.PoolMax, 10}} {
+		if *n.value < 0 {
+			errs = append(errs, fmt.Errorf("postgres: %s is %d, want it positive", n.name, *n.value))
+		}
+		if *n.value == 0 {
+			*n.value = n.zero
+		}
+	}
+	c.PoolMin = min(c.PoolMin, c.PoolMax)
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{{"Timeout", &c.Timeout, time.Minute}, {"CommandTimeout", &c.CommandTimeout, 30 * time.Second}, {"RetryDelay", &c.RetryDelay, time.Second}} {
+		if *d.value < 0 {
+			errs = append(errs, fmt.Errorf("postgres: %s is %s, want it positive", d.name, *d.value))
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if c.MaxRetries == 0 {
+		c.MaxRetries = 3
+	}
+	c.MaxRetries = max(c.MaxRetries, 0)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if c.URL, err = plainURL(c.URL); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// plainURL returns a URL as libpq knows it. Its errors do not repeat it.
+func plainURL(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("postgres: URL is empty, want postgres://user:password@host:port/database")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", errors.New("postgres: URL cannot be read: want postgres://user:password@host:port/database, with special characters of the password as %XX")
+	}
+	switch u.Scheme {
+	case "postgres", "postgresql", "postgresql+asyncpg":
+		u.Scheme = "postgres"
+	default:
+		return "", fmt.Errorf("postgres: URL begins with %q, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme+"://")
+	}
+	q := u.Query()
+	if ssl := q.Get("ssl"); ssl != "" && q.Get("sslmode") == "" { // as asyncpg calls it
+		q.Set("sslmode", ssl)
+	}
+	q.Del("ssl")
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// maskURL returns a URL without its secrets.
+func maskURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	masked := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if name := u.User.Username(); name != "" {
+		masked.User = url.User(name)
+		if _, ok := u.User.Password(); ok {
+			return strings.Replace(masked.String(), "@", ":***@", 1)
+		}
+	}
+	return masked.String()
+}

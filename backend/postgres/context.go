@@ -1,0 +1,281 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// contextColumns are the columns of context_rows that scanContext reads, in its order;
+// the last are the ids of the newest of its tasks, up to as many as the argument says.
+func contextColumns(tasks string) string {
+	return `t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record,
+	ARRAY(SELECT k.id FROM {s}.task_rows k WHERE k.owner = t.owner AND k.context_id = t.id
+		ORDER BY k.created_at DESC, k.id DESC LIMIT ` + tasks + `)`
+}
+
+var (
+	sqlReadContext = `SELECT ` + contextColumns("$3::bigint") + ` FROM {s}.context_rows t
+		WHERE t.owner = $1::text AND t.id = $2::text AND t.status <> ''`
+	sqlLockContext = `SELECT t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record, NULL
+		FROM {s}.context_rows t WHERE t.owner = $1::text AND t.id = $2::text FOR UPDATE`
+)
+
+const (
+	sqlInsertContext = `INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels, record)
+		VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bigint, $7::bigint, 1, 0, $8::bigint[], $9::text)
+		ON CONFLICT DO NOTHING`
+	sqlUpdateContext = `UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text,
+			updated_at = greatest(updated_at, $6::bigint), version = version + 1, labels = $7::bigint[], record = $8::text
+		WHERE owner = $1::text AND id = $2::text`
+	sqlContextStates = `WITH RECURSIVE g(v) AS (
+			(SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text ORDER BY state LIMIT 1)
+			UNION ALL
+			SELECT (SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND state > g.v ORDER BY state LIMIT 1)
+			FROM g WHERE g.v IS NOT NULL)
+		SELECT v FROM g WHERE v IS NOT NULL`
+	sqlAncestors = `WITH RECURSIVE up(id, parent, n) AS (
+			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text AND id = $2::text AND status <> ''
+			UNION ALL
+			SELECT c.id, c.parent_id, up.n + 1 FROM up JOIN {s}.context_rows c
+				ON c.owner = $1::text AND c.id = up.parent AND c.status <> '' WHERE up.id <> $3::text AND up.n < 100000)
+		SELECT id, parent FROM up ORDER BY n`
+	sqlLockFamily = `SELECT pg_advisory_xact_lock($1::bigint)`
+	sqlInsertKey  = `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)
+		VALUES ($1::text, $2::text, $3::bytea, $4::text, true, $5::bigint, $6::bigint) ON CONFLICT DO NOTHING`
+)
+
+// described is what context_rows keeps of a description beside its columns.
+type described struct {
+	Name         string         `json:"name,omitempty"`
+	Description  string         `json:"description,omitempty"`
+	Role         string         `json:"role"`
+	Tags         []string       `json:"tags,omitempty"`
+	Metadata     map[string]any `json:"metadata,omitempty"`
+	ReferenceIDs []string       `json:"referenceContextIds,omitempty"`
+	Extensions   map[string]any `json:"extensions,omitempty"`
+}
+
+func scanContext(r record) (c store.Context, err error) {
+	c = store.Context{
+		Key: store.ContextKey{Owner: r.text(0), ID: r.text(1)}, Status: a2a.ContextStatus(r.text(2)), Name: r.text(3), ParentID: r.text(4),
+		CreatedAt: fromMillis(r.int(5)), UpdatedAt: fromMillis(r.int(6)), Version: r.int(7), TaskCount: int(r.int(8)),
+		Role: store.DefaultContextRole,
+	}
+	if !r.null(9) {
+		var d described
+		if err := wire.Unmarshal(r[9], &d); err != nil {
+			return c, fmt.Errorf("context %s: %w", c.Key.ID, err)
+		}
+		c.Description, c.Role, c.Tags, c.Metadata = d.Description, d.Role, d.Tags, d.Metadata
+		c.ReferenceIDs, c.Extensions = d.ReferenceIDs, d.Extensions
+	}
+	c.TaskIDs = texts(r[10])
+	for i, j := 0, len(c.TaskIDs)-1; i < j; i, j = i+1, j-1 {
+		c.TaskIDs[i], c.TaskIDs[j] = c.TaskIDs[j], c.TaskIDs[i]
+	}
+	return c, nil
+}
+
+// Context implements store.Store.
+func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
+	err = s.read(ctx, "read context", func(ctx context.Context, conn *pgx.Conn) error {
+		found := false
+		var err error
+		if storable(owner, id) {
+			err = s.each(ctx, conn, sqlReadContext, func(r record) (err error) {
+				found = true
+				c, err = scanContext(r)
+				return err
+			}, owner, id, max(tasks, 0))
+		}
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	return c, err
+}
+
+// label is the hash of a tag or a role of an owner's contexts.
+func label(owner, kind, text string) int64 {
+	sum := sha256.Sum256([]byte(owner + "\x00" + kind + "\x00" + text))
+	return int64(binary.BigEndian.Uint64(sum[:])) //nolint:gosec // any 64 bits
+}
+
+func labelsOf(c *store.Context) []int64 {
+	labels := []int64{label(c.Key.Owner, "role", c.Role)}
+	for _, tag := range c.Tags {
+		labels = append(labels, label(c.Key.Owner, "tag", tag))
+	}
+	return labels
+}
+
+// SaveContext implements store.Store.
+func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved store.Context, err error) {
+	if err := c.Check(); err != nil {
+		return store.Context{}, err
+	}
+	to := &c.Context
+	data, err := wire.Marshal(&described{to.Name, to.Description, to.Role, to.Tags, to.Metadata, to.ReferenceIDs, to.Extensions})
+	if err != nil {
+		return store.Context{}, a2a.Wrap(a2a.CodeInvalid, err, "context %s cannot be written as JSON", a2a.Quote(to.Key.ID))
+	}
+	err = s.transact(ctx, "save context", func(ctx context.Context, tx pgx.Tx) error {
+		old, err := s.saveRefusal(ctx, tx, &c)
+		if err != nil {
+			return err
+		}
+		if err := s.writeContext(ctx, tx, &c, old, string(data)); err != nil {
+			return err
+		}
+		saved, err = s.lockContext(ctx, tx, to.Key)
+		if err != nil || c.Idempotency == nil {
+			return err
+		}
+		k := c.Idempotency
+		n, err := s.exec(ctx, tx, sqlInsertKey, k.Owner, k.Key, k.Hash[:], k.TaskID, saved.Version, millis(k.CreatedAt))
+		if err == nil && n == 0 {
+			err = store.ErrDuplicate
+		}
+		return err
+	})
+	if err != nil {
+		return store.Context{}, err
+	}
+	return saved, nil
+}
+
+// writeContext makes a context or replaces its record.
+func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextChange, old store.Context, data string) error {
+	to := &c.Context
+	if c.Create {
+		n, err := s.exec(ctx, tx, sqlInsertContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
+			millis(to.CreatedAt), millis(to.UpdatedAt), labelsOf(to), data)
+		if err == nil && n == 0 {
+			err = store.ErrExists
+		}
+		if err != nil {
+			return err
+		}
+		return s.count(ctx, tx, to.Key.Owner, string(to.Status), 1)
+	}
+	_, err := s.exec(ctx, tx, sqlUpdateContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
+		millis(to.UpdatedAt), labelsOf(to), data)
+	if err != nil || old.Status == to.Status {
+		return err
+	}
+	if err := s.count(ctx, tx, to.Key.Owner, string(old.Status), -1); err != nil {
+		return err
+	}
+	return s.count(ctx, tx, to.Key.Owner, string(to.Status), 1)
+}
+
+// lockContext returns a context, or its doomed rest with the empty status, and keeps others from
+// changing it. ErrNotFound when there is none.
+func (s *Store) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey) (c store.Context, err error) {
+	found := false
+	err = s.each(ctx, tx, sqlLockContext, func(r record) (err error) {
+		found = true
+		c, err = scanContext(r)
+		return err
+	}, key.Owner, key.ID)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return c, err
+}
+
+// saveRefusal returns why a context is not to be changed, or the context as it is.
+func (s *Store) saveRefusal(ctx context.Context, tx pgx.Tx, c *store.ContextChange) (old store.Context, err error) {
+	if k := c.Idempotency; k != nil {
+		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
+			return old, errorOr(err, store.ErrDuplicate)
+		}
+	}
+	key := c.Context.Key
+	old, err = s.lockContext(ctx, tx, key)
+	absent := errors.Is(err, store.ErrNotFound)
+	switch {
+	case err != nil && !absent:
+		return old, err
+	case c.Create && !absent:
+		return old, s.taken(ctx, tx, c, store.ErrExists)
+	case !c.Create && (absent || old.Status == ""):
+		return old, store.ErrNotFound
+	case !c.Create && old.Version != c.Version:
+		return old, s.taken(ctx, tx, c, store.ErrConflict)
+	}
+	if c.TasksOver {
+		err := s.each(ctx, tx, sqlContextStates, func(r record) error {
+			if !a2a.TaskState(r.text(0)).Terminal() {
+				return store.ErrBusy
+			}
+			return nil
+		}, key.Owner, key.ID)
+		if err != nil {
+			return old, err
+		}
+	}
+	if !absent && old.ParentID == c.Context.ParentID {
+		return old, nil
+	}
+	return old, s.parentRefusal(ctx, tx, &c.Context, !absent)
+}
+
+func errorOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// taken returns ErrDuplicate if the change's key was taken by what made the change
+// impossible, while this one waited for it; else the refusal.
+func (s *Store) taken(ctx context.Context, tx pgx.Tx, c *store.ContextChange, refusal error) error {
+	if k := c.Idempotency; k != nil {
+		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
+			return errorOr(err, store.ErrDuplicate)
+		}
+	}
+	return refusal
+}
+
+// parentRefusal returns why a context must not stand below its parent. Changes of
+// parents wait for each other, so that two of them make no cycle.
+func (s *Store) parentRefusal(ctx context.Context, tx pgx.Tx, c *store.Context, exists bool) error {
+	if c.ParentID == "" {
+		return nil
+	}
+	if _, err := s.exec(ctx, tx, sqlLockFamily, label(c.Key.Owner, "family", s.cfg.Schema)); err != nil {
+		return err
+	}
+	if c.ParentID == c.Key.ID && exists {
+		return store.ErrParentCycle
+	}
+	ancestors := 0
+	err := s.each(ctx, tx, sqlAncestors, func(r record) error {
+		if r.text(0) == c.Key.ID || r.text(1) == c.Key.ID {
+			return store.ErrParentCycle
+		}
+		ancestors++
+		return nil
+	}, c.Key.Owner, c.ParentID, c.Key.ID)
+	switch {
+	case err != nil:
+		return err
+	case ancestors == 0:
+		return store.ErrParentNotFound
+	case ancestors > store.MaxContextDepth:
+		return store.ErrParentDepth
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlBusy = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND phase <> 0 LIMIT 1`
+	sqlDoom = `UPDATE {s}.context_rows SET status = '' WHERE owner = $1::text AND id = $2::text`
+
+	sqlDeleteTasks = `DELETE FROM {s}.task_rows WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
+			ORDER BY created_at, id LIMIT $3::bigint FOR UPDATE))
+		RETURNING pk, id`
+	sqlDeleteLogs     = `DELETE FROM {s}.task_log WHERE task_pk = ANY ($1::bigint[])`
+	sqlDeleteSteps    = `DELETE FROM {s}.task_steps WHERE task_pk = ANY ($1::bigint[])`
+	sqlDeleteFeedback = `WITH gone AS (
+			DELETE FROM {s}.feedback_rows WHERE owner = $1::text AND task_id = ANY ($2::text[]) RETURNING rating
+		), n AS (SELECT 'rating ' || rating AS kind, -count(*) AS n FROM gone GROUP BY 1)
+		INSERT INTO {s}.tallies (owner, kind, n) SELECT $1::text, kind, n FROM n UNION ALL SELECT '', kind, n FROM n`
+	sqlDeleteKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = ANY ($2::text[]) AND of_context = $3::boolean`
+	sqlTasksLeft  = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text LIMIT 1`
+
+	sqlDeleteContext = `DELETE FROM {s}.context_rows WHERE owner = $1::text AND id = $2::text`
+	sqlDoomed        = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
+)
+
+// DeleteContext implements store.Store.
+func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) error {
+		if !storable(owner, id) {
+			return store.ErrNotFound
+		}
+		c, err := s.lockContext(ctx, tx, store.ContextKey{Owner: owner, ID: id})
+		if err != nil {
+			return err
+		}
+		if c.Status != "" {
+			if err := s.doom(ctx, tx, &c); err != nil {
+				return err
+			}
+		}
+		if err := s.deleteTasks(ctx, tx, c.Key, max(limit, 0)); err != nil {
+			return err
+		}
+		if more, err = s.any(ctx, tx, sqlTasksLeft, owner, id); err != nil || more {
+			return err
+		}
+		if _, err := s.exec(ctx, tx, sqlDeleteKeys, owner, []string{id}, true); err != nil {
+			return err
+		}
+		_, err = s.exec(ctx, tx, sqlDeleteContext, owner, id)
+		return err
+	})
+	return more && err == nil, err
+}
+
+// any reports whether a query finds anything.
+func (s *Store) any(ctx context.Context, on querier, text string, args ...any) (found bool, err error) {
+	err = s.each(ctx, on, text, func(record) error {
+		found = true
+		return nil
+	}, args...)
+	return found, err
+}
+
+// doom begins the deletion of a context.
+func (s *Store) doom(ctx context.Context, tx pgx.Tx, c *store.Context) error {
+	busy, err := s.any(ctx, tx, sqlBusy, c.Key.Owner, c.Key.ID)
+	if err != nil {
+		return err
+	}
+	if busy {
+		return store.ErrBusy
+	}
+	if _, err := s.exec(ctx, tx, sqlDoom, c.Key.Owner, c.Key.ID); err != nil {
+		return err
+	}
+	return s.count(ctx, tx, c.Key.Owner, string(c.Status), -1)
+}
+
+// deleteTasks removes up to limit tasks of a context with all that belongs to them.
+func (s *Store) deleteTasks(ctx context.Context, tx pgx.Tx, key store.ContextKey, limit int) error {
+	var pks []int64
+	var ids []string
+	err := s.each(ctx, tx, sqlDeleteTasks, func(r record) error {
+		pks, ids = append(pks, r.int(0)), append(ids, r.text(1))
+		return nil
+	}, key.Owner, key.ID, limit)
+	if err != nil || len(pks) == 0 {
+		return err
+	}
+	for _, st := range []struct {
+		text string
+		args []any
+	}{
+		{sqlDeleteLogs, []any{pks}},
+		{sqlDeleteSteps, []any{pks}},
+		{sqlDeleteFeedback, []any{key.Owner, ids}},
+		{sqlDeleteKeys, []any{key.Owner, ids, false}},
+	} {
+		if _, err := s.exec(ctx, tx, st.text, st.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Doomed implements store.Store.
+func (s *Store) Doomed(ctx context.Context, limit int) (doomed []store.ContextKey, err error) {
+	err = s.read(ctx, "list contexts being deleted", func(ctx context.Context, c *pgx.Conn) error {
+		doomed = nil
+		return s.each(ctx, c, sqlDoomed, func(r record) error {
+			doomed = append(doomed, store.ContextKey{Owner: r.text(0), ID: r.text(1)})
+			return nil
+		}, max(limit, 0))
+	})
+	return doomed, err
+}

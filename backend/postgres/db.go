@@ -1,0 +1,183 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// q returns a statement with the name of the schema in its places.
+func (s *Store) q(text string) string {
+	if done, ok := s.texts.Load(text); ok {
+		return done.(string)
+	}
+	done := strings.ReplaceAll(text, "{s}", pgx.Identifier{s.cfg.Schema}.Sanitize())
+	s.texts.Store(text, done)
+	return done
+}
+
+// acquire takes a connection of the pool.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	return s.pool.Acquire(ctx)
+}
+
+// enter begins a call; unless it fails, leave ends it.
+func (s *Store) enter(ctx context.Context) error {
+	s.gate.RLock()
+	if s.closed {
+		s.gate.RUnlock()
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		s.gate.RUnlock()
+		return err
+	}
+	return nil
+}
+
+func (s *Store) leave() { s.gate.RUnlock() }
+
+// querier runs statements: a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// each runs a statement and calls f for every row, which is valid during the call.
+func (s *Store) each(ctx context.Context, on querier, text string, f func(r record) error, args ...any) error {
+	// All columns in the binary form, whatever the way of execution.
+	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
+	rows, err := on.Query(ctx, s.q(text), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(record(rows.RawValues())); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (s *Store) exec(ctx context.Context, on querier, text string, args ...any) (int, error) {
+	rows, err := on.Query(ctx, s.q(text), args...)
+	if err != nil {
+		return 0, err
+	}
+	rows.Close()
+	return int(rows.CommandTag().RowsAffected()), rows.Err()
+}
+
+// read runs f, which changes nothing, on a connection of the pool, and again after
+// failures that pass.
+func (s *Store) read(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.repeat(ctx, doing, f)
+}
+
+// repeat is read for callers that are inside the gate. f may also make changes that
+// do the same when they are made twice.
+func (s *Store) repeat(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
+	for try := 0; ; try++ {
+		err := s.once(ctx, f)
+		if err == nil || refusal(err) {
+			return err
+		}
+		if try >= s.cfg.MaxRetries || !passing(err) || !s.pause(ctx, try, err) {
+			return failed(ctx, err, doing)
+		}
+	}
+}
+
+func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+	c, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
+	defer cancel()
+	return f(ctx, c.Conn())
+}
+
+// pause waits before a command is tried again; it reports whether it may be.
+func (s *Store) pause(ctx context.Context, try int, cause error) bool {
+	delay := s.cfg.RetryDelay << min(try, 10)
+	if conflicting(cause) {
+		delay = min(delay, 5*time.Millisecond<<min(try, 10))
+	}
+	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // chance, not secrecy
+	s.log.Debug("command is tried again", "error", cause, "delay", delay)
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// transact runs f in a transaction that is committed unless f fails, and again
+// after failures that pass. A lost answer is found out: the transaction leaves a
+// mark. So f may run several times, of which the last one counts.
+func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.Context, tx pgx.Tx) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	for try := 0; ; try++ {
+		mark := s.newMark()
+		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			tx, err := c.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+			if err := f(ctx, tx); err != nil {
+				return err
+			}
+			if _, err := s.exec(ctx, tx, sqlMark, mark); err != nil {
+				return err
+			}
+			if err := tx.Commit(ctx); err != nil {
+				return commitError{err}
+			}
+			return nil
+		})
+		var last commitError
+		if errors.As(err, &last) && unsure(last.error) {
+			made, e := s.settle(mark)
+			if e != nil {
+				return failed(ctx, errors.Join(e, err), doing)
+			}
+			if made {
+				return nil
+			}
+		}
+		if err == nil || refusal(err) {
+			return err
+		}
+		if try >= s.cfg.MaxRetries || !passing(err) && !raised(err) || !s.pause(ctx, try, err) {
+			return failed(ctx, err, doing)
+		}
+	}
+}
+
+// commitError is a failure of COMMIT itself.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// shortLog is the length of a log up to which a task that has come to rest gets no
+// snapshot.
+const shortLog = 8
+
+// snapshotMinimum is the length of a log from which it is worth a snapshot
+// whenever it has doubled.
+const snapshotMinimum = 64
+
+// snapshot is what is kept of a task that task_rows does not hold.
+type snapshot struct {
+	Status    status         `json:"status"`
+	History   []store.Entry  `json:"history,omitempty"`
+	Artifacts []a2a.Artifact `json:"artifacts,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+}
+
+// outline is a snapshot read without its artifacts.
+type outline struct {
+	Status   status         `json:"status"`
+	History  []store.Entry  `json:"history,omitempty"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// status is an a2a.TaskStatus whose state may be one that this program does not
+// know.
+type status struct {
+	State     string       `json:"state"`
+	Message   *a2a.Message `json:"message,omitempty"`
+	Timestamp time.Time    `json:"timestamp"`
+}
+
+func (s *status) status() a2a.TaskStatus {
+	return a2a.TaskStatus{State: a2a.TaskState(s.State), Message: s.Message, Timestamp: s.Timestamp}
+}
+
+// logEvent is a store.Event as it is read: with any state.
+type logEvent struct {
+	Time      time.Time      `json:"time"`
+	State     string         `json:"state"`
+	Message   *a2a.Message   `json:"message,omitempty"`
+	Progress  bool           `json:"progress,omitempty"`
+	Received  *a2a.Message   `json:"received,omitempty"`
+	Artifact  *a2a.Artifact  `json:"artifact,omitempty"`
+	Append    bool           `json:"append,omitempty"`
+	LastChunk bool           `json:"lastChunk,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+}
+
+func (e *logEvent) event(seq int64) store.Event {
+	return store.Event{
+		Seq: seq, Time: e.Time, State: a2a.TaskState(e.State), Message: e.Message, Progress: e.Progress, Received: e.Received,
+		Artifact: e.Artifact, Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
+	}
+}
+
+// encodeEvents returns events as a JSON array.
+func encodeEvents(events []store.Event) (string, error) {
+	buf := make([]byte, 0, 1024)
+	buf = append(buf, '[')
+	for i := range events {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		var err error
+		if buf, err = wire.Append(buf, &events[i]); err != nil {
+			return "", fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	return string(append(buf, ']')), nil
+}
+
+// decodeEvents reads a log row, whose first event has the given sequence.
+func decodeEvents(data []byte, first int64) ([]store.Event, error) {
+	var kept []logEvent
+	if err := wire.Unmarshal(data, &kept); err != nil {
+		return nil, err
+	}
+	events := make([]store.Event, len(kept))
+	for i := range kept {
+		events[i] = kept[i].event(first + int64(i))
+	}
+	return events, nil
+}
+
+// encodeSnapshot returns a task's snapshot, "" when it is not worth keeping.
+func encodeSnapshot(t *store.Task, events int) (string, error) {
+	if t == nil || events == 0 || !worthSnapshot(t, events) {
+		return "", nil
+	}
+	buf, err := wire.Append(make([]byte, 0, 2048), &snapshot{
+		status{string(t.Status.State), t.Status.Message, t.Status.Timestamp}, t.History, t.Artifacts, t.Metadata,
+	})
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	return string(buf), nil
+}
+
+// worthSnapshot keeps reads cheap: a task that has come to rest is read without
+// its log, and a running one with at most half of it. A log that is short is read
+// as fast as a snapshot would be, and not written twice.
+func worthSnapshot(t *store.Task, events int) bool {
+	if t.Status.State.Final() {
+		return t.Seq > shortLog
+	}
+	before := t.Seq - int64(events)
+	return t.Seq >= snapshotMinimum && bits.Len64(uint64(t.Seq)) != bits.Len64(uint64(max(before, 0)))
+}
+
+// millis returns t in milliseconds since 1970, 0 for the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,225 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// A list is the merge of one ordered walk per state: so a few indexes serve every
+// filter and combination of filters, without a sort of more than a page per state,
+// and at the same cost however many tasks there are. Which states there are is
+// found by hopping through the index, one step per state.
+
+// walk is a list's statement in the making.
+type walk struct {
+	table, group, sort string // the table, the column of the walks, the column that sorts
+	where              []string
+	args               []any
+	ascending          bool
+}
+
+// arg adds an argument and returns its place with its type.
+func (w *walk) arg(v any, kind string) string {
+	w.args = append(w.args, v)
+	return fmt.Sprintf("$%d::%s", len(w.args), kind)
+}
+
+func (w *walk) filter(format string, args ...any) {
+	w.where = append(w.where, fmt.Sprintf(format, args...))
+}
+
+// after continues the list behind a place.
+func (w *walk) after(place, id string) {
+	op := "<"
+	if w.ascending {
+		op = ">"
+	}
+	w.filter("(t.%s, t.id) %s (%s, %s)", w.sort, op, place, id)
+}
+
+// between bounds a column of times, which are rounded down as they are stored.
+func (w *walk) between(column string, from, to time.Time) {
+	if !from.IsZero() {
+		w.filter("t.%s >= %s", column, w.arg(ceilMillis(from), "bigint"))
+	}
+	if !to.IsZero() {
+		w.filter("t.%s < %s", column, w.arg(ceilMillis(to), "bigint"))
+	}
+}
+
+// groups writes the values of the group column that the list may find: those that
+// are given, else those that there are under the conditions.
+func (w *walk) groups(given []string, under string) string {
+	if len(given) > 0 {
+		given = slices.Compact(slices.Sorted(slices.Values(given)))
+		return fmt.Sprintf("g(v) AS (SELECT unnest(%s))", w.arg(given, "text[]"))
+	}
+	next := fmt.Sprintf("SELECT n.%[1]s FROM {s}.%[2]s n WHERE %[3]s%%s ORDER BY n.%[1]s LIMIT 1", w.group, w.table, under)
+	return fmt.Sprintf(`g(v) AS ((%s) UNION ALL SELECT (%s) FROM g WHERE g.v IS NOT NULL)`, fmt.Sprintf(next, ""), fmt.Sprintf(next, " AND n."+w.group+" > g.v"))
+}
+
+// rows writes the statement that reads columns of up to limit rows in order.
+func (w *walk) rows(columns, groups string, limit, offset int) string {
+	dir := "DESC"
+	if w.ascending {
+		dir = "ASC"
+	}
+	n, skip := w.arg(limit, "bigint"), w.arg(offset, "bigint")
+	where := slices.Clone(w.where)
+	if groups == "" {
+		return fmt.Sprintf("SELECT %s FROM {s}.%s t WHERE %s ORDER BY t.%s %[5]s, t.id %[5]s LIMIT %[6]s OFFSET %[7]s",
+			columns, w.table, strings.Join(where, " AND "), w.sort, dir, n, skip)
+	}
+	where = append(where, fmt.Sprintf("t.%s = g.v", w.group))
+	return fmt.Sprintf(`WITH RECURSIVE %[1]s
+		SELECT %[2]s FROM g CROSS JOIN LATERAL (
+			SELECT * FROM {s}.%[3]s t WHERE %[4]s ORDER BY t.%[5]s %[6]s, t.id %[6]s LIMIT %[7]s + %[8]s) t
+		ORDER BY t.%[5]s %[6]s, t.id %[6]s LIMIT %[7]s OFFSET %[8]s`,
+		groups, columns, w.table, strings.Join(where, " AND "), w.sort, dir, n, skip)
+}
+
+// total writes the statement that counts what the list finds.
+func (w *walk) total(groups string) string {
+	if groups == "" {
+		return fmt.Sprintf("SELECT count(*) FROM {s}.%s t WHERE %s", w.table, strings.Join(w.where, " AND "))
+	}
+	return fmt.Sprintf(`WITH RECURSIVE %s SELECT coalesce(sum(n.n), 0)::bigint FROM g CROSS JOIN LATERAL (
+			SELECT count(*) AS n FROM {s}.%s t WHERE %s AND t.%s = g.v) n`,
+		groups, w.table, strings.Join(w.where, " AND "), w.group)
+}
+
+// taskWalk begins the list of a query. Its groups are "" where one walk will do.
+func taskWalk(q *store.Query) (w *walk, groups string) {
+	w = &walk{table: "task_rows", group: "state", sort: "state_at", ascending: q.Ascending}
+	if q.ByCreated {
+		w.sort = "created_at"
+	}
+	owner := w.arg(q.Owner, "text")
+	w.filter("t.owner = %s", owner)
+	under := "n.owner = " + owner
+	if q.ContextID != "" {
+		id := w.arg(q.ContextID, "text")
+		w.filter("t.context_id = %s", id)
+		under += " AND n.context_id = " + id
+	}
+	states := make([]string, len(q.States))
+	for i, state := range q.States {
+		states[i] = string(state)
+	}
+	if q.ContextID != "" && q.ByCreated {
+		if len(states) > 0 {
+			w.filter("t.state = ANY (%s)", w.arg(states, "text[]"))
+		}
+	} else {
+		groups = w.groups(states, under)
+	}
+	w.between("state_at", q.After, q.Before)
+	w.between("created_at", q.CreatedAfter, q.CreatedBefore)
+	return w, groups
+}
+
+// Tasks implements store.Store. A page is read with two statements: its rows, and
+// their logs as they stood then.
+func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
+	err = s.read(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) error {
+		page = store.Page{Total: -1}
+		if !storable(q.Owner, q.ContextID) {
+			if q.Total {
+				page.Total = 0
+			}
+			return nil
+		}
+		if q.Total {
+			w, groups := taskWalk(&q)
+			err := s.each(ctx, c, w.total(groups), func(r record) error {
+				page.Total = int(r.int(0))
+				return nil
+			}, w.args...)
+			if err != nil {
+				return err
+			}
+		}
+		return s.page(ctx, c, &q, &page)
+	})
+	if err != nil {
+		return store.Page{}, err
+	}
+	return page, nil
+}
+
+func (s *Store) page(ctx context.Context, c *pgx.Conn, q *store.Query, page *store.Page) error {
+	w, groups := taskWalk(q)
+	if q.Cursor != nil {
+		w.after(w.arg(millis(q.Cursor.Time), "bigint"), w.arg(q.Cursor.ID, "text"))
+	}
+	var rows []taskRow
+	err := s.each(ctx, c, w.rows(rowColumns, groups, q.Limit+1, max(q.Offset, 0)), func(r record) error {
+		var t taskRow
+		t.scan(r)
+		rows = append(rows, t)
+		return nil
+	}, w.args...)
+	if err != nil {
+		return err
+	}
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		page.Next = cursorOf(q, &rows[q.Limit-1])
+	}
+	return s.fill(ctx, c, q, rows, page)
+}
+
+func cursorOf(q *store.Query, t *taskRow) *store.Cursor {
+	if q.ByCreated {
+		return &store.Cursor{Time: fromMillis(t.createdAt), ID: t.key.ID}
+	}
+	return &store.Cursor{Time: fromMillis(t.stateAt), ID: t.key.ID}
+}
+
+// fillRows is how many logs are read at once where the page is bounded by bytes.
+const fillRows = 32
+
+// fill reads the logs of a page's rows, as far as its bytes allow.
+func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []taskRow, page *store.Page) error {
+	step := len(rows)
+	if q.Bytes > 0 {
+		step = fillRows
+	}
+	page.Tasks = make([]*store.Task, 0, len(rows))
+	size := 0
+	for i := 0; i < len(rows); i += step {
+		some := rows[i:min(i+step, len(rows))]
+		tasks, err := s.readLogs(ctx, c, some, q.Options.OmitArtifacts)
+		if err != nil {
+			return err
+		}
+		for j, t := range tasks {
+			if t == nil {
+				continue
+			}
+			t.Cut(q.Options)
+			page.Tasks = append(page.Tasks, t)
+			if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+j+1 < len(rows) {
+				page.Next = cursorOf(q, &some[j])
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// ceilMillis rounds up, since what is stored was rounded down.
+func ceilMillis(t time.Time) int64 {
+	if ms := t.Add(time.Millisecond - 1); ms.After(time.UnixMilli(math.MinInt64 / 2)) {
+		return ms.UnixMilli()
+	}
+	return math.MinInt64
+}

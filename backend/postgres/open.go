@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// settings are made for each session, where there is one: plans are made once, and
+// each of our statements is to be answered from an index, however small its tables
+// were when it was planned.
+var settings = map[string]string{
+	"application_name":                    "holdfast",
+	"plan_cache_mode":                     "force_generic_plan",
+	"enable_seqscan":                      "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+	"enable_bitmapscan":                   "on",
+	"jit":                                 "off",
+	"default_transaction_isolation":       "read committed",
+	"idle_in_transaction_session_timeout": "60s",
+}
+
+// committers is how many transactions of changes there may be at the same time:
+// one is gathered and sent while another is written to the disk.
+const committers = 2
+
+// Open opens a store. Its errors say what to do, and never hold the password.
+func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, queue: make(chan *request, queueLength)}
+	s.pks = &pkSource{s: s}
+	poolConfig, err := s.poolConfig()
+	if err != nil {
+		return nil, err
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
+		return nil, s.openError(ctx, err)
+	}
+	err = s.repeat(ctx, "open", func(ctx context.Context, c *pgx.Conn) error { return s.inspect(ctx, c) })
+	if err == nil {
+		err = s.migrate(ctx, poolConfig.ConnConfig)
+	}
+	if err != nil {
+		s.pool.Close()
+		return nil, s.openError(ctx, err)
+	}
+	s.start()
+	return s, nil
+}
+
+func (s *Store) start() {
+	for range min(committers, max(1, s.cfg.PoolMax-1)) {
+		c := &committer{s: s, spare: make(map[*statement][]*call)}
+		s.workers.Go(c.run)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.workers.Go(func() { s.tend(ctx) })
+}
+
+func (s *Store) poolConfig() (*pgxpool.Config, error) {
+	p, err := pgxpool.ParseConfig(s.cfg.URL)
+	if err != nil { // its text may hold parts of the URL
+		return nil, fmt.Errorf("postgres: URL %s cannot be used: want postgres://user:password@host:port/database?sslmode=...", s.location)
+	}
+	p.MinConns, p.MaxConns = int32(s.cfg.PoolMin), int32(s.cfg.PoolMax) //nolint:gosec // small
+	cc := p.ConnConfig
+	cc.ConnectTimeout = min(s.cfg.Timeout, 10*time.Second)
+	if s.cfg.Pooler {
+		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
+		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0
+	} else {
+		for name, value := range settings {
+			if _, ok := cc.RuntimeParams[name]; !ok {
+				cc.RuntimeParams[name] = value
+			}
+		}
+	}
+	// A call that is given up stops its command and keeps the connection.
+	cc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
+	}
+	return p, nil
+}
+
+// inspect looks whether the database is one that can be used, and at its clock.
+func (s *Store) inspect(ctx context.Context, c *pgx.Conn) error {
+	var encoding string
+	var version int64
+	const text = `SELECT current_setting('server_encoding'), current_setting('server_version_num')::bigint`
+	err := s.each(ctx, c, text, func(r record) error {
+		encoding, version = r.text(0), r.int(1)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case encoding != "UTF8":
+		return a2a.Errorf(a2a.CodeInternal, "its encoding is %s, want UTF8: create the database with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	case version < oldest:
+		return a2a.Errorf(a2a.CodeInternal, "its version is %d, want PostgreSQL 13 or later", version/10000)
+	}
+	return s.readClock(ctx, c)
+}
+
+// oldest is the first version of PostgreSQL with all that is used here.
+const oldest = 130000
+
+// migrate brings the schema up to date, or refuses one that is not.
+func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
+	known, err := migrate.Load(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	schema := pgx.Identifier{s.cfg.Schema}.Sanitize()
+	for i := range known {
+		known[i].SQL = strings.ReplaceAll(known[i].SQL, "{s}", schema)
+	}
+	p := migrate.Params{
+		Migrations: known, Table: schema + ".schema_migrations",
+		// The lock ends with the transaction, so it works behind a pooler.
+		Lock:        fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s", s.lockID(), schema),
+		Placeholder: func(n int) string { return fmt.Sprint("$", n) },
+	}
+	plain := cc.Copy()
+	plain.RuntimeParams = map[string]string{"application_name": "holdfast"}
+	if s.cfg.Pooler {
+		plain.RuntimeParams = nil
+	}
+	db := stdlib.OpenDB(*plain)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	pending := known
+	var there bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&there); err != nil {
+		return err
+	}
+	if there {
+		pending, err = migrate.Pending(ctx, db, p)
+	}
+	if err == nil && len(pending) > 0 {
+		if !s.cfg.Migrate {
+			return a2a.Errorf(a2a.CodeInternal, "its schema %s lacks %d of %d migrations, the first is %s: start with migrations allowed",
+				s.cfg.Schema, len(pending), len(known), pending[0])
+		}
+		_, err = migrate.Apply(ctx, db, p)
+	}
+	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
+		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
+	}
+	return err
+}
+
+// lockID is what those who migrate the schema lock.
+func (s *Store) lockID() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))
+	return int64(h.Sum64() >> 1) //nolint:gosec // 63 bits
+}
+
+// openError says what is wrong with the database and what to do.
+func (s *Store) openError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	code, text := classify(err)
+	var coded *a2a.Error
+	if errors.As(err, &coded) {
+		code, text = coded.Code, coded.Message
+	}
+	switch state := sqlState(err); state {
+	case "28P01", "28000":
+		code, text = a2a.CodeInternal, "user or password are refused: look at the URL and at pg_hba.conf"
+	case "3D000":
+		code, text = a2a.CodeInternal, "there is no such database: create it, or name another in the URL"
+	case stateDenied:
+		code, text = a2a.CodeInternal, "the user may not use or create schema "+s.cfg.Schema+": grant CREATE on the database for migrations, else USAGE on the schema and its tables"
+	case stateStartParam:
+		text = "what is in front of the database takes no session settings: for a pooler in transaction mode set Pooler"
+	case "":
+		if coded == nil || unanswered(err) {
+			code, text = a2a.CodeUnavailable, "nothing answers there: is it running, and are host, port and sslmode right?"
+		}
+	}
+	return a2a.Wrap(code, s.unmasked(err), "PostgreSQL at %s: %s", s.location, text)
+}
+
+// unmasked returns an error for the log, which must not hold the password.
+func (s *Store) unmasked(err error) error {
+	u, e := pgx.ParseConfig(s.cfg.URL)
+	if e == nil && u.Password != "" && strings.Contains(err.Error(), u.Password) {
+		return errors.New(strings.ReplaceAll(err.Error(), u.Password, "***"))
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// pipeline runs calls in one round trip and one transaction, which the end of the
+// pipeline commits.
+func (s *Store) pipeline(ctx context.Context, calls []*call) error {
+	c, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	conn := c.Conn().PgConn()
+	if !s.cfg.Pooler {
+		if err := s.prepare(ctx, conn, calls); err != nil {
+			return err
+		}
+	}
+	err = s.run(ctx, conn, calls)
+	if state := sqlState(err); state == stateStalePlan || state == stateNoStmt {
+		_ = conn.Close(ctx) // its statements are of no use any more
+	}
+	return err
+}
+
+const preparedKey = "holdfast.prepared"
+
+// prepare makes the statements that the connection lacks.
+func (s *Store) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call) error {
+	known, ok := conn.CustomData()[preparedKey].(map[*statement]bool)
+	if !ok {
+		known = make(map[*statement]bool)
+		conn.CustomData()[preparedKey] = known
+	}
+	for _, k := range calls {
+		if known[k.statement] {
+			continue
+		}
+		if _, err := conn.Prepare(ctx, k.name, s.q(k.text), nil); err != nil {
+			return fmt.Errorf("prepare %s: %w", k.name, err)
+		}
+		known[k.statement] = true
+	}
+	return nil
+}
+
+var binary1 = []int16{1}
+
+func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (err error) {
+	p := conn.StartPipeline(ctx)
+	defer func() {
+		if e := p.Close(); err == nil {
+			err = e
+		}
+	}()
+	for _, k := range calls {
+		if s.cfg.Pooler {
+			p.SendQueryParams(s.q(k.text), k.params(), nil, binary1, binary1)
+		} else {
+			p.SendQueryPrepared(k.name, k.params(), binary1, binary1)
+		}
+	}
+	if err := p.Sync(); err != nil {
+		return err
+	}
+	for next := 0; ; {
+		results, e := p.GetResults()
+		if e != nil {
+			err = errors.Join(err, e)
+			if sqlState(e) == "" {
+				return err // the connection is gone
+			}
+			continue
+		}
+		switch r := results.(type) {
+		case *pgconn.ResultReader:
+			k := calls[next]
+			next++
+			for r.NextRow() {
+				k.result(record(r.Values()))
+			}
+			if _, e := r.Close(); e != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", k.name, e))
+			}
+		case *pgconn.PipelineSync:
+			return err
+		default:
+			return errors.Join(err, errLost)
+		}
+	}
+}
+
+// result takes a row of a call's result.
+func (k *call) result(r record) {
+	if k.statement != stmtUpdate {
+		return
+	}
+	if ord := r.int(0); ord > 0 {
+		ch := k.changes[ord-1]
+		ch.applied, ch.result.Seq = true, r.int(1)
+	}
+}
+
+// pkSource gives out numbers in blocks that the database has given it.
+type pkSource struct {
+	s         *Store
+	mu        sync.Mutex
+	free, end int64
+}
+
+func (p *pkSource) next(ctx context.Context) (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free == p.end {
+		c, err := p.s.acquire(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer c.Release()
+		err = p.s.each(ctx, c.Conn(), sqlNextPKs, func(r record) error {
+			p.free = r.int(0)
+			p.end = p.free + pkBlock
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	n := p.free
+	p.free++
+	return n, nil
+}
+
+const (
+	sqlNextPKs = `SELECT nextval('{s}.task_pks')`
+	// pkBlock is how many numbers the sequence gives at once.
+	pkBlock = 1024
+)

@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The statements of reads. A log row is read without its events where its
+// snapshot makes them needless.
+const (
+	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
+			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END
+		FROM {s}.task_rows t
+		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq >= t.checkpoint
+		WHERE t.owner = $1::text AND t.id = $2::text ORDER BY l.seq`
+
+	// The logs of tasks as they stood when their rows were read: a log only grows.
+	sqlReadLogs = `SELECT u.ord, l.seq, l.snapshot, CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN l.events END
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u(pk, first, last, ord)
+		CROSS JOIN LATERAL (SELECT * FROM {s}.task_log l
+			WHERE l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
+
+	// The row that holds the event after a sequence may begin before it.
+	sqlReadEvents = `SELECT t.seq, l.seq, l.events
+		FROM {s}.task_rows t
+		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
+			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
+		WHERE t.owner = $1::text AND t.id = $2::text ORDER BY l.seq`
+
+	sqlReadSteps = `SELECT p.name, p.result FROM {s}.task_rows t
+		JOIN {s}.task_steps p ON p.task_pk = t.pk AND p.turn = $3::bigint
+		WHERE t.owner = $1::text AND t.id = $2::text ORDER BY p.id`
+)
+
+// storable reports whether there can be something of these names.
+func storable(names ...string) bool {
+	for _, n := range names {
+		if strings.ContainsRune(n, 0) || !utf8.ValidString(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// Task implements store.Store.
+func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+	var t *store.Task
+	err := s.read(ctx, "read task", func(ctx context.Context, c *pgx.Conn) error {
+		if !storable(key.Owner, key.ID) {
+			return store.ErrNotFound
+		}
+		t = nil
+		var row taskRow
+		err := s.each(ctx, c, sqlReadTask, func(r record) error {
+			if t == nil {
+				row.scan(r)
+				t = row.task()
+			}
+			return foldLog(t, &row, r[rowWidth:], opts.OmitArtifacts)
+		}, key.Owner, key.ID)
+		if err == nil && t == nil {
+			err = store.ErrNotFound
+		}
+		row.settle(t)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Cut(opts)
+	return t, nil
+}
+
+// readLogs returns tasks as they stood when their rows were read, in order. One that
+// was removed since is nil.
+func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitArtifacts bool) ([]*store.Task, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	pks, firsts, lasts := make([]int64, len(rows)), make([]int64, len(rows)), make([]int64, len(rows))
+	for i := range rows {
+		pks[i], firsts[i], lasts[i] = rows[i].pk, rows[i].checkpoint, rows[i].seq
+	}
+	tasks := make([]*store.Task, len(rows))
+	err := s.each(ctx, on, sqlReadLogs, func(r record) error {
+		i := r.int(0) - 1
+		if tasks[i] == nil {
+			tasks[i] = rows[i].task()
+		}
+		return foldLog(tasks[i], &rows[i], r[1:], omitArtifacts)
+	}, pks, firsts, lasts)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tasks {
+		rows[i].settle(t)
+	}
+	return tasks, nil
+}
+
+// foldLog adds a log row (seq, snapshot, events) to a task.
+func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
+	if r.null(0) {
+		return nil
+	}
+	first := r.int(0)
+	if first == row.checkpoint && !r.null(1) {
+		return foldSnapshot(t, r[1], omitArtifacts)
+	}
+	events, err := decodeEvents(r[2], first)
+	if err != nil {
+		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
+	}
+	t.Apply(events...)
+	return nil
+}
+
+func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
+	var err error
+	if omitArtifacts {
+		var o outline
+		err = wire.Unmarshal(data, &o)
+		t.Status, t.History, t.Metadata = o.Status.status(), o.History, o.Metadata
+	} else {
+		var s snapshot
+		err = wire.Unmarshal(data, &s)
+		t.Status, t.History, t.Artifacts, t.Metadata = s.Status.status(), s.History, s.Artifacts, s.Metadata
+	}
+	if err != nil {
+		return fmt.Errorf("task %s: snapshot: %w", t.Key.ID, err)
+	}
+	return nil
+}
+
+// settle restores what the row knows better than a log that was read in part.
+func (t *taskRow) settle(task *store.Task) {
+	if task != nil {
+		task.Seq, task.ReceivedSeq, task.CreatedAt = t.seq, t.receivedSeq, fromMillis(t.createdAt)
+	}
+}
+
+// Events implements store.Store.
+func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
+	after = max(after, 0)
+	last := after + int64(max(limit, 0))
+	err = s.read(ctx, "read events", func(ctx context.Context, c *pgx.Conn) error {
+		if !storable(key.Owner, key.ID) {
+			return store.ErrNotFound
+		}
+		found := false
+		events = nil
+		err := s.each(ctx, c, sqlReadEvents, func(r record) error {
+			found = true
+			if r.null(1) || limit <= 0 || after >= r.int(0) {
+				return nil
+			}
+			first := r.int(1)
+			kept, err := decodeEvents(r[2], first)
+			if err != nil {
+				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+			}
+			for i := range kept {
+				if e := &kept[i]; e.Seq > after && e.Seq <= last {
+					events = append(events, *e)
+				}
+			}
+			return nil
+		}, key.Owner, key.ID, after+1, last)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	return events, err
+}
+
+// Steps implements store.Store.
+func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
+	err = s.read(ctx, "read steps", func(ctx context.Context, c *pgx.Conn) error {
+		steps = nil
+		if !storable(key.Owner, key.ID) {
+			return nil
+		}
+		return s.each(ctx, c, sqlReadSteps, func(r record) error {
+			steps = append(steps, store.Step{Turn: turn, Name: r.text(0), Result: append([]byte{}, r[1]...)})
+			return nil
+		}, key.Owner, key.ID, turn)
+	})
+	return steps, err
+}

@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The phases as they are stored.
+const (
+	phaseIdle int64 = iota
+	phaseQueued
+	phaseLeased
+)
+
+func phaseNumber(p store.Phase) int64 {
+	switch p {
+	case store.PhaseQueued:
+		return phaseQueued
+	case store.PhaseLeased:
+		return phaseLeased
+	case store.PhaseIdle:
+	}
+	return phaseIdle
+}
+
+func phaseName(n int64) store.Phase {
+	switch n {
+	case phaseQueued:
+		return store.PhaseQueued
+	case phaseLeased:
+		return store.PhaseLeased
+	}
+	return store.PhaseIdle
+}
+
+// taskRow is a row of task_rows: what a task's guards, lists and claims need.
+type taskRow struct {
+	pk          int64
+	key         store.Key
+	contextID   string
+	state       string
+	stateAt     int64
+	seq         int64
+	receivedSeq int64
+	checkpoint  int64
+	phase       int64
+	dueAt       int64
+	worker      string
+	fence       int64
+	leaseUntil  int64
+	turn        int64
+	attempt     int64
+	seenSeq     int64
+	createdAt   int64
+	updatedAt   int64
+}
+
+// rowColumns are the columns of task_rows that scan reads, in its order.
+const rowColumns = `t.pk, t.owner, t.id, t.context_id, t.state, t.state_at, t.seq, t.received_seq, t.checkpoint,
+	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at`
+
+// rowWidth is the number of rowColumns.
+const rowWidth = 19
+
+func (t *taskRow) scan(r record) {
+	*t = taskRow{
+		pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}, contextID: r.text(3),
+		state: r.text(4), stateAt: r.int(5), seq: r.int(6), receivedSeq: r.int(7), checkpoint: r.int(8),
+		phase: r.int(9), dueAt: r.int(10), worker: r.text(11), fence: r.int(12), leaseUntil: r.int(13),
+		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), createdAt: r.int(17), updatedAt: r.int(18),
+	}
+}
+
+// task returns the task without what its log holds.
+func (t *taskRow) task() *store.Task {
+	return &store.Task{
+		Key: t.key, ContextID: t.contextID, Seq: t.seq,
+		CreatedAt: fromMillis(t.createdAt), ReceivedSeq: t.receivedSeq,
+		Run: store.Run{
+			Phase: phaseName(t.phase), DueAt: fromMillis(t.dueAt),
+			Lease: store.Lease{Worker: t.worker, Fence: t.fence, Until: fromMillis(t.leaseUntil)},
+			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq,
+		},
+	}
+}
+
+func (t *taskRow) setRun(r *store.Run) {
+	t.phase, t.dueAt = phaseNumber(r.Phase), millis(r.DueAt)
+	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
+	t.turn, t.attempt, t.seenSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq
+}
+
+// advance moves the row past events; it reports whether the status changed.
+func (t *taskRow) advance(events []store.Event) (status bool) {
+	for i := range events {
+		e := &events[i]
+		t.seq++
+		if t.seq == 1 {
+			t.createdAt = millis(e.Time)
+		}
+		t.updatedAt = millis(e.Time)
+		if e.Artifact != nil {
+			continue
+		}
+		status = true
+		t.state, t.stateAt = string(e.State), millis(e.Time)
+		if e.Received != nil {
+			t.receivedSeq = t.seq
+		}
+	}
+	return status
+}
+
+func (t *taskRow) holds(l *store.HeldLease) bool {
+	return t.phase == phaseLeased && t.worker == l.Worker && t.fence == l.Fence
+}
+
+// record is a row of a result, in the binary form of the protocol. It is valid
+// until the next row.
+type record [][]byte
+
+// int reads a smallint, an integer or a bigint; 0 when null.
+func (r record) int(i int) int64 {
+	switch b := r[i]; len(b) {
+	case 8:
+		return int64(binary.BigEndian.Uint64(b)) //nolint:gosec // as it was written
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(b))) //nolint:gosec // as it was written
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(b))) //nolint:gosec // as it was written
+	case 1:
+		return int64(b[0]) // a boolean
+	case 0:
+		return 0
+	default:
+		panic(fmt.Sprintf("column %d is an integer of %d bytes", i, len(b)))
+	}
+}
+
+func (r record) text(i int) string { return string(r[i]) }
+
+func (r record) null(i int) bool { return r[i] == nil }
+
+func (r record) bool(i int) bool { return len(r[i]) == 1 && r[i][0] != 0 }
+
+// texts reads an array of texts.
+func texts(b []byte) (all []string) {
+	const header, length = arrayHeader, 4
+	if len(b) < header {
+		return nil // null, or empty and so without a dimension
+	}
+	for b = b[header:]; len(b) >= length; {
+		n := int(binary.BigEndian.Uint32(b))
+		all = append(all, string(b[length:length+n]))
+		b = b[length+n:]
+	}
+	return all
+}

@@ -1,0 +1,142 @@
+package postgres
+
+// The statements of a commit. Each takes all the changes of its kind at once, as
+// arrays; a guard that fails raises a division by zero, which undoes all of them.
+// Contexts come before tasks, and both in the order of their keys, so that commits
+// that meet wait for each other in one direction.
+
+// statement is one of them with the types of its parameters: the elements of
+// arrays first, then single bigints.
+type statement struct {
+	name    string
+	text    string
+	arrays  []uint32
+	scalars int
+}
+
+var stmtMark = &statement{name: "holdfast_mark", text: sqlMark, scalars: 1}
+
+var stmtKeys = &statement{
+	name: "holdfast_keys",
+	text: `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)
+		SELECT u.owner, u.key, u.hash, u.task_id, false, u.seq, u.created_at
+		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[])
+			AS u(owner, key, hash, task_id, seq, created_at)`,
+	arrays: []uint32{oidText, oidText, oidBytea, oidText, oidInt8, oidInt8},
+}
+
+// stmtContexts makes contexts for their first tasks and counts new tasks in those
+// that are there, which must be active.
+var stmtContexts = &statement{
+	name: "holdfast_contexts",
+	text: `WITH u AS MATERIALIZED (
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u(owner, id, created_at, received_at, n)
+		), up AS (
+			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count)
+			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 1, u.n FROM u
+			ON CONFLICT (owner, id) DO UPDATE SET task_count = c.task_count + excluded.task_count,
+				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
+				WHERE c.status = 'active'
+			RETURNING c.owner, xmax = 0 AS made
+		), tally AS (
+			INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, 'active', count(*) FROM up WHERE made GROUP BY owner
+		)
+		SELECT 1 / (CASE WHEN count(*) = $6::bigint THEN 1 ELSE 0 END) FROM up`,
+	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8}, scalars: 1,
+}
+
+// stmtCreate makes tasks.
+var stmtCreate = &statement{
+	name: "holdfast_create",
+	text: `WITH u AS MATERIALIZED (
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
+				$9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
+				$17::bigint[], $18::bigint[], $19::text[], $20::text[])
+			AS u(owner, id, pk, context_id, state, state_at, seq, received_seq, phase, due_at, lease_worker, fence, lease_until, turn,
+				attempt, seen_seq, created_at, updated_at, snapshot, events)
+		), t AS (
+			INSERT INTO {s}.task_rows (owner, id, pk, context_id, state, state_at, seq, received_seq, checkpoint, phase, due_at,
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at)
+			SELECT owner, id, pk, context_id, state, state_at, seq, received_seq, 1, phase, due_at,
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at FROM u
+		)
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events) SELECT pk, 1, $21::bigint, seq, snapshot, events FROM u`,
+	arrays: []uint32{
+		oidText, oidText, oidInt8, oidText, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8,
+		oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText,
+	},
+	scalars: 1,
+}
+
+// stmtTouch moves the contexts of tasks to the messages of the client.
+var stmtTouch = &statement{
+	name: "holdfast_touch",
+	text: `WITH k AS MATERIALIZED (
+			SELECT t.owner, t.context_id AS id, max(u.at) AS at
+			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(owner, id, at)
+			JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id
+			GROUP BY 1, 2 ORDER BY 1, 2
+		), up AS (
+			UPDATE {s}.context_rows c SET updated_at = greatest(c.updated_at, k.at) FROM k
+			WHERE c.owner = k.owner AND c.id = k.id AND c.status <> '' RETURNING 1
+		)
+		SELECT 1 / (CASE WHEN (SELECT count(*) FROM up) = (SELECT count(*) FROM k) THEN 1 ELSE 0 END)`,
+	arrays: []uint32{oidText, oidText, oidInt8},
+}
+
+// stmtUpdate changes tasks, at most once each, as far as their guards hold, and
+// returns the places and versions of those it has changed. It fails if a strict
+// one is not among them.
+var stmtUpdate = &statement{
+	name: "holdfast_update",
+	text: `WITH up AS (
+			UPDATE {s}.task_rows t SET
+				seq = t.seq + u.n,
+				state = coalesce(u.state, t.state),
+				state_at = coalesce(u.state_at, t.state_at),
+				received_seq = CASE WHEN u.received > 0 THEN t.seq + u.received ELSE t.received_seq END,
+				checkpoint = CASE WHEN u.snapshot_seq = t.seq + u.n THEN t.seq + 1 ELSE t.checkpoint END,
+				updated_at = coalesce(u.updated_at, t.updated_at),
+				phase = coalesce(u.phase, t.phase),
+				due_at = coalesce(u.due_at, t.due_at),
+				lease_worker = coalesce(u.lease_worker, t.lease_worker),
+				fence = coalesce(u.fence, t.fence),
+				lease_until = coalesce(u.lease_until, t.lease_until),
+				turn = coalesce(u.turn, t.turn),
+				attempt = coalesce(u.attempt, t.attempt),
+				seen_seq = coalesce(u.seen_seq, t.seen_seq)
+			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
+				$9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[],
+				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::boolean[])
+			WITH ORDINALITY AS u(owner, id, version, held_worker, held_fence, seen, n, state, state_at, received, updated_at, snapshot,
+				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, strict, ord)
+			WHERE t.owner = u.owner AND t.id = u.id
+				AND (u.version = 0 OR t.seq = u.version)
+				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
+				AND (u.seen = 0 OR t.received_seq <= u.seen)
+			RETURNING u.ord, t.pk, t.seq, t.checkpoint, u.n, u.snapshot, u.events, u.strict
+		), log AS (
+			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events)
+			SELECT pk, seq - n + 1, $24::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
+		)
+		SELECT ord, seq FROM up
+		UNION ALL
+		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $25::bigint THEN 1 ELSE 0 END)`,
+	arrays: []uint32{
+		oidText, oidText, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidText,
+		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool,
+	},
+	scalars: 2,
+}
+
+// stmtSteps adds steps to tasks that have been changed or made before.
+var stmtSteps = &statement{
+	name: "holdfast_steps",
+	text: `INSERT INTO {s}.task_steps (task_pk, turn, name, result)
+		SELECT t.pk, u.turn, u.name, u.result
+		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) WITH ORDINALITY AS u(owner, id, turn, name, result, ord)
+		JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id
+		ORDER BY u.ord
+		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result`,
+	arrays: []uint32{oidText, oidText, oidInt8, oidText, oidBytea},
+}
