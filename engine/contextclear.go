@@ -167,20 +167,16 @@ func (e *Engine) clear(ctx context.Context, key store.ContextKey) error {
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
 	more, err := e.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
-	if err != nil {
-		return err
-	}
-	if more {
+	if err == nil && more {
 		_, err = e.remove(ctx, key)
-		return err
 	}
-	e.vanished(ctx, key)
-	return nil
+	return err
 }
 
 // finishDoomed ends the deletion of a context that was begun and not ended, and
-// reports whether there was anything to remove. A context that is there is left alone: all deletions of this process are
-// made under one lock, so that what is being deleted stays so until it is gone.
+// reports whether there was anything to remove. A context that is there is left
+// alone: all its deletions in this process are made under one lock, so that what is
+// being deleted stays so until it is gone.
 func (e *Engine) finishDoomed(ctx context.Context, key store.ContextKey) (doomed bool, err error) {
 	unlock, err := e.deletions.lock(ctx, key)
 	if err != nil {
@@ -200,7 +196,6 @@ func (e *Engine) finishDoomed(ctx context.Context, key store.ContextKey) (doomed
 // remove goes on with a deletion to its end, and reports whether it removed
 // anything. The caller holds the lock of the context's deletion.
 func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool, err error) {
-	defer e.vanished(ctx, key)
 	for {
 		more, err := e.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrBusy) {
@@ -223,27 +218,17 @@ func (e *Engine) finishAllDoomed(ctx context.Context, beat func()) {
 			e.log.Warn("look for unfinished deletions", "error", err)
 			return
 		}
+		failed := false
 		for _, key := range keys {
 			beat()
 			if _, err := e.finishDoomed(ctx, key); err != nil {
 				e.log.Warn("finish the deletion of a context", "context", key.ID, "error", err)
-				return
+				failed = true
 			}
 		}
-		if len(keys) < batch {
-			return
+		if len(keys) < batch || failed {
+			return // what failed is tried again with the next tick
 		}
-	}
-}
-
-// vanished tells those who are busy with the tasks of a context here that they
-// may be gone.
-func (e *Engine) vanished(ctx context.Context, key store.ContextKey) {
-	for _, l := range e.hub.inContext(key) {
-		if _, err := e.refresh(ctx, l); err != nil && !errors.Is(err, store.ErrNotFound) {
-			l.doubt()
-		}
-		e.hub.release(l)
 	}
 }
 

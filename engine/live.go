@@ -100,26 +100,6 @@ func (h *hub) running(key store.Key) *store.Task {
 	return t
 }
 
-// inContext acquires the live tasks that are known to belong to a context.
-func (h *hub) inContext(key store.ContextKey) []*live {
-	var found []*live
-	for i := range h.shards {
-		s := &h.shards[i]
-		s.mu.Lock()
-		for _, l := range s.tasks {
-			if l.key.Owner != key.Owner {
-				continue
-			}
-			if t, _ := l.snapshot(); t != nil && t.ContextID == key.ID {
-				l.refs++
-				found = append(found, l)
-			}
-		}
-		s.mu.Unlock()
-	}
-	return found
-}
-
 func (h *hub) release(l *live) {
 	s := h.shard(l.key)
 	s.mu.Lock()
