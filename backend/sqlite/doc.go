@@ -11,13 +11,17 @@
 // now and then a snapshot, so that reading a task that has come to rest costs
 // two rows.
 //
+// Contexts stand in indexes of the orders they are listed in, once per status, and
+// again once per tag and role; how many there are of each is kept in tallies.
+//
 // # Guarantees
 //
 //   - With Synchronous "FULL", the default, an acknowledged change survives the
 //     loss of power; with "NORMAL" it survives the end of the process.
 //   - A change that is answered with an error has not been applied.
 //   - An error of one request in a group does not fail its neighbours.
-//   - One process at a time: a second one is refused by name of the first.
+//   - One process at a time: a second one is refused by name of the first, unless
+//     it only reads (Config.ReadOnly).
 //   - When the disk is full, changes are refused with code resource_exhausted and
 //     reads go on; changes go on by themselves once there is space.
 //

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -327,7 +326,7 @@ func (l *taskList) total(ctx context.Context) (total int, err error) {
 		err := s.query(ctx, func(rec record) error {
 			total += int(rec.int(0))
 			return nil
-		}, l.q.Owner, int64(math.MaxInt32), status.from, status.before, "", state, l.q.ContextID, created.from, created.before, int64(0))
+		}, l.q.Owner, int64(0), status.from, status.before, "", state, l.q.ContextID, created.from, created.before, int64(0))
 		if err != nil {
 			return 0, err
 		}

@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if cfg.ReadOnly {
 		s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
 		if err := s.openToRead(ctx); err != nil {
-			return nil, errors.Join(openError(err, s.path), s.release())
+			return nil, errors.Join(readError(err, s.path), s.release())
 		}
 		return s, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 	"github.com/holdfast-dev/holdfast/store"
@@ -33,6 +35,18 @@ func (s *Store) openToRead(ctx context.Context) error {
 		return err
 	}
 	return s.openReaders()
+}
+
+// readError says what is wrong with a database that was to be read.
+func readError(err error, path string) error {
+	var coded *a2a.Error
+	c := primaryCode(err)
+	unreadable := errors.Is(err, fs.ErrPermission) || c == sqlite3.SQLITE_CANTOPEN || c == sqlite3.SQLITE_READONLY || c == sqlite3.SQLITE_PERM
+	if !errors.As(err, &coded) && unreadable {
+		return a2a.Wrap(a2a.CodeUnavailable, err,
+			"%s cannot be read: give this user the right to read it and, while no server runs, to write in its directory", path)
+	}
+	return openError(err, path)
 }
 
 // checkSchema refuses a database that is not ours or was not migrated by a program

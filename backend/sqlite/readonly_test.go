@@ -58,8 +58,11 @@ func TestAReaderRefusesToWrite(t *testing.T) {
 	r := open(t, Config{Dir: dir, ReadOnly: true})
 	k := taskKey(1)
 	for name, write := range map[string]func() error{
-		"Commit":            func() error { _, err := r.Commit(bg, submitted(2)); return err },
-		"Claim":             func() error { _, err := r.Claim(bg, store.ClaimParams{Worker: "w", Limit: 1, Now: began, Until: began}); return err },
+		"Commit": func() error { _, err := r.Commit(bg, submitted(2)); return err },
+		"Claim": func() error {
+			_, err := r.Claim(bg, store.ClaimParams{Worker: "w", Limit: 1, Now: began, Until: began})
+			return err
+		},
 		"Renew":             func() error { _, err := r.Renew(bg, began, []store.HeldLease{{Key: k}}); return err },
 		"ExpireIdempotency": func() error { _, err := r.ExpireIdempotency(bg, began, 1); return err },
 		"SaveContext": func() error {
@@ -131,8 +134,10 @@ func TestAReaderRefusesOtherSchemas(t *testing.T) {
 		want string
 	}{
 		{"none", func(*testing.T, string) {}, "does not exist"},
-		{"older", func(t *testing.T, path string) { firstSchema(t, path, "") },
-			"schema is older than this program: it lacks migration 202611210200_contexts"},
+		{
+			"older", func(t *testing.T, path string) { firstSchema(t, path, "") },
+			"schema is older than this program: it lacks migration 202611210200_contexts",
+		},
 		{"newer", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', 'x')")

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -93,10 +94,10 @@ func TestADatabaseOfTheFirstSchemaIsUpgraded(t *testing.T) {
 		t.Errorf("DeleteContext() = %v, %v, want it done", more, err)
 	}
 	_, err = s.DeleteContext(bg, "o", "c2", 10)
-	if err != store.ErrBusy {
+	if !errors.Is(err, store.ErrBusy) {
 		t.Errorf("DeleteContext() of a context with a queued task = %v, want %v", err, store.ErrBusy)
 	}
-	if _, err := s.Idempotency(bg, "o", "k1"); err != store.ErrNotFound {
+	if _, err := s.Idempotency(bg, "o", "k1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Idempotency() of a deleted task = %v, want %v", err, store.ErrNotFound)
 	}
 	if _, err := s.Idempotency(bg, "o", "k2"); err != nil {
