@@ -151,6 +151,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.clock == nil {
 		c.clock = time.Now
+		if shared, ok := c.Store.(store.Clock); ok {
+			c.clock = shared.Now
+		}
 	}
 	return c, nil
 }

@@ -114,6 +114,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.supervise("dispatch", e.dispatch)
 	e.supervise("heartbeat", e.heartbeat)
 	e.supervise("janitor", e.janitor)
+	if w, ok := e.cfg.Store.(store.Watcher); ok {
+		e.supervise("watch", e.watch(w))
+	}
 	e.state.Store(stateRunning)
 	return nil
 }

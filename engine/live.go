@@ -100,6 +100,34 @@ func (h *hub) running(key store.Key) *store.Task {
 	return t
 }
 
+// of returns those of some tasks that are live, each to be released.
+func (h *hub) of(keys []store.Key) (lives []*live) {
+	for _, key := range keys {
+		s := h.shard(key)
+		s.mu.Lock()
+		if l, ok := s.tasks[key]; ok {
+			l.refs++
+			lives = append(lives, l)
+		}
+		s.mu.Unlock()
+	}
+	return lives
+}
+
+// all returns every live task, each to be released.
+func (h *hub) all() (lives []*live) {
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		for _, l := range s.tasks {
+			l.refs++
+			lives = append(lives, l)
+		}
+		s.mu.Unlock()
+	}
+	return lives
+}
+
 func (h *hub) release(l *live) {
 	s := h.shard(l.key)
 	s.mu.Lock()

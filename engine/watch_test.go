@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// party lets the replicas of a shared store hear of each other's commits.
+type party struct {
+	mu    sync.Mutex
+	hears map[*replica]func(store.Notice)
+}
+
+// replica is one process's view of the shared store.
+type replica struct {
+	replicas
+	party *party
+	ahead time.Duration // of the wall clock: the store's own
+}
+
+func (p *party) join(s store.Store) *replica {
+	return &replica{replicas: replicas{s}, party: p}
+}
+
+func (r *replica) Now() time.Time { return time.Now().Add(r.ahead).Round(0) }
+
+func (r *replica) Watch(ctx context.Context, f func(store.Notice)) error {
+	r.party.mu.Lock()
+	r.party.hears[r] = f
+	r.party.mu.Unlock()
+	<-ctx.Done()
+	r.party.mu.Lock()
+	delete(r.party.hears, r)
+	r.party.mu.Unlock()
+	return ctx.Err()
+}
+
+func (r *replica) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	results, err := r.replicas.Commit(ctx, changes...)
+	n := store.Notice{Work: true}
+	for _, c := range changes {
+		n.Tasks = append(n.Tasks, c.Key)
+	}
+	r.tell(n)
+	return results, err
+}
+
+func (r *replica) tell(n store.Notice) {
+	r.party.mu.Lock()
+	var others []func(store.Notice)
+	for other, f := range r.party.hears {
+		if other != r {
+			others = append(others, f)
+		}
+	}
+	r.party.mu.Unlock()
+	for _, f := range others {
+		go f(n)
+	}
+}
+
+// patient polls so seldom that only notices can be why something happens.
+func patient(s store.Store, h engine.Handler) engine.Config {
+	return engine.Config{Store: s, Handler: h, Poll: time.Hour, Lease: time.Hour}
+}
+
+func TestReplicasHearOfEachOther(t *testing.T) {
+	t.Parallel()
+	shared, p := inmem.New(), &party{hears: make(map[*replica]func(store.Notice))}
+	begun, ended := make(chan struct{}, 1), make(chan error, 1)
+	e1 := start(t, patient(p.join(shared), func(ctx context.Context, turn *engine.Turn) error {
+		begun <- struct{}{}
+		if turn.Messages()[0].Text() == "wait" {
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil
+		}
+		messages, err := turn.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		return turn.Reply(messages[0].Parts...)
+	}))
+	second := p.join(shared)
+	e2 := start(t, patient(second, func(context.Context, *engine.Turn) error { return errors.New("ran at the wrong replica") }))
+	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.hears) == 2 })
+
+	task := send(t, e1, text("converse"))
+	<-begun
+	followed := make(chan a2a.TaskState, 1)
+	go func() {
+		var last a2a.TaskState
+		for u, err := range e2.Follow(t.Context(), alice, task.Key.ID, nil) {
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			if u.Event != nil {
+				last = u.Event.State
+			}
+		}
+		followed <- last
+	}()
+	reply := text("go on")
+	reply.Message.TaskID = task.Key.ID
+	send(t, e2, reply) // joins the inbox of the run at the other replica
+	if state := receive(t, followed); state != a2a.StateCompleted {
+		t.Errorf("the follower's last state = %s, want completed", state)
+	}
+
+	task = send(t, e1, text("wait"))
+	<-begun
+	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if cause := receive(t, ended); !errors.Is(cause, engine.ErrCanceled) {
+		t.Errorf("the handler's context ended with %v, want ErrCanceled", cause)
+	}
+
+	task = send(t, e1, text("wait"))
+	<-begun
+	if _, err := shared.Claim(t.Context(), store.ClaimParams{Worker: "thief", Limit: 1, Takeover: true, Now: time.Now(), Until: time.Now().Add(time.Hour), Event: store.Event{State: a2a.StateWorking}}); err != nil {
+		t.Fatal(err)
+	}
+	second.tell(store.Notice{Lost: true})
+	if cause := receive(t, ended); !errors.Is(cause, engine.ErrLeaseLost) {
+		t.Errorf("the handler's context ended with %v, want ErrLeaseLost", cause)
+	}
+	if got, err := e2.Task(t.Context(), alice, task.Key.ID, nil); err != nil || got.Run.Lease.Worker != "thief" {
+		t.Errorf("Task() = %+v, %v; want the thief's", got, err)
+	}
+}
+
+func TestTheStoresClockIsTheOnlyOne(t *testing.T) {
+	t.Parallel()
+	s := (&party{hears: make(map[*replica]func(store.Notice))}).join(inmem.New())
+	s.ahead = -48 * time.Hour
+	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error { return turn.Reply() }})
+	task := settled(t, e, send(t, e, text("a")).Key.ID)
+	if off := time.Until(task.Status.Timestamp.Add(48 * time.Hour)).Abs(); off > time.Minute {
+		t.Errorf("the status is of %s, which is %s from the store's time", task.Status.Timestamp, off)
+	}
+}
+
+func receive[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing happened")
+	}
+	return v
+}
