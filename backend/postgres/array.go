@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/binary"
+	"fmt"
 )
 
 // The types of parameters, by their numbers in PostgreSQL.
@@ -91,3 +92,37 @@ func (a *array) encoded() []byte {
 }
 
 func int8Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) } //nolint:gosec // two's complement
+
+// param returns an argument in the binary form; integers are bigints.
+func param(v any) []byte {
+	a := new(array)
+	a.reset()
+	switch v := v.(type) {
+	case string:
+		return append([]byte{}, v...) // empty is not null
+	case []byte:
+		return append([]byte{}, v...)
+	case int:
+		return int8Param(int64(v))
+	case int64:
+		return int8Param(v)
+	case bool:
+		if v {
+			return []byte{1}
+		}
+		return []byte{0}
+	case []string:
+		a.elem = oidText
+		for _, s := range v {
+			a.text(s)
+		}
+	case []int64:
+		a.elem = oidInt8
+		for _, n := range v {
+			a.int(n)
+		}
+	default:
+		panic(fmt.Sprintf("parameter of type %T", v))
+	}
+	return a.encoded()
+}

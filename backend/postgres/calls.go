@@ -33,9 +33,11 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 	}
 	var calls []*call
 	add := func(k *call) {
-		if k.rows() > 0 {
-			calls = append(calls, k)
+		if k.rows() == 0 {
+			c.spare[k.statement] = append(c.spare[k.statement], k)
+			return
 		}
+		calls = append(calls, k)
 	}
 	add(c.keys(live))
 	if len(creates) > 0 {

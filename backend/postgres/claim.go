@@ -22,39 +22,39 @@ import (
 const sqlClaim = `WITH RECURSIVE
 	a(owner, n) AS (
 		SELECT least(
-			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner > $1::text ORDER BY owner LIMIT 1),
-			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner > $1::text ORDER BY owner LIMIT 1)), 1
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" > $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" > $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), 1
 		UNION ALL
 		SELECT least(
-			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner > a.owner ORDER BY owner LIMIT 1),
-			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner > a.owner ORDER BY owner LIMIT 1)), a.n + 1
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" > a.owner ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" > a.owner ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), a.n + 1
 		FROM a WHERE a.owner IS NOT NULL
 	), b(owner, n) AS (
 		SELECT least(
-			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner <= $1::text ORDER BY owner LIMIT 1),
-			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner <= $1::text ORDER BY owner LIMIT 1)), 1000000000
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), 1000000000
 		UNION ALL
 		SELECT least(
-			(SELECT owner FROM {s}.task_rows WHERE phase = 1 AND owner > b.owner AND owner <= $1::text ORDER BY owner LIMIT 1),
-			(SELECT owner FROM {s}.task_rows WHERE phase = 2 AND owner > b.owner AND owner <= $1::text ORDER BY owner LIMIT 1)), b.n + 1
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
+			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), b.n + 1
 		FROM b WHERE b.owner IS NOT NULL
 	), locked AS MATERIALIZED (
 		SELECT o.n, p.* FROM (SELECT * FROM a UNION ALL SELECT * FROM b) o CROSS JOIN LATERAL (
 			SELECT * FROM (
 				SELECT * FROM (SELECT owner, id, due_at AS at FROM {s}.task_rows
-					WHERE phase = 1 AND owner = o.owner AND due_at <= $2::bigint
+					WHERE phase = 1 AND owner = o.owner COLLATE "ucs_basic" AND due_at <= $2::bigint
 					ORDER BY due_at, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
 				UNION ALL
 				SELECT * FROM (SELECT owner, id, due_at FROM {s}.task_rows
-					WHERE phase = 1 AND owner = o.owner AND due_at > $3::bigint
+					WHERE phase = 1 AND owner = o.owner COLLATE "ucs_basic" AND due_at > $3::bigint
 					ORDER BY due_at, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
 				UNION ALL
 				SELECT * FROM (SELECT owner, id, lease_until FROM {s}.task_rows
-					WHERE phase = 2 AND owner = o.owner AND lease_until <= $4::bigint AND lease_worker <> $5::text
+					WHERE phase = 2 AND owner = o.owner COLLATE "ucs_basic" AND lease_until <= $4::bigint AND lease_worker <> $5::text
 					ORDER BY lease_until, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
 				UNION ALL
 				SELECT * FROM (SELECT owner, id, lease_until FROM {s}.task_rows
-					WHERE phase = 2 AND owner = o.owner AND lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text
+					WHERE phase = 2 AND owner = o.owner COLLATE "ucs_basic" AND lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text
 					ORDER BY lease_until, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
 			) y ORDER BY y.at, y.id LIMIT $7::bigint
 		) p LIMIT $6::bigint * $7::bigint
@@ -66,7 +66,7 @@ const sqlClaim = `WITH RECURSIVE
 		UPDATE {s}.task_rows t SET phase = 2, lease_worker = $5::text, fence = t.fence + 1, lease_until = $8::bigint,
 			attempt = t.attempt + 1, seq = t.seq + 1, state = $9::text,
 			state_at = greatest($10::bigint, t.updated_at), updated_at = greatest($10::bigint, t.updated_at)
-		FROM chosen WHERE t.owner = chosen.owner AND t.id = chosen.id
+		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
 		RETURNING t.*, chosen.place
 	), log AS (
 		INSERT INTO {s}.task_log (task_pk, seq, mark, n, events)
@@ -209,10 +209,10 @@ func (s *Store) readClaimed(ctx context.Context, rows []taskRow) (tasks []*store
 
 const sqlRenew = `WITH l AS MATERIALIZED (
 		SELECT t.owner, t.id FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS u(owner, id, worker, fence, ord)
-		JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id AND t.phase = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
+		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
 		ORDER BY u.ord FOR UPDATE OF t
 	)
-	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner AND t.id = l.id RETURNING t.owner, t.id`
+	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX" RETURNING t.owner, t.id`
 
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {

@@ -18,7 +18,7 @@ const (
 	clockHold = time.Second
 )
 
-const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * $1::bigint)::bigint`
 
 // clock estimates the database's clock: it counts on from a sample. The estimate
 // is off by no more than half of the time that the sample took.
@@ -66,7 +66,7 @@ func (s *Store) readClock(ctx context.Context, on querier) error {
 		err := s.each(ctx, on, sqlClock, func(r record) error {
 			at = time.UnixMicro(r.int(0)).UTC()
 			return nil
-		})
+		}, int64(time.Second/time.Microsecond))
 		if err != nil {
 			return err
 		}

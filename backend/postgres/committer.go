@@ -22,44 +22,96 @@ const (
 	lonelyTries = 20
 )
 
-// committer applies whatever is queued in one transaction and one round trip, and
-// answers after the commit. Everything in it belongs to the goroutine that runs it.
+// committer applies a group of requests in one transaction and one round trip, and
+// answers after the commit. Everything in it belongs to one goroutine at a time.
 type committer struct {
 	s     *Store
 	spare map[*statement][]*call
 	group []*request
 }
 
-// run serves the queue until it is closed.
-func (c *committer) run() {
-	for r := range c.s.queue {
-		c.gather(r)
-		c.runGroup()
-		clear(c.group)
+// dispatch hands what is queued to committers until the queue is closed. As long
+// as one is at work, another is only started for what is many already: a few large
+// groups are faster than many small ones. It does not wait for requests to come.
+func (s *Store) dispatch() {
+	free := make(chan *committer, committers)
+	idle := make([]*committer, 0, committers)
+	for range min(committers, max(1, s.cfg.PoolMax-1)) {
+		idle = append(idle, &committer{s: s, spare: make(map[*statement][]*call)})
+	}
+	all := len(idle)
+	var waiting backlog
+	for queue := s.queue; queue != nil || len(waiting.requests) > 0 || len(idle) < all; {
+		in := queue
+		if waiting.full() {
+			in = nil
+		}
+		select {
+		case r, ok := <-in:
+			if !ok {
+				queue = nil
+				break
+			}
+			waiting.add(r)
+			waiting.drain(queue)
+		case c := <-free:
+			idle = append(idle, c)
+			waiting.drain(queue)
+		}
+		for len(waiting.requests) > 0 && len(idle) > 0 && (len(idle) == all || waiting.weight >= crowd || queue == nil) {
+			c := idle[len(idle)-1]
+			idle = idle[:len(idle)-1]
+			c.group, waiting = waiting.take(c.group), backlog{}
+			s.workers.Go(func() {
+				c.runGroup()
+				clear(c.group)
+				free <- c
+			})
+		}
 	}
 }
 
-// gather takes what is queued, up to the bounds of a group. It does not wait.
-func (c *committer) gather(first *request) {
-	c.group = c.group[:0]
-	weight, size := 0, 0
-	add := func(r *request) {
-		if r.state.CompareAndSwap(requestQueued, requestTaken) {
-			c.group = append(c.group, r)
-			weight, size = weight+len(r.changes), size+r.bytes
-		}
-	}
-	for add(first); weight < groupWeight && size < groupBytes; {
+// crowd is how many waiting changes are worth a second transaction beside the one
+// under way.
+const crowd = 128
+
+// backlog are requests that no committer has taken.
+type backlog struct {
+	requests     []*request
+	weight, size int
+}
+
+func (b *backlog) full() bool { return b.weight >= groupWeight || b.size >= groupBytes }
+
+func (b *backlog) add(r *request) {
+	b.requests = append(b.requests, r)
+	b.weight, b.size = b.weight+len(r.changes), b.size+r.bytes
+}
+
+// drain adds what is queued, up to the bounds of a group.
+func (b *backlog) drain(queue chan *request) {
+	for queue != nil && !b.full() {
 		select {
-		case r, ok := <-c.s.queue:
+		case r, ok := <-queue:
 			if !ok {
 				return
 			}
-			add(r)
+			b.add(r)
 		default:
 			return
 		}
 	}
+}
+
+// take moves the requests that have not been given up into a group.
+func (b *backlog) take(group []*request) []*request {
+	group = group[:0]
+	for _, r := range b.requests {
+		if r.state.CompareAndSwap(requestQueued, requestTaken) {
+			group = append(group, r)
+		}
+	}
+	return group
 }
 
 func (c *committer) runGroup() {

@@ -24,9 +24,9 @@ func contextColumns(tasks string) string {
 
 var (
 	sqlReadContext = `SELECT ` + contextColumns("$3::bigint") + ` FROM {s}.context_rows t
-		WHERE t.owner = $1::text AND t.id = $2::text AND t.status <> ''`
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" AND t.status <> ''`
 	sqlLockContext = `SELECT t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record, NULL
-		FROM {s}.context_rows t WHERE t.owner = $1::text AND t.id = $2::text FOR UPDATE`
+		FROM {s}.context_rows t WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" FOR UPDATE`
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 		ON CONFLICT DO NOTHING`
 	sqlUpdateContext = `UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text,
 			updated_at = greatest(updated_at, $6::bigint), version = version + 1, labels = $7::bigint[], record = $8::text
-		WHERE owner = $1::text AND id = $2::text`
+		WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	sqlContextStates = `WITH RECURSIVE g(v) AS (
 			(SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text ORDER BY state LIMIT 1)
 			UNION ALL
@@ -43,10 +43,10 @@ const (
 			FROM g WHERE g.v IS NOT NULL)
 		SELECT v FROM g WHERE v IS NOT NULL`
 	sqlAncestors = `WITH RECURSIVE up(id, parent, n) AS (
-			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text AND id = $2::text AND status <> ''
+			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status <> ''
 			UNION ALL
 			SELECT c.id, c.parent_id, up.n + 1 FROM up JOIN {s}.context_rows c
-				ON c.owner = $1::text AND c.id = up.parent AND c.status <> '' WHERE up.id <> $3::text AND up.n < 100000)
+				ON c.owner = $1::text COLLATE "POSIX" AND c.id = up.parent COLLATE "POSIX" AND c.status <> '' WHERE up.id <> $3::text AND up.n < 100000)
 		SELECT id, parent FROM up ORDER BY n`
 	sqlLockFamily = `SELECT pg_advisory_xact_lock($1::bigint)`
 	sqlInsertKey  = `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)

@@ -10,7 +10,7 @@ import (
 
 const (
 	sqlBusy = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND phase <> 0 LIMIT 1`
-	sqlDoom = `UPDATE {s}.context_rows SET status = '' WHERE owner = $1::text AND id = $2::text`
+	sqlDoom = `UPDATE {s}.context_rows SET status = '' WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 
 	sqlDeleteTasks = `DELETE FROM {s}.task_rows WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
@@ -25,12 +25,21 @@ const (
 	sqlDeleteKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = ANY ($2::text[]) AND of_context = $3::boolean`
 	sqlTasksLeft  = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text LIMIT 1`
 
-	sqlDeleteContext = `DELETE FROM {s}.context_rows WHERE owner = $1::text AND id = $2::text`
+	sqlDeleteContext = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	sqlDoomed        = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
 )
 
 // DeleteContext implements store.Store.
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, owner, id, limit, false)
+}
+
+// FinishDelete implements store.Store.
+func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, owner, id, limit, true)
+}
+
+func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, begun bool) (more bool, err error) {
 	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(owner, id) {
 			return store.ErrNotFound
@@ -40,6 +49,9 @@ func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) 
 			return err
 		}
 		if c.Status != "" {
+			if begun {
+				return store.ErrNotFound
+			}
 			if err := s.doom(ctx, tx, &c); err != nil {
 				return err
 			}

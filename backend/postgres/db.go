@@ -53,9 +53,12 @@ type querier interface {
 
 // each runs a statement and calls f for every row, which is valid during the call.
 func (s *Store) each(ctx context.Context, on querier, text string, f func(r record) error, args ...any) error {
-	// All columns in the binary form, whatever the way of execution.
-	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
-	rows, err := on.Query(ctx, s.q(text), args...)
+	if s.cfg.Pooler {
+		_, err := s.unprepared(ctx, on, text, f, args)
+		return err
+	}
+	// All columns in the binary form.
+	rows, err := on.Query(ctx, s.q(text), append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -70,12 +73,41 @@ func (s *Store) each(ctx context.Context, on querier, text string, f func(r reco
 
 // exec runs a statement and returns how many rows it changed.
 func (s *Store) exec(ctx context.Context, on querier, text string, args ...any) (int, error) {
+	if s.cfg.Pooler {
+		return s.unprepared(ctx, on, text, func(record) error { return nil }, args)
+	}
 	rows, err := on.Query(ctx, s.q(text), args...)
 	if err != nil {
 		return 0, err
 	}
 	rows.Close()
 	return int(rows.CommandTag().RowsAffected()), rows.Err()
+}
+
+// unprepared runs a statement in one round trip that leaves nothing behind in the
+// session.
+func (s *Store) unprepared(ctx context.Context, on querier, text string, f func(r record) error, args []any) (int, error) {
+	var conn *pgx.Conn
+	switch on := on.(type) {
+	case *pgx.Conn:
+		conn = on
+	case pgx.Tx:
+		conn = on.Conn()
+	}
+	params := make([][]byte, len(args))
+	for i, arg := range args {
+		params[i] = param(arg)
+	}
+	r := conn.PgConn().ExecParams(ctx, s.q(text), params, nil, binary1, binary1)
+	var failure error
+	for failure == nil && r.NextRow() {
+		failure = f(record(r.Values()))
+	}
+	tag, err := r.Close()
+	if failure != nil {
+		return 0, failure
+	}
+	return int(tag.RowsAffected()), err
 }
 
 // read runs f, which changes nothing, on a connection of the pool, and again after

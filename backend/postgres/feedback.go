@@ -14,9 +14,9 @@ import (
 
 const (
 	// The lock keeps the task from being deleted before its feedback is there.
-	sqlLockTask    = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND id = $2::text FOR SHARE`
+	sqlLockTask    = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR SHARE`
 	sqlAddFeedback = `INSERT INTO {s}.feedback_rows (owner, task_id, id, rating, created_at, data)
-		VALUES ($1::text, $2::text, $3::text, $4::integer, $5::bigint, $6::text) ON CONFLICT DO NOTHING`
+		VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::text) ON CONFLICT DO NOTHING`
 
 	sqlFeedback = `SELECT f.task_id, f.id, f.rating, f.created_at, f.data FROM {s}.feedback_rows f
 		WHERE %s ORDER BY f.created_at DESC, f.id DESC, f.task_id DESC LIMIT $2::bigint`

@@ -13,17 +13,17 @@ import (
 const (
 	sqlLookTasks = `SELECT ` + rowColumns + `, c.status
 		FROM unnest($1::text[], $2::text[]) AS u(owner, id)
-		JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id
-		LEFT JOIN {s}.context_rows c ON c.owner = t.owner AND c.id = t.context_id`
+		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
+		LEFT JOIN {s}.context_rows c ON c.owner = t.owner COLLATE "POSIX" AND c.id = t.context_id COLLATE "POSIX"`
 	sqlLookContexts = `SELECT c.owner, c.id, c.status
 		FROM unnest($1::text[], $2::text[]) AS u(owner, id)
-		JOIN {s}.context_rows c ON c.owner = u.owner AND c.id = u.id`
+		JOIN {s}.context_rows c ON c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
 	sqlLookKeys = `SELECT k.owner, k.key, k.hash, k.task_id, k.seq, k.created_at
 		FROM unnest($1::text[], $2::text[]) AS u(owner, key)
-		JOIN {s}.idempotency_keys k ON k.owner = u.owner AND k.key = u.key`
+		JOIN {s}.idempotency_keys k ON k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX"`
 	sqlRecall = `SELECT u.ord, t.seq, l.seq, l.n
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
-		JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id
+		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.mark = $3::bigint
 		ORDER BY u.ord, l.seq`
 )

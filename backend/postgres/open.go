@@ -31,14 +31,13 @@ var settings = map[string]string{
 	"enable_seqscan":                      "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
-	"enable_bitmapscan":                   "on",
+	"enable_sort":                         "off",
 	"jit":                                 "off",
 	"default_transaction_isolation":       "read committed",
 	"idle_in_transaction_session_timeout": "60s",
 }
 
-// committers is how many transactions of changes there may be at the same time:
-// one is gathered and sent while another is written to the disk.
+// committers is how many transactions of changes there may be at the same time.
 const committers = 2
 
 // Open opens a store. Its errors say what to do, and never hold the password.
@@ -68,10 +67,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 }
 
 func (s *Store) start() {
-	for range min(committers, max(1, s.cfg.PoolMax-1)) {
-		c := &committer{s: s, spare: make(map[*statement][]*call)}
-		s.workers.Go(c.run)
-	}
+	s.workers.Go(s.dispatch)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.workers.Go(func() { s.tend(ctx) })

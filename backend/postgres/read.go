@@ -19,7 +19,7 @@ const (
 			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq >= t.checkpoint
-		WHERE t.owner = $1::text AND t.id = $2::text ORDER BY l.seq`
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
 	// The logs of tasks as they stood when their rows were read: a log only grows.
 	sqlReadLogs = `SELECT u.ord, l.seq, l.snapshot, CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN l.events END
@@ -32,11 +32,11 @@ const (
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
-		WHERE t.owner = $1::text AND t.id = $2::text ORDER BY l.seq`
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
 	sqlReadSteps = `SELECT p.name, p.result FROM {s}.task_rows t
 		JOIN {s}.task_steps p ON p.task_pk = t.pk AND p.turn = $3::bigint
-		WHERE t.owner = $1::text AND t.id = $2::text ORDER BY p.id`
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id`
 )
 
 // storable reports whether there can be something of these names.

@@ -34,7 +34,7 @@ var stmtContexts = &statement{
 		), up AS (
 			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count)
 			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 1, u.n FROM u
-			ON CONFLICT (owner, id) DO UPDATE SET task_count = c.task_count + excluded.task_count,
+			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count,
 				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
 				WHERE c.status = 'active'
 			RETURNING c.owner, xmax = 0 AS made
@@ -74,11 +74,11 @@ var stmtTouch = &statement{
 	text: `WITH k AS MATERIALIZED (
 			SELECT t.owner, t.context_id AS id, max(u.at) AS at
 			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(owner, id, at)
-			JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id
+			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 			GROUP BY 1, 2 ORDER BY 1, 2
 		), up AS (
 			UPDATE {s}.context_rows c SET updated_at = greatest(c.updated_at, k.at) FROM k
-			WHERE c.owner = k.owner AND c.id = k.id AND c.status <> '' RETURNING 1
+			WHERE c.owner = k.owner COLLATE "POSIX" AND c.id = k.id COLLATE "POSIX" AND c.status <> '' RETURNING 1
 		)
 		SELECT 1 / (CASE WHEN (SELECT count(*) FROM up) = (SELECT count(*) FROM k) THEN 1 ELSE 0 END)`,
 	arrays: []uint32{oidText, oidText, oidInt8},
@@ -110,7 +110,7 @@ var stmtUpdate = &statement{
 				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::boolean[])
 			WITH ORDINALITY AS u(owner, id, version, held_worker, held_fence, seen, n, state, state_at, received, updated_at, snapshot,
 				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, strict, ord)
-			WHERE t.owner = u.owner AND t.id = u.id
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 				AND (u.version = 0 OR t.seq = u.version)
 				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
 				AND (u.seen = 0 OR t.received_seq <= u.seen)
@@ -135,7 +135,7 @@ var stmtSteps = &statement{
 	text: `INSERT INTO {s}.task_steps (task_pk, turn, name, result)
 		SELECT t.pk, u.turn, u.name, u.result
 		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) WITH ORDINALITY AS u(owner, id, turn, name, result, ord)
-		JOIN {s}.task_rows t ON t.owner = u.owner AND t.id = u.id
+		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 		ORDER BY u.ord
 		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result`,
 	arrays: []uint32{oidText, oidText, oidInt8, oidText, oidBytea},

@@ -155,7 +155,7 @@ func (s *Server) Start() error {
 	defer func() { _ = r.Close() }()
 	cmd := exec.Command("/bin/sh", args...) //nolint:gosec,noctx // the server outlives any call
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "LOG="+s.logFile(), "REMOVE="+s.dir)
+	cmd.Env = append(os.Environ(), "LOG="+s.LogFile(), "REMOVE="+s.dir)
 	cmd.ExtraFiles = []*os.File{r}
 	// A group of its own: an interrupt at the keyboard is not for the server.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Setpgid: true}
@@ -175,13 +175,14 @@ func (s *Server) Start() error {
 		err = s.await()
 	}
 	if err != nil {
-		log, _ := os.ReadFile(s.logFile())
+		log, _ := os.ReadFile(s.LogFile())
 		return errors.Join(fmt.Errorf("start PostgreSQL: %w\n%s", err, log), s.Stop())
 	}
 	return nil
 }
 
-func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
+// LogFile is what the server writes its log to.
+func (s *Server) LogFile() string { return filepath.Join(s.dir, "server.log") }
 
 // await waits until the server takes connections.
 func (s *Server) await() error {

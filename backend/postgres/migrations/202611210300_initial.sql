@@ -1,5 +1,11 @@
 -- {s} is the schema. Times are milliseconds since 1970 in UTC, 0 when there is
 -- none. phase: 0 idle, 1 queued, 2 leased. Ids compare by their bytes.
+--
+-- The collations "C", "POSIX" and "ucs_basic" all compare bytes, and an index only
+-- serves expressions of its own. So each kind of query has the indexes to itself that
+-- are made for it, also when it is planned before there is anything to tell them
+-- apart by: "POSIX" finds rows by their keys, "ucs_basic" walks the work queue, and
+-- "C" is for lists.
 
 CREATE SEQUENCE {s}.task_pks INCREMENT BY 1024 START WITH 1024;
 
@@ -22,16 +28,16 @@ CREATE TABLE {s}.task_rows (
   attempt       bigint NOT NULL,
   seen_seq      bigint NOT NULL,
   created_at    bigint NOT NULL,
-  updated_at    bigint NOT NULL,
-  PRIMARY KEY (owner, id)
+  updated_at    bigint NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05);
+CREATE UNIQUE INDEX task_rows_key ON {s}.task_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
 CREATE INDEX task_rows_state ON {s}.task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_created ON {s}.task_rows (owner, state, created_at, id);
 CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state_at, id);
 CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id);
-CREATE INDEX task_rows_queued ON {s}.task_rows (owner, due_at, id) WHERE phase = 1;
-CREATE INDEX task_rows_leased ON {s}.task_rows (owner, lease_until, id) INCLUDE (lease_worker) WHERE phase = 2;
+CREATE INDEX task_rows_queued ON {s}.task_rows (owner COLLATE "ucs_basic", due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) INCLUDE (lease_worker) WHERE phase = 2;
 
 -- One row per change: seq is that of its first event, n how many it has. snapshot
 -- is the task after the change, where it is kept. mark is the commit's.
@@ -67,10 +73,10 @@ CREATE TABLE {s}.context_rows (
   version    bigint NOT NULL,
   task_count bigint NOT NULL,
   labels     bigint[],
-  record     text,
-  PRIMARY KEY (owner, id)
+  record     text
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
+CREATE UNIQUE INDEX context_rows_key ON {s}.context_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
 CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id);
 CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id);
 CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, id);
@@ -84,9 +90,9 @@ CREATE TABLE {s}.idempotency_keys (
   task_id    text COLLATE "C" NOT NULL,
   of_context boolean NOT NULL,
   seq        bigint NOT NULL,
-  created_at bigint NOT NULL,
-  PRIMARY KEY (owner, key)
+  created_at bigint NOT NULL
 );
+CREATE UNIQUE INDEX idempotency_keys_key ON {s}.idempotency_keys (owner COLLATE "POSIX", key COLLATE "POSIX");
 CREATE INDEX idempotency_keys_created ON {s}.idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON {s}.idempotency_keys (owner, task_id);
 

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// began is when the tests' tasks begin.
+var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const testWorker = "worker-1"
+
+func taskID(n int) string {
+	ms := began.UnixMilli() + int64(n)/6
+	return fmt.Sprintf("%08x-%04x-7%03x-8000-%012x", ms>>16, ms&0xffff, n%6, n)
+}
+
+func taskKey(n int) store.Key {
+	return store.Key{Owner: "did:key:z6MkhaXgBZDvotDkL5257", ID: taskID(n)}
+}
+
+func message(id, role, text string) *a2a.Message {
+	return &a2a.Message{ID: id, Role: a2a.Role(role), Parts: []a2a.Part{a2a.TextPart{Text: text}}}
+}
+
+const loremIpsum = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore " +
+	"et dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation ullamco laboris nisi ut aliquip. "
+
+// submitted is the change that creates a task and leases it to testWorker.
+func submitted(n int) store.Change {
+	at := began.Add(time.Duration(n) * time.Second / 6000)
+	return store.Change{
+		Key: taskKey(n), Create: &store.Create{ContextID: "c" + taskID(n)},
+		Events: []store.Event{
+			{Time: at, State: a2a.StateSubmitted, Received: message("m1", "user", loremIpsum)},
+			{Time: at, State: a2a.StateWorking},
+		},
+		Run: &store.Run{
+			Phase: store.PhaseLeased, Turn: 1, Attempt: 1, SeenSeq: 1,
+			Lease: store.Lease{Worker: testWorker, Fence: 1, Until: at.Add(30 * time.Second)},
+		},
+	}
+}
+
+// completed is the change that ends a task made by submitted.
+func completed(c store.Change) store.Change {
+	at := c.Events[0].Time.Add(5 * time.Millisecond)
+	return store.Change{
+		Key: c.Key, Lease: &store.HeldLease{Key: c.Key, Worker: testWorker, Fence: 1},
+		Events: []store.Event{
+			{Time: at, State: a2a.StateWorking, LastChunk: true, Artifact: &a2a.Artifact{
+				ID: "a1", Name: "summary", Parts: []a2a.Part{a2a.TextPart{Text: loremIpsum + loremIpsum}},
+			}},
+			{Time: at, State: a2a.StateCompleted, Message: message("m2", "agent", "Here is the summary.")},
+		},
+		Run: &store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: testWorker, Fence: 1}},
+	}
+}
+
+func runTask(s store.Store, n int) error {
+	c := submitted(n)
+	if err := commitOne(s, c); err != nil {
+		return err
+	}
+	return commitOne(s, completed(c))
+}
+
+func commitOne(s store.Store, c store.Change) error {
+	results, err := s.Commit(bg, c)
+	if err != nil {
+		return err
+	}
+	return results[0].Err
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
