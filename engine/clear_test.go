@@ -250,10 +250,10 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 				onStores(t, func(t *testing.T, s store.Store) {
 					down := false
 					e := start(t, engine.Config{Handler: obey, Store: storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
-						if c.Method == "Doomed" || down && c.Method == "DeleteContext" {
+						if c.Method == "Doomed" || down && c.Method == "FinishDelete" {
 							return storetest.FailBefore // this process does no more about it
 						}
-						if c.Method == "DeleteContext" && c.N == nth {
+						if c.Method == "DeleteContext" && nth == 1 || c.Method == "FinishDelete" && c.N == nth-1 {
 							down = true
 							return fault
 						}

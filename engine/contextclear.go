@@ -175,21 +175,13 @@ func (e *Engine) clear(ctx context.Context, key store.ContextKey) error {
 
 // finishDoomed ends the deletion of a context that was begun and not ended, and
 // reports whether there was anything to remove. A context that is there is left
-// alone: all its deletions in this process are made under one lock, so that what is
-// being deleted stays so until it is gone.
+// alone.
 func (e *Engine) finishDoomed(ctx context.Context, key store.ContextKey) (doomed bool, err error) {
 	unlock, err := e.deletions.lock(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	_, err = e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
-	if err == nil {
-		return false, nil
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
 	return e.remove(ctx, key)
 }
 
@@ -197,8 +189,8 @@ func (e *Engine) finishDoomed(ctx context.Context, key store.ContextKey) (doomed
 // anything. The caller holds the lock of the context's deletion.
 func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool, err error) {
 	for {
-		more, err := e.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrBusy) {
+		more, err := e.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
+		if errors.Is(err, store.ErrNotFound) {
 			return removed, nil // another process was faster; it may be there anew
 		}
 		if err != nil || !more {

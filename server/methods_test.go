@@ -144,6 +144,13 @@ func (f *failing) DeleteContext(ctx context.Context, owner, id string, limit int
 	return f.Store.DeleteContext(ctx, owner, id, limit)
 }
 
+func (f *failing) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
+	if err := f.err(); err != nil {
+		return false, err
+	}
+	return f.Store.FinishDelete(ctx, owner, id, limit)
+}
+
 func (f *failing) AddFeedback(ctx context.Context, given store.Feedback) error {
 	if err := f.err(); err != nil {
 		return err

@@ -95,8 +95,11 @@ type Store interface {
 	// leased, and with ErrNotFound. When more is true there is more to remove: the
 	// context is found by no read any more, no change of its tasks that brings a
 	// client's message and no new task is taken (ErrNotFound, ErrContextClosed), and
-	// the call, which is then never ErrBusy, is to be repeated until more is false.
+	// FinishDelete is to be called until there is no more.
 	DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error)
+	// FinishDelete goes on with a deletion that was begun. ErrNotFound when none is
+	// under way, also when there is a context of this id again.
+	FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error)
 	// Doomed returns up to limit contexts whose deletion was begun and not ended.
 	Doomed(ctx context.Context, limit int) ([]ContextKey, error)
 

@@ -185,13 +185,22 @@ func (c *conversation) receive(events []store.Event) {
 
 // DeleteContext implements [store.Store].
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, owner, id, limit, false)
+}
+
+// FinishDelete implements [store.Store].
+func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, owner, id, limit, true)
+}
+
+func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, begun bool) (more bool, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return false, err
 	}
 	c := s.conversation(owner, id)
 	switch {
-	case c == nil:
+	case c == nil || begun && !c.doomed:
 		return false, store.ErrNotFound
 	case c.doomed:
 	case c.queued > 0:

@@ -69,7 +69,15 @@ func (d *deleteStatements) texts() map[**stmt]string {
 // DeleteContext implements store.Store. It takes several transactions when there is
 // much to remove.
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	d := &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0)}
+	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0)})
+}
+
+// FinishDelete implements store.Store.
+func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), finish: true})
+}
+
+func (s *Store) deleteContext(ctx context.Context, d *contextDelete) (more bool, err error) {
 	for {
 		d.limit = min(d.left, deleteTasks)
 		if err := s.write(ctx, &request{weight: d.limit + 1, apply: d.apply}); err != nil {
@@ -100,7 +108,8 @@ func (s *Store) Doomed(ctx context.Context, limit int) (doomed []store.ContextKe
 // transaction.
 type contextDelete struct {
 	key     store.ContextKey
-	left    int // of the call
+	finish  bool // only what was begun
+	left    int  // of the call
 	limit   int // of the transaction
 	removed int
 	more    bool
@@ -116,7 +125,7 @@ func (d *contextDelete) apply(w *writer) error {
 		return err
 	case d.begun && c.shelf != shelfDoomed:
 		return nil // another call has ended it
-	case !c.found:
+	case !c.found || d.finish && c.shelf != shelfDoomed:
 		d.refusal = store.ErrNotFound
 		return nil
 	}

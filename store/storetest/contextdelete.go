@@ -70,6 +70,15 @@ func (f *fixture) undeleted(want error, o, id string) {
 	if more, err := f.s.DeleteContext(f.ctx, o, id, 9); !errors.Is(err, want) || more {
 		f.Errorf("DeleteContext(%q, %q) = %t, %v, want %v", o, id, more, err, want)
 	}
+	f.unfinished(o, id)
+}
+
+// unfinished shows that there is no deletion under way.
+func (f *fixture) unfinished(o, id string) {
+	f.Helper()
+	if more, err := f.s.FinishDelete(f.ctx, o, id, 9); !errors.Is(err, store.ErrNotFound) || more {
+		f.Errorf("FinishDelete(%q, %q) = %t, %v, want ErrNotFound", o, id, more, err)
+	}
 }
 
 func deleteAbsent(f *fixture) {
@@ -77,6 +86,7 @@ func deleteAbsent(f *fixture) {
 	f.saved(newContext("c1", 0))
 	f.undeleted(store.ErrNotFound, other, "c1")
 	f.undeleted(store.ErrNotFound, owner, "C1")
+	f.unfinished(owner, "c1")
 	f.context(owner, "c1")
 	f.remove("c1", 0, 9)
 	f.undeleted(store.ErrNotFound, owner, "c1")
@@ -241,6 +251,7 @@ func deleteAfresh(f *fixture) {
 		if seq := f.commit(again); seq != 1 {
 			f.Errorf("Commit() of a task that was deleted = version %d, want 1", seq)
 		}
+		f.unfinished(owner, "c1")
 		f.equal("Context()", f.context(owner, "c1"), born(owner, "c1", 5, keys[0].ID))
 		f.equal("Task()", f.task(keys[0]), fold(keys[0], "c1", *queued(), again.Events...))
 		f.equal("Events()", f.events(keys[0]), numbered(again.Events))

@@ -145,6 +145,10 @@ func (f *faulty) DeleteContext(ctx context.Context, owner, id string, limit int)
 	return call(f, "DeleteContext", nil, func() (bool, error) { return f.inner.DeleteContext(ctx, owner, id, limit) })
 }
 
+func (f *faulty) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
+	return call(f, "FinishDelete", nil, func() (bool, error) { return f.inner.FinishDelete(ctx, owner, id, limit) })
+}
+
 func (f *faulty) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
 	return call(f, "Doomed", nil, func() ([]store.ContextKey, error) { return f.inner.Doomed(ctx, limit) })
 }

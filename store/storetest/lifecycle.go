@@ -39,6 +39,7 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 			return err
 		},
 		"DeleteContext":   func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
+		"FinishDelete":    func() error { _, err := s.FinishDelete(ctx, owner, "c1", 1); return err },
 		"Doomed":          func() error { _, err := s.Doomed(ctx, 1); return err },
 		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
 		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },

@@ -224,13 +224,21 @@ func (m *model) parentRefusal(k store.ContextKey, parent string) error {
 }
 
 func (m *model) DeleteContext(ctx context.Context, owner, id string, limit int) (bool, error) {
+	return m.deleteContext(ctx, owner, id, limit, false)
+}
+
+func (m *model) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
+	return m.deleteContext(ctx, owner, id, limit, true)
+}
+
+func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, begun bool) (bool, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {
 		return false, err
 	}
 	k := store.ContextKey{Owner: owner, ID: id}
 	c := m.contexts[k]
-	if c == nil {
+	if c == nil || begun && !c.doomed {
 		return false, store.ErrNotFound
 	}
 	tasks := m.tasksOf(k)

@@ -128,6 +128,7 @@ type mutant struct {
 	batch         func(limit int) int
 	forgetsDoomed bool
 	ruthless      bool
+	beginsAgain   bool
 	countsAll     bool
 	takesTwice    bool
 }

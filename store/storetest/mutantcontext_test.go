@@ -51,6 +51,7 @@ var contextMutants = map[string]func(*mutant){
 	"deletes one task too many":         func(m *mutant) { m.batch = func(n int) int { return n + 1 } },
 	"tells of no doomed contexts":       func(m *mutant) { m.forgetsDoomed = true },
 	"deletes what is busy":              func(m *mutant) { m.ruthless = true },
+	"finishes what was not begun":       func(m *mutant) { m.beginsAgain = true },
 	"counts everybody's feedback":       func(m *mutant) { m.countsAll = true },
 	"takes feedback twice":              func(m *mutant) { m.takesTwice = true },
 	"lists feedback on every task":      func(m *mutant) { m.feedback = func(q *store.FeedbackQuery) { q.TaskID = "" } },
@@ -90,6 +91,16 @@ func (m *mutant) DeleteContext(ctx context.Context, owner, id string, limit int)
 		return m.Store.DeleteContext(ctx, owner, id, limit)
 	}
 	return more, err
+}
+
+func (m *mutant) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
+	if m.batch != nil {
+		limit = m.batch(limit)
+	}
+	if m.beginsAgain {
+		return m.Store.DeleteContext(ctx, owner, id, limit)
+	}
+	return m.Store.FinishDelete(ctx, owner, id, limit)
 }
 
 func (m *mutant) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
