@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -195,7 +193,7 @@ func refused(live []*change) (rest []*change) {
 func (c *committer) commit(live []*change, all bool) error {
 	mark := c.s.newMark()
 	err := c.send(live, mark, all)
-	if err == nil || !unsure(err) || pgconn.SafeToRetry(err) {
+	if err == nil || !unsure(err) {
 		return err
 	}
 	made, e := c.s.settle(mark)
@@ -203,7 +201,10 @@ func (c *committer) commit(live []*change, all bool) error {
 	case e != nil:
 		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, e), "the database does not answer: the change may have been stored or not")
 	case made:
-		return c.s.recall(live, mark)
+		if e := c.s.recall(live, mark); e != nil {
+			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, e), "the database does not answer: the change was stored")
+		}
+		return nil
 	}
 	return err
 }

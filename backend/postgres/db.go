@@ -190,8 +190,7 @@ func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.C
 			}
 			return nil
 		})
-		var last commitError
-		if errors.As(err, &last) && unsure(last.error) {
+		if unsure(err) {
 			made, e := s.settle(mark)
 			if e != nil {
 				return failed(ctx, errors.Join(e, err), doing)
@@ -209,7 +208,7 @@ func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.C
 	}
 }
 
-// commitError is a failure of COMMIT itself.
+// commitError is a failure after the end of a transaction was sent.
 type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }

@@ -147,6 +147,10 @@ func unanswered(err error) bool {
 
 // unsure reports a failure that leaves open whether a commit was made.
 func unsure(err error) bool {
+	var last commitError
+	if !errors.As(err, &last) {
+		return false
+	}
 	state := sqlState(err)
 	return state == "" && unanswered(err) || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
 }

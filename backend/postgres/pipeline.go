@@ -23,7 +23,9 @@ func (s *Store) pipeline(ctx context.Context, calls []*call) error {
 			return err
 		}
 	}
-	err = s.run(ctx, conn, calls)
+	if err = s.run(ctx, conn, calls); err != nil {
+		err = commitError{err}
+	}
 	if state := sqlState(err); state == stateStalePlan || state == stateNoStmt {
 		_ = conn.Close(ctx) // its statements are of no use any more
 	}
@@ -87,7 +89,9 @@ func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (er
 				k.result(record(r.Values()))
 			}
 			if _, e := r.Close(); e != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w", k.name, e))
+				if err = errors.Join(err, fmt.Errorf("%s: %w", k.name, e)); sqlState(e) == "" {
+					return err
+				}
 			}
 		case *pgconn.PipelineSync:
 			return err

@@ -208,10 +208,28 @@ func (s *Server) Stop() error { return s.signal(syscall.SIGQUIT) }
 func (s *Server) StopFast() error { return s.signal(syscall.SIGINT) }
 
 // Pause stops all processes of the server where they are, until Resume.
-func (s *Server) Pause() error { return syscall.Kill(-s.watchdog.Process.Pid, syscall.SIGSTOP) }
+func (s *Server) Pause() error { return s.signalAll(syscall.SIGSTOP) }
 
 // Resume lets a paused server go on.
-func (s *Server) Resume() error { return syscall.Kill(-s.watchdog.Process.Pid, syscall.SIGCONT) }
+func (s *Server) Resume() error { return s.signalAll(syscall.SIGCONT) }
+
+// signalAll signals the server and then its children, each of which has a process
+// group of its own.
+func (s *Server) signalAll(sig syscall.Signal) error {
+	if err := syscall.Kill(s.pid, sig); err != nil {
+		return err
+	}
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.pid)).Output() //nolint:gosec,noctx // a number
+	if err != nil {
+		return fmt.Errorf("list the processes of the server: %w", err)
+	}
+	for _, line := range strings.Fields(string(out)) {
+		if pid, err := strconv.Atoi(line); err == nil {
+			_ = syscall.Kill(pid, sig) // it may have ended
+		}
+	}
+	return nil
+}
 
 func (s *Server) signal(sig syscall.Signal) error {
 	if s.watchdog == nil {

@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// proxy is a TCP connection's way to the server that can be cut.
+type proxy struct {
+	t      testing.TB
+	target string
+	listen net.Listener
+
+	mu sync.Mutex
+	// cut is how many bytes of answers may pass, over all connections, before all of
+	// them are cut, once armed. What was sent to the server is delivered all the same.
+	cut   int
+	armed bool
+	conns map[net.Conn]bool
+	cuts  int
+	lag   chan struct{} // while set, what is sent to the server waits for it to be closed
+}
+
+// newProxy starts a proxy in front of a database and returns its URL.
+func newProxy(t testing.TB, database string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the test
+	must(t, err)
+	p := &proxy{t: t, target: u.Host, listen: l, conns: make(map[net.Conn]bool)}
+	u.Host = l.Addr().String()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.release()
+		p.cutAll()
+		wg.Wait()
+	})
+	return p, u.String()
+}
+
+// cutAfter lets n more bytes of answers pass and then cuts all connections.
+func (p *proxy) cutAfter(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut, p.armed = n, true
+}
+
+// hold keeps what is sent to the server back until release.
+func (p *proxy) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lag = make(chan struct{})
+}
+
+func (p *proxy) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lag != nil {
+		close(p.lag)
+		p.lag = nil
+	}
+}
+
+// cutAll cuts the connections of the clients; the server reads what it was sent.
+func (p *proxy) cutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	clear(p.conns)
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.target) //nolint:noctx // closed below
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[client] = true
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	wg.Go(func() { p.forward(client, server) })
+	p.answer(client, server)
+	_ = client.Close()
+	wg.Wait()
+	_ = server.Close()
+}
+
+// forward carries what the client sends, also after the client was cut off.
+func (p *proxy) forward(client, server net.Conn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		p.mu.Lock()
+		lag := p.lag
+		p.mu.Unlock()
+		if lag != nil && n > 0 {
+			<-lag
+		}
+		if n > 0 {
+			if _, err := server.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			_ = server.(*net.TCPConn).CloseWrite()
+			return
+		}
+	}
+}
+
+func (p *proxy) answer(client, server net.Conn) {
+	buf := make([]byte, 64<<10)
+	cut := false
+	for {
+		n, err := server.Read(buf)
+		if !cut && n > 0 {
+			n, cut = p.pass(n)
+			if _, err := client.Write(buf[:n]); err != nil {
+				cut = true
+			}
+			if cut {
+				p.cutAll()
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass says how many of n bytes may pass, and whether the connection ends then.
+func (p *proxy) pass(n int) (int, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.armed {
+		return n, false
+	}
+	if n < p.cut {
+		p.cut -= n
+		return n, false
+	}
+	p.armed = false
+	p.cuts++
+	return p.cut, true
+}
