@@ -110,7 +110,7 @@ type contextDelete struct {
 	key     store.ContextKey
 	finish  bool // only what was begun
 	left    int  // of the call
-	limit   int // of the transaction
+	limit   int  // of the transaction
 	removed int
 	more    bool
 	begun   bool // by a transaction before
