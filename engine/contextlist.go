@@ -107,10 +107,13 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
 	}
 	for i, tag := range q.Tags {
-		if err := checkTag(fmt.Sprintf("metadata.tags[%d]", i), tag); err != nil && f.err == nil {
-			f.err = err
+		field := "metadata.tags"
+		if _, one := f.values["tags"].(string); !one {
+			field = fmt.Sprintf("metadata.tags[%d]", i)
 		}
+		f.keep(checkTag(field, tag))
 	}
+	f.keep(checkText("metadata.role", q.Role, maxRole, false))
 	q.CreatedAfter, q.CreatedBefore = f.created()
 	q.Sort = store.ContextSort(f.choice("sortBy", string(store.ContextsByUpdated), string(store.ContextsByCreated), string(store.ContextsByName)))
 	q.Ascending = f.ascending(q.Sort == store.ContextsByName)

@@ -94,6 +94,10 @@ func TestFiltersSelectAndSortContexts(t *testing.T) {
 			{filter{"limit": json.Number("2"), "offset": 2}, "c d", 5, 2, 2},
 			{filter{"limit": 2, "offset": 3}, "d e", 5, 2, 2},
 			{filter{"limit": 1000}, "a b c d", 5, 1, 4},
+			{filter{"limit": json.Number("1e18")}, "a b c d", 5, 1, 4},
+			{filter{"createdBefore": "0001-01-01T00:00:00Z"}, "", 0, 1, 4},
+			{filter{"createdBefore": "1970-01-01T00:00:00Z"}, "", 0, 1, 4},
+			{filter{"createdAfter": "0001-01-01T00:00:00Z"}, "a b c d", 5, 1, 4},
 			{filter{"offset": 10000}, "", 5, 2501, 4},
 		} {
 			list := listContexts(t, e, c.f)
@@ -163,6 +167,8 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 		{filter{"status": []any{}}, "metadata.status", "not empty"},
 		{filter{"status": []any{1}}, "metadata.status[0]", "must be a string"},
 		{filter{"status": "done"}, "metadata.status", "want one of"},
+		{filter{"status": ""}, "metadata.status", "not empty"},
+		{filter{strings.Repeat("x", 100): 1}, "metadata." + strings.Repeat("x", 64) + "...", "is not a filter of"},
 		{filter{"createdAfter": "yesterday"}, "metadata.createdAfter", "RFC 3339"},
 		{filter{"createdBefore": "2025-10-31"}, "metadata.createdBefore", "RFC 3339"},
 		{filter{"created_before": 5}, "metadata.createdBefore", "must be a string"},
@@ -172,9 +178,10 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 		{filter{"limit": "5"}, "metadata.limit", "whole number"},
 		{filter{"limit": 1.5}, "metadata.limit", "whole number"},
 		{filter{"limit": json.Number("1e400")}, "metadata.limit", "whole number"},
-		{filter{"limit": 1e18}, "metadata.limit", "whole number"},
 		{filter{"offset": -1}, "metadata.offset", "want 0 or more"},
+		{filter{"limit": -1e300}, "metadata.limit", "is -1e+300, want 1 or more"},
 		{filter{"offset": 10001}, "metadata.offset", "pageToken"},
+		{filter{"offset": 1e300}, "metadata.offset", "must be 0 to 10000"},
 		{filter{"offset": 1, "pageToken": "x"}, "metadata.offset", "not both"},
 		{filter{"sortBy": "age"}, "metadata.sortBy", "want one of updatedAt, createdAt"},
 		{filter{"sortOrder": "up"}, "metadata.sortOrder", "want one of desc, asc"},
@@ -200,7 +207,11 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 	}{
 		{filter{"tags": []any{"a", " b"}}, "metadata.tags[1]", "space"},
 		{filter{"tags": 1}, "metadata.tags", "array of strings"},
+		{filter{"tags": ""}, "metadata.tags", "not empty"},
+		{filter{"tags": " b"}, "metadata.tags", "space"},
 		{filter{"role": []any{"a"}}, "metadata.role", "must be a string"},
+		{filter{"role": strings.Repeat("r", 65)}, "metadata.role", "at most 64"},
+		{filter{"role": "a\x00"}, "metadata.role", "control characters"},
 		{filter{"contextId": "a"}, "metadata.contextId", "is not a filter of contexts/list; there are: status, tags, role, "},
 	} {
 		_, err := e.Contexts(t.Context(), alice, a2a.ListContextsParams{Metadata: c.f})

@@ -35,7 +35,7 @@ func newFilters(list string, known []string, metadata map[string]any) *filters {
 		}
 		i := slices.IndexFunc(known, func(name string) bool { return key == name || key == snake(name) })
 		if i < 0 {
-			f.fail(key, "is not a filter of %s; there are: %s", list, strings.Join(known, ", "))
+			f.fail(shorten(key), "is not a filter of %s; there are: %s", list, strings.Join(known, ", "))
 			return f
 		}
 		name := known[i]
@@ -46,6 +46,15 @@ func newFilters(list string, known []string, metadata map[string]any) *filters {
 		f.values[name] = metadata[key]
 	}
 	return f
+}
+
+// shorten cuts a name that a client made up to what fits into an error.
+func shorten(name string) string {
+	const limit = 64
+	if len(name) > limit {
+		return strings.ToValidUTF8(name[:limit], "") + "..."
+	}
+	return name
 }
 
 // snake returns the snake_case spelling of a camelCase name.
@@ -61,10 +70,15 @@ func snake(name string) string {
 	return b.String()
 }
 
-// fail keeps the first thing that is wrong.
+// fail says what is wrong with a filter.
 func (f *filters) fail(name, format string, args ...any) {
+	f.keep(a2a.Invalid("metadata."+name, format, args...))
+}
+
+// keep keeps the first thing that is wrong.
+func (f *filters) keep(err error) {
 	if f.err == nil {
-		f.err = a2a.Invalid("metadata."+name, format, args...)
+		f.err = err
 	}
 }
 
@@ -98,8 +112,8 @@ func (f *filters) texts(name string, most int) []string {
 		return nil
 	}
 	items, ok := value.([]any)
-	if s, isText := value.(string); isText {
-		items, ok = []any{s}, true
+	if s, isText := value.(string); isText && s != "" {
+		return []string{s}
 	}
 	if strs, isTexts := value.([]string); isTexts { // of a caller in Go
 		items, ok = make([]any, len(strs)), true
@@ -149,7 +163,8 @@ func (f *filters) choice(name string, set ...string) string {
 	return v
 }
 
-// number reads a whole number of at least least, nil when it is not given.
+// number reads a whole number of at least least, nil when it is not given. One that
+// is larger than any list is long is taken for math.MaxInt32.
 func (f *filters) number(name string, least int) *int {
 	value, ok := f.values[name]
 	if !ok {
@@ -171,14 +186,15 @@ func (f *filters) number(name string, least int) *int {
 	default:
 		n = math.NaN()
 	}
-	if n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
+	if n != math.Trunc(n) {
 		f.fail(name, "must be a whole number")
 		return nil
 	}
-	i := int(n)
-	if i < least {
-		f.fail(name, "is %d, want %d or more", i, least)
+	if n < float64(least) {
+		f.fail(name, "is %v, want %d or more", n, least)
+		return nil
 	}
+	i := int(min(n, math.MaxInt32))
 	return &i
 }
 
@@ -190,6 +206,9 @@ func (f *filters) time(name string) time.Time {
 	t, err := time.Parse(time.RFC3339, f.text(name))
 	if err != nil {
 		f.fail(name, "must be a time such as 2025-10-31T09:00:00Z (RFC 3339)")
+	}
+	if t.IsZero() {
+		t = t.Add(1) // the zero time would not filter
 	}
 	return ceil(t)
 }
@@ -219,7 +238,7 @@ func (f *filters) offset(token string) int {
 	case n == nil:
 		return 0
 	case *n > maxOffset:
-		f.fail("offset", "is %d, want 0 to %d; go on with pageToken to read further", *n, maxOffset)
+		f.fail("offset", "must be 0 to %d; go on with pageToken to read further", maxOffset)
 	case token != "":
 		f.fail("offset", "and pageToken must not both be given")
 	}

@@ -115,9 +115,7 @@ func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 		q.States = append(q.States, a2a.TaskState(s))
 	}
 	if id := f.text("contextId"); id != "" {
-		if err := checkID("metadata.contextId", id); err != nil && f.err == nil {
-			f.err = err
-		}
+		f.keep(checkID("metadata.contextId", id))
 		q.ContextID = id
 	}
 	q.CreatedAfter, q.CreatedBefore = f.created()
