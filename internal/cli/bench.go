@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -67,6 +68,7 @@ func (c *benchRunCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	var reports []loadgen.Report
+	var failed error
 	for _, name := range scenarios {
 		a.say("measuring %s at %s with %d connections for %s", name, c.url(), c.Concurrency, c.Duration)
 		r, err := loadgen.Run(ctx, loadgen.Config{
@@ -77,11 +79,15 @@ func (c *benchRunCmd) Run(ctx context.Context, a *app) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return err
+			failed = err
+			break
 		}
 		reports = append(reports, r)
 	}
-	return a.showReports(reports)
+	if len(reports) == 0 {
+		return failed
+	}
+	return errors.Join(a.showReports(reports), failed)
 }
 
 func (a *app) showReports(reports []loadgen.Report) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/internal/loadgen"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -24,7 +26,7 @@ type benchFillCmd struct {
 
 // Help says what is written.
 func (benchFillCmd) Help() string {
-	return `The tasks are small and completed, with one message and one artifact each, and belong to several owners; most are of "anonymous", the owner of servers without tokens. They are written as a server writes them, many at a time.
+	return `The tasks are small and completed, with one message and one artifact each, ten to a context, and belong to several owners; most are of "anonymous", the owner of servers without tokens. One context in ten has a name, a role and tags, and some of those are paused or completed. All is written as a server writes it, many at a time.
 
 Examples:
 
@@ -33,6 +35,7 @@ Examples:
 }
 
 const (
+	// fillBatch is a multiple of fillBlock: a context is in one batch.
 	fillBatch   = 500
 	fillWriters = 4
 )
@@ -51,7 +54,7 @@ func (c *benchFillCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	began := time.Now()
-	f := filler{store: st, began: began, a: a, total: c.Tasks, line: statusLine{o: a.err, off: a.json}}
+	f := filler{store: st, began: began, series: uuid.Must(uuid.NewV7()), a: a, total: c.Tasks, line: statusLine{o: a.err, off: a.json}}
 	err = errors.Join(f.run(ctx), st.Close()) //nolint:contextcheck // closed also when ctx is done
 	f.line.clear()
 	if err != nil {
@@ -80,11 +83,12 @@ func (c *benchFillCmd) Run(ctx context.Context, a *app) error {
 
 // filler makes and commits finished tasks.
 type filler struct {
-	store store.Store
-	began time.Time
-	a     *app
-	line  statusLine
-	total int
+	store  store.Store
+	began  time.Time
+	series uuid.UUID // what the ids of contexts have in common
+	a      *app
+	line   statusLine
+	total  int
 
 	mu   sync.Mutex
 	next int // number of the next task to make
@@ -153,24 +157,87 @@ func (f *filler) commit(ctx context.Context, from, n int) error {
 			return fmt.Errorf("task %s: %w", changes[i].Key.ID, r.Err)
 		}
 	}
-	return nil
+	return f.describe(ctx, from/tasksPerContext, (from+n-1)/fillBlock*len(fillOwners)+len(fillOwners))
 }
 
-// fillOwners own the tasks in turn.
+// describe gives one in ten of the contexts from <= number < to a record, all at
+// once, which a store may write as one.
+func (f *filler) describe(ctx context.Context, from, to int) error {
+	var wg sync.WaitGroup
+	errs := make([]error, to-from)
+	for number := from; number < to && f.first(number) < f.total; number++ {
+		if (number/len(fillOwners)+number%len(fillOwners))%10 != 0 {
+			continue
+		}
+		wg.Go(func() {
+			c := f.context(number)
+			if _, err := f.store.SaveContext(ctx, store.ContextChange{Context: c, Version: 1}); err != nil {
+				errs[number-from] = fmt.Errorf("context %s: %w", c.Key.ID, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// fillOwners own the contexts in turn.
 var fillOwners = [...]string{a2a.Anonymous, a2a.Anonymous, a2a.Anonymous, "bench-alice", "bench-bob"}
 
-// tasksPerContext is how many tasks each conversation gets.
-const tasksPerContext = 1000
+const (
+	// tasksPerContext is how many tasks each context gets.
+	tasksPerContext = 10
+	// fillBlock is how many tasks go to as many contexts as there are owners, to one
+	// after the other.
+	fillBlock = tasksPerContext * len(fillOwners)
+)
 
-// task is the change that makes the i-th task: begun and finished at once, a
-// millisecond after the one before, the last of them now.
+// first is the number of a context's first task.
+func (f *filler) first(context int) int {
+	return context/len(fillOwners)*fillBlock + context%len(fillOwners)
+}
+
+// time is when the i-th task was begun and ended: a millisecond after the one
+// before, the last of them now.
+func (f *filler) time(i int) time.Time {
+	return store.Time(f.began.Add(time.Duration(i-f.total) * time.Millisecond))
+}
+
+// contextKey names the number-th context. Its id sorts by time, as those that
+// servers make up.
+func (f *filler) contextKey(number int) store.ContextKey {
+	id := f.series
+	var at [8]byte
+	binary.BigEndian.PutUint64(at[:], uint64(f.time(f.first(number)).UnixMilli())) //nolint:gosec // long after 1970
+	copy(id[:6], at[2:])
+	return store.ContextKey{Owner: fillOwners[number%len(fillOwners)], ID: id.String()}
+}
+
+// context is the record of the number-th context: most are active, and a tenth
+// have the rare tag.
+func (f *filler) context(number int) store.Context {
+	tags, status := []string{loadgen.CommonTag}, a2a.ContextActive
+	switch number / 50 % 10 {
+	case 0:
+		tags = append(tags, loadgen.RareTag)
+	case 1:
+		status = a2a.ContextPaused
+	case 2, 3:
+		status = a2a.ContextCompleted
+	}
+	last := min(f.first(number)+fillBlock-len(fillOwners), f.total-1)
+	return store.Context{
+		Key: f.contextKey(number), Name: fmt.Sprintf("Conversation %d", number), Role: "analyst", Status: status, Tags: tags,
+		UpdatedAt: f.time(last),
+	}
+}
+
+// task is the change that makes the i-th task, begun and finished at once.
 func (f *filler) task(i int) store.Change {
-	owner := fillOwners[i%len(fillOwners)]
-	key := store.Key{Owner: owner, ID: uuid.Must(uuid.NewV7()).String()}
-	conversation := fmt.Sprintf("bench-%d-%s-%d", f.began.UnixMilli(), owner, i/tasksPerContext)
-	at := store.Time(f.began.Add(time.Duration(i-f.total) * time.Millisecond))
+	in := f.contextKey(i/fillBlock*len(fillOwners) + i%len(fillOwners))
+	key := store.Key{Owner: in.Owner, ID: uuid.Must(uuid.NewV7()).String()}
+	at := f.time(i)
 	received := a2a.Message{
-		ID: uuid.Must(uuid.NewV7()).String(), Role: a2a.RoleUser, TaskID: key.ID, ContextID: conversation,
+		ID: uuid.Must(uuid.NewV7()).String(), Role: a2a.RoleUser, TaskID: key.ID, ContextID: in.ID,
 		Parts: []a2a.Part{a2a.TextPart{Text: fmt.Sprintf("Message %d of the tasks that fill a store.", i)}},
 	}
 	events := []store.Event{
@@ -182,9 +249,9 @@ func (f *filler) task(i int) store.Change {
 		{Seq: 4, Time: at, State: a2a.StateCompleted},
 	}
 	run := store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1}
-	snapshot := &store.Task{Key: key, ContextID: conversation, Run: run}
+	snapshot := &store.Task{Key: key, ContextID: in.ID, Run: run}
 	snapshot.Apply(events...)
 	return store.Change{
-		Key: key, Create: &store.Create{ContextID: conversation}, Events: events, Run: &run, Snapshot: snapshot,
+		Key: key, Create: &store.Create{ContextID: in.ID}, Events: events, Run: &run, Snapshot: snapshot,
 	}
 }

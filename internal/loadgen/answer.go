@@ -19,10 +19,17 @@ type answer struct {
 	task  []byte // result.id
 	state []byte // result.status.state
 	final bool   // result.final
-	tasks int    // length of result, or of result.tasks
-	array bool   // there is such an array
+	list  string // which array there is: inResult, inTasks or inContexts
+	items int    // its length
 	echo  bool   // has params, so it is a request sent back
 }
+
+// Where a result may have a list.
+const (
+	inResult   = "result"
+	inTasks    = "result.tasks"
+	inContexts = "result.contexts"
+)
 
 var errNotJSON = errors.New("answer is not JSON")
 
@@ -56,7 +63,7 @@ func (a *answer) scan(text []byte) error {
 
 func (a *answer) scanResult(s *scanner) {
 	if s.next() == '[' {
-		a.tasks, a.array = s.count(), true
+		a.list, a.items = inResult, s.count()
 		return
 	}
 	if s.next() != '{' {
@@ -74,15 +81,21 @@ func (a *answer) scanResult(s *scanner) {
 		case "status":
 			a.scanStatus(s)
 		case "tasks":
-			if s.next() == '[' {
-				a.tasks, a.array = s.count(), true
-				continue
-			}
-			s.skip()
+			a.scanList(s, inTasks)
+		case "contexts":
+			a.scanList(s, inContexts)
 		default:
 			s.skip()
 		}
 	}
+}
+
+func (a *answer) scanList(s *scanner, list string) {
+	if s.next() != '[' {
+		s.skip()
+		return
+	}
+	a.list, a.items = list, s.count()
 }
 
 func (a *answer) scanStatus(s *scanner) {

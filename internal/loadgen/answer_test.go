@@ -18,7 +18,7 @@ func TestAnswerFindsWhatIsAtItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []string{string(a.id), string(a.task), string(a.kind), string(a.state)}
-	if want := []string{"7", `t\"1`, "task", "working"}; !slices.Equal(got, want) || a.final || a.hasError || !a.hasResult || a.array {
+	if want := []string{"7", `t\"1`, "task", "working"}; !slices.Equal(got, want) || a.final || a.hasError || !a.hasResult || a.list != "" {
 		t.Errorf("scan = %q %+v, want %q", got, a, want)
 	}
 }
@@ -34,7 +34,7 @@ func TestScanAllocatesNothing(t *testing.T) {
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{
 		`{"id":"x","result":` + taskJSON("t", "completed") + `}`, `{"result":[{},[1]],"id":null}`, `{"error":{"code":1,"message":"m"},"id":1}`,
-		`{"result":{"tasks":[],"status":3}}`, `{`, `{"a`, `{"a":}`, `[]`, "",
+		`{"result":{"tasks":[],"status":3}}`, `{"result":{"contexts":[{}],"total":3}}`, `{`, `{"a`, `{"a":}`, `[]`, "",
 	} {
 		f.Add([]byte(s))
 	}

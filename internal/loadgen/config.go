@@ -29,6 +29,11 @@ const (
 	// result must be an array of 1 to 20 tasks, or an object with such an
 	// array under "tasks".
 	List Scenario = "list"
+	// Contexts is a contexts/list (an extension of A2A 0.3) of a page of 20; the
+	// result must have 1 to 20 "contexts". By turns it asks for all, those that
+	// are active, those with CommonTag, those with both tags, and all by name;
+	// otherwise the last updated come first.
+	Contexts Scenario = "contexts"
 	// Echo posts the body of Send to a plain server that answers with the
 	// same JSON value: the floor that HTTP and JSON alone set.
 	Echo Scenario = "echo"
@@ -36,8 +41,15 @@ const (
 
 // Scenarios returns all scenarios in the order in which a report shows them.
 func Scenarios() []Scenario {
-	return []Scenario{Send, SendGet, Stream, Get, List, Echo}
+	return []Scenario{Send, SendGet, Stream, Get, List, Contexts, Echo}
 }
+
+// Tags of contexts that [Contexts] asks for. To see what a filter costs, many
+// contexts should have the one and few of those the other too.
+const (
+	CommonTag = "bench"
+	RareTag   = "bench-rare"
+)
 
 // Defaults and limits of a [Config].
 const (
@@ -75,8 +87,9 @@ type Config struct {
 	// Timeout bounds each call; 0 means [DefaultTimeout]. It is kept within
 	// a tenth, always on the longer side.
 	Timeout time.Duration
-	// Tasks is how many tasks [Get] and [List] make beforehand, by blocking
-	// sends; 0 means [DefaultTasks].
+	// Tasks is how many tasks [Get], [List] and [Contexts] make beforehand, by
+	// blocking sends; 0 means [DefaultTasks]. For one in ten [Contexts] makes a
+	// context with a name and both tags too.
 	Tasks int
 	// Token, if set, is sent as a bearer token. It appears in no error.
 	Token string

@@ -124,6 +124,25 @@ func listBody() string {
 	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"tasks/list","params":{"pageSize":` + strconv.Itoa(pageSize) + `}}`
 }
 
+func contextsBody(filters string) string {
+	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"contexts/list","params":{"metadata":{"limit":` + strconv.Itoa(pageSize) + filters + `}}}`
+}
+
+// contextFilters are what Contexts asks for by turns.
+var contextFilters = [...]string{
+	``,
+	`,"status":"active"`,
+	`,"tags":["` + CommonTag + `"]`,
+	`,"tags":["` + CommonTag + `","` + RareTag + `"]`,
+	`,"sortBy":"name"`,
+}
+
+// contextBody makes a context that each of those finds.
+func contextBody() string {
+	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"contexts/create","params":{"name":"` + idHere +
+		`","tags":["` + CommonTag + `","` + RareTag + `"]}}`
+}
+
 // A request for a task has the task's id in it, of any length, so it is put
 // together for each call from these parts and the ids.
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,6 +66,9 @@ type run struct {
 	list   template
 	tasks  [][]byte // ids of tasks made beforehand
 
+	contexts []template // lists of contexts
+	context  template   // makes one
+
 	from, until time.Duration // the window
 	tickets     atomic.Int64  // requests begun in it, if they are limited
 }
@@ -83,7 +87,7 @@ func newRun(cfg Config, u *url.URL) *run {
 		method, accept = "message/stream", "text/event-stream"
 	}
 	head := header(cfg, u, accept)
-	return &run{
+	r := &run{
 		cfg:    cfg,
 		url:    u,
 		series: newSeries(),
@@ -91,7 +95,13 @@ func newRun(cfg Config, u *url.URL) *run {
 		head:   head,
 		send:   newTemplate(head, sendBody(method, cfg.Scenario != SendGet, cfg.PayloadBytes)),
 		list:   newTemplate(head, listBody()),
+
+		context: newTemplate(head, contextBody()),
 	}
+	for _, filters := range contextFilters {
+		r.contexts = append(r.contexts, newTemplate(head, contextsBody(filters)))
+	}
+	return r
 }
 
 // watch interrupts the workers when ctx ends, and tells when the window begins.
@@ -117,12 +127,13 @@ func (r *run) watch(ctx context.Context, workers []*worker, prepared, ended <-ch
 	}
 }
 
-// prepare connects all workers and makes the tasks that the scenario reads.
+// prepare connects all workers and makes the tasks and contexts that the scenario
+// reads.
 func (r *run) prepare(ctx context.Context, workers []*worker) error {
 	errs := make([]error, len(workers))
 	made := make([][][]byte, len(workers))
 	want := 0
-	if r.cfg.Scenario == Get || r.cfg.Scenario == List {
+	if slices.Contains([]Scenario{Get, List, Contexts}, r.cfg.Scenario) {
 		want = r.cfg.Tasks
 	}
 	each(workers, func(w *worker) {
@@ -135,6 +146,12 @@ func (r *run) prepare(ctx context.Context, workers []*worker) error {
 				return
 			}
 			made[i] = append(made[i], append([]byte(nil), w.answer.task...))
+			if r.cfg.Scenario != Contexts || n%10 != 0 {
+				continue
+			}
+			if errs[i] = w.makeContext(ctx); errs[i] != nil {
+				return
+			}
 		}
 	})
 	for i := range workers {

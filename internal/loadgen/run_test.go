@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -103,25 +104,83 @@ func TestRunJudgesAnswers(t *testing.T) {
 
 func TestRunJudgesLists(t *testing.T) {
 	good := &agent{}
-	for tasks, want := range map[int]string{0: "list has 0 tasks, want 1 to 20", 20: "", 21: "list has 21 tasks, want 1 to 20"} {
-		for _, format := range []string{"[%]", `{"tasks":[%],"total":99}`} {
-			list := strings.Replace(format, "%", strings.TrimSuffix(strings.Repeat(`{"kind":"task","parts":[1,[2]]},`, tasks), ","), 1)
-			h := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				if bytes.Contains(body, []byte("tasks/list")) {
-					answering(`{"id":"ID","result":`+list+`}`)(rw, r)
-					return
-				}
-				good.ServeHTTP(rw, r)
-			})
-			r, err := Run(t.Context(), Config{URL: serve(t, h), Scenario: List, Concurrency: 1, Requests: 3, Tasks: 1})
-			if err != nil {
-				t.Fatal(err)
+	for _, c := range []struct {
+		scenario Scenario
+		method   string
+		what     string
+		formats  []string
+	}{
+		{List, "tasks/list", "tasks", []string{"[%]", `{"tasks":[%],"total":99}`}},
+		{Contexts, "contexts/list", "contexts", []string{`{"contexts":[%],"total":99}`}},
+	} {
+		none := fmt.Sprintf("list has 0 %s, want 1 to 20", c.what)
+		for items, want := range map[int]string{0: none, 20: "", 21: fmt.Sprintf("list has 21 %s, want 1 to 20", c.what)} {
+			for _, format := range c.formats {
+				list := strings.Replace(format, "%", strings.TrimSuffix(strings.Repeat(`{"kind":"task","parts":[1,[2]]},`, items), ","), 1)
+				checkErrors(t, runWith(t, good, c.scenario, c.method, list), 3, want)
 			}
-			checkErrors(t, r, 3, want)
 		}
 	}
+	checkErrors(t, runWith(t, good, List, "tasks/list", `{"contexts":[{}]}`), 3, "list has 1 tasks, want 1 to 20")
+	checkErrors(t, runWith(t, good, Contexts, "contexts/list", `{"tasks":[{}]}`), 3, "list has 1 contexts, want 1 to 20")
+}
+
+// runWith makes three requests of a server that has a result of its own for a
+// method.
+func runWith(t *testing.T, good *agent, s Scenario, method, result string) Report {
+	t.Helper()
+	h := except(good, method, `"result":`+result)
+	r, err := Run(t.Context(), Config{URL: serve(t, h), Scenario: s, Concurrency: 1, Requests: 3, Tasks: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestContextsAsksForEachListAlike(t *testing.T) {
+	a := &agent{}
+	r, err := Run(t.Context(), Config{URL: serve(t, a), Scenario: Contexts, Concurrency: 3, Requests: 150, Tasks: 21})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkErrors(t, r, 0, "")
+	if a.contexts != 3 || len(a.tasks) != 21 {
+		t.Errorf("contexts, tasks made = %d, %d, want 3, 21", a.contexts, len(a.tasks))
+	}
+	if len(a.lists) != 5 {
+		t.Errorf("lists asked for = %v, want 5 different ones", a.lists)
+	}
+	for filters, n := range a.lists {
+		if n < 27 || n > 33 { // each worker ends where it likes
+			t.Errorf("lists with %s = %d, want about 30", filters, n)
+		}
+	}
+}
+
+func TestRunFailsWhenContextsCannotBeMade(t *testing.T) {
+	for result, want := range map[string]string{
+		`"error":{"code":-32601,"message":"no such method"}`: "JSON-RPC error -32601: no such method",
+		`"result":{"kind":"task"}`:                           `result is of kind "task", want context`,
+	} {
+		h := except(&agent{}, "contexts/create", result)
+		_, err := Run(t.Context(), Config{URL: serve(t, h), Scenario: Contexts, Concurrency: 1})
+		if err == nil || !strings.HasSuffix(err.Error(), "prepare contexts: "+want) {
+			t.Errorf("Run(contexts) = %v, want %s", err, want)
+		}
+	}
+}
+
+// except serves as good does, but for one method.
+func except(good *agent, method, answer string) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(method)) {
+			answering(`{"id":"ID",`+answer+`}`)(rw, r)
+			return
+		}
+		good.ServeHTTP(rw, r)
+	})
 }
 
 func checkErrors(t *testing.T, r Report, n int64, want string) {

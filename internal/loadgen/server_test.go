@@ -21,6 +21,8 @@ type agent struct {
 	messages map[string]bool // message ids seen
 	repeated int             // how many came twice
 	tasks    map[string]int  // how often each was read
+	contexts int             // how many were made
+	lists    map[string]int  // lists of contexts by their filters
 }
 
 type rpcRequest struct {
@@ -29,7 +31,14 @@ type rpcRequest struct {
 	Params struct {
 		ID       string
 		PageSize int
-		Message  struct {
+		Name     string
+		Tags     []string
+		Metadata struct {
+			Limit          int
+			Status, SortBy string
+			Tags           []string
+		}
+		Message struct {
 			MessageID string
 			Parts     []struct{ Text string }
 		}
@@ -75,6 +84,19 @@ func (a *agent) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			}
 		}
 		result(rw, req, "["+strings.Join(all, ", ")+"]")
+	case "contexts/create":
+		if req.Params.Name == req.ID && len(req.Params.Tags) == 2 {
+			a.contexts++
+		}
+		result(rw, req, `{"kind":"context","contextId":"c","tasks":[]}`)
+	case "contexts/list":
+		if a.lists == nil {
+			a.lists = map[string]int{}
+		}
+		m := req.Params.Metadata
+		a.lists[fmt.Sprintf("%s%s%s", m.Status, m.SortBy, m.Tags)]++
+		all := strings.Repeat(`,{"kind":"context","tasks":["t"]}`, min(m.Limit, a.contexts))
+		result(rw, req, `{"contexts":[`+strings.TrimPrefix(all, ",")+`],"total":99}`)
 	}
 }
 

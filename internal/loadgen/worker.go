@@ -25,12 +25,13 @@ type worker struct {
 
 	send    template // of Send, SendGet, Stream, Echo, and of making tasks
 	list    template
-	get     []byte // reused for each tasks/get
-	body    []byte // of the last answer
+	lists   []template // Contexts: one after the other
+	get     []byte     // reused for each tasks/get
+	body    []byte     // of the last answer
 	collect func([]byte) error
 	answer  answer
 	task    []byte // SendGet: id of the task in progress
-	turn    int    // Get: whose turn it is in run.tasks
+	turn    int    // whose turn it is: Get in run.tasks, Contexts in lists
 	events  events
 	stream  func([]byte) error
 	timer   *time.Timer
@@ -47,6 +48,9 @@ func newWorker(r *run, number int) *worker {
 		send:   r.send.clone(),
 		list:   r.list.clone(),
 		turn:   number * 7919, // so that workers are not all at the same task
+	}
+	for _, t := range r.contexts {
+		w.lists = append(w.lists, t.clone())
 	}
 	w.collect = func(piece []byte) error {
 		if len(w.body)+len(piece) > maxBody {
@@ -72,6 +76,8 @@ func (w *worker) once(ctx context.Context) error {
 		return w.onceGet(ctx)
 	case List:
 		return w.onceList(ctx)
+	case Contexts:
+		return w.onceContexts(ctx)
 	case Echo:
 		return w.onceEcho(ctx)
 	}
@@ -144,8 +150,33 @@ func (w *worker) onceList(ctx context.Context) error {
 	if err := w.exchange(ctx, w.list.patch(id), id); err != nil {
 		return err
 	}
-	if a := &w.answer; !a.array || a.tasks < 1 || a.tasks > pageSize {
-		return fmt.Errorf("list has %d tasks, want 1 to %d", a.tasks, pageSize)
+	if a := &w.answer; a.list != inResult && a.list != inTasks || a.items < 1 || a.items > pageSize {
+		return fmt.Errorf("list has %d tasks, want 1 to %d", a.items, pageSize)
+	}
+	return nil
+}
+
+func (w *worker) onceContexts(ctx context.Context) error {
+	id := w.ids.next()
+	w.turn++
+	if err := w.exchange(ctx, w.lists[w.turn%len(w.lists)].patch(id), id); err != nil {
+		return err
+	}
+	if a := &w.answer; a.list != inContexts || a.items < 1 || a.items > pageSize {
+		return fmt.Errorf("list has %d contexts, want 1 to %d", a.items, pageSize)
+	}
+	return nil
+}
+
+// makeContext makes a context that every list of Contexts finds.
+func (w *worker) makeContext(ctx context.Context) error {
+	id := w.ids.next()
+	t := w.run.context.clone() // happens too seldom to keep a copy
+	if err := w.exchange(ctx, t.patch(id), id); err != nil {
+		return err
+	}
+	if string(w.answer.kind) != "context" {
+		return fmt.Errorf("result is of kind %q, want context", clip(w.answer.kind))
 	}
 	return nil
 }

@@ -49,10 +49,14 @@ func stub(args []string) error {
 		var req struct{ ID, Method string }
 		_ = json.NewDecoder(r.Body).Decode(&req)
 		task := `{"kind":"task","id":"t","status":{"state":"completed"}}`
-		if req.Method == "tasks/list" {
+		switch req.Method {
+		case "tasks/list":
 			task = "[" + task + "]"
-		}
-		if req.Method == "message/stream" {
+		case "contexts/create":
+			task = `{"kind":"context"}`
+		case "contexts/list":
+			task = `{"contexts":[{}]}`
+		case "message/stream":
 			fmt.Fprintf(rw, "data: {\"id\":%q,\"result\":%s}\n\n", req.ID, task)
 			return
 		}
@@ -71,7 +75,7 @@ func stubBench(t *testing.T, broken string) (b *bench, pids func() []int) {
 	}
 	o := options{
 		rounds: 2, duration: 50 * time.Millisecond, concurrency: 2, payload: 10, short: true,
-		scenarios: []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get, loadgen.List},
+		scenarios: []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get, loadgen.List, loadgen.Contexts},
 	}
 	b = &bench{options: o, dir: t.TempDir(), progress: &bytes.Buffer{}, programs: map[program]string{holdfast: self}}
 	return b, func() (all []int) {
@@ -198,8 +202,8 @@ func TestParseReportsAllProblems(t *testing.T) {
 		t.Errorf("parse = %v, want 5 problems", err)
 	}
 	o, err := parse([]string{"-growth", "5"}, &b)
-	if err != nil || len(o.scenarios) != 4 {
-		t.Errorf("parse(-growth 5) = %+v, %v, want 4 scenarios", o, err)
+	if err != nil || len(o.scenarios) != 5 {
+		t.Errorf("parse(-growth 5) = %+v, %v, want 5 scenarios", o, err)
 	}
 	o, err = parse([]string{"-short", "-scenarios", "send,claim", "-growth", "100,1"}, &b)
 	if err != nil || o.rounds != 1 || o.duration != time.Second || !slices.Equal(o.growth, []int{1, 100}) || o.scenarios[1] != loadgen.SendGet {

@@ -55,7 +55,8 @@ func contenders() []contender {
 			program: refserver,
 			args:    func(addr, _ string) []string { return []string{"-kind", "official", "-addr", addr} },
 			lacks: map[loadgen.Scenario]string{
-				loadgen.List: "its in-memory store lists nothing without authentication, which it has no way to set",
+				loadgen.List:     "its in-memory store lists nothing without authentication, which it has no way to set",
+				loadgen.Contexts: "it has no such method",
 			},
 		},
 		{name: "holdfast-memory", program: holdfast, args: serve("memory")},

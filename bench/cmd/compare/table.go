@@ -142,6 +142,8 @@ func describe(s loadgen.Scenario) string {
 		return "tasks/get of a completed task"
 	case loadgen.List:
 		return "tasks/list, a page of 20"
+	case loadgen.Contexts:
+		return "contexts/list, a page of 20: all, active ones, with a tag, with two, by name"
 	case loadgen.Echo:
 		return "JSON there and back"
 	}
