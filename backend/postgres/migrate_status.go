@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+)
+
+// Migration is one step of the schema.
+type Migration struct {
+	// Name is its version and its name.
+	Name string
+	// Script is SQL that does what Open does for it: for those who migrate by other
+	// means.
+	Script string
+	// Applied is when it was applied, zero when it is pending.
+	Applied time.Time
+}
+
+// Migrations returns all steps of the schema in their order, with those that the
+// database has, and changes nothing: not even a schema needs to be there. Of cfg it
+// uses URL, Schema, Timeout, CommandTimeout and Pooler. Its errors are those of Open.
+func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout+cfg.CommandTimeout)
+	defer cancel()
+	steps, p, err := s.steps(ctx)
+	if err != nil {
+		return nil, s.openError(ctx, err)
+	}
+	all := make([]Migration, len(steps))
+	for i, step := range steps {
+		all[i] = Migration{Name: step.String(), Script: migrate.Script(p, step.Migration), Applied: step.Applied}
+	}
+	return all, nil
+}
+
+func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Params, err error) {
+	if p, err = s.migrations(); err != nil {
+		return nil, p, err
+	}
+	poolConfig, err := s.poolConfig()
+	if err != nil {
+		return nil, p, err
+	}
+	cc := poolConfig.ConnConfig
+	for name := range settings {
+		if name != "application_name" || s.cfg.Pooler {
+			delete(cc.RuntimeParams, name)
+		}
+	}
+	db := stdlib.OpenDB(*cc)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	var there sql.NullString
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1)::text", p.Table).Scan(&there); err != nil {
+		return nil, p, err
+	}
+	if !there.Valid {
+		for _, m := range p.Migrations {
+			steps = append(steps, migrate.Step{Migration: m})
+		}
+		return steps, p, nil
+	}
+	steps, err = migrate.Steps(ctx, db, p)
+	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
+		err = a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
+	}
+	return steps, p, err
+}
+
+// migrations are all that the program knows, with the name of the schema in them.
+func (s *Store) migrations() (migrate.Params, error) {
+	known, err := migrate.Load(migrationFiles, "migrations")
+	if err != nil {
+		return migrate.Params{}, err
+	}
+	schema := pgx.Identifier{s.cfg.Schema}.Sanitize()
+	for i := range known {
+		known[i].SQL = strings.ReplaceAll(known[i].SQL, "{s}", schema)
+	}
+	return migrate.Params{
+		Migrations: known, Table: schema + ".schema_migrations",
+		// The lock ends with the transaction, so it works behind a pooler.
+		Lock:        fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s", s.lockID(), schema),
+		Placeholder: func(n int) string { return fmt.Sprint("$", n) },
+	}, nil
+}

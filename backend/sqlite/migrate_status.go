@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+)
+
+// Migration is one step of the schema.
+type Migration struct {
+	// Name is its version and its name.
+	Name string
+	// Script is SQL that does what Open does for it.
+	Script string
+	// Applied is when it was applied, zero when it is pending.
+	Applied time.Time
+}
+
+// Migrations returns all steps of the schema in their order, with those that the
+// database in a data directory has, and changes nothing: the directory need not be
+// there, and a server may be using it. [Open] applies what is pending.
+func Migrations(ctx context.Context, dir string) ([]Migration, error) {
+	known, err := migrate.Load(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	p := migrate.Params{Migrations: known}
+	path := filepath.Join(dir, FileName)
+	steps, err := readSteps(ctx, path, p)
+	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
+		return nil, a2a.Errorf(a2a.CodeInternal, "%s: %v", path, err)
+	}
+	if err != nil {
+		return nil, readError(err, path)
+	}
+	all := make([]Migration, len(steps))
+	for i, step := range steps {
+		all[i] = Migration{Name: step.String(), Script: migrate.Script(p, step.Migration), Applied: step.Applied}
+	}
+	return all, nil
+}
+
+func readSteps(ctx context.Context, path string, p migrate.Params) (steps []migrate.Step, err error) {
+	there := 0
+	if _, err := os.Stat(path); err == nil {
+		db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)")+string(readOnly))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		db.SetMaxOpenConns(1)
+		const text = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"
+		if err := db.QueryRowContext(ctx, text).Scan(&there); err != nil {
+			return nil, err
+		}
+		if there > 0 {
+			return migrate.Steps(ctx, db, p)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, m := range p.Migrations {
+		steps = append(steps, migrate.Step{Migration: m})
+	}
+	return steps, nil
+}
