@@ -133,11 +133,13 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 			runs := send(t, e, in("c", "run"))
 			<-began
 			ends := follow(t, e, runs.Key.ID)
-			blocked := make(chan error, 1)
+			blocked, stored := make(chan error, 1), make(chan struct{})
 			go func() {
-				_, err := e.Send(t.Context(), alice, to(runs.Key.ID, "more"), engine.SendOptions{Wait: true})
+				opts := engine.SendOptions{Wait: true, Stored: func() { close(stored) }}
+				_, err := e.Send(t.Context(), alice, to(runs.Key.ID, "more"), opts)
 				blocked <- err
 			}()
+			<-stored
 			_, err := clearContext(t, clearer, "c", false)
 			wantError(t, "ClearContext()", err, forbidden, "1 task that is")
 			n, err := clearContext(t, clearer, "c", true)
@@ -299,6 +301,30 @@ func eventually(t *testing.T, done func() bool) {
 	}
 }
 
+// Who asks right after a start sees nothing of a context whose deletion an earlier
+// process began.
+func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		first := start(t, engine.Config{Handler: obey, Store: s})
+		c := newID()
+		for range 300 {
+			sendWait(t, first, in(c, "x"))
+		}
+		if err := first.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if more, err := s.DeleteContext(t.Context(), alice.ID, c, 1); err != nil || !more {
+			t.Fatalf("DeleteContext(1) = %v, %v; want more to remove", more, err)
+		}
+		second := start(t, engine.Config{Handler: obey, Store: s})
+		list, err := second.List(t.Context(), alice, a2a.ListTasksParams{IncludeTotal: true})
+		if err != nil || list.Total != 0 {
+			t.Errorf("List() after the start = %+v, %v; want no tasks", list, err)
+		}
+	})
+}
+
 // A new task, or context, of an id whose deletion was begun does not wait for the
 // janitor.
 func TestWhatBeginsUnderADoomedIdFinishesTheDeletionFirst(t *testing.T) {
@@ -336,11 +362,43 @@ func TestWhatBeginsUnderADoomedIdFinishesTheDeletionFirst(t *testing.T) {
 				}
 				wantError(t, "begin", begin(t, e, old), "")
 				if c, err := e.Context(t.Context(), alice, old.ContextID, nil); err != nil || c.TaskCount > 1 {
-					t.Errorf("Context() = %d tasks, %v; want the old ones gone", c.TaskCount, err)
+					t.Errorf("Context() = %+v, %v; want the old ones gone", c, err)
 				}
 			})
 		})
 	}
+}
+
+// A task of an id whose deletion was begun begins too when another process ends the
+// deletion in the middle of it.
+func TestATaskBeginsWhileOthersFinishTheDeletionOfItsId(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		c := newID()
+		var plan storetest.Plan = func(call storetest.Call) storetest.Fault {
+			switch call.Method {
+			case "Doomed":
+				return storetest.FailBefore // the janitor does nothing about it
+			case "FinishDelete":
+				for more := true; more; {
+					more, _ = s.FinishDelete(context.WithoutCancel(t.Context()), alice.ID, c, 1)
+				}
+			}
+			return storetest.Pass
+		}
+		e := start(t, engine.Config{Handler: obey, Store: storetest.Faulty(s, plan)})
+		p := in(c, "ask")
+		p.Message.TaskID = newID()
+		old := sendWait(t, e, p)
+		sendWait(t, e, in(c, "ask"))
+		if more, err := s.DeleteContext(t.Context(), alice.ID, c, 1); err != nil || !more {
+			t.Fatalf("DeleteContext(1) = %v, %v; want more to remove", more, err)
+		}
+		p = to(old.Key.ID, "x")
+		p.Message.ContextID = c
+		_, err := e.Send(t.Context(), alice, p, engine.SendOptions{})
+		wantError(t, "Send()", err, "")
+	})
 }
 
 // Clears, sends, cancels, reads and archiving of one context at once, in two

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -17,6 +18,8 @@ const (
 	toldTasks = 5
 	// cancelRounds is how often deleteBatch tasks are cancelled in one go.
 	cancelRounds = 5000
+	// startDeletions is how long Start works at deletions that were left unfinished.
+	startDeletions = 3 * time.Second
 )
 
 // unfinished are the states of tasks that are not over, running those in which a
@@ -198,6 +201,15 @@ func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool
 		}
 		removed = true
 	}
+}
+
+// finishAtStart ends the deletions that an earlier process left unfinished before
+// anybody can see tasks of a context that is gone. What takes longer is left to the
+// janitor.
+func (e *Engine) finishAtStart(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startDeletions)
+	defer cancel()
+	e.finishAllDoomed(ctx, func() {})
 }
 
 // finishAllDoomed ends the deletions that an earlier process, or a call that

@@ -90,7 +90,9 @@ func steady(wall func() time.Time) func() time.Time {
 }
 
 // Start begins to run tasks: those that are due, those whose worker has died,
-// and those that Send brings. It returns once the store has told what it has.
+// and those that Send brings. It returns once the store has told what it has, and
+// deletions of contexts that an earlier process began have been ended, as far as
+// that takes no longer than a few seconds.
 func (e *Engine) Start(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
@@ -109,6 +111,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if n := backlog.Queued + backlog.Leased; n > 0 {
 		e.log.Info("resuming tasks", "queued", backlog.Queued, "interrupted", backlog.Leased)
 	}
+	e.finishAtStart(ctx)
 	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.settling, e.settled = context.WithCancel(e.ctx)
 	e.supervise("dispatch", e.dispatch)

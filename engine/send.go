@@ -149,7 +149,7 @@ func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*S
 			if ferr != nil {
 				return nil, ferr
 			}
-			if !doomed && exists {
+			if !doomed && exists && s.there(ctx) {
 				return nil, err // the task is in another context
 			}
 		case cerr != nil:
@@ -171,6 +171,15 @@ func (s *sending) exists(err error) bool {
 		return dup.record.TaskID == s.params.Message.TaskID
 	}
 	return errors.Is(err, store.ErrExists)
+}
+
+// there reports whether the message's task may exist: not when somebody else has just
+// ended the deletion of its context.
+func (s *sending) there(ctx context.Context) bool {
+	none := 0
+	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
+	_, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	return !errors.Is(err, store.ErrNotFound)
 }
 
 // create begins a task. When a worker of this process is idle it is claimed with
