@@ -10,7 +10,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
 func read(t *testing.T, name string) string {
@@ -91,11 +93,21 @@ func TestTheBackendsPageTellsWhatTheBackendsDeclare(t *testing.T) {
 	})
 	yes := map[bool]string{true: "yes", false: "no"}
 	processes := map[bool]string{true: "one", false: "many"}
-	memory, embedded := inmem.New().Info(), disk.Info()
+	server := pgtest.URL(t)
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: server, Schema: pgtest.Schema(t, server), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := database.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	memory, embedded, shared := inmem.New().Info(), disk.Info(), database.Info()
 	page := read(t, "docs/backends.md")
 	for _, row := range [][]string{
-		{"survives the process", yes[memory.Durable], yes[embedded.Durable]},
-		{"processes at a time", processes[memory.Exclusive], processes[embedded.Exclusive]},
+		{"survives the process", yes[memory.Durable], yes[embedded.Durable], yes[shared.Durable]},
+		{"processes at a time", processes[memory.Exclusive], processes[embedded.Exclusive], processes[shared.Exclusive]},
 	} {
 		if line := "| " + strings.Join(row, " | ") + " |"; !strings.Contains(page, line) {
 			t.Errorf("docs/backends.md has no row %s", line)
@@ -105,7 +117,7 @@ func TestTheBackendsPageTellsWhatTheBackendsDeclare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 2 {
-		t.Errorf("there are %d backends, the table and this test know two", len(entries))
+	if len(entries) != 3 {
+		t.Errorf("there are %d backends, the table and this test know three", len(entries))
 	}
 }
