@@ -17,7 +17,7 @@ type record struct {
 	Name        *string  `placeholder:"NAME" group:"Record:" help:"A short name."`
 	Description *string  `placeholder:"TEXT" group:"Record:" help:"What it is about."`
 	Role        *string  `placeholder:"ROLE" group:"Record:" help:"The part that is played in it, such as analyst."`
-	Status      *string  `placeholder:"STATUS" group:"Record:" help:"active, paused, completed or archived."`
+	Status      *string  `placeholder:"STATUS" group:"Record:" help:"active or paused; later also completed or archived."`
 	Tag         []string `placeholder:"TAG" group:"Record:" help:"A tag; again for more."`
 	Parent      *string  `placeholder:"ID" group:"Record:" help:"The conversation around this one."`
 	Metadata    []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Record:" help:"Data of yours: key=text, or a JSON object such as '{\"case\": 7}'; again for more."`
@@ -27,7 +27,7 @@ func (r *record) empty() bool {
 	return r.Name == nil && r.Description == nil && r.Role == nil && r.Status == nil && r.Tag == nil && r.Parent == nil && r.Metadata == nil
 }
 
-// tags are those that were given: none for --tag ”.
+// tags are those that were given: none for --tag "".
 func (r *record) tags() []string {
 	tags := []string{}
 	for _, tag := range r.Tag {
@@ -137,7 +137,7 @@ type contextsUpdateCmd struct {
 
 // Help has examples.
 func (contextsUpdateCmd) Help() string {
-	return `What is given replaces what was there, all the tags and all the metadata too; what is given empty is cleared: --name '', --tag '', --metadata '{}'. The rest stays.
+	return `What is given replaces what was there, all the tags and all the metadata too; what is given empty is cleared: --name "", --tag "", --metadata {}. The rest stays.
 
 Examples:
 

@@ -166,6 +166,9 @@ func TestHelp(t *testing.T) {
 			if code != 0 || stderr != "" {
 				t.Errorf("help %s = %d and %q on stderr, want 0 and nothing", topic, code, stderr)
 			}
+			if strings.ContainsAny(got, "“”") {
+				t.Errorf("help %s has quotes that no shell reads, made of two single ones", topic)
+			}
 			for line := range strings.Lines(got) {
 				if len(line) > 101 && !strings.Contains(line, "holdfast ") {
 					t.Errorf("help %s: line of %d characters: %s", topic, len(line), line)
