@@ -37,7 +37,8 @@ func Export(ctx context.Context, w io.Writer, s store.Store, key store.ContextKe
 }
 
 // ExportAll writes all contexts of an owner to w, the oldest first, as [Export]
-// would. A context that is deleted meanwhile makes it fail.
+// would. A context that is deleted before its turn is left out; one that is deleted
+// while it is written makes it fail.
 func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (Report, error) {
 	e := &exporter{store: s, out: w}
 	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Ascending: true, Limit: contextPage}
@@ -47,7 +48,8 @@ func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (R
 			return e.report, err
 		}
 		for i := range page.Contexts {
-			if err := e.context(ctx, page.Contexts[i].Key); err != nil {
+			err := e.context(ctx, page.Contexts[i].Key)
+			if err != nil && !errors.Is(err, a2a.ErrContextNotFound) {
 				return e.report, err
 			}
 		}
@@ -104,12 +106,29 @@ func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
 	if err := e.tasks(ctx); err != nil {
 		return err
 	}
+	if err := e.same(ctx, &c); err != nil {
+		return err
+	}
 	e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
 	if err := e.line(&e.end); err != nil {
 		return err
 	}
 	e.report.Document.add(Counts{Contexts: 1, Tasks: e.end.Tasks, Events: e.end.Events, Feedback: e.end.Feedback})
 	return nil
+}
+
+// same makes sure that a context was there all the time: once its deletion has begun,
+// tasks of it are missing.
+func (e *exporter) same(ctx context.Context, c *store.Context) error {
+	now, err := e.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !now.CreatedAt.Equal(c.CreatedAt) {
+		return e.deleted()
+	}
+	return err
+}
+
+func (e *exporter) deleted() error {
+	return a2a.Errorf(a2a.CodeConflict, "context %s was deleted while it was exported", a2a.Quote(e.key.ID))
 }
 
 func (e *exporter) tasks(ctx context.Context) error {
@@ -126,7 +145,7 @@ func (e *exporter) tasks(ctx context.Context) error {
 		for _, t := range page.Tasks {
 			err := e.task(ctx, t)
 			if errors.Is(err, store.ErrNotFound) {
-				return a2a.Wrap(a2a.CodeConflict, err, "context %s was deleted while it was exported", a2a.Quote(e.key.ID))
+				return e.deleted()
 			}
 			if err != nil {
 				return fmt.Errorf("task %s: %w", t.Key.ID, err)

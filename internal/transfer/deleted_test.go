@@ -1,0 +1,76 @@
+package transfer_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// meanwhile is s where something else happens just before the nth call of a method.
+func meanwhile(s store.Store, method string, n int, do func()) store.Store {
+	return storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
+		if c.Method == method && c.N == n {
+			do()
+		}
+		return storetest.Pass
+	})
+}
+
+// A document has all of its context or is none, whenever the context is deleted, and
+// also when there is another of its id at once.
+func TestAContextThatIsDeletedWhileItIsExported(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Tasks", "Task", "Events", "Feedback"} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint(method, ", again ", again), func(t *testing.T) {
+				t.Parallel()
+				s := memory(t)
+				done(t, s, "t1", 1)
+				done(t, s, "t2", 2)
+				changing := meanwhile(s, method, 1, func() {
+					if _, err := s.DeleteContext(t.Context(), conversation.Owner, conversation.ID, 9); err != nil {
+						t.Errorf("DeleteContext() = %v", err)
+					}
+					if again {
+						done(t, s, "t3", 30)
+					}
+				})
+				_, err := transfer.Export(t.Context(), io.Discard, changing, conversation)
+				if a2a.CodeOf(err) != a2a.CodeConflict || !strings.HasSuffix(err.Error(), `context "c1" was deleted while it was exported`) {
+					t.Errorf("Export() = %v, want that it was deleted", err)
+				}
+			})
+		}
+	}
+}
+
+// What is deleted before its turn is not among all contexts.
+func TestAContextThatIsDeletedBeforeItsTurnIsLeftOut(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	for _, id := range []string{"c1", "c2", "c3"} {
+		save(t, s, store.ContextChange{Create: true, Context: store.Context{
+			Key: store.ContextKey{Owner: "alice", ID: id}, Role: "r", Status: a2a.ContextActive, CreatedAt: at(1), UpdatedAt: at(1),
+		}})
+	}
+	changing := meanwhile(s, "Context", 1, func() {
+		if _, err := s.DeleteContext(t.Context(), "alice", "c2", 9); err != nil {
+			t.Errorf("DeleteContext() = %v", err)
+		}
+	})
+	var all bytes.Buffer
+	report, err := transfer.ExportAll(t.Context(), &all, changing, "alice")
+	if err != nil || report.Document.Contexts != 2 || strings.Contains(all.String(), `"c2"`) {
+		t.Errorf("ExportAll() = %+v, %v, want c1 and c3:\n%s", report, err, &all)
+	}
+	if got := load(t, memory(t), all.String(), transfer.ImportOptions{}); got.Written.Contexts != 2 {
+		t.Errorf("Import() = %+v, want 2 contexts", got)
+	}
+}
