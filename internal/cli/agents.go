@@ -25,7 +25,8 @@ type chosen struct {
 	try     string
 }
 
-func (c *serveCmd) choose(log *slog.Logger) (chosen, error) {
+// chooseAgent finds the agent of the settings.
+func (c *serveCmd) chooseAgent(log *slog.Logger) (chosen, error) {
 	if c.Exec != "" {
 		return c.chooseProgram(log)
 	}

@@ -24,13 +24,14 @@ type app struct {
 	out   *output // results
 	err   *output // what is said about them
 	env   environment
+	set   settings
 	json  bool
 
 	interrupts interrupts
 }
 
 func newApp(p Program) *app {
-	a := &app{name: "holdfast", stdin: p.Stdin, env: newEnvironment(p.Environ)}
+	a := &app{name: "holdfast", stdin: p.Stdin, env: newEnvironment(p.Environ), set: settings{origins: map[string]origin{}}}
 	if len(p.Args) > 0 {
 		a.name, a.args = callName(p.Args[0]), p.Args[1:]
 	}
@@ -80,18 +81,13 @@ func (a *app) run(ctx context.Context) error {
 		return a.parseError(err)
 	}
 	a.json = g.JSON
+	a.set.remember(parsed)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(a)
 }
 
 // parseError makes a mistake in the command line out of what the parser says.
 func (a *app) parseError(err error) error {
-	text := err.Error()
-	for flag, name := range a.env.used {
-		if strings.Contains(text, "--"+flag) {
-			text += " (from the environment variable " + name + ")"
-		}
-	}
 	help := a.name + " help"
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
@@ -99,7 +95,7 @@ func (a *app) parseError(err error) error {
 			help += " " + cmd
 		}
 	}
-	return &hinted{usagef("%s", text), "see: " + help}
+	return &hinted{usagef("%s", err), "see: " + help}
 }
 
 // report tells an error, if it is one to be told.
@@ -108,9 +104,12 @@ func (a *app) report(err error) {
 	if err == nil || errors.As(err, &status) {
 		return
 	}
-	text, hint := clean(err.Error()), a.hint(err)
+	text, hint := withoutPasswords(clean(err.Error())), a.hint(err)
 	var coded *a2a.Error
+	var usage *usageError
 	switch {
+	case errors.As(err, &usage):
+		text = a.set.sourced(text)
 	case errors.Is(err, errInterrupted):
 		text = "interrupted"
 	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &coded):

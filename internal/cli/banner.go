@@ -16,8 +16,7 @@ type banner struct {
 	cfg     holdfast.Config
 	agent   chosen
 	addr    net.Addr
-	storage string
-	data    string // absolute
+	storage storage
 }
 
 func (b *banner) print() {
@@ -33,9 +32,15 @@ func (b *banner) print() {
 
 func (b *banner) printText() {
 	o := b.a.out
-	where := b.data + " (SQLite)"
-	if b.storage == "memory" {
+	where := b.storage.place()
+	switch b.storage.kind {
+	case kindSQLite:
+		where += " (SQLite)"
+	case kindMemory:
 		where = "in memory: forgotten when the process ends"
+	}
+	if why := b.storage.chosen; b.storage.kind == kindPostgres && why != "" && b.a.set.origins["storage"].rank == byDefault {
+		where += " (since there is " + why + ")"
 	}
 	access := "anybody who can reach this address (no tokens are set)"
 	if len(b.cfg.Tokens) > 0 {
@@ -56,26 +61,27 @@ func (b *banner) printText() {
 }
 
 func (b *banner) printJSON() {
-	where := b.data
-	if b.storage == "memory" {
-		where = ""
-	}
 	raw, _ := json.Marshal(struct { // plain strings: cannot fail
-		URL     string `json:"url"`
-		Agent   string `json:"agent"`
-		Storage string `json:"storage"`
-		Data    string `json:"data,omitempty"`
-		Tokens  bool   `json:"tokens"`
-		Version string `json:"version"`
-		PID     int    `json:"pid"`
-	}{b.url(), b.cfg.Name, b.storage, where, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
+		URL      string `json:"url"`
+		Agent    string `json:"agent"`
+		Storage  string `json:"storage"`
+		Data     string `json:"data,omitempty"`
+		Database string `json:"database,omitempty"`
+		Schema   string `json:"schema,omitempty"`
+		Tokens   bool   `json:"tokens"`
+		Version  string `json:"version"`
+		PID      int    `json:"pid"`
+	}{b.url(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
 	b.a.out.raw(append(raw, '\n'))
 }
 
 func (b *banner) stopping() {
 	rest := "the rest goes on at the next start"
-	if b.storage == "memory" {
+	switch b.storage.kind {
+	case kindMemory:
 		rest = "the rest is forgotten, as memory is"
+	case kindPostgres:
+		rest = "the rest goes on at other replicas or at the next start"
 	}
 	b.a.say("stopping: running tasks have %s to finish, %s; once more to stop at once", b.cfg.StopGrace, rest)
 }

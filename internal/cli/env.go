@@ -10,14 +10,13 @@ import (
 // envPrefix begins the names of our environment variables.
 const envPrefix = "HOLDFAST_"
 
-// environment is the process's environment, and what was made of it.
+// environment is the process's environment.
 type environment struct {
 	values map[string]string
-	used   map[string]string // variable by the flag that took its value
 }
 
 func newEnvironment(environ []string) environment {
-	e := environment{values: map[string]string{}, used: map[string]string{}}
+	e := environment{values: map[string]string{}}
 	for _, entry := range environ {
 		if name, value, ok := strings.Cut(entry, "="); ok {
 			e.values[name] = value
@@ -29,25 +28,26 @@ func newEnvironment(environ []string) environment {
 // get returns a variable; empty is the same as absent.
 func (e environment) get(name string) string { return e.values[name] }
 
-// resolve gives a flag that is not on the command line the value of its
-// variable. The parser's own support reads the environment of the process and
-// repeats values, which may be secret, in errors.
-func (e environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	name := envName(flag.Value)
-	value := e.get(name)
-	if name == "" || value == "" {
-		return nil, nil
-	}
-	e.used[flag.Name] = name
-	return value, nil
-}
-
 // envName is the environment variable of a flag, "" when it has none.
 func envName(v *kong.Value) string {
 	if v.Tag == nil || !v.Tag.Has("envvar") {
 		return ""
 	}
 	return v.Tag.Get("envvar")
+}
+
+// envNames are all variables of a flag, the one that wins first: its own and those
+// that others have made known.
+func envNames(v *kong.Value) []string {
+	name := envName(v)
+	if name == "" {
+		return nil
+	}
+	names := []string{name}
+	if v.Tag.Has("also") {
+		names = append(names, strings.Split(v.Tag.Get("also"), ",")...)
+	}
+	return names
 }
 
 // unknown lists variables that look like ours and are not.
@@ -82,6 +82,8 @@ func (r envRow) flags() string {
 	switch {
 	case r.commands[0] == "":
 		return r.flag
+	case slices.Contains(r.commands, "export"):
+		return r.flag + " of commands that open a store"
 	case len(r.commands) > 4:
 		return r.flag + " of commands that talk to a server"
 	}
@@ -92,25 +94,26 @@ func (r envRow) flags() string {
 	return r.flag + " of " + names
 }
 
-// environmentTable lists the variables of all flags, each once.
+// environmentTable lists the variables of all flags, each once. The flags of config
+// are those of serve.
 func environmentTable(model *kong.Application) []envRow {
 	var rows []envRow
 	var walk func(node *kong.Node)
 	walk = func(node *kong.Node) {
 		for _, flag := range node.Flags {
-			name := envName(flag.Value)
-			if name == "" {
-				continue
+			for _, name := range envNames(flag.Value) {
+				i := slices.IndexFunc(rows, func(r envRow) bool { return r.name == name })
+				if i < 0 {
+					i = len(rows)
+					rows = append(rows, envRow{name: name, flag: "--" + flag.Name, hidden: flag.Hidden})
+				}
+				rows[i].commands = append(rows[i].commands, strings.TrimSpace(strings.TrimPrefix(node.FullPath(), "holdfast")))
 			}
-			i := slices.IndexFunc(rows, func(r envRow) bool { return r.name == name })
-			if i < 0 {
-				i = len(rows)
-				rows = append(rows, envRow{name: name, flag: "--" + flag.Name, hidden: flag.Hidden})
-			}
-			rows[i].commands = append(rows[i].commands, strings.TrimSpace(strings.TrimPrefix(node.FullPath(), "holdfast")))
 		}
 		for _, child := range node.Children {
-			walk(child)
+			if child.Name != "config" {
+				walk(child)
+			}
 		}
 	}
 	walk(model.Node)

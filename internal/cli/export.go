@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -19,14 +18,16 @@ import (
 type exportCmd struct {
 	Context string `required:"" xor:"what" placeholder:"ID" help:"The conversation to export."`
 	All     bool   `required:"" xor:"what" help:"All conversations of the owner."`
-	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"The data directory; a server may be using it. Default: ${default}."`
+	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"The data directory of SQLite; a server may be using it. Default: ${default}."`
 	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Whose conversations. Default: ${default}, the owner of servers without tokens."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to a file, which only you can read, instead of stdout; it is replaced once all is written."`
+
+	storageFlags
 }
 
 // Help has examples.
 func (exportCmd) Help() string {
-	return `An export is JSON Lines: a conversation with all its tasks, their events and feedback, which holdfast import brings into any other data directory. docs/export.md describes it for other programs.
+	return `An export is JSON Lines: a conversation with all its tasks, their events and feedback, which holdfast import brings into any other store. docs/export.md describes it for other programs.
 
 Examples:
 
@@ -40,11 +41,12 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if c.Owner == "" || !c.All && c.Context == "" {
 		return usagef("--owner and --context must not be empty")
 	}
-	dir, err := filepath.Abs(c.Data)
-	if err != nil {
+	from, err := c.choose(a, c.Data)
+	if err = errors.Join(err, from.lasting()); err != nil {
 		return err
 	}
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, ReadOnly: true})
+	from.tell(a)
+	st, err := from.openToRead(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 		return c.explain(ctx, err)
 	}
 	if a.json && to != "stdout" {
-		return a.writeReport(report)
+		return a.writeResult(report)
 	}
 	n := report.Document
 	a.say("exported %s to %s", count(n), to)
@@ -102,8 +104,8 @@ func several(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (a *app) writeReport(r transfer.Report) error {
-	raw, err := json.Marshal(r)
+func (a *app) writeResult(v any) error {
+	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}

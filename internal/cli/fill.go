@@ -6,22 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/internal/loadgen"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // benchFillCmd fills a store.
 type benchFillCmd struct {
-	Data  string `required:"" placeholder:"DIR" envvar:"HOLDFAST_DATA" help:"The data directory; no server may be using it."`
+	Data  string `placeholder:"DIR" envvar:"HOLDFAST_DATA" help:"The data directory of SQLite; no server may be using it."`
 	Tasks int    `required:"" placeholder:"N" help:"How many tasks to add."`
+
+	storageFlags
 }
 
 // Help says what is written.
@@ -31,7 +31,8 @@ func (benchFillCmd) Help() string {
 Examples:
 
     holdfast bench fill --data /tmp/bench --tasks 1000000
-    holdfast serve --agent echo --data /tmp/bench`
+    holdfast serve --agent echo --data /tmp/bench
+    holdfast bench fill --storage postgres --schema bench --tasks 1000000`
 }
 
 const (
@@ -45,11 +46,15 @@ func (c *benchFillCmd) Run(ctx context.Context, a *app) error {
 	if c.Tasks < 1 {
 		return usagef("--tasks must be 1 or more")
 	}
-	dir, err := filepath.Abs(c.Data)
-	if err != nil {
+	to, err := c.choose(a, c.Data)
+	if err = errors.Join(err, to.lasting()); err != nil {
 		return err
 	}
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
+	if to.kind == kindPostgres && c.Storage == "" {
+		return usagef("--storage must be given, so that no database is filled by mistake")
+	}
+	to.tell(a)
+	st, err := to.open(ctx, a, nil)
 	if err != nil {
 		return err
 	}
@@ -66,7 +71,7 @@ func (c *benchFillCmd) Run(ctx context.Context, a *app) error {
 	took := time.Since(began)
 	rate := float64(c.Tasks) / took.Seconds()
 	if !a.json {
-		a.out.line("%d tasks in %s, %.0f/s, in %s", c.Tasks, took.Round(time.Millisecond), rate, c.Data)
+		a.out.line("%d tasks in %s, %.0f/s, in %s", c.Tasks, took.Round(time.Millisecond), rate, to.place())
 		return nil
 	}
 	raw, err := json.Marshal(struct {

@@ -15,6 +15,8 @@ type grammar struct {
 	Send     sendCmd     `cmd:"" help:"Send a message to an agent and show what it answers."`
 	Tasks    tasksCmd    `cmd:"" help:"List, read, follow, cancel and rate tasks."`
 	Contexts contextsCmd `cmd:"" help:"List, read, describe, archive and clear conversations."`
+	Config   configCmd   `cmd:"" help:"Show the settings in force and where each comes from."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the schema of a store up to date, or look at it."`
 	Export   exportCmd   `cmd:"" help:"Write conversations to a file."`
 	Import   importCmd   `cmd:"" help:"Read conversations from a file."`
 	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
@@ -25,15 +27,35 @@ type grammar struct {
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {
-	return kong.New(g,
+	parser, err := kong.New(g,
 		kong.Name("holdfast"),
 		kong.Writers(a.out.w, a.err.w),
-		kong.Resolvers(kong.ResolverFunc(a.env.resolve)),
+		kong.Resolvers(kong.ResolverFunc(a.resolve)),
+		kong.WithBeforeResolve(a.loadConfig),
 		kong.Vars{"agents": strings.Join(agentNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100, NoExpandSubcommands: true}),
 		kong.ValueFormatter(describeValue),
 		kong.Help(a.printHelp),
 	)
+	if err != nil {
+		return nil, err
+	}
+	a.set.known = knownSettings(parser.Model)
+	hideTuning(parser.Model.Node)
+	return parser, nil
+}
+
+// hideTuning leaves what only servers need out of the help of the commands that
+// otherwise open stores; they take it all the same.
+func hideTuning(node *kong.Node) {
+	for _, flag := range node.Flags {
+		if strings.HasPrefix(flag.Name, "postgres-") && node.Name != "serve" && node.Name != "config" {
+			flag.Hidden = true
+		}
+	}
+	for _, child := range node.Children {
+		hideTuning(child)
+	}
 }
 
 // describeValue is the help of a flag or argument, with its environment variable.
@@ -42,8 +64,8 @@ func describeValue(v *kong.Value) string {
 	if v.Flag != nil && v.Name == "help" {
 		help = "Show this help."
 	}
-	if name := envName(v); name != "" {
-		help += " [$" + name + "]"
+	if names := envNames(v); len(names) > 0 {
+		help += " [$" + strings.Join(names, ", $") + "]"
 	}
 	return help
 }

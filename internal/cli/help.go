@@ -89,7 +89,7 @@ func (a *app) printEnvironment() error {
 	var b strings.Builder
 	for _, row := range environmentTable(parser.Model) {
 		if !row.hidden {
-			b.WriteString("  " + row.name + strings.Repeat(" ", max(24-len(row.name), 1)) + row.flags() + "\n")
+			b.WriteString("  " + row.name + strings.Repeat(" ", max(38-len(row.name), 1)) + row.flags() + "\n")
 		}
 	}
 	a.out.line("%s", strings.ReplaceAll(strings.TrimRight(environmentText, "\n"), "{table}", strings.TrimRight(b.String(), "\n")))

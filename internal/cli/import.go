@@ -5,19 +5,19 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 )
 
 // importCmd reads conversations from a file.
 type importCmd struct {
 	File       string `arg:"" help:"What holdfast export has written; - is stdin."`
-	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"The data directory, made if need be; no server may be using it. Default: ${default}."`
+	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"The data directory of SQLite, made if need be; no server may be using it. Default: ${default}."`
 	Owner      string `placeholder:"PRINCIPAL" help:"Who is to own the conversations. Default: who owned them."`
 	Unfinished string `placeholder:"WHAT" default:"refuse" enum:"refuse,queue,cancel" help:"What to do with tasks that were waiting or running: refuse the import, queue them to be run here, or cancel them. Default: ${default}."`
+
+	storageFlags
 }
 
 // Help has examples.
@@ -33,10 +33,11 @@ Examples:
 
 // Run imports.
 func (c *importCmd) Run(ctx context.Context, a *app) error {
-	dir, err := filepath.Abs(c.Data)
-	if err != nil {
+	to, err := c.choose(a, c.Data)
+	if err = errors.Join(err, to.lasting()); err != nil {
 		return err
 	}
+	to.tell(a)
 	in := a.stdin
 	if c.File != "-" {
 		f, err := os.Open(c.File)
@@ -46,8 +47,8 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
-	if a2a.CodeOf(err) == a2a.CodeUnavailable {
+	st, err := to.open(ctx, a, nil)
+	if a2a.CodeOf(err) == a2a.CodeUnavailable && to.kind == kindSQLite {
 		return &hinted{err, "an import needs the data for itself: stop the server, import, and start it again"}
 	}
 	if err != nil {
@@ -60,20 +61,24 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		return c.explain(ctx, err)
 	}
 	if a.json {
-		return a.writeReport(report)
+		return a.writeResult(report)
 	}
-	c.tell(a, report)
+	c.report(a, report, to)
 	return nil
 }
 
-func (c *importCmd) tell(a *app, r transfer.Report) {
+func (c *importCmd) report(a *app, r transfer.Report, to storage) {
 	if r.Written == (transfer.Counts{}) {
 		a.out.line("nothing to do: all of it is there already (%s)", count(r.Document))
 	} else {
 		a.out.line("imported %s", count(r.Written))
 	}
+	place := c.Data
+	if to.kind == kindPostgres {
+		place = to.place()
+	}
 	if r.Queued > 0 {
-		a.out.line("%s will run when a server starts on %s", several(r.Queued, "unfinished task"), c.Data)
+		a.out.line("%s will run when a server starts on %s", several(r.Queued, "unfinished task"), place)
 	}
 	if r.Canceled > 0 {
 		a.out.line("canceled %s", several(r.Canceled, "unfinished task"))

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"holdfast": func() {
 			os.Exit(cli.Main(context.Background(), cli.Program{
-				Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
+				Args: cli.HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 			}))
 		},
 	})
@@ -157,7 +157,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{
 		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks feedback", "call", "card", "bench", "bench fill",
-		"export", "import", "version", "help", "exit-codes", "environment",
+		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 	} {
 		t.Run("help "+topic, func(t *testing.T) {

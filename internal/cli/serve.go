@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/inmem"
 )
 
 // serveCmd starts an agent.
@@ -31,10 +29,12 @@ type serveCmd struct {
 	ExecDir     string        `placeholder:"DIR" envvar:"HOLDFAST_EXEC_DIR" group:"Agent:" help:"Where the program runs. Default: the current directory."`
 	PageDelay   time.Duration `hidden:"" envvar:"HOLDFAST_PAGE_DELAY" help:"A pause before each page that the summarizer reads, to watch it at work."`
 
-	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"Where the data is kept. One process at a time. Default: ${default}."`
-	Storage string `placeholder:"KIND" envvar:"HOLDFAST_STORAGE" group:"Storage:" help:"sqlite (the default) keeps everything in --data; memory forgets it at the end. Also $STORAGE_TYPE."`
+	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"Where SQLite keeps the data. One process at a time. Default: ${default}."`
 
-	Tokens      []string `name:"token" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"A bearer token and whom it stands for; again for more, or with commas. Without any token everybody is let in as the same owner."`
+	storageFlags
+	RunMigrationsOnStartup bool `envvar:"HOLDFAST_RUN_MIGRATIONS_ON_STARTUP" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Bring the schema up to date at the start. Else a schema that is not is refused: holdfast migrate up."`
+
+	Tokens      []string `name:"token" secret:"" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"A bearer token and whom it stands for; again for more, or with commas. Without any token everybody is let in as the same owner."`
 	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"Tokens from a file, one TOKEN=PRINCIPAL a line; # begins a comment."`
 	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
 	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
@@ -51,13 +51,14 @@ type serveCmd struct {
 
 // Help has examples.
 func (serveCmd) Help() string {
-	return `Everything that was accepted is kept in --data and survives crashes: tasks that were running are run again at the next start. The first SIGINT or SIGTERM stops the server in good order, the second at once.
+	return `Everything that was accepted is kept in --data, or in a PostgreSQL database, and survives crashes: tasks that were running are run again at the next start. The first SIGINT or SIGTERM stops the server in good order, the second at once.
 
 Examples:
 
     holdfast serve
     holdfast serve --addr 127.0.0.1:8080 --storage memory
     holdfast serve --exec "python3 agent.py" --name my-agent
+    DATABASE_URL=postgres://user:secret@db/agent?sslmode=verify-full holdfast serve
     holdfast serve --exec "tr a-z A-Z" --exec-plain
     holdfast serve --addr 0.0.0.0:3773 --tokens-file tokens.txt --url https://agent.example.com/`
 }
@@ -75,36 +76,62 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Run serves until ctx is done.
-func (c *serveCmd) Run(ctx context.Context, a *app) error {
-	log := c.logger(a)
-	storage, err := c.storage(a)
-	tokens, terr := c.tokens()
-	if err = errors.Join(err, terr, c.check()); err != nil {
-		return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+// ready is what serve and config make of the settings.
+type ready struct {
+	storage storage
+	tokens  []holdfast.Token
+	agent   chosen
+}
+
+// prepare finds out what the settings mean, or all that is wrong with them. It
+// starts and opens nothing.
+func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
+	var errs [5]error
+	r.storage, errs[0] = c.choose(a, c.Data)
+	r.storage.cfg.Migrate = c.RunMigrationsOnStartup
+	r.tokens, errs[1] = c.tokens()
+	errs[2] = c.check()
+	if _, _, err := net.SplitHostPort(c.address(a)); err != nil {
+		errs[3] = fmt.Errorf("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", c.address(a))
 	}
-	agent, err := c.choose(log)
+	r.agent, errs[4] = c.chooseAgent(log)
+	if err := errors.Join(errs[:]...); err != nil {
+		return r, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return r, nil
+}
+
+// Run serves until ctx is done.
+func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
+	log := c.logger(a)
+	r, err := c.prepare(a, log)
 	if err != nil {
 		return err
 	}
 	a.warnUnknownVariables()
+	for _, note := range r.storage.notes {
+		log.Warn("settings without effect", "detail", note)
+	}
 	ln, err := listen(ctx, c.address(a))
 	if err != nil {
 		return err
 	}
-	if c.Data, err = filepath.Abs(c.Data); err != nil {
-		return errors.Join(err, ln.Close())
+	cfg := c.config(r.agent.config, r.tokens, log)
+	if cfg.DataDir = r.storage.data; r.storage.kind != kindSQLite {
+		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
+			return errors.Join(err, ln.Close())
+		}
+		defer func() { err = errors.Join(err, cfg.Store.Close()) }() //nolint:contextcheck // closed also when ctx is done
 	}
-	cfg := c.config(agent.config, tokens, log)
-	if storage == "memory" {
-		cfg.Store, cfg.DataDir = inmem.New(), ""
+	if r.storage.kind == kindPostgres {
+		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosen)
 	}
-	h, err := holdfast.New(cfg, agent.handler) //nolint:contextcheck // opening the store must not end half-way
+	h, err := holdfast.New(cfg, r.agent.handler) //nolint:contextcheck // opening the store must not end half-way
 	if err != nil {
 		return errors.Join(configError(err), ln.Close())
 	}
 	a.out.passing = true // a server does not end badly because nobody reads its banner
-	b := banner{a: a, cfg: cfg, agent: agent, addr: ln.Addr(), storage: storage, data: c.Data}
+	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), storage: r.storage}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
@@ -133,24 +160,6 @@ func (c *serveCmd) logger(a *app) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err.w, opts))
 }
 
-// storage is the kind of storage: by flag, by our variable, or by the one that
-// other agent servers use.
-func (c *serveCmd) storage(a *app) (string, error) {
-	kind, from := c.Storage, "--storage"
-	if kind == "" {
-		kind, from = a.env.get("STORAGE_TYPE"), "STORAGE_TYPE"
-	}
-	switch kind {
-	case "", "sqlite":
-		return "sqlite", nil
-	case "memory":
-		return "memory", nil
-	case "postgres":
-		return "", fmt.Errorf("%s is postgres, which is not in this version: use sqlite or memory", from)
-	}
-	return "", fmt.Errorf("%s is %q, want sqlite or memory", from, kind)
-}
-
 func (c *serveCmd) check() error {
 	var errs []error
 	for _, f := range []struct {
@@ -165,7 +174,6 @@ func (c *serveCmd) check() error {
 		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
 		{c.Lease < 100*time.Millisecond, "--lease must be 100ms or more"},
 		{c.StopGrace <= 0, "--stop-grace must be more than 0"},
-		{c.Data == "", "--data must name a directory"},
 	} {
 		if f.bad {
 			errs = append(errs, errors.New(f.text))
@@ -195,7 +203,6 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	}
 	cfg.Version = readBuild().Version
 	cfg.URL = c.URL
-	cfg.DataDir = c.Data
 	cfg.Tokens = tokens
 	cfg.Concurrency = c.Concurrency
 	if cfg.TaskTimeout = c.TaskTimeout; c.TaskTimeout == 0 {
@@ -211,14 +218,23 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 }
 
 func (a *app) warnUnknownVariables() {
+	for _, text := range a.unknownOwn() {
+		a.say("%s %s; see: %s help environment", a.err.red("warning:"), text, a.name)
+	}
+}
+
+// unknownOwn tells of variables that look like ours and are not.
+func (a *app) unknownOwn() []string {
 	var g grammar
 	parser, err := a.parser(&g)
 	if err != nil {
-		return
+		return nil
 	}
+	var texts []string
 	for _, name := range a.env.unknown(parser.Model) {
-		a.say("%s the environment variable %s means nothing to this version; see: %s help environment", a.err.red("warning:"), name, a.name)
+		texts = append(texts, "the environment variable "+name+" means nothing to this version")
 	}
+	return texts
 }
 
 // A server that was killed has its address until the system has taken it apart,
@@ -230,9 +246,6 @@ const (
 
 // listen opens the address, or says why that cannot be.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, usagef("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", addr)
-	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	for until := time.Now().Add(addrPatience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
