@@ -57,8 +57,8 @@ func (e environment) unknown(model *kong.Application) []string {
 		known[row.name] = true
 	}
 	var names []string
-	for name := range e.values {
-		if strings.HasPrefix(name, envPrefix) && !known[name] && !slices.Contains(setForPrograms, name) {
+	for name, value := range e.values {
+		if value != "" && strings.HasPrefix(name, envPrefix) && !known[name] && !slices.Contains(setForPrograms, name) {
 			names = append(names, name)
 		}
 	}

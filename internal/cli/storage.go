@@ -260,8 +260,8 @@ func (a *app) unknownVariables() (errs []error) {
 			known[name] = true
 		}
 	}
-	for name := range a.env.values {
-		if !strings.HasPrefix(strings.ToUpper(name), storagePrefix) || known[name] {
+	for name, value := range a.env.values {
+		if value == "" || !strings.HasPrefix(strings.ToUpper(name), storagePrefix) || known[name] {
 			continue
 		}
 		text := fmt.Sprintf("there is no setting %s", name)

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMaskURL(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                                    "",
+		"postgres://bob:s3cr3t@h:1/d":         "postgres://bob:***@h:1/d",
+		"postgresql+asyncpg://bob:s3cr3t@h/d": "postgresql+asyncpg://bob:***@h/d",
+		"postgres://bob:s3c@r3t@h/d":          "postgres://bob:***@h/d",
+		"postgres://bob@h/d?sslmode=require":  "postgres://bob@h/d?sslmode=require",
+		"postgres:///d?host=/run/postgresql":  "postgres:///d?host=/run/postgresql",
+		"postgres://h/d?user=bob&password=s3cr3t&sslpassword=s3cr3t": "postgres://h/d?user=bob&password=***&sslpassword=***",
+		"postgres://h/d?%70assword=s3cr3t":                           "postgres://h/d?%70assword=***",
+		"bob:s3cr3t@h/d":                                             "***",
+		"host=h password=s3cr3t":                                     "***",
+		"postgres://bob:s3cr3t%zz@h/d":                               "***",
+	} {
+		if got := maskURL(in); got != want {
+			t.Errorf("maskURL(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestWithoutPasswords(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"unexpected argument postgres://bob:s3cr3t@h/d": "unexpected argument postgres://bob:***@h/d",
+		`"postgres://bob:s3c@r3t@h/d" and x@y`:          `"postgres://bob:***@h/d" and x@y`,
+		"set it to " + urlForm:                          "set it to " + urlForm,
+		"http://127.0.0.1:80/ is not for bob@example":   "http://127.0.0.1:80/ is not for bob@example",
+	} {
+		if got := withoutPasswords(in); got != want {
+			t.Errorf("withoutPasswords(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]time.Duration{
+		"30": 30 * time.Second, "1.0": time.Second, "0.25": 250 * time.Millisecond, "0": 0, "-1": -time.Second, "500ms": 500 * time.Millisecond,
+		"2m": 2 * time.Minute, "1e1": 10 * time.Second,
+	} {
+		var got seconds
+		if err := got.UnmarshalText([]byte(in)); err != nil || time.Duration(got) != want {
+			t.Errorf("UnmarshalText(%q) = %v, %v, want %s", in, time.Duration(got), err, want)
+		}
+	}
+	for _, in := range []string{"", "soon", "NaN", "Inf", "-Inf", "1e300", "30 s"} {
+		var got seconds
+		if err := got.UnmarshalText([]byte(in)); err == nil {
+			t.Errorf("UnmarshalText(%q) = %v, want an error", in, time.Duration(got))
+		}
+	}
+}
+
+func TestUnknownSettingNamesTheNearest(t *testing.T) {
+	t.Parallel()
+	a := newApp(Program{})
+	var g grammar
+	if _, err := a.parser(&g); err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		"storge": "did you mean storage?", "database_url": "in the file it is database-url", "postgres-pool-mx": "did you mean postgres-pool-max?",
+		"STORAGE__POSTGRES_POOL_MAX": "in the file it is postgres-pool-max", "postgres_timeout": "did you mean postgres-timeout?", "zzzzzz": `setting "zzzzzz"`,
+	} {
+		if got := unknownSetting(in, a.set.known); !strings.HasSuffix(got, want) {
+			t.Errorf("unknownSetting(%q) = %q, want it to end with %q", in, got, want)
+		}
+	}
+}
+
+// The variables that the documentation of other agent servers names, and their
+// defaults.
+func TestSettingsOfPostgres(t *testing.T) {
+	t.Parallel()
+	a := newApp(Program{})
+	var g grammar
+	if _, err := a.parser(&g); err != nil {
+		t.Fatal(err)
+	}
+	defaults := map[string]string{
+		"STORAGE_TYPE": "", "DATABASE_URL": "", "postgres_url": "", "POSTGRES_DID": "", "DID": "", "STORAGE__POSTGRES_POOL_MIN": "2",
+		"STORAGE__POSTGRES_POOL_MAX": "10", "STORAGE__POSTGRES_TIMEOUT": "60", "STORAGE__POSTGRES_COMMAND_TIMEOUT": "30",
+		"STORAGE__POSTGRES_MAX_RETRIES": "3", "STORAGE__POSTGRES_RETRY_DELAY": "1.0", "STORAGE__RUN_MIGRATIONS_ON_STARTUP": "",
+	}
+	for _, flag := range a.set.known {
+		for _, name := range envNames(flag.Value) {
+			if want, ok := defaults[name]; ok && flag.Default == want {
+				delete(defaults, name)
+			}
+		}
+	}
+	if len(defaults) > 0 {
+		t.Errorf("no flag has these variables with these defaults: %v", defaults)
+	}
+}
