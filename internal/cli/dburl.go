@@ -101,16 +101,25 @@ func maskURL(text string) string {
 	return shown + "?" + strings.Join(params, "&")
 }
 
-var passwordInText = regexp.MustCompile(`(://[^\s:/@"']*:)([^\s"']*)@`)
+// How passwords may stand in a text: in a URL, in one without its scheme, as a
+// parameter.
+var passwordsInText = []*regexp.Regexp{
+	regexp.MustCompile(`(://[^\s:/@"']*:)([^\s"']*)@`),
+	regexp.MustCompile(`([\w.+-]+:)([^\s"'@/*][^\s"']*)@`),
+	regexp.MustCompile(`((?i:password)=)([^\s"'&]+)`),
+}
 
-// withoutPasswords masks the passwords of URLs in a text, such as a command line
-// that is quoted in an error.
+// withoutPasswords masks passwords in a text, such as a command line that is quoted
+// in an error.
 func withoutPasswords(text string) string {
-	return passwordInText.ReplaceAllStringFunc(text, func(found string) string {
-		m := passwordInText.FindStringSubmatch(found)
-		if m[2] == "PASSWORD" { // of urlForm
-			return found
-		}
-		return m[1] + masked + "@"
-	})
+	for _, form := range passwordsInText {
+		text = form.ReplaceAllStringFunc(text, func(found string) string {
+			m := form.FindStringSubmatch(found)
+			if m[2] == "PASSWORD" { // of urlForm
+				return found
+			}
+			return m[1] + masked + strings.TrimPrefix(found, m[1]+m[2])
+		})
+	}
+	return text
 }

@@ -30,10 +30,13 @@ func TestMaskURL(t *testing.T) {
 func TestWithoutPasswords(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"unexpected argument postgres://bob:s3cr3t@h/d": "unexpected argument postgres://bob:***@h/d",
-		`"postgres://bob:s3c@r3t@h/d" and x@y`:          `"postgres://bob:***@h/d" and x@y`,
-		"set it to " + urlForm:                          "set it to " + urlForm,
-		"http://127.0.0.1:80/ is not for bob@example":   "http://127.0.0.1:80/ is not for bob@example",
+		"unexpected argument postgres://bob:s3cr3t@h/d":       "unexpected argument postgres://bob:***@h/d",
+		`"postgres://bob:s3c@r3t@h/d" and x@y`:                `"postgres://bob:***@h/d" and x@y`,
+		"unexpected argument bob:s3cr3t@h:1/d":                "unexpected argument bob:***@h:1/d",
+		"unexpected argument host=h password=s3cr3t user=bob": "unexpected argument host=h password=*** user=bob",
+		"got postgres://h/d?password=s3cr3t&user=bob":         "got postgres://h/d?password=***&user=bob",
+		"set it to " + urlForm:                                "set it to " + urlForm,
+		"http://127.0.0.1:80/ is not for bob@example":         "http://127.0.0.1:80/ is not for bob@example",
 	} {
 		if got := withoutPasswords(in); got != want {
 			t.Errorf("withoutPasswords(%q) = %q, want %q", in, got, want)

@@ -1,0 +1,508 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+)
+
+// running is a server in this process.
+type running struct {
+	URL, Storage, Database, Schema string
+
+	stop  func() int
+	mu    sync.Mutex
+	lines strings.Builder // of stderr
+}
+
+func (r *running) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines.Write(p)
+}
+
+// said is what the server has told so far.
+func (r *running) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines.String()
+}
+
+// startServer serves the echo agent, or what args say, until the test ends or stop is called.
+func startServer(t *testing.T, environ []string, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	r := &running{}
+	out, w := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		if len(args) == 0 {
+			args = []string{"--agent", "echo"}
+		}
+		code := cli.Main(ctx, cli.Program{
+			Args:    append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--stop-grace", "200ms"}, args...),
+			Environ: environ, Stdout: w, Stderr: r,
+		})
+		w.Close()
+		done <- code
+	}()
+	r.stop = sync.OnceValue(func() int {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { r.stop() })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the server did not start: %s", r.said())
+	}
+	if err := json.Unmarshal(line, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// connectTo is a connection beside the server's.
+func connectTo(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func number(t *testing.T, c *pgx.Conn, text string, args ...any) (n int) {
+	t.Helper()
+	if err := c.QueryRow(t.Context(), text, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return n
+}
+
+// until waits until a condition is met.
+func until(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !met(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+func TestDatabaseURLSpellings(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	file := filepath.Join(t.TempDir(), "url")
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	for name, text := range map[string]string{file: url + "\n", config: "database-url: " + url + "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, rest, _ := strings.Cut(url, "://")
+	for _, test := range []struct {
+		name    string
+		environ []string
+		args    []string
+	}{
+		{"flag", nil, []string{"--database-url", url}},
+		{"file", nil, []string{"--database-url-file", file}},
+		{"config file", nil, []string{"--config", config}},
+		{"variable of the config file", []string{"HOLDFAST_CONFIG=" + config}, nil},
+		{"HOLDFAST_DATABASE_URL", []string{"HOLDFAST_DATABASE_URL=" + url}, nil},
+		{"HOLDFAST_DATABASE_URL_FILE", []string{"HOLDFAST_DATABASE_URL_FILE=" + file}, nil},
+		{"postgres://", []string{"STORAGE_TYPE=postgres", "DATABASE_URL=postgres://" + rest}, nil},
+		{"postgresql://", []string{"STORAGE_TYPE=postgres", "DATABASE_URL=postgresql://" + rest}, nil},
+		{"postgresql+asyncpg://", []string{"STORAGE_TYPE=postgres", "DATABASE_URL=postgresql+asyncpg://" + rest}, nil},
+		{"without STORAGE_TYPE", []string{"DATABASE_URL=postgresql+asyncpg://" + rest}, nil},
+		{"postgres_url", []string{"STORAGE_TYPE=postgres", "postgres_url=postgresql://" + rest}, nil},
+		{"the flag wins", []string{"DATABASE_URL=postgres://127.0.0.1:1/nowhere"}, []string{"--database-url", url}},
+		{"the variable wins over the file", []string{"DATABASE_URL=" + url, "postgres_url=postgres://127.0.0.1:1/nowhere", "HOLDFAST_CONFIG=" + config}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			schema := pgtest.Schema(t, url)
+			code, out, stderr := run(t, "", test.environ, append([]string{"migrate", "status", "--schema", schema}, test.args...)...)
+			if code != 0 || !strings.Contains(out, "schema "+schema) || !strings.Contains(out, "pending") {
+				t.Errorf("migrate status = %d, %q, %q, want a status of schema %s", code, out, stderr, schema)
+			}
+		})
+	}
+}
+
+func TestMigrationsRunOnlyIfAllowed(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	schema := pgtest.Schema(t, url)
+	environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + schema}
+	c := connectTo(t, url)
+	there := func() int { return number(t, c, "SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema) }
+
+	code, _, stderr := run(t, "", environ, "serve", "--addr", "127.0.0.1:0", "--postgres-pool-max", "3")
+	want := "run: holdfast migrate up --postgres-pool-max 3 (or let serve do it: --run-migrations-on-startup, STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"
+	if code != 10 || !strings.Contains(stderr, want) || strings.Count(stderr, "lacks") != 1 {
+		t.Errorf("serve without a schema = %d, %q, want 10 and, after one sentence, %q", code, stderr, want)
+	}
+	if there() != 0 {
+		t.Error("serve that was refused has made the schema")
+	}
+	r := startServer(t, append(environ, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true"))
+	if there() != 1 || r.Schema != schema || r.Storage != "postgres" || r.stop() != 0 {
+		t.Errorf("serve with migrations allowed has made %d schemas and says %+v, want schema %s", there(), r, schema)
+	}
+	if r := startServer(t, environ); !strings.Contains(r.said(), "schema="+schema) || !strings.Contains(r.said(), "chosen_by=DATABASE_URL") {
+		t.Errorf("the log says %q, want the schema and what has chosen the storage", r.said())
+	}
+}
+
+func TestMigrateUpStatusPlan(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	c := connectTo(t, url)
+	t.Run("up", func(t *testing.T) {
+		t.Parallel()
+		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if code, out, stderr := run(t, "", environ, "migrate", "up"); code != 0 || !strings.Contains(out, "up to date: ") {
+					t.Errorf("migrate up, with others = %d, %q, %q, want success", code, out, stderr)
+				}
+			})
+		}
+		wg.Wait()
+		if code, out, _ := run(t, "", environ, "migrate", "status"); code != 0 || !strings.Contains(out, "  applied 2") || !strings.HasSuffix(out, "up to date\n") {
+			t.Errorf("migrate status = %d, %q, want all applied", code, out)
+		}
+		if code, out, stderr := run(t, "", environ, "migrate", "plan"); code != 0 || out != "" || !strings.Contains(stderr, "nothing to do") {
+			t.Errorf("migrate plan = %d, %q, %q, want nothing to do", code, out, stderr)
+		}
+		startServer(t, environ)
+	})
+	// What plan prints is good for those who run it by other means.
+	t.Run("plan", func(t *testing.T) {
+		t.Parallel()
+		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
+		code, script, stderr := run(t, "", environ, "migrate", "plan")
+		if code != 0 || stderr != "" {
+			t.Fatalf("migrate plan = %d, %q", code, stderr)
+		}
+		if _, err := c.Exec(t.Context(), script); err != nil {
+			t.Fatalf("%v in\n%s", err, script)
+		}
+		if code, out, _ := run(t, "", environ, "migrate", "status", "--json"); code != 0 || !strings.Contains(out, `"pending":[]`) {
+			t.Errorf("migrate status after the script = %d, %s, want nothing pending", code, out)
+		}
+		startServer(t, environ)
+	})
+	t.Run("newer", func(t *testing.T) {
+		t.Parallel()
+		schema := pgtest.Schema(t, url)
+		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + schema}
+		run(t, "", environ, "migrate", "up")
+		if _, err := connectTo(t, url).Exec(t.Context(), "INSERT INTO "+schema+".schema_migrations VALUES ('999912312359', 'later', 'x', '2099-01-01T00:00:00Z')"); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"migrate", "status"}, {"migrate", "up"}, {"migrate", "plan"}, {"serve", "--addr", "127.0.0.1:0"}} {
+			code, _, stderr := run(t, "", environ, args...)
+			if code != 10 || !strings.Contains(stderr, "999912312359_later") || strings.Contains(stderr, "run: ") {
+				t.Errorf("%v on a newer schema = %d, %q, want 10 and its migration named", args, code, stderr)
+			}
+		}
+	})
+}
+
+// Two agents share a database, under DIDs that differ in their punctuation only.
+func TestAgentsOfDifferentDIDsDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	c := connectTo(t, url) // closed after the schemas are dropped
+	unique := pgtest.Schema(t, url)
+	dids := []string{"did:web:" + unique + ".example", "did:web:" + unique + ":example"}
+	schemas := []string{postgres.SchemaOf(dids[0]), postgres.SchemaOf(dids[1])}
+	t.Cleanup(func() {
+		for _, schema := range schemas {
+			if _, err := c.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	environ := []string{"STORAGE_TYPE=postgres", "DATABASE_URL=" + url, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true"}
+	one := append([]string{"POSTGRES_DID=" + dids[0], "DID=" + dids[1]}, environ...)
+	other := append([]string{"DID=" + dids[1]}, environ...)
+
+	// The first agent is stopped with a task that waits.
+	first := startServer(t, one, "--exec", "sh -c 'read -r x; test \"$x\" != hold || exec sleep 60; echo done'", "--exec-plain")
+	must := func(args ...string) string {
+		t.Helper()
+		code, out, stderr := run(t, "", nil, args...)
+		if code != 0 {
+			t.Fatalf("%v = %d, %s", args, code, stderr)
+		}
+		return out
+	}
+	var task struct{ ID string }
+	if err := json.Unmarshal([]byte(must("send", "--json", "--server", first.URL, "--context", "talk", "hello")), &task); err != nil {
+		t.Fatal(err)
+	}
+	must("tasks", "feedback", "--server", first.URL, task.ID, "--rating", "5")
+	must("send", "--no-wait", "--server", first.URL, "--context", "talk", "hold")
+	first.stop()
+
+	second := startServer(t, other)
+	must("send", "--server", second.URL, "mine")
+	if code, _, _ := run(t, "", nil, "tasks", "get", "--server", second.URL, task.ID); code != 4 {
+		t.Errorf("tasks get of the other agent's task = %d, want 4", code)
+	}
+	if code, _, _ := run(t, "", nil, "tasks", "cancel", "--server", second.URL, task.ID); code != 4 {
+		t.Errorf("tasks cancel of the other agent's task = %d, want 4", code)
+	}
+	if code, _, _ := run(t, "", nil, "contexts", "get", "--server", second.URL, "talk"); code != 4 {
+		t.Errorf("contexts get of the other agent's context = %d, want 4", code)
+	}
+	if got := must("tasks", "list", "--json", "--all", "--server", second.URL); strings.Count(got, `"kind":"task"`) != 1 || strings.Contains(got, task.ID) {
+		t.Errorf("tasks list of the second agent = %s, want its own task only", got)
+	}
+	if got := must("contexts", "list", "--json", "--server", second.URL); strings.Contains(got, `"talk"`) {
+		t.Errorf("contexts list of the second agent = %s, want its own only", got)
+	}
+	if code, got, _ := run(t, "", other, "export", "--all"); code != 0 || strings.Contains(got, "talk") {
+		t.Errorf("export of the second agent = %d, %s, want its own only", code, got)
+	}
+	// Nobody has begun the task that waits: the second agent had the time for its own.
+	if n := number(t, c, "SELECT count(*) FROM "+schemas[0]+".task_rows WHERE phase = 1"); n != 1 {
+		t.Errorf("%d tasks of the first agent wait, want 1", n)
+	}
+	if n := number(t, c, "SELECT count(*) FROM "+schemas[1]+".task_rows"); n != 1 {
+		t.Errorf("the second agent's schema has %d tasks, want 1", n)
+	}
+	if got := must("tasks", "get", "--json", "--server", startServer(t, one).URL, task.ID); !strings.Contains(got, task.ID) {
+		t.Errorf("tasks get of the first agent = %s, want its task", got)
+	}
+}
+
+// locked serves with a schema whose tasks nobody can read until release is called,
+// and returns a function that reads one.
+func locked(t *testing.T, name string, environ ...string) (read func() (int, string), release func()) {
+	t.Helper()
+	url := pgtest.URL(t)
+	schema := pgtest.Schema(t, url)
+	named := url + "&application_name=" + name
+	r := startServer(t, append([]string{
+		"STORAGE_TYPE=postgres", "DATABASE_URL=" + named, "HOLDFAST_SCHEMA=" + schema, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true",
+	}, environ...))
+	if code, _, stderr := run(t, "", nil, "send", "--server", r.URL, "x"); code != 0 {
+		t.Fatalf("send = %d, %s", code, stderr)
+	}
+	tx, err := connectTo(t, url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+schema+".task_rows IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() { _ = tx.Rollback(context.Background()) })
+	t.Cleanup(release)
+	return func() (int, string) {
+		code, _, stderr := run(t, "", nil, "tasks", "get", "--server", r.URL, "00000000-0000-7000-8000-000000000000")
+		return code, stderr
+	}, release
+}
+
+func TestPoolSizes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ low, high int }{{2, 4}, {6, 9}} {
+		t.Run(fmt.Sprint(test.low, " to ", test.high), func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprintf("pool-%d-%d-%d", test.low, test.high, os.Getpid())
+			c := connectTo(t, pgtest.URL(t))
+			open := func() int {
+				return number(t, c, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query NOT ILIKE 'listen%'", name)
+			}
+			read, release := locked(t, name, fmt.Sprint("STORAGE__POSTGRES_POOL_MIN=", test.low), fmt.Sprint("STORAGE__POSTGRES_POOL_MAX=", test.high))
+			until(t, "the least connections", func() bool { return open() >= test.low })
+			var wg sync.WaitGroup
+			for range 3 * test.high {
+				wg.Go(func() { read() })
+			}
+			until(t, "the most connections", func() bool { return open() == test.high })
+			for range 20 {
+				if n := open(); n > test.high {
+					t.Fatalf("%d connections are open, want %d at most", n, test.high)
+				}
+			}
+			release()
+			wg.Wait()
+		})
+	}
+}
+
+func TestCommandTimeout(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			read, _ := locked(t, "command-timeout", fmt.Sprint("STORAGE__POSTGRES_COMMAND_TIMEOUT=", limit.Seconds()), "STORAGE__POSTGRES_MAX_RETRIES=0")
+			began := time.Now()
+			code, stderr := read()
+			if took := time.Since(began); code != 7 || took < limit || took > 15*time.Second {
+				t.Errorf("tasks get = %d after %s, %q, want 7 after %s or soon after", code, took, stderr, limit)
+			}
+		})
+	}
+}
+
+func TestTimeoutOfAnExhaustedPool(t *testing.T) {
+	t.Parallel()
+	const limit = 400 * time.Millisecond
+	read, release := locked(t, "timeout", "STORAGE__POSTGRES_POOL_MIN=1", "STORAGE__POSTGRES_POOL_MAX=1", "STORAGE__POSTGRES_COMMAND_TIMEOUT=25",
+		"STORAGE__POSTGRES_TIMEOUT=400ms", "STORAGE__POSTGRES_MAX_RETRIES=0")
+	type answer struct {
+		code int
+		text string
+	}
+	answers := make(chan answer, 3)
+	began := time.Now()
+	for range cap(answers) {
+		go func() {
+			code, text := read()
+			answers <- answer{code, text}
+		}()
+	}
+	first := <-answers
+	if took := time.Since(began); first.code != 7 || took < limit || took > 15*time.Second {
+		t.Errorf("the first of the reads ended with %d after %s, %q, want 7 after %s or soon after", first.code, took, first.text, limit)
+	}
+	release()
+	<-answers
+	<-answers
+}
+
+// refusing counts those who connect and hangs up on them.
+func refusing(t *testing.T) (url string, count *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	count = new(atomic.Int32)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			count.Add(1)
+			c.Close()
+		}
+	}()
+	return "postgres://bob:s3cr3t@" + l.Addr().String() + "/x?sslmode=disable", count
+}
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		retries, delay string
+		least, most    int32
+		longer         time.Duration
+	}{
+		// The pool tries to have its least connections, too.
+		{"0", "0.01", 1, 5, 0},
+		{"8", "0.01", 9, 30, 0},
+		{"1", "1.4", 2, 30, 700 * time.Millisecond},
+		{"2", "800ms", 3, 30, 1200 * time.Millisecond},
+	} {
+		t.Run(test.retries+" after "+test.delay, func(t *testing.T) {
+			t.Parallel()
+			url, count := refusing(t)
+			began := time.Now()
+			code, _, stderr := run(t, "", []string{
+				"STORAGE_TYPE=postgres", "DATABASE_URL=" + url, "STORAGE__POSTGRES_POOL_MIN=1",
+				"STORAGE__POSTGRES_MAX_RETRIES=" + test.retries, "STORAGE__POSTGRES_RETRY_DELAY=" + test.delay,
+			}, "serve", "--addr", "127.0.0.1:0")
+			if took := time.Since(began); took < test.longer {
+				t.Errorf("serve gave up after %s, want %s or more", took, test.longer)
+			}
+			if n := count.Load(); code != 7 || n < test.least || n > test.most {
+				t.Errorf("serve = %d, %q after %d connections, want 7 after %d to %d", code, stderr, n, test.least, test.most)
+			}
+			if strings.Contains(stderr, "s3cr3t") {
+				t.Errorf("serve says %q, with the password", stderr)
+			}
+		})
+	}
+}
+
+// With a pooler in front no session is set up.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	c := connectTo(t, url)
+	for value, named := range map[string]bool{"false": true, "true": false} {
+		schema := pgtest.Schema(t, url)
+		r := startServer(t, []string{
+			"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + schema, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true", "STORAGE__POSTGRES_POOLER=" + value,
+		})
+		if code, _, stderr := run(t, "", nil, "send", "--server", r.URL, "x"); code != 0 {
+			t.Fatalf("send with pooler %s = %d, %s", value, code, stderr)
+		}
+		const text = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%' || $1 || '%' AND (application_name = 'holdfast') = $2"
+		if all, none := number(t, c, text, schema, named), number(t, c, text, schema, !named); all == 0 || none != 0 {
+			t.Errorf("with pooler %s %d sessions are as they should be and %d are not, want some and none", value, all, none)
+		}
+	}
+}
+
+func TestTransferThroughPostgres(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
+	file, again := filepath.Join(t.TempDir(), "file.jsonl"), filepath.Join(t.TempDir(), "again.jsonl")
+	for _, step := range []struct {
+		environ []string
+		args    []string
+		want    string
+	}{
+		{environ, []string{"migrate", "up"}, "up to date"},
+		{environ, []string{"bench", "fill", "--storage", "postgres", "--tasks", "120"}, "120 tasks in"},
+		{environ, []string{"export", "--all", "-o", file}, "exported "},
+		{environ, []string{"import", file}, "nothing to do"},
+		{nil, []string{"import", file, "--data", filepath.Join(t.TempDir(), "data")}, "imported "},
+	} {
+		code, out, stderr := run(t, "", step.environ, step.args...)
+		if code != 0 || !strings.Contains(out+stderr, step.want) {
+			t.Fatalf("%v = %d, %q, %q, want %q", step.args, code, out, stderr, step.want)
+		}
+	}
+	other := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
+	for _, args := range [][]string{{"migrate", "up"}, {"import", file}, {"export", "--all", "-o", again}} {
+		if code, _, stderr := run(t, "", other, args...); code != 0 {
+			t.Fatalf("%v = %d, %s", args, code, stderr)
+		}
+	}
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := os.ReadFile(again); err != nil || string(is) != string(was) || len(was) < 1000 {
+		t.Errorf("the export of an import is another than the %d bytes that were imported, %v", len(was), err)
+	}
+}
