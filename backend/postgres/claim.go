@@ -110,6 +110,9 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if err != nil {
 		s.log.Warn("claim ended early", "error", err, "claimed", len(rows))
 	}
+	for i := range rows {
+		s.news.add(false, rows[i].key)
+	}
 	// The leases have been taken, so they are read even if the caller is gone.
 	return s.readClaimed(context.WithoutCancel(ctx), rows)
 }

@@ -119,14 +119,24 @@ func (c *committer) runGroup() {
 	err := c.apply(c.group)
 	if err == nil || len(c.group) == 1 || unanswered(err) {
 		for _, r := range c.group {
-			r.done <- failed(context.Background(), err, "commit")
+			c.answer(r, err)
 		}
 		return
 	}
 	c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(c.group))
 	for i := range c.group {
-		c.group[i].done <- failed(context.Background(), c.apply(c.group[i:i+1]), "commit")
+		c.answer(c.group[i], c.apply(c.group[i:i+1]))
 	}
+}
+
+// answer tells the caller of a request how it ended, and others what it changed.
+func (c *committer) answer(r *request, err error) {
+	for i := range r.changes {
+		if ch := &r.changes[i]; err == nil && ch.result.Err == nil {
+			c.s.news.add(ch.Run != nil && ch.Run.Phase == store.PhaseQueued, ch.Key)
+		}
+	}
+	r.done <- failed(context.Background(), err, "commit")
 }
 
 var errCrowded = errors.New("changes of a group get in each other's way")

@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, queue: make(chan *request, queueLength)}
+	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, queue: make(chan *request, queueLength), news: newNews()}
 	s.pks = &pkSource{s: s}
 	poolConfig, err := s.poolConfig()
 	if err != nil {
@@ -71,6 +71,7 @@ func (s *Store) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.workers.Go(func() { s.tend(ctx) })
+	s.workers.Go(func() { s.tell(ctx) })
 }
 
 func (s *Store) poolConfig() (*pgxpool.Config, error) {

@@ -14,7 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Clock   = (*Store)(nil)
+	_ store.Watcher = (*Store)(nil)
+)
 
 // Store is a store.Store in a schema of a PostgreSQL database.
 type Store struct {
@@ -27,6 +31,7 @@ type Store struct {
 	pks      *pkSource
 	tallies  tallyNotes
 	queue    chan *request
+	news     *news
 
 	// gate lets calls in until the store is closed, and Close wait for them.
 	gate    sync.RWMutex
