@@ -45,7 +45,7 @@ type news struct {
 func newNews() *news {
 	return &news{
 		sender: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // chance, not secrecy
-		tasks:  make(map[store.Key]struct{}), some: make(chan struct{}, 1),
+		tasks:  make(map[store.Key]struct{}), some: make(chan struct{}, 1), check: listenCheck,
 	}
 }
 

@@ -57,11 +57,15 @@ func TestStoresTellEachOther(t *testing.T) {
 	t.Parallel()
 	cfg := fresh(storetest.Wrap(t), Config{})
 	a, b, elsewhere := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	for _, s := range []*Store{a, b, elsewhere} {
+		s.news.check = 10 * time.Millisecond // silences are looked into
+	}
 	ctx, leave := context.WithCancel(t.Context())
 	own, other, stranger := listenTo(ctx, a), listenTo(ctx, b), listenTo(ctx, elsewhere)
 	for _, e := range []*ear{own, other, stranger} {
 		e.until(t, "that something may have been missed before", func() bool { return e.lost == 1 })
 	}
+	time.Sleep(100 * time.Millisecond)
 	queued := submitted(1)
 	queued.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1}
 	queued.Events = queued.Events[:1]
