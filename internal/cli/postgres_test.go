@@ -17,7 +17,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
@@ -227,75 +226,6 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Two agents share a database, under DIDs that differ in their punctuation only.
-func TestAgentsOfDifferentDIDsDoNotSeeEachOther(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	c := connectTo(t, url) // closed after the schemas are dropped
-	unique := pgtest.Schema(t, url)
-	dids := []string{"did:web:" + unique + ".example", "did:web:" + unique + ":example"}
-	schemas := []string{postgres.SchemaOf(dids[0]), postgres.SchemaOf(dids[1])}
-	t.Cleanup(func() {
-		for _, schema := range schemas {
-			if _, err := c.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	environ := []string{"STORAGE_TYPE=postgres", "DATABASE_URL=" + url, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true"}
-	one := append([]string{"POSTGRES_DID=" + dids[0], "DID=" + dids[1]}, environ...)
-	other := append([]string{"DID=" + dids[1]}, environ...)
-
-	// The first agent is stopped with a task that waits.
-	first := startServer(t, one, "--exec", "sh -c 'read -r x; test \"$x\" != hold || exec sleep 60; echo done'", "--exec-plain")
-	must := func(args ...string) string {
-		t.Helper()
-		code, out, stderr := run(t, "", nil, args...)
-		if code != 0 {
-			t.Fatalf("%v = %d, %s", args, code, stderr)
-		}
-		return out
-	}
-	var task struct{ ID string }
-	if err := json.Unmarshal([]byte(must("send", "--json", "--server", first.URL, "--context", "talk", "hello")), &task); err != nil {
-		t.Fatal(err)
-	}
-	must("tasks", "feedback", "--server", first.URL, task.ID, "--rating", "5")
-	must("send", "--no-wait", "--server", first.URL, "--context", "talk", "hold")
-	first.stop()
-
-	second := startServer(t, other)
-	must("send", "--server", second.URL, "mine")
-	if code, _, _ := run(t, "", nil, "tasks", "get", "--server", second.URL, task.ID); code != 4 {
-		t.Errorf("tasks get of the other agent's task = %d, want 4", code)
-	}
-	if code, _, _ := run(t, "", nil, "tasks", "cancel", "--server", second.URL, task.ID); code != 4 {
-		t.Errorf("tasks cancel of the other agent's task = %d, want 4", code)
-	}
-	if code, _, _ := run(t, "", nil, "contexts", "get", "--server", second.URL, "talk"); code != 4 {
-		t.Errorf("contexts get of the other agent's context = %d, want 4", code)
-	}
-	if got := must("tasks", "list", "--json", "--all", "--server", second.URL); strings.Count(got, `"kind":"task"`) != 1 || strings.Contains(got, task.ID) {
-		t.Errorf("tasks list of the second agent = %s, want its own task only", got)
-	}
-	if got := must("contexts", "list", "--json", "--server", second.URL); strings.Contains(got, `"talk"`) {
-		t.Errorf("contexts list of the second agent = %s, want its own only", got)
-	}
-	if code, got, _ := run(t, "", other, "export", "--all"); code != 0 || strings.Contains(got, "talk") {
-		t.Errorf("export of the second agent = %d, %s, want its own only", code, got)
-	}
-	// Nobody has begun the task that waits: the second agent had the time for its own.
-	if n := number(t, c, "SELECT count(*) FROM "+schemas[0]+".task_rows WHERE phase = 1"); n != 1 {
-		t.Errorf("%d tasks of the first agent wait, want 1", n)
-	}
-	if n := number(t, c, "SELECT count(*) FROM "+schemas[1]+".task_rows"); n != 1 {
-		t.Errorf("the second agent's schema has %d tasks, want 1", n)
-	}
-	if got := must("tasks", "get", "--json", "--server", startServer(t, one).URL, task.ID); !strings.Contains(got, task.ID) {
-		t.Errorf("tasks get of the first agent = %s, want its task", got)
-	}
 }
 
 // locked serves with a schema whose tasks nobody can read until release is called,

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,5 +105,33 @@ func TestSettingsOfPostgres(t *testing.T) {
 	}
 	if len(defaults) > 0 {
 		t.Errorf("no flag has these variables with these defaults: %v", defaults)
+	}
+}
+
+func TestDocsNameEverySetting(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newApp(Program{})
+	var g grammar
+	if _, err := a.parser(&g); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range a.set.known {
+		if flag.Hidden {
+			continue
+		}
+		row := "`" + flag.Name + "`"
+		if names := envNames(flag.Value); slices.Contains(forPostgres, flag.Name) || len(names) > 1 {
+			row = "| " + row + " | `" + strings.Join(names, "`, `") + "` |"
+		}
+		if flag.HasDefault && slices.Contains(forPostgres, flag.Name) {
+			row += " `" + flag.Default + "` |"
+		}
+		if !strings.Contains(string(raw), row) {
+			t.Errorf("docs/configuration.md lacks %s", row)
+		}
 	}
 }
