@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -131,9 +130,6 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	}
 	if t, err = decodeToken("metadata.pageToken", token, contextsHash(q)); t != nil {
 		q.Cursor = &store.ContextCursor{Time: t.at(), Name: t.Name, ID: t.ID}
-		if q.Sort == store.ContextsByName {
-			q.Cursor.Time = time.Time{}
-		}
 	}
 	return q, t, historyLength, err
 }

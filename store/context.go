@@ -85,8 +85,9 @@ func (c *ContextChange) Check() error {
 	return nil
 }
 
-// ContextSort is what contexts are sorted by. Contexts that are equal in that are
-// sorted by id; both compare by their bytes.
+// ContextSort is what contexts are sorted by. Contexts of one name are sorted by
+// the time of their creation, and contexts that are equal in that too by id, all in
+// the same direction. Names and ids compare by their bytes.
 type ContextSort string
 
 // The orders.
@@ -104,7 +105,7 @@ type ContextQuery struct {
 	Role     string
 	// CreatedAfter and CreatedBefore bound the time of creation: After <= time < Before.
 	CreatedAfter, CreatedBefore time.Time
-	// Sort is required. Ascending reverses the order, ids included.
+	// Sort is required. Ascending reverses the whole order, that of equals included.
 	Sort      ContextSort
 	Ascending bool
 	// Cursor continues after the last context of the page before; nil starts.
@@ -117,8 +118,9 @@ type ContextQuery struct {
 	Tasks int
 }
 
-// ContextCursor is a place in the order of Store.Contexts: of Time and Name that
-// which the list is sorted by.
+// ContextCursor is a place in the order of Store.Contexts. Time is that which the
+// list is sorted by; in a list by name it is the time of creation. Name is set only
+// in a list by name.
 type ContextCursor struct {
 	Time time.Time
 	Name string
@@ -141,7 +143,7 @@ func (s ContextSort) Cursor(c *Context) *ContextCursor {
 	case ContextsByCreated:
 		cursor.Time = c.CreatedAt
 	case ContextsByName:
-		cursor.Name = c.Name
+		cursor.Name, cursor.Time = c.Name, c.CreatedAt
 	default:
 		cursor.Time = c.UpdatedAt
 	}

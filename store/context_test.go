@@ -62,7 +62,7 @@ func TestCursorsTellThePlaceInTheOrder(t *testing.T) {
 	for sort, want := range map[store.ContextSort]*store.ContextCursor{
 		store.ContextsByUpdated: {Time: updated, ID: "c"},
 		store.ContextsByCreated: {Time: created, ID: "c"},
-		store.ContextsByName:    {Name: "n", ID: "c"},
+		store.ContextsByName:    {Name: "n", Time: created, ID: "c"},
 	} {
 		if d := cmp.Diff(want, sort.Cursor(&c)); d != "" {
 			t.Errorf("%s.Cursor() (-want +got)\n%s", sort, d)

@@ -17,11 +17,11 @@ type orders struct {
 	named            index[*byName] // all under 0
 }
 
-// byName is a context that is sorted by its name.
+// byName is a context that is sorted by its name, and then by its creation.
 type byName conversation
 
 func (n *byName) compare(o *byName) int {
-	return cmp.Or(strings.Compare(n.record.Name, o.record.Name), strings.Compare(n.id, o.id))
+	return cmp.Or(strings.Compare(n.record.Name, o.record.Name), cmp.Compare(n.created, o.created), strings.Compare(n.id, o.id))
 }
 
 // contextLists are the contexts of an owner: all, and those of each value that
@@ -287,10 +287,11 @@ func behind[R ordered[R]](q store.ContextQuery, place func(*conversation) R) fun
 	if q.Cursor == nil {
 		return nil
 	}
-	c := &conversation{owner: &owner{name: q.Owner}, id: q.Cursor.ID, record: &store.Context{Name: q.Cursor.Name}}
-	last := entry[R]{rec: place(c)}
-	if q.Sort != store.ContextsByName {
-		last.at = ceil(q.Cursor.Time)
+	at := ceil(q.Cursor.Time)
+	c := &conversation{owner: &owner{name: q.Owner}, id: q.Cursor.ID, created: at, record: &store.Context{Name: q.Cursor.Name}}
+	last := entry[R]{at, place(c)}
+	if q.Sort == store.ContextsByName {
+		last.at = 0
 	}
 	return func(e entry[R]) bool {
 		c := e.compare(last)

@@ -12,12 +12,12 @@ import (
 
 // contextWalk begins the list of a query.
 func contextWalk(q *store.ContextQuery) (w *walk, groups string) {
-	w = &walk{table: "context_rows", group: "status", sort: "updated_at", ascending: q.Ascending}
+	w = &walk{table: "context_rows", group: "status", sort: []string{"updated_at"}, ascending: q.Ascending}
 	switch q.Sort {
 	case store.ContextsByCreated:
-		w.sort = "created_at"
+		w.sort = []string{"created_at"}
 	case store.ContextsByName:
-		w.sort = "name"
+		w.sort = []string{"name", "created_at"}
 	case store.ContextsByUpdated:
 	}
 	owner := w.arg(q.Owner, "text")
@@ -60,22 +60,12 @@ func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.
 			return err
 		}
 		page.Total = total
-		w, groups := contextWalk(&q)
-		if at := q.Cursor; at != nil {
-			place := ""
-			if q.Sort == store.ContextsByName {
-				place = w.arg([]byte(at.Name), "bytea")
-			} else {
-				place = w.arg(millis(at.Time), "bigint")
-			}
-			w.after(place, w.arg(at.ID, "text"))
-		}
-		columns := contextColumns(w.arg(max(q.Tasks, 0), "bigint"))
-		return s.planned(ctx, c, labelled(&q), w.rows(columns, groups, q.Limit+1, max(q.Offset, 0)), func(r record) error {
+		text, args := contextRows(&q)
+		return s.planned(ctx, c, labelled(&q), text, func(r record) error {
 			found, err := scanContext(r)
 			page.Contexts = append(page.Contexts, found)
 			return err
-		}, w.args...)
+		}, args...)
 	})
 	if err != nil {
 		return store.ContextPage{}, err
@@ -87,7 +77,23 @@ func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.
 	return page, nil
 }
 
-// contextTotal counts what a list finds: by the tallies if it is only by status.
+// contextRows is the statement that reads the rows of a page, and one after it.
+func contextRows(q *store.ContextQuery) (text string, args []any) {
+	w, groups := contextWalk(q)
+	if at := q.Cursor; at != nil {
+		var place []string
+		if q.Sort == store.ContextsByName {
+			place = append(place, w.arg([]byte(at.Name), "bytea"))
+		}
+		w.after(append(place, w.arg(millis(at.Time), "bigint"), w.arg(at.ID, "text"))...)
+	}
+	columns := contextColumns(w.arg(max(q.Tasks, 0), "bigint"))
+	text = w.rows(columns, groups, q.Limit+1, max(q.Offset, 0))
+	return text, w.args
+}
+
+// contextTotal counts what a list finds: by the tallies if it is only by status,
+// else one by one, which takes the longer, the more there are.
 func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) (total int, err error) {
 	if labelled(q) || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero() {
 		w, groups := contextWalk(q)

@@ -20,10 +20,11 @@ import (
 
 // walk is a list's statement in the making.
 type walk struct {
-	table, group, sort string // the table, the column of the walks, the column that sorts
-	where              []string
-	args               []any
-	ascending          bool
+	table, group string   // the table, the column of the walks
+	sort         []string // the columns that sort; then id does
+	where        []string
+	args         []any
+	ascending    bool
 }
 
 // arg adds an argument and returns its place with its type.
@@ -36,13 +37,22 @@ func (w *walk) filter(format string, args ...any) {
 	w.where = append(w.where, fmt.Sprintf(format, args...))
 }
 
-// after continues the list behind a place.
-func (w *walk) after(place, id string) {
+// after continues the list behind a place: what is sorted by, and the id.
+func (w *walk) after(place ...string) {
 	op := "<"
 	if w.ascending {
 		op = ">"
 	}
-	w.filter("(t.%s, t.id) %s (%s, %s)", w.sort, op, place, id)
+	w.filter("(t.%s, t.id) %s (%s)", strings.Join(w.sort, ", t."), op, strings.Join(place, ", "))
+}
+
+// order writes what is sorted by.
+func (w *walk) order() string {
+	dir := " DESC"
+	if w.ascending {
+		dir = " ASC"
+	}
+	return "t." + strings.Join(w.sort, dir+", t.") + dir + ", t.id" + dir
 }
 
 // between bounds a column of times, which are rounded down as they are stored.
@@ -68,22 +78,18 @@ func (w *walk) groups(given []string, under string) string {
 
 // rows writes the statement that reads columns of up to limit rows in order.
 func (w *walk) rows(columns, groups string, limit, offset int) string {
-	dir := "DESC"
-	if w.ascending {
-		dir = "ASC"
-	}
 	n, skip := w.arg(limit, "bigint"), w.arg(offset, "bigint")
 	where := slices.Clone(w.where)
 	if groups == "" {
-		return fmt.Sprintf("SELECT %s FROM {s}.%s t WHERE %s ORDER BY t.%s %[5]s, t.id %[5]s LIMIT %[6]s OFFSET %[7]s",
-			columns, w.table, strings.Join(where, " AND "), w.sort, dir, n, skip)
+		return fmt.Sprintf("SELECT %s FROM {s}.%s t WHERE %s ORDER BY %s LIMIT %s OFFSET %s",
+			columns, w.table, strings.Join(where, " AND "), w.order(), n, skip)
 	}
 	where = append(where, fmt.Sprintf("t.%s = g.v", w.group))
 	return fmt.Sprintf(`WITH RECURSIVE %[1]s
 		SELECT %[2]s FROM g CROSS JOIN LATERAL (
-			SELECT * FROM {s}.%[3]s t WHERE %[4]s ORDER BY t.%[5]s %[6]s, t.id %[6]s LIMIT %[7]s + %[8]s) t
-		ORDER BY t.%[5]s %[6]s, t.id %[6]s LIMIT %[7]s OFFSET %[8]s`,
-		groups, columns, w.table, strings.Join(where, " AND "), w.sort, dir, n, skip)
+			SELECT * FROM {s}.%[3]s t WHERE %[4]s ORDER BY %[5]s LIMIT %[6]s + %[7]s) t
+		ORDER BY %[5]s LIMIT %[6]s OFFSET %[7]s`,
+		groups, columns, w.table, strings.Join(where, " AND "), w.order(), n, skip)
 }
 
 // total writes the statement that counts what the list finds.
@@ -98,9 +104,9 @@ func (w *walk) total(groups string) string {
 
 // taskWalk begins the list of a query. Its groups are "" where one walk will do.
 func taskWalk(q *store.Query) (w *walk, groups string) {
-	w = &walk{table: "task_rows", group: "state", sort: "state_at", ascending: q.Ascending}
+	w = &walk{table: "task_rows", group: "state", sort: []string{"state_at"}, ascending: q.Ascending}
 	if q.ByCreated {
-		w.sort = "created_at"
+		w.sort[0] = "created_at"
 	}
 	owner := w.arg(q.Owner, "text")
 	w.filter("t.owner = %s", owner)

@@ -12,13 +12,14 @@ import (
 
 // contextWalk is a statement that reads places of a list of contexts in the index
 // of its order, on one shelf. The arguments: 1 the owner, 2 how many, 3 the shelf,
-// 4 and 5 what is sorted by and the id after which to begin, 6 the label that is
-// walked, 7 the JSON array of the others and 8 their number, 9 and 10 the bounds of
-// the time of creation (after <= time < before).
+// 4, 5 and 6 the name, the time and the id after which to begin, 7 the label that
+// is walked, 8 the JSON array of the others and 9 their number, 10 and 11 the bounds
+// of the time of creation (after <= time < before).
 type contextWalk struct {
 	sort      store.ContextSort
 	ascending bool
 	fresh     bool // the shelf is that of new contexts
+	nameless  bool // no context of the shelf has a name
 	labelled  bool
 	others    bool
 	bounded   bool
@@ -26,123 +27,70 @@ type contextWalk struct {
 
 const (
 	hasOthers = ` AND (SELECT count(*) FROM context_labels o WHERE o.owner = c.owner AND o.id = c.id
-		AND o.label IN (SELECT value FROM json_each(?7))) = ?8`
-	whereCreated = " AND created_at >= ?9 AND created_at < ?10"
+		AND o.label IN (SELECT value FROM json_each(?8))) = ?9`
+	whereCreated = " AND created_at >= ?10 AND created_at < ?11"
 )
 
-// column is what is sorted by. New contexts have been updated when they were
-// created, and stand in no index of the former.
-func (k contextWalk) column() string {
+// order is the index of the list's order. New contexts have been updated when they
+// were created, and those without a name are listed as they were created: they
+// stand in no index but that.
+func (k contextWalk) order() string {
 	switch {
-	case k.sort == store.ContextsByName:
+	case k.sort == store.ContextsByName && !k.nameless:
 		return "name"
-	case k.sort == store.ContextsByCreated || k.fresh:
-		return "created_at"
+	case k.sort == store.ContextsByUpdated && !k.fresh:
+		return "updated"
 	}
-	return "updated_at"
+	return "created"
 }
 
-func (k contextWalk) from(column string) string {
+func (k contextWalk) from(index string) string {
 	if k.labelled {
-		return " FROM context_labels c INDEXED BY context_labels_" + strings.TrimSuffix(column, "_at") +
-			" WHERE owner = ?1 AND label = ?6 AND shelf = ?3"
+		return " FROM context_labels c INDEXED BY context_labels_" + index + " WHERE owner = ?1 AND label = ?7 AND shelf = ?3"
 	}
-	text := " FROM context_rows c INDEXED BY context_rows_" + strings.TrimSuffix(column, "_at") + " WHERE owner = ?1 AND shelf = ?3"
-	if column != "created_at" {
+	text := " FROM context_rows c INDEXED BY context_rows_" + index + " WHERE owner = ?1 AND shelf = ?3"
+	switch index {
+	case "updated":
 		text += " AND shelf <> 'active.new'"
+	case "name":
+		text += " AND shelf <> 'active.new' AND shelf <> 'active.used'"
 	}
 	return text
 }
 
-// walk reads the next places. With bounds of the creation and another order it
-// gathers all between the bounds, and sorts them.
+// walk reads the next places: names, where they are sorted by, times and ids. With
+// bounds of the creation and another order it gathers all between the bounds, and
+// sorts them.
 func (k contextWalk) walk() string {
-	by, index := k.column(), k.column()
-	where, order := " AND (@, id) < (?4, ?5)", " ORDER BY @ DESC, id DESC"
-	if k.ascending {
-		where, order = " AND (@, id) > (?4, ?5)", " ORDER BY @, id"
+	index := k.order()
+	columns, place, shown := []string{"created_at", "id"}, "(?5, ?6)", "'', created_at, id"
+	switch index {
+	case "updated":
+		columns[0], shown = "updated_at", "'', updated_at, id"
+	case "name":
+		columns, place, shown = []string{"name", "created_at", "id"}, "(?4, ?5, ?6)", "name, created_at, id"
 	}
+	behind, turn := " < ", " DESC"
+	if k.ascending {
+		behind, turn = " > ", ""
+	}
+	where := " AND (" + strings.Join(columns, ", ") + ")" + behind + place
 	if k.bounded {
-		where, index = where+whereCreated, "created_at"
+		where, index = where+whereCreated, "created"
 	}
 	if k.others {
 		where += hasOthers
 	}
-	return "SELECT " + by + ", id" + k.from(index) + strings.ReplaceAll(where+order, "@", by) + " LIMIT ?2"
+	return "SELECT " + shown + k.from(index) + where + " ORDER BY " + strings.Join(columns, turn+", ") + turn + " LIMIT ?2"
 }
 
 func (k contextWalk) count() string {
-	text := "SELECT count(*)" + k.from("created_at") + whereCreated
+	text := "SELECT count(*)" + k.from("created") + whereCreated
 	if k.others {
 		text += hasOthers
 	}
 	return text
 }
-
-// The statements of new contexts in the order of their ids, which is that of their
-// names. Arguments: 1 the owner, 2 how many, 3 the shelf, 4 the id after which to
-// begin.
-const (
-	sqlNewByID = `SELECT '', id FROM (SELECT id, shelf FROM context_rows WHERE owner = ?1 AND id < ?4 ORDER BY id DESC LIMIT 8192)
-		WHERE shelf = ?3 LIMIT ?2`
-	sqlNewByIDUp = `SELECT '', id FROM (SELECT id, shelf FROM context_rows WHERE owner = ?1 AND id > ?4 ORDER BY id LIMIT 8192)
-		WHERE shelf = ?3 LIMIT ?2`
-	sqlNewCutOff   = `SELECT '', id FROM context_rows WHERE owner = ?1 AND id < ?4 ORDER BY id DESC LIMIT 1 OFFSET 8192`
-	sqlNewCutOffUp = `SELECT '', id FROM context_rows WHERE owner = ?1 AND id > ?4 ORDER BY id LIMIT 1 OFFSET 8192`
-	sqlNewGather   = `SELECT '', id FROM context_rows INDEXED BY context_rows_created WHERE owner = ?1 AND shelf = ?3 AND id < ?4
-		ORDER BY id DESC LIMIT ?2`
-	sqlNewGatherUp = `SELECT '', id FROM context_rows INDEXED BY context_rows_created WHERE owner = ?1 AND shelf = ?3 AND id > ?4
-		ORDER BY id LIMIT ?2`
-)
-
-// newByName adds the first n new contexts after a place in a list by name. They
-// are found among all contexts, unless they are few, or far between there.
-func (l *contextList) newByName(ctx context.Context, s labelledShelf, start contextPlace, n int, each func(record) error) error {
-	var from any = start.id
-	walk, cutOff, gather := sqlNewByID, sqlNewCutOff, sqlNewGather
-	switch {
-	case l.q.Ascending && start.name != "":
-		return nil
-	case l.q.Ascending:
-		walk, cutOff, gather = sqlNewByIDUp, sqlNewCutOffUp, sqlNewGatherUp
-	case start.at == latest || start.name != "":
-		from = afterAll
-	}
-	run := func(text string, each func(record) error) error {
-		statement, err := l.list(text)
-		if err != nil {
-			return err
-		}
-		return statement.query(ctx, each, l.q.Owner, int64(n), s.shelf, from)
-	}
-	if s.n > newFew {
-		var found []record
-		err := run(walk, func(rec record) error {
-			found = append(found, slices.Clone(rec))
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		cut := false
-		if len(found) < n {
-			err = run(cutOff, func(record) error {
-				cut = true
-				return nil
-			})
-		}
-		for i := 0; i < len(found) && err == nil && !cut; i++ {
-			err = each(found[i])
-		}
-		if err != nil || !cut {
-			return err
-		}
-	}
-	return run(gather, each)
-}
-
-// newFew is how many new contexts are sorted rather than looked for.
-const newFew = 2048
 
 // afterAll is after all texts in the order of SQLite.
 var afterAll = []byte{0}
@@ -180,11 +128,12 @@ type labelledShelf struct {
 	n            int
 }
 
-// contextPlace is a context's place in a list: of at and name that which it is
-// sorted by.
+// contextPlace is a context's place in a list. name is "" unless it is sorted by
+// that, and at is what else it is sorted by.
 type contextPlace struct {
-	at       int64
-	name, id string
+	name string
+	at   int64
+	id   string
 }
 
 func (l *contextList) read(ctx context.Context) (page store.ContextPage, err error) {
@@ -267,12 +216,13 @@ func (l *contextList) addShelves(label string, only ...string) error {
 
 func (l *contextList) kind(s labelledShelf) contextWalk {
 	return contextWalk{
-		sort: l.q.Sort, ascending: l.q.Ascending, fresh: s.shelf == shelfNew,
+		sort: l.q.Sort, ascending: l.q.Ascending, fresh: s.shelf == shelfNew, nameless: s.shelf == shelfNew || s.shelf == shelfUsed,
 		labelled: s.label != labelAll, others: l.nOthers > 0, bounded: !l.created.open(),
 	}
 }
 
-// total adds up the tallies; with bounds or several labels it counts.
+// total adds up the tallies. With bounds or several labels it counts, which takes
+// the longer, the more contexts are between the bounds and have the rarest label.
 func (l *contextList) total(ctx context.Context) (total int, err error) {
 	for _, s := range l.shelves {
 		kind := l.kind(s)
@@ -311,7 +261,7 @@ func (l *contextList) page(ctx context.Context) ([]contextPlace, error) {
 func (l *contextList) start() contextPlace {
 	switch {
 	case l.q.Cursor != nil:
-		return contextPlace{millis(l.q.Cursor.Time), l.q.Cursor.Name, l.q.Cursor.ID}
+		return contextPlace{l.q.Cursor.Name, millis(l.q.Cursor.Time), l.q.Cursor.ID}
 	case l.q.Ascending:
 		return contextPlace{at: earliest}
 	}
@@ -319,38 +269,39 @@ func (l *contextList) start() contextPlace {
 }
 
 // args are the arguments of a walk. A list by name that descends from the very end
-// begins at a value that is after all texts.
+// begins at a value that is after all texts. Where there are no names, all is before
+// a place with a name; and where the order is that of creation, a list begins within
+// the bounds.
 func (l *contextList) args(s labelledShelf, start contextPlace, n int) []any {
-	var from any = start.at
-	if l.q.Sort == store.ContextsByName {
-		if from = start.name; start.at == latest {
-			from = afterAll
+	var name any = start.name
+	if start.at == latest {
+		name = afterAll
+	}
+	kind := l.kind(s)
+	if kind.nameless && start.name != "" {
+		start.at = latest
+	}
+	if kind.order() == "created" {
+		switch {
+		case kind.ascending && start.at < l.created.from:
+			start.at, start.id = l.created.from, ""
+		case !kind.ascending && start.at >= l.created.before:
+			start.at, start.id = l.created.before, ""
 		}
 	}
 	return []any{
-		l.q.Owner, int64(n), s.shelf, from, start.id, s.label, l.others, int64(l.nOthers), l.created.from, l.created.before,
+		l.q.Owner, int64(n), s.shelf, name, start.at, start.id, s.label, l.others, int64(l.nOthers), l.created.from, l.created.before,
 	}
 }
 
 // after returns the first n places after one.
 func (l *contextList) after(ctx context.Context, start contextPlace, n int) (places []contextPlace, err error) {
 	each := func(rec record) error {
-		p := contextPlace{at: rec.int(0), id: rec.text(1)}
-		if l.q.Sort == store.ContextsByName {
-			p.at, p.name = 0, rec.text(0)
-		}
-		places = append(places, p)
+		places = append(places, contextPlace{name: rec.text(0), at: rec.int(1), id: rec.text(2)})
 		return nil
 	}
 	for _, s := range l.shelves {
-		kind := l.kind(s)
-		if kind.fresh && !kind.bounded && kind.sort == store.ContextsByName {
-			if err := l.newByName(ctx, s, start, n, each); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		walk, err := l.list(kind.walk())
+		walk, err := l.list(l.kind(s).walk())
 		if err != nil {
 			return nil, err
 		}
@@ -359,7 +310,7 @@ func (l *contextList) after(ctx context.Context, start contextPlace, n int) (pla
 		}
 	}
 	slices.SortFunc(places, func(a, b contextPlace) int {
-		order := cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name, b.name), strings.Compare(a.id, b.id))
+		order := cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id))
 		if l.q.Ascending {
 			return order
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -283,53 +282,6 @@ func pages(t *testing.T, s *Store, q store.Query, total int) (ids []string) {
 		}
 		if q.Cursor = page.Next; q.Cursor == nil {
 			return ids
-		}
-	}
-}
-
-// New contexts stand in no index by name.
-func TestNewContextsAreFoundByName(t *testing.T) {
-	t.Parallel()
-	s := open(t, Config{Dir: t.TempDir()})
-	var want []string
-	for i := range newFew + 500 {
-		want = append(want, fmt.Sprintf("m%05d", i))
-	}
-	must(t, s.write(bg, &request{weight: 1, apply: func(w *writer) error {
-		for _, text := range []string{
-			"WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 2547) INSERT INTO context_rows (owner, id, created_at, updated_at) SELECT 'o', printf('m%05d', n), n, n FROM n",
-			"WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 8999) INSERT INTO context_rows (owner, id, created_at, updated_at, shelf) SELECT 'o', printf('a%05d', n), n, n + 1, 'active.used' FROM n",
-			"WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 8999) INSERT INTO context_rows (owner, id, created_at, updated_at, shelf) SELECT 'o', printf('z%05d', n), n, n + 1, 'active.used' FROM n",
-		} {
-			if err := w.exec(bg, text); err != nil {
-				return err
-			}
-		}
-		w.tally("o", labelAll, shelfNew, newFew+500)
-		w.tally("o", labelAll, shelfUsed, 18000)
-		return nil
-	}}))
-	for _, ascending := range []bool{false, true} {
-		var got []string
-		q := store.ContextQuery{Owner: "o", Sort: store.ContextsByName, Ascending: ascending, Limit: 4000}
-		for {
-			page, err := s.Contexts(bg, q)
-			must(t, err)
-			if page.Total != newFew+500+18000 {
-				t.Errorf("Total = %d", page.Total)
-			}
-			for _, c := range page.Contexts {
-				if got = append(got, c.Key.ID); len(got) > 1 && (strings.Compare(got[len(got)-2], c.Key.ID) < 0) != ascending {
-					t.Fatalf("ascending %v: %s comes after %s", ascending, c.Key.ID, got[len(got)-2])
-				}
-			}
-			if q.Cursor = page.Next; q.Cursor == nil {
-				break
-			}
-		}
-		got = slices.DeleteFunc(got, func(id string) bool { return id[0] != 'm' })
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("ascending %v: %d new contexts were listed, want %d", ascending, len(got), len(want))
 		}
 	}
 }

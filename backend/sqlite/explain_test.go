@@ -41,10 +41,6 @@ var hotQueries = []hotQuery{
 	{"context: busy, others", sqlBusyOthers},
 	{"context: doom", sqlDoomContext},
 	{"context: lost tasks", sqlLostTasks},
-	{"contexts: new by id", sqlNewByID},
-	{"contexts: new by id, ascending", sqlNewByIDUp},
-	{"contexts: new by id, cut off", sqlNewCutOff},
-	{"contexts: new by id, ascending, cut off", sqlNewCutOffUp},
 	{"delete: size of a log", sqlLogSize},
 	{"delete: keys in a log", sqlLogKeys},
 	{"delete: keys kept apart", sqlKeptKeys},
@@ -84,10 +80,17 @@ func listQueries() (all []hotQuery) {
 		}
 	}
 	for _, sort := range []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName} {
-		for _, k := range []contextWalk{{}, {ascending: true}, {fresh: true}, {labelled: true}, {labelled: true, ascending: true}, {labelled: true, others: true}} {
-			if k.sort = sort; k.fresh && sort == store.ContextsByName {
-				continue
-			}
+		for _, k := range []contextWalk{
+			{},
+			{ascending: true},
+			{nameless: true},
+			{nameless: true, ascending: true},
+			{nameless: true, fresh: true},
+			{labelled: true},
+			{labelled: true, ascending: true},
+			{labelled: true, others: true},
+		} {
+			k.sort = sort
 			add(k.walk(), "contexts: walk %+v", k)
 		}
 	}
@@ -96,6 +99,8 @@ func listQueries() (all []hotQuery) {
 		k.sort = store.ContextsByCreated
 		add(k.walk(), "contexts: walk %+v", k)
 	}
+	k := contextWalk{sort: store.ContextsByName, nameless: true, bounded: true}
+	add(k.walk(), "contexts: walk %+v", k)
 	return all
 }
 
@@ -127,7 +132,7 @@ func harmlessScan(line string) bool {
 
 func explain(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
-	args := make([]any, 10)
+	args := make([]any, 11)
 	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatalf("EXPLAIN %s = %v", query, err)

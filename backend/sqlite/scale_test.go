@@ -17,6 +17,7 @@ func BenchmarkLists(b *testing.B) {
 		made := 0
 		fill(b, s, &made, size)
 		describe(b, s, size)
+		use(b, s, size)
 		run := func(name string, f func() error) {
 			b.Run(fmt.Sprintf("size=%d/%s", size, name), func(b *testing.B) {
 				for b.Loop() {
@@ -43,7 +44,7 @@ func BenchmarkLists(b *testing.B) {
 	}
 }
 
-const describedOwner = "described"
+const describedOwner, usedOwner = "described", "used"
 
 type contextBench struct {
 	name string
@@ -56,6 +57,8 @@ func contextLists(size int) (all []contextBench) {
 	for _, sort := range []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName} {
 		add("described/"+string(sort), store.ContextQuery{Owner: describedOwner, Sort: sort})
 		add("new/"+string(sort), store.ContextQuery{Owner: taskKey(0).Owner, Sort: sort})
+		add("used/"+string(sort), store.ContextQuery{Owner: usedOwner, Sort: sort, Ascending: true})
+		add("used, deep/"+string(sort), store.ContextQuery{Owner: usedOwner, Sort: sort, Cursor: &store.ContextCursor{Time: middle, ID: "c"}})
 		add("one tag/"+string(sort), store.ContextQuery{Owner: describedOwner, Sort: sort, Tags: []string{"common"}})
 		add("rare tag/"+string(sort), store.ContextQuery{Owner: describedOwner, Sort: sort, Tags: []string{"rare"}})
 		add("paused/"+string(sort), store.ContextQuery{Owner: describedOwner, Sort: sort, Statuses: []a2a.ContextStatus{a2a.ContextPaused}})
@@ -64,6 +67,12 @@ func contextLists(size int) (all []contextBench) {
 	}
 	add("two tags/updatedAt", store.ContextQuery{Owner: describedOwner, Sort: store.ContextsByUpdated, Tags: []string{"common", "rare"}})
 	add("role/updatedAt", store.ContextQuery{Owner: describedOwner, Sort: store.ContextsByUpdated, Role: "analyst"})
+	for _, ascending := range []bool{false, true} {
+		add(fmt.Sprintf("bounded/ascending=%t", ascending), store.ContextQuery{
+			Owner: describedOwner, Sort: store.ContextsByCreated, Ascending: ascending,
+			CreatedAfter: middle, CreatedBefore: middle.Add(30 * time.Millisecond),
+		})
+	}
 	return all
 }
 
@@ -107,6 +116,25 @@ func describe(b *testing.B, s *Store, size int) {
 			return nil
 		}}))
 	}
+}
+
+// use makes contexts that nobody described, half of which have had a second
+// message: all before the others by their ids.
+func use(b *testing.B, s *Store, size int) {
+	b.Helper()
+	must(b, s.write(bg, &request{weight: 1, apply: func(w *writer) error {
+		for i, shelf := range []string{shelfUsed, shelfNew} {
+			err := w.exec(bg, fmt.Sprintf(`WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
+				INSERT INTO context_rows (owner, id, created_at, updated_at, shelf)
+				SELECT '%s', printf('%d%%07d', n), %[4]d + 2 * n, %[4]d + 2 * n + %[5]d, '%[6]s' FROM n`,
+				size/2-1, usedOwner, i, began.UnixMilli(), 1-i, shelf))
+			if err != nil {
+				return err
+			}
+			w.tally(usedOwner, labelAll, shelf, int64(size/2))
+		}
+		return nil
+	}}))
 }
 
 func described(i, size int) *contextSave {

@@ -13,6 +13,7 @@ func contextListTests() []test {
 	return []test{
 		{"a list of no contexts is empty", contextsEmpty},
 		{"contexts are sorted by what is asked for, either way", contextsSorted},
+		{"contexts of one name are sorted by their creation", contextsOfOneName},
 		{"every filter of contexts works alone and with the others", contextsFiltered},
 		{"a filter by tags asks for all of them", contextsTagged},
 		{"contexts are created from a time on and before another", contextsBetween},
@@ -104,6 +105,48 @@ func contextsSorted(f *fixture) {
 		q.Ascending = false
 		slices.Reverse(ascending)
 		f.equal(fmt.Sprintf("Contexts() descending by %s", sort), contextIDs(f.contexts(q).Contexts), ascending)
+	}
+}
+
+// contextsOfOneName lists contexts without a name, whether they were described, and
+// some that share one, from every place on.
+func contextsOfOneName(f *fixture) {
+	f.commit(newTask(key("t5"), "5", at(5)), newTask(key("t4"), "4", at(20)), newTask(key("t3"), "3", at(10)), newTask(key("t2"), "2", at(20)))
+	for _, id := range []string{"t5", "t4"} { // so they are updated, but not described
+		f.commit(store.Change{Key: key(id), Version: 1, Events: []store.Event{received(at(30), "more")}, Run: idle()})
+	}
+	for _, c := range []struct {
+		id, name string
+		created  int
+		status   a2a.ContextStatus
+	}{
+		{"1", "", 15, a2a.ContextPaused},
+		{"0", "", 20, a2a.ContextActive},
+		{"a", "", 1, a2a.ContextActive},
+		{"9", "n", 3, a2a.ContextActive},
+		{"8", "n", 7, a2a.ContextPaused},
+		{"7", "n", 7, a2a.ContextActive},
+		{"6", "n", 30, a2a.ContextActive},
+		{"b", "m", 40, a2a.ContextActive},
+		{"c", "o", 0, a2a.ContextActive},
+	} {
+		record := described(owner, c.id, c.created)
+		record.Name, record.Status, record.UpdatedAt = c.name, c.status, at(50-c.created)
+		f.saved(store.ContextChange{Context: record, Create: true})
+	}
+	want := []string{"a", "5", "3", "1", "0", "2", "4", "b", "9", "7", "8", "6", "c"}
+	for _, ascending := range []bool{true, false} {
+		all := f.contexts(store.ContextQuery{Owner: owner, Sort: store.ContextsByName, Ascending: ascending}).Contexts
+		f.equal(fmt.Sprintf("Contexts() by name, ascending %t", ascending), contextIDs(all), want)
+		for i := range all {
+			after := f.contexts(store.ContextQuery{
+				Owner: owner, Sort: store.ContextsByName, Ascending: ascending, Cursor: store.ContextsByName.Cursor(&all[i]),
+			})
+			f.equal(fmt.Sprintf("Contexts() by name, ascending %t, after %s", ascending, want[i]), contextIDs(after.Contexts), want[i+1:])
+			skipped := f.contexts(store.ContextQuery{Owner: owner, Sort: store.ContextsByName, Ascending: ascending, Offset: i})
+			f.equal(fmt.Sprintf("Contexts() by name, ascending %t, from %s", ascending, want[i]), contextIDs(skipped.Contexts), want[i:])
+		}
+		slices.Reverse(want)
 	}
 }
 

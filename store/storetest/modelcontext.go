@@ -150,7 +150,7 @@ func contextMatches(q store.ContextQuery, c *store.Context) bool {
 }
 
 func contextOrder(q store.ContextQuery, a, b *store.ContextCursor) int {
-	return turned(q.Ascending, cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)))
+	return turned(q.Ascending, cmp.Or(strings.Compare(a.Name, b.Name), a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)))
 }
 
 func (m *model) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {

@@ -125,6 +125,7 @@ type mutant struct {
 	contexts      func(*store.ContextQuery)
 	save          func(*store.ContextChange)
 	feedback      func(*store.FeedbackQuery)
+	namesByID     bool
 	batch         func(limit int) int
 	forgetsDoomed bool
 	ruthless      bool

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -31,8 +33,16 @@ var contextMutants = map[string]func(*mutant){
 	"lists contexts with an inclusive upper bound": func(m *mutant) {
 		m.contexts = func(q *store.ContextQuery) { q.CreatedBefore = shifted(q.CreatedBefore) }
 	},
-	"lists contexts without an offset":     func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Offset = 0 } },
-	"lists contexts without their tasks":   func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Tasks = 0 } },
+	"lists contexts without an offset":   func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Offset = 0 } },
+	"lists contexts without their tasks": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Tasks = 0 } },
+	"sorts contexts of a name by id":     func(m *mutant) { m.namesByID = true },
+	"forgets where a name's contexts go on": func(m *mutant) {
+		m.contexts = func(q *store.ContextQuery) {
+			if q.Sort == store.ContextsByName && q.Cursor != nil {
+				q.Cursor = &store.ContextCursor{Name: q.Cursor.Name, ID: q.Cursor.ID}
+			}
+		}
+	},
 	"lists contexts from the first always": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Cursor = nil } },
 
 	"changes contexts over their tasks": func(m *mutant) { m.save = func(c *store.ContextChange) { c.TasksOver = false } },
@@ -68,7 +78,13 @@ func (m *mutant) Contexts(ctx context.Context, q store.ContextQuery) (store.Cont
 	if m.contexts != nil {
 		m.contexts(&q)
 	}
-	return m.Store.Contexts(ctx, q)
+	page, err := m.Store.Contexts(ctx, q)
+	if m.namesByID && q.Sort == store.ContextsByName && q.Ascending {
+		slices.SortFunc(page.Contexts, func(a, b store.Context) int {
+			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key.ID, b.Key.ID))
+		})
+	}
+	return page, err
 }
 
 func (m *mutant) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {

@@ -79,7 +79,7 @@ CREATE TABLE {s}.context_rows (
 CREATE UNIQUE INDEX context_rows_key ON {s}.context_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
 CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id);
 CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id);
-CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, id);
+CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id);
 CREATE INDEX context_rows_doomed ON {s}.context_rows (owner, id) WHERE status = '';
 CREATE INDEX context_rows_labels ON {s}.context_rows USING gin (labels) WHERE labels IS NOT NULL;
 

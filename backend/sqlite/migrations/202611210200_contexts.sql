@@ -28,9 +28,10 @@ CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at,
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
 CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 
--- New contexts have no name, and were updated when they were created.
+-- New contexts were updated when they were created, and those that nobody described
+-- have no name: by name they are sorted as they were created.
 CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
-CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, id) WHERE shelf <> 'active.new';
+CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, created_at, id) WHERE shelf <> 'active.new' AND shelf <> 'active.used';
 CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
 
 -- The tags ('tag:x') and the role ('role:y') of contexts that were described,
@@ -47,7 +48,7 @@ CREATE TABLE context_labels (
 ) WITHOUT ROWID;
 CREATE INDEX context_labels_created ON context_labels (owner, label, shelf, created_at, id);
 CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, updated_at, id);
-CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, id);
+CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, created_at, id);
 
 CREATE TABLE contexts_doomed (
   owner TEXT NOT NULL,

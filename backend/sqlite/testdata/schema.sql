@@ -1,8 +1,8 @@
 CREATE INDEX context_labels_created ON context_labels (owner, label, shelf, created_at, id);
-CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, id);
+CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, created_at, id);
 CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, updated_at, id);
 CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
-CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, id) WHERE shelf <> 'active.new';
+CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, created_at, id) WHERE shelf <> 'active.new' AND shelf <> 'active.used';
 CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
 CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
