@@ -1,6 +1,7 @@
-// Package faults shows what happens to a server when things go wrong: processes
-// are killed, disks fill up, handlers misbehave. Its tests start real processes
-// and take minutes, so they are behind the build tag faults; make faults runs
-// them. Program agent is the server they start, package check proves the store
-// that a server left behind.
+// Package faults shows what happens to servers when things go wrong: processes are
+// killed or suspended, disks fill up, handlers misbehave, the database restarts or
+// is out of reach. Its tests start real processes and take minutes, so they are
+// behind the build tag faults; make faults runs them, and FAULTS_LONG=5 has those
+// with a database take five times as long. Program agent is the server they start,
+// package check proves the store that servers left behind.
 package faults

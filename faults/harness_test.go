@@ -339,6 +339,8 @@ type effect struct {
 	what, task    string
 	turn, attempt int
 	detail        string
+	pid           int
+	at            time.Time
 }
 
 // done reads what has been done so far.
@@ -351,12 +353,15 @@ func (s *site) done() []effect {
 	var effects []effect
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		f := strings.Fields(lines.Text())
-		if len(f) != 5 {
+		if len(f) != 7 {
 			s.t.Fatalf("effect %q has %d fields", lines.Text(), len(f))
 		}
 		e := effect{what: f[0], task: f[1], detail: f[4]}
 		e.turn, _ = strconv.Atoi(f[2])
 		e.attempt, _ = strconv.Atoi(f[3])
+		e.pid, _ = strconv.Atoi(f[5])
+		ms, _ := strconv.ParseInt(f[6], 10, 64)
+		e.at = time.UnixMilli(ms)
 		effects = append(effects, e)
 	}
 	return effects

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
@@ -24,8 +26,9 @@ func main() {
 	}
 }
 
-func run(args []string) error {
+func run(args []string) (err error) {
 	var cfg holdfast.Config
+	var db postgres.Config
 	var addr, effects string
 	set := flag.NewFlagSet("agent", flag.ContinueOnError)
 	set.StringVar(&addr, "addr", "127.0.0.1:0", "where to listen")
@@ -38,6 +41,13 @@ func run(args []string) error {
 	set.DurationVar(&cfg.StopGrace, "stop-grace", 0, "time for handlers when the server stops")
 	set.DurationVar(&cfg.HandlerGrace, "handler-grace", 0, "time for a handler to return when told to")
 	set.IntVar(&cfg.Limits.Queued, "queued", 0, "most tasks that wait")
+	set.StringVar(&db.URL, "database", "", "PostgreSQL to use instead of the data directory")
+	set.StringVar(&db.Schema, "schema", "", "schema of the database")
+	set.IntVar(&db.PoolMax, "pool-max", 0, "most connections to the database")
+	set.DurationVar(&db.Timeout, "pool-timeout", 0, "longest wait for a connection")
+	set.DurationVar(&db.CommandTimeout, "command-timeout", 0, "longest command")
+	set.IntVar(&db.MaxRetries, "retries", 0, "how often a command is tried again")
+	set.DurationVar(&db.RetryDelay, "retry-delay", 0, "pause before a command is tried again")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -48,6 +58,15 @@ func run(args []string) error {
 	cfg.Name = "faults"
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	cfg.Limits = engine.Limits{Queued: cfg.Limits.Queued}
+	if db.URL != "" {
+		db.Migrate, db.Logger = true, cfg.Logger
+		s, openErr := postgres.Open(context.Background(), db)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		cfg.Store, cfg.DataDir = s, ""
+	}
 	return serve(cfg, addr, &script{effects: file})
 }
 

@@ -15,8 +15,8 @@ import (
 
 // script is a handler that does what the message's text says: a verb and its
 // arguments. What it does is added to the effects, a line each: what, task, turn,
-// attempt, detail. A line is written by one call, so that a kill leaves it whole
-// or out.
+// attempt, detail, process, time in milliseconds. A line is written by one call, so
+// that a kill leaves it whole or out.
 type script struct{ effects *os.File }
 
 // Handle does one turn.
@@ -33,6 +33,9 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	}
 	err := verb(ctx)
 	a.note("end", "-")
+	if errors.Is(err, holdfast.ErrLeaseLost) {
+		a.note("lost", "-")
+	}
 	return err
 }
 
@@ -44,7 +47,7 @@ type act struct {
 }
 
 func (a *act) note(what, detail string) {
-	line := fmt.Sprintf("%s %s %d %d %s\n", what, a.t.TaskID(), a.t.Number(), a.t.Attempt(), detail)
+	line := fmt.Sprintf("%s %s %d %d %s %d %d\n", what, a.t.TaskID(), a.t.Number(), a.t.Attempt(), detail, os.Getpid(), time.Now().UnixMilli())
 	if _, err := a.effects.WriteString(line); err != nil {
 		panic(err)
 	}

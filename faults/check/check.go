@@ -1,6 +1,6 @@
-// Package check proves that the store a server left behind keeps the promises of
-// Holdfast: every log is whole, every task is the fold of its log, and nothing
-// that has work to do is forgotten.
+// Package check proves that the store which servers left behind keeps the promises
+// of Holdfast: every log is whole, every task is the fold of its log, every context
+// counts its tasks, and nothing that has work to do is forgotten.
 package check
 
 import (
@@ -35,6 +35,16 @@ func (r *Report) Count(state a2a.TaskState) (n int) {
 	return n
 }
 
+// Missing returns those of the ids that no task has.
+func (r *Report) Missing(ids ...string) (missing []string) {
+	for _, id := range ids {
+		if _, ok := r.States[id]; !ok {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
 // Dir checks the data directory of a server that has ended, and returns what is
 // in it and all that is wrong with it.
 func Dir(ctx context.Context, dir string) (_ *Report, err error) {
@@ -42,8 +52,12 @@ func Dir(ctx context.Context, dir string) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := tasks(ctx, s, dir)
-	err = errors.Join(err, s.Close())
+	defer func() { err = errors.Join(err, s.Close()) }()
+	names, err := owners(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	report, err := all(ctx, s, names)
 	return report, errors.Join(err, integrity(ctx, dir))
 }
 
@@ -68,40 +82,53 @@ func query(ctx context.Context, dir, text string, into ...any) (err error) {
 	return db.QueryRowContext(ctx, text).Scan(into...)
 }
 
-// tasks checks every task of every owner.
-func tasks(ctx context.Context, s store.Store, dir string) (*Report, error) {
+// owners returns who has tasks.
+func owners(ctx context.Context, dir string) (names []string, err error) {
+	var list string
+	if err = query(ctx, dir, "SELECT coalesce(json_group_array(DISTINCT owner), '[]') FROM task_rows", &list); err == nil {
+		err = wire.Unmarshal([]byte(list), &names)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read owners: %w", err)
+	}
+	return names, nil
+}
+
+// all checks every task and context of the owners.
+func all(ctx context.Context, s store.Store, owners []string) (*Report, error) {
 	report := &Report{States: make(map[string]a2a.TaskState), Logs: make(map[string][]store.Event)}
-	var owners string
-	if err := query(ctx, dir, "SELECT coalesce(json_group_array(DISTINCT owner), '[]') FROM task_rows", &owners); err != nil {
-		return report, fmt.Errorf("read owners: %w", err)
-	}
-	var names []string
-	if err := wire.Unmarshal([]byte(owners), &names); err != nil {
-		return report, fmt.Errorf("read owners: %w", err)
-	}
 	var errs []error
-	for _, owner := range names {
-		none := 0
-		q := store.Query{Owner: owner, Limit: 100, Options: store.TaskOptions{History: &none, OmitArtifacts: true}}
-		for {
-			page, err := s.Tasks(ctx, q)
-			if err != nil {
-				return report, fmt.Errorf("list tasks: %w", err)
-			}
-			for _, t := range page.Tasks {
-				events, err := task(ctx, s, t.Key)
-				if err != nil {
-					errs = append(errs, fmt.Errorf("task %s: %w", t.Key.ID, err))
-				}
-				report.States[t.Key.ID], report.Logs[t.Key.ID] = t.Status.State, events
-			}
-			if page.Next == nil {
-				break
-			}
-			q.Cursor = page.Next
+	for _, owner := range owners {
+		tasks, err := list(ctx, s, owner)
+		if err != nil {
+			return report, fmt.Errorf("list tasks: %w", err)
 		}
+		for _, t := range tasks {
+			events, err := task(ctx, s, t.Key)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("task %s: %w", t.Key.ID, err))
+			}
+			report.States[t.Key.ID], report.Logs[t.Key.ID] = t.Status.State, events
+		}
+		errs = append(errs, contexts(ctx, s, owner, tasks))
 	}
 	return report, errors.Join(errs...)
+}
+
+func list(ctx context.Context, s store.Store, owner string) (tasks []*store.Task, err error) {
+	none := 0
+	q := store.Query{Owner: owner, Limit: 100, Options: store.TaskOptions{History: &none, OmitArtifacts: true}}
+	for {
+		page, err := s.Tasks(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, page.Tasks...)
+		if page.Next == nil {
+			return tasks, nil
+		}
+		q.Cursor = page.Next
+	}
 }
 
 // task checks one task and its log.

@@ -7,6 +7,7 @@ import "errors"
 // Config says what kind of server to start.
 type Config struct {
 	Fsync    bool
+	Dir      string
 	Settings map[string]string
 }
 

@@ -26,6 +26,9 @@ import (
 type Config struct {
 	// Fsync makes commits survive an immediate stop; without it they are faster.
 	Fsync bool
+	// Dir is where the directory of the server is made. Default: where temporary
+	// files are.
+	Dir string
 	// Settings are those of postgresql.conf, by name.
 	Settings map[string]string
 }
@@ -55,7 +58,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{bin: bin, cfg: cfg}
-	if s.dir, err = os.MkdirTemp("", "holdfast-pgtest-"); err != nil {
+	if s.dir, err = os.MkdirTemp(cfg.Dir, "holdfast-pgtest-"); err != nil {
 		return nil, err
 	}
 	if err := s.setUp(); err != nil {

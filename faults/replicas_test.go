@@ -1,0 +1,423 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+)
+
+func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.URL(t), "-lease", "2s")
+	a, b, other := c.replicas[0], c.replicas[1], c.replicas[2]
+	ids := make(map[string]bool)
+	id := a.send("chunks 75 20ms")
+	ids[id] = true
+	wantState(t, b.task(id), a2a.StateWorking)
+	var streams sync.WaitGroup
+	for _, p := range []*process{b, other, c.any} {
+		streams.Go(func() {
+			if err := follow(t.Context(), p.client, id); err != nil {
+				t.Errorf("stream of a task that runs elsewhere: %v", err)
+			}
+		})
+		streams.Go(func() {
+			if err := c.followHandedOn(id); err != nil {
+				t.Errorf("stream that goes on elsewhere: %v", err)
+			}
+		})
+	}
+	streams.Wait()
+	task := other.task(id)
+	wantState(t, task, a2a.StateCompleted)
+	if n := len(strings.Fields(task.Artifacts[0].Text())); n != 75 {
+		t.Errorf("the artifact has %d chunks, want 75", n)
+	}
+
+	canceled := a.send("work 1h")
+	ids[canceled] = true
+	c.await("begin", canceled, "")
+	begun := time.Now()
+	if _, err := other.client.Cancel(t.Context(), canceled); err != nil {
+		t.Fatalf("cancel of a task that runs elsewhere: %v", err)
+	}
+	wantState(t, b.task(canceled), a2a.StateCanceled)
+	c.await("end", canceled, "")
+	told := time.Since(begun)
+	t.Logf("the handler was told of a cancel elsewhere after %s", told)
+	if told > 4*time.Second {
+		t.Errorf("the handler was told of a cancel elsewhere after %s, its lease is 2s", told)
+	}
+	wantState(t, a.task(canceled), a2a.StateCanceled)
+	wantWholeChunks(t, c.prove(ids))
+	c.wantRunBy(a, id, canceled)
+}
+
+// followHandedOn follows a task and goes to the next server after every tenth
+// event.
+func (c *cluster) followHandedOn(id string) error {
+	last, next := "0", 1
+	for server := 0; ; server++ {
+		here := 0
+		for u, err := range c.replicas[server%len(c.replicas)].client.Resubscribe(c.t.Context(), id, last) {
+			if err != nil {
+				return err
+			}
+			if u.ID != strconv.Itoa(next) {
+				return fmt.Errorf("after event %s comes %s", last, u.ID)
+			}
+			last, next = u.ID, next+1
+			if status, ok := u.Event.(*a2a.TaskStatusUpdateEvent); ok && status.Final {
+				return nil
+			}
+			if here++; here == 10 {
+				break
+			}
+		}
+		if here == 0 {
+			return fmt.Errorf("the stream ended after event %s, which is not the last", last)
+		}
+	}
+}
+
+// wantRunBy asserts that tasks were begun by one server only.
+func (c *cluster) wantRunBy(p *process, ids ...string) {
+	c.t.Helper()
+	for _, e := range c.done() {
+		if e.what == "begin" && slices.Contains(ids, e.task) && e.pid != p.cmd.Process.Pid {
+			c.t.Errorf("task %s was begun by process %d, want %d", e.task, e.pid, p.cmd.Process.Pid)
+		}
+	}
+}
+
+func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.URL(t), "-concurrency", "1")
+	a := c.replicas[0]
+	ids := make(map[string]bool)
+	busy := a.send("work 5s")
+	ids[busy] = true
+	c.await("begin", busy, "")
+	// The one who waits is told by the one who is busy what another has done.
+	begun := time.Now()
+	event, err := a.client.Send(t.Context(), client.SendParams{
+		Message: client.Text("length x"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := event.(*a2a.Task)
+	ids[task.ID] = true
+	wantState(t, task, a2a.StateCompleted)
+	blocking := time.Since(begun)
+	begun = time.Now()
+	next := 1
+	for u, err := range a.client.Stream(t.Context(), client.SendParams{Message: client.Text("chunks 20 10ms")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.ID != strconv.Itoa(next) {
+			t.Fatalf("event %d of the stream has id %s", next, u.ID)
+		}
+		if first, ok := u.Event.(*a2a.Task); ok {
+			ids[first.ID] = true
+		}
+		next++
+	}
+	t.Logf("answered for what runs elsewhere: blocking after %s, stream of 200ms after %s", blocking, time.Since(begun))
+	if took := blocking + time.Since(begun); took > 4500*time.Millisecond {
+		t.Errorf("what others had time for took %s", took)
+	}
+	wantState(t, a.task(busy), a2a.StateWorking)
+	c.settleAll(ids, 15*time.Second)
+	wantWholeChunks(t, c.prove(ids))
+}
+
+func TestFollowUpsJoinARunElsewhere(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.URL(t))
+	id := c.replicas[0].send("work 1s")
+	c.await("begin", id, "")
+	const each = 5
+	var wg sync.WaitGroup
+	for _, p := range c.replicas {
+		wg.Go(func() {
+			for i := range each {
+				m := client.Text(fmt.Sprintf("work %dms", i))
+				m.TaskID = id
+				if task, err := p.trySend(t.Context(), m, ""); err != nil || task.ID != id {
+					t.Errorf("message to a task that runs elsewhere = %v, %v", task, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	task := c.replicas[2].settle(id, 15*time.Second)
+	wantState(t, task, a2a.StateCompleted)
+	received := 0
+	for _, m := range task.History {
+		if m.Role == a2a.RoleUser {
+			received++
+		}
+	}
+	if want := 1 + each*len(c.replicas); received != want {
+		t.Errorf("the history has %d messages of the client, want %d", received, want)
+	}
+	c.prove(map[string]bool{id: true})
+	c.wantRunBy(c.replicas[0], id)
+}
+
+func TestKillAReplicaUnderLoad(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	c := newCluster(t, pgtest.URL(t), "-lease", lease.String(), "-attempts", "100", "-concurrency", "32")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var sends acknowledged
+	loaded := make(chan int)
+	go func() {
+		loaded <- sends.storm(ctx, c.any, 6, "steps 3 20ms", "chunks 20 5ms", "work 100ms", "ask", "steps 2 400ms", "chunks 50 20ms")
+	}()
+	type death struct {
+		pid int
+		at  time.Time
+	}
+	var deaths []death
+	for round := range 3 * long(t) {
+		time.Sleep(1200 * time.Millisecond)
+		p := c.replicas[round%len(c.replicas)]
+		p.kill()
+		deaths = append(deaths, death{p.cmd.Process.Pid, time.Now()})
+		time.Sleep(800 * time.Millisecond)
+		c.start(round%len(c.replicas), c.db)
+	}
+	cancel()
+	refused := <-loaded
+	ids := sends.repeatAll(c.any)
+	c.settleAll(ids, lease+10*time.Second)
+	all := time.Since(deaths[len(deaths)-1].at)
+	took, more := c.healed(5 * time.Second)
+	for id := range more {
+		ids[id] = true
+	}
+	t.Logf("%d sends, %d acknowledged, %d refused; all over %s after the last kill; healed after %s", len(sends.sent), sends.answered(), refused, all, took)
+	report := c.prove(ids)
+	wantWholeChunks(t, report)
+	wantOnce(t, c.done())
+	taken := 0
+	for _, d := range deaths {
+		slowest, n := c.takeover(d.pid, d.at)
+		t.Logf("%d runs of the killed process were taken over, the last after %s", n, slowest)
+		if taken += n; slowest > lease+4*time.Second {
+			t.Errorf("a run was taken over after %s, its lease was %s", slowest, lease)
+		}
+	}
+	if taken == 0 {
+		t.Error("no kill hit a run: the load is too small")
+	}
+}
+
+func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	c := newCluster(t, pgtest.URL(t), "-lease", lease.String())
+	a, pid := c.replicas[0], c.replicas[0].cmd.Process.Pid
+	ids := make(map[string]bool)
+	for range 2 * long(t) {
+		var round []string
+		steps := a.send("steps 8 300ms")
+		for _, text := range []string{"chunks 60 50ms", "steps 12 200ms", "work 2500ms", "deaf 2s"} {
+			round = append(round, a.send(text))
+		}
+		round = append(round, steps)
+		for _, id := range round {
+			ids[id] = true
+			c.await("begin", id, "")
+		}
+		c.await("step", steps, "1")
+		a.signal(syscall.SIGSTOP)
+		stopped := time.Now()
+		c.lb.leaveOut(c.addrs[0])
+		eventually(t, lease+8*time.Second, func() error {
+			if _, n := c.takeover(pid, stopped); n != len(round) {
+				return fmt.Errorf("%d of %d runs of the suspended process were taken over", n, len(round))
+			}
+			return nil
+		})
+		slowest, _ := c.takeover(pid, stopped)
+		a.signal(syscall.SIGCONT) // while others are at it
+		woken := time.Now()
+		c.lb.leaveOut()
+		c.settleAll(ids, 15*time.Second)
+		t.Logf("%d runs were taken over within %s (lease %s), over %s after the sleeper woke", len(round), slowest, lease, time.Since(woken))
+		for _, id := range []string{steps, round[0]} {
+			eventually(t, 5*time.Second, func() error {
+				for _, e := range c.done() {
+					if e.what == "lost" && e.task == id && e.pid == pid && e.attempt == 1 {
+						return nil
+					}
+				}
+				return fmt.Errorf("the handler of task %s has not been told that it lost its lease", id)
+			})
+		}
+		if got, want := said(c.any.task(steps)), "sum 28"; got != want {
+			t.Errorf("reply = %q, want %q", got, want)
+		}
+	}
+	_, more := c.healed(5 * time.Second)
+	for id := range more {
+		ids[id] = true
+	}
+	wantWholeChunks(t, c.prove(ids))
+	wantOnce(t, c.done())
+}
+
+func TestManyFirstSendsOfOneTaskAreOne(t *testing.T) {
+	t.Parallel()
+	const senders = 200
+	c := newCluster(t, pgtest.URL(t))
+	ids := make(map[string]bool)
+	for range 3 * long(t) {
+		s := sentTask{message: withIDs("steps 2 20ms")}
+		s.message.ID = newID()
+		ids[s.message.TaskID] = true
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range senders {
+			wg.Go(func() {
+				one, p := s, c.replicas[i%len(c.replicas)]
+				<-start
+				if err := one.send(p); err != nil {
+					t.Errorf("send: %v", err)
+				} else if one.id != s.message.TaskID {
+					t.Errorf("send began task %s, want %s", one.id, s.message.TaskID)
+				}
+			})
+		}
+		begun := time.Now()
+		close(start)
+		wg.Wait()
+		t.Logf("%d sends of one task answered after %s", senders, time.Since(begun))
+	}
+	c.settleAll(ids, 10*time.Second)
+	report := c.prove(ids)
+	for id, events := range report.Logs {
+		received := 0
+		for _, e := range events {
+			if e.Received != nil {
+				received++
+			}
+		}
+		if received != 1 {
+			t.Errorf("task %s has %d messages of its client, want 1", id, received)
+		}
+	}
+	begun := make(map[string]int)
+	for _, e := range c.done() {
+		if e.what == "begin" {
+			begun[e.task]++
+		}
+	}
+	for id := range ids {
+		if begun[id] != 1 {
+			t.Errorf("task %s was begun %d times, want once", id, begun[id])
+		}
+	}
+	wantOnce(t, c.done())
+}
+
+// command is the command itself on the cluster's database, by the variables that
+// operators set.
+func (c *cluster) command(i int, args ...string) *exec.Cmd {
+	cmd := exec.Command(holdfastBin, append([]string{"serve", "--addr", c.addrs[i], "--schema", c.schema}, args...)...)
+	cmd.Env = append(os.Environ(), "STORAGE_TYPE=postgres", "DATABASE_URL="+c.db, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true")
+	return cmd
+}
+
+func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
+	c := newEmptyCluster(t, pgtest.URL(t), 10)
+	begun := time.Now()
+	for i, addr := range c.addrs {
+		c.replicas[i] = spawn(t, addr, c.command(i, "--agent", "echo"))
+	}
+	for i, p := range c.replicas {
+		eventually(t, 20*time.Second, func() error {
+			select {
+			case <-p.exited:
+				t.Fatalf("server %d ended: %s", i, p.log)
+			default:
+			}
+			_, err := p.client.Card(t.Context())
+			return err
+		})
+	}
+	t.Logf("all answer after %s", time.Since(begun))
+	_, ids := c.healed(10 * time.Second)
+	if len(ids) != len(c.replicas) {
+		t.Errorf("%d servers have begun %d tasks", len(c.replicas), len(ids))
+	}
+	c.prove(ids)
+}
+
+func TestTheSummarizerGoesOnInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	c := newEmptyCluster(t, pgtest.URL(t), 3)
+	for i, addr := range c.addrs {
+		c.replicas[i] = launch(t, addr, c.command(i, "--agent", "summarize", "--page-delay", "150ms", "--lease", "1s"))
+	}
+	var text strings.Builder
+	for page := range 12 {
+		fmt.Fprintf(&text, "\f")
+		for i := range 20 {
+			fmt.Fprintf(&text, "Sentence %d of page %d tells something about durable servers and lost work. ", i, page)
+		}
+	}
+	task, err := c.replicas[0].trySend(t.Context(), client.Text(text.String()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The stream began at the one that is killed: it goes on at another.
+	followed := make(chan error, 1)
+	go func() { followed <- follow(t.Context(), c.any.client, task.ID) }()
+	time.Sleep(600 * time.Millisecond)
+	c.replicas[0].kill()
+	killed := time.Now()
+	if err := <-followed; err != nil {
+		t.Fatalf("stream across a kill: %v", err)
+	}
+	t.Logf("over %s after the kill", time.Since(killed))
+	report := c.prove(map[string]bool{task.ID: true})
+	read, resumed := make(map[string]int), false
+	for _, e := range report.Logs[task.ID] {
+		if e.Message == nil {
+			continue
+		}
+		if said := e.Message.Text(); strings.Contains(said, "reading page") {
+			read[said]++
+		} else if strings.Contains(said, "resuming at page") {
+			resumed = true
+		}
+	}
+	twice := 0
+	for _, n := range read {
+		twice += n - 1
+	}
+	if !resumed || twice > 1 || report.Count(a2a.StateCompleted) != 1 {
+		t.Errorf("resumed: %t, pages read twice: %d, want at most the one that was under way; %v", resumed, twice, read)
+	}
+}
