@@ -28,7 +28,8 @@ var (
 	ErrBusy = errors.New("context has unfinished tasks")
 	// ErrParentNotFound: the owner has no context of the parent's id.
 	ErrParentNotFound = errors.New("parent context not found")
-	// ErrParentCycle: the parent would make the context its own ancestor.
+	// ErrParentCycle: the parent would make the context its own ancestor, over no
+	// more than MaxContextDepth others.
 	ErrParentCycle = errors.New("context would be its own ancestor")
 	// ErrParentDepth: the context would stand below more than MaxContextDepth others.
 	ErrParentDepth = errors.New("contexts nested too deep")

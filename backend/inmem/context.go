@@ -158,7 +158,7 @@ func (s *Store) refuseParent(k store.ContextKey, parent string) error {
 		return store.ErrParentNotFound
 	}
 	depth := 0
-	for c := o.known(parent); c != nil; c = o.known(c.record.ParentID) {
+	for c := o.known(parent); c != nil && depth <= store.MaxContextDepth; c = o.known(c.record.ParentID) {
 		if depth++; c.id == k.ID || c.record.ParentID == k.ID {
 			return store.ErrParentCycle
 		}

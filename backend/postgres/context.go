@@ -46,7 +46,7 @@ const (
 			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status <> ''
 			UNION ALL
 			SELECT c.id, c.parent_id, up.n + 1 FROM up JOIN {s}.context_rows c
-				ON c.owner = $1::text COLLATE "POSIX" AND c.id = up.parent COLLATE "POSIX" AND c.status <> '' WHERE up.id <> $3::text AND up.n < 100000)
+				ON c.owner = $1::text COLLATE "POSIX" AND c.id = up.parent COLLATE "POSIX" AND c.status <> '' WHERE up.id <> $3::text AND up.n <= $4::bigint)
 		SELECT id, parent FROM up ORDER BY n`
 	sqlLockFamily = `SELECT pg_advisory_xact_lock($1::bigint)`
 	sqlInsertKey  = `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)
@@ -268,7 +268,7 @@ func (s *Store) parentRefusal(ctx context.Context, tx pgx.Tx, c *store.Context, 
 		}
 		ancestors++
 		return nil
-	}, c.Key.Owner, c.ParentID, c.Key.ID)
+	}, c.Key.Owner, c.ParentID, c.Key.ID, store.MaxContextDepth)
 	switch {
 	case err != nil:
 		return err

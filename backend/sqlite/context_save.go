@@ -140,7 +140,7 @@ func (w *writer) tasksUnfinished(k store.ContextKey) (unfinished bool, err error
 // exists or does not yet.
 func (w *writer) refuseParent(k store.ContextKey, parent string, exists bool) (refusal, err error) {
 	ancestors := 0
-	for id := parent; id != ""; ancestors++ {
+	for id := parent; id != "" && ancestors <= store.MaxContextDepth; ancestors++ {
 		if id == k.ID && (exists || ancestors > 0) {
 			return store.ErrParentCycle, nil
 		}

@@ -15,6 +15,7 @@ func parentTests() []test {
 		{"a parent that begins again can close no cycle", parentBornAgain},
 		{"contexts nest as deep as they may", parentDepth},
 		{"a cycle is told before a depth", parentDeepCycle},
+		{"a chain that grows at its top closes no cycle", parentOnTop},
 		{"a parent may be closed and may be deleted", parentGone},
 	}
 }
@@ -110,6 +111,21 @@ func parentDepth(f *fixture) {
 func parentDeepCycle(f *fixture) {
 	f.chain("c", store.MaxContextDepth+1)
 	f.unsaved(store.ErrParentCycle, within(f.context(owner, "c0"), fmt.Sprint("c", store.MaxContextDepth)))
+}
+
+// parentOnTop grows a chain at its top, where nobody has too many ancestors.
+func parentOnTop(f *fixture) {
+	const n = 3 * store.MaxContextDepth
+	f.nested("c0", "")
+	for i := range n {
+		top := fmt.Sprint("c", i+1)
+		f.nested(top, "")
+		f.saved(within(f.context(owner, fmt.Sprint("c", i)), top))
+	}
+	below := newContext("below", 0)
+	below.Context.ParentID = "c0"
+	f.unsaved(store.ErrParentDepth, below)
+	f.unsaved(store.ErrParentDepth, within(f.context(owner, fmt.Sprint("c", n)), "c0")) // a cycle too long to be walked
 }
 
 func parentGone(f *fixture) {

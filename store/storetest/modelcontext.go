@@ -203,7 +203,7 @@ func (m *model) parentRefusal(k store.ContextKey, parent string) error {
 		return nil
 	}
 	ancestors := 0
-	for id := parent; id != ""; {
+	for id := parent; id != "" && ancestors <= store.MaxContextDepth; {
 		if id == k.ID && (ancestors > 0 || m.contexts[k] != nil) {
 			return store.ErrParentCycle
 		}
