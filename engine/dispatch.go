@@ -182,7 +182,8 @@ func (e *Engine) renew(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Lease, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
-	lost, err := e.cfg.Store.Renew(ctx, store.Time(e.now().Add(e.cfg.Lease)), held)
+	until := store.Time(e.now().Add(e.cfg.Lease))
+	lost, err := e.cfg.Store.Renew(ctx, until, held)
 	if err != nil {
 		e.log.Warn("renew leases", "error", err)
 		return err
@@ -191,7 +192,11 @@ func (e *Engine) renew(ctx context.Context) error {
 	for _, key := range lost {
 		if r := byKey[key]; r != nil {
 			_ = r.die(ErrLeaseLost)
+			delete(byKey, key)
 		}
+	}
+	for _, r := range byKey {
+		r.holdUntil(until)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -38,6 +39,8 @@ type run struct {
 	seen      int64       // messages through this sequence are with the handler
 	artifacts int         // bytes of artifacts in this turn
 
+	until atomic.Int64 // when the lease ends, as far as is known
+
 	// first is the number of the first turn of this run; earlier attempts may have
 	// left steps of it alone.
 	first int
@@ -52,6 +55,7 @@ func (e *Engine) newRun(l *live, t *store.Task) *run {
 		e: e, l: l, queue: t.Run, first: t.Run.Turn,
 		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
 	}
+	r.holdUntil(t.Run.Lease.Until)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	l.run = r
@@ -120,6 +124,9 @@ func (r *run) turn() (again bool) {
 		ctx, cancel = context.WithTimeoutCause(r.ctx, limit, ErrTimeout)
 	}
 	defer cancel()
+	if err := r.hold(ctx); err != nil {
+		return r.conclude(ctx, err)
+	}
 	if ctx.Err() != nil {
 		return r.conclude(ctx, ctx.Err())
 	}

@@ -32,6 +32,9 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err != nil || found {
 		return result, err
 	}
+	if err := t.r.hold(ctx); err != nil {
+		return nil, err
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

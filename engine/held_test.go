@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// late is a replica's view of a store whose answers take long once it is told so:
+// what was asked for has been done meanwhile. Its signs of life do not get through.
+type late struct {
+	replicas
+	wait atomic.Pointer[chan struct{}]
+}
+
+func (s *late) hold() (release func()) {
+	c := make(chan struct{})
+	s.wait.Store(&c)
+	return func() { s.wait.Store(nil); close(c) }
+}
+
+func (s *late) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	results, err := s.replicas.Commit(ctx, changes...)
+	if c := s.wait.Load(); c != nil {
+		<-*c
+	}
+	return results, err
+}
+
+func (s *late) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if s.wait.Load() != nil {
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "cut off")
+	}
+	return s.replicas.Renew(ctx, until, leases)
+}
+
+func TestNothingBeginsUnderALeaseThatIsOver(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"a run", "a step"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			shared := inmem.New()
+			slow := &late{replicas: replicas{shared}}
+			var handled, stepped atomic.Int64
+			inside, goOn := make(chan struct{}), make(chan struct{})
+			const lease = 200 * time.Millisecond
+			e1 := start(t, engine.Config{
+				Store: slow, Lease: lease, Poll: 20 * time.Millisecond,
+				Handler: func(ctx context.Context, turn *engine.Turn) error {
+					handled.Add(1)
+					if where == "a step" {
+						close(inside)
+						<-goOn
+					}
+					_, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { stepped.Add(1); return nil, nil })
+					return err
+				},
+			})
+			p := text("a")
+			p.Message.TaskID, p.Message.ContextID = newID(), newID()
+			sent := make(chan error, 1)
+			var release func()
+			if where == "a run" {
+				release = slow.hold()
+			}
+			go func() {
+				_, err := e1.Send(t.Context(), alice, p, engine.SendOptions{})
+				sent <- err
+			}()
+			if where == "a step" {
+				<-inside
+				release = slow.hold()
+			}
+			// Another replica takes the task over, and is at it when the first comes back.
+			begun, end := make(chan struct{}), make(chan struct{})
+			e2 := start(t, engine.Config{
+				Store: replicas{shared}, Lease: lease, Poll: 20 * time.Millisecond,
+				Handler: func(context.Context, *engine.Turn) error { close(begun); <-end; return nil },
+			})
+			<-begun
+			release()
+			close(goOn)
+			if err := <-sent; err != nil {
+				t.Errorf("Send() = %v", err)
+			}
+			stop(t, e1)
+			close(end)
+			wantState(t, settled(t, e2, p.Message.TaskID), a2a.StateCompleted)
+			want := int64(0)
+			if where == "a step" {
+				want = 1
+			}
+			if handled.Load() != want || stepped.Load() != 0 {
+				t.Errorf("the first replica ran the handler %d times and the step %d times, want %d and 0", handled.Load(), stepped.Load(), want)
+			}
+		})
+	}
+}
