@@ -69,9 +69,12 @@ type ContextQueryParams struct {
 // ListContextsParams are the params of contexts/list, an extension. Metadata
 // holds the filters: status, tags (all of them), role, createdAfter,
 // createdBefore, limit, offset, sortBy, sortOrder and pageToken. HistoryLength, if
-// positive, asks for the newest messages of each task.
+// positive, asks for the newest messages of each task. PageSize and PageToken,
+// additions of ours, page as in tasks/list.
 type ListContextsParams struct {
 	HistoryLength *int           `json:"historyLength,omitempty"`
+	PageSize      *int           `json:"pageSize,omitempty" wire:"alias=limit"`
+	PageToken     string         `json:"pageToken,omitempty"`
 	Metadata      map[string]any `json:"metadata,omitzero"`
 }
 

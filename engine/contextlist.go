@@ -98,9 +98,17 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
 		return q, nil, 0, err
 	}
+	if err := e.checkPageSize(params.PageSize); err != nil {
+		return q, nil, 0, err
+	}
 	f := newFilters("contexts/list", contextFilters, params.Metadata)
 	f.once("historyLength", "historyLength", params.HistoryLength != nil)
-	token := f.text("pageToken")
+	f.once("limit", "pageSize", params.PageSize != nil)
+	f.once("pageToken", "pageToken", params.PageToken != "")
+	token, field := params.PageToken, "pageToken"
+	if in := f.text("pageToken"); in != "" {
+		token, field = in, "metadata.pageToken"
+	}
 	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTasks}
 	for _, s := range f.enum("status", a2a.ContextStatus("").EnumValues()) {
 		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
@@ -117,6 +125,9 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	q.Sort = store.ContextSort(f.choice("sortBy", string(store.ContextsByUpdated), string(store.ContextsByCreated), string(store.ContextsByName)))
 	q.Ascending = f.ascending(q.Sort == store.ContextsByName)
 	q.Limit = e.pageLimit(f.number("limit", 1))
+	if params.PageSize != nil {
+		q.Limit = *params.PageSize
+	}
 	q.Offset = f.offset(token)
 	n := f.number("historyLength", 0)
 	if n == nil {
@@ -128,7 +139,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if f.err != nil {
 		return q, nil, 0, f.err
 	}
-	if t, err = decodeToken("metadata.pageToken", token, contextsHash(q)); t != nil {
+	if t, err = decodeToken(field, token, contextsHash(q)); t != nil {
 		q.Cursor = &store.ContextCursor{Time: t.at(), Name: t.Name, ID: t.ID}
 	}
 	return q, t, historyLength, err

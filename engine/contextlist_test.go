@@ -144,6 +144,22 @@ func TestPageTokensGoThroughAnyOrder(t *testing.T) {
 		if after.Page != 2 || next.Page != 3 || names(next) != "e" {
 			t.Errorf("page after the offset is %d with %q, want 3 with e", next.Page, names(next))
 		}
+		two := 2
+		beside, err := e.Contexts(t.Context(), alice, a2a.ListContextsParams{PageSize: &two, PageToken: after.NextPageToken})
+		if err != nil || names(beside) != names(next) || beside.PageSize != 2 {
+			t.Errorf("page by members beside the metadata = %+v, %v, want as by filters", beside, err)
+		}
+		zero, token := 0, after.NextPageToken
+		for field, bad := range map[string]a2a.ListContextsParams{
+			"pageSize":           {PageSize: &zero},
+			"pageToken":          {PageToken: token, Metadata: filter{"role": "analyst"}},
+			"metadata.offset":    {PageToken: token, Metadata: filter{"offset": 1}},
+			"metadata.limit":     {PageSize: &two, Metadata: filter{"limit": 2}},
+			"metadata.pageToken": {PageToken: token, Metadata: filter{"pageToken": token}},
+		} {
+			_, err := e.Contexts(t.Context(), alice, bad)
+			wantError(t, field, err, a2a.CodeInvalid, field)
+		}
 	})
 }
 

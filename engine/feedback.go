@@ -136,8 +136,8 @@ func sameFeedback(a, b *store.Feedback) bool {
 // if the params name one, in pages of 50 unless they say otherwise. Errors:
 // invalid_params naming the field.
 func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListTaskFeedbackParams) (*FeedbackList, error) {
-	if n := params.PageSize; n != nil && (*n < 1 || *n > e.cfg.Limits.PageSize) {
-		return nil, a2a.Invalid("pageSize", "is %d, want 1 to %d", *n, e.cfg.Limits.PageSize)
+	if err := e.checkPageSize(params.PageSize); err != nil {
+		return nil, err
 	}
 	if params.TaskID != "" {
 		if err := checkID("taskId", params.TaskID); err != nil {

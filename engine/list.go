@@ -92,8 +92,8 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 // checkListParams applies the rules of the members that are not filters of the
 // metadata.
 func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
-	if n := params.PageSize; n != nil && (*n < 1 || *n > e.cfg.Limits.PageSize) {
-		return a2a.Invalid("pageSize", "is %d, want 1 to %d", *n, e.cfg.Limits.PageSize)
+	if err := e.checkPageSize(params.PageSize); err != nil {
+		return err
 	}
 	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
 		return err
@@ -105,6 +105,13 @@ func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
 	}
 	if !params.StatusBefore.IsZero() && !params.StatusAfter.IsZero() && !params.StatusAfter.Before(params.StatusBefore) {
 		return a2a.Invalid("statusTimestampAfter", "must be before statusTimestampBefore")
+	}
+	return nil
+}
+
+func (e *Engine) checkPageSize(n *int) error {
+	if n != nil && (*n < 1 || *n > e.cfg.Limits.PageSize) {
+		return a2a.Invalid("pageSize", "is %d, want 1 to %d", *n, e.cfg.Limits.PageSize)
 	}
 	return nil
 }
