@@ -106,6 +106,24 @@ func TestTheDatabaseRestartsUnderLoad(t *testing.T) {
 	})
 }
 
+func TestTheDatabaseHangs(t *testing.T) {
+	t.Parallel()
+	db := private(t, pgtest.Config{})
+	c := newCluster(t, db.URL(), impatient...)
+	c.hardTimes(func() []string {
+		for range long(t) {
+			if err := db.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(4500 * time.Millisecond) // two leases, and longer than a command may take
+			if err := db.Resume(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	})
+}
+
 func TestAReplicaIsCutOffFromTheDatabase(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second

@@ -231,6 +231,37 @@ func TestKillAReplicaUnderLoad(t *testing.T) {
 	}
 }
 
+func TestReplicasAreReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	// With leases as long as these, nothing is taken over: it is handed on.
+	c := newCluster(t, pgtest.URL(t), "-lease", "1m", "-stop-grace", "300ms", "-concurrency", "32")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var sends acknowledged
+	loaded := make(chan int)
+	go func() {
+		loaded <- sends.storm(ctx, c.any, 6, "steps 3 20ms", "chunks 20 5ms", "work 100ms", "steps 5 300ms", "chunks 50 20ms")
+	}()
+	var slowest time.Duration
+	for round := range 3 * long(t) {
+		time.Sleep(700 * time.Millisecond)
+		p, begun := c.replicas[round%len(c.replicas)], time.Now()
+		p.signal(syscall.SIGTERM)
+		if code := p.exit(5 * time.Second); code != 0 {
+			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
+		}
+		slowest = max(slowest, time.Since(begun))
+		c.start(round%len(c.replicas), c.db)
+	}
+	cancel()
+	refused, over := <-loaded, time.Now()
+	ids := sends.repeatAll(c.any)
+	c.settleAll(ids, 15*time.Second)
+	t.Logf("%d sends, %d acknowledged, %d refused; the slowest server ended after %s, all over after %s", len(sends.sent), sends.answered(), refused, slowest, time.Since(over))
+	wantWholeChunks(t, c.prove(ids))
+	wantRecordedOnce(t, c.done())
+}
+
 func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
 	t.Parallel()
 	const lease = time.Second
