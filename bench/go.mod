@@ -7,9 +7,13 @@ replace github.com/holdfast-dev/holdfast => ../
 require (
 	github.com/a2aproject/a2a-go v0.3.15
 	github.com/holdfast-dev/holdfast v0.0.0-00010101000000-000000000000
+	github.com/jackc/pgx/v5 v5.12.0
 )
 
 require (
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )

@@ -21,3 +21,6 @@ func Start(Config) (*Server, error) {
 
 // URL names the server.
 func (*Server) URL() string { return "" }
+
+// Close does nothing.
+func (*Server) Close() error { return nil }

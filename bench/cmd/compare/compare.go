@@ -24,6 +24,10 @@ type options struct {
 	payload     int
 	scenarios   []loadgen.Scenario
 	growth      []int
+	storage     string // of growth
+	servers     []string
+	snapshot    time.Duration
+	databaseURL string
 	short       bool
 	jsonFile    string
 	refserver   string
@@ -44,12 +48,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	b := &bench{options: o, dir: dir, progress: stderr, programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast}}
+	b := &bench{
+		options: o, dir: dir, progress: stderr, open: openDatabase,
+		programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast},
+	}
+	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	var out outcome
 	if len(o.growth) > 0 {
 		out, err = b.growth(ctx, fillStore)
 	} else {
-		out, err = b.compare(ctx, contenders())
+		out, err = b.all(ctx)
 	}
 	if err != nil {
 		return err
@@ -58,6 +66,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	return errors.Join(save(o.jsonFile, out), out.verdict(o))
+}
+
+// all measures the contenders, and PostgreSQL by itself.
+func (b *bench) all(ctx context.Context) (outcome, error) {
+	chosen := slices.DeleteFunc(contenders(), func(c contender) bool { return !slices.Contains(b.servers, c.name) })
+	out, err := b.compare(ctx, chosen)
+	if err != nil || b.db == nil {
+		return out, err
+	}
+	if slices.Contains(b.scenarios, loadgen.Send) {
+		if err := b.shared(ctx, &out); err != nil {
+			return out, err
+		}
+	}
+	if b.snapshot > 0 {
+		return out, b.held(ctx, &out)
+	}
+	return out, nil
 }
 
 // What is measured by default.
@@ -76,8 +102,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.concurrency, "concurrency", 64, "connections")
 	flags.IntVar(&o.payload, "payload", loadgen.DefaultPayloadBytes, "bytes of text in a message")
 	scenarios := flags.String("scenarios", "", "what to measure, comma-separated (default "+everything+", or with -growth "+growing+"); claim is another name for send-get")
-	growth := flags.String("growth", "", "measure SQLite with stores of these numbers of tasks instead, e.g. 1000,100000,1000000")
-	flags.BoolVar(&o.short, "short", false, "one round of a second, to prove that it runs; fails on any request error")
+	growth := flags.String("growth", "", "measure stores of these numbers of tasks instead, e.g. 1000,100000,1000000")
+	flags.StringVar(&o.storage, "storage", storageSQLite, "what -growth keeps its stores in: sqlite or postgres")
+	servers := flags.String("servers", strings.Join(contenderNames(), ","), "what to measure, comma-separated")
+	flags.DurationVar(&o.snapshot, "snapshot", 30*time.Second, "how long a transaction keeps PostgreSQL from removing dead rows; 0 for not at all")
+	flags.StringVar(&o.databaseURL, "database-url", "", "PostgreSQL to use instead of starting one; the bench leaves nothing in it")
+	flags.BoolVar(&o.short, "short", false, "one round of less than a second, to prove that it runs; fails on any request error")
 	flags.StringVar(&o.jsonFile, "json", "", "also write all reports to this file")
 	flags.StringVar(&o.refserver, "refserver", "", "program to use instead of building it")
 	flags.StringVar(&o.holdfast, "holdfast", "", "program to use instead of building it")
@@ -113,7 +143,16 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		slices.Sort(o.growth)
 	}
 	if o.short {
-		o.rounds, o.duration = 1, time.Second
+		o.rounds, o.duration, o.snapshot = 1, shortRound, 2*shortRound
+	}
+	if o.storage != storageSQLite && o.storage != storagePostgres {
+		errs = append(errs, fmt.Errorf("growth keeps its stores in sqlite or postgres, not %q", o.storage))
+	}
+	o.servers = strings.Split(*servers, ",")
+	for _, name := range o.servers {
+		if !slices.Contains(contenderNames(), name) {
+			errs = append(errs, fmt.Errorf("unknown server %q, want some of %s", name, strings.Join(contenderNames(), ", ")))
+		}
 	}
 	if o.rounds < 1 || o.duration <= 0 || o.concurrency < 1 || o.payload < 1 {
 		errs = append(errs, errors.New("rounds, duration, concurrency and payload must be positive"))
@@ -123,6 +162,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	return o, errors.Join(errs...)
 }
+
+// shortRound is a round of -short: all of it must stay within half a minute.
+const shortRound = 200 * time.Millisecond
 
 func save(file string, out outcome) error {
 	if file == "" {
@@ -141,6 +183,10 @@ type outcome struct {
 	Machine string            `json:"machine"`
 	Missing map[string]string `json:"missing,omitempty"` // contender to reason
 	Rows    []row             `json:"rows"`
+
+	Database string   `json:"database,omitempty"` // what PostgreSQL it was
+	Shared   []row    `json:"shared,omitempty"`   // loads of one database, all of blocking sends
+	Held     []period `json:"held,omitempty"`     // with a snapshot held open
 
 	failed []error  // servers that should have run and did not
 	names  []string // contenders in the order of the table
@@ -161,6 +207,11 @@ type sample struct {
 	loadgen.Report
 	ServerCPU    time.Duration `json:"serverCPUNs"`    // within the window, 0 if unknown
 	GeneratorCPU time.Duration `json:"generatorCPUNs"` // likewise
+
+	// What PostgreSQL spent meanwhile.
+	DatabaseCPU time.Duration `json:"databaseCPUNs,omitempty"`
+	Commits     int64         `json:"commits,omitempty"` // those of transactions that only read, too
+	WALBytes    int64         `json:"walBytes,omitempty"`
 }
 
 func newOutcome(names []string) outcome {
@@ -197,7 +248,7 @@ func rate(s sample) float64 { return s.PerSecond }
 // verdict is the error with which the command ends.
 func (o outcome) verdict(opts options) error {
 	errs := o.failed
-	for _, r := range o.Rows {
+	for _, r := range slices.Concat(o.Rows, o.Shared) {
 		if n := r.errors(); n > 0 && opts.short {
 			errs = append(errs, fmt.Errorf("%s of %s: %d errors, such as: %s", r.Scenario, r.Contender, n, r.firstError()))
 		}

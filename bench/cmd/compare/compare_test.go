@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 // DIR --tasks N. It leaves its pid in the data directory.
 func stub(args []string) error {
 	arg := func(name string) string { return args[slices.Index(args, name)+1] }
+	if args[0] == "migrate" {
+		return nil
+	}
 	if args[0] == "bench" {
 		return os.WriteFile(filepath.Join(arg("--data"), "filled"), []byte(arg("--tasks")), 0o600)
 	}
@@ -75,9 +78,13 @@ func stubBench(t *testing.T, broken string) (b *bench, pids func() []int) {
 	}
 	o := options{
 		rounds: 2, duration: 50 * time.Millisecond, concurrency: 2, payload: 10, short: true,
+		storage: storageSQLite, servers: contenderNames(),
 		scenarios: []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get, loadgen.List, loadgen.Contexts},
 	}
-	b = &bench{options: o, dir: t.TempDir(), progress: &bytes.Buffer{}, programs: map[program]string{holdfast: self}}
+	b = &bench{
+		options: o, dir: t.TempDir(), progress: &bytes.Buffer{}, programs: map[program]string{holdfast: self},
+		open: func(context.Context, string) (*database, error) { return nil, errors.New("no PostgreSQL here") },
+	}
 	return b, func() (all []int) {
 		files, err := os.ReadDir(dir)
 		if err != nil {
@@ -107,15 +114,32 @@ func TestCompareMeasuresWhatThereIs(t *testing.T) {
 			t.Errorf("%s = %+v, want 2 good samples", s, r)
 		}
 	}
-	for _, want := range []string{"holdfast-sqlite  missing: ", "no such storage here", ">= 10x official: not measured"} {
+	for _, want := range []string{"holdfast-sqlite    missing: ", "no such storage here", ">= 10x official: not measured", "holdfast-postgres  missing: no PostgreSQL here"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, text.String())
 		}
 	}
-	if err := out.verdict(b.options); err == nil || !strings.Contains(err.Error(), "no such storage here") {
-		t.Errorf("verdict = %v, want that SQLite could not start", err)
+	for _, want := range []string{"no such storage here", "holdfast-postgres: no PostgreSQL here"} {
+		if err := out.verdict(b.options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("verdict = %v, want that it tells %q", err, want)
+		}
 	}
 	checkGone(t, pids(), 1)
+}
+
+func TestCompareFailsByNameWithoutPostgreSQL(t *testing.T) {
+	b, _ := stubBench(t, "none")
+	b.open = func(context.Context, string) (*database, error) {
+		return nil, errors.New("install the package postgresql")
+	}
+	b.servers, b.scenarios = []string{"holdfast-postgres"}, []loadgen.Scenario{loadgen.Send}
+	out, err := b.all(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := out.verdict(b.options); err == nil || err.Error() != "holdfast-postgres: install the package postgresql" {
+		t.Errorf("verdict = %v, want that holdfast-postgres did not run and why", err)
+	}
 }
 
 func TestCompareStopsItsServersWhenCanceled(t *testing.T) {
@@ -197,16 +221,16 @@ func TestTableTellsGoals(t *testing.T) {
 func TestParseReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	_, err := parse([]string{"-scenarios", "dance,echo", "-growth", "x", "-rounds", "0", "more"}, &b)
-	if got := strings.Count(fmt.Sprint(err), "\n") + 1; got != 5 {
-		t.Errorf("parse = %v, want 5 problems", err)
+	_, err := parse([]string{"-scenarios", "dance,echo", "-growth", "x", "-rounds", "0", "-storage", "memory", "-servers", "echo,other", "more"}, &b)
+	if got := strings.Count(fmt.Sprint(err), "\n") + 1; got != 7 {
+		t.Errorf("parse = %v, want 7 problems", err)
 	}
 	o, err := parse([]string{"-growth", "5"}, &b)
 	if err != nil || len(o.scenarios) != 5 {
 		t.Errorf("parse(-growth 5) = %+v, %v, want 5 scenarios", o, err)
 	}
 	o, err = parse([]string{"-short", "-scenarios", "send,claim", "-growth", "100,1"}, &b)
-	if err != nil || o.rounds != 1 || o.duration != time.Second || !slices.Equal(o.growth, []int{1, 100}) || o.scenarios[1] != loadgen.SendGet {
+	if err != nil || o.rounds != 1 || o.duration != shortRound || !slices.Equal(o.growth, []int{1, 100}) || o.scenarios[1] != loadgen.SendGet {
 		t.Errorf("parse = %+v, %v", o, err)
 	}
 }

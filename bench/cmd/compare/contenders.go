@@ -31,14 +31,23 @@ const (
 type contender struct {
 	name    string
 	program program
-	// args is its command line; it must serve JSON-RPC at http://addr/ and
-	// may keep what it likes in dir, which exists.
-	args func(addr, dir string) []string
+	// storage is what it keeps its store in, "" when it has no choice.
+	storage string
+	// args is its command line; it must serve JSON-RPC at http://addr/. Flags name
+	// its store.
+	args func(addr string, flags []string) []string
 	// lacks says why a scenario is not run with it.
 	lacks map[loadgen.Scenario]string
-	// fill prepares dir before the start; nil leaves it empty.
-	fill func(ctx context.Context, binary, dir string) error
+	// fill prepares the store that flags name before the start; nil leaves it empty.
+	fill func(ctx context.Context, binary string, flags []string) error
 }
+
+// Kinds of storage.
+const (
+	storageMemory   = "memory"
+	storageSQLite   = "sqlite"
+	storagePostgres = "postgres"
+)
 
 // contenders returns all in the order of the table. To add a server, add it
 // here, and its goals in goals.go.
@@ -48,25 +57,39 @@ func contenders() []contender {
 			// Measured with the echo scenario in every row: the floor.
 			name:    echo,
 			program: refserver,
-			args:    func(addr, _ string) []string { return []string{"-kind", "echo", "-addr", addr} },
+			args:    func(addr string, _ []string) []string { return []string{"-kind", "echo", "-addr", addr} },
 		},
 		{
 			name:    official,
 			program: refserver,
-			args:    func(addr, _ string) []string { return []string{"-kind", "official", "-addr", addr} },
+			args:    func(addr string, _ []string) []string { return []string{"-kind", "official", "-addr", addr} },
 			lacks: map[loadgen.Scenario]string{
 				loadgen.List:     "its in-memory store lists nothing without authentication, which it has no way to set",
 				loadgen.Contexts: "it has no such method",
 			},
 		},
-		{name: "holdfast-memory", program: holdfast, args: serve("memory")},
-		{name: "holdfast-sqlite", program: holdfast, args: serve("sqlite")},
+		ours(storageMemory),
+		ours(storageSQLite),
+		ours(storagePostgres),
 	}
 }
 
-func serve(storage string) func(addr, dir string) []string {
-	return func(addr, dir string) []string {
-		return []string{"serve", "--addr", addr, "--agent", "echo", "--storage", storage, "--data", dir}
+func contenderNames() (names []string) {
+	for _, c := range contenders() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// ours is Holdfast with a kind of storage.
+func ours(storage string) contender {
+	return contender{
+		name:    "holdfast-" + storage,
+		program: holdfast,
+		storage: storage,
+		args: func(addr string, flags []string) []string {
+			return append([]string{"serve", "--addr", addr, "--agent", "echo"}, flags...)
+		},
 	}
 }
 

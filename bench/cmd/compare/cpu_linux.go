@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -19,19 +20,49 @@ func sysProcAttr() *syscall.SysProcAttr {
 
 // cpu returns the time that the server has spent on processors.
 func (s *server) cpu() time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	_, own, _ := processCPU(s.cmd.Process.Pid)
+	return own
+}
+
+// familyCPU returns the time that a process and its children have spent, those
+// that have ended too.
+func familyCPU(pid int) time.Duration {
+	_, own, ended := processCPU(pid)
+	sum := own + ended
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0
+		return sum
+	}
+	for _, name := range all {
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			continue
+		}
+		if parent, own, _ := processCPU(child); parent == pid {
+			sum += own
+		}
+	}
+	return sum
+}
+
+// processCPU returns the parent of a process, the time that it has spent, and that
+// of its children that have ended; zeros if it is not there.
+func processCPU(pid int) (parent int, own, ended time.Duration) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, 0
 	}
 	// The second field is a name in parentheses and may have anything in it.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0
+	if len(fields) < 15 {
+		return 0, 0, 0
 	}
-	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
-	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
+	number := func(i int) int {
+		n, _ := strconv.Atoi(string(fields[i]))
+		return n
+	}
 	const tick = time.Second / 100 // USER_HZ, the same on all platforms Go runs on
-	return time.Duration(user+system) * tick
+	return number(1), time.Duration(number(11)+number(12)) * tick, time.Duration(number(13)+number(14)) * tick
 }
 
 func ownCPU() time.Duration {

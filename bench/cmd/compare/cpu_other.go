@@ -11,4 +11,6 @@ func sysProcAttr() *syscall.SysProcAttr { return nil }
 
 func (s *server) cpu() time.Duration { return 0 }
 
+func familyCPU(int) time.Duration { return 0 }
+
 func ownCPU() time.Duration { return 0 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/loadgen"
@@ -18,6 +20,26 @@ type bench struct {
 	dir      string
 	progress io.Writer
 	programs map[program]string // path of each, empty until built
+
+	open  func(ctx context.Context, url string) (*database, error)
+	db    *database // nil until it is needed
+	dbErr error     // why there is none
+}
+
+// database returns the PostgreSQL of the run, opened on first use.
+func (b *bench) database(ctx context.Context) (*database, error) {
+	if b.db == nil && b.dbErr == nil {
+		b.db, b.dbErr = b.open(ctx, b.databaseURL)
+	}
+	return b.db, b.dbErr
+}
+
+// close ends what the run has shared.
+func (b *bench) close(ctx context.Context) error {
+	if b.db == nil {
+		return nil
+	}
+	return b.db.close(context.WithoutCancel(ctx))
 }
 
 // compare measures all contenders in all scenarios.
@@ -27,7 +49,7 @@ func (b *bench) compare(ctx context.Context, all []contender) (outcome, error) {
 		names = append(names, c.name)
 	}
 	out := newOutcome(names)
-	out.goals = goals()
+	out.goals = slices.DeleteFunc(goals(), func(g goal) bool { return !slices.Contains(names, g.contender) })
 	servers := map[string]*server{}
 	defer func() {
 		for _, s := range servers {
@@ -57,6 +79,9 @@ func (b *bench) compare(ctx context.Context, all []contender) (outcome, error) {
 		out.Rows = append(out.Rows, rows...)
 		out.failed = append(out.failed, failed...)
 	}
+	if b.db != nil {
+		out.Database = b.db.about
+	}
 	return out, nil
 }
 
@@ -65,16 +90,42 @@ func (b *bench) start(ctx context.Context, c contender) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.dir, "data-"+c.name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	flags, err := b.store(ctx, binary, c)
+	if err != nil {
 		return nil, err
 	}
 	if c.fill != nil {
-		if err := c.fill(ctx, binary, dir); err != nil {
+		if err := c.fill(ctx, binary, flags); err != nil {
 			return nil, err
 		}
 	}
-	return startServer(ctx, binary, filepath.Join(b.dir, c.name+".log"), func(addr string) []string { return c.args(addr, dir) })
+	return b.startOn(ctx, binary, c, flags)
+}
+
+// startOn starts a server of c on the store that flags name.
+func (b *bench) startOn(ctx context.Context, binary string, c contender, flags []string) (*server, error) {
+	s, err := startServer(ctx, binary, filepath.Join(b.dir, c.name+".log"), func(addr string) []string { return c.args(addr, flags) })
+	if err == nil && c.storage == storagePostgres {
+		s.db = b.db
+	}
+	return s, err
+}
+
+// store makes an empty store for c and returns the flags that name it.
+func (b *bench) store(ctx context.Context, binary string, c contender) ([]string, error) {
+	switch c.storage {
+	case "":
+		return nil, nil
+	case storagePostgres:
+		db, err := b.database(ctx)
+		if err != nil {
+			return nil, err
+		}
+		flags, _, err := db.store(ctx, binary)
+		return flags, err
+	}
+	dir := filepath.Join(b.dir, "data-"+c.name)
+	return []string{"--storage", c.storage, "--data", dir}, os.MkdirAll(dir, 0o755)
 }
 
 // scenario runs rounds in which each server has its turn, so that a
@@ -110,22 +161,92 @@ func (b *bench) scenario(ctx context.Context, s loadgen.Scenario, all []contende
 	return rows, failed, nil
 }
 
-func (b *bench) sample(ctx context.Context, s loadgen.Scenario, server *server) (sample, error) {
-	var theirs, ours time.Duration // at the begin of the window
-	report, err := loadgen.Run(ctx, loadgen.Config{
-		URL:          server.url,
-		Scenario:     s,
-		Concurrency:  b.concurrency,
-		Duration:     b.duration,
-		PayloadBytes: b.payload,
-		WarmUp:       b.duration / 5,
-		Begin:        func() { theirs, ours = server.cpu(), ownCPU() },
-	})
-	if err != nil {
-		if why := server.exited(); why != nil {
-			return sample{}, why
+// sample measures servers that share the load.
+func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*server) (sample, error) {
+	db := servers[0].db
+	m := meter{db: db, servers: servers}
+	reports := make([]loadgen.Report, len(servers))
+	errs := make([]error, len(servers))
+	var begin sync.Once
+	var wg sync.WaitGroup
+	for i, server := range servers {
+		wg.Go(func() {
+			reports[i], errs[i] = loadgen.Run(ctx, loadgen.Config{
+				URL:          server.url,
+				Scenario:     s,
+				Concurrency:  max(1, (b.concurrency+i)/len(servers)),
+				Duration:     b.duration,
+				PayloadBytes: b.payload,
+				WarmUp:       b.duration / 5,
+				Begin:        func() { begin.Do(func() { m.begin(ctx) }) },
+			})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, server := range servers {
+			if why := server.exited(); why != nil {
+				return sample{}, why
+			}
 		}
 		return sample{}, err
 	}
-	return sample{Report: report, ServerCPU: server.cpu() - theirs, GeneratorCPU: ownCPU() - ours}, nil
+	out := sample{Report: merge(reports)}
+	return out, m.end(ctx, &out)
+}
+
+// meter takes what a measurement costs.
+type meter struct {
+	db           *database // nil for none
+	servers      []*server
+	theirs, ours time.Duration
+	used         usage
+	err          error
+}
+
+func (m *meter) serverCPU() (sum time.Duration) {
+	for _, s := range m.servers {
+		sum += s.cpu()
+	}
+	return sum
+}
+
+func (m *meter) begin(ctx context.Context) {
+	if m.db != nil {
+		m.used, m.err = m.db.usage(ctx)
+	}
+	m.theirs, m.ours = m.serverCPU(), ownCPU()
+}
+
+func (m *meter) end(ctx context.Context, to *sample) error {
+	to.ServerCPU, to.GeneratorCPU = m.serverCPU()-m.theirs, ownCPU()-m.ours
+	if m.db == nil || m.err != nil {
+		return m.err
+	}
+	now, err := m.db.usage(ctx)
+	used := now.since(m.used)
+	to.DatabaseCPU, to.Commits, to.WALBytes = used.cpu, used.commits, used.wal
+	return err
+}
+
+// merge adds up what was measured at the same time. Of latencies the longest
+// counts.
+func merge(all []loadgen.Report) loadgen.Report {
+	out := all[0]
+	for _, r := range all[1:] {
+		out.Concurrency += r.Concurrency
+		out.Requests += r.Requests
+		out.Errors += r.Errors
+		out.ErrorTexts = append(out.ErrorTexts, r.ErrorTexts...)
+		out.Elapsed = max(out.Elapsed, r.Elapsed)
+		out.PerSecond += r.PerSecond
+		l := &out.Latency
+		l.P50, l.P90, l.P95 = max(l.P50, r.Latency.P50), max(l.P90, r.Latency.P90), max(l.P95, r.Latency.P95)
+		l.P99, l.Max = max(l.P99, r.Latency.P99), max(l.Max, r.Latency.Max)
+		out.Calls += r.Calls
+		out.Reconnects += r.Reconnects
+		out.BytesOut += r.BytesOut
+		out.BytesIn += r.BytesIn
+	}
+	return out
 }

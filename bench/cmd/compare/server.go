@@ -24,6 +24,7 @@ type server struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{} // closed when the process has ended
+	db   *database     // that it uses, nil for none
 }
 
 // startServer starts binary on a free port and waits until it answers HTTP.

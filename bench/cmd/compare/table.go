@@ -36,7 +36,12 @@ func (o outcome) write(w io.Writer, opts options) error {
 			fmt.Fprintf(&b, "\n%s, %s: %s\n", g.scenario, g.contender, g.text(0, 0))
 		}
 	}
-	fmt.Fprintf(&b, "\ncpu/req is the server's, load cpu the generator's share of all processors.\n")
+	fmt.Fprintf(&b, "\ncpu/req is the server's and, after +, PostgreSQL's; load cpu is the generator's share of all processors.\n")
+	if o.Database != "" {
+		fmt.Fprintf(&b, "\n%s\n", o.Database)
+	}
+	o.writeShared(&b)
+	o.writeHeld(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -52,9 +57,9 @@ func (o outcome) writeRow(w io.Writer, s loadgen.Scenario, name string) {
 		return
 	}
 	fmt.Fprintf(w, "  %s\t%.0f\t%s\t%s\t%d\t%s\t%.0f%%\t", name, median(r.Samples, rate),
-		brief(median(r.Samples, func(s sample) time.Duration { return s.Latency.P50 })),
-		brief(median(r.Samples, func(s sample) time.Duration { return s.Latency.P99 })),
-		r.errors(), brief(median(r.Samples, cpuPerRequest)), 100*median(r.Samples, generatorShare))
+		brief(median(r.Samples, p50)),
+		brief(median(r.Samples, p99)),
+		r.errors(), r.cpuText(), 100*median(r.Samples, generatorShare))
 	if o.growth {
 		fmt.Fprintf(w, "%s\n", o.growthText(s, name))
 		return
@@ -105,6 +110,19 @@ func (o outcome) growthText(s loadgen.Scenario, name string) string {
 		met = "NOT MET"
 	}
 	return fmt.Sprintf("%.2f\t<= %gx: %s", small/got, withinGrowth, met)
+}
+
+// cpuText is what a request costs the server, and the database.
+func (r row) cpuText() string {
+	text := brief(median(r.Samples, cpuPerRequest))
+	if db := median(r.Samples, databaseCPUPerRequest); db > 0 {
+		text += "+" + brief(db)
+	}
+	return text
+}
+
+func databaseCPUPerRequest(s sample) time.Duration {
+	return s.DatabaseCPU / time.Duration(max(s.Requests, 1))
 }
 
 func cpuPerRequest(s sample) time.Duration {
