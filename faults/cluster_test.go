@@ -326,6 +326,44 @@ func (c *cluster) healed(within time.Duration) (time.Duration, map[string]bool) 
 	return took, ids
 }
 
+// runner waits until a task is begun and returns the server that has, and others.
+func (c *cluster) runner(id string) (p *process, others []*process) {
+	c.t.Helper()
+	c.await("begin", id, "")
+	pid := 0
+	for _, e := range c.done() {
+		if e.what == "begin" && e.task == id {
+			pid = e.pid
+		}
+	}
+	for _, r := range c.replicas {
+		if r.cmd.Process.Pid == pid {
+			p = r
+		} else {
+			others = append(others, r)
+		}
+	}
+	if p == nil {
+		c.t.Fatalf("task %s is run by process %d, which is none of the servers", id, pid)
+	}
+	return p, others
+}
+
+// sendTo sends a text until its task is run by the server it was sent to, as is
+// usual, and notes all tasks it begins.
+func (c *cluster) sendTo(p *process, text string, ids map[string]bool) string {
+	c.t.Helper()
+	for range 20 {
+		id := p.send(text)
+		ids[id] = true
+		if r, _ := c.runner(id); r == p {
+			return id
+		}
+	}
+	c.t.Fatalf("server %s runs nothing of what is sent to it", p.url)
+	return ""
+}
+
 // takeover returns how long after a moment the last of the tasks that a process
 // was running was begun by another, and how many there were.
 func (c *cluster) takeover(pid int, since time.Time) (slowest time.Duration, tasks int) {

@@ -25,7 +25,7 @@ var mixed = []string{"steps 3 20ms", "chunks 20 5ms", "work 100ms", "ask", "step
 // hardTimes loads the cluster while f does something to it, and then shows that
 // it heals by itself, that nothing acknowledged is lost, and that all ends well.
 // f may begin tasks of its own, which it returns.
-func (c *cluster) hardTimes(f func() (tasks []string)) {
+func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
 	defer cancel()
@@ -36,7 +36,7 @@ func (c *cluster) hardTimes(f func() (tasks []string)) {
 	own := f()
 	over := time.Now()
 	healing, ids := c.healed(20 * time.Second)
-	for _, id := range own {
+	for id := range own {
 		ids[id] = true
 	}
 	cancel()
@@ -64,7 +64,7 @@ func TestConnectionsAreTerminatedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), impatient...)
-	c.hardTimes(func() []string {
+	c.hardTimes(func() map[string]bool {
 		conn, err := pgx.Connect(t.Context(), c.db)
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestTheDatabaseRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{Fsync: true})
 	c := newCluster(t, db.URL(), impatient...)
-	c.hardTimes(func() []string {
+	c.hardTimes(func() map[string]bool {
 		for range 3 * long(t) {
 			time.Sleep(700 * time.Millisecond)
 			if err := db.Stop(); err != nil {
@@ -110,7 +110,7 @@ func TestTheDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), impatient...)
-	c.hardTimes(func() []string {
+	c.hardTimes(func() map[string]bool {
 		for range long(t) {
 			if err := db.Pause(); err != nil {
 				t.Fatal(err)
@@ -136,9 +136,10 @@ func TestAReplicaIsCutOffFromTheDatabase(t *testing.T) {
 			c.start(0, far)
 			c.start(1, c.db)
 			c.start(2, c.db)
-			c.hardTimes(func() (ids []string) {
+			c.hardTimes(func() map[string]bool {
+				ids := make(map[string]bool)
 				for range long(t) {
-					ids = append(ids, c.cutOff(w, how, lease))
+					c.cutOff(w, how, lease, ids)
 				}
 				return ids
 			})
@@ -147,11 +148,11 @@ func TestAReplicaIsCutOffFromTheDatabase(t *testing.T) {
 }
 
 // cutOff parts the first server, which runs a task, from its database until
-// another has taken that over. It returns the task.
-func (c *cluster) cutOff(w *wire, how string, lease time.Duration) string {
+// another has taken that over. It notes the task.
+func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[string]bool) {
 	c.t.Helper()
 	a := c.replicas[0]
-	id := a.send("steps 30 200ms")
+	id := c.sendTo(a, "steps 20 200ms", ids)
 	c.await("step", id, "2")
 	broken := time.Now()
 	if how == "cut" {
@@ -179,7 +180,6 @@ func (c *cluster) cutOff(w *wire, how string, lease time.Duration) string {
 		return err
 	})
 	c.t.Logf("the server answers again %s after it reaches its database", time.Since(healed))
-	return id
 }
 
 func TestThePoolIsExhausted(t *testing.T) {
@@ -278,7 +278,7 @@ func TestTheDatabasesDiskIsFull(t *testing.T) {
 	db := private(t, pgtest.Config{Dir: disk, Fsync: true, Settings: map[string]string{"max_wal_size": "32MB", "shared_buffers": "16MB"}})
 	c := newCluster(t, db.URL(), impatient...)
 	d := &smallDisk{&process{t: t}, disk, true}
-	c.hardTimes(func() []string {
+	c.hardTimes(func() map[string]bool {
 		for range long(t) {
 			free := d.fill()
 			codes := c.sendWhileFull(3 * time.Second)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,10 +22,11 @@ import (
 func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t), "-lease", "2s")
-	a, b, other := c.replicas[0], c.replicas[1], c.replicas[2]
 	ids := make(map[string]bool)
-	id := a.send("chunks 75 20ms")
+	id := c.replicas[0].send("chunks 75 20ms")
 	ids[id] = true
+	a, others := c.runner(id)
+	b, other := others[0], others[1]
 	wantState(t, b.task(id), a2a.StateWorking)
 	var streams sync.WaitGroup
 	for _, p := range []*process{b, other, c.any} {
@@ -50,7 +50,8 @@ func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
 
 	canceled := a.send("work 1h")
 	ids[canceled] = true
-	c.await("begin", canceled, "")
+	ranIt, others := c.runner(canceled)
+	b, other = others[0], others[1]
 	begun := time.Now()
 	if _, err := other.client.Cancel(t.Context(), canceled); err != nil {
 		t.Fatalf("cancel of a task that runs elsewhere: %v", err)
@@ -62,9 +63,10 @@ func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
 	if told > 4*time.Second {
 		t.Errorf("the handler was told of a cancel elsewhere after %s, its lease is 2s", told)
 	}
-	wantState(t, a.task(canceled), a2a.StateCanceled)
+	wantState(t, ranIt.task(canceled), a2a.StateCanceled)
 	wantWholeChunks(t, c.prove(ids))
-	c.wantRunBy(a, id, canceled)
+	c.wantRunBy(a, id)
+	c.wantRunBy(ranIt, canceled)
 }
 
 // followHandedOn follows a task and goes to the next server after every tenth
@@ -94,11 +96,11 @@ func (c *cluster) followHandedOn(id string) error {
 	}
 }
 
-// wantRunBy asserts that tasks were begun by one server only.
-func (c *cluster) wantRunBy(p *process, ids ...string) {
+// wantRunBy asserts that a task was begun by one server only.
+func (c *cluster) wantRunBy(p *process, id string) {
 	c.t.Helper()
 	for _, e := range c.done() {
-		if e.what == "begin" && slices.Contains(ids, e.task) && e.pid != p.cmd.Process.Pid {
+		if e.what == "begin" && e.task == id && e.pid != p.cmd.Process.Pid {
 			c.t.Errorf("task %s was begun by process %d, want %d", e.task, e.pid, p.cmd.Process.Pid)
 		}
 	}
@@ -109,9 +111,7 @@ func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1")
 	a := c.replicas[0]
 	ids := make(map[string]bool)
-	busy := a.send("work 5s")
-	ids[busy] = true
-	c.await("begin", busy, "")
+	busy := c.sendTo(a, "work 5s", ids)
 	// The one who waits is told by the one who is busy what another has done.
 	begun := time.Now()
 	event, err := a.client.Send(t.Context(), client.SendParams{
@@ -151,7 +151,7 @@ func TestFollowUpsJoinARunElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t))
 	id := c.replicas[0].send("work 1s")
-	c.await("begin", id, "")
+	p, _ := c.runner(id)
 	const each = 5
 	var wg sync.WaitGroup
 	for _, p := range c.replicas {
@@ -178,7 +178,7 @@ func TestFollowUpsJoinARunElsewhere(t *testing.T) {
 		t.Errorf("the history has %d messages of the client, want %d", received, want)
 	}
 	c.prove(map[string]bool{id: true})
-	c.wantRunBy(c.replicas[0], id)
+	c.wantRunBy(p, id)
 }
 
 func TestKillAReplicaUnderLoad(t *testing.T) {
@@ -270,15 +270,11 @@ func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
 	ids := make(map[string]bool)
 	for range 2 * long(t) {
 		var round []string
-		steps := a.send("steps 8 300ms")
 		for _, text := range []string{"chunks 60 50ms", "steps 12 200ms", "work 2500ms", "deaf 2s"} {
-			round = append(round, a.send(text))
+			round = append(round, c.sendTo(a, text, ids))
 		}
+		steps := c.sendTo(a, "steps 8 300ms", ids)
 		round = append(round, steps)
-		for _, id := range round {
-			ids[id] = true
-			c.await("begin", id, "")
-		}
 		c.await("step", steps, "1")
 		a.signal(syscall.SIGSTOP)
 		stopped := time.Now()
