@@ -117,7 +117,7 @@ func (c *committer) runGroup() {
 		return
 	}
 	err := c.apply(c.group)
-	if err == nil || len(c.group) == 1 || unanswered(err) {
+	if err == nil || len(c.group) == 1 || unanswered(err) || errors.Is(err, errOpen) {
 		for _, r := range c.group {
 			c.answer(r, err)
 		}
@@ -140,6 +140,10 @@ func (c *committer) answer(r *request, err error) {
 }
 
 var errCrowded = errors.New("changes of a group get in each other's way")
+
+// errOpen is part of failures after which changes may have been made: whoever asked
+// for them looks before going on, so that they are not tried again here.
+var errOpen = errors.New("the outcome of a commit is not known")
 
 // apply applies requests in one transaction, all or none, and tells each change
 // its result. Changes are tried as they are; when some of them are refused the
@@ -177,7 +181,7 @@ func (c *committer) apply(group []*request) error {
 			if len(group) > 1 && looks > crowdTries {
 				return errCrowded
 			}
-		case tries >= c.s.cfg.MaxRetries || !passing(err) || !c.s.pause(context.Background(), tries, err):
+		case errors.Is(err, errOpen) || tries >= c.s.cfg.MaxRetries || !passing(err) || !c.s.pause(context.Background(), tries, err):
 			return err
 		default:
 			tries++
@@ -209,10 +213,10 @@ func (c *committer) commit(live []*change, all bool) error {
 	made, e := c.s.settle(mark)
 	switch {
 	case e != nil:
-		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, e), "the database does not answer: the change may have been stored or not")
+		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, err, e), "the database does not answer: the change may have been stored or not")
 	case made:
 		if e := c.s.recall(live, mark); e != nil {
-			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, e), "the database does not answer: the change was stored")
+			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, err, e), "the database does not answer: the change was stored")
 		}
 		return nil
 	}

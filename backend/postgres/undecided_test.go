@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The answer to a commit is lost, and the database is away for longer than anybody
+// tries to find out what became of it. Whoever gets the error looks at the task
+// before going on, so that the store must not.
+func TestAChangeThatMayHaveBeenStoredIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	p, s, direct := behind(t, Config{PoolMin: 1, PoolMax: 1, MaxRetries: 20, RetryDelay: 100 * time.Millisecond})
+	s.cfg.CommandTimeout = 300 * time.Millisecond
+	must(t, commitOne(s, submitted(1)))
+	k := taskKey(1)
+	change := func(text string) store.Change {
+		return store.Change{
+			Key: k, Lease: &store.HeldLease{Key: k, Worker: testWorker, Fence: 1},
+			Events: []store.Event{{Time: began.Add(time.Hour), State: a2a.StateWorking, Message: message("m", "agent", text)}},
+		}
+	}
+	must(t, commitOne(s, change("before"))) // its statements are prepared
+	// The connection stays until it is cut, and no new ones are made.
+	addr := p.listen.Addr().String()
+	must(t, p.listen.Close())
+	p.cutAfter(20)
+	type answer struct {
+		results []store.Result
+		err     error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		results, err := s.Commit(bg, change("once"))
+		answers <- answer{results, err}
+	}()
+	time.Sleep(700 * time.Millisecond)
+	l, err := net.Listen("tcp", addr) //nolint:noctx // closed by the test
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	got := <-answers
+	if a2a.CodeOf(got.err) != a2a.CodeUnavailable {
+		t.Errorf("Commit() = %+v, %v, want it to say that it does not know", got.results, got.err)
+	}
+	log, err := direct.Events(bg, k, 0, 100)
+	if err != nil || len(log) != 4 {
+		t.Errorf("the log has %d events, %v, want 4: the change was made once", len(log), err)
+	}
+}
