@@ -67,15 +67,6 @@ func (a *array) null() {
 	a.buf = append(a.buf, 0xff, 0xff, 0xff, 0xff)
 }
 
-// textOr writes s, or null when it is empty.
-func (a *array) textOr(s string) {
-	if s == "" {
-		a.null()
-		return
-	}
-	a.text(s)
-}
-
 // encoded returns the array as a parameter.
 func (a *array) encoded() []byte {
 	head := a.buf[:0]

@@ -215,7 +215,8 @@ const sqlRenew = `WITH l AS MATERIALIZED (
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
 		ORDER BY u.ord FOR UPDATE OF t
 	)
-	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX" RETURNING t.owner, t.id`
+	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
+	RETURNING t.owner, t.id, t.lease_worker, t.fence`
 
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {
@@ -232,13 +233,13 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 		if len(leases) == 0 {
 			return nil
 		}
-		held := make(map[store.Key]bool, len(leases))
+		held := make(map[store.HeldLease]bool, len(leases))
 		err := s.each(ctx, c, sqlRenew, func(r record) error {
-			held[store.Key{Owner: r.text(0), ID: r.text(1)}] = true
+			held[store.HeldLease{Key: store.Key{Owner: r.text(0), ID: r.text(1)}, Worker: r.text(2), Fence: r.int(3)}] = true
 			return nil
 		}, owners, ids, workers, fences, millis(until))
 		for _, l := range leases {
-			if !held[l.Key] {
+			if !held[l] {
 				lost = append(lost, l.Key)
 			}
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -154,7 +155,7 @@ func (c *committer) apply(group []*request) error {
 	for _, r := range group {
 		for i := range r.changes {
 			ch := &r.changes[i]
-			look = look || !ch.blind()
+			look = look || !ch.blind() || ch.Create != nil && changesTask(r.changes[:i], ch.Key)
 			pending = append(pending, ch)
 		}
 	}
@@ -190,6 +191,12 @@ func (c *committer) apply(group []*request) error {
 			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, errCrowded), "too many changes at the same time")
 		}
 	}
+}
+
+// changesTask reports whether one of some changes is of a task. Statements create
+// tasks first, so one that is created after a change of it needs a look.
+func changesTask(changes []change, key store.Key) bool {
+	return slices.ContainsFunc(changes, func(ch change) bool { return ch.Key == key })
 }
 
 // refused returns the changes that were not applied.
