@@ -92,9 +92,13 @@ func (s *Store) poolConfig() (*pgxpool.Config, error) {
 			}
 		}
 	}
-	// A call that is given up stops its command and keeps the connection.
-	cc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
+	// A call that is given up stops its command and keeps the connection, except
+	// behind a pooler: PgBouncer 1.18 to 1.20 crash when one who asks for a command to
+	// be stopped does not wait for the answer, so there the connection is closed.
+	if !s.cfg.Pooler {
+		cc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
+		}
 	}
 	return p, nil
 }
