@@ -90,12 +90,16 @@ func TestTheDatabaseRestartsUnderLoad(t *testing.T) {
 	db := private(t, pgtest.Config{Fsync: true})
 	c := newCluster(t, db.URL(), impatient...)
 	c.hardTimes(func() map[string]bool {
-		for range 3 * long(t) {
+		for round := range 3 * long(t) {
 			time.Sleep(700 * time.Millisecond)
 			if err := db.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(500 * time.Millisecond)
+			away := 500 * time.Millisecond
+			if round%3 == 0 {
+				away = 4 * time.Second // longer than anybody asks what became of a commit
+			}
+			time.Sleep(away)
 			begun := time.Now()
 			if err := db.Start(); err != nil {
 				t.Fatal(err)
