@@ -118,16 +118,25 @@ func (c *committer) runGroup() {
 		return
 	}
 	err := c.apply(c.group)
-	if err == nil || len(c.group) == 1 || unanswered(err) || errors.Is(err, errOpen) {
-		for _, r := range c.group {
+	final := err != nil && (len(c.group) == 1 || unanswered(err) || errors.Is(err, errOpen))
+	if err != nil && !final {
+		c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(c.group))
+	}
+	for i, r := range c.group {
+		switch {
+		case err == nil || r.applied(): // perhaps by a transaction before the one that failed
+			c.answer(r, nil)
+		case final:
 			c.answer(r, err)
+		default:
+			c.answer(r, c.apply(c.group[i:i+1]))
 		}
-		return
 	}
-	c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(c.group))
-	for i := range c.group {
-		c.answer(c.group[i], c.apply(c.group[i:i+1]))
-	}
+}
+
+// applied reports whether all changes of a request have been made.
+func (r *request) applied() bool {
+	return !slices.ContainsFunc(r.changes, func(ch change) bool { return !ch.applied })
 }
 
 // answer tells the caller of a request how it ended, and others what it changed.
@@ -170,6 +179,11 @@ func (c *committer) apply(group []*request) error {
 		}
 		if err == nil && len(live) > 0 {
 			err = c.commit(live, look)
+		}
+		if err != nil {
+			for _, ch := range live {
+				ch.applied = false // it was rolled back
+			}
 		}
 		switch {
 		case err == nil:

@@ -155,6 +155,12 @@ func TestCountsStayRightWhileConnectionsAreCut(t *testing.T) {
 				err := commitOne(s, store.Change{Key: taskKey(g), Version: int64(2 + counts[g]), Events: []store.Event{
 					{Time: began, State: a2a.StateWorking, Message: message(fmt.Sprint("m", counts[g]), "agent", "x")},
 				}})
+				if errors.Is(err, errOpen) { // so it is up to the caller to look
+					task, e := direct.Task(bg, taskKey(g), store.TaskOptions{})
+					must(t, e)
+					counts[g] = int(task.Seq) - 2
+					continue
+				}
 				if err != nil {
 					t.Errorf("count of %d = %v", counts[g], err)
 					return
