@@ -24,6 +24,14 @@ type replica struct {
 	replicas
 	party *party
 	ahead time.Duration // of the wall clock: the store's own
+	idle  bool          // it claims nothing: all work is for the others
+}
+
+func (r *replica) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	if r.idle {
+		return nil, nil
+	}
+	return r.replicas.Claim(ctx, p)
 }
 
 func (p *party) join(s store.Store) *replica {
@@ -90,6 +98,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 		return turn.Reply(messages[0].Parts...)
 	}))
 	second := p.join(shared)
+	second.idle = true
 	e2 := start(t, patient(second, func(context.Context, *engine.Turn) error { return errors.New("ran at the wrong replica") }))
 	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.hears) == 2 })
 
