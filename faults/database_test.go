@@ -283,9 +283,10 @@ func TestTheDatabasesDiskIsFull(t *testing.T) {
 	c := newCluster(t, db.URL(), impatient...)
 	d := &smallDisk{&process{t: t}, disk, true}
 	c.hardTimes(func() map[string]bool {
+		ids := make(map[string]bool)
 		for range long(t) {
 			free := d.fill()
-			codes := c.sendWhileFull(3 * time.Second)
+			codes := c.sendWhileFull(3*time.Second, ids)
 			free()
 			t.Logf("answers while the disk was full: %v", codes)
 			if codes[a2a.CodeExhausted]+codes[a2a.CodeUnavailable] == 0 {
@@ -301,13 +302,13 @@ func TestTheDatabasesDiskIsFull(t *testing.T) {
 				}
 			}
 		}
-		return nil
+		return ids
 	})
 }
 
 // sendWhileFull sends for a while and counts the answers; "" are those that took
-// the message.
-func (c *cluster) sendWhileFull(d time.Duration) map[a2a.Code]int {
+// the message, since space may come free for a moment. It notes their tasks.
+func (c *cluster) sendWhileFull(d time.Duration, ids map[string]bool) map[a2a.Code]int {
 	codes := make(map[a2a.Code]int)
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		s := sentTask{message: withIDs("length " + strings.Repeat("x", 10<<10))}
@@ -316,6 +317,7 @@ func (c *cluster) sendWhileFull(d time.Duration) map[a2a.Code]int {
 			continue
 		}
 		codes[""]++
+		ids[s.message.TaskID] = true
 	}
 	return codes
 }
