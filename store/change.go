@@ -40,6 +40,8 @@ type Change struct {
 	Steps []Step
 	// Idempotency is written with the change, or refuses it with ErrDuplicate.
 	Idempotency *IdempotencyRecord
+	// Push are webhooks of the task. They are told of the change's events.
+	Push []NewPush
 
 	// Snapshot, if set, is the task after this change, as folded by the caller,
 	// whose Seq is right only if the task's version before was Snapshot.Seq less

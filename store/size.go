@@ -37,3 +37,17 @@ func PartsSize(parts []a2a.Part) (size int) {
 	}
 	return size
 }
+
+// Size is roughly how many bytes the content of an event takes.
+func (e *Event) Size() (size int) {
+	if e.Message != nil {
+		size += PartsSize(e.Message.Parts)
+	}
+	if e.Received != nil {
+		size += PartsSize(e.Received.Parts)
+	}
+	if e.Artifact != nil {
+		size += PartsSize(e.Artifact.Parts)
+	}
+	return size
+}

@@ -37,8 +37,8 @@ var (
 	ErrClosed error = a2a.Errorf(a2a.CodeUnavailable, "store closed")
 )
 
-// Store keeps tasks, their logs, contexts, feedback, steps and idempotency
-// records.
+// Store keeps tasks, their logs, contexts, feedback, webhooks, steps and
+// idempotency records.
 type Store interface {
 	// Commit applies each change whole or not at all and returns one result per
 	// change, in order. Changes of one call may be applied in one transaction with
@@ -91,7 +91,8 @@ type Store interface {
 	// leaves nothing behind.
 	SaveContext(ctx context.Context, c ContextChange) (Context, error)
 	// DeleteContext removes up to limit of a context's tasks with all that belongs to
-	// them (log, steps, feedback, idempotency records), and once there are none
+	// them (log, steps, feedback, idempotency records, webhooks with their lanes, attempts
+	// and dead letters), and once there are none
 	// left, the context. It is refused with ErrBusy while a task is queued or
 	// leased, and with ErrNotFound. When more is true there is more to remove: the
 	// context is found by no read any more, no change of its tasks that brings a
@@ -112,6 +113,8 @@ type Store interface {
 	Feedback(ctx context.Context, q FeedbackQuery) (FeedbackPage, error)
 	// FeedbackSummary counts the feedback of an owner, or of all when owner is "".
 	FeedbackSummary(ctx context.Context, owner string) (FeedbackSummary, error)
+
+	PushStore
 
 	// Backlog returns how many tasks are queued or leased. It costs no more than
 	// a look at those.

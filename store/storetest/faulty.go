@@ -67,6 +67,7 @@ func Faulty(s store.Store, plan Plan) store.Store {
 }
 
 type faulty struct {
+	store.PushStore
 	inner store.Store
 	mu    sync.Mutex
 	plan  Plan

@@ -15,6 +15,7 @@ import (
 // log, every read folds and sorts all there is. It is what the others are
 // compared with.
 type model struct {
+	store.PushStore
 	mu       sync.Mutex
 	shut     bool
 	tasks    map[store.Key]*modelTask
