@@ -45,7 +45,7 @@ var rows = map[string]int{
 
 // standardOnly are the packages that import nothing but the standard library
 // and this module.
-var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "rpc", "client", "engine", "server", "internal/wire", "internal/migrate"}
+var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "rpc", "client", "engine", "push", "server", "internal/wire", "internal/safehttp", "internal/migrate"}
 
 func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	t.Parallel()
