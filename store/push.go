@@ -20,8 +20,10 @@ type PushStore interface {
 	// SavePush creates a webhook of a task, or replaces the Endpoint, Data and
 	// LongRunning of the one with its ID. A new lane begins behind cursor. One that is
 	// there keeps its cursor and what it has delivered, loses its lease (its Fence
-	// grows), is active again, and, if it is pending, due at now with no failed
-	// attempts. ErrNotFound when the owner has no such task.
+	// grows by one, held or not), is active again, and, if it is pending, due at now
+	// with no failed attempts. A new lane's Fence begins at now in milliseconds since 1970, or above
+	// that of a deleted one that is still held, so that an old lease is not that of a
+	// new webhook of the same ID. ErrNotFound when the owner has no such task.
 	SavePush(ctx context.Context, c PushConfig, cursor PushCursor, now time.Time) (Lane, error)
 	// Lanes returns a page of lanes, ordered by owner, task and webhook, by their
 	// bytes.
@@ -149,9 +151,10 @@ func CursorAt(ctx context.Context, s Store, task Key, seq int64) (PushCursor, er
 	return c, nil
 }
 
-// NewPush is a webhook that a change brings to its task, as with SavePush. The lane
-// begins behind Cursor, whose Seq is at most the task's version before the change;
-// it is ignored when the webhook is there.
+// NewPush is a webhook that a change brings to its task, as with SavePush. Its time
+// is that of the task's last event, after the change. The lane begins behind Cursor,
+// whose Seq is at most the task's version before the change; it is ignored when the
+// webhook is there.
 type NewPush struct {
 	ID          string
 	Endpoint    string

@@ -21,12 +21,14 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		events[i] = kept(changes[i].Events)
 	}
 	results := make([]store.Result, len(changes))
+	var lanesDue bool
+	defer s.watchers.tell(&lanesDue)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err
 	}
 	for i := range changes {
-		results[i] = s.apply(&changes[i], events[i])
+		results[i] = s.apply(&changes[i], events[i], &lanesDue)
 	}
 	return results, nil
 }
@@ -47,7 +49,8 @@ func keptRun(r store.Run) store.Run {
 	return r
 }
 
-func (s *Store) apply(c *store.Change, events []store.Event) store.Result {
+// apply sets lanesDue if the change has made lanes due.
+func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) store.Result {
 	if r := c.Idempotency; r != nil {
 		if taken := s.record(r.Owner, r.Key); taken != nil {
 			found := taken.IdempotencyRecord
@@ -61,8 +64,11 @@ func (s *Store) apply(c *store.Change, events []store.Event) store.Result {
 	if c.Create != nil {
 		t = s.create(c.Key, c.Create.ContextID, millis(events[0].Time))
 	}
+	before := t.fold.Seq
 	t.append(events)
 	t.context.receive(events)
+	*lanesDue = s.push.moveTails(t, before) || *lanesDue
+	*lanesDue = s.push.savePushes(t, c.Push) || *lanesDue
 	if c.Run != nil {
 		s.queue.remove(t)
 		t.fold.Run = keptRun(*c.Run)
@@ -146,6 +152,9 @@ func (s *Store) removeTask(t *task) {
 	}
 	s.removeFeedback(t)
 	s.removeRecords(t.records)
+	for len(t.lanes) > 0 {
+		s.push.removeLane(t.lanes[0])
+	}
 	delete(o.tasks, t.fold.Key.ID)
 }
 

@@ -2,75 +2,237 @@ package inmem
 
 import (
 	"context"
-	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var errPush = errors.New("webhooks are not kept yet")
-
-// SavePush implements store.Store.
-func (s *Store) SavePush(context.Context, store.PushConfig, store.PushCursor, time.Time) (store.Lane, error) {
-	return store.Lane{}, errPush
+// push holds what the store knows of webhooks, apart from what tasks and owners
+// hold of theirs.
+type push struct {
+	lanes   map[store.LaneState]*index[*lane] // by owner, task and webhook
+	pending int
+	queue   laneQueue
+	// waiting are the pending lanes that nobody holds, by endpoint and DueAt.
+	waiting map[string]*index[*lane]
+	// Idle lanes may be removed once nothing has happened to them for long; by
+	// UpdatedAt, those of long-running webhooks apart.
+	idle, idleLong index[*lane]
+	attempts       index[*note[store.PushAttempt]]
+	letters        index[*note[store.DeadLetter]]
+	notes          int64 // made so far
+	endpoints      map[string]store.Endpoint
 }
 
-// Lanes implements store.Store.
-func (s *Store) Lanes(context.Context, store.LaneQuery) (store.LanePage, error) {
-	return store.LanePage{}, errPush
+func newPush() push {
+	return push{
+		lanes:     make(map[store.LaneState]*index[*lane]),
+		queue:     laneQueue{leases: make(map[string]int)},
+		waiting:   make(map[string]*index[*lane]),
+		endpoints: make(map[string]store.Endpoint),
+	}
 }
 
-// DeletePush implements store.Store.
-func (s *Store) DeletePush(context.Context, store.Key, string, time.Time) (bool, error) {
-	return false, errPush
+// watchers are those who want to know of due lanes.
+type watchers struct {
+	mu  sync.Mutex
+	all []*func()
 }
 
-// ClaimLanes implements store.Store.
-func (s *Store) ClaimLanes(context.Context, store.LaneClaim) ([]store.ClaimedLane, error) {
-	return nil, errPush
+// WatchLanes implements [store.PushStore].
+func (s *Store) WatchLanes(f func()) (stop func()) {
+	w := &s.watchers
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(slices.Clone(w.all), &f)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all = slices.DeleteFunc(slices.Clone(w.all), func(g *func()) bool { return g == &f })
+	}
 }
 
-// RenewLanes implements store.Store.
-func (s *Store) RenewLanes(context.Context, time.Time, []store.LaneLease) ([]store.LaneLease, error) {
-	return nil, errPush
+// tell calls the watchers if lanes are due. No lock is held.
+func (w *watchers) tell(due *bool) {
+	if !*due {
+		return
+	}
+	w.mu.Lock()
+	all := w.all
+	w.mu.Unlock()
+	for _, f := range all {
+		(*f)()
+	}
 }
 
-// AckLanes implements store.Store.
-func (s *Store) AckLanes(context.Context, ...store.LaneAck) ([]store.LaneLease, error) {
-	return nil, errPush
+// SavePush implements [store.PushStore].
+func (s *Store) SavePush(ctx context.Context, c store.PushConfig, cursor store.PushCursor, now time.Time) (store.Lane, error) {
+	var due bool
+	c.Data = slices.Clone(c.Data)
+	defer s.watchers.tell(&due)
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return store.Lane{}, err
+	}
+	t := s.task(c.Task)
+	if t == nil {
+		return store.Lane{}, store.ErrNotFound
+	}
+	l := s.push.savePush(t, c, cursor, store.Time(now))
+	due = l.pending()
+	v := l.view()
+	v.Config.Data = slices.Clone(v.Config.Data)
+	return v, nil
 }
 
-// ReplayPush implements store.Store.
-func (s *Store) ReplayPush(context.Context, store.Key, string, store.PushCursor, time.Time) error {
-	return errPush
+// savePushes saves the webhooks that a change has brought to a task.
+func (p *push) savePushes(t *task, all []store.NewPush) (due bool) {
+	if len(all) == 0 {
+		return false
+	}
+	now := t.log[len(t.log)-1].Time
+	for _, n := range all {
+		c := store.PushConfig{
+			ID: n.ID, Endpoint: n.Endpoint, Data: slices.Clone(n.Data), LongRunning: n.LongRunning, CreatedAt: now,
+		}
+		due = p.savePush(t, c, n.Cursor, now).pending() || due
+	}
+	return due
 }
 
-// WakeLanes implements store.Store.
-func (s *Store) WakeLanes(context.Context, string, time.Time, int) (int, error) { return 0, errPush }
-
-// DeadLetters implements store.Store.
-func (s *Store) DeadLetters(context.Context, store.PushQuery) (store.DeadLetterPage, error) {
-	return store.DeadLetterPage{}, errPush
+// DeletePush implements [store.PushStore].
+func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return false, err
+	}
+	l := s.lane(task, id)
+	if l == nil {
+		return false, store.ErrNotFound
+	}
+	if l.Worker == "" || !now.Before(l.LeaseUntil) {
+		s.push.removeLane(l)
+		return false, nil
+	}
+	if !l.deleted {
+		s.push.removeNotes(l)
+		s.push.change(l, func() { l.deleted = true })
+	}
+	return true, nil
 }
 
-// PushAttempts implements store.Store.
-func (s *Store) PushAttempts(context.Context, store.PushQuery) (store.PushAttemptPage, error) {
-	return store.PushAttemptPage{}, errPush
+// ReplayPush implements [store.PushStore].
+func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
+	var due bool
+	defer s.watchers.tell(&due)
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	l := s.lane(task, id)
+	if l == nil || l.deleted {
+		return store.ErrNotFound
+	}
+	s.push.change(l, func() {
+		for _, n := range slices.Collect(l.letters.records()) {
+			if n.value.Seq > cursor.Seq {
+				s.push.removeLetter(n)
+			}
+		}
+		l.Cursor = cursor
+		l.restart(store.Time(now))
+	})
+	due = l.pending()
+	return nil
 }
 
-// Endpoints implements store.Store.
-func (s *Store) Endpoints(context.Context) ([]store.Endpoint, error) { return nil, errPush }
-
-// SaveEndpoint implements store.Store.
-func (s *Store) SaveEndpoint(context.Context, store.Endpoint) error { return errPush }
-
-// ExpirePush implements store.Store.
-func (s *Store) ExpirePush(context.Context, store.PushExpiry, int) (int, error) { return 0, errPush }
-
-// PushBacklog implements store.Store.
-func (s *Store) PushBacklog(context.Context) (store.PushBacklog, error) {
-	return store.PushBacklog{}, errPush
+// WakeLanes implements [store.PushStore].
+func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
+	var due bool
+	defer s.watchers.tell(&due)
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return 0, err
+	}
+	waiting := s.push.waiting[endpoint]
+	if waiting == nil || limit <= 0 {
+		return 0, nil
+	}
+	now = store.Time(now)
+	w := walk[*lane]{indexes: []*index[*lane]{waiting}, ascending: true, after: millis(now) + 1, before: math.MaxInt64}
+	woken, _ := w.page(0, limit)
+	for _, l := range woken {
+		s.push.change(l, func() { l.DueAt = now })
+	}
+	due = len(woken) > 0
+	return len(woken), nil
 }
 
-// WatchLanes implements store.Store.
-func (s *Store) WatchLanes(func()) (stop func()) { return func() {} }
+// Lanes implements [store.PushStore].
+func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
+	page, err := s.lanePage(ctx, q)
+	for i := range page.Lanes {
+		c := &page.Lanes[i].Config
+		c.Data = slices.Clone(c.Data)
+	}
+	return page, err
+}
+
+func (s *Store) lanePage(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return page, err
+	}
+	states := q.States
+	if len(states) == 0 {
+		states = []store.LaneState{store.LaneActive, store.LaneParked, store.LaneDisabled}
+	}
+	w := walk[*lane]{ascending: true, after: math.MinInt64, before: math.MaxInt64}
+	for i, state := range states {
+		if x := s.push.lanes[state]; x != nil && !slices.Contains(states[:i], state) {
+			w.indexes = append(w.indexes, x)
+		}
+	}
+	w.skip = func(e entry[*lane]) bool { return before(e.rec, &q) }
+	steps := w.begin()
+	for {
+		l, ok := w.next(steps)
+		if !ok || q.Owner != "" && compareFilter(l, &q) > 0 {
+			return page, nil
+		}
+		if page.More = len(page.Lanes) == q.Limit; page.More {
+			return page, nil
+		}
+		page.Lanes = append(page.Lanes, l.view())
+	}
+}
+
+// before reports whether a lane comes before the first of a page.
+func before(l *lane, q *store.LaneQuery) bool {
+	if q.Owner != "" && compareFilter(l, q) < 0 {
+		return true
+	}
+	return q.After != nil && slices.Compare(l.names(), []string{q.After.Task.Owner, q.After.Task.ID, q.After.ID}) <= 0
+}
+
+// compareFilter tells where a lane stands to those that have the names of a query.
+func compareFilter(l *lane, q *store.LaneQuery) int {
+	names, want := l.names(), []string{q.Owner, q.TaskID, q.ID}
+	for i, name := range want {
+		if name == "" {
+			break
+		}
+		if c := strings.Compare(names[i], name); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+func (l *lane) names() []string {
+	return []string{l.task.fold.Key.Owner, l.task.fold.Key.ID, l.Config.ID}
+}

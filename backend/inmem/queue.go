@@ -125,6 +125,8 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 
 // claim returns what it claimed as clones, which are still to be copied.
 func (s *Store) claim(ctx context.Context, p store.ClaimParams, event store.Event) ([]*store.Task, error) {
+	var lanesDue bool
+	defer s.watchers.tell(&lanesDue)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err
@@ -138,6 +140,7 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams, event store.Even
 			own.Time = last
 		}
 		t.append([]store.Event{own})
+		lanesDue = s.push.moveTails(t, t.fold.Seq-1) || lanesDue
 		run := &t.fold.Run
 		run.Phase = store.PhaseLeased
 		run.Attempt++
@@ -253,12 +256,7 @@ func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
 		owners = append(owners, o)
 		slices.SortFunc(line, func(a, b *task) int { return cmp.Or(cmp.Compare(a.queued.at, b.queued.at), a.compare(b)) })
 	}
-	slices.SortFunc(owners, func(a, b *owner) int {
-		if aLater := a.name > p.AfterOwner; aLater != (b.name > p.AfterOwner) {
-			return b.compare(a) // those after AfterOwner have the first turns
-		}
-		return a.compare(b)
-	})
+	inTurn(owners, p.AfterOwner)
 	ordered := make([][]*task, len(owners))
 	for i, o := range owners {
 		ordered[i] = lines[o]
@@ -266,11 +264,21 @@ func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
 	return ordered
 }
 
-// takeTurns takes one task of each line in turn, round and round.
-func takeTurns(lines [][]*task, limit int) []*task {
-	var taken []*task
+// inTurn puts owners in the order in which they are visited.
+func inTurn(owners []*owner, after string) {
+	slices.SortFunc(owners, func(a, b *owner) int {
+		if aLater := a.name > after; aLater != (b.name > after) {
+			return b.compare(a)
+		}
+		return a.compare(b)
+	})
+}
+
+// takeTurns takes one of each line in turn, round and round.
+func takeTurns[R any](lines [][]R, limit int) []R {
+	var taken []R
 	for round := 0; len(lines) > 0; round++ {
-		lines = slices.DeleteFunc(lines, func(line []*task) bool { return len(line) <= round })
+		lines = slices.DeleteFunc(lines, func(line []R) bool { return len(line) <= round })
 		for _, line := range lines {
 			if taken = append(taken, line[round]); len(taken) == limit {
 				return taken

@@ -21,6 +21,9 @@ type Store struct {
 	doomed  index[*conversation]  // those whose deletion was begun
 	summary store.FeedbackSummary // of all owners
 	plain   *store.Context        // the record of contexts that nobody described
+	push    push
+
+	watchers watchers
 }
 
 var _ store.Store = (*Store)(nil)
@@ -31,6 +34,7 @@ func New() *Store {
 		owners: make(map[string]*owner),
 		queue:  queue{leases: make(map[string]int)},
 		plain:  &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive},
+		push:   newPush(),
 	}
 }
 
@@ -47,6 +51,10 @@ type owner struct {
 	listed   contextLists
 	feedback index[*feedback] // by the time it was made
 	summary  store.FeedbackSummary
+
+	readyLanes index[*lane] // see laneQueue
+	attempts   index[*note[store.PushAttempt]]
+	letters    index[*note[store.DeadLetter]]
 }
 
 // task is a task with its log. The events, and what the fold refers to, are
@@ -59,6 +67,7 @@ type task struct {
 	steps    []store.Step
 	feedback *taskFeedback // nil when there is none
 	records  []*record     // those that name it
+	lanes    []*lane
 
 	listed listed // where it stands in the lists
 	queued queued // where it stands in the queue
@@ -174,5 +183,6 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.owners, s.records, s.queue, s.doomed = nil, index[*record]{}, queue{}, index[*conversation]{}
+	s.push = push{}
 	return nil
 }
