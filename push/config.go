@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
@@ -58,11 +59,11 @@ type Config struct {
 	// 1 s.
 	Poll time.Duration
 	// Schedule are the pauses after failed attempts, with a fifth more or less by chance.
-	// When they are used up the lane is parked. Default: twenty pauses over three days.
+	// When they are used up the lane is parked. Default: twenty attempts over three days.
 	Schedule []time.Duration
 
-	// clock is the clock of due times and leases, random returns a number from 0 to below
-	// 1; tests replace them.
+	// clock is the wall clock, random returns a number from 0 to below 1; tests replace
+	// them.
 	clock  func() time.Time
 	random func() float64
 }
@@ -71,6 +72,8 @@ type Config struct {
 type Global struct {
 	URL   string
 	Token string
+	// Secret is what signatures v1 are made with: "whsec_" and base64. "": none are.
+	Secret string
 }
 
 // schedule is dense at first, so that a short outage costs little, and lasts three
@@ -98,8 +101,46 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	check(c.Store == nil, "Store is required")
 	check(c.NewID == nil, "NewID is required")
+	orDefault(&c.Agent, "holdfast")
+	orDefault(&c.PerTask, 10)
+	orDefault(&c.PerMinute, 100)
+	orDefault(&c.InFlight, 512)
+	orDefault(&c.PerEndpoint, 8)
+	orDefault(&c.PerOwner, 64)
+	orDefault(&c.Timeout, 15*time.Second)
+	orDefault(&c.Lease, 30*time.Second)
+	orDefault(&c.Poll, time.Second)
+	if c.Schedule == nil {
+		c.Schedule = schedule
+	}
+	least := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
+	check(c.Timeout < time.Millisecond, "Timeout is %s, want at least 1ms", c.Timeout)
+	check(c.Lease < least, "Lease is %s, want at least %s", c.Lease, least)
+	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
+	check(len(c.Schedule) == 0, "Schedule is empty")
+	for i, pause := range c.Schedule {
+		check(pause <= 0 || i > 0 && pause < c.Schedule[i-1], "Schedule[%d] is %s, want more than 0 and no less than the one before", i, pause)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}} {
+		check(n.value < 1, "%s is %d, want at least 1", n.name, n.value)
+	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("push config: %w", errors.Join(errs...))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.random == nil {
+		c.random = rand.Float64
+	}
+	if c.clock == nil {
+		c.clock = time.Now
+		if shared, ok := c.Store.(store.Clock); ok {
+			c.clock = shared.Now
+		}
 	}
 	return c, nil
 }

@@ -4,4 +4,5 @@ package push
 // it once. It is safe for concurrent use.
 type Service struct {
 	cfg Config
+	registry
 }

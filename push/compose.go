@@ -1,0 +1,165 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// permanent is an error that no attempt will overcome: the event becomes a dead letter
+// with its reason, which the owner of the task may read.
+type permanent struct{ reason string }
+
+// Error returns the reason.
+func (p *permanent) Error() string { return p.reason }
+
+// foldPage is how many events are read at once to fold a log.
+const foldPage = 256
+
+// composer makes the requests of one claimed lane. It is not safe for concurrent use.
+type composer struct {
+	key       store.Key
+	contextID string
+	created   time.Time
+	format    a2a.PayloadFormat
+	url       *url.URL
+	header    http.Header // of every request
+	signers   []signer
+	events    []store.Event
+	task      *store.Task // folded as far as it was needed; nil unless the payload needs it
+
+	// The last event that was told.
+	seq  int64
+	id   string
+	body []byte
+}
+
+// compose prepares the requests for the events of one claimed lane. Its error is
+// *permanent if the lane cannot be told of them as it is set up.
+func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*composer, error) {
+	set, err := s.seal.decode(&lane.Config)
+	switch {
+	case errors.Is(err, errUnsealed):
+		return nil, &permanent{"the secrets of the webhook cannot be decrypted with the keys of this agent"}
+	case err != nil:
+		return nil, &permanent{"the webhook is stored in a way that cannot be read"}
+	case set.Global:
+		if set, err = s.globalSettings(); err != nil {
+			return nil, err
+		}
+	}
+	c := &composer{
+		key: lane.Config.Task, contextID: lane.ContextID, created: lane.Created, format: set.Format,
+		signers: signers(set.Secrets.Keys, set.Signatures), events: lane.Events,
+	}
+	if set.Global && s.globalSecret != nil {
+		c.signers = []signer{{secret: s.globalSecret}}
+	}
+	if c.url, err = url.Parse(set.URL); err != nil {
+		return nil, &permanent{"url " + err.Error()}
+	}
+	c.header = http.Header{
+		"Content-Type": {contentType(set.Format)},
+		"User-Agent":   {s.cfg.Agent},
+	}
+	authenticate(c.header, &set)
+	if set.Format == a2a.PayloadTask {
+		c.task = &store.Task{Key: c.key, ContextID: lane.ContextID}
+		if err := s.fold(ctx, c.task, lane.Cursor.Seq); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// fold applies the log of a task to it, through an event.
+func (s *Service) fold(ctx context.Context, t *store.Task, seq int64) error {
+	for t.Seq < seq {
+		events, err := s.cfg.Store.Events(ctx, t.Key, t.Seq, int(min(seq-t.Seq, foldPage)))
+		if err != nil {
+			return fmt.Errorf("task %s: read log: %w", t.Key.ID, err)
+		}
+		if len(events) == 0 {
+			return fmt.Errorf("task %s: log ends at %d, want %d", t.Key.ID, t.Seq, seq)
+		}
+		t.Apply(events...)
+	}
+	return nil
+}
+
+// authenticate sets the headers that say who calls.
+func authenticate(h http.Header, set *settings) {
+	if token := set.Secrets.Token; token != "" {
+		h["X-A2a-Notification-Token"] = []string{token}
+	}
+	switch auth := set.Authentication.(type) {
+	case a2a.PushNotificationAuthenticationInfo:
+		if set.Secrets.Credentials != "" {
+			h["Authorization"] = []string{auth.Schemes[0] + " " + set.Secrets.Credentials}
+			return
+		}
+	case a2a.HTTPAuthSecurityScheme:
+		if !strings.EqualFold(auth.Scheme, "bearer") {
+			h["Authorization"] = []string{auth.Scheme + " " + set.Secrets.Token}
+			return
+		}
+	case a2a.APIKeySecurityScheme:
+		h.Set(auth.Name, set.Secrets.Token)
+		return
+	}
+	if set.Secrets.Token != "" {
+		h["Authorization"] = []string{"Bearer " + set.Secrets.Token}
+	}
+}
+
+// request tells e, one of the lane's events; after is the cursor behind it, attempt
+// counts from 1, and at is the time of the attempt. Events are asked for in order, each
+// as often as needed.
+func (c *composer) request(e *store.Event, after store.PushCursor, attempt int, at time.Time) (safehttp.Request, error) {
+	if c.seq != e.Seq {
+		if err := c.tell(e, after.Sequence); err != nil {
+			return safehttp.Request{}, err
+		}
+	}
+	h := make(http.Header, len(c.header)+4)
+	for name, values := range c.header {
+		h[name] = values
+	}
+	h["Webhook-Id"] = []string{c.id}
+	h["Webhook-Timestamp"] = []string{strconv.FormatInt(at.Unix(), 10)}
+	h["X-Delivery-Attempt"] = []string{strconv.Itoa(attempt)}
+	if signed := signature(c.signers, c.id, at, c.body); signed != "" {
+		h["Webhook-Signature"] = []string{signed}
+	}
+	return safehttp.Request{URL: c.url, Header: h, Body: c.body}, nil
+}
+
+// tell makes the body for an event.
+func (c *composer) tell(e *store.Event, sequence int64) error {
+	t := told{
+		id: EventID(c.key, c.created, e.Seq), sequence: sequence, taskID: c.key.ID, contextID: c.contextID, event: e,
+	}
+	if c.task != nil {
+		for i := range c.events {
+			if seq := c.events[i].Seq; seq > c.task.Seq && seq <= e.Seq {
+				c.task.Apply(c.events[i])
+			}
+		}
+		t.task = c.task
+	}
+	body, err := t.payload(c.format)
+	if err != nil {
+		return &permanent{"the update cannot be told: " + err.Error()}
+	}
+	c.seq, c.id, c.body = e.Seq, t.id, body
+	return nil
+}

@@ -1,0 +1,126 @@
+package push
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// The versions of signatures (Standard Webhooks 1.0.0).
+const (
+	signatureHMAC    = "v1"
+	signatureEd25519 = "v1a"
+)
+
+// keyLen is the length of what a webhook's keys are derived from.
+const keyLen = 32
+
+// overlap is for how long what is sent is signed with the keys before a rotation too.
+const overlap = 24 * time.Hour
+
+// signer signs with one key. Exactly one of secret and private is set.
+type signer struct {
+	secret  []byte
+	private ed25519.PrivateKey
+	until   time.Time // zero: for ever
+}
+
+// signers returns those of the keys, for the versions that are wanted. None is v1.
+func signers(keys []signingKey, versions []string) []signer {
+	var all []signer
+	for _, k := range keys {
+		if len(versions) == 0 || slices.Contains(versions, signatureHMAC) {
+			all = append(all, signer{secret: k.secret(), until: k.Until})
+		}
+		if slices.Contains(versions, signatureEd25519) {
+			all = append(all, signer{private: k.private(), until: k.Until})
+		}
+	}
+	return all
+}
+
+// signature returns the value of the header webhook-signature; "" when nobody signs.
+func signature(all []signer, id string, at time.Time, body []byte) string {
+	content := make([]byte, 0, len(id)+len(body)+16)
+	content = append(append(content, id...), '.')
+	content = append(strconv.AppendInt(content, at.Unix(), 10), '.')
+	content = append(content, body...)
+	var header []byte
+	for _, s := range all {
+		if !s.until.IsZero() && at.After(s.until) {
+			continue
+		}
+		if len(header) > 0 {
+			header = append(header, ' ')
+		}
+		if s.private != nil {
+			header = base64.StdEncoding.AppendEncode(append(header, signatureEd25519+","...), ed25519.Sign(s.private, content))
+			continue
+		}
+		mac := hmac.New(sha256.New, s.secret)
+		mac.Write(content)
+		header = base64.StdEncoding.AppendEncode(append(header, signatureHMAC+","...), mac.Sum(nil))
+	}
+	return string(header)
+}
+
+// secret is the key of signatures v1.
+func (k signingKey) secret() []byte { return derive(k.Seed, "signature v1") }
+
+// private is the key of signatures v1a. It does not follow from that of v1, which
+// receivers have.
+func (k signingKey) private() ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(derive(k.Seed, "signature v1a"))
+}
+
+// told is the secret as receivers are told it.
+func (k signingKey) told() string {
+	return "whsec_" + base64.StdEncoding.EncodeToString(k.secret())
+}
+
+// public is the public key as receivers are told it.
+func (k signingKey) public() string {
+	return "whpk_" + base64.StdEncoding.EncodeToString(k.private().Public().(ed25519.PublicKey))
+}
+
+// derive returns a key of keyLen bytes for one purpose.
+func derive(key []byte, purpose string) []byte {
+	derived, err := hkdf.Key(sha256.New, key, nil, "holdfast webhooks "+purpose, keyLen)
+	if err != nil {
+		panic(err) // only for more than 255 hashes
+	}
+	return derived
+}
+
+// EventID returns the id under which webhooks are told of an event of a task's log: a
+// UUID (version 8) that follows from the task, when it was created, and the event's
+// Seq alone.
+func EventID(task store.Key, created time.Time, seq int64) string {
+	h := sha256.New()
+	for _, s := range []string{task.Owner, task.ID} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
+		h.Write([]byte(s))
+	}
+	numbers := binary.BigEndian.AppendUint64(nil, uint64(created.UnixMilli())) //nolint:gosec // any bits will do
+	h.Write(binary.BigEndian.AppendUint64(numbers, uint64(seq)))               //nolint:gosec // any bits will do
+	sum := h.Sum(nil)
+	sum[6] = sum[6]&0x0f | 0x80
+	sum[8] = sum[8]&0x3f | 0x80
+	const digits = "0123456789abcdef"
+	id := make([]byte, 0, 36)
+	for i, b := range sum[:16] {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			id = append(id, '-')
+		}
+		id = append(id, digits[b>>4], digits[b&15])
+	}
+	return string(id)
+}
