@@ -56,6 +56,9 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		if err := c.prepare(&changes[i]); err != nil {
 			return nil, err
 		}
+		if err := s.undoubted(ctx, &changes[i]); err != nil {
+			return nil, err
+		}
 		c.strict = c.strict || len(changes) > 1
 		r.bytes += len(c.events) + len(c.snapshot)
 	}

@@ -94,6 +94,9 @@ func (s *Store) tend(ctx context.Context) {
 			if err := s.readClock(ctx, c); err != nil {
 				return err
 			}
+			if _, err := s.clear(ctx, c, s.doubts.all()); err != nil {
+				return err
+			}
 			if err := s.foldTallies(ctx, c); err != nil {
 				return err
 			}

@@ -234,6 +234,7 @@ func (c *committer) commit(live []*change, all bool) error {
 	made, e := c.s.settle(mark)
 	switch {
 	case e != nil:
+		c.s.doubts.add(mark, live)
 		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, err, e), "the database does not answer: the change may have been stored or not")
 	case made:
 		if e := c.s.recall(live, mark); e != nil {

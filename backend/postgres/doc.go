@@ -18,6 +18,7 @@
 //   - A change that is answered with an error has not been applied, unless the error
 //     says that it may have been: then the connection was lost during the commit, and
 //     the database could not be asked about it for as long as a command may take.
+//     Whoever reads the task afterwards sees what became of it, once and for all.
 //     Otherwise a lost answer is found out, and a change never applied twice.
 //   - An error of one request in a group does not fail its neighbours.
 //   - Any number of processes may use a schema at once.

@@ -122,7 +122,7 @@ func (p *proxy) detach() chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lag := p.lag
-	p.lag = nil
+	p.lag, p.parted = nil, false
 	return lag
 }
 

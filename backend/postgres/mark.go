@@ -43,18 +43,8 @@ func (s *Store) settle(mark int64) (made bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CommandTimeout)
 	defer cancel()
 	for try := 0; ; try++ {
-		err = s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			if _, err := s.exec(ctx, c, sqlRuleOut, mark); err != nil {
-				return err
-			}
-			found := false
-			err := s.each(ctx, c, sqlMade, func(r record) error {
-				found, made = true, r.bool(0)
-				return nil
-			}, mark)
-			if err == nil && !found {
-				err = errors.New("mark of a commit is gone")
-			}
+		err = s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
+			made, err = s.ruleOut(ctx, c, mark)
 			return err
 		})
 		if err == nil || !passing(err) || !s.pause(ctx, min(try, 2), err) {
@@ -62,5 +52,21 @@ func (s *Store) settle(mark int64) (made bool, err error) {
 		}
 	}
 	s.log.Warn("answer of a commit was lost", "made", made, "error", err)
+	return made, err
+}
+
+// ruleOut makes the transaction of a mark impossible, unless it was committed.
+func (s *Store) ruleOut(ctx context.Context, c *pgx.Conn, mark int64) (made bool, err error) {
+	if _, err := s.exec(ctx, c, sqlRuleOut, mark); err != nil {
+		return false, err
+	}
+	found := false
+	err = s.each(ctx, c, sqlMade, func(r record) error {
+		found, made = true, r.bool(0)
+		return nil
+	}, mark)
+	if err == nil && !found {
+		err = errors.New("mark of a commit is gone")
+	}
 	return made, err
 }

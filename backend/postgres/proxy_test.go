@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -16,11 +18,12 @@ type proxy struct {
 	mu sync.Mutex
 	// cut is how many bytes of answers may pass, over all connections, before all of
 	// them are cut, once armed. What was sent to the server is delivered all the same.
-	cut   int
-	armed bool
-	conns map[net.Conn]bool
-	cuts  int
-	lag   chan struct{} // while set, what is sent to the server waits for it to be closed
+	cut    int
+	armed  bool
+	conns  map[net.Conn]chan struct{} // closed when the server is done with the connection
+	cuts   int
+	lag    chan struct{} // while set, what is sent to the server waits for it to be closed
+	parted bool          // new connections are refused
 }
 
 // newProxy starts a proxy in front of a database and returns its URL.
@@ -30,7 +33,7 @@ func newProxy(t testing.TB, database string) (*proxy, string) {
 	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the test
 	must(t, err)
-	p := &proxy{t: t, target: u.Host, listen: l, conns: make(map[net.Conn]bool)}
+	p := &proxy{t: t, target: u.Host, listen: l, conns: make(map[net.Conn]chan struct{})}
 	u.Host = l.Addr().String()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -74,6 +77,16 @@ func (p *proxy) release() {
 	}
 }
 
+// part lets nothing through any more until detach. It returns what is closed when
+// the server is done with the connections that there are.
+func (p *proxy) part() (done []chan struct{}) {
+	p.hold()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parted = true
+	return slices.Collect(maps.Values(p.conns))
+}
+
 // cutAll cuts the connections of the clients; the server reads what it was sent.
 func (p *proxy) cutAll() {
 	p.mu.Lock()
@@ -85,13 +98,22 @@ func (p *proxy) cutAll() {
 }
 
 func (p *proxy) serve(client net.Conn) {
+	p.mu.Lock()
+	parted := p.parted
+	p.mu.Unlock()
+	if parted {
+		_ = client.Close()
+		return
+	}
 	server, err := net.Dial("tcp", p.target) //nolint:noctx // closed below
 	if err != nil {
 		_ = client.Close()
 		return
 	}
+	done := make(chan struct{})
+	defer close(done)
 	p.mu.Lock()
-	p.conns[client] = true
+	p.conns[client] = done
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	wg.Go(func() { p.forward(client, server) })

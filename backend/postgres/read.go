@@ -52,7 +52,7 @@ func storable(names ...string) bool {
 // Task implements store.Store.
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	var t *store.Task
-	err := s.read(ctx, "read task", func(ctx context.Context, c *pgx.Conn) error {
+	err := s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
 		if !storable(key.Owner, key.ID) {
 			return store.ErrNotFound
 		}
@@ -150,7 +150,7 @@ func (t *taskRow) settle(task *store.Task) {
 func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	after = max(after, 0)
 	last := after + int64(max(limit, 0))
-	err = s.read(ctx, "read events", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readTask(ctx, "read events", key, func(ctx context.Context, c *pgx.Conn) error {
 		if !storable(key.Owner, key.ID) {
 			return store.ErrNotFound
 		}
@@ -183,7 +183,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 
 // Steps implements store.Store.
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
-	err = s.read(ctx, "read steps", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readTask(ctx, "read steps", key, func(ctx context.Context, c *pgx.Conn) error {
 		steps = nil
 		if !storable(key.Owner, key.ID) {
 			return nil

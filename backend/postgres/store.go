@@ -32,6 +32,7 @@ type Store struct {
 	tallies  tallyNotes
 	queue    chan *request
 	news     *news
+	doubts   doubts
 
 	// gate lets calls in until the store is closed, and Close wait for them.
 	gate    sync.RWMutex

@@ -73,3 +73,55 @@ func cutOffForLong(t *testing.T) (lost bool) {
 	}
 	return got.err != nil
 }
+
+// A commit is on its way when nothing gets through any more, and arrives long after
+// its caller was told that nobody knows what became of it. By then the caller has
+// looked and made its change again.
+func TestACommitWhoseOutcomeWasNotKnownIsRuledOutBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	for name, look := range map[string]func(s *Store, k store.Key) error{
+		"after a look at the log": func(s *Store, k store.Key) error {
+			log, err := s.Events(bg, k, 0, 100)
+			if err == nil && len(log) != 3 {
+				t.Errorf("the log has %d events, want 3 before the change is made again", len(log))
+			}
+			return err
+		},
+		"after a look at the task": func(s *Store, k store.Key) error {
+			task, err := s.Task(bg, k, store.TaskOptions{})
+			if err == nil && task.Seq != 3 {
+				t.Errorf("the task is at version %d, want 3 before the change is made again", task.Seq)
+			}
+			return err
+		},
+		"without a look": func(*Store, store.Key) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, s, direct := behind(t, Config{PoolMin: 1, PoolMax: 1, MaxRetries: 20, RetryDelay: 50 * time.Millisecond})
+			s.cfg.CommandTimeout = 500 * time.Millisecond
+			k := taskKey(1)
+			again := store.Change{
+				Key: k, Lease: &store.HeldLease{Key: k, Worker: testWorker, Fence: 1},
+				Events: []store.Event{{Time: began.Add(time.Hour), State: a2a.StateWorking, Message: message("m", "agent", "once")}},
+			}
+			must(t, commitOne(s, submitted(1)))
+			must(t, commitOne(s, again)) // its statements are prepared
+			old := p.part()
+			if _, err := s.Commit(bg, again); a2a.CodeOf(err) != a2a.CodeUnavailable {
+				t.Fatalf("Commit() while nothing gets through = %v, want code unavailable", err)
+			}
+			late := p.detach()
+			p.cutAll()
+			must(t, look(s, k))
+			must(t, commitOne(s, again))
+			close(late) // now the server reads what was sent first
+			for _, done := range old {
+				<-done
+			}
+			if log, err := direct.Events(bg, k, 0, 100); err != nil || len(log) != 4 {
+				t.Errorf("the log has %d events, %v, want 4: the change was made once", len(log), err)
+			}
+		})
+	}
+}
