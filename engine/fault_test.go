@@ -550,7 +550,11 @@ func TestARunIsNotTakenForTheOneBeforeIt(t *testing.T) {
 	})
 	task := send(t, e, text("go"))
 	<-first
-	// Another replica claims the task and hands it back.
+	// Another replica claims the task, as it stands now, and hands it back.
+	task, err := s.Task(t.Context(), task.Key, store.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := task.Run
 	run.Phase, run.Lease.Worker = store.PhaseQueued, ""
 	run.Lease.Fence++
