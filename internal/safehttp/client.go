@@ -1,0 +1,313 @@
+package safehttp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	checkTimeout  = 2 * time.Second        // for a look-up at registration
+	lookupTimeout = 5 * time.Second        // for a look-up of an attempt
+	dialTimeout   = 5 * time.Second        // for a connect, and for the handshake of TLS
+	headerTimeout = 10 * time.Second       // from the request to the head of the answer
+	drainTimeout  = 500 * time.Millisecond // from the head of the answer to the end of its body
+	idleTimeout   = 30 * time.Second       // of connections, which are checked when made
+	localAge      = 5 * time.Second        // of what is known of this host's addresses
+
+	maxHeader = 64 << 10 // bytes of all heads of an answer, those of 1xx included
+	maxDrain  = 4 << 10  // bytes of a body that are read so that the connection can be used again
+	maxDials  = 2        // addresses of one look-up that are tried
+)
+
+// Resolver looks names up. net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Dialer connects to an address and port. net.Dialer is one.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// ClientConfig is what a Client is made of. Zero fields take the documented default.
+type ClientConfig struct {
+	// Policy decides where requests go.
+	Policy Policy
+	// Resolver looks names up. It gets them as the URL has them. Default: Go's own
+	// resolver, which takes all but allowed hosts for complete, whatever search domains
+	// are configured.
+	Resolver Resolver
+	// Dialer connects. Default: a net.Dialer that checks the address once more.
+	Dialer Dialer
+	// EgressProxy is an HTTP proxy ("http://user:password@proxy:3128") that makes
+	// the connections, by CONNECT to the address that was checked. Default: none; the
+	// environment is never asked.
+	EgressProxy *url.URL
+	// RootCAs are trusted. Default: those of the system.
+	RootCAs *x509.CertPool
+	// Timeout bounds requests whose context has no deadline. Default 15 s.
+	Timeout time.Duration
+	// MaxConnsPerHost is how many connections to a host and port there are at
+	// once; further requests wait. Default: no limit.
+	MaxConnsPerHost int
+	// IdlePerHost is how many idle connections to a host and port are kept, for up to 30 s.
+	// Default 64.
+	IdlePerHost int
+}
+
+// Client makes requests as its policy allows. Its methods may be called by many
+// goroutines at once.
+type Client struct {
+	policy    Policy
+	resolver  Resolver
+	complete  bool // names are looked up as complete
+	dialer    Dialer
+	proxy     *proxy
+	timeout   time.Duration
+	transport *http.Transport
+}
+
+// New returns a client, or all that is wrong with its config.
+func New(cfg ClientConfig) (*Client, error) {
+	err := cfg.Policy.validate()
+	p, proxyErr := newProxy(cfg.EgressProxy)
+	if err = errors.Join(err, proxyErr); err != nil {
+		return nil, fmt.Errorf("safehttp config: %w", err)
+	}
+	c := &Client{policy: cfg.Policy, resolver: cfg.Resolver, dialer: cfg.Dialer, proxy: p, timeout: cmp.Or(cfg.Timeout, 15*time.Second)}
+	c.policy.Local = remember(cfg.Policy.local, localAge)
+	if c.resolver == nil {
+		c.resolver, c.complete = &net.Resolver{PreferGo: true}, true
+	}
+	if c.dialer == nil {
+		d := &net.Dialer{}
+		if p == nil {
+			d.ControlContext = c.control
+		}
+		c.dialer = d
+	}
+	c.transport = &http.Transport{
+		Proxy:                  nil,
+		DialContext:            c.dialPinned,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs, ClientSessionCache: tls.NewLRUClientSessionCache(1024)},
+		TLSHandshakeTimeout:    dialTimeout,
+		ResponseHeaderTimeout:  headerTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		MaxConnsPerHost:        cfg.MaxConnsPerHost,
+		MaxIdleConnsPerHost:    cmp.Or(cfg.IdlePerHost, 64),
+		MaxIdleConns:           1024,
+		IdleConnTimeout:        idleTimeout,
+		DisableCompression:     true,
+	}
+	return c, nil
+}
+
+// CloseIdleConnections closes the connections that wait for another request.
+func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// Check reports whether a URL may be registered. The error is a *Refusal, unless
+// the addresses of this host could not be had. What the name resolves to is looked at if
+// that can be had within two seconds; a name that does not resolve is no error.
+func (c *Client) Check(ctx context.Context, rawURL string) error {
+	e, err := c.policy.examine(rawURL)
+	if err != nil || e.name == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	answers, err := c.lookup(ctx, e)
+	if err != nil {
+		return nil //nolint:nilerr // no answer is no reason to refuse
+	}
+	_, err = c.checkAnswers(e, answers)
+	return err
+}
+
+// lookup asks once for the addresses of a name.
+func (c *Client) lookup(ctx context.Context, e *endpoint) ([]netip.Addr, error) {
+	name := e.name
+	if c.complete && !c.policy.allowsHost(e.host) {
+		name += "."
+	}
+	answers, err := c.resolver.LookupNetIP(ctx, "ip", name)
+	if err == nil && len(answers) == 0 {
+		err = &net.DNSError{Err: "no addresses", Name: e.name, IsNotFound: true}
+	}
+	return answers, err
+}
+
+// checkAnswers checks every answer, however many there are: only an attacker mixes
+// addresses that are allowed with others. It returns those to try.
+func (c *Client) checkAnswers(e *endpoint, answers []netip.Addr) ([]netip.AddrPort, error) {
+	targets := make([]netip.AddrPort, len(answers))
+	for i, addr := range answers {
+		targets[i] = netip.AddrPortFrom(addr.Unmap(), e.port)
+		if err := c.policy.CheckAddr(e.host, targets[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range targets {
+		if t.Addr().Is4() != targets[0].Addr().Is4() {
+			targets[1], targets[i] = t, targets[1]
+			break
+		}
+	}
+	return targets[:min(len(targets), maxDials)], nil
+}
+
+// resolve returns the addresses that an attempt may use.
+func (c *Client) resolve(ctx context.Context, e *endpoint) ([]netip.AddrPort, error) {
+	answers := []netip.Addr{e.addr}
+	if e.name != "" {
+		lookupCtx, cancel := context.WithTimeout(ctx, lookupTimeout)
+		defer cancel()
+		var err error
+		if answers, err = c.lookup(lookupCtx, e); err != nil {
+			return nil, failed(ctx, OutcomeDNS, netip.AddrPort{}, err)
+		}
+	}
+	targets, err := c.checkAnswers(e, answers)
+	if err != nil {
+		return nil, refused(err)
+	}
+	return targets, nil
+}
+
+// Request is a POST.
+type Request struct {
+	URL *url.URL // that CheckURL has returned; it is checked again
+	// Header and Body must not be changed, not even after Post has returned: a connection may
+	// still be busy with them.
+	Header http.Header
+	Body   []byte
+}
+
+// Response is what came back. Of its body nothing is kept.
+type Response struct {
+	Status int // 200 to 599; redirects are not followed
+	// RetryAfter is the time that the answer asks to wait; 0 when it does not, and one day
+	// at most.
+	RetryAfter time.Duration
+	// Address was called.
+	Address netip.AddrPort
+}
+
+// Post makes one attempt: at most one look-up, at most one request, no redirect. It returns
+// by the end of ctx. The head of an answer is what counts: of its body little is read,
+// for a short time. The error is an *Error.
+func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	if r.URL == nil {
+		return Response{}, refused(&Refusal{Rule: "syntax", Text: "is not a URL"})
+	}
+	resp, to, err := c.do(ctx, http.MethodPost, r.URL.String(), r.Header, r.Body)
+	if err != nil {
+		return Response{}, err
+	}
+	drain(resp, cancel)
+	return Response{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), Address: to}, nil
+}
+
+// drain reads the rest of an answer if it is short and comes soon, so that the
+// connection can be used again, and closes it.
+func drain(resp *http.Response, cancel func()) {
+	defer resp.Body.Close()
+	if resp.ContentLength == 0 || resp.ContentLength > maxDrain {
+		return
+	}
+	defer time.AfterFunc(drainTimeout, cancel).Stop()
+	// One byte more than may come tells the end from the limit.
+	io.CopyN(io.Discard, resp.Body, maxDrain+1) //nolint:errcheck // the answer counts without its body
+}
+
+// Fetch gets the file that a URL names: 200 and at most limit bytes, no redirect. It
+// returns by the end of ctx. The error is an *Error.
+func (c *Client) Fetch(ctx context.Context, rawURL string, limit int64) (data []byte, contentType string, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	resp, to, err := c.do(ctx, http.MethodGet, rawURL, nil, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		drain(resp, cancel)
+		return nil, "", &Error{Outcome: OutcomeStatus, Address: to, Err: fmt.Errorf("status %d, want 200", resp.StatusCode)}
+	}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, "", &Error{Outcome: OutcomeProtocol, Address: to, Err: fmt.Errorf("content encoding %.40q, which was not asked for", coding)}
+	}
+	tooLarge := &Error{Outcome: OutcomeTooLarge, Address: to, Err: fmt.Errorf("more than %d bytes", limit)}
+	if resp.ContentLength > limit {
+		return nil, "", tooLarge
+	}
+	data, err = io.ReadAll(io.LimitReader(resp.Body, min(limit, math.MaxInt64-1)+1))
+	if err != nil {
+		return nil, "", failed(ctx, OutcomeProtocol, to, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, "", tooLarge
+	}
+	return data, resp.Header.Get("Content-Type"), nil
+}
+
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.timeout)
+}
+
+// do makes one request and returns the head of its answer, and the address that was
+// called.
+func (c *Client) do(ctx context.Context, method, rawURL string, header http.Header, body []byte) (*http.Response, netip.AddrPort, error) {
+	e, err := c.policy.examine(rawURL)
+	if err == nil {
+		err = checkHeader(header)
+	}
+	if err != nil {
+		return nil, netip.AddrPort{}, refused(err)
+	}
+	targets, err := c.resolve(ctx, e)
+	if err != nil {
+		return nil, netip.AddrPort{}, err
+	}
+	a := &attempt{host: e.host, targets: targets}
+	a.deadline, _ = ctx.Deadline()
+	if header == nil {
+		header = http.Header{}
+	}
+	req := &http.Request{Method: method, URL: e.url, Host: e.url.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if len(body) > 0 {
+		req.ContentLength = int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
+	}
+	// Without Got1xxResponse net/http counts informational answers toward the limit for
+	// the head.
+	traced := httptrace.WithClientTrace(context.WithValue(ctx, attemptKey{}, a), &httptrace.ClientTrace{GotConn: a.gotConn, TLSHandshakeDone: a.handshakeDone})
+	resp, err := c.transport.RoundTrip(req.WithContext(traced))
+	if err != nil {
+		return nil, netip.AddrPort{}, a.failed(ctx, err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 599 {
+		resp.Body.Close()
+		return nil, netip.AddrPort{}, &Error{Outcome: OutcomeProtocol, Address: a.address(), Err: fmt.Errorf("status %d", resp.StatusCode)}
+	}
+	return resp, a.address(), nil
+}

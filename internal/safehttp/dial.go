@@ -1,0 +1,182 @@
+package safehttp
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// attempt is one request and where it may connect. It travels in the context: the
+// address that net/http would dial is not looked at.
+type attempt struct {
+	host     string
+	targets  []netip.AddrPort
+	deadline time.Time
+
+	called atomic.Pointer[netip.AddrPort] // the last that was tried, or whose connection is used
+	tls    atomic.Bool                    // no handshake
+}
+
+type attemptKey struct{}
+
+// pinned is a connection to an address that was checked.
+type pinned struct {
+	net.Conn
+	to netip.AddrPort
+}
+
+// dialError is the failure of a connect.
+type dialError struct{ error }
+
+func (e *dialError) Unwrap() error { return e.error }
+
+var errNotPinned = errors.New("dial without an address that was checked")
+
+// address returns what was called, if anything.
+func (a *attempt) address() netip.AddrPort {
+	if to := a.called.Load(); to != nil {
+		return *to
+	}
+	return netip.AddrPort{}
+}
+
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	conn := info.Conn
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	if p, ok := conn.(*pinned); ok {
+		a.called.Store(&p.to)
+	}
+}
+
+func (a *attempt) handshakeDone(_ tls.ConnectionState, err error) { a.tls.Store(err != nil) }
+
+// dialPinned connects to an address of the attempt in ctx, whatever the address it is asked
+// for.
+func (c *Client) dialPinned(ctx context.Context, _, _ string) (net.Conn, error) {
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return nil, &dialError{errNotPinned}
+	}
+	if !a.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, a.deadline)
+		defer cancel()
+	}
+	err := errNotPinned
+	for _, to := range a.targets {
+		a.called.Store(&to)
+		var conn net.Conn
+		if conn, err = c.dialOne(ctx, a.host, to); err == nil {
+			return &pinned{conn, to}, nil
+		}
+		var refusal *Refusal
+		if errors.As(err, &refusal) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, &dialError{err}
+}
+
+func (c *Client) dialOne(ctx context.Context, host string, to netip.AddrPort) (net.Conn, error) {
+	if err := c.policy.CheckAddr(host, to); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if c.proxy != nil {
+		return c.proxy.connect(ctx, c.dialer, to)
+	}
+	return c.dialer.DialContext(ctx, "tcp", to.String())
+}
+
+// control looks at the address of a connect right before it happens.
+func (c *Client) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
+	if network != "tcp4" && network != "tcp6" {
+		return &Refusal{Rule: "address", Text: "host is not allowed", Detail: "network " + network}
+	}
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return errNotPinned
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	return c.policy.CheckAddr(a.host, to)
+}
+
+// proxy makes connections on our behalf.
+type proxy struct {
+	address string
+	auth    string // the value of Proxy-Authorization, or empty
+}
+
+func newProxy(u *url.URL) (*proxy, error) {
+	if u == nil {
+		return nil, nil
+	}
+	if u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("EgressProxy: want http://host:port, with user:password@ if need be")
+	}
+	p := &proxy{address: u.Host}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+	}
+	return p, nil
+}
+
+// connect has the proxy connect to an address, so that it has nothing to resolve.
+func (p *proxy) connect(ctx context.Context, d Dialer, to netip.AddrPort) (net.Conn, error) {
+	conn, err := d.DialContext(ctx, "tcp", p.address)
+	if err != nil {
+		return nil, fmt.Errorf("egress proxy: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // the connection is broken then
+	err = p.handshake(conn, to)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("egress proxy: %w", err)
+	}
+	return conn, nil
+}
+
+func (p *proxy) handshake(conn net.Conn, to netip.AddrPort) error {
+	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: to.String()}, Host: to.String(), Header: http.Header{"User-Agent": nil}}
+	if p.auth != "" {
+		req.Header.Set("Proxy-Authorization", p.auth)
+	}
+	if err := req.Write(conn); err != nil {
+		return err
+	}
+	buffered := bufio.NewReader(io.LimitReader(conn, maxHeader))
+	// The body is the tunnel: to close it would be to read it.
+	resp, err := http.ReadResponse(buffered, req) //nolint:bodyclose // see above
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	if buffered.Buffered() > 0 {
+		return errors.New("it sent data before the tunnel was used")
+	}
+	return nil
+}

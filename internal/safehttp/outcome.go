@@ -1,0 +1,127 @@
+package safehttp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Outcomes of requests that got no answer.
+const (
+	OutcomeRefused  = "refused"  // the policy does not allow it; nothing was sent
+	OutcomeDNS      = "dns"      // the name does not resolve
+	OutcomeConnect  = "connect"  // no connection
+	OutcomeTLS      = "tls"      // no trusted connection
+	OutcomeTimeout  = "timeout"  // not in time
+	OutcomeProtocol = "protocol" // what came back is not HTTP, or too much, or nothing
+	OutcomeCanceled = "canceled" // the caller gave up
+)
+
+// Further outcomes of Fetch.
+const (
+	OutcomeStatus   = "status"    // the answer is not the file
+	OutcomeTooLarge = "too_large" // the file is larger than the limit
+)
+
+// Error is why a request got no answer.
+type Error struct {
+	Outcome string
+	// Address was called, if one was.
+	Address netip.AddrPort
+	Err     error
+}
+
+// Error returns the outcome and its cause, for operators.
+func (e *Error) Error() string { return e.Outcome + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// refused is the error for what the policy says, or for a policy that could not be asked.
+func refused(err error) error {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return &Error{Outcome: OutcomeRefused, Err: err}
+	}
+	return &Error{Outcome: OutcomeConnect, Err: err}
+}
+
+// failed is the error for an attempt that ended with err, which means outcome unless its
+// time was over.
+func failed(ctx context.Context, outcome string, to netip.AddrPort, err error) error {
+	var timeout net.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		outcome = OutcomeCanceled
+	case ctx.Err() != nil:
+		outcome = OutcomeTimeout
+	case outcome == OutcomeProtocol && errors.As(err, &timeout) && timeout.Timeout():
+		outcome = OutcomeTimeout
+	}
+	return &Error{Outcome: outcome, Address: to, Err: err}
+}
+
+// failed tells apart why a round trip failed.
+func (a *attempt) failed(ctx context.Context, err error) error {
+	var refusal *Refusal
+	var dial *dialError
+	switch {
+	case errors.As(err, &refusal):
+		return &Error{Outcome: OutcomeRefused, Err: err}
+	case errors.As(err, &dial):
+		return failed(ctx, OutcomeConnect, a.address(), err)
+	case a.tls.Load():
+		return failed(ctx, OutcomeTLS, a.address(), err)
+	}
+	return failed(ctx, OutcomeProtocol, a.address(), err)
+}
+
+// token are the characters of the names of header fields.
+const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// checkHeader reports fields that cannot be sent.
+func checkHeader(header http.Header) error {
+	for name, values := range header {
+		if name == "" || strings.Trim(name, token) != "" {
+			return &Refusal{Rule: "header", Text: "name of a header field is not a token"}
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }) {
+				return &Refusal{Rule: "header", Text: "header field " + name + " must not contain control characters"}
+			}
+		}
+	}
+	return nil
+}
+
+// maxRetryAfter is the longest that an answer can ask to wait.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter returns how long an answer asks to wait: a number of seconds, or a date that
+// is taken relative to the answer's own.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	if text == "" {
+		return 0
+	}
+	if strings.Trim(text, "0123456789") == "" {
+		seconds, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || seconds > uint64(maxRetryAfter/time.Second) {
+			return maxRetryAfter
+		}
+		return time.Duration(seconds) * time.Second //nolint:gosec // bounded above
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
+}
