@@ -49,8 +49,8 @@ type PushStore interface {
 	AckLanes(ctx context.Context, acks ...LaneAck) (lost []LaneLease, err error)
 	// ReplayPush sets a lane back: it is active, its next event is the one behind
 	// cursor, its dead letters behind that are removed, it loses its lease (its Fence
-	// grows) and is due at now with no failed attempts if it is pending. ErrNotFound
-	// when there is no such webhook.
+	// grows by one, held or not) and is due at now with no failed attempts if it is
+	// pending. ErrNotFound when there is no such webhook.
 	ReplayPush(ctx context.Context, task Key, id string, cursor PushCursor, now time.Time) error
 	// WakeLanes makes up to limit pending lanes of an endpoint that wait, unleased, for a
 	// time after now due at now, the longest due first, and returns how many.

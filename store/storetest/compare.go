@@ -29,6 +29,7 @@ var compareOptions = cmp.Options{
 	cmp.FilterPath(isSlice, cmpopts.EquateEmpty()),
 	cmpopts.IgnoreUnexported(store.Task{}),
 	cmpopts.AcyclicTransformer("run", meaningful),
+	cmpopts.AcyclicTransformer("lane", meaningfulLane),
 	cmp.Comparer(func(a, b map[string]any) bool {
 		return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
 	}),
@@ -48,6 +49,18 @@ func meaningful(r store.Run) store.Run {
 		r.Lease.Until = time.Time{}
 	}
 	return r
+}
+
+// meaningfulLane returns a lane without what means nothing when it is not pending
+// or not held.
+func meaningfulLane(l store.Lane) store.Lane {
+	if !l.Pending() {
+		l.DueAt = time.Time{}
+	}
+	if l.Worker == "" {
+		l.LeaseUntil = time.Time{}
+	}
+	return l
 }
 
 func equalJSON(a, b any) bool { return bytes.Equal(canonical(a), canonical(b)) }

@@ -76,6 +76,8 @@ func groups() []group {
 		{"contexts listed", contextListTests()},
 		{"contexts deleted", deleteTests()},
 		{"feedback", feedbackTests()},
+		{"push saved", pushSaveTests()},
+		{"push committed", pushCommitTests()},
 		{"isolation", isolationTests()},
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},
