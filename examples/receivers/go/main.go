@@ -1,0 +1,188 @@
+// Receiver is told by Holdfast what becomes of tasks, and prints it. It needs the
+// standard library only; docs/webhooks.md explains what it relies on.
+//
+//	WEBHOOK_TOKEN=s3cret WEBHOOK_SECRET=whsec_... go run ./examples/receivers/go
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxBody   = 128 << 20
+	tolerance = 5 * time.Minute
+	remember  = 100_000 // events, of which a repetition is known
+)
+
+// event is what is posted; task_id, sequence and event_id name it.
+type event struct {
+	ID       string `json:"event_id"`
+	Sequence int64  `json:"sequence"`
+	Kind     string `json:"kind"`
+	TaskID   string `json:"task_id"`
+	Status   struct {
+		State   string `json:"state"`
+		Message *struct {
+			Parts []struct {
+				Text string `json:"text"`
+			} `json:"parts"`
+		} `json:"message"`
+	} `json:"status"`
+	Artifact struct {
+		ID   string `json:"artifact_id"`
+		Name string `json:"name"`
+	} `json:"artifact"`
+	Final bool `json:"final"`
+}
+
+type receiver struct {
+	token   string
+	secrets [][]byte
+
+	mu sync.Mutex
+	// What was received. A receiver that must not forget keeps it in its database, and
+	// writes it in the transaction that does what the event calls for.
+	seen  map[string]bool
+	order []string         // of seen, the oldest first
+	last  map[string]int64 // by task
+}
+
+func main() {
+	r := &receiver{token: os.Getenv("WEBHOOK_TOKEN"), seen: map[string]bool{}, last: map[string]int64{}}
+	for _, secret := range strings.Fields(os.Getenv("WEBHOOK_SECRET")) {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil || len(key) == 0 {
+			log.Fatal("WEBHOOK_SECRET is not whsec_ and base64")
+		}
+		r.secrets = append(r.secrets, key)
+	}
+	if r.token == "" && r.secrets == nil {
+		log.Fatal("set WEBHOOK_TOKEN, WEBHOOK_SECRET or both: else anybody could tell us anything")
+	}
+	port := os.Getenv("PORT")
+	if port == "" {
+		port = "8000"
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Fprintf(os.Stderr, "listening on http://%s/\n", ln.Addr())
+	server := &http.Server{Handler: r, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
+	log.Fatal(server.Serve(ln))
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.Method != http.MethodPost {
+		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+		return
+	}
+	// The bytes as they came: they are what was signed.
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
+	if err != nil {
+		http.Error(w, "the body is too large or broke off", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := r.verify(req.Header, body, time.Now()); err != nil {
+		fmt.Fprintln(os.Stderr, "refused:", err)
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	var e event
+	if err := json.Unmarshal(body, &e); err != nil || e.ID == "" || e.TaskID == "" || e.Sequence < 1 {
+		http.Error(w, "not an event", http.StatusBadRequest)
+		return
+	}
+	r.receive(&e)
+	// Only now: what is not answered with 2xx comes again.
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// verify reports why a request is not from the agent, by its token and its
+// signature.
+func (r *receiver) verify(h http.Header, body []byte, now time.Time) error {
+	if r.token != "" && subtle.ConstantTimeCompare([]byte(h.Get("Authorization")), []byte("Bearer "+r.token)) != 1 {
+		return errors.New("wrong token")
+	}
+	if r.secrets == nil {
+		return nil
+	}
+	id, stamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
+	sent, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return errors.New("no timestamp")
+	}
+	if now.Sub(time.Unix(sent, 0)).Abs() > tolerance {
+		return errors.New("too old, or from the future")
+	}
+	for _, secret := range r.secrets {
+		mac := hmac.New(sha256.New, secret)
+		fmt.Fprintf(mac, "%s.%s.", id, stamp)
+		mac.Write(body)
+		want := []byte("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		// There are several while a secret is changed.
+		for _, got := range strings.Fields(h.Get("webhook-signature")) {
+			if hmac.Equal([]byte(got), want) {
+				return nil
+			}
+		}
+	}
+	return errors.New("wrong signature")
+}
+
+// receive prints an event unless it was received before.
+func (r *receiver) receive(e *event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen[e.ID] {
+		fmt.Fprintf(os.Stderr, "again: %s %d\n", e.TaskID, e.Sequence)
+		return
+	}
+	note := ""
+	switch last := r.last[e.TaskID]; {
+	case e.Sequence < last:
+		note = " (late)" // replayed: what came after it is known
+	case last > 0 && e.Sequence > last+1:
+		note = " (some before it are missing)" // dead letters: ask for them, or for the task
+	}
+	fmt.Printf("%s %d %s%s\n", e.TaskID, e.Sequence, e.what(), note)
+	r.last[e.TaskID] = max(r.last[e.TaskID], e.Sequence)
+	r.seen[e.ID] = true
+	if r.order = append(r.order, e.ID); len(r.order) > remember {
+		delete(r.seen, r.order[0])
+		r.order = r.order[1:]
+	}
+}
+
+func (e *event) what() string {
+	if e.Kind == "artifact-update" {
+		name := e.Artifact.Name
+		if name == "" {
+			name = e.Artifact.ID
+		}
+		return "artifact " + name
+	}
+	text := e.Status.State
+	if m := e.Status.Message; m != nil && len(m.Parts) > 0 {
+		text += ": " + m.Parts[0].Text
+	}
+	if e.Final {
+		text += " (final)"
+	}
+	return text
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env node
+// Is told by Holdfast what becomes of tasks, and prints it. Needs nothing but Node 18 or
+// newer; docs/webhooks.md explains what it relies on.
+//
+//     WEBHOOK_TOKEN=s3cret WEBHOOK_SECRET=whsec_... node examples/receivers/node/receiver.js
+"use strict";
+
+const { createHmac, timingSafeEqual } = require("node:crypto");
+const http = require("node:http");
+
+const MAX_BODY = 128 << 20;
+const TOLERANCE = 5 * 60; // seconds
+const REMEMBER = 100_000; // events, of which a repetition is known
+
+const token = process.env.WEBHOOK_TOKEN || "";
+const secrets = (process.env.WEBHOOK_SECRET || "").split(/\s+/).filter(Boolean).map((text) => {
+  const key = Buffer.from(text.replace(/^whsec_/, ""), "base64");
+  if (key.length === 0) fail("WEBHOOK_SECRET is not whsec_ and base64");
+  return key;
+});
+if (!token && secrets.length === 0) {
+  fail("set WEBHOOK_TOKEN, WEBHOOK_SECRET or both: else anybody could tell us anything");
+}
+
+function fail(text) {
+  console.error(text);
+  process.exit(1);
+}
+
+// equal takes the same time wherever two texts differ.
+function equal(a, b) {
+  const x = Buffer.from(a), y = Buffer.from(b);
+  return x.length === y.length && timingSafeEqual(x, y);
+}
+
+// verify returns why a request is not from the agent, by its token and its
+// signature; "" if it is.
+function verify(headers, body, now) {
+  if (token && !equal(headers.authorization || "", "Bearer " + token)) return "wrong token";
+  if (secrets.length === 0) return "";
+  const id = headers["webhook-id"] || "", stamp = headers["webhook-timestamp"] || "";
+  if (!/^\d+$/.test(stamp)) return "no timestamp";
+  if (Math.abs(now - Number(stamp)) > TOLERANCE) return "too old, or from the future";
+  // There are several while a secret is changed.
+  const given = (headers["webhook-signature"] || "").split(/\s+/);
+  for (const secret of secrets) {
+    const mac = createHmac("sha256", secret).update(`${id}.${stamp}.`).update(body).digest("base64");
+    if (given.some((one) => equal(one, "v1," + mac))) return "";
+  }
+  return "wrong signature";
+}
+
+// What was received. A receiver that must not forget keeps it in its database, and
+// writes it in the transaction that does what the event calls for.
+const seen = new Set(); // event_id, the oldest first
+const last = new Map(); // sequence by task
+
+// receive prints an event unless it was received before.
+function receive(event) {
+  const { event_id: id, task_id: task, sequence } = event;
+  if (!id || !task || !(sequence > 0)) throw new TypeError("not an event");
+  if (seen.has(id)) {
+    console.error(`again: ${task} ${sequence}`);
+    return;
+  }
+  const before = last.get(task) || 0;
+  let note = "";
+  if (sequence < before) note = " (late)"; // replayed: what came after it is known
+  else if (before && sequence > before + 1) note = " (some before it are missing)"; // dead letters: ask for them, or for the task
+  console.log(`${task} ${sequence} ${what(event)}${note}`);
+  last.set(task, Math.max(before, sequence));
+  seen.add(id);
+  if (seen.size > REMEMBER) seen.delete(seen.values().next().value);
+}
+
+function what(event) {
+  if (event.kind === "artifact-update") return "artifact " + (event.artifact.name || event.artifact.artifact_id);
+  const parts = event.status.message?.parts || [];
+  return event.status.state + (parts.length ? ": " + (parts[0].text || "") : "") + (event.final ? " (final)" : "");
+}
+
+const server = http.createServer((req, res) => {
+  const answer = (status, text) => res.writeHead(status).end(text);
+  if (req.method !== "POST") return answer(405, "want POST");
+  const chunks = []; // the bytes as they came: they are what was signed
+  let size = 0;
+  req.on("data", (chunk) => {
+    if ((size += chunk.length) <= MAX_BODY) return chunks.push(chunk);
+    answer(413, "the body is too large");
+    req.destroy();
+  });
+  req.on("end", () => {
+    const body = Buffer.concat(chunks);
+    const why = verify(req.headers, body, Date.now() / 1000);
+    if (why) {
+      console.error("refused: " + why);
+      return answer(401, why);
+    }
+    try {
+      receive(JSON.parse(body));
+    } catch {
+      return answer(400, "not an event");
+    }
+    answer(204); // only now: what is not answered with 2xx comes again
+  });
+});
+server.requestTimeout = 30_000;
+server.listen(Number(process.env.PORT || 8000), "127.0.0.1", () => {
+  console.error(`listening on http://127.0.0.1:${server.address().port}/`);
+});
