@@ -18,8 +18,8 @@ type Config struct {
 	// Schema holds the tables; it is made with the first migration. Default
 	// "holdfast". Stores on different schemas know nothing of each other.
 	Schema string
-	// PoolMin connections are kept open, default 2; PoolMax is the most there are,
-	// default 10.
+	// PoolMin connections are kept open, default 2, negative for none; PoolMax is
+	// the most there are, default 10.
 	PoolMin, PoolMax int
 	// Timeout is how long a call waits for a connection, default one minute.
 	Timeout time.Duration
@@ -27,8 +27,9 @@ type Config struct {
 	CommandTimeout time.Duration
 	// MaxRetries is how often a command that failed for a passing reason is tried
 	// again, default 3, negative for never; RetryDelay is what it waits for the
-	// first time, twice that for the second, with some chance, default one second.
-	// After conflicts with other commands the wait is some milliseconds.
+	// first time, twice that for the second, with some chance, default one second,
+	// negative for no more than after a conflict with other commands: that is some
+	// milliseconds.
 	MaxRetries int
 	RetryDelay time.Duration
 	// Migrate brings the schema up to date. Without it a store whose schema is not
@@ -54,18 +55,23 @@ func (c *Config) complete() error {
 		errs = append(errs, fmt.Errorf("postgres: Schema is %q, want up to 63 of a-z, 0-9 and _, beginning with no digit and not with pg_", c.Schema))
 	}
 	for _, n := range []struct {
-		name  string
-		value *int
-		zero  int
-	}{{"PoolMin", &c.PoolMin, 2}, {"PoolMax", &c.PoolMax, 10}} {
-		if *n.value < 0 {
+		name    string
+		value   *int
+		zero    int
+		canNone bool
+	}{{"PoolMin", &c.PoolMin, 2, true}, {"PoolMax", &c.PoolMax, 10, false}, {"MaxRetries", &c.MaxRetries, 3, true}} {
+		if *n.value < 0 && !n.canNone {
 			errs = append(errs, fmt.Errorf("postgres: %s is %d, want it positive", n.name, *n.value))
 		}
 		if *n.value == 0 {
 			*n.value = n.zero
 		}
+		*n.value = max(*n.value, 0)
 	}
 	c.PoolMin = min(c.PoolMin, c.PoolMax)
+	if c.RetryDelay < 0 {
+		c.RetryDelay = conflictDelay
+	}
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -78,10 +84,6 @@ func (c *Config) complete() error {
 			*d.value = d.zero
 		}
 	}
-	if c.MaxRetries == 0 {
-		c.MaxRetries = 3
-	}
-	c.MaxRetries = max(c.MaxRetries, 0)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -145,11 +145,14 @@ func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Con
 	return f(ctx, c.Conn())
 }
 
+// conflictDelay is the first wait after a conflict with other commands.
+const conflictDelay = 5 * time.Millisecond
+
 // pause waits before a command is tried again; it reports whether it may be.
 func (s *Store) pause(ctx context.Context, try int, cause error) bool {
 	delay := s.cfg.RetryDelay << min(try, 10)
 	if conflicting(cause) {
-		delay = min(delay, 5*time.Millisecond<<min(try, 10))
+		delay = min(delay, conflictDelay<<min(try, 10))
 	}
 	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // chance, not secrecy
 	s.log.Debug("command is tried again", "error", cause, "delay", delay)

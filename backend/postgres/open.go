@@ -128,19 +128,9 @@ const oldest = 130000
 
 // migrate brings the schema up to date, or refuses one that is not.
 func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
-	known, err := migrate.Load(migrationFiles, "migrations")
+	p, err := s.migrations()
 	if err != nil {
 		return err
-	}
-	schema := pgx.Identifier{s.cfg.Schema}.Sanitize()
-	for i := range known {
-		known[i].SQL = strings.ReplaceAll(known[i].SQL, "{s}", schema)
-	}
-	p := migrate.Params{
-		Migrations: known, Table: schema + ".schema_migrations",
-		// The lock ends with the transaction, so it works behind a pooler.
-		Lock:        fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s", s.lockID(), schema),
-		Placeholder: func(n int) string { return fmt.Sprint("$", n) },
 	}
 	plain := cc.Copy()
 	plain.RuntimeParams = map[string]string{"application_name": "holdfast"}
@@ -150,7 +140,7 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 	db := stdlib.OpenDB(*plain)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	pending := known
+	pending := p.Migrations
 	var there bool
 	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&there); err != nil {
 		return err
@@ -161,7 +151,7 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 	if err == nil && len(pending) > 0 {
 		if !s.cfg.Migrate {
 			return a2a.Errorf(a2a.CodeInternal, "its schema %s lacks %d of %d migrations, the first is %s: start with migrations allowed",
-				s.cfg.Schema, len(pending), len(known), pending[0])
+				s.cfg.Schema, len(pending), len(p.Migrations), pending[0])
 		}
 		_, err = migrate.Apply(ctx, db, p)
 	}
@@ -184,6 +174,7 @@ func (s *Store) openError(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	code, text := classify(err)
+	cause := err
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
 		code, text = coded.Code, coded.Message
@@ -196,19 +187,28 @@ func (s *Store) openError(ctx context.Context, err error) error {
 	case stateDenied:
 		code, text = a2a.CodeInternal, "the user may not use or create schema "+s.cfg.Schema+": grant CREATE on the database for migrations, else USAGE on the schema and its tables"
 	case stateStartParam:
-		text = "what is in front of the database takes no session settings: for a pooler in transaction mode set Pooler"
+		if !s.cfg.Pooler {
+			code, text = a2a.CodeInternal, "a pooler is in front of it that takes no session settings, and was not said to be one"
+			cause = errors.Join(ErrPooler, cause)
+		}
 	case "":
 		if coded == nil || unanswered(err) {
 			code, text = a2a.CodeUnavailable, "nothing answers there: is it running, and are host, port and sslmode right?"
+		} else if err.Error() == coded.Error() { // its message is told already
+			cause = coded.Err
 		}
 	}
-	return a2a.Wrap(code, s.unmasked(err), "PostgreSQL at %s: %s", s.location, text)
+	return a2a.Wrap(code, s.unmasked(cause), "PostgreSQL at %s: %s", s.location, text)
 }
+
+// ErrPooler is part of the errors of Open where a pooler in transaction mode stands in
+// front of the database and Config.Pooler does not say so.
+var ErrPooler = errors.New("postgres: Config.Pooler is to be set")
 
 // unmasked returns an error for the log, which must not hold the password.
 func (s *Store) unmasked(err error) error {
 	u, e := pgx.ParseConfig(s.cfg.URL)
-	if e == nil && u.Password != "" && strings.Contains(err.Error(), u.Password) {
+	if err != nil && e == nil && u.Password != "" && strings.Contains(err.Error(), u.Password) {
 		return errors.New(strings.ReplaceAll(err.Error(), u.Password, "***"))
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -21,14 +22,65 @@ import (
 
 func TestConfigReportsAllThatIsWrong(t *testing.T) {
 	t.Parallel()
-	_, err := Open(bg, Config{URL: "mysql://u:secret@h/d", Schema: "Pg;", PoolMax: -1, Timeout: -1, RetryDelay: -1})
-	for _, want := range []string{"Schema", "PoolMax", "Timeout", "RetryDelay", "mysql://"} {
+	_, err := Open(bg, Config{URL: "mysql://u:secret@h/d", Schema: "Pg;", PoolMax: -1, Timeout: -1, CommandTimeout: -1})
+	for _, want := range []string{"Schema", "PoolMax", "Timeout", "CommandTimeout", "mysql://"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open() = %v, want it to name %s", err, want)
 		}
 	}
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("Open() = %v, which tells the password", err)
+	}
+}
+
+func TestConfigTellsNoneFromDefault(t *testing.T) {
+	t.Parallel()
+	const url = "postgres://h/d"
+	for _, test := range []struct {
+		name         string
+		cfg          Config
+		min, retries int
+		delay        time.Duration
+	}{
+		{"zero", Config{}, 2, 3, time.Second},
+		{"none", Config{PoolMin: -1, MaxRetries: -1, RetryDelay: -1}, 0, 0, conflictDelay},
+		{"given", Config{PoolMin: 3, MaxRetries: 1, RetryDelay: time.Minute}, 3, 1, time.Minute},
+	} {
+		c := test.cfg
+		c.URL = url
+		must(t, c.complete())
+		if c.PoolMin != test.min || c.MaxRetries != test.retries || c.RetryDelay != test.delay {
+			t.Errorf("%s: PoolMin %d, MaxRetries %d, RetryDelay %s, want %d, %d, %s",
+				test.name, c.PoolMin, c.MaxRetries, c.RetryDelay, test.min, test.retries, test.delay)
+		}
+	}
+}
+
+// What is in front of the database refuses the settings of a session.
+func TestAPoolerThatWasNotNamedIsToldByItsError(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the test
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1<<10))
+			const fields = "SFATAL\x00C08P01\x00Munsupported startup parameter: jit\x00\x00"
+			_, _ = c.Write(append([]byte{'E', 0, 0, 0, byte(len(fields) + 4)}, fields...))
+			_ = c.Close()
+		}
+	}()
+	url := "postgres://u:s3cr3t@" + l.Addr().String() + "/d?sslmode=disable"
+	_, err = Open(bg, Config{URL: url, Timeout: 5 * time.Second})
+	if !errors.Is(err, ErrPooler) || !strings.Contains(err.Error(), "a pooler is in front of it") {
+		t.Errorf("Open() = %v, want ErrPooler", err)
+	}
+	if _, err = Open(bg, Config{URL: url, Timeout: 5 * time.Second, Pooler: true}); err == nil || errors.Is(err, ErrPooler) {
+		t.Errorf("Open() with Pooler = %v, want another error than ErrPooler", err)
 	}
 }
 
@@ -103,8 +155,11 @@ func TestPendingMigrationsAreRefusedUnlessAllowed(t *testing.T) {
 	cfg.Migrate = false
 	_, err := Open(bg, cfg)
 	var coded *a2a.Error
-	if !errors.As(err, &coded) || !strings.Contains(coded.Message, "lacks 1 of 1 migrations") {
+	if !errors.As(err, &coded) || !strings.Contains(coded.Message, "migrations, the first is 202611210300_initial") {
 		t.Fatalf("Open() without migrations = %v, want it to tell what the schema lacks", err)
+	}
+	if strings.Count(err.Error(), "migrations allowed") != 1 {
+		t.Errorf("Open() without migrations = %v, want it told once", err)
 	}
 	cfg.Migrate = true
 	must(t, open(storetest.Wrap(t), cfg).Close())

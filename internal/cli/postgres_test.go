@@ -258,7 +258,7 @@ func locked(t *testing.T, name string, environ ...string) (read func() (int, str
 
 func TestPoolSizes(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ low, high int }{{2, 4}, {6, 9}} {
+	for _, test := range []struct{ low, high int }{{0, 3}, {2, 4}, {6, 9}} {
 		t.Run(fmt.Sprint(test.low, " to ", test.high), func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprintf("pool-%d-%d-%d", test.low, test.high, os.Getpid())
@@ -357,6 +357,7 @@ func TestRetries(t *testing.T) {
 		// The pool tries to have its least connections, too.
 		{"0", "0.01", 1, 5, 0},
 		{"8", "0.01", 9, 30, 0},
+		{"8", "0", 9, 30, 0},
 		{"1", "1.4", 2, 30, 700 * time.Millisecond},
 		{"2", "800ms", 3, 30, 1200 * time.Millisecond},
 	} {

@@ -215,13 +215,18 @@ func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	errs = append(errs, f.checkPool(a))
 	s.url = maskURL(dsn)
 	s.cfg = postgres.Config{
-		URL: dsn, Schema: schema, PoolMin: min(f.PoolMin, f.PoolMax), PoolMax: f.PoolMax, Timeout: time.Duration(f.Timeout),
-		CommandTimeout: time.Duration(f.CommandTimeout), MaxRetries: f.MaxRetries, RetryDelay: max(time.Duration(f.RetryDelay), 1), Pooler: f.Pooler,
-	}
-	if f.MaxRetries == 0 {
-		s.cfg.MaxRetries = -1 // zero would be the default
+		URL: dsn, Schema: schema, PoolMin: orNone(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: time.Duration(f.Timeout),
+		CommandTimeout: time.Duration(f.CommandTimeout), MaxRetries: orNone(f.MaxRetries), RetryDelay: orNone(time.Duration(f.RetryDelay)), Pooler: f.Pooler,
 	}
 	return errors.Join(errs...)
+}
+
+// orNone writes zero as configurations do, where it would be the default.
+func orNone[T int | time.Duration](n T) T {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 func (f *storageFlags) checkPool(a *app) error {
@@ -231,7 +236,7 @@ func (f *storageFlags) checkPool(a *app) error {
 		bad  bool
 		text string
 	}{
-		{f.PoolMin < 1 || f.PoolMin > mostConnections, fmt.Sprintf("--postgres-pool-min is %d, want 1 to %d", f.PoolMin, mostConnections)},
+		{f.PoolMin < 0 || f.PoolMin > mostConnections, fmt.Sprintf("--postgres-pool-min is %d, want 0 to %d", f.PoolMin, mostConnections)},
 		{f.PoolMax < 1 || f.PoolMax > mostConnections, fmt.Sprintf("--postgres-pool-max is %d, want 1 to %d", f.PoolMax, mostConnections)},
 		{
 			f.PoolMin > f.PoolMax && a.set.origins["postgres-pool-min"].rank != byDefault,
@@ -340,8 +345,8 @@ func (s *storage) explain(ctx context.Context, a *app, err error) error {
 	if !errors.As(err, &coded) || coded.Code != a2a.CodeInternal {
 		return err
 	}
-	if cause := coded.Unwrap(); cause != nil && strings.HasSuffix(coded.Message, cause.Error()) {
-		err = a2a.Errorf(coded.Code, "%s", coded.Message)
+	if errors.Is(err, postgres.ErrPooler) {
+		return &hinted{err, "say so: --postgres-pooler, STORAGE__POSTGRES_POOLER=true"}
 	}
 	all, merr := s.migrations(ctx)
 	if merr != nil || s.cfg.Migrate || len(pending(all)) == 0 {
