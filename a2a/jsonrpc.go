@@ -67,6 +67,10 @@ var responses = map[string]func() A2AResponse{
 	MethodPushList:    func() A2AResponse { return new(ListTaskPushNotificationConfigResponse) },
 	MethodPushDelete:  func() A2AResponse { return new(DeleteTaskPushNotificationConfigResponse) },
 
+	MethodDeadLetters:  func() A2AResponse { return new(Response[*ListDeadLettersResult]) },
+	MethodPushReplay:   func() A2AResponse { return new(Response[*ReplayResult]) },
+	MethodPushAttempts: func() A2AResponse { return new(Response[*ListAttemptsResult]) },
+
 	MethodContextsList:   func() A2AResponse { return new(ListContextsResponse) },
 	MethodContextsGet:    func() A2AResponse { return new(Response[*Context]) },
 	MethodContextsCreate: func() A2AResponse { return new(Response[*Context]) },

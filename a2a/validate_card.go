@@ -65,35 +65,6 @@ func (p *Problems) flow(path string, urls map[string]string, refresh string) {
 	p.https(path+".refreshUrl", refresh)
 }
 
-// Validate reports every rule that the config breaks. Where the URL leads is
-// checked when it is dialed.
-func (c PushNotificationConfig) Validate() error {
-	var p Problems
-	p.absolute("url", c.URL, "http", "https")
-	if v, ok := c.Authentication.(interface{ Validate() error }); ok {
-		p.In("authentication", v.Validate())
-	}
-	return p.Err()
-}
-
-// Validate reports every rule that the authentication breaks.
-func (a PushNotificationAuthenticationInfo) Validate() error {
-	var p Problems
-	p.Check(len(a.Schemes) > 0, "schemes", "must not be empty")
-	for i, scheme := range a.Schemes {
-		p.notEmpty(Index("schemes", i), scheme)
-	}
-	return p.Err()
-}
-
-// Validate reports every rule that the config breaks.
-func (c TaskPushNotificationConfig) Validate() error {
-	var p Problems
-	p.notEmpty("taskId", c.TaskID)
-	p.In("pushNotificationConfig", c.Config.Validate())
-	return p.Err()
-}
-
 // Validate reports every rule of A2A that the card breaks, and those of the
 // extensions it has.
 func (c AgentCard) Validate() error {

@@ -12,7 +12,7 @@ import (
 // the handler that runs it is told. Errors: task_not_found, task_not_cancelable
 // for a task that is over.
 func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts SendOptions) (*store.Task, error) {
-	if checkID("id", id) != nil {
+	if a2a.CheckID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
 	if err := checkKey(opts.IdempotencyKey); err != nil {

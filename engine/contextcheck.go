@@ -148,7 +148,7 @@ func (e *Engine) checkRelatives(c *store.Context) error {
 	if c.ParentID == c.Key.ID {
 		return errCycle
 	}
-	if c.ParentID != "" && checkID("parentContextId", c.ParentID) != nil {
+	if c.ParentID != "" && a2a.CheckID("parentContextId", c.ParentID) != nil {
 		return noRelative("parentContextId", c.ParentID)
 	}
 	if n := e.cfg.Limits.References; len(c.ReferenceIDs) > n {
@@ -161,7 +161,7 @@ func (e *Engine) checkRelatives(c *store.Context) error {
 			return a2a.Invalid(field, "is the context itself")
 		case slices.Contains(c.ReferenceIDs[:i], id):
 			return a2a.Invalid(field, "%s is given twice", a2a.Quote(id))
-		case checkID(field, id) != nil:
+		case a2a.CheckID(field, id) != nil:
 			return noRelative(field, id)
 		}
 	}

@@ -41,7 +41,7 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 	if c.Key.ID == "" {
 		c.Key.ID = e.cfg.NewID()
 	}
-	if err := checkID("contextId", c.Key.ID); err != nil {
+	if err := a2a.CheckID("contextId", c.Key.ID); err != nil {
 		return store.Context{}, err
 	}
 	if c.Status != a2a.ContextActive && c.Status != a2a.ContextPaused {
@@ -132,7 +132,7 @@ func (w *contextWrite) repeat(ctx context.Context, record *store.IdempotencyReco
 
 // context reads a context of an owner.
 func (e *Engine) context(ctx context.Context, key store.ContextKey, tasks int) (store.Context, error) {
-	if checkID("contextId", key.ID) != nil {
+	if a2a.CheckID("contextId", key.ID) != nil {
 		return store.Context{}, a2a.ContextNotFound(key.ID)
 	}
 	c, err := e.cfg.Store.Context(ctx, key.Owner, key.ID, tasks)

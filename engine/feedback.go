@@ -33,7 +33,7 @@ func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.Ta
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return store.Feedback{}, err
 	}
-	if checkID("taskId", params.TaskID) != nil {
+	if a2a.CheckID("taskId", params.TaskID) != nil {
 		return store.Feedback{}, a2a.TaskNotFound(params.TaskID)
 	}
 	if err := e.checkFeedback(params); err != nil {
@@ -140,7 +140,7 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 		return nil, err
 	}
 	if params.TaskID != "" {
-		if err := checkID("taskId", params.TaskID); err != nil {
+		if err := a2a.CheckID("taskId", params.TaskID); err != nil {
 			return nil, err
 		}
 	}

@@ -34,7 +34,7 @@ type Update struct {
 // invalid_params.
 func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
-		if checkID("id", id) != nil {
+		if a2a.CheckID("id", id) != nil {
 			yield(Update{}, a2a.TaskNotFound(id))
 			return
 		}

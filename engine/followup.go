@@ -97,7 +97,11 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		return nil, a2a.Errorf(a2a.CodeExhausted, "%d messages are waiting for task %s, no more are taken for now; try again later", n, a2a.Quote(l.key.ID))
 	}
 	event := store.Event{State: state, Received: &s.params.Message, Metadata: s.params.Metadata}
-	change := store.Change{Version: base.Seq, Idempotency: s.stamp(s.record())}
+	push, err := s.push(ctx, base.Seq)
+	if err != nil {
+		return nil, err
+	}
+	change := store.Change{Version: base.Seq, Idempotency: s.stamp(s.record()), Push: push}
 	slot := false
 	if base.Run.Phase == store.PhaseIdle {
 		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {

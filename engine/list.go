@@ -99,7 +99,7 @@ func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
 		return err
 	}
 	if params.ContextID != "" {
-		if err := checkID("contextId", params.ContextID); err != nil {
+		if err := a2a.CheckID("contextId", params.ContextID); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 		q.States = append(q.States, a2a.TaskState(s))
 	}
 	if id := f.text("contextId"); id != "" {
-		f.keep(checkID("metadata.contextId", id))
+		f.keep(a2a.CheckID("metadata.contextId", id))
 		q.ContextID = id
 	}
 	q.CreatedAfter, q.CreatedBefore = f.created()

@@ -14,7 +14,7 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 	if err := checkHistoryLength("historyLength", historyLength); err != nil {
 		return nil, err
 	}
-	if checkID("id", id) != nil {
+	if a2a.CheckID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
 	key, opts := store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength}

@@ -23,6 +23,11 @@ type SendOptions struct {
 	RequestHash    [32]byte
 	// Stored, if not nil, is called once the message is stored, before any wait.
 	Stored func()
+	// Push, if not nil, returns the webhooks that come with the message; without it a
+	// configuration that has one is refused. seq is the task's version that the message
+	// is added to, 0 for a new task. It is called before each try to store the message, so
+	// that what it returns may not be stored, and must not call the engine.
+	Push func(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error)
 }
 
 // Sent is what became of a message.
@@ -41,7 +46,7 @@ type Sent struct {
 // task in a context that takes none, conflict for an idempotency key of another
 // request, resource_exhausted, unavailable.
 func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
-	if err := e.checkSend(&params); err != nil {
+	if err := e.checkSend(&params, opts.Push != nil); err != nil {
 		return nil, err
 	}
 	if err := checkKey(opts.IdempotencyKey); err != nil {
@@ -194,12 +199,16 @@ func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (
 	l.commit.Lock()
 	defer l.commit.Unlock()
 
+	push, err := s.push(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
 	queue := store.Run{Phase: store.PhaseQueued, Turn: 1}
 	events := []store.Event{{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}}
 	slot := e.reserveSlot(&queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.write(ctx, l, base, store.Change{
-		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamp(record),
+		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamp(record), Push: push,
 	})
 	if err != nil {
 		e.returnSlot(slot)
@@ -207,6 +216,14 @@ func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (
 	}
 	e.begin(l, t, slot)
 	return s.sent(ctx, l, base, events[:1], t)
+}
+
+// push returns the webhooks that come with the message.
+func (s *sending) push(ctx context.Context, seq int64) ([]store.NewPush, error) {
+	if s.opts.Push == nil {
+		return nil, nil
+	}
+	return s.opts.Push(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
 }
 
 func (s *sending) stamp(record *store.IdempotencyRecord) *store.IdempotencyRecord {

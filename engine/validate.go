@@ -3,41 +3,23 @@ package engine
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
-
-// maxID is the longest id a client may choose, in bytes.
-const maxID = 128
-
-// checkID refuses ids that could not be told apart by a reader, or that no
-// store could index.
-func checkID(field, id string) error {
-	switch {
-	case id == "":
-		return a2a.Invalid(field, "must not be empty")
-	case len(id) > maxID:
-		return a2a.Invalid(field, "is longer than %d bytes", maxID)
-	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsGraphic(r) }):
-		return a2a.Invalid(field, "must consist of printable characters")
-	}
-	return nil
-}
 
 // checkKey refuses idempotency keys that are no ids; none is fine.
 func checkKey(key string) error {
 	if key == "" {
 		return nil
 	}
-	return checkID("Idempotency-Key", key)
+	return a2a.CheckID("Idempotency-Key", key)
 }
 
-// checkSend applies the rules of message/send that need no store.
-func (e *Engine) checkSend(p *a2a.MessageSendParams) error {
+// checkSend applies the rules of message/send that need no store. push says whether
+// webhooks are taken.
+func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
 	m := &p.Message
-	if err := checkID("message.messageId", m.ID); err != nil {
+	if err := a2a.CheckID("message.messageId", m.ID); err != nil {
 		return err
 	}
 	if len(m.Parts) == 0 {
@@ -47,12 +29,12 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams) error {
 		return a2a.Invalid("message.parts", "has %d parts, at most %d are taken", len(m.Parts), n)
 	}
 	if m.TaskID != "" {
-		if err := checkID("message.taskId", m.TaskID); err != nil {
+		if err := a2a.CheckID("message.taskId", m.TaskID); err != nil {
 			return err
 		}
 	}
 	if m.ContextID != "" {
-		if err := checkID("message.contextId", m.ContextID); err != nil {
+		if err := a2a.CheckID("message.contextId", m.ContextID); err != nil {
 			return err
 		}
 	}
@@ -60,21 +42,21 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams) error {
 		return a2a.Invalid("message.referenceTaskIds", "has %d ids, at most %d are taken", len(m.ReferenceTaskIDs), n)
 	}
 	for i, id := range m.ReferenceTaskIDs {
-		if err := checkID(fmt.Sprintf("message.referenceTaskIds[%d]", i), id); err != nil {
+		if err := a2a.CheckID(fmt.Sprintf("message.referenceTaskIds[%d]", i), id); err != nil {
 			return err
 		}
 	}
-	return e.checkConfiguration(p.Configuration)
+	return e.checkConfiguration(p.Configuration, push)
 }
 
-func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration) error {
+func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration, push bool) error {
 	if c == nil {
 		return nil
 	}
 	if err := checkHistoryLength("configuration.historyLength", c.HistoryLength); err != nil {
 		return err
 	}
-	if c.PushNotificationConfig != nil {
+	if c.PushNotificationConfig != nil && !push {
 		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: push notifications are not supported by this agent")
 	}
 	if len(c.AcceptedOutputModes) > 0 && len(e.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, e.cfg.OutputModes) {
