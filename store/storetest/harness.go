@@ -78,6 +78,8 @@ func groups() []group {
 		{"feedback", feedbackTests()},
 		{"push saved", pushSaveTests()},
 		{"push committed", pushCommitTests()},
+		{"push claimed", pushClaimTests()},
+		{"push acknowledged", pushAckTests()},
 		{"isolation", isolationTests()},
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},

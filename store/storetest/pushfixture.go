@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -174,6 +177,10 @@ func leaseOf(l store.Lane) store.LaneLease {
 	return store.LaneLease{Task: l.Config.Task, ID: l.Config.ID, Worker: l.Worker, Fence: l.Fence}
 }
 
+func compareLeases(a, b store.LaneLease) int {
+	return cmp.Or(compareKeys(a.Task, b.Task), strings.Compare(a.ID, b.ID), cmp.Compare(a.Fence, b.Fence), strings.Compare(a.Worker, b.Worker))
+}
+
 // delivered is the acknowledgement of the first n events of a claimed lane, which is
 // given back.
 func delivered(l store.ClaimedLane, n, ms int) store.LaneAck {
@@ -224,13 +231,14 @@ func noted(l store.ClaimedLane, n, ms int) store.LaneAck {
 	return a
 }
 
-// lost acknowledges claimed lanes and returns the leases that were lost.
+// lost acknowledges claimed lanes and returns the leases that were lost, sorted.
 func (f *fixture) lost(acks ...store.LaneAck) []store.LaneLease {
 	f.Helper()
 	lost, err := f.s.AckLanes(f.ctx, acks...)
 	if err != nil {
 		f.Fatalf("AckLanes() = %v, want no error", err)
 	}
+	slices.SortFunc(lost, compareLeases)
 	return lost
 }
 
@@ -258,13 +266,14 @@ func (f *fixture) fenced(l store.ClaimedLane, ms int) {
 	f.equal("PushAttempts() after a lease was lost", f.attempts(q), attempts)
 }
 
-// renewLanes extends leases until some ms and returns those that were lost.
+// renewLanes extends leases until some ms and returns those that were lost, sorted.
 func (f *fixture) renewLanes(until int, leases ...store.LaneLease) []store.LaneLease {
 	f.Helper()
 	lost, err := f.s.RenewLanes(f.ctx, at(until), leases)
 	if err != nil {
 		f.Fatalf("RenewLanes() = %v, want no error", err)
 	}
+	slices.SortFunc(lost, compareLeases)
 	return lost
 }
 

@@ -1,0 +1,328 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func pushClaimTests() []test {
+	return []test{
+		{"a claimed lane tells all that its worker needs", laneClaimed},
+		{"a lane is claimed when it is due and not before", laneDue},
+		{"a lease that has ended is claimed by any worker", laneLeaseEnds},
+		{"a takeover ends the leases of others alone", laneTakeover},
+		{"a lane that is due too far ahead is due", laneHorizon},
+		{"a clock that is set back finds what it had found due", laneClockBack},
+		{"what has nothing to tell is never claimed", laneNothing},
+		{"the longest due lane of an owner comes first", laneOrder},
+		{"owners are visited in turn", laneTurns},
+		{"owners are visited from where the last claim stopped", laneAfterOwner},
+		{"owners to be skipped are passed over", laneSkip},
+		{"as many lanes are claimed as are asked for", laneLimit},
+		{"as many events are read as are asked for", laneEvents},
+		{"events are read up to a size", laneBytes},
+		{"of many that claim at once none shares a lane", laneRace},
+	}
+}
+
+func laneClaimed(f *fixture) {
+	k := key("t1")
+	c := hookedTask(k, 2, "p")
+	c.Create.ContextID = "c1"
+	c.Events[1] = chunk(at(7), "a", "text", false)
+	f.commit(c)
+	for i := range 3 {
+		ms := 100_000 * (i + 1)
+		p := laneClaim(fmt.Sprint("worker-", i), ms, 1)
+		got := f.claimLanes(p)
+		want := newLane(committedHook(k, "p", 7), place(0), 2, 7)
+		want.Worker, want.Fence, want.LeaseUntil = p.Worker, want.Fence+1+int64(i), p.Until
+		f.equal("ClaimLanes()", got, []store.ClaimedLane{{
+			Lane: want, Events: numbered(c.Events), Created: at(0), ContextID: "c1",
+		}})
+		f.equal("Lanes()", f.lane(k, "p"), want)
+	}
+}
+
+// waiting makes lanes of an owner, one per task, that are due at some ms.
+func (f *fixture) waiting(o string, due map[string]int) {
+	f.Helper()
+	for id, ms := range due {
+		k := store.Key{Owner: o, ID: id}
+		f.hooked(k, 1)
+		f.savePush(hook(k, "p"), place(0), ms)
+	}
+}
+
+func laneDue(f *fixture) {
+	f.waiting(owner, map[string]int{"t1": 100, "t2": 200})
+	for _, test := range []struct {
+		ms   int
+		want []string
+	}{{99, []string{}}, {100, []string{owner + "/t1/p"}}, {199, []string{}}, {200, []string{owner + "/t2/p"}}, {9999, []string{}}} {
+		f.equal(fmt.Sprint("ClaimLanes() at ", test.ms), laneNames(f.claimLanes(laneClaim(worker, test.ms, 9))), test.want)
+	}
+}
+
+func laneLeaseEnds(f *fixture) {
+	k := key("t1")
+	f.waiting(owner, map[string]int{"t1": 0})
+	var last store.ClaimedLane
+	for i, w := range []string{worker, worker, rival, worker} {
+		ms := i * 60_000
+		if i > 0 {
+			f.notDue(ms - 1)
+		}
+		l := f.claimLane(w, ms)
+		if l.Worker != w || !l.LeaseUntil.Equal(at(ms+60_000)) || i > 0 && l.Fence != last.Fence+1 {
+			f.Errorf("ClaimLanes() = worker %s, fence %d until %v, want %s, %d, %v", l.Worker, l.Fence, l.LeaseUntil, w, last.Fence+1, at(ms+60_000))
+		}
+		if i > 0 {
+			f.fenced(last, ms)
+		}
+		last = l
+	}
+	f.equal("Lanes()", f.lane(k, "p"), last.Lane)
+	f.ack(delivered(last, 1, 1<<30)) // long after its end, but nobody has taken it
+	f.equal("Cursor", f.lane(k, "p").Cursor, place(1))
+}
+
+func laneTakeover(f *fixture) {
+	f.waiting(owner, map[string]int{"mine": 0, "theirs": 1, "waits": 1 << 30})
+	f.equal("ClaimLanes()", len(f.claimLanes(laneClaim(worker, 0, 9))), 1)
+	theirs := f.claimLane(rival, 1)
+	f.waiting(other, map[string]int{"due": 5})
+	p := laneClaim(worker, 10, 9)
+	p.Takeover = true
+	got := f.claimLanes(p)
+	f.equal("ClaimLanes() with Takeover", laneNames(got), []string{owner + "/theirs/p", other + "/due/p"})
+	f.fenced(theirs, 11)
+	p.Worker = "worker-3"
+	f.equal("ClaimLanes() with Takeover", laneNames(f.claimLanes(p)), []string{owner + "/mine/p", other + "/due/p", owner + "/theirs/p"})
+	f.equal("ClaimLanes() again", laneNames(f.claimLanes(p)), []string{})
+}
+
+func laneHorizon(f *fixture) {
+	f.waiting(owner, map[string]int{"beyond": 100_001, "at": 100_000, "leased": 0})
+	long := laneClaim(worker, 0, 1)
+	long.Until = at(200_000)
+	f.claimLanes(long)
+	p := laneClaim(rival, 0, 9)
+	p.Horizon = 100 * time.Second
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(p)), []string{owner + "/beyond/p", owner + "/leased/p"})
+	f.equal("ClaimLanes() again", laneNames(f.claimLanes(p)), []string{})
+}
+
+// laneClockBack has lanes found due that are not any more, once the clock is set back.
+func laneClockBack(f *fixture) {
+	f.waiting(owner, map[string]int{"first": 500_000, "t1": 500_001})
+	f.waiting(other, map[string]int{"t1": 500_000, "t2": 3000})
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 600_000, 1))), []string{owner + "/first/p"})
+	f.notDue(1000)
+	p := laneClaim(rival, 1000, 9)
+	p.Horizon = 499 * time.Second
+	f.equal("ClaimLanes() after the clock was set back", laneNames(f.claimLanes(p)), []string{owner + "/t1/p", owner + "/first/p"})
+	f.notDue(2999)
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 3000, 9))), []string{other + "/t2/p"})
+	p = laneClaim("worker-3", 3001, 9)
+	p.Horizon = 400 * time.Second
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(p)), []string{other + "/t1/p"})
+}
+
+func laneNothing(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "idle", "held", "gone")
+	f.savePush(hook(k, "late"), place(2), 0)
+	for _, l := range f.claimLanes(laneClaim(worker, 10, 9)) {
+		a := delivered(l, 2, 20)
+		a.Hold = l.Config.ID == "held"
+		if l.Config.ID == "gone" {
+			f.deletePush(k, "gone", 20, true)
+			continue
+		}
+		f.ack(a)
+	}
+	for _, p := range []store.LaneClaim{
+		laneClaim(rival, 1000, 9), {Takeover: true}, {Horizon: time.Millisecond}, {Takeover: true, Horizon: time.Millisecond},
+	} {
+		p.Worker, p.Now, p.Until, p.Limit, p.Events = rival, at(1000), at(2000), 9, 9
+		f.equal(fmt.Sprintf("ClaimLanes(%+v)", p), laneNames(f.claimLanes(p)), []string{})
+	}
+	f.equal("ClaimLanes() much later", laneNames(f.claimLanes(laneClaim(rival, 1<<30, 9))), []string{})
+}
+
+func laneOrder(f *fixture) {
+	f.waiting(owner, map[string]int{"t9": 100, "T": 200, "t": 200, "ta": 200, "leased": 1})
+	f.savePush(hook(key("t"), "P"), place(0), 200)
+	f.savePush(hook(key("t9"), "q"), place(0), 99)
+	l := f.claimLane(worker, 1)
+	f.renewLanes(150, leaseOf(l.Lane))
+	want := []string{"t9/q", "t9/p", "leased/p", "T/p", "t/P", "t/p", "ta/p"}
+	for i := range want {
+		want[i] = owner + "/" + want[i]
+	}
+	first := f.claimLanes(laneClaim(rival, 1000, 3))
+	f.equal("ClaimLanes()", laneNames(first), want[:3])
+	f.equal("ClaimLanes() of the others", laneNames(f.claimLanes(laneClaim(rival, 1000, 9))), want[3:])
+}
+
+func laneTurns(f *fixture) {
+	f.waiting("a", map[string]int{"1": 50, "2": 51, "3": 52, "4": 53})
+	f.waiting("B", map[string]int{"1": 90})
+	f.waiting("b", map[string]int{"1": 70, "2": 60})
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 100, 6))),
+		[]string{"B/1/p", "a/1/p", "b/2/p", "a/2/p", "b/1/p", "a/3/p"})
+	f.equal("ClaimLanes() of the others", laneNames(f.claimLanes(laneClaim(worker, 100, 6))), []string{"a/4/p"})
+}
+
+func laneAfterOwner(f *fixture) {
+	for _, test := range []struct {
+		after string
+		want  []string
+	}{
+		{"", []string{"B", "a", "b"}},
+		{"A", []string{"B", "a", "b"}},
+		{"B", []string{"a", "b", "B"}},
+		{"a", []string{"b", "B", "a"}},
+		{"aa", []string{"b", "B", "a"}},
+		{"b", []string{"B", "a", "b"}},
+		{"z", []string{"B", "a", "b"}},
+	} {
+		for _, o := range test.want {
+			k := store.Key{Owner: o, ID: "t-" + test.after}
+			f.hooked(k, 1, "p")
+		}
+		p := laneClaim(worker, 10, 2)
+		p.AfterOwner = test.after
+		var got []string
+		for range 2 {
+			for _, l := range f.claimLanes(p) {
+				got = append(got, l.Config.Task.Owner)
+				p.AfterOwner = l.Config.Task.Owner
+				f.ack(delivered(l, 1, 10))
+			}
+		}
+		f.equal(fmt.Sprintf("owners after %q", test.after), got, test.want)
+	}
+}
+
+func laneSkip(f *fixture) {
+	for _, o := range []string{"a", "b", "c"} {
+		f.waiting(o, map[string]int{"1": 0, "2": 0})
+	}
+	p := laneClaim(worker, 10, 3)
+	p.Skip = []string{"b", "nobody", "a"}
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(p)), []string{"c/1/p", "c/2/p"})
+	p.Skip = []string{"a"}
+	p.Takeover, p.Worker = true, rival
+	f.equal("ClaimLanes() with Takeover", laneNames(f.claimLanes(p)), []string{"b/1/p", "c/1/p", "b/2/p"})
+	p.Skip = nil
+	f.equal("ClaimLanes() of all", laneNames(f.claimLanes(laneClaim(worker, 10, 9))), []string{"a/1/p", "a/2/p"})
+}
+
+func laneLimit(f *fixture) {
+	n := min(f.h.Tasks, 300)
+	for i := range n {
+		f.hooked(key(fmt.Sprintf("t%03d", i)), 1, "p")
+	}
+	f.equal("ClaimLanes() of none", laneNames(f.claimLanes(laneClaim(worker, 10, 0))), []string{})
+	got := 0
+	for _, limit := range []int{1, n / 2, n, 1} {
+		lanes := f.claimLanes(laneClaim(worker, 10, limit))
+		if want := min(limit, n-got); len(lanes) != want {
+			f.Errorf("ClaimLanes() of %d, %d of %d left = %d, want %d", limit, n-got, n, len(lanes), want)
+		}
+		for _, l := range lanes {
+			if want := fmt.Sprintf("t%03d", got); l.Config.Task.ID != want {
+				f.Fatalf("lane %d is of task %q, want %q", got, l.Config.Task.ID, want)
+			}
+			got++
+		}
+	}
+}
+
+func laneEvents(f *fixture) {
+	k, k2 := key("t1"), key("t2")
+	f.hooked(k, 5, "p")
+	f.savePush(hook(k, "q"), place(3), 0)
+	f.hooked(k2, 1, "p")
+	for i, n := range []int{1, 2, 5, 6} {
+		p := laneClaim(fmt.Sprint("worker-", i), 10, 9)
+		p.Events, p.Takeover = n, true
+		got := make(map[string][]store.Event)
+		for _, l := range f.claimLanes(p) {
+			got[laneName(&l.Lane)] = l.Events
+		}
+		f.equal(fmt.Sprintf("up to %d events", n), got, map[string][]store.Event{
+			owner + "/t1/p": f.events(k)[:min(n, 5)], owner + "/t1/q": f.events(k)[3:min(3+n, 5)], owner + "/t2/p": f.events(k2),
+		})
+	}
+}
+
+func laneBytes(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 1, "p")
+	sized := func(n int) store.Event { return chunk(at(1), "a", fmt.Sprintf("%0*d", n, 7), true) }
+	f.add(k, sized(10), sized(10), status(at(2), a2a.StateInputRequired), sized(10), sized(10_000), sized(1))
+	first := f.events(k)[0]
+	begin := first.Size()
+	for i, test := range []struct{ bytes, events int }{
+		{0, 7}, {-1, 7}, {1, 1}, {begin - 1, 1}, {begin, 2}, {begin + 9, 2}, {begin + 10, 3}, {begin + 20, 5},
+		{begin + 30, 6}, {begin + 10_029, 6}, {begin + 10_030, 7}, {1 << 30, 7},
+	} {
+		p := laneClaim(fmt.Sprint("worker-", i), 10, 9)
+		p.Bytes, p.Takeover = test.bytes, true
+		l := f.claimLanes(p)
+		if len(l) != 1 {
+			f.Fatalf("ClaimLanes() = %d lanes, want 1", len(l))
+		}
+		f.equal(fmt.Sprintf("events up to %d bytes, of which the first has %d", test.bytes, begin), l[0].Events, f.events(k)[:test.events])
+	}
+	p := laneClaim("last", 10, 9)
+	p.Bytes, p.Events, p.Takeover = begin+20, 2, true
+	f.equal("up to 2 events", len(f.claimLanes(p)[0].Events), 2)
+}
+
+// laneRace has many claim at once.
+func laneRace(f *fixture) {
+	n := min(f.h.Tasks, 200)
+	for i := range n {
+		f.hooked(store.Key{Owner: fmt.Sprint("owner-", i%3), ID: fmt.Sprint("t", i)}, 1, "p")
+	}
+	var mu sync.Mutex
+	claimed := make(map[string]string)
+	together(racers/4, func(i int) {
+		w := fmt.Sprint("worker-", i)
+		for {
+			lanes, err := f.s.ClaimLanes(f.ctx, laneClaim(w, 1000, 1+i%4))
+			if err != nil {
+				f.Errorf("ClaimLanes() = %v", err)
+				return
+			}
+			mu.Lock()
+			for _, l := range lanes {
+				if by := claimed[laneName(&l.Lane)]; by != "" {
+					f.Errorf("lane %s was claimed by %s and %s", laneName(&l.Lane), by, w)
+				}
+				claimed[laneName(&l.Lane)] = w
+			}
+			mu.Unlock()
+			if len(lanes) == 0 {
+				return
+			}
+		}
+	})
+	if len(claimed) != n {
+		// A claim may pass over what another is about to take, but not for good.
+		for _, l := range f.claimLanes(laneClaim("last", 1000, n)) {
+			claimed[laneName(&l.Lane)] = "last"
+		}
+	}
+	if len(claimed) != n {
+		f.Errorf("%d of %d lanes were claimed", len(claimed), n)
+	}
+}
