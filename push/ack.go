@@ -1,0 +1,179 @@
+package push
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// ackBatch is the most lanes acknowledged in one call.
+	ackBatch = 256
+	// singlyAfter is after how many failed calls in a row lanes are acknowledged one by one:
+	// it may be one of them that cannot be.
+	singlyAfter = 3
+	// ackPause is the first pause after a failed call, longestAckPause the longest.
+	ackPause, longestAckPause = 20 * time.Millisecond, 2 * time.Second
+)
+
+// report gathers what became of a lane's events for the store.
+func (l *lane) report(now, due time.Time, hold bool) store.LaneAck {
+	ack := store.LaneAck{
+		Lease: l.lease, Hold: hold, At: store.Time(now),
+		Cursor: l.Cursor, State: l.State, Reason: l.Reason, DueAt: store.Time(due), Attempt: l.Attempt, FailedAt: l.FailedAt,
+		Delivered: l.told, Attempts: l.attempts, Dead: l.dead,
+	}
+	l.told, l.attempts, l.dead = 0, nil, nil
+	return ack
+}
+
+// hold has what became of the lane's events so far stored, while it goes on.
+func (s *Service) hold(l *lane) {
+	now := s.now()
+	ack := l.report(now, now, true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queueAck(l, ack)
+}
+
+// settle gives a lane back, which is due again then, and begins those whose turn it is.
+func (s *Service) settle(l *lane, due time.Time) {
+	now := s.now()
+	ack := l.report(now, due, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.settled = true
+	next := s.limits.leave(l, now)
+	s.queueAck(l, ack)
+	for _, n := range next {
+		s.launch(n)
+	}
+}
+
+// queueAck has an ack stored with what the lane has queued already. s.mu is held.
+func (s *Service) queueAck(l *lane, ack store.LaneAck) {
+	if l.ack == nil {
+		s.acks = append(s.acks, l)
+	} else {
+		ack = merge(*l.ack, ack)
+	}
+	l.ack = &ack
+	signal(s.acked)
+}
+
+// merge returns what two acks of a lane, one after the other, come to.
+func merge(first, then store.LaneAck) store.LaneAck {
+	then.Delivered += first.Delivered
+	then.Attempts = append(first.Attempts[:len(first.Attempts):len(first.Attempts)], then.Attempts...)
+	then.Dead = append(first.Dead[:len(first.Dead):len(first.Dead)], then.Dead...)
+	return then
+}
+
+// acknowledge stores acks, those that there are together, until ctx is done.
+func (s *Service) acknowledge(ctx context.Context, beat func()) {
+	fails := 0
+	for ctx.Err() == nil {
+		most := ackBatch
+		if fails >= singlyAfter {
+			most = 1
+		}
+		lanes, acks := s.takeAcks(most)
+		beat()
+		if len(lanes) == 0 {
+			idle := time.NewTimer(s.cfg.Lease)
+			select {
+			case <-ctx.Done():
+			case <-s.acked:
+			case <-idle.C:
+			}
+			idle.Stop()
+			continue
+		}
+		lost, err := s.ackLanes(ctx, acks)
+		if err == nil {
+			fails = 0
+			s.stored(lanes, acks, lost)
+			continue
+		}
+		s.returnAcks(lanes, acks)
+		if ctx.Err() == nil {
+			s.log.Error("acknowledge webhook lanes", "lanes", len(acks), "error", err)
+			sleep(ctx, min(ackPause<<min(fails, 10), longestAckPause))
+		}
+		fails++
+	}
+}
+
+func (s *Service) ackLanes(ctx context.Context, acks []store.LaneAck) ([]store.LaneLease, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease, errSlowStore)
+	defer cancel()
+	return s.cfg.Store.AckLanes(ctx, acks...)
+}
+
+// takeAcks takes up to most of the acks that wait.
+func (s *Service) takeAcks(most int) (lanes []*lane, acks []store.LaneAck) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(most, len(s.acks))
+	lanes = append(lanes, s.acks[:n]...)
+	s.acks = append(s.acks[:0], s.acks[n:]...)
+	clear(s.acks[len(s.acks):cap(s.acks)])
+	for _, l := range lanes {
+		acks = append(acks, *l.ack)
+		l.ack = nil
+	}
+	s.storing = n
+	return lanes, acks
+}
+
+// returnAcks puts acks back that could not be stored, or may not have been.
+func (s *Service) returnAcks(lanes []*lane, acks []store.LaneAck) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.storing = 0
+	for i, l := range lanes {
+		ack := acks[i]
+		if l.ack != nil {
+			*l.ack = merge(ack, *l.ack)
+			continue
+		}
+		l.ack = &ack
+		s.acks = append(s.acks, l)
+	}
+}
+
+// stored does what follows from acks that have been stored, but for those that were lost.
+func (s *Service) stored(lanes []*lane, acks []store.LaneAck, lost []store.LaneLease) {
+	gone := make(map[store.LaneLease]bool, len(lost))
+	for _, lease := range lost {
+		gone[lease] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.storing = 0
+	now, kick := s.now(), false
+	for i, l := range lanes {
+		if gone[l.lease] {
+			s.log.Debug("webhook lease lost", "task", l.lease.Task.ID, "webhook", l.lease.ID)
+			s.halt(l)
+		}
+		if acks[i].Hold {
+			continue
+		}
+		s.drop(l)
+		if due := acks[i].DueAt; due.After(now) {
+			if s.dues.add(due) {
+				signal(s.sooner)
+			}
+		} else if acks[i].Cursor.Seq < l.Tail || l.notices != s.notices {
+			kick = true
+		}
+	}
+	if kick || s.hungry {
+		s.kick()
+	}
+	if len(s.acks) == 0 {
+		signal(s.idle)
+	}
+}

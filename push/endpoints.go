@@ -1,0 +1,317 @@
+package push
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// saveEvery is how often the failures of endpoints are saved; that one is opened,
+	// closed or disabled is saved at once.
+	saveEvery = 15 * time.Second
+	// refreshEvery is how often the store is asked what other processes know of
+	// endpoints that are not to be called.
+	refreshEvery = time.Second
+
+	// Lanes of an endpoint that answers again are woken as it takes them in: so many at
+	// once, looking every wakeEvery, for no longer than wakeFor, and a last time
+	// wakeAgain after there were none.
+	wakeBatch = 64
+	wakeEvery = 25 * time.Millisecond
+	wakeFor   = time.Minute
+	wakeAgain = time.Second
+)
+
+// loadEndpoints brings back what is known of endpoints.
+func (s *Service) loadEndpoints(ctx context.Context) error {
+	records, err := s.cfg.Store.Endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for _, r := range records {
+		e := s.limits.endpoint(r.Name)
+		e.restore(r, now)
+		e.kept, e.savedAt, e.usedAt = true, r.UpdatedAt, now
+	}
+	return nil
+}
+
+// note tells the endpoint of a lane what came of an attempt. s.mu must not be held.
+func (s *Service) note(l *lane, r result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, e := s.now(), l.endpoint
+	e.usedAt = now
+	if r.throttle {
+		e.shrink(now, s.cfg.PerEndpoint)
+	}
+	var t transition
+	switch r.verdict {
+	case deliver, reject, gone:
+		e.dirty = e.dirty || e.kept
+		e.proven, l.trial = true, false
+		t = e.succeeded(now)
+	case retry:
+		e.dirty, e.proven = true, false
+		t = e.failedOnce(now, r.silent, l.trial)
+		l.trial = false
+		if e.failures >= recoverAfter {
+			e.waking = false
+		}
+	case refuse, abort:
+		return
+	}
+	switch t {
+	case stays:
+		return
+	case opens:
+		s.log.Warn("webhook endpoint does not answer properly", "endpoint", e.name, "failures", e.failures, "pause", e.backoff)
+		s.putOffWaiting(e)
+	case disables:
+		s.log.Error("webhook endpoint disabled", "endpoint", e.name, "reason", e.reason)
+		s.putOffWaiting(e)
+	case closes:
+		s.log.Info("webhook endpoint answers again", "endpoint", e.name)
+		e.wakeLanes(now)
+	case recovers:
+		e.dirty = true
+		if now.Sub(e.wokenAt) > shortestOpen {
+			e.wakeLanes(now)
+		}
+	}
+	signal(s.changed)
+}
+
+func (e *endpoint) wakeLanes(now time.Time) {
+	e.waking, e.drained, e.wokenAt, e.wakeAt = true, false, now, now
+}
+
+// putOffWaiting gives back the lanes that wait for an endpoint. s.mu is held.
+func (s *Service) putOffWaiting(e *endpoint) {
+	now := s.now()
+	for len(e.waiting) > 0 {
+		l := e.waiting[0]
+		due, _, _ := e.breaker.admit(now, s.cfg.random())
+		if due.IsZero() {
+			due = now
+		}
+		s.limits.leave(l, now)
+		s.giveBack(l, due)
+	}
+}
+
+// bars reports whether a lane must not be worked because its endpoint is disabled. One
+// that was saved or set back since then, here or elsewhere, enables it. s.mu is held.
+func (s *Service) bars(l *lane) bool {
+	e := l.endpoint
+	if !e.disabled {
+		return false
+	}
+	if l.Attempt == 0 && l.UpdatedAt.After(e.lastAt.Add(2*s.cfg.Lease)) {
+		s.allow(e)
+	}
+	return e.disabled
+}
+
+// enable has a disabled endpoint called again, since a webhook of it was saved or is to
+// be replayed.
+func (s *Service) enable(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.limits.endpoints[name]; e != nil && e.disabled {
+		s.allow(e)
+	}
+	s.enabled[name] = true
+	signal(s.changed)
+}
+
+func (s *Service) allow(e *endpoint) {
+	s.log.Info("webhook endpoint enabled", "endpoint", e.name)
+	e.enable()
+	e.dirty = true
+	signal(s.changed)
+}
+
+// refresh asks what other processes have found out about the endpoints of lanes that
+// would not be called.
+func (s *Service) refresh(ctx context.Context, claimed []store.ClaimedLane) {
+	s.mu.Lock()
+	now, ask := s.now(), false
+	for i := range claimed {
+		e := s.limits.endpoints[claimed[i].Config.Endpoint]
+		if e != nil && claimed[i].State == store.LaneActive {
+			ask = ask || e.disabled || e.open && now.Sub(s.refreshed).Abs() >= refreshEvery
+		}
+	}
+	s.mu.Unlock()
+	if ask {
+		s.adopt(ctx)
+	}
+}
+
+// adopt takes over what the store knows better of endpoints that are not called: that
+// another process could, or disabled one.
+func (s *Service) adopt(ctx context.Context) {
+	asked := s.now()
+	records, err := s.cfg.Store.Endpoints(ctx)
+	if err != nil {
+		s.log.Warn("read webhook endpoints", "error", err)
+		return
+	}
+	byName := make(map[string]store.Endpoint, len(records))
+	for _, r := range records {
+		byName[r.Name] = r
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refreshed = asked
+	for name, e := range s.limits.endpoints {
+		r, found := byName[name]
+		switch {
+		case e.dirty || !e.open && !e.disabled || e.savedAt.After(asked):
+		case !found && e.disabled:
+			e.enable()
+			e.kept = false
+		case !found && e.kept:
+			e.openUntil, e.kept, e.dirty = asked, false, true // somebody has reached it
+		case found && r.UpdatedAt.After(e.savedAt):
+			e.restore(r, asked)
+			e.savedAt = r.UpdatedAt
+		}
+	}
+}
+
+// tend saves what is known of endpoints, and wakes the lanes of those that answer again.
+func (s *Service) tend(ctx context.Context, beat func()) {
+	saved := s.now()
+	for ctx.Err() == nil {
+		now := s.now()
+		urgent := s.wakeAll(ctx)
+		if all := now.Sub(saved) >= saveEvery; all || s.takeChanged() {
+			saved = now
+			s.applyEnabled(ctx)
+			s.saveEndpoints(ctx)
+		}
+		beat()
+		wait := saveEvery
+		if urgent {
+			wait = wakeEvery
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-s.changed:
+			s.mu.Lock()
+			s.urgent = true
+			s.mu.Unlock()
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (s *Service) takeChanged() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	urgent := s.urgent
+	s.urgent = false
+	return urgent
+}
+
+// saveEndpoints saves what the store does not know.
+func (s *Service) saveEndpoints(ctx context.Context) {
+	type change struct {
+		e      *endpoint
+		record store.Endpoint
+	}
+	var changes []change
+	now := s.now()
+	s.mu.Lock()
+	for _, e := range s.limits.endpoints {
+		if e.dirty {
+			e.dirty = false
+			if r := e.record(e.name, now); e.kept || e.failures > 0 || e.disabled {
+				e.kept, e.savedAt = e.failures > 0 || e.disabled, r.UpdatedAt
+				changes = append(changes, change{e, r})
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range changes {
+		if err := s.cfg.Store.SaveEndpoint(ctx, c.record); err != nil {
+			s.mu.Lock()
+			c.e.dirty, c.e.kept = true, true
+			s.mu.Unlock()
+			if ctx.Err() == nil {
+				s.log.Warn("save webhook endpoint", "endpoint", c.record.Name, "error", err)
+			}
+		}
+	}
+}
+
+// applyEnabled enables endpoints that another process has disabled.
+func (s *Service) applyEnabled(ctx context.Context) {
+	s.mu.Lock()
+	enabled := s.enabled
+	s.enabled = make(map[string]bool)
+	s.mu.Unlock()
+	if len(enabled) == 0 {
+		return
+	}
+	records, err := s.cfg.Store.Endpoints(ctx)
+	for _, r := range records {
+		if err == nil && r.Disabled && enabled[r.Name] {
+			err = s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: r.Name, UpdatedAt: store.Time(s.now())})
+		}
+	}
+	if err != nil {
+		s.log.Warn("enable webhook endpoints", "error", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for name := range enabled {
+			s.enabled[name] = true
+		}
+	}
+}
+
+// wakeAll wakes lanes of endpoints that answer again, as far as they take more in. It
+// reports whether there is an endpoint whose lanes are being woken.
+func (s *Service) wakeAll(ctx context.Context) (waking bool) {
+	now := s.now()
+	var hungry []*endpoint
+	s.mu.Lock()
+	for _, e := range s.limits.endpoints {
+		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor; e.waking {
+			waking = true
+			if len(e.waiting) < e.slots(now, s.cfg.PerEndpoint) && !now.Before(e.wakeAt) {
+				hungry = append(hungry, e)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, e := range hungry {
+		n, err := s.cfg.Store.WakeLanes(ctx, e.name, store.Time(now), wakeBatch)
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("wake webhook lanes", "endpoint", e.name, "error", err)
+		}
+		if n > 0 {
+			s.kick()
+		}
+		s.mu.Lock()
+		switch {
+		case n > 0:
+			e.drained = false
+		case err == nil && e.drained:
+			e.waking = false
+		default:
+			e.drained, e.wakeAt = err == nil, now.Add(wakeAgain)
+		}
+		s.mu.Unlock()
+	}
+	return waking
+}

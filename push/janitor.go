@@ -1,0 +1,105 @@
+package push
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// keepAttempts is how long attempts are kept; finished webhooks are kept for
+	// keepFinished, and long-running ones for keepLongRunning.
+	keepAttempts    = 7 * 24 * time.Hour
+	keepFinished    = 24 * time.Hour
+	keepLongRunning = 30 * 24 * time.Hour
+
+	expireEvery = time.Minute
+	expireBatch = 500
+)
+
+// heartbeat renews the leases of this process, and stops the lanes that have lost
+// theirs.
+func (s *Service) heartbeat(ctx context.Context, beat func()) {
+	tick := time.NewTicker(s.cfg.Lease / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		beat()
+		s.renew(ctx)
+	}
+}
+
+func (s *Service) renew(ctx context.Context) {
+	byLease := make(map[store.LaneLease]*lane)
+	var leases []store.LaneLease
+	s.mu.Lock()
+	for _, l := range s.lanes {
+		if !l.settled && !l.halted {
+			byLease[l.lease] = l
+			leases = append(leases, l.lease)
+		}
+	}
+	s.mu.Unlock()
+	if len(leases) == 0 {
+		return
+	}
+	until := s.now().Add(s.cfg.Lease)
+	call, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease, errSlowStore)
+	defer cancel()
+	lost, err := s.cfg.Store.RenewLanes(call, store.Time(until), leases)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("renew webhook leases", "error", err)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lease := range lost {
+		if l := byLease[lease]; l != nil {
+			if !s.unqueue(l) {
+				s.halt(l)
+			}
+			delete(byLease, lease)
+		}
+	}
+	for _, l := range byLease {
+		l.until = until
+	}
+}
+
+// janitor removes what has outlived its use.
+func (s *Service) janitor(ctx context.Context, beat func()) {
+	for {
+		sleep(ctx, spread(expireEvery, s.cfg.random()))
+		if ctx.Err() != nil {
+			return
+		}
+		beat()
+		s.mu.Lock()
+		s.limits.forget(s.now())
+		s.mu.Unlock()
+		s.expire(ctx, beat)
+	}
+}
+
+// expire removes old attempts, and webhooks that have nothing to tell any more.
+func (s *Service) expire(ctx context.Context, beat func()) {
+	now := s.now()
+	p := store.PushExpiry{
+		Attempts: store.Time(now.Add(-keepAttempts)), Finished: store.Time(now.Add(-keepFinished)),
+		LongRunning: store.Time(now.Add(-keepLongRunning)),
+	}
+	for n := expireBatch; n >= expireBatch && ctx.Err() == nil; {
+		beat()
+		var err error
+		if n, err = s.cfg.Store.ExpirePush(ctx, p, expireBatch); err != nil && ctx.Err() == nil {
+			s.log.Warn("expire webhooks", "error", err)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// troubleWait is how long a lane waits when something here went wrong.
+	troubleWait = 5 * time.Second
+	// ackAfter is how long what became of a lane's events is kept to be stored together.
+	ackAfter = 50 * time.Millisecond
+)
+
+type laneID struct {
+	task store.Key
+	id   string
+}
+
+// lane is a lane that this process has claimed.
+type lane struct {
+	// As it stands now. It belongs to the goroutine that works the lane.
+	store.ClaimedLane
+	lease    store.LaneLease
+	endpoint *endpoint
+	ctx      context.Context
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when it is not worked any more
+	after    *lane         // an earlier claim of it that must have ended first
+
+	// What became of its events and is not on its way to the store yet.
+	attempts []store.PushAttempt
+	dead     []store.DeadLetter
+	told     int
+	since    time.Time // of the first of these
+	refused  int       // events in a row that the policy did not allow, and known says
+	known    bool      // that earlier claims have been looked at
+
+	// Guarded by Service.mu.
+	until    time.Time // of the lease
+	halted   bool      // begins no further attempt
+	settled  bool      // it has been worked
+	counted  bool      // it counts for its owner and endpoint
+	trial    bool      // it is to show whether its endpoint answers again
+	stranger bool      // it counts as one of an endpoint that is not proven
+	begun    time.Time
+	notices  uint64         // of the store when it was claimed
+	ack      *store.LaneAck // to be stored
+}
+
+func (l *lane) id() laneID { return laneID{l.lease.Task, l.lease.ID} }
+
+// work delivers what was claimed.
+func (s *Service) work(l *lane) {
+	defer s.working.Done()
+	if l.after != nil {
+		<-l.after.done
+		l.after = nil
+	}
+	var due time.Time
+	if err := guard(func() { due = s.deliver(l) }); err != nil {
+		s.log.Error("webhook lane failed", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+		due = s.now().Add(troubleWait)
+	}
+	close(l.done)
+	l.cancel()
+	s.settle(l, due)
+}
+
+// deliver tells the lane's events, one after the other, and returns when the lane is due
+// again.
+func (s *Service) deliver(l *lane) (due time.Time) {
+	var c *composer
+	for i := range l.Events {
+		e := &l.Events[i]
+		next, told := l.Cursor.Next(e)
+		if !told {
+			l.Cursor = next
+			continue
+		}
+		limit, due, ok := s.begin(l)
+		if !ok {
+			return due
+		}
+		var err error
+		if c == nil {
+			c, err = s.compose(l.ctx, &l.ClaimedLane)
+		}
+		at, r := store.Time(s.now()), result{}
+		if err == nil {
+			r, err = s.attempt(l, c, e, next, at, limit)
+		}
+		var never *permanent
+		if errors.As(err, &never) {
+			c, r = nil, result{verdict: refuse, outcome: safehttp.OutcomeRefused, reason: never.reason, detail: never.reason}
+		} else if err != nil {
+			if l.ctx.Err() == nil {
+				s.log.Warn("compose webhook request", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+			}
+			return s.now().Add(troubleWait)
+		}
+		s.note(l, r)
+		l.noteAttempt(e, next, r, at, s.now().Sub(at))
+		if due, ok := s.follow(l, i, next, r); !ok {
+			return due
+		}
+		if s.now().Sub(l.since) >= ackAfter && i+1 < len(l.Events) {
+			s.hold(l)
+		}
+	}
+	return s.now()
+}
+
+// attempt makes one attempt to tell e. Its error is why there is nothing to send.
+func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushCursor, at time.Time, limit time.Duration) (result, error) {
+	request, err := c.request(e, next, l.Attempt+1, at)
+	if err != nil {
+		return result{}, err
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, limit)
+	defer cancel()
+	response, err := s.cfg.Sender.Post(ctx, request)
+	return judge(response, err, l.ctx.Err() != nil), nil
+}
+
+// begin reports whether a lane may make an attempt, and how long that may take; if not,
+// when the lane is due again.
+func (s *Service) begin(l *lane) (limit time.Duration, due time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	left := l.until.Sub(now) - min(2*time.Second, s.cfg.Lease/4)
+	if l.halted || s.stopping || l.endpoint.disabled || left < min(s.cfg.Timeout, s.cfg.Lease/4) {
+		return 0, now, false
+	}
+	if !l.trial {
+		retry, trial, ok := l.endpoint.breaker.admit(now, s.cfg.random())
+		if !ok {
+			return 0, retry, false
+		}
+		l.trial = trial
+	}
+	return min(s.cfg.Timeout, left), now, true
+}
+
+// follow does what follows from an attempt to tell event i. ok is false if the lane
+// does not go on now.
+func (s *Service) follow(l *lane, i int, next store.PushCursor, r result) (due time.Time, ok bool) {
+	now := store.Time(s.now())
+	if r.verdict != refuse && r.verdict != abort {
+		l.refused, l.known = 0, true
+	}
+	switch r.verdict {
+	case deliver:
+		l.told++
+		l.advance(next)
+		s.delivered.Add(1)
+		return now, true
+	case abort:
+		return now, false
+	case retry:
+		s.failed.Add(1)
+		due, parked := l.failed(r, s.cfg.Schedule, now, s.cfg.random())
+		if !parked {
+			return due, false
+		}
+		s.end(l, store.LaneParked, "attempts used up, the last: "+r.reason)
+	case reject:
+		s.failed.Add(1)
+		s.bury(l, next, 1, r, now)
+		return now, true
+	case gone:
+		s.failed.Add(1)
+		s.end(l, store.LaneDisabled, r.reason)
+	case refuse:
+		if s.refusals(l); l.refused < refusalsAllowed {
+			s.bury(l, next, 1, r, now)
+			return now, true
+		}
+		s.end(l, store.LaneDisabled, r.reason)
+	}
+	attempts := 1
+	if r.verdict == retry {
+		attempts = 0 // has been counted
+	}
+	s.bury(l, next, attempts, r, now)
+	s.buryFrom(l, i+1, l.Reason, now)
+	return now, false
+}
+
+// end has a lane tell nothing more.
+func (s *Service) end(l *lane, state store.LaneState, reason string) {
+	l.State, l.Reason = state, reason
+	message := "webhook disabled"
+	if state == store.LaneParked {
+		message = "webhook parked"
+	}
+	s.log.Warn(message, "task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "reason", reason)
+}
+
+// bury makes a dead letter of the event that ends at next, after so many more attempts
+// than were counted.
+func (s *Service) bury(l *lane, next store.PushCursor, attempts int, r result, now time.Time) {
+	l.dead = append(l.dead, store.DeadLetter{
+		Task: l.lease.Task, ConfigID: l.lease.ID, Cursor: l.Cursor, Seq: next.Seq, Sequence: next.Sequence,
+		Attempts: l.Attempt + attempts, Status: r.status, Reason: r.reason, At: now,
+	})
+	s.dead.Add(1)
+	l.advance(next)
+}
+
+// buryFrom makes dead letters of the events from i on.
+func (s *Service) buryFrom(l *lane, i int, reason string, now time.Time) {
+	for ; i < len(l.Events); i++ {
+		next, told := l.Cursor.Next(&l.Events[i])
+		if !told {
+			l.Cursor = next
+			continue
+		}
+		s.bury(l, next, 0, result{reason: reason}, now)
+	}
+}
+
+// refusals counts the events in a row that were refused, this one included, those of
+// earlier claims too.
+func (s *Service) refusals(l *lane) {
+	if !l.known {
+		l.known = true
+		page, err := s.cfg.Store.PushAttempts(l.ctx, store.PushQuery{
+			Owner: l.lease.Task.Owner, TaskID: l.lease.Task.ID, ID: l.lease.ID, Limit: refusalsAllowed - 1,
+		})
+		if err != nil {
+			s.log.Warn("read webhook attempts", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+		}
+		for _, a := range page.Attempts {
+			if a.Outcome != safehttp.OutcomeRefused {
+				break
+			}
+			l.refused++
+		}
+	}
+	l.refused++
+}
+
+// advance moves a lane behind an event that has been dealt with.
+func (l *lane) advance(next store.PushCursor) {
+	l.Cursor, l.Attempt, l.FailedAt = next, 0, time.Time{}
+}
+
+func (l *lane) noteAttempt(e *store.Event, next store.PushCursor, r result, at time.Time, took time.Duration) {
+	if len(l.attempts)+len(l.dead) == 0 {
+		l.since = at
+	}
+	l.attempts = append(l.attempts, store.PushAttempt{
+		Task: l.lease.Task, ConfigID: l.lease.ID, Seq: e.Seq, Sequence: next.Sequence, Attempt: l.Attempt + 1,
+		At: at, Duration: max(took, 0).Truncate(time.Millisecond), Status: r.status, Outcome: r.outcome, Address: r.address, Detail: r.detail,
+	})
+}

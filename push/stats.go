@@ -1,0 +1,56 @@
+package push
+
+import (
+	"fmt"
+	"time"
+)
+
+// Stats counts what a service has done since it was started, and does.
+type Stats struct {
+	Delivered int64 // events
+	Failed    int64 // attempts that did not deliver
+	Dead      int64 // events that became dead letters
+
+	InFlight int // lanes that are being worked
+	Waiting  int // lanes that wait for a request to their endpoint to end
+	Claimed  int // lanes of this process, these included
+	Open     int // endpoints that are not called for a while
+	Disabled int // endpoints that are not called at all
+}
+
+// Stats returns what the service has done and does. It costs no call of the store.
+func (s *Service) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := Stats{
+		Delivered: s.delivered.Load(), Failed: s.failed.Load(), Dead: s.dead.Load(),
+		InFlight: s.limits.active, Waiting: s.limits.waiting, Claimed: len(s.lanes),
+	}
+	for _, e := range s.limits.endpoints {
+		switch {
+		case e.disabled:
+			stats.Disabled++
+		case e.open:
+			stats.Open++
+		}
+	}
+	return stats
+}
+
+// Health returns what is wrong with the service; nothing when all is well. That
+// receivers fail is not.
+func (s *Service) Health() (problems []string) {
+	s.mu.Lock()
+	stopping := s.stopping
+	s.mu.Unlock()
+	if s.state.Load() != stateRunning || stopping {
+		return []string{"push: not running"}
+	}
+	limit := 10 * max(s.cfg.Poll, s.cfg.Lease, saveEvery)
+	for name, last := range s.alive {
+		if silent := s.now().Sub(time.Unix(0, last.Load())); silent > limit {
+			problems = append(problems, fmt.Sprintf("push %s loop: silent for %s", name, silent.Round(time.Second)))
+		}
+	}
+	return problems
+}
