@@ -203,15 +203,15 @@ func parseNet(entry string) (netip.Prefix, error) {
 	entry = strings.TrimSpace(entry)
 	if !strings.Contains(entry, "/") {
 		addr, err := netip.ParseAddr(entry)
-		if err != nil {
-			return netip.Prefix{}, errors.New("want an address or a prefix such as 10.1.0.0/16")
+		if err != nil || addr.Zone() != "" {
+			return netip.Prefix{}, errors.New("want an address without a zone, or a prefix such as 10.1.0.0/16")
 		}
 		n := netip.PrefixFrom(addr, addr.BitLen())
 		return n, checkNet(n)
 	}
 	n, err := netip.ParsePrefix(entry)
 	if err != nil {
-		return netip.Prefix{}, errors.New("want an address or a prefix such as 10.1.0.0/16")
+		return netip.Prefix{}, errors.New("want an address without a zone, or a prefix such as 10.1.0.0/16")
 	}
 	return n, checkNet(n)
 }
