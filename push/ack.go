@@ -37,8 +37,8 @@ func (s *Service) hold(l *lane) {
 	s.queueAck(l, ack)
 }
 
-// settle gives a lane back, which is due again then, and begins those whose turn it is.
-func (s *Service) settle(l *lane, due time.Time) {
+// conclude gives a lane back, which is due again then, and begins those whose turn it is.
+func (s *Service) conclude(l *lane, due time.Time) {
 	now := s.now()
 	ack := l.report(now, due, false)
 	s.mu.Lock()

@@ -68,7 +68,7 @@ func (s *Service) work(l *lane) {
 	}
 	close(l.done)
 	l.cancel()
-	s.settle(l, due)
+	s.conclude(l, due)
 }
 
 // deliver tells the lane's events, one after the other, and returns when the lane is due
