@@ -80,6 +80,7 @@ func groups() []group {
 		{"push committed", pushCommitTests()},
 		{"push claimed", pushClaimTests()},
 		{"push acknowledged", pushAckTests()},
+		{"push moved", pushMoveTests()},
 		{"isolation", isolationTests()},
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},

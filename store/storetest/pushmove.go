@@ -1,0 +1,381 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func pushMoveTests() []test {
+	return []test{
+		{"a webhook that nobody holds is deleted at once", pushDeleted},
+		{"a webhook that is held is gone for reads and busy until it is acknowledged", pushDeletedBusy},
+		{"a webhook that is held is busy until its lease ends", pushDeletedLate},
+		{"a deleted webhook is no use to anybody", pushDeletedHidden},
+		{"a webhook that was deleted may be saved again", pushDeletedSaved},
+		{"a webhook made again does not accept an old lease", pushMadeAgain},
+		{"a lane that was set back tells again", pushReplayed},
+		{"a lane that was set back loses what was noted behind", pushReplayedLetters},
+		{"a lane that was set back is active and due", pushReplayedState},
+		{"a lane may be set forward", pushReplayedForward},
+		{"lanes of an endpoint are woken, the longest due first", lanesWoken},
+		{"lanes that do not wait are not woken", lanesNotWoken},
+		{"who watches is told of lanes that become due", lanesWatched},
+	}
+}
+
+func pushDeleted(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "due", "acked", "idle", "kept")
+	f.ack(noted(f.claimLanes(laneClaim(worker, 10, 1))[0], 1, 20)) // of "acked"
+	f.add(k, event(30))
+	f.undeletable(k, "absent", 30)
+	f.undeletable(k, "Due", 30)
+	for _, id := range []string{"acked", "due", "idle"} {
+		f.deletePush(k, id, 30, false)
+		f.undeletable(k, id, 30)
+	}
+	f.equal("Lanes()", len(f.lanes(store.LaneQuery{}).Lanes), 1)
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Pending: 1})
+	f.equal("DeadLetters()", f.letters(store.PushQuery{}), []store.DeadLetter{})
+	f.equal("PushAttempts()", f.attempts(store.PushQuery{}), []store.PushAttempt{})
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 1<<30, 9))), []string{owner + "/t1/kept"})
+}
+
+func pushDeletedBusy(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "p")
+	first := f.claimLane(worker, 10)
+	a := noted(first, 1, 20)
+	a.Hold = true
+	f.ack(a)
+	f.deletePush(k, "p", 30, true)
+	f.deletePush(k, "p", 40, true)
+	f.equal("RenewLanes()", f.renewLanes(500_000, leaseOf(first.Lane)), []store.LaneLease{leaseOf(first.Lane)})
+	f.deletePush(k, "p", 60_009, true)
+	foreign := delivered(first, 1, 50)
+	foreign.Lease.Fence--
+	f.equal("AckLanes() of another lease", f.lost(foreign), []store.LaneLease{foreign.Lease})
+	f.deletePush(k, "p", 60, true)
+	f.equal("AckLanes()", f.lost(noted(first, 2, 70)), []store.LaneLease{leaseOf(first.Lane)})
+	f.undeletable(k, "p", 80)
+	f.noLane(k, "p")
+	f.add(k, event(90))
+	f.notDue(1 << 30)
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{})
+
+	f.savePush(hook(k, "p"), place(0), 100)
+	held := f.claimLane(worker, 100)
+	f.deletePush(k, "p", 110, true)
+	hold := delivered(held, 1, 120)
+	hold.Hold = true
+	f.equal("AckLanes() that would hold it", f.lost(hold), []store.LaneLease{hold.Lease})
+	f.undeletable(k, "p", 130)
+}
+
+func pushDeletedLate(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "p", "q", "r")
+	l := f.claimLanes(laneClaim(worker, 10, 9))
+	f.deletePush(k, "p", 60_009, true)
+	f.deletePush(k, "p", 60_010, false)
+	f.undeletable(k, "p", 60_011)
+	f.equal("AckLanes() once it is removed", f.lost(noted(l[0], 1, 60_012)), []store.LaneLease{leaseOf(l[0].Lane)})
+	f.deletePush(k, "q", 60_010, false)
+	f.undeletable(k, "q", 60_011)
+
+	// Whoever looks for work may remove it, or it is removed when it is asked about.
+	f.deletePush(k, "r", 60_000, true)
+	f.notDue(70_000)
+	if busy, err := f.s.DeletePush(f.ctx, k, "r", at(70_000)); busy || err != nil && !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("DeletePush() after the lease has ended = %t, %v, want it gone", busy, err)
+	}
+	f.undeletable(k, "r", 70_001)
+	f.equal("Lanes()", f.lanes(store.LaneQuery{}), store.LanePage{})
+}
+
+func pushDeletedHidden(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "p", "parked")
+	l := f.claimLanes(laneClaim(worker, 10, 9))
+	parked := noted(l[1], 1, 20)
+	parked.State, parked.Hold = store.LaneParked, true
+	f.ack(parked)
+	f.deletePush(k, "p", 30, true)
+	f.deletePush(k, "parked", 30, true)
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{})
+	f.equal("Lanes()", f.lanes(store.LaneQuery{States: []store.LaneState{store.LaneActive, store.LaneParked}}), store.LanePage{})
+	if err := f.s.ReplayPush(f.ctx, k, "p", place(0), at(40)); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("ReplayPush() = %v, want ErrNotFound", err)
+	}
+	f.equal("WakeLanes()", f.wake(endpoint, 0, 9), 0)
+	f.add(k, event(50))
+	p := laneClaim(rival, 60, 9)
+	p.Takeover, p.Horizon = true, time.Millisecond
+	f.equal("ClaimLanes() with Takeover", laneNames(f.claimLanes(p)), []string{})
+	f.equal("ClaimLanes() later", laneNames(f.claimLanes(laneClaim(rival, 1<<30, 9))), []string{})
+	f.noLane(k, "p")
+	f.noLane(k, "parked")
+	f.task(k)
+}
+
+func pushDeletedSaved(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 3, "p")
+	l := f.claimLane(worker, 10)
+	a := noted(l, 2, 20)
+	a.Hold, a.Delivered = true, 2
+	f.ack(a)
+	f.deletePush(k, "p", 30, true)
+	c := hook(k, "p")
+	c.CreatedAt, c.Endpoint = at(35), "http://q.example:80"
+	got := f.savePush(c, place(1), 40)
+	want := newLane(c, place(1), 3, 40)
+	if got.Fence <= l.Fence {
+		f.Errorf("Fence of a webhook saved again = %d, want more than %d", got.Fence, l.Fence)
+	}
+	want.Fence = got.Fence
+	f.equal("SavePush()", got, want)
+	f.equal("Lanes()", f.lane(k, "p"), want)
+	f.equal("DeadLetters()", f.letters(store.PushQuery{}), []store.DeadLetter{})
+	f.equal("PushAttempts()", f.attempts(store.PushQuery{}), []store.PushAttempt{})
+	f.fenced(l, 45)
+	f.equal("Lanes()", f.lane(k, "p"), want)
+	next := f.claimLane(worker, 50)
+	f.equal("events", next.Events, f.events(k)[1:])
+	f.fenced(l, 55)
+	f.deletePush(k, "p", 60, true)
+
+	brings := withPush(k, 3, "p") // a change may make it again as well
+	f.commit(brings)
+	f.fenced(next, 70)
+	f.equal("events", f.claimLane(rival, 70).Events, f.events(k))
+}
+
+// withPush is a change without events that brings a webhook.
+func withPush(k store.Key, version int64, id string) store.Change {
+	c := next(k, version)
+	c.Push = newHooks(id)
+	return c
+}
+
+func pushMadeAgain(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2)
+	f.savePush(hook(k, "p"), place(0), 10)
+	l := f.claimLane(worker, 10)
+	f.deletePush(k, "p", 60_010, false)
+	f.savePush(hook(k, "p"), place(0), 60_011)
+	f.equal("ClaimLanes()", len(f.claimLanes(laneClaim(worker, 60_011, 9))), 1)
+	f.fenced(l, 60_012)
+
+	c := hookedTask(key("t2"), 1, "p")
+	c.Create.ContextID = "c1"
+	f.commit(c)
+	l = f.claimLane(worker, 60_013)
+	f.remove("c1", 1, 9)
+	c.Events[0].Time = at(70_000)
+	f.commit(c)
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 70_000, 9))), []string{owner + "/t2/p"})
+	f.fenced(l, 70_001)
+}
+
+func pushReplayed(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 4, "p")
+	l := f.claimLane(worker, 10)
+	a := delivered(l, 3, 20)
+	a.Hold = true
+	f.ack(a)
+	f.replay(k, "p", place(1), 30)
+	want := newLane(committedHook(k, "p", 3), place(1), 4, 30)
+	want.Fence, want.Delivered, want.DeliveredAt = l.Fence+1, 3, at(20)
+	f.equal("Lanes()", f.lane(k, "p"), want)
+	f.fenced(l, 40)
+	f.notDue(29)
+	l = f.claimLane(worker, 30)
+	f.equal("events", l.Events, f.events(k)[1:])
+	f.ack(delivered(l, 3, 50))
+	f.replay(k, "p", place(0), 60) // nobody holds it
+	want.Cursor, want.DueAt, want.UpdatedAt = place(0), at(60), at(60)
+	want.Fence, want.Delivered, want.DeliveredAt = l.Fence+1, 6, at(50)
+	f.equal("Lanes()", f.lane(k, "p"), want)
+	f.fenced(l, 70)
+	f.equal("events", f.claimLane(rival, 60).Events, f.events(k))
+	if err := f.s.ReplayPush(f.ctx, k, "q", place(0), at(9)); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("ReplayPush() of an absent webhook = %v, want ErrNotFound", err)
+	}
+}
+
+func pushReplayedLetters(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 4, "p", "q")
+	var a, beside store.LaneAck
+	for _, l := range f.claimLanes(laneClaim(worker, 10, 9)) {
+		if l.Config.ID == "p" {
+			a = noted(l, 4, 20)
+			f.ack(a)
+		} else {
+			beside = noted(l, 4, 20)
+			f.ack(beside)
+		}
+	}
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Dead: 8})
+	q := store.PushQuery{Owner: owner, TaskID: "t1", ID: "p"}
+	for _, n := range []int{4, 3, 1, 0} {
+		f.replay(k, "p", place(n), 30)
+		f.equal(fmt.Sprint("DeadLetters() after a replay behind ", n), f.letters(q), a.Dead[:n])
+	}
+	f.equal("PushAttempts()", f.attempts(q), a.Attempts)
+	q.ID = "q"
+	f.equal("DeadLetters() of the other", f.letters(q), beside.Dead)
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Pending: 1, Dead: 4})
+	f.equal("events", f.claimLane(worker, 40).Events, f.events(k))
+}
+
+func pushReplayedState(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "p")
+	for _, state := range []store.LaneState{store.LaneActive, store.LaneParked, store.LaneDisabled} {
+		l := f.claimLane(worker, 50)
+		a := failed(l, 50, 1<<30)
+		a.State, a.Reason = state, "why"
+		f.ack(a)
+		f.replay(k, "p", place(0), 50)
+		want := newLane(committedHook(k, "p", 1), place(0), 2, 50)
+		want.Fence = l.Fence + 1
+		f.equal("Lanes()", f.lane(k, "p"), want)
+	}
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Pending: 1})
+}
+
+func pushReplayedForward(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 3, "p")
+	f.replay(k, "p", place(2), 30)
+	f.equal("Cursor", f.lane(k, "p").Cursor, place(2))
+	f.replay(k, "p", place(3), 30)
+	f.notDue(1 << 30)
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{})
+	f.add(k, event(40))
+	f.equal("events", f.claimLane(worker, 40).Events, f.events(k)[3:])
+}
+
+func lanesWoken(f *fixture) {
+	due := map[string]int{"t1": 5000, "t2": 3000, "t3": 4000, "t4": 101, "t5": 100}
+	f.waiting(owner, due)
+	f.waiting(other, map[string]int{"t6": 3500})
+	elsewhere := hook(key("t1"), "q")
+	elsewhere.Endpoint = endpoint + "0"
+	f.savePush(elsewhere, place(0), 2000)
+	before := f.lanes(store.LaneQuery{}).Lanes
+	f.equal("WakeLanes()", f.wake(endpoint, 100, 3), 3)
+	woken := map[string]bool{owner + "/t4/p": true, owner + "/t2/p": true, other + "/t6/p": true}
+	for i := range before {
+		if woken[laneName(&before[i])] {
+			before[i].DueAt = at(100)
+		}
+	}
+	f.equal("Lanes()", f.lanes(store.LaneQuery{}).Lanes, before)
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 100, 9))),
+		[]string{owner + "/t2/p", other + "/t6/p", owner + "/t4/p", owner + "/t5/p"})
+	f.equal("WakeLanes() of none", f.wake(endpoint, 100, 0), 0)
+	f.equal("WakeLanes() of the others", f.wake(endpoint, 200, 9), 2)
+	f.equal("WakeLanes() again", f.wake(endpoint, 200, 9), 0)
+	f.equal("ClaimLanes()", laneNames(f.claimLanes(laneClaim(worker, 200, 9))), []string{owner + "/t1/p", owner + "/t3/p"})
+}
+
+func lanesNotWoken(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "held", "idle", "retries", "parked", "moved")
+	for _, l := range f.claimLanes(laneClaim(worker, 10, 9)) {
+		a := failed(l, 20, 9000)
+		switch l.Config.ID {
+		case "held":
+			a.Hold = true
+		case "idle":
+			a = delivered(l, 2, 9000)
+		case "parked":
+			a.State = store.LaneParked
+		case "moved":
+			f.ack(a)
+			c := hook(k, "moved")
+			c.Endpoint = "http://q.example:80"
+			f.savePush(c, place(0), 9000)
+			continue
+		}
+		f.ack(a)
+	}
+	before := f.lanes(store.LaneQuery{}).Lanes
+	f.equal("WakeLanes() of another endpoint", f.wake("https://hooks.example", 30, 9), 0)
+	f.equal("WakeLanes() when all are due", f.wake(endpoint, 9000, 9), 0)
+	f.equal("Lanes()", f.lanes(store.LaneQuery{}).Lanes, before)
+	f.equal("WakeLanes()", f.wake(endpoint, 30, 9), 2) // of any state
+	for i, l := range before {
+		if l.Config.ID == "parked" || l.Config.ID == "retries" {
+			before[i].DueAt = at(30)
+		}
+	}
+	f.equal("Lanes()", f.lanes(store.LaneQuery{}).Lanes, before)
+	f.equal("WakeLanes() of the moved", f.wake("http://q.example:80", 30, 9), 1)
+	f.equal("WakeLanes() of the moved by its old endpoint", f.wake(endpoint, 20, 9), 2)
+}
+
+// lanesWatched makes each call until the watcher is told: that may be late, or lost.
+func lanesWatched(f *fixture) {
+	told := make(chan struct{}, 1)
+	stop := f.s.WatchLanes(func() {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+	})
+	k := key("t1")
+	f.hooked(k, 1, "p")
+	for _, test := range []struct {
+		what    string
+		pending bool // before
+		call    func()
+	}{
+		{"a commit", false, func() { f.add(k, event(10)) }},
+		{"a save", true, func() { f.savePush(hook(k, "p"), place(0), 10) }},
+		{"a replay", false, func() { f.replay(k, "p", place(0), 10) }},
+		{"a wake-up", true, func() { f.wake(endpoint, 5, 9) }},
+		{"a claim of a task", false, func() {
+			c := next(k, f.task(k).Seq)
+			c.Run = queued()
+			f.commit(c)
+			f.claim(claimAt(worker, at(10), 9))
+		}},
+	} {
+		at := store.PushCursor{}
+		if !test.pending {
+			at.Seq = f.task(k).Seq
+		}
+		f.replay(k, "p", at, 100)
+		select {
+		case <-told:
+		default:
+		}
+		if !retried(told, test.call) {
+			f.Errorf("nobody was told of a lane that is due by %s", test.what)
+		}
+	}
+	stop()
+	f.add(k, event(10))
+}
+
+// retried makes a call until something is told, for some seconds.
+func retried(told <-chan struct{}, call func()) bool {
+	for range 50 {
+		call()
+		select {
+		case <-told:
+			return true
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return false
+}
