@@ -213,6 +213,12 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		if err := w.appendLog(&row, first, snapshot, c.events, key); err != nil {
 			return nil, err
 		}
+		if err := w.moveLanes(&row); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.savePushes(&row, c.Push); err != nil {
+		return nil, err
 	}
 	for _, step := range c.Steps {
 		if _, err := w.upsertStep.exec(row.pk, int64(step.Turn), step.Name, step.Result); err != nil {

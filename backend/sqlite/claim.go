@@ -80,50 +80,23 @@ type due struct {
 	id string
 }
 
-// visit is an owner with due tasks. all says that found holds every one that
-// could be claimed.
-type visit struct {
-	owner string
-	found []due
-	all   bool
-}
-
 func (c *claim) apply(w *writer) error {
 	c.claimed = c.claimed[:0]
 	leases := w.leasesMayEnd(c)
 	if w.pendingCounts.Queued == 0 && !leases {
 		return nil
 	}
-	visits, err := c.firstRound(w, leases)
-	if err != nil {
-		return err
+	turns := rounds[due]{
+		after: c.AfterOwner, limit: c.Limit,
+		next: func(after string) (string, error) { return nextOwner(w.queuedOwner, w.leasedOwner, after, leases) },
+		due:  func(owner string, n int) ([]due, error) { return c.dueOf(w, owner, leases, n) },
+		take: func(owner string, d due) (bool, error) { return c.take(w, store.Key{Owner: owner, ID: d.id}) },
 	}
-	if len(visits) == 0 && leases && !c.Takeover && len(w.pending) == 0 {
+	any, err := turns.run()
+	if err == nil && !any && leases && !c.Takeover && len(w.pending) == 0 {
 		return w.loadLeaseBounds()
 	}
-	for len(visits) > 0 && len(c.claimed) < c.Limit {
-		left := visits[:0]
-		for _, v := range visits {
-			if len(c.claimed) == c.Limit {
-				break
-			}
-			if err := c.take(w, store.Key{Owner: v.owner, ID: v.found[0].id}); err != nil {
-				return err
-			}
-			v.found = v.found[1:]
-			if len(v.found) == 0 && !v.all {
-				if v.found, err = c.dueOf(w, v.owner, leases, c.Limit-len(c.claimed)); err != nil {
-					return err
-				}
-				v.all = true
-			}
-			if len(v.found) > 0 {
-				left = append(left, v)
-			}
-		}
-		visits = left
-	}
-	return nil
+	return err
 }
 
 // leasesMayEnd reports whether some lease may be there for the taking.
@@ -131,51 +104,22 @@ func (w *writer) leasesMayEnd(c *claim) bool {
 	if w.pendingCounts.Leased == 0 {
 		return false
 	}
-	return c.Takeover || w.leaseMin <= c.now || w.leaseMax > c.far
+	return c.Takeover || w.leases.over(c.now, c.far)
 }
 
-// firstRound finds up to Limit owners with something due, and the first of it,
-// in the order in which they are visited.
-func (c *claim) firstRound(w *writer, leases bool) ([]visit, error) {
-	var visits []visit
-	owner, wrapped := c.AfterOwner, false
-	for len(visits) < c.Limit {
-		next, err := w.nextOwner(owner, leases)
-		if err != nil {
-			return nil, err
-		}
-		if next == "" && !wrapped && c.AfterOwner != "" {
-			owner, wrapped = "", true
-			continue
-		}
-		if next == "" || wrapped && next > c.AfterOwner {
-			break
-		}
-		owner = next
-		found, err := c.dueOf(w, owner, leases, 1)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) > 0 {
-			visits = append(visits, visit{owner: owner, found: found})
-		}
-	}
-	return visits, nil
-}
-
-// nextOwner returns the first owner after another that has work queued or,
+// nextOwner returns the first owner after another that has something queued or,
 // if asked for, leased; "" when there is none.
-func (w *writer) nextOwner(after string, leases bool) (next string, err error) {
+func nextOwner(queued, leased *stmt, after string, leases bool) (next string, err error) {
 	each := func(r record) error {
 		if o := r.text(0); next == "" || o < next {
 			next = o
 		}
 		return nil
 	}
-	if err := w.queuedOwner.query(context.Background(), each, after); err != nil || !leases {
+	if err := queued.query(context.Background(), each, after); err != nil || !leases {
 		return next, err
 	}
-	err = w.leasedOwner.query(context.Background(), each, after)
+	err = leased.query(context.Background(), each, after)
 	return next, err
 }
 
@@ -213,16 +157,16 @@ func (c *claim) dueOf(w *writer, owner string, leases bool, n int) (found []due,
 }
 
 // take leases a task to the claim's worker and appends its event.
-func (c *claim) take(w *writer, key store.Key) error {
+func (c *claim) take(w *writer, key store.Key) (taken bool, err error) {
 	row, found, err := w.row(key)
 	if err != nil || !found {
-		return err
+		return false, err
 	}
 	phase, event, encoded := row.phase, c.Event, c.events
 	if millis(event.Time) < row.updatedAt { // a log does not go back
 		event.Time = fromMillis(row.updatedAt)
 		if encoded, err = encodeEvents([]store.Event{event}); err != nil {
-			return err
+			return false, err
 		}
 	}
 	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
@@ -231,14 +175,17 @@ func (c *claim) take(w *writer, key store.Key) error {
 	ch := &change{Change: &store.Change{Events: []store.Event{event}, Run: &store.Run{}}}
 	row.advance(ch.Events)
 	if err := w.update(ch, &row, true); err != nil {
-		return err
+		return false, err
 	}
 	if err := w.appendLog(&row, row.seq, "", encoded, ""); err != nil {
-		return err
+		return false, err
+	}
+	if err := w.moveLanes(&row); err != nil {
+		return false, err
 	}
 	w.keep(row, phase)
 	c.claimed = append(c.claimed, row)
-	return nil
+	return true, nil
 }
 
 // Renew implements store.Store.

@@ -48,6 +48,8 @@ const (
 const (
 	deleteTasks = 64
 	deleteBytes = 4 << 20
+	// pushRecordSize is roughly what a record of a webhook takes.
+	pushRecordSize = 512
 )
 
 type deleteStatements struct {
@@ -223,8 +225,8 @@ func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []place, err err
 	return oldest[:min(n, len(oldest))], nil
 }
 
-// removeTask removes a task with all that belongs to it and returns how many bytes
-// its log took.
+// removeTask removes a task with all that belongs to it and returns roughly how
+// many bytes it took.
 func (w *writer) removeTask(t *taskRow) (size int64, err error) {
 	first, last := t.logID(0), t.logID(logMask)
 	err = w.logSize.query(context.Background(), func(r record) error {
@@ -243,6 +245,11 @@ func (w *writer) removeTask(t *taskRow) (size int64, err error) {
 	if err := w.removeFeedback(t); err != nil {
 		return 0, err
 	}
+	records, err := w.removeWebhooks(t)
+	if err != nil {
+		return 0, err
+	}
+	size += records * pushRecordSize
 	if _, err := w.dropSteps.exec(t.pk); err != nil {
 		return 0, err
 	}

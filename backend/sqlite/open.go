@@ -212,7 +212,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 		return err
 	}
 	s.writer = &writer{
-		rest: s.rest,
+		rest: s.rest, watchers: &s.watchers,
 		conn: c, queue: make(chan *request, queueLength), log: s.log,
 		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow), tallies: make(map[tallyKey]int64),
 	}

@@ -2,75 +2,193 @@ package sqlite
 
 import (
 	"context"
-	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var errPush = errors.New("webhooks are not kept yet")
+const sqlWakeLanes = `UPDATE webhook_lanes SET phase = 1, due_at = ?1 WHERE pk IN
+	(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_endpoint WHERE phase = 3 AND endpoint = ?2 AND due_at > ?1 ORDER BY due_at LIMIT ?3)`
 
-// SavePush implements store.Store.
-func (s *Store) SavePush(context.Context, store.PushConfig, store.PushCursor, time.Time) (store.Lane, error) {
-	return store.Lane{}, errPush
+// laneWatchers are those who want to know of due lanes.
+type laneWatchers struct {
+	mu  sync.Mutex
+	all []*func()
 }
 
-// Lanes implements store.Store.
-func (s *Store) Lanes(context.Context, store.LaneQuery) (store.LanePage, error) {
-	return store.LanePage{}, errPush
+// WatchLanes implements store.Store. A store that was opened with Config.ReadOnly
+// has nothing to tell.
+func (s *Store) WatchLanes(f func()) (stop func()) {
+	w := &s.watchers
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(slices.Clone(w.all), &f)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all = slices.DeleteFunc(slices.Clone(w.all), func(g *func()) bool { return g == &f })
+	}
+}
+
+func (w *laneWatchers) tell() {
+	w.mu.Lock()
+	all := w.all
+	w.mu.Unlock()
+	for _, f := range all {
+		(*f)()
+	}
+}
+
+// SavePush implements store.Store.
+func (s *Store) SavePush(ctx context.Context, c store.PushConfig, cursor store.PushCursor, now time.Time) (saved store.Lane, err error) {
+	c.Data = slices.Clone(c.Data)
+	var refusal error
+	err = s.write(ctx, &request{weight: 1, bytes: len(c.Data), apply: func(w *writer) error {
+		row, found, err := w.row(c.Task)
+		if refusal = nil; err != nil || !found {
+			refusal = store.ErrNotFound
+			return err
+		}
+		lane, created, err := w.savePush(&row, &c, cursor, millis(now))
+		if err != nil {
+			return err
+		}
+		w.keep(row, row.phase)
+		saved = lane.lane(c.Data, created)
+		return nil
+	}})
+	if err == nil {
+		err = refusal
+	}
+	if err != nil {
+		return store.Lane{}, err
+	}
+	return saved, nil
+}
+
+// savePushes saves the webhooks that a change has brought to its task.
+func (w *writer) savePushes(t *taskRow, all []store.NewPush) error {
+	for i := range all {
+		n := &all[i]
+		c := &store.PushConfig{
+			Task: t.key, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: fromMillis(t.updatedAt),
+		}
+		if _, _, err := w.savePush(t, c, n.Cursor, t.updatedAt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savePush creates or replaces a webhook of a task, whose row the caller keeps, and
+// returns its lane and when it was created.
+func (w *writer) savePush(t *taskRow, c *store.PushConfig, cursor store.PushCursor, now int64) (lane laneRow, created int64, err error) {
+	lane, found, err := w.lane(t.key, c.ID)
+	if err != nil {
+		return lane, 0, err
+	}
+	if found && !lane.gone() {
+		lane.endpoint, lane.longRunning = c.Endpoint, number(c.LongRunning)
+		lane.restart(now)
+		err = w.updateWebhook.query(context.Background(), func(r record) error {
+			created = r.int(0)
+			return nil
+		}, string(c.Data), now, lane.pk)
+		if err != nil {
+			return lane, 0, err
+		}
+		return lane, created, w.putLane(&lane, now)
+	}
+	lanes, fence := t.lanes+1, now
+	if found {
+		lanes, fence = t.lanes, max(now, lane.fence+1)
+		if _, err := w.dropLane.exec(lane.pk); err != nil {
+			return lane, 0, err
+		}
+	}
+	lane = laneRow{
+		pk: w.pendingNextLane, taskPK: t.pk, task: t.key, id: c.ID, endpoint: c.Endpoint, longRunning: number(c.LongRunning),
+		state: string(store.LaneActive), over: t.over(), tail: t.seq, cursor: cursor, dueAt: now, updatedAt: now, fence: fence,
+	}
+	w.pendingNextLane++
+	if err := w.addLane(&lane, now); err != nil {
+		return lane, 0, err
+	}
+	created = millis(c.CreatedAt)
+	if _, err := w.insertWebhook.exec(lane.pk, string(c.Data), created, now); err != nil {
+		return lane, 0, err
+	}
+	return lane, created, w.setLanes(t, lanes)
 }
 
 // DeletePush implements store.Store.
-func (s *Store) DeletePush(context.Context, store.Key, string, time.Time) (bool, error) {
-	return false, errPush
-}
-
-// ClaimLanes implements store.Store.
-func (s *Store) ClaimLanes(context.Context, store.LaneClaim) ([]store.ClaimedLane, error) {
-	return nil, errPush
-}
-
-// RenewLanes implements store.Store.
-func (s *Store) RenewLanes(context.Context, time.Time, []store.LaneLease) ([]store.LaneLease, error) {
-	return nil, errPush
-}
-
-// AckLanes implements store.Store.
-func (s *Store) AckLanes(context.Context, ...store.LaneAck) ([]store.LaneLease, error) {
-	return nil, errPush
+func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+	var refusal error
+	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+		busy, refusal = false, nil
+		lane, found, err := w.lane(task, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			refusal = store.ErrNotFound
+			return nil
+		}
+		if !lane.gone() {
+			if err := w.cutLane(&lane); err != nil {
+				return err
+			}
+		}
+		if busy = lane.worker != "" && millis(now) < lane.leaseUntil; !busy {
+			return w.removeLane(&lane)
+		}
+		if lane.gone() {
+			return nil
+		}
+		lane.phase, lane.state, lane.dead = laneGone, "", 0
+		return w.writeLane(&lane)
+	}})
+	if err == nil {
+		err = refusal
+	}
+	return busy && err == nil, err
 }
 
 // ReplayPush implements store.Store.
-func (s *Store) ReplayPush(context.Context, store.Key, string, store.PushCursor, time.Time) error {
-	return errPush
+func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
+	var refusal error
+	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+		lane, found, err := w.lane(task, id)
+		if refusal = nil; err != nil || !found || lane.gone() {
+			refusal = store.ErrNotFound
+			return err
+		}
+		if lane.dead > 0 {
+			n, err := w.dropLaneDead.exec(lane.taskPK, lane.pk, cursor.Seq)
+			if err != nil {
+				return err
+			}
+			lane.dead -= n
+		}
+		lane.cursor = cursor
+		lane.restart(millis(now))
+		return w.putLane(&lane, millis(now))
+	}})
+	if err != nil {
+		return err
+	}
+	return refusal
 }
 
 // WakeLanes implements store.Store.
-func (s *Store) WakeLanes(context.Context, string, time.Time, int) (int, error) { return 0, errPush }
-
-// DeadLetters implements store.Store.
-func (s *Store) DeadLetters(context.Context, store.PushQuery) (store.DeadLetterPage, error) {
-	return store.DeadLetterPage{}, errPush
+func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (woken int, err error) {
+	err = s.write(ctx, &request{weight: 1 + max(limit, 0), apply: func(w *writer) error {
+		n, err := w.wakeLanes.exec(millis(now), endpoint, int64(max(limit, 0)))
+		woken = int(n)
+		w.lanesDue = w.lanesDue || n > 0
+		return err
+	}})
+	return woken, err
 }
-
-// PushAttempts implements store.Store.
-func (s *Store) PushAttempts(context.Context, store.PushQuery) (store.PushAttemptPage, error) {
-	return store.PushAttemptPage{}, errPush
-}
-
-// Endpoints implements store.Store.
-func (s *Store) Endpoints(context.Context) ([]store.Endpoint, error) { return nil, errPush }
-
-// SaveEndpoint implements store.Store.
-func (s *Store) SaveEndpoint(context.Context, store.Endpoint) error { return errPush }
-
-// ExpirePush implements store.Store.
-func (s *Store) ExpirePush(context.Context, store.PushExpiry, int) (int, error) { return 0, errPush }
-
-// PushBacklog implements store.Store.
-func (s *Store) PushBacklog(context.Context) (store.PushBacklog, error) {
-	return store.PushBacklog{}, errPush
-}
-
-// WatchLanes implements store.Store.
-func (s *Store) WatchLanes(func()) (stop func()) { return func() {} }

@@ -43,6 +43,8 @@ type reader struct {
 	doomed, tallies             *stmt
 	feedback, taskFeedback      *stmt
 	heartbeat, backlog          *stmt
+	lane, pushBacklog           *stmt
+	endpoints                   *stmt
 	allStates, contextStates    *stmt
 
 	// lists are the statements that walk and count, made when they are first used.
@@ -62,6 +64,7 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
 		&r.doomed: sqlDoomed, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
+		&r.lane: sqlClaimedLane, &r.pushBacklog: sqlPushBacklog, &r.endpoints: sqlEndpoints,
 	})
 	if err != nil {
 		_ = c.close()

@@ -53,6 +53,7 @@ type taskRow struct {
 	createdAt   int64
 	updatedAt   int64
 	first       int64 // 1 for the first of its context
+	lanes       int64 // how many there are of its webhooks
 }
 
 func (t *taskRow) contextKey() store.ContextKey {
@@ -61,10 +62,11 @@ func (t *taskRow) contextKey() store.ContextKey {
 
 // rowColumns are the columns of task_rows that scan reads, in its order.
 const rowColumns = `t.pk, t.owner, t.id, t.context_id, t.state, t.state_at, t.seq, t.received_seq, t.checkpoint,
-	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at, t.first`
+	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at,
+	t.first, t.lanes`
 
 // rowWidth is the number of rowColumns.
-const rowWidth = 20
+const rowWidth = 21
 
 func (t *taskRow) scan(r record) {
 	*t = taskRow{
@@ -72,6 +74,7 @@ func (t *taskRow) scan(r record) {
 		state: r.text(4), stateAt: r.int(5), seq: r.int(6), receivedSeq: r.int(7), checkpoint: r.int(8),
 		phase: r.int(9), dueAt: r.int(10), worker: r.text(11), fence: r.int(12), leaseUntil: r.int(13),
 		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), createdAt: r.int(17), updatedAt: r.int(18), first: r.int(19),
+		lanes: r.int(20),
 	}
 }
 

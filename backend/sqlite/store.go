@@ -27,6 +27,8 @@ type Store struct {
 	writer  *writer
 	readers chan *reader
 	rest    *restCache
+	// watchers are told of lanes that this process makes due.
+	watchers laneWatchers
 
 	// gate lets calls in until the store is closed, and Close wait for them.
 	gate    sync.RWMutex

@@ -73,7 +73,7 @@ var viewTests = []struct{ query, want string }{
 		`SELECT json_array(task_id, json(feedback_data), created_at) FROM task_feedback`,
 		`["` + taskID(1) + `",{"id":"f1","rating":5,"feedback":"good","metadata":{}},"2026-11-20T12:00:01.000Z"]`,
 	},
-	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200"]`},
+	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200","202611210630"]`},
 }
 
 func messageJSON(id, role, text string) string {

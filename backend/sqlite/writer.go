@@ -58,21 +58,23 @@ type writer struct {
 	contextStatements
 	deleteStatements
 	feedbackStatements
+	laneStatements
 	upsertTally, dropTally *stmt
 
-	rows    *rowCache
-	rest    *restCache
-	nextPK  int64
-	backlog store.Backlog
-	// leases bounds the deadlines of all leases: none ends before leaseMin or
-	// after leaseMax.
-	leaseMin, leaseMax int64
+	rows               *rowCache
+	rest               *restCache
+	watchers           *laneWatchers
+	nextPK, nextLane   int64
+	backlog            store.Backlog
+	leases, laneLeases leaseBounds
 
 	// pending are rows and counts of the transaction under way.
-	pending       map[store.Key]taskRow
-	pendingCounts store.Backlog
-	pendingNext   int64
-	tallies       map[tallyKey]int64
+	pending                      map[store.Key]taskRow
+	pendingCounts                store.Backlog
+	pendingNext, pendingNextLane int64
+	tallies                      map[tallyKey]int64
+	// lanesDue says that lanes have become due.
+	lanesDue bool
 
 	counts atomic.Pointer[store.Backlog]
 	wal    *walKeeper
@@ -181,9 +183,10 @@ func (w *writer) transact(group []*request) (err error) {
 	}
 	clear(w.pending)
 	clear(w.tallies)
-	w.pendingCounts, w.pendingNext = w.backlog, w.nextPK
+	w.pendingCounts, w.pendingNext, w.pendingNextLane, w.lanesDue = w.backlog, w.nextPK, w.nextLane, false
 	defer func() {
 		if err != nil {
+			w.laneLeases = allLeases
 			// SQLite may have rolled back by itself; then this fails and changes nothing.
 			_, _ = w.rollback.exec()
 		}
@@ -213,7 +216,10 @@ func (w *writer) settle() {
 		}
 		w.rows.put(row)
 	}
-	w.nextPK = w.pendingNext
+	w.nextPK, w.nextLane = w.pendingNext, w.pendingNextLane
+	if w.lanesDue {
+		w.watchers.tell()
+	}
 	if w.backlog != w.pendingCounts {
 		counts := w.pendingCounts
 		w.backlog = counts
@@ -250,7 +256,7 @@ func (w *writer) keep(row taskRow, before int64) {
 	w.count(before, -1)
 	w.count(row.phase, 1)
 	if row.phase == phaseLeased {
-		w.leaseMin, w.leaseMax = min(w.leaseMin, row.leaseUntil), max(w.leaseMax, row.leaseUntil)
+		w.leases.widen(row.leaseUntil)
 	}
 }
 
@@ -265,7 +271,7 @@ func (w *writer) count(phase int64, by int) {
 
 // prepareWriter makes the writer's statements.
 func (w *writer) prepareWriter() error {
-	return w.prepareAll(w.contextStatements.texts(), w.deleteStatements.texts(), w.feedbackStatements.texts(), map[**stmt]string{
+	return w.prepareAll(w.contextStatements.texts(), w.deleteStatements.texts(), w.feedbackStatements.texts(), w.laneStatements.texts(), map[**stmt]string{
 		&w.begin:    `BEGIN IMMEDIATE`,
 		&w.commit:   `COMMIT`,
 		&w.rollback: `ROLLBACK`,
@@ -316,8 +322,13 @@ func (w *writer) loadState() error {
 	if err != nil {
 		return fmt.Errorf("count the backlog: %w", err)
 	}
+	lane, err := w.ints(ctx, `SELECT coalesce(max(pk), 0) FROM webhook_lanes`)
+	if err != nil {
+		return fmt.Errorf("read the last webhook: %w", err)
+	}
 	// Statements are planned again when an argument changes from or to 0 or 1.
-	w.nextPK = max(pk[0], 15) + 1
+	w.nextPK, w.nextLane = max(pk[0], 15)+1, max(lane[0], 15)+1
+	w.laneLeases = allLeases
 	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
 	w.counts.Store(&store.Backlog{Queued: w.backlog.Queued, Leased: w.backlog.Leased})
 	return w.loadLeaseBounds()
@@ -325,12 +336,7 @@ func (w *writer) loadState() error {
 
 func (w *writer) loadLeaseBounds() error {
 	return w.leaseBounds.query(context.Background(), func(r record) error {
-		w.leaseMin, w.leaseMax = noLease, 0
-		if !r.null(0) {
-			w.leaseMin, w.leaseMax = r.int(0), r.int(1)
-		}
+		w.leases.scan(r)
 		return nil
 	})
 }
-
-const noLease = int64(1) << 62

@@ -15,6 +15,20 @@ CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
+CREATE INDEX webhook_attempts_at ON webhook_attempts (at);
+CREATE INDEX webhook_attempts_owner ON webhook_attempts (owner, at);
+CREATE INDEX webhook_attempts_task ON webhook_attempts (task_pk, at, lane_pk);
+CREATE INDEX webhook_dead_at ON webhook_dead (at);
+CREATE INDEX webhook_dead_owner ON webhook_dead (owner, at);
+CREATE INDEX webhook_dead_task ON webhook_dead (task_pk, at, lane_pk);
+CREATE INDEX webhook_lanes_done ON webhook_lanes (long_running, updated_at) WHERE phase = 4 AND dead = 0;
+CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase = 3;
+CREATE INDEX webhook_lanes_gone ON webhook_lanes (lease_until) WHERE phase = 5;
+CREATE INDEX webhook_lanes_inactive ON webhook_lanes (owner, task_id, id, state) WHERE state <> 'active' AND state <> '';
+CREATE INDEX webhook_lanes_leased ON webhook_lanes (owner, lease_until, task_id, id, worker) WHERE phase = 2;
+CREATE UNIQUE INDEX webhook_lanes_name ON webhook_lanes (owner, task_id, id);
+CREATE INDEX webhook_lanes_ready ON webhook_lanes (owner, due_at, task_id, id) WHERE phase = 1;
+CREATE INDEX webhook_lanes_waiting ON webhook_lanes (due_at) WHERE phase = 3;
 CREATE TABLE context_labels (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
@@ -97,7 +111,7 @@ CREATE TABLE task_rows (
   attempt       INTEGER NOT NULL,
   seen_seq      INTEGER NOT NULL,
   created_at    INTEGER NOT NULL,
-  updated_at    INTEGER NOT NULL, first INTEGER NOT NULL DEFAULT 0,
+  updated_at    INTEGER NOT NULL, first INTEGER NOT NULL DEFAULT 0, lanes INTEGER NOT NULL DEFAULT 0,
   UNIQUE (owner, id)
 );
 CREATE TABLE task_steps (
@@ -107,6 +121,72 @@ CREATE TABLE task_steps (
   name    TEXT NOT NULL,
   result  BLOB,
   UNIQUE (task_pk, turn, name)
+);
+CREATE TABLE webhook_attempts (
+  pk       INTEGER PRIMARY KEY,
+  lane_pk  INTEGER NOT NULL,
+  task_pk  INTEGER NOT NULL,
+  owner    TEXT NOT NULL,
+  at       INTEGER NOT NULL,
+  n        INTEGER NOT NULL,
+  attempts TEXT NOT NULL
+);
+CREATE TABLE webhook_dead (
+  pk              INTEGER PRIMARY KEY,
+  lane_pk         INTEGER NOT NULL,
+  task_pk         INTEGER NOT NULL,
+  owner           TEXT NOT NULL,
+  at              INTEGER NOT NULL,
+  seq             INTEGER NOT NULL,
+  sequence        INTEGER NOT NULL,
+  cursor_seq      INTEGER NOT NULL,
+  cursor_sequence INTEGER NOT NULL,
+  cursor_state    TEXT NOT NULL,
+  attempts        INTEGER NOT NULL,
+  status          INTEGER NOT NULL,
+  reason          TEXT NOT NULL
+);
+CREATE TABLE webhook_endpoints (
+  name       TEXT PRIMARY KEY,
+  failures   INTEGER NOT NULL,
+  failed_at  INTEGER NOT NULL,
+  open_until INTEGER NOT NULL,
+  disabled   INTEGER NOT NULL,
+  reason     TEXT NOT NULL,
+  updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE webhook_lanes (
+  pk              INTEGER PRIMARY KEY,
+  task_pk         INTEGER NOT NULL,
+  owner           TEXT NOT NULL,
+  task_id         TEXT NOT NULL,
+  id              TEXT NOT NULL,
+  endpoint        TEXT NOT NULL,
+  long_running    INTEGER NOT NULL,
+  phase           INTEGER NOT NULL,
+  state           TEXT NOT NULL,
+  reason          TEXT NOT NULL,
+  over            INTEGER NOT NULL,
+  tail            INTEGER NOT NULL,
+  cursor_seq      INTEGER NOT NULL,
+  cursor_sequence INTEGER NOT NULL,
+  cursor_state    TEXT NOT NULL,
+  due_at          INTEGER NOT NULL,
+  attempt         INTEGER NOT NULL,
+  failed_at       INTEGER NOT NULL,
+  delivered       INTEGER NOT NULL,
+  delivered_at    INTEGER NOT NULL,
+  updated_at      INTEGER NOT NULL,
+  dead            INTEGER NOT NULL,
+  worker          TEXT NOT NULL,
+  fence           INTEGER NOT NULL,
+  lease_until     INTEGER NOT NULL
+);
+CREATE TABLE webhook_rows (
+  pk         INTEGER PRIMARY KEY,
+  data       TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  saved_at   INTEGER NOT NULL
 );
 CREATE VIEW contexts AS
 SELECT
@@ -194,3 +274,9 @@ SELECT
   strftime('%Y-%m-%dT%H:%M:%fZ', t.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', t.updated_at / 1000.0, 'unixepoch') AS updated_at
 FROM task_rows t;
+CREATE VIEW webhook_configs AS
+SELECT
+  l.task_id, l.id, l.owner AS owner_did, r.data AS config,
+  strftime('%Y-%m-%dT%H:%M:%fZ', r.created_at / 1000.0, 'unixepoch') AS created_at,
+  strftime('%Y-%m-%dT%H:%M:%fZ', r.saved_at / 1000.0, 'unixepoch') AS updated_at
+FROM webhook_lanes l JOIN webhook_rows r ON r.pk = l.pk WHERE l.phase <> 5;

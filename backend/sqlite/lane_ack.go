@@ -1,0 +1,156 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlRenewLane      = `UPDATE webhook_lanes SET lease_until = ? WHERE pk = ?`
+	sqlInsertAttempts = `INSERT INTO webhook_attempts (lane_pk, task_pk, owner, at, n, attempts) VALUES (?,?,?,?,?,?)`
+	sqlInsertDead     = `INSERT INTO webhook_dead (lane_pk, task_pk, owner, at, seq, sequence, cursor_seq, cursor_sequence, cursor_state,
+		attempts, status, reason) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`
+)
+
+// attemptSpan is how far attempts that share a row are apart at most: a reader of
+// attempts as of a time looks so far beyond it.
+const attemptSpan = 250 // ms
+
+// attempt is a store.PushAttempt as it is kept in a row of webhook_attempts.
+type attempt struct {
+	Seq      int64  `json:"seq"`
+	Sequence int64  `json:"sequence"`
+	Attempt  int64  `json:"attempt"`
+	At       int64  `json:"at"`
+	Millis   int64  `json:"ms,omitempty"`
+	Status   int64  `json:"status,omitempty"`
+	Outcome  string `json:"outcome"`
+	Address  string `json:"address,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+func (a *attempt) value(task store.Key, id string) store.PushAttempt {
+	return store.PushAttempt{
+		Task: task, ConfigID: id, Seq: a.Seq, Sequence: a.Sequence, Attempt: int(a.Attempt), At: fromMillis(a.At),
+		Duration: time.Duration(a.Millis) * time.Millisecond, Status: int(a.Status), Outcome: a.Outcome, Address: a.Address, Detail: a.Detail,
+	}
+}
+
+// attemptRow is what becomes a row of webhook_attempts.
+type attemptRow struct {
+	at   int64
+	n    int
+	text string
+}
+
+// ack is a store.LaneAck made ready by its caller.
+type ack struct {
+	*store.LaneAck
+	attempts []attemptRow
+}
+
+// encodeAttempts parts attempts into rows, in the order of their times.
+func encodeAttempts(all []store.PushAttempt) (rows []attemptRow, err error) {
+	kept := make([]attempt, len(all))
+	for i := range all {
+		a := &all[i]
+		kept[i] = attempt{
+			Seq: a.Seq, Sequence: a.Sequence, Attempt: int64(a.Attempt), At: millis(a.At), Millis: a.Duration.Milliseconds(),
+			Status: int64(a.Status), Outcome: a.Outcome, Address: a.Address, Detail: a.Detail,
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b attempt) int { return int(min(max(a.At-b.At, -1), 1)) })
+	for len(kept) > 0 {
+		n := 1
+		for n < len(kept) && kept[n].At-kept[0].At <= attemptSpan {
+			n++
+		}
+		row, err := encodeAttemptRow(kept[:n])
+		if err != nil {
+			return nil, err
+		}
+		rows, kept = append(rows, row), kept[n:]
+	}
+	return rows, nil
+}
+
+// encodeAttemptRow makes a row of attempts, the newest of which is the last.
+func encodeAttemptRow(kept []attempt) (attemptRow, error) {
+	buf, err := wire.Append(make([]byte, 0, 160*len(kept)), &kept)
+	if err != nil {
+		return attemptRow{}, a2a.Wrap(a2a.CodeInvalid, err, "attempt cannot be written as JSON")
+	}
+	return attemptRow{at: kept[len(kept)-1].At, n: len(kept), text: jsonText(buf)}, nil
+}
+
+// AckLanes implements store.Store.
+func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
+	ready, size := make([]ack, len(acks)), 0
+	for i := range acks {
+		ready[i].LaneAck = &acks[i]
+		if ready[i].attempts, err = encodeAttempts(acks[i].Attempts); err != nil {
+			return nil, err
+		}
+		for _, row := range ready[i].attempts {
+			size += len(row.text)
+		}
+	}
+	err = s.write(ctx, &request{weight: len(acks), bytes: size, apply: func(w *writer) error {
+		lost = nil
+		for i := range ready {
+			held, err := w.ack(&ready[i])
+			if err != nil {
+				return err
+			}
+			if !held {
+				lost = append(lost, ready[i].Lease)
+			}
+		}
+		return nil
+	}})
+	return lost, err
+}
+
+// ack applies an acknowledgement, or reports that its lease is not held.
+func (w *writer) ack(a *ack) (held bool, err error) {
+	lane, found, err := w.lane(a.Lease.Task, a.Lease.ID)
+	switch {
+	case err != nil || !found || !lane.heldBy(&a.Lease):
+		return false, err
+	case lane.gone():
+		return false, w.removeLane(&lane)
+	}
+	at := millis(a.At)
+	lane.cursor, lane.state, lane.reason = a.Cursor, string(a.State), a.Reason
+	lane.dueAt, lane.attempt, lane.failedAt, lane.updatedAt = millis(a.DueAt), int64(a.Attempt), millis(a.FailedAt), at
+	if a.Delivered > 0 {
+		lane.delivered += int64(a.Delivered)
+		lane.deliveredAt = at
+	}
+	lane.dead += int64(len(a.Dead))
+	if !a.Hold {
+		lane.release()
+	}
+	if err := w.putLane(&lane, at); err != nil {
+		return true, err
+	}
+	for _, row := range a.attempts {
+		if _, err := w.insertAttempts.exec(lane.pk, lane.taskPK, lane.task.Owner, row.at, int64(row.n), row.text); err != nil {
+			return true, err
+		}
+	}
+	for i := range a.Dead {
+		d := &a.Dead[i]
+		_, err := w.insertDead.exec(lane.pk, lane.taskPK, lane.task.Owner, millis(d.At), d.Seq, d.Sequence,
+			d.Cursor.Seq, d.Cursor.Sequence, string(d.Cursor.State), int64(d.Attempts), int64(d.Status), d.Reason)
+		if err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}

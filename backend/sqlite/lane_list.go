@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// The parts of sqlLanes are those that follow it.
+	sqlLanes = `SELECT ` + laneColumns + `, r.data, r.created_at FROM webhook_lanes INDEXED BY %index CROSS JOIN webhook_rows r ON r.pk = webhook_lanes.pk
+		WHERE %range AND %states ORDER BY owner, task_id, id LIMIT ?7`
+	sqlLanesAll   = `(owner, task_id, id) > (?1, ?2, ?3)`
+	sqlLanesOwner = `owner = ?1 AND (task_id, id) > (?2, ?3)`
+	sqlLanesTask  = `owner = ?1 AND task_id = ?2 AND id > ?3`
+	sqlLanesOne   = `owner = ?1 AND task_id = ?2 AND id = ?3`
+
+	sqlStatesAll = `phase <> 5`
+	// Lanes that are not active are few, and have an index of their own.
+	sqlStatesInactive = `state <> 'active' AND state <> '' AND state IN (?4, ?5)`
+	sqlStatesSome     = `phase <> 5 AND state IN (?4, ?5, ?6)`
+
+	sqlPushBacklog = `SELECT
+		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = 1)
+		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2)
+		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3),
+		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_inactive WHERE state <> 'active' AND state <> '' AND state = 'parked'),
+		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_inactive WHERE state <> 'active' AND state <> '' AND state = 'disabled'),
+		(SELECT count(*) FROM webhook_dead)`
+
+	sqlEndpoints    = `SELECT name, failures, failed_at, open_until, disabled, reason, updated_at FROM webhook_endpoints ORDER BY name`
+	sqlSaveEndpoint = `INSERT OR REPLACE INTO webhook_endpoints (name, failures, failed_at, open_until, disabled, reason, updated_at)
+		VALUES (?,?,?,?,?,?,?)`
+	sqlDropEndpoint = `DELETE FROM webhook_endpoints WHERE name = ?`
+)
+
+// laneWalk is a statement that lists lanes.
+type laneWalk struct{ places, states string }
+
+func (k laneWalk) text() string {
+	index := "webhook_lanes_name"
+	if k.states == sqlStatesInactive {
+		index = "webhook_lanes_inactive"
+	}
+	return strings.NewReplacer("%index", index, "%range", k.places, "%states", k.states).Replace(sqlLanes)
+}
+
+// newLaneWalk returns the statement for a query and its arguments; none says that
+// no lane can match.
+func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
+	k = laneWalk{sqlLanesAll, sqlStatesAll}
+	from := [3]string{} // the names behind which the page begins
+	if a := q.After; a != nil {
+		from = [3]string{a.Task.Owner, a.Task.ID, a.ID}
+	}
+	for i, name := range []string{q.Owner, q.TaskID, q.ID} {
+		if name == "" {
+			break
+		}
+		k.places = []string{sqlLanesOwner, sqlLanesTask, sqlLanesOne}[i]
+		switch c := strings.Compare(from[i], name); {
+		case c > 0:
+			return k, nil, true
+		case c == 0 && i == 2:
+			return k, nil, true // it is the one behind which the page begins
+		case c < 0:
+			from = [3]string{}
+			copy(from[:i+1], []string{q.Owner, q.TaskID, q.ID})
+		}
+	}
+	states := [3]string{}
+	if len(q.States) > 0 {
+		k.states = sqlStatesInactive
+		n := 0
+		for _, state := range []store.LaneState{store.LaneParked, store.LaneDisabled, store.LaneActive} {
+			for _, asked := range q.States {
+				if asked == state {
+					states[n] = string(state)
+					n++
+					break
+				}
+			}
+		}
+		if n == 0 {
+			return k, nil, true
+		}
+		if states[n-1] == string(store.LaneActive) {
+			k.states = sqlStatesSome
+		}
+	}
+	return k, []any{from[0], from[1], from[2], states[0], states[1], states[2], int64(q.Limit) + 1}, false
+}
+
+// Lanes implements store.Store.
+func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
+	k, args, none := newLaneWalk(&q)
+	err = s.read(ctx, func(r *reader) error {
+		if none {
+			return nil
+		}
+		walk, err := r.list(k.text())
+		if err != nil {
+			return err
+		}
+		return walk.query(ctx, func(rec record) error {
+			var row laneRow
+			row.scan(rec)
+			page.Lanes = append(page.Lanes, row.lane([]byte(rec.text(laneWidth)), rec.int(laneWidth+1)))
+			return nil
+		}, args...)
+	})
+	if err != nil {
+		return store.LanePage{}, err
+	}
+	if page.More = len(page.Lanes) > q.Limit; page.More {
+		page.Lanes = page.Lanes[:q.Limit]
+	}
+	return page, nil
+}
+
+// PushBacklog implements store.Store.
+func (s *Store) PushBacklog(ctx context.Context) (b store.PushBacklog, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		return r.pushBacklog.query(ctx, func(rec record) error {
+			b = store.PushBacklog{Pending: int(rec.int(0)), Parked: int(rec.int(1)), Disabled: int(rec.int(2)), Dead: int(rec.int(3))}
+			return nil
+		})
+	})
+	return b, err
+}
+
+// Endpoints implements store.Store. They are ordered by name.
+func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		return r.endpoints.query(ctx, func(rec record) error {
+			all = append(all, store.Endpoint{
+				Name: rec.text(0), Failures: int(rec.int(1)), FailedAt: fromMillis(rec.int(2)), OpenUntil: fromMillis(rec.int(3)),
+				Disabled: rec.int(4) != 0, Reason: rec.text(5), UpdatedAt: fromMillis(rec.int(6)),
+			})
+			return nil
+		})
+	})
+	return all, err
+}
+
+// SaveEndpoint implements store.Store.
+func (s *Store) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+	return s.write(ctx, &request{weight: 1, apply: func(w *writer) (err error) {
+		if e.Failures == 0 && !e.Disabled {
+			_, err = w.dropEndpoint.exec(e.Name)
+			return err
+		}
+		_, err = w.saveEndpoint.exec(e.Name, int64(e.Failures), millis(e.FailedAt), millis(e.OpenUntil), number(e.Disabled), e.Reason, millis(e.UpdatedAt))
+		return err
+	}})
+}
