@@ -26,9 +26,9 @@ type chosen struct {
 }
 
 // chooseAgent finds the agent of the settings.
-func (c *serveCmd) chooseAgent(log *slog.Logger) (chosen, error) {
+func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosen, error) {
 	if c.Exec != "" {
-		return c.chooseProgram(log)
+		return c.chooseProgram(a, log)
 	}
 	name := c.Agent
 	if name == "" {
@@ -47,8 +47,10 @@ func (c *serveCmd) chooseAgent(log *slog.Logger) (chosen, error) {
 	return out, nil
 }
 
-func (c *serveCmd) chooseProgram(log *slog.Logger) (chosen, error) {
-	cfg := execagent.Config{CommandLine: c.Exec, Dir: c.ExecDir, Plain: c.ExecPlain, Timeout: c.ExecTimeout, Logger: log}
+func (c *serveCmd) chooseProgram(a *app, log *slog.Logger) (chosen, error) {
+	cfg := execagent.Config{
+		CommandLine: c.Exec, Dir: c.ExecDir, Plain: c.ExecPlain, Timeout: c.ExecTimeout, Logger: log, Withhold: a.set.secretVariables(),
+	}
 	handler, err := execagent.New(cfg)
 	if err != nil {
 		return chosen{}, usagef("--exec: %s", strings.TrimPrefix(err.Error(), "exec agent: "))

@@ -15,7 +15,7 @@ import (
 // benchCmd measures servers.
 type benchCmd struct {
 	Run  benchRunCmd  `cmd:"" default:"withargs" help:"Load a running server and show rates and latencies."`
-	Fill benchFillCmd `cmd:"" help:"Fill a SQLite store with finished tasks, to measure what size costs."`
+	Fill benchFillCmd `cmd:"" help:"Fill a store with finished tasks, to measure what size costs."`
 }
 
 type benchRunCmd struct {
@@ -72,7 +72,7 @@ func (c *benchRunCmd) Run(ctx context.Context, a *app) error {
 	for _, name := range scenarios {
 		a.say("measuring %s at %s with %d connections for %s", name, c.url(), c.Concurrency, c.Duration)
 		r, err := loadgen.Run(ctx, loadgen.Config{
-			URL: c.url() + "/", Token: c.Token, Scenario: loadgen.Scenario(name),
+			URL: strings.TrimRight(c.url(), "/") + "/", Token: c.Token, Scenario: loadgen.Scenario(name),
 			Concurrency: c.Concurrency, Duration: c.Duration, PayloadBytes: int(c.Payload), WarmUp: c.WarmUp,
 		})
 		if err != nil {

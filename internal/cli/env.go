@@ -50,6 +50,17 @@ func envNames(v *kong.Value) []string {
 	return names
 }
 
+// secretVariables are those that hold secrets of a server.
+func (s *settings) secretVariables() []string {
+	names := []string{"PGPASSWORD"} // what a database URL leaves out
+	for _, flag := range s.known {
+		if flag.Tag.Has("secret") {
+			names = append(names, envNames(flag.Value)...)
+		}
+	}
+	return names
+}
+
 // unknown lists variables that look like ours and are not.
 func (e environment) unknown(model *kong.Application) []string {
 	known := map[string]bool{}

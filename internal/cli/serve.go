@@ -94,7 +94,7 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
 	if _, _, err := net.SplitHostPort(c.address(a)); err != nil {
 		errs[3] = fmt.Errorf("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", c.address(a))
 	}
-	r.agent, errs[4] = c.chooseAgent(log)
+	r.agent, errs[4] = c.chooseAgent(a, log)
 	if err := errors.Join(errs[:]...); err != nil {
 		return r, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,9 +31,11 @@ type Config struct {
 	Dir string
 	// Env are the program's environment variables, "KEY=value". Default: those of
 	// the server without its own settings, which begin with HOLDFAST_ and may hold
-	// secrets. HOLDFAST_TASK_ID, HOLDFAST_CONTEXT_ID, HOLDFAST_TURN and
-	// HOLDFAST_ATTEMPT are added.
+	// secrets, and without those of Withhold. HOLDFAST_TASK_ID, HOLDFAST_CONTEXT_ID,
+	// HOLDFAST_TURN and HOLDFAST_ATTEMPT are added.
 	Env []string
+	// Withhold names variables of the server that a program does not inherit.
+	Withhold []string
 	// Plain is for programs that know nothing of the protocol: they get the
 	// message's text on standard input and what they print is the answer.
 	Plain bool
@@ -77,7 +80,7 @@ func New(cfg Config) (holdfast.Handler, error) {
 		a.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Env == nil {
-		a.cfg.Env = inherited(os.Environ())
+		a.cfg.Env = inherited(os.Environ(), cfg.Withhold)
 	}
 	return a, nil
 }
@@ -152,10 +155,11 @@ func lookUp(program, dir string) (string, error) {
 }
 
 // inherited are the variables of the server that a program gets.
-func inherited(environ []string) []string {
+func inherited(environ, withhold []string) []string {
 	kept := make([]string, 0, len(environ))
 	for _, v := range environ {
-		if !strings.HasPrefix(v, reserved) {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, reserved) && !slices.Contains(withhold, name) {
 			kept = append(kept, v)
 		}
 	}

@@ -587,8 +587,10 @@ func TestPlainPrograms(t *testing.T) {
 func TestTheServersSettingsAreKeptFromPrograms(t *testing.T) {
 	t.Setenv("HOLDFAST_TOKEN", "secret")
 	t.Setenv("EXECAGENT_TEST_VALUE", "passed on")
-	r := newRunner(t, shell(`echo '{"type":"result","text":"'"$HOLDFAST_TOKEN|$EXECAGENT_TEST_VALUE|$HOLDFAST_TASK_ID|$HOLDFAST_CONTEXT_ID|$HOLDFAST_TURN|$HOLDFAST_ATTEMPT"'"}'`))
-	task := r.Send("go")
+	t.Setenv("EXECAGENT_TEST_SECRET", "secret")
+	inheriting := shell(`echo '{"type":"result","text":"'"$HOLDFAST_TOKEN$EXECAGENT_TEST_SECRET|$EXECAGENT_TEST_VALUE|$HOLDFAST_TASK_ID|$HOLDFAST_CONTEXT_ID|$HOLDFAST_TURN|$HOLDFAST_ATTEMPT"'"}'`)
+	inheriting.Withhold = []string{"EXECAGENT_TEST_SECRET"}
+	task := newRunner(t, inheriting).Send("go")
 	if want := "|passed on|" + task.ID + "|" + task.ContextID + "|1|1"; task.Message != want {
 		t.Errorf("environment = %q, want %q", task.Message, want)
 	}
