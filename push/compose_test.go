@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func testService(t *testing.T, cfg Config) *Service {
 		t.Fatal(err)
 	}
 	cfg.Agent = "holdfast-test"
-	return &Service{cfg: cfg, registry: r}
+	return &Service{cfg: cfg, registry: r, log: slog.New(slog.DiscardHandler), now: time.Now}
 }
 
 // claimed is a lane over the whole log.
@@ -72,20 +73,20 @@ func claimed(t *testing.T, s *Service, set settings) *store.ClaimedLane {
 	}
 }
 
-// delivery is a request as a test sees it.
-type delivery struct {
+// sent is a request as a test sees it.
+type sent struct {
 	Header http.Header
 	Body   string
 }
 
 // deliver composes all that a lane is told.
-func tellAll(t *testing.T, s *Service, lane *store.ClaimedLane) []delivery {
+func tellAll(t *testing.T, s *Service, lane *store.ClaimedLane) []sent {
 	t.Helper()
 	c, err := s.compose(t.Context(), lane)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []delivery
+	var all []sent
 	cursor := lane.Cursor
 	for i := range lane.Events {
 		next, told := cursor.Next(&lane.Events[i])
@@ -100,7 +101,7 @@ func tellAll(t *testing.T, s *Service, lane *store.ClaimedLane) []delivery {
 		if err != nil || !bytes.Equal(again.Body, r.Body) || again.Header.Get("Webhook-Id") != r.Header.Get("Webhook-Id") {
 			t.Errorf("second attempt at event %d is told as %s (%v), want %s", i, again.Body, err, r.Body)
 		}
-		all = append(all, delivery{r.Header, string(r.Body)})
+		all = append(all, sent{r.Header, string(r.Body)})
 	}
 	return all
 }
@@ -135,7 +136,7 @@ func TestEventsAreToldAsDocumented(t *testing.T) {
 	}
 }
 
-func compareBodies(t *testing.T, got []delivery, want []string) {
+func compareBodies(t *testing.T, got []sent, want []string) {
 	t.Helper()
 	var bodies []string
 	for _, d := range got {

@@ -1,9 +1,12 @@
 package push
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // GlobalID is the id of the lane that tells the global webhook of a task. No webhook
@@ -30,4 +33,38 @@ func (s *Service) globalSettings() (settings, error) {
 		return settings{}, &permanent{"there is no global webhook any more"}
 	}
 	return settings{Global: true, URL: s.cfg.Global.URL, Secrets: &secrets{Token: s.cfg.Global.Token}}, nil
+}
+
+// newGlobal returns the global webhook for a task that begins, nil if there is none.
+func (s *Service) newGlobal() []store.NewPush {
+	if s.cfg.Global.URL == "" {
+		return nil
+	}
+	return []store.NewPush{{ID: GlobalID, Endpoint: endpointOf(s.cfg.Global.URL), Data: globalData}}
+}
+
+// bringGlobal has the global webhook, if there is one, told of a task from its present
+// version on.
+func (s *Service) bringGlobal(ctx context.Context, t *store.Task) error {
+	if s.cfg.Global.URL == "" || t.Status.State.Terminal() {
+		return nil
+	}
+	cursor, err := store.CursorAt(ctx, s.cfg.Store, t.Key, t.Seq)
+	if err != nil {
+		return taskError(t.Key.ID, err)
+	}
+	now := store.Time(s.now())
+	c := store.PushConfig{Task: t.Key, ID: GlobalID, Endpoint: endpointOf(s.cfg.Global.URL), Data: globalData, CreatedAt: now}
+	_, err = s.cfg.Store.SavePush(ctx, c, cursor, now)
+	return taskError(t.Key.ID, err)
+}
+
+// dropGlobal has the global webhook no longer told of a task. An attempt under way may
+// still end.
+func (s *Service) dropGlobal(ctx context.Context, task store.Key) error {
+	_, err := s.cfg.Store.DeletePush(ctx, task, GlobalID, store.Time(s.now()))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }

@@ -1,24 +1,269 @@
 package push
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
 
 // registry is what a Service needs to keep webhooks.
 type registry struct {
 	seal         sealer
 	globalSecret []byte
+
+	// changes are held while the webhooks of a task are changed, one for many tasks.
+	changes [64]sync.Mutex
+	seed    maphash.Seed
+	saved   quota
 }
 
 // newRegistry returns what a Service needs to keep webhooks, or what is wrong with cfg.
-func newRegistry(cfg Config) (registry, error) {
-	var r registry
+func newRegistry(cfg Config) (*registry, error) {
+	r := &registry{seed: maphash.MakeSeed(), saved: quota{limit: cfg.PerMinute}}
 	var err error
 	if r.seal, err = newSealer(cfg.Keys); err != nil {
-		return r, err
+		return nil, err
 	}
 	if cfg.Global.Secret != "" {
 		if r.globalSecret, err = decodeSecret(cfg.Global.Secret); err != nil {
-			return r, fmt.Errorf("Global.Secret %w", err)
+			return nil, fmt.Errorf("Global.Secret %w", err)
 		}
 	}
 	return r, nil
+}
+
+// lock keeps others of this process from changing a task's webhooks until unlock.
+func (r *registry) lock(task store.Key) (unlock func()) {
+	m := &r.changes[maphash.Comparable(r.seed, task)%uint64(len(r.changes))]
+	m.Lock()
+	return m.Unlock
+}
+
+// quota counts what each owner does in a minute.
+type quota struct {
+	limit  int
+	mu     sync.Mutex
+	minute time.Time
+	counts map[string]int
+}
+
+// take reports whether an owner may do it once more.
+func (q *quota) take(owner string, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if minute := now.Truncate(time.Minute); !minute.Equal(q.minute) || q.counts == nil {
+		q.minute, q.counts = minute, make(map[string]int)
+	}
+	if q.counts[owner] >= q.limit {
+		return false
+	}
+	q.counts[owner]++
+	return true
+}
+
+// webhook is a lane with its settings. Secrets that cannot be decrypted are not there.
+type webhook struct {
+	store.Lane
+	set settings
+}
+
+// webhooks are those of a task: its owner's, by their ids, and the global one, nil if it
+// is not told of the task.
+type webhooks struct {
+	own    []webhook
+	global *store.Lane
+}
+
+func (s *Service) webhooks(ctx context.Context, task store.Key) (webhooks, error) {
+	var all webhooks
+	q := store.LaneQuery{Owner: task.Owner, TaskID: task.ID, Limit: 100}
+	for {
+		page, err := s.cfg.Store.Lanes(ctx, q)
+		if err != nil {
+			return all, err
+		}
+		for _, l := range page.Lanes {
+			if l.Config.ID == GlobalID {
+				all.global = &l
+				continue
+			}
+			set, err := s.seal.decode(&l.Config)
+			if err != nil && !errors.Is(err, errUnsealed) {
+				return all, fmt.Errorf("task %s: webhook %s: %w", task.ID, l.Config.ID, err)
+			}
+			all.own = append(all.own, webhook{l, set})
+		}
+		if !page.More {
+			return all, nil
+		}
+		last := &page.Lanes[len(page.Lanes)-1].Config
+		q.After = &store.LaneLease{Task: last.Task, ID: last.ID}
+	}
+}
+
+// byID returns the owner's webhook of an id, nil if there is none.
+func (w *webhooks) byID(id string) *webhook {
+	if i := slices.IndexFunc(w.own, func(o webhook) bool { return o.Config.ID == id }); i >= 0 {
+		return &w.own[i]
+	}
+	return nil
+}
+
+// resolve returns the webhook that an owner means by an id. None, and "default" unless
+// one is called so, is the only one; nil if there is none.
+func (w *webhooks) resolve(task, id string) (*webhook, error) {
+	if found := w.byID(id); found != nil {
+		return found, nil
+	}
+	switch {
+	case id != "" && id != "default", len(w.own) == 0:
+		return nil, nil
+	case len(w.own) > 1:
+		return nil, a2a.Invalid("pushNotificationConfigId", "is required: task %s has %d webhooks", a2a.Quote(task), len(w.own))
+	}
+	return &w.own[0], nil
+}
+
+// task returns an owner's task without its history and artifacts.
+func (s *Service) task(ctx context.Context, owner, id string) (*store.Task, error) {
+	if a2a.CheckID("taskId", id) != nil {
+		return nil, a2a.TaskNotFound(id)
+	}
+	none := 0
+	t, err := s.cfg.Store.Task(ctx, store.Key{Owner: owner, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
+	return t, taskError(id, err)
+}
+
+// taskError words the store's error for a task that is not there.
+func taskError(id string, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return a2a.TaskNotFound(id)
+	}
+	return err
+}
+
+// Set saves a webhook of the principal's task and returns it as Get does, with its
+// signing secret if the owner has not been told that yet. One without an id replaces the
+// one with the same URL, if there is one. Token and credentials that are "********" stay
+// what they were. A new webhook is told what happens from now on; one that is replaced
+// goes on where it was, also if it had been parked or disabled. Errors: invalid_params
+// naming the field, task_not_found, resource_exhausted, unavailable.
+func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
+	t, err := s.task(ctx, p.ID, c.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.wish(ctx, "pushNotificationConfig", p.ID, &c.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer s.lock(t.Key)()
+	all, err := s.webhooks(ctx, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	id, set, err := s.beside(w, &all)
+	if err != nil {
+		return nil, err
+	}
+	secret := set.tell()
+	var cursor store.PushCursor
+	if all.byID(id) == nil {
+		if cursor, err = store.CursorAt(ctx, s.cfg.Store, t.Key, t.Seq); err != nil {
+			return nil, taskError(c.TaskID, err)
+		}
+	}
+	data, err := s.seal.encode(set, t.Key, id)
+	if err != nil {
+		return nil, err
+	}
+	now := store.Time(s.now())
+	kept := store.PushConfig{Task: t.Key, ID: id, Endpoint: w.endpoint, Data: data, LongRunning: c.LongRunning, CreatedAt: now}
+	lane, err := s.cfg.Store.SavePush(ctx, kept, cursor, now)
+	if err != nil {
+		return nil, taskError(c.TaskID, err)
+	}
+	if all.global != nil {
+		if err := s.dropGlobal(ctx, t.Key); err != nil {
+			return nil, err
+		}
+	}
+	s.cancelLane(t.Key, id) // what was under way may go elsewhere
+	s.reopen(ctx, w.endpoint)
+	told := view(&webhook{lane, set})
+	told.Config.SigningSecret = secret
+	return &told, nil
+}
+
+// reopen has an endpoint called again because its owner wants it to be.
+func (s *Service) reopen(ctx context.Context, endpoint string) {
+	if err := s.enable(ctx, endpoint); err != nil {
+		s.log.Warn("endpoint may stay disabled elsewhere", "endpoint", endpoint, "error", err)
+	}
+}
+
+// Delete removes a webhook of the principal's task. Once it has returned no attempt is
+// begun any more. One that is not there counts as deleted. Errors: task_not_found,
+// invalid_params, unavailable if an attempt that another process makes does not end in
+// time: the webhook is gone, but for that.
+func (s *Service) Delete(ctx context.Context, p a2a.Principal, d a2a.DeleteTaskPushNotificationConfigParams) error {
+	t, err := s.task(ctx, p.ID, d.TaskID)
+	if err != nil {
+		return err
+	}
+	defer s.lock(t.Key)()
+	all, err := s.webhooks(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	found, err := all.resolve(d.TaskID, d.ConfigID)
+	if err != nil {
+		return err
+	}
+	id := d.ConfigID
+	if found != nil {
+		id = found.Config.ID
+		if len(all.own) == 1 {
+			if err := s.bringGlobal(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	if id == GlobalID {
+		return nil // no webhook of an owner
+	}
+	return s.remove(ctx, t.Key, id)
+}
+
+// deletePoll is how long it takes at most to see that an attempt has ended.
+const deletePoll = 50 * time.Millisecond
+
+// remove deletes a webhook and waits for the attempt that may be under way.
+func (s *Service) remove(ctx context.Context, task store.Key, id string) error {
+	pause := time.Millisecond
+	for {
+		busy, err := s.cfg.Store.DeletePush(ctx, task, id, store.Time(s.now()))
+		switch {
+		case errors.Is(err, store.ErrNotFound) || err == nil && !busy:
+			return nil
+		case err != nil:
+			return err
+		}
+		s.cancelLane(task, id)
+		timer := time.NewTimer(pause)
+		pause = min(2*pause, deletePoll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return a2a.Errorf(a2a.CodeUnavailable, "the webhook is deleted, but an attempt under way has not ended yet; try again")
+		}
+	}
 }

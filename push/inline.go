@@ -1,0 +1,87 @@
+package push
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Inline is what a message brings its task of webhooks. Use it for one message.
+type Inline struct {
+	s           *Service
+	wish        *wish // nil: the message has none
+	longRunning bool
+
+	// Of the task that the message has joined.
+	replaced *store.Key // has the global webhook no more
+}
+
+// Prepare checks the webhook of a message that is to be sent, before its task need
+// exist. c may be nil. The signing secret of a webhook that comes with a message is told
+// when it is saved with Set for the first time. Errors: as of Set, the field being
+// configuration.pushNotificationConfig.
+func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSendConfiguration) (*Inline, error) {
+	in := &Inline{s: s}
+	if c == nil || c.PushNotificationConfig == nil {
+		return in, nil
+	}
+	in.longRunning = c.LongRunning
+	var err error
+	in.wish, err = s.wish(ctx, "configuration.pushNotificationConfig", p.ID, c.PushNotificationConfig)
+	return in, err
+}
+
+// Push returns the webhooks to be stored with the message: that of the message, or for
+// a new task without one the global one. seq is the task's version before the message, 0
+// if it is new. It is what the engine asks of a message's webhooks.
+func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
+	in.replaced = nil
+	switch {
+	case in.wish == nil && seq == 0:
+		return in.s.newGlobal(), nil
+	case in.wish == nil:
+		return nil, nil
+	}
+	var all webhooks
+	var err error
+	if seq > 0 {
+		if all, err = in.s.webhooks(ctx, task); err != nil {
+			return nil, err
+		}
+	}
+	id, set, err := in.s.beside(in.wish, &all)
+	if err != nil {
+		return nil, err
+	}
+	var cursor store.PushCursor
+	switch found := all.byID(id); {
+	case found == nil:
+		if cursor, err = store.CursorAt(ctx, in.s.cfg.Store, task, seq); err != nil {
+			return nil, err
+		}
+	case found.State == store.LaneActive && found.Config.LongRunning == in.longRunning && set.equal(found.set):
+		return nil, nil // clients send the same with each message; replacing it would cut attempts short
+	}
+	if all.global != nil {
+		in.replaced = &task
+	}
+	data, err := in.s.seal.encode(set, task, id)
+	if err != nil {
+		return nil, err
+	}
+	return []store.NewPush{{ID: id, Endpoint: in.wish.endpoint, Data: data, LongRunning: in.longRunning, Cursor: cursor}}, nil
+}
+
+// Stored is to be called once the message is stored. What fails then is only logged.
+func (in *Inline) Stored(ctx context.Context) {
+	if in.wish == nil {
+		return
+	}
+	if in.replaced != nil {
+		if err := in.s.dropGlobal(ctx, *in.replaced); err != nil {
+			in.s.log.Warn("task keeps the global webhook beside its own", "task", in.replaced.ID, "error", err)
+		}
+	}
+	in.s.reopen(ctx, in.wish.endpoint)
+}
