@@ -107,6 +107,11 @@ func param(v any) []byte {
 		for _, s := range v {
 			a.text(s)
 		}
+	case []bool:
+		a.elem = oidBool
+		for _, b := range v {
+			a.bool(b)
+		}
 	case []int64:
 		a.elem = oidInt8
 		for _, n := range v {

@@ -44,6 +44,7 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 		add(c.contexts(creates)) // born with the first of theirs, as the changes were given
 		slices.SortFunc(creates, byKey)
 		add(c.creates(creates, mark))
+		calls = append(calls, c.pushes(creates)...)
 	}
 	if len(touches) > 0 {
 		add(c.touches(touches))
@@ -51,6 +52,7 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 	for _, w := range waves {
 		slices.SortFunc(w, byKey)
 		add(c.updates(w, mark))
+		calls = append(calls, c.pushes(w)...)
 	}
 	add(c.steps(live))
 	k := c.call(stmtMark)

@@ -25,8 +25,9 @@ type change struct {
 	// the one it leaves behind.
 	at, after int64
 
-	applied bool
-	result  store.Result
+	applied  bool
+	followed bool // by lanes
+	result   store.Result
 }
 
 // request is the changes of one call.
@@ -122,7 +123,7 @@ func (c *change) prepare(from *store.Change) (err error) {
 	}
 	// What has several parts is made whole or not at all; what leaves no trace in the
 	// log is not found there when the answer was lost.
-	c.strict = c.Create != nil || c.Idempotency != nil || c.touches != 0 || len(c.Steps) > 0 || len(c.Events) == 0
+	c.strict = c.Create != nil || c.Idempotency != nil || c.touches != 0 || len(c.Steps) > 0 || len(c.Push) > 0 || len(c.Events) == 0
 	return nil
 }
 

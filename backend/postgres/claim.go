@@ -18,7 +18,7 @@ import (
 // turn it is. Parameters: 1 the owner to begin after, 2 now, 3 the end of the horizon, 4 the
 // end of leases that are over, 5 the worker, 6 how many to claim, 7 how many of an owner,
 // 8 the new end, 9 state and 10 time of the event, 11-13 its JSON: whole, and
-// before and after its time, 14 the mark of the log.
+// before and after its time, 14 the mark of the log. It fails when a webhook is not seen.
 const sqlClaim = `WITH RECURSIVE
 	a(owner, n) AS (
 		SELECT least(
@@ -68,13 +68,16 @@ const sqlClaim = `WITH RECURSIVE
 			state_at = greatest($10::bigint, t.updated_at), updated_at = greatest($10::bigint, t.updated_at)
 		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
 		RETURNING t.*, chosen.place
-	), log AS (
+	), moved AS (
+		SELECT owner, id, seq, updated_at AS at FROM t WHERE webhooks > 0
+	), ` + sqlFollow + `, log AS (
 		INSERT INTO {s}.task_log (task_pk, seq, mark, n, events)
 		SELECT pk, seq, $14::bigint, 1, CASE WHEN updated_at = $10::bigint THEN $11::text ELSE
 			$12::text || to_char(timestamp '1970-01-01' + updated_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || $13::text END
 		FROM t
 	)
-	SELECT ` + rowColumns + `, t.place FROM t`
+	SELECT ` + rowColumns + `, t.place, t.webhooks FROM t
+	WHERE 1 / (CASE WHEN (SELECT coalesce(sum(webhooks), 0) FROM t) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END) = 1`
 
 // Claim implements store.Store. It is not tried again after the connection was lost:
 // leases may have been taken then.
@@ -125,13 +128,15 @@ func (s *Store) claim(ctx context.Context, args []any, limit, depth int) ([]task
 		place int64
 	}
 	var all []placed
+	due := false
 	for try := 0; ; try++ {
 		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			all = nil
+			all, due = nil, false
 			return s.each(ctx, c, sqlClaim, func(r record) error {
 				var t placed
 				t.scan(r)
 				t.place = r.int(rowWidth)
+				due = due || r.int(rowWidth+1) > 0
 				all = append(all, t)
 				return nil
 			}, args...)
@@ -139,10 +144,11 @@ func (s *Store) claim(ctx context.Context, args []any, limit, depth int) ([]task
 		if err == nil {
 			break
 		}
-		if try >= s.cfg.MaxRetries || !conflicting(err) || !s.pause(ctx, try, err) {
+		if try >= s.cfg.MaxRetries || !conflicting(err) && !raised(err) || !s.pause(ctx, try, err) {
 			return nil, err
 		}
 	}
+	s.lanesDue(due)
 	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
 	rows := make([]taskRow, len(all))
 	for i := range all {

@@ -141,11 +141,14 @@ func (r *request) applied() bool {
 
 // answer tells the caller of a request how it ended, and others what it changed.
 func (c *committer) answer(r *request, err error) {
+	due := false
 	for i := range r.changes {
 		if ch := &r.changes[i]; err == nil && ch.result.Err == nil {
 			c.s.news.add(ch.Run != nil && ch.Run.Phase == store.PhaseQueued, ch.Key)
+			due = due || ch.followed || len(ch.Push) > 0
 		}
 	}
+	c.s.lanesDue(due)
 	r.done <- failed(context.Background(), err, "commit")
 }
 
@@ -170,7 +173,7 @@ func (c *committer) apply(group []*request) error {
 	}
 	for looks, tries := 0, 0; ; {
 		for _, ch := range pending {
-			ch.applied, ch.result, ch.at, ch.after = false, store.Result{}, 0, 0
+			ch.applied, ch.followed, ch.result, ch.at, ch.after = false, false, store.Result{}, 0, 0
 		}
 		live := pending
 		var err error
@@ -250,19 +253,30 @@ type call struct {
 	*statement
 	columns []array
 	scalars []int64
-	changes []*change // of stmtUpdate, in the order of its arguments
+	args    []any          // instead of these
+	row     func(r record) // takes the rows of the result
+	changes []*change      // of stmtUpdate, in the order of its arguments
+}
+
+// newCall returns a call without arguments yet.
+func newCall(st *statement) *call {
+	k := &call{statement: st, columns: make([]array, len(st.arrays))}
+	for i := range k.columns {
+		k.columns[i].elem = st.arrays[i]
+		k.columns[i].reset()
+	}
+	return k
 }
 
 // call returns a statement without arguments yet.
 func (c *committer) call(st *statement) *call {
-	var k *call
-	if spare := c.spare[st]; len(spare) > 0 {
-		k, c.spare[st] = spare[len(spare)-1], spare[:len(spare)-1]
-	} else {
-		k = &call{statement: st, columns: make([]array, len(st.arrays))}
+	spare := c.spare[st]
+	if len(spare) == 0 {
+		return newCall(st)
 	}
+	k := spare[len(spare)-1]
+	c.spare[st] = spare[:len(spare)-1]
 	for i := range k.columns {
-		k.columns[i].elem = st.arrays[i]
 		k.columns[i].reset()
 	}
 	k.scalars, k.changes = k.scalars[:0], k.changes[:0]
@@ -272,7 +286,10 @@ func (c *committer) call(st *statement) *call {
 func (k *call) rows() int { return k.columns[0].n }
 
 func (k *call) params() [][]byte {
-	params := make([][]byte, 0, len(k.columns)+len(k.scalars))
+	params := make([][]byte, 0, len(k.args)+len(k.columns)+len(k.scalars))
+	for _, v := range k.args {
+		params = append(params, param(v))
+	}
 	for i := range k.columns {
 		params = append(params, k.columns[i].encoded())
 	}

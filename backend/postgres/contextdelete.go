@@ -16,6 +16,21 @@ const (
 			SELECT ctid FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
 			ORDER BY created_at, id LIMIT $3::bigint FOR UPDATE))
 		RETURNING pk, id`
+	// Lanes are locked in the order of their keys, as acknowledgements do, and what
+	// these add is removed after that.
+	sqlHoldLanes = `SELECT 1 FROM {s}.push_lanes l WHERE l.owner = $1::text COLLATE "POSIX" AND l.task_id COLLATE "POSIX" = ANY ($2::text[])
+		ORDER BY l.owner COLLATE "POSIX", l.task_id COLLATE "POSIX", l.id COLLATE "POSIX" FOR UPDATE`
+	sqlDeletePushes = `WITH c AS (
+			DELETE FROM {s}.push_configs WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])
+		), a AS (
+			DELETE FROM {s}.push_attempts WHERE owner = $1::text AND task_id = ANY ($2::text[])
+		), d AS (
+			DELETE FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])
+		), g AS (
+			DELETE FROM {s}.push_gone WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])
+		)
+		DELETE FROM {s}.push_lanes WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])`
+
 	sqlDeleteLogs     = `DELETE FROM {s}.task_log WHERE task_pk = ANY ($1::bigint[])`
 	sqlDeleteSteps    = `DELETE FROM {s}.task_steps WHERE task_pk = ANY ($1::bigint[])`
 	sqlDeleteFeedback = `WITH gone AS (
@@ -110,6 +125,8 @@ func (s *Store) deleteTasks(ctx context.Context, tx pgx.Tx, key store.ContextKey
 		text string
 		args []any
 	}{
+		{sqlHoldLanes, []any{key.Owner, ids}},
+		{sqlDeletePushes, []any{key.Owner, ids}},
 		{sqlDeleteLogs, []any{pks}},
 		{sqlDeleteSteps, []any{pks}},
 		{sqlDeleteFeedback, []any{key.Owner, ids}},

@@ -203,6 +203,7 @@ func (s *Store) recall(live []*change, mark int64) error {
 	}
 	for _, ch := range live {
 		t := traces[ch.Key]
+		ch.followed = true // perhaps
 		switch {
 		case t == nil: // removed since
 			ch.applied, ch.result.Seq = ch.strict, ch.leaves()

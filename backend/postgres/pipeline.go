@@ -103,13 +103,23 @@ func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (er
 
 // result takes a row of a call's result.
 func (k *call) result(r record) {
+	if k.row != nil {
+		k.row(r)
+	}
 	if k.statement != stmtUpdate {
 		return
 	}
 	if ord := r.int(0); ord > 0 {
 		ch := k.changes[ord-1]
-		ch.applied, ch.result.Seq = true, r.int(1)
+		ch.applied, ch.result.Seq, ch.followed = true, r.int(1), r.int(2) > 0
 	}
+}
+
+// pipelined is pipeline for calls that are bounded as a command is.
+func (s *Store) pipelined(ctx context.Context, calls []*call) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
+	defer cancel()
+	return s.pipeline(ctx, calls)
 }
 
 // pkSource gives out numbers in blocks that the database has given it.

@@ -2,75 +2,261 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var errPush = errors.New("webhooks are not kept yet")
-
-// SavePush implements store.Store.
-func (s *Store) SavePush(context.Context, store.PushConfig, store.PushCursor, time.Time) (store.Lane, error) {
-	return store.Lane{}, errPush
+// stmtPush saves webhooks of tasks that are locked, each once. Without a time it is
+// that of the task's last event. A webhook of the name that a worker may still be busy
+// with makes place; its fence goes on growing.
+var stmtPush = &statement{
+	name: "holdfast_push",
+	text: `WITH u AS MATERIALIZED (
+			SELECT u.*, t.pk, t.seq, t.context_id, t.created_at AS born, coalesce(u.at, t.updated_at) AS now
+			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::bigint[], $8::bigint[],
+				$9::text[], $10::bigint[], $11::bigint[])
+				WITH ORDINALITY AS u(owner, task_id, id, endpoint, data, long_running, cursor_seq, cursor_sequence, cursor_state, at, made_at, ord)
+			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+		), gone AS (
+			DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneKey + ` RETURNING u.ord, l.fence
+		), c AS (
+			INSERT INTO {s}.push_configs AS c (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
+			SELECT owner, task_id, id, pk, context_id, born, data, long_running, 1, coalesce(made_at, now), now FROM u ORDER BY ord
+			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
+				data = excluded.data, long_running = excluded.long_running, rev = c.rev + 1, updated_at = excluded.updated_at
+			RETURNING c.*
+		), l AS (
+			INSERT INTO {s}.push_lanes AS l (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence,
+				cursor_state, tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
+			SELECT u.owner, u.task_id, u.id, u.endpoint, c.rev, CASE WHEN u.cursor_seq < u.seq THEN 1 ELSE 0 END, 'active', u.long_running,
+				u.cursor_seq, u.cursor_sequence, u.cursor_state, u.seq, u.now, 0, 0, 0, 0, u.now, '',
+				greatest(u.now, (SELECT g.fence + 1 FROM gone g WHERE g.ord = u.ord)), 0, ''
+			FROM u JOIN c ON c.owner = u.owner AND c.task_id = u.task_id AND c.id = u.id ORDER BY u.ord
+			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
+				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running, state = 'active',
+				phase = CASE WHEN l.cursor_seq < l.tail_seq THEN 1 ELSE 0 END, due_at = excluded.due_at, attempt = 0, failed_at = 0,
+				updated_at = excluded.updated_at, worker = '', fence = l.fence + 1, lease_until = 0, reason = ''
+			RETURNING l.*, l.xmax = 0 AS made
+		), n AS (
+			UPDATE {s}.task_rows t SET webhooks = t.webhooks + u.n
+			FROM (SELECT owner, task_id, count(*)::integer AS n FROM l WHERE made GROUP BY 1, 2) u
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+		)
+		SELECT ` + laneColumns + `, c.data, c.created_at FROM l JOIN c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id`,
+	arrays: []uint32{
+		oidText, oidText, oidText, oidText, oidText, oidBool, oidInt8, oidInt8, oidText, oidInt8, oidInt8,
+	},
 }
 
-// Lanes implements store.Store.
-func (s *Store) Lanes(context.Context, store.LaneQuery) (store.LanePage, error) {
-	return store.LanePage{}, errPush
+// pushes writes the webhooks that changes bring; one that is there twice takes two
+// statements.
+func (c *committer) pushes(changes []*change) (calls []*call) {
+	type webhook struct {
+		task store.Key
+		id   string
+	}
+	var nth map[webhook]int
+	for _, ch := range changes {
+		for i := range ch.Push {
+			p := &ch.Push[i]
+			if nth == nil {
+				nth = make(map[webhook]int)
+			}
+			w := webhook{ch.Key, p.ID}
+			n := nth[w]
+			if nth[w]++; n == len(calls) {
+				calls = append(calls, c.call(stmtPush))
+			}
+			col := calls[n].columns
+			for j, v := range []string{ch.Key.Owner, ch.Key.ID, p.ID, p.Endpoint, string(p.Data)} {
+				col[j].text(v)
+			}
+			col[5].bool(p.LongRunning)
+			col[6].int(p.Cursor.Seq)
+			col[7].int(p.Cursor.Sequence)
+			col[8].text(string(p.Cursor.State))
+			col[9].null()
+			col[10].null()
+		}
+	}
+	return calls
 }
 
-// DeletePush implements store.Store.
-func (s *Store) DeletePush(context.Context, store.Key, string, time.Time) (bool, error) {
-	return false, errPush
+// sqlHoldTask keeps the task from being changed by others, and so its lanes from
+// being moved on.
+const sqlHoldTask = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR NO KEY UPDATE`
+
+// SavePush implements [store.PushStore].
+func (s *Store) SavePush(ctx context.Context, c store.PushConfig, cursor store.PushCursor, now time.Time) (lane store.Lane, err error) {
+	err = s.transact(ctx, "save webhook", func(ctx context.Context, tx pgx.Tx) error {
+		if !storable(c.Task.Owner, c.Task.ID) {
+			return store.ErrNotFound
+		}
+		found, err := s.any(ctx, tx, sqlHoldTask, c.Task.Owner, c.Task.ID)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return s.each(ctx, tx, stmtPush.text, func(r record) error {
+			lane = scanLane(r)
+			scanConfig(&lane.Config, r[laneWidth:])
+			return nil
+		}, []string{c.Task.Owner}, []string{c.Task.ID}, []string{c.ID}, []string{c.Endpoint}, []string{string(c.Data)},
+			[]bool{c.LongRunning}, []int64{cursor.Seq}, []int64{cursor.Sequence}, []string{string(cursor.State)},
+			[]int64{millis(now)}, []int64{millis(c.CreatedAt)})
+	})
+	if err != nil {
+		return store.Lane{}, err
+	}
+	s.lanesDue(lane.Pending())
+	return lane, nil
 }
 
-// ClaimLanes implements store.Store.
-func (s *Store) ClaimLanes(context.Context, store.LaneClaim) ([]store.ClaimedLane, error) {
-	return nil, errPush
+const (
+	sqlDeleteLane = `DELETE FROM {s}.push_lanes WHERE ` + sqlThisKey + ` RETURNING worker, fence, lease_until`
+	// It comes after the lane was removed, so that no more attempts are added.
+	sqlDeletePush = `WITH c AS (
+			DELETE FROM {s}.push_configs WHERE ` + sqlThisKey + `
+		), a AS (
+			DELETE FROM {s}.push_attempts WHERE owner = $1::text AND task_id = $2::text AND config_id = $3::text
+		), d AS (
+			DELETE FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" AND config_id = $3::text COLLATE "POSIX"
+		), g AS (
+			INSERT INTO {s}.push_gone (owner, task_id, id, worker, fence, lease_until)
+			SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint WHERE $4::text <> ''
+		)
+		UPDATE {s}.task_rows SET webhooks = webhooks - 1 WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlReadGone   = `SELECT lease_until FROM {s}.push_gone WHERE ` + sqlThisKey
+	sqlForgetGone = `DELETE FROM {s}.push_gone WHERE ` + sqlThisKey
+)
+
+// DeletePush implements [store.PushStore].
+func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+	err = s.transact(ctx, "delete webhook", func(ctx context.Context, tx pgx.Tx) error {
+		busy = false
+		if !storable(task.Owner, task.ID, id) {
+			return store.ErrNotFound
+		}
+		if _, err := s.any(ctx, tx, sqlHoldTask, task.Owner, task.ID); err != nil {
+			return err
+		}
+		found, worker, fence, until := false, "", int64(0), int64(0)
+		err := s.each(ctx, tx, sqlDeleteLane, func(r record) error {
+			found, worker, fence, until = true, r.text(0), r.int(1), r.int(2)
+			return nil
+		}, task.Owner, task.ID, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			busy, err = s.deleteGone(ctx, tx, task, id, now)
+			return err
+		}
+		if busy = worker != "" && until > millis(now); !busy {
+			worker = ""
+		}
+		_, err = s.exec(ctx, tx, sqlDeletePush, task.Owner, task.ID, id, worker, fence, until)
+		return err
+	})
+	return busy && err == nil, err
 }
 
-// RenewLanes implements store.Store.
-func (s *Store) RenewLanes(context.Context, time.Time, []store.LaneLease) ([]store.LaneLease, error) {
-	return nil, errPush
+// deleteGone removes what is left of a deleted webhook, unless a worker is still
+// busy with it.
+func (s *Store) deleteGone(ctx context.Context, tx pgx.Tx, task store.Key, id string, now time.Time) (busy bool, err error) {
+	found := false
+	err = s.each(ctx, tx, sqlReadGone, func(r record) error {
+		found, busy = true, r.int(0) > millis(now)
+		return nil
+	}, task.Owner, task.ID, id)
+	switch {
+	case err != nil || busy:
+		return busy, err
+	case !found:
+		return false, store.ErrNotFound
+	}
+	_, err = s.exec(ctx, tx, sqlForgetGone, task.Owner, task.ID, id)
+	return false, err
 }
 
-// AckLanes implements store.Store.
-func (s *Store) AckLanes(context.Context, ...store.LaneAck) ([]store.LaneLease, error) {
-	return nil, errPush
+const (
+	sqlReplayLane = `UPDATE {s}.push_lanes SET cursor_seq = $4::bigint, cursor_sequence = $5::bigint, cursor_state = $6::text,
+			phase = CASE WHEN $4::bigint < tail_seq THEN 1 ELSE 0 END, state = 'active', reason = '', due_at = $7::bigint,
+			attempt = 0, failed_at = 0, updated_at = $7::bigint, worker = '', fence = fence + 1, lease_until = 0
+		WHERE ` + sqlThisKey + ` RETURNING phase`
+	// It comes after the lane was changed, so that no more of them are added.
+	sqlReplayDead = `DELETE FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX"
+		AND config_id = $3::text COLLATE "POSIX" AND seq > $4::bigint`
+)
+
+// ReplayPush implements [store.PushStore].
+func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
+	due := false
+	err := s.transact(ctx, "replay webhook", func(ctx context.Context, tx pgx.Tx) error {
+		if !storable(task.Owner, task.ID, id) {
+			return store.ErrNotFound
+		}
+		found := false
+		err := s.each(ctx, tx, sqlReplayLane, func(r record) error {
+			found, due = true, r.int(0) == 1
+			return nil
+		}, task.Owner, task.ID, id, cursor.Seq, cursor.Sequence, string(cursor.State), millis(now))
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		if err == nil {
+			_, err = s.exec(ctx, tx, sqlReplayDead, task.Owner, task.ID, id, cursor.Seq)
+		}
+		return err
+	})
+	s.lanesDue(err == nil && due)
+	return err
 }
 
-// ReplayPush implements store.Store.
-func (s *Store) ReplayPush(context.Context, store.Key, string, store.PushCursor, time.Time) error {
-	return errPush
+// sqlWake finds waiting lanes without a lock, and locks them in the order of their
+// keys, as acknowledgements do.
+const sqlWake = `WITH w AS MATERIALIZED (
+		SELECT owner, task_id, id FROM {s}.push_lanes
+		WHERE (phase = 1 OR phase = 2) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
+	), u AS MATERIALIZED (
+		SELECT l.owner, l.task_id, l.id FROM w u JOIN {s}.push_lanes l ON ` + sqlLaneKey + `
+		WHERE (l.phase = 1 OR l.phase = 2) AND l.due_at > $2::bigint
+		ORDER BY l.owner COLLATE "POSIX", l.task_id COLLATE "POSIX", l.id COLLATE "POSIX" FOR NO KEY UPDATE OF l
+	)
+	UPDATE {s}.push_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey
+
+// WakeLanes implements [store.PushStore]. It is not tried again after the connection
+// was lost: lanes may have been woken then.
+func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (n int, err error) {
+	if limit <= 0 || !storable(endpoint) {
+		return 0, nil
+	}
+	err = s.openly(ctx, "wake lanes", func(ctx context.Context) error {
+		return s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			n, err = s.exec(ctx, c, sqlWake, endpoint, millis(now), limit)
+			return err
+		})
+	})
+	s.lanesDue(n > 0)
+	return n, err
 }
 
-// WakeLanes implements store.Store.
-func (s *Store) WakeLanes(context.Context, string, time.Time, int) (int, error) { return 0, errPush }
-
-// DeadLetters implements store.Store.
-func (s *Store) DeadLetters(context.Context, store.PushQuery) (store.DeadLetterPage, error) {
-	return store.DeadLetterPage{}, errPush
+// openly runs f, and again after conflicts alone: after other failures it is open
+// what was stored, and up to the caller to go on.
+func (s *Store) openly(ctx context.Context, doing string, f func(ctx context.Context) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	for try := 0; ; try++ {
+		err := f(ctx)
+		if err == nil || try >= s.cfg.MaxRetries || !conflicting(err) || !s.pause(ctx, try, err) {
+			return failed(ctx, err, doing)
+		}
+	}
 }
-
-// PushAttempts implements store.Store.
-func (s *Store) PushAttempts(context.Context, store.PushQuery) (store.PushAttemptPage, error) {
-	return store.PushAttemptPage{}, errPush
-}
-
-// Endpoints implements store.Store.
-func (s *Store) Endpoints(context.Context) ([]store.Endpoint, error) { return nil, errPush }
-
-// SaveEndpoint implements store.Store.
-func (s *Store) SaveEndpoint(context.Context, store.Endpoint) error { return errPush }
-
-// ExpirePush implements store.Store.
-func (s *Store) ExpirePush(context.Context, store.PushExpiry, int) (int, error) { return 0, errPush }
-
-// PushBacklog implements store.Store.
-func (s *Store) PushBacklog(context.Context) (store.PushBacklog, error) {
-	return store.PushBacklog{}, errPush
-}
-
-// WatchLanes implements store.Store.
-func (s *Store) WatchLanes(func()) (stop func()) { return func() {} }

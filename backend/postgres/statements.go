@@ -85,8 +85,8 @@ var stmtTouch = &statement{
 }
 
 // stmtUpdate changes tasks, at most once each, as far as their guards hold, and
-// returns the places and versions of those it has changed. It fails if a strict
-// one is not among them.
+// returns the places and versions of those it has changed, and how many webhooks
+// follow them. It fails if a strict one is not among them, or a webhook is not seen.
 var stmtUpdate = &statement{
 	name: "holdfast_update",
 	text: `WITH up AS (
@@ -114,14 +114,18 @@ var stmtUpdate = &statement{
 				AND (u.version = 0 OR t.seq = u.version)
 				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
 				AND (u.seen = 0 OR t.received_seq <= u.seen)
-			RETURNING u.ord, t.pk, t.seq, t.checkpoint, u.n, u.snapshot, u.events, u.strict
-		), log AS (
+			RETURNING u.ord, t.pk, t.seq, t.checkpoint, u.n, u.snapshot, u.events, u.strict,
+				t.owner, t.id, t.updated_at, CASE WHEN u.n > 0 THEN t.webhooks ELSE 0 END AS webhooks
+		), moved AS (
+			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
+		), ` + sqlFollow + `, log AS (
 			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events)
 			SELECT pk, seq - n + 1, $24::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
 		)
-		SELECT ord, seq FROM up
+		SELECT ord, seq, webhooks FROM up
 		UNION ALL
-		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $25::bigint THEN 1 ELSE 0 END)`,
+		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $25::bigint
+			AND (SELECT coalesce(sum(webhooks), 0) FROM up) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END), 0`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidText,
 		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool,

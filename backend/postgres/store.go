@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +33,10 @@ type Store struct {
 	tallies  tallyNotes
 	queue    chan *request
 	news     *news
-	doubts   doubts
+	watchers watchers
+	// laneDepth is how many lanes of one owner the last claim came to.
+	laneDepth atomic.Int64
+	doubts    doubts
 
 	// gate lets calls in until the store is closed, and Close wait for them.
 	gate    sync.RWMutex

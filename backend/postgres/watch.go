@@ -39,6 +39,7 @@ type news struct {
 	mu     sync.Mutex
 	tasks  map[store.Key]struct{}
 	work   bool
+	lanes  bool
 	some   chan struct{} // has a token when there are any
 }
 
@@ -62,6 +63,18 @@ func (n *news) add(work bool, keys ...store.Key) {
 		}
 	}
 	n.mu.Unlock()
+	n.wake()
+}
+
+// addLanes notes that lanes may be due.
+func (n *news) addLanes() {
+	n.mu.Lock()
+	n.lanes = true
+	n.mu.Unlock()
+	n.wake()
+}
+
+func (n *news) wake() {
 	select {
 	case n.some <- struct{}{}:
 	default:
@@ -73,24 +86,25 @@ type payload struct {
 	Sender string      `json:"s"`
 	Work   bool        `json:"w,omitempty"`
 	Lost   bool        `json:"l,omitempty"`
+	Lanes  bool        `json:"p,omitempty"`
 	Tasks  [][2]string `json:"t,omitempty"`
 }
 
 // take returns what there is to tell as payloads, each short enough.
 func (n *news) take() (payloads []string) {
 	n.mu.Lock()
-	tasks, work := n.tasks, n.work
-	n.tasks, n.work = make(map[store.Key]struct{}), false
+	tasks, work, lanes := n.tasks, n.work, n.lanes
+	n.tasks, n.work, n.lanes = make(map[store.Key]struct{}), false, false
 	n.mu.Unlock()
-	if len(tasks) == 0 {
+	if len(tasks) == 0 && !lanes {
 		return nil
 	}
-	p := payload{Sender: n.sender, Work: work, Lost: len(tasks) > noticeKeys}
+	p := payload{Sender: n.sender, Work: work, Lanes: lanes, Lost: len(tasks) > noticeKeys}
 	size := 0
 	flush := func() {
 		raw, _ := json.Marshal(p) // plain strings: cannot fail
 		payloads = append(payloads, string(raw))
-		p.Tasks, p.Lost, size = nil, false, 0
+		p.Tasks, p.Lost, p.Lanes, size = nil, false, false, 0
 	}
 	if p.Lost {
 		flush()
@@ -208,7 +222,7 @@ func (s *Store) listen(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, 
 	return nil, c.Ping(checking)
 }
 
-// notice reads a payload; one of our own says nothing.
+// notice reads a payload and tells those who watch lanes; one of our own says nothing.
 func (s *Store) notice(text string) (n store.Notice) {
 	var p payload
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -216,6 +230,9 @@ func (s *Store) notice(text string) (n store.Notice) {
 	}
 	if p.Sender == s.news.sender {
 		return n
+	}
+	if p.Lanes || p.Lost {
+		s.watchers.tell()
 	}
 	n.Work, n.Lost = p.Work, p.Lost
 	for _, t := range p.Tasks {

@@ -1,0 +1,181 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// stmtAck acknowledges lanes, at most once each, as far as their leases are held, and
+// returns which, with whether the lane is ready now. Attempts and dead letters are
+// added for those alone. They name the lane by its place. A cursor does not go back:
+// it would by an acknowledgement that reaches the server long after it was repeated.
+var stmtAck = &statement{
+	name: "holdfast_lanes_ack",
+	text: `WITH u AS MATERIALIZED (
+			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::boolean[], $7::bigint[], $8::bigint[], $9::bigint[],
+				$10::text[], $11::text[], $12::bytea[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
+			WITH ORDINALITY AS u(owner, task_id, id, worker, fence, hold, at, cursor_seq, cursor_sequence, cursor_state, state, reason, due_at,
+				attempt, failed_at, delivered, ord)
+		), h AS MATERIALIZED (
+			SELECT u.ord FROM u JOIN {s}.push_lanes l ON ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
+			WHERE l.worker <> '' AND l.cursor_seq <= u.cursor_seq ORDER BY u.ord FOR NO KEY UPDATE OF l
+		), up AS (
+			UPDATE {s}.push_lanes l SET
+				worker = CASE WHEN u.hold THEN l.worker ELSE '' END,
+				lease_until = CASE WHEN u.hold THEN l.lease_until ELSE 0 END,
+				phase = CASE WHEN u.cursor_seq >= l.tail_seq THEN 0 WHEN u.hold THEN 3 WHEN u.due_at <= u.at THEN 1 ELSE 2 END,
+				cursor_seq = u.cursor_seq, cursor_sequence = u.cursor_sequence, cursor_state = u.cursor_state, state = u.state,
+				reason = u.reason, due_at = u.due_at, attempt = u.attempt, failed_at = u.failed_at, delivered = l.delivered + u.delivered,
+				delivered_at = CASE WHEN u.delivered > 0 THEN u.at ELSE l.delivered_at END, updated_at = u.at
+			FROM h JOIN u ON u.ord = h.ord WHERE ` + sqlLaneKey + `
+			RETURNING u.ord, l.owner, l.task_id, l.id, l.phase
+		), g AS (
+			DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
+		), a AS (
+			INSERT INTO {s}.push_attempts (owner, task_id, config_id, first_at, last_at, data)
+			SELECT up.owner, up.task_id, up.id, a.first_at, a.last_at, a.data
+			FROM unnest($17::bigint[], $18::bigint[], $19::bigint[], $20::text[]) AS a(ord, first_at, last_at, data) JOIN up ON up.ord = a.ord
+		), d AS (
+			INSERT INTO {s}.push_dead (owner, task_id, config_id, seq, sequence, at, cursor_seq, cursor_sequence, cursor_state, attempts, status, reason)
+			SELECT up.owner, up.task_id, up.id, d.seq, d.sequence, d.at, d.cursor_seq, d.cursor_sequence, d.cursor_state, d.attempts, d.status, d.reason
+			FROM unnest($21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::text[], $28::bigint[],
+				$29::bigint[], $30::bytea[]) AS d(ord, seq, sequence, at, cursor_seq, cursor_sequence, cursor_state, attempts, status, reason)
+			JOIN up ON up.ord = d.ord
+			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", config_id COLLATE "POSIX", seq) DO UPDATE SET
+				sequence = excluded.sequence, at = excluded.at, cursor_seq = excluded.cursor_seq, cursor_sequence = excluded.cursor_sequence,
+				cursor_state = excluded.cursor_state, attempts = excluded.attempts, status = excluded.status, reason = excluded.reason
+		)
+		SELECT ord, phase FROM up`,
+	arrays: []uint32{
+		oidText, oidText, oidText, oidText, oidInt8, oidBool, oidInt8, oidInt8, oidInt8, oidText, oidText, oidBytea, oidInt8, oidInt8, oidInt8, oidInt8,
+		oidInt8, oidInt8, oidInt8, oidText,
+		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidBytea,
+	},
+}
+
+// AckLanes implements [store.PushStore]. It is not tried again after the connection
+// was lost.
+func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
+	waves := ackWaves(acks)
+	calls := make([]*call, len(waves))
+	held := make([]bool, len(acks))
+	due := false
+	for n, wave := range waves {
+		calls[n] = newCall(stmtAck)
+		for i, at := range wave {
+			if err := calls[n].ack(int64(i+1), &acks[at]); err != nil {
+				return nil, failed(ctx, err, "acknowledge lanes")
+			}
+		}
+		calls[n].row = func(r record) {
+			held[wave[r.int(0)-1]] = true
+			due = due || r.int(1) == 1
+		}
+	}
+	err = s.openly(ctx, "acknowledge lanes", func(ctx context.Context) error {
+		clear(held)
+		due = false
+		if len(calls) == 0 {
+			return nil
+		}
+		return s.pipelined(ctx, calls)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range acks {
+		if !held[i] {
+			lost = append(lost, acks[i].Lease)
+		}
+	}
+	if due {
+		s.watchers.tell()
+	}
+	return lost, nil
+}
+
+// ackWaves puts acknowledgements in the order of the lanes' keys, without those that
+// cannot be held, and parts those of one lane.
+func ackWaves(acks []store.LaneAck) (waves [][]int) {
+	type lane struct {
+		task store.Key
+		id   string
+	}
+	nth := make(map[lane]int, len(acks))
+	for i := range acks {
+		l := &acks[i].Lease
+		if !storable(l.Task.Owner, l.Task.ID, l.ID, l.Worker) {
+			continue
+		}
+		k := lane{l.Task, l.ID}
+		n := nth[k]
+		if nth[k]++; n == len(waves) {
+			waves = append(waves, nil)
+		}
+		waves[n] = append(waves[n], i)
+	}
+	for _, wave := range waves {
+		slices.SortFunc(wave, func(a, b int) int {
+			x, y := &acks[a].Lease, &acks[b].Lease
+			return cmp.Or(compareKeys(x.Task, y.Task), cmp.Compare(x.ID, y.ID))
+		})
+	}
+	return waves
+}
+
+// ack adds an acknowledgement.
+func (k *call) ack(ord int64, a *store.LaneAck) error {
+	col := k.columns
+	for i, v := range []string{a.Lease.Task.Owner, a.Lease.Task.ID, a.Lease.ID, a.Lease.Worker} {
+		col[i].text(v)
+	}
+	col[4].int(a.Lease.Fence)
+	col[5].bool(a.Hold)
+	for i, v := range []int64{millis(a.At), a.Cursor.Seq, a.Cursor.Sequence} {
+		col[6+i].int(v)
+	}
+	col[9].text(string(a.Cursor.State))
+	col[10].text(string(a.State))
+	col[11].text(a.Reason)
+	for i, v := range []int64{millis(a.DueAt), int64(a.Attempt), millis(a.FailedAt), int64(a.Delivered)} {
+		col[12+i].int(v)
+	}
+	if err := k.ackAttempts(col[16:20], ord, a.Attempts); err != nil {
+		return err
+	}
+	last := make(map[int64]int, len(a.Dead))
+	for i := range a.Dead {
+		last[a.Dead[i].Seq] = i
+	}
+	for i := range a.Dead {
+		if d := &a.Dead[i]; last[d.Seq] == i {
+			dead := col[20:]
+			for j, v := range []int64{ord, d.Seq, d.Sequence, millis(d.At), d.Cursor.Seq, d.Cursor.Sequence} {
+				dead[j].int(v)
+			}
+			dead[6].text(string(d.Cursor.State))
+			dead[7].int(int64(d.Attempts))
+			dead[8].int(int64(d.Status))
+			dead[9].text(d.Reason)
+		}
+	}
+	return nil
+}
+
+// ackAttempts adds attempts as few rows.
+func (k *call) ackAttempts(col []array, ord int64, attempts []store.PushAttempt) error {
+	for _, b := range attemptBatches(attempts) {
+		data, err := b.encode()
+		if err != nil {
+			return err
+		}
+		col[0].int(ord)
+		col[1].int(b[0].At)
+		col[2].int(b[len(b)-1].At)
+		col[3].text(string(data))
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlOldAttempts = `SELECT id, data FROM {s}.push_attempts
+		WHERE last_at < $1::bigint + 60000 AND first_at < $1::bigint ORDER BY last_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED`
+	sqlDropAttempts = `DELETE FROM {s}.push_attempts WHERE id = ANY ($1::bigint[])`
+	sqlKeepAttempts = `UPDATE {s}.push_attempts a SET first_at = u.first_at, last_at = u.last_at, data = u.data
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) AS u(id, first_at, last_at, data) WHERE a.id = u.id`
+
+	// The tasks are locked before their lanes, and neither is waited for. A lane that
+	// has been used since is kept, whatever the beginning of the statement saw.
+	sqlExpireLanes = `WITH old AS MATERIALIZED (
+			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.push_lanes l
+			JOIN {s}.task_rows t ON t.owner = l.owner COLLATE "POSIX" AND t.id = l.task_id COLLATE "POSIX" AND t.state = ANY ($4::text[])
+			WHERE l.phase = 0 AND l.long_running = $1::boolean AND l.updated_at < $2::bigint AND NOT EXISTS (
+				SELECT 1 FROM {s}.push_dead d WHERE d.owner = l.owner COLLATE "POSIX" AND d.task_id = l.task_id COLLATE "POSIX" AND d.config_id = l.id COLLATE "POSIX")
+			ORDER BY l.updated_at LIMIT $3::bigint
+		), held AS MATERIALIZED (
+			SELECT u.* FROM old u JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+			FOR NO KEY UPDATE OF t SKIP LOCKED
+		), u AS MATERIALIZED (
+			SELECT l.owner, l.task_id, l.id FROM held u JOIN {s}.push_lanes l ON ` + sqlLaneKey + `
+			WHERE l.phase = 0 AND l.updated_at = u.updated_at FOR UPDATE OF l SKIP LOCKED
+		), gone AS (
+			DELETE FROM {s}.push_lanes l USING u WHERE ` + sqlLaneKey + ` RETURNING l.owner, l.task_id
+		), c AS (
+			DELETE FROM {s}.push_configs l USING u WHERE ` + sqlLaneKey + `
+		), a AS (
+			DELETE FROM {s}.push_attempts a USING u WHERE a.owner = u.owner AND a.task_id = u.task_id AND a.config_id = u.id
+		), n AS (
+			UPDATE {s}.task_rows t SET webhooks = t.webhooks - g.n FROM (SELECT owner, task_id, count(*)::integer AS n FROM gone GROUP BY 1, 2) g
+			WHERE t.owner = g.owner COLLATE "POSIX" AND t.id = g.task_id COLLATE "POSIX"
+		)
+		SELECT count(*) FROM gone`
+)
+
+// ExpirePush implements [store.PushStore]. The oldest go first.
+func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (int, error) {
+	if limit <= 0 {
+		return 0, nil
+	}
+	removed := 0
+	if !p.Attempts.IsZero() {
+		n, err := s.expireAttempts(ctx, p.Attempts, limit)
+		if err != nil {
+			return 0, err
+		}
+		removed += n
+	}
+	var over []string
+	for _, state := range a2a.States() {
+		if state.Terminal() {
+			over = append(over, string(state))
+		}
+	}
+	lanes := 0
+	for _, kind := range []struct {
+		long   bool
+		before time.Time
+	}{{false, p.Finished}, {true, p.LongRunning}} {
+		if kind.before.IsZero() || lanes == limit {
+			continue
+		}
+		err := s.read(ctx, "expire webhooks", func(ctx context.Context, c *pgx.Conn) error {
+			return s.each(ctx, c, sqlExpireLanes, func(r record) error {
+				lanes += int(r.int(0))
+				return nil
+			}, kind.long, ceilMillis(kind.before), limit-lanes, over)
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return removed + lanes, nil
+}
+
+// expireAttempts removes the attempts before a time. Rows that hold others too are
+// written anew.
+func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	cut := ceilMillis(before)
+	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
+		removed = 0
+		var drop, keep, firsts, lasts []int64
+		var texts []string
+		err := s.each(ctx, tx, sqlOldAttempts, func(r record) error {
+			var b attemptBatch
+			if err := json.Unmarshal(r[1], &b); err != nil {
+				return fmt.Errorf("attempts %d: %w", r.int(0), err)
+			}
+			n := 0
+			for removed < limit && n < len(b) && b[n].At < cut {
+				n++
+				removed++
+			}
+			switch b = slices.Clone(b[n:]); {
+			case len(b) == 0:
+				drop = append(drop, r.int(0))
+			case n > 0:
+				data, err := b.encode()
+				if err != nil {
+					return err
+				}
+				keep, firsts, lasts = append(keep, r.int(0)), append(firsts, b[0].At), append(lasts, b[len(b)-1].At)
+				texts = append(texts, string(data))
+			}
+			return nil
+		}, cut, limit)
+		if err == nil && len(drop) > 0 {
+			_, err = s.exec(ctx, tx, sqlDropAttempts, drop)
+		}
+		if err == nil && len(keep) > 0 {
+			_, err = s.exec(ctx, tx, sqlKeepAttempts, keep, firsts, lasts, texts)
+		}
+		return err
+	})
+	return removed, err
+}
