@@ -66,6 +66,9 @@ func (s *Service) claim(ctx context.Context) (more bool) {
 	if n <= 0 {
 		return false
 	}
+	if s.clock.jumped() {
+		s.renew(ctx) // else it would claim what it holds
+	}
 	now := s.now()
 	until := now.Add(s.cfg.Lease)
 	call, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease, errSlowStore)
@@ -122,6 +125,8 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 	case s.bars(l):
 		s.end(l, store.LaneDisabled, l.endpoint.reason)
 		s.buryFrom(l, 0, l.Reason, store.Time(now))
+	case l.Attempt > 0 && s.clock.shifted(l.DueAt, l.UpdatedAt).After(now):
+		due = s.clock.shifted(l.DueAt, l.UpdatedAt)
 	default:
 		retry, begins := s.limits.admit(l, now, s.cfg.random())
 		if begins {

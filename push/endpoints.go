@@ -2,6 +2,7 @@ package push
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -118,18 +119,29 @@ func (s *Service) bars(l *lane) bool {
 	return e.disabled
 }
 
-// enable has a disabled endpoint called again, since a webhook of it was saved or is to
-// be replayed.
-func (s *Service) enable(name string) {
+// enable has a disabled endpoint called again, since a webhook of it is saved or was set
+// back. That another process has disabled it is looked up soon after.
+func (s *Service) enable(ctx context.Context, name string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.limits.endpoints[name]; e != nil && e.disabled {
+	e := s.limits.endpoints[name]
+	known := e != nil && e.disabled
+	if known {
 		s.allow(e)
+	} else {
+		s.enabled[name] = true
+		signal(s.changed)
 	}
-	s.enabled[name] = true
-	signal(s.changed)
+	s.mu.Unlock()
+	if !known {
+		return nil
+	}
+	if err := s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: name, UpdatedAt: store.Time(s.now())}); err != nil {
+		return fmt.Errorf("enable endpoint %s: %w", name, err)
+	}
+	return nil
 }
 
+// allow enables an endpoint. s.mu is held.
 func (s *Service) allow(e *endpoint) {
 	s.log.Info("webhook endpoint enabled", "endpoint", e.name)
 	e.enable()

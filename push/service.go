@@ -28,9 +28,10 @@ const stopGrace = 2 * time.Second
 // it once. It is safe for concurrent use.
 type Service struct {
 	cfg Config
-	registry
+	*registry
 	log     *slog.Logger
-	now     func() time.Time // steady clock for due times and leases
+	clock   *clock
+	now     func() time.Time // the clock's
 	worker  string           // the name under which leases are taken
 	horizon time.Duration    // no due time is further away
 
@@ -86,7 +87,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		cfg: cfg, log: cfg.Logger, now: steady(cfg.clock), worker: cfg.NewID(),
+		cfg: cfg, log: cfg.Logger, clock: newClock(cfg.clock), worker: cfg.NewID(),
 		horizon: 2 * max(cfg.Schedule[len(cfg.Schedule)-1], longestRetryAfter, cfg.Lease),
 		wake:    make(chan struct{}, 1), sooner: make(chan struct{}, 1), acked: make(chan struct{}, 1),
 		idle: make(chan struct{}, 1), changed: make(chan struct{}, 1),
@@ -95,6 +96,7 @@ func New(cfg Config) (*Service, error) {
 		takeover: cfg.Store.Info().Exclusive,
 		ended:    make(chan struct{}), alive: make(map[string]*atomic.Int64),
 	}
+	s.now = s.clock.now
 	if s.registry, err = newRegistry(cfg); err != nil {
 		return nil, fmt.Errorf("push config: %w", err)
 	}
@@ -104,13 +106,6 @@ func New(cfg Config) (*Service, error) {
 		}
 	}
 	return s, nil
-}
-
-// steady returns a clock that starts at the wall's time and from then on only counts:
-// leases and pauses do not jump when the wall clock is set.
-func steady(wall func() time.Time) func() time.Time {
-	start := wall()
-	return func() time.Time { return start.Add(wall().Sub(start)) }
 }
 
 // Start begins to deliver what is due.
