@@ -81,6 +81,8 @@ func groups() []group {
 		{"push claimed", pushClaimTests()},
 		{"push acknowledged", pushAckTests()},
 		{"push moved", pushMoveTests()},
+		{"push listed", pushListTests()},
+		{"push removed", pushExpireTests()},
 		{"isolation", isolationTests()},
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},
