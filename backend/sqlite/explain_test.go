@@ -55,6 +55,31 @@ var hotQueries = []hotQuery{
 	{"claim: queued beyond the horizon", sqlQueuedFar},
 	{"claim: lease ended", sqlLeasedDue},
 	{"claim: lease beyond the horizon", sqlLeasedFar},
+	{"lane: by name", sqlSelectLane},
+	{"lane: change", sqlUpdateLane},
+	{"lanes: event, pending", sqlMovePending},
+	{"lanes: event, idle", sqlMoveIdle},
+	{"lanes: wait is over", sqlPromoteDue},
+	{"lanes: wait beyond the horizon", sqlPromoteFar},
+	{"lanes: deleted, lease ended", sqlGoneLanes},
+	{"lanes: next owner with lanes that may be due", sqlReadyOwner},
+	{"lanes: next owner with leased lanes", sqlHeldOwner},
+	{"lanes: due", sqlReadyDue},
+	{"lanes: due beyond the horizon", sqlReadyFar},
+	{"lanes: lease ended", sqlHeldDue},
+	{"lanes: lease beyond the horizon", sqlHeldFar},
+	{"lanes: lease", sqlLeaseLane},
+	{"lanes: renew", sqlRenewLane},
+	{"lanes: what was claimed", sqlClaimedLane},
+	{"lanes: wake", sqlWakeLanes},
+	{"lanes: done", sqlDoneLanes},
+	{"attempts: old", sqlOldAttempts},
+	{"webhook: delete dead letters", sqlDropLaneDead},
+	{"webhook: delete attempts", sqlDropLaneAttempts},
+	{"task: delete dead letters", sqlDropTaskDead},
+	{"task: delete attempts", sqlDropTaskAttempts},
+	{"task: delete webhooks", sqlDropTaskWebhooks},
+	{"task: delete lanes", sqlDropTaskLanes},
 }
 
 type hotQuery struct{ name, text string }
@@ -104,6 +129,24 @@ func listQueries() (all []hotQuery) {
 	return all
 }
 
+// pushQueries are the statements of all lists of webhooks and of what became of
+// them.
+func pushQueries() (all []hotQuery) {
+	for _, places := range []string{sqlLanesAll, sqlLanesOwner, sqlLanesTask, sqlLanesOne} {
+		for _, states := range []string{sqlStatesAll, sqlStatesInactive, sqlStatesSome} {
+			k := laneWalk{places, states}
+			all = append(all, hotQuery{fmt.Sprintf("lanes: walk %+v", k), k.text()})
+		}
+	}
+	for _, kind := range []struct{ name, notes string }{{"attempts", sqlAttemptNotes}, {"dead letters", sqlDeadNotes}} {
+		for _, q := range []store.PushQuery{{}, {Owner: "o"}, {Owner: "o", TaskID: "t"}, {Owner: "o", TaskID: "t", ID: "p"}} {
+			k, _ := newNoteWalk(kind.notes, &q)
+			all = append(all, hotQuery{fmt.Sprintf("%s: walk of owner %q, task %q, webhook %q", kind.name, q.Owner, q.TaskID, q.ID), k.text()})
+		}
+	}
+	return all
+}
+
 // TestHotQueriesKeepTheirPlans compares with testdata/plans.txt, which
 // UPDATE_GOLDEN=1 writes.
 func TestHotQueriesKeepTheirPlans(t *testing.T) {
@@ -113,7 +156,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	var plans strings.Builder
-	for _, q := range append(slices.Clip(hotQueries), listQueries()...) {
+	for _, q := range slices.Concat(hotQueries, listQueries(), pushQueries()) {
 		plan := explain(t, db, q.text)
 		plans.WriteString(q.name + "\n" + plan)
 		for line := range strings.Lines(plan) {
@@ -132,7 +175,7 @@ func harmlessScan(line string) bool {
 
 func explain(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
-	args := make([]any, 11)
+	args := make([]any, 20)
 	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatalf("EXPLAIN %s = %v", query, err)

@@ -71,6 +71,7 @@ type laneClaim struct {
 	store.LaneClaim
 	now, far int64
 	claimed  []laneRow
+	held     bool // some of what was found is leased
 }
 
 // dueLane is a lane that may be claimed.
@@ -81,7 +82,7 @@ type dueLane struct {
 }
 
 func (c *laneClaim) apply(w *writer) error {
-	c.claimed = c.claimed[:0]
+	c.claimed, c.held = c.claimed[:0], false
 	if err := c.promote(w); err != nil {
 		return err
 	}
@@ -92,8 +93,7 @@ func (c *laneClaim) apply(w *writer) error {
 		due:  func(owner string, n int) ([]dueLane, error) { return c.dueOf(w, owner, leases, n) },
 		take: func(_ string, d dueLane) (bool, error) { return c.take(w, d) },
 	}
-	any, err := turns.run()
-	if err != nil || any || !leases || c.Takeover || len(c.Skip) > 0 {
+	if _, err := turns.run(); err != nil || !leases || c.held {
 		return err
 	}
 	// A transaction that fails makes the bounds unknown again.
@@ -155,6 +155,7 @@ func (c *laneClaim) dueOf(w *writer, owner string, leases bool, n int) (found []
 	}
 	if leases {
 		held, limit := func(d dueLane) {
+			c.held = true
 			claimed := func(l laneRow) bool { return l.pk == d.pk }
 			if !slices.Contains(found, d) && !slices.ContainsFunc(c.claimed, claimed) {
 				found = append(found, d)

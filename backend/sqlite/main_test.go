@@ -22,6 +22,7 @@ const (
 var children = map[string]func(dir string) error{
 	"hold":  childHolds,
 	"write": childWrites,
+	"ack":   childAcks,
 }
 
 func TestMain(m *testing.M) {

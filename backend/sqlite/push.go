@@ -10,7 +10,7 @@ import (
 )
 
 const sqlWakeLanes = `UPDATE webhook_lanes SET phase = 1, due_at = ?1 WHERE pk IN
-	(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_endpoint WHERE phase = 3 AND endpoint = ?2 AND due_at > ?1 ORDER BY due_at LIMIT ?3)`
+	(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_endpoint WHERE phase IN (1, 3) AND endpoint = ?2 AND due_at > ?1 ORDER BY due_at LIMIT ?3)`
 
 // laneWatchers are those who want to know of due lanes.
 type laneWatchers struct {

@@ -45,6 +45,62 @@ INSERT INTO idempotency_keys VALUES ('o','k1',x'00','t1',1,1000),('o','k2',x'00'
 INSERT INTO task_steps VALUES (1,16,1,'s',x'01'),(2,18,1,'s',x'01');
 INSERT INTO feedback_rows VALUES (1,16,'f',5,'good',NULL,6000),(2,16,'f',0,'again',NULL,6000),(3,19,'f',3,'','{"a":1}',6000);`
 
+// migrated brings a database to the schema of the first n migrations.
+func migrated(t *testing.T, path string, n int) {
+	t.Helper()
+	all, err := migrate.Load(migrationFiles, "migrations")
+	must(t, err)
+	db, err := sql.Open("sqlite", dataSource(path)+"&_txlock=immediate")
+	must(t, err)
+	_, err = migrate.Apply(t.Context(), db, migrate.Params{Migrations: all[:n]})
+	must(t, err)
+	must(t, db.Close())
+}
+
+func TestTasksOfTheSchemaBeforeWebhooksTakeThem(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	firstSchema(t, path, oldRows)
+	migrated(t, path, 2)
+	s := open(t, Config{Dir: dir})
+	checkCounts(t, s)
+	page, err := s.Lanes(bg, store.LaneQuery{Limit: 10})
+	must(t, err)
+	if len(page.Lanes) != 0 {
+		t.Errorf("Lanes() = %+v, want none", page.Lanes)
+	}
+	now := time.Unix(100, 0).UTC()
+	for _, id := range []string{"t1", "t2"} {
+		hook := store.PushConfig{Task: store.Key{Owner: "o", ID: id}, ID: "p", Endpoint: "e", Data: []byte(`{"url":"u"}`), CreatedAt: now}
+		_, err := s.SavePush(bg, hook, store.PushCursor{}, now)
+		must(t, err)
+	}
+	must(t, commitOne(s, store.Change{
+		Key: store.Key{Owner: "o", ID: "t2"}, Version: 1, Events: []store.Event{{Time: now, State: a2a.StateCompleted}},
+		Run: &store.Run{Phase: store.PhaseIdle},
+	}))
+	lanes, err := s.ClaimLanes(bg, store.LaneClaim{Worker: "w", Now: now, Until: now.Add(time.Minute), Limit: 9, Events: 9})
+	must(t, err)
+	events := make(map[string]int)
+	for i := range lanes {
+		events[lanes[i].Config.Task.ID+" of "+lanes[i].ContextID] = len(lanes[i].Events)
+	}
+	if diff := cmp.Diff(map[string]int{"t1 of c1": 1, "t2 of c2": 2}, events); diff != "" {
+		t.Errorf("events of ClaimLanes() (-want +got):\n%s", diff)
+	}
+	more, err := s.DeleteContext(bg, "o", "c2", 10)
+	if more || err != nil {
+		t.Errorf("DeleteContext() = %v, %v, want it done", more, err)
+	}
+	page, err = s.Lanes(bg, store.LaneQuery{Limit: 10})
+	must(t, err)
+	if len(page.Lanes) != 1 || page.Lanes[0].Config.Task.ID != "t1" {
+		t.Errorf("Lanes() = %+v, want that of t1", page.Lanes)
+	}
+	must(t, checkIntegrity(s))
+}
+
 func TestADatabaseOfTheFirstSchemaIsUpgraded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -35,6 +35,10 @@ func viewed(t *testing.T) *Store {
 		{Time: at, State: a2a.StateWorking, Message: message("m3", "agent", "nearly"), Metadata: map[string]any{"k": map[string]any{"n": 1.5}}},
 		{Time: at, State: a2a.StateWorking, Metadata: map[string]any{"k": nil, "l": false}},
 	}}))
+	_, err := s.SavePush(bg, store.PushConfig{
+		Task: running.Key, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte(`{"id":"p","url":"https://hooks.example/p"}`), CreatedAt: began,
+	}, store.PushCursor{}, began.Add(time.Second))
+	must(t, err)
 	must(t, s.AddFeedback(bg, store.Feedback{Key: done.Key, ID: "f1", Rating: 5, Text: "good", CreatedAt: began.Add(time.Second)}))
 	return s
 }
@@ -72,6 +76,11 @@ var viewTests = []struct{ query, want string }{
 	{
 		`SELECT json_array(task_id, json(feedback_data), created_at) FROM task_feedback`,
 		`["` + taskID(1) + `",{"id":"f1","rating":5,"feedback":"good","metadata":{}},"2026-11-20T12:00:01.000Z"]`,
+	},
+	{
+		`SELECT json_array(task_id, id, owner_did, json(config), created_at, updated_at) FROM webhook_configs`,
+		`["` + taskID(2) + `","p","did:key:z6MkhaXgBZDvotDkL5257",{"id":"p","url":"https://hooks.example/p"},` +
+			`"2026-11-20T12:00:00.000Z","2026-11-20T12:00:01.000Z"]`,
 	},
 	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200","202611210630"]`},
 }

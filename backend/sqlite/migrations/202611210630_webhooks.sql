@@ -46,7 +46,7 @@ CREATE UNIQUE INDEX webhook_lanes_name ON webhook_lanes (owner, task_id, id);
 CREATE INDEX webhook_lanes_ready ON webhook_lanes (owner, due_at, task_id, id) WHERE phase = 1;
 CREATE INDEX webhook_lanes_leased ON webhook_lanes (owner, lease_until, task_id, id, worker) WHERE phase = 2;
 CREATE INDEX webhook_lanes_waiting ON webhook_lanes (due_at) WHERE phase = 3;
-CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase = 3;
+CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase IN (1, 3);
 CREATE INDEX webhook_lanes_done ON webhook_lanes (long_running, updated_at) WHERE phase = 4 AND dead = 0;
 CREATE INDEX webhook_lanes_gone ON webhook_lanes (lease_until) WHERE phase = 5;
 CREATE INDEX webhook_lanes_inactive ON webhook_lanes (owner, task_id, id, state) WHERE state <> 'active' AND state <> '';

@@ -22,7 +22,7 @@ CREATE INDEX webhook_dead_at ON webhook_dead (at);
 CREATE INDEX webhook_dead_owner ON webhook_dead (owner, at);
 CREATE INDEX webhook_dead_task ON webhook_dead (task_pk, at, lane_pk);
 CREATE INDEX webhook_lanes_done ON webhook_lanes (long_running, updated_at) WHERE phase = 4 AND dead = 0;
-CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase = 3;
+CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase IN (1, 3);
 CREATE INDEX webhook_lanes_gone ON webhook_lanes (lease_until) WHERE phase = 5;
 CREATE INDEX webhook_lanes_inactive ON webhook_lanes (owner, task_id, id, state) WHERE state <> 'active' AND state <> '';
 CREATE INDEX webhook_lanes_leased ON webhook_lanes (owner, lease_until, task_id, id, worker) WHERE phase = 2;
