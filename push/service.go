@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 // ErrStarted is returned by Start for a service that has been started or stopped.
