@@ -1,0 +1,417 @@
+package push
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+var (
+	simSeed  = flag.Uint64("push.seed", 0, "replay the simulation of this seed alone")
+	simCount = flag.Int("push.schedules", 2000, "how many simulations of each kind are run")
+)
+
+// plan says what happens in a simulation.
+type plan struct {
+	replicas   int
+	tasks      int
+	hooks      int // webhooks of a task, each at another endpoint
+	endpoints  int
+	events     int // artifact chunks of a task, at most
+	storeFault float64
+	storeSlow  time.Duration
+	sendFault  float64
+	deadShare  float64 // of events that are rejected
+	pauses     int
+	kills      int
+	restarts   int
+	outage     time.Duration // of one endpoint
+	config     func(*Config)
+}
+
+// post is one request as its receiver saw it.
+type post struct {
+	lane     laneID
+	by       int // the replica's number, growing with restarts
+	id       string
+	body     string
+	sequence int64
+	final    bool
+	begun    time.Time
+	ended    time.Time // zero while it is under way
+	status   int       // that the sender got, 0 for none
+	excused  bool      // its sender was paused or killed
+}
+
+type world struct {
+	t     *testing.T
+	seed  uint64
+	plan  plan
+	dice  *dice
+	store store.Store
+	begun time.Time
+
+	mu       sync.Mutex
+	posts    []*post
+	calm     bool
+	down     map[string]bool
+	answer   func(endpoint string, p *post, nth int) (safehttp.Response, error) // nil: as plan has it
+	tries    map[string]int
+	lanes    []laneID
+	replicas []*replica
+	made     int
+}
+
+type replica struct {
+	w     *world
+	n     int
+	store *flaky
+	s     *Service
+}
+
+func newWorld(t *testing.T, seed uint64, p plan) *world {
+	w := &world{
+		t: t, seed: seed, plan: p, dice: newDice(seed), store: inmem.New(), begun: time.Now(),
+		down: make(map[string]bool), tries: make(map[string]int),
+	}
+	for range max(p.replicas, 1) {
+		w.replicas = append(w.replicas, w.start())
+	}
+	return w
+}
+
+func (w *world) start() *replica {
+	w.made++
+	r := &replica{w: w, n: w.made}
+	r.store = &flaky{Store: w.store, dice: w.dice, share: w.plan.storeFault, slow: w.plan.storeSlow, shared: w.plan.replicas > 1}
+	ids := 0
+	cfg := Config{
+		Store: r.store, Sender: r, NewID: func() string { ids++; return fmt.Sprintf("replica-%d-%d", r.n, ids) },
+		Timeout: 2 * time.Second, Lease: 6 * time.Second, random: w.dice.float,
+		Schedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute},
+	}
+	if os.Getenv("PUSH_SIM_LOG") != "" {
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.n)
+	}
+	if w.plan.config != nil {
+		w.plan.config(&cfg)
+	}
+	var err error
+	if r.s, err = New(cfg); err != nil {
+		w.t.Fatal(err)
+	}
+	for err = r.s.Start(w.t.Context()); errors.Is(err, errFault); {
+		if r.s, err = New(cfg); err == nil {
+			err = r.s.Start(w.t.Context())
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// stop ends a replica in good order.
+func (w *world) stop(i int, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), grace)
+	defer cancel()
+	if err := w.replicas[i].s.Stop(ctx); err != nil {
+		w.t.Errorf("seed %d: Stop() = %v, want nil", w.seed, err)
+	}
+}
+
+// kill ends a replica like kill -9: nothing it does reaches the world any more.
+func (w *world) kill(i int) {
+	r := w.replicas[i]
+	r.store.kill()
+	w.mu.Lock()
+	for _, p := range w.posts {
+		if p.by == r.n && p.ended.IsZero() {
+			p.excused = true
+		}
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	cancel()
+	r.s.Stop(ctx)
+}
+
+// pause stops a replica for a while.
+func (w *world) pause(i int, d time.Duration) {
+	r := w.replicas[i]
+	r.store.pause()
+	time.Sleep(d)
+	w.mu.Lock()
+	for _, p := range w.posts {
+		if p.by == r.n && p.ended.IsZero() {
+			p.excused = true
+		}
+	}
+	w.mu.Unlock()
+	r.store.resume()
+}
+
+// Check implements Sender.
+func (r *replica) Check(context.Context, string) error { return nil }
+
+// Post implements Sender: it is the receiver, and the net between.
+func (r *replica) Post(ctx context.Context, req safehttp.Request) (safehttp.Response, error) {
+	w := r.w
+	if err := r.store.pass(); err != nil || ctx.Err() != nil {
+		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeCanceled, Err: context.Canceled}
+	}
+	p, nth := w.receive(r.n, req)
+	resp, err := w.serve(ctx, req.URL, p, nth)
+	paused := r.store.paused()
+	gated := r.store.pass()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.ended, p.excused = time.Now(), p.excused || paused
+	if gated != nil {
+		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeCanceled, Err: gated}
+	}
+	p.status = resp.Status
+	return resp, err
+}
+
+func (w *world) receive(by int, req safehttp.Request) (p *post, nth int) {
+	var body struct {
+		Sequence int64 `json:"sequence"`
+		Final    bool  `json:"final"`
+	}
+	if err := json.Unmarshal(req.Body, &body); err != nil {
+		w.t.Errorf("seed %d: body %q: %v", w.seed, req.Body, err)
+	}
+	q := req.URL.Query()
+	p = &post{
+		lane: laneID{store.Key{Owner: q.Get("owner"), ID: q.Get("task")}, q.Get("hook")}, by: by, body: string(req.Body),
+		id: req.Header.Get("Webhook-Id"), sequence: body.Sequence, final: body.Final, begun: time.Now(),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.posts = append(w.posts, p)
+	key := p.lane.id + p.id
+	w.tries[key]++
+	return p, w.tries[key]
+}
+
+// serve answers as the seed says.
+func (w *world) serve(ctx context.Context, u *url.URL, p *post, nth int) (safehttp.Response, error) {
+	w.mu.Lock()
+	calm, down, answer := w.calm, w.down[u.Host], w.answer
+	w.mu.Unlock()
+	if answer != nil {
+		return answer(u.Host, p, nth)
+	}
+	x := func(what string) float64 { return chance(w.seed, what, p.lane.id, p.id, nth) }
+	latency := time.Duration(x("latency") * float64(30*time.Millisecond))
+	ok := safehttp.Response{Status: 200 + int(x("ok")*5)}
+	switch {
+	case chance(w.seed, "dead", p.lane.id, p.id) < w.plan.deadShare:
+		return safehttp.Response{Status: 404}, nil
+	case down:
+		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeConnect, Err: errors.New("refused")}
+	case calm || x("fault") >= w.plan.sendFault:
+		return ok, wait2(ctx, latency)
+	}
+	switch int(x("kind") * 6) {
+	case 0:
+		return safehttp.Response{}, wait2(ctx, time.Hour)
+	case 1:
+		return safehttp.Response{Status: 503, RetryAfter: time.Duration(x("after")*3) * time.Second}, nil
+	case 2:
+		return safehttp.Response{Status: 429}, nil
+	case 3:
+		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeConnect, Err: errors.New("refused")}
+	case 4: // the receiver has it, the answer is lost
+		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeProtocol, Err: errors.New("connection reset")}
+	default:
+		return ok, wait2(ctx, time.Duration(x("slow")*float64(1500*time.Millisecond)))
+	}
+}
+
+// wait2 waits, or ends like an attempt of which ctx is done.
+func wait2(ctx context.Context, d time.Duration) error {
+	sleep(ctx, d)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &safehttp.Error{Outcome: safehttp.OutcomeTimeout, Err: ctx.Err()}
+	case ctx.Err() != nil:
+		return &safehttp.Error{Outcome: safehttp.OutcomeCanceled, Err: ctx.Err()}
+	}
+	return nil
+}
+
+func (w *world) hook(task store.Key, n int) store.NewPush {
+	id := fmt.Sprintf("%s-hook-%d", task.ID, n)
+	endpoint := fmt.Sprintf("endpoint-%d.example.com", n%max(w.plan.endpoints, 1))
+	q := url.Values{"owner": {task.Owner}, "task": {task.ID}, "hook": {id}}
+	data, err := sealer(nil).encode(settings{URL: "https://" + endpoint + "/?" + q.Encode()}, task, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lanes = append(w.lanes, laneID{task, id})
+	return store.NewPush{ID: id, Endpoint: "https://" + endpoint + ":443", Data: data}
+}
+
+// commit applies a change, which has to succeed.
+func (w *world) commit(c store.Change) {
+	results, err := w.store.Commit(w.t.Context(), c)
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		w.t.Errorf("seed %d: Commit() = %v, want nil", w.seed, err)
+	}
+}
+
+// create makes a task with webhooks.
+func (w *world) create(task store.Key, hooks ...store.NewPush) {
+	question := &a2a.Message{ID: "m1", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "hi"}}}
+	w.commit(store.Change{
+		Key: task, Create: &store.Create{ContextID: "context"}, Run: &store.Run{Phase: store.PhaseIdle}, Push: hooks,
+		Events: []store.Event{
+			{Time: time.Now(), State: a2a.StateSubmitted, Received: question},
+			{Time: time.Now(), State: a2a.StateWorking},
+		},
+	})
+}
+
+// tell appends an event to a task of that version.
+func (w *world) tell(task store.Key, version int64, e store.Event) {
+	e.Time = time.Now()
+	w.commit(store.Change{Key: task, Version: version, Events: []store.Event{e}})
+}
+
+func chunk(text string) store.Event {
+	return store.Event{State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{a2a.TextPart{Text: text}}}, Append: true}
+}
+
+// run writes a task from its first event to its last.
+func (w *world) run(n int) {
+	task := store.Key{Owner: fmt.Sprintf("owner-%d", n%3), ID: fmt.Sprintf("task-%d", n)}
+	var hooks []store.NewPush
+	for i := range w.plan.hooks {
+		hooks = append(hooks, w.hook(task, n+i))
+	}
+	time.Sleep(w.dice.upTo(time.Second))
+	w.create(task, hooks...)
+	version := int64(2)
+	for range 1 + w.dice.below(max(w.plan.events, 1)) {
+		if w.dice.float() < 0.5 {
+			time.Sleep(w.dice.upTo(3 * time.Second))
+		}
+		w.tell(task, version, chunk(fmt.Sprint(version)))
+		version++
+	}
+	w.tell(task, version, store.Event{State: a2a.StateCompleted})
+}
+
+// live runs the plan until everything has been dealt with.
+func (w *world) live() {
+	var writers, trouble sync.WaitGroup
+	for n := range w.plan.tasks {
+		writers.Go(func() { w.run(n) })
+	}
+	trouble.Go(w.trouble)
+	if w.plan.outage > 0 {
+		trouble.Go(func() {
+			time.Sleep(w.dice.upTo(2 * time.Second))
+			w.setDown("endpoint-0.example.com", true)
+			time.Sleep(w.plan.outage)
+			w.setDown("endpoint-0.example.com", false)
+		})
+	}
+	writers.Wait()
+	trouble.Wait()
+	w.mu.Lock()
+	w.calm = true
+	w.mu.Unlock()
+	for _, r := range w.replicas {
+		r.store.calmDown()
+	}
+	w.drain(30 * time.Minute)
+	for i := range w.replicas {
+		w.stop(i, time.Minute)
+	}
+}
+
+func (w *world) setDown(host string, down bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down[host] = down
+}
+
+// trouble pauses, kills and restarts replicas.
+func (w *world) trouble() {
+	for _, kind := range []struct {
+		times int
+		do    func(i int)
+	}{
+		{w.plan.pauses, func(i int) { w.pause(i, 4*time.Second+w.dice.upTo(10*time.Second)) }},
+		{w.plan.kills, func(i int) { w.kill(i); w.replicas[i] = w.start() }},
+		{w.plan.restarts, func(i int) { w.stop(i, w.dice.upTo(time.Second)); w.replicas[i] = w.start() }},
+	} {
+		for range kind.times {
+			time.Sleep(w.dice.upTo(2 * time.Second))
+			kind.do(w.dice.below(len(w.replicas)))
+		}
+	}
+}
+
+// drain waits until no lane is pending.
+func (w *world) drain(most time.Duration) {
+	for end := time.Now().Add(most); ; time.Sleep(500 * time.Millisecond) {
+		backlog, err := w.store.PushBacklog(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if backlog.Pending == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Errorf("seed %d: %d lanes are pending %s after the last fault, want none", w.seed, backlog.Pending, most)
+			return
+		}
+	}
+}
+
+// simulate runs many worlds, each with a seed of its own.
+func simulate(t *testing.T, p plan, check func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	first, count := uint64(time.Now().UnixNano())%1e9, *simCount
+	if testing.Short() {
+		count /= 20
+	}
+	if *simSeed != 0 {
+		first, count = *simSeed, 1
+	}
+	for i := range uint64(count) {
+		seed := first + i
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed, p)
+			w.live()
+			check(w)
+		})
+		if t.Failed() {
+			t.Fatalf("failed with seed %d; to replay: go test ./push -run '%s$' -push.seed=%d", seed, t.Name(), seed)
+		}
+	}
+}

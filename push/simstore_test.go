@@ -1,0 +1,208 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// dice are random numbers that follow from a seed.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func newDice(seed uint64) *dice { return &dice{r: rand.New(rand.NewPCG(seed, 1))} }
+
+func (d *dice) float() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.Float64()
+}
+
+func (d *dice) below(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.IntN(n)
+}
+
+func (d *dice) upTo(t time.Duration) time.Duration { return time.Duration(d.float() * float64(t)) }
+
+// gate holds everything that a replica does with the world while it is paused, as
+// SIGSTOP would.
+type gate struct {
+	mu     sync.Mutex
+	open   chan struct{} // nil when it is open
+	killed bool
+}
+
+var errKilled = errors.New("the process has been killed")
+
+func (g *gate) pause() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+}
+
+func (g *gate) resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.open)
+	g.open = nil
+}
+
+func (g *gate) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.killed = true
+}
+
+func (g *gate) pass() error {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	if open != nil {
+		<-open
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.killed {
+		return errKilled
+	}
+	return nil
+}
+
+func (g *gate) paused() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open != nil
+}
+
+// flaky is a replica's view of the store: calls fail before or after they were made, are
+// slow, and stop at the gate.
+type flaky struct {
+	store.Store
+	gate
+	dice   *dice
+	share  float64 // of the calls fails
+	slow   time.Duration
+	shared bool // not exclusive
+
+	mu     sync.Mutex
+	calm   bool
+	counts map[string]int
+}
+
+var errFault = errors.New("injected fault")
+
+// calmDown ends faults and slowness.
+func (f *flaky) calmDown() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calm = true
+}
+
+func (f *flaky) count(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[method]
+}
+
+func (f *flaky) Info() store.Info {
+	info := f.Store.Info()
+	info.Exclusive = info.Exclusive && !f.shared
+	return info
+}
+
+func flakily[V any](ctx context.Context, f *flaky, method string, do func(context.Context) (V, error)) (V, error) {
+	var none V
+	f.mu.Lock()
+	calm := f.calm
+	if f.counts == nil {
+		f.counts = make(map[string]int)
+	}
+	f.counts[method]++
+	f.mu.Unlock()
+	if err := f.pass(); err != nil {
+		return none, err
+	}
+	fault := 1.0
+	if !calm {
+		if fault = f.dice.float(); f.slow > 0 {
+			sleep(ctx, f.dice.upTo(f.slow))
+		}
+	}
+	if fault < f.share/2 {
+		return none, errFault
+	}
+	v, err := do(ctx)
+	if gated := f.pass(); gated != nil {
+		return none, gated
+	}
+	if fault < f.share {
+		return none, errFault
+	}
+	return v, err
+}
+
+func (f *flaky) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
+	return flakily(ctx, f, "ClaimLanes", func(ctx context.Context) ([]store.ClaimedLane, error) { return f.Store.ClaimLanes(ctx, p) })
+}
+
+func (f *flaky) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) ([]store.LaneLease, error) {
+	return flakily(ctx, f, "RenewLanes", func(ctx context.Context) ([]store.LaneLease, error) { return f.Store.RenewLanes(ctx, until, leases) })
+}
+
+func (f *flaky) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
+	return flakily(ctx, f, "AckLanes", func(ctx context.Context) ([]store.LaneLease, error) { return f.Store.AckLanes(ctx, acks...) })
+}
+
+func (f *flaky) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
+	return flakily(ctx, f, "WakeLanes", func(ctx context.Context) (int, error) { return f.Store.WakeLanes(ctx, endpoint, now, limit) })
+}
+
+func (f *flaky) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	return flakily(ctx, f, "Endpoints", f.Store.Endpoints)
+}
+
+func (f *flaky) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+	_, err := flakily(ctx, f, "SaveEndpoint", func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Store.SaveEndpoint(ctx, e) })
+	return err
+}
+
+func (f *flaky) PushAttempts(ctx context.Context, q store.PushQuery) (store.PushAttemptPage, error) {
+	return flakily(ctx, f, "PushAttempts", func(ctx context.Context) (store.PushAttemptPage, error) { return f.Store.PushAttempts(ctx, q) })
+}
+
+// WatchLanes loses some notices.
+func (f *flaky) WatchLanes(notify func()) (stop func()) {
+	return f.Store.WatchLanes(func() {
+		if f.dice.float() >= f.share {
+			notify()
+		}
+	})
+}
+
+// chance is a number from 0 to below 1 that follows from what it is asked for.
+func chance(seed uint64, what ...any) float64 {
+	h := fnv(seed)
+	for _, w := range what {
+		switch w := w.(type) {
+		case string:
+			for i := range len(w) {
+				h = (h ^ uint64(w[i])) * 1099511628211
+			}
+		case int:
+			h = (h ^ uint64(w)) * 1099511628211
+		}
+		h ^= h >> 29
+	}
+	return rand.New(rand.NewPCG(h, seed)).Float64()
+}
+
+func fnv(seed uint64) uint64 { return 14695981039346656037 ^ seed*0x9e3779b97f4a7c15 }
+
