@@ -32,9 +32,9 @@ func (d *dice) below(n int) int {
 
 func (d *dice) upTo(t time.Duration) time.Duration { return time.Duration(d.float() * float64(t)) }
 
-// gate holds everything that a replica does with the world while it is paused, as
+// barrier holds everything that a replica does with the world while it is paused, as
 // SIGSTOP would.
-type gate struct {
+type barrier struct {
 	mu     sync.Mutex
 	open   chan struct{} // nil when it is open
 	killed bool
@@ -42,26 +42,26 @@ type gate struct {
 
 var errKilled = errors.New("the process has been killed")
 
-func (g *gate) pause() {
+func (g *barrier) pause() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.open = make(chan struct{})
 }
 
-func (g *gate) resume() {
+func (g *barrier) resume() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.open)
 	g.open = nil
 }
 
-func (g *gate) kill() {
+func (g *barrier) kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.killed = true
 }
 
-func (g *gate) pass() error {
+func (g *barrier) pass() error {
 	g.mu.Lock()
 	open := g.open
 	g.mu.Unlock()
@@ -76,17 +76,17 @@ func (g *gate) pass() error {
 	return nil
 }
 
-func (g *gate) paused() bool {
+func (g *barrier) paused() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open != nil
 }
 
 // flaky is a replica's view of the store: calls fail before or after they were made, are
-// slow, and stop at the gate.
+// slow, and stop at the barrier.
 type flaky struct {
 	store.Store
-	gate
+	barrier
 	dice   *dice
 	share  float64 // of the calls fails
 	slow   time.Duration
@@ -205,4 +205,3 @@ func chance(seed uint64, what ...any) float64 {
 }
 
 func fnv(seed uint64) uint64 { return 14695981039346656037 ^ seed*0x9e3779b97f4a7c15 }
-
