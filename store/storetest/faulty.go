@@ -61,13 +61,12 @@ func FailRandomly(seed uint64, share float64) Plan {
 }
 
 // Faulty returns a store that makes its calls on s and fails those that the plan
-// says with an error of code unavailable. Info and Close never fail.
+// says with an error of code unavailable. WatchLanes, Info and Close never fail.
 func Faulty(s store.Store, plan Plan) store.Store {
 	return &faulty{inner: s, plan: plan, made: make(map[string]int)}
 }
 
 type faulty struct {
-	store.PushStore
 	inner store.Store
 	mu    sync.Mutex
 	plan  Plan

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -22,7 +23,7 @@ func lifecycleTests() []test {
 // calls is one call of every method that can fail, by name.
 func calls(ctx context.Context, s store.Store) map[string]func() error {
 	k := key("t1")
-	return map[string]func() error{
+	all := map[string]func() error{
 		"Commit":            func() error { _, err := s.Commit(ctx, newTask(key("new"), "new", at(1))); return err },
 		"Task":              func() error { _, err := s.Task(ctx, k, store.TaskOptions{}); return err },
 		"Tasks":             func() error { _, err := s.Tasks(ctx, store.Query{Owner: owner, Limit: 1}); return err },
@@ -46,6 +47,30 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 		"FeedbackSummary": func() error { _, err := s.FeedbackSummary(ctx, owner); return err },
 		"Backlog":         func() error { _, err := s.Backlog(ctx); return err },
 		"Ping":            func() error { return s.Ping(ctx) },
+	}
+	maps.Copy(all, pushCalls(ctx, s))
+	return all
+}
+
+// pushCalls is one call of every method about webhooks that can fail, by name.
+func pushCalls(ctx context.Context, s store.Store) map[string]func() error {
+	k := key("t1")
+	lease := store.LaneLease{Task: k, ID: "p", Worker: worker, Fence: 1}
+	return map[string]func() error{
+		"SavePush":     func() error { _, err := s.SavePush(ctx, hook(k, "p"), place(0), at(1)); return err },
+		"Lanes":        func() error { _, err := s.Lanes(ctx, store.LaneQuery{Limit: 1}); return err },
+		"DeletePush":   func() error { _, err := s.DeletePush(ctx, k, "p", at(1)); return err },
+		"ClaimLanes":   func() error { _, err := s.ClaimLanes(ctx, laneClaim(worker, 1000, 9)); return err },
+		"RenewLanes":   func() error { _, err := s.RenewLanes(ctx, at(1), []store.LaneLease{lease}); return err },
+		"AckLanes":     func() error { _, err := s.AckLanes(ctx, store.LaneAck{Lease: lease, State: store.LaneActive}); return err },
+		"ReplayPush":   func() error { return s.ReplayPush(ctx, k, "p", place(0), at(1)) },
+		"WakeLanes":    func() error { _, err := s.WakeLanes(ctx, endpoint, at(-1), 9); return err },
+		"DeadLetters":  func() error { _, err := s.DeadLetters(ctx, store.PushQuery{Limit: 1}); return err },
+		"PushAttempts": func() error { _, err := s.PushAttempts(ctx, store.PushQuery{Limit: 1}); return err },
+		"Endpoints":    func() error { _, err := s.Endpoints(ctx); return err },
+		"SaveEndpoint": func() error { return s.SaveEndpoint(ctx, store.Endpoint{Name: endpoint, Failures: 1}) },
+		"ExpirePush":   func() error { _, err := s.ExpirePush(ctx, store.PushExpiry{Attempts: at(9)}, 9); return err },
+		"PushBacklog":  func() error { _, err := s.PushBacklog(ctx); return err },
 	}
 }
 
@@ -92,8 +117,9 @@ func closedTwice(f *fixture) {
 func canceledContext(f *fixture) {
 	idle := idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0))
 	idle.Run.Phase = store.PhaseIdle // so that nothing keeps the context from being deleted
+	idle.Push = newHooks("p")
 	f.commit(idle)
-	before := f.task(key("t1"))
+	before, lanes := f.task(key("t1")), f.lanes(store.LaneQuery{})
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	for method, call := range calls(ctx, f.s) {
@@ -105,6 +131,8 @@ func canceledContext(f *fixture) {
 	f.noContext(owner, "new")
 	f.equal("Task()", f.task(key("t1")), before)
 	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
+	f.equal("Lanes()", f.lanes(store.LaneQuery{}), lanes)
+	f.equal("Endpoints()", f.endpoints(), []store.Endpoint{})
 	f.equal("Context()", f.context(owner, "c1"), born(owner, "c1", 0, "t1"))
 	f.record(owner, "key")
 }

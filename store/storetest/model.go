@@ -15,12 +15,13 @@ import (
 // log, every read folds and sorts all there is. It is what the others are
 // compared with.
 type model struct {
-	store.PushStore
-	mu       sync.Mutex
-	shut     bool
-	tasks    map[store.Key]*modelTask
-	records  map[store.Key]modelRecord
-	contexts map[store.ContextKey]*modelContext
+	mu        sync.Mutex
+	shut      bool
+	tasks     map[store.Key]*modelTask
+	records   map[store.Key]modelRecord
+	contexts  map[store.ContextKey]*modelContext
+	endpoints map[string]store.Endpoint
+	watchers  []*func()
 }
 
 type modelRecord struct {
@@ -35,13 +36,15 @@ type modelTask struct {
 	run       store.Run
 	steps     []store.Step
 	feedback  []store.Feedback
+	lanes     []*modelLane
 }
 
 func newModel() *model {
 	return &model{
-		tasks:    make(map[store.Key]*modelTask),
-		records:  make(map[store.Key]modelRecord),
-		contexts: make(map[store.ContextKey]*modelContext),
+		tasks:     make(map[store.Key]*modelTask),
+		records:   make(map[store.Key]modelRecord),
+		contexts:  make(map[store.ContextKey]*modelContext),
+		endpoints: make(map[string]store.Endpoint),
 	}
 }
 
@@ -106,6 +109,7 @@ func (m *model) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	for i := range changes {
 		results[i] = m.apply(&changes[i])
 	}
+	m.tellWatchers()
 	return results, nil
 }
 
@@ -122,7 +126,10 @@ func (m *model) apply(c *store.Change) store.Result {
 		m.tasks[c.Key] = t
 		m.begin(t.context(), store.Time(c.Events[0].Time))
 	}
+	from := len(t.log)
 	t.append(c.Events...)
+	t.moveTails(from)
+	t.savePushes(c.Push)
 	m.touch(t.context(), c.Events...)
 	if c.Run != nil {
 		t.run = keptRun(*c.Run)
@@ -264,6 +271,7 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 			}
 		}
 	}
+	m.tellWatchers()
 	return claimed, nil
 }
 
@@ -273,6 +281,7 @@ func (t *modelTask) claim(p store.ClaimParams) *store.Task {
 		event.Time = last
 	}
 	t.append(event)
+	t.moveTails(len(t.log) - 1)
 	t.run.Phase = store.PhaseLeased
 	t.run.Attempt++
 	t.run.Lease = store.Lease{Worker: p.Worker, Fence: t.run.Lease.Fence + 1, Until: store.Time(p.Until)}

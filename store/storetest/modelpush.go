@@ -1,0 +1,367 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// modelLane is a webhook with its lane. Its Tail is not kept.
+type modelLane struct {
+	store.Lane
+	deleted  bool
+	attempts []store.PushAttempt
+	letters  []store.DeadLetter
+}
+
+func (t *modelTask) lane(id string) *modelLane {
+	for _, l := range t.lanes {
+		if l.Config.ID == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// lane returns a webhook, also a deleted one, with its task; nil when there is none.
+func (m *model) lane(k store.Key, id string) (*modelTask, *modelLane) {
+	t := m.tasks[k]
+	if t == nil {
+		return nil, nil
+	}
+	return t, t.lane(id)
+}
+
+func (t *modelTask) removeLane(l *modelLane) {
+	t.lanes = slices.DeleteFunc(t.lanes, func(o *modelLane) bool { return o == l })
+}
+
+// view returns the lane as readers see it.
+func (t *modelTask) view(l *modelLane) store.Lane {
+	v := l.Lane
+	v.Tail, v.Config.Data = int64(len(t.log)), bytes.Clone(v.Config.Data)
+	return v
+}
+
+func (t *modelTask) pending(l *modelLane) bool {
+	v := t.view(l)
+	return !l.deleted && v.Pending()
+}
+
+func (l *modelLane) held(by store.LaneLease) bool {
+	return l.Worker != "" && l.Worker == by.Worker && l.Fence == by.Fence
+}
+
+// moveTails makes lanes due that had nothing to tell before the log grew from a
+// length.
+func (t *modelTask) moveTails(from int) {
+	for _, l := range t.lanes {
+		if len(t.log) > from && l.Cursor.Seq >= int64(from) {
+			l.DueAt = t.log[len(t.log)-1].Time
+		}
+	}
+}
+
+func (l *modelLane) restart(now time.Time) {
+	l.Worker, l.LeaseUntil, l.Fence = "", time.Time{}, l.Fence+1
+	l.State, l.Reason, l.DueAt, l.Attempt, l.FailedAt = store.LaneActive, "", now, 0, time.Time{}
+	l.UpdatedAt = now
+}
+
+func (t *modelTask) savePush(c store.PushConfig, cursor store.PushCursor, now time.Time) *modelLane {
+	now = store.Time(now)
+	c.Data, c.CreatedAt = bytes.Clone(c.Data), store.Time(c.CreatedAt)
+	l := t.lane(c.ID)
+	if l != nil && !l.deleted {
+		c.CreatedAt = l.Config.CreatedAt
+		l.Config = c
+		l.restart(now)
+		return l
+	}
+	fence := now.UnixMilli()
+	if l != nil {
+		fence = max(fence, l.Fence+1)
+		t.removeLane(l)
+	}
+	l = &modelLane{Lane: store.Lane{
+		Config: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence,
+	}}
+	t.lanes = append(t.lanes, l)
+	return l
+}
+
+// savePushes saves the webhooks of a change.
+func (t *modelTask) savePushes(all []store.NewPush) {
+	for _, n := range all {
+		now := t.log[len(t.log)-1].Time
+		t.savePush(store.PushConfig{
+			Task: t.key, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: now,
+		}, n.Cursor, now)
+	}
+}
+
+func (m *model) SavePush(ctx context.Context, c store.PushConfig, cursor store.PushCursor, now time.Time) (store.Lane, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.Lane{}, err
+	}
+	t := m.tasks[c.Task]
+	if t == nil {
+		return store.Lane{}, store.ErrNotFound
+	}
+	defer m.tellWatchers()
+	return t.view(t.savePush(c, cursor, now)), nil
+}
+
+func (m *model) DeletePush(ctx context.Context, k store.Key, id string, now time.Time) (bool, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return false, err
+	}
+	t, l := m.lane(k, id)
+	if l == nil {
+		return false, store.ErrNotFound
+	}
+	if l.Worker == "" || !l.LeaseUntil.After(now) {
+		t.removeLane(l)
+		return false, nil
+	}
+	l.deleted = true
+	return true, nil
+}
+
+func (m *model) ReplayPush(ctx context.Context, k store.Key, id string, cursor store.PushCursor, now time.Time) error {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	_, l := m.lane(k, id)
+	if l == nil || l.deleted {
+		return store.ErrNotFound
+	}
+	l.Cursor = cursor
+	l.letters = slices.DeleteFunc(l.letters, func(d store.DeadLetter) bool { return d.Seq > cursor.Seq })
+	l.restart(store.Time(now))
+	m.tellWatchers()
+	return nil
+}
+
+func (m *model) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return 0, err
+	}
+	now = store.Time(now)
+	var waiting []*modelLane
+	m.eachLane(func(t *modelTask, l *modelLane) {
+		if t.pending(l) && l.Worker == "" && l.Config.Endpoint == endpoint && l.DueAt.After(now) {
+			waiting = append(waiting, l)
+		}
+	})
+	slices.SortFunc(waiting, func(a, b *modelLane) int { return cmp.Or(a.DueAt.Compare(b.DueAt), compareLanes(a, b)) })
+	waiting = waiting[:min(limit, len(waiting))]
+	for _, l := range waiting {
+		l.DueAt = now
+	}
+	m.tellWatchers()
+	return len(waiting), nil
+}
+
+// eachLane calls f with all lanes, also deleted ones.
+func (m *model) eachLane(f func(*modelTask, *modelLane)) {
+	for _, t := range m.tasks {
+		for _, l := range t.lanes {
+			f(t, l)
+		}
+	}
+}
+
+func compareLanes(a, b *modelLane) int {
+	return cmp.Or(compareKeys(a.Config.Task, b.Config.Task), strings.Compare(a.Config.ID, b.Config.ID))
+}
+
+func (m *model) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.LanePage{}, err
+	}
+	var page store.LanePage
+	m.eachLane(func(t *modelTask, l *modelLane) {
+		k, id := l.Config.Task, l.Config.ID
+		after := q.After == nil || cmp.Or(compareKeys(k, q.After.Task), strings.Compare(id, q.After.ID)) > 0
+		if after && !l.deleted && (q.Owner == "" || q.Owner == k.Owner) && (q.TaskID == "" || q.TaskID == k.ID) &&
+			(q.ID == "" || q.ID == id) && (len(q.States) == 0 || slices.Contains(q.States, l.State)) {
+			page.Lanes = append(page.Lanes, t.view(l))
+		}
+	})
+	slices.SortFunc(page.Lanes, func(a, b store.Lane) int {
+		return cmp.Or(compareKeys(a.Config.Task, b.Config.Task), strings.Compare(a.Config.ID, b.Config.ID))
+	})
+	if page.More = len(page.Lanes) > q.Limit; page.More {
+		page.Lanes = page.Lanes[:q.Limit]
+	}
+	return page, nil
+}
+
+func (m *model) DeadLetters(ctx context.Context, q store.PushQuery) (store.DeadLetterPage, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.DeadLetterPage{}, err
+	}
+	var all []store.DeadLetter
+	m.eachLane(func(_ *modelTask, l *modelLane) {
+		for _, d := range l.letters {
+			if !l.deleted && noteMatches(q, d.Task, d.ConfigID, d.Sequence) {
+				all = append(all, d)
+			}
+		}
+	})
+	page, next, err := notePage(all, q, compareLetters)
+	return store.DeadLetterPage{Letters: page, Next: next}, err
+}
+
+func (m *model) PushAttempts(ctx context.Context, q store.PushQuery) (store.PushAttemptPage, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return store.PushAttemptPage{}, err
+	}
+	var all []store.PushAttempt
+	m.eachLane(func(_ *modelTask, l *modelLane) {
+		for _, a := range l.attempts {
+			if !l.deleted && noteMatches(q, a.Task, a.ConfigID, a.Sequence) {
+				all = append(all, a)
+			}
+		}
+	})
+	page, next, err := notePage(all, q, compareAttempts)
+	return store.PushAttemptPage{Attempts: page, Next: next}, err
+}
+
+func noteMatches(q store.PushQuery, k store.Key, id string, sequence int64) bool {
+	return (q.Owner == "" || q.Owner == k.Owner) && (q.TaskID == "" || q.TaskID == k.ID) && (q.ID == "" || q.ID == id) &&
+		(q.Sequence == 0 || q.Sequence == sequence)
+}
+
+func (m *model) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	var all []store.Endpoint
+	for _, e := range m.endpoints {
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func (m *model) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	e.FailedAt, e.OpenUntil, e.UpdatedAt = store.Time(e.FailedAt), store.Time(e.OpenUntil), store.Time(e.UpdatedAt)
+	m.endpoints[e.Name] = e
+	if e.Failures == 0 && !e.Disabled {
+		delete(m.endpoints, e.Name)
+	}
+	return nil
+}
+
+func (m *model) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (int, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return 0, err
+	}
+	attempts, lanes := 0, 0
+	m.eachLane(func(_ *modelTask, l *modelLane) {
+		l.attempts = slices.DeleteFunc(l.attempts, func(a store.PushAttempt) bool {
+			old := !l.deleted && attempts < limit && a.At.Before(p.Attempts)
+			if old {
+				attempts++
+			}
+			return old
+		})
+	})
+	for _, t := range m.tasks {
+		t.lanes = slices.DeleteFunc(t.lanes, func(l *modelLane) bool {
+			before := p.Finished
+			if l.Config.LongRunning {
+				before = p.LongRunning
+			}
+			old := lanes < limit && !l.deleted && !t.pending(l) && len(l.letters) == 0 && !unfinished(t) && l.UpdatedAt.Before(before)
+			if old {
+				lanes++
+			}
+			return old
+		})
+	}
+	return attempts + lanes, nil
+}
+
+func (m *model) PushBacklog(ctx context.Context) (store.PushBacklog, error) {
+	defer m.mu.Unlock()
+	var b store.PushBacklog
+	if err := m.enter(ctx); err != nil {
+		return b, err
+	}
+	m.eachLane(func(t *modelTask, l *modelLane) {
+		if l.deleted {
+			return
+		}
+		if t.pending(l) {
+			b.Pending++
+		}
+		switch l.State {
+		case store.LaneParked:
+			b.Parked++
+		case store.LaneDisabled:
+			b.Disabled++
+		case store.LaneActive:
+		}
+		b.Dead += len(l.letters)
+	})
+	return b, nil
+}
+
+func (m *model) WatchLanes(f func()) (stop func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watchers = append(m.watchers, &f)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.watchers = slices.DeleteFunc(m.watchers, func(g *func()) bool { return g == &f })
+	}
+}
+
+// tellWatchers calls them whatever has happened. They do not block.
+func (m *model) tellWatchers() {
+	for _, f := range m.watchers {
+		(*f)()
+	}
+}
+
+// notePage returns the notes of a page, in order. Its cursor is the last of the page
+// before.
+func notePage[V any](all []V, q store.PushQuery, compare func(a, b V) int) (page []V, next string, err error) {
+	slices.SortFunc(all, compare)
+	if q.Cursor != "" {
+		var last V
+		if err := json.Unmarshal([]byte(q.Cursor), &last); err != nil {
+			return nil, "", fmt.Errorf("malformed cursor: %w", err)
+		}
+		all = slices.DeleteFunc(all, func(v V) bool { return compare(v, last) <= 0 })
+	}
+	if len(all) <= q.Limit {
+		return all, "", nil
+	}
+	raw, err := json.Marshal(all[q.Limit-1])
+	return all[:q.Limit], string(raw), err
+}
