@@ -67,7 +67,7 @@ var methods = []Method{
 	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read one push notification config of a task"},
 	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the push notification configs of a task"},
 	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a push notification config of a task"},
-	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List the updates that could not be delivered to your webhooks"},
+	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List the updates that your webhooks did not get"},
 	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Summary: "Send a webhook its updates again, from one on"},
 	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List the attempts to deliver a task's updates, newest first"},
 	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the card for authenticated clients"},

@@ -241,7 +241,7 @@ and the lamp is lit by hand once a year.
 
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--agent", "conformance").client()
+	c := start(t, "--agent", "conformance", "--no-webhooks").client()
 	absent := a2a.NewTaskID()
 	over := sendTask(t.Context(), t, c, params(message("tck-complete-task"), true))
 	toAbsent, toOver, elsewhere := message("m"), message("m"), message("m")

@@ -161,11 +161,20 @@ func settingValue(flag *kong.Flag) any {
 
 func withoutSecrets(flag *kong.Flag) any {
 	v := flag.Target.Interface()
-	if text, ok := v.(string); ok {
-		return maskURL(text)
-	}
+	text, plain := v.(string)
 	tokens, _ := v.([]string)
 	shown := make([]string, len(tokens))
+	switch all := flag.Tag.Get("secret") == "all"; {
+	case plain && all && text != "":
+		return masked
+	case plain:
+		return maskURL(text)
+	case all:
+		for i := range shown {
+			shown[i] = masked
+		}
+		return shown
+	}
 	for i, token := range tokens {
 		shown[i] = masked
 		if equals := strings.LastIndexByte(token, '='); equals > 0 && strings.TrimSpace(token[equals+1:]) != "" {

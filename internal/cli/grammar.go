@@ -15,6 +15,7 @@ type grammar struct {
 	Send     sendCmd     `cmd:"" help:"Send a message to an agent and show what it answers."`
 	Tasks    tasksCmd    `cmd:"" help:"List, read, follow, cancel and rate tasks."`
 	Contexts contextsCmd `cmd:"" help:"List, read, describe, archive and clear conversations."`
+	Webhooks webhooksCmd `cmd:"" help:"Set, list and delete webhooks; see and send again what they did not get."`
 	Config   configCmd   `cmd:"" help:"Show the settings in force and where each comes from."`
 	Migrate  migrateCmd  `cmd:"" help:"Bring the schema of a store up to date, or look at it."`
 	Export   exportCmd   `cmd:"" help:"Write conversations to a file."`

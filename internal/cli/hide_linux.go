@@ -7,7 +7,9 @@ import (
 )
 
 // secretFlags are those whose values nobody else is to see.
-var secretFlags = []string{"--token", "--database-url"}
+var secretFlags = []string{
+	"--token", "--database-url", "--webhook-token", "--webhook-secret", "--push-secret-key", "--push-egress-proxy",
+}
 
 // HideSecrets returns the command line of the process, after it has overwritten the
 // secrets of it where other users of the machine can see them, in the list of

@@ -60,11 +60,17 @@ func (a *app) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 			return value, nil
 		}
 	}
-	if v, ok := a.set.file.values[flag.Name]; ok {
+	if v, ok := a.set.file.values[flag.Name]; ok && a.set.inFile(flag) {
 		a.set.origins[flag.Name] = origin{rank: byFile, name: a.set.file.name, line: v.line}
 		return v.text, nil
 	}
 	return nil, nil
+}
+
+// inFile reports whether a flag is the one that a config file means by its name, and not
+// another of that name, such as the token of a client.
+func (s *settings) inFile(flag *kong.Flag) bool {
+	return slices.ContainsFunc(s.known, func(k *kong.Flag) bool { return k.Name == flag.Name && envName(k.Value) == envName(flag.Value) })
 }
 
 // remember notes which flags of the command were on the command line.

@@ -159,6 +159,7 @@ func TestHelp(t *testing.T) {
 		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks feedback", "call", "card", "bench", "bench fill",
 		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
+		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",
 	} {
 		t.Run("help "+topic, func(t *testing.T) {
 			t.Parallel()

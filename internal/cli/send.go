@@ -24,6 +24,8 @@ type sendCmd struct {
 	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is over or asks for input, and show the result. On by default; --no-wait shows the task's id and ends."`
 	Stream bool `group:"Answer:" help:"Show progress and results as they come."`
 
+	inline
+
 	connection
 }
 
@@ -52,6 +54,7 @@ Examples:
     holdfast send --stream -f book.txt
     pdftotext paper.pdf - | holdfast send
     holdfast send --task 01980a2e-... "the second chapter"
+    holdfast send --no-wait --webhook https://example.com/tasks --webhook-token "$SECRET" -f book.pdf
     id=$(holdfast send --no-wait --json -f book.txt | jq -r .id)`
 }
 
@@ -67,6 +70,9 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	params := client.SendParams{Message: message, IdempotencyKey: string(c.Key)}
+	if params.Configuration, err = c.configuration(); err != nil {
+		return err
+	}
 	switch {
 	case c.Stream:
 		err = v.stream(cl.Stream(ctx, params))

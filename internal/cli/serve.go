@@ -39,6 +39,8 @@ type serveCmd struct {
 	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
 	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
 
+	webhookFlags
+
 	Concurrency int           `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
 	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
 	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
@@ -81,13 +83,14 @@ type ready struct {
 	storage storage
 	tokens  []holdfast.Token
 	agent   chosen
+	pushes  pushes
 }
 
 // prepare finds out what the settings mean, or all that is wrong with them. It
 // starts and opens nothing.
 func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
-	var errs [5]error
-	r.storage, errs[0] = c.choose(a, c.Data)
+	var errs [6]error
+	r.storage, errs[0] = c.storageFlags.choose(a, c.Data)
 	r.storage.cfg.Migrate = c.RunMigrationsOnStartup
 	r.tokens, errs[1] = c.tokens()
 	errs[2] = c.check()
@@ -95,6 +98,7 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
 		errs[3] = fmt.Errorf("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", c.address(a))
 	}
 	r.agent, errs[4] = c.chooseAgent(a, log)
+	r.pushes, errs[5] = c.webhookFlags.choose(a)
 	if err := errors.Join(errs[:]...); err != nil {
 		return r, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

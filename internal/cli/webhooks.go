@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+)
+
+// webhooksCmd has the commands about webhooks.
+type webhooksCmd struct {
+	List     webhooksListCmd     `cmd:"" help:"List the webhooks of a task, or of all tasks in a store."`
+	Get      webhooksGetCmd      `cmd:"" help:"Show a webhook and how it fares."`
+	Set      webhooksSetCmd      `cmd:"" help:"Have a URL told what becomes of a task."`
+	Delete   webhooksDeleteCmd   `cmd:"" help:"Delete webhooks of a task."`
+	Attempts webhooksAttemptsCmd `cmd:"" help:"List the attempts to deliver, newest first."`
+	Dead     webhooksDeadCmd     `cmd:"" help:"List what could not be delivered, newest first."`
+	Replay   webhooksReplayCmd   `cmd:"" help:"Send a webhook again what it did not get, or all from an event on."`
+	Test     webhooksTestCmd     `cmd:"" help:"Send a URL a sample event, and tell what happened."`
+}
+
+type webhooksSetCmd struct {
+	Task string `arg:"" help:"The task's id."`
+	URL  string `arg:"" help:"Where to post what becomes of it: an https or http URL."`
+
+	ID           given    `placeholder:"ID" group:"Webhook:" help:"Its id: an existing one is replaced. Default: that of the task's webhook with this URL, else one is made up."`
+	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"What the receiver is sent as bearer token, and knows the sender by. Default: that of the webhook that is replaced."`
+	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"What is posted: event, the task as in A2A 0.3, or the stream-response of A2A 1.0. Default: ${default}."`
+	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"How it is signed: v1 (HMAC-SHA256), v1a (Ed25519); again for both. Default: v1."`
+	RotateSecret bool     `group:"Webhook:" help:"Make new keys. For a day everything is signed with the old ones, too."`
+	LongRunning  bool     `group:"Webhook:" help:"Keep it for longer once the task is over."`
+
+	connection
+}
+
+// Help has examples.
+func (webhooksSetCmd) Help() string {
+	return `Shows the webhook's id, and the secret to verify signatures with: that is told once, and never again. A new webhook is told what happens from now on; holdfast webhooks replay --from 1 sends what was before, too. One that is replaced goes on where it was, also if it had been given up. docs/webhooks.md tells how to receive, with receivers in Go, Python and Node.
+
+Examples:
+
+    holdfast webhooks set 01980a2e-... https://example.com/tasks --webhook-token "$SECRET"
+    holdfast webhooks set 01980a2e-... https://example.com/tasks --id mine --rotate-secret
+    holdfast send --no-wait --webhook https://example.com/tasks -f book.pdf`
+}
+
+// Run sets a webhook.
+func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	token, err := c.token(ctx, cl)
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	params := a2a.TaskPushNotificationConfig{TaskID: c.Task, LongRunning: c.LongRunning, Config: a2a.PushNotificationConfig{
+		ID: string(c.ID), URL: c.URL, Token: token, PayloadFormat: a2a.PayloadFormat(c.Format), Signatures: c.Signature, RotateSecret: c.RotateSecret,
+	}}
+	raw, set, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushSet, params)
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	if a.json {
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	a.out.line("set webhook %s", clean(set.Config.ID))
+	if set.Config.SigningSecret != "" {
+		a.out.line("signing secret, shown only now: %s", clean(set.Config.SigningSecret))
+	}
+	if set.Config.SigningKey != "" {
+		a.out.line("public key of v1a: %s", clean(set.Config.SigningKey))
+	}
+	return nil
+}
+
+// token is what is to be the webhook's. What stands for the token of the one that is
+// replaced keeps it.
+func (c *webhooksSetCmd) token(ctx context.Context, cl *client.Client) (string, error) {
+	if c.WebhookToken != nil {
+		return *c.WebhookToken, nil
+	}
+	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: c.Task})
+	if err != nil {
+		return "", err
+	}
+	for _, w := range *list {
+		if c.ID != "" && w.Config.ID == string(c.ID) || c.ID == "" && w.Config.URL == c.URL {
+			return w.Config.Token, nil
+		}
+	}
+	return "", nil
+}
+
+type webhooksGetCmd struct {
+	Task string `arg:"" help:"The task's id."`
+	ID   string `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task."`
+
+	connection
+}
+
+// Help has examples.
+func (webhooksGetCmd) Help() string {
+	return `Secrets are not shown.
+
+Examples:
+
+    holdfast webhooks get 01980a2e-...
+    holdfast webhooks get 01980a2e-... mine --json | jq .pushNotificationConfig.delivery`
+}
+
+// Run shows a webhook.
+func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	raw, got, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: c.Task, ConfigID: c.ID})
+	switch {
+	case err != nil:
+		return c.explain(ctx, a, err)
+	case a.json:
+		a.out.raw(append(raw, '\n'))
+	default:
+		showWebhook(a.out, got)
+	}
+	return nil
+}
+
+func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {
+	row := func(name, value string) {
+		if value != "" {
+			o.line("  %-9s %s", name, clean(value))
+		}
+	}
+	c := &w.Config
+	o.line("%s", o.bold("webhook "+clean(c.ID)))
+	row("task", w.TaskID)
+	row("url", c.URL)
+	if c.Token != "" {
+		row("token", "set")
+	}
+	format := c.PayloadFormat
+	if format == "" {
+		format = a2a.PayloadEvent
+	}
+	row("format", string(format))
+	row("signed", strings.Join(c.Signatures, ", "))
+	row("key", c.SigningKey)
+	if w.LongRunning {
+		row("kept", "long-running")
+	}
+	d := c.Delivery
+	if d == nil {
+		return
+	}
+	row("state", stateOf(d))
+	if d.LastDelivered != nil {
+		row("delivered", fmt.Sprintf("%s, the last %s ago", several(d.Delivered, "event"), age(*d.LastDelivered)))
+	} else {
+		row("delivered", "nothing yet")
+	}
+	row("next", nextOf(d))
+}
+
+func stateOf(d *a2a.PushDelivery) string {
+	if d.Reason == "" {
+		return d.State
+	}
+	return d.State + ": " + d.Reason
+}
+
+// nextOf says when the next event is sent, "" when there is none to be sent.
+func nextOf(d *a2a.PushDelivery) string {
+	text := ""
+	switch {
+	case !d.Pending:
+		return ""
+	case d.NextAttemptAt == nil || time.Until(*d.NextAttemptAt) < time.Second:
+		text = "now"
+	default:
+		text = "in " + pause(time.Until(*d.NextAttemptAt))
+	}
+	if d.Attempts > 0 {
+		text += fmt.Sprintf(", after %s", several(int64(d.Attempts), "failure"))
+	}
+	return text
+}
+
+// pause is a time to wait, in its two largest units.
+func pause(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d >= time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+type webhooksDeleteCmd struct {
+	Task string   `arg:"" help:"The task's id."`
+	IDs  []string `arg:"" name:"id" help:"The ids of the webhooks."`
+
+	connection
+}
+
+// Help has examples.
+func (webhooksDeleteCmd) Help() string {
+	return `When it is done nothing more is sent. What was not delivered is gone, dead letters too.
+
+Examples:
+
+    holdfast webhooks delete 01980a2e-... mine
+    holdfast webhooks list 01980a2e-... --json | jq -r '.[].pushNotificationConfig.id' | xargs holdfast webhooks delete 01980a2e-...`
+}
+
+// Run deletes webhooks, all of them even if one is not there.
+func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	return a.each(ctx, c.IDs, func(id string) error {
+		raw, _, err := ask[any](ctx, cl, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: c.Task, ConfigID: id})
+		if err != nil {
+			return c.explain(ctx, a, err)
+		}
+		a.changed(raw, "deleted webhook "+id)
+		return nil
+	})
+}
+
+// inline are the flags that register a webhook with a message.
+type inline struct {
+	Webhook      string `placeholder:"URL" group:"Webhook:" help:"Have this URL told what becomes of the task, from its begin."`
+	WebhookToken string `placeholder:"TOKEN" group:"Webhook:" help:"What it is sent as bearer token, and knows the sender by."`
+	LongRunning  bool   `group:"Webhook:" help:"Keep the webhook for longer once the task is over."`
+}
+
+// configuration is nil when there is no webhook.
+func (i *inline) configuration() (*a2a.MessageSendConfiguration, error) {
+	if i.Webhook == "" {
+		if i.WebhookToken != "" || i.LongRunning {
+			return nil, usagef("--webhook-token and --long-running need --webhook")
+		}
+		return nil, nil
+	}
+	return &a2a.MessageSendConfiguration{
+		PushNotificationConfig: &a2a.PushNotificationConfig{URL: i.Webhook, Token: i.WebhookToken}, LongRunning: i.LongRunning,
+	}, nil
+}

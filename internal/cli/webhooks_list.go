@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+type webhooksListCmd struct {
+	Task string `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
+
+	operator
+	connection
+}
+
+// Help has examples.
+func (webhooksListCmd) Help() string {
+	return `NEXT is when the next event is sent; - when there is none.
+
+Examples:
+
+    holdfast webhooks list 01980a2e-...
+    holdfast webhooks list --all-owners
+    holdfast webhooks list --owner alice --data /var/lib/holdfast --json`
+}
+
+// Run lists webhooks.
+func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
+	if c.direct() {
+		return c.list(ctx, a, c.Task)
+	}
+	if err := c.remote(a, c.Task); err != nil {
+		return err
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	raw, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: c.Task})
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	if a.json {
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	table := webhookTable{a: a}
+	for i := range *list {
+		table.webhook("", &(*list)[i])
+	}
+	if len(*list) == 0 {
+		a.say("no webhooks")
+	}
+	return nil
+}
+
+// page are the flags of lists that come in pages.
+type page struct {
+	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many a page has. Default: ${default}."`
+	PageToken string `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
+	All       bool   `group:"Pages:" help:"All pages. With --json: one a line."`
+}
+
+func (p *page) check() error {
+	if p.Limit < 1 {
+		return usagef("--limit must be 1 or more")
+	}
+	return nil
+}
+
+// each shows pages until there are no more, or only one is wanted. fetch returns a page
+// as JSON, the name of its items, its rows, and the token of the next.
+func (p *page) each(a *app, what string, fetch func(token string) (fetched, error)) error {
+	token, rows := p.PageToken, 0
+	for {
+		f, err := fetch(token)
+		if err != nil {
+			return err
+		}
+		switch {
+		case a.json && !p.All:
+			a.out.raw(append(f.raw, '\n'))
+		case a.json:
+			if err := writeItems(a, f.raw, f.member); err != nil {
+				return err
+			}
+		default:
+			f.show()
+		}
+		rows += f.rows
+		if token = f.next; !p.All || token == "" {
+			break
+		}
+	}
+	if rows == 0 {
+		a.say("no %s", what)
+	}
+	if token != "" {
+		a.say("there are more: --all shows them, --page-token %s the next page", token)
+	}
+	return nil
+}
+
+// fetched is a page.
+type fetched struct {
+	raw    json.RawMessage
+	member string
+	rows   int
+	next   string
+	show   func()
+}
+
+type webhooksAttemptsCmd struct {
+	Task string `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
+	ID   string `arg:"" optional:"" help:"The webhook's id. Default: all of the task."`
+
+	page
+	operator
+	connection
+}
+
+// Help has examples.
+func (webhooksAttemptsCmd) Help() string {
+	return `EVENT is the sequence of the event, TRY counts the attempts to send it, MS is how long that took. Operators are told more: what was called, and what went wrong.
+
+Examples:
+
+    holdfast webhooks attempts 01980a2e-...
+    holdfast webhooks attempts 01980a2e-... mine --all --json | jq 'select(.outcome != "delivered")'
+    holdfast webhooks attempts --all-owners`
+}
+
+// Run lists attempts.
+func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.direct() {
+		return c.attempts(ctx, a, c.Task, c.ID, &c.page)
+	}
+	if err := c.remote(a, c.Task); err != nil {
+		return err
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	table := webhookTable{a: a}
+	return c.explain(ctx, a, c.each(a, "attempts", func(token string) (fetched, error) {
+		params := a2a.ListAttemptsParams{TaskID: c.Task, ConfigID: c.ID, PageSize: c.Limit, PageToken: token}
+		raw, page, err := ask[a2a.ListAttemptsResult](ctx, cl, a2a.MethodPushAttempts, params)
+		if err != nil {
+			return fetched{}, err
+		}
+		return fetched{raw, "attempts", len(page.Attempts), page.NextPageToken, func() {
+			for i := range page.Attempts {
+				table.attempt(nil, &page.Attempts[i])
+			}
+		}}, nil
+	}))
+}
+
+type webhooksDeadCmd struct {
+	Task given `placeholder:"ID" group:"Filter:" help:"Only of this task."`
+
+	page
+	operator
+	connection
+}
+
+// Help has examples.
+func (webhooksDeadCmd) Help() string {
+	return `What a webhook refused, or did not take in three days, is kept here until it is sent again with holdfast webhooks replay, or the webhook is deleted. EVENT is the sequence of the event, TRIES is how often it was sent, STATUS the last answer.
+
+Examples:
+
+    holdfast webhooks dead
+    holdfast webhooks dead --task 01980a2e-... --json
+    holdfast webhooks dead --all-owners --data /var/lib/holdfast`
+}
+
+// Run lists dead letters.
+func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.direct() {
+		return c.dead(ctx, a, string(c.Task), &c.page)
+	}
+	if err := c.remote(a, "any"); err != nil {
+		return err
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	table := webhookTable{a: a}
+	return c.explain(ctx, a, c.each(a, "dead letters", func(token string) (fetched, error) {
+		params := a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: c.Limit, PageToken: token}
+		raw, page, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, params)
+		if err != nil {
+			return fetched{}, err
+		}
+		return fetched{raw, "deadLetters", len(page.DeadLetters), page.NextPageToken, func() {
+			for i := range page.DeadLetters {
+				table.dead("", &page.DeadLetters[i])
+			}
+		}}, nil
+	}))
+}
+
+type webhooksReplayCmd struct {
+	Task string `arg:"" optional:"" help:"The task's id. Without, with --owner or --all-owners: everything that has dead letters."`
+	ID   string `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task."`
+	From int64  `placeholder:"N" help:"The sequence of the first event to send, from 1. Default: the first that is a dead letter."`
+
+	operator
+	connection
+}
+
+// Help has examples.
+func (webhooksReplayCmd) Help() string {
+	return `Everything from that event on is sent again, in order and with the same ids, so that a receiver knows what it has. A webhook that was given up works again.
+
+Examples:
+
+    holdfast webhooks replay 01980a2e-...
+    holdfast webhooks replay 01980a2e-... mine --from 1
+    holdfast webhooks replay --all-owners    # of PostgreSQL; with SQLite, stop the server first`
+}
+
+// Run sets a webhook back.
+func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
+	if c.From < 0 {
+		return usagef("--from must be 1 or more")
+	}
+	if c.direct() {
+		return c.replay(ctx, a, c.Task, c.ID, c.From)
+	}
+	if err := c.remote(a, c.Task); err != nil {
+		return err
+	}
+	cl, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	raw, set, err := ask[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: c.Task, ConfigID: c.ID, FromSequence: c.From})
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	a.changed(raw, replayed(set))
+	return nil
+}
+
+func replayed(r *a2a.ReplayResult) string {
+	if r.FromSequence == 0 {
+		return "webhook " + r.ConfigID + " has nothing to be sent again"
+	}
+	return fmt.Sprintf("webhook %s is sent everything again from event %d on", r.ConfigID, r.FromSequence)
+}
+
+// webhookTable writes webhooks, attempts or dead letters in columns. Where the owner is
+// not that of the caller there is a column for it.
+type webhookTable struct {
+	a    *app
+	rows int
+}
+
+func (t *webhookTable) row(owner string, head, cells []string, widths ...int) {
+	if owner != "" {
+		head, cells, widths = append([]string{"OWNER"}, head...), append([]string{owner}, cells...), append([]int{16}, widths...)
+	}
+	if t.rows == 0 {
+		t.line(head, widths)
+	}
+	t.line(cells, widths)
+	t.rows++
+}
+
+// line pads cells to their widths, to the right those of a negative one.
+func (t *webhookTable) line(cells []string, widths []int) {
+	var b strings.Builder
+	for i, cell := range cells {
+		if cell = oneLine(cell, 0); cell == "" {
+			cell = "-"
+		}
+		if i < len(widths) {
+			cell = fmt.Sprintf("%*s  ", -widths[i], cell)
+		}
+		b.WriteString(cell)
+	}
+	t.a.out.line("%s", strings.TrimRight(b.String(), " "))
+}
+
+func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig) {
+	d := w.Config.Delivery
+	if d == nil {
+		d = new(a2a.PushDelivery)
+	}
+	head := []string{"TASK", "ID", "STATE", "SENT", "NEXT", "URL"}
+	url := w.Config.URL
+	if url == "" {
+		url = "(the one of all tasks)"
+	}
+	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), nextOf(d), url}
+	widths := []int{36, 36, 8, -5, 4}
+	if owner == "" {
+		head, cells, widths = head[1:], cells[1:], widths[1:]
+	}
+	t.row(owner, head, cells, widths...)
+	if d.Reason != "" {
+		t.a.out.line("  %s", oneLine(d.State+": "+d.Reason, 0))
+	}
+}
+
+func (t *webhookTable) attempt(more *owner, p *a2a.PushAttempt) {
+	head := []string{"AGE", "EVENT", "TRY", "STATUS", "MS", "WEBHOOK", "OUTCOME"}
+	cells := []string{
+		age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), number(p.Status), strconv.FormatInt(p.Millis, 10), p.ConfigID, p.Outcome,
+	}
+	widths := []int{4, -5, -3, -6, -6, 36}
+	if more == nil {
+		t.row("", head, cells, widths...)
+		return
+	}
+	cells[6] = strings.Trim(p.Outcome+"  "+more.Address+"  "+more.Detail, " ")
+	head, cells, widths = append([]string{"TASK"}, head...), append([]string{p.TaskID}, cells...), append([]int{36}, widths...)
+	t.row(more.Owner, head, cells, widths...)
+}
+
+func (t *webhookTable) dead(owner string, d *a2a.DeadLetter) {
+	head := []string{"AGE", "TASK", "WEBHOOK", "EVENT", "TRIES", "STATUS", "REASON"}
+	cells := []string{age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), number(d.Status), d.Reason}
+	t.row(owner, head, cells, 4, 36, 36, -5, -5, -6)
+}
+
+// number is n, "" for 0.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
