@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -33,6 +36,7 @@ type Agent struct {
 	store  store.Store
 	owned  bool // the store is ours to close
 	engine *engine.Engine
+	push   *push.Service // nil: webhooks are off
 	server *server.Server
 }
 
@@ -122,12 +126,18 @@ func (a *Agent) assemble(h Handler) (err error) {
 	if err != nil {
 		return err
 	}
+	if !cfg.Webhooks.Off {
+		if a.push, err = newPush(cfg.Webhooks, a.store, cfg.Logger); err != nil {
+			return err
+		}
+	}
 	tokens := make([]server.Token, len(cfg.Tokens))
 	for i, t := range cfg.Tokens {
 		tokens[i] = server.Token{Token: t.Token, Principal: t.Principal}
 	}
 	a.server, err = server.New(server.Config{
 		Engine:          a.engine,
+		Push:            a.push,
 		Card:            a.card(),
 		Tokens:          tokens,
 		MaxBody:         cfg.MaxBodyBytes,
@@ -137,6 +147,33 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Logger:          cfg.Logger,
 	})
 	return err
+}
+
+// newPush returns the service that calls webhooks, or all that is wrong with w.
+func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, error) {
+	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{
+		AllowNets: w.AllowNets, AllowHosts: w.AllowHosts, NAT64: w.NAT64, RequireHTTPS: w.RequireHTTPS,
+	})
+	var proxy *url.URL
+	if w.EgressProxy != "" {
+		u, proxyErr := url.Parse(w.EgressProxy)
+		if proxyErr != nil {
+			proxyErr = errors.New("egress proxy: is not a URL") // which may hold a password
+		}
+		proxy, err = u, errors.Join(err, proxyErr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("webhooks config: %w", err)
+	}
+	sender, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: w.Timeout})
+	if err != nil {
+		return nil, fmt.Errorf("webhooks config: %w", err)
+	}
+	return push.New(push.Config{
+		Store: kept, NewID: newID, Sender: sender, Policy: policy, Logger: logger,
+		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
+		PerTask: w.PerTask, PerMinute: w.PerMinute, Timeout: w.Timeout,
+	})
 }
 
 // newID returns a UUIDv7: ids that sort by time keep the stores' indexes dense.
@@ -151,8 +188,18 @@ func (a *Agent) card() a2a.AgentCard {
 }
 
 // Start begins to run tasks, those that an earlier process left unfinished
-// first among them.
-func (a *Agent) Start(ctx context.Context) error { return a.engine.Start(ctx) }
+// first among them, and to call webhooks.
+func (a *Agent) Start(ctx context.Context) error {
+	if err := a.engine.Start(ctx); err != nil || a.push == nil {
+		return err
+	}
+	if err := a.push.Start(ctx); err != nil {
+		stopNow, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		cancel()
+		return errors.Join(err, a.engine.Stop(stopNow))
+	}
+	return nil
+}
 
 // Handler serves the agent over HTTP: JSON-RPC, server-sent events, the agent
 // card and health. It may be mounted at the root of any server.
@@ -160,12 +207,21 @@ func (a *Agent) Handler() http.Handler { return a.server }
 
 // Stop ends the agent: no new work is taken, running handlers may finish until
 // ctx is done, then they are told to return and their tasks are handed back to be
-// run later. It closes the store unless that was given in the Config. Stopping
-// twice is harmless.
+// run later. Webhooks are told what is due until ctx is done; the rest is told later.
+// It closes the store unless that was given in the Config. Stopping twice is harmless.
 func (a *Agent) Stop(ctx context.Context) error {
 	stopped := a.engine.Stop(ctx)
 	a.server.Drain()
-	return errors.Join(stopped, a.closeStore())
+	return errors.Join(stopped, a.stopPush(ctx), a.closeStore())
+}
+
+// stopPush stops to call webhooks, once they know how the last tasks have ended.
+func (a *Agent) stopPush(ctx context.Context) error {
+	if a.push == nil {
+		return nil
+	}
+	a.push.Drain(ctx)
+	return a.push.Stop(ctx)
 }
 
 func (a *Agent) closeStore() error {
@@ -210,5 +266,5 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	stopped := a.engine.Stop(grace)
 	halt()
-	return errors.Join(<-served, stopped, a.closeStore())
+	return errors.Join(<-served, stopped, a.stopPush(grace), a.closeStore())
 }

@@ -71,8 +71,44 @@ type Config struct {
 	// is any. Default none.
 	CORSOrigins []string
 
+	// Webhooks says how those who asked for it are told what becomes of tasks. They are
+	// on by default.
+	Webhooks Webhooks
+
 	// Logger gets what operators should know. Default: discards.
 	Logger *slog.Logger
+}
+
+// Webhooks is how the URLs are called that clients have their tasks' updates sent to. Zero
+// fields take the documented default.
+type Webhooks struct {
+	// Off refuses webhooks, and sends nothing to those that are there.
+	Off bool
+
+	// URL is told of all tasks that have no webhook of their own, with Token as bearer
+	// token, signed with Secret ("whsec_" and the base64 of 24 to 64 bytes). Default: none.
+	URL, Token, Secret string
+
+	// AllowNets are networks ("10.1.0.0/16"), AllowHosts names or addresses with a port
+	// ("localhost:8888"), that may be called although they are not public. Default: none.
+	AllowNets, AllowHosts []string
+	// RequireHTTPS refuses URLs that are not https.
+	RequireHTTPS bool
+	// NAT64 are the site's own prefixes of addresses that embed one of IPv4 (RFC 6052).
+	NAT64 []string
+	// EgressProxy is the URL of an HTTP proxy that makes the connections. Default: none;
+	// the environment is not asked.
+	EgressProxy string
+
+	// Keys, of 32 bytes each, encrypt the secrets of webhooks in the store: the first
+	// those that are new, and all are tried to read. Default: they are stored as they are.
+	Keys [][]byte
+
+	// PerTask is how many webhooks a task may have, default 10; PerMinute how many a
+	// principal may save in a minute, default 100.
+	PerTask, PerMinute int
+	// Timeout is the longest that a call may take. Default 15 s.
+	Timeout time.Duration
 }
 
 // Token is a bearer token and the principal it stands for.

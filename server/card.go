@@ -23,10 +23,11 @@ const (
 	ExtensionClientIDs  = extensionsDoc + "#ids-made-by-clients"
 	ExtensionContexts   = extensionsDoc + "#contexts"
 	ExtensionFeedback   = extensionsDoc + "#feedback"
+	ExtensionWebhooks   = extensionsDoc + "#webhooks"
 )
 
-func extensions() []a2a.AgentExtension {
-	return []a2a.AgentExtension{
+func extensions(push bool) []a2a.AgentExtension {
+	all := []a2a.AgentExtension{
 		{URI: ExtensionList, Description: "tasks/list pages through the caller's tasks, newest first, with filters by context, state and time."},
 		{URI: ExtensionResume, Description: "Stream events have ids; tasks/resubscribe with Last-Event-ID replays exactly what was missed, also after a restart and for finished tasks."},
 		{URI: ExtensionRepeatable, Description: "message/send, message/stream, tasks/cancel, tasks/feedback, contexts/create and contexts/update may be repeated safely with an Idempotency-Key header."},
@@ -34,6 +35,10 @@ func extensions() []a2a.AgentExtension {
 		{URI: ExtensionContexts, Description: "contexts/list, get, create, update and clear manage the conversations that the caller's tasks belong to."},
 		{URI: ExtensionFeedback, Description: "tasks/feedback takes a comment and a rating of a task, tasks/feedback/list reads them back."},
 	}
+	if push {
+		all = append(all, a2a.AgentExtension{URI: ExtensionWebhooks, Description: "Webhooks are told of every update, in order and signed, in the payload format they ask for, until it has arrived; webhooks/dead/list, webhooks/replay and webhooks/attempts show and repeat what has not."})
+	}
+	return all
 }
 
 // card is the agent card as it is served.
@@ -56,9 +61,9 @@ func newCard(cfg Config) (*card, error) {
 		c.DefaultOutputModes = []string{"text/plain"}
 	}
 	c.Capabilities.Streaming = true
-	c.Capabilities.PushNotifications = false
+	c.Capabilities.PushNotifications = cfg.Push != nil
 	c.Capabilities.StateTransitionHistory = true
-	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions())
+	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg.Push != nil))
 	if len(cfg.Tokens) > 0 {
 		c.SecuritySchemes = map[string]a2a.SecurityScheme{"bearer": a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}}
 		c.Security = []map[string][]string{{"bearer": {}}}

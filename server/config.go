@@ -10,12 +10,16 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/push"
 )
 
 // Config is what a Server is made of. Zero fields take the documented default.
 type Config struct {
 	// Engine does the work. Required; the caller starts and stops it.
 	Engine *engine.Engine
+	// Push keeps the webhooks of tasks and delivers to them; the caller starts and stops
+	// it. nil: there are none.
+	Push *push.Service
 	// Card describes the agent. Name is required. An empty URL is told as the
 	// address a request came to; the protocol's version, transport, capabilities and
 	// security are filled in by the server.

@@ -14,7 +14,7 @@ import (
 // bindings lists what each method does. A descriptor of package a2a without one
 // here keeps the server from being made, and fails a test by name.
 func (s *Server) bindings() []rpc.Binding {
-	return []rpc.Binding{
+	all := []rpc.Binding{
 		rpc.Bind(a2a.MethodSend, v03.Params[a2a.MessageSendParams], s.send),
 		rpc.BindStream(a2a.MethodStream, v03.Params[a2a.MessageSendParams], s.sendStream),
 		rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams], s.get),
@@ -30,6 +30,10 @@ func (s *Server) bindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodFeedback, v03.Params[a2a.TaskFeedbackParams], s.addFeedback),
 		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], s.listFeedback),
 	}
+	if s.cfg.Push != nil {
+		all = append(all, s.pushBindings()...)
+	}
+	return all
 }
 
 func sendOptions(c *rpc.Call) engine.SendOptions {
@@ -45,7 +49,10 @@ func historyLength(c *a2a.MessageSendConfiguration) *int {
 
 func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (any, error) {
 	c.TaskID = p.Message.TaskID
-	opts := sendOptions(c)
+	opts, err := s.withPush(ctx, c.Principal, p.Configuration, sendOptions(c))
+	if err != nil {
+		return nil, err
+	}
 	if p.Configuration != nil && p.Configuration.Blocking {
 		opts.Wait = true
 		var cancel, leave context.CancelFunc
@@ -64,7 +71,11 @@ func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams)
 
 func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (rpc.Stream, error) {
 	c.TaskID = p.Message.TaskID
-	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, sendOptions(c))
+	opts, err := s.withPush(ctx, c.Principal, p.Configuration, sendOptions(c))
+	if err != nil {
+		return rpc.Stream{}, err
+	}
+	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, opts)
 	if err != nil {
 		return rpc.Stream{}, err
 	}

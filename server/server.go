@@ -53,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.halting, s.halt = context.WithCancel(context.Background())
-	if s.table, err = rpc.NewTable(a2a.Methods(), s.bindings()...); err != nil {
+	if s.table, err = rpc.NewTable(cfg.methods(), s.bindings()...); err != nil {
 		return nil, err
 	}
 	if s.card, err = newCard(cfg); err != nil {

@@ -49,7 +49,7 @@ func (x *exchange) info() {
 	}
 	kept := s.cfg.Engine.Info()
 	info.Store = storeInfo{Name: kept.Name, Durable: kept.Durable}
-	for _, m := range a2a.Methods() {
+	for _, m := range s.cfg.methods() {
 		if m.Off == "" {
 			info.Methods = append(info.Methods, methodInfo{Name: m.Name, Summary: m.Summary, Streaming: m.Streaming, Extension: m.Extension})
 		}
@@ -67,6 +67,17 @@ type healthInfo struct {
 	Queued      int64    `json:"queued"`
 	Abandoned   int64    `json:"abandoned"`
 	Streams     int64    `json:"streams"`
+	// Webhooks is how this process fares with them; nil if they are off.
+	Webhooks *webhooksInfo `json:"webhooks,omitempty"`
+}
+
+// webhooksInfo counts events since the process was started, and what it does now.
+type webhooksInfo struct {
+	Delivered int64 `json:"delivered"`
+	Failed    int64 `json:"failed"`
+	Dead      int64 `json:"dead"`
+	InFlight  int   `json:"inFlight"`
+	Disabled  int   `json:"disabledEndpoints"`
 }
 
 // healthAge is how old an answer about the store and the workers may be: asking
@@ -99,6 +110,13 @@ func (x *exchange) checkHealth() healthInfo {
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Load(),
+	}
+	if push := x.s.cfg.Push; push != nil {
+		stats := push.Stats()
+		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.Dead, stats.InFlight, stats.Disabled}
+		if problems := push.Health(); len(problems) > 0 {
+			info.Problems = slices.Concat(info.Problems, problems)
+		}
 	}
 	if x.s.stopping.Err() != nil {
 		info.Problems = append(slices.Clone(info.Problems), "server: stopping")

@@ -1,0 +1,65 @@
+package client
+
+import (
+	"context"
+	"iter"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// SetWebhook has the updates of a task sent to a URL, and returns the webhook as it was
+// saved.
+func (c *Client) SetWebhook(ctx context.Context, p a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
+	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushSet, p)
+}
+
+// GetWebhook reads a webhook of a task; without an id its only one.
+func (c *Client) GetWebhook(ctx context.Context, p a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
+	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushGet, p)
+}
+
+// ListWebhooks reads the webhooks of a task.
+func (c *Client) ListWebhooks(ctx context.Context, taskID string) ([]a2a.TaskPushNotificationConfig, error) {
+	list, err := result[[]a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: taskID})
+	if err != nil {
+		return nil, err
+	}
+	return *list, nil
+}
+
+// DeleteWebhook removes a webhook of a task.
+func (c *Client) DeleteWebhook(ctx context.Context, taskID, id string) error {
+	_, err := result[any](ctx, c, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: taskID, ConfigID: id})
+	return err
+}
+
+// ListDeadLetters reads a page of the updates that the caller's webhooks did not get,
+// newest first. An extension of A2A 0.3.
+func (c *Client) ListDeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
+	return result[a2a.ListDeadLettersResult](ctx, c, a2a.MethodDeadLetters, p)
+}
+
+// DeadLetters yields the dead letters of all pages from p.PageToken on, fetching each page
+// when the one before has been consumed. It ends after the first error.
+func (c *Client) DeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) iter.Seq2[a2a.DeadLetter, error] {
+	return pages(p.PageToken, func(token string) ([]a2a.DeadLetter, string, error) {
+		p.PageToken = token
+		page, err := c.ListDeadLetters(ctx, p)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.DeadLetters, page.NextPageToken, nil
+	})
+}
+
+// Replay has a webhook sent its updates again, from one on or from its first dead letter.
+// An extension of A2A 0.3.
+func (c *Client) Replay(ctx context.Context, p a2a.ReplayParams) (*a2a.ReplayResult, error) {
+	return result[a2a.ReplayResult](ctx, c, a2a.MethodPushReplay, p)
+}
+
+// ListAttempts reads a page of the attempts to deliver a task's updates, newest first. An
+// extension of A2A 0.3.
+func (c *Client) ListAttempts(ctx context.Context, p a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
+	return result[a2a.ListAttemptsResult](ctx, c, a2a.MethodPushAttempts, p)
+}
