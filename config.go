@@ -107,6 +107,9 @@ type Webhooks struct {
 	// PerTask is how many webhooks a task may have, default 10; PerMinute how many a
 	// principal may save in a minute, default 100.
 	PerTask, PerMinute int
+	// InFlight is how many are called at once, default 512; PerEndpoint how many of one
+	// scheme, host and port, default 8; PerOwner how many of one principal, default 64.
+	InFlight, PerEndpoint, PerOwner int
 	// Timeout is the longest that a call may take. Default 15 s.
 	Timeout time.Duration
 }
