@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
 
@@ -85,7 +87,31 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 			errs = append(errs, fmt.Errorf("%s needs --webhook-url", one.flag))
 		}
 	}
+	if f.WebhookURL != "" {
+		if _, err := p.policy.CheckURL(f.WebhookURL); err != nil {
+			errs = append(errs, fmt.Errorf("--webhook-url: %w", err))
+		}
+	}
 	return p, errors.Join(errs...)
+}
+
+// config is that of the library.
+func (f *webhookFlags) config(p pushes) holdfast.Webhooks {
+	return holdfast.Webhooks{
+		Off: !f.Webhooks, URL: f.WebhookURL, Token: f.WebhookToken, Secret: f.WebhookSecret,
+		AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, RequireHTTPS: f.RequireHTTPS, NAT64: f.NAT64, EgressProxy: f.EgressProxy,
+		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerOwner: f.PerOwner,
+		Timeout: time.Duration(f.PushTimeout),
+	}
+}
+
+// announce tells what webhooks may reach beyond the internet: whoever sends a message
+// can have it called.
+func (p *pushes) announce(log *slog.Logger) {
+	if len(p.policy.AllowNets) > 0 || len(p.policy.AllowHosts) > 0 {
+		log.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
+			"nets", fmt.Sprint(p.policy.AllowNets), "hosts", fmt.Sprint(p.policy.AllowHosts))
+	}
 }
 
 // egress reads the policy.
