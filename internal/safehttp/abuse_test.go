@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -97,7 +98,6 @@ var abuses = []struct {
 
 // Not parallel: it looks at the memory and the goroutines of the process.
 func TestAbusiveReceivers(t *testing.T) {
-	const deadline, slack = 700 * time.Millisecond, 500 * time.Millisecond
 	for _, abuse := range abuses {
 		t.Run(abuse.name, func(t *testing.T) {
 			var ended atomic.Int64
@@ -106,6 +106,10 @@ func TestAbusiveReceivers(t *testing.T) {
 				ended.Add(1)
 			})
 			c := newClient(t, ClientConfig{Policy: loopback})
+			deadline := 10 * time.Second // which is far
+			if abuse.outcome == OutcomeTimeout {
+				deadline = 300 * time.Millisecond
+			}
 			goroutines := runtime.NumGoroutine()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -118,8 +122,8 @@ func TestAbusiveReceivers(t *testing.T) {
 			if resp.Status != abuse.status || outcome(err) != abuse.outcome {
 				t.Errorf("Post = %+v, %v, want status %d, outcome %q", resp, err, abuse.status, abuse.outcome)
 			}
-			if took > deadline+slack {
-				t.Errorf("Post took %s, want at most %s", took, deadline)
+			if limit := min(deadline+time.Second, 5*time.Second); took > limit {
+				t.Errorf("Post took %s, want at most %s", took, limit)
 			}
 			if err != nil && len(err.Error()) > 10_000 {
 				t.Errorf("the error has %d bytes, want it short", len(err.Error()))
@@ -127,8 +131,8 @@ func TestAbusiveReceivers(t *testing.T) {
 			waitFor(t, "the connection to end", func() bool { return ended.Load() == 1 })
 			waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
 			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
-				t.Errorf("allocated %d KiB, want less than 1 MiB", used>>10)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 2<<20 {
+				t.Errorf("allocated %d KiB, want less than 2 MiB", used>>10)
 			}
 		})
 	}
@@ -197,7 +201,7 @@ func TestErrorsSayTheirOutcome(t *testing.T) {
 	t.Parallel()
 	cause := fmt.Errorf("cause")
 	e := &Error{Outcome: OutcomeDNS, Err: cause}
-	if e.Error() != "dns: cause" || e.Unwrap() != cause {
-		t.Errorf("Error() = %q, Unwrap() = %v", e, e.Unwrap())
+	if e.Error() != "dns: cause" || !errors.Is(e, cause) {
+		t.Errorf("Error() = %q, Unwrap() = %v", e, errors.Unwrap(e))
 	}
 }

@@ -152,7 +152,7 @@ func (p *proxy) connect(ctx context.Context, d Dialer, to netip.AddrPort) (net.C
 		err = ctx.Err()
 	}
 	if err != nil {
-		conn.Close()
+		conn.Close() //nolint:errcheck // err tells more
 		return nil, fmt.Errorf("egress proxy: %w", err)
 	}
 	return conn, nil

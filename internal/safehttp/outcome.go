@@ -55,10 +55,11 @@ func refused(err error) error {
 // time was over.
 func failed(ctx context.Context, outcome string, to netip.AddrPort, err error) error {
 	var timeout net.Error
+	deadline, bounded := ctx.Deadline()
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		outcome = OutcomeCanceled
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, bounded && !time.Now().Before(deadline): // whose timer may be late
 		outcome = OutcomeTimeout
 	case outcome == OutcomeProtocol && errors.As(err, &timeout) && timeout.Timeout():
 		outcome = OutcomeTimeout
@@ -81,13 +82,13 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 	return failed(ctx, OutcomeProtocol, a.address(), err)
 }
 
-// token are the characters of the names of header fields.
-const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+// fieldName are the characters of the names of header fields.
+const fieldName = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // checkHeader reports fields that cannot be sent.
 func checkHeader(header http.Header) error {
 	for name, values := range header {
-		if name == "" || strings.Trim(name, token) != "" {
+		if name == "" || strings.Trim(name, fieldName) != "" {
 			return &Refusal{Rule: "header", Text: "name of a header field is not a token"}
 		}
 		for _, v := range values {
