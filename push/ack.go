@@ -96,13 +96,39 @@ func (s *Service) acknowledge(ctx context.Context, beat func()) {
 			s.stored(lanes, acks, lost)
 			continue
 		}
-		s.returnAcks(lanes, acks)
 		if ctx.Err() == nil {
 			s.log.Error("acknowledge webhook lanes", "lanes", len(acks), "error", err)
-			sleep(ctx, min(ackPause<<min(fails, 10), longestAckPause))
+			sleep(ctx, ackBackoff(fails))
 		}
+		s.returnAcks(s.undone(ctx, lanes, acks))
 		fails++
 	}
+}
+
+// ackBackoff is the pause after so many failures in a row and one.
+func ackBackoff(fails int) time.Duration { return min(ackPause<<min(fails, 10), longestAckPause) }
+
+// undone leaves out the acks that were stored although the call has failed. Those that
+// give the lane back can be made again in any case.
+func (s *Service) undone(ctx context.Context, lanes []*lane, acks []store.LaneAck) (left []*lane, again []store.LaneAck) {
+	for i := range acks {
+		a := &acks[i]
+		for fails := 0; a.Hold && ctx.Err() == nil; fails++ {
+			page, err := s.cfg.Store.Lanes(ctx, store.LaneQuery{Owner: a.Lease.Task.Owner, TaskID: a.Lease.Task.ID, ID: a.Lease.ID, Limit: 1})
+			if err != nil {
+				sleep(ctx, ackBackoff(fails))
+				continue
+			}
+			if len(page.Lanes) > 0 && page.Lanes[0].Cursor == a.Cursor && page.Lanes[0].UpdatedAt.Equal(a.At) {
+				a = nil
+			}
+			break
+		}
+		if a != nil {
+			left, again = append(left, lanes[i]), append(again, *a)
+		}
+	}
+	return left, again
 }
 
 func (s *Service) ackLanes(ctx context.Context, acks []store.LaneAck) ([]store.LaneLease, error) {
@@ -140,6 +166,9 @@ func (s *Service) returnAcks(lanes []*lane, acks []store.LaneAck) {
 		}
 		l.ack = &ack
 		s.acks = append(s.acks, l)
+	}
+	if len(s.acks) == 0 {
+		signal(s.idle)
 	}
 }
 

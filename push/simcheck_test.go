@@ -144,7 +144,7 @@ func (w *world) checkOrder(id laneID) {
 	}
 	posts := w.postsOf(id)
 	for _, p := range posts {
-		if at, ok := done[p.sequence]; p.delivered() && (!ok || p.ended.Before(at)) {
+		if at, ok := done[p.sequence]; (p.delivered() || p.status == 404) && (!ok || p.ended.Before(at)) {
 			done[p.sequence] = p.ended
 		}
 	}

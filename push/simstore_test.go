@@ -161,6 +161,10 @@ func (f *flaky) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.La
 	return flakily(ctx, f, "AckLanes", func(ctx context.Context) ([]store.LaneLease, error) { return f.Store.AckLanes(ctx, acks...) })
 }
 
+func (f *flaky) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
+	return flakily(ctx, f, "Lanes", func(ctx context.Context) (store.LanePage, error) { return f.Store.Lanes(ctx, q) })
+}
+
 func (f *flaky) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
 	return flakily(ctx, f, "WakeLanes", func(ctx context.Context) (int, error) { return f.Store.WakeLanes(ctx, endpoint, now, limit) })
 }
