@@ -57,12 +57,15 @@ func pushCalls(ctx context.Context, s store.Store) map[string]func() error {
 	k := key("t1")
 	lease := store.LaneLease{Task: k, ID: "p", Worker: worker, Fence: 1}
 	return map[string]func() error{
-		"SavePush":     func() error { _, err := s.SavePush(ctx, hook(k, "p"), place(0), at(1)); return err },
-		"Lanes":        func() error { _, err := s.Lanes(ctx, store.LaneQuery{Limit: 1}); return err },
-		"DeletePush":   func() error { _, err := s.DeletePush(ctx, k, "p", at(1)); return err },
-		"ClaimLanes":   func() error { _, err := s.ClaimLanes(ctx, laneClaim(worker, 1000, 9)); return err },
-		"RenewLanes":   func() error { _, err := s.RenewLanes(ctx, at(1), []store.LaneLease{lease}); return err },
-		"AckLanes":     func() error { _, err := s.AckLanes(ctx, store.LaneAck{Lease: lease, State: store.LaneActive}); return err },
+		"SavePush":   func() error { _, err := s.SavePush(ctx, hook(k, "p"), place(0), at(1)); return err },
+		"Lanes":      func() error { _, err := s.Lanes(ctx, store.LaneQuery{Limit: 1}); return err },
+		"DeletePush": func() error { _, err := s.DeletePush(ctx, k, "p", at(1)); return err },
+		"ClaimLanes": func() error { _, err := s.ClaimLanes(ctx, laneClaim(worker, 1000, 9)); return err },
+		"RenewLanes": func() error { _, err := s.RenewLanes(ctx, at(1), []store.LaneLease{lease}); return err },
+		"AckLanes": func() error {
+			_, err := s.AckLanes(ctx, store.LaneAck{Lease: lease, State: store.LaneActive})
+			return err
+		},
 		"ReplayPush":   func() error { return s.ReplayPush(ctx, k, "p", place(0), at(1)) },
 		"WakeLanes":    func() error { _, err := s.WakeLanes(ctx, endpoint, at(-1), 9); return err },
 		"DeadLetters":  func() error { _, err := s.DeadLetters(ctx, store.PushQuery{Limit: 1}); return err },

@@ -23,7 +23,7 @@ func runRandom(t T, h Harness) {
 			run.reopen = func(s store.Store) store.Store { return h.Reopen(t, s) }
 		}
 		defer func() { _ = run.got.Close() }()
-		n := rapid.IntRange(1, 40).Draw(rt, "calls")
+		n := rapid.IntRange(1, 60).Draw(rt, "calls")
 		for range n {
 			run.call()
 		}
@@ -49,10 +49,11 @@ type randomRun struct {
 	got, want store.Store
 	reopen    func(store.Store) store.Store // nil when the store is volatile
 	made      int                           // counts messages, so that each has an id of its own
+	claimed   []store.ClaimedLane           // so far
 }
 
 func (r *randomRun) call() {
-	switch r.pick("call", 20) {
+	switch r.pick("call", 32) {
 	case 0, 1, 2, 3, 4, 5:
 		r.commit()
 	case 6, 7:
@@ -77,6 +78,8 @@ func (r *randomRun) call() {
 		r.listFeedback()
 	case 18:
 		r.readContext(r.contextKey())
+	case 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30:
+		r.aboutPush()
 	default:
 		if r.reopen != nil && r.oneIn("reopen", 3) {
 			r.got = r.reopen(r.got)
@@ -157,6 +160,9 @@ func (r *randomRun) change() store.Change {
 	}
 	if r.oneIn("seen", 4) {
 		c.Seen = max(0, task.ReceivedSeq-int64(r.pick("missed", 2)))
+	}
+	if r.oneIn("push", 3) {
+		c.Push = r.newPushes(k)
 	}
 	switch r.pick("snapshot", 4) {
 	case 0:
@@ -337,6 +343,7 @@ func (r *randomRun) compareAll() {
 		})
 	}
 	r.compareContexts(owners)
+	r.comparePush()
 	reads(r, "Backlog()", func(s store.Store) (store.Backlog, error) { return s.Backlog(r.ctx) })
 }
 
