@@ -47,6 +47,17 @@ func BenchmarkTask(b *testing.B) {
 			s := open(b, Config{Dir: b.TempDir()})
 			share(b, callers, func(n int) error { return runTask(s, n) })
 		})
+		b.Run(fmt.Sprintf("task with a webhook/callers=%d", callers), func(b *testing.B) {
+			s := open(b, Config{Dir: b.TempDir()})
+			share(b, callers, func(n int) error {
+				c := submitted(n)
+				c.Push = []store.NewPush{{ID: "p", Endpoint: "https://hooks.example:443", Data: []byte(`{"url":"https://hooks.example/p"}`)}}
+				if err := commitOne(s, c); err != nil {
+					return err
+				}
+				return commitOne(s, completed(c))
+			})
+		})
 	}
 }
 

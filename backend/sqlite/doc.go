@@ -14,6 +14,13 @@
 // Contexts stand in indexes of the orders they are listed in, once per status, and
 // again once per tag and role; how many there are of each is kept in tallies.
 //
+// A webhook is a row of webhook_rows and one of webhook_lanes, which is how far it has
+// been told. The row of a task says how many it has, so that a task without them
+// costs nothing more. Lanes that wait stand in an index by time alone, those that may
+// be due in one by owner, and a claim moves from one to the other what has become
+// due: it looks at no lane that has nothing to tell, or waits. Attempts that were
+// acknowledged together share a row.
+//
 // # Guarantees
 //
 //   - With Synchronous "FULL", the default, an acknowledged change survives the

@@ -38,7 +38,7 @@ const (
 	sqlCountLanes    = `UPDATE task_rows SET lanes = ? WHERE pk = ?`
 	sqlInsertWebhook = `INSERT INTO webhook_rows (pk, data, created_at, saved_at) VALUES (?,?,?,?)`
 	sqlUpdateWebhook = `UPDATE webhook_rows SET data = ?, saved_at = ? WHERE pk = ? RETURNING created_at`
-	sqlDropWebhook   = `DELETE FROM webhook_rows WHERE pk = ?`
+	sqlDropHook      = `DELETE FROM webhook_rows WHERE pk = ?`
 
 	// Of lanes that had something to tell no index is written.
 	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?, over = ?
@@ -72,7 +72,7 @@ type laneStatements struct {
 func (l *laneStatements) texts() map[**stmt]string {
 	return map[**stmt]string{
 		&l.selectLane: sqlSelectLane, &l.insertLane: sqlInsertLane, &l.updateLane: sqlUpdateLane, &l.dropLane: sqlDropLane,
-		&l.countLanes: sqlCountLanes, &l.insertWebhook: sqlInsertWebhook, &l.updateWebhook: sqlUpdateWebhook, &l.dropWebhook: sqlDropWebhook,
+		&l.countLanes: sqlCountLanes, &l.insertWebhook: sqlInsertWebhook, &l.updateWebhook: sqlUpdateWebhook, &l.dropWebhook: sqlDropHook,
 		&l.movePending: sqlMovePending, &l.moveIdle: sqlMoveIdle,
 		&l.dropTaskDead: sqlDropTaskDead, &l.dropTaskAttempts: sqlDropTaskAttempts, &l.dropTaskWebhooks: sqlDropTaskWebhooks,
 		&l.dropTaskLanes: sqlDropTaskLanes, &l.dropLaneDead: sqlDropLaneDead, &l.dropLaneAttempts: sqlDropLaneAttempts,

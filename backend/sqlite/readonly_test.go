@@ -31,6 +31,16 @@ func TestAReaderSeesWhatAServerCommits(t *testing.T) {
 	if b, err := r.Backlog(bg); err != nil || b.Leased != 1 {
 		t.Errorf("Backlog() = %+v, %v, want 1 leased", b, err)
 	}
+	if _, err := s.SavePush(bg, store.PushConfig{Task: taskKey(1), ID: "p", Endpoint: "e", Data: []byte("{}")}, store.PushCursor{}, began); err != nil {
+		t.Fatal(err)
+	}
+	lanes, err := r.Lanes(bg, store.LaneQuery{Limit: 9})
+	if err != nil || len(lanes.Lanes) != 1 {
+		t.Errorf("Lanes() = %+v, %v, want one", lanes, err)
+	}
+	if b, err := r.PushBacklog(bg); err != nil || b != (store.PushBacklog{Pending: 1}) {
+		t.Errorf("PushBacklog() = %+v, %v, want 1 pending", b, err)
+	}
 	page, err := r.Contexts(bg, store.ContextQuery{Owner: taskKey(1).Owner, Sort: store.ContextsByUpdated, Limit: 10})
 	if err != nil || page.Total != 3 || len(page.Contexts) != 3 {
 		t.Errorf("Contexts() = %+v, %v, want 3", page, err)
@@ -72,8 +82,23 @@ func TestAReaderRefusesToWrite(t *testing.T) {
 			return err
 		},
 		"DeleteContext": func() error { _, err := r.DeleteContext(bg, k.Owner, "c"+k.ID, 1); return err },
-		"AddFeedback":   func() error { return r.AddFeedback(bg, store.Feedback{Key: k, ID: "f"}) },
-		"Ping":          func() error { return r.Ping(bg) },
+		"SavePush": func() error {
+			_, err := r.SavePush(bg, store.PushConfig{Task: k, ID: "p"}, store.PushCursor{}, began)
+			return err
+		},
+		"DeletePush": func() error { _, err := r.DeletePush(bg, k, "p", began); return err },
+		"ClaimLanes": func() error {
+			_, err := r.ClaimLanes(bg, store.LaneClaim{Worker: "w", Limit: 1, Now: began, Until: began})
+			return err
+		},
+		"RenewLanes":   func() error { _, err := r.RenewLanes(bg, began, []store.LaneLease{{Task: k}}); return err },
+		"AckLanes":     func() error { _, err := r.AckLanes(bg, store.LaneAck{Lease: store.LaneLease{Task: k}}); return err },
+		"ReplayPush":   func() error { return r.ReplayPush(bg, k, "p", store.PushCursor{}, began) },
+		"WakeLanes":    func() error { _, err := r.WakeLanes(bg, "e", began, 1); return err },
+		"SaveEndpoint": func() error { return r.SaveEndpoint(bg, store.Endpoint{Name: "e", Failures: 1}) },
+		"ExpirePush":   func() error { _, err := r.ExpirePush(bg, store.PushExpiry{}, 1); return err },
+		"AddFeedback":  func() error { return r.AddFeedback(bg, store.Feedback{Key: k, ID: "f"}) },
+		"Ping":         func() error { return r.Ping(bg) },
 	} {
 		if err := write(); a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), "opened for reading only") {
 			t.Errorf("%s() = %v, want code %s", name, err, a2a.CodeUnsupported)
