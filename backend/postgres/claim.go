@@ -217,9 +217,10 @@ func (s *Store) readClaimed(ctx context.Context, rows []taskRow) (tasks []*store
 }
 
 const sqlRenew = `WITH l AS MATERIALIZED (
-		SELECT t.owner, t.id FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS u(owner, id, worker, fence, ord)
-		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
-		ORDER BY u.ord FOR UPDATE OF t
+		SELECT t.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u(owner, id, worker, fence) CROSS JOIN LATERAL (
+			SELECT t.owner, t.id FROM {s}.task_rows t
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
+			FOR UPDATE) t
 	)
 	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
 	RETURNING t.owner, t.id, t.lease_worker, t.fence`

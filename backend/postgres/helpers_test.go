@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -82,4 +84,25 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fillLanes gives the newest tasks that fill has made a webhook each, all of which
+// have told everything.
+func fillLanes(s *Store, n int) error {
+	for _, text := range []string{
+		`INSERT INTO {s}.push_configs (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
+			SELECT owner, id, 'p', pk, context_id, created_at, '{}', false, 1, created_at, created_at FROM {s}.task_rows ORDER BY created_at DESC LIMIT $1`,
+		`INSERT INTO {s}.push_lanes (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence, cursor_state,
+				tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
+			SELECT c.owner, c.task_id, c.id, 'http://receiver.example:80', 1, 0, 'active', false, t.seq, 1, t.state, t.seq, 0, 0, 0, 1,
+				c.created_at, c.created_at, '', 1, 0, ''
+			FROM {s}.push_configs c JOIN {s}.task_rows t ON t.owner = c.owner AND t.id = c.task_id LIMIT $1`,
+		`UPDATE {s}.task_rows SET webhooks = 1 FROM {s}.push_configs c WHERE c.task_pk = pk AND $1 > 0`,
+	} {
+		if _, err := s.pool.Exec(bg, s.q(text), pgx.QueryExecModeExec, n); err != nil {
+			return err
+		}
+	}
+	_, err := s.pool.Exec(bg, s.q(`VACUUM ANALYZE {s}.task_rows, {s}.push_configs, {s}.push_lanes`))
+	return err
 }

@@ -51,9 +51,10 @@ func scanConfig(c *store.PushConfig, r record) {
 // as it is. Whoever uses it compares how many have followed with how many webhooks
 // the tasks have: a statement does not see lanes that came after it began.
 const sqlFollow = `followers AS MATERIALIZED (
-		SELECT l.owner, l.task_id, l.id, m.seq, m.at FROM moved m
-		JOIN {s}.push_lanes l ON l.owner = m.owner COLLATE "POSIX" AND l.task_id = m.id COLLATE "POSIX"
-		ORDER BY l.owner COLLATE "POSIX", l.task_id COLLATE "POSIX", l.id COLLATE "POSIX" FOR NO KEY UPDATE OF l
+		SELECT l.*, m.seq, m.at FROM (SELECT * FROM moved ORDER BY owner, id) m CROSS JOIN LATERAL (
+			SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
+			WHERE l.owner = m.owner COLLATE "POSIX" AND l.task_id = m.id COLLATE "POSIX"
+			ORDER BY l.id COLLATE "POSIX" FOR NO KEY UPDATE) l
 	), followed AS (
 		UPDATE {s}.push_lanes l SET tail_seq = u.seq,
 			due_at = CASE WHEN l.cursor_seq >= l.tail_seq THEN u.at ELSE l.due_at END,
@@ -63,8 +64,9 @@ const sqlFollow = `followers AS MATERIALIZED (
 
 // sqlLanes lists lanes. %s are conditions, and the collation of the index that is
 // walked.
-const sqlLanes = `SELECT ` + laneColumns + `, c.data, c.created_at FROM {s}.push_lanes l
-	JOIN {s}.push_configs c ON c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX" AND c.id = l.id COLLATE "POSIX"
+const sqlLanes = `SELECT ` + laneColumns + `, c.data, c.created_at FROM {s}.push_lanes l CROSS JOIN LATERAL (
+		SELECT data, created_at FROM {s}.push_configs c
+		WHERE c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX" AND c.id = l.id COLLATE "POSIX" OFFSET 0) c
 	WHERE %[1]s ORDER BY l.owner COLLATE %[2]s, l.task_id COLLATE %[2]s, l.id COLLATE %[2]s LIMIT `
 
 // lanesText writes the statement of a list of lanes.

@@ -20,7 +20,7 @@ var stmtAck = &statement{
 			WITH ORDINALITY AS u(owner, task_id, id, worker, fence, hold, at, cursor_seq, cursor_sequence, cursor_state, state, reason, due_at,
 				attempt, failed_at, delivered, ord)
 		), h AS MATERIALIZED (
-			SELECT u.ord FROM u JOIN {s}.push_lanes l ON ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
+			SELECT u.* FROM u JOIN {s}.push_lanes l ON ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
 			WHERE l.worker <> '' AND l.cursor_seq <= u.cursor_seq ORDER BY u.ord FOR NO KEY UPDATE OF l
 		), up AS (
 			UPDATE {s}.push_lanes l SET
@@ -30,7 +30,7 @@ var stmtAck = &statement{
 				cursor_seq = u.cursor_seq, cursor_sequence = u.cursor_sequence, cursor_state = u.cursor_state, state = u.state,
 				reason = u.reason, due_at = u.due_at, attempt = u.attempt, failed_at = u.failed_at, delivered = l.delivered + u.delivered,
 				delivered_at = CASE WHEN u.delivered > 0 THEN u.at ELSE l.delivered_at END, updated_at = u.at
-			FROM h JOIN u ON u.ord = h.ord WHERE ` + sqlLaneKey + `
+			FROM h u WHERE ` + sqlLaneKey + `
 			RETURNING u.ord, l.owner, l.task_id, l.id, l.phase
 		), g AS (
 			DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence

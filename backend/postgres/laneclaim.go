@@ -170,14 +170,14 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	var lanes []*laneTaking
 	for {
 		left := p.Limit - len(lanes)
-		some, deepest, e := s.claimLanes(ctx, &p, left, depth, len(lanes) == 0)
+		some, e := s.claimLanes(ctx, &p, left, depth, len(lanes) == 0)
 		lanes = append(lanes, some...)
-		s.laneDepth.Store(int64(deepest))
-		if err = e; err != nil || deepest < depth || len(some) == left {
+		if err = e; err != nil || mostOfAnOwner(some) < depth || len(some) == left {
 			break
 		}
 		depth = p.Limit - len(lanes)
 	}
+	s.laneDepth.Store(int64(mostOfAnOwner(lanes)))
 	if len(lanes) == 0 {
 		return nil, failed(ctx, err, "claim lanes")
 	}
@@ -199,9 +199,20 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	return claimed, nil
 }
 
-// claimLanes makes one round of a claim; depth is the most to take of an owner,
-// deepest what was taken of one. The first round makes lanes ready.
-func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth int, first bool) (all []*laneTaking, deepest int, err error) {
+// mostOfAnOwner returns how many of the lanes are one owner's at most.
+func mostOfAnOwner(lanes []*laneTaking) (most int) {
+	of := make(map[string]int)
+	for _, l := range lanes {
+		owner := l.Config.Task.Owner
+		of[owner]++
+		most = max(most, of[owner])
+	}
+	return most
+}
+
+// claimLanes makes one round of a claim; depth is the most to take of an owner. The
+// first round makes lanes ready.
+func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth int, first bool) (all []*laneTaking, err error) {
 	now, far, over := millis(p.Now), never, millis(p.Now)
 	if p.Horizon > 0 {
 		far = millis(p.Now.Add(p.Horizon))
@@ -236,17 +247,11 @@ func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth
 			break
 		}
 		if try >= s.cfg.MaxRetries || !conflicting(err) || !s.pause(ctx, try, err) {
-			return nil, 0, err
+			return nil, err
 		}
 	}
 	slices.SortFunc(all, func(a, b *laneTaking) int { return cmp.Compare(a.place, b.place) })
-	taken := make(map[string]int)
-	for _, l := range all {
-		owner := l.Config.Task.Owner
-		taken[owner]++
-		deepest = max(deepest, taken[owner])
-	}
-	return all, deepest, nil
+	return all, nil
 }
 
 // readLanes reads what claimed lanes lack, for all of them together.

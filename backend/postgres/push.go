@@ -224,9 +224,9 @@ const sqlWake = `WITH w AS MATERIALIZED (
 		SELECT owner, task_id, id FROM {s}.push_lanes
 		WHERE (phase = 1 OR phase = 2) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
 	), u AS MATERIALIZED (
-		SELECT l.owner, l.task_id, l.id FROM w u JOIN {s}.push_lanes l ON ` + sqlLaneKey + `
-		WHERE (l.phase = 1 OR l.phase = 2) AND l.due_at > $2::bigint
-		ORDER BY l.owner COLLATE "POSIX", l.task_id COLLATE "POSIX", l.id COLLATE "POSIX" FOR NO KEY UPDATE OF l
+		SELECT l.* FROM (SELECT * FROM w ORDER BY owner, task_id, id) u CROSS JOIN LATERAL (
+			SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
+			WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN (1, 2) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
 	)
 	UPDATE {s}.push_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey
 

@@ -32,8 +32,9 @@ const (
 			SELECT u.* FROM old u JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 			FOR NO KEY UPDATE OF t SKIP LOCKED
 		), u AS MATERIALIZED (
-			SELECT l.owner, l.task_id, l.id FROM held u JOIN {s}.push_lanes l ON ` + sqlLaneKey + `
-			WHERE l.phase = 0 AND l.updated_at = u.updated_at FOR UPDATE OF l SKIP LOCKED
+			SELECT l.* FROM held u CROSS JOIN LATERAL (
+				SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
+				WHERE ` + sqlLaneKey + ` AND l.phase + 0 = 0 AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l
 		), gone AS (
 			DELETE FROM {s}.push_lanes l USING u WHERE ` + sqlLaneKey + ` RETURNING l.owner, l.task_id
 		), c AS (

@@ -34,9 +34,10 @@ const (
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
-	sqlReadSteps = `SELECT p.name, p.result FROM {s}.task_rows t
-		JOIN {s}.task_steps p ON p.task_pk = t.pk AND p.turn = $3::bigint
-		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id`
+	// The sum keeps the planner from walking all steps in their order.
+	sqlReadSteps = `SELECT p.name, p.result FROM {s}.task_rows t CROSS JOIN LATERAL (
+			SELECT p.id, p.name, p.result FROM {s}.task_steps p WHERE p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id + 0`
 )
 
 // storable reports whether there can be something of these names.

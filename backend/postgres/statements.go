@@ -4,6 +4,9 @@ package postgres
 // arrays; a guard that fails raises a division by zero, which undoes all of them.
 // Contexts come before tasks, and both in the order of their keys, so that commits
 // that meet wait for each other in one direction.
+//
+// Where rows that are found by their keys are then sorted, they are found in a LATERAL
+// subquery: else the planner may walk a whole index for the sake of its order.
 
 // statement is one of them with the types of its parameters: the elements of
 // arrays first, then single bigints.
@@ -73,8 +76,8 @@ var stmtTouch = &statement{
 	name: "holdfast_touch",
 	text: `WITH k AS MATERIALIZED (
 			SELECT t.owner, t.context_id AS id, max(u.at) AS at
-			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(owner, id, at)
-			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
+			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(owner, id, at) CROSS JOIN LATERAL (
+				SELECT owner, context_id FROM {s}.task_rows t WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
 			GROUP BY 1, 2 ORDER BY 1, 2
 		), up AS (
 			UPDATE {s}.context_rows c SET updated_at = greatest(c.updated_at, k.at) FROM k

@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// listText is the statement that reads a page of tasks, or counts them.
+func listText(q store.Query, total bool) string {
+	q.Owner = "o"
+	w, groups := taskWalk(&q)
+	if total {
+		return w.total(groups)
+	}
+	w.after(w.arg(int64(1), "bigint"), w.arg("id", "text"))
+	return w.rows(rowColumns, groups, 20, 0)
+}
+
+func contextListText(q store.ContextQuery) string {
+	q.Owner, q.Cursor, q.Limit = "o", &store.ContextCursor{ID: "id"}, 20
+	text, _ := contextRows(&q)
+	return text
+}
+
+func laneListText(q store.LaneQuery) string {
+	q.Limit, q.After = 20, &store.LaneLease{Task: store.Key{Owner: "o", ID: "t"}, ID: "p"}
+	text, _ := lanesText(&q)
+	return text
+}
+
+func deadListText(q store.PushQuery) string {
+	q.Limit = 20
+	text, _ := deadText(&q, &notePlace{})
+	return text
+}
+
+func attemptListText(q store.PushQuery) string {
+	text, _ := attemptRows(&q, &notePlace{}, 1, 1, 20)
+	return text
+}
+
+// hotQuery is a statement whose cost must not grow with the database.
+type hotQuery struct {
+	name, text string
+	// walked are indexes that it walks from an end: they hold only what is asked for, or
+	// the walk ends with the page.
+	walked string
+}
+
+func hotQueries() []hotQuery {
+	states := []a2a.TaskState{a2a.StateFailed}
+	return []hotQuery{
+		{"commit: contexts", stmtContexts.text, ""},
+		{"commit: touch", stmtTouch.text, ""},
+		{"commit: update", stmtUpdate.text, ""},
+		{"commit: steps", stmtSteps.text, ""},
+		{"commit: webhooks", stmtPush.text, ""},
+		{"look: tasks", sqlLookTasks, ""},
+		{"look: contexts", sqlLookContexts, ""},
+		{"look: keys", sqlLookKeys, ""},
+		{"recall", sqlRecall, ""},
+		{"get", sqlReadTask, ""},
+		{"logs of a page", sqlReadLogs, ""},
+		{"events", sqlReadEvents, ""},
+		{"steps", sqlReadSteps, ""},
+		{"idempotency key", sqlReadKey, ""},
+		{"expire idempotency keys", sqlExpireKeys, ""},
+		{"claim", sqlClaim, ""},
+		{"renew", sqlRenew, ""},
+		{"backlog", sqlBacklog, "task_rows_leased task_rows_queued"},
+		{"list", listText(store.Query{}, false), ""},
+		{"list of states, ascending", listText(store.Query{States: states, Ascending: true}, false), ""},
+		{"list by creation", listText(store.Query{ByCreated: true}, false), ""},
+		{"list of a context", listText(store.Query{ContextID: "c"}, false), ""},
+		{"list of a context by creation", listText(store.Query{ContextID: "c", ByCreated: true}, false), ""},
+		{"list: count", listText(store.Query{Before: time.Unix(1, 0)}, true), ""},
+		{"context", sqlReadContext, ""},
+		{"context: ancestors", sqlAncestors, ""},
+		{"context: states", sqlContextStates, ""},
+		{"contexts by update", contextListText(store.ContextQuery{Sort: store.ContextsByUpdated}), ""},
+		{"contexts by creation, of a status", contextListText(store.ContextQuery{
+			Sort: store.ContextsByCreated, Statuses: []a2a.ContextStatus{a2a.ContextPaused},
+		}), ""},
+		{"contexts by name", contextListText(store.ContextQuery{Sort: store.ContextsByName}), ""},
+		{"tallies", sqlTallies, ""},
+		{"doomed", sqlDoomed, "context_rows_doomed"},
+		{"delete: tasks", sqlDeleteTasks, ""},
+		{"delete: logs", sqlDeleteLogs, ""},
+		{"delete: keys", sqlDeleteKeys, ""},
+		{"delete: webhooks", sqlDeletePushes, ""},
+		{"feedback", strings.Replace(sqlFeedback, "%s", "f.owner = $1::text AND (f.created_at, f.id, f.task_id) < ($3::bigint, $4::text, $5::text)", 1), ""},
+		{"lanes: promote", stmtPromote.text, ""},
+		{"lanes: claim", stmtClaimLanes.text, ""},
+		{"lanes: read", sqlReadLanes, ""},
+		{"lanes: renew", sqlRenewLanes, ""},
+		{"lanes: acknowledge", stmtAck.text, ""},
+		{"lanes: wake", sqlWake, ""},
+		{"lanes: list", laneListText(store.LaneQuery{}), ""},
+		{"lanes: list of an owner", laneListText(store.LaneQuery{Owner: "o"}), ""},
+		{"lanes: list of parked", laneListText(store.LaneQuery{States: []store.LaneState{store.LaneParked}}), ""},
+		{"lanes: delete one", sqlDeleteLane, ""},
+		{"lanes: delete what belongs to one", sqlDeletePush, ""},
+		{"lanes: set one back", sqlReplayLane, ""},
+		{"lanes: expire", sqlExpireLanes, ""},
+		{"lanes: backlog", sqlPushBacklog, "push_dead_at push_dead_key push_dead_owner push_dead_task push_lanes_leased push_lanes_ready push_lanes_stopped push_lanes_waiting"},
+		{"dead letters", deadListText(store.PushQuery{}), ""},
+		{"dead letters of an owner", deadListText(store.PushQuery{Owner: "o"}), ""},
+		{"dead letters of a task", deadListText(store.PushQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
+		{"attempts", attemptListText(store.PushQuery{}), ""},
+		{"attempts of an owner", attemptListText(store.PushQuery{Owner: "o"}), ""},
+		{"attempts of a task", attemptListText(store.PushQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
+		{"attempts: expire", sqlOldAttempts, ""},
+	}
+}
+
+// checkPlan looks for scans of all there is: of a table, or of an index without a
+// condition.
+func checkPlan(t *testing.T, q *hotQuery, plan string) {
+	t.Helper()
+	lines := strings.Split(plan, "\n")
+	for i, line := range lines {
+		if strings.Contains(line, "Seq Scan on") || strings.Contains(line, "Hash Join") || strings.Contains(line, "Merge Join") {
+			t.Errorf("%s: the plan has %q, want rows found through an index\n%s", q.name, strings.TrimSpace(line), plan)
+		}
+		m := usedIndex.FindStringSubmatch(line)
+		if m == nil || i+1 < len(lines) && strings.Contains(lines[i+1], "Index Cond:") {
+			continue
+		}
+		if index := m[1] + m[2]; !slices.Contains(strings.Fields(q.walked), index) {
+			t.Errorf("%s: the plan walks %s without a condition\n%s", q.name, index, plan)
+		}
+	}
+}
+
+const planFile = "testdata/plans.txt"
+
+// Plans that were made while there was nothing to plan for are those that sessions
+// keep for long: they find their rows through indexes. They are written down in
+// testdata/plans.txt, which UPDATE_GOLDEN=1 writes.
+func TestPlansOnEmptyTables(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	var plans strings.Builder
+	version := explainAll(t, s, &plans)
+	if version != 15 {
+		t.Logf("plans are written down for PostgreSQL 15, this is %d", version)
+		return
+	}
+	golden(t, planFile, plans.String())
+}
+
+func TestPlansOnFilledTables(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	made := 0
+	must(t, fill(s, &made, 5_000))
+	must(t, fillLanes(s, 5_000))
+	explainAll(t, s, new(strings.Builder))
+}
+
+// explainAll checks the plans of all hot queries in a session of the store.
+func explainAll(t *testing.T, s *Store, plans *strings.Builder) (version int) {
+	t.Helper()
+	conn, err := s.pool.Acquire(bg)
+	must(t, err)
+	defer conn.Release()
+	for i, q := range hotQueries() {
+		plan := explain(t, conn.Conn(), "p"+strconv.Itoa(i), s.q(q.text))
+		plans.WriteString(q.name + "\n" + plan)
+		checkPlan(t, &q, plan)
+	}
+	must(t, conn.QueryRow(bg, "SELECT current_setting('server_version_num')::int / 10000").Scan(&version))
+	return version
+}
+
+var (
+	usedIndex   = regexp.MustCompile(`(?:Scan|Scan Backward) using (\w+)|Bitmap Index Scan on (\w+)`)
+	placeholder = regexp.MustCompile(`\$(\d+)`)
+)
+
+// explain returns the generic plan of a statement.
+func explain(t *testing.T, c *pgx.Conn, name, text string) string {
+	t.Helper()
+	_, err := c.PgConn().Exec(bg, "PREPARE "+name+" AS "+text).ReadAll()
+	if err != nil {
+		t.Fatalf("PREPARE %s = %v", text, err)
+	}
+	n := 0
+	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+		k, _ := strconv.Atoi(m[1])
+		n = max(n, k)
+	}
+	args := ""
+	if n > 0 {
+		args = "(" + strings.TrimSuffix(strings.Repeat("NULL, ", n), ", ") + ")"
+	}
+	results, err := c.PgConn().Exec(bg, "EXPLAIN (COSTS OFF) EXECUTE "+name+args).ReadAll()
+	if err != nil {
+		t.Fatalf("EXPLAIN %s = %v", text, err)
+	}
+	var plan strings.Builder
+	for _, row := range results[0].Rows {
+		plan.WriteString("  " + string(row[0]) + "\n")
+	}
+	return plan.String()
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		must(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if got != string(want) {
+		t.Errorf("%s is not up to date (UPDATE_GOLDEN=1 writes it); got:\n%s", file, got)
+	}
+}
