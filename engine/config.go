@@ -158,4 +158,6 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-var errStopping = a2a.Errorf(a2a.CodeUnavailable, "the server is stopping; try again")
+// ErrShutdown is the answer to what would begin work once Stop has been called.
+// Nothing has been stored: another process may be asked.
+var ErrShutdown error = a2a.Errorf(a2a.CodeUnavailable, "the server is stopping; try again")

@@ -173,6 +173,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return nil
 }
 
+// Stopping reports whether Stop has been called: no new work is taken.
+func (e *Engine) Stopping() bool { return e.state.Load() == stateStopped }
+
 // hold keeps Stop from believing that nothing runs any more until active.Done is
 // called. It reports false when the engine stops already.
 func (e *Engine) hold() bool {

@@ -53,7 +53,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 		return nil, err
 	}
 	if e.state.Load() != stateRunning {
-		return nil, errStopping
+		return nil, ErrShutdown
 	}
 	if err := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs); err != nil {
 		return nil, err

@@ -12,11 +12,12 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
 // rpc answers a JSON-RPC request or batch. Errors of the protocol have HTTP
-// status 200; those of the transport have their own.
+// status 200; those of the transport have their own, and so has a server that stops.
 func (x *exchange) rpc() {
 	if err := checkContentType(x.r.Header.Get("Content-Type")); err != nil {
 		x.refuse(http.StatusUnsupportedMediaType, err)
@@ -117,6 +118,10 @@ func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result
 
 // answerRPC answers a single request.
 func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
+	if errors.Is(err, engine.ErrShutdown) {
+		x.turnAway(id, err)
+		return
+	}
 	out := newBuffer()
 	defer out.free()
 	if err != nil && x.wantsOnlyEvents() {
@@ -130,6 +135,14 @@ func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
 	}
 	x.hurried()
 	x.answer(status, out.b)
+}
+
+// turnAway refuses what a server that stops does not take, so that balancers
+// understand: the next request comes by another connection, to another server.
+func (x *exchange) turnAway(id rpc.ID, err error) {
+	x.w.Header().Set("Retry-After", "1")
+	x.w.Header().Set("Connection", "close")
+	x.refuseRPC(http.StatusServiceUnavailable, id, err)
 }
 
 // wantsOnlyEvents reports whether the client takes a stream and nothing else. The

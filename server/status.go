@@ -118,7 +118,7 @@ func (x *exchange) checkHealth() healthInfo {
 			info.Problems = slices.Concat(info.Problems, problems)
 		}
 	}
-	if x.s.stopping.Err() != nil {
+	if x.s.stopping.Err() != nil || x.s.cfg.Engine.Stopping() { // at once, whatever the last check has found
 		info.Problems = append(slices.Clone(info.Problems), "server: stopping")
 	}
 	if len(info.Problems) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
@@ -24,7 +25,7 @@ func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 		return
 	}
 	if s.stopping.Err() != nil {
-		x.answerRPC(id, nil, a2a.Errorf(a2a.CodeUnavailable, "the server is stopping; try again"))
+		x.answerRPC(id, nil, engine.ErrShutdown)
 		return
 	}
 	ctx, cancel := x.until(s.stopping)

@@ -236,6 +236,76 @@ func longText(t *testing.T, pages int) string {
 	return name
 }
 
+// A balancer sees at once that a server stops, and what it sends there all the same
+// is refused so that it may go elsewhere.
+func TestSIGTERMTellsBalancers(t *testing.T) {
+	t.Parallel()
+	done := filepath.Join(t.TempDir(), "done")
+	program := `sh -c 'read -r x; until [ -e "` + done + `" ]; do sleep 0.05; done; echo well done'`
+	s := serve(t, "--addr", anyPort, "--data", t.TempDir(), "--exec", program, "--exec-plain", "--stop-grace", "30s")
+	code, id, stderr := run(t, "send", "--no-wait", "--server", s.url, "x")
+	if code != 0 {
+		t.Fatalf("send = %d, %q", code, stderr)
+	}
+	id = strings.TrimSpace(id)
+	working(t, s.url)
+	ask := func(verb, path, body string) (resp *http.Response, text string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), verb, s.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err = http.DefaultClient.Do(req); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(raw)
+	}
+	s.signal(t, syscall.SIGTERM)
+	began := time.Now()
+	for resp, _ := ask(http.MethodGet, "/readyz", ""); resp.StatusCode != http.StatusServiceUnavailable; resp, _ = ask(http.MethodGet, "/readyz", "") {
+		if time.Since(began) > 5*time.Second {
+			t.Fatal("/readyz stays 200 after SIGTERM")
+		}
+	}
+	if resp, text := ask(http.MethodGet, "/health", ""); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "stopping") {
+		t.Errorf("/health = %d %s, want 503 and why", resp.StatusCode, text)
+	}
+	const body = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"y"}]}}}`
+	resp, text := ask(http.MethodPost, "/", body)
+	if resp.StatusCode != http.StatusServiceUnavailable || !resp.Close || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, "-32053") {
+		t.Errorf("message/send = %d %v %s, want 503, Retry-After, the connection closed and -32053", resp.StatusCode, resp.Header, text)
+	}
+	if code, _, stderr := run(t, "send", "--server", s.url, "y"); code != 7 || !strings.Contains(stderr, "the server is stopping; try again") {
+		t.Errorf("send = %d, %q, want 7 and that the server stops", code, stderr)
+	}
+	if code, out, stderr := run(t, "tasks", "get", "--server", s.url, id); code != 0 || !strings.Contains(out, "working") {
+		t.Errorf("tasks get = %d, %q, %q, want the running task", code, out, stderr)
+	}
+	follow := command(t, "tasks", "follow", "--json", "--server", s.url, id)
+	out, err := follow.StdoutPipe()
+	if err = errors.Join(err, follow.Start()); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if first, err := lines.ReadString('\n'); err != nil { // the task as it stands
+		t.Fatalf("tasks follow begins with %q, %v", first, err)
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(lines)
+	if err = errors.Join(err, follow.Wait()); err != nil || !strings.Contains(string(rest), "well done") {
+		t.Errorf("tasks follow = %v, %q, want it to go on to the end of the task", err, rest)
+	}
+	if code := s.wait(t); code != 0 {
+		t.Errorf("code after SIGTERM = %d, want 0; stderr:\n%s", code, &s.stderr)
+	}
+}
+
 func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
 	t.Parallel()
 	args := []string{"--addr", anyPort, "--data", t.TempDir(), "--exec", "sh -c 'read -r x; sleep 1; echo well done'", "--exec-plain"}

@@ -1,0 +1,87 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// While running turns finish, a server that stops sends new work elsewhere in a way
+// that balancers understand, and serves all else.
+func TestAServerThatStopsTurnsNewWorkAway(t *testing.T) {
+	t.Parallel()
+	next := make(chan int)
+	e := start(t, steps(next), nil)
+	s := e.open("message/stream", params(message("first")))
+	first, _ := s.next()
+	task := first.view(t)
+	get := func(path string) int { return e.do(http.MethodGet, path, "", nil).Status }
+	for _, path := range []string{"/readyz", "/health"} { // its answer serves for a while
+		if status := get(path); status != http.StatusOK {
+			t.Fatalf("%s = %d before the stop, want 200", path, status)
+		}
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- e.engine.Stop(context.Background()) }()
+	for !e.engine.Stopping() {
+		runtime.Gosched()
+	}
+	for path, want := range map[string]int{"/readyz": 503, "/health": 503, "/healthz": 200} {
+		if status := get(path); status != want {
+			t.Errorf("%s = %d while stopping, want %d", path, status, want)
+		}
+	}
+
+	const told = `"code":-32053,"message":"the server is stopping; try again"`
+	call := func(accept, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Accept", accept)
+		e.server.ServeHTTP(w, r)
+		return w
+	}
+	one := func(method, params string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":` + params + `}`
+	}
+	for _, test := range []struct{ name, accept, body string }{
+		{"send", "*/*", one("message/send", params(message("new")))},
+		{"follow-up", "*/*", one("message/send", params(message("more", `"taskId":"`+task.ID+`"`)))},
+		{"stream", "*/*", one("message/stream", params(message("new")))},
+		{"stream of one who takes nothing else", "text/event-stream", one("message/stream", params(message("new")))},
+	} {
+		w := call(test.accept, test.body)
+		h := w.Header()
+		if w.Code != http.StatusServiceUnavailable || h.Get("Retry-After") != "1" || h.Get("Connection") != "close" || h.Get("Content-Type") != "application/json" {
+			t.Errorf("%s = %d %v, want 503, Retry-After, Connection: close and JSON", test.name, w.Code, h)
+		}
+		if body := w.Body.String(); !strings.Contains(body, `"id":7`) || !strings.Contains(body, told) {
+			t.Errorf("%s is answered %s, want its id and %s", test.name, body, told)
+		}
+	}
+	for _, test := range []struct{ name, body, want string }{
+		{"get", one("tasks/get", `{"id":"`+task.ID+`"}`), `"id":"` + task.ID + `"`},
+		{"an invalid send", one("message/send", `{}`), `"code":-32602`},
+		{"a batch", "[" + one("message/send", params(message("new"))) + "," + one("tasks/get", `{"id":"`+task.ID+`"}`) + "]", told},
+	} {
+		w := call("*/*", test.body)
+		if w.Code != http.StatusOK || w.Header().Get("Retry-After") != "" || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%s = %d %s, want 200 and %s", test.name, w.Code, w.Body, test.want)
+		}
+	}
+
+	again := e.open("tasks/resubscribe", `{"id":"`+task.ID+`"}`)
+	next <- 1
+	close(next)
+	for name, s := range map[string]*stream{"the stream that was open": s, "the one begun since": again} {
+		events := s.rest()
+		if len(events) == 0 || !events[len(events)-1].view(t).Final {
+			t.Errorf("%s told %v, want it to go on to the end of the task", name, events)
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Stop() = %v", err)
+	}
+}
