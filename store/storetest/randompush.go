@@ -165,8 +165,14 @@ func (r *randomRun) ackLanes() {
 	})
 }
 
+// laneAck goes on from where the lane is, if it is held still: no event is dealt with
+// twice.
 func (r *randomRun) laneAck() store.LaneAck {
 	l := r.lease()
+	if _, is := r.want.(*model).lane(l.Config.Task, l.Config.ID); is != nil && is.held(leaseOf(l.Lane)) {
+		l.Cursor = is.Cursor
+		l.Events = slices.DeleteFunc(slices.Clone(l.Events), func(e store.Event) bool { return e.Seq <= is.Cursor.Seq })
+	}
 	n := r.pick("dealt with", len(l.Events)+1)
 	a := delivered(l, n, r.pick("ms", 8)*10)
 	a.Hold, a.DueAt, a.Delivered = r.oneIn("hold", 3), r.time(), r.pick("delivered", n+1)
