@@ -23,6 +23,7 @@ func durableTests() []test {
 		{"a task goes on through many", durableAgain},
 		{"contexts and feedback are there", durableContexts},
 		{"a deletion goes on", durableDelete},
+		{"webhooks and what was noted of them are there", durablePush},
 	} {
 		tests = append(tests,
 			test{t.name + " after a reopen", func(f *fixture) { f.durable(f.h.Reopen, true, t.run) }},

@@ -89,6 +89,7 @@ func groups() []group {
 		{"lifecycle", lifecycleTests()},
 		{"races", raceTests()},
 		{"races of contexts", contextRaceTests()},
+		{"push races", pushRaceTests()},
 		{"durability", durableTests()},
 	}
 }

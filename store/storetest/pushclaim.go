@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -25,7 +24,6 @@ func pushClaimTests() []test {
 		{"as many lanes are claimed as are asked for", laneLimit},
 		{"as many events are read as are asked for", laneEvents},
 		{"events are read up to a size", laneBytes},
-		{"of many that claim at once none shares a lane", laneRace},
 	}
 }
 
@@ -180,6 +178,8 @@ func laneTurns(f *fixture) {
 }
 
 func laneAfterOwner(f *fixture) {
+	f.waiting("held", map[string]int{"t1": 0})
+	f.claimLane(rival, 0)
 	for _, test := range []struct {
 		after string
 		want  []string
@@ -192,21 +192,22 @@ func laneAfterOwner(f *fixture) {
 		{"b", []string{"B", "a", "b"}},
 		{"z", []string{"B", "a", "b"}},
 	} {
-		for _, o := range test.want {
-			k := store.Key{Owner: o, ID: "t-" + test.after}
-			f.hooked(k, 1, "p")
-		}
-		p := laneClaim(worker, 10, 2)
-		p.AfterOwner = test.after
-		var got []string
-		for range 2 {
-			for _, l := range f.claimLanes(p) {
-				got = append(got, l.Config.Task.Owner)
-				p.AfterOwner = l.Config.Task.Owner
-				f.ack(delivered(l, 1, 10))
+		for _, takeover := range []bool{false, true} {
+			for _, o := range test.want {
+				f.hooked(store.Key{Owner: o, ID: fmt.Sprint(test.after, takeover)}, 1, "p")
 			}
+			p := laneClaim(worker, 10, 2)
+			p.AfterOwner, p.Takeover, p.Skip = test.after, takeover, []string{"held"}
+			var got []string
+			for range 2 {
+				for _, l := range f.claimLanes(p) {
+					got = append(got, l.Config.Task.Owner)
+					p.AfterOwner = l.Config.Task.Owner
+					f.ack(delivered(l, 1, 10))
+				}
+			}
+			f.equal(fmt.Sprintf("owners after %q, takeover %t", test.after, takeover), got, test.want)
 		}
-		f.equal(fmt.Sprintf("owners after %q", test.after), got, test.want)
 	}
 }
 
@@ -285,44 +286,4 @@ func laneBytes(f *fixture) {
 	p := laneClaim("last", 10, 9)
 	p.Bytes, p.Events, p.Takeover = begin+20, 2, true
 	f.equal("up to 2 events", len(f.claimLanes(p)[0].Events), 2)
-}
-
-// laneRace has many claim at once.
-func laneRace(f *fixture) {
-	n := min(f.h.Tasks, 200)
-	for i := range n {
-		f.hooked(store.Key{Owner: fmt.Sprint("owner-", i%3), ID: fmt.Sprint("t", i)}, 1, "p")
-	}
-	var mu sync.Mutex
-	claimed := make(map[string]string)
-	together(racers/4, func(i int) {
-		w := fmt.Sprint("worker-", i)
-		for {
-			lanes, err := f.s.ClaimLanes(f.ctx, laneClaim(w, 1000, 1+i%4))
-			if err != nil {
-				f.Errorf("ClaimLanes() = %v", err)
-				return
-			}
-			mu.Lock()
-			for _, l := range lanes {
-				if by := claimed[laneName(&l.Lane)]; by != "" {
-					f.Errorf("lane %s was claimed by %s and %s", laneName(&l.Lane), by, w)
-				}
-				claimed[laneName(&l.Lane)] = w
-			}
-			mu.Unlock()
-			if len(lanes) == 0 {
-				return
-			}
-		}
-	})
-	if len(claimed) != n {
-		// A claim may pass over what another is about to take, but not for good.
-		for _, l := range f.claimLanes(laneClaim("last", 1000, n)) {
-			claimed[laneName(&l.Lane)] = "last"
-		}
-	}
-	if len(claimed) != n {
-		f.Errorf("%d of %d lanes were claimed", len(claimed), n)
-	}
 }
