@@ -42,7 +42,7 @@ func durablePush(f *fixture, reopen func()) {
 		reopen()
 		f.equal("webhooks", read(), before)
 	}
-	f.equal("RenewLanes()", len(f.renewLanes(90_000, leaseOf(held[0].Lane))), 0)
+	f.equal("RenewLanes()", len(f.renewLanes(90_000, leaseOf(held[1].Lane))), 0)
 	f.notDue(60_009)
 	f.deletePush(doomed, "p", 40, true)
 	reopen()
