@@ -47,7 +47,8 @@ type event struct {
 		ID   string `json:"artifact_id"`
 		Name string `json:"name"`
 	} `json:"artifact"`
-	Final bool `json:"final"`
+	LastChunk bool `json:"last_chunk"`
+	Final     bool `json:"final"`
 }
 
 type receiver struct {
@@ -174,6 +175,9 @@ func (e *event) what() string {
 		name := e.Artifact.Name
 		if name == "" {
 			name = e.Artifact.ID
+		}
+		if e.LastChunk {
+			name += " (complete)"
 		}
 		return "artifact " + name
 	}

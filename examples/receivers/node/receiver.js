@@ -74,7 +74,9 @@ function receive(event) {
 }
 
 function what(event) {
-  if (event.kind === "artifact-update") return "artifact " + (event.artifact.name || event.artifact.artifact_id);
+  if (event.kind === "artifact-update") {
+    return "artifact " + (event.artifact.name || event.artifact.artifact_id) + (event.last_chunk ? " (complete)" : "");
+  }
   const parts = event.status.message?.parts || [];
   return event.status.state + (parts.length ? ": " + (parts[0].text || "") : "") + (event.final ? " (final)" : "");
 }

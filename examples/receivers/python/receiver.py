@@ -88,7 +88,8 @@ def receive(event):
 def what(event):
     if event["kind"] == "artifact-update":
         artifact = event["artifact"]
-        return "artifact " + (artifact.get("name") or artifact["artifact_id"])
+        complete = " (complete)" if event.get("last_chunk") else ""
+        return "artifact " + (artifact.get("name") or artifact["artifact_id"]) + complete
     status = event["status"]
     text = status["state"]
     parts = status.get("message", {}).get("parts", [])
