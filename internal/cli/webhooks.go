@@ -164,7 +164,11 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {
 	} else {
 		row("delivered", "nothing yet")
 	}
-	row("next", nextOf(d))
+	if next := nextOf(d); next != "" && d.Attempts > 0 {
+		row("next", fmt.Sprintf("%s, after %s", next, several(int64(d.Attempts), "failure")))
+	} else {
+		row("next", next)
+	}
 }
 
 func stateOf(d *a2a.PushDelivery) string {
@@ -176,19 +180,13 @@ func stateOf(d *a2a.PushDelivery) string {
 
 // nextOf says when the next event is sent, "" when there is none to be sent.
 func nextOf(d *a2a.PushDelivery) string {
-	text := ""
 	switch {
 	case !d.Pending:
 		return ""
 	case d.NextAttemptAt == nil || time.Until(*d.NextAttemptAt) < time.Second:
-		text = "now"
-	default:
-		text = "in " + pause(time.Until(*d.NextAttemptAt))
+		return "now"
 	}
-	if d.Attempts > 0 {
-		text += fmt.Sprintf(", after %s", several(int64(d.Attempts), "failure"))
-	}
-	return text
+	return "in " + pause(time.Until(*d.NextAttemptAt))
 }
 
 // pause is a time to wait, in its two largest units.

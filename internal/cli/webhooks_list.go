@@ -19,7 +19,7 @@ type webhooksListCmd struct {
 
 // Help has examples.
 func (webhooksListCmd) Help() string {
-	return `NEXT is when the next event is sent; - when there is none.
+	return `SENT is how many events were delivered, FAILED how often the next one was not, and NEXT when it is sent again.
 
 Examples:
 
@@ -301,13 +301,13 @@ func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig) 
 	if d == nil {
 		d = new(a2a.PushDelivery)
 	}
-	head := []string{"TASK", "ID", "STATE", "SENT", "NEXT", "URL"}
+	head := []string{"TASK", "ID", "STATE", "SENT", "FAILED", "NEXT", "URL"}
 	url := w.Config.URL
 	if url == "" {
 		url = "(the one of all tasks)"
 	}
-	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), nextOf(d), url}
-	widths := []int{36, 36, 8, -5, 4}
+	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), number(d.Attempts), nextOf(d), url}
+	widths := []int{36, 36, 8, -5, -6, 9}
 	if owner == "" {
 		head, cells, widths = head[1:], cells[1:], widths[1:]
 	}

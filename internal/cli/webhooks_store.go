@@ -47,14 +47,15 @@ func (o *operator) open(ctx context.Context, a *app, task string, write bool, f 
 		return err
 	}
 	s.tell(a)
-	var st store.Store
-	if write {
-		st, err = s.open(ctx, a, nil)
-	} else {
-		st, err = s.openToRead(ctx, a)
-	}
-	if write && a2a.CodeOf(err) == a2a.CodeUnavailable && s.kind == kindSQLite {
-		return &hinted{err, "with SQLite stop the server first, or ask it, as the owner, without --owner and --all-owners"}
+	st, err := s.openToRead(ctx, a)
+	if err == nil && write && s.kind == kindSQLite {
+		// It was there: to write must not make an empty one.
+		if err = st.Close(); err != nil { //nolint:contextcheck // closed also when ctx is done
+			return err
+		}
+		if st, err = s.open(ctx, a, nil); a2a.CodeOf(err) == a2a.CodeUnavailable {
+			return &hinted{err, "with SQLite stop the server first, or ask it, as the owner, without --owner and --all-owners"}
+		}
 	}
 	if err != nil {
 		return err
