@@ -7,7 +7,7 @@ import (
 
 // Programs get the server's environment without its secrets.
 func TestProgramsGetNoSecrets(t *testing.T) {
-	for _, name := range []string{"DATABASE_URL", "postgres_url", "PGPASSWORD", "HOLDFAST_TOKENS"} {
+	for _, name := range []string{"DATABASE_URL", "postgres_url", "PGPASSWORD", "HOLDFAST_TOKENS", "WEBHOOK_URL", "WEBHOOK_TOKEN", "WEBHOOK_SECRET", "PUSH_SECRET_KEY", "PUSH_SECRET_KEYS", "PUSH_EGRESS_PROXY"} {
 		t.Setenv(name, "s3cr3t of "+name)
 	}
 	t.Setenv("CLI_TEST_VALUE", "for all")
