@@ -8,9 +8,10 @@ import (
 // jumpLeast is how far the clock must be set forward for it to be a jump.
 const jumpLeast = 2 * time.Second
 
-// clock is the clock of due times and leases. It never goes back: when the wall clock is
-// set back it just counts on. It is never behind the wall clock, since lanes become due
-// at times of that. What it gains on the time that really passes is a jump.
+// clock is the clock of due times and leases. When the wall clock is set back it just
+// counts on; only that of a store, which others go by too, can take it back. It is never
+// behind the wall clock, since lanes become due at times of that. What it gains on the
+// time that really passes is a jump.
 type clock struct {
 	wall  func() time.Time
 	start time.Time
@@ -58,6 +59,9 @@ func (c *clock) jumped() bool {
 	now, real := c.read(), time.Now()
 	by := now.Sub(c.seen) - real.Sub(c.real)
 	c.seen, c.real = now, real
+	if by <= -jumpLeast {
+		c.jumps = nil // times from before it cannot be told from those after it
+	}
 	if by < jumpLeast {
 		return false
 	}

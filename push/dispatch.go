@@ -15,10 +15,10 @@ const (
 	claimBytes  = 1 << 20
 )
 
-// dispatch claims due lanes while there is room for them.
+// dispatch claims due lanes while there is room for them, until the service stops.
 func (s *Service) dispatch(ctx context.Context, beat func()) {
 	s.kick()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !s.isStopping() {
 		timer := time.NewTimer(s.untilDue())
 		select {
 		case <-ctx.Done():
@@ -34,6 +34,12 @@ func (s *Service) dispatch(ctx context.Context, beat func()) {
 			beat()
 		}
 	}
+}
+
+func (s *Service) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
 }
 
 // untilDue returns how long the dispatcher may wait.

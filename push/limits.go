@@ -15,6 +15,9 @@ const (
 	// A lane for which there is no room is put off by no less and no more than this.
 	shortestWait = 50 * time.Millisecond
 	longestWait  = 5 * time.Second
+	// Those that are put off by more than gatherFrom come back together, in steps.
+	gatherFrom = time.Second
+	gatherStep = 250 * time.Millisecond
 	// shrunkFor is how long an endpoint that asked for less is called less.
 	shrunkFor = 10 * time.Second
 	// idleAfter is how long after its last use an endpoint is forgotten.
@@ -51,7 +54,11 @@ func (q *queue) place(now time.Time, ahead, slots int, chance float64) time.Time
 	if wait > longestWait {
 		wait = longestWait - time.Duration(chance*float64(longestWait)/2)
 	}
-	return store.Time(now.Add(wait))
+	due := now.Add(wait)
+	if wait > gatherFrom {
+		due = due.Truncate(gatherStep)
+	}
+	return store.Time(due)
 }
 
 // endpoint is what is known here of one endpoint.

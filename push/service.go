@@ -184,6 +184,7 @@ func (s *Service) quiesce() {
 	for _, l := range s.lanes {
 		s.unqueue(l)
 	}
+	s.kick()
 }
 
 // wait reports whether all of a group has ended before ctx is done.
@@ -224,8 +225,8 @@ func (s *Service) flush(ctx, grace context.Context) {
 	}
 }
 
-// supervise runs a loop until ctx is done, begins it again when it panics, and calls
-// ended after it.
+// supervise runs a loop until it returns, begins it again when it panics unless ctx is
+// done, and calls ended after it.
 func (s *Service) supervise(ctx context.Context, name string, loop func(ctx context.Context, beat func()), ended func()) {
 	last := new(atomic.Int64)
 	last.Store(s.now().UnixNano())
@@ -233,11 +234,13 @@ func (s *Service) supervise(ctx context.Context, name string, loop func(ctx cont
 	beat := func() { last.Store(s.now().UnixNano()) }
 	s.loops.Go(func() {
 		defer ended()
-		for ctx.Err() == nil {
-			if err := guard(func() { loop(ctx, beat) }); err != nil {
-				s.log.Error("loop failed, starting it again", "loop", name, "error", err)
-				sleep(ctx, time.Second)
+		for {
+			err := guard(func() { loop(ctx, beat) })
+			if err == nil || ctx.Err() != nil {
+				return
 			}
+			s.log.Error("loop failed, starting it again", "loop", name, "error", err)
+			sleep(ctx, time.Second)
 		}
 	})
 }

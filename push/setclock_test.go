@@ -8,19 +8,28 @@ import (
 
 // setClock is a wall clock that can be set, as an operator or NTP does: the steady part
 // of its readings does not notice.
-type setClock struct{ offset atomic.Int64 } // in seconds
+type setClock struct {
+	begun  time.Time
+	offset atomic.Int64
+}
 
-func newSetClock() *setClock { return new(setClock) }
+func newSetClock() *setClock { return &setClock{begun: time.Now()} }
 
-func (c *setClock) jump(d time.Duration) { c.offset.Add(int64(d / time.Second)) }
+func (c *setClock) jump(d time.Duration) { c.offset.Add(int64(d)) }
 
-// now is time.Now with another wall time. Package time has no way to make one, so the
-// seconds are changed in place: they are 33 bits above the nanoseconds of a reading that
-// is both.
+// now is the time with a steady part. Package time has no way to make one, so it is made
+// in place: a flag, 33 bits of seconds since 1885 and 30 of nanoseconds, then what has
+// been counted.
 func (c *setClock) now() time.Time {
-	t := time.Now()
-	seconds := (*uint64)(unsafe.Pointer(&t))
-	*seconds = uint64(int64(*seconds) + c.offset.Load()<<30)
+	passed := time.Since(c.begun)
+	wall := c.begun.Round(0).Add(passed + time.Duration(c.offset.Load()))
+	t := wall
+	parts := (*struct {
+		wall    uint64
+		counted int64
+	})(unsafe.Pointer(&t))
+	since1885 := wall.Unix() - time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	parts.wall, parts.counted = 1<<63|uint64(since1885)<<30|uint64(wall.Nanosecond()), int64(passed)+1
 	return t
 }
 

@@ -257,8 +257,8 @@ func wait2(ctx context.Context, d time.Duration) error {
 }
 
 func (w *world) hook(task store.Key, n int) store.NewPush {
-	id := fmt.Sprintf("%s-hook-%d", task.ID, n)
-	endpoint := fmt.Sprintf("endpoint-%d.example.com", n%max(w.plan.endpoints, 1))
+	id := fmt.Sprintf("%s-hook-%d", task.ID, n) // one of a task at an endpoint
+	endpoint := fmt.Sprintf("endpoint-%d.example.com", n)
 	q := url.Values{"owner": {task.Owner}, "task": {task.ID}, "hook": {id}}
 	data, err := sealer(nil).encode(settings{URL: "https://" + endpoint + "/?" + q.Encode()}, task, id)
 	if err != nil {
@@ -308,7 +308,7 @@ func (w *world) run(n int) {
 	task := store.Key{Owner: fmt.Sprintf("owner-%d", n%3), ID: fmt.Sprintf("task-%d", n)}
 	var hooks []store.NewPush
 	for i := range w.plan.hooks {
-		hooks = append(hooks, w.hook(task, n+i))
+		hooks = append(hooks, w.hook(task, (n+i)%w.plan.endpoints))
 	}
 	time.Sleep(w.dice.upTo(time.Second))
 	w.create(task, hooks...)

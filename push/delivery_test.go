@@ -1,0 +1,502 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// inBubble runs a test in a world with a clock of its own.
+func inBubble(t *testing.T, p plan, test func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, p)
+		test(w)
+		for i := range w.replicas {
+			w.stop(i, time.Minute)
+		}
+	})
+}
+
+// answers has the receiver answer like this.
+func (w *world) answers(f func(endpoint string, p *post, nth int) (safehttp.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = f
+}
+
+func status(n int) (safehttp.Response, error) { return safehttp.Response{Status: n}, nil }
+
+func failing(outcome string) (safehttp.Response, error) {
+	return safehttp.Response{}, &safehttp.Error{Outcome: outcome, Err: errors.New("scripted")}
+}
+
+// story makes a task with one webhook that is told n artifact chunks after "working".
+func (w *world) story(owner, id string, endpoint, n int) laneID {
+	task := store.Key{Owner: owner, ID: id}
+	hook := w.hook(task, endpoint)
+	w.create(task, hook)
+	for i := range n {
+		w.tell(task, int64(2+i), chunk(fmt.Sprint(i)))
+	}
+	return laneID{task, hook.ID}
+}
+
+// sequences returns the sequences of the requests to a webhook, in order.
+func (w *world) sequences(id laneID) (s []int64) {
+	for _, p := range w.postsOf(id) {
+		s = append(s, p.sequence)
+	}
+	return s
+}
+
+func (w *world) equal(what string, got, want any) {
+	w.t.Helper()
+	if g, want := fmt.Sprint(got), fmt.Sprint(want); g != want {
+		w.t.Errorf("%s = %s, want %s", what, g, want)
+	}
+}
+
+func (w *world) outcomes(id laneID) (words []string) {
+	page, err := w.store.PushAttempts(w.t.Context(), store.PushQuery{Owner: id.task.Owner, TaskID: id.task.ID, ID: id.id, Limit: 100})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, a := range page.Attempts {
+		words = append(words, fmt.Sprintf("%d/%d %s", a.Sequence, a.Attempt, a.Outcome))
+	}
+	slices.Sort(words)
+	return words
+}
+
+func TestTableAcknowledgesAndRetries(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(_ string, p *post, nth int) (safehttp.Response, error) {
+			if p.sequence == 2 && nth <= 2 {
+				return status(503)
+			}
+			return status(204)
+		})
+		id := w.story("alice", "t", 0, 2)
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("requests", w.sequences(id), []int64{1, 2, 2, 2, 3})
+		w.equal("attempts", w.outcomes(id), []string{"1/1 delivered", "2/1 unavailable", "2/2 unavailable", "2/3 delivered", "3/1 delivered"})
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.State, l.Delivered, l.Attempt, l.FailedAt.IsZero()}, []any{store.LaneActive, 3, 0, true})
+		posts := w.postsOf(id)
+		for i, want := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond} {
+			if got := posts[i+2].begun.Sub(posts[i+1].ended); got < want*4/5 || got > want*6/5+dueStep+time.Millisecond {
+				w.t.Errorf("pause %d = %s, want %s with a fifth more or less", i, got, want)
+			}
+		}
+	})
+}
+
+func TestTableMakesDeadLettersOfRejectedEventsAndGoesOn(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		codes := map[int64]int{2: 404, 3: 302, 4: 401}
+		w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
+			if code := codes[p.sequence]; code != 0 {
+				return status(code)
+			}
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 4)
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("requests", w.sequences(id), []int64{1, 2, 3, 4, 5})
+		dead := w.deadOf(id)
+		for sequence, code := range codes {
+			d := dead[sequence]
+			w.equal("dead letter", []any{d.Status, d.Attempts, d.Reason}, []any{code, 1, fmt.Sprintf("the receiver answered %d", code)})
+		}
+		w.equal("dead letters", len(dead), 3)
+		w.equal("lane", w.laneOf(id).State, store.LaneActive)
+	})
+}
+
+func TestTableDisablesAWebhookThatIsGone(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
+			if p.sequence == 2 {
+				return status(410)
+			}
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 40)
+		w.drain(time.Minute)
+		w.tell(id.task, 42, store.Event{State: a2a.StateCompleted})
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("requests", w.sequences(id), []int64{1, 2})
+		w.equal("dead letters", len(w.deadOf(id)), 41)
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.State, l.Reason}, []any{store.LaneDisabled, "the receiver answered 410"})
+	})
+}
+
+func TestTableDisablesAWebhookThatWasRefusedThreeTimes(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		refusedFrom := int64(3)
+		w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
+			if p.sequence == 1 || p.sequence >= refusedFrom {
+				return failing(safehttp.OutcomeRefused)
+			}
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 0)
+		for version := int64(2); version < 7; version++ { // one claim each
+			w.drain(time.Minute)
+			w.tell(id.task, version, chunk("x"))
+		}
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("attempts", w.outcomes(id), []string{"1/1 refused", "2/1 delivered", "3/1 refused", "4/1 refused", "5/1 refused"})
+		w.equal("dead letters", len(w.deadOf(id)), 5)
+		w.equal("lane", w.laneOf(id).State, store.LaneDisabled)
+	})
+}
+
+func TestTableParksALaneWhoseScheduleIsUsedUp(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) { return status(500) })
+		id := w.story("alice", "t", 0, 3)
+		w.drain(time.Hour)
+		w.equal("attempts", len(w.outcomes(id)), 10)
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.State, l.Reason}, []any{store.LaneParked, "attempts used up, the last: the receiver answered 500"})
+		w.tell(id.task, 5, store.Event{State: a2a.StateCompleted})
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("attempts", len(w.outcomes(id)), 10)
+		dead := w.deadOf(id)
+		w.equal("attempts of dead letters", []int{dead[1].Attempts, dead[2].Attempts, dead[5].Attempts}, []int{10, 0, 0})
+
+		w.answers(nil)
+		if err := w.store.ReplayPush(w.t.Context(), id.task, id.id, dead[1].Cursor, w.replicas[0].s.now()); err != nil {
+			w.t.Fatal(err)
+		}
+		w.drain(time.Minute)
+		w.equal("dead letters after a replay", len(w.deadOf(id)), 0)
+		w.equal("delivered by a replay", w.laneOf(id).Delivered, 5)
+	})
+}
+
+func TestAnOutageOfHalfAMinuteIsDrainedSoonAfter(t *testing.T) {
+	for _, lanes := range []int{1, 3, 100, 600} {
+		t.Run(fmt.Sprint(lanes), func(t *testing.T) {
+			inBubble(t, plan{config: func(c *Config) { c.Schedule = nil }}, func(w *world) {
+				up := time.Now().Add(30 * time.Second)
+				w.setDown("endpoint-0.example.com", true)
+				for n := range lanes {
+					w.story(fmt.Sprint("owner-", n%10), fmt.Sprint("t", n), 0, 3)
+				}
+				time.Sleep(time.Until(up))
+				posts := len(w.posts)
+				w.setDown("endpoint-0.example.com", false)
+				w.drain(time.Minute)
+				if took := time.Since(up); took > 15*time.Second {
+					w.t.Errorf("%d lanes drained %s after the outage, want 15s", lanes, took)
+				}
+				w.checkAll()
+				if posts > lanes && posts > 40 {
+					w.t.Errorf("%d requests during the outage, want few", posts)
+				}
+				t.Logf("%d lanes: %d requests during the outage, drained %s after it; %d claims", lanes, posts, time.Since(up), w.replicas[0].store.count("ClaimLanes"))
+			})
+		})
+	}
+}
+
+// Invariant 10.
+func TestIsolationOfADeadEndpointAndAFlood(t *testing.T) {
+	latencies := func(t *testing.T, disturb bool) (worst time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1, plan{config: func(c *Config) { c.Timeout, c.Lease, c.Schedule = 15*time.Second, 30*time.Second, nil }})
+			w.answers(func(endpoint string, _ *post, _ int) (safehttp.Response, error) {
+				if strings.HasPrefix(endpoint, "endpoint-0.") {
+					time.Sleep(20 * time.Millisecond)
+					return status(200)
+				}
+				time.Sleep(15 * time.Second)
+				return failing(safehttp.OutcomeTimeout)
+			})
+			if disturb {
+				for n := range 2000 {
+					w.story("flood", fmt.Sprint("f", n), 1+n%1000, 1)
+				}
+			}
+			for n := range 200 {
+				w.story("alice", fmt.Sprint("t", n), 0, 0)
+				time.Sleep(50 * time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+			for n := range 200 {
+				id := laneID{store.Key{Owner: "alice", ID: fmt.Sprint("t", n)}, fmt.Sprintf("t%d-hook-0", n)}
+				posts := w.postsOf(id)
+				if len(posts) != 1 {
+					t.Fatalf("%v had %d requests, want 1", id, len(posts))
+				}
+				task, err := w.store.Events(t.Context(), id.task, 1, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				worst = max(worst, posts[0].ended.Sub(task[0].Time))
+			}
+			w.stop(0, time.Minute)
+		})
+		return worst
+	}
+	t.Parallel()
+	alone, disturbed := latencies(t, false), latencies(t, true)
+	if disturbed > 2*alone {
+		t.Errorf("worst latency %s beside 2,000 lanes of dead endpoints, %s without, want at most twice that", disturbed, alone)
+	}
+}
+
+func TestCapsBoundWhatIsUnderWay(t *testing.T) {
+	inBubble(t, plan{config: func(c *Config) { c.InFlight, c.PerEndpoint, c.PerOwner = 20, 4, 8 }}, func(w *world) {
+		w.mu.Lock()
+		w.calm = true
+		w.mu.Unlock()
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(100 * time.Millisecond)
+			return status(200)
+		})
+		for n := range 200 {
+			w.story(fmt.Sprint("owner-", n%4), fmt.Sprint("t", n), n%10, 2)
+		}
+		w.drain(time.Hour)
+		w.checkAll()
+		for what, key := range map[string]func(*post) string{
+			"in all":      func(*post) string { return "" },
+			"an endpoint": func(p *post) string { return p.lane.id[strings.LastIndex(p.lane.id, "-"):] },
+			"an owner":    func(p *post) string { return p.lane.task.Owner },
+		} {
+			limit := map[string]int{"in all": 20, "an endpoint": 4, "an owner": 8}[what]
+			most := 0
+			for _, p := range w.posts {
+				n := 0
+				for _, q := range w.posts {
+					if key(p) == key(q) && !q.begun.After(p.begun) && q.ended.After(p.begun) {
+						n++
+					}
+				}
+				most = max(most, n)
+			}
+			if most > limit || most < limit/2 {
+				w.t.Errorf("%d requests of %s at once, want no more than %d, and not much less", most, what, limit)
+			}
+		}
+	})
+}
+
+func TestASaturatedEndpointCostsNoChurn(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		for n := range 1000 {
+			w.story(fmt.Sprint("owner-", n%50), fmt.Sprint("t", n), 0, 0)
+		}
+		begun := time.Now()
+		w.drain(time.Hour)
+		took := time.Since(begun)
+		if took > 150*time.Second {
+			w.t.Errorf("1,000 lanes of 1 s, 8 at a time, took %s, want about 125 s", took)
+		}
+		if claims := w.replicas[0].store.count("ClaimLanes"); claims > 20*int(took/time.Second) {
+			w.t.Errorf("%d claims in %s, want at most 20 a second", claims, took)
+		}
+	})
+}
+
+// Invariant 9.
+func TestFencingOfAReplicaPausedPastItsLease(t *testing.T) {
+	inBubble(t, plan{replicas: 2}, func(w *world) {
+		first := make(chan int, 1)
+		w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
+			if p.sequence == 1 {
+				select {
+				case first <- p.by:
+					time.Sleep(time.Second)
+				default:
+				}
+			}
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 3)
+		by := <-first
+		w.pause(by-1, 20*time.Second)
+		w.drain(time.Minute)
+		l := w.laneOf(id)
+		time.Sleep(time.Minute)
+		if again := w.laneOf(id); again.Cursor != l.Cursor || again.Fence != l.Fence || again.Delivered != 4 {
+			w.t.Errorf("lane = %+v after the paused replica went on, want it as the other left it: %+v", again, l)
+		}
+		w.equal("requests", w.sequences(id), []int64{1, 1, 2, 3, 4})
+		for _, p := range w.postsOf(id)[1:] {
+			if p.by == by {
+				w.t.Errorf("the paused replica sent sequence %d after its lease had ended", p.sequence)
+			}
+		}
+	})
+}
+
+// Invariant 16.
+func TestShutdownLetsAttemptsEnd(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 5)
+		time.Sleep(1500 * time.Millisecond) // in the second attempt
+		begun := time.Now()
+		w.stop(0, time.Minute)
+		if took := time.Since(begun); took > time.Second {
+			w.t.Errorf("Stop() took %s, want what was left of one attempt", took)
+		}
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.Cursor.Sequence, l.Delivered, l.Worker, l.Attempt}, []any{2, 2, "", 0})
+		w.replicas[0] = w.start()
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("requests", w.sequences(id), []int64{1, 2, 3, 4, 5, 6})
+	})
+}
+
+func TestShutdownGivesUpAttemptsThatTakeTooLong(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		hang := &hanging{Sender: r}
+		r.s.cfg.Sender = hang
+		id := w.story("alice", "t", 0, 1)
+		time.Sleep(time.Second)
+		w.stop(0, 200*time.Millisecond)
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.Cursor.Sequence, l.Attempt, l.Worker, l.DueAt.After(time.Now())}, []any{0, 0, "", false})
+		w.equal("attempts", w.outcomes(id), []string{"1/1 canceled"})
+		w.replicas[0] = w.start()
+		w.drain(time.Minute)
+		w.equal("requests", w.sequences(id), []int64{1, 2})
+	})
+}
+
+// hanging is a Sender whose requests end with their ctx.
+type hanging struct{ Sender }
+
+func (h *hanging) Post(ctx context.Context, _ safehttp.Request) (safehttp.Response, error) {
+	return safehttp.Response{}, wait2(ctx, time.Hour)
+}
+
+// Invariant 19.
+func TestDeleteEndsAttempts(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		r.s.cfg.Sender = &hanging{Sender: r}
+		id := w.story("alice", "t", 0, 5)
+		time.Sleep(time.Second)
+		busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now())
+		if err != nil || !busy {
+			w.t.Fatalf("DeletePush() = %t, %v, want busy", busy, err)
+		}
+		r.s.cancelLane(id.task, id.id)
+		r.s.cfg.Sender = r
+		time.Sleep(time.Minute)
+		w.equal("requests", w.sequences(id), []int64(nil))
+		if busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now()); busy || !errors.Is(err, store.ErrNotFound) {
+			w.t.Errorf("DeletePush() again = %t, %v, want not found", busy, err)
+		}
+		w.equal("lanes here", r.s.Stats().Claimed, 0)
+	})
+}
+
+func TestDeleteWhileLanesAreBeingClaimed(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		time.Sleep(5 * time.Second)
+		r.store.slow = 200 * time.Millisecond
+		id := w.story("alice", "t", 0, 5)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		r.s.mu.Lock()
+		claiming := r.s.claiming
+		r.s.mu.Unlock()
+		if !claiming {
+			w.t.Fatal("no claim is under way")
+		}
+		r.s.cancelLane(id.task, id.id)
+		if _, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now()); err != nil {
+			w.t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.equal("requests", w.sequences(id), []int64(nil))
+	})
+}
+
+// Invariant 20.
+func TestClockJumpsCauseNoLossAndNoEarlyRetries(t *testing.T) {
+	for name, newClock := range map[string]func() (now func() time.Time, jump func(time.Duration)){
+		"of the wall":  func() (func() time.Time, func(time.Duration)) { c := newSetClock(); return c.now, c.jump },
+		"of the store": func() (func() time.Time, func(time.Duration)) { c := new(storeClock); return c.now, c.jump },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var now func() time.Time
+			var jump func(time.Duration)
+			inBubble(t, plan{config: func(c *Config) {
+				now, jump = newClock()
+				c.clock, c.Schedule = now, []time.Duration{10 * time.Minute, time.Hour}
+			}}, func(w *world) {
+				w.answers(func(_ string, p *post, nth int) (safehttp.Response, error) {
+					if p.lane.task.ID == "failing" && nth == 1 {
+						return status(503)
+					}
+					time.Sleep(time.Second)
+					return status(200)
+				})
+				failing := w.storyAt(now, "failing", 0)
+				for n, d := range []time.Duration{time.Hour, -time.Hour, time.Hour, -2 * time.Hour, time.Hour} {
+					time.Sleep(500 * time.Millisecond) // in an attempt
+					jump(d)
+					id := w.storyAt(now, fmt.Sprint("t", n), 3)
+					time.Sleep(10 * time.Second)
+					w.equal(fmt.Sprintf("requests after jump %d by %s", n, d), w.sequences(id), []int64{1, 2, 3, 4})
+					w.equal("requests of the failing one", w.sequences(failing), []int64{1})
+				}
+				w.drain(3 * time.Hour)
+				w.checkAll()
+			})
+		})
+	}
+}
+
+// storyAt is story, its events at the times of a clock.
+func (w *world) storyAt(now func() time.Time, id string, n int) laneID {
+	task := store.Key{Owner: "alice", ID: id}
+	hook := w.hook(task, 0)
+	events := []store.Event{{State: a2a.StateSubmitted}, {State: a2a.StateWorking}}
+	for i := range n {
+		events = append(events, chunk(fmt.Sprint(i)))
+	}
+	for i := range events {
+		events[i].Time = now()
+	}
+	w.commit(store.Change{
+		Key: task, Create: &store.Create{ContextID: "context"}, Run: &store.Run{Phase: store.PhaseIdle},
+		Push: []store.NewPush{hook}, Events: events,
+	})
+	return laneID{task, hook.ID}
+}
