@@ -129,6 +129,36 @@ func attemptTimes(t *testing.T, s *Store, from time.Time, limit int) (all []int)
 	}
 }
 
+// The row of a task says that it has no lanes: nothing else is looked at.
+func TestTasksWithoutWebhooksDoNotLookForThem(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: t.TempDir()})
+	must(t, commitOne(s, hooked(taskKey(0), "https://hooks.example:443", 1)))
+	release := holdWriter(s)
+	err := s.writer.exec(bg, "DROP TABLE webhook_lanes")
+	release()
+	must(t, err)
+	must(t, runTask(s, 1))
+	queued := submitted(2)
+	queued.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1, SeenSeq: 1}
+	must(t, commitOne(s, queued))
+	claimed, err := s.Claim(bg, store.ClaimParams{
+		Worker: testWorker, Now: began.Add(time.Second), Until: began.Add(time.Minute), Limit: 1,
+		Event: store.Event{Time: began.Add(time.Second), State: a2a.StateWorking},
+	})
+	must(t, err)
+	if len(claimed) != 1 {
+		t.Errorf("Claim() = %d tasks, want 1", len(claimed))
+	}
+	if _, err := s.DeleteContext(bg, taskKey(1).Owner, "c"+taskID(1), 1); err != nil {
+		t.Errorf("DeleteContext() = %v, want nil", err)
+	}
+	err = commitOne(s, store.Change{Key: taskKey(0), Version: 1, Events: []store.Event{said(2)}})
+	if err == nil {
+		t.Error("a task with a webhook has not looked for it")
+	}
+}
+
 // More lanes may have waited to their end than one claim moves.
 func TestLanesThatWaitedAreClaimedInTheEnd(t *testing.T) {
 	t.Parallel()
