@@ -155,4 +155,11 @@ func unsure(err error) bool {
 	return state == "" && unanswered(err) || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
 }
 
+// undone reports a failure that may not happen again and after which nothing has
+// been stored: it came before anything was sent, or undid what was.
+func undone(err error) bool {
+	var sent commitError
+	return conflicting(err) || passing(err) && !errors.As(err, &sent)
+}
+
 var errLost = errors.New("connection lost")

@@ -105,7 +105,7 @@ func hotQueries() []hotQuery {
 		{"lanes: read", sqlReadLanes, ""},
 		{"lanes: renew", sqlRenewLanes, ""},
 		{"lanes: acknowledge", stmtAck.text, ""},
-		{"lanes: wake", sqlWake, ""},
+		{"lanes: wake", stmtWake.text, ""},
 		{"lanes: list", laneListText(store.LaneQuery{}), ""},
 		{"lanes: list of an owner", laneListText(store.LaneQuery{Owner: "o"}), ""},
 		{"lanes: list of parked", laneListText(store.LaneQuery{States: []store.LaneState{store.LaneParked}}), ""},

@@ -56,8 +56,8 @@ var stmtAck = &statement{
 	},
 }
 
-// AckLanes implements [store.PushStore]. It is not tried again after the connection
-// was lost.
+// AckLanes implements [store.PushStore]. It is not tried again when it may have been
+// stored.
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
 	waves := ackWaves(acks)
 	calls := make([]*call, len(waves))

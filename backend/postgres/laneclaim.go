@@ -153,8 +153,8 @@ func laneText(bytes int) int64 {
 	return 2*int64(bytes) + 64<<10
 }
 
-// ClaimLanes implements [store.PushStore]. It is not tried again after the connection
-// was lost: leases may have been taken then.
+// ClaimLanes implements [store.PushStore]. It is not tried again when leases may have
+// been taken.
 func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []store.ClaimedLane, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth
 		if err == nil {
 			break
 		}
-		if try >= s.cfg.MaxRetries || !conflicting(err) || !s.pause(ctx, try, err) {
+		if try >= s.cfg.MaxRetries || !undone(err) || !s.pause(ctx, try, err) {
 			return nil, err
 		}
 	}

@@ -218,36 +218,41 @@ func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, curso
 	return err
 }
 
-// sqlWake finds waiting lanes without a lock, and locks them in the order of their
+// stmtWake finds waiting lanes without a lock, and locks them in the order of their
 // keys, as acknowledgements do.
-const sqlWake = `WITH w AS MATERIALIZED (
-		SELECT owner, task_id, id FROM {s}.push_lanes
-		WHERE (phase = 1 OR phase = 2) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
-	), u AS MATERIALIZED (
-		SELECT l.* FROM (SELECT * FROM w ORDER BY owner, task_id, id) u CROSS JOIN LATERAL (
-			SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
-			WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN (1, 2) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
-	)
-	UPDATE {s}.push_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey
+var stmtWake = &statement{
+	name: "holdfast_lanes_wake",
+	text: `WITH w AS MATERIALIZED (
+			SELECT owner, task_id, id FROM {s}.push_lanes
+			WHERE (phase = 1 OR phase = 2) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
+		), u AS MATERIALIZED (
+			SELECT l.* FROM (SELECT * FROM w ORDER BY owner, task_id, id) u CROSS JOIN LATERAL (
+				SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
+				WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN (1, 2) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
+		)
+		UPDATE {s}.push_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
+}
 
-// WakeLanes implements [store.PushStore]. It is not tried again after the connection
-// was lost: lanes may have been woken then.
+// WakeLanes implements [store.PushStore]. It is not tried again when lanes may have
+// been woken.
 func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (n int, err error) {
 	if limit <= 0 || !storable(endpoint) {
 		return 0, nil
 	}
+	wake := &call{statement: stmtWake, args: []any{endpoint, millis(now), limit}, row: func(record) { n++ }}
 	err = s.openly(ctx, "wake lanes", func(ctx context.Context) error {
-		return s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			n, err = s.exec(ctx, c, sqlWake, endpoint, millis(now), limit)
-			return err
-		})
+		n = 0
+		return s.pipelined(ctx, []*call{wake})
 	})
+	if err != nil {
+		return 0, err
+	}
 	s.lanesDue(n > 0)
-	return n, err
+	return n, nil
 }
 
-// openly runs f, and again after conflicts alone: after other failures it is open
-// what was stored, and up to the caller to go on.
+// openly runs f, and again as long as nothing was stored: else it is open what was,
+// and up to the caller to go on.
 func (s *Store) openly(ctx context.Context, doing string, f func(ctx context.Context) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -255,7 +260,7 @@ func (s *Store) openly(ctx context.Context, doing string, f func(ctx context.Con
 	defer s.leave()
 	for try := 0; ; try++ {
 		err := f(ctx)
-		if err == nil || try >= s.cfg.MaxRetries || !conflicting(err) || !s.pause(ctx, try, err) {
+		if err == nil || try >= s.cfg.MaxRetries || !undone(err) || !s.pause(ctx, try, err) {
 			return failed(ctx, err, doing)
 		}
 	}
