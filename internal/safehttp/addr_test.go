@@ -214,6 +214,42 @@ func TestEmbeddedAddresses(t *testing.T) {
 	}
 }
 
+func TestMetadataIsAllowedAloneOnly(t *testing.T) {
+	t.Parallel()
+	for _, addr := range list("169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254") {
+		to := netip.AddrPortFrom(addr, 80)
+		wide := Policy{AllowNets: prefixes("0.0.0.0/0", "::/0"), AllowHosts: []string{"meta.example:80"}}
+		if err := wide.CheckAddr("meta.example:80", to); rule(err) != "address" {
+			t.Errorf("CheckAddr(%s) = %v with everything allowed, want it refused", addr, err)
+		}
+		one := Policy{AllowNets: []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}}
+		if err := one.CheckAddr("", to); err != nil {
+			t.Errorf("CheckAddr(%s) with it allowed: %v", addr, err)
+		}
+	}
+}
+
+func TestCheckAddrOfOtherForms(t *testing.T) {
+	t.Parallel()
+	p := Policy{AllowHosts: []string{"a.example:80"}, Local: func() ([]netip.Addr, error) { return list("2a00:1::93.184.216.35"), nil }, NAT64: prefixes("2a00:1::/96")}
+	for addr, want := range map[string]string{
+		"::ffff:" + public:          "",
+		"::ffff:10.0.0.1":           "address",
+		"2606:4700:4700::1111%eth0": "address",
+		"2a00:1::93.184.216.35":     "address",
+		"2a00:1::" + public:         "",
+	} {
+		if err := p.CheckAddr("", netip.AddrPortFrom(netip.MustParseAddr(addr), 80)); rule(err) != want {
+			t.Errorf("CheckAddr(%s) = %v, want refused by %q", addr, err, want)
+		}
+	}
+	for _, addr := range append(list("fe80::1%eth0", "2606:4700:4700::1111%eth0"), netip.Addr{}) {
+		if err := p.CheckAddr("a.example:80", netip.AddrPortFrom(addr, 80)); rule(err) != "address" {
+			t.Errorf("CheckAddr(%s) of an allowed host = %v, want it refused", addr, err)
+		}
+	}
+}
+
 func TestOwnAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	own, err := interfaceAddrs()
@@ -226,7 +262,6 @@ func TestOwnAddressesAreRefused(t *testing.T) {
 		want   string
 	}{
 		"own":                  {Policy{Local: ownAddrs}, "address"},
-		"mapped":               {Policy{Local: ownAddrs}, "address"},
 		"allowed by network":   {Policy{Local: ownAddrs, AllowNets: prefixes(ownAddr + "/32")}, ""},
 		"allowed by host":      {Policy{Local: ownAddrs, AllowHosts: []string{ownAddr + ":8080"}}, ""},
 		"allowed other port":   {Policy{Local: ownAddrs, AllowHosts: []string{ownAddr + ":8081"}}, "address"},

@@ -206,6 +206,8 @@ func TestURLs(t *testing.T) {
 		"http://notmetadata.goog/":                                        "",
 		"http://thelocal.example/":                                        "",
 		"http://local.example/":                                           "",
+		`http://a.example/\x`:                                             "characters",
+		"http://[fe80::1%25lo]/":                                          "host",
 		"ws://a.example/":                                                 "scheme",
 		"https:a.example/":                                                "host",
 		"https:/a.example/":                                               "host",
