@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func flakily[V any](ctx context.Context, f *flaky, method string, do func(contex
 	if err := f.pass(); err != nil {
 		return none, err
 	}
-	fault := 1.0
+	fault := math.Inf(1)
 	if !calm {
 		if fault = f.dice.float(); f.slow > 0 {
 			sleep(ctx, f.dice.upTo(f.slow))

@@ -1,0 +1,397 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestConfigReportsAllThatIsWrong(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "Store is required") || !strings.Contains(err.Error(), "NewID is required") {
+		t.Errorf("New(Config{}) = %v, want both that are required", err)
+	}
+	s := inmem.New()
+	defer s.Close()
+	id := func() string { return "id" }
+	_, err := New(Config{
+		Store: s, NewID: id, PerTask: -1, PerMinute: -1, InFlight: -1, PerEndpoint: -1, PerOwner: -1,
+		Timeout: 30 * time.Second, Poll: -1, Schedule: []time.Duration{time.Minute, time.Second, -1},
+	})
+	for _, want := range []string{
+		"PerTask is -1", "PerMinute is -1", "InFlight is -1", "PerEndpoint is -1", "PerOwner is -1",
+		"Lease is 30s, want at least 55s", "Poll is -1ns", "Schedule[1] is 1s", "Schedule[2] is -1ns",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New() = %v, want it to say %q", err, want)
+		}
+	}
+	for field, cfg := range map[string]Config{
+		"Timeout":  {Timeout: time.Microsecond},
+		"Lease":    {Timeout: time.Millisecond, Lease: 99 * time.Millisecond},
+		"Schedule": {Schedule: []time.Duration{}},
+		"Keys[0]":  {Keys: [][]byte{{1}}},
+	} {
+		cfg.Store, cfg.NewID = s, id
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("New() with a bad %s = %v, want an error that names it", field, err)
+		}
+	}
+	if _, err := New(Config{Store: s, NewID: id}); err != nil {
+		t.Errorf("New() with defaults = %v, want nil", err)
+	}
+}
+
+func TestServiceStartsAndStopsOnce(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		s := w.replicas[0].s
+		if err := s.Start(w.t.Context()); !errors.Is(err, ErrStarted) {
+			w.t.Errorf("Start() again = %v, want ErrStarted", err)
+		}
+		w.equal("problems", len(s.Health()), 0)
+		var stops sync.WaitGroup
+		for range 3 {
+			stops.Go(func() { w.stop(0, time.Minute) })
+		}
+		stops.Wait()
+		w.equal("problems of one that was stopped", s.Health(), []string{"push: not running"})
+		if err := s.Start(w.t.Context()); !errors.Is(err, ErrStarted) {
+			w.t.Errorf("Start() after Stop() = %v, want ErrStarted", err)
+		}
+		fresh, err := New(Config{Store: w.store, NewID: func() string { return "x" }})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.equal("Stop() of one that was not started", fresh.Stop(w.t.Context()), nil)
+	})
+}
+
+func TestServiceDoesNotStartWithoutItsEndpoints(t *testing.T) {
+	t.Parallel()
+	inner := inmem.New()
+	defer inner.Close()
+	broken := &flaky{Store: inner, dice: newDice(1), share: 2}
+	s, err := New(Config{Store: broken, NewID: func() string { return "x" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); !errors.Is(err, errFault) {
+		t.Errorf("Start() = %v, want the store's error", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("Stop() = %v, want nil", err)
+	}
+}
+
+func TestHealthTellsOfASilentLoop(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		r.store.pause()
+		w.story("alice", "t", 0, 0)
+		time.Sleep(time.Hour)
+		problems := r.s.Health()
+		if len(problems) == 0 || !strings.Contains(fmt.Sprint(problems), "push dispatch loop: silent for") {
+			w.t.Errorf("Health() = %q, want the dispatcher", problems)
+		}
+		r.store.resume()
+		time.Sleep(time.Minute)
+		w.equal("problems afterwards", len(r.s.Health()), 0)
+	})
+}
+
+func TestStatsCount(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		w.answers(func(_ string, p *post, nth int) (safehttp.Response, error) {
+			switch {
+			case p.sequence == 2 && nth == 1:
+				return status(500)
+			case p.sequence == 3:
+				return status(404)
+			case p.sequence == 4:
+				time.Sleep(time.Second)
+			}
+			return status(200)
+		})
+		w.story("alice", "t", 0, 3)
+		time.Sleep(500 * time.Millisecond)
+		w.equal("stats during the last attempt", r.s.Stats(), Stats{Delivered: 2, Failed: 2, Dead: 1, InFlight: 1, Claimed: 1})
+		w.drain(time.Minute)
+		w.equal("stats", r.s.Stats(), Stats{Delivered: 3, Failed: 2, Dead: 1})
+	})
+}
+
+// Invariant 11.
+func TestRestartKeepsRetriesAndBreakers(t *testing.T) {
+	inBubble(t, plan{config: func(c *Config) {
+		c.Schedule = []time.Duration{time.Second, time.Second, time.Second, time.Second, time.Minute}
+	}}, func(w *world) {
+		w.setDown("endpoint-0.example.com", true)
+		id := w.story("alice", "t", 0, 0)
+		time.Sleep(10 * time.Second) // the fifth attempt opens the breaker
+		w.equal("open", w.replicas[0].s.Stats().Open, 1)
+		l := w.laneOf(id)
+		w.kill(0)
+		w.replicas[0] = w.start()
+		w.equal("open after a restart", w.replicas[0].s.Stats().Open, 1)
+		if again := w.laneOf(id); !again.DueAt.Equal(l.DueAt) || again.Attempt != 5 {
+			w.t.Errorf("lane after a restart = %+v, want it as before: %+v", again, l)
+		}
+		w.setDown("endpoint-0.example.com", false)
+		w.drain(2 * time.Minute)
+		w.checkAll()
+		time.Sleep(time.Minute)
+		records, err := w.store.Endpoints(w.t.Context())
+		w.equal("endpoints", []any{len(records), err}, []any{0, nil})
+	})
+}
+
+// An exclusive store had one process: what it has leased is free.
+func TestRestartTakesOverLeases(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 1)
+		time.Sleep(500 * time.Millisecond)
+		w.kill(0)
+		w.replicas[0] = w.start()
+		time.Sleep(time.Millisecond)
+		if posts := w.postsOf(id); len(posts) != 2 || posts[1].by == posts[0].by {
+			w.t.Errorf("%d requests, want a second by the new process", len(posts))
+		}
+		w.drain(time.Minute)
+		w.checkAll()
+	})
+}
+
+func TestAnEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
+	var logged lockedBuffer
+	inBubble(t, plan{config: func(c *Config) {
+		c.Poll = time.Minute
+		c.Schedule = []time.Duration{time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour}
+		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	}}, func(w *world) {
+		r := w.replicas[0]
+		w.setDown("endpoint-0.example.com", true)
+		id := w.story("alice", "t", 0, 2)
+		w.drain(8 * 24 * time.Hour)
+		w.checkAll()
+		w.equal("disabled", r.s.Stats().Disabled, 1)
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.State, l.Reason}, []any{store.LaneDisabled, "no attempt has succeeded for 5 days"})
+		w.equal("dead letters", len(w.deadOf(id)), 3)
+		if days := w.postsOf(id)[len(w.postsOf(id))-1].begun.Sub(w.begun) / (24 * time.Hour); days != 5 && days != 6 {
+			w.t.Errorf("the last attempt was made after %d days, want 5", days)
+		}
+		if text := logged.String(); strings.Count(text, "webhook endpoint disabled") != 1 || strings.Count(text, "webhook disabled") != 1 {
+			w.t.Errorf("log = %s, want one line for the endpoint and one for the webhook", text)
+		}
+
+		w.setDown("endpoint-0.example.com", false)
+		if err := r.s.enable(w.t.Context(), l.Config.Endpoint); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.store.ReplayPush(w.t.Context(), id.task, id.id, store.PushCursor{}, r.s.now()); err != nil {
+			w.t.Fatal(err)
+		}
+		w.drain(time.Hour)
+		w.equal("delivered", w.laneOf(id).Delivered, 3)
+		records, err := w.store.Endpoints(w.t.Context())
+		w.equal("endpoints", []any{len(records), err}, []any{0, nil})
+	})
+}
+
+// What another replica finds out is used here.
+func TestReplicasLearnThatAnEndpointAnswersAgain(t *testing.T) {
+	inBubble(t, plan{replicas: 2, config: func(c *Config) { c.Schedule = nil }}, func(w *world) {
+		w.setDown("endpoint-0.example.com", true)
+		for n := range 40 {
+			w.story("alice", fmt.Sprint("t", n), 0, 1)
+		}
+		time.Sleep(10 * time.Minute)
+		if w.replicas[0].s.Stats().Open+w.replicas[1].s.Stats().Open == 0 {
+			w.t.Errorf("no replica has opened the endpoint")
+		}
+		up := time.Now()
+		w.setDown("endpoint-0.example.com", false)
+		w.drain(time.Hour)
+		if took := time.Since(up); took > 6*time.Minute {
+			w.t.Errorf("drained %s after the endpoint answered again, want soon after the next attempt", took)
+		}
+		w.checkAll()
+	})
+}
+
+func TestReplicasDoNotBuryWhatAnotherHasEnabled(t *testing.T) {
+	inBubble(t, plan{replicas: 2}, func(w *world) {
+		for _, r := range w.replicas {
+			r.s.mu.Lock()
+			e := r.s.limits.endpoint("https://endpoint-0.example.com:443")
+			e.disabled, e.reason, e.lastAt, e.kept, e.savedAt = true, "scripted", r.s.now(), true, r.s.now()
+			r.s.mu.Unlock()
+		}
+		if err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{Name: "https://endpoint-0.example.com:443", Disabled: true, Reason: "scripted", UpdatedAt: time.Now()}); err != nil {
+			w.t.Fatal(err)
+		}
+		dead := w.story("alice", "before", 0, 0)
+		w.drain(time.Minute)
+		w.equal("state of the lane from before", w.laneOf(dead).State, store.LaneDisabled)
+		if err := w.replicas[0].s.enable(w.t.Context(), "https://endpoint-0.example.com:443"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.stop(0, time.Minute) // the other one has to find out
+		id := w.story("alice", "after", 0, 0)
+		w.drain(time.Minute)
+		w.equal("delivered", w.laneOf(id).Delivered, 1)
+	})
+}
+
+func TestJanitorRemovesWhatIsOld(t *testing.T) {
+	inBubble(t, plan{config: func(c *Config) { c.Poll = time.Minute }}, func(w *world) {
+		id := w.story("alice", "t", 0, 1)
+		w.tell(id.task, 3, store.Event{State: a2a.StateCompleted})
+		open := w.story("alice", "open", 0, 1)
+		w.drain(time.Minute)
+		time.Sleep(23 * time.Hour)
+		w.laneOf(id)
+		time.Sleep(2 * time.Hour)
+		page, err := w.store.Lanes(w.t.Context(), store.LaneQuery{Owner: "alice", Limit: 10})
+		if err != nil || len(page.Lanes) != 1 || page.Lanes[0].Config.Task.ID != "open" {
+			w.t.Errorf("lanes a day later = %+v, %v, want that of the open task", page.Lanes, err)
+		}
+		w.equal("attempts a day later", len(w.outcomes(open)), 2)
+		time.Sleep(6 * 24 * time.Hour)
+		w.equal("attempts a week later", len(w.outcomes(open)), 0)
+		s := w.replicas[0].s
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w.equal("endpoints kept in memory", len(s.limits.endpoints), 0)
+	})
+}
+
+func TestAPanicInALaneIsNotTheEnd(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(_ string, _ *post, nth int) (safehttp.Response, error) {
+			if nth == 1 {
+				panic("scripted")
+			}
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 0)
+		w.drain(time.Minute)
+		w.equal("delivered", w.laneOf(id).Delivered, 1)
+		w.equal("requests", len(w.postsOf(id)), 2)
+	})
+}
+
+func TestPermanentErrorsMakeDeadLetters(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		task := store.Key{Owner: "alice", ID: "t"}
+		w.create(task, store.NewPush{ID: "bad", Endpoint: "https://x:443", Data: []byte(`{"url":"https://x","sealed":"c2VhbGVk"}`)})
+		w.tell(task, 2, chunk("one"))
+		w.drain(time.Minute)
+		id := laneID{task, "bad"}
+		w.equal("attempts", w.outcomes(id), []string{"1/1 refused", "2/1 refused"})
+		w.equal("dead letters", len(w.deadOf(id)), 2)
+		if d := w.deadOf(id)[1]; !strings.Contains(d.Reason, "cannot be decrypted") {
+			w.t.Errorf("reason = %q, want that secrets cannot be decrypted", d.Reason)
+		}
+	})
+}
+
+// A store that cannot be reached for a while costs nothing but time.
+func TestAnOutageOfTheStoreLosesAndRepeatsNothing(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(100 * time.Millisecond)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 10)
+		time.Sleep(500 * time.Millisecond)
+		r.store.dice, r.store.share = newDice(1), 2 // all calls fail
+		time.Sleep(time.Minute)
+		r.store.calmDown()
+		w.drain(time.Minute)
+		w.checkAll()
+		got := w.sequences(id)
+		for i := range got[1:] {
+			if got[i+1] <= got[i] {
+				w.t.Errorf("requests = %v, want each once", got)
+			}
+		}
+	})
+}
+
+func TestLogsTellNoSecretsAndNotEachAttempt(t *testing.T) {
+	var logged lockedBuffer
+	inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
+		w.setDown("endpoint-0.example.com", true)
+		task := store.Key{Owner: "alice", ID: "t"}
+		hook := w.hook(task, 0)
+		data, err := sealer(nil).encode(settings{URL: "https://endpoint-0.example.com/hush-path?hook=" + hook.ID, Secrets: &secrets{Token: "hush-token"}}, task, hook.ID)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		hook.Data = data
+		w.create(task, hook)
+		w.drain(time.Hour)
+		text := logged.String()
+		if strings.Contains(text, "hush") {
+			w.t.Errorf("log = %s, want no secrets", text)
+		}
+		w.equal("lines about the endpoint", strings.Count(text, "webhook endpoint does not answer properly"), 1)
+		w.equal("lines about the lane", strings.Count(text, "webhook parked"), 1)
+		if lines := strings.Count(text, "\n"); lines > 4 {
+			w.t.Errorf("%d lines, want few: %s", lines, text)
+		}
+	})
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func TestStopWaitsNoLongerThanItMust(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, plan{})
+		w.story("alice", "t", 0, 3)
+		w.drain(time.Minute)
+		w.replicas[0].store.share = 2 // the store does not answer any more
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.replicas[0].s.Stop(ctx)
+		if took := time.Since(begun); took > 2*stopGrace {
+			t.Errorf("Stop() took %s, want at most a few seconds", took)
+		}
+	})
+}
