@@ -19,6 +19,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
 	all := maps.Clone(mutants)
 	maps.Copy(all, contextMutants)
+	maps.Copy(all, pushMutants)
 	for name, breakIt := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +112,7 @@ func shifted(t time.Time) time.Time {
 // mutant is a store that changes what it is told, or what it tells.
 type mutant struct {
 	store.Store
+	pushMutant
 	change      func(*store.Change)
 	claim       func(*store.ClaimParams)
 	query       func(*store.Query)
@@ -145,6 +147,9 @@ func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.R
 		}
 	}
 	results, err := m.Store.Commit(ctx, changes...)
+	if m.committed != nil {
+		m.locked(m.committed)
+	}
 	for i, r := range results {
 		if m.snapshots != nil && r.Err == nil && changes[i].Snapshot != nil {
 			m.snapshots[changes[i].Key] = changes[i].Snapshot

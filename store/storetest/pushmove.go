@@ -360,7 +360,7 @@ func lanesWatched(f *fixture) {
 		default:
 		}
 		if !retried(told, test.call) {
-			f.Errorf("nobody was told of a lane that is due by %s", test.what)
+			f.Fatalf("nobody was told of a lane that is due by %s", test.what)
 		}
 	}
 	stop()
@@ -369,7 +369,7 @@ func lanesWatched(f *fixture) {
 
 // retried makes a call until something is told, for some seconds.
 func retried(told <-chan struct{}, call func()) bool {
-	for range 50 {
+	for range 30 {
 		call()
 		select {
 		case <-told:

@@ -1,0 +1,131 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestWhatReceiversAreTold(t *testing.T) {
+	t.Parallel()
+	const before = a2a.StateWorking
+	message := &a2a.Message{ID: "m", Role: a2a.RoleAgent}
+	metadata := map[string]any{"k": "v"}
+	for _, test := range []struct {
+		name  string
+		e     store.Event
+		told  bool
+		state a2a.TaskState
+	}{
+		{"an artifact", store.Event{State: before, Artifact: &a2a.Artifact{ID: "a"}}, true, before},
+		{"a piece of an artifact", store.Event{State: before, Artifact: &a2a.Artifact{ID: "a"}, Append: true}, true, before},
+		{"an artifact with metadata", store.Event{State: before, Artifact: &a2a.Artifact{ID: "a"}, Metadata: metadata}, true, before},
+		{"an artifact says nothing of the state", store.Event{State: a2a.StateSubmitted, Artifact: &a2a.Artifact{ID: "a"}}, true, before},
+		{"another state", store.Event{State: a2a.StateInputRequired}, true, a2a.StateInputRequired},
+		{"another state with a message", store.Event{State: a2a.StateInputRequired, Message: message}, true, a2a.StateInputRequired},
+		{"the end", store.Event{State: a2a.StateCompleted}, true, a2a.StateCompleted},
+		{"the end with metadata", store.Event{State: a2a.StateFailed, Metadata: metadata}, true, a2a.StateFailed},
+		{"the same state", store.Event{State: before}, false, before},
+		{"the same state with a message", store.Event{State: before, Message: message}, true, before},
+		{"progress", store.Event{State: before, Message: message, Progress: true}, true, before},
+		{"metadata alone", store.Event{State: before, Progress: true, Metadata: metadata}, false, before},
+		{"metadata of the same state", store.Event{State: before, Metadata: metadata}, false, before},
+		{"a task that waits to be run", store.Event{State: a2a.StateSubmitted}, false, a2a.StateSubmitted},
+		{"a task that waits to be run, with a message", store.Event{State: a2a.StateSubmitted, Message: message}, false, a2a.StateSubmitted},
+		{"a task that is pending", store.Event{State: a2a.StatePending}, false, a2a.StatePending},
+		{"a message of the client", store.Event{State: before, Received: message}, false, before},
+		{"a message of the client to a task that waited", store.Event{State: a2a.StateSubmitted, Received: message}, false, a2a.StateSubmitted},
+	} {
+		test.e.Seq = 8
+		got, told := store.PushCursor{Seq: 7, Sequence: 3, State: before}.Next(&test.e)
+		want := store.PushCursor{Seq: 8, Sequence: 3, State: test.state}
+		if test.told {
+			want.Sequence = 4
+		}
+		if told != test.told || got != want {
+			t.Errorf("%s: Next() = %+v, told %t, want %+v, %t", test.name, got, told, want, test.told)
+		}
+	}
+}
+
+func TestAReceiverIsToldOfWorkAfterEachWait(t *testing.T) {
+	t.Parallel()
+	var c store.PushCursor
+	var told []string
+	for i, s := range []a2a.TaskState{
+		a2a.StateSubmitted, a2a.StateWorking, a2a.StateWorking, a2a.StateSubmitted, a2a.StateWorking, a2a.StateInputRequired,
+		a2a.StateSubmitted, a2a.StateWorking, a2a.StateCompleted,
+	} {
+		var ok bool
+		if c, ok = c.Next(&store.Event{Seq: int64(i + 1), State: s}); ok {
+			told = append(told, fmt.Sprint(c.Sequence, " ", s))
+		}
+	}
+	want := []string{"1 working", "2 working", "3 input-required", "4 working", "5 completed"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got)\n%s", diff)
+	}
+}
+
+// logStore is a store of one log, which answers with so many events at most.
+type logStore struct {
+	store.Store
+	events []store.Event
+	most   int
+	err    error
+	calls  int
+}
+
+func (s *logStore) Events(_ context.Context, _ store.Key, after int64, limit int) ([]store.Event, error) {
+	s.calls++
+	rest := s.events[min(int(after), len(s.events)):]
+	return rest[:min(len(rest), limit, s.most)], s.err
+}
+
+func TestCursorAtIsTheWayThroughTheLog(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	want := []store.PushCursor{{}}
+	var events []store.Event
+	for i := range n {
+		e := store.Event{Seq: int64(i + 1), State: []a2a.TaskState{a2a.StateSubmitted, a2a.StateWorking, a2a.StateWorking}[i%3]}
+		c, _ := want[i].Next(&e)
+		events, want = append(events, e), append(want, c)
+	}
+	for _, most := range []int{1, 7, n} {
+		for _, seq := range []int64{0, 1, 2, 255, 256, 257, 999, 1000, 1001, 1 << 40} {
+			s := &logStore{events: events, most: most}
+			got, err := store.CursorAt(t.Context(), s, store.Key{Owner: "o", ID: "t"}, seq)
+			if last := want[min(seq, n)]; err != nil || got != last {
+				t.Errorf("CursorAt(%d) = %+v, %v, want %+v", seq, got, err, last)
+			}
+			if seq == 0 && s.calls > 0 {
+				t.Errorf("CursorAt(0) read the log %d times, want 0", s.calls)
+			}
+		}
+	}
+}
+
+func TestCursorAtTellsWhatFailed(t *testing.T) {
+	t.Parallel()
+	s := &logStore{err: store.ErrNotFound}
+	if _, err := store.CursorAt(t.Context(), s, store.Key{Owner: "o", ID: "t"}, 1); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("CursorAt() = %v, want ErrNotFound", err)
+	}
+}
+
+func TestALaneIsPendingBelowItsTail(t *testing.T) {
+	t.Parallel()
+	for seq, want := range map[int64]bool{0: true, 1: true, 2: false, 3: false} {
+		l := store.Lane{Cursor: store.PushCursor{Seq: seq}, Tail: 2}
+		if got := l.Pending(); got != want {
+			t.Errorf("Pending() behind %d of 2 = %t, want %t", seq, got, want)
+		}
+	}
+}
