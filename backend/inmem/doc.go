@@ -13,8 +13,11 @@
 //     them matches, and its Total then and with a span of time.
 //   - The first context of an owner that has another status or another role than
 //     all before it: from then on the owner's contexts are listed apart.
-//   - [Store.Claim] where a takeover or a clock that was set back makes it look at
-//     all that is queued.
+//   - [Store.Claim] and [Store.ClaimLanes] where a takeover or a clock that was set
+//     back makes them look at all that is queued or pending.
+//   - [Store.DeadLetters] and [Store.PushAttempts] of one sequence, which walk those
+//     of the owner or the task; and a change of a task with many webhooks, which
+//     looks at each of them.
 //
 // An offset costs a step for each entry that it skips. Tasks not used for long
 // have left the processor's caches: reading a page of them takes some times as

@@ -154,6 +154,7 @@ func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
 func commitAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
 	const changes = 5
 	c := idempotent(newTask(k, "context", start), "key-"+k.ID, start)
+	c.Push = newHooks("p")
 	for i := 0; ; i++ {
 		results, err := s.Commit(ctx, c)
 		if err != nil {
@@ -189,7 +190,9 @@ func deleteAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Ke
 	}
 	for i := range tasks {
 		t := store.Key{Owner: k.Owner, ID: fmt.Sprint(c.Context.Key.ID, "-", i)}
-		results, err := s.Commit(ctx, idempotent(idleTask(t, c.Context.Key.ID, i, a2a.StateCompleted), "key-"+t.ID, start))
+		change := idempotent(idleTask(t, c.Context.Key.ID, i, a2a.StateCompleted), "key-"+t.ID, start)
+		change.Push = newHooks("p")
+		results, err := s.Commit(ctx, change)
 		if err != nil {
 			return err
 		}
@@ -234,6 +237,7 @@ func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 			t := store.Key{Owner: k.Owner, ID: fmt.Sprint(k.ID, "-", i)}
 			f.absent(t)
 			f.noRecord(t.Owner, "key-"+t.ID)
+			f.noLane(t, "p")
 		}
 	}
 }
@@ -287,6 +291,9 @@ func (f *fixture) checkWhole(task *store.Task) {
 		}
 	}
 	f.equal("Task()", task, fold(task.Key, task.ContextID, task.Run, log...))
+	if l := f.lane(task.Key, "p"); l.Tail != task.Seq || l.Cursor.Seq != 0 {
+		f.Errorf("Lanes(%s) = tail %d behind %d, want %d behind 0", name(task.Key), l.Tail, l.Cursor.Seq, task.Seq)
+	}
 	if got := len(f.steps(task.Key, 1)); got != len(log)/2 {
 		f.Errorf("Steps(%s) = %d steps at version %d", name(task.Key), got, task.Seq)
 	}

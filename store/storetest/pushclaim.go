@@ -272,8 +272,18 @@ func laneBytes(f *fixture) {
 	first := f.events(k)[0]
 	begin := first.Size()
 	for i, test := range []struct{ bytes, events int }{
-		{0, 7}, {-1, 7}, {1, 1}, {begin - 1, 1}, {begin, 2}, {begin + 9, 2}, {begin + 10, 3}, {begin + 20, 5},
-		{begin + 30, 6}, {begin + 10_029, 6}, {begin + 10_030, 7}, {1 << 30, 7},
+		{0, 7},
+		{-1, 7},
+		{1, 1},
+		{begin - 1, 1},
+		{begin, 2},
+		{begin + 9, 2},
+		{begin + 10, 3},
+		{begin + 20, 5},
+		{begin + 30, 6},
+		{begin + 10_029, 6},
+		{begin + 10_030, 7},
+		{1 << 30, 7},
 	} {
 		p := laneClaim(fmt.Sprint("worker-", i), 10, 9)
 		p.Bytes, p.Takeover = test.bytes, true

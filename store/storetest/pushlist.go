@@ -83,8 +83,15 @@ func lanesFiltered(f *fixture) {
 		states[laneName(&l.Lane)] = a.State
 	}
 	for _, q := range []store.LaneQuery{
-		{Owner: "a"}, {Owner: "B"}, {Owner: "nobody"}, {Owner: "A"}, {Owner: "a", TaskID: "t"}, {Owner: "b", TaskID: "t1"},
-		{Owner: "b", TaskID: "t10", ID: "p"}, {Owner: "b", TaskID: "t10", ID: "p1"}, {Owner: "b", TaskID: "t10", ID: "P"},
+		{Owner: "a"},
+		{Owner: "B"},
+		{Owner: "nobody"},
+		{Owner: "A"},
+		{Owner: "a", TaskID: "t"},
+		{Owner: "b", TaskID: "t1"},
+		{Owner: "b", TaskID: "t10", ID: "p"},
+		{Owner: "b", TaskID: "t10", ID: "p1"},
+		{Owner: "b", TaskID: "t10", ID: "P"},
 	} {
 		for _, q.States = range [][]store.LaneState{nil, all[:1], all[1:2], all[2:], all[1:], {all[2], all[0], all[2]}, all} {
 			want := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -181,8 +188,15 @@ func attemptsListed(f *fixture) {
 func notesFiltered(f *fixture) {
 	attempts, letters := f.manyNotes()
 	for _, q := range []store.PushQuery{
-		{Owner: "a"}, {Owner: "b"}, {Owner: "A"}, {Owner: "a", TaskID: "t"}, {Owner: "a", TaskID: "x"}, {Owner: "x", TaskID: "t"},
-		{Owner: "B", TaskID: "T", ID: "p"}, {Owner: "B", TaskID: "T", ID: "P"}, {},
+		{Owner: "a"},
+		{Owner: "b"},
+		{Owner: "A"},
+		{Owner: "a", TaskID: "t"},
+		{Owner: "a", TaskID: "x"},
+		{Owner: "x", TaskID: "t"},
+		{Owner: "B", TaskID: "T", ID: "p"},
+		{Owner: "B", TaskID: "T", ID: "P"},
+		{},
 	} {
 		misses := func(k store.Key, id string, sequence int64) bool {
 			return q.Owner != "" && q.Owner != k.Owner || q.TaskID != "" && q.TaskID != k.ID || q.ID != "" && q.ID != id ||
