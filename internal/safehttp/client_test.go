@@ -203,6 +203,11 @@ func TestDialOnlyGoesWhereTheAttemptMay(t *testing.T) {
 	if err := c.control(ctx, "tcp4", public+":80", nil); err != nil {
 		t.Errorf("control: %v", err)
 	}
+	dialer := &recorder{real: here.String()}
+	scripted := newClient(t, ClientConfig{Dialer: dialer})
+	if _, err := scripted.dialPinned(ctx, "tcp", public+":80"); rule(err) != "address" || len(dialer.seen()) != 0 {
+		t.Errorf("dial with another dialer = %v with connects to %v, want it refused", err, dialer.seen())
+	}
 	if n := accepted.Load(); n != 0 {
 		t.Errorf("%d connections arrived, want none", n)
 	}
@@ -319,6 +324,7 @@ func TestPostRefusesWhatCannotBeSent(t *testing.T) {
 	for name, r := range map[string]Request{
 		"no URL":          {},
 		"line break":      {URL: u, Header: http.Header{"Authorization": {"a\r\nb"}}},
+		"DEL":             {URL: u, Header: http.Header{"Authorization": {"a\x7f"}}},
 		"NUL":             {URL: u, Header: http.Header{"Authorization": {"a\x00"}}},
 		"name of a field": {URL: u, Header: http.Header{"a\rb": {"c"}}},
 		"empty name":      {URL: u, Header: http.Header{"": {"c"}}},
@@ -353,16 +359,25 @@ func TestPostEndsWhenItsContextEnds(t *testing.T) {
 	if e := (*Error)(nil); !errors.As(err, &e) || e.Outcome != OutcomeCanceled || e.Address != to {
 		t.Errorf("Post = %v, want it canceled at %s", err, to)
 	}
-	brief := newClient(t, ClientConfig{Resolver: fixed(public), Dialer: hangingDialer{}, Timeout: 20 * time.Millisecond})
+	hanging := hangingDialer{make(chan time.Duration, 1)}
+	brief := newClient(t, ClientConfig{Resolver: fixed(public), Dialer: hanging, Timeout: 20 * time.Millisecond})
 	if _, err := brief.Post(t.Context(), Request{URL: parse(t, "http://a.example/")}); outcome(err) != OutcomeTimeout {
 		t.Errorf("Post without a deadline = %v, want the default timeout", err)
 	}
+	if left := <-hanging.left; left > 20*time.Millisecond {
+		t.Errorf("the connect had %s, want no more than the attempt", left)
+	}
 }
 
-// hangingDialer waits for the end of its context.
-type hangingDialer struct{}
+// hangingDialer tells how long it may take, and takes it.
+type hangingDialer struct{ left chan time.Duration }
 
-func (hangingDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+func (d hangingDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	deadline, _ := ctx.Deadline()
+	select {
+	case d.left <- time.Until(deadline):
+	default: // a second address
+	}
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
