@@ -72,9 +72,8 @@ func merge(first, then store.LaneAck) store.LaneAck {
 
 // acknowledge stores acks, those that there are together, until ctx is done.
 func (s *Service) acknowledge(ctx context.Context, beat func()) {
-	fails := 0
 	for ctx.Err() == nil {
-		most := ackBatch
+		fails, most := int(s.ackFails.Load()), ackBatch
 		if fails >= singlyAfter {
 			most = 1
 		}
@@ -92,16 +91,16 @@ func (s *Service) acknowledge(ctx context.Context, beat func()) {
 		}
 		lost, err := s.ackLanes(ctx, acks)
 		if err == nil {
-			fails = 0
+			s.ackFails.Store(0)
 			s.stored(lanes, acks, lost)
 			continue
 		}
+		s.ackFails.Add(1)
 		if ctx.Err() == nil {
 			s.log.Error("acknowledge webhook lanes", "lanes", len(acks), "error", err)
 			sleep(ctx, ackBackoff(fails))
 		}
 		s.returnAcks(s.undone(ctx, lanes, acks))
-		fails++
 	}
 }
 

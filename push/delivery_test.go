@@ -1,7 +1,6 @@
 package push
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,7 +202,7 @@ func TestAnOutageOfHalfAMinuteIsDrainedSoonAfter(t *testing.T) {
 					w.story(fmt.Sprint("owner-", n%10), fmt.Sprint("t", n), 0, 3)
 				}
 				time.Sleep(time.Until(up))
-				posts := len(w.posts)
+				posts := len(w.allPosts())
 				w.setDown("endpoint-0.example.com", false)
 				w.drain(time.Minute)
 				if took := time.Since(up); took > 15*time.Second {
@@ -286,9 +285,10 @@ func TestCapsBoundWhatIsUnderWay(t *testing.T) {
 		} {
 			limit := map[string]int{"in all": 20, "an endpoint": 4, "an owner": 8}[what]
 			most := 0
-			for _, p := range w.posts {
+			all := w.allPosts()
+			for _, p := range all {
 				n := 0
-				for _, q := range w.posts {
+				for _, q := range all {
 					if key(p) == key(q) && !q.begun.After(p.begun) && q.ended.After(p.begun) {
 						n++
 					}
@@ -380,9 +380,7 @@ func TestShutdownLetsAttemptsEnd(t *testing.T) {
 
 func TestShutdownGivesUpAttemptsThatTakeTooLong(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
-		r := w.replicas[0]
-		hang := &hanging{Sender: r}
-		r.s.cfg.Sender = hang
+		w.replicas[0].setHanging(true)
 		id := w.story("alice", "t", 0, 1)
 		time.Sleep(time.Second)
 		w.stop(0, 200*time.Millisecond)
@@ -395,18 +393,11 @@ func TestShutdownGivesUpAttemptsThatTakeTooLong(t *testing.T) {
 	})
 }
 
-// hanging is a Sender whose requests end with their ctx.
-type hanging struct{ Sender }
-
-func (h *hanging) Post(ctx context.Context, _ safehttp.Request) (safehttp.Response, error) {
-	return safehttp.Response{}, wait2(ctx, time.Hour)
-}
-
 // Invariant 19.
 func TestDeleteEndsAttempts(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		r := w.replicas[0]
-		r.s.cfg.Sender = &hanging{Sender: r}
+		r.setHanging(true)
 		id := w.story("alice", "t", 0, 5)
 		time.Sleep(time.Second)
 		busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now())
@@ -414,7 +405,7 @@ func TestDeleteEndsAttempts(t *testing.T) {
 			w.t.Fatalf("DeletePush() = %t, %v, want busy", busy, err)
 		}
 		r.s.cancelLane(id.task, id.id)
-		r.s.cfg.Sender = r
+		r.setHanging(false)
 		time.Sleep(time.Minute)
 		w.equal("requests", w.sequences(id), []int64(nil))
 		if busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now()); busy || !errors.Is(err, store.ErrNotFound) {
@@ -428,7 +419,7 @@ func TestDeleteWhileLanesAreBeingClaimed(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		r := w.replicas[0]
 		time.Sleep(5 * time.Second)
-		r.store.slow = 200 * time.Millisecond
+		r.store.fail(0, 200*time.Millisecond)
 		id := w.story("alice", "t", 0, 5)
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()

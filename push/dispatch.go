@@ -64,6 +64,12 @@ func (s *Service) room() (n int, skip []string) {
 // claim claims lanes and begins to work them. It reports whether there may be more to
 // claim right away.
 func (s *Service) claim(ctx context.Context) (more bool) {
+	// After a pause of the process, a jump of its clock, or an outage of the store the
+	// leases held here may have ended: they would be claimed again.
+	paused := s.now().UnixNano()-s.renewed.Load() > int64(s.cfg.Lease)*2/3
+	if jumped := s.clock.jumped(); (jumped || paused || s.ackFails.Load() > 0) && !s.renew(ctx) {
+		return false
+	}
 	s.mu.Lock()
 	n, skip := s.room()
 	notices, takeover := s.notices, s.takeover
@@ -71,9 +77,6 @@ func (s *Service) claim(ctx context.Context) (more bool) {
 	s.mu.Unlock()
 	if n <= 0 {
 		return false
-	}
-	if s.clock.jumped() {
-		s.renew(ctx) // else it would claim what it holds
 	}
 	now := s.now()
 	until := now.Add(s.cfg.Lease)
@@ -96,6 +99,9 @@ func (s *Service) claim(ctx context.Context) (more bool) {
 		s.take(&claimed[i], until, notices)
 	}
 	s.claiming = false
+	if err == nil && len(claimed) == 0 {
+		s.empty++
+	}
 	clear(s.cancelled)
 	if err != nil {
 		return false

@@ -97,7 +97,7 @@ func (s *Service) putOffWaiting(e *endpoint) {
 	now := s.now()
 	for len(e.waiting) > 0 {
 		l := e.waiting[0]
-		due, _, _ := e.breaker.admit(now, s.cfg.random())
+		due, _, _ := e.admit(now, s.cfg.random())
 		if due.IsZero() {
 			due = now
 		}

@@ -34,21 +34,25 @@ func (s *Service) heartbeat(ctx context.Context, beat func()) {
 	}
 }
 
-func (s *Service) renew(ctx context.Context) {
+// renew renews the leases of all lanes that have not been given back, and reports
+// whether the store took it.
+func (s *Service) renew(ctx context.Context) bool {
 	byLease := make(map[store.LaneLease]*lane)
 	var leases []store.LaneLease
 	s.mu.Lock()
 	for _, l := range s.lanes {
-		if !l.settled && !l.halted {
+		if !l.halted {
 			byLease[l.lease] = l
 			leases = append(leases, l.lease)
 		}
 	}
 	s.mu.Unlock()
+	begun := s.now()
 	if len(leases) == 0 {
-		return
+		s.renewed.Store(begun.UnixNano())
+		return true
 	}
-	until := s.now().Add(s.cfg.Lease)
+	until := begun.Add(s.cfg.Lease)
 	call, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease, errSlowStore)
 	defer cancel()
 	lost, err := s.cfg.Store.RenewLanes(call, store.Time(until), leases)
@@ -56,7 +60,7 @@ func (s *Service) renew(ctx context.Context) {
 		if ctx.Err() == nil {
 			s.log.Warn("renew webhook leases", "error", err)
 		}
-		return
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,6 +75,8 @@ func (s *Service) renew(ctx context.Context) {
 	for _, l := range byLease {
 		l.until = until
 	}
+	s.renewed.Store(begun.UnixNano())
+	return true
 }
 
 // janitor removes what has outlived its use.

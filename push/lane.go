@@ -138,7 +138,7 @@ func (s *Service) begin(l *lane) (limit time.Duration, due time.Time, ok bool) {
 		return 0, now, false
 	}
 	if !l.trial {
-		retry, trial, ok := l.endpoint.breaker.admit(now, s.cfg.random())
+		retry, trial, ok := l.endpoint.admit(now, s.cfg.random())
 		if !ok {
 			return 0, retry, false
 		}
@@ -195,11 +195,12 @@ func (s *Service) follow(l *lane, i int, next store.PushCursor, r result) (due t
 // end has a lane tell nothing more.
 func (s *Service) end(l *lane, state store.LaneState, reason string) {
 	l.State, l.Reason = state, reason
-	message := "webhook disabled"
+	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "reason", reason)
 	if state == store.LaneParked {
-		message = "webhook parked"
+		log.Warn("webhook parked")
+	} else {
+		log.Warn("webhook disabled")
 	}
-	s.log.Warn(message, "task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "reason", reason)
 }
 
 // bury makes a dead letter of the event that ends at next, after so many more attempts

@@ -161,7 +161,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	case free && !e.proven && m.unproven >= max(m.inFlight/2, 1):
 		return m.strangers.place(now, 0, max(m.inFlight/2, 1), chance), false
 	}
-	if retry, trial, ok := e.breaker.admit(now, chance); !ok {
+	if retry, trial, ok := e.admit(now, chance); !ok {
 		return retry, false
 	} else if l.trial = trial; trial {
 		free = true

@@ -91,8 +91,12 @@ func TestPolicyHonoursRetryAfterUpToAnHour(t *testing.T) {
 	t.Parallel()
 	now := store.Time(time.Now())
 	for _, test := range []struct{ asked, want time.Duration }{
-		{0, time.Second}, {500 * time.Millisecond, time.Second}, {time.Minute, time.Minute},
-		{time.Hour, time.Hour}, {48 * time.Hour, time.Hour}, {-time.Minute, time.Second},
+		{0, time.Second},
+		{500 * time.Millisecond, time.Second},
+		{time.Minute, time.Minute},
+		{time.Hour, time.Hour},
+		{48 * time.Hour, time.Hour},
+		{-time.Minute, time.Second},
 	} {
 		r := judge(safehttp.Response{Status: 503, RetryAfter: test.asked}, nil, false)
 		due, parked := new(lane).failed(r, []time.Duration{time.Second}, now, 0.5)

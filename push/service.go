@@ -51,6 +51,7 @@ type Service struct {
 	storing   int     // acks on their way
 	notices   uint64  // of the store
 	claiming  bool    // lanes are being claimed
+	empty     uint64  // claims that found nothing due
 	cancelled map[laneID]bool
 	enabled   map[string]bool // endpoints to be enabled
 	hungry    bool            // there may be due lanes for which there was no room
@@ -59,6 +60,8 @@ type Service struct {
 	stopping  bool
 
 	delivered, failed, dead atomic.Int64
+	ackFails                atomic.Int32 // calls in a row that failed to acknowledge
+	renewed                 atomic.Int64 // when leases were last renewed
 
 	working     sync.WaitGroup     // lanes
 	dispatching sync.WaitGroup     // the dispatcher

@@ -181,7 +181,7 @@ func TestRestartTakesOverLeases(t *testing.T) {
 func TestAnEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
 	var logged lockedBuffer
 	inBubble(t, plan{config: func(c *Config) {
-		c.Poll = time.Minute
+		c.Poll, c.Lease = time.Minute, time.Hour
 		c.Schedule = []time.Duration{time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour}
 		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	}}, func(w *world) {
@@ -261,7 +261,7 @@ func TestReplicasDoNotBuryWhatAnotherHasEnabled(t *testing.T) {
 }
 
 func TestJanitorRemovesWhatIsOld(t *testing.T) {
-	inBubble(t, plan{config: func(c *Config) { c.Poll = time.Minute }}, func(w *world) {
+	inBubble(t, plan{config: func(c *Config) { c.Poll, c.Lease = time.Minute, time.Hour }}, func(w *world) {
 		id := w.story("alice", "t", 0, 1)
 		w.tell(id.task, 3, store.Event{State: a2a.StateCompleted})
 		open := w.story("alice", "open", 0, 1)
@@ -323,7 +323,7 @@ func TestAnOutageOfTheStoreLosesAndRepeatsNothing(t *testing.T) {
 		})
 		id := w.story("alice", "t", 0, 10)
 		time.Sleep(500 * time.Millisecond)
-		r.store.dice, r.store.share = newDice(1), 2 // all calls fail
+		r.store.fail(2, 0) // all calls fail
 		time.Sleep(time.Minute)
 		r.store.calmDown()
 		w.drain(time.Minute)
@@ -385,7 +385,7 @@ func TestStopWaitsNoLongerThanItMust(t *testing.T) {
 		w := newWorld(t, 1, plan{})
 		w.story("alice", "t", 0, 3)
 		w.drain(time.Minute)
-		w.replicas[0].store.share = 2 // the store does not answer any more
+		w.replicas[0].store.fail(2, 0)
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

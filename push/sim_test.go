@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,11 +78,14 @@ type world struct {
 }
 
 type replica struct {
-	w     *world
-	n     int
-	store *flaky
-	s     *Service
+	w       *world
+	n       int
+	store   *flaky
+	s       *Service
+	hanging atomic.Bool // its requests reach nobody, and end with their ctx
 }
+
+func (r *replica) setHanging(hanging bool) { r.hanging.Store(hanging) }
 
 func newWorld(t *testing.T, seed uint64, p plan) *world {
 	w := &world{
@@ -174,6 +178,9 @@ func (r *replica) Post(ctx context.Context, req safehttp.Request) (safehttp.Resp
 	if err := r.store.pass(); err != nil || ctx.Err() != nil {
 		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeCanceled, Err: context.Canceled}
 	}
+	if r.hanging.Load() {
+		return safehttp.Response{}, elapse(ctx, time.Hour)
+	}
 	p, nth := w.receive(r.n, req)
 	resp, err := w.serve(ctx, req.URL, p, nth)
 	paused := r.store.paused()
@@ -226,11 +233,11 @@ func (w *world) serve(ctx context.Context, u *url.URL, p *post, nth int) (safeht
 	case down:
 		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeConnect, Err: errors.New("refused")}
 	case calm || x("fault") >= w.plan.sendFault:
-		return ok, wait2(ctx, latency)
+		return ok, elapse(ctx, latency)
 	}
 	switch int(x("kind") * 6) {
 	case 0:
-		return safehttp.Response{}, wait2(ctx, time.Hour)
+		return safehttp.Response{}, elapse(ctx, time.Hour)
 	case 1:
 		return safehttp.Response{Status: 503, RetryAfter: time.Duration(x("after")*3) * time.Second}, nil
 	case 2:
@@ -240,12 +247,12 @@ func (w *world) serve(ctx context.Context, u *url.URL, p *post, nth int) (safeht
 	case 4: // the receiver has it, the answer is lost
 		return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeProtocol, Err: errors.New("connection reset")}
 	default:
-		return ok, wait2(ctx, time.Duration(x("slow")*float64(1500*time.Millisecond)))
+		return ok, elapse(ctx, time.Duration(x("slow")*float64(1500*time.Millisecond)))
 	}
 }
 
-// wait2 waits, or ends like an attempt of which ctx is done.
-func wait2(ctx context.Context, d time.Duration) error {
+// elapse waits, or ends like an attempt of which ctx is done.
+func elapse(ctx context.Context, d time.Duration) error {
 	sleep(ctx, d)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -377,7 +384,8 @@ func (w *world) trouble() {
 
 // drain waits until no lane is pending.
 func (w *world) drain(most time.Duration) {
-	for end := time.Now().Add(most); ; time.Sleep(500 * time.Millisecond) {
+	begun := time.Now()
+	for end := begun.Add(most); ; time.Sleep(max(500*time.Millisecond, time.Since(begun)/100)) {
 		backlog, err := w.store.PushBacklog(w.t.Context())
 		if err != nil {
 			w.t.Fatal(err)

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,12 @@ func (w *world) laneOf(id laneID) store.Lane {
 		w.t.Fatalf("Lanes(%v) = %d lanes, %v, want one", id, len(page.Lanes), err)
 	}
 	return page.Lanes[0]
+}
+
+func (w *world) allPosts() []*post {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.posts)
 }
 
 func (w *world) postsOf(id laneID) (posts []*post) {

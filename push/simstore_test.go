@@ -107,6 +107,13 @@ func (f *flaky) calmDown() {
 	f.calm = true
 }
 
+// fail has a share of the calls fail from now on, and takes up to slow before each.
+func (f *flaky) fail(share float64, slow time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.share, f.slow = share, slow
+}
+
 func (f *flaky) count(method string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +129,7 @@ func (f *flaky) Info() store.Info {
 func flakily[V any](ctx context.Context, f *flaky, method string, do func(context.Context) (V, error)) (V, error) {
 	var none V
 	f.mu.Lock()
-	calm := f.calm
+	calm, share, slow := f.calm, f.share, f.slow
 	if f.counts == nil {
 		f.counts = make(map[string]int)
 	}
@@ -133,18 +140,18 @@ func flakily[V any](ctx context.Context, f *flaky, method string, do func(contex
 	}
 	fault := math.Inf(1)
 	if !calm {
-		if fault = f.dice.float(); f.slow > 0 {
-			sleep(ctx, f.dice.upTo(f.slow))
+		if fault = f.dice.float(); slow > 0 {
+			sleep(ctx, f.dice.upTo(slow))
 		}
 	}
-	if fault < f.share/2 {
+	if fault < share/2 {
 		return none, errFault
 	}
 	v, err := do(ctx)
 	if gated := f.pass(); gated != nil {
 		return none, gated
 	}
-	if fault < f.share {
+	if fault < share {
 		return none, errFault
 	}
 	return v, err
@@ -186,7 +193,10 @@ func (f *flaky) PushAttempts(ctx context.Context, q store.PushQuery) (store.Push
 // WatchLanes loses some notices.
 func (f *flaky) WatchLanes(notify func()) (stop func()) {
 	return f.Store.WatchLanes(func() {
-		if f.dice.float() >= f.share {
+		f.mu.Lock()
+		share := f.share
+		f.mu.Unlock()
+		if f.dice.float() >= share {
 			notify()
 		}
 	})
