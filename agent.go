@@ -221,7 +221,9 @@ func (a *Agent) stopPush(ctx context.Context) error {
 	if a.push == nil {
 		return nil
 	}
-	a.push.Drain(ctx)
+	enough, cancel := context.WithTimeout(ctx, a.cfg.StopGrace)
+	defer cancel()
+	a.push.Drain(enough)
 	return a.push.Stop(ctx)
 }
 
@@ -263,7 +265,7 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	}
 	// Tasks come to their end first, so that those who follow them are told.
-	grace, cancel := context.WithTimeout(serving, a.cfg.StopGrace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StopGrace)
 	defer cancel()
 	stopped := a.engine.Stop(grace)
 	halt()

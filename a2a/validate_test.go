@@ -357,6 +357,17 @@ func TestRulesOfCardsAndSecurity(t *testing.T) {
 			"taskId must not be empty", `pushNotificationConfig.url is "https://:1", which has no host`, "pushNotificationConfig.authentication.schemes must not be empty",
 		}},
 		{"an empty scheme", a2a.PushNotificationAuthenticationInfo{Schemes: []string{""}}, []string{"schemes[0] must not be empty"}},
+		{"a webhook with wishes", a2a.PushNotificationConfig{URL: "https://h", PayloadFormat: "xml", Signatures: []string{"v1", "v2", "v1"}}, []string{
+			`payloadFormat is "xml", want event, task or stream-response`, `signatures[1] is "v2", want v1 or v1a`, "signatures[2] is there twice",
+		}},
+		{"a webhook with good wishes", a2a.PushNotificationConfig{URL: "https://h", PayloadFormat: a2a.PayloadTask, Signatures: []string{"v1a", "v1"}}, nil},
+		{"a webhook that is read", a2a.GetTaskPushNotificationConfigParams{}, []string{"id must not be empty"}},
+		{"webhooks that are listed", a2a.ListTaskPushNotificationConfigParams{}, []string{"id must not be empty"}},
+		{"a webhook that is deleted", a2a.DeleteTaskPushNotificationConfigParams{}, []string{"id must not be empty", "pushNotificationConfigId must not be empty"}},
+		{"dead letters", a2a.ListDeadLettersParams{ConfigID: "w", PageSize: -1}, []string{"pushNotificationConfigId needs taskId", "pageSize is -1, want 1 to 100"}},
+		{"dead letters of a webhook", a2a.ListDeadLettersParams{TaskID: "t", ConfigID: "w", PageSize: 100}, nil},
+		{"a replay", a2a.ReplayParams{FromSequence: -1}, []string{"taskId must not be empty", "fromSequence is -1, want 0 or more"}},
+		{"attempts", a2a.ListAttemptsParams{PageSize: 101}, []string{"taskId must not be empty", "pageSize is 101, want 1 to 100"}},
 		{"a webhook with a scheme", a2a.PushNotificationConfig{URL: "https://h", Authentication: a2a.HTTPAuthSecurityScheme{}}, []string{"authentication.scheme must not be empty"}},
 	} {
 		if diff := cmp.Diff(test.want, problems(t, test.v.Validate())); diff != "" {

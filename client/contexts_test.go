@@ -20,15 +20,22 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // agent starts a real agent and returns a client of it. The agent asks back when
 // it is told to, else it thanks.
 func agent(t *testing.T) *client.Client {
 	t.Helper()
+	return agentOn(t, inmem.New(), func(*server.Config) {})
+}
+
+// agentOn is agent with a store, and a server that is made as change says.
+func agentOn(t *testing.T, kept store.Store, change func(*server.Config)) *client.Client {
+	t.Helper()
 	var last atomic.Int64
 	newID := func() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", last.Add(1)) }
-	e, err := engine.New(engine.Config{Store: inmem.New(), NewID: newID, Handler: func(_ context.Context, turn *engine.Turn) error {
+	e, err := engine.New(engine.Config{Store: kept, NewID: newID, Handler: func(_ context.Context, turn *engine.Turn) error {
 		if turn.Messages()[0].Text() == "ask" {
 			return turn.RequireInput(a2a.TextPart{Text: "which one?"})
 		}
@@ -47,7 +54,9 @@ func agent(t *testing.T) *client.Client {
 			t.Error(err)
 		}
 	})
-	s, err := server.New(server.Config{Engine: e, Card: a2a.AgentCard{Name: "tester"}})
+	cfg := server.Config{Engine: e, Card: a2a.AgentCard{Name: "tester"}}
+	change(&cfg)
+	s, err := server.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

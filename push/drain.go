@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// drainPoll is how often Drain looks, drainQuiet how often in a row it must find nothing.
-const (
-	drainPoll  = 5 * time.Millisecond
-	drainQuiet = 3
-)
+// drainPoll is how often Drain looks.
+const drainPoll = 2 * time.Millisecond
 
 // Drain waits until what is due has been dealt with, or until ctx is done; call it
-// before Stop, when no more is to come. It returns at once if the service does not run or
-// other processes share its store: they go on.
+// before Stop, when no more is to come. It returns at once if the service does not run.
 func (s *Service) Drain(ctx context.Context) {
-	if s.state.Load() != stateRunning || !s.cfg.Store.Info().Exclusive {
+	if s.state.Load() != stateRunning {
 		return
 	}
-	s.kick()
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
-	for quiet := 0; quiet < drainQuiet; {
+	for {
+		idle, claims := s.atRest()
+		if idle {
+			s.kick()
+		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		if quiet++; !s.atRest() {
-			quiet = 0
+		if still, now := s.atRest(); idle && still && now > claims {
+			return // a claim has begun and ended since, and found nothing
 		}
 	}
 }
 
-// atRest reports whether nothing is being claimed, or delivered.
-func (s *Service) atRest() bool {
+// atRest reports whether nothing is being claimed or delivered, and how many claims have
+// found nothing.
+func (s *Service) atRest() (idle bool, empty uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.lanes) == 0 && !s.claiming && !s.hungry && len(s.wake) == 0
+	return len(s.lanes) == 0 && !s.claiming, s.empty
 }

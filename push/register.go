@@ -31,6 +31,14 @@ func newRegistry(cfg Config) (*registry, error) {
 	if r.seal, err = newSealer(cfg.Keys); err != nil {
 		return nil, err
 	}
+	if cfg.Global.URL != "" {
+		if _, err := cfg.Policy.CheckURL(cfg.Global.URL); err != nil {
+			return nil, fmt.Errorf("Global.URL %w", err)
+		}
+	}
+	if err := checkSecret("Global.Token", cfg.Global.Token); err != nil {
+		return nil, err
+	}
 	if cfg.Global.Secret != "" {
 		if r.globalSecret, err = decodeSecret(cfg.Global.Secret); err != nil {
 			return nil, fmt.Errorf("Global.Secret %w", err)

@@ -59,6 +59,7 @@ var (
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 	// tokenForm is a page token with what stands before it.
 	tokenForm = regexp.MustCompile(`("nextPageToken":")([^"]+)`)
+	keyForm   = regexp.MustCompile(`(whsec|whpk)_[A-Za-z0-9+/]+=*`)
 )
 
 // names replaces ids and page tokens by names in the order in which they are first
@@ -67,6 +68,7 @@ type names struct{ ids, tokens []string }
 
 func (n *names) hide(text string) string {
 	text = timeForm.ReplaceAllString(text, "<time>")
+	text = keyForm.ReplaceAllString(text, "<$1>")
 	text = tokenForm.ReplaceAllStringFunc(text, func(member string) string {
 		parts := tokenForm.FindStringSubmatch(member)
 		return parts[1] + name(&n.tokens, "token", parts[2])
@@ -111,11 +113,16 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var tokens func(*server.Config)
-			if strings.Contains(string(want), "H Authorization: ") {
-				tokens = twoTokens
-			}
-			got := play(start(t, transcript, tokens), string(want))
+			kept := newStore()
+			on := withPush(t, kept)
+			got := play(startOn(t, kept, transcript, func(c *server.Config) {
+				if strings.Contains(string(want), "H Authorization: ") {
+					twoTokens(c)
+				}
+				if strings.HasPrefix(filepath.Base(file), "webhook") {
+					on(c)
+				}
+			}), string(want))
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

@@ -42,7 +42,7 @@ func TestExtensionsAreDocumented(t *testing.T) {
 			anchors[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-")] = true
 		}
 	}
-	for _, uri := range []string{server.ExtensionList, server.ExtensionResume, server.ExtensionRepeatable, server.ExtensionClientIDs, server.ExtensionContexts, server.ExtensionFeedback} {
+	for _, uri := range []string{server.ExtensionList, server.ExtensionResume, server.ExtensionRepeatable, server.ExtensionClientIDs, server.ExtensionContexts, server.ExtensionFeedback, server.ExtensionWebhooks} {
 		if file, anchor, _ := strings.Cut(uri, "#"); !strings.HasSuffix(file, "/docs/extensions.md") || !anchors[anchor] {
 			t.Errorf("%s is no section of docs/extensions.md", uri)
 		}

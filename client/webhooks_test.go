@@ -1,0 +1,74 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/server"
+)
+
+func TestWebhooksOfARealAgent(t *testing.T) {
+	t.Parallel()
+	kept := inmem.New()
+	hooks, err := push.New(push.Config{Store: kept, NewID: func() string { return "made" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ctx := agentOn(t, kept, func(cfg *server.Config) { cfg.Push = hooks }), t.Context()
+	task := say(t, c, "", "ask")
+	made, err := c.SetWebhook(ctx, a2a.TaskPushNotificationConfig{TaskID: task.ID, LongRunning: true, Config: a2a.PushNotificationConfig{URL: "https://203.0.114.1/hook", Token: "t"}})
+	if err != nil || made.Config.ID != "made" || made.Config.SigningSecret == "" || !made.LongRunning {
+		t.Fatalf("SetWebhook() = %+v, %v, want an id and the secret", made, err)
+	}
+	if got, err := c.GetWebhook(ctx, a2a.GetTaskPushNotificationConfigParams{TaskID: task.ID}); err != nil || got.Config.ID != "made" || got.Config.Token != push.Mask {
+		t.Errorf("GetWebhook() = %+v, %v, want the only one with its token masked", got, err)
+	}
+	if list, err := c.ListWebhooks(ctx, task.ID); err != nil || len(list) != 1 {
+		t.Errorf("ListWebhooks() = %+v, %v, want one", list, err)
+	}
+	if got, err := c.Replay(ctx, a2a.ReplayParams{TaskID: task.ID, FromSequence: 1}); err != nil || got.FromSequence != 1 {
+		t.Errorf("Replay() = %+v, %v", got, err)
+	}
+	if got, err := c.ListAttempts(ctx, a2a.ListAttemptsParams{TaskID: task.ID}); err != nil || got.Attempts == nil || got.PageSize != 50 {
+		t.Errorf("ListAttempts() = %+v, %v, want an empty page", got, err)
+	}
+	if got, err := c.ListDeadLetters(ctx, a2a.ListDeadLettersParams{}); err != nil || got.DeadLetters == nil || got.PageSize != 50 {
+		t.Errorf("ListDeadLetters() = %+v, %v, want an empty page", got, err)
+	}
+	if err := c.DeleteWebhook(ctx, task.ID, "made"); err != nil {
+		t.Errorf("DeleteWebhook() = %v", err)
+	}
+	if _, err := c.GetWebhook(ctx, a2a.GetTaskPushNotificationConfigParams{TaskID: task.ID, ConfigID: "made"}); !errors.Is(err, a2a.ErrTaskNotFound) {
+		t.Errorf("GetWebhook() of what was deleted = %v, want task_not_found", err)
+	}
+	if _, err := c.ListWebhooks(ctx, "none"); !errors.Is(err, a2a.ErrTaskNotFound) {
+		t.Errorf("ListWebhooks() of no task = %v, want task_not_found", err)
+	}
+}
+
+func TestDeadLettersOfAllPages(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, client.Config{URL: serve(t, func(w http.ResponseWriter, c call) {
+		page := `{"deadLetters":[{"taskId":"t","pushNotificationConfigId":"w","eventId":"e1","sequence":1,"reason":"r","attempts":1,"at":"2026-01-01T00:00:00Z"}],"pageSize":1,"nextPageToken":"next"}`
+		if strings.Contains(string(c.Params), `"pageToken":"next"`) {
+			page = `{"deadLetters":[{"taskId":"t","pushNotificationConfigId":"w","eventId":"e2","sequence":2,"reason":"r","attempts":1,"at":"2026-01-01T00:00:00Z"}],"pageSize":1}`
+		}
+		answer(w, page)
+	})})
+	var ids []string
+	for d, err := range c.DeadLetters(t.Context(), a2a.ListDeadLettersParams{PageSize: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, d.EventID)
+	}
+	if strings.Join(ids, " ") != "e1 e2" {
+		t.Errorf("DeadLetters() = %v, want those of both pages", ids)
+	}
+}

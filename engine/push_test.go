@@ -1,0 +1,98 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// lanesOf returns the ids of a task's webhooks with the place where each begins.
+func lanesOf(t *testing.T, s store.Store, task string) map[string]int64 {
+	t.Helper()
+	page, err := s.Lanes(t.Context(), store.LaneQuery{Owner: alice.ID, TaskID: task, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]int64)
+	for _, l := range page.Lanes {
+		found[l.Config.ID] = l.Cursor.Seq
+	}
+	return found
+}
+
+func TestMessagesBringWebhooks(t *testing.T) {
+	t.Parallel()
+	kept := inmem.New()
+	e := start(t, engine.Config{Store: kept, Handler: func(_ context.Context, turn *engine.Turn) error {
+		if turn.Number() == 1 {
+			return turn.RequireInput(a2a.TextPart{Text: "?"})
+		}
+		return turn.Reply()
+	}})
+	var seqs []int64
+	with := func(id string) engine.SendOptions {
+		return engine.SendOptions{Wait: true, IdempotencyKey: "key of " + id, Push: func(_ context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
+			if task.Owner != alice.ID || task.ID == "" {
+				t.Errorf("Push of task %+v, want that of the message", task)
+			}
+			seqs = append(seqs, seq)
+			return []store.NewPush{{ID: id, Endpoint: "https://h:443", Data: []byte("{}"), Cursor: store.PushCursor{Seq: seq}}}, nil
+		}}
+	}
+	params := text("a")
+	params.Configuration = &a2a.MessageSendConfiguration{PushNotificationConfig: &a2a.PushNotificationConfig{URL: "https://h"}}
+	sent, err := e.Send(t.Context(), alice, params, with("w1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := sent.Task.Key.ID
+	if diff := cmp.Diff(map[string]int64{"w1": 0}, lanesOf(t, kept, id)); diff != "" {
+		t.Errorf("webhooks of the first message differ (-want +got):\n%s", diff)
+	}
+	again, err := e.Send(t.Context(), alice, params, with("w1"))
+	if err != nil || again.Task.Key.ID != id {
+		t.Errorf("Send again = %v, %v, want task %s", again, err, id)
+	}
+	paused := sent.Task.Seq
+	if _, err := e.Send(t.Context(), alice, to(id, "b"), with("w2")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"w1": 0, "w2": paused}, lanesOf(t, kept, id)); diff != "" {
+		t.Errorf("webhooks of the second message differ (-want +got):\n%s", diff)
+	}
+	if seqs[0] != 0 || seqs[len(seqs)-1] != paused || slices.Max(seqs) != paused {
+		t.Errorf("Push was asked for versions %v, want 0 first and %d last", seqs, paused)
+	}
+}
+
+func TestMessagesWithWebhooksThatAreRefused(t *testing.T) {
+	t.Parallel()
+	kept := inmem.New()
+	e := start(t, engine.Config{Store: kept, Handler: func(_ context.Context, turn *engine.Turn) error {
+		return turn.RequireInput(a2a.TextPart{Text: "?"})
+	}})
+	open := sendWait(t, e, text("a"))
+	refused := errors.New("refused")
+	no := engine.SendOptions{Push: func(context.Context, store.Key, int64) ([]store.NewPush, error) { return nil, refused }}
+	for name, params := range map[string]a2a.MessageSendParams{"a new task": text("b"), "a follow-up": to(open.Key.ID, "b")} {
+		if _, err := e.Send(t.Context(), alice, params, no); !errors.Is(err, refused) {
+			t.Errorf("%s: Send = %v, want %v", name, err, refused)
+		}
+		params.Configuration = &a2a.MessageSendConfiguration{PushNotificationConfig: &a2a.PushNotificationConfig{URL: "https://h"}}
+		if _, err := e.Send(t.Context(), alice, params, engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodePushNotSupported {
+			t.Errorf("%s: Send without Push = %v, want push_notification_not_supported", name, err)
+		}
+	}
+	list, err := e.List(t.Context(), alice, a2a.ListTasksParams{})
+	if err != nil || len(list.Tasks) != 1 || list.Tasks[0].Seq != open.Seq {
+		t.Errorf("tasks = %+v, %v, want the open one as it was", list, err)
+	}
+}

@@ -1,0 +1,119 @@
+package holdfast_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/client"
+)
+
+// An agent that is told to stop lets its task end, and tells the webhook of it.
+func TestTheLastUpdatesGoOutBeforeAnAgentStops(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var states []string
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var event struct {
+			Sequence int
+			Status   struct{ State string }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		states = append(states, fmt.Sprint(event.Sequence, " ", event.Status.State))
+	}))
+	t.Cleanup(receiver.Close)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	agent, err := holdfast.New(holdfast.Config{
+		Name: "a", Store: inmem.New(), Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}},
+	}, holdfast.HandlerFunc(func(_ context.Context, t *holdfast.Turn) error {
+		close(begun)
+		<-goOn
+		return t.Reply("done")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- agent.Serve(ctx, ln) }()
+	c, err := client.New(client.Config{URL: "http://" + ln.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	configuration := &a2a.MessageSendConfiguration{PushNotificationConfig: &a2a.PushNotificationConfig{URL: receiver.URL}}
+	if _, err := c.Send(t.Context(), client.SendParams{Message: client.Text("hello"), Configuration: configuration}); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	stop()
+	close(goOn)
+	select {
+	case err = <-served:
+	case <-time.After(15 * time.Second):
+		t.Fatal("Serve() does not return")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"1 working", "2 completed"}; err != nil || !slices.Equal(states, want) {
+		t.Errorf("Serve() = %v, the webhook was told %q, want %q", err, states, want)
+	}
+}
+
+func TestWebhookConfigTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for want, w := range map[string]holdfast.Webhooks{
+		"10.0.0.0/99": {AllowNets: []string{"10.0.0.0/99"}},
+		"nowhere":     {AllowHosts: []string{"nowhere"}},
+		"proxy":       {EgressProxy: "http://user:hunter2@\x7f/"},
+		"Keys[0]":     {Keys: [][]byte{[]byte("hunter2")}},
+		"Secret":      {URL: "https://example.com/", Secret: "hunter2"},
+		"URL":         {URL: "ftp://hunter2/"},
+		"Token":       {URL: "https://example.com/", Token: "hunter2\n"},
+		"Timeout":     {Timeout: -1},
+	} {
+		a, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: w}, holdfast.HandlerFunc(shout))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("New(%+v) = %v, want an error that names %s and no secret", w, err, want)
+		}
+		if a != nil {
+			_ = a.Stop(t.Context())
+		}
+	}
+}
+
+func TestWebhooksCanBeOff(t *testing.T) {
+	t.Parallel()
+	for _, off := range []bool{false, true} {
+		agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: holdfast.Webhooks{Off: off}}, holdfast.HandlerFunc(shout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		agent.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/.well-known/agent-card.json", nil))
+		if want := fmt.Sprintf(`"pushNotifications":%t`, !off); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("card with webhooks off %t = %s, want %s", off, w.Body, want)
+		}
+		if err := agent.Stop(t.Context()); err != nil {
+			t.Errorf("Stop() = %v", err)
+		}
+	}
+}
