@@ -339,6 +339,7 @@ func TestFencingOfAReplicaPausedPastItsLease(t *testing.T) {
 		})
 		id := w.story("alice", "t", 0, 3)
 		by := <-first
+		w.replicas[by-1].store.breakMethod("RenewLanes") // it has only the time to go by
 		w.pause(by-1, 20*time.Second)
 		w.drain(time.Minute)
 		l := w.laneOf(id)
@@ -352,6 +353,49 @@ func TestFencingOfAReplicaPausedPastItsLease(t *testing.T) {
 				w.t.Errorf("the paused replica sent sequence %d after its lease had ended", p.sequence)
 			}
 		}
+	})
+}
+
+func TestLeasesAreRenewedWhileLanesAreWorkedAndWait(t *testing.T) {
+	inBubble(t, plan{replicas: 2, config: func(c *Config) { c.PerEndpoint = 1 }}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		var ids []laneID
+		for n := range 3 {
+			ids = append(ids, w.story("alice", fmt.Sprint("t", n), 0, 14))
+		}
+		time.Sleep(500 * time.Millisecond)
+		fence := w.laneOf(ids[0]).Fence
+		time.Sleep(14 * time.Second)
+		if l := w.laneOf(ids[0]); l.Fence != fence || l.Cursor.Sequence < 14 {
+			w.t.Errorf("lane = %+v, want it held for more than two leases, by fence %d", l, fence)
+		}
+		w.drain(5 * time.Minute)
+		w.checkAll()
+		for _, id := range ids {
+			w.equal("requests", len(w.postsOf(id)), 15)
+		}
+	})
+}
+
+func TestAReplacedWebhookIsNotCalledTwiceAtATime(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 2)
+		for range 5 {
+			time.Sleep(300 * time.Millisecond)
+			if _, err := w.store.SavePush(w.t.Context(), w.laneOf(id).Config, store.PushCursor{}, w.replicas[0].s.now()); err != nil {
+				w.t.Fatal(err)
+			}
+			w.tell(id.task, w.laneOf(id).Tail, chunk("more"))
+		}
+		w.drain(time.Minute)
+		w.checkAll()
 	})
 }
 

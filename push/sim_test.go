@@ -41,6 +41,8 @@ type plan struct {
 	kills      int
 	restarts   int
 	outage     time.Duration // of one endpoint
+	deletes    int           // of webhooks
+	jumps      int           // of the clock of the store, by an hour
 	config     func(*Config)
 }
 
@@ -75,6 +77,8 @@ type world struct {
 	lanes    []laneID
 	replicas []*replica
 	made     int
+	clock    *storeClock          // nil: the wall clock
+	deleted  map[laneID]time.Time // when deletions had returned
 }
 
 type replica struct {
@@ -90,7 +94,10 @@ func (r *replica) setHanging(hanging bool) { r.hanging.Store(hanging) }
 func newWorld(t *testing.T, seed uint64, p plan) *world {
 	w := &world{
 		t: t, seed: seed, plan: p, dice: newDice(seed), store: inmem.New(), begun: time.Now(),
-		down: make(map[string]bool), tries: make(map[string]int),
+		down: make(map[string]bool), tries: make(map[string]int), deleted: make(map[laneID]time.Time),
+	}
+	if p.jumps > 0 {
+		w.clock = new(storeClock)
 	}
 	for range max(p.replicas, 1) {
 		w.replicas = append(w.replicas, w.start())
@@ -110,6 +117,9 @@ func (w *world) start() *replica {
 	}
 	if os.Getenv("PUSH_SIM_LOG") != "" {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.n)
+	}
+	if w.clock != nil {
+		cfg.clock = w.clock.now
 	}
 	if w.plan.config != nil {
 		w.plan.config(&cfg)
@@ -277,6 +287,13 @@ func (w *world) hook(task store.Key, n int) store.NewPush {
 	return store.NewPush{ID: id, Endpoint: "https://" + endpoint + ":443", Data: data}
 }
 
+func (w *world) now() time.Time {
+	if w.clock != nil {
+		return w.clock.now()
+	}
+	return time.Now()
+}
+
 // commit applies a change, which has to succeed.
 func (w *world) commit(c store.Change) {
 	results, err := w.store.Commit(w.t.Context(), c)
@@ -294,15 +311,15 @@ func (w *world) create(task store.Key, hooks ...store.NewPush) {
 	w.commit(store.Change{
 		Key: task, Create: &store.Create{ContextID: "context"}, Run: &store.Run{Phase: store.PhaseIdle}, Push: hooks,
 		Events: []store.Event{
-			{Time: time.Now(), State: a2a.StateSubmitted, Received: question},
-			{Time: time.Now(), State: a2a.StateWorking},
+			{Time: w.now(), State: a2a.StateSubmitted, Received: question},
+			{Time: w.now(), State: a2a.StateWorking},
 		},
 	})
 }
 
 // tell appends an event to a task of that version.
 func (w *world) tell(task store.Key, version int64, e store.Event) {
-	e.Time = time.Now()
+	e.Time = w.now()
 	w.commit(store.Change{Key: task, Version: version, Events: []store.Event{e}})
 }
 
@@ -353,7 +370,7 @@ func (w *world) live() {
 	for _, r := range w.replicas {
 		r.store.calmDown()
 	}
-	w.drain(30 * time.Minute)
+	w.drain(3 * time.Hour)
 	for i := range w.replicas {
 		w.stop(i, time.Minute)
 	}
@@ -373,12 +390,29 @@ func (w *world) trouble() {
 	}{
 		{w.plan.pauses, func(i int) { w.pause(i, 4*time.Second+w.dice.upTo(10*time.Second)) }},
 		{w.plan.kills, func(i int) { w.kill(i); w.replicas[i] = w.start() }},
+		{w.plan.deletes, w.remove},
+		{w.plan.jumps, func(i int) { w.clock.jump(time.Duration(2*i-1) * time.Hour) }},
 		{w.plan.restarts, func(i int) { w.stop(i, w.dice.upTo(time.Second)); w.replicas[i] = w.start() }},
 	} {
 		for range kind.times {
 			time.Sleep(w.dice.upTo(2 * time.Second))
 			kind.do(w.dice.below(len(w.replicas)))
 		}
+	}
+}
+
+// remove has a replica delete a webhook, as its owner would.
+func (w *world) remove(i int) {
+	w.mu.Lock()
+	id := w.lanes[w.dice.below(len(w.lanes))]
+	w.mu.Unlock()
+	if err := w.replicas[i].s.remove(w.t.Context(), id.task, id.id); err != nil {
+		w.t.Errorf("seed %d: remove(%v) = %v, want nil", w.seed, id, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, twice := w.deleted[id]; !twice {
+		w.deleted[id] = time.Now()
 	}
 }
 

@@ -81,10 +81,14 @@ func (p *post) delivered() bool { return p.status >= 200 && p.status < 300 }
 // checkAll checks what holds whatever happens.
 func (w *world) checkAll() {
 	for _, id := range w.lanes {
-		w.checkNoLoss(id)
 		w.checkIdentity(id)
-		w.checkOrder(id)
 		w.checkOverlap(id)
+		if at, deleted := w.deleted[id]; deleted {
+			w.checkDeleted(id, at)
+			continue
+		}
+		w.checkNoLoss(id)
+		w.checkOrder(id)
 	}
 }
 
@@ -124,6 +128,18 @@ func (w *world) checkNoLoss(id laneID) {
 // paused reports whether answers may have come to replicas that had lost their leases.
 func (w *world) paused() bool { return w.plan.pauses+w.plan.kills > 0 || w.plan.storeFault > 0 }
 
+// checkDeleted is invariant 19.
+func (w *world) checkDeleted(id laneID, at time.Time) {
+	for _, p := range w.postsOf(id) {
+		if p.begun.After(at) {
+			w.t.Errorf("seed %d: %v, deleted at %s, had a request at %s", w.seed, id, at, p.begun)
+		}
+	}
+	if dead := w.deadOf(id); len(dead) > 0 {
+		w.t.Errorf("seed %d: %v was deleted and has %d dead letters", w.seed, id, len(dead))
+	}
+}
+
 // checkIdentity is invariant 4.
 func (w *world) checkIdentity(id laneID) {
 	ids, bodies := make(map[int64]string), make(map[int64]string)
@@ -147,7 +163,9 @@ func (w *world) checkIdentity(id laneID) {
 func (w *world) checkOrder(id laneID) {
 	done := make(map[int64]time.Time)
 	for sequence, d := range w.deadOf(id) {
-		done[sequence] = d.At
+		if w.clock == nil {
+			done[sequence] = d.At
+		}
 	}
 	posts := w.postsOf(id)
 	for _, p := range posts {
@@ -163,8 +181,11 @@ func (w *world) checkOrder(id laneID) {
 }
 
 // checkOverlap is invariant 6: one request at a time, unless a sender had been paused
-// until it had lost its lease, or killed.
+// until it had lost its lease, or killed, or the clock by which leases end was set.
 func (w *world) checkOverlap(id laneID) {
+	if w.clock != nil {
+		return
+	}
 	posts := w.postsOf(id)
 	for i, p := range posts {
 		for _, q := range posts[i+1:] {
@@ -205,5 +226,19 @@ func TestSimFencingHoldsOffPausedReplicas(t *testing.T) {
 func TestSimShutdownLosesNothing(t *testing.T) {
 	p := chaos
 	p.pauses, p.kills, p.restarts, p.storeFault = 0, 0, 4, 0
+	simulate(t, p, (*world).checkAll)
+}
+
+// Invariant 20, and an endpoint that is away for a while.
+func TestSimClockJumpsLoseNothing(t *testing.T) {
+	p := chaos
+	p.jumps, p.pauses, p.kills, p.restarts, p.outage = 3, 0, 0, 1, 20*time.Second
+	simulate(t, p, (*world).checkAll)
+}
+
+// Invariant 19.
+func TestSimDeleteEndsAttempts(t *testing.T) {
+	p := chaos
+	p.deletes, p.kills, p.restarts, p.storeFault, p.tasks = 3, 0, 0, 0.05, 2
 	simulate(t, p, (*world).checkAll)
 }

@@ -95,6 +95,7 @@ type flaky struct {
 
 	mu     sync.Mutex
 	calm   bool
+	broken string // a method that always fails
 	counts map[string]int
 }
 
@@ -105,6 +106,13 @@ func (f *flaky) calmDown() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calm = true
+}
+
+// breakMethod has all calls of a method fail.
+func (f *flaky) breakMethod(method string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = method
 }
 
 // fail has a share of the calls fail from now on, and takes up to slow before each.
@@ -129,7 +137,7 @@ func (f *flaky) Info() store.Info {
 func flakily[V any](ctx context.Context, f *flaky, method string, do func(context.Context) (V, error)) (V, error) {
 	var none V
 	f.mu.Lock()
-	calm, share, slow := f.calm, f.share, f.slow
+	calm, share, slow, broken := f.calm, f.share, f.slow, f.broken == method
 	if f.counts == nil {
 		f.counts = make(map[string]int)
 	}
@@ -144,7 +152,7 @@ func flakily[V any](ctx context.Context, f *flaky, method string, do func(contex
 			sleep(ctx, f.dice.upTo(slow))
 		}
 	}
-	if fault < share/2 {
+	if broken || fault < share/2 {
 		return none, errFault
 	}
 	v, err := do(ctx)
