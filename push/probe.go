@@ -72,3 +72,9 @@ func (p Probe) Send(ctx context.Context, s Sender) (ProbeResult, error) {
 		Dropped: r.verdict == reject || r.verdict == refuse, Disabled: r.verdict == gone,
 	}, nil
 }
+
+// CheckSecret reports whether a secret is one to sign with. Its error does not repeat it.
+func CheckSecret(told string) error {
+	_, err := decodeSecret(told)
+	return err
+}

@@ -77,6 +77,8 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		hint = "check --server: it must be the URL of an A2A agent, such as " + defaultServer
 	case a2a.CodeMethodNotFound:
 		hint = "`" + a.name + " help call` lists the methods of this version"
+	case a2a.CodePushNotSupported:
+		hint = "webhooks are off at this server: serve --webhooks turns them on"
 	case a2a.CodeTooLarge:
 		hint = "files travel inside the message, as base64, which makes them a third larger"
 	case a2a.CodeExhausted:

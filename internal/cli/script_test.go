@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,11 +36,17 @@ func TestMain(m *testing.M) {
 // "agent FLAGS...", which sets HOLDFAST_SERVER.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": keepID, "port": freePort, "await": await}
+	maps.Copy(cmds, webhooksCmds)
 	testscript.Run(t, testscript.Params{
-		Dir:             "testdata/script",
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Values[stopKey{}] = new(func())
+			return nil
+		},
 		UpdateScripts:   *update,
 		ContinueOnError: true,
-		Cmds:            map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": keepID, "port": freePort, "await": await},
+		Cmds:            cmds,
 	})
 }
 
@@ -60,12 +68,14 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 			Stdout: w, Stderr: stderr,
 		})
 	}()
-	ts.Defer(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if code := <-done; code != 0 {
 			ts.Logf("the agent ended with code %d:\n%s", code, ts.ReadFile("agent.log"))
 		}
 	})
+	ts.Defer(stop)
+	*ts.Value(stopKey{}).(*func()) = stop
 	line, err := bufio.NewReader(r).ReadBytes('\n')
 	if err != nil {
 		ts.Fatalf("the agent did not start: %v\n%s", err, ts.ReadFile("agent.log"))

@@ -122,13 +122,21 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 	raw, got, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: c.Task, ConfigID: c.ID})
 	switch {
 	case err != nil:
-		return c.explain(ctx, a, err)
+		return c.explainWebhook(ctx, a, c.Task, err)
 	case a.json:
 		a.out.raw(append(raw, '\n'))
 	default:
 		showWebhook(a.out, got)
 	}
 	return nil
+}
+
+// explainWebhook adds to an error of a call what to do about it.
+func (c *connection) explainWebhook(ctx context.Context, a *app, task string, err error) error {
+	if a2a.CodeOf(err) == a2a.CodeTaskNotFound && strings.Contains(err.Error(), "push notification config") {
+		return &hinted{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(task) + "` shows the webhooks of the task"}
+	}
+	return c.explain(ctx, a, err)
 }
 
 func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {

@@ -150,7 +150,7 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	table := webhookTable{a: a}
-	return c.explain(ctx, a, c.each(a, "attempts", func(token string) (fetched, error) {
+	return c.explainWebhook(ctx, a, c.Task, c.each(a, "attempts", func(token string) (fetched, error) {
 		params := a2a.ListAttemptsParams{TaskID: c.Task, ConfigID: c.ID, PageSize: c.Limit, PageToken: token}
 		raw, page, err := ask[a2a.ListAttemptsResult](ctx, cl, a2a.MethodPushAttempts, params)
 		if err != nil {
@@ -250,7 +250,7 @@ func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
 	}
 	raw, set, err := ask[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: c.Task, ConfigID: c.ID, FromSequence: c.From})
 	if err != nil {
-		return c.explain(ctx, a, err)
+		return c.explainWebhook(ctx, a, c.Task, err)
 	}
 	a.changed(raw, replayed(set))
 	return nil

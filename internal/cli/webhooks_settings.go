@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/push"
 )
 
 // egressFlags say where requests to webhooks may go.
@@ -90,6 +91,11 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 	if f.WebhookURL != "" {
 		if _, err := p.policy.CheckURL(f.WebhookURL); err != nil {
 			errs = append(errs, fmt.Errorf("--webhook-url: %w", err))
+		}
+	}
+	if f.WebhookSecret != "" {
+		if err := push.CheckSecret(f.WebhookSecret); err != nil {
+			errs = append(errs, fmt.Errorf("--webhook-secret %w", err))
 		}
 	}
 	return p, errors.Join(errs...)

@@ -1,0 +1,104 @@
+package cli_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+// webhooksCmds are the commands of scripts about webhooks.
+var webhooksCmds = map[string]func(*testscript.TestScript, bool, []string){
+	"receiver": startReceiver, "awaitsent": awaitSent, "awaitdead": awaitDead, "stop": stopAgent, "code": wantCode,
+}
+
+// startReceiver serves what takes webhooks until the script ends, at RECEIVER: 200, or
+// what the path says. "once" is refused twice and then taken. TLSPORT has a certificate
+// that nobody trusts.
+func startReceiver(ts *testscript.TestScript, _ bool, _ []string) {
+	var once atomic.Int64
+	over := make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/refuse":
+			w.WriteHeader(http.StatusNotFound)
+		case "/gone":
+			w.WriteHeader(http.StatusGone)
+		case "/busy":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/slow":
+			<-over
+		case "/once":
+			if once.Add(1) <= 2 {
+				w.WriteHeader(http.StatusNotFound)
+			}
+		}
+	})
+	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	ts.Defer(func() {
+		close(over)
+		plain.Close()
+		secure.Close()
+	})
+	ts.Setenv("RECEIVER", plain.URL)
+	ts.Setenv("TLSPORT", secure.URL[strings.LastIndexByte(secure.URL, ':')+1:])
+}
+
+// awaitSent waits until the webhook of the task ID was sent so many events.
+func awaitSent(ts *testscript.TestScript, _ bool, args []string) {
+	untilShown(ts, func(out string) bool { return strings.Contains(out, `"delivered":`+args[0]+`,"pending":false`) }, "webhooks", "list", ts.Getenv("ID"), "--json")
+}
+
+// awaitDead waits until there are so many dead letters.
+func awaitDead(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	untilShown(ts, func(out string) bool { return strings.Count(out, `"reason"`) == want }, "webhooks", "dead", "--json")
+}
+
+// stopAgent stops the agent that was started last.
+func stopAgent(ts *testscript.TestScript, _ bool, _ []string) {
+	stop, _ := ts.Value(stopKey{}).(*func())
+	(*stop)()
+}
+
+// stopKey is where a script keeps how its agent is stopped.
+type stopKey struct{}
+
+// untilShown repeats a command until it shows what is wanted.
+func untilShown(ts *testscript.TestScript, good func(stdout string) bool, args ...string) {
+	said := ""
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		var out, errs strings.Builder
+		cli.Main(context.Background(), cli.Program{
+			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")}, Stdout: &out, Stderr: &errs,
+		})
+		if good(out.String()) {
+			return
+		}
+		said = out.String() + errs.String()
+	}
+	ts.Fatalf("%s still shows %s", args, said)
+}
+
+// wantCode runs a command and wants it to end with a code.
+func wantCode(ts *testscript.TestScript, _ bool, args []string) {
+	var out, errs strings.Builder
+	code := cli.Main(context.Background(), cli.Program{
+		Args: append([]string{"holdfast"}, args[1:]...), Environ: []string{"PUSH_ALLOW_NETS=" + ts.Getenv("PUSH_ALLOW_NETS")}, Stdout: &out, Stderr: &errs,
+	})
+	if got := strconv.Itoa(code); got != args[0] {
+		ts.Fatalf("%s = %d, want %s: %s%s", args[1:], code, args[0], &out, &errs)
+	}
+}
