@@ -23,7 +23,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("push.seed", 0, "replay the simulation of this seed alone")
-	simCount = flag.Int("push.schedules", 700, "how many simulations of each kind are run")
+	simCount = flag.Int("push.schedules", 400, "how many simulations of each kind are run")
 )
 
 // plan says what happens in a simulation.

@@ -95,7 +95,8 @@ type flaky struct {
 
 	mu     sync.Mutex
 	calm   bool
-	broken string // a method that always fails
+	broken string        // a method that always fails
+	late   time.Duration // how long answers take
 	counts map[string]int
 }
 
@@ -106,6 +107,13 @@ func (f *flaky) calmDown() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calm = true
+}
+
+// answerLate has answers take a while.
+func (f *flaky) answerLate(late time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = late
 }
 
 // breakMethod has all calls of a method fail.
@@ -138,6 +146,7 @@ func flakily[V any](ctx context.Context, f *flaky, method string, do func(contex
 	var none V
 	f.mu.Lock()
 	calm, share, slow, broken := f.calm, f.share, f.slow, f.broken == method
+	late := f.late
 	if f.counts == nil {
 		f.counts = make(map[string]int)
 	}
@@ -156,6 +165,9 @@ func flakily[V any](ctx context.Context, f *flaky, method string, do func(contex
 		return none, errFault
 	}
 	v, err := do(ctx)
+	if late > 0 {
+		sleep(ctx, late)
+	}
 	if gated := f.pass(); gated != nil {
 		return none, gated
 	}

@@ -1,0 +1,226 @@
+package push
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Invariant 9.
+func TestFencingOfAReplicaPausedPastItsLease(t *testing.T) {
+	inBubble(t, plan{replicas: 2}, func(w *world) {
+		first := make(chan int, 1)
+		w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
+			if p.sequence == 1 {
+				select {
+				case first <- p.by:
+					time.Sleep(time.Second)
+				default:
+				}
+			}
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 3)
+		by := <-first
+		w.replicas[by-1].store.breakMethod("RenewLanes") // it has only the time to go by
+		w.pause(by-1, 20*time.Second)
+		w.drain(time.Minute)
+		l := w.laneOf(id)
+		time.Sleep(time.Minute)
+		if again := w.laneOf(id); again.Cursor != l.Cursor || again.Fence != l.Fence || again.Delivered != 4 {
+			w.t.Errorf("lane = %+v after the paused replica went on, want it as the other left it: %+v", again, l)
+		}
+		w.equal("requests", w.sequences(id), []int64{1, 1, 2, 3, 4})
+		for _, p := range w.postsOf(id)[1:] {
+			if p.by == by {
+				w.t.Errorf("the paused replica sent sequence %d after its lease had ended", p.sequence)
+			}
+		}
+	})
+}
+
+func TestLeasesAreRenewedWhileLanesAreWorkedAndWait(t *testing.T) {
+	inBubble(t, plan{replicas: 2, config: func(c *Config) { c.PerEndpoint = 1 }}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		var ids []laneID
+		for n := range 3 {
+			ids = append(ids, w.story("alice", fmt.Sprint("t", n), 0, 14))
+		}
+		time.Sleep(500 * time.Millisecond)
+		fence := w.laneOf(ids[0]).Fence
+		time.Sleep(14 * time.Second)
+		if l := w.laneOf(ids[0]); l.Fence != fence || l.Cursor.Sequence < 14 {
+			w.t.Errorf("lane = %+v, want it held for more than two leases, by fence %d", l, fence)
+		}
+		w.drain(5 * time.Minute)
+		w.checkAll()
+		for _, id := range ids {
+			w.equal("requests", len(w.postsOf(id)), 15)
+		}
+	})
+}
+
+func TestAReplacedWebhookIsNotCalledTwiceAtATime(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 2)
+		for range 5 {
+			time.Sleep(300 * time.Millisecond)
+			if _, err := w.store.SavePush(w.t.Context(), w.laneOf(id).Config, store.PushCursor{}, w.replicas[0].s.now()); err != nil {
+				w.t.Fatal(err)
+			}
+			w.tell(id.task, w.laneOf(id).Tail, chunk("more"))
+		}
+		w.drain(time.Minute)
+		w.checkAll()
+	})
+}
+
+// Invariant 16.
+func TestShutdownLetsAttemptsEnd(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 5)
+		time.Sleep(1500 * time.Millisecond) // in the second attempt
+		begun := time.Now()
+		w.stop(0, time.Minute)
+		if took := time.Since(begun); took > time.Second {
+			w.t.Errorf("Stop() took %s, want what was left of one attempt", took)
+		}
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.Cursor.Sequence, l.Delivered, l.Worker, l.Attempt}, []any{2, 2, "", 0})
+		w.replicas[0] = w.start()
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("requests", w.sequences(id), []int64{1, 2, 3, 4, 5, 6})
+	})
+}
+
+func TestShutdownGivesUpAttemptsThatTakeTooLong(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.replicas[0].setHanging(true)
+		id := w.story("alice", "t", 0, 1)
+		time.Sleep(time.Second)
+		w.stop(0, 200*time.Millisecond)
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.Cursor.Sequence, l.Attempt, l.Worker, l.DueAt.After(time.Now())}, []any{0, 0, "", false})
+		w.equal("attempts", w.outcomes(id), []string{"1/1 canceled"})
+		w.replicas[0] = w.start()
+		w.drain(time.Minute)
+		w.equal("requests", w.sequences(id), []int64{1, 2})
+	})
+}
+
+// Invariant 19.
+func TestDeleteEndsAttempts(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		r.setHanging(true)
+		id := w.story("alice", "t", 0, 5)
+		time.Sleep(time.Second)
+		busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now())
+		if err != nil || !busy {
+			w.t.Fatalf("DeletePush() = %t, %v, want busy", busy, err)
+		}
+		r.s.cancelLane(id.task, id.id)
+		r.setHanging(false)
+		time.Sleep(time.Minute)
+		w.equal("requests", w.sequences(id), []int64(nil))
+		if busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now()); busy || !errors.Is(err, store.ErrNotFound) {
+			w.t.Errorf("DeletePush() again = %t, %v, want not found", busy, err)
+		}
+		w.equal("lanes here", r.s.Stats().Claimed, 0)
+	})
+}
+
+func TestDeleteWhileLanesAreBeingClaimed(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		time.Sleep(5 * time.Second)
+		r.store.answerLate(200 * time.Millisecond)
+		id := w.story("alice", "t", 0, 5)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		r.s.mu.Lock()
+		claiming := r.s.claiming
+		r.s.mu.Unlock()
+		if !claiming {
+			w.t.Fatal("no claim is under way")
+		}
+		if busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now()); err != nil || !busy {
+			w.t.Fatalf("DeletePush() = %t, %v, want busy: the lane has been claimed", busy, err)
+		}
+		r.s.cancelLane(id.task, id.id)
+		time.Sleep(time.Minute)
+		w.equal("requests", w.sequences(id), []int64(nil))
+	})
+}
+
+// Invariant 20.
+func TestClockJumpsCauseNoLossAndNoEarlyRetries(t *testing.T) {
+	for name, newClock := range map[string]func() (now func() time.Time, jump func(time.Duration)){
+		"of the wall":  func() (func() time.Time, func(time.Duration)) { c := newSetClock(); return c.now, c.jump },
+		"of the store": func() (func() time.Time, func(time.Duration)) { c := new(storeClock); return c.now, c.jump },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var now func() time.Time
+			var jump func(time.Duration)
+			inBubble(t, plan{config: func(c *Config) {
+				now, jump = newClock()
+				c.clock, c.Schedule = now, []time.Duration{10 * time.Minute, time.Hour}
+			}}, func(w *world) {
+				w.answers(func(_ string, p *post, nth int) (safehttp.Response, error) {
+					if p.lane.task.ID == "failing" && nth == 1 {
+						return status(503)
+					}
+					time.Sleep(time.Second)
+					return status(200)
+				})
+				failing := w.storyAt(now, "failing", 0)
+				for n, d := range []time.Duration{time.Hour, -time.Hour, time.Hour, -2 * time.Hour, time.Hour} {
+					time.Sleep(500 * time.Millisecond) // in an attempt
+					jump(d)
+					id := w.storyAt(now, fmt.Sprint("t", n), 3)
+					time.Sleep(10 * time.Second)
+					w.equal(fmt.Sprintf("requests after jump %d by %s", n, d), w.sequences(id), []int64{1, 2, 3, 4})
+					w.equal("requests of the failing one", w.sequences(failing), []int64{1})
+				}
+				w.drain(3 * time.Hour)
+				w.checkAll()
+			})
+		})
+	}
+}
+
+// storyAt is story, its events at the times of a clock.
+func (w *world) storyAt(now func() time.Time, id string, n int) laneID {
+	task := store.Key{Owner: "alice", ID: id}
+	hook := w.hook(task, 0)
+	events := []store.Event{{State: a2a.StateSubmitted}, {State: a2a.StateWorking}}
+	for i := range n {
+		events = append(events, chunk(fmt.Sprint(i)))
+	}
+	for i := range events {
+		events[i].Time = now()
+	}
+	w.commit(store.Change{
+		Key: task, Create: &store.Create{ContextID: "context"}, Run: &store.Run{Phase: store.PhaseIdle},
+		Push: []store.NewPush{hook}, Events: events,
+	})
+	return laneID{task, hook.ID}
+}
