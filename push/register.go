@@ -194,6 +194,7 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	}
 	now := store.Time(s.now())
 	kept := store.PushConfig{Task: t.Key, ID: id, Endpoint: w.endpoint, Data: data, LongRunning: c.LongRunning, CreatedAt: now}
+	s.cancelLane(t.Key, id) // before, so that no attempt at the new place is cut short
 	lane, err := s.cfg.Store.SavePush(ctx, kept, cursor, now)
 	if err != nil {
 		return nil, taskError(c.TaskID, err)
@@ -203,7 +204,6 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 			return nil, err
 		}
 	}
-	s.cancelLane(t.Key, id) // what was under way may go elsewhere
 	s.reopen(ctx, w.endpoint)
 	told := view(&webhook{lane, set})
 	told.Config.SigningSecret = secret

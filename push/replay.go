@@ -46,10 +46,10 @@ func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2
 		}
 		cursor, out.FromSequence = first.Cursor, first.Sequence
 	}
+	s.cancelLane(task, id) // before, so that no attempt of the replay is cut short
 	if err := s.cfg.Store.ReplayPush(ctx, task, id, cursor, store.Time(s.now())); err != nil {
 		return nil, taskError(task.ID, err)
 	}
-	s.cancelLane(task, id) // what was under way is told again
 	s.reopen(ctx, lane.Config.Endpoint)
 	return out, nil
 }
