@@ -329,6 +329,11 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 	if second.Config.SigningSecret != "" || second.Config.SigningKey != first.Config.SigningKey {
 		t.Errorf("Set again = %+v, want no secret and the same key", second.Config)
 	}
+	elsewhere := back
+	elsewhere.URL = "https://elsewhere.example.com/hook"
+	if _, err := k.Set(t.Context(), alice, a2a.TaskPushNotificationConfig{TaskID: "t", Config: elsewhere}); a2a.CodeOf(err) != a2a.CodeInvalid {
+		t.Errorf("Set with masks and another host = %v, want invalid_params", err)
+	}
 	k.set(a2a.PushNotificationConfig{ID: "w", URL: hook})
 	if got := k.secrets("w"); got.Token != "" || got.Credentials != "" {
 		t.Errorf("secrets after none were saved = %+v, want none", got)

@@ -175,13 +175,14 @@ func (w *wish) over(old *settings, now time.Time) (settings, error) {
 		old.Secrets = new(secrets)
 	}
 	set := settings{URL: c.URL, Format: c.PayloadFormat, Signatures: c.Signatures, Told: old.Told, Secrets: new(secrets)}
+	moved := endpointOf(old.URL) != endpointOf(c.URL)
 	var err error
-	if set.Secrets.Token, err = unmask(w.field+".token", c.Token, old.Secrets.Token); err != nil {
+	if set.Secrets.Token, err = unmask(w.field+".token", c.Token, old.Secrets.Token, moved); err != nil {
 		return set, err
 	}
 	set.Authentication = c.Authentication
 	if auth, ok := c.Authentication.(a2a.PushNotificationAuthenticationInfo); ok {
-		if set.Secrets.Credentials, err = unmask(w.field+".authentication.credentials", auth.Credentials, old.Secrets.Credentials); err != nil {
+		if set.Secrets.Credentials, err = unmask(w.field+".authentication.credentials", auth.Credentials, old.Secrets.Credentials, moved); err != nil {
 			return set, err
 		}
 		auth.Credentials = ""
@@ -223,12 +224,15 @@ func (set *settings) tell() string {
 	return set.Secrets.Keys[0].told()
 }
 
-// unmask returns what a secret is to be.
-func unmask(field, wanted, old string) (string, error) {
-	if wanted != Mask {
+// unmask returns what a secret is to be. One that is not told does not move to another
+// endpoint, which it would be told to.
+func unmask(field, wanted, old string, moved bool) (string, error) {
+	switch {
+	case wanted != Mask:
 		return wanted, nil
-	}
-	if old == "" {
+	case old != "" && moved:
+		return "", a2a.Invalid(field, "is %s, which stands for what was there before: it must be given again when the webhook moves to another scheme, host or port", Mask)
+	case old == "":
 		return "", a2a.Invalid(field, "is %s, which stands for what was there before, and nothing was", Mask)
 	}
 	return old, nil
