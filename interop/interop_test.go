@@ -25,8 +25,8 @@ func TestCard(t *testing.T) {
 	if card.Name == "" || card.Description == "" || len(card.Skills) == 0 || len(card.DefaultInputModes) == 0 || len(card.DefaultOutputModes) == 0 {
 		t.Errorf("card lacks what must be there: %+v", card)
 	}
-	if card.Capabilities.PushNotifications || len(card.Security) != 0 {
-		t.Errorf("card claims push notifications (%t) or asks for %v", card.Capabilities.PushNotifications, card.Security)
+	if !card.Capabilities.PushNotifications || len(card.Security) != 0 {
+		t.Errorf("card claims push notifications: %t, want true; or asks for %v", card.Capabilities.PushNotifications, card.Security)
 	}
 }
 
