@@ -146,7 +146,7 @@ func (p *probed) show(o *output) {
 		}
 	}
 	row("called", p.Address)
-	took := "after " + pause(time.Duration(p.Millis)*time.Millisecond)
+	took := fmt.Sprintf("after %dms", p.Millis)
 	switch p.Outcome {
 	case safehttp.OutcomeRefused:
 		row("refused", fmt.Sprintf("%s; the rule is %q", p.Detail, p.Rule))
