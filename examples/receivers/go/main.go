@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -79,7 +80,7 @@ func main() {
 	if port == "" {
 		port = "8000"
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:"+port)
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:"+port)
 	if err != nil {
 		log.Fatal(err)
 	}
