@@ -23,6 +23,7 @@ type options struct {
 	concurrency int
 	payload     int
 	scenarios   []loadgen.Scenario
+	hooks       []hookLoad
 	growth      []int
 	storage     string // of growth
 	servers     []string
@@ -70,25 +71,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // all measures the contenders, and PostgreSQL by itself.
 func (b *bench) all(ctx context.Context) (outcome, error) {
-	chosen := slices.DeleteFunc(contenders(), func(c contender) bool { return !slices.Contains(b.servers, c.name) })
+	chosen := slices.DeleteFunc(contenders(), func(c contender) bool { return !slices.Contains(b.servers, c.name) || len(b.scenarios) == 0 })
 	out, err := b.compare(ctx, chosen)
-	if err != nil || b.db == nil {
-		return out, err
+	if err == nil && b.db != nil && slices.Contains(b.scenarios, loadgen.Send) {
+		err = b.shared(ctx, &out)
 	}
-	if slices.Contains(b.scenarios, loadgen.Send) {
-		if err := b.shared(ctx, &out); err != nil {
-			return out, err
-		}
+	if err == nil && b.db != nil && b.snapshot > 0 {
+		err = b.held(ctx, &out)
 	}
-	if b.snapshot > 0 {
-		return out, b.held(ctx, &out)
+	if err == nil && len(b.hooks) > 0 {
+		err = b.webhooks(ctx, &out)
 	}
-	return out, nil
+	return out, err
 }
 
 // What is measured by default.
 const (
-	everything = "send,send-get,stream,get,list,contexts"
+	everything = "send,send-get,stream,get,list,contexts,webhooks"
 	// What makes tasks comes last, so that small stores are small until then.
 	growing = "get,list,contexts,send,claim"
 )
@@ -101,7 +100,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.duration, "duration", 5*time.Second, "length of a round with one server")
 	flags.IntVar(&o.concurrency, "concurrency", 64, "connections")
 	flags.IntVar(&o.payload, "payload", loadgen.DefaultPayloadBytes, "bytes of text in a message")
-	scenarios := flags.String("scenarios", "", "what to measure, comma-separated (default "+everything+", or with -growth "+growing+"); claim is another name for send-get")
+	scenarios := flags.String("scenarios", "", "what to measure, comma-separated (default "+everything+", or with -growth "+growing+"); claim is another name for send-get, webhooks is "+hookNames())
 	growth := flags.String("growth", "", "measure stores of these numbers of tasks instead, e.g. 1000,100000,1000000")
 	flags.StringVar(&o.storage, "storage", storageSQLite, "what -growth keeps its stores in: sqlite or postgres")
 	servers := flags.String("servers", strings.Join(contenderNames(), ","), "what to measure, comma-separated")
@@ -123,6 +122,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	var errs []error
 	for name := range strings.SplitSeq(*scenarios, ",") {
+		if name == "webhooks" {
+			o.hooks = hookLoads()
+			continue
+		}
+		if slices.Contains(hookLoads(), hookLoad(name)) {
+			o.hooks = append(o.hooks, hookLoad(name))
+			continue
+		}
 		s := loadgen.Scenario(name)
 		if name == "claim" {
 			s = loadgen.SendGet
@@ -188,6 +195,8 @@ type outcome struct {
 	Shared   []row    `json:"shared,omitempty"`   // loads of one database, all of blocking sends
 	Held     []period `json:"held,omitempty"`     // with a snapshot held open
 
+	Hooks []hookRow `json:"webhooks,omitempty"`
+
 	failed []error  // servers that should have run and did not
 	names  []string // contenders in the order of the table
 	goals  []goal
@@ -251,6 +260,11 @@ func (o outcome) verdict(opts options) error {
 	for _, r := range slices.Concat(o.Rows, o.Shared) {
 		if n := r.errors(); n > 0 && opts.short {
 			errs = append(errs, fmt.Errorf("%s of %s: %d errors, such as: %s", r.Scenario, r.Contender, n, r.firstError()))
+		}
+	}
+	for _, r := range o.Hooks {
+		if n := r.wrong(); n > 0 && opts.short {
+			errs = append(errs, fmt.Errorf("%s %s: %d events out of order or unsigned", r.Load, r.Storage, n))
 		}
 	}
 	return errors.Join(errs...)

@@ -19,6 +19,7 @@ type program string
 const (
 	refserver program = "refserver"
 	holdfast  program = "holdfast"
+	hooks     program = "hooks"
 )
 
 // Names of the contenders that others are related to.
@@ -110,7 +111,7 @@ func (b *bench) binary(ctx context.Context, p program) (string, error) {
 		return path, nil
 	}
 	path := filepath.Join(b.dir, string(p))
-	module, pkg := "github.com/holdfast-dev/holdfast/bench", "./cmd/refserver"
+	module, pkg := "github.com/holdfast-dev/holdfast/bench", "./cmd/"+string(p)
 	if p == holdfast {
 		// Built in its own module, with its own choice of dependencies.
 		module, pkg = "github.com/holdfast-dev/holdfast", "./cmd/holdfast"

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,23 @@ func sysProcAttr() *syscall.SysProcAttr {
 func (s *server) cpu() time.Duration {
 	_, own, _ := processCPU(s.cmd.Process.Pid)
 	return own
+}
+
+// memory returns what the server has in memory, and had at most.
+func (s *server) memory() (now, peak int64) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0
+	}
+	kilobytes := func(name string) int64 {
+		fields := strings.Fields(string(between(status, name, '\n')))
+		if len(fields) == 0 {
+			return 0
+		}
+		n, _ := strconv.ParseInt(fields[0], 10, 64)
+		return n << 10
+	}
+	return kilobytes("VmRSS:"), kilobytes("VmHWM:")
 }
 
 // familyCPU returns the time that a process and its children have spent, those

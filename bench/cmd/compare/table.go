@@ -42,6 +42,7 @@ func (o outcome) write(w io.Writer, opts options) error {
 	}
 	o.writeShared(&b)
 	o.writeHeld(&b)
+	o.writeHooks(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// stopTimeout bounds what is done at the end.
+const stopTimeout = 3 * time.Second
+
+func serveAgent(ctx context.Context, l net.Listener, o options, stderr io.Writer) (err error) {
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	kept, err := open(ctx, o, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	a, err := holdfast.New(holdfast.Config{
+		Name: "hooks", Store: kept, Logger: log,
+		Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}, PerMinute: math.MaxInt32},
+	}, holdfast.HandlerFunc(handle))
+	if err == nil {
+		err = a.Start(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	err = serve(ctx, l, a.Handler())
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return errors.Join(err, a.Stop(grace))
+}
+
+func open(ctx context.Context, o options, log *slog.Logger) (store.Store, error) {
+	switch o.storage {
+	case "memory":
+		return inmem.New(), nil
+	case "sqlite":
+		return sqlite.Open(ctx, sqlite.Config{Dir: o.data, Logger: log})
+	case "postgres":
+		return postgres.Open(ctx, postgres.Config{URL: o.databaseURL, Schema: o.schema, Migrate: true, Logger: log})
+	}
+	return nil, fmt.Errorf("unknown storage %q, want memory, sqlite or postgres", o.storage)
+}
+
+// handle writes the chunks that the message asks for.
+func handle(ctx context.Context, t *holdfast.Turn) error {
+	var chunks, bytes int
+	var pause string
+	if _, err := fmt.Sscan(t.Text(), &chunks, &bytes, &pause); err != nil {
+		return t.Reject("want CHUNKS BYTES PAUSE")
+	}
+	apart, err := time.ParseDuration(pause)
+	if err != nil {
+		return err
+	}
+	text := strings.Repeat("x", bytes)
+	w := t.Artifact("out")
+	for n := range chunks {
+		if n > 0 && apart > 0 {
+			select {
+			case <-time.After(apart):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if _, err := w.WriteString(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
