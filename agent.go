@@ -169,11 +169,15 @@ func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, 
 	if err != nil {
 		return nil, fmt.Errorf("webhooks config: %w", err)
 	}
+	lease := w.Lease
+	if lease == 0 {
+		lease = max(30*time.Second, 2*w.Timeout) // a lease must outlast an attempt
+	}
 	return push.New(push.Config{
 		Store: kept, NewID: newID, Sender: sender, Policy: policy, Logger: logger,
 		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
-		Timeout: w.Timeout, Lease: max(30*time.Second, 2*w.Timeout), // a lease must outlast an attempt
+		Timeout: w.Timeout, Lease: lease,
 	})
 }
 

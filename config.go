@@ -112,6 +112,10 @@ type Webhooks struct {
 	InFlight, PerEndpoint, PerOwner int
 	// Timeout is the longest that a call may take. Default 15 s.
 	Timeout time.Duration
+	// Lease is how long a webhook waits for a process that died or hangs while it called
+	// it, before another goes on. Default 30 s, or twice Timeout if that is longer; at least
+	// twice Timeout less 5 s, and 100 ms.
+	Lease time.Duration
 }
 
 // Token is a bearer token and the principal it stands for.

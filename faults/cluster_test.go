@@ -217,9 +217,9 @@ func (a *acknowledged) storm(ctx context.Context, p *process, senders int, texts
 func (s *sentTask) send(p *process) error {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
 	defer cancel()
-	task, err := p.trySend(ctx, s.message, s.key)
+	event, err := p.client.Send(ctx, client.SendParams{Message: s.message, IdempotencyKey: s.key, Configuration: s.config})
 	if err == nil {
-		s.id = task.ID
+		s.id = event.(*a2a.Task).ID
 	}
 	return err
 }

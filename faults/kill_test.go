@@ -97,6 +97,7 @@ type sentTask struct {
 	message a2a.Message
 	key     string
 	id      string
+	config  *a2a.MessageSendConfiguration // nil: none
 }
 
 func (a *acknowledged) add(s sentTask) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/engine"
 )
@@ -48,6 +49,17 @@ func run(args []string) (err error) {
 	set.DurationVar(&db.CommandTimeout, "command-timeout", 0, "longest command")
 	set.IntVar(&db.MaxRetries, "retries", 0, "how often a command is tried again")
 	set.DurationVar(&db.RetryDelay, "retry-delay", 0, "pause before a command is tried again")
+	set.Func("push-allow", "network whose webhooks may be called", func(net string) error {
+		cfg.Webhooks.AllowNets = append(cfg.Webhooks.AllowNets, net)
+		return nil
+	})
+	set.DurationVar(&cfg.Webhooks.Timeout, "push-timeout", 0, "longest that a webhook may take")
+	set.DurationVar(&cfg.Webhooks.Lease, "push-lease", 0, "how long a lease of a webhook lasts")
+	set.IntVar(&cfg.Webhooks.PerMinute, "push-per-minute", 0, "most webhooks a principal saves in a minute")
+	set.Func("owner", "principal, who is also the token", func(name string) error {
+		cfg.Tokens = append(cfg.Tokens, holdfast.Token{Token: name, Principal: a2a.Principal{ID: name}})
+		return nil
+	})
 	if err := set.Parse(args); err != nil {
 		return err
 	}

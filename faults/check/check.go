@@ -1,6 +1,7 @@
 // Package check proves that the store which servers left behind keeps the promises
 // of Holdfast: every log is whole, every task is the fold of its log, every context
-// counts its tasks, and nothing that has work to do is forgotten.
+// counts its tasks, every webhook is at a place in its task's log, and nothing that
+// has work to do is forgotten.
 package check
 
 import (
@@ -23,6 +24,8 @@ type Report struct {
 	States map[string]a2a.TaskState
 	// Logs are the tasks' events by id.
 	Logs map[string][]store.Event
+	// Lanes are the tasks' webhooks.
+	Lanes []Lane
 }
 
 // Count returns how many tasks are in a state.
@@ -58,7 +61,21 @@ func Dir(ctx context.Context, dir string) (_ *Report, err error) {
 		return nil, err
 	}
 	report, err := all(ctx, s, names)
-	return report, errors.Join(err, integrity(ctx, dir))
+	return report, errors.Join(err, integrity(ctx, dir), misplaced(ctx, dir))
+}
+
+// misplaced looks for webhooks that are not where they belong in the queue.
+func misplaced(ctx context.Context, dir string) error {
+	var n int
+	const text = `SELECT count(*) FROM webhook_lanes l LEFT JOIN webhook_rows r ON r.pk = l.pk LEFT JOIN task_rows t ON t.owner = l.owner AND t.id = l.task_id
+		WHERE l.phase <> 5 AND ((l.cursor_seq < l.tail) <> (l.phase IN (1, 2, 3)) OR r.pk IS NULL OR t.id IS NULL) OR l.phase IN (1, 3) AND l.worker <> '' OR l.phase = 2 AND l.worker = ''`
+	if err := query(ctx, dir, text, &n); err != nil {
+		return fmt.Errorf("count misplaced webhooks: %w", err)
+	}
+	if n != 0 {
+		return fmt.Errorf("there are %d webhooks of no task, or not where they belong in the queue", n)
+	}
+	return nil
 }
 
 func integrity(ctx context.Context, dir string) error {
@@ -110,7 +127,7 @@ func all(ctx context.Context, s store.Store, owners []string) (*Report, error) {
 			}
 			report.States[t.Key.ID], report.Logs[t.Key.ID] = t.Status.State, events
 		}
-		errs = append(errs, contexts(ctx, s, owner, tasks))
+		errs = append(errs, contexts(ctx, s, owner, tasks), lanes(ctx, s, owner, report))
 	}
 	return report, errors.Join(errs...)
 }

@@ -66,6 +66,36 @@ func stray(ctx context.Context, c *pgx.Conn, schema string) error {
 		{"changes in logs of no task", fmt.Sprintf(orphans, table("task_log"), table("task_rows"))},
 		{"steps of no task", fmt.Sprintf(orphans, table("task_steps"), table("task_rows"))},
 		{
+			"webhooks that belong to no task",
+			fmt.Sprintf("SELECT count(*) FROM %s c WHERE NOT EXISTS (SELECT FROM %s t WHERE t.owner = c.owner AND t.id = c.task_id)",
+				table("push_configs"), table("task_rows")),
+		},
+		{
+			"tasks that count other webhooks than they have",
+			fmt.Sprintf("SELECT count(*) FROM %s t WHERE webhooks <> (SELECT count(*) FROM %s l WHERE l.owner = t.owner AND l.task_id = t.id)",
+				table("task_rows"), table("push_lanes")),
+		},
+		{
+			"lanes without their webhooks, or the other way round",
+			fmt.Sprintf("SELECT count(*) FROM %s l FULL JOIN %s c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id AND c.rev = l.rev WHERE l.id IS NULL OR c.id IS NULL",
+				table("push_lanes"), table("push_configs")),
+		},
+		{
+			"lanes in a phase of the queue that they are not in",
+			fmt.Sprintf("SELECT count(*) FROM %s WHERE (cursor_seq < tail_seq) <> (phase > 0) OR phase IN (1, 2) AND worker <> '' OR phase = 3 AND worker = ''",
+				table("push_lanes")),
+		},
+		{
+			"attempts of no task",
+			fmt.Sprintf("SELECT count(*) FROM %s a WHERE NOT EXISTS (SELECT FROM %s t WHERE t.owner = a.owner AND t.id = a.task_id)",
+				table("push_attempts"), table("task_rows")),
+		},
+		{
+			"dead letters of no webhook",
+			fmt.Sprintf("SELECT count(*) FROM %s d WHERE NOT EXISTS (SELECT FROM %s l WHERE l.owner = d.owner AND l.task_id = d.task_id AND l.id = d.config_id)",
+				table("push_dead"), table("push_lanes")),
+		},
+		{
 			"idempotency keys of no task",
 			fmt.Sprintf("SELECT count(*) FROM %s k WHERE NOT of_context AND NOT EXISTS (SELECT FROM %s t WHERE t.owner = k.owner AND t.id = k.task_id)",
 				table("idempotency_keys"), table("task_rows")),

@@ -1,0 +1,564 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// receiver is where webhooks go. It checks each request as it comes against all
+// that came before: one id and one body for each event, in order, one at a time for
+// each webhook, signed. It outlives the servers, and can be closed and opened again.
+type receiver struct {
+	t    *testing.T
+	addr string
+	// policy decides how a request is answered; nil takes all. It is set before
+	// anything comes.
+	policy func(d *delivery) answer
+	// read, if set, is asked for the task of some of the events.
+	read func(ctx context.Context, id string) (*a2a.Task, error)
+
+	listening *http.Server
+	handling  sync.WaitGroup
+
+	mu      sync.Mutex
+	hooks   map[string]*hook // by id, which is made here and unique
+	events  map[eventName]*toldEvent
+	lanes   map[laneName]*told
+	shaken  time.Time // when a process was killed, suspended or cut off last
+	zombies bool      // a process may be at it that is no longer meant to be
+	wrong   int
+
+	requests, accepted, again, looked, overlaps int
+}
+
+// hook is a webhook that may be told.
+type hook struct {
+	id     string
+	secret string // "" while it is not known
+	after  string // the message it came with; "" if with the first or by set
+	// begin is the sequence behind which it is told; -1 if that is not known.
+	begin   int64
+	deleted time.Time
+}
+
+type eventName struct {
+	task     string
+	sequence int64
+}
+
+type laneName struct{ task, hook string }
+
+// toldEvent is an event of a task as it was told first, by whichever webhook.
+type toldEvent struct {
+	id, body string
+	envelope envelope
+}
+
+// told is what one webhook of one task has been told.
+type told struct {
+	low, next int64 // the first, and the next that has neither been taken nor refused
+	seen      map[int64]bool
+	refused   map[int64]bool
+	underWay  int
+	begun     time.Time // of the attempt under way
+	at        []time.Time
+	unsigned  []signedRequest // to be verified when the secret is known
+	again     int
+}
+
+type signedRequest struct {
+	header http.Header
+	event  eventName
+}
+
+// envelope is what is read of a body.
+type envelope struct {
+	EventID   string `json:"event_id"`
+	Sequence  int64  `json:"sequence"`
+	Timestamp string `json:"timestamp"`
+	Kind      string `json:"kind"`
+	TaskID    string `json:"task_id"`
+	Final     bool   `json:"final"`
+	Status    *struct {
+		State a2a.TaskState `json:"state"`
+	} `json:"status"`
+}
+
+// delivery is one request.
+type delivery struct {
+	envelope
+	hook    string
+	attempt int
+}
+
+// answer is what a request gets. The zero answer is 200.
+type answer struct {
+	status     int
+	retryAfter string
+	pause      time.Duration
+	cut        bool // no answer, the connection ends
+}
+
+// newReceiver opens a receiver. Whatever it finds wrong fails the test.
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{
+		t: t, addr: freeAddr(t), hooks: make(map[string]*hook), events: make(map[eventName]*toldEvent), lanes: make(map[laneName]*told),
+	}
+	r.open()
+	t.Cleanup(func() {
+		r.close()
+		r.handling.Wait()
+	})
+	return r
+}
+
+// open listens.
+func (r *receiver) open() {
+	r.t.Helper()
+	var ln net.Listener
+	eventually(r.t, 5*time.Second, func() (err error) {
+		ln, err = net.Listen("tcp", r.addr)
+		return err
+	})
+	r.listening = &http.Server{Handler: r}
+	r.handling.Add(1)
+	go func(s *http.Server) {
+		defer r.handling.Done()
+		_ = s.Serve(ln)
+	}(r.listening)
+}
+
+// close ends all connections and takes no new ones.
+func (r *receiver) close() { _ = r.listening.Close() }
+
+// shake notes that a process is killed: what it had sent may still come.
+func (r *receiver) shake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shaken = time.Now()
+}
+
+func (r *receiver) failf(format string, args ...any) {
+	if r.wrong++; r.wrong <= 20 {
+		r.t.Errorf("receiver: "+format, args...)
+	}
+}
+
+// add makes a webhook. What it is told of is not known yet.
+func (r *receiver) add() *a2a.PushNotificationConfig {
+	h := &hook{id: newID(), begin: -1}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hooks[h.id] = h
+	return &a2a.PushNotificationConfig{ID: h.id, URL: "http://" + r.addr + "/" + h.id, Token: "token of " + h.id}
+}
+
+// inline makes a webhook for a message that begins a task.
+func (r *receiver) inline() *a2a.MessageSendConfiguration {
+	c := r.add()
+	r.note(c.ID, func(h *hook) { h.begin = 0 })
+	return &a2a.MessageSendConfiguration{PushNotificationConfig: c}
+}
+
+func (r *receiver) note(id string, f func(h *hook)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(r.hooks[id])
+}
+
+// register adds a webhook to a task that is there, at any time.
+func (r *receiver) register(ctx context.Context, p *process, task string) (string, error) {
+	c := r.add()
+	saved, err := p.client.SetWebhook(ctx, a2a.TaskPushNotificationConfig{TaskID: task, Config: *c})
+	if err != nil {
+		return c.ID, err
+	}
+	r.note(c.ID, func(h *hook) { h.begin = saved.Config.Delivery.Sequence })
+	r.learn(task, c.ID, saved.Config.SigningSecret)
+	return c.ID, nil
+}
+
+// learn verifies what a webhook was told so far, and all from now on.
+func (r *receiver) learn(task, id, secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hooks[id].secret = secret
+	if l := r.lanes[laneName{task, id}]; l != nil {
+		for _, s := range l.unsigned {
+			r.verify(id, secret, r.events[s.event].body, s.header)
+		}
+		l.unsigned = nil
+	}
+}
+
+func (r *receiver) verify(id, secret, body string, header http.Header) {
+	w, err := standardwebhooks.NewWebhook(secret)
+	if err == nil {
+		// What was kept may have become old meanwhile: how old it was is checked as it comes.
+		err = w.VerifyIgnoringTimestamp([]byte(body), header)
+	}
+	if err != nil {
+		r.failf("webhook %s: signature: %v", id, err)
+	}
+}
+
+// ServeHTTP takes a request.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.handling.Add(1)
+	defer r.handling.Done()
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // its sender is gone
+	}
+	d := &delivery{hook: strings.TrimPrefix(req.URL.Path, "/")}
+	d.attempt, _ = strconv.Atoi(req.Header.Get("X-Delivery-Attempt"))
+	if err := json.Unmarshal(body, &d.envelope); err != nil {
+		r.t.Errorf("receiver: body %.200q: %v", body, err)
+		return
+	}
+	if r.isDeleted(d.hook) {
+		// It may have been sent, and given up, before.
+		select {
+		case <-req.Context().Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+	l, look := r.arrive(d, body, req.Header)
+	if look {
+		r.look(req.Context(), d)
+	}
+	var a answer
+	if r.policy != nil {
+		a = r.policy(d)
+	}
+	if a.pause > 0 {
+		timer := time.NewTimer(a.pause)
+		select {
+		case <-timer.C:
+		case <-req.Context().Done():
+			a.cut = true
+		}
+		timer.Stop()
+	}
+	a.status = cmp.Or(a.status, http.StatusOK)
+	r.leave(d, l, a)
+	if a.cut {
+		panic(http.ErrAbortHandler)
+	}
+	if a.retryAfter != "" {
+		w.Header().Set("Retry-After", a.retryAfter)
+	}
+	w.WriteHeader(a.status)
+}
+
+func (r *receiver) isDeleted(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.hooks[id]
+	return h != nil && !h.deleted.IsZero()
+}
+
+// arrive checks a request by what has come before. look reports whether its task is
+// to be looked at.
+func (r *receiver) arrive(d *delivery, body []byte, header http.Header) (l *told, look bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests++
+	h := r.hooks[d.hook]
+	if h == nil {
+		r.failf("request for %q, which is no webhook", d.hook)
+		h = &hook{}
+	}
+	if !h.deleted.IsZero() {
+		r.failf("webhook %s is called %s after it was deleted", d.hook, time.Since(h.deleted))
+	}
+	r.checkHeader(d, header)
+	event := eventName{d.TaskID, d.Sequence}
+	if e := r.events[event]; e == nil {
+		r.events[event] = &toldEvent{d.EventID, string(body), d.envelope}
+	} else if e.id != d.EventID || e.body != string(body) {
+		r.failf("event %d of task %s is told as %s %s, and as %s %s", d.Sequence, d.TaskID, e.id, e.body, d.EventID, body)
+	}
+	name := laneName{d.TaskID, d.hook}
+	l = r.lanes[name]
+	if l == nil {
+		l = &told{low: d.Sequence, next: d.Sequence, seen: make(map[int64]bool), refused: make(map[int64]bool)}
+		r.lanes[name] = l
+	}
+	if h.secret != "" {
+		r.verify(h.id, h.secret, string(body), header)
+	} else {
+		l.unsigned = append(l.unsigned, signedRequest{header.Clone(), event})
+	}
+	if l.underWay++; l.underWay > 1 {
+		r.overlaps++
+		if !r.zombies && time.Since(r.shaken) > 3*time.Second {
+			r.failf("webhook %s of task %s: event %d is sent while another is under way for %s", d.hook, d.TaskID, d.Sequence, time.Since(l.begun))
+		}
+	}
+	l.begun = time.Now()
+	switch {
+	case d.Sequence > l.next:
+		r.failf("webhook %s of task %s: event %d is sent before %d was taken", d.hook, d.TaskID, d.Sequence, l.next)
+	case d.Sequence < l.next:
+		l.again++
+		r.again++
+	}
+	return l, r.read != nil && (d.Sequence+int64(len(r.lanes)))%7 == 0
+}
+
+func (r *receiver) checkHeader(d *delivery, header http.Header) {
+	for name, want := range map[string]string{
+		"Authorization": "Bearer token of " + d.hook, "X-A2a-Notification-Token": "token of " + d.hook,
+		"Content-Type": "application/json", "Webhook-Id": d.EventID,
+	} {
+		if got := header.Get(name); got != want {
+			r.failf("%s: %q, want %q", name, got, want)
+		}
+	}
+	sent, err := strconv.ParseInt(header.Get("Webhook-Timestamp"), 10, 64)
+	if age := time.Since(time.Unix(sent, 0)).Abs(); err != nil || age > time.Minute {
+		r.failf("Webhook-Timestamp: %q, want the time of the attempt", header.Get("Webhook-Timestamp"))
+	}
+	if d.attempt < 1 {
+		r.failf("X-Delivery-Attempt: %q, want a number from 1", header.Get("X-Delivery-Attempt"))
+	}
+}
+
+// look reads the task, which must stand at the event or later.
+func (r *receiver) look(ctx context.Context, d *delivery) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	task, err := r.read(ctx, d.TaskID)
+	if err != nil {
+		return // nobody is there to be asked
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looked++
+	at, err := time.Parse(time.RFC3339Nano, d.Timestamp)
+	switch {
+	case err != nil:
+		r.failf("timestamp %q: %v", d.Timestamp, err)
+	case d.Kind == "status-update" && task.Status.Timestamp.Before(at):
+		r.failf("event %d of task %s was told at %s, the task stands at %s", d.Sequence, d.TaskID, at, task.Status.Timestamp)
+	case d.Final && task.Status.State != d.Status.State:
+		r.failf("task %s was told to be %s, and is %s", d.TaskID, d.Status.State, task.Status.State)
+	case d.Kind == "artifact-update" && len(task.Artifacts) == 0:
+		r.failf("event %d of task %s told of an artifact, the task has none", d.Sequence, d.TaskID)
+	}
+}
+
+// leave notes what a request is answered.
+func (r *receiver) leave(d *delivery, l *told, a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.underWay--
+	dead := a.status == http.StatusGone || a.status == http.StatusNotFound
+	if a.cut || a.status >= 300 && !dead || d.Sequence != l.next {
+		return
+	}
+	if dead {
+		l.refused[d.Sequence] = true
+	} else {
+		l.seen[d.Sequence] = true
+		r.accepted++
+	}
+	l.next++
+	l.at = append(l.at, time.Now())
+}
+
+// replayed has a webhook be told again from a sequence on.
+func (r *receiver) replayed(task, id string, from int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.lanes[laneName{task, id}]
+	if l.next = from; from < l.low {
+		l.low = from
+	}
+	for sequence := range l.refused {
+		if sequence >= from {
+			delete(l.refused, sequence)
+		}
+	}
+}
+
+// count returns how often requests came, were taken, and came again when they had
+// been taken.
+func (r *receiver) count() (requests, accepted, again int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.requests, r.accepted, r.again
+}
+
+// tell summarizes what came.
+func (r *receiver) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.t.Logf("%d requests to %d webhooks, %d events taken, %d again after that, %d while another was under way, %d tasks looked at",
+		r.requests, len(r.lanes), r.accepted, r.again, r.overlaps, r.looked)
+}
+
+// learnAll asks for the secrets of webhooks that came with messages, whose requests
+// can only then be verified. Nothing may be pending.
+func (r *receiver) learnAll(p *process) {
+	r.t.Helper()
+	var names []laneName
+	r.mu.Lock()
+	for name := range r.lanes {
+		if h := r.hooks[name.hook]; h != nil && h.secret == "" && h.deleted.IsZero() {
+			names = append(names, name)
+		}
+	}
+	r.mu.Unlock()
+	each(names, func(name laneName) {
+		config := a2a.PushNotificationConfig{ID: name.hook, URL: "http://" + r.addr + "/" + name.hook, Token: push.Mask}
+		saved, err := p.client.SetWebhook(r.t.Context(), a2a.TaskPushNotificationConfig{TaskID: name.task, Config: config})
+		if err != nil || saved.Config.SigningSecret == "" {
+			r.t.Errorf("secret of webhook %s of task %s: %+v, %v", name.hook, name.task, saved, err)
+			return
+		}
+		r.learn(name.task, name.hook, saved.Config.SigningSecret)
+	})
+}
+
+// prove compares what came with what the servers have left behind: each webhook was
+// told each event, or has a dead letter of it, and nothing else.
+func (r *receiver) prove(report *check.Report) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := make(map[laneName]bool)
+	for _, l := range report.Lanes {
+		name := laneName{l.Config.Task.ID, l.Config.ID}
+		found[name] = true
+		h := r.hooks[name.hook]
+		switch {
+		case h == nil:
+			r.failf("there is a webhook %s", name.hook)
+		case !h.deleted.IsZero():
+			r.failf("webhook %s was deleted and is there", name.hook)
+		case l.Pending():
+			r.failf("webhook %s of task %s has something to tell: %+v", name.hook, name.task, l.Lane)
+		default:
+			if err := r.proveLane(h, &l, report.Logs[name.task]); err != nil {
+				r.failf("webhook %s of task %s: %v", name.hook, name.task, err)
+			}
+		}
+	}
+	for name, l := range r.lanes {
+		if h := r.hooks[name.hook]; !found[name] && h != nil && h.deleted.IsZero() {
+			r.failf("webhook %s of task %s was told %d events and is not there", name.hook, name.task, len(l.seen))
+		}
+	}
+}
+
+func (r *receiver) proveLane(h *hook, l *check.Lane, log []store.Event) error {
+	name := laneName{l.Config.Task.ID, h.id}
+	seen := r.lanes[name]
+	if seen == nil {
+		seen = &told{}
+	}
+	var errs []error
+	var at store.PushCursor
+	begin := h.begin
+	events := 0
+	for i := range log {
+		e := &log[i]
+		if h.after != "" && e.Received != nil && e.Received.ID == h.after {
+			begin = at.Sequence
+		}
+		next, tell := at.Next(e)
+		at = next
+		if begin < 0 && h.after == "" && seen.seen[next.Sequence] {
+			begin = next.Sequence - 1 // nobody was told when it was registered
+		}
+		if !tell || begin < 0 || next.Sequence <= begin {
+			continue
+		}
+		events++
+		_, dead := l.Dead[next.Sequence]
+		if !seen.seen[next.Sequence] && !dead {
+			errs = append(errs, fmt.Errorf("event %d was not told, and is no dead letter", next.Sequence))
+			continue
+		}
+		if told := r.events[eventName{name.task, next.Sequence}]; told != nil {
+			errs = append(errs, sameEvent(told, l.Config.Task, log[0].Time, e))
+		}
+	}
+	extra := 0
+	for sequence := range seen.seen {
+		if sequence <= begin || sequence > at.Sequence {
+			extra++
+		}
+	}
+	if extra > 0 {
+		errs = append(errs, fmt.Errorf("%d events were told that are none, of %d", extra, events))
+	}
+	return errors.Join(errs...)
+}
+
+// sameEvent checks what was told against the log.
+func sameEvent(told *toldEvent, task store.Key, created time.Time, e *store.Event) error {
+	env := &told.envelope
+	kind, final := "status-update", e.State.Terminal()
+	if e.Artifact != nil {
+		kind, final = "artifact-update", false
+	}
+	at, err := time.Parse(time.RFC3339Nano, env.Timestamp)
+	if want := push.EventID(task, created, e.Seq); told.id != want || env.Kind != kind || env.Final != final || err != nil || !at.Equal(e.Time) ||
+		kind == "status-update" && (env.Status == nil || env.Status.State != e.State) {
+		return fmt.Errorf("event %d of the log, %s %s at %s, was told as %s, want id %s", e.Seq, kind, e.State, e.Time, told.body, want)
+	}
+	return nil
+}
+
+// latencies returns how long after they happened events were taken, sorted.
+func (r *receiver) latencies(hooks map[string]bool) (all []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, l := range r.lanes {
+		if !hooks[name.hook] {
+			continue
+		}
+		for i, at := range l.at {
+			happened, err := time.Parse(time.RFC3339Nano, r.events[eventName{name.task, l.low + int64(i)}].envelope.Timestamp)
+			if err == nil {
+				all = append(all, at.Sub(happened))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// part is the value below which a part of sorted ones are.
+func part(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
+}

@@ -1,0 +1,383 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+)
+
+func TestWebhooksAreToldOnceInACleanRun(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
+		wantNoneDead(f.t, f.finish(f.ids(), 20*time.Second))
+		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
+			f.t.Errorf("%d requests told of %d events, %d of them again; want each once", requests, accepted, again)
+		}
+		if f.r.looked == 0 {
+			f.t.Error("no task was looked at when an event of it came")
+		}
+	})
+}
+
+func TestWebhooksNoLossOverKills(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		random := seed(f.t)
+		f.r.policy = func(*delivery) answer { return answer{pause: 5 * time.Millisecond} }
+		ctx, cancel := context.WithCancel(f.t.Context())
+		defer cancel()
+		loaded := make(chan struct{})
+		go func() {
+			defer close(loaded)
+			f.load(ctx, 4, 1<<20, hooked...)
+		}()
+		for round := range 5 * long(f.t) {
+			time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(500*time.Millisecond))))
+			i := round % len(f.replicas)
+			f.kill(i)
+			f.start(i)
+		}
+		cancel()
+		<-loaded
+		wantNoneDead(f.t, f.finish(f.ids(), 20*time.Second))
+		_, accepted, again := f.r.count()
+		// What was under way or not yet acknowledged when a process died comes again.
+		if again*4 > accepted {
+			f.t.Errorf("%d of %d events came again", again, accepted)
+		}
+	})
+}
+
+func TestWebhooksFencing(t *testing.T) {
+	t.Parallel()
+	f := &fleet{t: t, r: newReceiver(t), cluster: newEmptyCluster(t, pgtest.URL(t), 3)}
+	f.cluster.args = pushArgs()
+	f.site, f.replicas, f.any = f.cluster.site, f.cluster.replicas, f.cluster.any
+	var slow atomic.Int64
+	f.r.policy = func(*delivery) answer { return answer{pause: time.Duration(slow.Load())} }
+	f.r.zombies = true
+	for round := range long(t) {
+		f.start(0)
+		f.cluster.lb.leaveOut(f.cluster.addrs[1:]...)
+		slow.Store(int64(700 * time.Millisecond))
+		before, _, _ := f.r.count()
+		f.load(t.Context(), 2, 8, "chunks 10 20ms", "steps 4 50ms")
+		eventually(t, 5*time.Second, func() error { return f.underWay(before + 4) })
+		// Its attempts are under way; they will be answered, and it will not know.
+		f.replicas[0].signal(syscall.SIGSTOP)
+		f.cluster.lb.leaveOut(f.cluster.addrs[0])
+		if round == 0 {
+			f.start(1)
+			f.start(2)
+		}
+		slow.Store(int64(10 * time.Millisecond))
+		ids := f.ids()
+		took := f.drained(ids, 20*time.Second)
+		all, _, again := f.r.count()
+		f.replicas[0].signal(syscall.SIGCONT)
+		time.Sleep(1500 * time.Millisecond)
+		if after, _, late := f.r.count(); after != all {
+			t.Errorf("the process that woke made %d requests, %d of them again", after-all, late-again)
+		}
+		t.Logf("drained %s after the tasks; %d events told again", took, again)
+		f.kill(0)
+	}
+	f.cluster.lb.leaveOut()
+	f.start(0)
+	wantNoneDead(t, f.finish(f.ids(), 20*time.Second))
+}
+
+// underWay says nothing when so many requests have come.
+func (f *fleet) underWay(most int) error {
+	if n, _, _ := f.r.count(); n < most {
+		return a2a.Errorf(a2a.CodeUnavailable, "%d requests have come, want %d", n, most)
+	}
+	return nil
+}
+
+func TestWebhooksOutlastTheirReceiver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		var mode atomic.Int32
+		modes := []answer{
+			{}, {status: 500}, {}, {status: 429, retryAfter: "1"}, {}, {pause: 2500 * time.Millisecond}, {}, {cut: true}, {},
+		}
+		f.r.policy = func(d *delivery) answer {
+			m := modes[mode.Load()]
+			if m != (answer{}) && d.Sequence%2 == 0 {
+				return answer{} // one half fails, so that the breaker does not hide the rest
+			}
+			return m
+		}
+		ctx, cancel := context.WithCancel(f.t.Context())
+		defer cancel()
+		loaded := make(chan struct{})
+		go func() {
+			defer close(loaded)
+			f.load(ctx, 2, 1<<20, hooked...)
+		}()
+		for i := range modes {
+			mode.Store(int32(i))
+			time.Sleep(400 * time.Millisecond)
+			if i%2 == 0 {
+				f.r.close()
+				time.Sleep(50 * time.Millisecond)
+				f.r.open()
+			}
+		}
+		f.r.close()
+		outage := min(6*time.Second*time.Duration(long(f.t)), 30*time.Second)
+		time.Sleep(outage)
+		cancel()
+		<-loaded
+		f.r.open()
+		begun := time.Now()
+		ids := f.ids()
+		f.drained(ids, 20*time.Second)
+		took := time.Since(begun)
+		f.t.Logf("an outage of %s was drained %s after it", outage, took)
+		if took > 15*time.Second {
+			f.t.Errorf("an outage of %s was drained %s after it, want 15s at most", outage, took)
+		}
+		wantNoneDead(f.t, f.finish(ids, 5*time.Second))
+	})
+}
+
+func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		const events = 6 // of "chunks 2 1ms", among them working and completed
+		var answers [4]atomic.Pointer[answer]
+		kinds := make(map[string]int)
+		f.r.policy = func(d *delivery) answer { return *answers[kinds[d.hook]].Load() }
+		first := []answer{{status: 404}, {status: 410}, {status: 503, retryAfter: "4"}, {}}
+		ids := make(map[string]bool)
+		var tasks []string
+		for i := range first {
+			answers[i].Store(&first[i])
+			s := sentTask{message: withIDs("chunks 2 1ms"), config: f.r.inline()}
+			kinds[s.config.PushNotificationConfig.ID] = i
+			if err := s.send(f.any); err != nil {
+				f.t.Fatal(err)
+			}
+			f.sends.add(s)
+			ids[s.id], tasks = true, append(tasks, s.id)
+		}
+		f.ids()
+		state := func(i int) *a2a.PushDelivery {
+			got, err := f.any.client.GetWebhook(f.t.Context(), a2a.GetTaskPushNotificationConfigParams{TaskID: tasks[i]})
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return got.Config.Delivery
+		}
+		wanted := func() error {
+			for i, want := range []a2a.PushDelivery{{State: "active"}, {State: "disabled"}, {State: "active", Pending: true, Attempts: 1}, {State: "active"}} {
+				if got := state(i); got.State != want.State || got.Pending != want.Pending || got.Attempts != want.Attempts {
+					return a2a.Errorf(a2a.CodeConflict, "webhook %d is %+v, want %+v", i, *got, want)
+				}
+			}
+			return nil
+		}
+		eventually(f.t, 10*time.Second, wanted)
+		retryAt := *state(2).NextAttemptAt
+		for i := range f.replicas {
+			f.kill(i)
+			f.start(i)
+		}
+		if err := wanted(); err != nil {
+			f.t.Errorf("after a kill: %v", err)
+		}
+		if again := *state(2).NextAttemptAt; !again.Equal(retryAt) {
+			f.t.Errorf("after a kill the next attempt is at %s, was at %s", again, retryAt)
+		}
+		good := answer{}
+		for i := range answers {
+			answers[i].Store(&good)
+		}
+		requests, _, _ := f.r.count()
+		for i := range 2 {
+			f.replay(tasks[i])
+		}
+		eventually(f.t, 10*time.Second, func() error { return f.underWay(requests + 2*events) })
+		f.drained(ids, 15*time.Second)
+		if early := time.Until(retryAt); early > 0 {
+			f.t.Errorf("a retry was made %s before its time", early)
+		}
+		wantNoneDead(f.t, f.finish(ids, 5*time.Second))
+		if _, accepted, again := f.r.count(); accepted != len(tasks)*events || again > 0 {
+			f.t.Errorf("%d events were told, %d again, want %d", accepted, again, len(tasks)*events)
+		}
+	})
+}
+
+// replay asserts that every event of a task is a dead letter, and has them sent again.
+func (f *fleet) replay(task string) {
+	f.t.Helper()
+	at := int64(0)
+	var hook string
+	for d, err := range f.any.client.DeadLetters(f.t.Context(), a2a.ListDeadLettersParams{TaskID: task, PageSize: 2}) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		hook = d.ConfigID
+		if e := f.r.events[eventName{task, d.Sequence}]; e != nil && e.id != d.EventID {
+			f.t.Errorf("dead letter %d has id %s, was told as %s", d.Sequence, d.EventID, e.id)
+		}
+		at++
+	}
+	if at != 6 {
+		f.t.Errorf("task %s has %d dead letters, want 6", task, at)
+	}
+	f.r.replayed(task, hook, 1)
+	got, err := f.any.client.Replay(f.t.Context(), a2a.ReplayParams{TaskID: task, ConfigID: hook})
+	if err != nil || got.FromSequence != 1 {
+		f.t.Errorf("webhooks/replay = %+v, %v, want from 1", got, err)
+	}
+}
+
+func TestNothingIsSentAfterADelete(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		f.r.policy = func(*delivery) answer { return answer{pause: 30 * time.Millisecond} }
+		ctx, cancel := context.WithCancel(f.t.Context())
+		defer cancel()
+		loaded := make(chan struct{})
+		go func() {
+			defer close(loaded)
+			f.load(ctx, 2, 1<<20, "chunks 30 5ms", "steps 8 20ms")
+		}()
+		slowest, n := time.Duration(0), 0
+		for range 20 * long(f.t) {
+			s := sentTask{message: withIDs("chunks 40 5ms"), config: f.r.inline()}
+			if err := s.send(f.any); err != nil {
+				f.t.Fatal(err)
+			}
+			f.sends.add(s)
+			time.Sleep(time.Duration(20+10*(n%10)) * time.Millisecond)
+			id, begun := s.config.PushNotificationConfig.ID, time.Now()
+			if err := f.any.client.DeleteWebhook(f.t.Context(), s.id, id); err != nil {
+				f.t.Fatalf("delete: %v", err)
+			}
+			f.r.note(id, func(h *hook) { h.deleted = time.Now() })
+			slowest = max(slowest, time.Since(begun))
+			n++
+			if n%7 == 0 {
+				f.kill(n % len(f.replicas))
+				f.start(n % len(f.replicas))
+			}
+		}
+		f.t.Logf("%d webhooks deleted, the slowest took %s", n, slowest)
+		cancel()
+		<-loaded
+		wantNoneDead(f.t, f.finish(f.ids(), 20*time.Second))
+	})
+}
+
+func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		f.r.policy = func(*delivery) answer { return answer{pause: 40 * time.Millisecond} }
+		ctx, cancel := context.WithCancel(f.t.Context())
+		defer cancel()
+		loaded := make(chan struct{})
+		go func() {
+			defer close(loaded)
+			f.load(ctx, 3, 1<<20, "chunks 10 10ms", "steps 3 20ms", "work 50ms")
+		}()
+		var slowest time.Duration
+		for round := range 3 * long(f.t) {
+			time.Sleep(500 * time.Millisecond)
+			p, begun := f.replicas[round%len(f.replicas)], time.Now()
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(6 * time.Second); code != 0 {
+				f.t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
+			}
+			slowest = max(slowest, time.Since(begun))
+			f.start(round % len(f.replicas))
+		}
+		cancel()
+		<-loaded
+		f.t.Logf("the slowest server ended after %s", slowest)
+		// With leases as long as these nothing is taken over: it is handed on.
+		wantNoneDead(f.t, f.finish(f.ids(), 15*time.Second))
+		if _, _, again := f.r.count(); again > 0 {
+			f.t.Errorf("%d events came again, want none: attempts under way have time to end", again)
+		}
+	}, "-push-lease", "1m", "-lease", "1m", "-stop-grace", "700ms")
+}
+
+func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		var hang atomic.Bool
+		hang.Store(true)
+		f.r.policy = func(*delivery) answer {
+			if hang.Load() {
+				return answer{pause: time.Minute}
+			}
+			return answer{}
+		}
+		f.load(f.t.Context(), 2, 2, "work 1ms")
+		ids := f.ids()
+		eventually(f.t, 10*time.Second, func() error { return f.underWay(4) })
+		begun := time.Now()
+		for i, p := range f.replicas {
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(5 * time.Second); code != 0 {
+				f.t.Errorf("exit code = %d, want 0", code)
+			}
+			f.t.Logf("ended after %s", time.Since(begun))
+			begun = time.Now()
+			if i == len(f.replicas)-1 {
+				hang.Store(false)
+			}
+		}
+		for i := range f.replicas {
+			f.start(i)
+		}
+		wantNoneDead(f.t, f.finish(ids, 6*time.Second))
+	}, "-push-lease", "1m", "-push-timeout", "20s", "-lease", "1m", "-stop-grace", "500ms")
+}
+
+func TestAContextThatIsClearedIsToldOfNothing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		var closed atomic.Bool
+		f.r.policy = func(d *delivery) answer {
+			if closed.Load() && d.Sequence%2 == 0 {
+				return answer{status: http.StatusServiceUnavailable}
+			}
+			return answer{pause: 20 * time.Millisecond}
+		}
+		closed.Store(true)
+		f.load(f.t.Context(), 2, 5, "chunks 30 1ms")
+		ids := f.ids()
+		for _, s := range f.sends.sent {
+			if _, err := f.any.client.ClearContext(f.t.Context(), a2a.ClearContextParams{ContextID: s.message.ContextID}); err != nil {
+				f.t.Fatalf("contexts/clear: %v", err)
+			}
+			f.r.note(s.config.PushNotificationConfig.ID, func(h *hook) { h.deleted = time.Now() })
+		}
+		for _, name := range f.late {
+			f.r.note(name.hook, func(h *hook) { h.deleted = time.Now() })
+		}
+		closed.Store(false)
+		time.Sleep(2 * time.Second)
+		_, err := f.any.client.ListWebhooks(f.t.Context(), keys(ids)[0])
+		wantCode(f.t, err, a2a.CodeTaskNotFound)
+		if report := f.prove(nil); len(report.Lanes) > 0 {
+			f.t.Errorf("%d webhooks are left", len(report.Lanes))
+		}
+	})
+}
+
