@@ -56,11 +56,11 @@ type PushStore interface {
 	// time after now due at now, the longest due first, and returns how many.
 	WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error)
 
-	// DeadLetters returns a page of dead letters, the newest first by At, then by owner,
-	// task, webhook and sequence, ascending by their bytes.
+	// DeadLetters returns a page of dead letters: the newest first by At, then by owner,
+	// task and webhook, ascending by their bytes, then by sequence, descending.
 	DeadLetters(ctx context.Context, q PushQuery) (DeadLetterPage, error)
-	// PushAttempts returns a page of attempts, ordered like dead letters, those of one
-	// event and time by Attempt, descending.
+	// PushAttempts returns a page of attempts, ordered like dead letters, then by Attempt,
+	// descending.
 	PushAttempts(ctx context.Context, q PushQuery) (PushAttemptPage, error)
 
 	// Endpoints returns what is known of endpoints that fail, or have been disabled.

@@ -35,7 +35,7 @@ type noteKey struct {
 
 func (k noteKey) compare(o noteKey) int {
 	return cmp.Or(strings.Compare(k.Owner, o.Owner), strings.Compare(k.Task, o.Task), strings.Compare(k.ID, o.ID),
-		cmp.Compare(k.Sequence, o.Sequence), cmp.Compare(o.Attempt, k.Attempt), cmp.Compare(k.Number, o.Number))
+		cmp.Compare(o.Sequence, k.Sequence), cmp.Compare(o.Attempt, k.Attempt), cmp.Compare(k.Number, o.Number))
 }
 
 func (n *note[V]) compare(o *note[V]) int { return n.noteKey.compare(o.noteKey) }

@@ -71,7 +71,7 @@ type notePlace struct {
 
 func (p *notePlace) compare(o *notePlace) int {
 	return cmp.Or(cmp.Compare(o.At, p.At), strings.Compare(p.Owner, o.Owner), strings.Compare(p.Task, o.Task), strings.Compare(p.ID, o.ID),
-		cmp.Compare(p.Sequence, o.Sequence), cmp.Compare(o.Attempt, p.Attempt))
+		cmp.Compare(o.Sequence, p.Sequence), cmp.Compare(o.Attempt, p.Attempt))
 }
 
 // cursor writes the place as the cursor of a page that ends there.

@@ -17,9 +17,9 @@ func deadText(q *store.PushQuery, place *notePlace) (string, []any) {
 	var w walk
 	within := noteFilter(&w, q)
 	sort := map[string][]string{
-		"":      {"(-n.at)", "n.owner", "n.task_id", "n.config_id", "n.sequence"},
-		"owner": {"(-n.at)", "n.task_id", "n.config_id", "n.sequence"},
-		"task":  {"(-n.at)", "n.config_id", "n.sequence"},
+		"":      {"(-n.at)", "n.owner", "n.task_id", "n.config_id", "(-n.sequence)"},
+		"owner": {"(-n.at)", "n.task_id", "n.config_id", "(-n.sequence)"},
+		"task":  {"(-n.at)", "n.config_id", "(-n.sequence)"},
 	}[within]
 	if q.Sequence != 0 {
 		w.filter("n.sequence = %s", w.arg(q.Sequence, "bigint"))
@@ -32,7 +32,7 @@ func deadText(q *store.PushQuery, place *notePlace) (string, []any) {
 		if within != "task" {
 			at = append(at, w.arg(place.Task, "text"))
 		}
-		at = append(at, w.arg(place.ID, "text"), w.arg(place.Sequence, "bigint"))
+		at = append(at, w.arg(place.ID, "text"), w.arg(-place.Sequence, "bigint"))
 		w.filter("(%s) > (%s)", strings.Join(sort, ", "), strings.Join(at, ", "))
 	}
 	if len(w.where) == 0 {

@@ -61,7 +61,7 @@ type noteKey struct {
 
 func (k *noteKey) compare(o *noteKey) int {
 	return cmp.Or(cmp.Compare(o.At, k.At), strings.Compare(k.Owner, o.Owner), strings.Compare(k.Task, o.Task), strings.Compare(k.ID, o.ID),
-		cmp.Compare(k.Sequence, o.Sequence), cmp.Compare(o.Attempt, k.Attempt), cmp.Compare(k.Row, o.Row), cmp.Compare(k.Index, o.Index))
+		cmp.Compare(o.Sequence, k.Sequence), cmp.Compare(o.Attempt, k.Attempt), cmp.Compare(k.Row, o.Row), cmp.Compare(k.Index, o.Index))
 }
 
 // notePage gathers a page of notes from rows that come the newest first.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -61,6 +62,7 @@ var pushMutants = map[string]func(*mutant){
 	"lists the notes of every task":                   noting(func(q *store.PushQuery) { q.TaskID = "" }),
 	"lists the notes of every event":                  noting(func(q *store.PushQuery) { q.Sequence = 0 }),
 	"lists notes from the newest on":                  noting(func(q *store.PushQuery) { q.Cursor = "" }),
+	"lists what was noted at once from its first on":  func(m *mutant) { m.firstFirst = true },
 	"lists lanes of any state":                        listing(func(q *store.LaneQuery) { q.States = nil }),
 	"lists lanes of everybody":                        listing(func(q *store.LaneQuery) { q.Owner = "" }),
 	"lists lanes from the first on":                   listing(func(q *store.LaneQuery) { q.After = nil }),
@@ -124,6 +126,7 @@ type pushMutant struct {
 	expire         func(*store.PushExpiry)
 	notes          func(*store.PushQuery)
 	laneQuery      func(*store.LaneQuery)
+	firstFirst     bool
 	silentLanes    bool
 	silentWatch    bool
 	keepsEndpoints bool
@@ -225,14 +228,26 @@ func (m *mutant) DeadLetters(ctx context.Context, q store.PushQuery) (store.Dead
 	if m.notes != nil {
 		m.notes(&q)
 	}
-	return m.Store.DeadLetters(ctx, q)
+	page, err := m.Store.DeadLetters(ctx, q)
+	if m.firstFirst {
+		slices.SortStableFunc(page.Letters, func(a, b store.DeadLetter) int {
+			return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Sequence, b.Sequence))
+		})
+	}
+	return page, err
 }
 
 func (m *mutant) PushAttempts(ctx context.Context, q store.PushQuery) (store.PushAttemptPage, error) {
 	if m.notes != nil {
 		m.notes(&q)
 	}
-	return m.Store.PushAttempts(ctx, q)
+	page, err := m.Store.PushAttempts(ctx, q)
+	if m.firstFirst {
+		slices.SortStableFunc(page.Attempts, func(a, b store.PushAttempt) int {
+			return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Sequence, b.Sequence))
+		})
+	}
+	return page, err
 }
 
 func (m *mutant) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {

@@ -18,6 +18,7 @@ func pushListTests() []test {
 		{"dead letters are listed newest first", lettersListed},
 		{"attempts are listed newest first", attemptsListed},
 		{"attempts and dead letters are listed of what is asked for", notesFiltered},
+		{"what was noted at once is told from its last event on", notesOfAMoment},
 		{"a list goes on behind what was removed meanwhile", notesGoOn},
 		{"what was noted is told to the letter", notesWhole},
 		{"endpoints are kept until they work", endpointsKept},
@@ -154,19 +155,42 @@ func (f *fixture) manyNotes() ([]store.PushAttempt, []store.DeadLetter) {
 			}
 		}
 	}
-	slices.SortFunc(attempts, compareAttempts)
-	slices.SortFunc(letters, compareLetters)
-	return attempts, letters
+	return sortedAttempts(attempts), sortedLetters(letters)
+}
+
+func sortedAttempts(all []store.PushAttempt) []store.PushAttempt {
+	return slices.SortedFunc(slices.Values(all), compareAttempts)
+}
+
+func sortedLetters(all []store.DeadLetter) []store.DeadLetter {
+	return slices.SortedFunc(slices.Values(all), compareLetters)
 }
 
 func compareAttempts(a, b store.PushAttempt) int {
 	return cmp.Or(b.At.Compare(a.At), compareKeys(a.Task, b.Task), strings.Compare(a.ConfigID, b.ConfigID),
-		cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(b.Attempt, a.Attempt))
+		cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(b.Attempt, a.Attempt))
 }
 
 func compareLetters(a, b store.DeadLetter) int {
 	return cmp.Or(b.At.Compare(a.At), compareKeys(a.Task, b.Task), strings.Compare(a.ConfigID, b.ConfigID),
-		cmp.Compare(a.Sequence, b.Sequence))
+		cmp.Compare(b.Sequence, a.Sequence))
+}
+
+// Lists of what is noted at once read backwards: the last event comes first.
+func notesOfAMoment(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 3, "p")
+	a := noted(f.claimLane(worker, 10), 3, 20)
+	a.Attempts = append(a.Attempts, attempt(k, "p", 2, 2, 20))
+	f.ack(a)
+	wantLetters := []store.DeadLetter{a.Dead[2], a.Dead[1], a.Dead[0]}
+	wantAttempts := []store.PushAttempt{a.Attempts[2], a.Attempts[3], a.Attempts[1], a.Attempts[0]}
+	for _, q := range []store.PushQuery{{}, {Owner: owner}, {Owner: owner, TaskID: "t1"}, {Owner: owner, TaskID: "t1", ID: "p"}} {
+		for q.Limit = range 5 {
+			f.equal(fmt.Sprintf("DeadLetters(%+v)", q), f.letters(q), wantLetters)
+			f.equal(fmt.Sprintf("PushAttempts(%+v)", q), f.attempts(q), wantAttempts)
+		}
+	}
 }
 
 func lettersListed(f *fixture) {
