@@ -107,7 +107,7 @@ func (s *Service) claim(ctx context.Context) (more bool) {
 		return false
 	}
 	if len(claimed) < n {
-		s.takeover = false
+		s.takeover = takeover && len(skip) > 0 // of owners that were passed over there may be more
 		return false
 	}
 	s.hungry = true
