@@ -260,8 +260,9 @@ func (c *cluster) sendAndRead(s *sentTask) error {
 	return nil
 }
 
-func TestTheDatabasesDiskIsFull(t *testing.T) {
-	t.Parallel()
+// onDisk starts a database on a small disk of its own, and returns where that is.
+func onDisk(t *testing.T, size string) (*pgtest.Server, string) {
+	t.Helper()
 	// Not below t.TempDir, which only its owner can enter.
 	disk, err := os.MkdirTemp("", "holdfast-disk-")
 	if err != nil {
@@ -271,7 +272,7 @@ func TestTheDatabasesDiskIsFull(t *testing.T) {
 	if err := os.Chmod(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=160m,mode=755", "tmpfs", disk).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size+",mode=755", "tmpfs", disk).CombinedOutput(); err != nil {
 		t.Fatalf("a small disk for PostgreSQL cannot be mounted: this test needs the right to (%s)", out)
 	}
 	t.Cleanup(func() {
@@ -279,7 +280,12 @@ func TestTheDatabasesDiskIsFull(t *testing.T) {
 			t.Errorf("umount: %s", out)
 		}
 	})
-	db := private(t, pgtest.Config{Dir: disk, Fsync: true, Settings: map[string]string{"max_wal_size": "32MB", "shared_buffers": "16MB"}})
+	return private(t, pgtest.Config{Dir: disk, Fsync: true, Settings: map[string]string{"max_wal_size": "32MB", "shared_buffers": "16MB"}}), disk
+}
+
+func TestTheDatabasesDiskIsFull(t *testing.T) {
+	t.Parallel()
+	db, disk := onDisk(t, "160m")
 	c := newCluster(t, db.URL(), impatient...)
 	d := &smallDisk{&process{t: t}, disk, true}
 	c.hardTimes(func() map[string]bool {

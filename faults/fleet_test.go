@@ -26,6 +26,8 @@ type fleet struct {
 	site     *site
 	cluster  *cluster // nil: one server
 
+	// pace is how long each sender of load waits.
+	pace  time.Duration
 	sends acknowledged
 	mu    sync.Mutex
 	late  []laneName // registered and acknowledged after their tasks had begun
@@ -142,10 +144,8 @@ func (f *fleet) load(ctx context.Context, senders, most int, texts ...string) {
 				f.sends.add(s)
 				if err == nil {
 					f.more(ctx, &s, i)
-					time.Sleep(20 * time.Millisecond)
-				} else {
-					time.Sleep(50 * time.Millisecond)
 				}
+				time.Sleep(max(f.pace, 20*time.Millisecond))
 			}
 		})
 	}

@@ -50,6 +50,7 @@ type receiver struct {
 	wrong   int
 
 	requests, accepted, again, looked, overlaps int
+	lastAt                                      time.Time // when an event was taken last
 }
 
 // hook is a webhook that may be told.
@@ -386,6 +387,7 @@ func (r *receiver) leave(d *delivery, l *told, a answer) {
 	} else {
 		l.seen[d.Sequence] = true
 		r.accepted++
+		r.lastAt = time.Now()
 	}
 	l.next++
 	l.at = append(l.at, time.Now())
@@ -414,6 +416,13 @@ func (r *receiver) count() (requests, accepted, again int) {
 	return r.requests, r.accepted, r.again
 }
 
+// last returns when an event was taken last.
+func (r *receiver) last() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastAt
+}
+
 // tell summarizes what came.
 func (r *receiver) tell() {
 	r.mu.Lock()
@@ -423,13 +432,14 @@ func (r *receiver) tell() {
 }
 
 // learnAll asks for the secrets of webhooks that came with messages, whose requests
-// can only then be verified. Nothing may be pending.
+// can only then be verified. That of a webhook whose registration was not answered has
+// been told to nobody: it is lost. Nothing may be pending.
 func (r *receiver) learnAll(p *process) {
 	r.t.Helper()
 	var names []laneName
 	r.mu.Lock()
 	for name := range r.lanes {
-		if h := r.hooks[name.hook]; h != nil && h.secret == "" && h.deleted.IsZero() {
+		if h := r.hooks[name.hook]; h != nil && h.secret == "" && h.deleted.IsZero() && (h.begin == 0 || h.after != "") {
 			names = append(names, name)
 		}
 	}

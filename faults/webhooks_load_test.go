@@ -1,0 +1,264 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+)
+
+// hanging listens and never answers. It returns its URL.
+func hanging(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return "http://" + ln.Addr().String() + "/"
+}
+
+// as is a client of the servers who is somebody.
+func (f *fleet) as(owner string) *process {
+	f.t.Helper()
+	through := httpClient
+	url := "http://" + f.site.addr + "/"
+	if f.cluster != nil {
+		through, url = &http.Client{Transport: f.cluster.lb}, "http://"+f.cluster.addrs[0]+"/"
+	}
+	c, err := client.New(client.Config{URL: url, Token: owner, HTTPClient: through, Reconnects: 200})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &process{t: f.t, client: c, log: new(syncBuffer)}
+}
+
+// sendAs has an owner begin a task with a webhook.
+func (f *fleet) sendAs(p *process, text string, c *a2a.MessageSendConfiguration) error {
+	event, err := p.client.Send(f.t.Context(), client.SendParams{Message: client.Text(text), Configuration: c})
+	if err == nil && event.(*a2a.Task).ID == "" {
+		err = errors.New("no task")
+	}
+	return err
+}
+
+func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fleet) {
+		healthy, flooding, dead := f.as("healthy"), f.as("flooding"), f.as("dead")
+		flooded, silence := newReceiver(f.t), hanging(f.t)
+		measure := func() []time.Duration {
+			hooks := make(map[string]bool)
+			for range 25 * long(f.t) {
+				c := f.r.inline()
+				hooks[c.PushNotificationConfig.ID] = true
+				if err := f.sendAs(healthy, "chunks 5 2ms", c); err != nil {
+					f.t.Fatal(err)
+				}
+				time.Sleep(80 * time.Millisecond)
+			}
+			var all []time.Duration
+			eventually(f.t, 10*time.Second, func() error {
+				if all = f.r.latencies(hooks); len(all) < 12*len(hooks) {
+					return fmt.Errorf("%d tasks have told %d events", len(hooks), len(all))
+				}
+				return nil
+			})
+			return all
+		}
+		measure() // what is done the first time is slow
+		alone := measure()
+		var wg sync.WaitGroup
+		ctx, stop := context.WithCancel(f.t.Context())
+		defer stop()
+		for range 2 {
+			wg.Go(func() {
+				for range 150 * long(f.t) {
+					if err := errors.Join(
+						f.sendAs(dead, "work 1ms", &a2a.MessageSendConfiguration{PushNotificationConfig: &a2a.PushNotificationConfig{URL: silence}}),
+						f.sendAs(flooding, "chunks 10 0ms", flooded.inline()),
+					); err != nil && ctx.Err() == nil {
+						f.t.Errorf("send: %v", err)
+					}
+				}
+			})
+		}
+		among := measure()
+		wg.Wait()
+		_, flood, _ := flooded.count()
+		f.t.Logf("a healthy webhook is told after p50 %s p99 %s alone, p50 %s p99 %s beside a flood (%d events so far) and a dead endpoint",
+			part(alone, 0.5), part(alone, 0.99), part(among, 0.5), part(among, 0.99), flood)
+		if limit := 2*part(alone, 0.99) + 500*time.Millisecond; part(among, 0.99) > limit {
+			f.t.Errorf("p99 beside others = %s, want at most %s", part(among, 0.99), limit)
+		}
+	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead")
+}
+
+// TestABacklogOfWebhooksNeedsLittleMemory is not parallel: what it measures depends on
+// what else runs.
+func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {
+	const mib = 1 << 20
+	f := onSQLite(t, "-queued", "100000")
+	f.r.read = nil
+	idle := peakMemory(t, f.replicas[0].cmd.Process.Pid)
+	f.r.close()
+	tasks, text := 2000, "chunks 4 0ms"
+	if long(t) > 1 {
+		text = "chunks 24 0ms" // some 100,000 events
+	}
+	f.load(t.Context(), 8, tasks/8, text)
+	for _, s := range f.sends.sent {
+		if s.id == "" {
+			t.Fatal("a message was not taken")
+		}
+	}
+	ids := f.ids()
+	time.Sleep(2 * time.Second)
+	waiting := peakMemory(t, f.replicas[0].cmd.Process.Pid)
+	begun := time.Now()
+	f.r.open()
+	f.drained(ids, 2*time.Minute)
+	took := f.r.last().Sub(begun)
+	_, events, _ := f.r.count()
+	after := peakMemory(t, f.replicas[0].cmd.Process.Pid)
+	t.Logf("peak memory: %d MiB idle, %d MiB with %d events of %d tasks pending, %d MiB when they were told, %s after their endpoint was back",
+		idle/mib, waiting/mib, events, tasks, after/mib, took)
+	if after > 400*mib {
+		t.Errorf("a backlog of %d events needs %d MiB, want at most 400", events, after/mib)
+	}
+	wantNoneDead(t, f.prove(ids))
+}
+
+// hardTimes is a load during which f does something to the database. Nothing may be
+// lost, or told in another order.
+func (f *fleet) hardTimes(hurt func()) *check.Report {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
+	defer cancel()
+	f.pace = 100 * time.Millisecond
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		f.load(ctx, 3, 1<<20, hooked...)
+	}()
+	time.Sleep(300 * time.Millisecond)
+	hurt()
+	time.Sleep(300 * time.Millisecond)
+	cancel()
+	<-loaded
+	report := f.finish(f.ids(), 30*time.Second)
+	wantNoneDead(f.t, report)
+	return report
+}
+
+func TestWebhooksWhileConnectionsToTheDatabaseAreTerminated(t *testing.T) {
+	t.Parallel()
+	db := private(t, pgtest.Config{})
+	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
+	f.r.zombies = true // a commit that is lost for a while may outlast its lease
+	f.hardTimes(func() {
+		for range 15 * long(t) {
+			const text = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`
+			if err := execute(t.Context(), f.cluster.db, text); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+}
+
+func TestWebhooksWhileTheDatabaseRestarts(t *testing.T) {
+	t.Parallel()
+	db := private(t, pgtest.Config{Fsync: true})
+	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
+	f.r.zombies = true
+	f.hardTimes(func() {
+		for round := range 2 * long(t) {
+			time.Sleep(500 * time.Millisecond)
+			if err := db.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(500+round%2*2500) * time.Millisecond)
+			if err := db.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestWebhooksOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, pushArgs()...)}
+	d := f.site.startOnSmallDisk("40m")
+	f.replicas, f.any = []*process{d.process}, d.process
+	f.pace = 50 * time.Millisecond
+	f.load(t.Context(), 2, 5, "chunks 50 20ms", "steps 10 50ms")
+	requests, _, _ := f.r.count()
+	free := d.fill()
+	taken := d.sendUntilRefused(1)
+	time.Sleep(1500 * time.Millisecond) // what was told cannot be noted
+	free()
+	ids := f.ids()
+	for _, id := range taken {
+		wantState(t, d.settle(id, 20*time.Second), a2a.StateCompleted)
+	}
+	took := f.drained(ids, 20*time.Second)
+	after, _, again := f.r.count()
+	t.Logf("%d requests before the disk was full, %d since, %d of them again; nothing is pending %s after there was space", requests, after-requests, again, took)
+	f.r.learnAll(f.any)
+	f.proveOnDisk(d)
+}
+
+// proveOnDisk is prove for a disk that goes with its server.
+func (f *fleet) proveOnDisk(d *smallDisk) {
+	f.t.Helper()
+	f.site.proveOnDisk(d)
+	report, err := check.Dir(context.Background(), f.site.dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.r.prove(report)
+	f.r.tell()
+	wantNoneDead(f.t, report)
+}
+
+func TestWebhooksWhileTheDatabasesDiskIsFull(t *testing.T) {
+	t.Parallel()
+	db, disk := onDisk(t, "160m")
+	f := onPostgres(t, db.URL(), impatient...)
+	f.r.zombies = true
+	ids := make(map[string]bool)
+	d := &smallDisk{&process{t: t}, disk, true}
+	report := func() *check.Report {
+		f.load(t.Context(), 3, 4, "chunks 50 20ms", "steps 10 50ms")
+		free := d.fill()
+		codes := f.cluster.sendWhileFull(3*time.Second, ids)
+		free()
+		t.Logf("answers while the disk was full: %v", codes)
+		if err := execute(t.Context(), f.cluster.db, "SELECT 1"); err != nil {
+			t.Logf("the database does not live on: %v", err)
+			_ = db.Stop()
+			if err := db.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told := f.ids()
+		f.cluster.settleAll(ids, 20*time.Second)
+		for id := range ids {
+			told[id] = true
+		}
+		return f.finish(told, 30*time.Second)
+	}()
+	wantNoneDead(t, report)
+}
