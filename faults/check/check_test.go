@@ -2,6 +2,8 @@ package check_test
 
 import (
 	"context"
+	"database/sql"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,7 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 	create(t, s, "alice", "good", a2a.StateCompleted, store.PhaseIdle)
 	create(t, s, "alice", "waiting", a2a.StateWorking, store.PhaseQueued)
 	create(t, s, "bob", "spoilt", a2a.StateCompleted, store.PhaseIdle)
+	register(t, s, "alice", "good", "hook", store.PushCursor{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +155,34 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 			"there are 1 steps of no task",
 		},
 		{
+			"UPDATE {s}.push_lanes SET phase = 0", "UPDATE {s}.push_lanes SET phase = 1",
+			"there are 1 lanes in a phase of the queue that they are not in",
+		},
+		{
+			"UPDATE {s}.push_lanes SET tail_seq = 3", "UPDATE {s}.push_lanes SET tail_seq = 2",
+			"webhook hook: its tail is 3, the log ends at 2",
+		},
+		{
+			"UPDATE {s}.push_lanes SET rev = 9", "UPDATE {s}.push_lanes SET rev = (SELECT rev FROM {s}.push_configs)",
+			"there are 2 lanes without their webhooks",
+		},
+		{
+			"UPDATE {s}.task_rows SET webhooks = 2 WHERE id = 'good'", "UPDATE {s}.task_rows SET webhooks = 1 WHERE id = 'good'",
+			"there are 1 tasks that count other webhooks than they have",
+		},
+		{
+			"UPDATE {s}.push_configs SET task_id = 'gone'", "UPDATE {s}.push_configs SET task_id = 'good'",
+			"there are 1 webhooks that belong to no task",
+		},
+		{
+			"INSERT INTO {s}.push_dead VALUES ('alice', 'good', 'x', 2, 1, 1, 1, 0, 'submitted', 1, 404, '')", "DELETE FROM {s}.push_dead",
+			"there are 1 dead letters of no webhook",
+		},
+		{
+			"INSERT INTO {s}.push_attempts (owner, task_id, config_id, first_at, last_at, data) VALUES ('alice', 'gone', 'x', 1, 1, '[]')", "DELETE FROM {s}.push_attempts",
+			"there are 1 attempts of no task",
+		},
+		{
 			"INSERT INTO {s}.idempotency_keys VALUES ('bob', 'k', '', 'gone', false, 1, 1)", "DELETE FROM {s}.idempotency_keys",
 			"there are 1 idempotency keys of no task",
 		},
@@ -170,5 +201,89 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 			t.Errorf("after %s: Postgres() = %v, want %q", tt.spoil, err, tt.want)
 		}
 		run(tt.mend)
+	}
+}
+
+// told is a log of which receivers are told events 2, 3 and 4, and the cursor behind
+// each of its events.
+func told() (events []store.Event, at []store.PushCursor) {
+	events = log(a2a.StateSubmitted, a2a.StateWorking, a2a.StateInputRequired, a2a.StateCompleted)
+	c := store.PushCursor{}
+	at = append(at, c)
+	for i := range events {
+		c, _ = c.Next(&events[i])
+		at = append(at, c)
+	}
+	return events, at
+}
+
+func TestLaneOfFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	events, at := told()
+	dead := func(cursor store.PushCursor, seq int64) map[int64]store.DeadLetter {
+		return map[int64]store.DeadLetter{cursor.Sequence + 1: {Cursor: cursor, Seq: seq, Sequence: cursor.Sequence + 1}}
+	}
+	lane := func(cursor store.PushCursor, tail int64, dead map[int64]store.DeadLetter) check.Lane {
+		return check.Lane{Lane: store.Lane{Cursor: cursor, Tail: tail}, Dead: dead}
+	}
+	for _, good := range []check.Lane{lane(at[4], 4, nil), lane(at[2], 4, nil), lane(at[0], 4, nil), lane(at[4], 4, dead(at[2], 3))} {
+		if err := check.LaneOf(good, events); err != nil {
+			t.Errorf("LaneOf(%+v) = %v, want nil", good, err)
+		}
+	}
+	elsewhere := at[3]
+	elsewhere.Sequence++
+	for _, tt := range []struct {
+		want string
+		lane check.Lane
+	}{
+		{"its tail is 3, the log ends at 4", lane(at[3], 3, nil)},
+		{"its cursor is 5, behind its tail 4", lane(store.PushCursor{Seq: 5, Sequence: 3}, 4, nil)},
+		{"by the log it should be", lane(elsewhere, 4, nil)},
+		{"of event 4 behind", lane(at[4], 4, dead(at[2], 4))},
+		{"event 4 is a dead letter, and yet to be told", lane(at[3], 4, dead(at[3], 4))},
+		{"it has 1 dead letters, of which 0 are of told events", lane(at[4], 4, dead(store.PushCursor{Sequence: 7}, 9))},
+	} {
+		if err := check.LaneOf(tt.lane, events); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("LaneOf(%+v) = %v, want %q", tt.lane, err, tt.want)
+		}
+	}
+}
+
+// register adds a webhook to a task that is there.
+func register(t *testing.T, s store.Store, owner, task, id string, at store.PushCursor) {
+	t.Helper()
+	c := store.PushConfig{Task: store.Key{Owner: owner, ID: task}, ID: id, Endpoint: "http://a:80", Data: []byte("{}"), CreatedAt: time.UnixMilli(3)}
+	if _, err := s.SavePush(t.Context(), c, at, time.UnixMilli(3)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDirFindsAWebhookThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "alice", "good", a2a.StateCompleted, store.PhaseIdle)
+	register(t, s, "alice", "good", "hook", store.PushCursor{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := check.Dir(t.Context(), dir)
+	if err != nil || len(report.Lanes) != 1 || !report.Lanes[0].Pending() {
+		t.Fatalf("Dir() = %+v, %v, want a webhook that is pending", report, err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, sqlite.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "UPDATE webhook_lanes SET phase = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := check.Dir(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "1 webhooks of no task, or not where they belong") {
+		t.Errorf("Dir() = %v, want the webhook that is forgotten", err)
 	}
 }
