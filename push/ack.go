@@ -49,6 +49,7 @@ func (s *Service) conclude(l *lane, due time.Time) {
 	for _, n := range next {
 		s.launch(n)
 	}
+	s.recall(l.endpoint, now)
 }
 
 // queueAck has an ack stored with what the lane has queued already. s.mu is held.

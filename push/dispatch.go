@@ -121,6 +121,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 		lease: store.LaneLease{Task: c.Config.Task, ID: c.Config.ID, Worker: c.Worker, Fence: c.Fence},
 	}
 	l.endpoint = s.limits.endpoint(c.Config.Endpoint)
+	l.endpoint.woken = max(l.endpoint.woken-1, 0)
 	now := s.now()
 	if old := s.lanes[l.id()]; old != nil {
 		s.halt(old)

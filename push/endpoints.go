@@ -58,7 +58,7 @@ func (s *Service) note(l *lane, r result) {
 		e.proven, l.trial = true, false
 		t = e.succeeded(now)
 	case retry:
-		e.dirty, e.proven = true, false
+		e.dirty, e.proven, e.troubled = true, false, now
 		t = e.failedOnce(now, r.silent, l.trial)
 		l.trial = false
 		if e.failures >= recoverAfter {
@@ -88,8 +88,32 @@ func (s *Service) note(l *lane, r result) {
 	signal(s.changed)
 }
 
+// starves reports whether few lanes wait for the endpoint or will soon.
+func (e *endpoint) starves(now time.Time, most int) bool {
+	return len(e.waiting)+e.woken < e.slots(now, most)
+}
+
+// lacked reports whether lanes may be put off because there was no room for them.
+func (e *endpoint) lacked(now time.Time) bool { return now.Sub(e.crowded).Abs() < longestWait }
+
+// recall has lanes woken that were put off, if there is room for them now. Others may
+// wait for another reason: where attempts have failed lately it is left to time. s.mu
+// is held.
+func (s *Service) recall(e *endpoint, now time.Time) {
+	calm := e.troubled.IsZero() || now.Sub(e.troubled) > longestRetryAfter
+	if !e.lacked(now) || !calm || !e.starves(now, s.cfg.PerEndpoint) {
+		return
+	}
+	if !e.waking {
+		e.wakeLanes(now)
+	}
+	if !now.Before(e.wakeAt) {
+		signal(s.starved)
+	}
+}
+
 func (e *endpoint) wakeLanes(now time.Time) {
-	e.waking, e.drained, e.wokenAt, e.wakeAt = true, false, now, now
+	e.waking, e.drained, e.woken, e.wokenAt, e.wakeAt = true, false, 0, now, now
 }
 
 // putOffWaiting gives back the lanes that wait for an endpoint. s.mu is held.
@@ -221,6 +245,7 @@ func (s *Service) tend(ctx context.Context, beat func()) {
 			s.mu.Lock()
 			s.urgent = true
 			s.mu.Unlock()
+		case <-s.starved:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -291,23 +316,27 @@ func (s *Service) applyEnabled(ctx context.Context) {
 	}
 }
 
-// wakeAll wakes lanes of endpoints that answer again, as far as they take more in. It
-// reports whether there is an endpoint whose lanes are being woken.
+// wakeAll wakes lanes of endpoints that answer again or have room again, as far as they
+// take more in. It reports whether there is an endpoint whose lanes are being woken.
 func (s *Service) wakeAll(ctx context.Context) (waking bool) {
 	now := s.now()
-	var hungry []*endpoint
+	limits := make(map[*endpoint]int)
 	s.mu.Lock()
 	for _, e := range s.limits.endpoints {
-		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor; e.waking {
-			waking = true
-			if len(e.waiting) < e.slots(now, s.cfg.PerEndpoint) && !now.Before(e.wakeAt) {
-				hungry = append(hungry, e)
-			}
+		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor; !e.waking {
+			continue
+		}
+		waking = true
+		if now.Sub(e.wakeAt) > wakeAgain {
+			e.woken = 0 // others have claimed them
+		}
+		if slots := e.slots(now, s.cfg.PerEndpoint); e.starves(now, slots) && !now.Before(e.wakeAt) {
+			limits[e] = min(max(waitingPerSlot*slots-len(e.waiting)-e.woken, 1), wakeBatch)
 		}
 	}
 	s.mu.Unlock()
-	for _, e := range hungry {
-		n, err := s.cfg.Store.WakeLanes(ctx, e.name, store.Time(now), wakeBatch)
+	for e, limit := range limits {
+		n, err := s.cfg.Store.WakeLanes(ctx, e.name, store.Time(now), limit)
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("wake webhook lanes", "endpoint", e.name, "error", err)
 		}
@@ -315,15 +344,22 @@ func (s *Service) wakeAll(ctx context.Context) (waking bool) {
 			s.kick()
 		}
 		s.mu.Lock()
-		switch {
-		case n > 0:
-			e.drained = false
-		case err == nil && e.drained:
-			e.waking = false
-		default:
-			e.drained, e.wakeAt = err == nil, now.Add(wakeAgain)
-		}
+		e.woke(n, now, err)
 		s.mu.Unlock()
 	}
 	return waking
+}
+
+// woke notes how many lanes were woken.
+func (e *endpoint) woke(n int, now time.Time, err error) {
+	switch {
+	case n > 0:
+		e.drained, e.wakeAt, e.woken = false, now, e.woken+n
+	case err == nil && e.lacked(now):
+		e.wakeAt = now.Add(wakeEvery)
+	case err == nil && e.drained:
+		e.waking = false
+	default:
+		e.drained, e.wakeAt = err == nil, now.Add(wakeAgain)
+	}
 }

@@ -77,7 +77,11 @@ type endpoint struct {
 	kept    bool      // the store may have a record
 	savedAt time.Time // when it was saved
 
+	crowded  time.Time // when a lane was last put off since there was no room
+	troubled time.Time // when an attempt failed last
+
 	waking  bool      // its lanes are being woken
+	woken   int       // that many, and they have not been claimed yet
 	wokenAt time.Time // since when
 	wakeAt  time.Time // when to do so next
 	drained bool      // there were none the last time
@@ -157,6 +161,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	case m.owners[l.lease.Task.Owner] >= m.perOwner:
 		return m.crowd.place(now, 0, m.perOwner, chance), false
 	case !free && !room:
+		e.crowded = now
 		return e.place(now, len(e.waiting), slots, chance), false
 	case free && !e.proven && m.unproven >= max(m.inFlight/2, 1):
 		return m.strangers.place(now, 0, max(m.inFlight/2, 1), chance), false
