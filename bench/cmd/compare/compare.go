@@ -33,6 +33,7 @@ type options struct {
 	jsonFile    string
 	refserver   string
 	holdfast    string
+	hooksBinary string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 	b := &bench{
 		options: o, dir: dir, progress: stderr, open: openDatabase,
-		programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast},
+		programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast, hooks: o.hooksBinary},
 	}
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	var out outcome
@@ -110,6 +111,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.jsonFile, "json", "", "also write all reports to this file")
 	flags.StringVar(&o.refserver, "refserver", "", "program to use instead of building it")
 	flags.StringVar(&o.holdfast, "holdfast", "", "program to use instead of building it")
+	flags.StringVar(&o.hooksBinary, "hooks", "", "program to use instead of building it")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
