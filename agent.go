@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -173,8 +174,13 @@ func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, 
 	if lease == 0 {
 		lease = max(30*time.Second, 2*w.Timeout) // a lease must outlast an attempt
 	}
+	agent := w.Agent
+	if agent == "" {
+		info, _ := debug.ReadBuildInfo()
+		agent = push.UserAgent("holdfast", moduleVersion(info))
+	}
 	return push.New(push.Config{
-		Store: kept, NewID: newID, Sender: sender, Policy: policy, Logger: logger,
+		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: agent, Logger: logger,
 		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
 		Timeout: w.Timeout, Lease: lease,

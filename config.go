@@ -100,6 +100,10 @@ type Webhooks struct {
 	// the environment is not asked.
 	EgressProxy string
 
+	// Agent is told as the user agent: "name/version" of the program. Default: "holdfast"
+	// and the version of this module.
+	Agent string
+
 	// Keys, of 32 bytes each, encrypt the secrets of webhooks in the store: the first
 	// those that are new, and all are tried to read. Default: they are stored as they are.
 	Keys [][]byte

@@ -22,7 +22,7 @@ import (
 func TestTheLastUpdatesGoOutBeforeAnAgentStops(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var states []string
+	var states, agents []string
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var event struct {
 			Sequence int
@@ -33,6 +33,7 @@ func TestTheLastUpdatesGoOutBeforeAnAgentStops(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		agents = append(agents, r.UserAgent())
 		states = append(states, fmt.Sprint(event.Sequence, " ", event.Status.State))
 	}))
 	t.Cleanup(receiver.Close)
@@ -76,6 +77,11 @@ func TestTheLastUpdatesGoOutBeforeAnAgentStops(t *testing.T) {
 	if want := []string{"1 working", "2 completed"}; err != nil || !slices.Equal(states, want) {
 		t.Errorf("Serve() = %v, the webhook was told %q, want %q", err, states, want)
 	}
+	for _, agent := range agents {
+		if name, version, _ := strings.Cut(agent, "/"); name != "holdfast" || version == "" {
+			t.Errorf("the user agent is %q, want holdfast/ and a version", agent)
+		}
+	}
 }
 
 func TestWebhookConfigTellsWhatIsWrong(t *testing.T) {
@@ -89,6 +95,7 @@ func TestWebhookConfigTellsWhatIsWrong(t *testing.T) {
 		"URL":         {URL: "ftp://hunter2/"},
 		"Token":       {URL: "https://example.com/", Token: "hunter2\n"},
 		"Timeout":     {Timeout: -1},
+		"Agent":       {Agent: "a/1\r\n"},
 	} {
 		a, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: w}, holdfast.HandlerFunc(shout))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

@@ -31,7 +31,8 @@ type Config struct {
 	// Sender makes the requests, as Policy allows. Default: a safehttp.Client.
 	Sender Sender
 	Policy safehttp.Policy
-	// Agent is told as the user agent. Default "holdfast".
+	// Agent is told as the user agent, in printable ASCII; see UserAgent. Default
+	// "holdfast".
 	Agent string
 	// Logger gets what operators should know. Default: discards.
 	Logger *slog.Logger
@@ -116,6 +117,7 @@ func (c Config) withDefaults() (Config, error) {
 	least := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
 	check(c.Timeout < time.Millisecond, "Timeout is %s, want at least 1ms", c.Timeout)
 	check(c.Lease < least, "Lease is %s, want at least %s", c.Lease, least)
+	check(!isUserAgent(c.Agent), "Agent is %q, want printable ASCII", c.Agent)
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
 	check(len(c.Schedule) == 0, "Schedule is empty")
 	for i, pause := range c.Schedule {

@@ -30,7 +30,7 @@ func (c *connection) url() string {
 func (c *connection) client(onReconnect func(client.Reconnect)) (*client.Client, error) {
 	cl, err := client.New(client.Config{
 		URL: c.url(), Token: c.Token, OnReconnect: onReconnect,
-		Header: http.Header{"User-Agent": {"holdfast/" + readBuild().Version}},
+		Header: http.Header{"User-Agent": {userAgent()}},
 	})
 	if err != nil {
 		return nil, usagef("%s", strings.NewReplacer("client config: ", "", "URL must", "--server must", "Token has", "--token has", "use Token", "use --token", "\n", "; ").Replace(err.Error()))

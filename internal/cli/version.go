@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/holdfast-dev/holdfast/push"
 )
 
 // version is set by the linker for builds that know it; others read what the
@@ -45,6 +47,9 @@ func readBuild() build {
 	}
 	return b
 }
+
+// userAgent is what servers and webhooks are told.
+func userAgent() string { return push.UserAgent("holdfast", readBuild().Version) }
 
 type versionCmd struct{}
 

@@ -108,7 +108,7 @@ func (c *webhooksTestCmd) probe(ctx context.Context, p pushes) (probed, error) {
 	defer sender.CloseIdleConnections()
 	begun := time.Now()
 	r, err := push.Probe{
-		URL: u, Token: c.WebhookToken, Secret: c.WebhookSecret, TaskID: uuid.NewString(), Agent: "holdfast/" + readBuild().Version, At: begun,
+		URL: u, Token: c.WebhookToken, Secret: c.WebhookSecret, TaskID: uuid.NewString(), Agent: userAgent(), At: begun,
 	}.Send(ctx, sender)
 	if err != nil {
 		return told, usagef("--webhook-secret %s", err)

@@ -107,7 +107,7 @@ func (f *webhookFlags) config(p pushes) holdfast.Webhooks {
 		Off: !f.Webhooks, URL: f.WebhookURL, Token: f.WebhookToken, Secret: f.WebhookSecret,
 		AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, RequireHTTPS: f.RequireHTTPS, NAT64: f.NAT64, EgressProxy: f.EgressProxy,
 		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerOwner: f.PerOwner,
-		Timeout: time.Duration(f.PushTimeout),
+		Timeout: time.Duration(f.PushTimeout), Agent: userAgent(),
 	}
 }
 

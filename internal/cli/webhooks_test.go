@@ -21,13 +21,17 @@ var webhooksCmds = map[string]func(*testscript.TestScript, bool, []string){
 	"receiver": startReceiver, "awaitsent": awaitSent, "awaitdead": awaitDead, "stop": stopAgent, "code": wantCode,
 }
 
-// startReceiver serves what takes webhooks until the script ends, at RECEIVER: 200, or
-// what the path says. "once" is refused twice and then taken. TLSPORT has a certificate
-// that nobody trusts.
+// startReceiver serves what takes webhooks until the script ends, at RECEIVER: 418 to
+// those who do not say who they are, else 200, or what the path says. "once" is refused
+// twice and then taken. TLSPORT has a certificate that nobody trusts.
 func startReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 	var once atomic.Int64
 	over := make(chan struct{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, version, _ := strings.Cut(r.UserAgent(), "/"); name != "holdfast" || version == "" {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
 		switch r.URL.Path {
 		case "/refuse":
 			w.WriteHeader(http.StatusNotFound)
