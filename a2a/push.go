@@ -190,8 +190,12 @@ type PushAttempt struct {
 	Sequence int64     `json:"sequence"`
 	Attempt  int       `json:"attempt"`
 	At       time.Time `json:"at"`
-	Millis   int64     `json:"millis"`
+	// Millis is how long the answer took, 0 when there was none.
+	Millis int64 `json:"millis"`
 	// Status is the HTTP status, 0 when there was no answer.
-	Status  int    `json:"status,omitempty"`
+	Status int `json:"status,omitempty"`
+	// Outcome is delivered, unavailable (it is tried again), rejected, gone (410), refused
+	// (the policy does not allow it, nothing was sent) or no-answer. What kept an answer
+	// from coming only operators are told.
 	Outcome string `json:"outcome"`
 }

@@ -36,8 +36,9 @@ type OwnedDeadLetter struct {
 	Letter a2a.DeadLetter
 }
 
-// OwnedAttempt is an attempt as its owner is told it, and what operators are told
-// besides: what was called, and what went wrong.
+// OwnedAttempt is an attempt. Beyond what its owner is told it says what was called, and
+// what went wrong: Attempt has the outcome and the duration also of those without an
+// answer.
 type OwnedAttempt struct {
 	Owner           string
 	Attempt         a2a.PushAttempt
@@ -131,10 +132,7 @@ func (o *Operator) Attempts(ctx context.Context, q store.PushQuery) (attempts []
 		if err != nil && !errors.Is(err, a2a.ErrTaskNotFound) {
 			return nil, "", err
 		}
-		attempts = append(attempts, OwnedAttempt{a.Task.Owner, a2a.PushAttempt{
-			TaskID: a.Task.ID, ConfigID: a.ConfigID, EventID: id, Sequence: a.Sequence, Attempt: a.Attempt,
-			At: a.At, Millis: a.Duration.Milliseconds(), Status: a.Status, Outcome: a.Outcome,
-		}, a.Address, a.Detail})
+		attempts = append(attempts, OwnedAttempt{a.Task.Owner, wholeAttempt(a, id), a.Address, a.Detail})
 	}
 	return attempts, page.Next, nil
 }

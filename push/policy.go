@@ -17,6 +17,9 @@ const (
 	outcomeRejected    = "rejected"    // an answer that trying again would not change
 	outcomeGone        = "gone"        // 410
 	outcomeUnavailable = "unavailable" // an answer that says to try again
+
+	// outcomeNone is what owners are told of all outcomes without an answer.
+	outcomeNone = "no-answer"
 )
 
 // longestRetryAfter is how long a receiver may have us wait.

@@ -457,6 +457,28 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	}
 }
 
+func TestAttemptsWithoutAnAnswerLookTheSameToOwners(t *testing.T) {
+	t.Parallel()
+	attempt := store.PushAttempt{ConfigID: "w", Sequence: 2, Attempt: 3, At: born, Duration: 15 * time.Second, Address: "10.0.0.1:80", Detail: "i/o timeout"}
+	want := a2a.PushAttempt{ConfigID: "w", EventID: "e", Sequence: 2, Attempt: 3, At: born, Outcome: "no-answer"}
+	for _, outcome := range []string{
+		safehttp.OutcomeDNS, safehttp.OutcomeConnect, safehttp.OutcomeTLS, safehttp.OutcomeTimeout, safehttp.OutcomeProtocol, safehttp.OutcomeCanceled,
+	} {
+		attempt.Outcome = outcome
+		if got := ownAttempt(&attempt, "e"); got != want {
+			t.Errorf("%s is told as %+v, want %+v", outcome, got, want)
+		}
+		if got := wholeAttempt(&attempt, "e"); got.Outcome != outcome || got.Millis != 15000 {
+			t.Errorf("%s is told to operators as %+v", outcome, got)
+		}
+	}
+	attempt.Outcome, attempt.Status = outcomeUnavailable, 503
+	want.Outcome, want.Status, want.Millis = "unavailable", 503, 15000
+	if got := ownAttempt(&attempt, "e"); got != want {
+		t.Errorf("an answer is told as %+v, want %+v", got, want)
+	}
+}
+
 func TestGlobalWebhookGivesWay(t *testing.T) {
 	t.Parallel()
 	k, ctx := newKeeper(t, func(c *Config) { c.Global = Global{URL: "https://example.com/global"} }), t.Context()

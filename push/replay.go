@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -151,12 +152,28 @@ func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttem
 		if err != nil {
 			return nil, err
 		}
-		out.Attempts = append(out.Attempts, a2a.PushAttempt{
-			TaskID: a.Task.ID, ConfigID: a.ConfigID, EventID: id, Sequence: a.Sequence, Attempt: a.Attempt,
-			At: a.At, Millis: a.Duration.Milliseconds(), Status: a.Status, Outcome: a.Outcome,
-		})
+		out.Attempts = append(out.Attempts, ownAttempt(a, id))
 	}
 	return out, nil
+}
+
+// ownAttempt tells an attempt to the owner of its task: why there was no answer, and how
+// long that took, would tell what is behind the address.
+func ownAttempt(a *store.PushAttempt, eventID string) a2a.PushAttempt {
+	told := wholeAttempt(a, eventID)
+	switch a.Outcome {
+	case outcomeDelivered, outcomeRejected, outcomeGone, outcomeUnavailable, safehttp.OutcomeRefused:
+	default:
+		told.Outcome, told.Status, told.Millis = outcomeNone, 0, 0
+	}
+	return told
+}
+
+func wholeAttempt(a *store.PushAttempt, eventID string) a2a.PushAttempt {
+	return a2a.PushAttempt{
+		TaskID: a.Task.ID, ConfigID: a.ConfigID, EventID: eventID, Sequence: a.Sequence, Attempt: a.Attempt,
+		At: a.At, Millis: a.Duration.Milliseconds(), Status: a.Status, Outcome: a.Outcome,
+	}
 }
 
 // query returns what is to be asked of the store, and the list that it is.

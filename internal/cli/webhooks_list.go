@@ -125,7 +125,7 @@ type webhooksAttemptsCmd struct {
 
 // Help has examples.
 func (webhooksAttemptsCmd) Help() string {
-	return `EVENT is the sequence of the event, TRY counts the attempts to send it, MS is how long that took. Operators are told more: what was called, and what went wrong.
+	return `EVENT is the sequence of the event, TRY counts the attempts to send it, MS is how long the answer took. Operators are told more: what was called, and what went wrong when there was no answer.
 
 Examples:
 
@@ -319,8 +319,12 @@ func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig) 
 
 func (t *webhookTable) attempt(more *owner, p *a2a.PushAttempt) {
 	head := []string{"AGE", "EVENT", "TRY", "STATUS", "MS", "WEBHOOK", "OUTCOME"}
+	millis := ""
+	if more != nil || p.Status != 0 {
+		millis = strconv.FormatInt(p.Millis, 10)
+	}
 	cells := []string{
-		age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), number(p.Status), strconv.FormatInt(p.Millis, 10), p.ConfigID, p.Outcome,
+		age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), number(p.Status), millis, p.ConfigID, p.Outcome,
 	}
 	widths := []int{4, -5, -3, -6, -6, 36}
 	if more == nil {
