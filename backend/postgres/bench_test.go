@@ -172,6 +172,79 @@ func fill(s *Store, made *int, size int) error {
 	return err
 }
 
+// BenchmarkLanes claims 64 lanes with 5 events each and acknowledges them, beside
+// growing numbers of lanes that have told everything, or wait for a time far away.
+// An operation is a lane.
+func BenchmarkLanes(b *testing.B) {
+	const batch, events = 64, 5
+	for _, idle := range []int{1_000, 100_000} {
+		for _, kind := range []struct {
+			name, update string
+		}{
+			{"idle", ""},
+			{"waiting", `UPDATE {s}.push_lanes SET phase = 2, cursor_seq = 0, due_at = 9000000000000`},
+			{"waiting-of-many-owners", `UPDATE {s}.push_lanes SET owner = 'o' || task_id`},
+		} {
+			if kind.update != "" && idle == 1_000 {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s=%d", kind.name, idle), func(b *testing.B) {
+				s := benched(b, Config{})
+				made := 0
+				must(b, fill(s, &made, idle))
+				must(b, fillLanes(s, idle))
+				for _, text := range []string{kind.update, `VACUUM ANALYZE {s}.push_lanes`} {
+					if text != "" {
+						_, err := s.pool.Exec(bg, s.q(text))
+						must(b, err)
+					}
+				}
+				for n := range batch {
+					must(b, commitOne(s, submitted(made+n)))
+					_, err := s.SavePush(bg, webhook(made+n, "p", "http://x"), store.PushCursor{Seq: 2}, began)
+					must(b, err)
+				}
+				deliver(b, s, made, batch, events)
+			})
+		}
+	}
+}
+
+// deliver has tasks from a number on tell some events over and over, and measures
+// claims and acknowledgements of their lanes.
+func deliver(b *testing.B, s *Store, from, batch, events int) {
+	b.Helper()
+	b.ResetTimer()
+	lanes := 0
+	for lanes < b.N {
+		b.StopTimer()
+		var changes []store.Change
+		for n := range batch {
+			for range events {
+				changes = append(changes, told(from+n))
+			}
+		}
+		_, err := s.Commit(bg, changes...)
+		must(b, err)
+		b.StartTimer()
+		claimed, err := s.ClaimLanes(bg, claimParams("w", batch))
+		if err != nil || len(claimed) != batch || len(claimed[0].Events) != events {
+			b.Fatalf("ClaimLanes() = %d lanes, %v, want %d with %d events", len(claimed), err, batch, events)
+		}
+		acks := make([]store.LaneAck, batch)
+		for i := range claimed {
+			acks[i] = ackOf(&claimed[i], false)
+		}
+		lost, err := s.AckLanes(bg, acks...)
+		if err != nil || len(lost) > 0 {
+			b.Fatalf("AckLanes() = %v, %v", lost, err)
+		}
+		lanes += batch
+	}
+	b.ReportMetric(float64(lanes)/b.Elapsed().Seconds(), "lanes/s")
+	b.ReportMetric(float64(lanes*events)/b.Elapsed().Seconds(), "events/s")
+}
+
 func BenchmarkStore(b *testing.B) {
 	h := harness
 	h.Open = func(t storetest.T) store.Store {

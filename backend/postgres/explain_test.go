@@ -105,6 +105,7 @@ func hotQueries() []hotQuery {
 		{"lanes: read", sqlReadLanes, ""},
 		{"lanes: renew", sqlRenewLanes, ""},
 		{"lanes: acknowledge", stmtAck.text, ""},
+		{"lanes: let go", sqlLetGo, ""},
 		{"lanes: wake", stmtWake.text, ""},
 		{"lanes: list", laneListText(store.LaneQuery{}), ""},
 		{"lanes: list of an owner", laneListText(store.LaneQuery{Owner: "o"}), ""},

@@ -96,8 +96,9 @@ func fillLanes(s *Store, n int) error {
 				tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
 			SELECT c.owner, c.task_id, c.id, 'http://receiver.example:80', 1, 0, 'active', false, t.seq, 1, t.state, t.seq, 0, 0, 0, 1,
 				c.created_at, c.created_at, '', 1, 0, ''
-			FROM {s}.push_configs c JOIN {s}.task_rows t ON t.owner = c.owner AND t.id = c.task_id LIMIT $1`,
-		`UPDATE {s}.task_rows SET webhooks = 1 FROM {s}.push_configs c WHERE c.task_pk = pk AND $1 > 0`,
+			FROM {s}.push_configs c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX" LIMIT $1`,
+		`UPDATE {s}.task_rows t SET webhooks = 1 FROM {s}.push_configs c
+			WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX" AND $1 > 0`,
 	} {
 		if _, err := s.pool.Exec(bg, s.q(text), pgx.QueryExecModeExec, n); err != nil {
 			return err

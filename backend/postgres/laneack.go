@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -32,8 +34,6 @@ var stmtAck = &statement{
 				delivered_at = CASE WHEN u.delivered > 0 THEN u.at ELSE l.delivered_at END, updated_at = u.at
 			FROM h u WHERE ` + sqlLaneKey + `
 			RETURNING u.ord, l.owner, l.task_id, l.id, l.phase
-		), g AS (
-			DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
 		), a AS (
 			INSERT INTO {s}.push_attempts (owner, task_id, config_id, first_at, last_at, data)
 			SELECT up.owner, up.task_id, up.id, a.first_at, a.last_at, a.data
@@ -59,42 +59,63 @@ var stmtAck = &statement{
 // AckLanes implements [store.PushStore]. It is not tried again when it may have been
 // stored.
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
-	waves := ackWaves(acks)
-	calls := make([]*call, len(waves))
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
 	held := make([]bool, len(acks))
 	due := false
-	for n, wave := range waves {
-		calls[n] = newCall(stmtAck)
+	for _, wave := range ackWaves(acks) { // each by itself: together they would not lock in order
+		k := newCall(stmtAck)
 		for i, at := range wave {
-			if err := calls[n].ack(int64(i+1), &acks[at]); err != nil {
+			if err := k.ack(int64(i+1), &acks[at]); err != nil {
 				return nil, failed(ctx, err, "acknowledge lanes")
 			}
 		}
-		calls[n].row = func(r record) {
+		k.row = func(r record) {
 			held[wave[r.int(0)-1]] = true
 			due = due || r.int(1) == 1
 		}
-	}
-	err = s.openly(ctx, "acknowledge lanes", func(ctx context.Context) error {
-		clear(held)
-		due = false
-		if len(calls) == 0 {
-			return nil
+		err := s.openly(ctx, "acknowledge lanes", func() error {
+			for _, at := range wave {
+				held[at] = false
+			}
+			return s.pipelined(ctx, []*call{k})
+		})
+		if err != nil {
+			return nil, err
 		}
-		return s.pipelined(ctx, calls)
-	})
-	if err != nil {
-		return nil, err
+	}
+	if due {
+		s.watchers.tell()
 	}
 	for i := range acks {
 		if !held[i] {
 			lost = append(lost, acks[i].Lease)
 		}
 	}
-	if due {
-		s.watchers.tell()
+	if err := s.letGo(ctx, lost); err != nil {
+		return nil, err
 	}
 	return lost, nil
+}
+
+const sqlLetGo = `DELETE FROM {s}.push_gone l
+	USING unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS u(owner, task_id, id, worker, fence)
+	WHERE ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence`
+
+// letGo removes what is left of webhooks that were deleted while their lanes were
+// held. It comes after the acknowledgement: before that, a deletion that it had to wait
+// for would not be seen.
+func (s *Store) letGo(ctx context.Context, leases []store.LaneLease) error {
+	a := leaseArrays(leases)
+	if len(a.fences) == 0 {
+		return nil
+	}
+	return s.repeat(ctx, "let deleted webhooks go", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := s.exec(ctx, c, sqlLetGo, a.owners, a.tasks, a.ids, a.workers, a.fences)
+		return err
+	})
 }
 
 // ackWaves puts acknowledgements in the order of the lanes' keys, without those that
@@ -107,7 +128,7 @@ func ackWaves(acks []store.LaneAck) (waves [][]int) {
 	nth := make(map[lane]int, len(acks))
 	for i := range acks {
 		l := &acks[i].Lease
-		if !storable(l.Task.Owner, l.Task.ID, l.ID, l.Worker) {
+		if !storableLease(l) {
 			continue
 		}
 		k := lane{l.Task, l.ID}

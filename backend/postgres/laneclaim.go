@@ -96,7 +96,7 @@ var stmtClaimLanes = &statement{
 			FROM u WHERE ` + sqlLaneKey + ` RETURNING l.*, u.place
 		)
 		SELECT l.place, ` + laneColumns + `, CASE WHEN coalesce(g.before, 0) = 0 THEN c.data END, c.created_at, c.task_created_at,
-			c.context_id, g.seq, g.events
+			c.context_id, g.seq, g.events, l.rev
 		FROM l
 		LEFT JOIN {s}.push_configs c ON c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX"
 			AND c.id = l.id COLLATE "POSIX" AND c.rev = l.rev
@@ -104,16 +104,18 @@ var stmtClaimLanes = &statement{
 }
 
 // sqlReadLanes reads the webhooks and the next rows of the logs of lanes whose
-// leases have been taken.
+// leases have been taken. A webhook that was saved since is not found: the lease is
+// lost.
 var sqlReadLanes = `SELECT u.ord, c.data, c.created_at, c.task_created_at, c.context_id, g.seq, g.events
-	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, after, n, ord)
-	JOIN {s}.push_configs c ON c.owner = u.owner COLLATE "POSIX" AND c.task_id = u.task_id COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"
-	CROSS JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "u.after", "u.n", "$6::bigint") + `) g ORDER BY u.ord, g.seq`
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, rev, after, n, ord)
+	JOIN {s}.push_configs c ON c.owner = u.owner COLLATE "POSIX" AND c.task_id = u.task_id COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND c.rev = u.rev
+	CROSS JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "u.after", "u.n", "$7::bigint") + `) g ORDER BY u.ord, g.seq`
 
 // laneTaking is a lane that is being claimed.
 type laneTaking struct {
 	store.ClaimedLane
 	place int64
+	rev   int64 // of the webhook
 	size  int   // of the events
 	full  bool  // there is nothing more to be read
 	bad   error // why its task cannot be read
@@ -167,12 +169,17 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	// How many lanes of one owner are looked at is what one had the last time: the most
 	// that there may be would lock far too many where owners are many.
 	depth := min(max(int(s.laneDepth.Load()), 1), p.Limit)
+	// A lane that is due again as soon as it is leased must not be found by a second round.
+	once := !p.Until.After(p.Now) || p.Horizon > 0 && p.Until.After(p.Now.Add(p.Horizon))
+	if once {
+		depth = p.Limit
+	}
 	var lanes []*laneTaking
 	for {
 		left := p.Limit - len(lanes)
 		some, e := s.claimLanes(ctx, &p, left, depth, len(lanes) == 0)
-		lanes = append(lanes, some...)
-		if err = e; err != nil || mostOfAnOwner(some) < depth || len(some) == left {
+		lanes = append(withoutLost(lanes, some), some...)
+		if err = e; err != nil || once || mostOfAnOwner(some) < depth || len(some) == left {
 			break
 		}
 		depth = p.Limit - len(lanes)
@@ -188,7 +195,7 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	err = s.readLanes(context.WithoutCancel(ctx), &p, lanes)
 	for _, l := range lanes {
 		if l.bad != nil {
-			s.log.Error("task of a claimed lane cannot be read", "task", l.Config.Task.ID, "error", l.bad)
+			s.log.Warn("claimed lane is left out", "task", l.Config.Task.ID, "error", l.bad)
 		} else if len(l.Events) > 0 && (l.full || err == nil) {
 			claimed = append(claimed, l.ClaimedLane)
 		}
@@ -197,6 +204,16 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 		return nil, err
 	}
 	return claimed, nil
+}
+
+// withoutLost returns lanes without those that were claimed again, since their leases
+// had been taken away meanwhile.
+func withoutLost(lanes, again []*laneTaking) []*laneTaking {
+	return slices.DeleteFunc(lanes, func(l *laneTaking) bool {
+		return slices.ContainsFunc(again, func(m *laneTaking) bool {
+			return l.Config.Task == m.Config.Task && l.Config.ID == m.Config.ID
+		})
+	})
 }
 
 // mostOfAnOwner returns how many of the lanes are one owner's at most.
@@ -230,7 +247,7 @@ func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth
 	}, row: func(r record) {
 		l := places[r.int(0)]
 		if l == nil {
-			l = &laneTaking{place: r.int(0), ClaimedLane: store.ClaimedLane{Lane: scanLane(r[1:])}}
+			l = &laneTaking{place: r.int(0), rev: r.int(len(r) - 1), ClaimedLane: store.ClaimedLane{Lane: scanLane(r[1:])}}
 			places[l.place] = l
 			all = append(all, l)
 		}
@@ -259,12 +276,12 @@ func (s *Store) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*lane
 	for {
 		var lacking []*laneTaking
 		var owners, tasks, ids []string
-		var after, counts []int64
+		var revs, after, counts []int64
 		for _, l := range lanes {
 			if !l.full && l.bad == nil {
 				lacking = append(lacking, l)
 				owners, tasks, ids = append(owners, l.Config.Task.Owner), append(tasks, l.Config.Task.ID), append(ids, l.Config.ID)
-				after, counts = append(after, l.last()), append(counts, int64(p.Events-len(l.Events)))
+				revs, after, counts = append(revs, l.rev), append(after, l.last()), append(counts, int64(p.Events-len(l.Events)))
 			}
 		}
 		if len(lacking) == 0 {
@@ -275,14 +292,14 @@ func (s *Store) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*lane
 			return s.each(ctx, c, sqlReadLanes, func(r record) error {
 				lacking[r.int(0)-1].add(r[1:], p)
 				return nil
-			}, owners, tasks, ids, after, counts, laneText(p.Bytes))
+			}, owners, tasks, ids, revs, after, counts, laneText(p.Bytes))
 		})
 		if err != nil {
 			return err
 		}
 		for i, l := range lacking {
 			if l.last() == before[i] && l.bad == nil {
-				l.bad = fmt.Errorf("event %d is not there", before[i]+1)
+				l.bad = fmt.Errorf("webhook was saved or removed meanwhile, or event %d is not there", before[i]+1)
 			}
 		}
 	}
@@ -301,22 +318,15 @@ func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.
 	sorted := slices.Clone(leases)
 	slices.SortFunc(sorted, compareLeases)
 	sorted = slices.Compact(sorted)
-	var owners, tasks, ids, workers []string
-	var fences []int64
-	for _, l := range sorted {
-		owners, tasks, ids = append(owners, l.Task.Owner), append(tasks, l.Task.ID), append(ids, l.ID)
-		workers, fences = append(workers, l.Worker), append(fences, l.Fence)
-	}
+	sorted = slices.DeleteFunc(sorted, func(l store.LaneLease) bool { return !storableLease(&l) })
+	a := leaseArrays(sorted)
 	err = s.read(ctx, "renew leases of lanes", func(ctx context.Context, c *pgx.Conn) error {
 		lost = nil
-		if len(leases) == 0 {
-			return nil
-		}
 		held := make(map[store.LaneLease]bool, len(leases))
 		err := s.each(ctx, c, sqlRenewLanes, func(r record) error {
 			held[sorted[r.int(0)-1]] = true
 			return nil
-		}, owners, tasks, ids, workers, fences, millis(until))
+		}, a.owners, a.tasks, a.ids, a.workers, a.fences, millis(until))
 		for _, l := range leases {
 			if !held[l] {
 				lost = append(lost, l)
@@ -326,6 +336,26 @@ func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.
 	})
 	return lost, err
 }
+
+// leases are leases of lanes as parameters.
+type leases struct {
+	owners, tasks, ids, workers []string
+	fences                      []int64
+}
+
+// leaseArrays leaves out those that nobody can hold.
+func leaseArrays(all []store.LaneLease) (a leases) {
+	a.owners, a.tasks, a.ids, a.workers, a.fences = []string{}, []string{}, []string{}, []string{}, []int64{}
+	for i := range all {
+		if l := &all[i]; storableLease(l) {
+			a.owners, a.tasks, a.ids = append(a.owners, l.Task.Owner), append(a.tasks, l.Task.ID), append(a.ids, l.ID)
+			a.workers, a.fences = append(a.workers, l.Worker), append(a.fences, l.Fence)
+		}
+	}
+	return a
+}
+
+func storableLease(l *store.LaneLease) bool { return storable(l.Task.Owner, l.Task.ID, l.ID, l.Worker) }
 
 func compareLeases(a, b store.LaneLease) int {
 	return cmp.Or(compareKeys(a.Task, b.Task), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Fence, b.Fence))

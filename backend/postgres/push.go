@@ -239,8 +239,12 @@ func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, l
 	if limit <= 0 || !storable(endpoint) {
 		return 0, nil
 	}
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.leave()
 	wake := &call{statement: stmtWake, args: []any{endpoint, millis(now), limit}, row: func(record) { n++ }}
-	err = s.openly(ctx, "wake lanes", func(ctx context.Context) error {
+	err = s.openly(ctx, "wake lanes", func() error {
 		n = 0
 		return s.pipelined(ctx, []*call{wake})
 	})
@@ -251,15 +255,11 @@ func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, l
 	return n, nil
 }
 
-// openly runs f, and again as long as nothing was stored: else it is open what was,
-// and up to the caller to go on.
-func (s *Store) openly(ctx context.Context, doing string, f func(ctx context.Context) error) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
+// openly runs f, and again as long as it has not stored anything: else it is open
+// what it did, and up to the caller to go on.
+func (s *Store) openly(ctx context.Context, doing string, f func() error) error {
 	for try := 0; ; try++ {
-		err := f(ctx)
+		err := f()
 		if err == nil || try >= s.cfg.MaxRetries || !undone(err) || !s.pause(ctx, try, err) {
 			return failed(ctx, err, doing)
 		}
