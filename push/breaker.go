@@ -116,8 +116,10 @@ func (b *breaker) failedOnce(now time.Time, silent, trial bool) transition {
 	return stays
 }
 
+// reopen opens the breaker for a third of the time that the endpoint has been failing, so
+// that when it is back nobody waits for much longer than that.
 func (b *breaker) reopen(now time.Time) {
-	b.backoff = min(max(2*b.backoff, shortestOpen), longestOpen)
+	b.backoff = min(max(now.Sub(b.failedAt)/3, shortestOpen), longestOpen)
 	b.open, b.next, b.openUntil = true, false, store.Time(now.Add(b.backoff))
 	b.total, b.failed = 0, 0
 }

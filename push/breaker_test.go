@@ -55,17 +55,19 @@ func TestBreakerOpensWhenHalfOfTwentyFail(t *testing.T) {
 	}
 }
 
-func TestBreakerTriesWithOneLaneAndDoublesItsPause(t *testing.T) {
+func TestBreakerTriesWithOneLaneAndLengthensItsPause(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1e9, 0)
+	begun := time.Unix(1e9, 0)
+	now := begun
 	var b breaker
 	for range 5 {
 		b.failedOnce(now, true, false)
 	}
-	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-		want *= time.Second
-		if got := b.openUntil.Sub(now); got != want {
-			t.Fatalf("open for %s, want %s", got, want)
+	tries := 0
+	for ; tries < 20; tries++ {
+		want := min(max(now.Sub(begun)/3, 5*time.Second), 5*time.Minute)
+		if got := b.openUntil.Sub(now).Round(time.Second); got != want.Round(time.Second) {
+			t.Fatalf("open for %s after %s, want %s", got, now.Sub(begun), want)
 		}
 		first, trial, ok := b.admit(now, 0)
 		if ok || trial || !first.Equal(b.openUntil) {
@@ -90,6 +92,9 @@ func TestBreakerTriesWithOneLaneAndDoublesItsPause(t *testing.T) {
 		}
 	}
 	now = b.openUntil
+	if open := now.Sub(begun); open < 15*time.Minute || open > time.Hour {
+		t.Errorf("%d tries took %s, want few within the first hour", tries, open)
+	}
 	b.admit(now, 0)
 	if got := b.succeeded(now); got != closes || b.open || b.failures != 0 {
 		t.Errorf("a trial that succeeds: transition %d, %+v, want it closed", got, b)
