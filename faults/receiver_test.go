@@ -244,7 +244,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		select {
 		case <-req.Context().Done():
 			return
-		case <-time.After(time.Second):
+		case <-time.After(150 * time.Millisecond):
 		}
 	}
 	l, look := r.arrive(d, body, req.Header)

@@ -30,32 +30,43 @@ func TestWebhooksAreToldOnceInACleanRun(t *testing.T) {
 
 func TestWebhooksNoLossOverKills(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(f *fleet) {
-		random := seed(f.t)
-		f.r.policy = func(*delivery) answer { return answer{pause: 5 * time.Millisecond} }
-		ctx, cancel := context.WithCancel(f.t.Context())
-		defer cancel()
-		f.pace = 100 * time.Millisecond
-		loaded := make(chan struct{})
-		go func() {
-			defer close(loaded)
-			f.load(ctx, 4, 1<<20, hooked...)
-		}()
-		for round := range 5 * long(f.t) {
-			time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(500*time.Millisecond))))
-			i := round % len(f.replicas)
-			f.kill(i)
-			f.start(i)
-		}
-		cancel()
-		<-loaded
-		wantNoneDead(f.t, f.finish(f.ids(), 20*time.Second))
-		_, accepted, again := f.r.count()
-		// What was under way or not yet acknowledged when a process died comes again.
-		if again*4 > accepted {
-			f.t.Errorf("%d of %d events came again", again, accepted)
-		}
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		// The leases of the dead are void at once.
+		onSQLite(t, "-push-lease", "1m").killAgainAndAgain()
 	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		onPostgres(t, pgtest.URL(t)).killAgainAndAgain()
+	})
+}
+
+func (f *fleet) killAgainAndAgain() {
+	f.t.Helper()
+	random := seed(f.t)
+	f.r.policy = func(*delivery) answer { return answer{pause: 5 * time.Millisecond} }
+	ctx, cancel := context.WithCancel(f.t.Context())
+	defer cancel()
+	f.pace = 100 * time.Millisecond
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		f.load(ctx, 4, 1<<20, hooked...)
+	}()
+	for round := range 5 * long(f.t) {
+		time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(500*time.Millisecond))))
+		i := round % len(f.replicas)
+		f.kill(i)
+		f.start(i)
+	}
+	cancel()
+	<-loaded
+	wantNoneDead(f.t, f.finish(f.ids(), 20*time.Second))
+	_, accepted, again := f.r.count()
+	// What was under way or not yet acknowledged when a process died comes again.
+	if again*4 > accepted {
+		f.t.Errorf("%d of %d events came again", again, accepted)
+	}
 }
 
 func TestWebhooksFencing(t *testing.T) {
