@@ -13,7 +13,7 @@ const (
 	// closed or disabled is saved at once.
 	saveEvery = 15 * time.Second
 	// refreshEvery is how often the store is asked what other processes know of
-	// endpoints that are not to be called.
+	// endpoints that are not to be called, or of those that webhooks are saved for.
 	refreshEvery = time.Second
 
 	// Lanes of an endpoint that answers again are woken as it takes them in: so many at
@@ -78,11 +78,11 @@ func (s *Service) note(l *lane, r result) {
 		s.putOffWaiting(e)
 	case closes:
 		s.log.Info("webhook endpoint answers again", "endpoint", e.name)
-		e.wakeLanes(now)
+		s.limits.wake(e, now)
 	case recovers:
 		e.dirty = true
 		if now.Sub(e.wokenAt) > shortestOpen {
-			e.wakeLanes(now)
+			s.limits.wake(e, now)
 		}
 	}
 	signal(s.changed)
@@ -105,15 +105,11 @@ func (s *Service) recall(e *endpoint, now time.Time) {
 		return
 	}
 	if !e.waking {
-		e.wakeLanes(now)
+		s.limits.wake(e, now)
 	}
 	if !now.Before(e.wakeAt) {
-		signal(s.starved)
+		signal(s.attend)
 	}
-}
-
-func (e *endpoint) wakeLanes(now time.Time) {
-	e.waking, e.drained, e.woken, e.wokenAt, e.wakeAt = true, false, 0, now, now
 }
 
 // putOffWaiting gives back the lanes that wait for an endpoint. s.mu is held.
@@ -153,7 +149,7 @@ func (s *Service) enable(ctx context.Context, name string) error {
 		s.allow(e)
 	} else {
 		s.enabled[name] = true
-		signal(s.changed)
+		signal(s.attend)
 	}
 	s.mu.Unlock()
 	if !known {
@@ -224,20 +220,24 @@ func (s *Service) adopt(ctx context.Context) {
 
 // tend saves what is known of endpoints, and wakes the lanes of those that answer again.
 func (s *Service) tend(ctx context.Context, beat func()) {
-	saved := s.now()
+	saved, applied := s.now(), time.Time{}
 	for ctx.Err() == nil {
-		now := s.now()
-		urgent := s.wakeAll(ctx)
-		if all := now.Sub(saved) >= saveEvery; all || s.takeChanged() {
-			saved = now
-			s.applyEnabled(ctx)
-			s.saveEndpoints(ctx)
-		}
-		beat()
-		wait := saveEvery
-		if urgent {
+		now, wait := s.now(), saveEvery
+		if s.wakeAll(ctx) {
 			wait = wakeEvery
 		}
+		if all := now.Sub(saved) >= saveEvery; all || s.takeChanged() {
+			saved = now
+			s.saveEndpoints(ctx)
+		}
+		if left := refreshEvery - now.Sub(applied).Abs(); left <= 0 {
+			if s.applyEnabled(ctx) {
+				applied = now
+			}
+		} else {
+			wait = min(wait, left)
+		}
+		beat()
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -245,7 +245,7 @@ func (s *Service) tend(ctx context.Context, beat func()) {
 			s.mu.Lock()
 			s.urgent = true
 			s.mu.Unlock()
-		case <-s.starved:
+		case <-s.attend:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -291,14 +291,15 @@ func (s *Service) saveEndpoints(ctx context.Context) {
 	}
 }
 
-// applyEnabled enables endpoints that another process has disabled.
-func (s *Service) applyEnabled(ctx context.Context) {
+// applyEnabled enables endpoints that another process has disabled, and reports whether
+// there were any to look up.
+func (s *Service) applyEnabled(ctx context.Context) bool {
 	s.mu.Lock()
 	enabled := s.enabled
 	s.enabled = make(map[string]bool)
 	s.mu.Unlock()
 	if len(enabled) == 0 {
-		return
+		return false
 	}
 	records, err := s.cfg.Store.Endpoints(ctx)
 	for _, r := range records {
@@ -314,6 +315,7 @@ func (s *Service) applyEnabled(ctx context.Context) {
 			s.enabled[name] = true
 		}
 	}
+	return true
 }
 
 // wakeAll wakes lanes of endpoints that answer again or have room again, as far as they
@@ -322,8 +324,9 @@ func (s *Service) wakeAll(ctx context.Context) (waking bool) {
 	now := s.now()
 	limits := make(map[*endpoint]int)
 	s.mu.Lock()
-	for _, e := range s.limits.endpoints {
+	for e := range s.limits.waking {
 		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor; !e.waking {
+			delete(s.limits.waking, e)
 			continue
 		}
 		waking = true

@@ -118,14 +118,15 @@ type limits struct {
 	unproven        int // active lanes of endpoints that are not proven
 	owners          map[string]int
 	endpoints       map[string]*endpoint
-	strangers       queue // of lanes of endpoints that are not proven
-	crowd           queue // of lanes of owners with enough
+	waking          map[*endpoint]bool // those whose lanes are being woken, and maybe others
+	strangers       queue              // of lanes of endpoints that are not proven
+	crowd           queue              // of lanes of owners with enough
 }
 
 func newLimits(cfg Config) limits {
 	return limits{
 		inFlight: cfg.InFlight, perEndpoint: cfg.PerEndpoint, perOwner: cfg.PerOwner,
-		owners: make(map[string]int), endpoints: make(map[string]*endpoint),
+		owners: make(map[string]int), endpoints: make(map[string]*endpoint), waking: make(map[*endpoint]bool),
 	}
 }
 
@@ -228,6 +229,12 @@ func (m *limits) leave(l *lane, now time.Time) (next []*lane) {
 		next = append(next, first)
 	}
 	return next
+}
+
+// wake begins to wake the lanes of an endpoint.
+func (m *limits) wake(e *endpoint, now time.Time) {
+	e.waking, e.drained, e.woken, e.wokenAt, e.wakeAt = true, false, 0, now, now
+	m.waking[e] = true
 }
 
 // forget drops endpoints of which there is nothing to know.

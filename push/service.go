@@ -39,7 +39,7 @@ type Service struct {
 	acked   chan struct{} // there are acks to be stored
 	idle    chan struct{} // there are none any more
 	changed chan struct{} // an endpoint was opened, closed, disabled or enabled
-	starved chan struct{} // an endpoint has room for lanes that were put off
+	attend  chan struct{} // there are endpoints whose lanes are to be woken, or that are to be enabled
 
 	owner     string    // whose lane was claimed last; the dispatcher's
 	refreshed time.Time // when endpoints were read last
@@ -93,7 +93,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, log: cfg.Logger, clock: newClock(cfg.clock), worker: cfg.NewID(),
 		horizon: 2 * max(cfg.Schedule[len(cfg.Schedule)-1], longestRetryAfter, cfg.Lease),
 		wake:    make(chan struct{}, 1), sooner: make(chan struct{}, 1), acked: make(chan struct{}, 1),
-		idle: make(chan struct{}, 1), changed: make(chan struct{}, 1), starved: make(chan struct{}, 1),
+		idle: make(chan struct{}, 1), changed: make(chan struct{}, 1), attend: make(chan struct{}, 1),
 		lanes: make(map[laneID]*lane), limits: newLimits(cfg),
 		cancelled: make(map[laneID]bool), enabled: make(map[string]bool),
 		takeover: cfg.Store.Info().Exclusive,
