@@ -1,11 +1,13 @@
 package push
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -44,7 +46,7 @@ func (s *Service) newGlobal() []store.NewPush {
 }
 
 // bringGlobal has the global webhook, if there is one, told of a task from its present
-// version on.
+// version on, or where it is told of it still, without end.
 func (s *Service) bringGlobal(ctx context.Context, t *store.Task) error {
 	if s.cfg.Global.URL == "" || t.Status.State.Terminal() {
 		return nil
@@ -59,12 +61,50 @@ func (s *Service) bringGlobal(ctx context.Context, t *store.Task) error {
 	return taskError(t.Key.ID, err)
 }
 
-// dropGlobal has the global webhook no longer told of a task. An attempt under way may
-// still end.
-func (s *Service) dropGlobal(ctx context.Context, task store.Key) error {
-	_, err := s.cfg.Store.DeletePush(ctx, task, GlobalID, store.Time(s.now()))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
+// endedGlobal returns the global webhook of a task to be saved so that it is told no
+// events behind a cursor: what it has not been told up to there it still will be. It is
+// nil if there is nothing to save.
+func (w *webhooks) endedGlobal(cursor store.PushCursor) (*store.NewPush, error) {
+	if w.global == nil || cursor.Seq == 0 || globalThrough(&w.global.Config) > 0 {
+		return nil, nil
 	}
+	data, err := wire.Marshal(&settings{Global: true, Through: cursor.Seq})
+	if err != nil {
+		return nil, err
+	}
+	c := &w.global.Config
+	return &store.NewPush{ID: GlobalID, Endpoint: c.Endpoint, Data: data, LongRunning: c.LongRunning, Cursor: cursor}, nil
+}
+
+// endGlobal has the global webhook told no events of a task behind a cursor.
+func (s *Service) endGlobal(ctx context.Context, task store.Key, all *webhooks, cursor store.PushCursor) error {
+	n, err := all.endedGlobal(cursor)
+	if n == nil || err != nil {
+		return err
+	}
+	now := store.Time(s.now())
+	c := store.PushConfig{Task: task, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: now}
+	s.cancelLane(task, GlobalID)
+	_, err = s.cfg.Store.SavePush(ctx, c, cursor, now)
 	return err
+}
+
+// globalThrough returns the last event that a global webhook is told of, 0 if there is no
+// last one.
+func globalThrough(c *store.PushConfig) int64 {
+	var set settings
+	if c.ID != GlobalID || bytes.Equal(c.Data, globalData) || wire.Unmarshal(c.Data, &set) != nil {
+		return 0
+	}
+	return set.Through
+}
+
+// next returns the cursor behind the event that follows, and whether the lane tells it.
+func (l *lane) next(e *store.Event) (next store.PushCursor, told bool) {
+	next, told = l.Cursor.Next(e)
+	if told {
+		through := globalThrough(&l.Config)
+		told = through == 0 || e.Seq <= through
+	}
+	return next, told
 }

@@ -12,9 +12,7 @@ type Inline struct {
 	s           *Service
 	wish        *wish // nil: the message has none
 	longRunning bool
-
-	// Of the task that the message has joined.
-	replaced *store.Key // has the global webhook no more
+	saves       bool // the last call of Push has returned the message's
 }
 
 // Prepare checks the webhook of a message that is to be sent, before its task need
@@ -36,7 +34,7 @@ func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSe
 // a new task without one the global one. seq is the task's version before the message, 0
 // if it is new. It is what the engine asks of a message's webhooks.
 func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
-	in.replaced = nil
+	in.saves = false
 	switch {
 	case in.wish == nil && seq == 0:
 		return in.s.newGlobal(), nil
@@ -54,34 +52,32 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 	if err != nil {
 		return nil, err
 	}
+	found := all.byID(id)
+	if found != nil && found.State == store.LaneActive && found.Config.LongRunning == in.longRunning && set.equal(found.set) {
+		return nil, nil // clients send the same with each message; replacing it would cut attempts short
+	}
 	var cursor store.PushCursor
-	switch found := all.byID(id); {
-	case found == nil:
+	if found == nil || all.global != nil {
 		if cursor, err = store.CursorAt(ctx, in.s.cfg.Store, task, seq); err != nil {
 			return nil, err
 		}
-	case found.State == store.LaneActive && found.Config.LongRunning == in.longRunning && set.equal(found.set):
-		return nil, nil // clients send the same with each message; replacing it would cut attempts short
-	}
-	if all.global != nil {
-		in.replaced = &task
 	}
 	data, err := in.s.seal.encode(set, task, id)
 	if err != nil {
 		return nil, err
 	}
-	return []store.NewPush{{ID: id, Endpoint: in.wish.endpoint, Data: data, LongRunning: in.longRunning, Cursor: cursor}}, nil
+	in.saves = true
+	push := []store.NewPush{{ID: id, Endpoint: in.wish.endpoint, Data: data, LongRunning: in.longRunning, Cursor: cursor}}
+	ended, err := all.endedGlobal(cursor)
+	if ended != nil {
+		push = append(push, *ended)
+	}
+	return push, err
 }
 
 // Stored is to be called once the message is stored. What fails then is only logged.
 func (in *Inline) Stored(ctx context.Context) {
-	if in.wish == nil {
-		return
+	if in.saves {
+		in.s.reopen(ctx, in.wish.endpoint)
 	}
-	if in.replaced != nil {
-		if err := in.s.dropGlobal(ctx, *in.replaced); err != nil {
-			in.s.log.Warn("task keeps the global webhook beside its own", "task", in.replaced.ID, "error", err)
-		}
-	}
-	in.s.reopen(ctx, in.wish.endpoint)
 }

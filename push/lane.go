@@ -77,7 +77,7 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 	var c *composer
 	for i := range l.Events {
 		e := &l.Events[i]
-		next, told := l.Cursor.Next(e)
+		next, told := l.next(e)
 		if !told {
 			l.Cursor = next
 			continue
@@ -217,7 +217,7 @@ func (s *Service) bury(l *lane, next store.PushCursor, attempts int, r result, n
 // buryFrom makes dead letters of the events from i on.
 func (s *Service) buryFrom(l *lane, i int, reason string, now time.Time) {
 	for ; i < len(l.Events); i++ {
-		next, told := l.Cursor.Next(&l.Events[i])
+		next, told := l.next(&l.Events[i])
 		if !told {
 			l.Cursor = next
 			continue

@@ -183,7 +183,7 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	}
 	secret := set.tell()
 	var cursor store.PushCursor
-	if all.byID(id) == nil {
+	if all.byID(id) == nil || all.global != nil {
 		if cursor, err = store.CursorAt(ctx, s.cfg.Store, t.Key, t.Seq); err != nil {
 			return nil, taskError(c.TaskID, err)
 		}
@@ -199,13 +199,11 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	if err != nil {
 		return nil, taskError(c.TaskID, err)
 	}
-	if all.global != nil {
-		if err := s.dropGlobal(ctx, t.Key); err != nil {
-			return nil, err
-		}
+	if err := s.endGlobal(ctx, t.Key, &all, cursor); err != nil {
+		return nil, err
 	}
 	s.reopen(ctx, w.endpoint)
-	told := view(&webhook{lane, set})
+	told := view(&webhook{Lane: lane, set: set})
 	told.Config.SigningSecret = secret
 	return &told, nil
 }

@@ -25,6 +25,9 @@ type settings struct {
 	Told bool `json:"told,omitempty"`
 	// Global webhooks have what the Config says in place of all this.
 	Global bool `json:"global,omitempty"`
+	// Through is the last event of the log that a global webhook is told of, since the
+	// task has got a webhook of its own; 0: there is no last one.
+	Through int64 `json:"through,omitempty"`
 
 	// Secrets are there, or encrypted in Sealed.
 	Secrets *secrets `json:"secrets,omitempty"`

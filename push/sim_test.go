@@ -49,6 +49,7 @@ type plan struct {
 // post is one request as its receiver saw it.
 type post struct {
 	lane     laneID
+	host     string
 	by       int // the replica's number, growing with restarts
 	id       string
 	body     string
@@ -215,7 +216,7 @@ func (w *world) receive(by int, req safehttp.Request) (p *post, nth int) {
 	}
 	q := req.URL.Query()
 	p = &post{
-		lane: laneID{store.Key{Owner: q.Get("owner"), ID: q.Get("task")}, q.Get("hook")}, by: by, body: string(req.Body),
+		lane: laneID{store.Key{Owner: q.Get("owner"), ID: q.Get("task")}, q.Get("hook")}, host: req.URL.Host, by: by, body: string(req.Body),
 		id: req.Header.Get("Webhook-Id"), sequence: body.Sequence, final: body.Final, begun: time.Now(),
 	}
 	w.mu.Lock()
