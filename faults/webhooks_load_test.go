@@ -79,28 +79,30 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 		}
 		measure() // what is done the first time is slow
 		alone := measure()
-		var wg sync.WaitGroup
-		ctx, stop := context.WithCancel(f.t.Context())
-		defer stop()
-		for range 2 {
-			wg.Go(func() {
-				for range 150 * long(f.t) {
-					if err := errors.Join(
-						f.sendAs(dead, "work 1ms", &a2a.MessageSendConfiguration{PushNotificationConfig: &a2a.PushNotificationConfig{URL: silence}}),
-						f.sendAs(flooding, "chunks 10 0ms", flooded.inline()),
-					); err != nil && ctx.Err() == nil {
-						f.t.Errorf("send: %v", err)
-					}
+		many := func(p *process, text string, config func() *a2a.MessageSendConfiguration) {
+			for range 300 * long(f.t) {
+				if err := f.sendAs(p, text, config()); err != nil {
+					f.t.Errorf("send: %v", err)
 				}
-			})
+			}
 		}
-		among := measure()
+		many(dead, "work 1ms", func() *a2a.MessageSendConfiguration {
+			return &a2a.MessageSendConfiguration{PushNotificationConfig: &a2a.PushNotificationConfig{URL: silence}}
+		})
+		besideDead := measure()
+		var wg sync.WaitGroup
+		wg.Go(func() { many(flooding, "chunks 10 0ms", flooded.inline) })
+		besideFlood := measure()
 		wg.Wait()
 		_, flood, _ := flooded.count()
-		f.t.Logf("a healthy webhook is told after p50 %s p99 %s alone, p50 %s p99 %s beside a flood (%d events so far) and a dead endpoint",
-			part(alone, 0.5), part(alone, 0.99), part(among, 0.5), part(among, 0.99), flood)
-		if limit := 2*part(alone, 0.99) + 500*time.Millisecond; part(among, 0.99) > limit {
-			f.t.Errorf("p99 beside others = %s, want at most %s", part(among, 0.99), limit)
+		f.t.Logf("a healthy webhook is told after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
+			part(alone, 0.5), part(alone, 0.99), part(besideDead, 0.5), part(besideDead, 0.99), part(besideFlood, 0.5), part(besideFlood, 0.99), flood)
+		// What others do to the same two cores is not what is measured.
+		if limit := 2*part(alone, 0.99) + 100*time.Millisecond; part(besideDead, 0.99) > limit {
+			f.t.Errorf("p99 beside a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
+		}
+		if limit := 2*part(alone, 0.99) + 500*time.Millisecond; part(besideFlood, 0.99) > limit {
+			f.t.Errorf("p99 beside a flood = %s, want at most %s", part(besideFlood, 0.99), limit)
 		}
 	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead")
 }

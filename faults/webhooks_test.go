@@ -4,7 +4,6 @@ package faults_test
 
 import (
 	"context"
-	"net/http"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -367,26 +366,22 @@ func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
 func TestAContextThatIsClearedIsToldOfNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
-		var closed atomic.Bool
-		f.r.policy = func(d *delivery) answer {
-			if closed.Load() && d.Sequence%2 == 0 {
-				return answer{status: http.StatusServiceUnavailable}
-			}
-			return answer{pause: 20 * time.Millisecond}
-		}
-		closed.Store(true)
+		// All have more to be told than they are until they are cleared.
+		f.r.policy = func(*delivery) answer { return answer{pause: 50 * time.Millisecond} }
 		f.load(f.t.Context(), 2, 5, "chunks 30 1ms")
 		ids := f.ids()
+		hooks := make(map[string][]string) // by task
+		for _, name := range f.late {
+			hooks[name.task] = append(hooks[name.task], name.hook)
+		}
 		for _, s := range f.sends.sent {
 			if _, err := f.any.client.ClearContext(f.t.Context(), a2a.ClearContextParams{ContextID: s.message.ContextID}); err != nil {
 				f.t.Fatalf("contexts/clear: %v", err)
 			}
-			f.r.note(s.config.PushNotificationConfig.ID, func(h *hook) { h.deleted = time.Now() })
+			for _, id := range append(hooks[s.id], s.config.PushNotificationConfig.ID) {
+				f.r.note(id, func(h *hook) { h.deleted = time.Now() })
+			}
 		}
-		for _, name := range f.late {
-			f.r.note(name.hook, func(h *hook) { h.deleted = time.Now() })
-		}
-		closed.Store(false)
 		time.Sleep(2 * time.Second)
 		_, err := f.any.client.ListWebhooks(f.t.Context(), keys(ids)[0])
 		wantCode(f.t, err, a2a.CodeTaskNotFound)
