@@ -49,6 +49,10 @@ func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*compos
 	set, err := s.seal.decode(&lane.Config)
 	switch {
 	case errors.Is(err, errUnsealed):
+		s.unsealed.Do(func() {
+			s.log.Error("the secrets of a webhook cannot be decrypted with the keys of this agent: what it is to be told becomes dead letters; told once, there may be more",
+				"task", lane.Config.Task.ID, "webhook", lane.Config.ID)
+		})
 		return nil, &permanent{"the secrets of the webhook cannot be decrypted with the keys of this agent"}
 	case err != nil:
 		return nil, &permanent{"the webhook is stored in a way that cannot be read"}

@@ -73,6 +73,9 @@ func (p Probe) Send(ctx context.Context, s Sender) (ProbeResult, error) {
 	}, nil
 }
 
+// CheckToken reports whether a token can be sent. Its error does not repeat it.
+func CheckToken(token string) error { return secretFault(token) }
+
 // CheckSecret reports whether a secret is one to sign with. Its error does not repeat it.
 func CheckSecret(told string) error {
 	_, err := decodeSecret(told)

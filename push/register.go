@@ -16,6 +16,7 @@ import (
 // registry is what a Service needs to keep webhooks.
 type registry struct {
 	seal         sealer
+	unsealed     sync.Once // that secrets cannot be decrypted is logged once
 	globalSecret []byte
 
 	// changes are held while the webhooks of a task are changed, one for many tasks.
@@ -76,10 +77,12 @@ func (q *quota) take(owner string, now time.Time) bool {
 	return true
 }
 
-// webhook is a lane with its settings. Secrets that cannot be decrypted are not there.
+// webhook is a lane with its settings. Secrets that cannot be decrypted are not there,
+// and unread says so.
 type webhook struct {
 	store.Lane
-	set settings
+	set    settings
+	unread bool
 }
 
 // webhooks are those of a task: its owner's, by their ids, and the global one, nil if it
@@ -106,7 +109,7 @@ func (s *Service) webhooks(ctx context.Context, task store.Key) (webhooks, error
 			if err != nil && !errors.Is(err, errUnsealed) {
 				return all, fmt.Errorf("task %s: webhook %s: %w", task.ID, l.Config.ID, err)
 			}
-			all.own = append(all.own, webhook{l, set})
+			all.own = append(all.own, webhook{l, set, err != nil})
 		}
 		if !page.More {
 			return all, nil

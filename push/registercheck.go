@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,13 +68,20 @@ func (s *Service) wish(ctx context.Context, field, owner string, c *a2a.PushNoti
 
 // checkSecret refuses what cannot be sent in a header as it is.
 func checkSecret(field, secret string) error {
+	if err := secretFault(secret); err != nil {
+		return a2a.Invalid(field, "%s", err)
+	}
+	return nil
+}
+
+func secretFault(secret string) error {
 	switch {
 	case len(secret) > maxSecret:
-		return a2a.Invalid(field, "is longer than %d bytes", maxSecret)
+		return fmt.Errorf("is longer than %d bytes", maxSecret)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' || r > '~' }):
-		return a2a.Invalid(field, "must consist of printable ASCII")
+		return errors.New("must consist of printable ASCII")
 	case strings.TrimSpace(secret) != secret:
-		return a2a.Invalid(field, "must not begin or end with a blank")
+		return errors.New("must not begin or end with a blank")
 	}
 	return nil
 }
@@ -160,12 +168,27 @@ func (s *Service) beside(w *wish, all *webhooks) (id string, set settings, err e
 	}
 	old := new(settings)
 	if found := all.byID(id); found != nil {
+		if field := w.masked(); field != "" && found.unread {
+			return "", set, a2a.Invalid(field, "is %s, which stands for what was there before, and that cannot be decrypted with the keys of this agent", Mask)
+		}
 		old = &found.set
 	} else if len(all.own) >= s.cfg.PerTask {
 		return "", set, a2a.Errorf(a2a.CodeExhausted, "the task has %d webhooks, no more are taken", len(all.own))
 	}
 	set, err = w.over(old, s.now())
 	return id, set, err
+}
+
+// masked returns the field of a secret that is to stay what it was, "" if none is.
+func (w *wish) masked() string {
+	auth, _ := w.config.Authentication.(a2a.PushNotificationAuthenticationInfo)
+	switch {
+	case w.config.Token == Mask:
+		return w.field + ".token"
+	case auth.Credentials == Mask:
+		return w.field + ".authentication.credentials"
+	}
+	return ""
 }
 
 // over returns the settings for what is wished in place of old ones.

@@ -318,7 +318,8 @@ func TestAPanicInALaneIsNotTheEnd(t *testing.T) {
 }
 
 func TestPermanentErrorsMakeDeadLetters(t *testing.T) {
-	inBubble(t, plan{}, func(w *world) {
+	var logged lockedBuffer
+	inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
 		task := store.Key{Owner: "alice", ID: "t"}
 		w.create(task, store.NewPush{ID: "bad", Endpoint: "https://x:443", Data: []byte(`{"url":"https://x","sealed":"c2VhbGVk"}`)})
 		w.tell(task, 2, chunk("one"))
@@ -329,6 +330,7 @@ func TestPermanentErrorsMakeDeadLetters(t *testing.T) {
 		if d := w.deadOf(id)[1]; !strings.Contains(d.Reason, "cannot be decrypted") {
 			w.t.Errorf("reason = %q, want that secrets cannot be decrypted", d.Reason)
 		}
+		w.equal("lines about it", strings.Count(logged.String(), "cannot be decrypted"), 1)
 	})
 }
 

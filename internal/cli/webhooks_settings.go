@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -90,8 +91,11 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 	}
 	if f.WebhookURL != "" {
 		if _, err := p.policy.CheckURL(f.WebhookURL); err != nil {
-			errs = append(errs, fmt.Errorf("--webhook-url: %w", err))
+			errs = append(errs, fmt.Errorf("--webhook-url: %w%s", err, allowHint(err, f.WebhookURL)))
 		}
+	}
+	if err := push.CheckToken(f.WebhookToken); err != nil {
+		errs = append(errs, fmt.Errorf("--webhook-token %w", err))
 	}
 	if f.WebhookSecret != "" {
 		if err := push.CheckSecret(f.WebhookSecret); err != nil {
@@ -99,6 +103,23 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 		}
 	}
 	return p, errors.Join(errs...)
+}
+
+// allowHint says what allows a URL, if it was refused for where it goes.
+func allowHint(err error, rawURL string) string {
+	var refusal *safehttp.Refusal
+	if !errors.As(err, &refusal) || refusal.Rule != "host" && refusal.Rule != "port" && refusal.Rule != "address" {
+		return ""
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return "; --push-allow-hosts " + net.JoinHostPort(u.Hostname(), port) + " allows it"
 }
 
 // config is that of the library.
