@@ -10,9 +10,9 @@ import (
 const (
 	// ackBatch is the most lanes acknowledged in one call.
 	ackBatch = 256
-	// singlyAfter is after how many failed calls in a row lanes are acknowledged one by one:
-	// it may be one of them that cannot be.
-	singlyAfter = 3
+	// outageAfter is after how many failed calls in a row it is the store that fails, rather
+	// than one of the acks.
+	outageAfter = 3
 	// ackPause is the first pause after a failed call, longestAckPause the longest.
 	ackPause, longestAckPause = 20 * time.Millisecond, 2 * time.Second
 )
@@ -49,6 +49,9 @@ func (s *Service) conclude(l *lane, due time.Time) {
 	for _, n := range next {
 		s.launch(n)
 	}
+	if l.Attempt > 0 && due.After(l.endpoint.pausing) {
+		l.endpoint.pausing = due
+	}
 	s.recall(l.endpoint, now)
 }
 
@@ -74,14 +77,10 @@ func merge(first, then store.LaneAck) store.LaneAck {
 // acknowledge stores acks, those that there are together, until ctx is done.
 func (s *Service) acknowledge(ctx context.Context, beat func()) {
 	for ctx.Err() == nil {
-		fails, most := int(s.ackFails.Load()), ackBatch
-		if fails >= singlyAfter {
-			most = 1
-		}
-		lanes, acks := s.takeAcks(most)
+		lanes, acks, wait := s.takeAcks()
 		beat()
 		if len(lanes) == 0 {
-			idle := time.NewTimer(s.cfg.Lease)
+			idle := time.NewTimer(min(wait, s.cfg.Lease))
 			select {
 			case <-ctx.Done():
 			case <-s.acked:
@@ -96,13 +95,33 @@ func (s *Service) acknowledge(ctx context.Context, beat func()) {
 			s.stored(lanes, acks, lost)
 			continue
 		}
-		s.ackFails.Add(1)
 		if ctx.Err() == nil {
-			s.log.Error("acknowledge webhook lanes", "lanes", len(acks), "error", err)
-			sleep(ctx, ackBackoff(fails))
+			s.log.Error("acknowledge webhook lanes", "lanes", len(acks), "task", acks[0].Lease.Task.ID, "webhook", acks[0].Lease.ID, "error", err)
+			sleep(ctx, s.unstored(lanes))
 		}
 		s.returnAcks(s.undone(ctx, lanes, acks))
 	}
+}
+
+// unstored notes that a call has failed, and returns how long to wait before the next.
+// It may be one of the acks that cannot be stored: they are tried again in halves, and
+// the one that has failed by itself after a pause of its own, which holds up no others.
+func (s *Service) unstored(lanes []*lane) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range lanes {
+		l.together = max(len(lanes)/2, 1)
+	}
+	fails := int(s.ackFails.Load())
+	if len(lanes) == 1 {
+		l := lanes[0]
+		l.retryAt = time.Now().Add(ackBackoff(l.alone))
+		if l.alone++; l.alone > 1 && fails < outageAfter {
+			return 0
+		}
+	}
+	s.ackFails.Add(1)
+	return ackBackoff(fails)
 }
 
 // ackBackoff is the pause after so many failures in a row and one.
@@ -137,20 +156,31 @@ func (s *Service) ackLanes(ctx context.Context, acks []store.LaneAck) ([]store.L
 	return s.cfg.Store.AckLanes(ctx, acks...)
 }
 
-// takeAcks takes up to most of the acks that wait.
-func (s *Service) takeAcks(most int) (lanes []*lane, acks []store.LaneAck) {
+// takeAcks takes acks that wait, as many as may be stored together. If there are none,
+// wait is for how long there will be none.
+func (s *Service) takeAcks() (lanes []*lane, acks []store.LaneAck, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(most, len(s.acks))
-	lanes = append(lanes, s.acks[:n]...)
-	s.acks = append(s.acks[:0], s.acks[n:]...)
-	clear(s.acks[len(s.acks):cap(s.acks)])
-	for _, l := range lanes {
-		acks = append(acks, *l.ack)
+	now, most := time.Now(), ackBatch
+	left := s.acks[:0]
+	wait = s.cfg.Lease
+	for _, l := range s.acks {
+		limit := most
+		if l.together > 0 {
+			limit = min(limit, l.together)
+		}
+		if pause := l.retryAt.Sub(now); pause > 0 || len(lanes) >= limit {
+			wait = min(wait, pause)
+			left = append(left, l)
+			continue
+		}
+		most = limit
+		lanes, acks = append(lanes, l), append(acks, *l.ack)
 		l.ack = nil
 	}
-	s.storing = n
-	return lanes, acks
+	clear(s.acks[len(left):])
+	s.acks, s.storing = left, len(lanes)
+	return lanes, acks, wait
 }
 
 // returnAcks puts acks back that could not be stored, or may not have been.
@@ -183,6 +213,7 @@ func (s *Service) stored(lanes []*lane, acks []store.LaneAck, lost []store.LaneL
 	s.storing = 0
 	now, kick := s.now(), false
 	for i, l := range lanes {
+		l.together, l.alone, l.retryAt = 0, 0, time.Time{}
 		if gone[l.lease] {
 			s.log.Debug("webhook lease lost", "task", l.lease.Task.ID, "webhook", l.lease.ID)
 			s.halt(l)

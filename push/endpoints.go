@@ -58,7 +58,7 @@ func (s *Service) note(l *lane, r result) {
 		e.proven, l.trial = true, false
 		t = e.succeeded(now)
 	case retry:
-		e.dirty, e.proven, e.troubled = true, false, now
+		e.dirty, e.proven = true, false
 		t = e.failedOnce(now, r.silent, l.trial)
 		l.trial = false
 		if e.failures >= recoverAfter {
@@ -96,12 +96,11 @@ func (e *endpoint) starves(now time.Time, most int) bool {
 // lacked reports whether lanes may be put off because there was no room for them.
 func (e *endpoint) lacked(now time.Time) bool { return now.Sub(e.crowded).Abs() < longestWait }
 
-// recall has lanes woken that were put off, if there is room for them now. Others may
-// wait for another reason: where attempts have failed lately it is left to time. s.mu
-// is held.
+// recall has lanes woken that were put off, if there is room for them now. While others
+// wait because their attempts have failed, which would be woken too, it is left to time.
+// s.mu is held.
 func (s *Service) recall(e *endpoint, now time.Time) {
-	calm := e.troubled.IsZero() || now.Sub(e.troubled) > longestRetryAfter
-	if !e.lacked(now) || !calm || !e.starves(now, s.cfg.PerEndpoint) {
+	if !e.lacked(now) || now.Before(e.pausing) || !e.starves(now, s.cfg.PerEndpoint) {
 		return
 	}
 	if !e.waking {

@@ -77,8 +77,8 @@ type endpoint struct {
 	kept    bool      // the store may have a record
 	savedAt time.Time // when it was saved
 
-	crowded  time.Time // when a lane was last put off since there was no room
-	troubled time.Time // when an attempt failed last
+	crowded time.Time // when a lane was last put off since there was no room
+	pausing time.Time // until when lanes pause whose attempts have failed
 
 	waking  bool      // its lanes are being woken
 	woken   int       // that many, and they have not been claimed yet
