@@ -124,3 +124,24 @@ func TestWebhooksCanBeOff(t *testing.T) {
 		}
 	}
 }
+
+func TestLeasesOfWebhooksMustOutlastAttempts(t *testing.T) {
+	t.Parallel()
+	handler := holdfast.HandlerFunc(func(context.Context, *holdfast.Turn) error { return nil })
+	for _, tt := range []struct {
+		webhooks holdfast.Webhooks
+		want     string
+	}{
+		{holdfast.Webhooks{Timeout: time.Minute}, ""},
+		{holdfast.Webhooks{Timeout: 2 * time.Second, Lease: 2 * time.Second}, ""},
+		{holdfast.Webhooks{Timeout: 15 * time.Second, Lease: 24 * time.Second}, "Lease is 24s, want at least 25s"},
+	} {
+		agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: tt.webhooks}, handler)
+		if agent != nil {
+			_ = agent.Stop(t.Context())
+		}
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("New(%+v) = %v, want %q", tt.webhooks, err, tt.want)
+		}
+	}
+}

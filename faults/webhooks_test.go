@@ -4,6 +4,7 @@ package faults_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -169,15 +170,18 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 	onBoth(t, func(f *fleet) {
 		const events = 6 // of "chunks 2 1ms", among them working and completed
 		var answers [4]atomic.Pointer[answer]
-		kinds := make(map[string]int)
-		f.r.policy = func(d *delivery) answer { return *answers[kinds[d.hook]].Load() }
+		var kinds sync.Map // number of the answer by webhook
+		f.r.policy = func(d *delivery) answer {
+			i, _ := kinds.Load(d.hook)
+			return *answers[i.(int)].Load()
+		}
 		first := []answer{{status: 404}, {status: 410}, {status: 503, retryAfter: "4"}, {}}
 		ids := make(map[string]bool)
 		var tasks []string
 		for i := range first {
 			answers[i].Store(&first[i])
 			s := sentTask{message: withIDs("chunks 2 1ms"), config: f.r.inline()}
-			kinds[s.config.PushNotificationConfig.ID] = i
+			kinds.Store(s.config.PushNotificationConfig.ID, i)
 			if err := s.send(f.any); err != nil {
 				f.t.Fatal(err)
 			}
