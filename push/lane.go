@@ -50,6 +50,9 @@ type lane struct {
 	begun    time.Time
 	notices  uint64         // of the store when it was claimed
 	ack      *store.LaneAck // to be stored
+	together int            // with how many others at most, it included; 0: any
+	alone    int            // times in a row that it could not be stored by itself
+	retryAt  time.Time      // when to try again after that
 }
 
 func (l *lane) id() laneID { return laneID{l.lease.Task, l.lease.ID} }

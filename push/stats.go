@@ -37,14 +37,25 @@ func (s *Service) Stats() Stats {
 	return stats
 }
 
+// stuckAfter is how often a lane could not be acknowledged when it is told as a problem.
+const stuckAfter = 10
+
 // Health returns what is wrong with the service; nothing when all is well. That
 // receivers fail is not.
 func (s *Service) Health() (problems []string) {
 	s.mu.Lock()
-	stopping := s.stopping
+	stopping, stuck := s.stopping, 0
+	for _, l := range s.acks {
+		if l.alone >= stuckAfter {
+			stuck++
+		}
+	}
 	s.mu.Unlock()
 	if s.state.Load() != stateRunning || stopping {
 		return []string{"push: not running"}
+	}
+	if stuck > 0 {
+		problems = append(problems, fmt.Sprintf("push: what became of %d webhooks cannot be stored", stuck))
 	}
 	limit := 10 * max(s.cfg.Poll, s.cfg.Lease, saveEvery)
 	for name, last := range s.alive {
