@@ -22,6 +22,8 @@ const (
 	disableLeast = 10
 	// forgetAfter is how long after its last failure an endpoint's failures count.
 	forgetAfter = 3 * 24 * time.Hour
+	// keepDisabled is how long an endpoint stays disabled that nobody enables.
+	keepDisabled = 30 * 24 * time.Hour
 )
 
 // breaker knows whether an endpoint may be called. The zero breaker lets it. It is not
@@ -153,6 +155,12 @@ func (b *breaker) admit(now time.Time, chance float64) (retry time.Time, trial, 
 		return from, false, false
 	}
 	return store.Time(from.Add(time.Second + time.Duration(chance*float64(max(b.backoff, shortestOpen))))), false, false
+}
+
+// stale reports whether what is known is so old that it counts no more.
+func (b *breaker) stale(now time.Time) bool {
+	age := now.Sub(b.lastAt)
+	return age > keepDisabled || !b.disabled && age > forgetAfter
 }
 
 // enable forgets that the endpoint was disabled, and why.

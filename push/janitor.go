@@ -16,6 +16,9 @@ const (
 
 	expireEvery = time.Minute
 	expireBatch = 500
+
+	// sweepEvery is how often the store is rid of endpoints that have failed long ago.
+	sweepEvery = time.Hour
 )
 
 // heartbeat renews the leases of this process, and stops the lanes that have lost
@@ -81,6 +84,7 @@ func (s *Service) renew(ctx context.Context) bool {
 
 // janitor removes what has outlived its use.
 func (s *Service) janitor(ctx context.Context, beat func()) {
+	swept := s.now()
 	for {
 		sleep(ctx, spread(expireEvery, s.cfg.random()))
 		if ctx.Err() != nil {
@@ -91,6 +95,30 @@ func (s *Service) janitor(ctx context.Context, beat func()) {
 		s.limits.forget(s.now())
 		s.mu.Unlock()
 		s.expire(ctx, beat)
+		if now := s.now(); now.Sub(swept).Abs() >= sweepEvery {
+			swept = now
+			s.sweepEndpoints(ctx, beat)
+		}
+	}
+}
+
+// sweepEndpoints removes records of endpoints that count no more: of those that nobody
+// calls again, nobody else does.
+func (s *Service) sweepEndpoints(ctx context.Context, beat func()) {
+	records, err := s.cfg.Store.Endpoints(ctx)
+	now := s.now()
+	for i := range records {
+		var b breaker
+		if b.restore(records[i], now); !b.stale(now) || ctx.Err() != nil {
+			continue
+		}
+		beat()
+		if err = s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: records[i].Name, UpdatedAt: store.Time(now)}); err != nil {
+			break
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("remove webhook endpoints", "error", err)
 	}
 }
 

@@ -240,7 +240,8 @@ func (m *limits) wake(e *endpoint, now time.Time) {
 // forget drops endpoints of which there is nothing to know.
 func (m *limits) forget(now time.Time) {
 	for name, e := range m.endpoints {
-		idle := e.active == 0 && len(e.waiting) == 0 && !e.dirty && !e.waking && e.failures == 0 && !e.disabled
+		known := (e.failures > 0 || e.disabled) && !e.stale(now)
+		idle := e.active == 0 && len(e.waiting) == 0 && !e.dirty && !e.waking && !known
 		if idle && now.Sub(e.usedAt) > idleAfter {
 			delete(m.endpoints, name)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
@@ -82,8 +83,14 @@ func judge(resp safehttp.Response, err error, given bool) result {
 // them what is behind the address.
 const noAnswer = "no answer"
 
+// longestDetail is how much of an error is kept with an attempt, in bytes: receivers have a
+// say in it.
+const longestDetail = 500
+
 func judgeError(err error, given bool) result {
-	r := result{verdict: retry, outcome: safehttp.OutcomeProtocol, silent: true, reason: noAnswer, detail: err.Error()}
+	detail := err.Error()
+	detail = strings.ToValidUTF8(detail[:min(len(detail), longestDetail)], "")
+	r := result{verdict: retry, outcome: safehttp.OutcomeProtocol, silent: true, reason: noAnswer, detail: detail}
 	var failed *safehttp.Error
 	if errors.As(err, &failed) {
 		r.outcome, r.address = failed.Outcome, addressText(failed.Address)

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
@@ -175,5 +177,14 @@ func TestScheduleTakesAClockThatWasSetBack(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	if due, parked := l.failed(result{}, schedule, now, 0.5); parked || due.Sub(now) != schedule[0] || !l.FailedAt.Equal(now) {
 		t.Errorf("failed() = %s, %t, FailedAt %s, want a new beginning", due.Sub(now), parked, l.FailedAt)
+	}
+}
+
+func TestPolicyKeepsLittleOfAnError(t *testing.T) {
+	t.Parallel()
+	long := &safehttp.Error{Outcome: safehttp.OutcomeTLS, Err: errors.New(strings.Repeat("ä", longestDetail))}
+	got := judge(safehttp.Response{}, long, false).detail
+	if !strings.HasPrefix(got, "tls: ää") || len(got) > longestDetail || !utf8.ValidString(got) {
+		t.Errorf("detail of a long error = %q, want its beginning", got)
 	}
 }

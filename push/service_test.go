@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -295,6 +296,43 @@ func TestJanitorRemovesWhatIsOld(t *testing.T) {
 		w.equal("attempts a day later", len(w.outcomes(open)), 2)
 		time.Sleep(6 * 24 * time.Hour)
 		w.equal("attempts a week later", len(w.outcomes(open)), 0)
+		s := w.replicas[0].s
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w.equal("endpoints kept in memory", len(s.limits.endpoints), 0)
+	})
+}
+
+// Whoever makes up receivers must not fill the store with endpoints.
+func TestJanitorForgetsEndpointsThatNobodyCalls(t *testing.T) {
+	inBubble(t, plan{config: func(c *Config) { c.Poll, c.Lease = time.Minute, time.Hour }}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) { return status(503) })
+		w.story("alice", "t", 0, 0)
+		now := store.Time(w.now())
+		err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{
+			Name: "https://disabled.example.com:443", Failures: 12, FailedAt: now, Disabled: true, Reason: "down", UpdatedAt: now,
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		names := func() (names []string) {
+			records, err := w.store.Endpoints(w.t.Context())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			for _, r := range records {
+				names = append(names, r.Name)
+			}
+			slices.Sort(names)
+			return names
+		}
+		w.drain(time.Hour) // parked
+		time.Sleep(2 * 24 * time.Hour)
+		w.equal("endpoints two days later", names(), []string{"https://disabled.example.com:443", "https://endpoint-0.example.com:443"})
+		time.Sleep(2 * 24 * time.Hour)
+		w.equal("endpoints four days later", names(), []string{"https://disabled.example.com:443"})
+		time.Sleep(27 * 24 * time.Hour)
+		w.equal("endpoints a month later", names(), []string{})
 		s := w.replicas[0].s
 		s.mu.Lock()
 		defer s.mu.Unlock()
