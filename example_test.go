@@ -2,8 +2,11 @@ package holdfast_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -123,4 +126,59 @@ func ExampleTurn_History() {
 	// Output:
 	// hello, I am a parrot
 	// after "hi" you say "cracker"
+}
+
+// A client whose webhook is told how its task goes. Receivers on this machine must be
+// allowed; those with public addresses need no settings.
+func ExampleWebhooks() {
+	var updates []string
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		// A receiver of yours checks the token or the signature first.
+		var event struct {
+			Sequence int
+			Kind     string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			log.Fatal(err)
+		}
+		updates = append(updates, fmt.Sprint(event.Sequence, " ", event.Kind))
+	}))
+	agent, err := holdfast.New(holdfast.Config{
+		Name: "shouter", Store: inmem.New(),
+		Webhooks: holdfast.Webhooks{AllowHosts: []string{receiver.Listener.Addr().String()}},
+	}, holdfast.HandlerFunc(shout))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ln, err := listen()
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- agent.Serve(ctx, ln) }()
+
+	c, err := client.New(client.Config{URL: "http://" + ln.Addr().String()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = c.Send(ctx, client.SendParams{
+		Message: client.Text("hello"),
+		Configuration: &a2a.MessageSendConfiguration{
+			Blocking:               true,
+			PushNotificationConfig: &a2a.PushNotificationConfig{URL: receiver.URL, Token: "secret"},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stop()
+	fmt.Println(<-served) // once the last updates have arrived
+	receiver.Close()      // waits for what it does
+	fmt.Println(strings.Join(updates, "\n"))
+	// Output:
+	// <nil>
+	// 1 status-update
+	// 2 artifact-update
+	// 3 status-update
 }
