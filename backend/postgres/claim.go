@@ -110,7 +110,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if len(rows) == 0 {
 		return nil, failed(ctx, err, "claim")
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		s.log.Warn("claim ended early", "error", err, "claimed", len(rows))
 	}
 	for i := range rows {

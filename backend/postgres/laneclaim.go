@@ -188,7 +188,7 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	if len(lanes) == 0 {
 		return nil, failed(ctx, err, "claim lanes")
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		s.log.Warn("claim of lanes ended early", "error", err, "claimed", len(lanes))
 	}
 	// The leases have been taken, so they are read even if the caller is gone.
