@@ -308,7 +308,7 @@ func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		first := start(t, engine.Config{Handler: obey, Store: s})
 		c := newID()
-		for range 300 {
+		for range 20 {
 			sendWait(t, first, in(c, "x"))
 		}
 		if err := first.Stop(t.Context()); err != nil {

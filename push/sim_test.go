@@ -439,7 +439,7 @@ func (w *world) drain(most time.Duration) {
 func simulate(t *testing.T, p plan, check func(w *world)) {
 	t.Helper()
 	t.Parallel()
-	first, count := uint64(time.Now().UnixNano())%1e9, *simCount
+	first, count := uint64(time.Now().UnixNano())%1e9, *simCount/raceShare
 	if testing.Short() {
 		count /= 20
 	}
