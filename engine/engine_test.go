@@ -426,8 +426,10 @@ func TestAStoppingEngineHandsTasksBack(t *testing.T) {
 func TestTenThousandQueuedTasksAreTaken(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
+	began := make(chan struct{}, 10_004)
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Concurrency: 4, Limits: engine.Limits{Queued: 10_000}, Handler: func(ctx context.Context, _ *engine.Turn) error {
+		began <- struct{}{}
 		select {
 		case <-release:
 		case <-ctx.Done():
@@ -435,7 +437,13 @@ func TestTenThousandQueuedTasksAreTaken(t *testing.T) {
 		return nil
 	}})
 	var ids []string
-	for range 10_004 {
+	for range 4 {
+		ids = append(ids, send(t, e, text("a")).Key.ID)
+	}
+	for range 4 {
+		<-began // they are not queued any more
+	}
+	for range 10_000 {
 		ids = append(ids, send(t, e, text("a")).Key.ID)
 	}
 	if _, err := e.Send(t.Context(), alice, text("one more"), engine.SendOptions{}); !errors.Is(err, a2a.ErrExhausted) {
