@@ -164,7 +164,7 @@ func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[strin
 	} else {
 		w.stall()
 	}
-	eventually(c.t, lease+8*time.Second, func() error {
+	eventually(c.t, lease+20*time.Second, func() error {
 		for _, e := range c.done() {
 			if e.task == id && e.what == "begin" && e.pid != a.cmd.Process.Pid {
 				return nil

@@ -119,7 +119,7 @@ func TestAFullDisk(t *testing.T) {
 	if _, err := d.client.List(t.Context(), a2a.ListTasksParams{}); err != nil {
 		t.Errorf("tasks/list on a full disk: %v", err)
 	}
-	eventually(t, 5*time.Second, func() error {
+	eventually(t, 15*time.Second, func() error {
 		var health struct{ Status string }
 		if d.getJSON("health", &health); health.Status != "unavailable" {
 			return fmt.Errorf("/health says %s on a full disk", health.Status)

@@ -101,7 +101,7 @@ func TestATaskThatKillsItsServerFailsInTheEnd(t *testing.T) {
 		s.spawn().exit(10 * time.Second) // maybe before it answers anybody
 	}
 	p = s.start()
-	task := p.settle(id, 10*time.Second)
+	task := p.settle(id, 30*time.Second)
 	wantState(t, task, a2a.StateFailed)
 	wantState(t, p.settle(p.send("work 1ms"), 5*time.Second), a2a.StateCompleted)
 	p.kill()
@@ -146,7 +146,7 @@ func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d streams over after %s", whole.Load(), time.Since(begun))
 	var health struct{ Streams int }
-	eventually(t, 5*time.Second, func() error {
+	eventually(t, 15*time.Second, func() error {
 		if p.getJSON("health", &health); health.Streams != 0 {
 			return fmt.Errorf("%d streams are still open", health.Streams)
 		}
@@ -171,7 +171,7 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
 		time.Sleep(200 * time.Millisecond) // somewhere in the middle
 		p.signal(sig)
-		p.exit(5 * time.Second)
+		p.exit(10 * time.Second)
 		p = s.start()
 	}
 	for range readers {

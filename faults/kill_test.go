@@ -25,7 +25,7 @@ func TestKillDuringARunningTask(t *testing.T) {
 	p.kill()
 	begun := time.Now()
 	p = s.start()
-	wantState(t, p.settle(id, 10*time.Second), a2a.StateCompleted)
+	wantState(t, p.settle(id, 30*time.Second), a2a.StateCompleted)
 	t.Logf("answered %s after the start, task of 300ms over after %s", p.ready, time.Since(begun))
 	p.kill()
 	s.prove()
@@ -48,7 +48,7 @@ func TestKillBetweenDurableSteps(t *testing.T) {
 				}
 				p.kill()
 				p = s.start()
-				task := p.settle(id, 10*time.Second)
+				task := p.settle(id, 30*time.Second)
 				wantState(t, task, a2a.StateCompleted)
 				if got, want := said(task), fmt.Sprintf("sum %d", steps*(steps-1)/2); got != want {
 					t.Errorf("reply = %q, want %q: results of steps got lost", got, want)
@@ -332,7 +332,7 @@ func TestAMessageInTheInboxOutlivesAKill(t *testing.T) {
 	}
 	p.kill()
 	p = s.start()
-	task := p.settle(id, 10*time.Second)
+	task := p.settle(id, 30*time.Second)
 	wantState(t, task, a2a.StateCompleted)
 	received := 0
 	for _, m := range task.History {

@@ -91,7 +91,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatalf("send of 9 MiB = %q, %v", id, err)
 	}
 	ids <- id
-	p.settle(id, 10*time.Second)
+	p.settle(id, 30*time.Second)
 	one := peakMemory(t, pid)
 	begun := time.Now()
 	var wg sync.WaitGroup

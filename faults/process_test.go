@@ -58,7 +58,7 @@ func TestStopUnderLoad(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		begun := time.Now()
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(4 * time.Second); code != 0 {
+		if code := p.exit(10 * time.Second); code != 0 {
 			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 		}
 		t.Logf("ended %s after SIGTERM", time.Since(begun))
@@ -88,12 +88,12 @@ func TestATaskHandedBackIsNotCountedAsAnAttempt(t *testing.T) {
 	for range 4 {
 		s.awaitCount("begin", id)
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(5 * time.Second); code != 0 {
+		if code := p.exit(10 * time.Second); code != 0 {
 			t.Fatalf("exit code = %d, want 0", code)
 		}
 		p = s.start()
 	}
-	wantState(t, p.settle(id, 10*time.Second), a2a.StateCompleted)
+	wantState(t, p.settle(id, 30*time.Second), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 }
@@ -158,7 +158,7 @@ func TestASuspendedProcessGoesOn(t *testing.T) {
 		p.signal(syscall.SIGCONT)
 	}
 	for _, id := range ids {
-		wantState(t, p.settle(id, 10*time.Second), a2a.StateCompleted)
+		wantState(t, p.settle(id, 30*time.Second), a2a.StateCompleted)
 	}
 	p.kill()
 	s.prove()
@@ -295,7 +295,7 @@ func awaitChild(t *testing.T, pid int) int {
 // collected.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, 5*time.Second, func() error {
+	eventually(t, 15*time.Second, func() error {
 		if state := processState(pid); state != "" && state != "Z" {
 			return fmt.Errorf("process %d is still there (%s)", pid, state)
 		}
@@ -319,7 +319,7 @@ func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
 			answers <- err
 		}()
 	}
-	eventually(t, 5*time.Second, func() error {
+	eventually(t, 15*time.Second, func() error {
 		if n := len(s.done()); n != 3 {
 			return fmt.Errorf("%d of 3 tasks run", n)
 		}
@@ -332,7 +332,7 @@ func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
 			t.Errorf("blocking send while the server stops: %v", err)
 		}
 	}
-	if code := p.exit(5 * time.Second); code != 0 {
+	if code := p.exit(10 * time.Second); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
 	if took := time.Since(begun); took > 2*time.Second {
@@ -374,7 +374,7 @@ func TestOfManyProcessesOneIsLetIn(t *testing.T) {
 				t.Errorf("exit code = %d, want %d\n%s", code, a2a.CodeUnavailable.ExitCode(), p.log)
 			}
 		default:
-			eventually(t, 5*time.Second, func() error {
+			eventually(t, 15*time.Second, func() error {
 				_, err := p.trySend(t.Context(), client.Text("hello"), "")
 				return err
 			})

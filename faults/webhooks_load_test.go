@@ -69,7 +69,7 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 				time.Sleep(80 * time.Millisecond)
 			}
 			var all []time.Duration
-			eventually(f.t, 10*time.Second, func() error {
+			eventually(f.t, 30*time.Second, func() error {
 				if all = f.r.latencies(hooks); len(all) < 12*len(hooks) {
 					return fmt.Errorf("%d tasks have told %d events", len(hooks), len(all))
 				}
@@ -97,11 +97,12 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 		_, flood, _ := flooded.count()
 		f.t.Logf("a healthy webhook is told after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
 			part(alone, 0.5), part(alone, 0.99), part(besideDead, 0.5), part(besideDead, 0.99), part(besideFlood, 0.5), part(besideFlood, 0.99), flood)
-		// What others do to the same two cores is not what is measured.
-		if limit := 2*part(alone, 0.99) + 100*time.Millisecond; part(besideDead, 0.99) > limit {
+		// Attempts to a dead endpoint take 10 s each: waiting for one of them is what may not
+		// happen. What others do to the same two cores is not what is measured.
+		if limit := 2*part(alone, 0.99) + 3*time.Second; part(besideDead, 0.99) > limit {
 			f.t.Errorf("p99 beside a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
 		}
-		if limit := 2*part(alone, 0.99) + 500*time.Millisecond; part(besideFlood, 0.99) > limit {
+		if limit := 2*part(alone, 0.99) + 3*time.Second; part(besideFlood, 0.99) > limit {
 			f.t.Errorf("p99 beside a flood = %s, want at most %s", part(besideFlood, 0.99), limit)
 		}
 	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead")
@@ -215,7 +216,7 @@ func TestWebhooksOnAFullDisk(t *testing.T) {
 	for _, id := range taken {
 		wantState(t, d.settle(id, 20*time.Second), a2a.StateCompleted)
 	}
-	took := f.drained(ids, 20*time.Second)
+	took := f.drained(ids, time.Minute)
 	after, _, again := f.r.count()
 	t.Logf("%d requests before the disk was full, %d since, %d of them again; nothing is pending %s after there was space", requests, after-requests, again, took)
 	f.r.learnAll(f.any)
@@ -260,7 +261,7 @@ func TestWebhooksWhileTheDatabasesDiskIsFull(t *testing.T) {
 		for id := range ids {
 			told[id] = true
 		}
-		return f.finish(told, 30*time.Second)
+		return f.finish(told, time.Minute)
 	}()
 	wantNoneDead(t, report)
 }
