@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,17 +29,17 @@ type webhooksSetCmd struct {
 
 	ID           given    `placeholder:"ID" group:"Webhook:" help:"Its id: an existing one is replaced. Default: that of the task's webhook with this URL, else one is made up."`
 	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"What the receiver is sent as bearer token, and knows the sender by. Default: that of the webhook that is replaced."`
-	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"What is posted: event, the task as in A2A 0.3, or the stream-response of A2A 1.0. Default: ${default}."`
-	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"How it is signed: v1 (HMAC-SHA256), v1a (Ed25519); again for both. Default: v1."`
+	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"What is posted: event, the task as in A2A 0.3, or the stream-response of A2A 1.0. Default: that of the webhook that is replaced, else ${default}."`
+	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"How it is signed: v1 (HMAC-SHA256), v1a (Ed25519); again for both. Default: that of the webhook that is replaced, else v1."`
 	RotateSecret bool     `group:"Webhook:" help:"Make new keys. For a day everything is signed with the old ones, too."`
-	LongRunning  bool     `group:"Webhook:" help:"Keep it for longer once the task is over."`
+	LongRunning  bool     `negatable:"" group:"Webhook:" help:"Keep it for longer once the task is over: 30 days rather than one. Default: as with the webhook that is replaced, else no."`
 
 	connection
 }
 
 // Help has examples.
 func (webhooksSetCmd) Help() string {
-	return `Shows the webhook's id, and the secret to verify signatures with: that is told once, and never again. A new webhook is told what happens from now on; holdfast webhooks replay --from 1 sends what was before, too. One that is replaced goes on where it was, also if it had been given up. docs/webhooks.md tells how to receive, with receivers in Go, Python and Node.
+	return `Shows the webhook's id, and the secret to verify signatures with: that is told once, and never again. A new webhook is told what happens from now on; holdfast webhooks replay --from 1 sends what was before, too. One that is replaced keeps what no flag says otherwise, and goes on where it was, also if it had been given up. docs/webhooks.md tells how to receive, with receivers in Go, Python and Node.
 
 Examples:
 
@@ -53,16 +54,13 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	token, err := c.token(ctx, cl)
+	params, err := c.params(ctx, a, cl)
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
-	params := a2a.TaskPushNotificationConfig{TaskID: c.Task, LongRunning: c.LongRunning, Config: a2a.PushNotificationConfig{
-		ID: string(c.ID), URL: c.URL, Token: token, PayloadFormat: a2a.PayloadFormat(c.Format), Signatures: c.Signature, RotateSecret: c.RotateSecret,
-	}}
 	raw, set, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushSet, params)
 	if err != nil {
-		return c.explain(ctx, a, err)
+		return c.explain(ctx, a, c.explainKept(a, params, err))
 	}
 	if a.json {
 		a.out.raw(append(raw, '\n'))
@@ -78,22 +76,59 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// token is what is to be the webhook's. What stands for the token of the one that is
-// replaced keeps it.
-func (c *webhooksSetCmd) token(ctx context.Context, cl *client.Client) (string, error) {
-	if c.WebhookToken != nil {
-		return *c.WebhookToken, nil
-	}
+// params are what the webhook is to be: what flags say, over what the one that is
+// replaced is, else over the defaults. Secrets of that one are not told, and what stands
+// for them keeps them.
+func (c *webhooksSetCmd) params(ctx context.Context, a *app, cl *client.Client) (*a2a.TaskPushNotificationConfig, error) {
 	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: c.Task})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	params := &a2a.TaskPushNotificationConfig{TaskID: c.Task, Config: a2a.PushNotificationConfig{ID: string(c.ID)}}
 	for _, w := range *list {
 		if c.ID != "" && w.Config.ID == string(c.ID) || c.ID == "" && w.Config.URL == c.URL {
-			return w.Config.Token, nil
+			params.Config, params.LongRunning = w.Config, w.LongRunning
+			params.Config.SigningKey, params.Config.Delivery = "", nil // told, never taken
+			break
 		}
 	}
-	return "", nil
+	given := func(flag string) bool { return a.set.origins[flag].rank == byFlag }
+	to := &params.Config
+	to.URL, to.RotateSecret = c.URL, c.RotateSecret
+	if c.WebhookToken != nil {
+		to.Token = *c.WebhookToken
+	}
+	if to.PayloadFormat == "" || given("format") {
+		to.PayloadFormat = a2a.PayloadFormat(c.Format)
+	}
+	if given("signature") {
+		to.Signatures = c.Signature
+	}
+	if given("long-running") {
+		params.LongRunning = c.LongRunning
+	}
+	return params, nil
+}
+
+// explainKept adds to an error about a secret that was to be kept what to do about it:
+// it does not go along to another endpoint.
+func (c *webhooksSetCmd) explainKept(a *app, params *a2a.TaskPushNotificationConfig, err error) error {
+	var coded *a2a.Error
+	if !errors.As(err, &coded) {
+		return err
+	}
+	auth, _ := params.Config.Authentication.(a2a.PushNotificationAuthenticationInfo)
+	switch coded.Data["field"] {
+	case "pushNotificationConfig.token":
+		if c.WebhookToken == nil && params.Config.Token != "" {
+			return &hinted{err, "give --webhook-token again, or --webhook-token '' for none"}
+		}
+	case "pushNotificationConfig.authentication.credentials":
+		if auth.Credentials != "" {
+			return &hinted{err, "there is no flag for credentials: `" + a.name + " call" + c.flags() + " " + a2a.MethodPushSet + "` takes them as JSON"}
+		}
+	}
+	return err
 }
 
 type webhooksGetCmd struct {
