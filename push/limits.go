@@ -161,7 +161,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	switch {
 	case m.owners[l.lease.Task.Owner] >= m.perOwner:
 		return m.crowd.place(now, 0, m.perOwner, chance), false
-	case !free && !room:
+	case !free && (!room || e.active == 0): // only an end of its own has a lane that waits begin
 		e.crowded = now
 		return e.place(now, len(e.waiting), slots, chance), false
 	case free && !e.proven && m.unproven >= max(m.inFlight/2, 1):
@@ -229,6 +229,18 @@ func (m *limits) leave(l *lane, now time.Time) (next []*lane) {
 		next = append(next, first)
 	}
 	return next
+}
+
+// idle returns the endpoints that lanes wait for while none is under way, so that they would
+// wait for ever. There are none.
+func (m *limits) idle() (names []string) {
+	for name, e := range m.endpoints {
+		if len(e.waiting) > 0 && e.active == 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // wake begins to wake the lanes of an endpoint.

@@ -425,7 +425,7 @@ func (w *world) drain(most time.Duration) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if backlog.Pending == 0 {
+		if w.checkWaiting(); backlog.Pending == 0 {
 			return
 		}
 		if time.Now().After(end) {

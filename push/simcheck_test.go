@@ -196,6 +196,18 @@ func (w *world) checkOverlap(id laneID) {
 	}
 }
 
+// checkWaiting finds lanes that nothing would ever have begin.
+func (w *world) checkWaiting() {
+	for _, r := range w.replicas {
+		r.s.mu.Lock()
+		idle := r.s.limits.idle()
+		r.s.mu.Unlock()
+		if len(idle) > 0 {
+			w.t.Errorf("seed %d: lanes of replica %d wait for %v, of which none is under way", w.seed, r.n, idle)
+		}
+	}
+}
+
 // chaos has everything go wrong.
 var chaos = plan{
 	replicas: 2, tasks: 3, hooks: 2, endpoints: 2, events: 5,
@@ -226,6 +238,13 @@ func TestSimFencingHoldsOffPausedReplicas(t *testing.T) {
 func TestSimShutdownLosesNothing(t *testing.T) {
 	p := chaos
 	p.pauses, p.kills, p.restarts, p.storeFault = 0, 0, 4, 0
+	simulate(t, p, (*world).checkAll)
+}
+
+func TestSimFewPlacesLetNobodyWaitForEver(t *testing.T) {
+	p := chaos
+	p.tasks, p.hooks, p.endpoints, p.pauses, p.kills = 6, 3, 4, 0, 0
+	p.config = func(c *Config) { c.InFlight, c.PerEndpoint, c.PerOwner = 4, 2, 4 }
 	simulate(t, p, (*world).checkAll)
 }
 

@@ -44,7 +44,7 @@ const stuckAfter = 10
 // receivers fail is not.
 func (s *Service) Health() (problems []string) {
 	s.mu.Lock()
-	stopping, stuck := s.stopping, 0
+	stopping, stuck, idle := s.stopping, 0, s.limits.idle()
 	for _, l := range s.acks {
 		if l.alone >= stuckAfter {
 			stuck++
@@ -56,6 +56,9 @@ func (s *Service) Health() (problems []string) {
 	}
 	if stuck > 0 {
 		problems = append(problems, fmt.Sprintf("push: what became of %d webhooks cannot be stored", stuck))
+	}
+	if len(idle) > 0 {
+		problems = append(problems, fmt.Sprintf("push: webhooks wait for %d endpoints that are not being called", len(idle)))
 	}
 	limit := 10 * max(s.cfg.Poll, s.cfg.Lease, saveEvery)
 	for name, last := range s.alive {

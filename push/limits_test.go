@@ -1,0 +1,86 @@
+package push
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Whatever comes and goes, a lane that waits has another to wait for.
+func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		dice, now := newDice(seed), time.Unix(1e9, 0)
+		m := newLimits(Config{InFlight: 1 + dice.below(6), PerEndpoint: 1 + dice.below(4), PerOwner: 1 + dice.below(20)})
+		var in []*lane // begun, or waiting
+		for step := range 300 {
+			now = now.Add(dice.upTo(2 * time.Second))
+			e := m.endpoint(fmt.Sprint("e", dice.below(4)))
+			switch n := dice.below(10); {
+			case n == 0:
+				e.shrink(now, m.perEndpoint)
+			case n == 1:
+				e.proven = !e.proven
+			case n < 6 || len(in) == 0:
+				l := &lane{endpoint: e, lease: store.LaneLease{Task: store.Key{Owner: fmt.Sprint("o", dice.below(3))}}}
+				if m.admit(l, now, dice.float()); l.counted {
+					in = append(in, l)
+				}
+			default:
+				i := dice.below(len(in))
+				m.leave(in[i], now)
+				in = slices.Delete(in, i, i+1)
+			}
+			if idle := m.idle(); len(idle) > 0 {
+				t.Fatalf("seed %d, step %d: lanes wait for %v, of which none is under way", seed, step, idle)
+			}
+		}
+	}
+}
+
+// Lanes of others that begin while the store answers a claim take the last place there is.
+func TestALaneForWhichThereIsNoPlaceComesAgain(t *testing.T) {
+	inBubble(t, plan{config: func(c *Config) {
+		c.InFlight, c.PerEndpoint, c.Timeout, c.Lease, c.Schedule = 4, 4, 15*time.Second, 30*time.Second, nil
+	}}, func(w *world) {
+		s := w.replicas[0].s
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		s.mu.Lock()
+		e := s.limits.endpoint("https://endpoint-0.example.com:443")
+		e.limit, e.shrunkAt = 1, s.now().Add(-9500*time.Millisecond) // it has asked for less 9.5 s ago
+		s.mu.Unlock()
+		for n := range 4 {
+			w.story("alice", fmt.Sprint("t", n), 0, 0)
+		}
+		time.Sleep(900 * time.Millisecond)
+		w.replicas[0].store.answerLate(300 * time.Millisecond)
+		task := store.Key{Owner: "bob", ID: "b"}
+		w.create(task, w.hook(task, 1), w.hook(task, 2), w.hook(task, 3))
+		time.Sleep(5 * time.Second)
+		w.replicas[0].store.answerLate(0)
+		w.drain(time.Minute)
+		w.checkAll()
+		w.equal("problems", s.Health(), []string{})
+	})
+}
+
+func TestHealthTellsOfLanesThatWouldWaitForEver(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		s := w.replicas[0].s
+		s.mu.Lock()
+		e := s.limits.endpoint("https://idle.example.com:443")
+		e.waiting = []*lane{{endpoint: e}}
+		s.mu.Unlock()
+		w.equal("problems", s.Health(), []string{"push: webhooks wait for 1 endpoints that are not being called"})
+		s.mu.Lock()
+		e.waiting = nil
+		s.mu.Unlock()
+	})
+}
