@@ -183,7 +183,7 @@ func TestTableParksALaneWhoseScheduleIsUsedUp(t *testing.T) {
 		w.equal("attempts of dead letters", []int{dead[1].Attempts, dead[2].Attempts, dead[5].Attempts}, []int{10, 0, 0})
 
 		w.answers(nil)
-		if err := w.store.ReplayPush(w.t.Context(), id.task, id.id, dead[1].Cursor, w.replicas[0].s.now()); err != nil {
+		if _, err := w.store.ReplayPush(w.t.Context(), id.task, id.id, dead[1].Cursor, w.replicas[0].s.now()); err != nil {
 			w.t.Fatal(err)
 		}
 		w.drain(time.Minute)

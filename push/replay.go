@@ -13,8 +13,9 @@ import (
 )
 
 // Replay sends a webhook of the principal's task everything again from an event on, or
-// from its first dead letter, with the same ids. A webhook that was parked or disabled is
-// active again. Errors: task_not_found, invalid_params.
+// from its first dead letter, with the same ids; from what is to be told next, if that is
+// earlier: nothing is left out. The result says from which. A webhook that was parked or
+// disabled is active again. Errors: task_not_found, invalid_params.
 func (s *Service) Replay(ctx context.Context, p a2a.Principal, r a2a.ReplayParams) (*a2a.ReplayResult, error) {
 	t, err := s.task(ctx, p.ID, r.TaskID)
 	if err != nil {
@@ -45,12 +46,14 @@ func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2
 		if err != nil || first == nil {
 			return out, err
 		}
-		cursor, out.FromSequence = first.Cursor, first.Sequence
+		cursor = first.Cursor
 	}
 	s.cancelLane(task, id) // before, so that no attempt of the replay is cut short
-	if err := s.cfg.Store.ReplayPush(ctx, task, id, cursor, store.Time(s.now())); err != nil {
+	at, err := s.cfg.Store.ReplayPush(ctx, task, id, cursor, store.Time(s.now()))
+	if err != nil {
 		return nil, taskError(task.ID, err)
 	}
+	out.FromSequence = at.Sequence + 1
 	s.reopen(ctx, lane.Config.Endpoint)
 	return out, nil
 }
@@ -158,7 +161,9 @@ func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttem
 }
 
 // ownAttempt tells an attempt to the owner of its task: why there was no answer, and how
-// long that took, would tell what is behind the address.
+// long that took, would tell what is behind the address. That a connection was refused at
+// once still shows in how soon the next attempt is made: to hide it the next would have to
+// wait as if each attempt took the whole timeout.
 func ownAttempt(a *store.PushAttempt, eventID string) a2a.PushAttempt {
 	told := wholeAttempt(a, eventID)
 	switch a.Outcome {

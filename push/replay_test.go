@@ -46,6 +46,9 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	if got, err := replay(2); err != nil || got.FromSequence != 2 || got.ConfigID != "w" {
 		t.Errorf("Replay(2) = %+v, %v", got, err)
 	}
+	if got, err := replay(4); err != nil || got.FromSequence != 2 {
+		t.Errorf("Replay from an update behind the next = %+v, %v, want it from the next, 2", got, err)
+	}
 	want := store.PushCursor{Seq: 2, Sequence: 1, State: a2a.StateWorking}
 	if lane := k.lane("w"); lane.Cursor != want || !lane.Pending() {
 		t.Errorf("lane after Replay(2) = %+v, want %+v", lane.Cursor, want)

@@ -225,7 +225,7 @@ func TestAnEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
 		if err := r.s.enable(w.t.Context(), l.Config.Endpoint); err != nil {
 			w.t.Fatal(err)
 		}
-		if err := w.store.ReplayPush(w.t.Context(), id.task, id.id, store.PushCursor{}, r.s.now()); err != nil {
+		if _, err := w.store.ReplayPush(w.t.Context(), id.task, id.id, store.PushCursor{}, r.s.now()); err != nil {
 			w.t.Fatal(err)
 		}
 		w.drain(time.Hour)

@@ -42,7 +42,9 @@ type plan struct {
 	restarts   int
 	outage     time.Duration // of one endpoint
 	deletes    int           // of webhooks
-	jumps      int           // of the clock of the store, by an hour
+	replays    int
+	rollbacks  float64 // of changes, that is so often one is tried that is not committed
+	jumps      int     // of the clock of the store, by an hour
 	config     func(*Config)
 }
 
@@ -59,6 +61,7 @@ type post struct {
 	ended    time.Time // zero while it is under way
 	status   int       // that the sender got, 0 for none
 	excused  bool      // its sender was paused or killed
+	phantom  bool      // it told what was not committed when it began
 }
 
 type world struct {
@@ -78,8 +81,9 @@ type world struct {
 	lanes    []laneID
 	replicas []*replica
 	made     int
-	clock    *storeClock          // nil: the wall clock
-	deleted  map[laneID]time.Time // when deletions had returned
+	clock    *storeClock                   // nil: the wall clock
+	deleted  map[laneID]time.Time          // when deletions had returned
+	buried   map[laneID][]store.DeadLetter // all that were stored, also those that were replayed
 }
 
 type replica struct {
@@ -96,6 +100,7 @@ func newWorld(t *testing.T, seed uint64, p plan) *world {
 	w := &world{
 		t: t, seed: seed, plan: p, dice: newDice(seed), store: inmem.New(), begun: time.Now(),
 		down: make(map[string]bool), tries: make(map[string]int), deleted: make(map[laneID]time.Time),
+		buried: make(map[laneID][]store.DeadLetter),
 	}
 	if p.jumps > 0 {
 		w.clock = new(storeClock)
@@ -109,7 +114,7 @@ func newWorld(t *testing.T, seed uint64, p plan) *world {
 func (w *world) start() *replica {
 	w.made++
 	r := &replica{w: w, n: w.made}
-	r.store = &flaky{Store: w.store, dice: w.dice, share: w.plan.storeFault, slow: w.plan.storeSlow, shared: w.plan.replicas > 1}
+	r.store = &flaky{Store: w.store, dice: w.dice, share: w.plan.storeFault, slow: w.plan.storeSlow, shared: w.plan.replicas > 1, buried: w.noteDead}
 	ids := 0
 	cfg := Config{
 		Store: r.store, Sender: r, NewID: func() string { ids++; return fmt.Sprintf("replica-%d-%d", r.n, ids) },
@@ -219,6 +224,7 @@ func (w *world) receive(by int, req safehttp.Request) (p *post, nth int) {
 		lane: laneID{store.Key{Owner: q.Get("owner"), ID: q.Get("task")}, q.Get("hook")}, host: req.URL.Host, by: by, body: string(req.Body),
 		id: req.Header.Get("Webhook-Id"), sequence: body.Sequence, final: body.Final, begun: time.Now(),
 	}
+	p.phantom = !w.committed(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.posts = append(w.posts, p)
@@ -306,6 +312,17 @@ func (w *world) commit(c store.Change) {
 	}
 }
 
+// rollBack tries a change that tells of what does not happen: somebody else has been
+// faster.
+func (w *world) rollBack(task store.Key, version int64) {
+	events := []store.Event{chunk(phantom), {State: a2a.StateFailed}}
+	events[0].Time, events[1].Time = w.now(), w.now()
+	results, err := w.store.Commit(w.t.Context(), store.Change{Key: task, Version: version - 1, Events: events})
+	if err != nil || !errors.Is(results[0].Err, store.ErrConflict) {
+		w.t.Errorf("seed %d: Commit() to an old version = %v, %v, want a conflict", w.seed, results, err)
+	}
+}
+
 // create makes a task with webhooks.
 func (w *world) create(task store.Key, hooks ...store.NewPush) {
 	question := &a2a.Message{ID: "m1", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "hi"}}}
@@ -341,6 +358,9 @@ func (w *world) run(n int) {
 	for range 1 + w.dice.below(max(w.plan.events, 1)) {
 		if w.dice.float() < 0.5 {
 			time.Sleep(w.dice.upTo(3 * time.Second))
+		}
+		if w.plan.rollbacks > 0 && w.dice.float() < w.plan.rollbacks {
+			w.rollBack(task, version)
 		}
 		w.tell(task, version, chunk(fmt.Sprint(version)))
 		version++
@@ -381,40 +401,6 @@ func (w *world) setDown(host string, down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down[host] = down
-}
-
-// trouble pauses, kills and restarts replicas.
-func (w *world) trouble() {
-	for _, kind := range []struct {
-		times int
-		do    func(i int)
-	}{
-		{w.plan.pauses, func(i int) { w.pause(i, 4*time.Second+w.dice.upTo(10*time.Second)) }},
-		{w.plan.kills, func(i int) { w.kill(i); w.replicas[i] = w.start() }},
-		{w.plan.deletes, w.remove},
-		{w.plan.jumps, func(i int) { w.clock.jump(time.Duration(2*i-1) * time.Hour) }},
-		{w.plan.restarts, func(i int) { w.stop(i, w.dice.upTo(time.Second)); w.replicas[i] = w.start() }},
-	} {
-		for range kind.times {
-			time.Sleep(w.dice.upTo(2 * time.Second))
-			kind.do(w.dice.below(len(w.replicas)))
-		}
-	}
-}
-
-// remove has a replica delete a webhook, as its owner would.
-func (w *world) remove(i int) {
-	w.mu.Lock()
-	id := w.lanes[w.dice.below(len(w.lanes))]
-	w.mu.Unlock()
-	if err := w.replicas[i].s.remove(w.t.Context(), id.task, id.id); err != nil {
-		w.t.Errorf("seed %d: remove(%v) = %v, want nil", w.seed, id, err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, twice := w.deleted[id]; !twice {
-		w.deleted[id] = time.Now()
-	}
 }
 
 // drain waits until no lane is pending.

@@ -2,6 +2,7 @@ package push
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,7 @@ func (p *post) delivered() bool { return p.status >= 200 && p.status < 300 }
 // checkAll checks what holds whatever happens.
 func (w *world) checkAll() {
 	for _, id := range w.lanes {
+		w.checkNoPhantom(id)
 		w.checkIdentity(id)
 		w.checkOverlap(id)
 		if at, deleted := w.deleted[id]; deleted {
@@ -89,6 +91,24 @@ func (w *world) checkAll() {
 		}
 		w.checkNoLoss(id)
 		w.checkOrder(id)
+	}
+}
+
+// phantom is in the text of events that are not committed.
+const phantom = "phantom"
+
+// committed reports whether the event that a request tells is in the log of its task.
+func (w *world) committed(p *post) bool {
+	e, known := w.expectedOf(p.lane.task)[p.sequence]
+	return known && p.final == e.final && !strings.Contains(p.body, phantom)
+}
+
+// checkNoPhantom is invariant 3: what a request tells was committed when it began.
+func (w *world) checkNoPhantom(id laneID) {
+	for _, p := range w.postsOf(id) {
+		if p.phantom {
+			w.t.Errorf("seed %d: %v was told sequence %d at %s, which was not committed then: %s", w.seed, id, p.sequence, p.begun, p.body)
+		}
 	}
 }
 
@@ -126,7 +146,9 @@ func (w *world) checkNoLoss(id laneID) {
 }
 
 // paused reports whether answers may have come to replicas that had lost their leases.
-func (w *world) paused() bool { return w.plan.pauses+w.plan.kills > 0 || w.plan.storeFault > 0 }
+func (w *world) paused() bool {
+	return w.plan.pauses+w.plan.kills+w.plan.replays > 0 || w.plan.storeFault > 0
+}
 
 // checkDeleted is invariant 19.
 func (w *world) checkDeleted(id laneID, at time.Time) {
@@ -162,12 +184,14 @@ func (w *world) checkIdentity(id laneID) {
 // are dead.
 func (w *world) checkOrder(id laneID) {
 	done := make(map[int64]time.Time)
-	for sequence, d := range w.deadOf(id) {
-		if w.clock == nil {
-			done[sequence] = d.At
+	posts := w.postsOf(id)
+	w.mu.Lock()
+	for _, d := range w.buried[id] {
+		if at, ok := done[d.Sequence]; w.clock == nil && (!ok || d.At.Before(at)) {
+			done[d.Sequence] = d.At
 		}
 	}
-	posts := w.postsOf(id)
+	w.mu.Unlock()
 	for _, p := range posts {
 		if at, ok := done[p.sequence]; (p.delivered() || p.status == 404) && (!ok || p.ended.Before(at)) {
 			done[p.sequence] = p.ended
@@ -252,6 +276,20 @@ func TestSimFewPlacesLetNobodyWaitForEver(t *testing.T) {
 func TestSimClockJumpsLoseNothing(t *testing.T) {
 	p := chaos
 	p.jumps, p.pauses, p.kills, p.restarts, p.outage = 3, 0, 0, 1, 20*time.Second
+	simulate(t, p, (*world).checkAll)
+}
+
+// Invariant 3.
+func TestSimNoPhantomOfWhatWasRolledBack(t *testing.T) {
+	p := chaos
+	p.rollbacks, p.storeFault = 0.7, 0.05
+	simulate(t, p, (*world).checkAll)
+}
+
+// Wherever to, and whatever has not been told yet.
+func TestSimReplaysLeaveNothingOut(t *testing.T) {
+	p := chaos
+	p.replays, p.storeFault, p.sendFault, p.deadShare, p.tasks, p.events = 4, 0.05, 0.5, 0.2, 2, 8
 	simulate(t, p, (*world).checkAll)
 }
 

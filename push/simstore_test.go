@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,7 +92,8 @@ type flaky struct {
 	dice   *dice
 	share  float64 // of the calls fails
 	slow   time.Duration
-	shared bool // not exclusive
+	shared bool                     // not exclusive
+	buried func([]store.DeadLetter) // told of dead letters that were stored
 
 	mu     sync.Mutex
 	calm   bool
@@ -186,7 +188,15 @@ func (f *flaky) RenewLanes(ctx context.Context, until time.Time, leases []store.
 }
 
 func (f *flaky) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
-	return flakily(ctx, f, "AckLanes", func(ctx context.Context) ([]store.LaneLease, error) { return f.Store.AckLanes(ctx, acks...) })
+	return flakily(ctx, f, "AckLanes", func(ctx context.Context) ([]store.LaneLease, error) {
+		lost, err := f.Store.AckLanes(ctx, acks...)
+		for i := range acks {
+			if err == nil && f.buried != nil && !slices.Contains(lost, acks[i].Lease) {
+				f.buried(acks[i].Dead)
+			}
+		}
+		return lost, err
+	})
 }
 
 func (f *flaky) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {

@@ -47,11 +47,12 @@ type PushStore interface {
 	// not held any more, not at all; those are returned. After an error it is open
 	// what was stored: acknowledging again is safe.
 	AckLanes(ctx context.Context, acks ...LaneAck) (lost []LaneLease, err error)
-	// ReplayPush sets a lane back: it is active, its next event is the one behind
-	// cursor, its dead letters behind that are removed, it loses its lease (its Fence
-	// grows by one, held or not) and is due at now with no failed attempts if it is
-	// pending. ErrNotFound when there is no such webhook.
-	ReplayPush(ctx context.Context, task Key, id string, cursor PushCursor, now time.Time) error
+	// ReplayPush sets a lane back to cursor, never forward: a lane that stands before
+	// it, by Seq, stays there, so that no event is left out. It is active, its dead letters
+	// behind where it stands then are removed, it loses its lease (its Fence grows by one,
+	// held or not) and is due at now with no failed attempts if it is pending. It returns
+	// the lane's Cursor. ErrNotFound when there is no such webhook.
+	ReplayPush(ctx context.Context, task Key, id string, cursor PushCursor, now time.Time) (PushCursor, error)
 	// WakeLanes makes up to limit pending lanes of an endpoint that wait, unleased, for a
 	// time after now due at now, the longest due first, and returns how many.
 	WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error)

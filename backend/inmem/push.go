@@ -114,7 +114,7 @@ func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now t
 	if l == nil {
 		return false, store.ErrNotFound
 	}
-	if l.Worker == "" || !now.Before(l.LeaseUntil) {
+	if !now.Before(l.LeaseUntil) {
 		s.push.removeLane(l)
 		return false, nil
 	}
@@ -126,18 +126,21 @@ func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now t
 }
 
 // ReplayPush implements [store.PushStore].
-func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
+func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) (store.PushCursor, error) {
 	var due bool
 	defer s.watchers.tell(&due)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
-		return err
+		return store.PushCursor{}, err
 	}
 	l := s.lane(task, id)
 	if l == nil || l.deleted {
-		return store.ErrNotFound
+		return store.PushCursor{}, store.ErrNotFound
 	}
 	s.push.change(l, func() {
+		if l.Cursor.Seq < cursor.Seq {
+			cursor = l.Cursor
+		}
 		for _, n := range slices.Collect(l.letters.records()) {
 			if n.value.Seq > cursor.Seq {
 				s.push.removeLetter(n)
@@ -147,7 +150,7 @@ func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, curso
 		l.restart(store.Time(now))
 	})
 	due = l.pending()
-	return nil
+	return cursor, nil
 }
 
 // WakeLanes implements [store.PushStore].

@@ -6,12 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // stmtPush saves webhooks of tasks that are locked, each once. Without a time it is
-// that of the task's last event. A webhook of the name that a worker may still be busy
-// with makes place; its fence goes on growing.
+// that of the task's last event. A lease is taken away: the lane stays barred until its
+// holder knows, or it has ended. So does that of a deleted webhook of the name that a
+// worker may still be busy with.
 var stmtPush = &statement{
 	name: "holdfast_push",
 	text: `WITH u AS MATERIALIZED (
@@ -21,7 +23,8 @@ var stmtPush = &statement{
 				WITH ORDINALITY AS u(owner, task_id, id, endpoint, data, long_running, cursor_seq, cursor_sequence, cursor_state, at, made_at, ord)
 			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 		), gone AS (
-			DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneKey + ` RETURNING u.ord, l.fence
+			DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneKey + ` RETURNING u.ord, l.lease_until,
+				CASE WHEN l.worker = '' THEN l.fence ELSE l.fence + 1 END AS fence
 		), c AS (
 			INSERT INTO {s}.push_configs AS c (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
 			SELECT owner, task_id, id, pk, context_id, born, data, long_running, 1, coalesce(made_at, now), now FROM u ORDER BY ord
@@ -31,14 +34,15 @@ var stmtPush = &statement{
 		), l AS (
 			INSERT INTO {s}.push_lanes AS l (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence,
 				cursor_state, tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
-			SELECT u.owner, u.task_id, u.id, u.endpoint, c.rev, CASE WHEN u.cursor_seq < u.seq THEN 1 ELSE 0 END, 'active', u.long_running,
+			SELECT u.owner, u.task_id, u.id, u.endpoint, c.rev,
+				CASE WHEN u.cursor_seq >= u.seq THEN 0 WHEN g.ord IS NULL THEN 1 ELSE 3 END, 'active', u.long_running,
 				u.cursor_seq, u.cursor_sequence, u.cursor_state, u.seq, u.now, 0, 0, 0, 0, u.now, '',
-				greatest(u.now, (SELECT g.fence + 1 FROM gone g WHERE g.ord = u.ord)), 0, ''
-			FROM u JOIN c ON c.owner = u.owner AND c.task_id = u.task_id AND c.id = u.id ORDER BY u.ord
+				coalesce(g.fence, u.now), coalesce(g.lease_until, 0), ''
+			FROM u JOIN c ON c.owner = u.owner AND c.task_id = u.task_id AND c.id = u.id LEFT JOIN gone g ON g.ord = u.ord ORDER BY u.ord
 			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
 				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running, state = 'active',
-				phase = CASE WHEN l.cursor_seq < l.tail_seq THEN 1 ELSE 0 END, due_at = excluded.due_at, attempt = 0, failed_at = 0,
-				updated_at = excluded.updated_at, worker = '', fence = l.fence + 1, lease_until = 0, reason = ''
+				phase = CASE WHEN l.cursor_seq >= l.tail_seq THEN 0 WHEN l.lease_until > 0 THEN 3 ELSE 1 END, due_at = excluded.due_at,
+				attempt = 0, failed_at = 0, updated_at = excluded.updated_at, ` + sqlTakeLease + `, reason = ''
 			RETURNING l.*, l.xmax = 0 AS made
 		), n AS (
 			UPDATE {s}.task_rows t SET webhooks = t.webhooks + u.n
@@ -50,6 +54,9 @@ var stmtPush = &statement{
 		oidText, oidText, oidText, oidText, oidText, oidBool, oidInt8, oidInt8, oidText, oidInt8, oidInt8,
 	},
 }
+
+// sqlTakeLease takes the lease of the lane l away, if there is one.
+const sqlTakeLease = `fence = CASE WHEN l.worker = '' AND l.lease_until > 0 THEN l.fence ELSE l.fence + 1 END, worker = ''`
 
 // pushes writes the webhooks that changes bring; one that is there twice takes two
 // statements.
@@ -128,7 +135,7 @@ const (
 			DELETE FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" AND config_id = $3::text COLLATE "POSIX"
 		), g AS (
 			INSERT INTO {s}.push_gone (owner, task_id, id, worker, fence, lease_until)
-			SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint WHERE $4::text <> ''
+			SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint WHERE $6::bigint > 0
 		)
 		UPDATE {s}.task_rows SET webhooks = webhooks - 1 WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	sqlReadGone   = `SELECT lease_until FROM {s}.push_gone WHERE ` + sqlThisKey
@@ -157,8 +164,8 @@ func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now t
 			busy, err = s.deleteGone(ctx, tx, task, id, now)
 			return err
 		}
-		if busy = worker != "" && until > millis(now); !busy {
-			worker = ""
+		if busy = until > millis(now); !busy {
+			until = 0
 		}
 		_, err = s.exec(ctx, tx, sqlDeletePush, task.Owner, task.ID, id, worker, fence, until)
 		return err
@@ -185,37 +192,43 @@ func (s *Store) deleteGone(ctx context.Context, tx pgx.Tx, task store.Key, id st
 }
 
 const (
-	sqlReplayLane = `UPDATE {s}.push_lanes SET cursor_seq = $4::bigint, cursor_sequence = $5::bigint, cursor_state = $6::text,
-			phase = CASE WHEN $4::bigint < tail_seq THEN 1 ELSE 0 END, state = 'active', reason = '', due_at = $7::bigint,
-			attempt = 0, failed_at = 0, updated_at = $7::bigint, worker = '', fence = fence + 1, lease_until = 0
-		WHERE ` + sqlThisKey + ` RETURNING phase`
+	sqlReplayLane = `UPDATE {s}.push_lanes l SET cursor_seq = LEAST(cursor_seq, $4::bigint),
+			cursor_sequence = CASE WHEN cursor_seq < $4::bigint THEN cursor_sequence ELSE $5::bigint END,
+			cursor_state = CASE WHEN cursor_seq < $4::bigint THEN cursor_state ELSE $6::text END,
+			phase = CASE WHEN LEAST(cursor_seq, $4::bigint) >= tail_seq THEN 0 WHEN lease_until > 0 THEN 3 ELSE 1 END,
+			state = 'active', reason = '', due_at = $7::bigint, attempt = 0, failed_at = 0, updated_at = $7::bigint, ` + sqlTakeLease + `
+		WHERE ` + sqlThisKey + ` RETURNING phase, cursor_seq, cursor_sequence, cursor_state`
 	// It comes after the lane was changed, so that no more of them are added.
 	sqlReplayDead = `DELETE FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX"
 		AND config_id = $3::text COLLATE "POSIX" AND seq > $4::bigint`
 )
 
 // ReplayPush implements [store.PushStore].
-func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
+func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) (at store.PushCursor, err error) {
 	due := false
-	err := s.transact(ctx, "replay webhook", func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transact(ctx, "replay webhook", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(task.Owner, task.ID, id) {
 			return store.ErrNotFound
 		}
 		found := false
 		err := s.each(ctx, tx, sqlReplayLane, func(r record) error {
-			found, due = true, r.int(0) == 1
+			found, due = true, r.int(0) > 0
+			at = store.PushCursor{Seq: r.int(1), Sequence: r.int(2), State: a2a.TaskState(r.text(3))}
 			return nil
 		}, task.Owner, task.ID, id, cursor.Seq, cursor.Sequence, string(cursor.State), millis(now))
 		if err == nil && !found {
 			err = store.ErrNotFound
 		}
 		if err == nil {
-			_, err = s.exec(ctx, tx, sqlReplayDead, task.Owner, task.ID, id, cursor.Seq)
+			_, err = s.exec(ctx, tx, sqlReplayDead, task.Owner, task.ID, id, at.Seq)
 		}
 		return err
 	})
-	s.lanesDue(err == nil && due)
-	return err
+	if err != nil {
+		return store.PushCursor{}, err
+	}
+	s.lanesDue(due)
+	return at, nil
 }
 
 // stmtWake finds waiting lanes without a lock, and locks them in the order of their

@@ -101,16 +101,18 @@ func (w *writer) savePush(t *taskRow, c *store.PushConfig, cursor store.PushCurs
 		}
 		return lane, created, w.putLane(&lane, now)
 	}
-	lanes, fence := t.lanes+1, now
+	lanes, fence, until := t.lanes+1, now, int64(0)
 	if found {
-		lanes, fence = t.lanes, max(now, lane.fence+1)
+		lane.takeLease()
+		lanes, fence, until = t.lanes, lane.fence, lane.leaseUntil
 		if _, err := w.dropLane.exec(lane.pk); err != nil {
 			return lane, 0, err
 		}
 	}
 	lane = laneRow{
 		pk: w.pendingNextLane, taskPK: t.pk, task: t.key, id: c.ID, endpoint: c.Endpoint, longRunning: number(c.LongRunning),
-		state: string(store.LaneActive), over: t.over(), tail: t.seq, cursor: cursor, dueAt: now, updatedAt: now, fence: fence,
+		state: string(store.LaneActive), over: t.over(), tail: t.seq, cursor: cursor, dueAt: now, updatedAt: now,
+		fence: fence, leaseUntil: until,
 	}
 	w.pendingNextLane++
 	if err := w.addLane(&lane, now); err != nil {
@@ -141,7 +143,7 @@ func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now t
 				return err
 			}
 		}
-		if busy = lane.worker != "" && millis(now) < lane.leaseUntil; !busy {
+		if busy = millis(now) < lane.leaseUntil; !busy {
 			return w.removeLane(&lane)
 		}
 		if lane.gone() {
@@ -157,29 +159,35 @@ func (s *Store) DeletePush(ctx context.Context, task store.Key, id string, now t
 }
 
 // ReplayPush implements store.Store.
-func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
+func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) (at store.PushCursor, err error) {
 	var refusal error
-	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
 		lane, found, err := w.lane(task, id)
 		if refusal = nil; err != nil || !found || lane.gone() {
 			refusal = store.ErrNotFound
 			return err
 		}
+		if cursor.Seq < lane.cursor.Seq {
+			lane.cursor = cursor
+		}
+		at = lane.cursor
 		if lane.dead > 0 {
-			n, err := w.dropLaneDead.exec(lane.taskPK, lane.pk, cursor.Seq)
+			n, err := w.dropLaneDead.exec(lane.taskPK, lane.pk, at.Seq)
 			if err != nil {
 				return err
 			}
 			lane.dead -= n
 		}
-		lane.cursor = cursor
 		lane.restart(millis(now))
 		return w.putLane(&lane, millis(now))
 	}})
-	if err != nil {
-		return err
+	if err == nil {
+		err = refusal
 	}
-	return refusal
+	if err != nil {
+		return store.PushCursor{}, err
+	}
+	return at, nil
 }
 
 // WakeLanes implements store.Store.

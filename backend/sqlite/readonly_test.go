@@ -93,7 +93,7 @@ func TestAReaderRefusesToWrite(t *testing.T) {
 		},
 		"RenewLanes":   func() error { _, err := r.RenewLanes(bg, began, []store.LaneLease{{Task: k}}); return err },
 		"AckLanes":     func() error { _, err := r.AckLanes(bg, store.LaneAck{Lease: store.LaneLease{Task: k}}); return err },
-		"ReplayPush":   func() error { return r.ReplayPush(bg, k, "p", store.PushCursor{}, began) },
+		"ReplayPush":   func() error { _, err := r.ReplayPush(bg, k, "p", store.PushCursor{}, began); return err },
 		"WakeLanes":    func() error { _, err := r.WakeLanes(bg, "e", began, 1); return err },
 		"SaveEndpoint": func() error { return r.SaveEndpoint(bg, store.Endpoint{Name: "e", Failures: 1}) },
 		"ExpirePush":   func() error { _, err := r.ExpirePush(bg, store.PushExpiry{}, 1); return err },

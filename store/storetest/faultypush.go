@@ -31,9 +31,8 @@ func (f *faulty) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.L
 	return call(f, "AckLanes", nil, func() ([]store.LaneLease, error) { return f.inner.AckLanes(ctx, acks...) })
 }
 
-func (f *faulty) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) error {
-	_, err := call(f, "ReplayPush", nil, func() (struct{}, error) { return struct{}{}, f.inner.ReplayPush(ctx, task, id, cursor, now) })
-	return err
+func (f *faulty) ReplayPush(ctx context.Context, task store.Key, id string, cursor store.PushCursor, now time.Time) (store.PushCursor, error) {
+	return call(f, "ReplayPush", nil, func() (store.PushCursor, error) { return f.inner.ReplayPush(ctx, task, id, cursor, now) })
 }
 
 func (f *faulty) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {

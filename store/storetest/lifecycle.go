@@ -66,7 +66,7 @@ func pushCalls(ctx context.Context, s store.Store) map[string]func() error {
 			_, err := s.AckLanes(ctx, store.LaneAck{Lease: lease, State: store.LaneActive})
 			return err
 		},
-		"ReplayPush":   func() error { return s.ReplayPush(ctx, k, "p", place(0), at(1)) },
+		"ReplayPush":   func() error { _, err := s.ReplayPush(ctx, k, "p", place(0), at(1)); return err },
 		"WakeLanes":    func() error { _, err := s.WakeLanes(ctx, endpoint, at(-1), 9); return err },
 		"DeadLetters":  func() error { _, err := s.DeadLetters(ctx, store.PushQuery{Limit: 1}); return err },
 		"PushAttempts": func() error { _, err := s.PushAttempts(ctx, store.PushQuery{Limit: 1}); return err },

@@ -137,20 +137,23 @@ func (m *model) DeletePush(ctx context.Context, k store.Key, id string, now time
 	return true, nil
 }
 
-func (m *model) ReplayPush(ctx context.Context, k store.Key, id string, cursor store.PushCursor, now time.Time) error {
+func (m *model) ReplayPush(ctx context.Context, k store.Key, id string, cursor store.PushCursor, now time.Time) (store.PushCursor, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {
-		return err
+		return store.PushCursor{}, err
 	}
 	_, l := m.lane(k, id)
 	if l == nil || l.deleted {
-		return store.ErrNotFound
+		return store.PushCursor{}, store.ErrNotFound
+	}
+	if l.Cursor.Seq < cursor.Seq {
+		cursor = l.Cursor
 	}
 	l.Cursor = cursor
 	l.letters = slices.DeleteFunc(l.letters, func(d store.DeadLetter) bool { return d.Seq > cursor.Seq })
 	l.restart(store.Time(now))
 	m.tellWatchers()
-	return nil
+	return cursor, nil
 }
 
 func (m *model) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {

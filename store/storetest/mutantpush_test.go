@@ -45,6 +45,8 @@ var pushMutants = map[string]func(*mutant){
 	"keeps the lease of a webhook that is replaced":   func(m *mutant) { m.savedPush = (*modelLane).keepLease },
 	"keeps the lease of a lane that is set back":      func(m *mutant) { m.replayed = (*modelLane).keepLease },
 	"keeps dead letters that are to be sent again":    func(m *mutant) { m.replayed = func(l, was *modelLane) { l.letters = was.letters } },
+	"sets lanes forward":                              func(m *mutant) { m.forward = true },
+	"tells where a lane was to be set":                func(m *mutant) { m.asAsked = true },
 	"keeps a lane parked that is set back":            func(m *mutant) { m.replayed = func(l, was *modelLane) { l.State = was.State } },
 	"keeps a replaced webhook waiting":                func(m *mutant) { m.savedPush = func(l, was *modelLane) { l.DueAt = was.DueAt } },
 	"goes back when a webhook is replaced":            func(m *mutant) { m.savedPush = func(l, _ *modelLane) { l.Cursor = store.PushCursor{} } },
@@ -121,6 +123,8 @@ type pushMutant struct {
 	ack            func(*model, *store.LaneAck)
 	savedPush      func(l, was *modelLane)
 	replayed       func(l, was *modelLane)
+	forward        bool
+	asAsked        bool
 	deleteAt       time.Time
 	woken          int
 	expire         func(*store.PushExpiry)
@@ -202,8 +206,19 @@ func (m *mutant) SavePush(ctx context.Context, c store.PushConfig, cursor store.
 	return l, err
 }
 
-func (m *mutant) ReplayPush(ctx context.Context, k store.Key, id string, cursor store.PushCursor, now time.Time) error {
-	return m.changeLane(k, id, func() error { return m.Store.ReplayPush(ctx, k, id, cursor, now) }, m.replayed)
+func (m *mutant) ReplayPush(ctx context.Context, k store.Key, id string, cursor store.PushCursor, now time.Time) (at store.PushCursor, err error) {
+	replayed := m.replayed
+	if m.forward {
+		replayed = func(l, _ *modelLane) { l.Cursor, at = cursor, cursor }
+	}
+	err = m.changeLane(k, id, func() (err error) {
+		at, err = m.Store.ReplayPush(ctx, k, id, cursor, now)
+		return err
+	}, replayed)
+	if m.asAsked && err == nil {
+		at = cursor
+	}
+	return at, err
 }
 
 func (m *mutant) DeletePush(ctx context.Context, k store.Key, id string, now time.Time) (bool, error) {

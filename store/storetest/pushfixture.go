@@ -295,11 +295,15 @@ func (f *fixture) undeletable(k store.Key, id string, ms int) {
 	}
 }
 
-func (f *fixture) replay(k store.Key, id string, cursor store.PushCursor, ms int) {
+// replay sets a lane back and returns where it stands then.
+func (f *fixture) replay(k store.Key, id string, cursor store.PushCursor, ms int) store.PushCursor {
 	f.Helper()
-	if err := f.s.ReplayPush(f.ctx, k, id, cursor, at(ms)); err != nil {
+	got, err := f.s.ReplayPush(f.ctx, k, id, cursor, at(ms))
+	if err != nil {
 		f.Fatalf("ReplayPush(%s, %q) = %v, want nil", name(k), id, err)
 	}
+	f.equal("ReplayPush() and the Cursor after it", got, f.lane(k, id).Cursor)
+	return got
 }
 
 func (f *fixture) wake(endpoint string, ms, limit int) int {

@@ -19,7 +19,7 @@ func pushMoveTests() []test {
 		{"a lane that was set back tells again", pushReplayed},
 		{"a lane that was set back loses what was noted behind", pushReplayedLetters},
 		{"a lane that was set back is active and due", pushReplayedState},
-		{"a lane may be set forward", pushReplayedForward},
+		{"a lane is never set forward", pushReplayedForward},
 		{"lanes of an endpoint are woken, the longest due first", lanesWoken},
 		{"lanes that do not wait are not woken", lanesNotWoken},
 		{"who watches is told of lanes that become due", lanesWatched},
@@ -107,7 +107,7 @@ func pushDeletedHidden(f *fixture) {
 	f.deletePush(k, "parked", 30, true)
 	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{})
 	f.equal("Lanes()", f.lanes(store.LaneQuery{States: []store.LaneState{store.LaneActive, store.LaneParked}}), store.LanePage{})
-	if err := f.s.ReplayPush(f.ctx, k, "p", place(0), at(40)); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.s.ReplayPush(f.ctx, k, "p", place(0), at(40)); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("ReplayPush() = %v, want ErrNotFound", err)
 	}
 	f.equal("WakeLanes()", f.wake(endpoint, 0, 9), 0)
@@ -204,7 +204,7 @@ func pushReplayed(f *fixture) {
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.fenced(l, 70)
 	f.equal("events", f.claimLane(rival, 60).Events, f.events(k))
-	if err := f.s.ReplayPush(f.ctx, k, "q", place(0), at(9)); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.s.ReplayPush(f.ctx, k, "q", place(0), at(9)); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("ReplayPush() of an absent webhook = %v, want ErrNotFound", err)
 	}
 }
@@ -253,14 +253,26 @@ func pushReplayedState(f *fixture) {
 
 func pushReplayedForward(f *fixture) {
 	k := key("t1")
-	f.hooked(k, 3, "p")
-	f.replay(k, "p", place(2), 30)
-	f.equal("Cursor", f.lane(k, "p").Cursor, place(2))
-	f.replay(k, "p", place(3), 30)
+	f.hooked(k, 5, "p")
+	l := f.claimLane(worker, 10)
+	f.ack(noted(l, 2, 20))
+	q := store.PushQuery{Owner: owner, TaskID: "t1", ID: "p"}
+	letters := f.letters(q)
+	for _, n := range []int{4, 5, 3, 2} {
+		f.equal(fmt.Sprint("ReplayPush() behind ", n), f.replay(k, "p", place(n), 30), place(2))
+	}
+	want := newLane(committedHook(k, "p", 4), place(2), 5, 30)
+	want.Fence = l.Fence + 4
+	f.equal("Lanes()", f.lane(k, "p"), want)
+	f.equal("DeadLetters()", f.letters(q), letters)
+	l = f.claimLane(worker, 30)
+	f.equal("events", l.Events, f.events(k)[2:])
+	f.ack(delivered(l, 3, 40))
+	f.equal("ReplayPush() behind all", f.replay(k, "p", place(5), 50), place(5))
 	f.notDue(1 << 30)
-	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{})
-	f.add(k, event(40))
-	f.equal("events", f.claimLane(worker, 40).Events, f.events(k)[3:])
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Dead: 2})
+	f.equal("ReplayPush() of the last", f.replay(k, "p", place(4), 60), place(4))
+	f.equal("events", f.claimLane(worker, 60).Events, f.events(k)[4:])
 }
 
 func lanesWoken(f *fixture) {
@@ -350,11 +362,11 @@ func lanesWatched(f *fixture) {
 			f.claim(claimAt(worker, at(10), 9))
 		}},
 	} {
-		at := store.PushCursor{}
+		f.replay(k, "p", place(0), 100)
 		if !test.pending {
-			at.Seq = f.task(k).Seq
+			l := f.claimLane(worker, 100)
+			f.ack(delivered(l, len(l.Events), 100))
 		}
-		f.replay(k, "p", at, 100)
 		select {
 		case <-told:
 		default:

@@ -60,7 +60,7 @@ func pushNoTask(f *fixture) {
 		}
 		f.noLane(k, "p")
 		f.undeletable(k, "p", 9)
-		if err := f.s.ReplayPush(f.ctx, k, "p", place(0), at(9)); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.s.ReplayPush(f.ctx, k, "p", place(0), at(9)); !errors.Is(err, store.ErrNotFound) {
 			f.Errorf("ReplayPush() of %s = %v, want ErrNotFound", name(k), err)
 		}
 	}

@@ -206,8 +206,8 @@ func (r *randomRun) deletePush() {
 func (r *randomRun) replayPush() {
 	k, id, now := r.key(), r.hookID(), r.time()
 	cursor := r.place(k)
-	reads(r, fmt.Sprintf("ReplayPush(%s, %q, %+v, %v)", name(k), id, cursor, now), func(s store.Store) (struct{}, error) {
-		return struct{}{}, s.ReplayPush(r.ctx, k, id, cursor, now)
+	reads(r, fmt.Sprintf("ReplayPush(%s, %q, %+v, %v)", name(k), id, cursor, now), func(s store.Store) (store.PushCursor, error) {
+		return s.ReplayPush(r.ctx, k, id, cursor, now)
 	})
 }
 

@@ -1,0 +1,74 @@
+package push
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// trouble pauses, kills and restarts replicas.
+func (w *world) trouble() {
+	for _, kind := range []struct {
+		times int
+		do    func(i int)
+	}{
+		{w.plan.pauses, func(i int) { w.pause(i, 4*time.Second+w.dice.upTo(10*time.Second)) }},
+		{w.plan.kills, func(i int) { w.kill(i); w.replicas[i] = w.start() }},
+		{w.plan.deletes, w.remove},
+		{w.plan.replays, w.replay},
+		{w.plan.jumps, func(i int) { w.clock.jump(time.Duration(2*i-1) * time.Hour) }},
+		{w.plan.restarts, func(i int) { w.stop(i, w.dice.upTo(time.Second)); w.replicas[i] = w.start() }},
+	} {
+		for range kind.times {
+			time.Sleep(w.dice.upTo(2 * time.Second))
+			kind.do(w.dice.below(len(w.replicas)))
+		}
+	}
+}
+
+// remove has a replica delete a webhook, as its owner would.
+func (w *world) remove(i int) {
+	w.mu.Lock()
+	id := w.lanes[w.dice.below(len(w.lanes))]
+	w.mu.Unlock()
+	if err := w.replicas[i].s.remove(w.t.Context(), id.task, id.id); err != nil {
+		w.t.Errorf("seed %d: remove(%v) = %v, want nil", w.seed, id, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, twice := w.deleted[id]; !twice {
+		w.deleted[id] = time.Now()
+	}
+}
+
+// replay has a replica set a webhook back, as its owner would: to any of its events, also
+// those that it has not been told yet, or to its first dead letter.
+func (w *world) replay(i int) {
+	w.mu.Lock()
+	id := w.lanes[w.dice.below(len(w.lanes))]
+	w.mu.Unlock()
+	from := int64(w.dice.below(w.plan.events + 3))
+	page, err := w.store.Lanes(w.t.Context(), store.LaneQuery{Owner: id.task.Owner, TaskID: id.task.ID, ID: id.id, Limit: 1})
+	if err != nil || len(page.Lanes) == 0 {
+		return // its task does not exist yet
+	}
+	got, err := w.replicas[i].s.replay(w.t.Context(), &page.Lanes[0], from)
+	switch {
+	case a2a.CodeOf(err) == a2a.CodeInvalid: // so many are not told yet
+	case err != nil:
+		w.t.Errorf("seed %d: replay(%v, %d) = %v, want nil", w.seed, id, from, err)
+	case from > 0 && (got.FromSequence < 1 || got.FromSequence > from):
+		w.t.Errorf("seed %d: replay(%v, %d) begins with %d, want that or an earlier one", w.seed, id, from, got.FromSequence)
+	}
+}
+
+// noteDead notes dead letters that were stored.
+func (w *world) noteDead(letters []store.DeadLetter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range letters {
+		id := laneID{d.Task, d.ConfigID}
+		w.buried[id] = append(w.buried[id], d)
+	}
+}
