@@ -53,10 +53,15 @@ func (s *Service) find(ctx context.Context, task store.Key, id string) (*webhook
 	if err != nil || found != nil {
 		return found, err
 	}
+	return nil, noWebhook(task.ID, id)
+}
+
+// noWebhook is the error for a webhook that a task does not have.
+func noWebhook(task, id string) error {
 	if id == "" {
-		return nil, a2a.Errorf(a2a.CodeTaskNotFound, "push notification config not found: task %s has none", a2a.Quote(task.ID))
+		return a2a.Errorf(a2a.CodeTaskNotFound, "push notification config not found: task %s has none", a2a.Quote(task))
 	}
-	return nil, a2a.Errorf(a2a.CodeTaskNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task.ID))
+	return a2a.Errorf(a2a.CodeTaskNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task))
 }
 
 // view tells a webhook without its secrets.

@@ -53,8 +53,13 @@ type OwnedReplay struct {
 
 // Webhooks yields webhooks, by owner, task and id: those of all owners where owner is
 // empty, of all tasks where task, which needs an owner, is. It ends after the first error.
+// Errors: task_not_found.
 func (o *Operator) Webhooks(ctx context.Context, owner, task string) iter.Seq2[OwnedWebhook, error] {
 	return func(yield func(OwnedWebhook, error) bool) {
+		if err := o.check(ctx, store.PushQuery{Owner: owner, TaskID: task}); err != nil {
+			yield(OwnedWebhook{}, err)
+			return
+		}
 		for lane, err := range o.lanes(ctx, store.LaneQuery{Owner: owner, TaskID: task}) {
 			if err != nil {
 				yield(OwnedWebhook{}, err)
@@ -70,6 +75,21 @@ func (o *Operator) Webhooks(ctx context.Context, owner, task string) iter.Seq2[O
 			}
 		}
 	}
+}
+
+// check reports a task or a webhook of a query that is not there.
+func (o *Operator) check(ctx context.Context, q store.PushQuery) error {
+	if q.TaskID == "" {
+		return nil
+	}
+	task := store.Key{Owner: q.Owner, ID: q.TaskID}
+	var err error
+	if q.ID == "" {
+		_, err = o.s.task(ctx, task.Owner, task.ID)
+	} else {
+		_, err = o.find(ctx, task, q.ID)
+	}
+	return err
 }
 
 // lanesPage is how many lanes are read at once.
@@ -98,8 +118,11 @@ func (o *Operator) lanes(ctx context.Context, q store.LaneQuery) iter.Seq2[store
 }
 
 // DeadLetters returns a page of dead letters, the newest first, and the cursor of the
-// next page.
+// next page. Errors: task_not_found, invalid_params.
 func (o *Operator) DeadLetters(ctx context.Context, q store.PushQuery) (letters []OwnedDeadLetter, next string, err error) {
+	if err := o.check(ctx, q); err != nil {
+		return nil, "", err
+	}
 	page, err := o.s.cfg.Store.DeadLetters(ctx, q)
 	if err != nil {
 		return nil, "", badToken(q, err)
@@ -120,7 +143,11 @@ func (o *Operator) DeadLetters(ctx context.Context, q store.PushQuery) (letters 
 }
 
 // Attempts returns a page of attempts, the newest first, and the cursor of the next page.
+// Errors: task_not_found, also when the task has no such webhook, invalid_params.
 func (o *Operator) Attempts(ctx context.Context, q store.PushQuery) (attempts []OwnedAttempt, next string, err error) {
+	if err := o.check(ctx, q); err != nil {
+		return nil, "", err
+	}
 	page, err := o.s.cfg.Store.PushAttempts(ctx, q)
 	if err != nil {
 		return nil, "", badToken(q, err)
@@ -155,10 +182,16 @@ func (o *Operator) ReplayDead(ctx context.Context, owner string) iter.Seq2[Owned
 					continue
 				}
 				done[name] = true
-				for r, err := range o.Replay(ctx, d.Task, d.ConfigID, 0) {
-					if !yield(r, err) || err != nil {
-						return
-					}
+				r, err := o.Replay(ctx, d.Task, d.ConfigID, 0)
+				if errors.Is(err, a2a.ErrTaskNotFound) || err == nil && r.Replay.FromSequence == 0 {
+					continue // somebody else was faster
+				}
+				if err != nil {
+					yield(OwnedReplay{}, err)
+					return
+				}
+				if !yield(*r, nil) {
+					return
 				}
 			}
 			if q.Cursor = page.Next; q.Cursor == "" {
@@ -168,29 +201,44 @@ func (o *Operator) ReplayDead(ctx context.Context, owner string) iter.Seq2[Owned
 	}
 }
 
-// Replay sets back the webhooks of a task, or one of them, and yields what is sent again:
-// everything from an event on, or, where from is 0, from the first dead letter on.
-// Webhooks without dead letters are passed over then.
-func (o *Operator) Replay(ctx context.Context, task store.Key, id string, from int64) iter.Seq2[OwnedReplay, error] {
-	return func(yield func(OwnedReplay, error) bool) {
-		for lane, err := range o.lanes(ctx, store.LaneQuery{Owner: task.Owner, TaskID: task.ID, ID: id}) {
-			if err != nil {
-				yield(OwnedReplay{}, err)
-				return
-			}
-			r, err := o.s.replay(ctx, &lane, from)
-			if err == nil && r.FromSequence > 0 {
-				err = o.enable(ctx, lane.Config.Endpoint)
-			}
-			if err != nil {
-				yield(OwnedReplay{}, fmt.Errorf("task %s: webhook %s: %w", lane.Config.Task.ID, lane.Config.ID, err))
-				return
-			}
-			if r.FromSequence > 0 && !yield(OwnedReplay{lane.Config.Task.Owner, *r}, nil) {
-				return
-			}
-		}
+// Replay sets back a webhook of a task, as Service.Replay does: everything is sent again
+// from an event on, or, where from is 0, from its first dead letter on; FromSequence is 0
+// if it has none. No id means the only webhook, and the global one counts. Errors:
+// task_not_found, also when the task has no such webhook, invalid_params.
+func (o *Operator) Replay(ctx context.Context, task store.Key, id string, from int64) (*OwnedReplay, error) {
+	lane, err := o.find(ctx, task, id)
+	if err != nil {
+		return nil, err
 	}
+	r, err := o.s.replay(ctx, lane, from)
+	if err == nil && r.FromSequence > 0 {
+		err = o.enable(ctx, lane.Config.Endpoint)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("task %s: webhook %s: %w", task.ID, lane.Config.ID, err)
+	}
+	return &OwnedReplay{task.Owner, *r}, nil
+}
+
+// find returns the lane of a task that is meant by an id.
+func (o *Operator) find(ctx context.Context, task store.Key, id string) (*store.Lane, error) {
+	if _, err := o.s.task(ctx, task.Owner, task.ID); err != nil {
+		return nil, err
+	}
+	var found []store.Lane
+	for lane, err := range o.lanes(ctx, store.LaneQuery{Owner: task.Owner, TaskID: task.ID, ID: id}) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, lane)
+	}
+	switch {
+	case len(found) == 0:
+		return nil, noWebhook(task.ID, id)
+	case len(found) > 1:
+		return nil, ambiguous(task.ID, len(found))
+	}
+	return &found[0], nil
 }
 
 // enable has an endpoint called again if it is not called at all; servers see it when they

@@ -137,9 +137,14 @@ func (w *webhooks) resolve(task, id string) (*webhook, error) {
 	case id != "" && id != "default", len(w.own) == 0:
 		return nil, nil
 	case len(w.own) > 1:
-		return nil, a2a.Invalid("pushNotificationConfigId", "is required: task %s has %d webhooks", a2a.Quote(task), len(w.own))
+		return nil, ambiguous(task, len(w.own))
 	}
 	return &w.own[0], nil
+}
+
+// ambiguous is the error for no id where a task has several webhooks.
+func ambiguous(task string, webhooks int) error {
+	return a2a.Invalid("pushNotificationConfigId", "is required: task %s has %d webhooks", a2a.Quote(task), webhooks)
 }
 
 // task returns an owner's task without its history and artifacts.

@@ -168,10 +168,24 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 
 // explainWebhook adds to an error of a call what to do about it.
 func (c *connection) explainWebhook(ctx context.Context, a *app, task string, err error) error {
-	if a2a.CodeOf(err) == a2a.CodeTaskNotFound && strings.Contains(err.Error(), "push notification config") {
-		return &hinted{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(task) + "` shows the webhooks of the task"}
+	if hint := whichWebhook(err); hint != "" {
+		return &hinted{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(task) + "` " + hint}
 	}
 	return c.explain(ctx, a, err)
+}
+
+// whichWebhook says what the list of a task's webhooks is good for after an error, "" if
+// for nothing.
+func whichWebhook(err error) string {
+	var coded *a2a.Error
+	switch {
+	case !errors.As(err, &coded):
+	case coded.Code == a2a.CodeTaskNotFound && strings.Contains(coded.Error(), "push notification config"):
+		return "shows the webhooks of the task"
+	case coded.Data["field"] == "pushNotificationConfigId":
+		return "shows their ids: give one after the task"
+	}
+	return ""
 }
 
 func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {

@@ -215,7 +215,7 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 
 type webhooksReplayCmd struct {
 	Task string `arg:"" optional:"" help:"The task's id. Without, with --owner or --all-owners: everything that has dead letters."`
-	ID   string `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task."`
+	ID   string `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task; for operators the global one counts."`
 	From int64  `placeholder:"N" help:"The sequence of the first event to send, from 1. Default: the first that is a dead letter."`
 
 	operator

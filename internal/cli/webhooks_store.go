@@ -64,6 +64,9 @@ func (o *operator) open(ctx context.Context, a *app, task string, write bool, f 
 	if err == nil {
 		err = f(op)
 	}
+	if hint := whichWebhook(err); hint != "" {
+		err = &hinted{err, "`" + a.name + " webhooks list " + quoteShell(task) + "` with the same --owner and storage " + hint}
+	}
 	if err = errors.Join(err, st.Close()); err != nil && ctx.Err() != nil { //nolint:contextcheck // closed also when ctx is done
 		return context.Cause(ctx)
 	}
@@ -150,21 +153,29 @@ func (o *operator) replay(ctx context.Context, a *app, task, id string, from int
 		return usagef("--from needs a task: it is the sequence of one of its events")
 	}
 	return o.open(ctx, a, task, true, func(op *push.Operator) error {
-		replays := op.ReplayDead(ctx, string(o.Owner))
+		tell := func(r *push.OwnedReplay) error {
+			item, err := owned(r.Replay, owner{Owner: r.Owner})
+			if err == nil {
+				a.changed(item, fmt.Sprintf("owner %s, task %s: %s", r.Owner, r.Replay.TaskID, replayed(&r.Replay)))
+			}
+			return err
+		}
 		if task != "" {
-			replays = op.Replay(ctx, store.Key{Owner: string(o.Owner), ID: task}, id, from)
+			r, err := op.Replay(ctx, store.Key{Owner: string(o.Owner), ID: task}, id, from)
+			if err != nil {
+				return err
+			}
+			return tell(r)
 		}
 		rows := 0
-		for r, err := range replays {
+		for r, err := range op.ReplayDead(ctx, string(o.Owner)) {
+			if err == nil {
+				err = tell(&r)
+			}
 			if err != nil {
 				return err
 			}
 			rows++
-			item, err := owned(r.Replay, owner{Owner: r.Owner})
-			if err != nil {
-				return err
-			}
-			a.changed(item, fmt.Sprintf("owner %s, task %s: %s", r.Owner, r.Replay.TaskID, replayed(&r.Replay)))
 		}
 		if rows == 0 {
 			a.say("nothing to be sent again")

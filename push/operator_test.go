@@ -1,0 +1,140 @@
+package push
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestOperatorReplaysTheWebhookThatIsMeant(t *testing.T) {
+	t.Parallel()
+	k, ctx := newKeeper(t, nil), t.Context()
+	task := store.Key{Owner: "alice", ID: "t"}
+	op := &Operator{k.Service}
+	replay := func(key store.Key, id string, from int64, want int64, code a2a.Code, text string) {
+		t.Helper()
+		r, err := op.Replay(ctx, key, id, from)
+		if err != nil {
+			if code == "" || a2a.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
+				t.Errorf("Replay(%v, %q, %d) = %v, want %q %s", key, id, from, err, code, text)
+			}
+			return
+		}
+		if code != "" || r.Owner != "alice" || r.Replay.FromSequence != want {
+			t.Errorf("Replay(%v, %q, %d) = %+v, want from %d, %q %s", key, id, from, r, want, code, text)
+		}
+	}
+	replay(store.Key{Owner: "alice", ID: "none"}, "", 0, 0, a2a.CodeTaskNotFound, `task "none"`)
+	replay(store.Key{Owner: "bob", ID: "t"}, "", 0, 0, a2a.CodeTaskNotFound, `task "t"`)
+	replay(task, "", 0, 0, a2a.CodeTaskNotFound, `task "t" has none`)
+	k.set(a2a.PushNotificationConfig{ID: "w", URL: hook})
+	replay(task, "", 0, 0, "", "")
+	replay(task, "", 2, 2, "", "")
+	replay(task, "", 99, 0, a2a.CodeInvalid, "fromSequence")
+	k.fail("w", "first")
+	replay(task, "", 0, 2, "", "")
+	replay(task, "other", 0, 0, a2a.CodeTaskNotFound, `"other"`)
+
+	// The global one is one of two: it is not sent again what somebody else lacks.
+	global := store.PushConfig{Task: task, ID: GlobalID, Endpoint: "https://global:443", CreatedAt: k.now()}
+	at, err := store.CursorAt(ctx, k.cfg.Store, task, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.cfg.Store.SavePush(ctx, global, at, k.now()); err != nil {
+		t.Fatal(err)
+	}
+	before := k.lane(GlobalID).Cursor
+	replay(task, "", 1, 0, a2a.CodeInvalid, "pushNotificationConfigId is required: task \"t\" has 2 webhooks")
+	replay(task, "w", 1, 1, "", "")
+	if after := k.lane(GlobalID).Cursor; after != before {
+		t.Errorf("cursor of the global webhook = %+v, want it left at %+v", after, before)
+	}
+	replay(task, GlobalID, 1, 1, "", "")
+	if after := k.lane(GlobalID).Cursor; after.Sequence != 0 {
+		t.Errorf("cursor of the global webhook after its replay = %+v, want the begin", after)
+	}
+}
+
+func TestOperatorReplaysAllThatIsDead(t *testing.T) {
+	t.Parallel()
+	k, ctx := newKeeper(t, nil), t.Context()
+	op := &Operator{k.Service}
+	replayed := func(owner string) (ids []string) {
+		t.Helper()
+		for r, err := range op.ReplayDead(ctx, owner) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.Owner+" "+r.Replay.ConfigID)
+		}
+		return ids
+	}
+	for _, id := range []string{"v", "w", "x"} {
+		k.set(a2a.PushNotificationConfig{ID: id, URL: hook + id})
+	}
+	for _, id := range []string{"v", "w"} {
+		if _, err := op.Replay(ctx, store.Key{Owner: "alice", ID: "t"}, id, 1); err != nil {
+			t.Fatal(err)
+		}
+		k.fail(id, "no")
+		k.at.Add(int64(time.Second))
+	}
+	if got := replayed("bob"); len(got) != 0 {
+		t.Errorf("ReplayDead(bob) = %v, want nothing", got)
+	}
+	if diff := cmp.Diff([]string{"alice w", "alice v"}, replayed("")); diff != "" {
+		t.Errorf("ReplayDead (-want +got):\n%s", diff)
+	}
+	if got := replayed(""); len(got) != 0 {
+		t.Errorf("ReplayDead again = %v, want nothing", got)
+	}
+}
+
+func TestOperatorTellsWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	k, ctx := newKeeper(t, nil), t.Context()
+	k.set(a2a.PushNotificationConfig{ID: "w", URL: hook})
+	op := &Operator{k.Service}
+	webhooks := func(task string) (err error) {
+		for _, err = range op.Webhooks(ctx, "alice", task) {
+			continue
+		}
+		return err
+	}
+	for _, c := range []struct {
+		task, id string
+		want     a2a.Code
+	}{
+		{"t", "", ""},
+		{"t", "w", ""},
+		{"", "", ""},
+		{"none", "", a2a.CodeTaskNotFound},
+		{"t", "none", a2a.CodeTaskNotFound},
+	} {
+		q := store.PushQuery{Owner: "alice", TaskID: c.task, ID: c.id, Limit: 1}
+		_, _, attempts := op.Attempts(ctx, q)
+		_, _, dead := op.DeadLetters(ctx, q)
+		got := map[string]a2a.Code{"attempts": code(attempts), "dead": code(dead)}
+		want := map[string]a2a.Code{"attempts": c.want, "dead": c.want}
+		if c.id == "" {
+			got["webhooks"], want["webhooks"] = code(webhooks(c.task)), c.want
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("task %q, webhook %q (-want +got):\n%s", c.task, c.id, diff)
+		}
+	}
+}
+
+// code returns that of an error, "" for none.
+func code(err error) a2a.Code {
+	if err == nil {
+		return ""
+	}
+	return a2a.CodeOf(err)
+}
