@@ -20,10 +20,12 @@ import (
 )
 
 const (
+	defaultTimeout = 15 * time.Second
+
 	checkTimeout  = 2 * time.Second        // for a look-up at registration
 	lookupTimeout = 5 * time.Second        // for a look-up of an attempt
 	dialTimeout   = 5 * time.Second        // for a connect, and for the handshake of TLS
-	headerTimeout = 10 * time.Second       // from the request to the head of the answer
+	headerTimeout = 10 * time.Second       // from the request to the head of the answer, by default
 	drainTimeout  = 500 * time.Millisecond // from the head of the answer to the end of its body
 	idleTimeout   = 30 * time.Second       // of connections, which are checked when made
 	localAge      = 5 * time.Second        // of what is known of this host's addresses
@@ -59,7 +61,9 @@ type ClientConfig struct {
 	EgressProxy *url.URL
 	// RootCAs are trusted. Default: those of the system.
 	RootCAs *x509.CertPool
-	// Timeout bounds requests whose context has no deadline. Default 15 s.
+	// Timeout bounds requests whose context has no deadline. Default 15 s. The head of an
+	// answer must come within 10 s of the request, or, with a Timeout above the default,
+	// within that.
 	Timeout time.Duration
 	// MaxConnsPerHost is how many connections to a host and port there are at
 	// once; further requests wait. Default: no limit.
@@ -88,7 +92,7 @@ func New(cfg ClientConfig) (*Client, error) {
 	if err = errors.Join(err, proxyErr); err != nil {
 		return nil, fmt.Errorf("safehttp config: %w", err)
 	}
-	c := &Client{policy: cfg.Policy, resolver: cfg.Resolver, dialer: cfg.Dialer, proxy: p, timeout: cmp.Or(cfg.Timeout, 15*time.Second)}
+	c := &Client{policy: cfg.Policy, resolver: cfg.Resolver, dialer: cfg.Dialer, proxy: p, timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
 	c.policy.Local = remember(cfg.Policy.local, localAge)
 	if c.resolver == nil {
 		c.resolver, c.complete = &net.Resolver{PreferGo: true}, true
@@ -105,7 +109,7 @@ func New(cfg ClientConfig) (*Client, error) {
 		DialContext:            c.dialPinned,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs, ClientSessionCache: tls.NewLRUClientSessionCache(1024)},
 		TLSHandshakeTimeout:    dialTimeout,
-		ResponseHeaderTimeout:  headerTimeout,
+		ResponseHeaderTimeout:  headTimeout(c.timeout),
 		MaxResponseHeaderBytes: maxHeader,
 		MaxConnsPerHost:        cfg.MaxConnsPerHost,
 		MaxIdleConnsPerHost:    cmp.Or(cfg.IdlePerHost, 64),
@@ -114,6 +118,15 @@ func New(cfg ClientConfig) (*Client, error) {
 		DisableCompression:     true,
 	}
 	return c, nil
+}
+
+// headTimeout is how long the head of an answer may take. Whoever lets requests take longer
+// than by default means that.
+func headTimeout(timeout time.Duration) time.Duration {
+	if timeout > defaultTimeout {
+		return timeout
+	}
+	return headerTimeout
 }
 
 // CloseIdleConnections closes the connections that wait for another request.
