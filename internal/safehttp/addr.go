@@ -86,6 +86,24 @@ func metadata(addr, judged netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// wellKnown is the prefix of NAT64 that needs no agreement (RFC 6052, section 2.1).
+var wellKnown = netip.MustParsePrefix("64:ff9b::/96")
+
+// onlyIPv6 reports whether a host with such addresses can reach IPv4 by translation alone.
+func onlyIPv6(local []netip.Addr) bool {
+	found := false
+	for _, addr := range local {
+		if addr.IsLoopback() || addr.IsLinkLocalUnicast() {
+			continue
+		}
+		if addr.Is4() {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
 func checkNAT64(n netip.Prefix) error {
 	if !n.Addr().Is6() || !slices.Contains([]int{32, 40, 48, 56, 64, 96}, n.Bits()) {
 		return errors.New("want a prefix of IPv6 of 32, 40, 48, 56, 64 or 96 bits")

@@ -214,6 +214,37 @@ func TestEmbeddedAddresses(t *testing.T) {
 	}
 }
 
+func TestWellKnownNAT64IsForHostsWithoutIPv4(t *testing.T) {
+	t.Parallel()
+	alone := []string{"127.0.0.1", "::1", "169.254.7.7", "fe80::1", "2a00:5::7"}
+	for _, c := range []struct {
+		name  string
+		local []string
+		to    string
+		want  string
+	}{
+		{"public", alone, "64:ff9b::" + public, ""},
+		{"private", alone, "64:ff9b::10.0.0.1", "address"},
+		{"loopback", alone, "64:ff9b::127.0.0.1", "address"},
+		{"metadata", alone, "64:ff9b::169.254.169.254", "address"},
+		{"local-use prefix", alone, "64:ff9b:1::" + public, "address"},
+		{"network beside it", alone, "64:ff9b::1:0:0", "address"},
+		{"own by a unique local address", []string{"fd00::7"}, "64:ff9b::" + public, ""},
+		{"host with IPv4 too", append(alone, "10.0.0.7"), "64:ff9b::" + public, "address"},
+		{"host with IPv4 alone", []string{"10.0.0.7"}, "64:ff9b::" + public, "address"},
+		{"host without a network", []string{"127.0.0.1", "::1", "fe80::1"}, "64:ff9b::" + public, "address"},
+	} {
+		p := Policy{Local: func() ([]netip.Addr, error) { return list(c.local...), nil }}
+		if err := p.CheckAddr("", netip.AddrPortFrom(netip.MustParseAddr(c.to), 443)); rule(err) != c.want {
+			t.Errorf("%s: CheckAddr(%s) = %v, want refused by %q", c.name, c.to, err, c.want)
+		}
+	}
+	unknown := Policy{Local: func() ([]netip.Addr, error) { return nil, errors.New("no interfaces") }}
+	if err := unknown.CheckAddr("", netip.AddrPortFrom(netip.MustParseAddr("64:ff9b::"+public), 443)); err == nil {
+		t.Error("CheckAddr without the addresses of this host = nil, want an error")
+	}
+}
+
 func TestMetadataIsAllowedAloneOnly(t *testing.T) {
 	t.Parallel()
 	for _, addr := range list("169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254") {

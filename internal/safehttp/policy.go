@@ -25,7 +25,8 @@ type Policy struct {
 	// RequireHTTPS refuses http.
 	RequireHTTPS bool
 	// NAT64 are the site's own prefixes of addresses that embed one of IPv4 (RFC 6052).
-	// Such an address is judged by what it embeds.
+	// Such an address is judged by what it embeds. On a host without addresses of IPv4,
+	// 64:ff9b::/96 is among them: DNS64 has it call all that is of IPv4 there.
 	NAT64 []netip.Prefix
 	// Local returns the addresses of this host, which are refused. nil: those of
 	// its network interfaces.
@@ -171,6 +172,11 @@ func (p *Policy) unwrap(addr netip.Addr) (netip.Addr, error) {
 	for _, prefix := range p.NAT64 {
 		if prefix.Contains(addr) {
 			return embedded(prefix, addr)
+		}
+	}
+	if wellKnown.Contains(addr) {
+		if local, err := p.local(); err == nil && onlyIPv6(local) {
+			return embedded(wellKnown, addr)
 		}
 	}
 	return addr, nil

@@ -3,6 +3,7 @@ package safehttp
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -134,6 +135,28 @@ func TestAllowlist(t *testing.T) {
 		}
 		if err := client.Check(t.Context(), c.url); rule(err) != c.want {
 			t.Errorf("%s: Check(%s) = %v, want refused by %q", c.name, c.url, err, c.want)
+		}
+	}
+}
+
+func TestDomainsOfSitesAreRefusedWhole(t *testing.T) {
+	t.Parallel()
+	var p Policy
+	for _, name := range append(slices.Clone(suffixesRefused), namesRefused...) {
+		for _, host := range []string{name, name + ".", strings.ToUpper(name), name + ":8080"} {
+			if _, err := p.CheckURL("http://" + host + "/"); rule(err) != "host" {
+				t.Errorf("CheckURL(http://%s/) = %v, want the host refused", host, err)
+			}
+		}
+	}
+	for _, name := range suffixesRefused {
+		for _, host := range []string{"a." + name, "a.b." + name + "."} {
+			if _, err := p.CheckURL("http://" + host + "/"); rule(err) != "host" {
+				t.Errorf("CheckURL(http://%s/) = %v, want the host refused", host, err)
+			}
+		}
+		if _, err := p.CheckURL("http://a" + name + ".example/"); err != nil {
+			t.Errorf("CheckURL(http://a%s.example/): %v", name, err)
 		}
 	}
 }

@@ -185,5 +185,5 @@ func nameAllowed(name string) bool {
 	if !strings.Contains(name, ".") || slices.Contains(namesRefused, name) {
 		return false
 	}
-	return !slices.ContainsFunc(suffixesRefused, func(s string) bool { return strings.HasSuffix(name, "."+s) })
+	return !slices.ContainsFunc(suffixesRefused, func(s string) bool { return strings.HasSuffix("."+name, "."+s) })
 }
