@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// secretFlags are those whose values nobody else is to see.
+// secretFlags are those whose values nobody else is to see. URLs of webhooks may carry keys.
 var secretFlags = []string{
-	"--token", "--database-url", "--webhook-token", "--webhook-secret", "--push-secret-key", "--push-egress-proxy",
+	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--push-secret-key", "--push-egress-proxy",
 }
 
 // HideSecrets returns the command line of the process, after it has overwritten the

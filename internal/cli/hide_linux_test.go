@@ -17,7 +17,7 @@ func TestSecretsAreNotInTheListOfProcesses(t *testing.T) {
 	url := pgtest.URL(t)
 	secret := strings.Replace(url, "holdfast@", "holdfast:s3cr3t@", 1)
 	cmd := exec.CommandContext(t.Context(), "holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--schema", pgtest.Schema(t, url), "--run-migrations-on-startup",
-		"--token", "s3cr3t-a=alice", "--token=s3cr3t-b=bob", "--database-url", secret)
+		"--token", "s3cr3t-a=alice", "--token=s3cr3t-b=bob", "--database-url", secret, "--webhook-url", "https://example.com/?key=s3cr3t")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
