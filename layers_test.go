@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -99,6 +100,21 @@ func row(t *testing.T, pkg string) int {
 // eachImport calls f for every import of every non-test file of the module.
 func eachImport(t *testing.T, f func(pkg, file, imported string)) {
 	t.Helper()
+	eachFile(t, parser.ImportsOnly, func(pkg, file string, parsed *ast.File, _ *token.FileSet) {
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(pkg, file, imported)
+		}
+	})
+}
+
+// eachFile calls f for every non-test file of the module.
+func eachFile(t *testing.T, mode parser.Mode, f func(pkg, file string, parsed *ast.File, places *token.FileSet)) {
+	t.Helper()
+	places := token.NewFileSet()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -113,17 +129,11 @@ func eachImport(t *testing.T, f func(pkg, file, imported string)) {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(places, name, nil, mode)
 		if err != nil {
 			return err
 		}
-		for _, spec := range parsed.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			f(filepath.ToSlash(filepath.Dir(name)), name, imported)
-		}
+		f(filepath.ToSlash(filepath.Dir(name)), name, parsed, places)
 		return nil
 	})
 	if err != nil {
