@@ -195,6 +195,7 @@ func (c *committer) apply(group []*request) error {
 			}
 			looks, look = looks+1, true
 		case raised(err):
+			c.s.pks.renumber(err, live)
 			looks, look = looks+1, true
 			if len(group) > 1 && looks > crowdTries {
 				return errCrowded

@@ -30,6 +30,7 @@ const (
 	stateBadEscape  = "22P05"
 	stateDiskFull   = "53100"
 	stateStartParam = "08P01"
+	stateNoSetting  = "42704"
 )
 
 // failed gives an error of PostgreSQL its code; doing says what went wrong, for the

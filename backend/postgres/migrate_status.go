@@ -93,8 +93,11 @@ func (s *Store) migrations() (migrate.Params, error) {
 	}
 	return migrate.Params{
 		Migrations: known, Table: schema + ".schema_migrations",
-		// The lock ends with the transaction, so it works behind a pooler.
-		Lock:        fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s", s.lockID(), schema),
+		// The lock ends with the transaction, so it works behind a pooler. To ask for a
+		// schema that is there takes a right that only its making needs.
+		Lock: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); DO $$ BEGIN IF to_regnamespace('%s') IS NULL THEN CREATE SCHEMA %s; END IF; END $$",
+			s.lockID(), schema, schema),
+		Isolation:   sql.LevelReadCommitted,
 		Placeholder: func(n int) string { return fmt.Sprint("$", n) },
 	}, nil
 }

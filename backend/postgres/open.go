@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"strings"
 	"time"
 
@@ -191,6 +192,10 @@ func (s *Store) openError(ctx context.Context, err error) error {
 			code, text = a2a.CodeInternal, "a pooler is in front of it that takes no session settings, and was not said to be one"
 			cause = errors.Join(ErrPooler, cause)
 		}
+	case stateNoSetting:
+		if name := unknownParameter.FindStringSubmatch(err.Error()); name != nil {
+			code, text = a2a.CodeInternal, fmt.Sprintf("neither the program nor the server knows the parameter %q of the URL: take it out", name[1])
+		}
 	case "":
 		if coded == nil || unanswered(err) {
 			code, text = a2a.CodeUnavailable, "nothing answers there: is it running, and are host, port and sslmode right?"
@@ -200,6 +205,8 @@ func (s *Store) openError(ctx context.Context, err error) error {
 	}
 	return a2a.Wrap(code, s.unmasked(cause), "PostgreSQL at %s: %s", s.location, text)
 }
+
+var unknownParameter = regexp.MustCompile(`parameter "([^"]+)"`)
 
 // ErrPooler is part of the errors of Open where a pooler in transaction mode stands in
 // front of the database and Config.Pooler does not say so.

@@ -152,8 +152,30 @@ func (p *pkSource) next(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
+// renumber has creating changes take other numbers, if err says that theirs are in
+// use: after a failover or a restore, the database may give out blocks again.
+func (p *pkSource) renumber(err error, live []*change) {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != stateUnique || e.ConstraintName != "task_log_pkey" {
+		return
+	}
+	p.mu.Lock()
+	p.free, p.end = 0, 0
+	p.mu.Unlock()
+	for _, ch := range live {
+		if ch.Create != nil {
+			ch.pk = 0
+		}
+	}
+}
+
 const (
-	sqlNextPKs = `SELECT nextval('{s}.task_pks')`
+	// sqlNextPKs passes over blocks with numbers in use.
+	sqlNextPKs = `WITH RECURSIVE p(n) AS (
+		SELECT nextval('{s}.task_pks')
+		UNION ALL
+		SELECT nextval('{s}.task_pks') FROM p WHERE p.n <= (SELECT task_pk FROM {s}.task_log ORDER BY task_pk DESC LIMIT 1)
+	) SELECT max(n) FROM p`
 	// pkBlock is how many numbers the sequence gives at once.
 	pkBlock = 1024
 )

@@ -75,6 +75,10 @@ type Params struct {
 	// Lock is SQL that keeps other processes from migrating until the end of the
 	// transaction it runs in; "" where the transaction itself does.
 	Lock string
+	// Isolation is that of the transactions. What waits for Lock must see then what
+	// others did before: where a transaction may see no more than its beginning, it is
+	// to be sql.LevelReadCommitted.
+	Isolation sql.IsolationLevel
 	// Placeholder writes the n-th argument of a statement, from 1; nil is "?".
 	Placeholder func(n int) string
 	// Now stamps the record of a migration; nil is time.Now.
@@ -132,7 +136,7 @@ const createTable = `CREATE TABLE IF NOT EXISTS %s (
 // list of what was applied is read under the lock, so that two processes that
 // start together do not both apply it.
 func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: p.Isolation})
 	if err != nil {
 		return nil, fmt.Errorf("begin migration: %w", err)
 	}

@@ -50,7 +50,11 @@ func Steps(ctx context.Context, db *sql.DB, p Params) (steps []Step, err error) 
 func Script(p Params, m Migration) string {
 	p.complete()
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- %s\nBEGIN;\n", m)
+	begin := "BEGIN"
+	if p.Isolation != sql.LevelDefault {
+		begin += " ISOLATION LEVEL " + strings.ToUpper(p.Isolation.String())
+	}
+	fmt.Fprintf(&b, "-- %s\n%s;\n", m, begin)
 	if p.Lock != "" {
 		fmt.Fprintf(&b, "%s;\n", p.Lock)
 	}
