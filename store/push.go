@@ -19,39 +19,47 @@ import (
 type PushStore interface {
 	// SavePush creates a webhook of a task, or replaces the Endpoint, Data and
 	// LongRunning of the one with its ID. A new lane begins behind cursor. One that is
-	// there keeps its cursor and what it has delivered, loses its lease (its Fence
-	// grows by one, held or not), is active again, and, if it is pending, due at now
-	// with no failed attempts. A new lane's Fence begins at now in milliseconds since 1970, or above
-	// that of a deleted one that is still held, so that an old lease is not that of a
-	// new webhook of the same ID. ErrNotFound when the owner has no such task.
+	// there keeps its cursor and what it has delivered, loses its lease, is active
+	// again, and, if it is pending, due at now with no failed attempts. A new lane's
+	// Fence begins at now in milliseconds since 1970, so that an old lease is not that of
+	// a new webhook of the same ID; if a deleted one is still held, it takes its place
+	// as if that were replaced. ErrNotFound when the owner has no such task.
+	//
+	// A lane that loses its lease has no Worker any more, and its Fence grows by one,
+	// unless it has lost one before that is not over. Its LeaseUntil stays: the worker may
+	// be in the midst of an attempt, so nobody claims the lane until that is over. It is
+	// when the worker, who is told with its next RenewLanes or AckLanes, acknowledges
+	// without Hold, or else by LeaseUntil. A lane that nobody holds just has its Fence
+	// grow by one.
 	SavePush(ctx context.Context, c PushConfig, cursor PushCursor, now time.Time) (Lane, error)
 	// Lanes returns a page of lanes, ordered by owner, task and webhook, by their
 	// bytes.
 	Lanes(ctx context.Context, q LaneQuery) (LanePage, error)
 	// DeletePush removes a webhook with its lane, its attempts and its dead letters.
-	// From then on no read finds it. While a worker holds the lane, as of now, busy is
-	// true: the worker is told with its next RenewLanes or AckLanes that it has lost
-	// it, and its AckLanes removes the rest. Calling again tells whether it has;
-	// ErrNotFound when there is nothing left, or never was.
+	// From then on no read finds it. While a worker holds the lane, as of now, or a lease
+	// that was taken away is not over, busy is true: the worker is told with its next
+	// RenewLanes or AckLanes that it has lost it, and its AckLanes without Hold removes
+	// the rest. Calling again tells whether it has; ErrNotFound when there is nothing left,
+	// or never was.
 	DeletePush(ctx context.Context, task Key, id string, now time.Time) (busy bool, err error)
 
 	// ClaimLanes leases due lanes to a worker, with the next events of each. As with
 	// Claim, owners are visited in turn and the longest due of an owner comes first,
 	// then by task and webhook. A lane is due when it is pending and its DueAt, or if
-	// it is leased its LeaseUntil, has come. Fence grows by one. A lane whose task
+	// it has one its LeaseUntil, has come. Fence grows by one. A lane whose task
 	// cannot be read is left out, and comes again when its lease has ended.
 	ClaimLanes(ctx context.Context, p LaneClaim) ([]ClaimedLane, error)
 	// RenewLanes extends leases that are still held and returns those that are not.
 	RenewLanes(ctx context.Context, until time.Time, leases []LaneLease) (lost []LaneLease, err error)
 	// AckLanes tells what became of claimed lanes, each whole or, when its lease is
-	// not held any more, not at all; those are returned. After an error it is open
-	// what was stored: acknowledging again is safe.
+	// not held any more, not at all; those are returned, and over unless they Hold. After
+	// an error it is open what was stored: acknowledging again is safe.
 	AckLanes(ctx context.Context, acks ...LaneAck) (lost []LaneLease, err error)
 	// ReplayPush sets a lane back to cursor, never forward: a lane that stands before
 	// it, by Seq, stays there, so that no event is left out. It is active, its dead letters
-	// behind where it stands then are removed, it loses its lease (its Fence grows by one,
-	// held or not) and is due at now with no failed attempts if it is pending. It returns
-	// the lane's Cursor. ErrNotFound when there is no such webhook.
+	// behind where it stands then are removed, it loses its lease as with SavePush, and is
+	// due at now with no failed attempts if it is pending. It returns the lane's Cursor.
+	// ErrNotFound when there is no such webhook.
 	ReplayPush(ctx context.Context, task Key, id string, cursor PushCursor, now time.Time) (PushCursor, error)
 	// WakeLanes makes up to limit pending lanes of an endpoint that wait, unleased, for a
 	// time after now due at now, the longest due first, and returns how many.
@@ -201,7 +209,8 @@ type Lane struct {
 	// UpdatedAt is when the lane was saved, acknowledged or set back last.
 	UpdatedAt time.Time
 
-	// Worker holds the lane until LeaseUntil; "" when nobody does.
+	// Worker holds the lane until LeaseUntil; "" when nobody does. LeaseUntil is zero then,
+	// unless it is that of a lease that was taken away; see SavePush.
 	Worker     string
 	Fence      int64
 	LeaseUntil time.Time
@@ -249,7 +258,8 @@ type ClaimedLane struct {
 // LaneAck is what became of a claimed lane.
 type LaneAck struct {
 	Lease LaneLease
-	// Hold keeps the lease; else it is given back.
+	// Hold keeps the lease; else it is given back, and the worker makes no attempt under it
+	// any more.
 	Hold bool
 	// At is when. The lane's UpdatedAt becomes it, and its DeliveredAt if Delivered is
 	// above 0.

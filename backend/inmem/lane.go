@@ -31,7 +31,8 @@ type lanePlace struct {
 	// woken is the endpoint that it can be woken by, "" when it cannot.
 	woken   string
 	pending bool
-	leased  string // to whom, as far as the queue knows
+	barred  bool   // by a lease, as far as the queue knows
+	leased  string // to whom
 	idle    *index[*lane]
 	updated int64
 }
@@ -51,10 +52,22 @@ func (l *lane) held(by store.LaneLease) bool {
 	return l.Worker != "" && l.Worker == by.Worker && l.Fence == by.Fence
 }
 
-// takeLease takes the lease away, if there is one.
+// barred reports whether the lane cannot be claimed, unless a lease has ended: one that is
+// held, or that was taken away.
+func (l *lane) barred() bool { return !l.LeaseUntil.IsZero() }
+
+// taken reports whether a lease was taken away and may be in use still.
+func (l *lane) taken(lease store.LaneLease) bool {
+	return l.Worker == "" && l.barred() && l.Fence == lease.Fence+1
+}
+
+// takeLease takes the lease away, if there is one. The lane stays barred until its holder
+// knows, or it has ended.
 func (l *lane) takeLease() {
-	l.Worker, l.LeaseUntil = "", time.Time{}
-	l.Fence++
+	if l.Worker != "" || !l.barred() {
+		l.Fence++
+	}
+	l.Worker = ""
 }
 
 // restart makes the lane active and due.
@@ -110,7 +123,7 @@ func (p *push) place(l *lane) {
 	switch {
 	case at.pending || l.deleted:
 		p.queue.add(l)
-		if l.Worker == "" {
+		if !l.barred() {
 			at.woken = l.Config.Endpoint
 			p.endpoint(at.woken).add(millis(l.DueAt), l)
 		}
@@ -193,13 +206,14 @@ func (p *push) savePush(t *task, c store.PushConfig, cursor store.PushCursor, no
 		})
 		return l
 	}
-	fence := now.UnixMilli()
+	fence, until := now.UnixMilli(), time.Time{}
 	if l != nil {
-		fence = max(fence, l.Fence+1)
+		l.takeLease()
+		fence, until = l.Fence, l.LeaseUntil
 		p.removeLane(l)
 	}
 	l = &lane{task: t, Lane: store.Lane{
-		Config: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence,
+		Config: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
 	}}
 	t.lanes = append(t.lanes, l)
 	p.place(l)

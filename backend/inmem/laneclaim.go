@@ -87,17 +87,32 @@ func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.La
 		a := &acks[i]
 		l := s.lane(a.Lease.Task, a.Lease.ID)
 		switch {
+		case l != nil && !a.Hold && l.taken(a.Lease):
+			lost = append(lost, a.Lease)
+			due = s.push.letGo(l) || due
 		case l == nil || !l.held(a.Lease):
 			lost = append(lost, a.Lease)
 		case l.deleted:
 			lost = append(lost, a.Lease)
-			s.push.removeLane(l)
+			if !a.Hold {
+				s.push.removeLane(l)
+			}
 		default:
 			s.push.change(l, func() { s.push.ack(l, a) })
 			due = due || !a.Hold && l.pending() && !l.DueAt.After(a.At)
 		}
 	}
 	return lost, nil
+}
+
+// letGo has a lane claimed again whose lease was taken away, and reports whether it is due.
+func (p *push) letGo(l *lane) (due bool) {
+	if l.deleted {
+		p.removeLane(l)
+		return false
+	}
+	p.change(l, func() { l.LeaseUntil = time.Time{} })
+	return l.pending()
 }
 
 // ack applies an acknowledgement to a lane that is in no index meanwhile.

@@ -19,9 +19,9 @@ type laneQueue struct {
 
 func (q *laneQueue) add(l *lane) {
 	at := millis(l.DueAt)
-	if l.Worker != "" {
+	if l.barred() {
 		at = millis(l.LeaseUntil)
-		l.at.leased = l.Worker
+		l.at.barred, l.at.leased = true, l.Worker
 		q.leased++
 		q.leases[l.Worker]++
 	}
@@ -43,13 +43,13 @@ func (q *laneQueue) remove(l *lane) {
 	case lineNone:
 		return
 	}
-	if at.leased != "" {
+	if at.barred {
 		q.leased--
 		if q.leases[at.leased]--; q.leases[at.leased] == 0 {
 			delete(q.leases, at.leased)
 		}
 	}
-	at.queued, at.leased = queued{}, ""
+	at.queued, at.barred, at.leased = queued{}, false, ""
 }
 
 // promote makes ready what is due, and returns deleted lanes whose lease has ended.
@@ -157,7 +157,7 @@ func (q *laneQueue) scan(p store.LaneClaim, now int64) [][]*lane {
 		if l.deleted || slices.Contains(p.Skip, l.task.owner.name) {
 			return
 		}
-		taken := p.Takeover && l.Worker != "" && l.Worker != p.Worker
+		taken := p.Takeover && l.barred() && l.Worker != p.Worker
 		if e.at <= now || taken || p.Horizon > 0 && e.at > beyond {
 			lines[l.task.owner] = append(lines[l.task.owner], l)
 		}

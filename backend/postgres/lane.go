@@ -58,7 +58,7 @@ const sqlFollow = `followers AS MATERIALIZED (
 	), followed AS (
 		UPDATE {s}.push_lanes l SET tail_seq = u.seq,
 			due_at = CASE WHEN l.cursor_seq >= l.tail_seq THEN u.at ELSE l.due_at END,
-			phase = CASE WHEN l.phase > 0 THEN l.phase WHEN l.worker <> '' THEN 3 ELSE 1 END
+			phase = CASE WHEN l.phase > 0 THEN l.phase WHEN l.lease_until > 0 THEN 3 ELSE 1 END
 		FROM followers u WHERE ` + sqlLaneKey + ` RETURNING 1
 	)`
 

@@ -89,33 +89,52 @@ func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []sto
 	if due {
 		s.watchers.tell()
 	}
+	var over []store.LaneLease
 	for i := range acks {
-		if !held[i] {
-			lost = append(lost, acks[i].Lease)
+		if held[i] {
+			continue
+		}
+		if lost = append(lost, acks[i].Lease); !acks[i].Hold {
+			over = append(over, acks[i].Lease)
 		}
 	}
-	if err := s.letGo(ctx, lost); err != nil {
+	if err := s.letGo(ctx, over); err != nil {
 		return nil, err
 	}
 	return lost, nil
 }
 
-const sqlLetGo = `DELETE FROM {s}.push_gone l
-	USING unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS u(owner, task_id, id, worker, fence)
-	WHERE ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence`
+const sqlLetGo = `WITH u AS MATERIALIZED (
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, worker, fence, ord)
+	), g AS (
+		DELETE FROM {s}.push_gone l USING u
+		WHERE ` + sqlLaneKey + ` AND (l.worker = u.worker AND l.fence = u.fence OR l.worker = '' AND l.fence = u.fence + 1)
+	), h AS MATERIALIZED (
+		SELECT l.owner, l.task_id, l.id FROM u JOIN {s}.push_lanes l ON ` + sqlLaneKey + ` AND l.fence = u.fence + 1
+		WHERE l.worker = '' AND l.lease_until > 0 ORDER BY u.ord FOR NO KEY UPDATE OF l
+	)
+	UPDATE {s}.push_lanes l SET lease_until = 0, phase = CASE WHEN l.phase > 0 THEN 1 ELSE 0 END
+	FROM h u WHERE ` + sqlLaneKey + ` RETURNING l.phase`
 
-// letGo removes what is left of webhooks that were deleted while their lanes were
-// held. It comes after the acknowledgement: before that, a deletion that it had to wait
-// for would not be seen.
+// letGo has lanes claimed again whose leases were taken away, and removes what is left of
+// webhooks that were deleted while their lanes were held. It comes after the
+// acknowledgement: before that, what it had to wait for would not be seen.
 func (s *Store) letGo(ctx context.Context, leases []store.LaneLease) error {
-	a := leaseArrays(leases)
+	sorted := slices.Clone(leases)
+	slices.SortFunc(sorted, compareLeases)
+	a := leaseArrays(sorted)
 	if len(a.fences) == 0 {
 		return nil
 	}
-	return s.repeat(ctx, "let deleted webhooks go", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := s.exec(ctx, c, sqlLetGo, a.owners, a.tasks, a.ids, a.workers, a.fences)
-		return err
+	due := false
+	err := s.repeat(ctx, "let webhooks go", func(ctx context.Context, c *pgx.Conn) error {
+		return s.each(ctx, c, sqlLetGo, func(r record) error {
+			due = due || r.int(0) > 0
+			return nil
+		}, a.owners, a.tasks, a.ids, a.workers, a.fences)
 	})
+	s.lanesDue(due)
+	return err
 }
 
 // ackWaves puts acknowledgements in the order of the lanes' keys, without those that

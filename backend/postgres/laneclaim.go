@@ -193,12 +193,17 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	}
 	// The leases have been taken, so they are read even if the caller is gone.
 	err = s.readLanes(context.WithoutCancel(ctx), &p, lanes)
+	var out []store.LaneLease
 	for _, l := range lanes {
 		if l.bad != nil {
 			s.log.Warn("claimed lane is left out", "task", l.Config.Task.ID, "error", l.bad)
+			out = append(out, store.LaneLease{Task: l.Config.Task, ID: l.Config.ID, Worker: l.Worker, Fence: l.Fence})
 		} else if len(l.Events) > 0 && (l.full || err == nil) {
 			claimed = append(claimed, l.ClaimedLane)
 		}
+	}
+	if e := s.letGo(context.WithoutCancel(ctx), out); e != nil {
+		s.log.Warn("claimed lanes stay leased that are left out", "lanes", len(out), "error", e)
 	}
 	if len(claimed) == 0 {
 		return nil, err

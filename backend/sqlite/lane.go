@@ -44,7 +44,7 @@ const (
 	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?, over = ?
 		WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3`
 	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?1, over = ?2, due_at = ?3,
-		phase = CASE WHEN cursor_seq >= ?1 THEN 4 * ?2 WHEN worker = '' THEN 1 ELSE 2 END
+		phase = CASE WHEN cursor_seq >= ?1 THEN 4 * ?2 WHEN lease_until = 0 THEN 1 ELSE 2 END
 		WHERE owner = ?4 AND task_id = ?5 AND phase IN (0, 4) RETURNING phase, lease_until`
 
 	sqlDropTaskDead     = `DELETE FROM webhook_dead WHERE task_pk = ?`
@@ -142,14 +142,31 @@ func (l *laneRow) heldBy(lease *store.LaneLease) bool {
 	return l.worker != "" && l.worker == lease.Worker && l.fence == lease.Fence
 }
 
-// release takes the lane from whoever holds it.
+// release gives the lane back.
 func (l *laneRow) release() { l.worker, l.leaseUntil = "", 0 }
 
-// restart makes a lane active and due, as one that nobody holds and that has not
-// failed.
+// barred reports whether the lane cannot be claimed, unless a lease has ended: one that is
+// held, or that was taken away.
+func (l *laneRow) barred() bool { return l.leaseUntil != 0 }
+
+// takenFrom reports whether a lease was taken away and may be in use still.
+func (l *laneRow) takenFrom(lease *store.LaneLease) bool {
+	return l.worker == "" && l.barred() && l.fence == lease.Fence+1
+}
+
+// takeLease takes the lease away, if there is one. The lane stays barred until its holder
+// knows, or it has ended.
+func (l *laneRow) takeLease() {
+	if l.worker != "" || !l.barred() {
+		l.fence++
+	}
+	l.worker = ""
+}
+
+// restart makes a lane active and due, as one that has not failed, and takes it from whoever
+// holds it.
 func (l *laneRow) restart(now int64) {
-	l.release()
-	l.fence++
+	l.takeLease()
 	l.state, l.reason, l.updatedAt = string(store.LaneActive), "", now
 	l.dueAt, l.attempt, l.failedAt = now, 0, 0
 }
@@ -161,7 +178,7 @@ func (l *laneRow) settle(now int64) {
 		l.phase = laneDone
 	case !l.pending():
 		l.phase = laneIdle
-	case l.worker != "":
+	case l.barred():
 		l.phase = laneLeased
 	case l.dueAt <= now:
 		l.phase = laneReady
@@ -228,6 +245,7 @@ func (w *writer) moveLanes(t *taskRow) error {
 			w.lanesDue = true
 		case laneLeased:
 			w.laneLeases.widen(r.int(1))
+			w.lanesDue = w.lanesDue || r.int(1) <= t.updatedAt
 		}
 		return nil
 	}, t.seq, over, t.updatedAt, t.key.Owner, t.key.ID)

@@ -116,14 +116,30 @@ func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []sto
 	return lost, err
 }
 
+// letGo has a lane claimed again if a lease of it was taken away, or removes it if it is
+// gone.
+func (w *writer) letGo(l *laneRow, lease *store.LaneLease, now int64) error {
+	switch taken := l.takenFrom(lease); {
+	case l.gone() && (taken || l.heldBy(lease)):
+		return w.removeLane(l)
+	case taken && !l.gone():
+		l.release()
+		return w.putLane(l, now)
+	}
+	return nil
+}
+
 // ack applies an acknowledgement, or reports that its lease is not held.
 func (w *writer) ack(a *ack) (held bool, err error) {
 	lane, found, err := w.lane(a.Lease.Task, a.Lease.ID)
 	switch {
-	case err != nil || !found || !lane.heldBy(&a.Lease):
+	case err != nil || !found:
 		return false, err
-	case lane.gone():
-		return false, w.removeLane(&lane)
+	case !lane.gone() && lane.heldBy(&a.Lease):
+	case a.Hold:
+		return false, nil
+	default:
+		return false, w.letGo(&lane, &a.Lease, millis(a.At))
 	}
 	at := millis(a.At)
 	lane.cursor, lane.state, lane.reason = a.Cursor, string(a.State), a.Reason

@@ -31,7 +31,7 @@ const (
 		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, task_id, id LIMIT ?`
 	// A lease is also there for the taking when it is another worker's than ?3.
 	sqlHeldDue = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
-		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND worker <> ? ORDER BY lease_until, task_id, id LIMIT ?`
+		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND worker IS NOT ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlHeldFar = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
 		WHERE phase = 2 AND owner = ? AND lease_until > ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlHeldBounds = `SELECT min(lease_until), max(lease_until) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2`
@@ -161,7 +161,7 @@ func (c *laneClaim) dueOf(w *writer, owner string, leases bool, n int) (found []
 				found = append(found, d)
 			}
 		}, int64(n+len(c.claimed))
-		look(w.heldDue, held, owner, c.now, "", limit)
+		look(w.heldDue, held, owner, c.now, nil, limit)
 		if c.Takeover {
 			look(w.heldDue, held, owner, noLease, c.Worker, limit)
 		}
@@ -195,6 +195,7 @@ func (s *Store) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
 		return nil, nil
 	}
 	lanes = make([]store.ClaimedLane, 0, len(c.claimed))
+	var out []store.LaneLease
 	e := s.withReader(context.Background(), func(r *reader) error {
 		for i := range c.claimed {
 			row := &c.claimed[i]
@@ -205,14 +206,35 @@ func (s *Store) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
 				err = failed(e, "read")
 			case found:
 				lanes = append(lanes, lane)
+			default:
+				out = append(out, store.LaneLease{Task: row.task, ID: row.id, Worker: row.worker, Fence: row.fence})
 			}
 		}
 		return nil
 	})
+	if len(out) > 0 {
+		e = errors.Join(e, s.letGo(out, c.now))
+	}
 	if len(lanes) > 0 {
 		return lanes, nil
 	}
 	return nil, errors.Join(e, err)
+}
+
+// letGo lets lanes go whose leases were taken away before they could be read.
+func (s *Store) letGo(leases []store.LaneLease, now int64) error {
+	return s.submit(context.Background(), &request{weight: len(leases), apply: func(w *writer) error {
+		for i := range leases {
+			lane, found, err := w.lane(leases[i].Task, leases[i].ID)
+			if err == nil && found {
+				err = w.letGo(&lane, &leases[i], now)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
 }
 
 // claimedLane reads the settings and the next events of a lane.

@@ -167,7 +167,7 @@ func (s *Store) ReplayPush(ctx context.Context, task store.Key, id string, curso
 			refusal = store.ErrNotFound
 			return err
 		}
-		if cursor.Seq < lane.cursor.Seq {
+		if cursor.Seq <= lane.cursor.Seq {
 			lane.cursor = cursor
 		}
 		at = lane.cursor

@@ -51,14 +51,10 @@ func meaningful(r store.Run) store.Run {
 	return r
 }
 
-// meaningfulLane returns a lane without what means nothing when it is not pending
-// or not held.
+// meaningfulLane returns a lane without what means nothing when it is not pending.
 func meaningfulLane(l store.Lane) store.Lane {
 	if !l.Pending() {
 		l.DueAt = time.Time{}
-	}
-	if l.Worker == "" {
-		l.LeaseUntil = time.Time{}
 	}
 	return l
 }

@@ -16,7 +16,7 @@ func (t *modelTask) laneDue(p store.LaneClaim, l *modelLane) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due := l.DueAt
-	if l.Worker != "" {
+	if !l.LeaseUntil.IsZero() {
 		due = l.LeaseUntil
 		if p.Takeover && l.Worker != p.Worker {
 			return due, true
@@ -99,14 +99,24 @@ func (m *model) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.La
 		t, l := m.lane(a.Lease.Task, a.Lease.ID)
 		if l == nil || !l.held(a.Lease) || l.deleted {
 			lost = append(lost, a.Lease)
-			if l != nil && l.held(a.Lease) {
-				t.removeLane(l)
+			if l != nil && !a.Hold && (l.held(a.Lease) || l.taken(a.Lease)) {
+				m.letGo(t, l)
 			}
 			continue
 		}
 		l.ack(a)
 	}
 	return lost, nil
+}
+
+// letGo has a lane claimed again whose lease was taken away, or removes a deleted one.
+func (m *model) letGo(t *modelTask, l *modelLane) {
+	if l.deleted {
+		t.removeLane(l)
+		return
+	}
+	l.LeaseUntil = time.Time{}
+	m.tellWatchers()
 }
 
 func (l *modelLane) ack(a store.LaneAck) {

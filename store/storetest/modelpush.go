@@ -69,8 +69,20 @@ func (t *modelTask) moveTails(from int) {
 	}
 }
 
+// taken reports whether a lease was taken away whose holder may not know.
+func (l *modelLane) taken(by store.LaneLease) bool {
+	return l.Worker == "" && !l.LeaseUntil.IsZero() && l.Fence == by.Fence+1
+}
+
+func (l *modelLane) takeLease() {
+	if l.Worker != "" || l.LeaseUntil.IsZero() {
+		l.Fence++
+	}
+	l.Worker = ""
+}
+
 func (l *modelLane) restart(now time.Time) {
-	l.Worker, l.LeaseUntil, l.Fence = "", time.Time{}, l.Fence+1
+	l.takeLease()
 	l.State, l.Reason, l.DueAt, l.Attempt, l.FailedAt = store.LaneActive, "", now, 0, time.Time{}
 	l.UpdatedAt = now
 }
@@ -85,13 +97,14 @@ func (t *modelTask) savePush(c store.PushConfig, cursor store.PushCursor, now ti
 		l.restart(now)
 		return l
 	}
-	fence := now.UnixMilli()
+	fence, until := now.UnixMilli(), time.Time{}
 	if l != nil {
-		fence = max(fence, l.Fence+1)
+		l.takeLease()
+		fence, until = l.Fence, l.LeaseUntil
 		t.removeLane(l)
 	}
 	l = &modelLane{Lane: store.Lane{
-		Config: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence,
+		Config: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
 	}}
 	t.lanes = append(t.lanes, l)
 	return l
@@ -129,7 +142,7 @@ func (m *model) DeletePush(ctx context.Context, k store.Key, id string, now time
 	if l == nil {
 		return false, store.ErrNotFound
 	}
-	if l.Worker == "" || !l.LeaseUntil.After(now) {
+	if !l.LeaseUntil.After(now) {
 		t.removeLane(l)
 		return false, nil
 	}
@@ -164,7 +177,7 @@ func (m *model) WakeLanes(ctx context.Context, endpoint string, now time.Time, l
 	now = store.Time(now)
 	var waiting []*modelLane
 	m.eachLane(func(t *modelTask, l *modelLane) {
-		if t.pending(l) && l.Worker == "" && l.Config.Endpoint == endpoint && l.DueAt.After(now) {
+		if t.pending(l) && l.LeaseUntil.IsZero() && l.Config.Endpoint == endpoint && l.DueAt.After(now) {
 			waiting = append(waiting, l)
 		}
 	})

@@ -44,6 +44,10 @@ var pushMutants = map[string]func(*mutant){
 
 	"keeps the lease of a webhook that is replaced":   func(m *mutant) { m.savedPush = (*modelLane).keepLease },
 	"keeps the lease of a lane that is set back":      func(m *mutant) { m.replayed = (*modelLane).keepLease },
+	"lets a webhook be claimed that was replaced":     func(m *mutant) { m.savedPush = func(l, _ *modelLane) { l.LeaseUntil = time.Time{} } },
+	"lets a lane be claimed that was set back":        func(m *mutant) { m.replayed = func(l, _ *modelLane) { l.LeaseUntil = time.Time{} } },
+	"waits for leases that were taken and given up":   func(m *mutant) { m.ack = func(m *model, a *store.LaneAck) { a.Hold = a.Hold || m.lost(a) } },
+	"waits for no lease that was taken and is held":   func(m *mutant) { m.ack = func(m *model, a *store.LaneAck) { a.Hold = a.Hold && !m.lost(a) } },
 	"keeps dead letters that are to be sent again":    func(m *mutant) { m.replayed = func(l, was *modelLane) { l.letters = was.letters } },
 	"sets lanes forward":                              func(m *mutant) { m.forward = true },
 	"tells where a lane was to be set":                func(m *mutant) { m.asAsked = true },
@@ -108,6 +112,12 @@ func anyLease(m *model, a *store.LaneAck) {
 	if _, l := m.lane(a.Lease.Task, a.Lease.ID); l != nil {
 		l.Worker, l.Fence = a.Lease.Worker, a.Lease.Fence
 	}
+}
+
+// lost reports whether the lease of an acknowledgement was taken away, or its webhook deleted.
+func (m *model) lost(a *store.LaneAck) bool {
+	_, l := m.lane(a.Lease.Task, a.Lease.ID)
+	return l != nil && (l.deleted || l.taken(a.Lease))
 }
 
 func undelete(m *model, a *store.LaneAck) {

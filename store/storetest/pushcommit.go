@@ -3,6 +3,7 @@ package storetest
 import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"time"
 )
 
 func pushCommitTests() []test {
@@ -77,7 +78,7 @@ func pushBroughtAgain(f *fixture) {
 	f.commit(c)
 	want := newLane(committedHook(k, "p", 1), place(1), 4, 40)
 	want.Config.Endpoint, want.Config.Data, want.Config.LongRunning = "http://q.example:80", []byte("{}"), true
-	want.Fence, want.Delivered, want.DeliveredAt = claimed.Fence+1, 1, at(20)
+	want.Fence, want.Delivered, want.DeliveredAt, want.LeaseUntil = claimed.Fence+1, 1, at(20), claimed.LeaseUntil
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.fenced(claimed, 45)
 	f.notDue(39)
@@ -138,7 +139,7 @@ func pushTailLeased(f *fixture) {
 	f.notDue(60_009)
 	f.ack(delivered(l, 1, 50))
 	want.Cursor, want.DueAt, want.UpdatedAt, want.Delivered, want.DeliveredAt = place(1), at(50), at(50), 1, at(50)
-	want.Worker = ""
+	want.Worker, want.LeaseUntil = "", time.Time{}
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.notDue(49)
 	f.equal("events", f.claimLane(rival, 50).Events, f.events(k)[1:])

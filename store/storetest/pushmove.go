@@ -16,6 +16,9 @@ func pushMoveTests() []test {
 		{"a deleted webhook is no use to anybody", pushDeletedHidden},
 		{"a webhook that was deleted may be saved again", pushDeletedSaved},
 		{"a webhook made again does not accept an old lease", pushMadeAgain},
+		{"a lane whose lease was taken away waits for its worker", pushTaken},
+		{"a lane whose lease was taken away waits no longer than for its end", pushTakenLate},
+		{"a lane whose lease was taken away is deleted", pushTakenDeleted},
 		{"a lane that was set back tells again", pushReplayed},
 		{"a lane that was set back loses what was noted behind", pushReplayedLetters},
 		{"a lane that was set back is active and due", pushReplayedState},
@@ -72,7 +75,10 @@ func pushDeletedBusy(f *fixture) {
 	hold := delivered(held, 1, 120)
 	hold.Hold = true
 	f.equal("AckLanes() that would hold it", f.lost(hold), []store.LaneLease{hold.Lease})
-	f.undeletable(k, "p", 130)
+	f.deletePush(k, "p", 130, true) // its worker may have gone on
+	hold.Hold = false
+	f.equal("AckLanes()", f.lost(hold), []store.LaneLease{hold.Lease})
+	f.undeletable(k, "p", 140)
 }
 
 func pushDeletedLate(f *fixture) {
@@ -136,12 +142,14 @@ func pushDeletedSaved(f *fixture) {
 	if got.Fence <= l.Fence {
 		f.Errorf("Fence of a webhook saved again = %d, want more than %d", got.Fence, l.Fence)
 	}
-	want.Fence = got.Fence
+	want.Fence, want.LeaseUntil = got.Fence, l.LeaseUntil
 	f.equal("SavePush()", got, want)
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.equal("DeadLetters()", f.letters(store.PushQuery{}), []store.DeadLetter{})
 	f.equal("PushAttempts()", f.attempts(store.PushQuery{}), []store.PushAttempt{})
+	f.notDue(59_000)
 	f.fenced(l, 45)
+	want.LeaseUntil = time.Time{}
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	next := f.claimLane(worker, 50)
 	f.equal("events", next.Events, f.events(k)[1:])
@@ -182,6 +190,109 @@ func pushMadeAgain(f *fixture) {
 	f.fenced(l, 70_001)
 }
 
+// takers are the ways to take a lane's lease away, by the webhook's id.
+func (f *fixture) takers(k store.Key) map[string]func(ms int) {
+	return map[string]func(ms int){
+		"brought": func(ms int) {
+			c := next(k, f.task(k).Seq, event(ms))
+			c.Push = newHooks("brought")
+			f.commit(c)
+		},
+		"replaced": func(ms int) { f.savePush(hook(k, "replaced"), place(0), ms) },
+		"replayed": func(ms int) { f.replay(k, "replayed", place(0), ms) },
+	}
+}
+
+func pushTaken(f *fixture) {
+	for _, id := range []string{"brought", "replaced", "replayed"} {
+		k := key(id)
+		f.hooked(k, 2, id)
+		take := f.takers(k)[id]
+		l := f.claimLane(worker, 10)
+		take(20)
+		want := f.lane(k, id)
+		f.equal(id+": Worker, Fence and LeaseUntil", []any{want.Worker, want.Fence, want.LeaseUntil}, []any{"", l.Fence + 1, l.LeaseUntil})
+		for _, who := range []string{worker, rival} {
+			f.equal(id+": ClaimLanes()", laneNames(f.claimLanes(laneClaim(who, 60_009, 9))), []string{})
+		}
+		f.equal(id+": WakeLanes()", f.wake(endpoint, 0, 9), 0)
+		f.equal(id+": RenewLanes()", f.renewLanes(500_000, leaseOf(l.Lane)), []store.LaneLease{leaseOf(l.Lane)})
+		hold, older := delivered(l, 1, 30), delivered(l, 1, 30)
+		hold.Hold = true
+		older.Lease.Fence--
+		f.equal(id+": AckLanes()", len(f.lost(hold, older)), 2)
+		f.equal(id+": Lanes() after acknowledgements that do not end it", f.lane(k, id), want)
+		take(40)
+		f.equal(id+": Fence of what was taken twice", f.lane(k, id).Fence, l.Fence+1)
+		f.notDue(60_009)
+		hold.Hold = false
+		f.equal(id+": AckLanes()", f.lost(hold), []store.LaneLease{hold.Lease})
+		f.equal(id+": LeaseUntil", f.lane(k, id).LeaseUntil, time.Time{})
+		again := f.claimLane(rival, 41)
+		f.equal(id+": events", again.Events, f.events(k))
+		f.equal(id+": AckLanes() once more", f.lost(hold), []store.LaneLease{hold.Lease})
+		f.notDue(60_000)
+		f.ack(delivered(again, len(again.Events), 50))
+	}
+}
+
+func pushTakenLate(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "brought", "replaced", "replayed")
+	l := f.claimLanes(laneClaim(worker, 10, 9))
+	takers := f.takers(k)
+	for _, c := range l {
+		takers[c.Config.ID](20)
+	}
+	f.notDue(60_009)
+	f.equal("ClaimLanes()", len(f.claimLanes(laneClaim(rival, 60_010, 9))), 3)
+	for _, c := range l {
+		f.fenced(c, 60_020) // they are the rival's
+	}
+	p := laneClaim(worker, 60_030, 9)
+	p.Takeover = true
+	for _, c := range l {
+		takers[c.Config.ID](60_030)
+	}
+	over := f.claimLanes(p)
+	f.equal("ClaimLanes() with Takeover", len(over), 3)
+	for _, c := range over {
+		f.ack(delivered(c, len(c.Events), 60_035))
+	}
+
+	idle := key("t2") // with nothing to tell
+	f.hooked(idle, 1, "replaced")
+	held := f.claimLane(worker, 60_040)
+	done := delivered(held, 1, 60_050)
+	done.Hold = true
+	f.ack(done)
+	f.takers(idle)["replaced"](60_060)
+	f.add(idle, event(60_070))
+	f.notDue(120_039)
+	f.equal("events", f.claimLane(rival, 120_040).Events, f.events(idle)[1:])
+}
+
+func pushTakenDeleted(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 2, "brought", "replaced", "replayed")
+	takers := f.takers(k)
+	for _, c := range f.claimLanes(laneClaim(worker, 10, 9)) {
+		id := c.Config.ID
+		takers[id](20)
+		f.deletePush(k, id, 30, true)
+		f.equal("RenewLanes()", f.renewLanes(500_000, leaseOf(c.Lane)), []store.LaneLease{leaseOf(c.Lane)})
+		if id == "replaced" { // and saved again before its worker knows
+			got := f.savePush(hook(k, id), place(0), 40)
+			f.equal("Fence and LeaseUntil", []any{got.Fence, got.LeaseUntil}, []any{c.Fence + 1, c.LeaseUntil})
+			f.deletePush(k, id, 60_009, true)
+		}
+		a := delivered(c, 1, 50)
+		f.equal("AckLanes()", f.lost(a), []store.LaneLease{a.Lease})
+		f.undeletable(k, id, 60)
+	}
+	f.equal("Lanes()", f.lanes(store.LaneQuery{}), store.LanePage{})
+}
+
 func pushReplayed(f *fixture) {
 	k := key("t1")
 	f.hooked(k, 4, "p")
@@ -191,7 +302,7 @@ func pushReplayed(f *fixture) {
 	f.ack(a)
 	f.replay(k, "p", place(1), 30)
 	want := newLane(committedHook(k, "p", 3), place(1), 4, 30)
-	want.Fence, want.Delivered, want.DeliveredAt = l.Fence+1, 3, at(20)
+	want.Fence, want.Delivered, want.DeliveredAt, want.LeaseUntil = l.Fence+1, 3, at(20), l.LeaseUntil
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.fenced(l, 40)
 	f.notDue(29)
@@ -200,7 +311,7 @@ func pushReplayed(f *fixture) {
 	f.ack(delivered(l, 3, 50))
 	f.replay(k, "p", place(0), 60) // nobody holds it
 	want.Cursor, want.DueAt, want.UpdatedAt = place(0), at(60), at(60)
-	want.Fence, want.Delivered, want.DeliveredAt = l.Fence+1, 6, at(50)
+	want.Fence, want.Delivered, want.DeliveredAt, want.LeaseUntil = l.Fence+1, 6, at(50), time.Time{}
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.fenced(l, 70)
 	f.equal("events", f.claimLane(rival, 60).Events, f.events(k))

@@ -82,7 +82,7 @@ func pushReplaced(f *fixture) {
 	got := f.savePush(c, place(3), 30)
 	want := newLane(c, place(1), 3, 30)
 	want.Config.CreatedAt = at(2) // of the first
-	want.Fence, want.Delivered, want.DeliveredAt = claimed.Fence+1, 1, at(20)
+	want.Fence, want.Delivered, want.DeliveredAt, want.LeaseUntil = claimed.Fence+1, 1, at(20), claimed.LeaseUntil
 	f.equal("SavePush()", got, want)
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.fenced(claimed, 35)
@@ -90,7 +90,7 @@ func pushReplaced(f *fixture) {
 	f.notDue(29)
 
 	again := f.savePush(c, place(0), 40)
-	want.Fence, want.DueAt, want.UpdatedAt = want.Fence+1, at(40), at(40)
+	want.Fence, want.DueAt, want.UpdatedAt, want.LeaseUntil = want.Fence+1, at(40), at(40), time.Time{}
 	f.equal("SavePush() again", again, want)
 	next := f.claimLane(worker, 40)
 	if next.Fence != want.Fence+1 {
