@@ -39,7 +39,7 @@ check: ## formatting, vet, lint, tidiness, known vulnerabilities
 	./scripts/check-mod
 	go run $(GOLANGCI) run ./...
 
-fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each)
-	./scripts/fuzz $(or $(FUZZTIME),30s)
+fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each; FUZZ="rpc a2a": these packages)
+	./scripts/fuzz $(or $(FUZZTIME),30s) $(FUZZ)
 
 .PHONY: help build run test test-race faults interop bench check fuzz
