@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -184,7 +185,12 @@ func (e *Engine) renew(ctx context.Context) error {
 	defer cancel()
 	until := store.Time(e.now().Add(e.cfg.Lease))
 	lost, err := e.cfg.Store.Renew(ctx, until, held)
-	if err != nil {
+	if some := (*store.RenewError)(nil); errors.As(err, &some) {
+		e.log.Warn("renew leases", "error", err)
+		for _, key := range some.Keys {
+			delete(byKey, key) // held for as long as before
+		}
+	} else if err != nil {
 		e.log.Warn("renew leases", "error", err)
 		return err
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -37,6 +38,18 @@ var (
 	ErrClosed error = a2a.Errorf(a2a.CodeUnavailable, "store closed")
 )
 
+// RenewError says which leases were neither extended nor lost: others have locked
+// their tasks. They last for as long as before.
+type RenewError struct{ Keys []Key }
+
+func (e *RenewError) Error() string {
+	return fmt.Sprintf("%d tasks are locked, task %s among them: their leases were not extended", len(e.Keys), a2a.Quote(e.Keys[0].ID))
+}
+
+func (e *RenewError) Unwrap() error { return errLocked }
+
+var errLocked error = a2a.Errorf(a2a.CodeUnavailable, "tasks are locked")
+
 // Store keeps tasks, their logs, contexts, feedback, webhooks, steps and
 // idempotency records.
 type Store interface {
@@ -66,7 +79,8 @@ type Store interface {
 	// as they stand after the claim.
 	Claim(ctx context.Context, p ClaimParams) ([]*Task, error)
 	// Renew extends leases that are still held and returns the keys of those that
-	// are not.
+	// are not. A *RenewError names leases that could not be extended though nobody
+	// else has them; what else was asked for was done.
 	Renew(ctx context.Context, until time.Time, leases []HeldLease) (lost []Key, err error)
 
 	// Steps returns the steps that have been completed in a turn of a task, in

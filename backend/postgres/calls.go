@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -32,6 +33,11 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 		waves[n] = append(waves[n], ch)
 	}
 	var calls []*call
+	if ms := c.lockPatience().Milliseconds(); ms > 0 {
+		k := c.call(stmtPatience)
+		k.scalars = append(k.scalars, ms)
+		calls = append(calls, k)
+	}
 	add := func(k *call) {
 		if k.rows() == 0 {
 			c.spare[k.statement] = append(c.spare[k.statement], k)
@@ -58,6 +64,15 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 	k := c.call(stmtMark)
 	k.scalars = append(k.scalars, mark)
 	return append(calls, k)
+}
+
+// lockPatience is how long the next transaction is to wait for locks, zero when its
+// session says it.
+func (c *committer) lockPatience() time.Duration {
+	if c.patience == 0 && c.s.cfg.Pooler {
+		return c.s.cfg.lockTimeout()
+	}
+	return c.patience
 }
 
 func byKey(a, b *change) int { return compareKeys(a.Key, b.Key) }

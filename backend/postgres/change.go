@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -35,6 +36,7 @@ type request struct {
 	changes []change
 	bytes   int
 	state   atomic.Int32
+	until   time.Time // when it is given up while it is stuck
 	done    chan error
 }
 

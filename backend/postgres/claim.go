@@ -220,37 +220,80 @@ const sqlRenew = `WITH l AS MATERIALIZED (
 		SELECT t.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u(owner, id, worker, fence) CROSS JOIN LATERAL (
 			SELECT t.owner, t.id FROM {s}.task_rows t
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
-			FOR UPDATE) t
+			FOR UPDATE SKIP LOCKED) t
 	)
 	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
 	RETURNING t.owner, t.id, t.lease_worker, t.fence`
 
-// Renew implements store.Store.
+// sqlHeld finds which leases are held, also those of tasks that are locked.
+const sqlHeld = `SELECT t.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u(owner, id, worker, fence) CROSS JOIN LATERAL (
+		SELECT t.owner, t.id, t.lease_worker, t.fence FROM {s}.task_rows t
+		WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
+		OFFSET 0) t`
+
+const (
+	// renewTries is how often leases are renewed whose tasks are locked, renewPause
+	// the first wait between two tries; each is twice as long as the one before.
+	renewTries = 8
+	renewPause = 10 * time.Millisecond
+)
+
+// Renew implements store.Store. It waits for no lock, so that a task that is locked
+// does not keep the leases of others from being extended.
 func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {
-	sorted := slices.Clone(leases)
-	slices.SortFunc(sorted, func(a, b store.HeldLease) int { return compareKeys(a.Key, b.Key) })
+	if len(leases) == 0 {
+		return nil, s.read(ctx, "renew leases", func(context.Context, *pgx.Conn) error { return nil })
+	}
+	rest := slices.Clone(leases)
+	slices.SortFunc(rest, func(a, b store.HeldLease) int { return compareKeys(a.Key, b.Key) })
+	extended, locked := make(map[store.HeldLease]bool, len(leases)), map[store.HeldLease]bool{}
+	for try := 0; ; try++ {
+		if err := s.heldAmong(ctx, extended, sqlRenew, rest, millis(until)); err != nil {
+			return nil, err
+		}
+		clear(locked)
+		rest = slices.DeleteFunc(rest, func(l store.HeldLease) bool { return extended[l] })
+		if len(rest) > 0 {
+			if err := s.heldAmong(ctx, locked, sqlHeld, rest); err != nil {
+				return nil, err
+			}
+		}
+		rest = slices.DeleteFunc(rest, func(l store.HeldLease) bool { return !locked[l] })
+		if len(rest) == 0 || try == renewTries-1 {
+			break
+		}
+		if !wait(ctx, renewPause<<try) {
+			return nil, ctx.Err()
+		}
+	}
+	for _, l := range leases {
+		if !extended[l] && !locked[l] {
+			lost = append(lost, l.Key)
+		}
+	}
+	if len(rest) == 0 {
+		return lost, nil
+	}
+	keys := make([]store.Key, len(rest))
+	for i := range rest {
+		keys[i] = rest[i].Key
+	}
+	return lost, &store.RenewError{Keys: keys}
+}
+
+// heldAmong notes which leases a statement returns.
+func (s *Store) heldAmong(ctx context.Context, held map[store.HeldLease]bool, text string, leases []store.HeldLease, args ...any) error {
 	owners, ids, workers, fences := []string{}, []string{}, []string{}, []int64{}
-	for i := range sorted {
-		l := &sorted[i]
+	for i := range leases {
+		l := &leases[i]
 		owners, ids = append(owners, l.Key.Owner), append(ids, l.Key.ID)
 		workers, fences = append(workers, l.Worker), append(fences, l.Fence)
 	}
-	err = s.read(ctx, "renew leases", func(ctx context.Context, c *pgx.Conn) error {
-		lost = nil
-		if len(leases) == 0 {
-			return nil
-		}
-		held := make(map[store.HeldLease]bool, len(leases))
-		err := s.each(ctx, c, sqlRenew, func(r record) error {
+	args = append([]any{owners, ids, workers, fences}, args...)
+	return s.read(ctx, "renew leases", func(ctx context.Context, c *pgx.Conn) error {
+		return s.each(ctx, c, text, func(r record) error {
 			held[store.HeldLease{Key: store.Key{Owner: r.text(0), ID: r.text(1)}, Worker: r.text(2), Fence: r.int(3)}] = true
 			return nil
-		}, owners, ids, workers, fences, millis(until))
-		for _, l := range leases {
-			if !held[l] {
-				lost = append(lost, l.Key)
-			}
-		}
-		return err
+		}, args...)
 	})
-	return lost, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -27,18 +28,29 @@ type committer struct {
 	s     *Store
 	spare map[*statement][]*call
 	group []*request
+	// patience is how long a transaction waits for a lock, zero for as long as the
+	// session says.
+	patience time.Duration
+}
+
+func (s *Store) newCommitter() *committer {
+	return &committer{s: s, spare: make(map[*statement][]*call)}
 }
 
 // dispatch hands what is queued to committers until the queue is closed. As long
-// as one is at work, another is only started for what is many already: a few large
-// groups are faster than many small ones. It does not wait for requests to come.
+// as one is at work, another is only started for what is many already, or has waited
+// for long: a few large groups are faster than many small ones. It does not wait for
+// requests to come.
 func (s *Store) dispatch() {
 	free := make(chan *committer, committers)
 	idle := make([]*committer, 0, committers)
 	for range min(committers, max(1, s.cfg.PoolMax-1)) {
-		idle = append(idle, &committer{s: s, spare: make(map[*statement][]*call)})
+		idle = append(idle, s.newCommitter())
 	}
 	all := len(idle)
+	late := false // the newest group takes long
+	timer := time.NewTimer(slow)
+	defer timer.Stop()
 	var waiting backlog
 	for queue := s.queue; queue != nil || len(waiting.requests) > 0 || len(idle) < all; {
 		in := queue
@@ -56,13 +68,18 @@ func (s *Store) dispatch() {
 		case c := <-free:
 			idle = append(idle, c)
 			waiting.drain(queue)
+		case <-timer.C:
+			late = true
 		}
-		for len(waiting.requests) > 0 && len(idle) > 0 && (len(idle) == all || waiting.weight >= crowd || queue == nil) {
+		for len(waiting.requests) > 0 && len(idle) > 0 && (len(idle) == all || waiting.weight >= crowd || late || queue == nil) {
 			c := idle[len(idle)-1]
 			idle = idle[:len(idle)-1]
 			c.group, waiting = waiting.take(c.group), backlog{}
+			c.patience = s.stuck.patience()
+			late = false
+			timer.Reset(slow)
 			s.workers.Go(func() {
-				c.runGroup()
+				c.run(c.group)
 				clear(c.group)
 				free <- c
 			})
@@ -70,9 +87,13 @@ func (s *Store) dispatch() {
 	}
 }
 
-// crowd is how many waiting changes are worth a second transaction beside the one
-// under way.
-const crowd = 128
+const (
+	// crowd is how many waiting changes are worth a second transaction beside the one
+	// under way.
+	crowd = 128
+	// slow is how long a group may take before others do not wait for its end.
+	slow = 100 * time.Millisecond
+)
 
 // backlog are requests that no committer has taken.
 type backlog struct {
@@ -113,23 +134,28 @@ func (b *backlog) take(group []*request) []*request {
 	return group
 }
 
-func (c *committer) runGroup() {
-	if len(c.group) == 0 {
+// run applies requests and answers them, together if that can be done.
+func (c *committer) run(group []*request) {
+	if len(group) == 0 {
 		return
 	}
-	err := c.apply(c.group)
-	final := err != nil && (len(c.group) == 1 || unanswered(err) || errors.Is(err, errOpen))
-	if err != nil && !final {
-		c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(c.group))
+	err := c.apply(group)
+	if blocked(err) {
+		c.part(group, err)
+		return
 	}
-	for i, r := range c.group {
+	final := err != nil && (len(group) == 1 || unanswered(err) || errors.Is(err, errOpen))
+	if err != nil && !final {
+		c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(group))
+	}
+	for i, r := range group {
 		switch {
 		case err == nil || r.applied(): // perhaps by a transaction before the one that failed
 			c.answer(r, nil)
 		case final:
 			c.answer(r, err)
 		default:
-			c.answer(r, c.apply(c.group[i:i+1]))
+			c.run(group[i : i+1])
 		}
 	}
 }
@@ -200,7 +226,7 @@ func (c *committer) apply(group []*request) error {
 			if len(group) > 1 && looks > crowdTries {
 				return errCrowded
 			}
-		case errors.Is(err, errOpen) || tries >= c.s.cfg.MaxRetries || !passing(err) || !c.s.pause(context.Background(), tries, err):
+		case blocked(err) || errors.Is(err, errOpen) || tries >= c.s.cfg.MaxRetries || !passing(err) || !c.s.pause(context.Background(), tries, err):
 			return err
 		default:
 			tries++

@@ -43,6 +43,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// lockTimeout is how long a statement waits for a lock: longer than the server takes
+// to find a deadlock, unless commands are to be shorter still.
+func (c *Config) lockTimeout() time.Duration { return min(2*time.Second, c.CommandTimeout/4) }
+
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // complete fills in defaults and reports all that is wrong.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -28,6 +29,16 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	return s.pool.Acquire(ctx)
+}
+
+// release gives a connection back. Of a read-only server none is kept: there may be
+// one by now that can be written to.
+func (s *Store) release(ctx context.Context, c *pgxpool.Conn, err error) {
+	if sqlState(err) == stateReadOnly {
+		_ = c.Conn().Close(ctx)
+		s.pool.Reset()
+	}
+	c.Release()
 }
 
 // enter begins a call; unless it fails, leave ends it.
@@ -134,12 +145,12 @@ func (s *Store) repeat(ctx context.Context, doing string, f func(ctx context.Con
 	}
 }
 
-func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) (err error) {
 	c, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Release()
+	defer func() { s.release(ctx, c, err) }()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
 	return f(ctx, c.Conn())
@@ -156,7 +167,12 @@ func (s *Store) pause(ctx context.Context, try int, cause error) bool {
 	}
 	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // chance, not secrecy
 	s.log.Debug("command is tried again", "error", cause, "delay", delay)
-	t := time.NewTimer(delay)
+	return wait(ctx, delay)
+}
+
+// wait waits; it reports whether ctx lasted.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -177,7 +193,7 @@ func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.C
 	for try := 0; ; try++ {
 		mark := s.newMark()
 		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			tx, err := c.Begin(ctx)
+			tx, err := c.BeginTx(ctx, s.begin())
 			if err != nil {
 				return err
 			}
@@ -209,6 +225,15 @@ func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.C
 			return failed(ctx, err, doing)
 		}
 	}
+}
+
+// begin says how transactions begin: where there is no session to say it, they say
+// themselves how long they wait for locks.
+func (s *Store) begin() (o pgx.TxOptions) {
+	if s.cfg.Pooler {
+		o.BeginQuery = fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.cfg.lockTimeout().Milliseconds())
+	}
+	return o
 }
 
 // commitError is a failure after the end of a transaction was sent.

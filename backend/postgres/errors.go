@@ -19,6 +19,7 @@ const (
 	stateDivision   = "22012" // what our statements raise when a guard fails
 	stateUnique     = "23505"
 	stateCanceled   = "57014"
+	stateLocked     = "55P03"
 	stateDeadlock   = "40P01"
 	stateStalePlan  = "0A000"
 	stateNoStmt     = "26000"
@@ -88,6 +89,8 @@ func classify(err error) (a2a.Code, string) {
 		return a2a.CodeInternal, "the database's user lacks a right"
 	case stateCanceled:
 		return a2a.CodeUnavailable, "the database takes too long"
+	case stateLocked:
+		return a2a.CodeUnavailable, "what is to be changed is locked in the database for long; the change was not stored"
 	}
 	switch state[:2] {
 	case "53":
@@ -116,7 +119,7 @@ func passing(err error) bool {
 	switch state {
 	case "":
 		return unanswered(err)
-	case stateStalePlan, stateNoStmt, stateCanceled:
+	case stateStalePlan, stateNoStmt, stateCanceled, stateReadOnly: // of a server that may not be read-only for long
 		return true
 	}
 	switch state[:2] {
@@ -134,6 +137,13 @@ func passing(err error) bool {
 func conflicting(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "40") || state == stateStalePlan || state == stateNoStmt
+}
+
+// blocked reports that a command took so long that the server undid it: others have
+// locked what it was to change.
+func blocked(err error) bool {
+	state := sqlState(err)
+	return state == stateLocked || state == stateCanceled
 }
 
 // unanswered reports that the server may not have been heard of: the connection
@@ -160,7 +170,7 @@ func unsure(err error) bool {
 // been stored: it came before anything was sent, or undid what was.
 func undone(err error) bool {
 	var sent commitError
-	return conflicting(err) || passing(err) && !errors.As(err, &sent)
+	return conflicting(err) || sqlState(err) == stateReadOnly || passing(err) && !errors.As(err, &sent)
 }
 
 var errLost = errors.New("connection lost")

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +38,12 @@ var settings = map[string]string{
 	"jit":                                 "off",
 	"default_transaction_isolation":       "read committed",
 	"idle_in_transaction_session_timeout": "60s",
+	// A transaction whose peer has vanished in the middle of it is none that idles: it
+	// ends when the server misses its peer. Over a socket of Unix they say nothing.
+	"tcp_keepalives_idle":     "10s",
+	"tcp_keepalives_interval": "5s",
+	"tcp_keepalives_count":    "3",
+	"tcp_user_timeout":        "25s",
 }
 
 // committers is how many transactions of changes there may be at the same time.
@@ -87,7 +95,10 @@ func (s *Store) poolConfig() (*pgxpool.Config, error) {
 		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0
 	} else {
-		for name, value := range settings {
+		p.AfterConnect = s.boundTransactions(cc.RuntimeParams)
+		all := maps.Clone(settings)
+		all["lock_timeout"] = strconv.FormatInt(s.cfg.lockTimeout().Milliseconds(), 10)
+		for name, value := range all {
 			if _, ok := cc.RuntimeParams[name]; !ok {
 				cc.RuntimeParams[name] = value
 			}
@@ -102,6 +113,33 @@ func (s *Store) poolConfig() (*pgxpool.Config, error) {
 		}
 	}
 	return p, nil
+}
+
+// boundTransactions has the server end transactions that outlive their commands by
+// far, from PostgreSQL 17 on, which is the first that can. It does not overrule the URL.
+func (s *Store) boundTransactions(said map[string]string) func(ctx context.Context, c *pgx.Conn) error {
+	const name = "transaction_timeout"
+	if _, ok := said[name]; ok {
+		return nil
+	}
+	text := fmt.Sprintf("SET %s = %d", name, (2 * s.cfg.CommandTimeout).Milliseconds())
+	return func(ctx context.Context, c *pgx.Conn) error {
+		if majorVersion(c.PgConn().ParameterStatus("server_version")) < 17 {
+			return nil
+		}
+		_, err := c.Exec(ctx, text)
+		return err
+	}
+}
+
+// majorVersion returns the number that a version begins with, 0 for none.
+func majorVersion(text string) int {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(text)
+	}
+	n, _ := strconv.Atoi(text[:end])
+	return n
 }
 
 // inspect looks whether the database is one that can be used, and at its clock.

@@ -11,12 +11,12 @@ import (
 
 // pipeline runs calls in one round trip and one transaction, which the end of the
 // pipeline commits.
-func (s *Store) pipeline(ctx context.Context, calls []*call) error {
+func (s *Store) pipeline(ctx context.Context, calls []*call) (err error) {
 	c, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Release()
+	defer func() { s.release(ctx, c, err) }()
 	conn := c.Conn().PgConn()
 	if !s.cfg.Pooler {
 		if err := s.prepare(ctx, conn, calls); err != nil {
@@ -137,12 +137,12 @@ func (p *pkSource) next(ctx context.Context) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		defer c.Release()
 		err = p.s.each(ctx, c.Conn(), sqlNextPKs, func(r record) error {
 			p.free = r.int(0)
 			p.end = p.free + pkBlock
 			return nil
 		})
+		p.s.release(ctx, c, err)
 		if err != nil {
 			return 0, err
 		}

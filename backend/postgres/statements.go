@@ -19,6 +19,13 @@ type statement struct {
 
 var stmtMark = &statement{name: "holdfast_mark", text: sqlMark, scalars: 1}
 
+// stmtPatience bounds each wait for a lock in its transaction, in milliseconds.
+var stmtPatience = &statement{
+	name:    "holdfast_patience",
+	text:    `SELECT set_config('lock_timeout', ($1::bigint)::text, true)`,
+	scalars: 1,
+}
+
 var stmtKeys = &statement{
 	name: "holdfast_keys",
 	text: `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)

@@ -32,6 +32,7 @@ type Store struct {
 	pks      *pkSource
 	tallies  tallyNotes
 	queue    chan *request
+	stuck    stuck
 	news     *news
 	watchers watchers
 	// laneDepth is how many lanes of one owner the last claim came to.

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// raiseOnce has the next change of a table fail as one that was in conflict with
+// another: a sequence remembers it, since it does not roll back.
+func raiseOnce(t *testing.T, s *Store, table, state string) {
+	t.Helper()
+	for _, text := range []string{
+		`DROP SEQUENCE IF EXISTS {s}.conflicts CASCADE`,
+		`CREATE SEQUENCE {s}.conflicts`,
+		`CREATE OR REPLACE FUNCTION {s}.conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('{s}.conflicts') = 1 THEN RAISE EXCEPTION 'conflict' USING ERRCODE = TG_ARGV[0]; END IF;
+			RETURN NULL;
+		END $$`,
+		`CREATE OR REPLACE TRIGGER conflict AFTER INSERT OR UPDATE ON {s}.` + table + ` FOR EACH STATEMENT EXECUTE FUNCTION {s}.conflict('` + state + `')`,
+	} {
+		_, err := s.pool.Exec(bg, s.q(text), pgx.QueryExecModeExec)
+		must(t, err)
+	}
+}
+
+// raises tells how many changes the trigger has seen, the failed one among them.
+func raises(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	must(t, s.pool.QueryRow(bg, s.q(`SELECT last_value FROM {s}.conflicts`)).Scan(&n))
+	return n
+}
+
+func TestAConflictWithAnotherTransactionIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"40001", stateDeadlock} {
+		for _, kind := range []struct {
+			name, table string
+			call        func(s *Store) error
+			events      int
+		}{
+			{"Commit", "task_log", func(s *Store) error { return commitOne(s, said(1, "once")) }, 3},
+			{"Commit of a new task", "task_rows", func(s *Store) error { return commitOne(s, submitted(2)) }, 2},
+			{"Claim", "task_rows", func(s *Store) error {
+				tasks, err := s.Claim(bg, store.ClaimParams{
+					Worker: "w", Now: began.Add(time.Hour), Until: began.Add(2 * time.Hour), Limit: 1,
+					Event: store.Event{Time: began.Add(time.Hour), State: a2a.StateWorking},
+				})
+				if err == nil && (len(tasks) != 1 || tasks[0].Run.Lease.Fence != 2) {
+					err = fmt.Errorf("claimed %v", tasks)
+				}
+				return err
+			}, 3},
+			{"Renew", "task_rows", func(s *Store) error {
+				lost, err := s.Renew(bg, began.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
+				if len(lost) > 0 {
+					err = fmt.Errorf("lost %v", lost)
+				}
+				return err
+			}, 2},
+			{"AddFeedback", "feedback_rows", func(s *Store) error {
+				return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: began})
+			}, 2},
+		} {
+			t.Run(state+" "+kind.name, func(t *testing.T) {
+				t.Parallel()
+				s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+				must(t, commitOne(s, submitted(1)))
+				raiseOnce(t, s, kind.table, state)
+				if err := kind.call(s); err != nil {
+					t.Errorf("%s() = %v, want it made with the second try", kind.name, err)
+				}
+				if n := raises(t, s); n != 2 {
+					t.Errorf("%s was changed %d times, want it twice: undone, and made", kind.table, n)
+				}
+				n := 1
+				if kind.name == "Commit of a new task" {
+					n = 2
+				}
+				wantEvents(t, s, n, kind.events)
+			})
+		}
+	}
+}
+
+// A commit and somebody else lock two tasks in opposite orders: the commit is made
+// once, whoever of the two the server gives up.
+func TestADeadlockUndoesNoChange(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	must(t, commitOne(s, submitted(1)))
+	must(t, commitOne(s, submitted(2)))
+	other, err := pgx.Connect(bg, s.cfg.URL)
+	must(t, err)
+	t.Cleanup(func() { _ = other.Close(bg) })
+	tx, err := other.Begin(bg)
+	must(t, err)
+	lock := func(n int) error {
+		_, err := tx.Exec(bg, s.q(sqlLockRow), taskKey(n).Owner, taskKey(n).ID)
+		return err
+	}
+	must(t, lock(2))
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Commit(bg, said(1, "x"), said(2, "x")) // holds the first, waits for the second
+		done <- err
+	}()
+	waitForLock(t, s)
+	err = lock(1)
+	if state := sqlState(err); err != nil && state != stateDeadlock {
+		t.Errorf("lock = %v, want it, or a deadlock", err)
+	}
+	must(t, tx.Rollback(bg))
+	within(t, "the commit", func() {
+		if err := <-done; err != nil {
+			t.Errorf("Commit() = %v", err)
+		}
+	})
+	wantEvents(t, s, 1, 3)
+	wantEvents(t, s, 2, 3)
+}
+
+// waitForLock returns when a session of the store waits for a lock in its schema.
+func waitForLock(t *testing.T, s *Store) {
+	t.Helper()
+	within(t, "the wait for a lock", func() {
+		for n := 0; n == 0; time.Sleep(10 * time.Millisecond) {
+			must(t, s.pool.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`,
+				s.cfg.Schema).Scan(&n))
+		}
+	})
+}
