@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,5 +95,53 @@ func TestMessagesWithWebhooksThatAreRefused(t *testing.T) {
 	list, err := e.List(t.Context(), alice, a2a.ListTasksParams{})
 	if err != nil || len(list.Tasks) != 1 || list.Tasks[0].Seq != open.Seq {
 		t.Errorf("tasks = %+v, %v, want the open one as it was", list, err)
+	}
+}
+
+// A request that is repeated is answered as the first time, although its message would
+// not be taken any more.
+func TestRepetitionsOfWhatIsNotTakenAnyMore(t *testing.T) {
+	t.Parallel()
+	var first sync.Once // task is held
+	held, release := make(chan struct{}), make(chan struct{})
+	e := start(t, engine.Config{
+		Store: inmem.New(), Concurrency: 1, Limits: engine.Limits{Queued: 1},
+		Handler: func(_ context.Context, turn *engine.Turn) error {
+			first.Do(func() {
+				close(held)
+				<-release
+			})
+			return turn.Reply()
+		},
+	})
+	t.Cleanup(func() { close(release) })
+	full := errors.New("no webhooks are taken")
+	send := func(id, key string, err error) (*engine.Sent, error) {
+		params := text("a")
+		params.Message.ID = id
+		return e.Send(t.Context(), alice, params, engine.SendOptions{
+			IdempotencyKey: key, Push: func(context.Context, store.Key, int64) ([]store.NewPush, error) { return nil, err },
+		})
+	}
+	running, err := send("runs", "k1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-held
+	if again, err := send("runs", "k1", full); err != nil || again.Task.Key != running.Task.Key {
+		t.Errorf("Send again without webhooks = %+v, %v, want the first answer", again, err)
+	}
+	if _, err := send("other", "k2", full); !errors.Is(err, full) {
+		t.Errorf("Send of another request without webhooks = %v, want %v", err, full)
+	}
+	waiting, err := send("waits", "k3", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := send("other", "k4", nil); a2a.CodeOf(err) != a2a.CodeExhausted {
+		t.Errorf("Send into a full queue = %v, want resource_exhausted", err)
+	}
+	if again, err := send("waits", "k3", nil); err != nil || again.Task.Key != waiting.Task.Key {
+		t.Errorf("Send again into a full queue = %+v, %v, want the first answer", again, err)
 	}
 }

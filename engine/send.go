@@ -26,7 +26,8 @@ type SendOptions struct {
 	// Push, if not nil, returns the webhooks that come with the message; without it a
 	// configuration that has one is refused. seq is the task's version that the message
 	// is added to, 0 for a new task. It is called before each try to store the message, so
-	// that what it returns may not be stored, and must not call the engine.
+	// that what it returns may not be stored, and must not call the engine. Its error
+	// refuses the message, unless that repeats a request.
 	Push func(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error)
 }
 
@@ -192,7 +193,7 @@ func (s *sending) there(ctx context.Context) bool {
 func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
 	e, m := s.e, &s.params.Message
 	if n := e.queued.Load(); n >= int64(e.cfg.Limits.Queued) {
-		return nil, a2a.Errorf(a2a.CodeExhausted, "%d tasks are waiting to run, no more are taken for now; try again later", n)
+		return nil, s.refused(ctx, a2a.Errorf(a2a.CodeExhausted, "%d tasks are waiting to run, no more are taken for now; try again later", n))
 	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
@@ -223,7 +224,20 @@ func (s *sending) push(ctx context.Context, seq int64) ([]store.NewPush, error) 
 	if s.opts.Push == nil {
 		return nil, nil
 	}
-	return s.opts.Push(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
+	push, err := s.opts.Push(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
+	if err != nil {
+		return nil, s.refused(ctx, err)
+	}
+	return push, nil
+}
+
+// refused returns why the message is not taken now: a *duplicate if it was before, since a
+// request that is repeated is answered as the first time.
+func (s *sending) refused(ctx context.Context, why error) error {
+	if record, err := s.earlier(ctx); err == nil && record != nil {
+		return &duplicate{record: record}
+	}
+	return why
 }
 
 func (s *sending) stamp(record *store.IdempotencyRecord) *store.IdempotencyRecord {

@@ -11,14 +11,18 @@ import (
 type Inline struct {
 	s           *Service
 	wish        *wish // nil: the message has none
+	refused     error // why it is not taken now
 	longRunning bool
 	saves       bool // the last call of Push has returned the message's
 }
 
 // Prepare checks the webhook of a message that is to be sent, before its task need
 // exist. c may be nil. The signing secret of a webhook that comes with a message is told
-// when it is saved with Set for the first time. Errors: as of Set, the field being
-// configuration.pushNotificationConfig.
+// when it is saved with Set for the first time. Errors: invalid_params for what is wrong
+// with the webhook by itself, the field being in configuration.pushNotificationConfig.
+// What may be otherwise another time (where its URL leads now, how many were saved within
+// the minute) is an error of Push, so that a message that was sent before can be
+// answered as it was then.
 func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSendConfiguration) (*Inline, error) {
 	in := &Inline{s: s}
 	if c == nil || c.PushNotificationConfig == nil {
@@ -26,13 +30,17 @@ func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSe
 	}
 	in.longRunning = c.LongRunning
 	var err error
-	in.wish, err = s.wish(ctx, "configuration.pushNotificationConfig", p.ID, c.PushNotificationConfig)
-	return in, err
+	if in.wish, err = s.formed("configuration.pushNotificationConfig", c.PushNotificationConfig); err != nil {
+		return nil, err
+	}
+	in.refused = s.admit(ctx, p.ID, in.wish)
+	return in, nil
 }
 
 // Push returns the webhooks to be stored with the message: that of the message, or for
 // a new task without one the global one. seq is the task's version before the message, 0
-// if it is new. It is what the engine asks of a message's webhooks.
+// if it is new. It is what the engine asks of a message's webhooks. Errors: as of Set, the
+// field being in configuration.pushNotificationConfig.
 func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
 	in.saves = false
 	switch {
@@ -40,6 +48,8 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 		return in.s.newGlobal(), nil
 	case in.wish == nil:
 		return nil, nil
+	case in.refused != nil:
+		return nil, in.refused
 	}
 	var all webhooks
 	var err error

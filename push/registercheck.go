@@ -30,8 +30,17 @@ type wish struct {
 	id       string // for a new one without an id
 }
 
-// wish checks what a user wants, counts it, and asks the sender for the URL.
+// wish checks what a user wants, and whether it is taken now.
 func (s *Service) wish(ctx context.Context, field, owner string, c *a2a.PushNotificationConfig) (*wish, error) {
+	w, err := s.formed(field, c)
+	if err != nil {
+		return nil, err
+	}
+	return w, s.admit(ctx, owner, w)
+}
+
+// formed checks what a user wants by itself.
+func (s *Service) formed(field string, c *a2a.PushNotificationConfig) (*wish, error) {
 	w := &wish{field: field, config: *c, id: s.cfg.NewID()}
 	if c.ID != "" {
 		if err := a2a.CheckID(field+".id", c.ID); err != nil {
@@ -44,26 +53,30 @@ func (s *Service) wish(ctx context.Context, field, owner string, c *a2a.PushNoti
 	if err := checkSecret(field+".token", c.Token); err != nil {
 		return nil, err
 	}
-	if err := checkAuthentication(field+".authentication", c); err != nil {
-		return nil, err
-	}
+	return w, checkAuthentication(field+".authentication", c)
+}
+
+// admit counts what a user wants, and asks the sender for the URL. What comes of that is
+// not the same each time.
+func (s *Service) admit(ctx context.Context, owner string, w *wish) error {
 	if !s.saved.take(owner, s.now()) {
-		return nil, a2a.Errorf(a2a.CodeExhausted, "%d webhooks were saved within a minute, no more are taken for now; try again later", s.cfg.PerMinute)
+		return a2a.Errorf(a2a.CodeExhausted, "%d webhooks were saved within a minute, no more are taken for now; try again later", s.cfg.PerMinute)
 	}
-	if err := s.cfg.Sender.Check(ctx, c.URL); err != nil {
-		var refusal *safehttp.Refusal
-		if !errors.As(err, &refusal) {
-			return nil, err
-		}
-		if refusal.Detail != "" {
-			s.log.Info("webhook refused", "owner", owner, "rule", refusal.Rule, "detail", refusal.Detail)
-		}
-		told := a2a.Invalid(field+".url", "%s", refusal.Text)
-		told.Data["rule"] = refusal.Rule
-		return nil, told
+	err := s.cfg.Sender.Check(ctx, w.config.URL)
+	if err == nil {
+		w.endpoint = endpointOf(w.config.URL)
+		return nil
 	}
-	w.endpoint = endpointOf(c.URL)
-	return w, nil
+	var refusal *safehttp.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	if refusal.Detail != "" {
+		s.log.Info("webhook refused", "owner", owner, "rule", refusal.Rule, "detail", refusal.Detail)
+	}
+	told := a2a.Invalid(w.field+".url", "%s", refusal.Text)
+	told.Data["rule"] = refusal.Rule
+	return told
 }
 
 // checkSecret refuses what cannot be sent in a header as it is.
