@@ -79,7 +79,7 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 	default:
 		err = c.send(ctx, v, cl, params)
 	}
-	return c.explain(ctx, a, v.leave(ctx, err))
+	return c.explain(ctx, a, explainURL(a, v.leave(ctx, err), c.Webhook))
 }
 
 // send sends the message without waiting, so that the task's id is known at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ type webhooksCmd struct {
 }
 
 type webhooksSetCmd struct {
-	Task string `arg:"" help:"The task's id."`
+	Task given  `arg:"" help:"The task's id."`
 	URL  string `arg:"" help:"Where to post what becomes of it: an https or http URL."`
 
 	ID           given    `placeholder:"ID" group:"Webhook:" help:"Its id: an existing one is replaced. Default: that of the task's webhook with this URL, else one is made up."`
@@ -60,7 +61,7 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	}
 	raw, set, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushSet, params)
 	if err != nil {
-		return c.explain(ctx, a, c.explainKept(a, params, err))
+		return c.explain(ctx, a, c.explainSet(a, params, err))
 	}
 	if a.json {
 		a.out.raw(append(raw, '\n'))
@@ -80,11 +81,11 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 // replaced is, else over the defaults. Secrets of that one are not told, and what stands
 // for them keeps them.
 func (c *webhooksSetCmd) params(ctx context.Context, a *app, cl *client.Client) (*a2a.TaskPushNotificationConfig, error) {
-	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: c.Task})
+	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
 	if err != nil {
 		return nil, err
 	}
-	params := &a2a.TaskPushNotificationConfig{TaskID: c.Task, Config: a2a.PushNotificationConfig{ID: string(c.ID)}}
+	params := &a2a.TaskPushNotificationConfig{TaskID: string(c.Task), Config: a2a.PushNotificationConfig{ID: string(c.ID)}}
 	for _, w := range *list {
 		if c.ID != "" && w.Config.ID == string(c.ID) || c.ID == "" && w.Config.URL == c.URL {
 			params.Config, params.LongRunning = w.Config, w.LongRunning
@@ -110,9 +111,9 @@ func (c *webhooksSetCmd) params(ctx context.Context, a *app, cl *client.Client) 
 	return params, nil
 }
 
-// explainKept adds to an error about a secret that was to be kept what to do about it:
-// it does not go along to another endpoint.
-func (c *webhooksSetCmd) explainKept(a *app, params *a2a.TaskPushNotificationConfig, err error) error {
+// explainSet adds to an error what to do about it. A secret that was to be kept does not go
+// along to another endpoint.
+func (c *webhooksSetCmd) explainSet(a *app, params *a2a.TaskPushNotificationConfig, err error) error {
 	var coded *a2a.Error
 	if !errors.As(err, &coded) {
 		return err
@@ -128,12 +129,25 @@ func (c *webhooksSetCmd) explainKept(a *app, params *a2a.TaskPushNotificationCon
 			return &hinted{err, "there is no flag for credentials: `" + a.name + " call" + c.flags() + " " + a2a.MethodPushSet + "` takes them as JSON"}
 		}
 	}
+	return explainURL(a, err, c.URL)
+}
+
+// explainURL adds to an error about where a webhook's URL leads who can allow that.
+func explainURL(a *app, err error, rawURL string) error {
+	var coded *a2a.Error
+	if !errors.As(err, &coded) {
+		return err
+	}
+	rule, _ := coded.Data["rule"].(string)
+	if flag := allowHint(rule, rawURL); flag != "" {
+		return &hinted{err, "the server calls public addresses only; whoever runs it can allow this one: `" + a.name + " serve " + flag + "`"}
+	}
 	return err
 }
 
 type webhooksGetCmd struct {
-	Task string `arg:"" help:"The task's id."`
-	ID   string `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task."`
+	Task given `arg:"" help:"The task's id."`
+	ID   given `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task."`
 
 	connection
 }
@@ -154,22 +168,29 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	raw, got, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: c.Task, ConfigID: c.ID})
-	switch {
-	case err != nil:
+	raw, got, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: string(c.ID)})
+	if err != nil {
 		return c.explainWebhook(ctx, a, c.Task, err)
-	case a.json:
-		a.out.raw(append(raw, '\n'))
-	default:
-		showWebhook(a.out, got)
 	}
+	if a.json {
+		a.out.raw(append(raw, '\n'))
+		return nil
+	}
+	_, dead, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID, PageSize: deadShown})
+	if err != nil {
+		return c.explainWebhook(ctx, a, c.Task, err)
+	}
+	showWebhook(a.out, got, len(dead.DeadLetters))
 	return nil
 }
 
+// deadShown is how many dead letters of a webhook are counted.
+const deadShown = 100
+
 // explainWebhook adds to an error of a call what to do about it.
-func (c *connection) explainWebhook(ctx context.Context, a *app, task string, err error) error {
+func (c *connection) explainWebhook(ctx context.Context, a *app, task given, err error) error {
 	if hint := whichWebhook(err); hint != "" {
-		return &hinted{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(task) + "` " + hint}
+		return &hinted{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(string(task)) + "` " + hint}
 	}
 	return c.explain(ctx, a, err)
 }
@@ -188,7 +209,8 @@ func whichWebhook(err error) string {
 	return ""
 }
 
-func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {
+// showWebhook shows a webhook and how many dead letters it has.
+func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 	row := func(name, value string) {
 		if value != "" {
 			o.line("  %-9s %s", name, clean(value))
@@ -206,7 +228,11 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {
 		format = a2a.PayloadEvent
 	}
 	row("format", string(format))
-	row("signed", strings.Join(c.Signatures, ", "))
+	signed := strings.Join(c.Signatures, ", ")
+	if signed == "" {
+		signed = "v1"
+	}
+	row("signed", signed)
 	row("key", c.SigningKey)
 	if w.LongRunning {
 		row("kept", "long-running")
@@ -220,6 +246,12 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig) {
 		row("delivered", fmt.Sprintf("%s, the last %s ago", several(d.Delivered, "event"), age(*d.LastDelivered)))
 	} else {
 		row("delivered", "nothing yet")
+	}
+	switch {
+	case dead >= deadShown:
+		row("dead", strconv.Itoa(dead)+" events or more")
+	case dead > 0:
+		row("dead", several(int64(dead), "event"))
 	}
 	if next := nextOf(d); next != "" && d.Attempts > 0 {
 		row("next", fmt.Sprintf("%s, after %s", next, several(int64(d.Attempts), "failure")))
@@ -258,15 +290,15 @@ func pause(d time.Duration) string {
 }
 
 type webhooksDeleteCmd struct {
-	Task string   `arg:"" help:"The task's id."`
-	IDs  []string `arg:"" name:"id" help:"The ids of the webhooks."`
+	Task given   `arg:"" help:"The task's id."`
+	IDs  []given `arg:"" name:"id" help:"The ids of the webhooks."`
 
 	connection
 }
 
 // Help has examples.
 func (webhooksDeleteCmd) Help() string {
-	return `When it is done nothing more is sent. What was not delivered is gone, dead letters too.
+	return `When it is done nothing more is sent. What was not delivered is gone, dead letters too. One that is not there is no error.
 
 Examples:
 
@@ -280,12 +312,28 @@ func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.each(ctx, c.IDs, func(id string) error {
-		raw, _, err := ask[any](ctx, cl, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: c.Task, ConfigID: id})
-		if err != nil {
-			return c.explain(ctx, a, err)
+	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
+	if err != nil {
+		return c.explain(ctx, a, err)
+	}
+	there := make(map[string]bool)
+	for _, w := range *list {
+		there[w.Config.ID] = true
+	}
+	ids := make([]string, len(c.IDs))
+	for i, id := range c.IDs {
+		ids[i] = string(id)
+	}
+	return a.each(ctx, ids, func(id string) error {
+		raw, _, err := ask[any](ctx, cl, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: id})
+		switch {
+		case err != nil:
+			return c.explainWebhook(ctx, a, c.Task, err)
+		case there[id] || id == "default" && len(*list) == 1:
+			a.changed(raw, "deleted webhook "+id)
+		default:
+			a.changed(raw, "there was no webhook "+id)
 		}
-		a.changed(raw, "deleted webhook "+id)
 		return nil
 	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type webhooksListCmd struct {
-	Task string `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
+	Task given `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
 
 	operator
 	connection
@@ -31,16 +31,16 @@ Examples:
 // Run lists webhooks.
 func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	if c.direct() {
-		return c.list(ctx, a, c.Task)
+		return c.list(ctx, a, string(c.Task))
 	}
-	if err := c.remote(a, c.Task); err != nil {
+	if err := c.remote(a, string(c.Task)); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {
 		return err
 	}
-	raw, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: c.Task})
+	raw, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
@@ -115,8 +115,8 @@ type fetched struct {
 }
 
 type webhooksAttemptsCmd struct {
-	Task string `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
-	ID   string `arg:"" optional:"" help:"The webhook's id. Default: all of the task."`
+	Task given `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
+	ID   given `arg:"" optional:"" help:"The webhook's id. Default: all of the task."`
 
 	page
 	operator
@@ -140,9 +140,9 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.direct() {
-		return c.attempts(ctx, a, c.Task, c.ID, &c.page)
+		return c.attempts(ctx, a, string(c.Task), string(c.ID), &c.page)
 	}
-	if err := c.remote(a, c.Task); err != nil {
+	if err := c.remote(a, string(c.Task)); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
@@ -151,7 +151,7 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 	}
 	table := webhookTable{a: a}
 	return c.explainWebhook(ctx, a, c.Task, c.each(a, "attempts", func(token string) (fetched, error) {
-		params := a2a.ListAttemptsParams{TaskID: c.Task, ConfigID: c.ID, PageSize: c.Limit, PageToken: token}
+		params := a2a.ListAttemptsParams{TaskID: string(c.Task), ConfigID: string(c.ID), PageSize: c.Limit, PageToken: token}
 		raw, page, err := ask[a2a.ListAttemptsResult](ctx, cl, a2a.MethodPushAttempts, params)
 		if err != nil {
 			return fetched{}, err
@@ -214,9 +214,9 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 }
 
 type webhooksReplayCmd struct {
-	Task string `arg:"" optional:"" help:"The task's id. Without, with --owner or --all-owners: everything that has dead letters."`
-	ID   string `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task; for operators the global one counts."`
-	From int64  `placeholder:"N" help:"The sequence of the first event to send, from 1. Default: the first that is a dead letter."`
+	Task given `arg:"" optional:"" help:"The task's id. Without, with --owner or --all-owners: everything that has dead letters."`
+	ID   given `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task; for operators the global one counts."`
+	From int64 `placeholder:"N" help:"The sequence of the first event to send, from 1. Default: the first that is a dead letter."`
 
 	operator
 	connection
@@ -235,20 +235,20 @@ Examples:
 
 // Run sets a webhook back.
 func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
-	if c.From < 0 {
+	if c.From < 1 && a.set.origins["from"].rank == byFlag {
 		return usagef("--from must be 1 or more")
 	}
 	if c.direct() {
-		return c.replay(ctx, a, c.Task, c.ID, c.From)
+		return c.replay(ctx, a, string(c.Task), string(c.ID), c.From)
 	}
-	if err := c.remote(a, c.Task); err != nil {
+	if err := c.remote(a, string(c.Task)); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {
 		return err
 	}
-	raw, set, err := ask[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: c.Task, ConfigID: c.ID, FromSequence: c.From})
+	raw, set, err := ask[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: string(c.Task), ConfigID: string(c.ID), FromSequence: c.From})
 	if err != nil {
 		return c.explainWebhook(ctx, a, c.Task, err)
 	}
@@ -331,7 +331,7 @@ func (t *webhookTable) attempt(more *owner, p *a2a.PushAttempt) {
 		t.row("", head, cells, widths...)
 		return
 	}
-	cells[6] = strings.Trim(p.Outcome+"  "+more.Address+"  "+more.Detail, " ")
+	cells[6] = strings.Trim(p.Outcome+"  "+more.Address+"  "+strings.TrimPrefix(more.Detail, p.Outcome+": "), " ")
 	head, cells, widths = append([]string{"TASK"}, head...), append([]string{p.TaskID}, cells...), append([]int{36}, widths...)
 	t.row(more.Owner, head, cells, widths...)
 }

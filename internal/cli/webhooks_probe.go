@@ -69,6 +69,9 @@ func (c *webhooksTestCmd) Run(ctx context.Context, a *app) error {
 	if d := time.Duration(c.PushTimeout); d < shortestTimeout || d > longestTimeout {
 		return usagef("--push-timeout is %s, want %s to %s", d, shortestTimeout, longestTimeout)
 	}
+	if err := push.CheckToken(c.WebhookToken); err != nil {
+		return usagef("--webhook-token %s", err)
+	}
 	if c.WebhookSecret == "" {
 		secret := make([]byte, keySize)
 		_, _ = rand.Read(secret) // never fails
@@ -164,12 +167,19 @@ func (p *probed) show(o *output) {
 		row("answered", fmt.Sprintf("%d %s, %s", p.Status, http.StatusText(p.Status), took))
 	}
 	if p.Outcome != safehttp.OutcomeRefused {
-		row("detail", p.Detail)
+		row("detail", strings.TrimPrefix(p.Detail, p.Outcome+": "))
+	} else if hint := allowHint(p.Rule, p.URL); hint != "" {
+		row("allow", hint)
+	}
+	so := p.Then
+	if p.Outcome == safehttp.OutcomeRefused {
+		so = safehttp.OutcomeRefused
 	}
 	row("so", map[string]string{
 		"delivered": "an event counts as delivered",
 		"retried":   "an event is tried again, at first after half a second, at last after three days",
 		"dead":      "an event becomes a dead letter, and the next one is sent",
 		"disabled":  "the webhook is disabled, and all that is left becomes dead letters",
-	}[p.Then])
+		"refused":   "it cannot be set, and what a webhook there is to be told becomes dead letters",
+	}[so])
 }

@@ -91,7 +91,10 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 	}
 	if f.WebhookURL != "" {
 		if _, err := p.policy.CheckURL(f.WebhookURL); err != nil {
-			errs = append(errs, fmt.Errorf("--webhook-url: %w%s", err, allowHint(err, f.WebhookURL)))
+			if hint := allowHint(ruleOf(err), f.WebhookURL); hint != "" {
+				err = fmt.Errorf("%w; %s allows it", err, hint)
+			}
+			errs = append(errs, fmt.Errorf("--webhook-url: %w", err))
 		}
 	}
 	if err := push.CheckToken(f.WebhookToken); err != nil {
@@ -105,21 +108,38 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 	return p, errors.Join(errs...)
 }
 
-// allowHint says what allows a URL, if it was refused for where it goes.
-func allowHint(err error, rawURL string) string {
-	var refusal *safehttp.Refusal
-	if !errors.As(err, &refusal) || refusal.Rule != "host" && refusal.Rule != "port" && refusal.Rule != "address" {
+// allowHint is the flag that allows a URL which a rule has refused, "" if it was not for
+// where it goes.
+func allowHint(rule, rawURL string) string {
+	if rule != "host" && rule != "port" && rule != "address" {
 		return ""
 	}
 	u, err := url.Parse(rawURL)
-	if err != nil {
+	if err != nil || u.Hostname() == "" {
 		return ""
 	}
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return "; --push-allow-hosts " + net.JoinHostPort(u.Hostname(), port) + " allows it"
+	host := net.JoinHostPort(u.Hostname(), port)
+	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowHosts: []string{host}})
+	if err != nil {
+		return ""
+	}
+	if _, err := policy.CheckURL(rawURL); err != nil {
+		return "" // such as the metadata of a cloud
+	}
+	return "--push-allow-hosts " + host
+}
+
+// ruleOf is the rule that has refused a URL, "" if none has.
+func ruleOf(err error) string {
+	var refusal *safehttp.Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Rule
+	}
+	return ""
 }
 
 // config is that of the library.
