@@ -16,7 +16,7 @@ const claimBatch = 64
 func (e *Engine) dispatch(ctx context.Context, beat func()) {
 	poll := time.NewTicker(e.cfg.Poll)
 	defer poll.Stop()
-	var owner string
+	var turns store.Turns
 	e.kick()
 	for ctx.Err() == nil {
 		select {
@@ -29,7 +29,7 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 				e.ready.Store(true) // what nobody announced is looked for with the next free slot
 			}
 		}
-		for !e.isStopping() && e.claim(ctx, &owner) {
+		for !e.isStopping() && e.claim(ctx, &turns) {
 			beat()
 		}
 	}
@@ -37,7 +37,7 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 
 // claim takes slots and fills them. It reports whether there may be more to
 // claim right away.
-func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
+func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 	if !e.hold() {
 		return false
 	}
@@ -54,12 +54,13 @@ func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
 	e.renameStrayed()
 	e.ready.Store(false)
 	now := e.now()
-	tasks, err := e.cfg.Store.Claim(ctx, store.ClaimParams{
+	p := store.ClaimParams{
 		Worker: *e.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
 		Limit: n, Takeover: e.takeover, Horizon: 2 * max(e.cfg.RetryDelayMax, e.cfg.Lease),
-		AfterOwner: *owner,
-		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
-	})
+		Event: store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
+	}
+	turns.Next(&p)
+	tasks, err := e.cfg.Store.Claim(ctx, p)
 	if err != nil {
 		e.strayed.Store(true)
 		e.freeSlots(n)
@@ -69,9 +70,9 @@ func (e *Engine) claim(ctx context.Context, owner *string) (more bool) {
 		}
 		return false
 	}
+	turns.Claimed(&p, tasks)
 	suspects := e.park(ctx, tasks)
 	for _, t := range tasks {
-		*owner = t.Key.Owner
 		e.start(t, suspects[t.Key])
 	}
 	if len(tasks) == n {

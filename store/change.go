@@ -118,11 +118,18 @@ func (c *Change) Check() error {
 // ClaimParams are the arguments of Store.Claim.
 //
 // A queued task is due from its DueAt, a leased one from the end of its lease.
-// Within an owner the longest due is claimed first, ids ascending among those
-// due at the same time. Owners are visited in turn, one task per visit, round
-// and round until Limit is reached or nothing is due; the tasks are returned in
-// that order, so the last one's owner is the next call's AfterOwner. Ids and
+// Owners are visited in turn, one task per visit, round and round until Limit is
+// reached or nothing is due; the tasks are returned in that order. Ids, contexts and
 // owners compare by their bytes.
+//
+// Of an owner's tasks those whose lease has ended come first, the longest due before the
+// others. Then the contexts that have queued tasks which are due take turns, one task each,
+// round and round; within a context the longest due is claimed first. Among those due at
+// the same time ids ascend. So neither an owner nor a context holds up another with many
+// tasks, if the caller tells where the claim before stopped: see Turns.
+//
+// A store that has passed 1000 contexts of an owner without one that has something due may
+// claim the longest due of the owner instead.
 type ClaimParams struct {
 	// Worker takes the leases. A task leased to it is never claimed again by it.
 	Worker string
@@ -140,6 +147,14 @@ type ClaimParams struct {
 	// AfterOwner is where the last claim stopped: owners are visited in ascending
 	// order from the first greater than it, round to it again.
 	AfterOwner string
+	// AfterContexts is where the last claim of each owner stopped: the owner's contexts are visited
+	// in ascending order from the first greater than its entry, round to it again. Owners without
+	// one begin with their first context.
+	AfterContexts map[string]string
+	// OldestFirst has contexts take no turns: of an owner's queued tasks the longest due
+	// are claimed first. Now and then that is needed when so many contexts are
+	// added that a round of them does not end.
+	OldestFirst bool
 	// Event is appended to each claimed task. Its State must be set. Its Time is
 	// moved forward to that of the task's last event if that is later: the task may
 	// have been changed since the claim was begun, or a clock set back. Run.Attempt

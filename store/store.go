@@ -74,8 +74,8 @@ type Store interface {
 	// order. ErrNotFound when the owner has no such task.
 	Events(ctx context.Context, key Key, after int64, limit int) ([]Event, error)
 
-	// Claim leases up to p.Limit due tasks to a worker: fair across owners, the
-	// longest due first within an owner. See ClaimParams. The returned tasks are
+	// Claim leases up to p.Limit due tasks to a worker: fair across owners and across the
+	// contexts of an owner, the longest due first within a context. See ClaimParams. The returned tasks are
 	// as they stand after the claim.
 	Claim(ctx context.Context, p ClaimParams) ([]*Task, error)
 	// Renew extends leases that are still held and returns the keys of those that

@@ -22,6 +22,7 @@ type conversation struct {
 	record     *store.Context
 	tasks      index[*task] // by status time
 	born       index[*task] // by the time of creation
+	ready      index[*task] // see queue
 	queued     int          // tasks that are queued or leased
 	unfinished int          // tasks whose state is not terminal
 	doomed     bool         // its deletion was begun: it is in no list

@@ -1,7 +1,6 @@
 package inmem
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -13,7 +12,7 @@ import (
 // due: when its delay or its lease ends.
 //
 // A task waits in pending until a claim finds that its time has come; then it
-// stands ready with its owner. So a claim looks at due tasks only, however many
+// stands ready with its owner, and if it is queued with its context. So a claim looks at due tasks only, however many
 // wait.
 type queue struct {
 	pending index[*task]
@@ -70,10 +69,8 @@ func (q *queue) remove(t *task) {
 	case linePending:
 		q.pending.remove(t.queued.at, t)
 	case lineReady:
-		o := t.owner
-		o.ready.remove(t.queued.at, t)
-		if o.ready.len == 0 {
-			q.owners.remove(0, o)
+		if t.owner.removeReady(t); !t.owner.hasReady() {
+			q.owners.remove(0, t.owner)
 		}
 	case lineNone:
 		return
@@ -91,12 +88,11 @@ func (q *queue) remove(t *task) {
 }
 
 func (q *queue) makeReady(t *task) {
-	o := t.owner
 	t.queued.line = lineReady
-	o.ready.add(t.queued.at, t)
-	if o.ready.len == 1 {
-		q.owners.add(0, o)
+	if !t.owner.hasReady() {
+		q.owners.add(0, t.owner)
 	}
+	t.owner.addReady(t)
 }
 
 // promote makes ready what is due.
@@ -169,7 +165,7 @@ func (q *queue) due(p store.ClaimParams) []*task {
 	more := p.Limit - len(first) + 1 // the most that one owner can still come to
 	lines := make([][]*task, len(owners))
 	for i, o := range owners {
-		lines[i] = o.due(p.Worker, now, more)
+		lines[i] = o.due(&p, now, more)
 	}
 	return takeTurns(lines, p.Limit)
 }
@@ -196,7 +192,7 @@ func (q *queue) unusual(p store.ClaimParams, now int64) bool {
 func (q *queue) visit(p store.ClaimParams, now int64) (owners []*owner, first []*task) {
 	after := &entry[*owner]{rec: &owner{name: p.AfterOwner}}
 	turn := func(e entry[*owner]) bool {
-		if due := e.rec.due(p.Worker, now, 1); len(due) > 0 {
+		if due := e.rec.due(&p, now, 1); len(due) > 0 {
 			owners, first = append(owners, e.rec), append(first, due[0])
 		}
 		return len(first) < p.Limit
@@ -212,20 +208,6 @@ func (q *queue) visit(p store.ClaimParams, now int64) (owners []*owner, first []
 		}
 	}
 	return owners, first
-}
-
-// due returns the owner's first tasks that a worker may claim, at most n.
-func (o *owner) due(worker string, now int64, n int) []*task {
-	var due []*task
-	for e := range o.ready.ascend(nil) {
-		if e.at > now || len(due) == n {
-			break
-		}
-		if run := &e.rec.fold.Run; run.Phase != store.PhaseLeased || run.Lease.Worker != worker {
-			due = append(due, e.rec)
-		}
-	}
-	return due
 }
 
 // scan looks at everything in the queue and returns the lines of due tasks of
@@ -248,18 +230,20 @@ func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
 	}
 	var owners []*owner
 	for o := range q.owners.ascend(nil) {
+		for e := range o.rec.ended.ascend(nil) {
+			look(e)
+		}
 		for e := range o.rec.ready.ascend(nil) {
 			look(e)
 		}
 	}
-	for o, line := range lines {
+	for o := range lines {
 		owners = append(owners, o)
-		slices.SortFunc(line, func(a, b *task) int { return cmp.Or(cmp.Compare(a.queued.at, b.queued.at), a.compare(b)) })
 	}
 	inTurn(owners, p.AfterOwner)
 	ordered := make([][]*task, len(owners))
 	for i, o := range owners {
-		ordered[i] = lines[o]
+		ordered[i] = o.line(&p, lines[o])
 	}
 	return ordered
 }

@@ -46,8 +46,10 @@ type owner struct {
 	records  map[string]*record
 	all      index[*task] // by status time
 	states   map[a2a.TaskState]*index[*task]
-	born     index[*task] // by the time of creation
-	ready    index[*task] // see queue
+	born     index[*task]         // by the time of creation
+	ready    index[*task]         // those that are queued, see queue
+	ended    index[*task]         // those whose lease has ended, see queue
+	busy     index[*conversation] // those with ready tasks, by id
 	listed   contextLists
 	feedback index[*feedback] // by the time it was made
 	summary  store.FeedbackSummary

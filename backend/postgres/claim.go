@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,73 +12,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 )
-
-// sqlClaim claims in one statement. It hops from owner to owner through the two
-// partial indexes of the work queue, which hold only tasks with work to do, locks
-// the first tasks of each that no other claim has locked, and leases those whose
-// turn it is. Parameters: 1 the owner to begin after, 2 now, 3 the end of the horizon, 4 the
-// end of leases that are over, 5 the worker, 6 how many to claim, 7 how many of an owner,
-// 8 the new end, 9 state and 10 time of the event, 11-13 its JSON: whole, and
-// before and after its time, 14 the mark of the log. It fails when a webhook is not seen.
-const sqlClaim = `WITH RECURSIVE
-	a(owner, n) AS (
-		SELECT least(
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" > $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" > $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), 1
-		UNION ALL
-		SELECT least(
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" > a.owner ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" > a.owner ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), a.n + 1
-		FROM a WHERE a.owner IS NOT NULL
-	), b(owner, n) AS (
-		SELECT least(
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), 1000000000
-		UNION ALL
-		SELECT least(
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 1 AND owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1),
-			(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = 2 AND owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text ORDER BY owner COLLATE "ucs_basic" LIMIT 1)), b.n + 1
-		FROM b WHERE b.owner IS NOT NULL
-	), locked AS MATERIALIZED (
-		SELECT o.n, p.* FROM (SELECT * FROM a UNION ALL SELECT * FROM b) o CROSS JOIN LATERAL (
-			SELECT * FROM (
-				SELECT * FROM (SELECT owner, id, due_at AS at FROM {s}.task_rows
-					WHERE phase = 1 AND owner = o.owner COLLATE "ucs_basic" AND due_at <= $2::bigint
-					ORDER BY due_at, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
-				UNION ALL
-				SELECT * FROM (SELECT owner, id, due_at FROM {s}.task_rows
-					WHERE phase = 1 AND owner = o.owner COLLATE "ucs_basic" AND due_at > $3::bigint
-					ORDER BY due_at, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
-				UNION ALL
-				SELECT * FROM (SELECT owner, id, lease_until FROM {s}.task_rows
-					WHERE phase = 2 AND owner = o.owner COLLATE "ucs_basic" AND lease_until <= $4::bigint AND lease_worker <> $5::text
-					ORDER BY lease_until, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
-				UNION ALL
-				SELECT * FROM (SELECT owner, id, lease_until FROM {s}.task_rows
-					WHERE phase = 2 AND owner = o.owner COLLATE "ucs_basic" AND lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text
-					ORDER BY lease_until, id LIMIT $7::bigint FOR UPDATE SKIP LOCKED) x
-			) y ORDER BY y.at, y.id LIMIT $7::bigint
-		) p LIMIT $6::bigint * $7::bigint
-	), chosen AS MATERIALIZED (
-		SELECT owner, id, row_number() OVER (ORDER BY r, n) AS place
-		FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY at, id) AS r FROM locked) x
-		ORDER BY r, n LIMIT $6::bigint
-	), t AS (
-		UPDATE {s}.task_rows t SET phase = 2, lease_worker = $5::text, fence = t.fence + 1, lease_until = $8::bigint,
-			attempt = t.attempt + 1, seq = t.seq + 1, state = $9::text,
-			state_at = greatest($10::bigint, t.updated_at), updated_at = greatest($10::bigint, t.updated_at)
-		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
-		RETURNING t.*, chosen.place
-	), moved AS (
-		SELECT owner, id, seq, updated_at AS at FROM t WHERE webhooks > 0
-	), ` + sqlFollow + `, log AS (
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, events)
-		SELECT pk, seq, $14::bigint, 1, CASE WHEN updated_at = $10::bigint THEN $11::text ELSE
-			$12::text || to_char(timestamp '1970-01-01' + updated_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || $13::text END
-		FROM t
-	)
-	SELECT ` + rowColumns + `, t.place, t.webhooks FROM t
-	WHERE 1 / (CASE WHEN (SELECT coalesce(sum(webhooks), 0) FROM t) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END) = 1`
 
 // Claim implements store.Store. It is not tried again after the connection was lost:
 // leases may have been taken then.
@@ -93,20 +27,8 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.claim(ctx, args, p.Limit, 1)
-	// When all owners have been visited and there is room left, the visits go on.
-	for depth := 0; err == nil && len(rows) > 0 && len(rows) < p.Limit; {
-		left := p.Limit - len(rows)
-		if depth == left {
-			break
-		}
-		depth = left
-		var more []taskRow
-		if more, err = s.claim(ctx, args, left, left); err != nil || len(more) == 0 {
-			break
-		}
-		rows = append(rows, more...)
-	}
+	c := &claim{s: s, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
+	rows, err := c.rounds(ctx)
 	if len(rows) == 0 {
 		return nil, failed(ctx, err, "claim")
 	}
@@ -120,23 +42,68 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	return s.readClaimed(context.WithoutCancel(ctx), rows)
 }
 
-// claim makes one round of a claim; depth is the most to take of an owner.
-func (s *Store) claim(ctx context.Context, args []any, limit, depth int) ([]taskRow, error) {
-	args[5], args[6], args[13] = limit, depth, s.newMark()
+// claim is one call of Claim.
+type claim struct {
+	s     *Store
+	args  []any
+	limit int
+	after map[string]string // where the contexts of owners go on
+	rows  []taskRow
+	due   bool // lanes have become due
+	more  bool // there may be more
+}
+
+// rounds claims until the limit is reached or nothing is left. The first round has
+// each owner visited once, the second most of their contexts; then it is known how many
+// those are, and how much of each makes up what is left.
+func (c *claim) rounds(ctx context.Context) ([]taskRow, error) {
+	owners, each := c.limit, 1
+	for {
+		before, left := len(c.rows), c.limit-len(c.rows)
+		if err := c.round(ctx, left, (left+owners-1)/owners, each); err != nil {
+			return c.rows, err
+		}
+		found := c.rows[before:]
+		if len(found) == 0 || !c.more || len(c.rows) == c.limit {
+			return c.rows, nil
+		}
+		some, contexts := make(map[string]bool), make(map[store.ContextKey]bool)
+		for i := range found {
+			some[found[i].key.Owner] = true
+			contexts[store.ContextKey{Owner: found[i].key.Owner, ID: found[i].contextID}] = true
+		}
+		owners = len(some)
+		if each = 2; before > 0 {
+			each = max(2, (c.limit-len(c.rows))/len(contexts)+1)
+		}
+	}
+}
+
+// round claims up to limit tasks with no more than depth of an owner and each of a
+// context.
+func (c *claim) round(ctx context.Context, limit, depth, each int) error {
+	owners, contexts := []string{}, []string{}
+	for owner, context := range c.after {
+		if storable(owner, context) {
+			owners, contexts = append(owners, owner), append(contexts, context)
+		}
+	}
+	args := c.args
+	args[5], args[6], args[13], args[14], args[15], args[17] = limit, depth, c.s.newMark(), owners, contexts, each
 	type placed struct {
 		taskRow
 		place int64
+		turn  bool // its context has had its turn
 	}
 	var all []placed
-	due := false
 	for try := 0; ; try++ {
-		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			all, due = nil, false
-			return s.each(ctx, c, sqlClaim, func(r record) error {
+		err := c.s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			all, c.due, c.more = nil, false, false
+			return c.s.each(ctx, conn, sqlClaim, func(r record) error {
 				var t placed
 				t.scan(r)
-				t.place = r.int(rowWidth)
-				due = due || r.int(rowWidth+1) > 0
+				t.place, t.turn = r.int(rowWidth), r.bool(rowWidth+2)
+				c.due, c.more = c.due || r.int(rowWidth+1) > 0, r.bool(rowWidth+3)
 				all = append(all, t)
 				return nil
 			}, args...)
@@ -144,17 +111,22 @@ func (s *Store) claim(ctx context.Context, args []any, limit, depth int) ([]task
 		if err == nil {
 			break
 		}
-		if try >= s.cfg.MaxRetries || !conflicting(err) && !raised(err) || !s.pause(ctx, try, err) {
-			return nil, err
+		if try >= c.s.cfg.MaxRetries || !conflicting(err) && !raised(err) || !c.s.pause(ctx, try, err) {
+			return err
 		}
 	}
-	s.lanesDue(due)
+	c.s.lanesDue(c.due)
 	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
-	rows := make([]taskRow, len(all))
 	for i := range all {
-		rows[i] = all[i].taskRow
+		if t := &all[i]; t.turn {
+			if c.after == nil {
+				c.after = make(map[string]string)
+			}
+			c.after[t.key.Owner] = t.contextID
+		}
+		c.rows = append(c.rows, all[i].taskRow)
 	}
-	return rows, nil
+	return nil
 }
 
 // never is later than any time.
@@ -183,7 +155,7 @@ func claimArgs(p *store.ClaimParams) ([]any, error) {
 	}
 	return []any{
 		p.AfterOwner, now, far, over, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		whole, before, `"` + after, int64(0),
+		whole, before, `"` + after, int64(0), nil, nil, p.OldestFirst, 0,
 	}, nil
 }
 

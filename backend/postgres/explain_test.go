@@ -78,7 +78,7 @@ func hotQueries() []hotQuery {
 		{"expire idempotency keys", sqlExpireKeys, ""},
 		{"claim", sqlClaim, ""},
 		{"renew", sqlRenew, ""},
-		{"backlog", sqlBacklog, "task_rows_leased task_rows_queued"},
+		{"backlog", sqlBacklog, "task_rows_leased task_rows_queued task_rows_turns"},
 		{"list", listText(store.Query{}, false), ""},
 		{"list of states, ascending", listText(store.Query{States: states, Ascending: true}, false), ""},
 		{"list by creation", listText(store.Query{ByCreated: true}, false), ""},

@@ -1,15 +1,13 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The statements of a claim walk the two partial indexes of the work queue,
+// The statements of a claim walk the three partial indexes of the work queue,
 // which hold only tasks with work to do.
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
@@ -18,6 +16,12 @@ const (
 		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
 	sqlQueuedFar = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
 		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
+	sqlNextContext = `SELECT context_id, due_at, id FROM task_rows INDEXED BY task_rows_turns
+		WHERE phase = 1 AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
+	sqlContextDue = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
+		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
+	sqlContextFar = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
+		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
 	sqlLeasedDue = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
 	sqlLeasedFar = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
@@ -72,16 +76,17 @@ type claim struct {
 	events   string
 	now, far int64
 	claimed  []taskRow
+	after    map[string]string // where the contexts of owners go on
 }
 
-// due is a task that may be claimed.
+// due is a task that may be claimed; context is the one whose turn it is, if any.
 type due struct {
-	at int64
-	id string
+	at          int64
+	id, context string
 }
 
 func (c *claim) apply(w *writer) error {
-	c.claimed = c.claimed[:0]
+	c.claimed, c.after = c.claimed[:0], make(map[string]string)
 	leases := w.leasesMayEnd(c)
 	if w.pendingCounts.Queued == 0 && !leases {
 		return nil
@@ -90,7 +95,12 @@ func (c *claim) apply(w *writer) error {
 		after: c.AfterOwner, limit: c.Limit,
 		next: func(after string) (string, error) { return nextOwner(w.queuedOwner, w.leasedOwner, after, leases) },
 		due:  func(owner string, n int) ([]due, error) { return c.dueOf(w, owner, leases, n) },
-		take: func(owner string, d due) (bool, error) { return c.take(w, store.Key{Owner: owner, ID: d.id}) },
+		take: func(owner string, d due) (bool, error) {
+			if d.context != "" {
+				c.after[owner] = d.context
+			}
+			return c.take(w, store.Key{Owner: owner, ID: d.id})
+		},
 	}
 	any, err := turns.run()
 	if err == nil && !any && leases && !c.Takeover && len(w.pending) == 0 {
@@ -123,37 +133,45 @@ func nextOwner(queued, leased *stmt, after string, leases bool) (next string, er
 	return next, err
 }
 
-// dueOf returns the first n tasks of an owner that are due, longest due first.
+// dueOf returns the first n tasks of an owner that are due, in the order in which they
+// are claimed.
 func (c *claim) dueOf(w *writer, owner string, leases bool, n int) (found []due, err error) {
-	each := func(r record) error {
-		found = append(found, due{at: r.int(0), id: r.text(1)})
-		return nil
-	}
-	ctx, limit := context.Background(), int64(n)
-	if err = w.queuedDue.query(ctx, each, owner, c.now, limit); err != nil {
-		return nil, err
-	}
-	if c.Horizon > 0 && len(found) < n {
-		if err = w.queuedFar.query(ctx, each, owner, c.far, limit); err != nil {
-			return nil, err
-		}
-	}
 	if leases {
 		until := c.now
 		if c.Takeover {
 			until = noLease
 		}
-		if err = w.leasedDue.query(ctx, each, owner, until, c.Worker, limit); err != nil {
-			return nil, err
-		}
-		if c.Horizon > 0 && !c.Takeover {
-			if err = w.leasedFar.query(ctx, each, owner, c.far, c.Worker, limit); err != nil {
-				return nil, err
-			}
+		if found, err = collect(found, n, w.leasedDue, owner, until, c.Worker); err == nil && c.Horizon > 0 && !c.Takeover {
+			found, err = collect(found, n, w.leasedFar, owner, c.far, c.Worker)
 		}
 	}
-	slices.SortFunc(found, func(a, b due) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	return found[:min(n, len(found))], nil
+	if err != nil || len(found) == n {
+		return found, err
+	}
+	if !c.OldestFirst {
+		return c.inTurn(w, owner, found, n)
+	}
+	return c.oldest(w, owner, found, n)
+}
+
+// collect adds what a statement finds to what was found, up to n in all.
+func collect(found []due, n int, st *stmt, args ...any) ([]due, error) {
+	if len(found) >= n {
+		return found, nil
+	}
+	err := st.query(context.Background(), func(r record) error {
+		found = append(found, due{at: r.int(0), id: r.text(1)})
+		return nil
+	}, append(args, int64(n-len(found)))...)
+	return found, err
+}
+
+// oldest adds an owner's queued tasks that are due, up to n in all.
+func (c *claim) oldest(w *writer, owner string, found []due, n int) (_ []due, err error) {
+	if found, err = collect(found, n, w.queuedDue, owner, c.now); err == nil && c.Horizon > 0 {
+		found, err = collect(found, n, w.queuedFar, owner, c.far)
+	}
+	return found, err
 }
 
 // take leases a task to the claim's worker and appends its event.

@@ -15,7 +15,7 @@ const (
 
 	// Whether a context has tasks at work is looked up among those at work or among
 	// its tasks, whichever are fewer.
-	sqlBusyQueued = `SELECT 1 FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyQueued = `SELECT 1 FROM task_rows INDEXED BY task_rows_turns WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyLeased = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyFirst  = `SELECT 1 FROM task_rows WHERE pk = ? AND phase > 0`
 	sqlBusyOthers = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_created

@@ -82,7 +82,7 @@ var viewTests = []struct{ query, want string }{
 		`["` + taskID(2) + `","p","did:key:z6MkhaXgBZDvotDkL5257",{"id":"p","url":"https://hooks.example/p"},` +
 			`"2026-11-20T12:00:00.000Z","2026-11-20T12:00:01.000Z"]`,
 	},
-	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200","202611210630"]`},
+	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200","202611210630","202611210900"]`},
 }
 
 func messageJSON(id, role, text string) string {

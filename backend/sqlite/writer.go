@@ -54,7 +54,7 @@ type writer struct {
 	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
 	insertKey, selectKey, dropKey, expireKeys, beat                      *stmt
 	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
-	leaseBounds                                                          *stmt
+	nextContext, contextDue, contextFar, leaseBounds                     *stmt
 	contextStatements
 	deleteStatements
 	feedbackStatements
@@ -305,6 +305,7 @@ func (w *writer) prepareWriter() error {
 
 		&w.queuedOwner: sqlQueuedOwner, &w.leasedOwner: sqlLeasedOwner,
 		&w.queuedDue: sqlQueuedDue, &w.queuedFar: sqlQueuedFar,
+		&w.nextContext: sqlNextContext, &w.contextDue: sqlContextDue, &w.contextFar: sqlContextFar,
 		&w.leasedDue: sqlLeasedDue, &w.leasedFar: sqlLeasedFar,
 		&w.leaseBounds: `SELECT min(lease_until), max(lease_until) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2`,
 	})

@@ -21,6 +21,13 @@ func claimTests() []test {
 		{"owners are served in turn", claimFair},
 		{"a claim goes on after the owner of the last", claimAfterOwner},
 		{"one owner's flood does not hold up another", claimFlood},
+		{"contexts of an owner are served in turn", claimTurns},
+		{"a claim goes on after the context of the last", claimAfterContext},
+		{"contexts take no turns when the oldest go first", claimOldest},
+		{"tasks whose lease has ended come first", claimEndedFirst},
+		{"one context's flood does not hold up another", claimContextFlood},
+		{"contexts that come later hold up none", claimLaterContexts},
+		{"contexts with nothing due hold up none", claimUndueContexts},
 		{"an ended lease is claimed by another", claimExpired},
 		{"a lease that ends now has ended", claimExpiresNow},
 		{"a worker never claims what is leased to it", claimNotOwn},
@@ -115,7 +122,7 @@ func claimHorizon(f *fixture) {
 	f.commit(lent, own)
 	p := claimAt(worker, at(0), 10)
 	p.Horizon = time.Hour
-	f.equal("Claim() with a horizon", ids(f.claim(p)), []string{"past", "beyond", "leased", "far"})
+	f.equal("Claim() with a horizon", ids(f.claim(p)), []string{"leased", "past", "beyond", "far"})
 }
 
 func claimFair(f *fixture) {
@@ -205,7 +212,7 @@ func claimTakeover(f *fixture) {
 	f.queue(owner, map[string]time.Time{"t4": at(1000)})
 	p := claimAt(worker, at(4), 10)
 	p.Takeover = true
-	f.equal("Claim() with Takeover", ids(f.claim(p)), []string{"t3", "t1"})
+	f.equal("Claim() with Takeover", ids(f.claim(p)), []string{"t1", "t3"})
 	f.refused(store.ErrLeaseLost, under(key("t1"), rival, 1))
 	f.commit(under(key("t1"), worker, 2), under(key("t2"), worker, 1))
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -250,18 +251,9 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	var owners []string
 	for o, tasks := range due {
 		owners = append(owners, o)
-		slices.SortFunc(tasks, func(a, b *modelTask) int {
-			dueA, _ := a.due(p)
-			dueB, _ := b.due(p)
-			return cmp.Or(dueA.Compare(dueB), strings.Compare(a.key.ID, b.key.ID))
-		})
+		due[o] = inLine(p, o, tasks)
 	}
-	slices.SortFunc(owners, func(a, b string) int {
-		if (a > p.AfterOwner) != (b > p.AfterOwner) {
-			return strings.Compare(b, a) // those that come after AfterOwner come first
-		}
-		return strings.Compare(a, b)
-	})
+	sortAfter(owners, p.AfterOwner)
 	var claimed []*store.Task
 	for round := 0; len(owners) > 0; round++ {
 		owners = slices.DeleteFunc(owners, func(o string) bool { return len(due[o]) <= round })
@@ -273,6 +265,51 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	}
 	m.tellWatchers()
 	return claimed, nil
+}
+
+// inLine puts an owner's tasks in the order in which they are claimed.
+func inLine(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
+	slices.SortFunc(due, func(a, b *modelTask) int {
+		dueA, _ := a.due(p)
+		dueB, _ := b.due(p)
+		return cmp.Or(dueA.Compare(dueB), strings.Compare(a.key.ID, b.key.ID))
+	})
+	var line, queued []*modelTask
+	byContext := make(map[string][]*modelTask)
+	for _, t := range due {
+		if t.run.Phase == store.PhaseLeased {
+			line = append(line, t)
+			continue
+		}
+		queued = append(queued, t)
+		byContext[t.contextID] = append(byContext[t.contextID], t)
+	}
+	if p.OldestFirst {
+		return append(line, queued...)
+	}
+	contexts := slices.Collect(maps.Keys(byContext))
+	sortAfter(contexts, p.AfterContexts[owner])
+	for len(byContext) > 0 {
+		for _, c := range contexts {
+			if tasks := byContext[c]; len(tasks) > 0 {
+				line, byContext[c] = append(line, tasks[0]), tasks[1:]
+			} else {
+				delete(byContext, c)
+			}
+		}
+	}
+	return line
+}
+
+// sortAfter sorts names in ascending order from the first greater than after, round to
+// it again.
+func sortAfter(names []string, after string) {
+	slices.SortFunc(names, func(a, b string) int {
+		if (a > after) != (b > after) {
+			return strings.Compare(b, a)
+		}
+		return strings.Compare(a, b)
+	})
 }
 
 func (t *modelTask) claim(p store.ClaimParams) *store.Task {

@@ -233,6 +233,13 @@ func (r *randomRun) claim() {
 		p.Horizon = 20 * time.Millisecond
 	}
 	p.AfterOwner = rapid.SampledFrom([]string{"", "a", "aa", "B", "b", "z"}).Draw(r.t, "after")
+	p.AfterContexts = make(map[string]string)
+	for _, owner := range []string{"a", "B"} {
+		if c := r.pick("after context", 4); c > 0 {
+			p.AfterContexts[owner] = fmt.Sprint("c", c-1)
+		}
+	}
+	p.OldestFirst = r.oneIn("oldest first", 4)
 	got, err := r.got.Claim(r.ctx, p)
 	want, wantErr := r.want.Claim(r.ctx, p)
 	r.same("the error of Claim()", fmt.Sprint(err), fmt.Sprint(wantErr))
