@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"maps"
 	"net"
 	"net/url"
@@ -24,7 +25,39 @@ type proxy struct {
 	cuts   int
 	lag    chan struct{} // while set, what is sent to the server waits for it to be closed
 	parted bool          // new connections are refused
+	short  *shortened    // while set, the next large transaction loses its end
 }
+
+// shortened is a transaction whose end is kept back.
+type shortened struct {
+	over     int           // how large it is at least
+	held     chan struct{} // closed when there is one
+	released chan struct{}
+}
+
+// shorten keeps back the end of the next transaction of more than so many bytes, and all
+// that follows on its connection, until released is closed.
+func (p *proxy) shorten(over int) *shortened {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.short = &shortened{over: over, held: make(chan struct{}), released: make(chan struct{})}
+	return p.short
+}
+
+// shortens takes what is to be done with a transaction of a size that ends now.
+func (p *proxy) shortens(size int) *shortened {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.short
+	if s == nil || size < s.over {
+		return nil
+	}
+	p.short = nil
+	return s
+}
+
+// syncMessage ends a transaction that was sent without a BEGIN.
+var syncMessage = []byte{'S', 0, 0, 0, 4}
 
 // newProxy starts a proxy in front of a database and returns its URL.
 func newProxy(t testing.TB, database string) (*proxy, string) {
@@ -126,8 +159,18 @@ func (p *proxy) serve(client net.Conn) {
 // forward carries what the client sends, also after the client was cut off.
 func (p *proxy) forward(client, server net.Conn) {
 	buf := make([]byte, 64<<10)
-	for {
+	for size := 0; ; {
 		n, err := client.Read(buf)
+		if size += n; bytes.HasSuffix(buf[:n], syncMessage) {
+			if s := p.shortens(size); s != nil {
+				_, _ = server.Write(buf[:n-len(syncMessage)])
+				copy(buf, syncMessage)
+				n = len(syncMessage)
+				close(s.held)
+				<-s.released
+			}
+			size = 0
+		}
 		p.mu.Lock()
 		lag := p.lag
 		p.mu.Unlock()
