@@ -150,7 +150,8 @@ func (a *Agent) assemble(h Handler) (err error) {
 	return err
 }
 
-// newPush returns the service that calls webhooks, or all that is wrong with w.
+// newPush returns the service that calls webhooks, or all that is wrong with w. It warns
+// of addresses that are not public and may be called.
 func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, error) {
 	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{
 		AllowNets: w.AllowNets, AllowHosts: w.AllowHosts, NAT64: w.NAT64, RequireHTTPS: w.RequireHTTPS,
@@ -178,6 +179,10 @@ func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, 
 	if agent == "" {
 		info, _ := debug.ReadBuildInfo()
 		agent = push.UserAgent("holdfast", moduleVersion(info))
+	}
+	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
+		logger.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
+			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
 	}
 	return push.New(push.Config{
 		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: agent, Logger: logger,

@@ -90,7 +90,8 @@ type Webhooks struct {
 	URL, Token, Secret string
 
 	// AllowNets are networks ("10.1.0.0/16"), AllowHosts names or addresses with a port
-	// ("localhost:8888"), that may be called although they are not public. Default: none.
+	// ("localhost:8888"), that may be called although they are not public: by everybody who
+	// may send a message, of which New warns in the log. Default: none.
 	AllowNets, AllowHosts []string
 	// RequireHTTPS refuses URLs that are not https.
 	RequireHTTPS bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -142,6 +143,34 @@ func TestLeasesOfWebhooksMustOutlastAttempts(t *testing.T) {
 		}
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("New(%+v) = %v, want %q", tt.webhooks, err, tt.want)
+		}
+	}
+}
+
+func TestWebhooksThatMayGoToPrivateAddressesAreWarnedOfOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		webhooks holdfast.Webhooks
+		want     string // in the one warning, "" for none
+	}{
+		{holdfast.Webhooks{}, ""},
+		{holdfast.Webhooks{AllowNets: []string{"10.1.0.0/16"}}, `nets=[10.1.0.0/16] hosts=[]`},
+		{holdfast.Webhooks{AllowHosts: []string{"localhost:8888"}}, `nets=[] hosts=[localhost:8888]`},
+		{holdfast.Webhooks{AllowHosts: []string{"localhost:8888"}, Off: true}, ""},
+	} {
+		var logged strings.Builder
+		agent, err := holdfast.New(holdfast.Config{
+			Name: "a", Store: inmem.New(), Webhooks: tt.webhooks, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+		}, holdfast.HandlerFunc(shout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		warnings := strings.Count(logged.String(), "not public")
+		if tt.want == "" && warnings != 0 || tt.want != "" && (warnings != 1 || !strings.Contains(logged.String(), tt.want)) {
+			t.Errorf("New(%+v) logs %q, want one warning with %q if any", tt.webhooks, logged.String(), tt.want)
 		}
 	}
 }

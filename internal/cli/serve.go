@@ -122,7 +122,6 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	}
 	cfg := c.config(r.agent.config, r.tokens, log)
 	cfg.Webhooks = c.webhookFlags.config(r.pushes)
-	r.pushes.announce(log)
 	if cfg.DataDir = r.storage.data; r.storage.kind != kindSQLite {
 		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
 			return errors.Join(err, ln.Close())

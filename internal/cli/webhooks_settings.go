@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -149,15 +148,6 @@ func (f *webhookFlags) config(p pushes) holdfast.Webhooks {
 		AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, RequireHTTPS: f.RequireHTTPS, NAT64: f.NAT64, EgressProxy: f.EgressProxy,
 		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerOwner: f.PerOwner,
 		Timeout: time.Duration(f.PushTimeout), Agent: userAgent(),
-	}
-}
-
-// announce tells what webhooks may reach beyond the internet: whoever sends a message
-// can have it called.
-func (p *pushes) announce(log *slog.Logger) {
-	if len(p.policy.AllowNets) > 0 || len(p.policy.AllowHosts) > 0 {
-		log.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
-			"nets", fmt.Sprint(p.policy.AllowNets), "hosts", fmt.Sprint(p.policy.AllowHosts))
 	}
 }
 
