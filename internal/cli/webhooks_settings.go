@@ -129,7 +129,7 @@ func allowHint(rule, rawURL string) string {
 	if _, err := policy.CheckURL(rawURL); err != nil {
 		return "" // such as the metadata of a cloud
 	}
-	return "--push-allow-hosts " + host
+	return "--push-allow-hosts " + quoteShell(host)
 }
 
 // ruleOf is the rule that has refused a URL, "" if none has.
