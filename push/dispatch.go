@@ -2,6 +2,7 @@ package push
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -132,7 +133,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 	s.lanes[l.id()] = l
 	due := now
 	switch {
-	case s.stopping, s.cancelled[l.id()]:
+	case s.stopping, l.lease.Fence < s.cancelled[l.id()]:
 	case l.State != store.LaneActive:
 		s.buryFrom(l, 0, l.Reason, store.Time(now))
 	case s.bars(l):
@@ -195,16 +196,19 @@ func (s *Service) drop(l *lane) {
 	}
 }
 
+// anyFence is above all fences.
+const anyFence = math.MaxInt64
+
 // cancelLane ends the work on a lane: when it returns no attempt of the lane, as it has
-// been claimed until now, is under way or begins here.
-func (s *Service) cancelLane(task store.Key, id string) {
+// been claimed until now with a fence below one, is under way or begins here.
+func (s *Service) cancelLane(task store.Key, id string, below int64) {
 	s.mu.Lock()
 	name := laneID{task, id}
 	if s.claiming {
-		s.cancelled[name] = true
+		s.cancelled[name] = max(s.cancelled[name], below)
 	}
 	l := s.lanes[name]
-	if l == nil || s.unqueue(l) {
+	if l == nil || l.lease.Fence >= below || s.unqueue(l) {
 		s.mu.Unlock()
 		return
 	}

@@ -84,8 +84,10 @@ func (s *Service) endGlobal(ctx context.Context, task store.Key, all *webhooks, 
 	}
 	now := store.Time(s.now())
 	c := store.PushConfig{Task: task, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: now}
-	s.cancelLane(task, GlobalID)
-	_, err = s.cfg.Store.SavePush(ctx, c, cursor, now)
+	lane, err := s.cfg.Store.SavePush(ctx, c, cursor, now)
+	if err == nil {
+		s.cancelLane(task, GlobalID, lane.Fence)
+	}
 	return err
 }
 

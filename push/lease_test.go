@@ -88,6 +88,82 @@ func TestAReplacedWebhookIsNotCalledTwiceAtATime(t *testing.T) {
 	})
 }
 
+// What one replica changes waits until the other, which calls the webhook, has let it go.
+func TestAWebhookThatAnotherReplicaChangesIsNotCalledTwiceAtATime(t *testing.T) {
+	for name, change := range map[string]func(w *world, s *Service, l store.Lane) error{
+		"by set": func(w *world, s *Service, l store.Lane) error {
+			set, err := s.seal.decode(&l.Config)
+			if err == nil {
+				_, err = s.Set(w.t.Context(), alice, a2a.TaskPushNotificationConfig{
+					TaskID: l.Config.Task.ID, Config: a2a.PushNotificationConfig{ID: l.Config.ID, URL: set.URL, Token: "new"},
+				})
+			}
+			return err
+		},
+		"by replay": func(w *world, s *Service, l store.Lane) error {
+			_, err := s.Replay(w.t.Context(), alice, a2a.ReplayParams{TaskID: l.Config.Task.ID, ConfigID: l.Config.ID, FromSequence: 1})
+			return err
+		},
+		"by a message": func(w *world, _ *Service, l store.Lane) error {
+			brings := store.NewPush{ID: l.Config.ID, Endpoint: l.Config.Endpoint, Data: l.Config.Data}
+			w.commit(store.Change{Key: l.Config.Task, Version: l.Tail, Events: []store.Event{{Time: w.now(), State: a2a.StateWorking}}, Push: []store.NewPush{brings}})
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, plan{replicas: 2}, func(w *world) {
+				w.answers(func(string, *post, int) (safehttp.Response, error) {
+					time.Sleep(time.Second)
+					return status(200)
+				})
+				for n := range 12 {
+					id := w.story("alice", fmt.Sprint("t", n), 0, 6)
+					time.Sleep(time.Duration(1100+50*n) * time.Millisecond)
+					l := w.laneOf(id)
+					other := w.replicas[0]
+					if l.Worker == other.s.worker {
+						other = w.replicas[1]
+					}
+					if err := change(w, other.s, l); err != nil {
+						w.t.Fatal(err)
+					}
+					w.drain(time.Minute)
+					w.checkOverlap(id)
+					w.checkNoLoss(id)
+				}
+			})
+		})
+	}
+}
+
+// The process that calls it itself need not wait: it knows.
+func TestAWebhookThatIsSetIsCalledAnewAtOnce(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		r.setHanging(true)
+		id := w.story("alice", "t", 0, 0)
+		time.Sleep(time.Second)
+		r.setHanging(false)
+		l := w.laneOf(id)
+		set, err := r.s.seal.decode(&l.Config)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := r.s.Set(w.t.Context(), alice, a2a.TaskPushNotificationConfig{
+			TaskID: "t", Config: a2a.PushNotificationConfig{ID: id.id, URL: set.URL, Token: "new"},
+		}); err != nil {
+			w.t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		posts := w.postsOf(id)
+		if len(posts) != 1 || posts[0].begun.Sub(begun) > 50*time.Millisecond {
+			w.t.Errorf("requests 100ms after Set() = %+v, want one within half of that", posts)
+		}
+		w.drain(time.Minute)
+	})
+}
+
 // Invariant 16.
 func TestShutdownLetsAttemptsEnd(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
@@ -137,7 +213,7 @@ func TestDeleteEndsAttempts(t *testing.T) {
 		if err != nil || !busy {
 			w.t.Fatalf("DeletePush() = %t, %v, want busy", busy, err)
 		}
-		r.s.cancelLane(id.task, id.id)
+		r.s.cancelLane(id.task, id.id, anyFence)
 		r.setHanging(false)
 		time.Sleep(time.Minute)
 		w.equal("requests", w.sequences(id), []int64(nil))
@@ -165,7 +241,7 @@ func TestDeleteWhileLanesAreBeingClaimed(t *testing.T) {
 		if busy, err := w.store.DeletePush(w.t.Context(), id.task, id.id, r.s.now()); err != nil || !busy {
 			w.t.Fatalf("DeletePush() = %t, %v, want busy: the lane has been claimed", busy, err)
 		}
-		r.s.cancelLane(id.task, id.id)
+		r.s.cancelLane(id.task, id.id, anyFence)
 		time.Sleep(time.Minute)
 		w.equal("requests", w.sequences(id), []int64(nil))
 	})

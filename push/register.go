@@ -202,11 +202,11 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	}
 	now := store.Time(s.now())
 	kept := store.PushConfig{Task: t.Key, ID: id, Endpoint: w.endpoint, Data: data, LongRunning: c.LongRunning, CreatedAt: now}
-	s.cancelLane(t.Key, id) // before, so that no attempt at the new place is cut short
 	lane, err := s.cfg.Store.SavePush(ctx, kept, cursor, now)
 	if err != nil {
 		return nil, taskError(c.TaskID, err)
 	}
+	s.cancelLane(t.Key, id, lane.Fence)
 	if err := s.endGlobal(ctx, t.Key, &all, cursor); err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (s *Service) remove(ctx context.Context, task store.Key, id string) error {
 		case err != nil:
 			return err
 		}
-		s.cancelLane(task, id)
+		s.cancelLane(task, id, anyFence)
 		timer := time.NewTimer(pause)
 		pause = min(2*pause, deletePoll)
 		select {

@@ -48,7 +48,7 @@ func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2
 		}
 		cursor = first.Cursor
 	}
-	s.cancelLane(task, id) // before, so that no attempt of the replay is cut short
+	s.cancelLane(task, id, anyFence) // before, so that no attempt of the replay is cut short
 	at, err := s.cfg.Store.ReplayPush(ctx, task, id, cursor, store.Time(s.now()))
 	if err != nil {
 		return nil, taskError(task.ID, err)

@@ -43,6 +43,7 @@ type plan struct {
 	outage     time.Duration // of one endpoint
 	deletes    int           // of webhooks
 	replays    int
+	sets       int     // of webhooks that are there
 	rollbacks  float64 // of changes, that is so often one is tried that is not committed
 	jumps      int     // of the clock of the store, by an hour
 	config     func(*Config)

@@ -17,6 +17,7 @@ func (w *world) trouble() {
 		{w.plan.kills, func(i int) { w.kill(i); w.replicas[i] = w.start() }},
 		{w.plan.deletes, w.remove},
 		{w.plan.replays, w.replay},
+		{w.plan.sets, w.set},
 		{w.plan.jumps, func(i int) { w.clock.jump(time.Duration(2*i-1) * time.Hour) }},
 		{w.plan.restarts, func(i int) { w.stop(i, w.dice.upTo(time.Second)); w.replicas[i] = w.start() }},
 	} {
@@ -71,4 +72,23 @@ func (w *world) noteDead(letters []store.DeadLetter) {
 		id := laneID{d.Task, d.ConfigID}
 		w.buried[id] = append(w.buried[id], d)
 	}
+}
+
+// set has a replica save a webhook again, as its owner would. It need not succeed.
+func (w *world) set(i int) {
+	w.mu.Lock()
+	id := w.lanes[w.dice.below(len(w.lanes))]
+	w.mu.Unlock()
+	page, err := w.store.Lanes(w.t.Context(), store.LaneQuery{Owner: id.task.Owner, TaskID: id.task.ID, ID: id.id, Limit: 1})
+	if err != nil || len(page.Lanes) == 0 {
+		return // its task does not exist yet
+	}
+	s := w.replicas[i].s
+	set, err := s.seal.decode(&page.Lanes[0].Config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, _ = s.Set(w.t.Context(), a2a.Principal{ID: id.task.Owner}, a2a.TaskPushNotificationConfig{
+		TaskID: id.task.ID, Config: a2a.PushNotificationConfig{ID: id.id, URL: set.URL, Token: "new"},
+	})
 }
