@@ -5,6 +5,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/internal/cli.version=$(VERSION)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# SQLite is C made Go: with the race detector in it everything over it takes five times
+# as long, to watch memory that is its own.
+RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -22,7 +26,7 @@ test: ## run every test of the module, after installing what they need
 	./scripts/services run --pooler go test -count=1 -run BehindAPooler ./backend/postgres
 
 test-race: ## run every test under the race detector
-	./scripts/services run go test -race -shuffle=on -skip BehindAPooler ./...
+	./scripts/services run go test $(RACE) -shuffle=on -skip BehindAPooler ./...
 
 faults: build ## kill -9, full disks, lost databases and worse, against real processes (FAULTS_LONG=5: longer)
 	go test -count=1 -tags faults -timeout $(or $(FAULTS_TIMEOUT),15m) ./faults/...
