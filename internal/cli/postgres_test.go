@@ -234,7 +234,7 @@ func locked(t *testing.T, name string, environ ...string) (read func() (int, str
 	t.Helper()
 	url := pgtest.URL(t)
 	schema := pgtest.Schema(t, url)
-	named := url + "&application_name=" + name
+	named := url + "&application_name=" + name + "&lock_timeout=600000" // waits for locks end by the timeouts of calls alone
 	r := startServer(t, append([]string{
 		"STORAGE_TYPE=postgres", "DATABASE_URL=" + named, "HOLDFAST_SCHEMA=" + schema, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true",
 	}, environ...))
