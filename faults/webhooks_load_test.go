@@ -108,6 +108,7 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead")
 }
 
+// Invariant 17; how fast lanes are claimed out of a backlog is measured by bench/cmd/compare.
 // TestABacklogOfWebhooksNeedsLittleMemory is not parallel: what it measures depends on
 // what else runs.
 func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {

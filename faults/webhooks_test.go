@@ -28,6 +28,7 @@ func TestWebhooksAreToldOnceInACleanRun(t *testing.T) {
 	})
 }
 
+// Invariants 1, 2, 4 to 7 and 11, by a receiver that looks at the task inside its handler.
 func TestWebhooksNoLossOverKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

@@ -278,6 +278,7 @@ func TestAuthenticationHeaders(t *testing.T) {
 	}
 }
 
+// Invariant 13.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

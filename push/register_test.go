@@ -178,6 +178,7 @@ func TestSetGetListDelete(t *testing.T) {
 	}
 }
 
+// Invariant 18: webhooks are their owners' alone.
 func TestStrangersFindNothing(t *testing.T) {
 	t.Parallel()
 	k, ctx := newKeeper(t, nil), t.Context()
@@ -340,6 +341,7 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 	}
 }
 
+// Invariant 13: two signatures while keys are changed.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, nil)

@@ -245,10 +245,12 @@ var chaos = plan{
 	storeFault: 0.15, storeSlow: 20 * time.Millisecond, sendFault: 0.3, deadShare: 0.05, pauses: 1, kills: 1, restarts: 1,
 }
 
+// Invariants 2, 4, 5, 6 and 7.
 func TestSimNoLossInOrderWithOneIdentity(t *testing.T) {
 	simulate(t, chaos, (*world).checkAll)
 }
 
+// Invariant 8.
 func TestSimNoDuplicatesOnACleanRun(t *testing.T) {
 	simulate(t, plan{replicas: 2, tasks: 3, hooks: 2, endpoints: 2, events: 5, storeSlow: 20 * time.Millisecond}, func(w *world) {
 		w.checkAll()
@@ -260,12 +262,14 @@ func TestSimNoDuplicatesOnACleanRun(t *testing.T) {
 	})
 }
 
+// Invariant 9.
 func TestSimFencingHoldsOffPausedReplicas(t *testing.T) {
 	p := chaos
 	p.replicas, p.pauses, p.kills, p.restarts, p.storeFault, p.sendFault = 3, 4, 0, 0, 0.05, 0.1
 	simulate(t, p, (*world).checkAll)
 }
 
+// Invariant 16.
 func TestSimShutdownLosesNothing(t *testing.T) {
 	p := chaos
 	p.pauses, p.kills, p.restarts, p.storeFault = 0, 0, 4, 0

@@ -190,8 +190,8 @@ func sameSaid(t testing.TB, got []string, want ...string) {
 	}
 }
 
-// The webhook of a message is told of everything, in order, and when it is told
-// something that can be read already.
+// Invariants 1 and 18: the webhook of a message is told of everything, in order, and when
+// it is told something that can be read already.
 func TestInlineWebhookIsToldInOrder(t *testing.T) {
 	t.Parallel()
 	e, _ := startPush(t, newStore(), worker, nil)

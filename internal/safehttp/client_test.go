@@ -75,6 +75,7 @@ func TestAnswersOfTheResolver(t *testing.T) {
 	}
 }
 
+// Invariant 18: webhooks are taken while DNS is down.
 func TestCheckAcceptsNamesThatDoNotResolve(t *testing.T) {
 	t.Parallel()
 	broken := &resolver{answer: func(string, int64) ([]netip.Addr, error) {
@@ -213,6 +214,7 @@ func TestDialOnlyGoesWhereTheAttemptMay(t *testing.T) {
 	}
 }
 
+// Invariant 14.
 func TestProxiesOfTheEnvironmentAreNotAsked(t *testing.T) {
 	for _, raw := range []string{"http://a.example/", "https://a.example/"} {
 		before := envProxy.Load()

@@ -53,6 +53,7 @@ func scripted(comment string) bool {
 	return strings.HasPrefix(comment, "DNS{") || strings.HasPrefix(comment, "REDIRECT{") || strings.HasPrefix(comment, "HTTP{") || strings.HasPrefix(comment, "TLS{")
 }
 
+// Invariant 14.
 func TestCorpusIsRefusedWithoutTheNetwork(t *testing.T) {
 	t.Parallel()
 	urls, comments := corpus(t, "ssrf_corpus.txt")
@@ -91,6 +92,7 @@ func TestCorpusIsRefusedWithoutTheNetwork(t *testing.T) {
 	}
 }
 
+// Invariant 14: no connection is begun.
 func TestCorpusOfAnswersIsRefusedBeforeTheConnect(t *testing.T) {
 	t.Parallel()
 	urls, comments := corpus(t, "ssrf_corpus.txt")
@@ -130,6 +132,7 @@ func TestCorpusOfAnswersIsRefusedBeforeTheConnect(t *testing.T) {
 	}
 }
 
+// Invariant 14: one look-up for each attempt.
 func TestRebindingNameIsLookedUpOncePerAttempt(t *testing.T) {
 	t.Parallel()
 	names, dialer := turns(list(public), list("169.254.169.254")), &recorder{}
