@@ -223,7 +223,7 @@ func (s *Service) stored(lanes []*lane, acks []store.LaneAck, lost []store.LaneL
 		}
 		s.drop(l)
 		if due := acks[i].DueAt; due.After(now) {
-			if s.dues.add(due) {
+			if !l.elsewhere && s.dues.add(due) {
 				signal(s.sooner)
 			}
 		} else if acks[i].Cursor.Seq < l.Tail || l.notices != s.notices {

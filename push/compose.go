@@ -43,17 +43,25 @@ type composer struct {
 	body []byte
 }
 
+// unsealed follows where the secrets of a webhook cannot be decrypted: a process that has
+// been given the keys may be able to tell it. It is looked at every unsealedWait for as
+// long as attempts that fail are made.
+var unsealed = result{verdict: retry, reason: "the secrets of the webhook cannot be decrypted with the keys of this agent"}
+
+const unsealedWait = 2 * time.Minute
+
 // compose prepares the requests for the events of one claimed lane. Its error is
-// *permanent if the lane cannot be told of them as it is set up.
+// *permanent if the lane cannot be told of them as it is set up, and errUnsealed if that
+// is for want of a key.
 func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*composer, error) {
 	set, err := s.seal.decode(&lane.Config)
 	switch {
 	case errors.Is(err, errUnsealed):
 		s.unsealed.Do(func() {
-			s.log.Error("the secrets of a webhook cannot be decrypted with the keys of this agent: what it is to be told becomes dead letters; told once, there may be more",
+			s.log.Error("the secrets of a webhook cannot be decrypted with the keys of this process: it waits for one that can, and is parked in the end; told once, there may be more",
 				"task", lane.Config.Task.ID, "webhook", lane.Config.ID)
 		})
-		return nil, &permanent{"the secrets of the webhook cannot be decrypted with the keys of this agent"}
+		return nil, errUnsealed
 	case err != nil:
 		return nil, &permanent{"the webhook is stored in a way that cannot be read"}
 	case set.Global:

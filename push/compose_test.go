@@ -259,7 +259,7 @@ func TestAuthenticationHeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.secrets.Keys = []signingKey{newSigningKey()}
+			c.secrets.Keys = []signingKey{newSigningKey(time.Time{})}
 			got := tellAll(t, s, claimed(t, s, settings{URL: "https://example.com/hook", Authentication: c.auth, Secrets: &c.secrets}))[0].Header
 			for name, want := range c.want {
 				if got.Get(name) != want {
@@ -282,7 +282,7 @@ func TestAuthenticationHeaders(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	current, old := newSigningKey(), newSigningKey()
+	current, old := newSigningKey(time.Time{}), newSigningKey(time.Time{})
 	old.Until = now.Add(time.Minute)
 	all := signers([]signingKey{current, old}, []string{"v1", "v1a"})
 	body := []byte(`{"event_id":"x"}`)
@@ -367,7 +367,7 @@ func TestSecretsAreSealed(t *testing.T) {
 	t.Parallel()
 	key := func(b byte) []byte { return bytes.Repeat([]byte{b}, keyLen) }
 	first, both, other := testService(t, Config{Keys: [][]byte{key(1)}}), testService(t, Config{Keys: [][]byte{key(2), key(1)}}), testService(t, Config{Keys: [][]byte{key(3)}})
-	set := settings{URL: "https://example.com/hook", Secrets: &secrets{Token: "hush-token", Credentials: "hush-credentials", Keys: []signingKey{newSigningKey()}}}
+	set := settings{URL: "https://example.com/hook", Secrets: &secrets{Token: "hush-token", Credentials: "hush-credentials", Keys: []signingKey{newSigningKey(time.Time{})}}}
 	lane := claimed(t, first, set)
 	if text := string(lane.Config.Data); strings.Contains(text, "hush") || strings.Contains(text, base64.StdEncoding.EncodeToString(set.Secrets.Keys[0].Seed)) {
 		t.Errorf("stored is %s, want no secrets in it", text)

@@ -167,6 +167,47 @@ func TestTableDisablesAWebhookThatWasRefusedThreeTimes(t *testing.T) {
 	})
 }
 
+// What was refused before counts no more once the owner has saved the webhook or set it back.
+func TestRefusalsCountAnewOnceAWebhookIsTakenUpAgain(t *testing.T) {
+	for name, again := range map[string]func(w *world, id laneID) error{
+		"by set": func(w *world, id laneID) error {
+			l, s := w.laneOf(id), w.replicas[0].s
+			set, err := s.seal.decode(&l.Config)
+			if err == nil {
+				_, err = s.Set(w.t.Context(), alice, a2a.TaskPushNotificationConfig{
+					TaskID: id.task.ID, Config: a2a.PushNotificationConfig{ID: id.id, URL: set.URL},
+				})
+			}
+			return err
+		},
+		"by replay": func(w *world, id laneID) error {
+			_, err := w.replicas[0].s.Replay(w.t.Context(), alice, a2a.ReplayParams{TaskID: id.task.ID, ConfigID: id.id, FromSequence: 3})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, plan{}, func(w *world) {
+				w.answers(func(_ string, p *post, nth int) (safehttp.Response, error) {
+					if nth == 1 && p.sequence <= 4 {
+						return failing(safehttp.OutcomeRefused)
+					}
+					return status(200)
+				})
+				id := w.story("alice", "t", 0, 2)
+				w.drain(time.Minute)
+				w.equal("lane", w.laneOf(id).State, store.LaneDisabled)
+				if err := again(w, id); err != nil {
+					w.t.Fatal(err)
+				}
+				w.drain(time.Minute)
+				w.tell(id.task, 4, chunk("x")) // is refused
+				w.drain(time.Minute)
+				w.equal("lane after one more", w.laneOf(id).State, store.LaneActive)
+			})
+		})
+	}
+}
+
 func TestTableParksALaneWhoseScheduleIsUsedUp(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		w.answers(func(string, *post, int) (safehttp.Response, error) { return status(500) })

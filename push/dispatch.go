@@ -121,7 +121,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 		ClaimedLane: *c, until: until, notices: notices, done: make(chan struct{}),
 		lease: store.LaneLease{Task: c.Config.Task, ID: c.Config.ID, Worker: c.Worker, Fence: c.Fence},
 	}
-	l.endpoint = s.limits.endpoint(c.Config.Endpoint)
+	l.endpoint = s.limits.endpoint(s.endpointOf(&c.Config))
 	l.endpoint.woken = max(l.endpoint.woken-1, 0)
 	now := s.now()
 	if old := s.lanes[l.id()]; old != nil {

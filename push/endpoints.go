@@ -174,7 +174,7 @@ func (s *Service) refresh(ctx context.Context, claimed []store.ClaimedLane) {
 	s.mu.Lock()
 	now, ask := s.now(), false
 	for i := range claimed {
-		e := s.limits.endpoints[claimed[i].Config.Endpoint]
+		e := s.limits.endpoints[s.endpointOf(&claimed[i].Config)]
 		if e != nil && claimed[i].State == store.LaneActive {
 			ask = ask || e.disabled || e.open && now.Sub(s.refreshed).Abs() >= refreshEvery
 		}

@@ -37,6 +37,14 @@ func (s *Service) globalSettings() (settings, error) {
 	return settings{Global: true, URL: s.cfg.Global.URL, Secrets: &secrets{Token: s.cfg.Global.Token}}, nil
 }
 
+// endpointOf returns where a webhook goes: the global one where it does now.
+func (s *Service) endpointOf(c *store.PushConfig) string {
+	if c.ID == GlobalID && s.cfg.Global.URL != "" {
+		return endpointOf(s.cfg.Global.URL)
+	}
+	return c.Endpoint
+}
+
 // newGlobal returns the global webhook for a task that begins, nil if there is none.
 func (s *Service) newGlobal() []store.NewPush {
 	if s.cfg.Global.URL == "" {

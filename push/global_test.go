@@ -106,3 +106,32 @@ func TestDeadLettersOfTheGlobalWebhookOutliveAnOwners(t *testing.T) {
 		w.equal("told the owner's", w.sent("own.example.com"), []int64{3})
 	})
 }
+
+// Where it went when a task began does not matter.
+func TestANewGlobalURLHoldsForWhatWaits(t *testing.T) {
+	const gone = "https://old.example.com:443"
+	inBubble(t, plan{config: withGlobal}, func(w *world) {
+		w.stop(0, time.Minute)
+		task := store.Key{Owner: "alice", ID: "t"}
+		w.create(task, store.NewPush{ID: GlobalID, Endpoint: gone, Data: globalData})
+		time.Sleep(time.Hour)
+		if err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{
+			Name: gone, Failures: 99, FailedAt: w.begun, Disabled: true, Reason: "scripted", UpdatedAt: store.Time(time.Now()),
+		}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.replicas[0] = w.start()
+		w.drain(time.Minute)
+		w.equal("told the global one", w.sent("global.example.com"), []int64{1})
+		w.equal("dead letters", len(w.deadOf(laneID{task, GlobalID})), 0)
+		w.answers(func(string, *post, int) (safehttp.Response, error) { return failing(safehttp.OutcomeConnect) })
+		w.tell(task, 2, chunk("one"))
+		time.Sleep(time.Minute)
+		s := w.replicas[0].s
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e := s.limits.endpoints["https://global.example.com:443"]; e == nil || e.failures == 0 {
+			w.t.Errorf("where it goes now = %+v, want that it has failed", e)
+		}
+	})
+}

@@ -41,18 +41,19 @@ type lane struct {
 	known    bool      // that earlier claims have been looked at
 
 	// Guarded by Service.mu.
-	until    time.Time // of the lease
-	halted   bool      // begins no further attempt
-	settled  bool      // it has been worked
-	counted  bool      // it counts for its owner and endpoint
-	trial    bool      // it is to show whether its endpoint answers again
-	stranger bool      // it counts as one of an endpoint that is not proven
-	begun    time.Time
-	notices  uint64         // of the store when it was claimed
-	ack      *store.LaneAck // to be stored
-	together int            // with how many others at most, it included; 0: any
-	alone    int            // times in a row that it could not be stored by itself
-	retryAt  time.Time      // when to try again after that
+	until     time.Time // of the lease
+	halted    bool      // begins no further attempt
+	settled   bool      // it has been worked
+	elsewhere bool      // another process should claim it next
+	counted   bool      // it counts for its owner and endpoint
+	trial     bool      // it is to show whether its endpoint answers again
+	stranger  bool      // it counts as one of an endpoint that is not proven
+	begun     time.Time
+	notices   uint64         // of the store when it was claimed
+	ack       *store.LaneAck // to be stored
+	together  int            // with how many others at most, it included; 0: any
+	alone     int            // times in a row that it could not be stored by itself
+	retryAt   time.Time      // when to try again after that
 }
 
 func (l *lane) id() laneID { return laneID{l.lease.Task, l.lease.ID} }
@@ -95,9 +96,16 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 		}
 		at, r := store.Time(s.now()), result{}
 		if err == nil {
-			r, err = s.attempt(l, c, e, next, at, limit)
+			r, err = s.attempt(l, c, e, next, limit)
 		}
 		var never *permanent
+		if errors.Is(err, errUnsealed) {
+			if due, _ = s.follow(l, i, next, unsealed); l.State == store.LaneActive {
+				l.elsewhere = true
+				due = s.now().Add(spread(unsealedWait, s.cfg.random()))
+			}
+			return due
+		}
 		if errors.As(err, &never) {
 			c, r = nil, result{verdict: refuse, outcome: safehttp.OutcomeRefused, reason: never.reason, detail: never.reason}
 		} else if err != nil {
@@ -119,8 +127,8 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 }
 
 // attempt makes one attempt to tell e. Its error is why there is nothing to send.
-func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushCursor, at time.Time, limit time.Duration) (result, error) {
-	request, err := c.request(e, next, l.Attempt+1, at)
+func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushCursor, limit time.Duration) (result, error) {
+	request, err := c.request(e, next, l.Attempt+1, s.cfg.clock()) // as receivers have it, also where it was set back
 	if err != nil {
 		return result{}, err
 	}
@@ -180,7 +188,7 @@ func (s *Service) follow(l *lane, i int, next store.PushCursor, r result) (due t
 		s.failed.Add(1)
 		s.end(l, store.LaneDisabled, r.reason)
 	case refuse:
-		if s.refusals(l); l.refused < refusalsAllowed {
+		if s.refusals(l, next.Sequence); l.refused < refusalsAllowed {
 			s.bury(l, next, 1, r, now)
 			return now, true
 		}
@@ -229,11 +237,13 @@ func (s *Service) buryFrom(l *lane, i int, reason string, now time.Time) {
 	}
 }
 
-// refusals counts the events in a row that were refused, this one included, those of
-// earlier claims too.
-func (s *Service) refusals(l *lane) {
+// refusals counts the events in a row that were refused, the last of them that of a
+// sequence, those of earlier claims too, but none from before the webhook was saved or set
+// back.
+func (s *Service) refusals(l *lane, sequence int64) {
 	if !l.known {
 		l.known = true
+		set, _ := s.seal.decode(&l.Config) // what can be read of it
 		page, err := s.cfg.Store.PushAttempts(l.ctx, store.PushQuery{
 			Owner: l.lease.Task.Owner, TaskID: l.lease.Task.ID, ID: l.lease.ID, Limit: refusalsAllowed - 1,
 		})
@@ -241,10 +251,10 @@ func (s *Service) refusals(l *lane) {
 			s.log.Warn("read webhook attempts", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
 		}
 		for _, a := range page.Attempts {
-			if a.Outcome != safehttp.OutcomeRefused {
+			if a.Outcome != safehttp.OutcomeRefused || a.Sequence >= sequence || a.At.Before(set.Saved) {
 				break
 			}
-			l.refused++
+			l.refused, sequence = l.refused+1, a.Sequence
 		}
 	}
 	l.refused++

@@ -1,8 +1,11 @@
 package push
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,6 +284,42 @@ func TestClockJumpsCauseNoLossAndNoEarlyRetries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Receivers compare the time of a signature with their clocks.
+func TestRequestsHaveTheTimeOfTheWallClock(t *testing.T) {
+	var clock *setClock
+	var sender stamps
+	inBubble(t, plan{config: func(c *Config) {
+		clock = newSetClock()
+		sender.now = clock.now
+		c.clock, c.Sender = clock.now, &sender
+	}}, func(w *world) {
+		for n, d := range []time.Duration{0, time.Hour, -time.Hour, -time.Hour, 3 * time.Hour, -2 * time.Hour} {
+			clock.jump(d)
+			time.Sleep(5 * time.Second)
+			w.storyAt(clock.now, fmt.Sprint("t", n), 0)
+			time.Sleep(2 * time.Hour)
+			w.equal(fmt.Sprintf("seconds that request %d is off after the clock was set by %s", n, d), sender.off.Load(), 0)
+			w.equal("requests", sender.sent.Load(), n+1)
+		}
+		w.drain(time.Minute)
+	})
+}
+
+// stamps is a Sender that notes how far the times of requests are off.
+type stamps struct {
+	now       func() time.Time
+	sent, off atomic.Int64
+}
+
+func (*stamps) Check(context.Context, string) error { return nil }
+
+func (s *stamps) Post(_ context.Context, r safehttp.Request) (safehttp.Response, error) {
+	at, err := strconv.ParseInt(r.Header.Get("Webhook-Timestamp"), 10, 64)
+	s.sent.Add(1)
+	s.off.Store(at - s.now().Unix())
+	return safehttp.Response{Status: 200}, err
 }
 
 // storyAt is story, its events at the times of a clock.

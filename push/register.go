@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -19,15 +18,13 @@ type registry struct {
 	unsealed     sync.Once // that secrets cannot be decrypted is logged once
 	globalSecret []byte
 
-	// changes are held while the webhooks of a task are changed, one for many tasks.
-	changes [64]sync.Mutex
-	seed    maphash.Seed
+	changes taskLocks // held while the webhooks of a task are changed
 	saved   quota
 }
 
 // newRegistry returns what a Service needs to keep webhooks, or what is wrong with cfg.
 func newRegistry(cfg Config) (*registry, error) {
-	r := &registry{seed: maphash.MakeSeed(), saved: quota{limit: cfg.PerMinute}}
+	r := &registry{changes: taskLocks{held: make(map[store.Key]*taskLock)}, saved: quota{limit: cfg.PerMinute}}
 	var err error
 	if r.seal, err = newSealer(cfg.Keys); err != nil {
 		return nil, err
@@ -48,11 +45,43 @@ func newRegistry(cfg Config) (*registry, error) {
 	return r, nil
 }
 
-// lock keeps others of this process from changing a task's webhooks until unlock.
-func (r *registry) lock(task store.Key) (unlock func()) {
-	m := &r.changes[maphash.Comparable(r.seed, task)%uint64(len(r.changes))]
-	m.Lock()
-	return m.Unlock
+// taskLocks are locks, one for each task that somebody holds or waits for.
+type taskLocks struct {
+	mu   sync.Mutex
+	held map[store.Key]*taskLock
+}
+
+type taskLock struct {
+	free  chan struct{} // has one element when nobody holds it
+	users int           // who hold it or wait for it
+}
+
+// lock keeps others of this process from changing a task's webhooks until unlock, which is
+// nil with an error: ctx was done first.
+func (t *taskLocks) lock(ctx context.Context, task store.Key) (unlock func(), err error) {
+	t.mu.Lock()
+	l := t.held[task]
+	if l == nil {
+		l = &taskLock{free: make(chan struct{}, 1)}
+		l.free <- struct{}{}
+		t.held[task] = l
+	}
+	l.users++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(t.held, task)
+		}
+	}
+	select {
+	case <-l.free:
+		return func() { l.free <- struct{}{}; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "webhooks of task %s are being changed; try again", a2a.Quote(task.ID))
+	}
 }
 
 // quota counts what each owner does in a minute.
@@ -172,15 +201,22 @@ func taskError(id string, err error) error {
 // goes on where it was, also if it had been parked or disabled. Errors: invalid_params
 // naming the field, task_not_found, resource_exhausted, unavailable.
 func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
-	t, err := s.task(ctx, p.ID, c.TaskID)
-	if err != nil {
+	if _, err := s.task(ctx, p.ID, c.TaskID); err != nil {
 		return nil, err
 	}
 	w, err := s.wish(ctx, "pushNotificationConfig", p.ID, &c.Config)
 	if err != nil {
 		return nil, err
 	}
-	defer s.lock(t.Key)()
+	unlock, err := s.changes.lock(ctx, store.Key{Owner: p.ID, ID: c.TaskID})
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	t, err := s.task(ctx, p.ID, c.TaskID) // as it is now: the wish may have taken a while
+	if err != nil {
+		return nil, err
+	}
 	all, err := s.webhooks(ctx, t.Key)
 	if err != nil {
 		return nil, err
@@ -189,7 +225,7 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	if err != nil {
 		return nil, err
 	}
-	secret := set.tell()
+	secret := set.tell(s.cfg.clock())
 	var cursor store.PushCursor
 	if all.byID(id) == nil || all.global != nil {
 		if cursor, err = store.CursorAt(ctx, s.cfg.Store, t.Key, t.Seq); err != nil {
@@ -232,7 +268,11 @@ func (s *Service) Delete(ctx context.Context, p a2a.Principal, d a2a.DeleteTaskP
 	if err != nil {
 		return err
 	}
-	defer s.lock(t.Key)()
+	unlock, err := s.changes.lock(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	all, err := s.webhooks(ctx, t.Key)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,10 @@ import (
 )
 
 // doorman is a Sender that sends nothing and refuses hosts that begin with "bad".
-type doorman struct{ checked atomic.Int64 }
+type doorman struct {
+	checked atomic.Int64
+	during  func() // a check
+}
 
 func (*doorman) Post(context.Context, safehttp.Request) (safehttp.Response, error) {
 	return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeConnect, Err: errors.New("nobody is there")}
@@ -28,6 +32,9 @@ func (*doorman) Post(context.Context, safehttp.Request) (safehttp.Response, erro
 
 func (g *doorman) Check(_ context.Context, rawURL string) error {
 	g.checked.Add(1)
+	if g.during != nil {
+		g.during()
+	}
 	if strings.Contains(rawURL, "//bad") {
 		return &safehttp.Refusal{Rule: "host", Text: "must not lead there", Detail: "10.0.0.1"}
 	}
@@ -151,6 +158,7 @@ func TestSetGetListDelete(t *testing.T) {
 			t.Errorf("Get(%q) = %v, differs (-want +got):\n%s", alias, err, diff)
 		}
 	}
+	k.at.Add(int64(toldAgain))
 	if again := k.set(a2a.PushNotificationConfig{URL: hook, Token: "t2"}); again.Config.ID != id || again.Config.SigningSecret != "" {
 		t.Errorf("Set of the same URL = %+v, want it in place of the first, and no secret", again.Config)
 	}
@@ -346,20 +354,32 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, nil)
 	told := []string{k.set(a2a.PushNotificationConfig{ID: "w", URL: hook}).Config.SigningSecret}
-	for range 5 {
+	for range maxKeys - 1 {
 		k.at.Add(int64(time.Hour))
 		told = append(told, k.set(a2a.PushNotificationConfig{ID: "w", URL: hook, RotateSecret: true}).Config.SigningSecret)
 	}
 	keys := k.secrets("w").Keys
-	if len(keys) != maxKeys || keys[0].told() != told[5] || keys[1].told() != told[4] {
-		t.Fatalf("%d keys are kept, want the newest %d", len(keys), maxKeys)
+	if len(keys) != maxKeys || keys[0].told() != told[3] || keys[1].told() != told[2] {
+		t.Fatalf("%d keys are kept, want all %d", len(keys), maxKeys)
 	}
 	if want := k.now().Add(overlap); !keys[0].Until.IsZero() || !keys[1].Until.Equal(want) {
 		t.Errorf("keys are good until %s and %s, want the old one until %s", keys[0].Until, keys[1].Until, want)
 	}
+	again := a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{ID: "w", URL: hook, RotateSecret: true}}
+	_, err := k.Set(t.Context(), alice, again)
+	if err == nil || !strings.HasPrefix(err.Error(), "pushNotificationConfig.rotateSecret is refused") {
+		t.Errorf("Set while all keys are good = %v, want it refused", err)
+	}
+	if kept := k.secrets("w").Keys; len(kept) != maxKeys || kept[maxKeys-1].told() != told[0] {
+		t.Errorf("%d keys are kept after a refusal, want all that are good", len(kept))
+	}
+	k.at.Store(keys[maxKeys-1].Until.UnixNano())
+	if got := k.set(again.Config); got.Config.SigningSecret == "" {
+		t.Errorf("Set when the oldest key was no good any more tells no new secret")
+	}
 	k.at.Add(int64(overlap + time.Minute))
 	k.set(a2a.PushNotificationConfig{ID: "w", URL: hook})
-	if keys := k.secrets("w").Keys; len(keys) != 1 || keys[0].told() != told[5] {
+	if keys := k.secrets("w").Keys; len(keys) != 1 || slices.Contains(told, keys[0].told()) {
 		t.Errorf("after a day %d keys are kept, want the newest alone", len(keys))
 	}
 }
@@ -406,5 +426,81 @@ func TestParamsAreTakenInBothSpellings(t *testing.T) {
 	}
 	if !json.Valid(globalData) {
 		t.Error("globalData is no JSON")
+	}
+}
+
+// A name may take seconds to look up.
+func TestSetBeginsWhereTheTaskIsWhenItIsSaved(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, nil)
+	before, err := k.task(t.Context(), "alice", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.gate.during = func() {
+		k.commit(store.Change{Key: before.Key, Version: before.Seq, Events: []store.Event{chunk("meanwhile")}})
+	}
+	k.set(a2a.PushNotificationConfig{ID: "w", URL: hook})
+	if l := k.lane("w"); l.Cursor.Seq != before.Seq+1 || l.Pending() {
+		t.Errorf("lane = %+v, want it behind what came during Set", l)
+	}
+}
+
+func TestLocksAreOfOneTask(t *testing.T) {
+	t.Parallel()
+	locks := taskLocks{held: make(map[store.Key]*taskLock)}
+	key := func(n int) store.Key { return store.Key{Owner: "alice", ID: fmt.Sprint("t", n)} }
+	lock := func(n int) func() {
+		t.Helper()
+		unlock, err := locks.lock(t.Context(), key(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return unlock
+	}
+	free := lock(0)
+	for n := range 1000 {
+		lock(n + 1)() // waits for no other
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := locks.lock(ended, key(0)); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("lock() = %v, want unavailable when the caller is gone", err)
+	}
+	next := make(chan func())
+	go func() {
+		unlock, _ := locks.lock(t.Context(), key(0))
+		next <- unlock
+	}()
+	select {
+	case <-next:
+		t.Error("lock() of what is locked did not wait")
+	default:
+	}
+	free()
+	(<-next)()
+	if len(locks.held) != 0 {
+		t.Errorf("%d locks are kept, want none", len(locks.held))
+	}
+}
+
+// An answer may get lost.
+func TestTheSecretIsToldAgainForAWhile(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, nil)
+	first := k.set(a2a.PushNotificationConfig{ID: "w", URL: hook}).Config.SigningSecret
+	for _, step := range []struct {
+		after  time.Duration
+		rotate bool
+		want   bool // that it is told
+	}{{toldAgain - time.Second, false, true}, {time.Second, false, false}, {0, true, true}, {time.Second, false, true}, {toldAgain, false, false}} {
+		k.at.Add(int64(step.after))
+		got := k.set(a2a.PushNotificationConfig{ID: "w", URL: hook, RotateSecret: step.rotate}).Config.SigningSecret
+		if step.rotate {
+			first = got
+		}
+		if want := map[bool]string{true: first}[step.want]; got != want || step.want && got == "" {
+			t.Errorf("Set after %s tells %q, want %q", step.after, got, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Mask stands for a secret that is not told. Saved again, it keeps what was there.
@@ -188,7 +189,8 @@ func (s *Service) beside(w *wish, all *webhooks) (id string, set settings, err e
 	} else if len(all.own) >= s.cfg.PerTask {
 		return "", set, a2a.Errorf(a2a.CodeExhausted, "the task has %d webhooks, no more are taken", len(all.own))
 	}
-	set, err = w.over(old, s.now())
+	set, err = w.over(old, store.Time(s.cfg.clock()))
+	set.Saved = store.Time(s.now())
 	return id, set, err
 }
 
@@ -230,6 +232,9 @@ func (w *wish) over(old *settings, now time.Time) (settings, error) {
 		}
 	}
 	if len(set.Secrets.Keys) == 0 || c.RotateSecret {
+		if n := len(set.Secrets.Keys); n >= maxKeys {
+			return set, a2a.Invalid(w.field+".rotateSecret", "is refused: a webhook signs with at most %d keys, and the oldest is good until %s", maxKeys, set.Secrets.Keys[n-1].Until.Format(time.RFC3339))
+		}
 		set.rotate(now)
 	}
 	return set, nil
@@ -246,14 +251,17 @@ func (set *settings) rotate(now time.Time) {
 			keys[i].Until = now.Add(overlap)
 		}
 	}
-	keys = append([]signingKey{newSigningKey()}, keys...)
-	set.Secrets.Keys, set.Told = keys[:min(len(keys), maxKeys)], false
+	set.Secrets.Keys, set.Told = append([]signingKey{newSigningKey(now)}, keys...), false
 }
+
+// toldAgain is for how long the secret of a new key is told again, since an answer may get
+// lost.
+const toldAgain = 10 * time.Minute
 
 // tell returns the secret of signatures v1 if its owner is to be told it now, and notes
 // that this was done.
-func (set *settings) tell() string {
-	if set.Told || len(set.Signatures) > 0 && !slices.Contains(set.Signatures, signatureHMAC) {
+func (set *settings) tell(now time.Time) string {
+	if set.Told && now.Sub(set.Secrets.Keys[0].Made).Abs() >= toldAgain || len(set.Signatures) > 0 && !slices.Contains(set.Signatures, signatureHMAC) {
 		return ""
 	}
 	set.Told = true
@@ -274,8 +282,9 @@ func unmask(field, wanted, old string, moved bool) (string, error) {
 	return old, nil
 }
 
-// equal reports whether settings are the same.
+// equal reports whether settings are the same, whenever they were saved.
 func (set settings) equal(other settings) bool {
+	set.Saved, other.Saved = time.Time{}, time.Time{}
 	a, err := wire.Marshal(&set)
 	b, otherErr := wire.Marshal(&other)
 	return err == nil && otherErr == nil && bytes.Equal(a, b)

@@ -54,7 +54,7 @@ func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2
 		return nil, taskError(task.ID, err)
 	}
 	out.FromSequence = at.Sequence + 1
-	s.reopen(ctx, lane.Config.Endpoint)
+	s.reopen(ctx, s.endpointOf(&lane.Config))
 	return out, nil
 }
 

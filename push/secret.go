@@ -23,6 +23,8 @@ type settings struct {
 	Signatures     []string               `json:"signatures,omitempty"`
 	// Told says that the owner has been told the newest key's secret.
 	Told bool `json:"told,omitempty"`
+	// Saved is when its owner saved it last.
+	Saved time.Time `json:"saved,omitempty"`
 	// Global webhooks have what the Config says in place of all this.
 	Global bool `json:"global,omitempty"`
 	// Through is the last event of the log that a global webhook is told of, since the
@@ -46,10 +48,12 @@ type signingKey struct {
 	Seed []byte `json:"seed"`
 	// Until is when it is of no use any more; zero: not yet known.
 	Until time.Time `json:"until,omitempty"`
+	// Made is when it was; zero: long ago.
+	Made time.Time `json:"made,omitempty"`
 }
 
-func newSigningKey() signingKey {
-	k := signingKey{Seed: make([]byte, keyLen)}
+func newSigningKey(now time.Time) signingKey {
+	k := signingKey{Seed: make([]byte, keyLen), Made: now}
 	_, _ = rand.Read(k.Seed) // never fails
 	return k
 }

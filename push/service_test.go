@@ -355,20 +355,71 @@ func TestAPanicInALaneIsNotTheEnd(t *testing.T) {
 	})
 }
 
-func TestPermanentErrorsMakeDeadLetters(t *testing.T) {
+// Another process may have the key.
+func TestWebhooksThatCannotBeDecryptedWait(t *testing.T) {
 	var logged lockedBuffer
 	inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
 		task := store.Key{Owner: "alice", ID: "t"}
 		w.create(task, store.NewPush{ID: "bad", Endpoint: "https://x:443", Data: []byte(`{"url":"https://x","sealed":"c2VhbGVk"}`)})
 		w.tell(task, 2, chunk("one"))
-		w.drain(time.Minute)
 		id := laneID{task, "bad"}
-		w.equal("attempts", w.outcomes(id), []string{"1/1 refused", "2/1 refused"})
+		time.Sleep(time.Minute)
+		if l := w.laneOf(id); l.Worker != "" || l.DueAt.Sub(w.begun) < unsealedWait*4/5 || len(w.deadOf(id)) > 0 {
+			w.t.Errorf("lane = %+v, want it to wait for about %s", l, unsealedWait)
+		}
+		w.drain(time.Hour)
+		w.equal("attempts", len(w.outcomes(id)), 0)
+		w.equal("lane", w.laneOf(id).State, store.LaneParked)
 		w.equal("dead letters", len(w.deadOf(id)), 2)
 		if d := w.deadOf(id)[1]; !strings.Contains(d.Reason, "cannot be decrypted") {
 			w.t.Errorf("reason = %q, want that secrets cannot be decrypted", d.Reason)
 		}
-		w.equal("lines about it", strings.Count(logged.String(), "cannot be decrypted"), 1)
+		w.equal("lines about it", strings.Count(logged.String(), "with the keys of this process"), 1)
+		w.equal("endpoints that are open", w.replicas[0].s.Stats().Open, 0)
+	})
+}
+
+// Keys are changed one process after the other.
+func TestAWebhookIsToldByTheProcessThatHasTheKey(t *testing.T) {
+	old, fresh := bytes.Repeat([]byte{1}, keyLen), bytes.Repeat([]byte{2}, keyLen)
+	made := 0
+	inBubble(t, plan{replicas: 2, config: func(c *Config) {
+		c.Schedule = nil
+		if c.Keys = [][]byte{old}; made == 1 {
+			c.Keys = [][]byte{fresh, old}
+		}
+		made++
+	}}, func(w *world) {
+		for n := range 10 {
+			task := store.Key{Owner: "alice", ID: fmt.Sprint("t", n)}
+			hook := w.hook(task, 0)
+			set, err := sealer(nil).decode(&store.PushConfig{Data: hook.Data})
+			if err == nil {
+				set.Secrets.Token = "hush"
+				hook.Data, err = w.replicas[1].s.seal.encode(set, task, hook.ID)
+			}
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.create(task, hook)
+		}
+		w.drain(time.Hour)
+		w.checkAll()
+		for _, id := range w.lanes {
+			w.equal("delivered", w.laneOf(id).Delivered, 1)
+		}
+	})
+}
+
+func TestSettingsThatCannotBeReadMakeDeadLetters(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		task := store.Key{Owner: "alice", ID: "t"}
+		w.create(task, store.NewPush{ID: "bad", Endpoint: "https://x:443", Data: []byte(`{"url":7}`)})
+		w.tell(task, 2, chunk("one"))
+		w.drain(time.Minute)
+		id := laneID{task, "bad"}
+		w.equal("attempts", w.outcomes(id), []string{"1/1 refused", "2/1 refused"})
+		w.equal("dead letters", len(w.deadOf(id)), 2)
 	})
 }
 
