@@ -122,7 +122,7 @@ func (s *Store) boundTransactions(said map[string]string) func(ctx context.Conte
 	if _, ok := said[name]; ok {
 		return nil
 	}
-	text := fmt.Sprintf("SET %s = %d", name, (2 * s.cfg.CommandTimeout).Milliseconds())
+	text := fmt.Sprintf("SET %s = %d", name, min(2*s.cfg.CommandTimeout, 24*time.Hour).Milliseconds())
 	return func(ctx context.Context, c *pgx.Conn) error {
 		if majorVersion(c.PgConn().ParameterStatus("server_version")) < 17 {
 			return nil
