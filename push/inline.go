@@ -13,6 +13,7 @@ type Inline struct {
 	wish        *wish // nil: the message has none
 	refused     error // why it is not taken now
 	longRunning bool
+	task        store.Key
 	saves       bool // the last call of Push has returned the message's
 }
 
@@ -42,7 +43,7 @@ func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSe
 // if it is new. It is what the engine asks of a message's webhooks. Errors: as of Set, the
 // field being in configuration.pushNotificationConfig.
 func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
-	in.saves = false
+	in.saves, in.task = false, task
 	switch {
 	case in.wish == nil && seq == 0:
 		return in.s.newGlobal(), nil
@@ -88,6 +89,7 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 // Stored is to be called once the message is stored. What fails then is only logged.
 func (in *Inline) Stored(ctx context.Context) {
 	if in.saves {
+		in.s.recheck(ctx, func(l *lane) bool { return l.lease.Task == in.task })
 		in.s.reopen(ctx, in.wish.endpoint)
 	}
 }

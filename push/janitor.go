@@ -40,11 +40,26 @@ func (s *Service) heartbeat(ctx context.Context, beat func()) {
 // renew renews the leases of all lanes that have not been given back, and reports
 // whether the store took it.
 func (s *Service) renew(ctx context.Context) bool {
+	begun := s.now()
+	if !s.recheck(ctx, func(*lane) bool { return true }) {
+		return false
+	}
+	s.renewed.Store(begun.UnixNano())
+	return true
+}
+
+// Recheck ends attempts that are under way for webhooks that are gone, or were changed
+// elsewhere, as the heartbeat would do soon.
+func (s *Service) Recheck(ctx context.Context) { s.renew(ctx) }
+
+// recheck renews the leases of some lanes and stops those that have lost theirs, and
+// reports whether the store took it.
+func (s *Service) recheck(ctx context.Context, which func(*lane) bool) bool {
 	byLease := make(map[store.LaneLease]*lane)
 	var leases []store.LaneLease
 	s.mu.Lock()
 	for _, l := range s.lanes {
-		if !l.halted {
+		if !l.halted && which(l) {
 			byLease[l.lease] = l
 			leases = append(leases, l.lease)
 		}
@@ -52,7 +67,6 @@ func (s *Service) renew(ctx context.Context) bool {
 	s.mu.Unlock()
 	begun := s.now()
 	if len(leases) == 0 {
-		s.renewed.Store(begun.UnixNano())
 		return true
 	}
 	until := begun.Add(s.cfg.Lease)
@@ -78,7 +92,6 @@ func (s *Service) renew(ctx context.Context) bool {
 	for _, l := range byLease {
 		l.until = until
 	}
-	s.renewed.Store(begun.UnixNano())
 	return true
 }
 

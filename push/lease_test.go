@@ -167,6 +167,55 @@ func TestAWebhookThatIsSetIsCalledAnewAtOnce(t *testing.T) {
 	})
 }
 
+func TestAttemptsEndWhenTheirWebhookIsGone(t *testing.T) {
+	for name, change := range map[string]func(w *world, s *Service, id laneID){
+		"cleared": func(w *world, s *Service, id laneID) {
+			w.tell(id.task, 2, store.Event{State: a2a.StateCompleted})
+			for more := true; more; {
+				var err error
+				if more, err = w.store.DeleteContext(w.t.Context(), id.task.Owner, "context", 10); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			s.Recheck(w.t.Context())
+		},
+		"brought anew": func(w *world, s *Service, id laneID) {
+			in, err := s.Prepare(w.t.Context(), alice, &a2a.MessageSendConfiguration{
+				PushNotificationConfig: &a2a.PushNotificationConfig{ID: id.id, URL: "https://elsewhere.example.com/"},
+			})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			brought, err := in.Push(w.t.Context(), id.task, 2)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.commit(store.Change{Key: id.task, Version: 2, Push: brought})
+			in.Stored(w.t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, plan{}, func(w *world) {
+				r := w.replicas[0]
+				r.setHanging(true)
+				id := w.story("alice", "t", 0, 0)
+				other := w.story("bob", "other", 1, 0)
+				time.Sleep(100 * time.Millisecond)
+				w.equal("under way", r.s.Stats().InFlight, 2)
+				r.setHanging(false)
+				change(w, r.s, id)
+				time.Sleep(100 * time.Millisecond) // less than until the next heartbeat
+				for _, p := range w.postsOf(other) {
+					w.t.Errorf("request %+v, want the other attempt left alone", p)
+				}
+				if got := r.s.Stats().InFlight; got > 1 {
+					w.t.Errorf("%d attempts are under way, want the one of the webhook ended", got)
+				}
+			})
+		})
+	}
+}
+
 // Invariant 16.
 func TestShutdownLetsAttemptsEnd(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {

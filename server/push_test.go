@@ -416,3 +416,27 @@ func TestHealthTellsOfWebhooks(t *testing.T) {
 		t.Errorf("health after it stopped = %d %s, want it named", got.Status, got.Body)
 	}
 }
+
+// What is under way when a context is cleared does not go on until somebody notices.
+func TestClearingAContextEndsTheAttemptsOfItsWebhooks(t *testing.T) {
+	t.Parallel()
+	e, _ := startPush(t, newStore(), worker, func(c *push.Config) { c.Timeout, c.Lease = 5*time.Minute, 10*time.Minute })
+	called, gone := make(chan struct{}, 9), make(chan struct{}, 9)
+	ts := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		called <- struct{}{}
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}))
+	t.Cleanup(ts.Close)
+	task := e.call("message/send", params(message("a"), fmt.Sprintf(`"configuration":{"blocking":true,"pushNotificationConfig":{"url":%q}}`, ts.URL)), as("alice")...).task(t)
+	<-called
+	if got := e.call("contexts/clear", fmt.Sprintf(`{"contextId":%q}`, task.ContextID), as("alice")...); got.Error != nil {
+		t.Fatalf("clear = %s", got.Body)
+	}
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		t.Error("the attempt goes on a minute after its context was cleared")
+	}
+}
