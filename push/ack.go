@@ -43,7 +43,7 @@ func (s *Service) conclude(l *lane, due time.Time) {
 	ack := l.report(now, due, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.settled = true
+	l.settled, l.Events = true, nil
 	next := s.limits.leave(l, now)
 	s.queueAck(l, ack)
 	for _, n := range next {

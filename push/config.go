@@ -51,6 +51,9 @@ type Config struct {
 	// InFlight is how many requests are under way at once, PerEndpoint how many to one
 	// endpoint, PerOwner how many of one owner. Defaults 512, 8, 64.
 	InFlight, PerEndpoint, PerOwner int
+	// Bytes is about how much memory events that are being told may take; one that takes
+	// more is told while no others are. Default 256 MiB.
+	Bytes int
 	// Timeout is the longest that an attempt may take. Default 15 s.
 	Timeout time.Duration
 	// Lease is how long a lane stays ours without a sign of life. Default 30 s; at least
@@ -108,6 +111,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.InFlight, 512)
 	orDefault(&c.PerEndpoint, 8)
 	orDefault(&c.PerOwner, 64)
+	orDefault(&c.Bytes, 256<<20)
 	orDefault(&c.Timeout, 15*time.Second)
 	orDefault(&c.Lease, 30*time.Second)
 	orDefault(&c.Poll, time.Second)
@@ -126,7 +130,7 @@ func (c Config) withDefaults() (Config, error) {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}} {
+	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}, {"Bytes", c.Bytes}} {
 		check(n.value < 1, "%s is %d, want at least 1", n.name, n.value)
 	}
 	if len(errs) > 0 {

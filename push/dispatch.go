@@ -56,7 +56,7 @@ func (s *Service) room() (n int, skip []string) {
 	if s.stopping {
 		return 0, nil
 	}
-	n = min(claimBatch, s.cfg.InFlight-(len(s.lanes)-s.limits.waiting))
+	n = min(s.limits.fit(claimBatch), s.cfg.InFlight-(len(s.lanes)-s.limits.waiting))
 	skip = s.limits.full()
 	s.hungry = n <= 0 || len(skip) > 0
 	return n, skip
@@ -142,6 +142,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 	case l.Attempt > 0 && s.clock.shifted(l.DueAt, l.UpdatedAt).After(now):
 		due = s.clock.shifted(l.DueAt, l.UpdatedAt)
 	default:
+		s.limits.weigh(l)
 		retry, begins := s.limits.admit(l, now, s.cfg.random())
 		if begins {
 			s.launch(l)
@@ -157,7 +158,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 // giveBack has a lane that was not worked given back, to be due again then. s.mu is
 // held.
 func (s *Service) giveBack(l *lane, due time.Time) {
-	l.settled = true
+	l.settled, l.Events = true, nil
 	close(l.done)
 	s.queueAck(l, l.report(s.now(), due, false))
 }

@@ -49,6 +49,7 @@ type lane struct {
 	trial     bool      // it is to show whether its endpoint answers again
 	stranger  bool      // it counts as one of an endpoint that is not proven
 	begun     time.Time
+	size      int            // of what it takes, in bytes, about
 	notices   uint64         // of the store when it was claimed
 	ack       *store.LaneAck // to be stored
 	together  int            // with how many others at most, it included; 0: any

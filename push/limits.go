@@ -115,6 +115,8 @@ type limits struct {
 	inFlight, perEndpoint, perOwner int
 
 	active, waiting int
+	most, bytes     int // that lanes may take, and take, active and waiting
+	heaviest        int // what one has taken, lately
 	unproven        int // active lanes of endpoints that are not proven
 	owners          map[string]int
 	endpoints       map[string]*endpoint
@@ -125,7 +127,7 @@ type limits struct {
 
 func newLimits(cfg Config) limits {
 	return limits{
-		inFlight: cfg.InFlight, perEndpoint: cfg.PerEndpoint, perOwner: cfg.PerOwner,
+		inFlight: cfg.InFlight, perEndpoint: cfg.PerEndpoint, perOwner: cfg.PerOwner, most: cfg.Bytes,
 		owners: make(map[string]int), endpoints: make(map[string]*endpoint), waking: make(map[*endpoint]bool),
 	}
 }
@@ -150,6 +152,25 @@ func (m *limits) full() (owners []string) {
 	return owners
 }
 
+// weigh notes what a lane that has been claimed takes: its events, and as much for what is
+// made of them.
+func (m *limits) weigh(l *lane) {
+	l.size = 0
+	for i := range l.Events {
+		l.size += 2 * l.Events[i].Size()
+	}
+	m.heaviest = max(l.size, m.heaviest-m.heaviest/64)
+}
+
+// fit returns how many lanes of n can be claimed if each is as heavy as some were lately;
+// one always can.
+func (m *limits) fit(n int) int {
+	if m.heaviest == 0 {
+		return n
+	}
+	return min(n, max((m.most-m.bytes)/m.heaviest, 1))
+}
+
 // admit takes a claimed lane in: it may begin, or waits for its endpoint. Else it is
 // put off until retry.
 func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time, begins bool) {
@@ -159,7 +180,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	room := len(e.waiting) < waitingPerSlot*slots && m.waiting < min(waitingMost, m.inFlight)
 	free := e.active < slots && len(e.waiting) == 0 && m.active < m.inFlight
 	switch {
-	case m.owners[l.lease.Task.Owner] >= m.perOwner:
+	case m.owners[l.lease.Task.Owner] >= m.perOwner, m.bytes > 0 && m.bytes+l.size > m.most:
 		return m.crowd.place(now, 0, m.perOwner, chance), false
 	case !free && (!room || e.active == 0): // only an end of its own has a lane that waits begin
 		e.crowded = now
@@ -173,6 +194,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 		free = true
 	}
 	m.owners[l.lease.Task.Owner]++
+	m.bytes += l.size
 	l.counted = true
 	if free {
 		m.begin(l, now)
@@ -201,6 +223,7 @@ func (m *limits) leave(l *lane, now time.Time) (next []*lane) {
 		return nil
 	}
 	l.counted = false
+	m.bytes -= l.size
 	if m.owners[owner]--; m.owners[owner] == 0 {
 		delete(m.owners, owner)
 	}

@@ -1,9 +1,10 @@
 package storetest
 
 import (
+	"time"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
-	"time"
 )
 
 func pushCommitTests() []test {
