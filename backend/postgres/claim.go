@@ -27,7 +27,11 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{s: s, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
+	text := sqlClaim
+	if p.OldestFirst {
+		text = sqlClaimOldest
+	}
+	c := &claim{s: s, text: text, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
 	rows, err := c.rounds(ctx)
 	if len(rows) == 0 {
 		return nil, failed(ctx, err, "claim")
@@ -45,6 +49,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 // claim is one call of Claim.
 type claim struct {
 	s     *Store
+	text  string
 	args  []any
 	limit int
 	after map[string]string // where the contexts of owners go on
@@ -89,7 +94,7 @@ func (c *claim) round(ctx context.Context, limit, depth, each int) error {
 		}
 	}
 	args := c.args
-	args[5], args[6], args[13], args[14], args[15], args[17] = limit, depth, c.s.newMark(), owners, contexts, each
+	args[5], args[6], args[13], args[14], args[15], args[16] = limit, depth, c.s.newMark(), owners, contexts, each
 	type placed struct {
 		taskRow
 		place int64
@@ -99,14 +104,14 @@ func (c *claim) round(ctx context.Context, limit, depth, each int) error {
 	for try := 0; ; try++ {
 		err := c.s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			all, c.due, c.more = nil, false, false
-			return c.s.each(ctx, conn, sqlClaim, func(r record) error {
+			return c.run(ctx, conn, func(r record) error {
 				var t placed
 				t.scan(r)
 				t.place, t.turn = r.int(rowWidth), r.bool(rowWidth+2)
 				c.due, c.more = c.due || r.int(rowWidth+1) > 0, r.bool(rowWidth+3)
 				all = append(all, t)
 				return nil
-			}, args...)
+			})
 		})
 		if err == nil {
 			break
@@ -127,6 +132,27 @@ func (c *claim) round(ctx context.Context, limit, depth, each int) error {
 		c.rows = append(c.rows, all[i].taskRow)
 	}
 	return nil
+}
+
+// beginClaim has a claim planned as where there is a session that says how: its
+// costs are far overestimated, and it would be compiled.
+const beginClaim = `BEGIN; SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
+	SET LOCAL enable_mergejoin = off; SET LOCAL enable_sort = off`
+
+// run runs the statement.
+func (c *claim) run(ctx context.Context, conn *pgx.Conn, each func(r record) error) error {
+	if !c.s.cfg.Pooler {
+		return c.s.each(ctx, conn, c.text, each, c.args...)
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginClaim})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := c.s.each(ctx, tx, c.text, each, c.args...); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 // never is later than any time.
@@ -155,7 +181,7 @@ func claimArgs(p *store.ClaimParams) ([]any, error) {
 	}
 	return []any{
 		p.AfterOwner, now, far, over, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		whole, before, `"` + after, int64(0), nil, nil, p.OldestFirst, 0,
+		whole, before, `"` + after, int64(0), nil, nil, 0,
 	}, nil
 }
 

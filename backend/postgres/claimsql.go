@@ -9,14 +9,21 @@ import "fmt"
 // after, 2 now, 3 the end of the horizon, 4 the end of leases that are over, 5 the worker, 6 how many
 // to claim, 7 how many of an owner, 8 the new end, 9 state and 10 time of the event, 11-13 its
 // JSON: whole, and before and after its time, 14 the mark of the log, 15 owners with 16 the context
-// to begin after, 17 whether contexts take no turns, 18 how many of a context. It fails when a webhook
-// is not seen.
+// to begin after, 17 how many of a context. It fails when a webhook is not seen.
 //
 // Of an owner it finds a line: leases that are over, then (by) either rounds of its contexts or
 // its longest due. What is known of the line is its first so many tasks (sure); more is
 // left where the owner may have others (more). Only what all owners' lines are sure of is
 // claimed, so that they take turns to the end.
-var sqlClaim = `WITH RECURSIVE
+var sqlClaim = claimText(`SELECT * FROM (` + claimTurns + `) x`)
+
+// sqlClaimOldest is sqlClaim without turns of contexts.
+var sqlClaimOldest = claimText(claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint", "$7") + `
+				UNION ALL
+				` + claimLine("2, 0", "phase = 1", "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$7"))
+
+func claimText(queued string) string {
+	return `WITH RECURSIVE
 	` + claimOwners("a", `owner COLLATE "ucs_basic" > $1::text`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
 	` + claimOwners("b", `owner COLLATE "ucs_basic" <= $1::text`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text`, 1_000_000_000) + `,
 	locked AS MATERIALIZED (
@@ -29,21 +36,17 @@ var sqlClaim = `WITH RECURSIVE
 				UNION ALL
 				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text`, "$7") + `
 				UNION ALL
-				SELECT * FROM (` + claimTurns + `) x WHERE NOT $17::boolean
-				UNION ALL
-				` + claimLine("2, 0", "$17::boolean AND phase = 1", "due_at", "due_at <= $2::bigint", "$7") + `
-				UNION ALL
-				` + claimLine("2, 0", "$17::boolean AND phase = 1", "due_at", "due_at > $3::bigint", "$7") + `
-			) y LIMIT $7::bigint * $18::bigint
-		) p LIMIT $6::bigint * $7::bigint * $18::bigint
+				` + queued + `
+			) y LIMIT $7::bigint * $17::bigint
+		) p LIMIT $6::bigint * $7::bigint * $17::bigint
 	), ranked AS (
 		SELECT *, row_number() OVER (PARTITION BY n, by, turn ORDER BY at, id) AS round FROM locked
 	), lined AS MATERIALIZED (
 		SELECT owner, id, n, by, round, row_number() OVER (PARTITION BY n ORDER BY by, CASE WHEN by = 1 THEN round END, turn, at, id) AS r,
 			count(*) OVER (PARTITION BY n) AS found FROM ranked
 	), lines AS (
-		SELECT CASE WHEN found >= $7::bigint * $18::bigint THEN $7::bigint ELSE found END AS sure FROM lined
-		WHERE found >= $7::bigint OR by = 1 AND round >= $18::bigint
+		SELECT CASE WHEN found >= $7::bigint * $17::bigint THEN $7::bigint ELSE found END AS sure FROM lined
+		WHERE found >= $7::bigint OR by = 1 AND round >= $17::bigint
 	), chosen AS MATERIALIZED (
 		SELECT owner, id, by, row_number() OVER (ORDER BY r, n) AS place FROM lined
 		WHERE r <= coalesce((SELECT min(sure) FROM lines), r) ORDER BY r, n LIMIT $6::bigint
@@ -63,6 +66,7 @@ var sqlClaim = `WITH RECURSIVE
 	)
 	SELECT ` + rowColumns + `, t.place, t.webhooks, t.by = 1, EXISTS (SELECT 1 FROM lines) FROM t
 	WHERE 1 / (CASE WHEN (SELECT coalesce(sum(webhooks), 0) FROM t) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END) = 1`
+}
 
 // claimOwners walks through the owners that have something queued or leased.
 func claimOwners(name, from, after string, first int) string {
@@ -75,14 +79,15 @@ func claimOwners(name, from, after string, first int) string {
 }
 
 // claimLine finds up to limit tasks of the owner o that are due by one reason, the
-// longest first. A task of which somebody has locked a webhook is left to a later claim.
+// longest first. A task of which somebody has locked a webhook is left to a later claim;
+// some are passed over for others, but not so many that it were planned to look at all.
 func claimLine(by, where, time, due, limit string) string {
 	return claimTasks(by, where+` AND owner = o.owner COLLATE "ucs_basic"`, time, due, limit)
 }
 
 func claimTasks(by, where, time, due, limit string) string {
 	return fmt.Sprintf(`SELECT * FROM (SELECT x.owner, x.id, x.at, %[1]s FROM (
-			SELECT owner, id, %[3]s AS at, webhooks FROM {s}.task_rows WHERE %[2]s AND %[4]s ORDER BY %[3]s, id FOR UPDATE SKIP LOCKED
+			SELECT owner, id, %[3]s AS at, webhooks FROM {s}.task_rows WHERE %[2]s AND %[4]s ORDER BY %[3]s, id LIMIT %[5]s::bigint + 64 FOR UPDATE SKIP LOCKED
 		) x WHERE x.webhooks = 0 OR x.webhooks = (SELECT count(*) FROM (
 			SELECT 1 FROM {s}.push_lanes l WHERE l.owner = x.owner COLLATE "POSIX" AND l.task_id = x.id COLLATE "POSIX"
 			ORDER BY l.id COLLATE "POSIX" FOR NO KEY UPDATE SKIP LOCKED) l)
@@ -92,22 +97,22 @@ func claimTasks(by, where, time, due, limit string) string {
 // claimHops is how many contexts of an owner are passed for one that has something due.
 const claimHops = 1000
 
-// claimTurns finds up to $18 tasks of each context of the owner o, in the order of their turns. When
+// claimTurns finds up to $17 tasks of each context of the owner o, in the order of their turns. When
 // it has come nowhere in so many hops it finds the longest due of the owner.
 var claimTurns = fmt.Sprintf(`WITH RECURSIVE
 	%[1]s,
 	%[2]s,
 	c AS (SELECT * FROM ca WHERE context_id IS NOT NULL UNION ALL SELECT * FROM cb WHERE context_id IS NOT NULL)
 	SELECT x.owner, x.id, x.at, x.by, x.turn FROM c CROSS JOIN LATERAL (
-		SELECT * FROM (%[3]s UNION ALL %[4]s) x LIMIT $18::bigint
+		SELECT * FROM (%[3]s UNION ALL %[4]s) x LIMIT $17::bigint
 	) x
 	UNION ALL
 	SELECT * FROM (%[5]s) x WHERE EXISTS (SELECT 1 FROM c WHERE c.n IN (%[6]d, %[7]d))
 		AND NOT EXISTS (SELECT 1 FROM c CROSS JOIN LATERAL (SELECT 1 FROM {s}.task_rows WHERE %[8]s AND due_at <= $2::bigint LIMIT 1) x)`,
 	claimContexts("ca", `context_id COLLATE "POSIX" > o.after`, `context_id COLLATE "POSIX" > ca.context_id`, 1),
 	claimContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, claimHops+1),
-	claimTasks("1, c.n", ofContext, "due_at", "due_at <= $2::bigint", "$18"),
-	claimTasks("1, c.n", ofContext, "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$18"),
+	claimTasks("1, c.n", ofContext, "due_at", "due_at <= $2::bigint", "$17"),
+	claimTasks("1, c.n", ofContext, "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$17"),
 	claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint", "$7"), claimHops, 2*claimHops, ofContext)
 
 const ofContext = `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`

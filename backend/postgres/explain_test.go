@@ -77,6 +77,7 @@ func hotQueries() []hotQuery {
 		{"idempotency key", sqlReadKey, ""},
 		{"expire idempotency keys", sqlExpireKeys, ""},
 		{"claim", sqlClaim, ""},
+		{"claim the oldest", sqlClaimOldest, ""},
 		{"renew", sqlRenew, ""},
 		{"backlog", sqlBacklog, "task_rows_leased task_rows_queued task_rows_turns"},
 		{"list", listText(store.Query{}, false), ""},
