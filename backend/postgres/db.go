@@ -31,12 +31,23 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return s.pool.Acquire(ctx)
 }
 
+// resets is how long the connections of a pool are kept at least that was emptied,
+// so that many that end at once do not take the new ones with them.
+const resets = 200 * time.Millisecond
+
 // release gives a connection back. Of a read-only server none is kept: there may be
-// one by now that can be written to.
+// one by now that can be written to. Nor is any beside one that was ended from
+// without: they have likely ended too, and each would cost a try.
 func (s *Store) release(ctx context.Context, c *pgxpool.Conn, err error) {
-	if sqlState(err) == stateReadOnly {
+	switch sqlState(err) {
+	case stateReadOnly:
 		_ = c.Conn().Close(ctx)
 		s.pool.Reset()
+	case stateEnded, stateCrashed:
+		now := time.Now().UnixNano()
+		if last := s.reset.Load(); now-last > int64(resets) && s.reset.CompareAndSwap(last, now) {
+			s.pool.Reset()
+		}
 	}
 	c.Release()
 }

@@ -24,6 +24,8 @@ const (
 	stateStalePlan  = "0A000"
 	stateNoStmt     = "26000"
 	stateReadOnly   = "25006"
+	stateEnded      = "57P01" // by an administrator
+	stateCrashed    = "57P02"
 	stateNotThere   = "42P01"
 	stateNoSchema   = "3F000"
 	stateDenied     = "42501"
@@ -90,7 +92,7 @@ func classify(err error) (a2a.Code, string) {
 	case stateCanceled:
 		return a2a.CodeUnavailable, "the database takes too long"
 	case stateLocked:
-		return a2a.CodeUnavailable, "what is to be changed is locked in the database for long; the change was not stored"
+		return a2a.CodeUnavailable, "what this call needs is locked in the database for long; nothing was stored"
 	}
 	switch state[:2] {
 	case "53":

@@ -18,7 +18,7 @@ func TestSessionsOfAReadOnlyServerAreNotKept(t *testing.T) {
 	server, err := pgtest.Start(pgtest.Config{})
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	cfg := Config{URL: server.URL(), Migrate: true, RetryDelay: 10 * time.Millisecond, MaxRetries: 6, PoolMin: 4, PoolMax: 5}
+	cfg := Config{URL: server.URL(), Migrate: true, RetryDelay: 10 * time.Millisecond, MaxRetries: 3, PoolMin: 4, PoolMax: 5}
 	s, err := Open(bg, cfg)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })

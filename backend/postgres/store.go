@@ -27,7 +27,8 @@ type Store struct {
 	location string
 	log      *slog.Logger
 	pool     *pgxpool.Pool
-	texts    sync.Map // statements with the schema's name, by those without
+	reset    atomic.Int64 // when the pool was emptied last because a session was ended
+	texts    sync.Map     // statements with the schema's name, by those without
 	clock    clock
 	pks      *pkSource
 	tallies  tallyNotes
