@@ -145,3 +145,40 @@ func TestRepetitionsOfWhatIsNotTakenAnyMore(t *testing.T) {
 		t.Errorf("Send again into a full queue = %+v, %v, want the first answer", again, err)
 	}
 }
+
+// What a message refers to may be gone when it is sent again.
+func TestARepetitionMayReferToWhatIsGone(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		e := start(t, engine.Config{Handler: obey, Store: s})
+		old := sendWait(t, e, text("x"))
+		keyed, chosen := text("y"), to(newID(), "z")
+		chosen.Message.ContextID = newID()
+		repeated := func(want string) {
+			t.Helper()
+			for _, c := range []struct {
+				name   string
+				params a2a.MessageSendParams
+				key    string
+			}{{"key", keyed, "k"}, {"ids", chosen, ""}} {
+				c.params.Message.ReferenceTaskIDs = []string{old.Key.ID}
+				sent, err := e.Send(t.Context(), alice, c.params, engine.SendOptions{IdempotencyKey: c.key})
+				if err != nil {
+					t.Errorf("%s: %s Send() = %v", c.name, want, err)
+					continue
+				}
+				settled(t, e, sent.Task.Key.ID)
+			}
+		}
+		repeated("first")
+		if _, err := clearContext(t, e, old.ContextID, false); err != nil {
+			t.Fatal(err)
+		}
+		repeated("repeated")
+		for name, p := range map[string]a2a.MessageSendParams{"new": text("a"), "follow-up": to(sendWait(t, e, text("ask")).Key.ID, "b")} {
+			p.Message.ReferenceTaskIDs = []string{old.Key.ID}
+			_, err := e.Send(t.Context(), alice, p, engine.SendOptions{})
+			wantError(t, "Send("+name+")", err, a2a.CodeTaskNotFound, "referenceTaskIds[0]")
+		}
+	})
+}

@@ -56,10 +56,8 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	if e.state.Load() != stateRunning {
 		return nil, ErrShutdown
 	}
-	if err := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs); err != nil {
-		return nil, err
-	}
-	s := &sending{e: e, owner: p.ID, params: params, opts: opts}
+	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)
+	s := &sending{e: e, owner: p.ID, params: params, opts: opts, references: references}
 	sent, err := s.send(ctx)
 	var dup *duplicate
 	if errors.As(err, &dup) {
@@ -91,6 +89,8 @@ type sending struct {
 	params a2a.MessageSendParams
 	opts   SendOptions
 	hash   [32]byte // of the message as the client sent it
+
+	references error // why the message is not taken, unless it repeats a request
 }
 
 func (s *sending) send(ctx context.Context) (*Sent, error) {
@@ -219,12 +219,12 @@ func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (
 	return s.sent(ctx, l, base, events[:1], t)
 }
 
-// push returns the webhooks that come with the message.
-func (s *sending) push(ctx context.Context, seq int64) ([]store.NewPush, error) {
-	if s.opts.Push == nil {
-		return nil, nil
+// push returns the webhooks that come with the message, or why what it refers to
+// forbids it.
+func (s *sending) push(ctx context.Context, seq int64) (push []store.NewPush, err error) {
+	if err = s.references; err == nil && s.opts.Push != nil {
+		push, err = s.opts.Push(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
 	}
-	push, err := s.opts.Push(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
 	if err != nil {
 		return nil, s.refused(ctx, err)
 	}
