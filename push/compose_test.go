@@ -378,14 +378,13 @@ func TestSecretsAreSealed(t *testing.T) {
 			t.Errorf("decode with %s = %+v, %v", name, got.Secrets, err)
 		}
 	}
-	var p *permanent
-	if _, err := other.compose(t.Context(), lane); !errors.As(err, &p) {
-		t.Errorf("compose with another key = %v, want a permanent error", err)
+	if _, err := other.compose(t.Context(), lane); !errors.Is(err, errUnsealed) {
+		t.Errorf("compose with another key = %v, want %v", err, errUnsealed)
 	}
 	moved := *lane
 	moved.Config.ID = "w2"
-	if _, err := first.compose(t.Context(), &moved); !errors.As(err, &p) {
-		t.Errorf("compose of secrets of another webhook = %v, want a permanent error", err)
+	if _, err := first.compose(t.Context(), &moved); !errors.Is(err, errUnsealed) {
+		t.Errorf("compose of secrets of another webhook = %v, want %v", err, errUnsealed)
 	}
 	if plain := claimed(t, testService(t, Config{}), set); tellAll(t, first, plain)[0].Header.Get("Authorization") != "Bearer hush-token" {
 		t.Error("what was stored before there were keys cannot be read with them")

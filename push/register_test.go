@@ -331,6 +331,7 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 	// What was read is saved again, with another URL.
 	back := first.Config
 	back.URL, back.SigningSecret, back.Delivery = hook+"2", "", nil
+	k.at.Add(int64(toldAgain))
 	second := k.set(back)
 	if got := k.secrets("w"); got.Token != "hush1" || got.Credentials != "hush2" || len(got.Keys) != 1 {
 		t.Errorf("secrets after masks were saved = %+v, want what was there", got)
