@@ -69,7 +69,7 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.out.line("set webhook %s", clean(set.Config.ID))
 	if set.Config.SigningSecret != "" {
-		a.out.line("signing secret, shown only now: %s", clean(set.Config.SigningSecret))
+		a.out.line("signing secret, not shown again after ten minutes: %s", clean(set.Config.SigningSecret))
 	}
 	if set.Config.SigningKey != "" {
 		a.out.line("public key of v1a: %s", clean(set.Config.SigningKey))
