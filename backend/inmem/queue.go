@@ -154,7 +154,7 @@ func (q *queue) due(p store.ClaimParams) []*task {
 		return nil
 	}
 	now := p.Now.UnixMilli()
-	if q.unusual(p, now) {
+	if q.unusual(p) {
 		return takeTurns(q.scan(p, now), p.Limit)
 	}
 	q.promote(now)
@@ -172,7 +172,7 @@ func (q *queue) due(p store.ClaimParams) []*task {
 
 // unusual reports whether tasks may be due that do not stand at the head of
 // their lines.
-func (q *queue) unusual(p store.ClaimParams, now int64) bool {
+func (q *queue) unusual(p store.ClaimParams) bool {
 	if p.Takeover && q.leased > q.leases[p.Worker] {
 		return true
 	}

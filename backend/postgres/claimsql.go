@@ -18,9 +18,9 @@ import "fmt"
 var sqlClaim = claimText(`SELECT * FROM (` + claimTurns + `) x`)
 
 // sqlClaimOldest is sqlClaim without turns of contexts.
-var sqlClaimOldest = claimText(claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint", "$7") + `
+var sqlClaimOldest = claimText(claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint") + `
 				UNION ALL
-				` + claimLine("2, 0", "phase = 1", "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$7"))
+				` + claimLine("2, 0", "phase = 1", "due_at", "due_at > $3::bigint AND due_at > $2::bigint"))
 
 func claimText(queued string) string {
 	return `WITH RECURSIVE
@@ -32,9 +32,9 @@ func claimText(queued string) string {
 			FROM (SELECT * FROM a UNION ALL SELECT * FROM b) x OFFSET 0
 		) o CROSS JOIN LATERAL (
 			SELECT * FROM (
-				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until <= $4::bigint AND lease_worker <> $5::text`, "$7") + `
+				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until <= $4::bigint AND lease_worker <> $5::text`) + `
 				UNION ALL
-				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text`, "$7") + `
+				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text`) + `
 				UNION ALL
 				` + queued + `
 			) y LIMIT $7::bigint * $17::bigint
@@ -78,13 +78,15 @@ func claimOwners(name, from, after string, first int) string {
 		name, step(from), step(after), first)
 }
 
-// claimLine finds up to limit tasks of the owner o that are due by one reason, the
-// longest first. A task of which somebody has locked a webhook is left to a later claim;
-// some are passed over for others, but not so many that it were planned to look at all.
-func claimLine(by, where, time, due, limit string) string {
-	return claimTasks(by, where+` AND owner = o.owner COLLATE "ucs_basic"`, time, due, limit)
+// claimLine finds up to $7 tasks of the owner o that are due by one reason, the longest
+// first.
+func claimLine(by, where, time, due string) string {
+	return claimTasks(by, where+` AND owner = o.owner COLLATE "ucs_basic"`, time, due, "$7")
 }
 
+// claimTasks finds up to limit tasks that are due by one reason, the longest first. A task
+// of which somebody has locked a webhook is left to a later claim; some are passed over
+// for others, but not so many that it were planned to look at all.
 func claimTasks(by, where, time, due, limit string) string {
 	return fmt.Sprintf(`SELECT * FROM (SELECT x.owner, x.id, x.at, %[1]s FROM (
 			SELECT owner, id, %[3]s AS at, webhooks FROM {s}.task_rows WHERE %[2]s AND %[4]s ORDER BY %[3]s, id LIMIT %[5]s::bigint + 64 FOR UPDATE SKIP LOCKED
@@ -113,7 +115,7 @@ var claimTurns = fmt.Sprintf(`WITH RECURSIVE
 	claimContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, claimHops+1),
 	claimTasks("1, c.n", ofContext, "due_at", "due_at <= $2::bigint", "$17"),
 	claimTasks("1, c.n", ofContext, "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$17"),
-	claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint", "$7"), claimHops, 2*claimHops, ofContext)
+	claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint"), claimHops, 2*claimHops, ofContext)
 
 const ofContext = `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`
 

@@ -316,7 +316,6 @@ func TestStoresTellEachOtherOfLanes(t *testing.T) {
 		t.Error("a task without webhooks was told to those who watch lanes")
 	}
 	stop()
-	heard = nil
 	must(t, commitOne(a, told(1)))
 	must(t, commitOne(a, submitted(3)))
 	e.until(t, "a last task", func() bool { return slices.Contains(e.tasks, taskKey(3)) })

@@ -92,8 +92,8 @@ func (t *taskRow) setRun(r *store.Run) {
 	t.turn, t.attempt, t.seenSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq
 }
 
-// advance moves the row past events; it reports whether the status changed.
-func (t *taskRow) advance(events []store.Event) (status bool) {
+// advance moves the row past events.
+func (t *taskRow) advance(events []store.Event) {
 	for i := range events {
 		e := &events[i]
 		t.seq++
@@ -104,13 +104,11 @@ func (t *taskRow) advance(events []store.Event) (status bool) {
 		if e.Artifact != nil {
 			continue
 		}
-		status = true
 		t.state, t.stateAt = string(e.State), millis(e.Time)
 		if e.Received != nil {
 			t.receivedSeq = t.seq
 		}
 	}
-	return status
 }
 
 func (t *taskRow) holds(l *store.HeldLease) bool {

@@ -82,7 +82,7 @@ func stray(ctx context.Context, c *pgx.Conn, schema string) error {
 		},
 		{
 			"lanes in a phase of the queue that they are not in",
-			fmt.Sprintf("SELECT count(*) FROM %s WHERE (cursor_seq < tail_seq) <> (phase > 0) OR phase IN (1, 2) AND worker <> '' OR phase = 3 AND worker = ''",
+			fmt.Sprintf("SELECT count(*) FROM %s WHERE (cursor_seq < tail_seq) <> (phase > 0) OR phase IN (1, 2) AND lease_until <> 0 OR phase = 3 AND lease_until = 0",
 				table("push_lanes")),
 		},
 		{

@@ -40,7 +40,7 @@ type webhooksSetCmd struct {
 
 // Help has examples.
 func (webhooksSetCmd) Help() string {
-	return `Shows the webhook's id, and the secret to verify signatures with: that is told once, and never again. A new webhook is told what happens from now on; holdfast webhooks replay --from 1 sends what was before, too. One that is replaced keeps what no flag says otherwise, and goes on where it was, also if it had been given up. docs/webhooks.md tells how to receive, with receivers in Go, Python and Node.
+	return `Shows the webhook's id, and the secret to verify signatures with: that is told when it is made, again for ten minutes, and never after. A new webhook is told what happens from now on; holdfast webhooks replay --from 1 sends what was before, too. One that is replaced keeps what no flag says otherwise, and goes on where it was, also if it had been given up. docs/webhooks.md tells how to receive, with receivers in Go, Python and Node.
 
 Examples:
 
