@@ -118,7 +118,7 @@ func (s *Service) claim(ctx context.Context) (more bool) {
 // take begins to work a lane, or puts it off. s.mu is held.
 func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 	l := &lane{
-		ClaimedLane: *c, until: until, notices: notices, done: make(chan struct{}),
+		ClaimedLane: *c, until: until, notices: notices, done: make(chan struct{}), through: globalThrough(&c.Config),
 		lease: store.LaneLease{Task: c.Config.Task, ID: c.Config.ID, Worker: c.Worker, Fence: c.Fence},
 	}
 	l.endpoint = s.limits.endpoint(s.endpointOf(&c.Config))

@@ -112,9 +112,5 @@ func globalThrough(c *store.PushConfig) int64 {
 // next returns the cursor behind the event that follows, and whether the lane tells it.
 func (l *lane) next(e *store.Event) (next store.PushCursor, told bool) {
 	next, told = l.Cursor.Next(e)
-	if told {
-		through := globalThrough(&l.Config)
-		told = through == 0 || e.Seq <= through
-	}
-	return next, told
+	return next, told && (l.through == 0 || e.Seq <= l.through)
 }

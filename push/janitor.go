@@ -48,9 +48,11 @@ func (s *Service) renew(ctx context.Context) bool {
 	return true
 }
 
-// Recheck ends attempts that are under way for webhooks that are gone, or were changed
-// elsewhere, as the heartbeat would do soon.
-func (s *Service) Recheck(ctx context.Context) { s.renew(ctx) }
+// Recheck ends attempts that are under way for webhooks of tasks of a context, if they
+// are gone or were changed elsewhere, as the heartbeat would do soon.
+func (s *Service) Recheck(ctx context.Context, owner, contextID string) {
+	s.recheck(ctx, func(l *lane) bool { return l.lease.Task.Owner == owner && l.ContextID == contextID })
+}
 
 // recheck renews the leases of some lanes and stops those that have lost theirs, and
 // reports whether the store took it.

@@ -31,6 +31,7 @@ type lane struct {
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when it is not worked any more
 	after    *lane         // an earlier claim of it that must have ended first
+	through  int64         // see globalThrough
 
 	// What became of its events and is not on its way to the store yet.
 	attempts []store.PushAttempt

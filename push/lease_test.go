@@ -177,7 +177,7 @@ func TestAttemptsEndWhenTheirWebhookIsGone(t *testing.T) {
 					w.t.Fatal(err)
 				}
 			}
-			s.Recheck(w.t.Context())
+			s.Recheck(w.t.Context(), id.task.Owner, "context")
 		},
 		"brought anew": func(w *world, s *Service, id laneID) {
 			in, err := s.Prepare(w.t.Context(), alice, &a2a.MessageSendConfiguration{

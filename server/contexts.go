@@ -51,7 +51,7 @@ func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateCon
 func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (any, error) {
 	tasks, err := s.cfg.Engine.ClearContext(ctx, c.Principal, p, sendOptions(c))
 	if s.cfg.Push != nil {
-		s.cfg.Push.Recheck(ctx) // the webhooks of its tasks are gone
+		s.cfg.Push.Recheck(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are gone
 	}
 	if err != nil {
 		return nil, err
