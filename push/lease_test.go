@@ -388,3 +388,42 @@ func (w *world) storyAt(now func() time.Time, id string, n int) laneID {
 	})
 	return laneID{task, hook.ID}
 }
+
+// An exclusive store had one process: what it has leased is free.
+func TestRestartTakesOverLeases(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		id := w.story("alice", "t", 0, 1)
+		time.Sleep(500 * time.Millisecond)
+		w.kill(0)
+		w.replicas[0] = w.start()
+		time.Sleep(time.Millisecond)
+		if posts := w.postsOf(id); len(posts) != 2 || posts[1].by == posts[0].by {
+			w.t.Errorf("%d requests, want a second by the new process", len(posts))
+		}
+		w.drain(time.Minute)
+		w.checkAll()
+	})
+}
+
+// Nor do they have to wait for their leases to end when their owner has enough under way.
+func TestRestartTakesOverLeasesOfABusyOwner(t *testing.T) {
+	inBubble(t, plan{config: func(c *Config) { c.Lease = time.Hour }}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) {
+			time.Sleep(time.Second)
+			return status(200)
+		})
+		for i := range 4 {
+			w.story("alice", fmt.Sprint(i), i, 0)
+		}
+		time.Sleep(500 * time.Millisecond)
+		w.kill(0)
+		w.plan.config = func(c *Config) { c.Lease, c.PerOwner, c.InFlight = time.Hour, 1, 2 }
+		w.replicas[0] = w.start()
+		w.drain(time.Minute)
+		w.checkAll()
+	})
+}
