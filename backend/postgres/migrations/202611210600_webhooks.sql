@@ -102,9 +102,9 @@ CREATE TABLE {s}.push_dead (
   reason          bytea NOT NULL
 );
 CREATE UNIQUE INDEX push_dead_key ON {s}.push_dead (owner COLLATE "POSIX", task_id COLLATE "POSIX", config_id COLLATE "POSIX", seq);
-CREATE INDEX push_dead_at ON {s}.push_dead ((-at), owner, task_id, config_id, (-sequence));
-CREATE INDEX push_dead_owner ON {s}.push_dead (owner, (-at), task_id, config_id, (-sequence));
-CREATE INDEX push_dead_task ON {s}.push_dead (owner, task_id, (-at), config_id, (-sequence));
+CREATE INDEX push_dead_at ON {s}.push_dead ((-at), owner, task_id, config_id, sequence);
+CREATE INDEX push_dead_owner ON {s}.push_dead (owner, (-at), task_id, config_id, sequence);
+CREATE INDEX push_dead_task ON {s}.push_dead (owner, task_id, (-at), config_id, sequence);
 
 CREATE TABLE {s}.push_endpoints (
   name       text COLLATE "C" PRIMARY KEY,
