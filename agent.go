@@ -108,9 +108,13 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 
 func (a *Agent) assemble(h Handler) (err error) {
 	cfg := a.cfg
+	files, err := newFileReader(cfg.Files, cfg.Webhooks, cfg.Logger)
+	if err != nil {
+		return err
+	}
 	a.engine, err = engine.New(engine.Config{
 		Store:         a.store,
-		Handler:       func(ctx context.Context, t *engine.Turn) error { return h.Handle(ctx, &Turn{turn: t}) },
+		Handler:       func(ctx context.Context, t *engine.Turn) error { return h.Handle(ctx, &Turn{turn: t, files: files}) },
 		NewID:         newID,
 		Logger:        cfg.Logger,
 		Concurrency:   cfg.Concurrency,
@@ -153,9 +157,39 @@ func (a *Agent) assemble(h Handler) (err error) {
 // newPush returns the service that calls webhooks, or all that is wrong with w. It warns
 // of addresses that are not public and may be called.
 func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, error) {
-	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{
-		AllowNets: w.AllowNets, AllowHosts: w.AllowHosts, NAT64: w.NAT64, RequireHTTPS: w.RequireHTTPS,
+	sender, policy, err := newSender(w, w.AllowNets, w.AllowHosts, w.Timeout)
+	if err != nil {
+		return nil, fmt.Errorf("webhooks config: %w", err)
+	}
+	lease := w.Lease
+	if lease == 0 {
+		lease = max(30*time.Second, 2*w.Timeout) // a lease must outlast an attempt
+	}
+	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
+		logger.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
+			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
+	}
+	return push.New(push.Config{
+		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: w.agent(), Logger: logger,
+		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
+		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
+		Timeout: w.Timeout, Lease: lease,
 	})
+}
+
+// agent is the user agent of requests.
+func (w *Webhooks) agent() string {
+	if w.Agent != "" {
+		return w.Agent
+	}
+	info, _ := debug.ReadBuildInfo()
+	return push.UserAgent("holdfast", moduleVersion(info))
+}
+
+// newSender returns what makes requests to URLs of strangers: as w says, but for what may be
+// called although it is not public.
+func newSender(w Webhooks, nets, hosts []string, timeout time.Duration) (*safehttp.Client, safehttp.Policy, error) {
+	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: nets, AllowHosts: hosts, NAT64: w.NAT64, RequireHTTPS: w.RequireHTTPS})
 	var proxy *url.URL
 	if w.EgressProxy != "" {
 		u, proxyErr := url.Parse(w.EgressProxy)
@@ -165,31 +199,10 @@ func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, 
 		proxy, err = u, errors.Join(err, proxyErr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("webhooks config: %w", err)
+		return nil, policy, err
 	}
-	sender, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: w.Timeout})
-	if err != nil {
-		return nil, fmt.Errorf("webhooks config: %w", err)
-	}
-	lease := w.Lease
-	if lease == 0 {
-		lease = max(30*time.Second, 2*w.Timeout) // a lease must outlast an attempt
-	}
-	agent := w.Agent
-	if agent == "" {
-		info, _ := debug.ReadBuildInfo()
-		agent = push.UserAgent("holdfast", moduleVersion(info))
-	}
-	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
-		logger.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
-			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
-	}
-	return push.New(push.Config{
-		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: agent, Logger: logger,
-		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
-		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
-		Timeout: w.Timeout, Lease: lease,
-	})
+	sender, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: timeout})
+	return sender, policy, err
 }
 
 // newID returns a UUIDv7: ids that sort by time keep the stores' indexes dense.

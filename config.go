@@ -75,6 +75,9 @@ type Config struct {
 	// on by default.
 	Webhooks Webhooks
 
+	// Files says how files are read that messages name by URI.
+	Files Files
+
 	// Logger gets what operators should know. Default: discards.
 	Logger *slog.Logger
 }
@@ -121,6 +124,22 @@ type Webhooks struct {
 	// it, before another goes on. Default 30 s, or twice Timeout if that is longer; at least
 	// twice Timeout less 5 s, and 100 ms.
 	Lease time.Duration
+}
+
+// Files is how [Turn.ReadFile] gets what the URI of a file names. Only the public internet
+// is called, as for webhooks, whose RequireHTTPS, NAT64, EgressProxy and Agent hold here too.
+// Zero fields take the documented default.
+type Files struct {
+	// Off gets none.
+	Off bool
+	// AllowNets and AllowHosts are written as those of [Webhooks], and are lists of their
+	// own, for more is at stake: the client that named a file may be told what is in it.
+	// New warns of them in the log. Default: none.
+	AllowNets, AllowHosts []string
+	// MaxBytes is the largest file that is got. Default 10 MiB.
+	MaxBytes int64
+	// Timeout is the longest that one may take. Default 30 s.
+	Timeout time.Duration
 }
 
 // Token is a bearer token and the principal it stands for.

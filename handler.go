@@ -78,7 +78,8 @@ func Step[T any](ctx context.Context, t *Turn, name string, fn func(context.Cont
 // means to answer. It is safe for concurrent use and ends when the handler
 // returns; its methods then return [ErrEnded].
 type Turn struct {
-	turn *engine.Turn
+	turn  *engine.Turn
+	files *fileReader
 }
 
 // TaskID is the task's id.
@@ -122,7 +123,7 @@ func (t *Turn) Text() string {
 	return text
 }
 
-// Files are the file parts of the turn's messages.
+// Files are the file parts of the turn's messages. [Turn.ReadFile] reads them.
 func (t *Turn) Files() []a2a.FilePart {
 	var files []a2a.FilePart
 	for _, m := range t.turn.Messages() {

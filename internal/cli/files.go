@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -38,9 +40,9 @@ func readLimited(r io.Reader, name string) ([]byte, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			err = path.Err // it has the name, too
+		var named *fs.PathError
+		if errors.As(err, &named) {
+			err = named.Err // it has the name, too
 		}
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -55,6 +57,9 @@ func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
 		content, err := stdin.read()
 		return a2a.FilePart{File: a2a.FileWithBytes{Name: "stdin", MimeType: mediaType("", content), Bytes: content}}, err
 	}
+	if strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") {
+		return remotePart(name)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -66,6 +71,19 @@ func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
 	}
 	base := filepath.Base(name)
 	return a2a.FilePart{File: a2a.FileWithBytes{Name: base, MimeType: mediaType(base, content), Bytes: content}}, nil
+}
+
+// remotePart names a file for the agent to fetch.
+func remotePart(uri string) (a2a.Part, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Host == "" {
+		return nil, usagef("the file %s is not a URL", a2a.Quote(uri))
+	}
+	name := path.Base(u.Path)
+	if name == "." || name == "/" {
+		name = u.Host
+	}
+	return a2a.FilePart{File: a2a.FileWithURI{Name: name, MimeType: mediaTypes[strings.ToLower(path.Ext(u.Path))], URI: uri}}, nil
 }
 
 // mediaTypes are those that the tables of machines lack or disagree about.

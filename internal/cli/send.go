@@ -15,7 +15,7 @@ import (
 // sendCmd sends a message.
 type sendCmd struct {
 	Text    []string `arg:"" optional:"" help:"What to say; - reads it from stdin, as does a command without text, files and data."`
-	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Send a file along; again for more; - is stdin. It travels inside the message."`
+	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Send a file along; again for more; - is stdin. It travels inside the message. A URL is sent as it is, for the agent to fetch."`
 	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Send structured data along, such as '{\"sentences\": 5}'."`
 	Task    given    `placeholder:"ID" group:"Message:" help:"Go on with a task: answer its question, or add to what it does."`
 	Context given    `placeholder:"ID" group:"Message:" help:"Begin the task in a conversation that exists."`

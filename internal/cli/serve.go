@@ -41,6 +41,8 @@ type serveCmd struct {
 
 	webhookFlags
 
+	fileFlags
+
 	Concurrency int           `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
 	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
 	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
@@ -89,7 +91,7 @@ type ready struct {
 // prepare finds out what the settings mean, or all that is wrong with them. It
 // starts and opens nothing.
 func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
-	var errs [6]error
+	var errs [7]error
 	r.storage, errs[0] = c.storageFlags.choose(a, c.Data)
 	r.storage.cfg.Migrate = c.RunMigrationsOnStartup
 	r.tokens, errs[1] = c.tokens()
@@ -99,6 +101,7 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
 	}
 	r.agent, errs[4] = c.chooseAgent(a, log)
 	r.pushes, errs[5] = c.webhookFlags.choose(a)
+	errs[6] = c.fileFlags.check()
 	if err := errors.Join(errs[:]...); err != nil {
 		return r, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -122,6 +125,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	}
 	cfg := c.config(r.agent.config, r.tokens, log)
 	cfg.Webhooks = c.webhookFlags.config(r.pushes)
+	cfg.Files = c.fileFlags.config()
 	if cfg.DataDir = r.storage.data; r.storage.kind != kindSQLite {
 		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
 			return errors.Join(err, ln.Close())

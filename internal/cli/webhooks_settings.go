@@ -154,20 +154,10 @@ func (f *webhookFlags) config(p pushes) holdfast.Webhooks {
 // egress reads the policy.
 func (f *egressFlags) egress() (p pushes, err error) {
 	var errs []error
-	// One after the other, so that errors can name the flag.
-	parse := func(flag string, params safehttp.PolicyParams) safehttp.Policy {
-		policy, err := safehttp.ParsePolicy(params)
-		if err != nil {
-			for _, text := range strings.Split(err.Error(), "\n") {
-				errs = append(errs, fmt.Errorf("%s: %s", flag, text))
-			}
-		}
-		return policy
-	}
 	p.policy = safehttp.Policy{
-		AllowNets:    parse("--push-allow-nets", safehttp.PolicyParams{AllowNets: f.AllowNets}).AllowNets,
-		AllowHosts:   parse("--push-allow-hosts", safehttp.PolicyParams{AllowHosts: f.AllowHosts}).AllowHosts,
-		NAT64:        parse("--push-nat64", safehttp.PolicyParams{NAT64: f.NAT64}).NAT64,
+		AllowNets:    parseAllowed(&errs, "--push-allow-nets", safehttp.PolicyParams{AllowNets: f.AllowNets}).AllowNets,
+		AllowHosts:   parseAllowed(&errs, "--push-allow-hosts", safehttp.PolicyParams{AllowHosts: f.AllowHosts}).AllowHosts,
+		NAT64:        parseAllowed(&errs, "--push-nat64", safehttp.PolicyParams{NAT64: f.NAT64}).NAT64,
 		RequireHTTPS: f.RequireHTTPS,
 	}
 	if f.EgressProxy != "" {
@@ -180,6 +170,17 @@ func (f *egressFlags) egress() (p pushes, err error) {
 		}
 	}
 	return p, errors.Join(errs...)
+}
+
+// parseAllowed reads the part of a policy that one flag gives, so that errors can name it.
+func parseAllowed(errs *[]error, flag string, params safehttp.PolicyParams) safehttp.Policy {
+	policy, err := safehttp.ParsePolicy(params)
+	if err != nil {
+		for _, text := range strings.Split(err.Error(), "\n") {
+			*errs = append(*errs, fmt.Errorf("%s: %s", flag, text))
+		}
+	}
+	return policy
 }
 
 // keySize is the size of a key that encrypts secrets.

@@ -21,7 +21,7 @@ var webhooksCmds = map[string]func(*testscript.TestScript, bool, []string){
 	"receiver": startReceiver, "awaitsent": awaitSent, "awaitdead": awaitDead, "stop": stopAgent, "code": wantCode,
 }
 
-// startReceiver serves what takes webhooks until the script ends, at RECEIVER: 418 to
+// startReceiver serves what takes webhooks, and a story, until the script ends, at RECEIVER: 418 to
 // those who do not say who they are, else 200, or what the path says. "once" is refused
 // twice and then taken. TLSPORT has a certificate that nobody trusts.
 func startReceiver(ts *testscript.TestScript, _ bool, _ []string) {
@@ -39,6 +39,8 @@ func startReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 			w.WriteHeader(http.StatusGone)
 		case "/busy":
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/story.txt":
+			_, _ = io.WriteString(w, "A lighthouse stands on a cliff above the bay. The lamp of the lighthouse was lit by hand. Bananas are yellow.")
 		case "/slow":
 			<-over
 		case "/once":

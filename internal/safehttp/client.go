@@ -249,18 +249,18 @@ func drain(resp *http.Response, cancel func()) {
 }
 
 // Fetch gets the file that a URL names: 200 and at most limit bytes, no redirect. It
-// returns by the end of ctx. The error is an *Error.
-func (c *Client) Fetch(ctx context.Context, rawURL string, limit int64) (data []byte, contentType string, err error) {
+// returns by the end of ctx. The header must not be changed any more. The error is an *Error.
+func (c *Client) Fetch(ctx context.Context, rawURL string, header http.Header, limit int64) (data []byte, contentType string, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	resp, to, err := c.do(ctx, http.MethodGet, rawURL, nil, nil)
+	resp, to, err := c.do(ctx, http.MethodGet, rawURL, header, nil)
 	if err != nil {
 		return nil, "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		drain(resp, cancel)
-		return nil, "", &Error{Outcome: OutcomeStatus, Address: to, Err: fmt.Errorf("status %d, want 200", resp.StatusCode)}
+		return nil, "", &Error{Outcome: OutcomeStatus, Address: to, Status: resp.StatusCode, Err: fmt.Errorf("status %d, want 200", resp.StatusCode)}
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, "", &Error{Outcome: OutcomeProtocol, Address: to, Err: fmt.Errorf("content encoding %.40q, which was not asked for", coding)}

@@ -2,6 +2,7 @@ package safehttp
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -52,12 +53,16 @@ func TestFetch(t *testing.T) {
 		{"/redirect", 10, 0, OutcomeStatus},
 		{"/none", 10, 0, OutcomeStatus},
 	} {
-		data, _, err := c.Fetch(t.Context(), server.URL+x.path, x.limit)
+		data, _, err := c.Fetch(t.Context(), server.URL+x.path, nil, x.limit)
 		if len(data) != x.size || outcome(err) != x.outcome || (err == nil) != (x.outcome == "") {
 			t.Errorf("Fetch(%s, %d) = %q, %v, want %d bytes, outcome %q", x.path, x.limit, data, err, x.size, x.outcome)
 		}
 	}
-	data, contentType, err := c.Fetch(t.Context(), server.URL+"/file", 100)
+	var status *Error
+	if _, _, err := c.Fetch(t.Context(), server.URL+"/none", nil, 10); !errors.As(err, &status) || status.Status != http.StatusNotFound {
+		t.Errorf("Fetch(/none) = %v, want status 404", err)
+	}
+	data, contentType, err := c.Fetch(t.Context(), server.URL+"/file", nil, 100)
 	if string(data) != "0123456789" || contentType != "text/plain" || err != nil {
 		t.Errorf("Fetch = %q, %q, %v, want the file and its type", data, contentType, err)
 	}
@@ -75,7 +80,7 @@ func TestFetchOfASlowFileEndsWithItsContext(t *testing.T) {
 	c := newClient(t, ClientConfig{Policy: loopback})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := c.Fetch(ctx, "http://"+to.String()+"/", 1<<20); outcome(err) != OutcomeTimeout {
+	if _, _, err := c.Fetch(ctx, "http://"+to.String()+"/", nil, 1<<20); outcome(err) != OutcomeTimeout {
 		t.Errorf("Fetch = %v, want outcome timeout", err)
 	}
 }
@@ -84,7 +89,7 @@ func TestFetchOfAnEndlessFileEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	to := serveRaw(t, func(conn net.Conn) { flood("HTTP/1.1 200 OK\r\n\r\n", zeros, 0)(conn) })
 	c := newClient(t, ClientConfig{Policy: loopback})
-	if _, _, err := c.Fetch(t.Context(), "http://"+to.String()+"/", 1<<20); outcome(err) != OutcomeTooLarge {
+	if _, _, err := c.Fetch(t.Context(), "http://"+to.String()+"/", nil, 1<<20); outcome(err) != OutcomeTooLarge {
 		t.Errorf("Fetch = %v, want outcome too_large", err)
 	}
 }

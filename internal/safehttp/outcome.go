@@ -33,7 +33,9 @@ type Error struct {
 	Outcome string
 	// Address was called, if one was.
 	Address netip.AddrPort
-	Err     error
+	// Status is that of the answer for OutcomeStatus, else 0.
+	Status int
+	Err    error
 }
 
 // Error returns the outcome and its cause, for operators.

@@ -41,7 +41,7 @@ func (a *agent) analyze(ctx context.Context, t *holdfast.Turn, docs []document, 
 	for done := 0; done < len(r.doc.pages); done = len(r.doc.analyses) {
 		// Where a step begins follows from the records of those before, so the names
 		// are the same in every attempt, however many pages each step took.
-		name := fmt.Sprintf("document %d from page %d", i+1, r.doc.pages[done].Number)
+		name := fmt.Sprintf("document %d%s from page %d", i+1, r.doc.mark(), r.doc.pages[done].Number)
 		batch, err := r.step(ctx, name, r.doc.pages[done:])
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package summarizer
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,12 @@ import (
 
 // maxSentences is the longest summary that can be asked for.
 const maxSentences = 100
+
+// What is fetched for one turn: a short message must not cause more.
+const (
+	maxFetches = 20
+	maxFetched = 32 << 20 // bytes
+)
 
 // requestedSentences returns the length asked for, 0 when none was. The newest
 // data part with a length counts; those of earlier turns were checked when they
@@ -72,34 +79,35 @@ func sentencesIn(data any) (int, error) {
 
 // source is a document as it was sent.
 type source struct {
-	name, mimeType string
-	isFile         bool
-	bytes          []byte
+	name string
+	file a2a.File // nil: text
+	text string
 }
 
 // sourcesOf lists what messages bring, in order: per message its files in their
 // order, after its text if that is a document.
 func sourcesOf(messages []a2a.Message) ([]source, error) {
 	var sources []source
-	unnamed := 0
+	unnamed, remote := 0, 0
 	for _, m := range messages {
 		files := m.Files()
 		if text := joinedText(m); text != "" && (len(files) == 0 || !isNote(text)) {
-			sources = append(sources, source{name: "text", mimeType: "text/plain", bytes: []byte(text)})
+			sources = append(sources, source{name: "text", text: text})
 		}
 		for _, p := range files {
-			name, mimeType := p.File.Info()
+			name, _ := p.File.Info()
 			if name = clip(name); name == "" {
 				unnamed++
 				name = fmt.Sprintf("file %d", unnamed)
 			}
-			switch f := p.File.(type) {
-			case a2a.FileWithBytes:
-				sources = append(sources, source{name: name, mimeType: mimeType, isFile: true, bytes: f.Bytes})
-			default:
-				return nil, fmt.Errorf("%s was sent as a URI: files by URI aren't fetched in this version, send the bytes inline", name)
+			if _, inline := p.File.(a2a.FileWithBytes); !inline {
+				remote++
 			}
+			sources = append(sources, source{name: name, file: p.File})
 		}
+	}
+	if remote > maxFetches {
+		return nil, fmt.Errorf("%d files were sent as URIs, at most %d are fetched", remote, maxFetches)
 	}
 	return sources, nil
 }
@@ -126,28 +134,51 @@ func isNote(text string) bool {
 // read, and why.
 func readAll(ctx context.Context, t *holdfast.Turn, sources []source) ([]document, error) {
 	docs := make([]document, 0, len(sources))
+	fetched := 0
 	for _, s := range sources {
-		if s.isFile {
-			if err := t.Status("opening " + s.name); err != nil {
-				return nil, err
-			}
-		}
-		pages, err := pagesOf(ctx, s)
+		d, err := read(ctx, t, s, &fetched)
 		if err != nil {
 			return nil, fmt.Errorf("%s cannot be read: %w", s.name, err)
 		}
-		docs = append(docs, document{name: s.name, isFile: s.isFile, pages: pages})
+		docs = append(docs, d)
 	}
 	return docs, nil
 }
 
-func pagesOf(ctx context.Context, s source) ([]summarize.Page, error) {
-	name := s.name
-	if !s.isFile {
-		name = "" // or an HTML page pasted as text might be read by its looks
+// read extracts the pages of a source. What is fetched for it is added to fetched.
+func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (document, error) {
+	if s.file == nil {
+		// Without a name, or an HTML page pasted as text might be read by its looks.
+		pages, err := pagesOf(ctx, "", "text/plain", []byte(s.text))
+		return document{name: s.name, pages: pages}, err
 	}
-	pages, err := summarize.Pages(ctx, name, s.mimeType, s.bytes)
-	if errors.Is(err, summarize.ErrNoText) || (err != nil && len(s.bytes) == 0) {
+	d := document{name: s.name, isFile: true}
+	_, inline := s.file.(a2a.FileWithBytes)
+	if !inline {
+		if err := t.Status("fetching " + s.name); err != nil {
+			return d, err
+		}
+	}
+	data, mimeType, err := t.ReadFile(ctx, s.file)
+	if err != nil {
+		return d, err
+	}
+	if !inline {
+		if *fetched += len(data); *fetched > maxFetched {
+			return d, fmt.Errorf("the files that were sent as URIs have more than %d bytes together", maxFetched)
+		}
+		d.digest = fmt.Sprintf("%x", sha256.Sum256(data))
+	}
+	if err := t.Status("opening " + s.name); err != nil {
+		return d, err
+	}
+	d.pages, err = pagesOf(ctx, s.name, mimeType, data)
+	return d, err
+}
+
+func pagesOf(ctx context.Context, name, mimeType string, data []byte) ([]summarize.Page, error) {
+	pages, err := summarize.Pages(ctx, name, mimeType, data)
+	if errors.Is(err, summarize.ErrNoText) || (err != nil && len(data) == 0) {
 		return nil, nil
 	}
 	// The pages are read again by later attempts: they must not share anything.

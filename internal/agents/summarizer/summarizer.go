@@ -4,7 +4,8 @@
 // # Concepts
 //
 // A turn's messages bring documents: of each message first its text parts, which
-// together are one document, then its inline files in their order. Beside a file,
+// together are one document, then its files in their order, those sent by URI
+// fetched by [holdfast.Turn.ReadFile]. Beside a file,
 // a text of less than three sentences is taken as a note that goes with it, not
 // as a document. {"sentences": 5} in a data part, of this turn or an earlier one,
 // sets how many sentences each document gets.
@@ -20,9 +21,11 @@
 // A step takes as many pages as fit into 64 KiB of text and 100 ms of time, at
 // least one: so an interruption costs at most that much work, or one page, and
 // a document of thousands of small pages does not make thousands of commits. A
-// later attempt reads the document again, which is cheap and always gives the
-// same pages, takes recorded analyses from the store and goes on behind them,
-// saying at which page. With [Config.PageDelay] every page is a step.
+// later attempt reads the document again, which is cheap and gives the same
+// pages, takes recorded analyses from the store and goes on behind them,
+// saying at which page. A file that is fetched again may have become another one,
+// which is analysed from its start: its steps are named after its digest. With
+// [Config.PageDelay] every page is a step.
 package summarizer
 
 import (
@@ -64,6 +67,9 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
+		if a2a.CodeOf(err) == a2a.CodeUnavailable {
+			return err // is tried again
+		}
 		return t.Reject(err.Error())
 	}
 	for i := range docs {
@@ -80,7 +86,7 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 // question says what is missing; it is empty when there is enough to summarize,
 // which is two sentences.
 func question(docs []document) string {
-	const send = "Send the text to summarize, or a file as inline bytes (plain text, Markdown, HTML or PDF)."
+	const send = "Send the text to summarize, or a file (plain text, Markdown, HTML or PDF)."
 	sentences, candidates := 0, 0
 	for _, d := range docs {
 		sentences += d.sentences()
@@ -92,7 +98,7 @@ func question(docs []document) string {
 	case candidates > 0 && sentences > 1:
 		return ""
 	case candidates > 0:
-		return "A single sentence is its own summary. Send a longer text, or a file as inline bytes (plain text, Markdown, HTML or PDF)."
+		return "A single sentence is its own summary. Send a longer text, or a file (plain text, Markdown, HTML or PDF)."
 	}
 	for _, d := range docs {
 		if d.isFile {
@@ -106,8 +112,17 @@ func question(docs []document) string {
 type document struct {
 	name     string
 	isFile   bool
+	digest   string // of what was fetched, "" of what was sent
 	pages    []summarize.Page
 	analyses []summarize.PageAnalysis
+}
+
+// mark tells a document that was fetched from others in the names of steps.
+func (d *document) mark() string {
+	if d.digest == "" {
+		return ""
+	}
+	return " " + d.digest[:16]
 }
 
 // last is the number of the last page.
@@ -217,7 +232,7 @@ func Describe(cfg *holdfast.Config) {
 	cfg.Description = text
 	cfg.Skills = []a2a.AgentSkill{{
 		ID: "summarize", Name: "Summarize documents",
-		Description: text + ` Takes text, and plain text, Markdown, HTML and PDF files as inline bytes. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
+		Description: text + ` Takes text, and plain text, Markdown, HTML and PDF files, inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
 		Tags:        []string{"summary", "text", "documents", "pdf", "extractive"},
 		Examples:    []string{"Paste an article to get its main sentences.", "Attach a PDF report with the data part {\"sentences\": 10}."},
 		InputModes:  modes,

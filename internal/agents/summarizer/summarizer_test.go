@@ -235,7 +235,7 @@ func TestNothingToSummarizeAsksForInput(t *testing.T) {
 			t.Parallel()
 			r := newRunner(t)
 			task := r.SendMessage(holdfasttest.Message(tt.parts...))
-			if task.State != a2a.StateInputRequired || !strings.Contains(task.Message, tt.want) || !strings.Contains(task.Message, "inline bytes") {
+			if task.State != a2a.StateInputRequired || !strings.Contains(task.Message, tt.want) || !strings.Contains(task.Message, "or a file (plain text, Markdown, HTML or PDF)") {
 				t.Fatalf("task = %s %q, want input-required with %q", task.State, task.Message, tt.want)
 			}
 			if lines, _ := summaryOf(t, r.Reply(task.ID, article)); len(lines) < 3 {
@@ -291,8 +291,6 @@ func TestBadDocumentsAreRejectedByName(t *testing.T) {
 		part a2a.Part
 		want []string
 	}{
-		{a2a.FilePart{File: a2a.FileWithURI{Name: "far.pdf", URI: "https://example.com/far.pdf"}}, []string{"far.pdf", "files by URI aren't fetched in this version", "send the bytes inline"}},
-		{a2a.FilePart{File: a2a.FileWithURI{URI: "https://example.com/far.pdf"}}, []string{"file 1", "aren't fetched"}},
 		{file("picture.png", "image/png", "\x89PNG\r\n\x1a\n"), []string{"picture.png cannot be read", "image/png", "text/markdown"}},
 		{file("blob.bin", "", "\x89PNG\r\n\x1a\n\x00\x00"), []string{"blob.bin cannot be read", "image/png"}},
 		{file("torn.pdf", "application/pdf", "%PDF-1.7\nand nothing else"), []string{"torn.pdf cannot be read", "malformed"}},

@@ -1,0 +1,163 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/holdfasttest"
+)
+
+// library serves files, and counts how often it is asked.
+func library(t *testing.T) (url, host string, asked *atomic.Int64) {
+	t.Helper()
+	asked = new(atomic.Int64)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/a.txt", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprint(w, "0123456789")
+	})
+	mux.Handle("/moved", http.RedirectHandler("/a.txt", http.StatusFound))
+	mux.HandleFunc("/gone", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	mux.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9") })
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Load() < 3 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		fmt.Fprint(w, "at last")
+	})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, s.Listener.Addr().String(), asked
+}
+
+// reader answers with what is in the file that it is sent.
+var reader = holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) error {
+	data, mimeType, err := t.ReadFile(ctx, t.Files()[0].File)
+	if err != nil {
+		if a2a.CodeOf(err) != a2a.CodeUnavailable {
+			return t.Reject(string(a2a.CodeOf(err)) + ": " + err.Error())
+		}
+		return err
+	}
+	return t.Reply(mimeType + ": " + string(data))
+})
+
+func readOne(t *testing.T, f a2a.File, files holdfast.Files) holdfasttest.Task {
+	t.Helper()
+	r := holdfasttest.New(t, reader, holdfast.Config{Files: files, RetryDelay: time.Millisecond, MaxAttempts: 3})
+	return r.SendMessage(holdfasttest.Message(a2a.FilePart{File: f}))
+}
+
+func TestReadFile(t *testing.T) {
+	t.Parallel()
+	url, host, _ := library(t)
+	allowed := holdfast.Files{AllowHosts: []string{host}}
+	for _, tt := range []struct {
+		name  string
+		file  a2a.File
+		files holdfast.Files
+		want  string
+	}{
+		{"inline", a2a.FileWithBytes{MimeType: "text/csv", Bytes: []byte("a,b")}, holdfast.Files{Off: true}, "text/csv: a,b"},
+		{"by URI", a2a.FileWithURI{URI: url + "/a.txt"}, allowed, "text/plain; charset=utf-8: 0123456789"},
+		{"by URI with a type", a2a.FileWithURI{URI: url + "/a.txt", MimeType: "text/csv"}, allowed, "text/csv: 0123456789"},
+		{"as large as may be", a2a.FileWithURI{URI: url + "/a.txt"}, holdfast.Files{AllowNets: []string{"127.0.0.0/8"}, MaxBytes: 10}, "text/plain; charset=utf-8: 0123456789"},
+	} {
+		if task := readOne(t, tt.file, tt.files); task.State != a2a.StateCompleted || task.Message != tt.want {
+			t.Errorf("%s = %s %q, want completed %q", tt.name, task.State, task.Message, tt.want)
+		}
+	}
+}
+
+func TestFilesThatAreNotRead(t *testing.T) {
+	t.Parallel()
+	url, host, asked := library(t)
+	allowed := holdfast.Files{AllowHosts: []string{host}}
+	for _, tt := range []struct {
+		name, uri string
+		files     holdfast.Files
+		want      string
+		asked     int64
+	}{
+		{"not public", url + "/a.txt", holdfast.Files{}, `invalid_params: its URI is refused: host "127.0.0.1" is not allowed`, 0},
+		{"cloud metadata", "http://169.254.169.254/latest/", holdfast.Files{AllowNets: []string{"169.254.0.0/16"}}, `invalid_params: its URI is refused: host "169.254.169.254" is not allowed`, 0},
+		{"another scheme", "file:///etc/passwd", allowed, "invalid_params: its URI is refused: scheme must be https or http", 0},
+		{"off", url + "/a.txt", holdfast.Files{Off: true, AllowHosts: []string{host}}, "unsupported_operation: files by URI are not fetched here: send the bytes inline", 0},
+		{"too large", url + "/a.txt", holdfast.Files{AllowHosts: []string{host}, MaxBytes: 9}, "too_large: it has more than 9 bytes", 1},
+		{"redirect", url + "/moved", allowed, "invalid_params: its URI was answered with status 302: redirects are not followed", 1},
+		{"gone", url + "/gone", allowed, "invalid_params: its URI was answered with status 410", 1},
+	} {
+		before := asked.Load()
+		task := readOne(t, a2a.FileWithURI{URI: tt.uri}, tt.files)
+		if task.State != a2a.StateRejected || task.Message != tt.want {
+			t.Errorf("%s = %s %q, want rejected %q", tt.name, task.State, task.Message, tt.want)
+		}
+		if n := asked.Load() - before; n != tt.asked {
+			t.Errorf("%s: the host was asked %d times, want %d", tt.name, n, tt.asked)
+		}
+	}
+}
+
+func TestWhatMayPassIsReadAgain(t *testing.T) {
+	t.Parallel()
+	url, host, asked := library(t)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := strings.Replace(nobody.Addr().String(), "127.0.0.1", "localhost", 1)
+	if err := nobody.Close(); err != nil {
+		t.Fatal(err)
+	}
+	allowed := holdfast.Files{AllowHosts: []string{host, closed}, Timeout: 300 * time.Millisecond}
+	for _, tt := range []struct {
+		name, uri, want string
+	}{
+		{"busy", url + "/busy", "gave up after 3 attempts: its URI was answered with status 503"},
+		{"slow", url + "/slow", "gave up after 3 attempts: fetching it took longer than 300ms"},
+		{"cut off", url + "/cut", "gave up after 3 attempts: what came for its URI broke off, or is not what HTTP asks for"},
+		{"nobody there", "http://" + closed + "/", "gave up after 3 attempts: the host of its URI cannot be reached"},
+	} {
+		if task := readOne(t, a2a.FileWithURI{URI: tt.uri}, allowed); task.State != a2a.StateFailed || task.Message != tt.want {
+			t.Errorf("%s = %s %q, want failed %q", tt.name, task.State, task.Message, tt.want)
+		}
+	}
+	asked.Store(0)
+	if task := readOne(t, a2a.FileWithURI{URI: url + "/later"}, allowed); task.State != a2a.StateCompleted || !strings.HasSuffix(task.Message, "at last") {
+		t.Errorf("later = %s %q, want it read by the third attempt", task.State, task.Message)
+	}
+}
+
+func TestFilesConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	_, err := holdfast.New(holdfast.Config{
+		Name: "a", DataDir: t.TempDir(),
+		Files: holdfast.Files{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second},
+	}, reader)
+	if err == nil {
+		t.Fatal("New() = nil, want an error")
+	}
+	for _, want := range []string{"files config: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Timeout is -1s"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("New() = %v, want %q in it", err, want)
+		}
+	}
+}

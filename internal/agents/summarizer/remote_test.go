@@ -1,0 +1,121 @@
+package summarizer_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/holdfasttest"
+	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
+)
+
+// remote is a host of one file, which may change.
+type remote struct {
+	url, host string
+	content   atomic.Pointer[string]
+	asked     atomic.Int64
+}
+
+func newRemote(t *testing.T, content string) *remote {
+	t.Helper()
+	r := &remote{}
+	r.content.Store(&content)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.asked.Add(1)
+		if strings.HasPrefix(q.URL.Path, "/none") {
+			http.NotFound(w, q)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream") // the name says more
+		_, _ = w.Write([]byte(*r.content.Load()))
+	}))
+	t.Cleanup(s.Close)
+	r.url, r.host = s.URL, s.Listener.Addr().String()
+	return r
+}
+
+func (r *remote) runner(t *testing.T, cfg summarizer.Config) *holdfasttest.Runner {
+	t.Helper()
+	hc := holdfast.Config{Files: holdfast.Files{AllowHosts: []string{r.host}}}
+	summarizer.Describe(&hc)
+	return holdfasttest.New(t, summarizer.New(cfg), hc)
+}
+
+func byURI(name, uri string) a2a.Part {
+	return a2a.FilePart{File: a2a.FileWithURI{Name: name, URI: uri}}
+}
+
+func TestAFileByURIIsSummarizedLikeOneThatWasSent(t *testing.T) {
+	t.Parallel()
+	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("long.md", "text/markdown", document(8)))))
+	far := newRemote(t, document(8))
+	r := far.runner(t, summarizer.Config{})
+	task := r.SendMessage(holdfasttest.Message(text("Please summarize this."), byURI("long.md", far.url+"/x")))
+	if got, _ := summaryOf(t, task); !slices.Equal(got, want) {
+		t.Errorf("summary = %q, want %q", got, want)
+	}
+	if told := statuses(r, task.ID); !slices.Equal(told[:2], []string{"fetching long.md", "opening long.md"}) {
+		t.Errorf("statuses = %q, want the file fetched and opened", told)
+	}
+}
+
+func TestFilesByURIThatCannotBeHadAreRejectedByName(t *testing.T) {
+	t.Parallel()
+	far := newRemote(t, strings.Repeat(" ", 9_800_000))
+	many := func(n int) (parts []a2a.Part) {
+		for range n {
+			parts = append(parts, byURI("x.txt", far.url))
+		}
+		return parts
+	}
+	for _, tt := range []struct {
+		parts []a2a.Part
+		want  string
+		asked int64
+	}{
+		{[]a2a.Part{byURI("far.pdf", far.url+"/none")}, "far.pdf cannot be read: its URI was answered with status 404", 1},
+		{[]a2a.Part{byURI("", "https://10.0.0.1/far.pdf")}, `file 1 cannot be read: its URI is refused: host "10.0.0.1" is not allowed`, 0},
+		{many(21), "21 files were sent as URIs, at most 20 are fetched", 0},
+		{many(5), "x.txt cannot be read: the files that were sent as URIs have more than 33554432 bytes together", 4},
+	} {
+		before := far.asked.Load()
+		task := far.runner(t, summarizer.Config{}).SendMessage(holdfasttest.Message(tt.parts...))
+		if task.State != a2a.StateRejected || task.Message != tt.want {
+			t.Errorf("%d files = %s %q, want rejected %q", len(tt.parts), task.State, task.Message, tt.want)
+		}
+		if n := far.asked.Load() - before; n != tt.asked {
+			t.Errorf("%q: %d requests, want %d", tt.want, n, tt.asked)
+		}
+	}
+}
+
+// Of a file that changes while it is read, one state is summarized and not a mixture.
+func TestAFileThatChangedIsReadFromItsStart(t *testing.T) {
+	t.Parallel()
+	was, is := document(12), strings.ReplaceAll(document(12), "e", "o")
+	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("a.txt", "text/plain", is))))
+	far := newRemote(t, was)
+	r := far.runner(t, summarizer.Config{PageDelay: 20 * time.Millisecond})
+	task := r.Submit(holdfasttest.Message(byURI("a.txt", far.url)))
+	waitFor(t, r, task.ID, "reading page 5 of 12")
+	far.content.Store(&is)
+	r.Restart()
+	if got, _ := summaryOf(t, r.Wait(task.ID)); !slices.Equal(got, want) {
+		t.Errorf("summary = %q, want that of the file as it is now, %q", got, want)
+	}
+	// One that did not change goes on.
+	far.content.Store(&was)
+	task = r.Submit(holdfasttest.Message(byURI("a.txt", far.url)))
+	waitFor(t, r, task.ID, "reading page 5 of 12")
+	r.Restart()
+	r.Wait(task.ID)
+	if told := statuses(r, task.ID); !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "resuming at page ") }) {
+		t.Errorf("statuses = %q, want a resumption told", told)
+	}
+}
