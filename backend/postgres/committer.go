@@ -347,7 +347,7 @@ func (c *committer) send(live []*change, mark int64, all bool) error {
 	for _, ch := range live {
 		if ch.Create != nil {
 			ch.applied, ch.result.Seq = true, int64(len(ch.Events))
-			c.s.tallies.note(ch.Key.Owner)
+			c.s.tallies.note(ch.Key.Owner, 1)
 		}
 	}
 	return nil

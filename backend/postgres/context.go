@@ -129,9 +129,9 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 	if err != nil {
 		return store.Context{}, a2a.Wrap(a2a.CodeInvalid, err, "context %s cannot be written as JSON", a2a.Quote(to.Key.ID))
 	}
-	err = s.transact(ctx, "save context", func(ctx context.Context, tx pgx.Tx) error {
-		old, err := s.saveRefusal(ctx, tx, &c)
-		if err != nil {
+	var old store.Context
+	err = s.transact(ctx, "save context", func(ctx context.Context, tx pgx.Tx) (err error) {
+		if old, err = s.saveRefusal(ctx, tx, &c); err != nil {
 			return err
 		}
 		if err := s.writeContext(ctx, tx, &c, old, string(data)); err != nil {
@@ -151,6 +151,7 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 	if err != nil {
 		return store.Context{}, err
 	}
+	s.noteLabels(&old, &saved)
 	return saved, nil
 }
 

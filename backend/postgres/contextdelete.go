@@ -55,12 +55,12 @@ func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (
 }
 
 func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, begun bool) (more bool, err error) {
-	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) error {
+	var c store.Context
+	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) (err error) {
 		if !storable(owner, id) {
 			return store.ErrNotFound
 		}
-		c, err := s.lockContext(ctx, tx, store.ContextKey{Owner: owner, ID: id})
-		if err != nil {
+		if c, err = s.lockContext(ctx, tx, store.ContextKey{Owner: owner, ID: id}); err != nil {
 			return err
 		}
 		if c.Status != "" {
@@ -83,7 +83,23 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 		_, err = s.exec(ctx, tx, sqlDeleteContext, owner, id)
 		return err
 	})
-	return more && err == nil, err
+	if err != nil {
+		return false, err
+	}
+	s.noteDoomed(&c)
+	return more, nil
+}
+
+// noteDoomed has the tallies of a context put together soon: what is left of its owner
+// may be nothing but what comes to nothing.
+func (s *Store) noteDoomed(c *store.Context) {
+	if c.Status == "" {
+		return
+	}
+	s.tallies.note(c.Key.Owner, foldFrom)
+	for _, l := range labelsOf(c) {
+		s.labels.note(labelKey{c.Key.Owner, l}, foldFrom)
+	}
 }
 
 // any reports whether a query finds anything.

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,27 +28,46 @@ func contextWalk(q *store.ContextQuery) (w *walk, groups string) {
 	for _, status := range q.Statuses {
 		statuses = append(statuses, string(status))
 	}
-	groups = w.groups(statuses, "n.owner = "+owner+" AND n.status > ''")
-	w.between("created_at", q.CreatedAfter, q.CreatedBefore)
-	var labels []int64
-	for _, tag := range q.Tags {
-		labels = append(labels, label(q.Owner, "tag", tag))
-	}
-	switch q.Role {
-	case "":
-	case store.DefaultContextRole: // that of contexts without labels, too
-		w.filter("(t.labels IS NULL OR t.labels @> %s)", w.arg([]int64{label(q.Owner, "role", q.Role)}, "bigint[]"))
-	default:
-		labels = append(labels, label(q.Owner, "role", q.Role))
-	}
+	labels := queryLabels(q)
 	if len(labels) > 0 {
-		w.filter("t.labels @> %s", w.arg(labels, "bigint[]"))
+		groups = w.labelGroups(owner, labels, statuses)
+	} else {
+		groups = w.groups(statuses, "n.owner = "+owner+" AND n.status > ''")
+	}
+	w.between("created_at", q.CreatedAfter, q.CreatedBefore)
+	if q.Role == store.DefaultContextRole { // that of contexts without labels, too
+		w.filter("(t.labels IS NULL OR t.labels @> %s)", w.arg([]int64{label(q.Owner, "role", q.Role)}, "bigint[]"))
 	}
 	return w, groups
 }
 
-// labelled reports a list whose best plan depends on how frequent its labels are.
-func labelled(q *store.ContextQuery) bool { return len(q.Tags) > 0 || q.Role != "" }
+// queryLabels returns the labels that all contexts of a list have, each once.
+func queryLabels(q *store.ContextQuery) (labels []int64) {
+	for _, tag := range q.Tags {
+		labels = append(labels, label(q.Owner, "tag", tag))
+	}
+	if q.Role != "" && q.Role != store.DefaultContextRole {
+		labels = append(labels, label(q.Owner, "role", q.Role))
+	}
+	slices.Sort(labels)
+	return slices.Compact(labels)
+}
+
+// labelGroups has the list find what has all of the labels, and writes the statuses in
+// which each of them is found: to walk through one in which there is none would be to
+// walk through all of it.
+func (w *walk) labelGroups(owner string, labels []int64, given []string) string {
+	all := w.arg(labels, "bigint[]")
+	w.filter("t.labels @> %s", all)
+	under := fmt.Sprintf("n.owner = %s AND n.label = u.label", owner)
+	if len(given) > 0 {
+		under += fmt.Sprintf(" AND n.status = ANY (%s)", w.arg(given, "text[]"))
+	}
+	return fmt.Sprintf(`g(v) AS MATERIALIZED (
+			SELECT l.status FROM unnest(%[1]s) u(label) CROSS JOIN LATERAL (
+				SELECT n.status FROM {s}.label_tallies n WHERE %[2]s GROUP BY n.status HAVING sum(n.n) > 0) l
+			GROUP BY l.status HAVING count(*) = cardinality(%[1]s))`, all, under)
+}
 
 // Contexts implements store.Store.
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
@@ -55,13 +76,16 @@ func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.
 		if !storable(q.Owner) {
 			return nil
 		}
-		total, err := s.contextTotal(ctx, c, &q)
+		rarest, few, err := s.rarest(ctx, c, &q)
 		if err != nil {
 			return err
 		}
-		page.Total = total
-		text, args := contextRows(&q)
-		return s.planned(ctx, c, labelled(&q), text, func(r record) error {
+		if page.Total, err = s.contextTotal(ctx, c, &q, rarest); err != nil {
+			return err
+		}
+		text, args := contextRows(&q, few)
+		fresh := few || q.Role == store.DefaultContextRole
+		return s.planned(ctx, c, fresh, text, func(r record) error {
 			found, err := scanContext(r)
 			page.Contexts = append(page.Contexts, found)
 			return err
@@ -77,8 +101,9 @@ func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.
 	return page, nil
 }
 
-// contextRows is the statement that reads the rows of a page, and one after it.
-func contextRows(q *store.ContextQuery) (text string, args []any) {
+// contextRows is the statement that reads the rows of a page, and one after it: by a
+// walk, or if the list finds few by gathering all of them.
+func contextRows(q *store.ContextQuery, few bool) (text string, args []any) {
 	w, groups := contextWalk(q)
 	if at := q.Cursor; at != nil {
 		var place []string
@@ -88,29 +113,70 @@ func contextRows(q *store.ContextQuery) (text string, args []any) {
 		w.after(append(place, w.arg(millis(at.Time), "bigint"), w.arg(at.ID, "text"))...)
 	}
 	columns := contextColumns(w.arg(max(q.Tasks, 0), "bigint"))
-	text = w.rows(columns, groups, q.Limit+1, max(q.Offset, 0))
-	return text, w.args
+	if few {
+		return w.gathered(columns, groups, q.Limit+1, max(q.Offset, 0)), w.args
+	}
+	return w.rows(columns, groups, q.Limit+1, max(q.Offset, 0)), w.args
 }
 
-// contextTotal counts what a list finds: by the tallies if it is only by status,
-// else one by one, which takes the longer, the more there are.
-func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) (total int, err error) {
-	if labelled(q) || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero() {
+// gathered is rows for a list that finds few: they are looked up by their labels.
+func (w *walk) gathered(columns, groups string, limit, offset int) string {
+	return fmt.Sprintf(`WITH %s, few AS MATERIALIZED (SELECT * FROM {s}.%s t WHERE %s)
+		SELECT %s FROM few t WHERE t.%s IN (SELECT v FROM g) ORDER BY %s LIMIT %s OFFSET %s`,
+		groups, w.table, strings.Join(w.where, " AND "), columns, w.group, w.order(), w.arg(limit, "bigint"), w.arg(offset, "bigint"))
+}
+
+// rarest returns how many contexts have the rarest label of a list, in the statuses of
+// the list; and whether they are so few that reading all of them takes less than a walk
+// that passes all others until a page of them is found.
+func (s *Store) rarest(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) (n int, few bool, err error) {
+	labels := queryLabels(q)
+	if len(labels) == 0 {
+		return 0, false, nil
+	}
+	counts, err := s.labelled(ctx, c, q.Owner, labels)
+	if err != nil {
+		return 0, false, err
+	}
+	n = ofStatuses(q, counts[labels[0]])
+	for _, l := range labels[1:] {
+		n = min(n, ofStatuses(q, counts[l]))
+	}
+	all, err := s.counted(ctx, c, q.Owner)
+	return n, n < 1 || n <= ofStatuses(q, all)/n*(q.Limit+max(q.Offset, 0)), err
+}
+
+// ofStatuses adds up the counts that are those of a list's statuses.
+func ofStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
+	for kind, n := range counts {
+		_, feedback := rating(kind)
+		if !feedback && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, a2a.ContextStatus(kind))) {
+			total += n
+		}
+	}
+	return total
+}
+
+// contextTotal counts what a list finds: by the tallies if it is by status and one
+// label at most, of which rarest is the count; else one by one, which takes the longer,
+// the more there are: with several labels those that have the rarest, with the default
+// role or bounds of creation all.
+func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q *store.ContextQuery, rarest int) (total int, err error) {
+	labels := len(queryLabels(q))
+	bounded := !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
+	switch {
+	case bounded || labels > 1 || q.Role == store.DefaultContextRole:
 		w, groups := contextWalk(q)
-		err = s.planned(ctx, c, labelled(q), w.total(groups), func(r record) error {
+		err = s.planned(ctx, c, labels > 0 || q.Role != "", w.total(groups), func(r record) error {
 			total = int(r.int(0))
 			return nil
 		}, w.args...)
 		return total, err
+	case labels == 1:
+		return rarest, nil
 	}
 	counts, err := s.counted(ctx, c, q.Owner)
-	for kind, n := range counts {
-		_, feedback := rating(kind)
-		if !feedback && (len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, func(st a2a.ContextStatus) bool { return string(st) == kind })) {
-			total += n
-		}
-	}
-	return total, err
+	return ofStatuses(q, counts), err
 }
 
 // planned is each; if fresh, the statement is planned for its arguments alone.

@@ -29,7 +29,7 @@ func listText(q store.Query, total bool) string {
 
 func contextListText(q store.ContextQuery) string {
 	q.Owner, q.Cursor, q.Limit = "o", &store.ContextCursor{ID: "id"}, 20
-	text, _ := contextRows(&q)
+	text, _ := contextRows(&q, false)
 	return text
 }
 
@@ -94,7 +94,11 @@ func hotQueries() []hotQuery {
 			Sort: store.ContextsByCreated, Statuses: []a2a.ContextStatus{a2a.ContextPaused},
 		}), ""},
 		{"contexts by name", contextListText(store.ContextQuery{Sort: store.ContextsByName}), ""},
+		{"contexts of two tags", contextListText(store.ContextQuery{Tags: []string{"a", "b"}}), ""},
 		{"tallies", sqlTallies, ""},
+		{"tallies of labels", sqlLabelTallies, ""},
+		{"tallies: fold", sqlFoldTallies, ""},
+		{"tallies: fold those of labels", sqlFoldLabels, ""},
 		{"doomed", sqlDoomed, "context_rows_doomed"},
 		{"delete: tasks", sqlDeleteTasks, ""},
 		{"delete: logs", sqlDeleteLogs, ""},

@@ -34,6 +34,7 @@ var applied = []string{
 	"202611210600_webhooks 92c3c4261417d7b8a11cca25134e9afda2383d7fac00076ab08979147aded9c3",
 	"202611210900_turns 7b095162b248f59c02a1bee2ecfad67127baab7e07da5bd1fe85595fb5dfb920",
 	"202611211000_dead_order caa0207f9739d94545e727453354c6da94170ea84912f141cd59ce10fc5fff24",
+	"202611211100_label_tallies 7fe3bfe1691fc172f3f5aae53e597c01267cd0dd2fa8b125ba060e29585c8315",
 }
 
 func TestMigrationsThatDatabasesHaveAreNotChanged(t *testing.T) {

@@ -31,7 +31,8 @@ type Store struct {
 	texts    sync.Map     // statements with the schema's name, by those without
 	clock    clock
 	pks      *pkSource
-	tallies  tallyNotes
+	tallies  tallyNotes[string] // by owner
+	labels   tallyNotes[labelKey]
 	queue    chan *request
 	stuck    stuck
 	news     *news

@@ -2,73 +2,114 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-// sqlFoldTallies puts together what has become many rows. Rows that another does
-// it with are left to it.
-const sqlFoldTallies = `WITH gone AS (
-		DELETE FROM {s}.tallies WHERE ctid = ANY (ARRAY(
-			SELECT ctid FROM {s}.tallies WHERE owner = ANY ($1::text[]) FOR UPDATE SKIP LOCKED))
-		RETURNING owner, kind, n
+// Counts are sums of rows that are only added, so that nobody waits for a counter that
+// somebody suspended has changed. What has become many rows is put together now and then.
+
+// sqlFoldTallies and sqlFoldLabels put rows together. Rows that another does it with
+// are left to it.
+var (
+	sqlFoldTallies = foldText("tallies", "owner, kind",
+		"FROM {s}.tallies t WHERE t.owner = ANY ($1::text[])")
+	sqlFoldLabels = foldText("label_tallies", "owner, label, status",
+		"FROM unnest($1::text[], $2::bigint[]) u(owner, label) JOIN {s}.label_tallies t ON t.owner = u.owner AND t.label = u.label")
+)
+
+// foldText writes the statement that replaces rows of a table by their sums. Of what
+// comes to nothing no row is left.
+func foldText(table, key, from string) string {
+	return fmt.Sprintf(`WITH gone AS (
+		DELETE FROM {s}.%[1]s WHERE ctid = ANY (ARRAY(SELECT t.ctid %[3]s FOR UPDATE OF t SKIP LOCKED))
+		RETURNING %[2]s, n
 	)
-	INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, kind, sum(n) FROM gone GROUP BY 1, 2`
+	INSERT INTO {s}.%[1]s (%[2]s, n) SELECT %[2]s, sum(n) FROM gone GROUP BY %[2]s HAVING sum(n) <> 0`, table, key, from)
+}
 
 // sqlTallies reads the counts of an owner.
 const sqlTallies = `SELECT kind, sum(n)::bigint FROM {s}.tallies WHERE owner = $1::text GROUP BY 1`
 
 const sqlTally = `INSERT INTO {s}.tallies (owner, kind, n) VALUES ($1::text, $2::text, $3::bigint)`
 
+// sqlLabelTallies reads how many contexts of an owner have a label, by status, and how
+// many rows tell it. The database adds these rows itself, whoever changes a context.
+const sqlLabelTallies = `SELECT n.label, n.status, sum(n.n)::bigint, count(*) FROM unnest($2::bigint[]) u(label)
+	JOIN {s}.label_tallies n ON n.owner = $1::text AND n.label = u.label GROUP BY 1, 2`
+
 const (
-	// foldFrom is how many rows of an owner are worth putting together.
+	// foldFrom is how many rows of an owner or a label are worth putting together.
 	foldFrom = 16
-	// notedOwners bounds the memory of who has how many.
-	notedOwners = 100_000
+	// foldRead is how many rows of a label are too many for whoever reads them.
+	foldRead = 64
+	// notedKeys bounds the memory of who has how many.
+	notedKeys = 100_000
 )
 
-// tallyNotes remembers how many rows were added for which owner.
-type tallyNotes struct {
+// tallyNotes remembers how many rows were added under which key.
+type tallyNotes[K comparable] struct {
 	mu    sync.Mutex
-	added map[string]int
+	added map[K]int
 }
 
-func (t *tallyNotes) note(owner string) {
+func (t *tallyNotes[K]) note(key K, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.added == nil || len(t.added) >= notedOwners {
-		t.added = make(map[string]int)
+	if t.added == nil || len(t.added) >= notedKeys {
+		t.added = make(map[K]int)
 	}
-	t.added[owner]++
+	t.added[key] += n
 }
 
-// due returns the owners whose rows are to be put together, and forgets them.
-func (t *tallyNotes) due() (owners []string) {
+// due returns the keys whose rows are to be put together, and forgets them.
+func (t *tallyNotes[K]) due() (keys []K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for owner, n := range t.added {
+	for key, n := range t.added {
 		if n >= foldFrom {
-			owners = append(owners, owner)
-			delete(t.added, owner)
+			keys = append(keys, key)
+			delete(t.added, key)
 		}
 	}
-	return owners
+	return keys
+}
+
+// labelKey is the key of label_tallies.
+type labelKey struct {
+	owner string
+	label int64
 }
 
 // foldTallies puts rows together.
-func (s *Store) foldTallies(ctx context.Context, on querier) error {
-	owners := s.tallies.due()
-	if len(owners) == 0 {
+func (s *Store) foldTallies(ctx context.Context, on *pgx.Conn) error {
+	if owners := s.tallies.due(); len(owners) > 0 {
+		if _, err := s.exec(ctx, on, sqlFoldTallies, owners); err != nil {
+			return err
+		}
+	}
+	due := s.labels.due()
+	if len(due) == 0 {
 		return nil
 	}
-	_, err := s.exec(ctx, on, sqlFoldTallies, owners)
+	owners, labels := make([]string, len(due)), make([]int64, len(due))
+	for i, k := range due {
+		owners[i], labels[i] = k.owner, k.label
+	}
+	_, err := s.exec(ctx, on, sqlFoldLabels, owners, labels)
 	return err
 }
 
 // count adds to a tally within a transaction.
 func (s *Store) count(ctx context.Context, on querier, owner, kind string, n int) error {
-	s.tallies.note(owner)
+	s.tallies.note(owner, 1)
 	_, err := s.exec(ctx, on, sqlTally, owner, kind, n)
 	return err
 }
@@ -81,6 +122,49 @@ func (s *Store) counted(ctx context.Context, on querier, owner string) (map[stri
 		return nil
 	}, owner)
 	return counts, err
+}
+
+// labelled returns how many contexts of an owner have each of some labels, by status.
+func (s *Store) labelled(ctx context.Context, on querier, owner string, labels []int64) (map[int64]map[string]int, error) {
+	counts := make(map[int64]map[string]int)
+	rows, sums := make(map[int64]int), make(map[int64]int)
+	err := s.each(ctx, on, sqlLabelTallies, func(r record) error {
+		l, n := r.int(0), int(r.int(2))
+		if counts[l] == nil {
+			counts[l] = make(map[string]int)
+		}
+		counts[l][r.text(1)] = n
+		sums[l] += n
+		rows[l] += int(r.int(3))
+		return nil
+	}, owner, labels)
+	for l, n := range rows {
+		if n > foldRead || sums[l] == 0 {
+			s.labels.note(labelKey{owner, l}, foldFrom)
+		}
+	}
+	return counts, err
+}
+
+// noteLabels remembers that contexts were changed from what they were to what they
+// are, each of them unless there was or is none.
+func (s *Store) noteLabels(was, is *store.Context) {
+	var from, to []int64
+	if was.Status != "" {
+		from = labelsOf(was)
+	}
+	if is.Status != "" {
+		to = labelsOf(is)
+	}
+	if was.Status == is.Status && slices.Equal(from, to) {
+		return
+	}
+	for _, l := range from {
+		s.labels.note(labelKey{was.Key.Owner, l}, 1)
+	}
+	for _, l := range to {
+		s.labels.note(labelKey{is.Key.Owner, l}, 1)
+	}
 }
 
 // ratingKind is the tally of feedback with a rating.

@@ -1,0 +1,444 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+const tagOwner = "o"
+
+var (
+	someTags     = []string{"common", "rare", "third"}
+	someStatuses = []a2a.ContextStatus{a2a.ContextActive, a2a.ContextArchived, a2a.ContextCompleted, a2a.ContextPaused}
+)
+
+// tagged is the change that makes a context with tags, which are sorted.
+func tagged(id string, tags ...string) store.ContextChange {
+	return store.ContextChange{Create: true, Context: store.Context{
+		Key: store.ContextKey{Owner: tagOwner, ID: id}, Status: a2a.ContextActive, Role: store.DefaultContextRole, Tags: tags,
+		CreatedAt: began, UpdatedAt: began,
+	}}
+}
+
+func save(t testing.TB, s *Store, c store.ContextChange) store.Context {
+	t.Helper()
+	saved, err := s.SaveContext(bg, c)
+	must(t, err)
+	return saved
+}
+
+// scramble gives a context some tags, role and status.
+func scramble(r *mathrand.Rand, c *store.Context) {
+	c.Tags, c.Role = nil, store.DefaultContextRole
+	for i, tag := range someTags {
+		if r.IntN(2+i) == 0 {
+			c.Tags = append(c.Tags, tag)
+		}
+	}
+	if r.IntN(3) == 0 {
+		c.Role = "critic"
+	}
+	c.Status = someStatuses[r.IntN(len(someStatuses))]
+	c.Name = fmt.Sprint("name ", r.IntN(5))
+	c.UpdatedAt = began.Add(time.Duration(r.IntN(20)) * time.Second)
+}
+
+// labelQueries are lists by labels in all their combinations with a status or none.
+func labelQueries() (all []store.ContextQuery) {
+	for _, tags := range [][]string{nil, {"common"}, {"rare"}, {"absent"}, {"common", "rare"}, {"common", "rare", "third"}} {
+		for _, role := range []string{"", "critic", store.DefaultContextRole} {
+			for _, statuses := range [][]a2a.ContextStatus{nil, {a2a.ContextActive}, {a2a.ContextPaused, a2a.ContextActive, a2a.ContextPaused}} {
+				all = append(all, store.ContextQuery{
+					Owner: tagOwner, Tags: tags, Role: role, Statuses: statuses, Sort: store.ContextsByUpdated, Limit: 1000,
+				})
+			}
+		}
+	}
+	return all
+}
+
+// wantLists checks totals and pages against what is found without any tally.
+func wantLists(t *testing.T, s *Store) {
+	t.Helper()
+	for _, q := range labelQueries() {
+		labels := queryLabels(&q)
+		var statuses []string
+		for _, status := range q.Statuses {
+			statuses = append(statuses, string(status))
+		}
+		var want []string
+		rows, err := s.pool.Query(bg, s.q(`SELECT id FROM {s}.context_rows WHERE owner = $1 AND status <> '' AND (status = ANY ($2) OR $2 IS NULL)
+			AND (labels @> $3 OR $3 IS NULL) AND (NOT $4 OR labels IS NULL OR $5 = ANY (labels)) ORDER BY id`),
+			q.Owner, statuses, labels, q.Role == store.DefaultContextRole, label(q.Owner, "role", q.Role))
+		must(t, err)
+		want, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		must(t, err)
+		page, err := s.Contexts(bg, q)
+		must(t, err)
+		got := make([]string, 0, len(page.Contexts))
+		for i := range page.Contexts {
+			got = append(got, page.Contexts[i].Key.ID)
+		}
+		slices.Sort(got)
+		if d := cmp.Diff(want, got); d != "" || page.Total != len(want) {
+			t.Errorf("Contexts(%v, role %q, %v): total %d, want %d; ids (-want +got):\n%s", q.Tags, q.Role, q.Statuses, page.Total, len(want), d)
+		}
+	}
+}
+
+// fold puts together what has been noted, as the upkeep does.
+func fold(t testing.TB, s *Store) {
+	t.Helper()
+	must(t, s.once(bg, s.foldTallies))
+}
+
+func countRows(t testing.TB, s *Store, text string, args ...any) (n int) {
+	t.Helper()
+	must(t, s.pool.QueryRow(bg, s.q("SELECT count(*) FROM "+text), args...).Scan(&n))
+	return n
+}
+
+// Several replicas save, change and delete contexts and put tallies together, all at
+// the same time.
+func TestTotalsOfLabelsStayRight(t *testing.T) {
+	t.Parallel()
+	cfg := fresh(storetest.Wrap(t), Config{})
+	stores := []*Store{open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)}
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			s, seed := stores[worker%2], mathrand.Uint64()
+			r := mathrand.New(mathrand.NewPCG(seed, 0))
+			for range 80 {
+				if err := changeSome(s, r); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantLists(t, stores[0])
+	for _, s := range stores {
+		fold(t, s)
+	}
+	wantLists(t, stores[1])
+
+	for n := range 12 {
+		for more := true; more; {
+			var err error
+			if more, err = stores[0].DeleteContext(bg, tagOwner, fmt.Sprint("c", n), 10); err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+	}
+	fold(t, stores[0])
+	wantLists(t, stores[1])
+	if n := countRows(t, stores[0], `(SELECT owner FROM {s}.label_tallies UNION ALL SELECT owner FROM {s}.tallies) x`); n != 0 {
+		t.Errorf("%d rows are left of an owner without contexts, want 0", n)
+	}
+}
+
+// changeSome does one thing to one of a dozen contexts.
+func changeSome(s *Store, r *mathrand.Rand) error {
+	c := tagged(fmt.Sprint("c", r.IntN(12)))
+	var err error
+	switch r.IntN(8) {
+	case 0, 1:
+		scramble(r, &c.Context)
+		_, err = s.SaveContext(bg, c)
+	case 2:
+		_, err = s.DeleteContext(bg, tagOwner, c.Context.Key.ID, r.IntN(2))
+	case 3: // a task makes it, or is counted in it
+		task := submitted(r.IntN(1 << 40))
+		task.Key.Owner, task.Create.ContextID = tagOwner, c.Context.Key.ID
+		task.Run = &store.Run{Phase: store.PhaseIdle, Turn: 1}
+		err = commitOne(s, task)
+	case 4:
+		for _, tag := range someTags {
+			s.labels.note(labelKey{tagOwner, label(tagOwner, "tag", tag)}, foldFrom)
+		}
+		err = s.once(bg, s.foldTallies)
+	default:
+		var old store.Context
+		if old, err = s.Context(bg, tagOwner, c.Context.Key.ID, 0); err == nil {
+			scramble(r, &old)
+			_, err = s.SaveContext(bg, store.ContextChange{Context: old, Version: old.Version})
+		}
+	}
+	for _, refusal := range []error{store.ErrExists, store.ErrNotFound, store.ErrConflict, store.ErrContextClosed} {
+		if errors.Is(err, refusal) {
+			return nil
+		}
+	}
+	return err
+}
+
+// A walk and a look-up of the few find the same pages.
+func TestPagesAreTheSameHoweverTheyAreFound(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	r := mathrand.New(mathrand.NewPCG(1, 2))
+	for n := range 40 {
+		c := tagged(fmt.Sprint("c", n))
+		scramble(r, &c.Context)
+		save(t, s, c)
+	}
+	ids := func(q *store.ContextQuery, few bool) (ids []string) {
+		t.Helper()
+		text, args := contextRows(q, few)
+		must(t, s.once(bg, func(ctx context.Context, c *pgx.Conn) error {
+			return s.planned(ctx, c, few, text, func(r record) error {
+				ids = append(ids, r.text(1))
+				return nil
+			}, args...)
+		}))
+		return ids
+	}
+	pages := 0
+	for _, q := range labelQueries() {
+		if len(queryLabels(&q)) == 0 {
+			continue
+		}
+		q.Limit, q.Offset = 3, r.IntN(2)
+		for _, q.Sort = range []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName} {
+			for _, q.Ascending = range []bool{false, true} {
+				for q.Cursor = nil; ; {
+					walked, gathered := ids(&q, false), ids(&q, true)
+					if d := cmp.Diff(walked, gathered); d != "" {
+						t.Errorf("Contexts(%+v) (-walked +gathered):\n%s", q, d)
+					}
+					page, err := s.Contexts(bg, q)
+					must(t, err)
+					if pages++; page.Next == nil {
+						break
+					}
+					q.Cursor = page.Next
+				}
+			}
+		}
+	}
+	if pages < 300 {
+		t.Errorf("%d pages were read, want some hundred", pages)
+	}
+}
+
+// What programs do that were there before labels were counted.
+func TestWritesOfOlderReplicasAreCounted(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	tag := func(text string) int64 { return label(tagOwner, "tag", text) }
+	exec := func(text string, args ...any) {
+		t.Helper()
+		_, err := s.pool.Exec(bg, s.q(text), args...)
+		must(t, err)
+	}
+	insert := func(id string, status a2a.ContextStatus, labels ...int64) {
+		t.Helper()
+		exec(sqlInsertContext, tagOwner, id, string(status), []byte{}, "", int64(1), int64(1), labels, nil)
+	}
+	update := func(id string, status a2a.ContextStatus, labels ...int64) {
+		t.Helper()
+		exec(sqlUpdateContext, tagOwner, id, string(status), []byte{}, "", int64(1), labels, nil)
+	}
+	total := func(want int, tag string, statuses ...a2a.ContextStatus) {
+		t.Helper()
+		page, err := s.Contexts(bg, store.ContextQuery{Owner: tagOwner, Tags: []string{tag}, Statuses: statuses, Sort: store.ContextsByName, Limit: 9})
+		must(t, err)
+		if page.Total != want || len(page.Contexts) != want {
+			t.Errorf("Contexts(tag %s, %v) = %d of %d, want %d", tag, statuses, len(page.Contexts), page.Total, want)
+		}
+	}
+	insert("c1", a2a.ContextActive, tag("a"), tag("b"))
+	insert("c2", a2a.ContextActive, tag("a"), tag("a"))
+	insert("c3", a2a.ContextPaused)
+	total(2, "a")
+	total(1, "b")
+	update("c1", a2a.ContextPaused, tag("b"), tag("a"))
+	total(2, "a")
+	total(1, "a", a2a.ContextPaused)
+	total(1, "b", a2a.ContextPaused)
+	total(0, "b", a2a.ContextActive)
+	update("c3", a2a.ContextPaused, tag("b"))
+	update("c1", a2a.ContextPaused)
+	total(1, "a")
+	total(1, "b")
+	exec(sqlDoom, tagOwner, "c2")
+	total(0, "a")
+	exec(sqlDeleteContext, tagOwner, "c2")
+	exec(sqlDeleteContext, tagOwner, "c3")
+	total(0, "a")
+	total(0, "b")
+	fold(t, s) // of what the reads have noted
+	if n := countRows(t, s, `{s}.label_tallies WHERE label = ANY ($1)`, []int64{tag("a"), tag("b")}); n != 0 {
+		t.Errorf("%d rows are left of labels that no context has, want 0", n)
+	}
+}
+
+// Contexts that nobody has described pay nothing for the counting.
+func TestContextsWithoutLabelsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	save(t, s, tagged("described", "common"))
+	_, err := s.pool.Exec(bg, s.q(`CREATE OR REPLACE FUNCTION {s}.tally_labels() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE 'called'; END $f$`))
+	must(t, err)
+	must(t, runTask(s, 1))
+	again := submitted(2)
+	again.Create.ContextID = "c" + taskID(1)
+	again.Run = &store.Run{Phase: store.PhaseIdle, Turn: 1}
+	must(t, commitOne(s, again))
+	again.Key, again.Create.ContextID = store.Key{Owner: tagOwner, ID: "t"}, "described"
+	must(t, commitOne(s, again))
+	for more := true; more; {
+		more, err = s.DeleteContext(bg, taskKey(1).Owner, "c"+taskID(1), 10)
+		must(t, err)
+	}
+	if _, err := s.SaveContext(bg, tagged("other", "common")); err == nil {
+		t.Error("SaveContext() = nil, want it counted")
+	}
+}
+
+// A replica is suspended in the middle of a transaction: with what it has counted of a
+// tag, and of what it was putting together.
+func TestSuspendedTalliesHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	cfg := fresh(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second})
+	s := open(storetest.Wrap(t), cfg)
+	common := labelKey{tagOwner, label(tagOwner, "tag", "common")}
+	for n := range 3 {
+		save(t, s, tagged(fmt.Sprint("c", n), "common"))
+	}
+	suspend := func(text string, args ...any) pgx.Tx {
+		t.Helper()
+		tx, err := s.pool.Begin(bg)
+		must(t, err)
+		t.Cleanup(func() { _ = tx.Rollback(bg) })
+		_, err = tx.Exec(bg, s.q(text), args...)
+		must(t, err)
+		return tx
+	}
+	use := func(n int) {
+		t.Helper()
+		made := save(t, s, tagged(fmt.Sprint("d", n), "common"))
+		made.Status = a2a.ContextPaused
+		save(t, s, store.ContextChange{Context: made, Version: made.Version})
+		s.labels.note(common, foldFrom)
+		fold(t, s)
+		wantLists(t, s)
+	}
+	counted := suspend(sqlInsertContext, tagOwner, "x", "active", []byte{}, "", int64(1), int64(1), []int64{common.label}, nil)
+	_, err := counted.Exec(bg, s.q(sqlTally), tagOwner, "active", 1)
+	must(t, err)
+	use(1)
+	must(t, counted.Commit(bg))
+	wantLists(t, s)
+	folded := suspend(sqlFoldLabels, []string{tagOwner}, []int64{common.label})
+	use(2)
+	must(t, folded.Commit(bg))
+	s.labels.note(common, foldFrom)
+	fold(t, s)
+	wantLists(t, s)
+	if n := countRows(t, s, `{s}.label_tallies WHERE label = $1`, common.label); n != 2 {
+		t.Errorf("%d rows are left of a tag in two statuses, want 2", n)
+	}
+}
+
+// Whoever reads many rows of a label has them put together.
+func TestReadsOfManyRowsHaveThemPutTogether(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	common := label(tagOwner, "tag", "common")
+	_, err := s.pool.Exec(bg, s.q(`INSERT INTO {s}.context_rows SELECT $1, 'c' || n, 'active', '', '', 1, 1, 1, 0, $2, NULL FROM generate_series(1, $3::int) n`),
+		tagOwner, []int64{common}, foldRead+1)
+	must(t, err)
+	for _, want := range []int{foldRead + 1, 1} {
+		if n := countRows(t, s, `{s}.label_tallies`); n != want {
+			t.Errorf("%d rows, want %d", n, want)
+		}
+		page, err := s.Contexts(bg, store.ContextQuery{Owner: tagOwner, Tags: []string{"common"}, Sort: store.ContextsByName, Limit: 1})
+		if err != nil || page.Total != foldRead+1 {
+			t.Errorf("Contexts() = total %d, %v, want %d", page.Total, err, foldRead+1)
+		}
+		fold(t, s)
+	}
+}
+
+// A schema has contexts from before, and those who use it beside the one who migrates
+// have only the rights that they needed before.
+func TestLabelsFromBeforeTheyWereCountedAreCounted(t *testing.T) {
+	t.Parallel()
+	const before = "202611211000"
+	cfg := fresh(storetest.Wrap(t), Config{})
+	role := "r_" + strings.ToLower(rand.Text())
+	administer(t, cfg.URL, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'")
+	server := cfg.URL
+	t.Cleanup(func() { administer(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
+	s := &Store{cfg: cfg}
+	must(t, s.cfg.complete())
+	p, err := s.migrations()
+	must(t, err)
+	p.Migrations = p.Migrations[:1+slices.IndexFunc(p.Migrations, func(m migrate.Migration) bool { return m.Version == before })]
+	old, err := pgx.ParseConfig(cfg.URL)
+	must(t, err)
+	db := stdlib.OpenDB(*old)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = migrate.Apply(bg, db, p)
+	must(t, err)
+	administer(t, cfg.URL, s.q(`GRANT USAGE ON SCHEMA {s} TO `+role), s.q(`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO `+role))
+
+	tag := label(tagOwner, "tag", "common")
+	const insert = `INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels)
+		VALUES ($1, $2, $3, '', '', 1, 1, 1, 0, $4)`
+	for id, c := range map[string]struct {
+		status string
+		labels []int64
+	}{
+		"c1": {"active", []int64{tag, label(tagOwner, "role", "critic")}},
+		"c2": {"archived", []int64{tag, tag}},
+		"c3": {"active", nil},
+		"c4": {"", []int64{tag}},
+	} {
+		_, err := db.ExecContext(bg, s.q(insert), tagOwner, id, c.status, c.labels)
+		must(t, err)
+		_, err = db.ExecContext(bg, s.q(`INSERT INTO {s}.tallies SELECT $1, $2, 1 WHERE $2 <> ''`), tagOwner, c.status)
+		must(t, err)
+	}
+	s = open(storetest.Wrap(t), cfg)
+	wantLists(t, s)
+
+	u, err := url.Parse(cfg.URL)
+	must(t, err)
+	u.User = url.UserPassword(role, "x")
+	c, err := pgx.Connect(bg, u.String())
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close(bg) })
+	_, err = c.Exec(bg, s.q(insert), tagOwner, "c5", "active", []int64{tag})
+	must(t, err)
+	_, err = c.Exec(bg, s.q(sqlDeleteContext), tagOwner, "c2")
+	must(t, err)
+	_, err = db.ExecContext(bg, s.q(`INSERT INTO {s}.tallies VALUES ($1, 'active', 1), ($1, 'archived', -1)`), tagOwner)
+	must(t, err)
+	wantLists(t, s)
+	page, err := s.Contexts(bg, store.ContextQuery{Owner: tagOwner, Tags: []string{"common"}, Sort: store.ContextsByName, Limit: 9})
+	if err != nil || page.Total != 2 {
+		t.Errorf("Contexts() = total %d, %v, want 2", page.Total, err)
+	}
+}
