@@ -150,31 +150,32 @@ func keyTaken(key string) error {
 }
 
 // replay returns the answer that was given when a change had left the task at
-// seq: as it stood then or, with wait, at its next final state.
+// seq: as it stood then or, with wait, at its next final state. It waits only for
+// what the log does not have yet.
 func (e *Engine) replay(ctx context.Context, key store.Key, seq int64, wait bool) (sent *Sent, err error) {
 	defer func() { err = taskError(key.ID, err) }()
 	l := e.hub.acquire(key)
 	defer e.hub.release(l)
-	if wait {
-		if _, err := e.wait(ctx, l, seq); err != nil {
-			return nil, err
-		}
-	}
-	ctx = context.WithoutCancel(ctx) // the time to wait is over, not the time to answer
+	reading := context.WithoutCancel(ctx) // the time to wait may end, not the time to answer
 	none := 0
-	whole, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	whole, err := e.cfg.Store.Task(reading, key, store.TaskOptions{History: &none, OmitArtifacts: true})
 	if err != nil {
 		return nil, err
 	}
 	t := &store.Task{Key: key, ContextID: whole.ContextID}
 	out := &Sent{Task: t}
 	for {
-		events, err := e.cfg.Store.Events(ctx, key, t.Seq, eventPage)
+		events, err := e.cfg.Store.Events(reading, key, t.Seq, eventPage)
 		if err != nil {
 			return nil, err
 		}
 		if len(events) == 0 {
-			return out, nil
+			if !wait || ctx.Err() != nil {
+				return out, nil
+			}
+			if _, err := e.wait(ctx, l, max(seq, t.Seq)); err != nil {
+				return nil, err
+			}
 		}
 		for _, event := range events {
 			t.Apply(event)
