@@ -47,7 +47,7 @@ func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.Ta
 		f.Rating = *params.Rating
 	}
 	if opts.IdempotencyKey != "" {
-		f.ID = hashID(sha256.Sum256([]byte("feedback\x00" + p.ID + "\x00" + opts.IdempotencyKey)))
+		f.ID = hashID(sha256.Sum256([]byte("feedback\x00" + p.ID + "\x00" + params.TaskID + "\x00" + opts.IdempotencyKey)))
 	}
 	err := e.takesFeedback(ctx, f.Key)
 	if err == nil {

@@ -107,6 +107,11 @@ func TestFeedbackWithAKeyIsKeptOnce(t *testing.T) {
 		if diff := cmp.Diff(first, again); err != nil || diff != "" {
 			t.Errorf("AddFeedback(again) = %v (-want +got):\n%s", err, diff)
 		}
+		second := params
+		second.TaskID = sendWait(t, e, text("y")).Key.ID
+		if other, err := e.AddFeedback(t.Context(), alice, second, key); err != nil || other.ID == first.ID {
+			t.Errorf("AddFeedback(another task, same key) = %s, %v; want feedback with an id of its own", other.ID, err)
+		}
 		for name, other := range map[string]func(p *a2a.TaskFeedbackParams){
 			"text":     func(p *a2a.TaskFeedbackParams) { p.Feedback = "bad" },
 			"rating":   func(p *a2a.TaskFeedbackParams) { p.Rating = nil },
