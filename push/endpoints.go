@@ -71,7 +71,7 @@ func (s *Service) note(l *lane, r result) {
 	case stays:
 		return
 	case opens:
-		s.log.Warn("webhook endpoint does not answer properly", "endpoint", e.name, "failures", e.failures, "pause", e.backoff)
+		s.log.Warn("webhook endpoint does not answer properly", "endpoint", e.name, "failures", e.failures, "pause", e.backoff.Round(time.Millisecond))
 		s.putOffWaiting(e)
 	case disables:
 		s.log.Error("webhook endpoint disabled", "endpoint", e.name, "reason", e.reason)

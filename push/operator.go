@@ -117,6 +117,39 @@ func (o *Operator) lanes(ctx context.Context, q store.LaneQuery) iter.Seq2[store
 	}
 }
 
+// WebhookKey names a webhook among those of all tasks and owners.
+type WebhookKey struct{ Owner, TaskID, ConfigID string }
+
+// deadPage is how many dead letters are read at once to count them.
+const deadPage = 1_000
+
+// CountDead counts the dead letters of each webhook of an owner's task, of all tasks where
+// task is empty, of all owners where owner is. It reads no more than limit, the newest; more
+// says that there are others. Errors: task_not_found.
+func (o *Operator) CountDead(ctx context.Context, owner, task string, limit int) (counts map[WebhookKey]int, more bool, err error) {
+	q := store.PushQuery{Owner: owner, TaskID: task}
+	if err := o.check(ctx, q); err != nil {
+		return nil, false, err
+	}
+	counts = make(map[WebhookKey]int)
+	for limit > 0 {
+		q.Limit = min(limit, deadPage)
+		page, err := o.s.cfg.Store.DeadLetters(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range page.Letters {
+			d := &page.Letters[i]
+			counts[WebhookKey{d.Task.Owner, d.Task.ID, d.ConfigID}]++
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return counts, false, nil
+		}
+		limit -= len(page.Letters)
+	}
+	return counts, true, nil
+}
+
 // DeadLetters returns a page of dead letters, the newest first, and the cursor of the
 // next page. Errors: task_not_found, invalid_params.
 func (o *Operator) DeadLetters(ctx context.Context, q store.PushQuery) (letters []OwnedDeadLetter, next string, err error) {

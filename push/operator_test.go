@@ -96,6 +96,51 @@ func TestOperatorReplaysAllThatIsDead(t *testing.T) {
 	}
 }
 
+func TestOperatorCountsTheDead(t *testing.T) {
+	t.Parallel()
+	k, ctx := newKeeper(t, nil), t.Context()
+	op := &Operator{k.Service}
+	for _, id := range []string{"v", "w", "x"} {
+		k.set(a2a.PushNotificationConfig{ID: id, URL: hook + id})
+	}
+	for _, id := range []string{"v", "w"} {
+		if _, err := op.Replay(ctx, store.Key{Owner: "alice", ID: "t"}, id, 1); err != nil {
+			t.Fatal(err)
+		}
+		k.fail(id, "no")
+	}
+	all := map[WebhookKey]int{{"alice", "t", "v"}: 1, {"alice", "t", "w"}: 1}
+	for _, c := range []struct {
+		owner, task string
+		limit       int
+		want        int // in all
+		more        bool
+	}{
+		{"", "", 100, 2, false},
+		{"alice", "", 100, 2, false},
+		{"alice", "t", 2, 2, false},
+		{"alice", "t", 1, 1, true},
+		{"bob", "", 100, 0, false},
+	} {
+		counts, more, err := op.CountDead(ctx, c.owner, c.task, c.limit)
+		sum := 0
+		for _, n := range counts {
+			sum += n
+		}
+		if err != nil || sum != c.want || more != c.more {
+			t.Errorf("CountDead(%q, %q, %d) = %v, %t, %v, want %d, %t", c.owner, c.task, c.limit, counts, more, err, c.want, c.more)
+		}
+		if c.want == len(all) {
+			if diff := cmp.Diff(all, counts); diff != "" {
+				t.Errorf("CountDead(%q, %q, %d) (-want +got):\n%s", c.owner, c.task, c.limit, diff)
+			}
+		}
+	}
+	if _, _, err := op.CountDead(ctx, "alice", "none", 100); code(err) != a2a.CodeTaskNotFound {
+		t.Errorf("CountDead of no task = %v, want %s", err, a2a.CodeTaskNotFound)
+	}
+}
+
 func TestOperatorTellsWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	k, ctx := newKeeper(t, nil), t.Context()

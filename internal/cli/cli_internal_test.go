@@ -214,3 +214,18 @@ func TestTokens(t *testing.T) {
 		t.Error("tokens() of an empty file = no error: it would open the server to everybody")
 	}
 }
+
+func TestDeadLettersOfAWebhookAreCounted(t *testing.T) {
+	t.Parallel()
+	page := &a2a.ListDeadLettersResult{DeadLetters: []a2a.DeadLetter{{TaskID: "t", ConfigID: "w"}, {TaskID: "t", ConfigID: "w"}}}
+	for _, c := range []struct{ id, next, want string }{
+		{"w", "", "2"}, {"v", "", ""}, {"w", "more", "2+"}, {"v", "more", "?"},
+	} {
+		page.NextPageToken = c.next
+		dead := countDead(page)
+		w := &a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{ID: c.id}}
+		if got := dead.of("", w); got != c.want {
+			t.Errorf("dead letters of %s, next page %q = %q, want %q", c.id, c.next, got, c.want)
+		}
+	}
+}

@@ -176,16 +176,17 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 		a.out.raw(append(raw, '\n'))
 		return nil
 	}
-	_, dead, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID, PageSize: deadShown})
-	if err != nil {
+	_, dead, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID, PageSize: maxPage})
+	if err != nil && a2a.CodeOf(err) != a2a.CodeMethodNotFound { // as of some other A2A server
 		return c.explainWebhook(ctx, a, c.Task, err)
 	}
-	showWebhook(a.out, got, len(dead.DeadLetters))
+	count := 0
+	if dead != nil {
+		count = len(dead.DeadLetters)
+	}
+	showWebhook(a.out, got, count)
 	return nil
 }
-
-// deadShown is how many dead letters of a webhook are counted.
-const deadShown = 100
 
 // explainWebhook adds to an error of a call what to do about it.
 func (c *connection) explainWebhook(ctx context.Context, a *app, task given, err error) error {
@@ -248,7 +249,7 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 		row("delivered", "nothing yet")
 	}
 	switch {
-	case dead >= deadShown:
+	case dead >= maxPage:
 		row("dead", strconv.Itoa(dead)+" events or more")
 	case dead > 0:
 		row("dead", several(int64(dead), "event"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/push"
 )
 
 type webhooksListCmd struct {
@@ -19,7 +20,7 @@ type webhooksListCmd struct {
 
 // Help has examples.
 func (webhooksListCmd) Help() string {
-	return `SENT is how many events were delivered, FAILED how often the next one was not, and NEXT when it is sent again.
+	return `SENT is how many events were delivered, DEAD how many became dead letters, FAILED how often the next one was not delivered, and NEXT when it is sent again.
 
 Examples:
 
@@ -48,9 +49,21 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 		a.out.raw(append(raw, '\n'))
 		return nil
 	}
+	var dead deadCounts
+	if len(*list) > 0 {
+		_, letters, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: maxPage})
+		switch {
+		case a2a.CodeOf(err) == a2a.CodeMethodNotFound: // some other A2A server
+			dead.more = true
+		case err != nil:
+			return c.explain(ctx, a, err)
+		default:
+			dead = countDead(letters)
+		}
+	}
 	table := webhookTable{a: a}
 	for i := range *list {
-		table.webhook("", &(*list)[i])
+		table.webhook("", &(*list)[i], dead.of("", &(*list)[i]))
 	}
 	if len(*list) == 0 {
 		a.say("no webhooks")
@@ -58,16 +71,19 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+// maxPage is the most that a server puts on a page.
+const maxPage = 100
+
 // page are the flags of lists that come in pages.
 type page struct {
-	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many a page has. Default: ${default}."`
+	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many a page has, at most 100. Default: ${default}."`
 	PageToken string `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
 	All       bool   `group:"Pages:" help:"All pages. With --json: one a line."`
 }
 
 func (p *page) check() error {
-	if p.Limit < 1 {
-		return usagef("--limit must be 1 or more")
+	if p.Limit < 1 || p.Limit > maxPage {
+		return usagef("--limit is %d, want 1 to %d: --all shows all pages", p.Limit, maxPage)
 	}
 	return nil
 }
@@ -296,18 +312,46 @@ func (t *webhookTable) line(cells []string, widths []int) {
 	t.a.out.line("%s", strings.TrimRight(b.String(), " "))
 }
 
-func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig) {
+// deadCounts are how many dead letters webhooks have.
+type deadCounts struct {
+	counts map[push.WebhookKey]int
+	more   bool // there are more, of any of them
+}
+
+// countDead counts those of one task on a page.
+func countDead(page *a2a.ListDeadLettersResult) deadCounts {
+	dead := deadCounts{make(map[push.WebhookKey]int), page.NextPageToken != ""}
+	for i := range page.DeadLetters {
+		dead.counts[push.WebhookKey{TaskID: page.DeadLetters[i].TaskID, ConfigID: page.DeadLetters[i].ConfigID}]++
+	}
+	return dead
+}
+
+// of says how many a webhook has: "" if none, "?" if that is open, with a plus if there
+// may be more.
+func (d *deadCounts) of(owner string, w *a2a.TaskPushNotificationConfig) string {
+	n := d.counts[push.WebhookKey{Owner: owner, TaskID: w.TaskID, ConfigID: w.Config.ID}]
+	switch {
+	case !d.more:
+		return number(n)
+	case n == 0:
+		return "?"
+	}
+	return number(n) + "+"
+}
+
+func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig, dead string) {
 	d := w.Config.Delivery
 	if d == nil {
 		d = new(a2a.PushDelivery)
 	}
-	head := []string{"TASK", "ID", "STATE", "SENT", "FAILED", "NEXT", "URL"}
+	head := []string{"TASK", "ID", "STATE", "SENT", "DEAD", "FAILED", "NEXT", "URL"}
 	url := w.Config.URL
 	if url == "" {
 		url = "(the one of all tasks)"
 	}
-	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), number(d.Attempts), nextOf(d), url}
-	widths := []int{36, 36, 8, -5, -6, 9}
+	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), dead, number(d.Attempts), nextOf(d), url}
+	widths := []int{36, 36, 8, -5, -6, -6, 9}
 	if owner == "" {
 		head, cells, widths = head[1:], cells[1:], widths[1:]
 	}

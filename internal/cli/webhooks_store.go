@@ -73,10 +73,20 @@ func (o *operator) open(ctx context.Context, a *app, task string, write bool, f 
 	return err
 }
 
+// deadCounted is how many dead letters are read to count those of each webhook.
+const deadCounted = 100_000
+
 // list shows webhooks; with --json one a line.
 func (o *operator) list(ctx context.Context, a *app, task string) error {
 	return o.open(ctx, a, task, false, func(op *push.Operator) error {
 		table := webhookTable{a: a}
+		var dead deadCounts
+		if !a.json {
+			var err error
+			if dead.counts, dead.more, err = op.CountDead(ctx, string(o.Owner), task, deadCounted); err != nil {
+				return err
+			}
+		}
 		rows := 0
 		for w, err := range op.Webhooks(ctx, string(o.Owner), task) {
 			if err != nil {
@@ -84,7 +94,7 @@ func (o *operator) list(ctx context.Context, a *app, task string) error {
 			}
 			rows++
 			if !a.json {
-				table.webhook(w.Owner, &w.Webhook)
+				table.webhook(w.Owner, &w.Webhook, dead.of(w.Owner, &w.Webhook))
 				continue
 			}
 			item, err := owned(w.Webhook, owner{Owner: w.Owner})
