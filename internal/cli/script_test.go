@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,27 @@ func TestScripts(t *testing.T) {
 		ContinueOnError: true,
 		Cmds:            cmds,
 	})
+}
+
+// Scripts do not end early: "stop" and "skip" are commands of testscript itself.
+func TestScriptsRunToTheirEnd(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("scripts = %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, _, _ := strings.Cut(string(text), "\n-- ")
+		for line := range strings.Lines(script) {
+			if f := strings.Fields(line); len(f) > 0 && (f[len(f)-1] == "stop" || slices.Contains(f, "skip")) {
+				t.Errorf("%s: %q ends the script", file, line)
+			}
+		}
+	}
 }
 
 // startAgent serves in this process until the script ends.

@@ -18,7 +18,7 @@ import (
 
 // webhooksCmds are the commands of scripts about webhooks.
 var webhooksCmds = map[string]func(*testscript.TestScript, bool, []string){
-	"receiver": startReceiver, "awaitsent": awaitSent, "awaitdead": awaitDead, "stop": stopAgent, "code": wantCode,
+	"receiver": startReceiver, "awaitsent": awaitSent, "awaitdead": awaitDead, "stopagent": stopAgent, "code": wantCode,
 }
 
 // startReceiver serves what takes webhooks, and a story, until the script ends, at RECEIVER: 418 to
