@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -144,6 +145,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Engine:          a.engine,
 		Push:            a.push,
 		Card:            a.card(),
+		Dialect:         rpc.Dialect(cfg.Dialect),
 		Tokens:          tokens,
 		MaxBody:         cfg.MaxBodyBytes,
 		BlockingTimeout: cfg.BlockingTimeout,

@@ -37,6 +37,11 @@ type Config struct {
 	// for. Empty: everybody is let in as the anonymous principal.
 	Tokens []Token
 
+	// Dialect is how answers are spelled: "a2a", as the protocol says, or "bindu", for
+	// clients of agents made with Bindu, with results in snake_case. Requests are read in
+	// either spelling. Default "a2a".
+	Dialect string
+
 	// Concurrency is how many turns run at once. Default 256.
 	Concurrency int
 	// TaskTimeout is the longest a turn may run. Default 1 h; negative is no limit.

@@ -100,7 +100,7 @@ var _ = wire.UnionByMember(map[string]File{
 // as base64 (A2A 0.3 section 6.6.1).
 type FileWithBytes struct {
 	Name     string `json:"name,omitempty"`
-	MimeType string `json:"mimeType,omitempty"` // type/subtype
+	MimeType string `json:"mimeType,omitempty" wire:"literal"` // type/subtype
 	Bytes    []byte `json:"bytes" wire:"required"`
 	// Embeddings is as in [TextPart].
 	Embeddings []float64 `json:"embeddings,omitempty"`
@@ -110,7 +110,7 @@ type FileWithBytes struct {
 // 6.6.2).
 type FileWithURI struct {
 	Name     string `json:"name,omitempty"`
-	MimeType string `json:"mimeType,omitempty"` // type/subtype
+	MimeType string `json:"mimeType,omitempty" wire:"literal"` // type/subtype
 	URI      string `json:"uri" wire:"required,alias=url"`
 	// Embeddings is as in [TextPart].
 	Embeddings []float64 `json:"embeddings,omitempty"`

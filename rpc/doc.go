@@ -6,8 +6,8 @@
 // [Parse] reads one [Request]; [Table] finds its method by the descriptors of
 // package a2a and their bindings ([Bind], [BindStream]). [Table.Prepare] reads
 // the params, after which the text of the request is no longer needed, and the
-// [Prepared] call is run. Results and errors are written by [AppendResult] and
-// [AppendError].
+// [Prepared] call is run. Results and errors are written by
+// [Dialect.AppendResult] and [Dialect.AppendError].
 //
 // # Guarantees
 //

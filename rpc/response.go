@@ -10,10 +10,29 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
+// Dialect is how answers are spelled.
+type Dialect string
+
+const (
+	// A2A is as A2A 0.3 says. So is the empty Dialect.
+	A2A Dialect = "a2a"
+	// Bindu is as agents made with Bindu answer: the members of results are in
+	// snake_case, as those of requests may be anyway, but for mimeType; and that there are
+	// no webhooks is error -32005.
+	Bindu Dialect = "bindu"
+)
+
+// Dialects lists the dialects there are, the default first.
+func Dialects() []Dialect { return []Dialect{A2A, Bindu} }
+
 // AppendResult appends the answer to a request that went well. On error dst is
 // returned as it was.
-func AppendResult(dst []byte, id ID, result any) ([]byte, error) {
-	out, err := wire.Append(append(appendHead(dst, id), `,"result":`...), result)
+func (d Dialect) AppendResult(dst []byte, id ID, result any) ([]byte, error) {
+	emit := wire.Append
+	if d == Bindu {
+		emit = wire.AppendSnake
+	}
+	out, err := emit(append(appendHead(dst, id), `,"result":`...), result)
 	if err != nil {
 		return dst, err
 	}
@@ -22,9 +41,9 @@ func AppendResult(dst []byte, id ID, result any) ([]byte, error) {
 
 // AppendError appends the answer to a request that was refused. requestID, if
 // not empty, is told with it, to be found in the server's log.
-func AppendError(dst []byte, id ID, e *a2a.Error, requestID string) []byte {
+func (d Dialect) AppendError(dst []byte, id ID, e *a2a.Error, requestID string) []byte {
 	dst = append(appendHead(dst, id), `,"error":{"code":`...)
-	dst = strconv.AppendInt(dst, int64(e.Code.JSONRPC()), 10)
+	dst = strconv.AppendInt(dst, int64(d.number(e.Code)), 10)
 	dst = wire.AppendString(append(dst, `,"message":`...), e.Message)
 	data := make(map[string]any, len(e.Data)+2)
 	maps.Copy(data, e.Data)
@@ -37,6 +56,14 @@ func AppendError(dst []byte, id ID, e *a2a.Error, requestID string) []byte {
 		dst = append(dst, "null"...)
 	}
 	return append(dst, "}}"...)
+}
+
+// number is that of an error.
+func (d Dialect) number(code a2a.Code) int {
+	if d == Bindu && code == a2a.CodePushNotSupported {
+		return a2a.CodeContentType.JSONRPC()
+	}
+	return code.JSONRPC()
 }
 
 func appendHead(dst []byte, id ID) []byte {

@@ -18,7 +18,7 @@ func TestParseKeepsTheLiteralOfTheID(t *testing.T) {
 		if err != nil || string(r.ID) != id || r.Method != "m" || string(r.Params) != `{"a":[1]}` {
 			t.Errorf("Parse with id %s = %+v, %v", id, r, err)
 		}
-		got, err := rpc.AppendResult([]byte("x"), r.ID, map[string]any{"ok": true})
+		got, err := rpc.A2A.AppendResult([]byte("x"), r.ID, map[string]any{"ok": true})
 		if want := `x{"jsonrpc":"2.0","id":` + id + `,"result":{"ok":true}}`; err != nil || string(got) != want {
 			t.Errorf("AppendResult = %s, %v, want %s", got, err, want)
 		}
@@ -28,7 +28,7 @@ func TestParseKeepsTheLiteralOfTheID(t *testing.T) {
 func TestAppendError(t *testing.T) {
 	t.Parallel()
 	err := a2a.Invalid("message.parts", "must not be %s", "empty \"\n")
-	got := string(rpc.AppendError(nil, nil, err, "r1"))
+	got := string(rpc.A2A.AppendError(nil, nil, err, "r1"))
 	want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"message.parts must not be empty \"\n","data":{"code":"invalid_params","field":"message.parts","requestId":"r1"}}}`
 	if got != want {
 		t.Errorf("AppendError = %s, want %s", got, want)
@@ -37,14 +37,14 @@ func TestAppendError(t *testing.T) {
 		t.Errorf("error data = %v after AppendError, want it as it was", err.Data)
 	}
 	odd := &a2a.Error{Code: a2a.CodeConflict, Message: "m", Data: map[string]any{"f": func() {}}}
-	if got, want := string(rpc.AppendError(nil, rpc.ID("1"), odd, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
+	if got, want := string(rpc.A2A.AppendError(nil, rpc.ID("1"), odd, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
 		t.Errorf("AppendError = %s, want %s", got, want)
 	}
 }
 
 func TestAppendResultThatCannotBeExpressed(t *testing.T) {
 	t.Parallel()
-	if got, err := rpc.AppendResult([]byte("x"), nil, map[string]any{"f": func() {}}); err == nil || string(got) != "x" {
+	if got, err := rpc.A2A.AppendResult([]byte("x"), nil, map[string]any{"f": func() {}}); err == nil || string(got) != "x" {
 		t.Errorf("AppendResult = %q, %v, want x and an error", got, err)
 	}
 }
@@ -167,7 +167,7 @@ func FuzzParse(f *testing.F) {
 		if code := a2a.CodeOf(err); err != nil && code != a2a.CodeParse && code != a2a.CodeInvalidRequest {
 			t.Errorf("Parse(%q) = %v with code %s", data, err, code)
 		}
-		answer, err := rpc.AppendResult(nil, r.ID, nil)
+		answer, err := rpc.A2A.AppendResult(nil, r.ID, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/rpc"
 )
 
 // Config is what a Server is made of. Zero fields take the documented default.
@@ -24,6 +26,8 @@ type Config struct {
 	// address a request came to; the protocol's version, transport, capabilities and
 	// security are filled in by the server.
 	Card a2a.AgentCard
+	// Dialect is how answers are spelled. Default [rpc.A2A].
+	Dialect rpc.Dialect
 	// Tokens are the bearer tokens that callers must present. Empty: everybody is
 	// the anonymous principal.
 	Tokens []Token
@@ -90,6 +94,7 @@ func orDefault[T comparable](v *T, value T) {
 // it.
 func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Version, c.Card.Version)
+	orDefault(&c.Dialect, rpc.A2A)
 	orDefault(&c.MaxBody, 10<<20)
 	orDefault(&c.MaxInFlight, max(128<<20, 4*c.MaxBody))
 	orDefault(&c.MaxBatch, 50)
@@ -112,6 +117,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.Engine == nil, "Engine is required")
 	check(c.Card.Name == "", "Card.Name is required")
 	check(c.Card.URL != "" && !isWebURL(c.Card.URL), "Card.URL is %q, want a URL such as https://agent.example.com/", c.Card.URL)
+	check(!slices.Contains(rpc.Dialects(), c.Dialect), "Dialect is %q, want one of %q", c.Dialect, rpc.Dialects())
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
 	check(c.MaxInFlight < 4*c.MaxBody, "MaxInFlight is %d, want at least four times MaxBody", c.MaxInFlight)
 	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)

@@ -86,7 +86,7 @@ func (x *exchange) logPanic(p any) {
 // refuse answers with an HTTP status that says what the matter is, and a JSON-RPC
 // error.
 func (x *exchange) refuse(status int, err error) {
-	x.answer(status, rpc.AppendError(nil, nil, x.told(err), x.id))
+	x.answer(status, x.s.cfg.Dialect.AppendError(nil, nil, x.told(err), x.id))
 }
 
 // told returns what the caller is told of err, and logs the rest.

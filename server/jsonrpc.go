@@ -178,15 +178,15 @@ func (x *exchange) answerEvent(out *buffer, id rpc.ID, err error) {
 func (x *exchange) appendAnswer(dst []byte, id rpc.ID, result any, err error) []byte {
 	if err == nil {
 		var out []byte
-		if out, err = rpc.AppendResult(dst, id, result); err == nil {
+		if out, err = x.s.cfg.Dialect.AppendResult(dst, id, result); err == nil {
 			return out
 		}
 		err = a2a.Wrap(a2a.CodeInternal, err, "internal error") // ours, whatever its text says
 	}
 	if err == errPanicked { //nolint:errorlint // this very value; it has been logged
-		return rpc.AppendError(dst, id, errPanicked, x.id)
+		return x.s.cfg.Dialect.AppendError(dst, id, errPanicked, x.id)
 	}
-	return rpc.AppendError(dst, id, x.told(err), x.id)
+	return x.s.cfg.Dialect.AppendError(dst, id, x.told(err), x.id)
 }
 
 // batch answers the requests of a batch one after the other, in order. The time

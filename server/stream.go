@@ -56,7 +56,7 @@ func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 
 func (x *exchange) refuseRPC(status int, id rpc.ID, err error) {
 	x.hurried()
-	x.answer(status, rpc.AppendError(nil, id, x.told(err), x.id))
+	x.answer(status, x.s.cfg.Dialect.AppendError(nil, id, x.told(err), x.id))
 }
 
 // eventWriter writes the events of one stream, and heartbeats when there are

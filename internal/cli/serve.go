@@ -39,6 +39,8 @@ type serveCmd struct {
 	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
 	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
 
+	Dialect string `placeholder:"NAME" envvar:"HOLDFAST_DIALECT" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"How answers are spelled: a2a, as the protocol says, or bindu, with results in snake_case, for clients of agents made with Bindu. Requests may have either spelling. Default: ${default}."`
+
 	webhookFlags
 
 	fileFlags
@@ -212,6 +214,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	}
 	cfg.Version = readBuild().Version
 	cfg.URL = c.URL
+	cfg.Dialect = c.Dialect
 	cfg.Tokens = tokens
 	cfg.Concurrency = c.Concurrency
 	if cfg.TaskTimeout = c.TaskTimeout; c.TaskTimeout == 0 {

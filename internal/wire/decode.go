@@ -17,7 +17,7 @@ const MaxDepth = 128
 func Unmarshal(data []byte, v any) error {
 	d := &decoder{data: data}
 	rv := reflect.ValueOf(v).Elem()
-	if err := codecFor(rv.Type()).decode(d, rv); err != nil {
+	if err := codecFor(rv.Type(), asTagged).decode(d, rv); err != nil {
 		return err
 	}
 	return d.end()

@@ -12,6 +12,7 @@
 //	wire:"const=kind:text" a blank field: the member kind is always "text"
 //	wire:"number=code:-1"  a blank field: the member code is always -1
 //	wire:"alias=url"       another accepted name for the member
+//	wire:"literal"         the name is the same in snake_case
 //
 // The json tag may carry a snake_case name instead: then that one is emitted and
 // wins, and camelCase is accepted too. A union is an interface type announced

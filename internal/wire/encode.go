@@ -20,12 +20,18 @@ const TimeFormat = "2006-01-02T15:04:05.000Z"
 func Marshal(v any) ([]byte, error) { return Append(nil, v) }
 
 // Append appends v as JSON to dst. On error dst is returned as it was.
-func Append(dst []byte, v any) ([]byte, error) {
+func Append(dst []byte, v any) ([]byte, error) { return appendAs(dst, v, asTagged) }
+
+// AppendSnake is [Append] with the names of members in snake_case, but for those that
+// are marked as literal.
+func AppendSnake(dst []byte, v any) ([]byte, error) { return appendAs(dst, v, asSnake) }
+
+func appendAs(dst []byte, v any, as spelling) ([]byte, error) {
 	if v == nil {
 		return append(dst, "null"...), nil
 	}
 	rv := reflect.ValueOf(v)
-	out, err := codecFor(rv.Type()).append(dst, rv)
+	out, err := codecFor(rv.Type(), as).append(dst, rv)
 	if err != nil {
 		return dst, err
 	}
@@ -61,18 +67,18 @@ func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-func (u *union) append(dst []byte, v reflect.Value) ([]byte, error) {
+func (u *union) append(dst []byte, v reflect.Value, as spelling) ([]byte, error) {
 	if v.IsNil() {
 		return dst, &Error{Rule: "must not be nil"}
 	}
 	inner := v.Elem()
 	for _, t := range u.kinds {
 		if t == inner.Type() {
-			return codecFor(t).append(dst, inner)
+			return codecFor(t, as).append(dst, inner)
 		}
 	}
 	if u.fallback == inner.Type() {
-		return codecFor(u.fallback).append(dst, inner)
+		return codecFor(u.fallback, as).append(dst, inner)
 	}
 	return dst, &Error{Rule: fmt.Sprintf("has the unknown type %s", inner.Type())}
 }

@@ -45,6 +45,7 @@ type field struct {
 	omit     bool // when empty
 	omitZero bool // when nil
 	nullable bool // null counts as present
+	literal  bool // is never re-cased
 	constant string
 	number   bool // the constant is a number
 	bit      uint64
@@ -72,9 +73,17 @@ type union struct {
 	fallback      reflect.Type // when the discriminator is absent; nil: none
 }
 
+// spelling is how the names of members are emitted.
+type spelling int
+
+const (
+	asTagged spelling = iota
+	asSnake
+)
+
 var (
-	codecs sync.Map // reflect.Type -> *codec
-	unions sync.Map // reflect.Type -> *union
+	codecs [2]sync.Map // by spelling: reflect.Type -> *codec
+	unions sync.Map    // reflect.Type -> *union
 )
 
 // Union announces that the interface type T is a closed union whose concrete
@@ -133,8 +142,8 @@ var (
 
 // codecFor returns the codec of t, building it on first use. Recursive types are
 // served by a codec that is filled in after it is stored.
-func codecFor(t reflect.Type) *codec {
-	if c, ok := codecs.Load(t); ok {
+func codecFor(t reflect.Type, as spelling) *codec {
+	if c, ok := codecs[as].Load(t); ok {
 		return c.(*codec)
 	}
 	var ready sync.WaitGroup
@@ -145,16 +154,16 @@ func codecFor(t reflect.Type) *codec {
 		append: func(dst []byte, v reflect.Value) ([]byte, error) { ready.Wait(); return built.append(dst, v) },
 		empty:  func(v reflect.Value) bool { ready.Wait(); return built.empty(v) },
 	}
-	if c, loaded := codecs.LoadOrStore(t, indirect); loaded {
+	if c, loaded := codecs[as].LoadOrStore(t, indirect); loaded {
 		return c.(*codec)
 	}
-	built = newCodec(t)
+	built = newCodec(t, as)
 	ready.Done()
-	codecs.Store(t, built)
+	codecs[as].Store(t, built)
 	return built
 }
 
-func newCodec(t reflect.Type) *codec {
+func newCodec(t reflect.Type, as spelling) *codec {
 	switch t {
 	case timeType:
 		return &codec{decodeTime, appendTime, func(v reflect.Value) bool { return v.IsZero() }}
@@ -180,16 +189,16 @@ func newCodec(t reflect.Type) *codec {
 	case reflect.Float32, reflect.Float64:
 		return &codec{decodeFloat, appendFloatValue, reflect.Value.IsZero}
 	case reflect.Pointer:
-		return pointerCodec(t)
+		return pointerCodec(t, as)
 	case reflect.Slice:
-		return sliceCodec(t)
+		return sliceCodec(t, as)
 	case reflect.Map:
-		return mapCodec(t)
+		return mapCodec(t, as)
 	case reflect.Struct:
-		return newStructPlan(t).codec()
+		return newStructPlan(t, as).codec()
 	case reflect.Interface:
 		if u, ok := unions.Load(t); ok {
-			return u.(*union).codec()
+			return u.(*union).codec(as)
 		}
 	default:
 	}
@@ -198,7 +207,7 @@ func newCodec(t reflect.Type) *codec {
 
 func emptyLen(v reflect.Value) bool { return v.Len() == 0 }
 
-func newStructPlan(t reflect.Type) *structPlan {
+func newStructPlan(t reflect.Type, as spelling) *structPlan {
 	p := &structPlan{byName: make(map[string]lookup)}
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -212,12 +221,20 @@ func newStructPlan(t reflect.Type) *structPlan {
 			panic(fmt.Sprintf("wire: %s has more than 64 members", t))
 		}
 		if f.constant == "" {
-			f.codec = codecFor(sf.Type)
+			f.codec = codecFor(sf.Type, as)
 		}
-		f.key = append(appendString(nil, f.name), ':')
+		f.key = append(appendString(nil, f.spelled(as)), ':')
 		p.add(f, aliases)
 	}
 	return p
+}
+
+// spelled returns the name that is emitted.
+func (f *field) spelled(as spelling) string {
+	if as == asSnake && !f.literal {
+		return Snake(f.name)
+	}
+	return f.name
 }
 
 // options applies a wire tag and returns the aliases it names.
@@ -228,6 +245,8 @@ func (f *field) options(tag string) (aliases []string) {
 			f.required = true
 		case "nullable":
 			f.nullable = true
+		case "literal":
+			f.literal = true
 		case "const":
 			f.name, f.constant, _ = strings.Cut(value, ":")
 		case "number":

@@ -51,8 +51,9 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 	return nil
 }
 
-func (u *union) codec() *codec {
-	return &codec{u.decode, u.append, reflect.Value.IsNil}
+func (u *union) codec(as spelling) *codec {
+	emit := func(dst []byte, v reflect.Value) ([]byte, error) { return u.append(dst, v, as) }
+	return &codec{u.decode, emit, reflect.Value.IsNil}
 }
 
 func (u *union) decode(d *decoder, v reflect.Value) error {
@@ -65,7 +66,7 @@ func (u *union) decode(d *decoder, v reflect.Value) error {
 		return err
 	}
 	concrete := reflect.New(t).Elem()
-	if err := codecFor(t).decode(d, concrete); err != nil {
+	if err := codecFor(t, asTagged).decode(d, concrete); err != nil {
 		return err
 	}
 	v.Set(concrete)
@@ -143,8 +144,8 @@ func stringCodec(t reflect.Type) *codec {
 	return c
 }
 
-func pointerCodec(t reflect.Type) *codec {
-	elem := codecFor(t.Elem())
+func pointerCodec(t reflect.Type, as spelling) *codec {
+	elem := codecFor(t.Elem(), as)
 	return &codec{
 		decode: func(d *decoder, v reflect.Value) error {
 			if v.IsNil() {
@@ -162,8 +163,8 @@ func pointerCodec(t reflect.Type) *codec {
 	}
 }
 
-func sliceCodec(t reflect.Type) *codec {
-	elem := codecFor(t.Elem())
+func sliceCodec(t reflect.Type, as spelling) *codec {
+	elem := codecFor(t.Elem(), as)
 	return &codec{
 		decode: func(d *decoder, v reflect.Value) error {
 			v.Set(reflect.MakeSlice(t, 0, 1))
@@ -197,11 +198,11 @@ func sliceCodec(t reflect.Type) *codec {
 	}
 }
 
-func mapCodec(t reflect.Type) *codec {
+func mapCodec(t reflect.Type, as spelling) *codec {
 	if t.Key().Kind() != reflect.String {
 		panic(fmt.Sprintf("wire: map type %s must have string keys", t))
 	}
-	elem := codecFor(t.Elem())
+	elem := codecFor(t.Elem(), as)
 	return &codec{
 		decode: func(d *decoder, v reflect.Value) error {
 			v.Set(reflect.MakeMap(t))

@@ -1,0 +1,106 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/server"
+)
+
+func inBindu(c *server.Config) { c.Dialect = rpc.Bindu }
+
+// memberNames collects the names of members at every level but in what is free-form.
+func memberNames(v any, into map[string]bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			memberNames(item, into)
+		}
+	case map[string]any:
+		for name, value := range v {
+			if into[name] = true; name != "metadata" && name != "data" {
+				memberNames(value, into)
+			}
+		}
+	}
+}
+
+func TestAnswersInTheDialectOfBindu(t *testing.T) {
+	t.Parallel()
+	handler := func(_ context.Context, turn *engine.Turn) error {
+		file := a2a.FilePart{File: a2a.FileWithBytes{Name: "a.txt", MimeType: "text/plain", Bytes: []byte("x")}}
+		if err := turn.AddArtifact(a2a.Artifact{Name: "out", Parts: []a2a.Part{file}}); err != nil {
+			return err
+		}
+		return turn.Reply(a2a.DataPart{Data: map[string]any{"camelCase": 1.0, "snake_case": 2.0}})
+	}
+	e := start(t, handler, inBindu)
+	sent := params(message("a", `"reference_task_ids":[]`, `"metadata":{"keepMe":{"asItIs":1}}`), `"configuration":{"blocking":true}`)
+	for _, x := range []struct {
+		method, params string
+		want           []string
+	}{
+		{"message/send", sent, []string{"context_id", "message_id", "task_id", "artifact_id", "mimeType", "history", "metadata"}},
+		{"tasks/list", `{}`, []string{"context_id", "message_id"}},
+		{"contexts/list", `{}`, []string{"page_size", "created_at", "task_count"}},
+	} {
+		got := e.call(x.method, x.params)
+		var answer struct{ Result any }
+		if err := json.Unmarshal(got.Body, &answer); err != nil || answer.Result == nil {
+			t.Fatalf("%s = %s, %v", x.method, got.Body, err)
+		}
+		found := make(map[string]bool)
+		memberNames(answer.Result, found)
+		for _, name := range x.want {
+			if !found[name] {
+				t.Errorf("%s = %s, want a member %q", x.method, got.Body, name)
+			}
+		}
+		for name := range found {
+			if name != "mimeType" && strings.ToLower(name) != name {
+				t.Errorf("%s = %s, want no member %q", x.method, got.Body, name)
+			}
+		}
+	}
+	if got := string(e.call("message/send", sent).Body); !strings.Contains(got, `"keepMe":{"asItIs":1}`) || !strings.Contains(got, `"camelCase":1,"snake_case":2`) {
+		t.Errorf("message/send = %s, want what is free-form as it was", got)
+	}
+	for _, event := range e.open("message/stream", sent).rest() {
+		if text := string(event.Data.Result); !strings.Contains(text, `"context_id":`) || strings.Contains(text, `"contextId":`) {
+			t.Errorf("event = %s, want it in snake_case", text)
+		}
+	}
+	card := string(e.do("GET", "/.well-known/agent-card.json", "", nil).Body)
+	if !strings.Contains(card, `"protocolVersion"`) || !strings.Contains(card, `"pushNotifications":false`) {
+		t.Errorf("card = %s, want it as ever", card)
+	}
+}
+
+func TestNumbersOfErrorsInTheDialects(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		dialect      rpc.Dialect
+		push, absent int
+	}{{"", -32003, -32001}, {rpc.A2A, -32003, -32001}, {rpc.Bindu, -32005, -32001}} {
+		e := start(t, echo, func(c *server.Config) { c.Dialect = x.dialect })
+		got := e.call("tasks/pushNotificationConfig/list", `{"id":"t"}`)
+		if got.code() != x.push || !strings.Contains(string(got.Body), `"code":"push_notification_not_supported"`) {
+			t.Errorf("in %q, webhooks that are off = %s, want %d", x.dialect, got.Body, x.push)
+		}
+		if got := e.call("tasks/get", `{"id":"00000000-0000-7000-8000-000000000000"}`); got.code() != x.absent {
+			t.Errorf("in %q, a task that is not there = %s, want %d", x.dialect, got.Body, x.absent)
+		}
+	}
+	_, err := server.New(server.Config{Card: a2a.AgentCard{Name: "a"}, Dialect: "latin"})
+	if err == nil || !slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(line string) bool {
+		return strings.HasSuffix(line, `Dialect is "latin", want one of ["a2a" "bindu"]`)
+	}) {
+		t.Errorf("New() = %v, want the dialect refused", err)
+	}
+}
