@@ -112,7 +112,7 @@ func (a *app) report(err error) {
 		text = a.set.sourced(text)
 	case errors.Is(err, errInterrupted):
 		text = "interrupted"
-	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &coded):
+	case onlyRefused(err) && errors.As(err, &coded):
 		text = coded.Message // the cause says the same in worse words
 	case errors.As(err, &coded) && coded.Code == a2a.CodeInternal && coded.Data["requestId"] != nil:
 		text += fmt.Sprintf(" (request %v in the server's log)", coded.Data["requestId"])
@@ -125,6 +125,18 @@ func (a *app) report(err error) {
 	if hint != "" {
 		a.err.line("  %s", hint)
 	}
+}
+
+// onlyRefused reports that err says of each address that nobody listens there, and
+// nothing else.
+func onlyRefused(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked
+	case interface{ Unwrap() error }:
+		return onlyRefused(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyRefused(err) })
+	}
+	return err == syscall.ECONNREFUSED //nolint:errorlint // a leaf
 }
 
 func (a *app) reportJSON(err error, text, hint string) {

@@ -51,7 +51,10 @@ func (s *storage) migrations(ctx context.Context) ([]migration, error) {
 		for _, m := range known {
 			all = append(all, migration(m))
 		}
-		return all, err
+		if err != nil {
+			return nil, explainConnection(err)
+		}
+		return all, nil
 	}
 	known, err := sqlite.Migrations(ctx, s.data)
 	for _, m := range known {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -132,7 +133,7 @@ func kindByURL(dsn string, from origin) (kind, chosen string) {
 	if dsn == "" {
 		return kindSQLite, ""
 	}
-	if _, err := parseDatabaseURL(dsn); err != nil && from.name == "DATABASE_URL" {
+	if from.name == "DATABASE_URL" && !ofPostgres.MatchString(dsn) {
 		return kindSQLite, ""
 	}
 	return kindPostgres, from.name
@@ -341,6 +342,7 @@ func (s *storage) lasting() error {
 
 // explain says what to run where the database is not as it should be.
 func (s *storage) explain(ctx context.Context, a *app, err error) error {
+	err = explainConnection(err)
 	var coded *a2a.Error
 	if !errors.As(err, &coded) || coded.Code != a2a.CodeInternal {
 		return err
@@ -353,6 +355,42 @@ func (s *storage) explain(ctx context.Context, a *app, err error) error {
 		return err
 	}
 	return &hinted{err, "run: " + a.again("migrate up") + " (or let serve do it: --run-migrations-on-startup, STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"}
+}
+
+// explainConnection has an error of PostgreSQL on one line, and says what to do about
+// a certificate.
+func explainConnection(err error) error {
+	var (
+		unknown x509.UnknownAuthorityError
+		host    x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	told := error(&onLine{err})
+	switch {
+	case errors.As(err, &unknown):
+		return &hinted{told, "something answers, with a certificate of an authority that is not known here: sslrootcert=FILE in the URL names its certificate"}
+	case errors.As(err, &host):
+		return &hinted{told, "something answers, with a certificate for another host: name the host in the URL as the certificate does, or let sslmode=verify-ca do"}
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return &hinted{told, "something answers, with a certificate that is not valid now: renew it there, or set the clock here"}
+	}
+	return told
+}
+
+// onLine is an error whose text is one line, with nothing in it twice: a driver
+// that tries a host with and without TLS says a line of each.
+type onLine struct{ error }
+
+func (e *onLine) Unwrap() error { return e.error }
+
+func (e *onLine) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }
 
 // again is a command line with those settings of storage that were on this one.

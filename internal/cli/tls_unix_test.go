@@ -208,11 +208,24 @@ func TestSSLModes(t *testing.T) {
 				if wantCode == 7 && !strings.Contains(stderr, "sslmode") {
 					t.Errorf("the error says %q, want it to name sslmode", stderr)
 				}
+				if wantCode == 7 && side.s.Server == on.Server && test.root == wrong && !strings.Contains(stderr, "sslrootcert") {
+					t.Errorf("the error says %q, want it to name sslrootcert", stderr)
+				}
 				if strings.Contains(out+stderr, securePassword) {
 					t.Errorf("the password is in %q", out+stderr)
 				}
 			}
 		})
+	}
+}
+
+// A server is tried with TLS and without, and refuses twice: that is told once.
+func TestARefusalIsOneLine(t *testing.T) {
+	t.Parallel()
+	url := startSecured(t, "on").url("127.0.0.1", "sslmode=prefer&require_auth=md5")
+	code, _, stderr := run(t, "", []string{"DATABASE_URL=" + url}, "migrate", "status")
+	if code != 7 || strings.Count(stderr, "\n") != 1 || strings.Count(stderr, "require_auth") != 1 {
+		t.Errorf("migrate status = %d, %q, want 7 and one line that names require_auth once", code, stderr)
 	}
 }
 

@@ -195,11 +195,11 @@ func check(ctx context.Context, on queryer, p *Params) (n int, err error) {
 		case i < 0 && (len(known) == 0 || a.Version > known[len(known)-1].Version):
 			return 0, fmt.Errorf("%w: it has migration %s; use the program that made it, or a later one", ErrNewer, a)
 		case i < 0:
-			return 0, fmt.Errorf("%w: the database has %s, which this program does not know", ErrChanged, a)
+			return 0, fmt.Errorf("%w: the database has %s, which this program does not know; use the program that made it", ErrChanged, a)
 		case i != n:
-			return 0, fmt.Errorf("%w: %s was never applied, but the later %s was", ErrChanged, known[n], a)
+			return 0, fmt.Errorf("%w: %s was never applied, but the later %s was; use the program that applied it, or restore a backup", ErrChanged, known[n], a)
 		case !strings.EqualFold(known[i].Checksum, a.Checksum):
-			return 0, fmt.Errorf("%w: %s was applied with checksum %.12s, this program has %.12s", ErrChanged, a, a.Checksum, known[i].Checksum)
+			return 0, fmt.Errorf("%w: %s was applied with checksum %.12s, this program has %.12s; use the program that applied it, or restore a backup", ErrChanged, a, a.Checksum, known[i].Checksum)
 		}
 	}
 	return n, rows.Err()
