@@ -15,6 +15,9 @@ import (
 // of an owner has it, and owners do not see it.
 const GlobalID = "global"
 
+// noGlobal is why a lane that tells the global webhook is given up when there is none.
+const noGlobal = "there is no global webhook any more"
+
 // globalData is what is kept of the global webhook with a task: where it goes and with
 // what is decided when it is told.
 var globalData = []byte(`{"global":true}`)
@@ -32,7 +35,7 @@ func decodeSecret(told string) ([]byte, error) {
 // globalSettings returns the settings of the global webhook as they are now.
 func (s *Service) globalSettings() (settings, error) {
 	if s.cfg.Global.URL == "" {
-		return settings{}, &permanent{"there is no global webhook any more"}
+		return settings{}, &permanent{noGlobal}
 	}
 	return settings{Global: true, URL: s.cfg.Global.URL, Secrets: &secrets{Token: s.cfg.Global.Token}}, nil
 }
@@ -51,6 +54,21 @@ func (s *Service) newGlobal() []store.NewPush {
 		return nil
 	}
 	return []store.NewPush{{ID: GlobalID, Endpoint: endpointOf(s.cfg.Global.URL), Data: globalData}}
+}
+
+// joinGlobal returns the global webhook for a task that goes on, from its version seq on,
+// where none tells it: the task may have begun, or lost its own, when there was no global one.
+func (s *Service) joinGlobal(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
+	push := s.newGlobal()
+	if push == nil {
+		return nil, nil
+	}
+	all, err := s.webhooks(ctx, task)
+	if err != nil || len(all.own) > 0 || all.global != nil && globalThrough(&all.global.Config) == 0 && all.global.Reason != noGlobal {
+		return nil, err
+	}
+	push[0].Cursor, err = store.CursorAt(ctx, s.cfg.Store, task, seq)
+	return push, err
 }
 
 // bringGlobal has the global webhook, if there is one, told of a task from its present

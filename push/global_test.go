@@ -135,3 +135,103 @@ func TestANewGlobalURLHoldsForWhatWaits(t *testing.T) {
 		}
 	})
 }
+
+// A task may have begun when there was no global webhook, have lost its own then, or have
+// been given up by it.
+func TestTheGlobalWebhookJoinsATaskThatGoesOn(t *testing.T) {
+	task := store.Key{Owner: "alice", ID: "t"}
+	const global, own = "global.example.com", "own.example.com"
+	set := func(w *world, s *Service) {
+		_, err := s.Set(w.t.Context(), alice, a2a.TaskPushNotificationConfig{
+			TaskID: task.ID, Config: a2a.PushNotificationConfig{ID: "own", URL: "https://" + own + "/"},
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		begun       func(with *Service) []store.NewPush
+		then        func(w *world, with, without *Service)
+		global, own []int64
+	}{
+		"begun without":  {global: []int64{2, 3, 4}},
+		"one of its own": {then: func(w *world, _, without *Service) { set(w, without) }, own: []int64{2, 3, 4}},
+		"its own was deleted without": {
+			begun: (*Service).newGlobal,
+			then: func(w *world, with, without *Service) {
+				set(w, with)
+				if err := without.Delete(w.t.Context(), alice, a2a.DeleteTaskPushNotificationConfigParams{TaskID: task.ID, ConfigID: "own"}); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			global: []int64{1, 2, 3, 4},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, plan{config: withGlobal}, func(w *world) {
+				with := w.replicas[0].s
+				config := with.cfg
+				config.Global = Global{}
+				without, err := New(config)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				var begun []store.NewPush
+				if c.begun != nil {
+					begun = c.begun(with)
+				}
+				w.create(task, begun...)
+				if c.then != nil {
+					c.then(w, with, without)
+				}
+				w.goOn(with, task, 2)
+				w.goOn(with, task, 3)
+				w.tell(task, 4, store.Event{State: a2a.StateCompleted})
+				w.drain(time.Minute)
+				w.equal("told the global one", w.sent(global), c.global)
+				w.equal("told the task's own", w.sent(own), c.own)
+			})
+		})
+	}
+}
+
+// What it cannot be told while there is none becomes dead letters; it is told again once
+// there is one and the task goes on.
+func TestTheGlobalWebhookComesBack(t *testing.T) {
+	inBubble(t, plan{config: withGlobal}, func(w *world) {
+		task := store.Key{Owner: "alice", ID: "t"}
+		w.create(task, w.replicas[0].s.newGlobal()...)
+		w.drain(time.Minute)
+		w.stop(0, time.Minute)
+		w.plan.config = func(c *Config) { c.Global = Global{} }
+		w.replicas[0] = w.start()
+		for version := range int64(4) {
+			w.tell(task, 2+version, chunk("while there is none"))
+		}
+		id := laneID{task, GlobalID}
+		w.drain(time.Minute)
+		w.equal("state", w.laneOf(id).State, store.LaneDisabled)
+		w.stop(0, time.Minute)
+		w.plan.config = withGlobal
+		w.replicas[0] = w.start()
+		w.goOn(w.replicas[0].s, task, 6)
+		w.drain(time.Minute)
+		w.equal("told the global one", w.sent("global.example.com"), []int64{1, 6})
+		w.equal("dead letters", len(w.deadOf(id)), 4)
+	})
+}
+
+// goOn has a task of that version go on with a message, and an artifact in its answer.
+func (w *world) goOn(s *Service, task store.Key, version int64) {
+	in, err := s.Prepare(w.t.Context(), alice, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	brought, err := in.Push(w.t.Context(), task, version)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e := chunk("on")
+	e.Time = w.now()
+	w.commit(store.Change{Key: task, Version: version, Events: []store.Event{e}, Push: brought})
+}

@@ -38,8 +38,8 @@ func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSe
 	return in, nil
 }
 
-// Push returns the webhooks to be stored with the message: that of the message, or for
-// a new task without one the global one. seq is the task's version before the message, 0
+// Push returns the webhooks to be stored with the message: that of the message, or without
+// one, for a task that has none, the global one. seq is the task's version before the message, 0
 // if it is new. It is what the engine asks of a message's webhooks. Errors: as of Set, the
 // field being in configuration.pushNotificationConfig.
 func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error) {
@@ -48,7 +48,7 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 	case in.wish == nil && seq == 0:
 		return in.s.newGlobal(), nil
 	case in.wish == nil:
-		return nil, nil
+		return in.s.joinGlobal(ctx, task, seq)
 	case in.refused != nil:
 		return nil, in.refused
 	}
