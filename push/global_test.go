@@ -181,6 +181,7 @@ func TestTheGlobalWebhookJoinsATaskThatGoesOn(t *testing.T) {
 					begun = c.begun(with)
 				}
 				w.create(task, begun...)
+				w.drain(time.Minute)
 				if c.then != nil {
 					c.then(w, with, without)
 				}
