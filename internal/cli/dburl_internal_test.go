@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 )
 
 func TestCheckDatabaseURL(t *testing.T) {
@@ -76,6 +78,21 @@ func TestErrorsOfConnectionsAreOneLine(t *testing.T) {
 	}
 	if !errors.Is(err, inner) {
 		t.Error("the error has lost its cause")
+	}
+}
+
+func TestErrorsOfConnectionsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for want, cause := range map[string]error{
+		"--postgres-pooler": postgres.ErrPooler,
+		"sslrootcert=FILE":  x509.UnknownAuthorityError{},
+		"sslmode=verify-ca": x509.HostnameError{},
+		"renew it":          x509.CertificateInvalidError{Reason: x509.Expired},
+	} {
+		err := explainConnection(a2a.Wrap(a2a.CodeUnavailable, fmt.Errorf("connect: %w", cause), "nothing answers"))
+		if got := (&app{}).hint(err); !strings.Contains(got, want) {
+			t.Errorf("hint(%v) = %q, want %q in it", cause, got, want)
+		}
 	}
 }
 

@@ -348,7 +348,7 @@ func (s *storage) explain(ctx context.Context, a *app, err error) error {
 		return err
 	}
 	if errors.Is(err, postgres.ErrPooler) {
-		return &hinted{err, "say so: --postgres-pooler, STORAGE__POSTGRES_POOLER=true"}
+		return err // it has its hint
 	}
 	all, merr := s.migrations(ctx)
 	if merr != nil || s.cfg.Migrate || len(pending(all)) == 0 {
@@ -358,7 +358,7 @@ func (s *storage) explain(ctx context.Context, a *app, err error) error {
 }
 
 // explainConnection has an error of PostgreSQL on one line, and says what to do about
-// a certificate.
+// a pooler or a certificate.
 func explainConnection(err error) error {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -367,6 +367,8 @@ func explainConnection(err error) error {
 	)
 	told := error(&onLine{err})
 	switch {
+	case errors.Is(err, postgres.ErrPooler):
+		return &hinted{told, "say so: --postgres-pooler, STORAGE__POSTGRES_POOLER=true"}
 	case errors.As(err, &unknown):
 		return &hinted{told, "something answers, with a certificate of an authority that is not known here: sslrootcert=FILE in the URL names its certificate"}
 	case errors.As(err, &host):
