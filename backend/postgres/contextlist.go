@@ -126,6 +126,10 @@ func (w *walk) gathered(columns, groups string, limit, offset int) string {
 		groups, w.table, strings.Join(w.where, " AND "), columns, w.group, w.order(), w.arg(limit, "bigint"), w.arg(offset, "bigint"))
 }
 
+// walkedAnyway is how many contexts are passed in the time that it takes to plan a
+// statement and to have a transaction for it.
+const walkedAnyway = 1000
+
 // rarest returns how many contexts have the rarest label of a list, in the statuses of
 // the list; and whether they are so few that reading all of them takes less than a walk
 // that passes all others until a page of them is found.
@@ -138,19 +142,27 @@ func (s *Store) rarest(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) 
 	if err != nil {
 		return 0, false, err
 	}
-	n = ofStatuses(q, counts[labels[0]])
-	for _, l := range labels[1:] {
-		n = min(n, ofStatuses(q, counts[l]))
-	}
+	rare := slices.MinFunc(labels, func(a, b int64) int { return ofStatuses(q, counts[a]) - ofStatuses(q, counts[b]) })
 	all, err := s.counted(ctx, c, q.Owner)
-	return n, n < 1 || n <= ofStatuses(q, all)/n*(q.Limit+max(q.Offset, 0)), err
+	walked := 0
+	for status, has := range counts[rare] {
+		if has > 0 && asked(q, status) {
+			walked += min(all[status], all[status]/has*(q.Limit+max(q.Offset, 0)))
+		}
+	}
+	n = ofStatuses(q, counts[rare])
+	return n, walked > n+walkedAnyway, err
+}
+
+// asked reports whether a list is of a status, too.
+func asked(q *store.ContextQuery, status string) bool {
+	return len(q.Statuses) == 0 || slices.Contains(q.Statuses, a2a.ContextStatus(status))
 }
 
 // ofStatuses adds up the counts that are those of a list's statuses.
 func ofStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
 	for kind, n := range counts {
-		_, feedback := rating(kind)
-		if !feedback && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, a2a.ContextStatus(kind))) {
+		if _, feedback := rating(kind); !feedback && asked(q, kind) {
 			total += n
 		}
 	}

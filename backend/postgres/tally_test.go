@@ -241,6 +241,50 @@ func TestPagesAreTheSameHoweverTheyAreFound(t *testing.T) {
 	}
 }
 
+// How often a label is decides whether a page of it is walked to or looked up: not what
+// the database believes of labels that it has no statistics of.
+func TestFewAreLookedUp(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	tag := func(text string) int64 { return label(tagOwner, "tag", text) }
+	_, err := s.pool.Exec(bg, s.q(`INSERT INTO {s}.context_rows SELECT $1, 'c' || n, CASE WHEN n % 2 = 0 THEN 'active' ELSE 'archived' END, '', '', n, n, 1, 0,
+		CASE WHEN n % 1000 = 0 THEN $2::bigint[] WHEN n = 1 THEN $3::bigint[] WHEN n % 2 = 0 THEN $4::bigint[] END, NULL FROM generate_series(1, 6000) n`),
+		tagOwner, []int64{tag("common"), tag("rare")}, []int64{tag("once archived")}, []int64{tag("common"), tag("once archived")})
+	must(t, err)
+	_, err = s.pool.Exec(bg, s.q(`INSERT INTO {s}.tallies SELECT owner, status, count(*) FROM {s}.context_rows GROUP BY 1, 2`))
+	must(t, err)
+	active := []a2a.ContextStatus{a2a.ContextActive}
+	for _, test := range []struct {
+		tags     []string
+		statuses []a2a.ContextStatus
+		n        int
+		few      bool
+	}{
+		{nil, nil, 0, false},
+		{[]string{"absent"}, nil, 0, false},
+		{[]string{"common"}, nil, 3000, false},
+		{[]string{"common", "once archived"}, active, 2994, false},
+		{[]string{"rare"}, nil, 6, true},
+		{[]string{"common", "rare"}, nil, 6, true},
+		{[]string{"once archived"}, active, 2994, false},
+		{[]string{"once archived"}, []a2a.ContextStatus{a2a.ContextArchived}, 1, true},
+	} {
+		q := store.ContextQuery{Owner: tagOwner, Tags: test.tags, Statuses: test.statuses, Sort: store.ContextsByUpdated, Limit: 20}
+		must(t, s.once(bg, func(ctx context.Context, c *pgx.Conn) error {
+			n, few, err := s.rarest(ctx, c, &q)
+			if n != test.n || few != test.few {
+				t.Errorf("rarest(%v, %v) = %d, few %t, want %d, %t", test.tags, test.statuses, n, few, test.n, test.few)
+			}
+			return err
+		}))
+		page, err := s.Contexts(bg, q)
+		must(t, err)
+		if len(test.tags) == 1 && (page.Total != test.n || len(page.Contexts) != min(test.n, q.Limit)) {
+			t.Errorf("Contexts(%v, %v) = %d of %d, want %d", test.tags, test.statuses, len(page.Contexts), page.Total, test.n)
+		}
+	}
+}
+
 // What programs do that were there before labels were counted.
 func TestWritesOfOlderReplicasAreCounted(t *testing.T) {
 	t.Parallel()
