@@ -58,7 +58,13 @@ func startOn(t testing.TB, kept store.Store, handler engine.Handler, change func
 // startEngine returns an agent that does not listen.
 func startEngine(t testing.TB, kept store.Store, handler engine.Handler, change func(*server.Config)) *env {
 	t.Helper()
-	e, err := engine.New(engine.Config{Store: kept, Handler: handler, NewID: newID, FlushInterval: time.Millisecond, HandlerGrace: time.Second})
+	return startConfig(t, engine.Config{Store: kept, Handler: handler, NewID: newID}, change)
+}
+
+func startConfig(t testing.TB, from engine.Config, change func(*server.Config)) *env {
+	t.Helper()
+	from.FlushInterval, from.HandlerGrace = time.Millisecond, time.Second
+	e, err := engine.New(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +84,7 @@ func startEngine(t testing.TB, kept store.Store, handler engine.Handler, change 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &env{t: t, store: kept, engine: e, server: s}
+	return &env{t: t, store: from.Store, engine: e, server: s}
 }
 
 // echo completes each task with the text it was sent.
