@@ -64,15 +64,16 @@ func noWebhook(task, id string) error {
 	return a2a.Errorf(a2a.CodeTaskNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task))
 }
 
-// view tells a webhook without its secrets.
+// view tells a webhook without its secrets. Those that cannot be decrypted are told as if
+// they were there, so that who sends back what was told does not remove them unawares.
 func view(w *webhook) a2a.TaskPushNotificationConfig {
 	set := &w.set
 	c := a2a.PushNotificationConfig{
-		ID: w.Config.ID, URL: set.URL, Token: mask(set.Secrets.Token), Authentication: set.Authentication,
+		ID: w.Config.ID, URL: set.URL, Token: w.mask(set.Secrets.Token), Authentication: set.Authentication,
 		PayloadFormat: set.Format, Signatures: set.Signatures, Delivery: delivery(&w.Lane),
 	}
 	if auth, ok := set.Authentication.(a2a.PushNotificationAuthenticationInfo); ok {
-		auth.Credentials = mask(set.Secrets.Credentials)
+		auth.Credentials = w.mask(set.Secrets.Credentials)
 		c.Authentication = auth
 	}
 	if slices.Contains(set.Signatures, signatureEd25519) && len(set.Secrets.Keys) > 0 {
@@ -81,8 +82,8 @@ func view(w *webhook) a2a.TaskPushNotificationConfig {
 	return a2a.TaskPushNotificationConfig{TaskID: w.Config.Task.ID, Config: c, LongRunning: w.Config.LongRunning}
 }
 
-func mask(secret string) string {
-	if secret == "" {
+func (w *webhook) mask(secret string) string {
+	if secret == "" && !w.unread {
 		return ""
 	}
 	return Mask

@@ -70,6 +70,7 @@ func (o *Operator) Webhooks(ctx context.Context, owner, task string) iter.Seq2[O
 				yield(OwnedWebhook{}, fmt.Errorf("task %s: webhook %s: %w", lane.Config.Task.ID, lane.Config.ID, err))
 				return
 			}
+			w.unread = err != nil
 			if !yield(OwnedWebhook{lane.Config.Task.Owner, view(&w)}, nil) {
 				return
 			}
