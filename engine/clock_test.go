@@ -212,7 +212,7 @@ func TestARestartAfterAJumpOfTheClockLosesNothing(t *testing.T) {
 			for _, id := range ids {
 				c.settled(id)
 			}
-			if took := time.Since(begun); took > 5*time.Second {
+			if took := time.Since(begun); took > 30*time.Second {
 				t.Errorf("the tasks took %s after the restart: a delay was measured by the wall", took)
 			}
 		})
