@@ -120,9 +120,7 @@ const sqlLetGo = `WITH u AS MATERIALIZED (
 // webhooks that were deleted while their lanes were held. It comes after the
 // acknowledgement: before that, what it had to wait for would not be seen.
 func (s *Store) letGo(ctx context.Context, leases []store.LaneLease) error {
-	sorted := slices.Clone(leases)
-	slices.SortFunc(sorted, compareLeases)
-	a := leaseArrays(sorted)
+	a := leaseArrays(sortLeases(leases))
 	if len(a.fences) == 0 {
 		return nil
 	}

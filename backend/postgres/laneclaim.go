@@ -320,10 +320,7 @@ const sqlRenewLanes = `WITH h AS MATERIALIZED (
 
 // RenewLanes implements [store.PushStore].
 func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
-	sorted := slices.Clone(leases)
-	slices.SortFunc(sorted, compareLeases)
-	sorted = slices.Compact(sorted)
-	sorted = slices.DeleteFunc(sorted, func(l store.LaneLease) bool { return !storableLease(&l) })
+	sorted := sortLeases(leases)
 	a := leaseArrays(sorted)
 	err = s.read(ctx, "renew leases of lanes", func(ctx context.Context, c *pgx.Conn) error {
 		lost = nil
@@ -348,14 +345,20 @@ type leases struct {
 	fences                      []int64
 }
 
-// leaseArrays leaves out those that nobody can hold.
+// sortLeases returns leases in the order in which their rows are locked, each once and
+// without those that nobody can hold.
+func sortLeases(leases []store.LaneLease) []store.LaneLease {
+	sorted := slices.Clone(leases)
+	slices.SortFunc(sorted, compareLeases)
+	return slices.DeleteFunc(slices.Compact(sorted), func(l store.LaneLease) bool { return !storableLease(&l) })
+}
+
 func leaseArrays(all []store.LaneLease) (a leases) {
 	a.owners, a.tasks, a.ids, a.workers, a.fences = []string{}, []string{}, []string{}, []string{}, []int64{}
 	for i := range all {
-		if l := &all[i]; storableLease(l) {
-			a.owners, a.tasks, a.ids = append(a.owners, l.Task.Owner), append(a.tasks, l.Task.ID), append(a.ids, l.ID)
-			a.workers, a.fences = append(a.workers, l.Worker), append(a.fences, l.Fence)
-		}
+		l := &all[i]
+		a.owners, a.tasks, a.ids = append(a.owners, l.Task.Owner), append(a.tasks, l.Task.ID), append(a.ids, l.ID)
+		a.workers, a.fences = append(a.workers, l.Worker), append(a.fences, l.Fence)
 	}
 	return a
 }
