@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
@@ -85,6 +86,8 @@ func TestDamagedDocumentsAreRefused(t *testing.T) {
 		"no owner":                        {replace(2, `"owner":"alice"`, `"owner":""`), "line 2: owner must not be empty"},
 		"a context without role":          {replace(2, `"role":"assistant"`, `"role":""`), "line 2: change of context c1 has no status or no role"},
 		"tags out of order":               {replace(2, `"role"`, `"tags":["b","a"],"role"`), "line 2: change of context c1 has tags out of order"},
+		"a parent with a NUL":             {replace(2, `"role"`, `"parentContextId":"a\u0000","role"`), "line 2: context.parentContextId must not be empty or have a NUL"},
+		"a reference with a NUL":          {replace(2, `"role"`, `"referenceContextIds":["c2","a\u0000"],"role"`), "line 2: context.referenceContextIds[1] must not be empty or have a NUL"},
 		"another status":                  {replace(2, `"status":"active"`, `"status":"sleeping"`), `line 2: context.status is "sleeping", want one of active`},
 		"another context":                 {replace(3, `"contextId":"c1"`, `"contextId":"c2"`), "line 3: task.contextId is not the context of the document"},
 		"a task without id":               {replace(3, `"id":"t1"`, `"id":""`), "line 3: task.id must not be empty"},
@@ -94,6 +97,7 @@ func TestDamagedDocumentsAreRefused(t *testing.T) {
 		"an event left out":               {drop(4, 4), `line 4: event 2 of task "t1", want event 1`},
 		"events swapped":                  {swap(4, 5), `line 4: event 2 of task "t1", want event 1`},
 		"an event of a state of tomorrow": {replace(5, `"state":"input-required"`, `"state":"later"`), `line 5: event.state is "later", want one of submitted`},
+		"an event without time":           {replace(4, `"time":"`+at(1).Format(time.RFC3339Nano)+`",`, ``), "line 4: event.time is required"},
 		"an event without state":          {replace(5, `,"state":"input-required"`, ``), "line 5: event.state is required"},
 		"an event of another text":        {replace(4, `"text":"a"`, `"text":"b"`), `line 5: the events of task "t1" do not make the task`},
 		"a task of another text":          {replace(3, `"text":"a"`, `"text":"b"`), `line 5: the events of task "t1" do not make the task`},

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -139,6 +140,21 @@ func unfinished(s a2a.TaskState) bool { return !s.Terminal() && !s.Paused() }
 func checkID(field, id string) error {
 	if id == "" || strings.ContainsRune(id, 0) {
 		return &wire.Error{Path: field, Rule: "must not be empty or have a NUL"}
+	}
+	return nil
+}
+
+// checkRelatives reports a parent or a reference that no store keeps.
+func checkRelatives(c *store.Context) error {
+	if c.ParentID != "" {
+		if err := checkID("context.parentContextId", c.ParentID); err != nil {
+			return err
+		}
+	}
+	for i, id := range c.ReferenceIDs {
+		if err := checkID(fmt.Sprintf("context.referenceContextIds[%d]", i), id); err != nil {
+			return err
+		}
 	}
 	return nil
 }

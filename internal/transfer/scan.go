@@ -235,7 +235,7 @@ func (s *scanner) parseContext(ctx context.Context, raw []byte) error {
 		return err
 	}
 	c := l.record()
-	if err := errors.Join(checkID("owner", c.Key.Owner), checkID("context.contextId", c.Key.ID)); err != nil {
+	if err := errors.Join(checkID("owner", c.Key.Owner), checkID("context.contextId", c.Key.ID), checkRelatives(&c)); err != nil {
 		return err
 	}
 	change := store.ContextChange{Context: c, Create: true}
@@ -295,6 +295,9 @@ func (s *scanner) parseEvent(ctx context.Context, raw []byte) error {
 	}
 	if l.Event.State == "" {
 		return &wire.Error{Path: "event.state", Rule: "is required"}
+	}
+	if l.Event.Time.IsZero() {
+		return &wire.Error{Path: "event.time", Rule: "is required"}
 	}
 	l.Event.Seq, l.Event.Time = l.Seq, store.Time(l.Event.Time)
 	s.fold.Apply(l.Event)
