@@ -23,6 +23,10 @@ const (
 	wakeEvery = 25 * time.Millisecond
 	wakeFor   = time.Minute
 	wakeAgain = time.Second
+
+	// logEvery is how often it is logged at most that an endpoint begins to fail, and that it
+	// has made an event a dead letter.
+	logEvery = time.Minute
 )
 
 // loadEndpoints brings back what is known of endpoints.
@@ -40,6 +44,43 @@ func (s *Service) loadEndpoints(ctx context.Context) error {
 		e.kept, e.savedAt, e.usedAt = true, r.UpdatedAt, now
 	}
 	return nil
+}
+
+// logAttempt logs the first failure of an endpoint that worked, and that an event became a
+// dead letter, if the same was not logged just now. s.mu must not be held.
+func (s *Service) logAttempt(l *lane, sequence int64, r result) {
+	if !s.logsAttempt(l.endpoint, r.verdict) {
+		return
+	}
+	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "event", sequence, "reason", r.reason)
+	if r.detail != "" && r.detail != r.reason {
+		log = log.With("detail", r.detail)
+	}
+	if r.verdict == retry {
+		log.Info("webhook event was not taken, it is tried again")
+	} else {
+		log.Warn("webhook event was not taken, it is a dead letter; there may be more")
+	}
+}
+
+// logsAttempt reports whether what came of an attempt is to be logged.
+func (s *Service) logsAttempt(e *endpoint, v verdict) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := &e.deadLogged
+	switch {
+	case v == retry && e.failures == 1:
+		last = &e.retryLogged
+	case v == reject, v == refuse:
+	default:
+		return false
+	}
+	now := s.now()
+	if !last.IsZero() && now.Sub(*last).Abs() < logEvery {
+		return false
+	}
+	*last = now
+	return true
 }
 
 // note tells the endpoint of a lane what came of an attempt. s.mu must not be held.

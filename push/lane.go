@@ -117,6 +117,7 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 			return s.now().Add(troubleWait)
 		}
 		s.note(l, r)
+		s.logAttempt(l, next.Sequence, r)
 		l.noteAttempt(e, next, r, at, s.now().Sub(at))
 		if due, ok := s.follow(l, i, next, r); !ok {
 			return due

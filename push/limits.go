@@ -77,6 +77,8 @@ type endpoint struct {
 	kept    bool      // the store may have a record
 	savedAt time.Time // when it was saved
 
+	retryLogged, deadLogged time.Time // when it was last logged that it did not take an event: see logAttempt
+
 	crowded time.Time // when a lane was last put off since there was no room
 	pausing time.Time // until when lanes pause whose attempts have failed
 

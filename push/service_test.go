@@ -408,31 +408,6 @@ func TestAnOutageOfTheStoreLosesAndRepeatsNothing(t *testing.T) {
 	})
 }
 
-func TestLogsTellNoSecretsAndNotEachAttempt(t *testing.T) {
-	var logged lockedBuffer
-	inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
-		w.setDown("endpoint-0.example.com", true)
-		task := store.Key{Owner: "alice", ID: "t"}
-		hook := w.hook(task, 0)
-		data, err := sealer(nil).encode(settings{URL: "https://endpoint-0.example.com/hush-path?hook=" + hook.ID, Secrets: &secrets{Token: "hush-token"}}, task, hook.ID)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		hook.Data = data
-		w.create(task, hook)
-		w.drain(time.Hour)
-		text := logged.String()
-		if strings.Contains(text, "hush") {
-			w.t.Errorf("log = %s, want no secrets", text)
-		}
-		w.equal("lines about the endpoint", strings.Count(text, "webhook endpoint does not answer properly"), 1)
-		w.equal("lines about the lane", strings.Count(text, "webhook parked"), 1)
-		if lines := strings.Count(text, "\n"); lines > 4 {
-			w.t.Errorf("%d lines, want few: %s", lines, text)
-		}
-	})
-}
-
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
