@@ -44,30 +44,25 @@ func (c *cardCmd) Run(ctx context.Context, a *app) error {
 }
 
 func showCard(o *output, card *a2a.AgentCard) {
-	row := func(name, value string) {
-		if value != "" {
-			o.line("  %-9s %s", name, clean(value))
-		}
-	}
 	o.line("%s", o.bold(clean(card.Name)))
-	row("about", card.Description)
-	row("url", card.URL)
-	row("version", card.Version)
-	row("protocol", strings.TrimSpace("A2A "+card.ProtocolVersion+" "+card.PreferredTransport))
-	row("takes", strings.Join(card.DefaultInputModes, ", "))
-	row("gives", strings.Join(card.DefaultOutputModes, ", "))
+	o.row("about", card.Description)
+	o.row("url", card.URL)
+	o.row("version", card.Version)
+	o.row("protocol", strings.TrimSpace("A2A "+card.ProtocolVersion+" "+card.PreferredTransport))
+	o.row("takes", strings.Join(card.DefaultInputModes, ", "))
+	o.row("gives", strings.Join(card.DefaultOutputModes, ", "))
 	var can []string
 	for name, has := range map[string]bool{"streaming": card.Capabilities.Streaming, "webhooks": card.Capabilities.PushNotifications} {
 		if has {
 			can = append(can, name)
 		}
 	}
-	row("can", strings.Join(sorted(can), ", "))
+	o.row("can", strings.Join(sorted(can), ", "))
 	var schemes []string
 	for name := range card.SecuritySchemes {
 		schemes = append(schemes, name)
 	}
-	row("access", strings.Join(sorted(schemes), ", "))
+	o.row("access", strings.Join(sorted(schemes), ", "))
 	for _, skill := range card.Skills {
 		o.line("")
 		o.line("  %s", o.bold(clean("skill "+skill.Name)))

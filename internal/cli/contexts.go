@@ -254,23 +254,18 @@ func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) err
 }
 
 func showContext(o *output, c *a2a.Context) {
-	row := func(name, value string) {
-		if value != "" {
-			o.line("  %-9s %s", name, clean(value))
-		}
-	}
 	o.line("%s", o.bold("context "+clean(c.ID)))
-	row("name", c.Name)
-	row("about", c.Description)
-	row("status", string(statusOf(c)))
-	row("role", c.Role)
-	row("tags", strings.Join(c.Tags, ", "))
-	row("parent", c.ParentID)
-	row("related", strings.Join(c.ReferenceIDs, ", "))
-	row("metadata", compact(c.Metadata))
-	row("created", fmt.Sprintf("%s (%s ago)", c.CreatedAt.Local().Format(time.DateTime), age(c.CreatedAt)))
-	row("updated", fmt.Sprintf("%s (%s ago)", c.UpdatedAt.Local().Format(time.DateTime), age(c.UpdatedAt)))
-	row("tasks", fmt.Sprint(c.TaskCount))
+	o.row("name", c.Name)
+	o.row("about", c.Description)
+	o.row("status", string(statusOf(c)))
+	o.row("role", c.Role)
+	o.row("tags", strings.Join(c.Tags, ", "))
+	o.row("parent", c.ParentID)
+	o.row("related", strings.Join(c.ReferenceIDs, ", "))
+	o.row("metadata", compact(c.Metadata))
+	o.row("created", fmt.Sprintf("%s (%s ago)", c.CreatedAt.Local().Format(time.DateTime), age(c.CreatedAt)))
+	o.row("updated", fmt.Sprintf("%s (%s ago)", c.UpdatedAt.Local().Format(time.DateTime), age(c.UpdatedAt)))
+	o.row("tasks", fmt.Sprint(c.TaskCount))
 }
 
 // compact is m as JSON, "" when there is nothing in it.

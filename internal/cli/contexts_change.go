@@ -119,9 +119,14 @@ type forced struct {
 	Force bool `help:"Cancel the tasks that are not over first."`
 }
 
-// hint adds --force to an error that it would help against.
+// hint adds --force to an error that it would help against: tasks that are not over,
+// and what also says.
 func (f *forced) hint(err error, also string) error {
-	if a2a.CodeOf(err) != a2a.CodeContextNotCancelable || f.Force {
+	var refused *a2a.Error
+	if f.Force || !errors.As(err, &refused) || refused.Code != a2a.CodeContextNotCancelable {
+		return err
+	}
+	if refused.Data["tasks"] == nil && also == "" {
 		return err
 	}
 	return &hinted{err, "--force cancels the tasks that are not over first" + also}

@@ -87,6 +87,14 @@ func (o *output) text(s string) {
 	_, _ = io.WriteString(o.w, s)
 }
 
+// row writes what a thing has under a name, if it has it. All lines of it stand below
+// each other, so that none looks like a row of its own.
+func (o *output) row(name, value string) {
+	if value != "" {
+		o.line("  %-9s %s", name, strings.ReplaceAll(clean(value), "\n", "\n"+strings.Repeat(" ", 12)))
+	}
+}
+
 func (o *output) paint(code, s string) string {
 	if !o.colour || s == "" {
 		return s

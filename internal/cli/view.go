@@ -216,6 +216,8 @@ func (v *viewer) outcome(state a2a.TaskState) {
 			o.line("%s", clean(text))
 		}
 		o.line("%s %s", o.bold("completed:"), about)
+	case text == "":
+		o.line("%s %s", o.red(string(state)+":"), about)
 	default:
 		o.line("%s %s", o.red(string(state)+":"), clean(text))
 		o.line("%s", about)
