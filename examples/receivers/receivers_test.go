@@ -200,6 +200,8 @@ func TestForgedRequestsAreRefused(t *testing.T) {
 				}},
 				{"no time", secret, body, func(h http.Header) { h.Del("webhook-timestamp") }},
 				{"a time that is none", secret, body, sign(t, secret, id, "1e9", body)},
+				{"a time of 400 digits", secret, body, sign(t, secret, id, strings.Repeat("9", 400), body)},
+				{"a time of 5000 digits", secret, body, sign(t, secret, id, strings.Repeat("9", 5000), body)},
 				{"a time six minutes ago", secret, body, sign(t, secret, id, strconv.FormatInt(time.Now().Unix()-360, 10), body)},
 				{"a time in six minutes", secret, body, sign(t, secret, id, strconv.FormatInt(time.Now().Unix()+360, 10), body)},
 				{"no token", secret, body, func(h http.Header) { h.Del("Authorization") }},
@@ -212,8 +214,10 @@ func TestForgedRequestsAreRefused(t *testing.T) {
 					t.Errorf("%s: it said %q, want that it refused", c.what, said)
 				}
 			}
-			if got := r.post(secret, "x", "[1]", nil); got != http.StatusBadRequest {
-				t.Errorf("no event: status = %d, want 400", got)
+			for _, none := range []string{"[1]", "null", "no JSON", "\xff", strings.Repeat("[", 100_000), `{"event_id":1,"task_id":{},"sequence":"x"}`} {
+				if got := r.post(secret, "x", none, nil); got != http.StatusBadRequest {
+					t.Errorf("%.20q is no event: status = %d, want 400", none, got)
+				}
 			}
 			// A time four minutes ago, and the old secret, are good.
 			if got := r.post(old, id, body, sign(t, old, id, strconv.FormatInt(time.Now().Unix()-240, 10), body)); got != http.StatusNoContent {

@@ -45,7 +45,7 @@ def verify(headers, body, now):
     if not SECRETS:
         return
     id, stamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    if not stamp.isascii() or not stamp.isdigit():
+    if not stamp.isascii() or not stamp.isdigit() or len(stamp) > 12:
         raise Refused("no timestamp")
     if abs(now - int(stamp)) > TOLERANCE:
         raise Refused("too old, or from the future")
@@ -115,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(401, str(why))
         try:
             receive(json.loads(body))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return self.answer(400, "not an event")
         # Only now: what is not answered with 2xx comes again.
         self.answer(204)
