@@ -27,6 +27,7 @@ type importer struct {
 	unfinished []string // ids of the first unfinished tasks, while looking
 	waiting    int64    // how many unfinished tasks there are
 	orphans    []orphan
+	sums       map[store.ContextKey]string // of the documents, while looking
 
 	// Of the document under way.
 	record  store.Context
@@ -117,9 +118,9 @@ func (m *importer) compare(there *store.Context) error {
 	return nil
 }
 
-func (m *importer) end(ctx context.Context) error {
+func (m *importer) end(ctx context.Context, sum string) error {
 	if !m.write {
-		return nil
+		return m.once(sum)
 	}
 	if err := m.flush(ctx); err != nil {
 		return err
@@ -139,6 +140,20 @@ func (m *importer) end(ctx context.Context) error {
 		}
 	}
 	m.report.Document.Contexts++
+	return nil
+}
+
+// once refuses a second document of a context, unless it is the same again: the store
+// cannot tell yet whether they contradict each other.
+func (m *importer) once(sum string) error {
+	key := m.record.Key
+	if before, twice := m.sums[key]; twice && before != sum {
+		return m.refuse("context %s of owner %s is in the export more than once, and not the same: import its documents one by one", a2a.Quote(key.ID), a2a.Quote(key.Owner))
+	}
+	if m.sums == nil {
+		m.sums = map[store.ContextKey]string{}
+	}
+	m.sums[key] = sum
 	return nil
 }
 

@@ -179,3 +179,21 @@ func TestImportStopsWithItsContext(t *testing.T) {
 		t.Errorf("Import() = %v, want that it was canceled", err)
 	}
 }
+
+// What a later document of a file contradicts is found before the first is written.
+func TestDocumentsThatContradictEachOtherAreRefused(t *testing.T) {
+	t.Parallel()
+	document := strings.Join(small(t), "")
+	other := memory(t)
+	done(t, other, "t9", 4)
+	opts := transfer.ImportOptions{Owner: "carol", Unfinished: transfer.UnfinishedQueue}
+	target := memory(t)
+	_, err := transfer.Import(t.Context(), strings.NewReader(document+export(t, other, conversation)), target, opts)
+	if a2a.CodeOf(err) != a2a.CodeConflict || !strings.Contains(err.Error(), `context "c1" of owner "carol" is in the export more than once`) {
+		t.Errorf("Import() of two documents of one context = %v, want conflict and which context", err)
+	}
+	if _, err := target.Context(t.Context(), "carol", conversation.ID, 0); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Context() = %v, want nothing written", err)
+	}
+	load(t, target, document+document, opts)
+}

@@ -33,8 +33,8 @@ type sink interface {
 	// size is that of its line.
 	event(ctx context.Context, e *store.Event, fold *store.Task, size int) error
 	feedback(ctx context.Context, f store.Feedback) error
-	// end ends a document.
-	end(ctx context.Context) error
+	// end ends a document, which has this SHA-256.
+	end(ctx context.Context, sum string) error
 }
 
 // taskHead is what is known of a task before its events.
@@ -371,5 +371,5 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 		return s.wrong("says there are %d tasks, %d steps, %d events and %d feedback, but there are %d, %d, %d and %d", l.Tasks, l.Steps, l.Events, l.Feedback,
 			s.counted.Tasks, s.counted.Steps, s.counted.Events, s.counted.Feedback)
 	}
-	return s.out.end(ctx)
+	return s.out.end(ctx, l.SHA256)
 }
