@@ -98,6 +98,9 @@ func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
 	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
 		return err
 	}
+	if params.States != nil && len(params.States) == 0 {
+		return a2a.Invalid("states", "must not be empty") // else no state would mean every state
+	}
 	if params.ContextID != "" {
 		if err := a2a.CheckID("contextId", params.ContextID); err != nil {
 			return err

@@ -41,6 +41,7 @@ func TestErrorsOfContextsAndFeedback(t *testing.T) {
 		code           a2a.Code
 		field          string
 	}{
+		{"tasks/list", `{"states":[]}`, a2a.CodeInvalid, "states"},
 		{"contexts/create", `{"contextId":"active"}`, a2a.CodeConflict, ""},
 		{"contexts/create", `{"contextId":"a\u0000b"}`, a2a.CodeInvalid, "contextId"},
 		{"contexts/create", `{"name":"` + long + `"}`, a2a.CodeInvalid, "name"},
