@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,7 +99,8 @@ func (c *Config) complete() error {
 	return errors.Join(errs...)
 }
 
-// plainURL returns a URL as libpq knows it. Its errors do not repeat it.
+// plainURL returns a URL as libpq knows it, which takes a plus for itself. Its errors do
+// not repeat it.
 func plainURL(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("postgres: URL is empty, want postgres://user:password@host:port/database")
@@ -109,17 +111,33 @@ func plainURL(text string) (string, error) {
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql", "postgresql+asyncpg":
-		u.Scheme = "postgres"
 	default:
 		return "", fmt.Errorf("postgres: URL begins with %q, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme+"://")
 	}
-	q := u.Query()
-	if ssl := q.Get("ssl"); ssl != "" && q.Get("sslmode") == "" { // as asyncpg calls it
-		q.Set("sslmode", ssl)
+	_, rest, _ := strings.Cut(text, ":")
+	place, params, _ := strings.Cut(rest, "?")
+	if params = likeLibpq(params); params != "" {
+		params = "?" + params
 	}
-	q.Del("ssl")
-	u.RawQuery = q.Encode()
-	return u.String(), nil
+	return "postgres:" + place + params, nil
+}
+
+// likeLibpq names the parameter ssl, as asyncpg calls it, sslmode, unless that is there.
+func likeLibpq(params string) string {
+	var kept []string
+	has := func(pair, name string) bool { return strings.HasPrefix(pair, name+"=") }
+	all := strings.Split(params, "&")
+	named := slices.ContainsFunc(all, func(pair string) bool { return has(pair, "sslmode") })
+	for _, pair := range all {
+		switch {
+		case pair == "ssl=", has(pair, "ssl") && named:
+		case has(pair, "ssl"):
+			kept = append(kept, "sslmode="+strings.TrimPrefix(pair, "ssl="))
+		default:
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
 }
 
 // maskURL returns a URL without its secrets.
@@ -129,6 +147,9 @@ func maskURL(text string) string {
 		return ""
 	}
 	masked := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.Host == "" && u.User == nil && u.Path == "" { // all of it is in the environment
+		return u.Scheme + "://"
+	}
 	if name := u.User.Username(); name != "" {
 		masked.User = url.User(name)
 		if _, ok := u.User.Password(); ok {

@@ -32,6 +32,8 @@ const (
 	stateBadText    = "22021"
 	stateBadEscape  = "22P05"
 	stateDiskFull   = "53100"
+	stateIdled      = "25P03" // a transaction that was idle for too long
+	stateOverdue    = "25P04" // one that took too long
 	stateStartParam = "08P01"
 	stateNoSetting  = "42704"
 )
@@ -89,12 +91,16 @@ func classify(err error) (a2a.Code, string) {
 		return a2a.CodeInternal, "the schema of the database is not as it should be"
 	case stateDenied:
 		return a2a.CodeInternal, "the database's user lacks a right"
-	case stateCanceled:
+	case stateCanceled, stateIdled, stateOverdue:
 		return a2a.CodeUnavailable, "the database takes too long"
 	case stateLocked:
 		return a2a.CodeUnavailable, "what this call needs is locked in the database for long; nothing was stored"
 	}
 	switch state[:2] {
+	case "28":
+		return a2a.CodeUnavailable, "the database refuses the user or the password"
+	case "3D":
+		return a2a.CodeUnavailable, "the database is not there"
 	case "53":
 		return a2a.CodeUnavailable, "the database lacks resources"
 	case "54":
@@ -121,7 +127,7 @@ func passing(err error) bool {
 	switch state {
 	case "":
 		return unanswered(err)
-	case stateStalePlan, stateNoStmt, stateCanceled, stateReadOnly: // of a server that may not be read-only for long
+	case stateStalePlan, stateNoStmt, stateCanceled, stateIdled, stateOverdue, stateReadOnly: // of a server that may not be read-only for long
 		return true
 	}
 	switch state[:2] {
@@ -165,7 +171,7 @@ func unsure(err error) bool {
 		return false
 	}
 	state := sqlState(err)
-	return state == "" && unanswered(err) || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
+	return state == "" && unanswered(err) || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") || state == stateIdled || state == stateOverdue
 }
 
 // undone reports a failure that may not happen again and after which nothing has

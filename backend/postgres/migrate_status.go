@@ -55,13 +55,7 @@ func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Para
 	if err != nil {
 		return nil, p, err
 	}
-	cc := poolConfig.ConnConfig
-	for name := range settings {
-		if name != "application_name" || s.cfg.Pooler {
-			delete(cc.RuntimeParams, name)
-		}
-	}
-	db := stdlib.OpenDB(*cc)
+	db := stdlib.OpenDB(*s.unset(poolConfig.ConnConfig))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
 	var there sql.NullString

@@ -90,6 +90,7 @@ func (s *Store) poolConfig() (*pgxpool.Config, error) {
 	}
 	p.MinConns, p.MaxConns = int32(s.cfg.PoolMin), int32(s.cfg.PoolMax) //nolint:gosec // small
 	cc := p.ConnConfig
+	cc.RuntimeParams["client_encoding"] = "UTF8" // whatever the user or the database are set to; poolers know it
 	cc.ConnectTimeout = min(s.cfg.Timeout, 10*time.Second)
 	if s.cfg.Pooler {
 		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -144,11 +145,12 @@ func majorVersion(text string) int {
 
 // inspect looks whether the database is one that can be used, and at its clock.
 func (s *Store) inspect(ctx context.Context, c *pgx.Conn) error {
-	var encoding string
+	var encoding, lasting string
 	var version int64
-	const text = `SELECT current_setting('server_encoding'), current_setting('server_version_num')::bigint`
+	const text = `SELECT current_setting('server_encoding'), current_setting('server_version_num')::bigint,
+		(SELECT coalesce(string_agg(name || ' is off', ' and ' ORDER BY name), '') FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit') AND setting = 'off')`
 	err := s.each(ctx, c, text, func(r record) error {
-		encoding, version = r.text(0), r.int(1)
+		encoding, version, lasting = r.text(0), r.int(1), r.text(2)
 		return nil
 	})
 	switch {
@@ -158,6 +160,9 @@ func (s *Store) inspect(ctx context.Context, c *pgx.Conn) error {
 		return a2a.Errorf(a2a.CodeInternal, "its encoding is %s, want UTF8: create the database with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	case version < oldest:
 		return a2a.Errorf(a2a.CodeInternal, "its version is %d, want PostgreSQL 13 or later", version/10000)
+	}
+	if lasting != "" {
+		s.log.Warn("the database acknowledges what is not on its disk yet: a crash of its machine may lose it", "because", lasting)
 	}
 	return s.readClock(ctx, c)
 }
@@ -171,12 +176,7 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	plain := cc.Copy()
-	plain.RuntimeParams = map[string]string{"application_name": "holdfast"}
-	if s.cfg.Pooler {
-		plain.RuntimeParams = nil
-	}
-	db := stdlib.OpenDB(*plain)
+	db := stdlib.OpenDB(*s.unset(cc))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
 	pending := p.Migrations
@@ -198,6 +198,21 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
 	}
 	return err
+}
+
+// unset returns a configuration without the settings that are made for the sessions of
+// stores.
+func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
+	if cc = cc.Copy(); s.cfg.Pooler {
+		return cc
+	}
+	for name := range settings {
+		if name != "application_name" {
+			delete(cc.RuntimeParams, name)
+		}
+	}
+	delete(cc.RuntimeParams, "lock_timeout")
+	return cc
 }
 
 // lockID is what those who migrate the schema lock.

@@ -92,6 +92,9 @@ func TestURLsOfAllKinds(t *testing.T) {
 		"postgresql+asyncpg://u:p@h/d?ssl=require":         "postgres://u:p@h/d?sslmode=require",
 		"postgresql+asyncpg://u:p%40%2F@[::1]:5433/d":      "postgres://u:p%40%2F@[::1]:5433/d",
 		"postgres://u@h/d?ssl=disable&sslmode=verify-full": "postgres://u@h/d?sslmode=verify-full",
+		"postgres://u@h/d?ssl=":                            "postgres://u@h/d",
+		"postgresql://":                                    "postgres://",
+		"postgres:///d?options=-c%20a%3Db&password=a+b":    "postgres:///d?options=-c%20a%3Db&password=a+b",
 	} {
 		if got, err := plainURL(text); err != nil || got != want {
 			t.Errorf("plainURL(%q) = %q, %v, want %q", text, got, err, want)
@@ -101,6 +104,7 @@ func TestURLsOfAllKinds(t *testing.T) {
 		"postgres://u:p%40ss@h:1/d?password=x": "postgres://u:***@h:1/d",
 		"postgres://u@h/d":                     "postgres://u@h/d",
 		"postgres:///d?host=/tmp":              "postgres:///d",
+		"postgres://":                          "postgres://",
 	} {
 		if got := maskURL(text); got != want {
 			t.Errorf("maskURL(%q) = %q, want %q", text, got, want)
