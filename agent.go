@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ const DefaultDataDir = "holdfast-data"
 // lastAnswers is how long blocking requests are held once no task runs any more:
 // what they wait for will be run by another process.
 const lastAnswers = 50 * time.Millisecond
+
+// defaultPerAddress is how many webhooks of one public address are called at once.
+const defaultPerAddress = 8
 
 // Agent is a handler made into a service. Make one with [New]; then either call
 // [Agent.ListenAndServe], or Start, use Handler in a server of your own, and Stop.
@@ -159,7 +163,10 @@ func (a *Agent) assemble(h Handler) (err error) {
 // newPush returns the service that calls webhooks, or all that is wrong with w. It warns
 // of addresses that are not public and may be called.
 func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, error) {
-	sender, policy, err := newSender(w, w.AllowNets, w.AllowHosts, w.Timeout)
+	if w.PerAddress < 0 {
+		return nil, fmt.Errorf("webhooks config: PerAddress is %d, want at least 1", w.PerAddress)
+	}
+	sender, policy, err := newSender(w, safehttp.ClientConfig{Timeout: w.Timeout, MaxPerAddress: cmp.Or(w.PerAddress, defaultPerAddress)}, w.AllowNets, w.AllowHosts)
 	if err != nil {
 		return nil, fmt.Errorf("webhooks config: %w", err)
 	}
@@ -188,22 +195,22 @@ func (w *Webhooks) agent() string {
 	return push.UserAgent("holdfast", moduleVersion(info))
 }
 
-// newSender returns what makes requests to URLs of strangers: as w says, but for what may be
-// called although it is not public.
-func newSender(w Webhooks, nets, hosts []string, timeout time.Duration) (*safehttp.Client, safehttp.Policy, error) {
+// newSender returns what makes requests to URLs of strangers: as cfg says, to where w and the
+// allowed addresses let them go.
+func newSender(w Webhooks, cfg safehttp.ClientConfig, nets, hosts []string) (*safehttp.Client, safehttp.Policy, error) {
 	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: nets, AllowHosts: hosts, NAT64: w.NAT64, RequireHTTPS: w.RequireHTTPS})
-	var proxy *url.URL
 	if w.EgressProxy != "" {
 		u, proxyErr := url.Parse(w.EgressProxy)
 		if proxyErr != nil {
 			proxyErr = errors.New("egress proxy: is not a URL") // which may hold a password
 		}
-		proxy, err = u, errors.Join(err, proxyErr)
+		cfg.EgressProxy, err = u, errors.Join(err, proxyErr)
 	}
 	if err != nil {
 		return nil, policy, err
 	}
-	sender, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: timeout})
+	cfg.Policy = policy
+	sender, err := safehttp.New(cfg)
 	return sender, policy, err
 }
 

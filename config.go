@@ -121,8 +121,9 @@ type Webhooks struct {
 	// principal may save in a minute, default 100.
 	PerTask, PerMinute int
 	// InFlight is how many are called at once, default 512; PerEndpoint how many of one
-	// scheme, host and port, default 8; PerOwner how many of one principal, default 64.
-	InFlight, PerEndpoint, PerOwner int
+	// scheme, host and port, default 8; PerAddress how many of one public address whatever
+	// its names, default 8; PerOwner how many of one principal, default 64.
+	InFlight, PerEndpoint, PerAddress, PerOwner int
 	// Timeout is the longest that a call may take. Default 15 s.
 	Timeout time.Duration
 	// Lease is how long a webhook waits for a process that died or hangs while it called

@@ -19,6 +19,8 @@ const (
 	defaultFileTimeout = 30 * time.Second
 	// filesAtOnce is how many files are fetched at once; further ones wait.
 	filesAtOnce = 64
+	// filesPerHost is how many of these come from one host and port.
+	filesPerHost = 8
 )
 
 // fileReader fetches what strangers name.
@@ -45,7 +47,7 @@ func newFileReader(f Files, w Webhooks, logger *slog.Logger) (*fileReader, error
 	if r.timeout < 0 {
 		errs = append(errs, fmt.Errorf("Timeout is %s, want 0 or more", f.Timeout))
 	}
-	sender, policy, err := newSender(w, f.AllowNets, f.AllowHosts, r.timeout)
+	sender, policy, err := newSender(w, safehttp.ClientConfig{Timeout: r.timeout, MaxConnsPerHost: filesPerHost}, f.AllowNets, f.AllowHosts)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("files config: %w", err)
 	}

@@ -28,7 +28,8 @@ type Config struct {
 	Store store.Store
 	// NewID makes ids, which should sort by time (UUIDv7). Required.
 	NewID func() string
-	// Sender makes the requests, as Policy allows. Default: a safehttp.Client.
+	// Sender makes the requests, as Policy allows. Default: a safehttp.Client with as many
+	// to a public address as to an endpoint.
 	Sender Sender
 	Policy safehttp.Policy
 	// Agent is told as the user agent, in printable ASCII; see UserAgent. Default

@@ -102,6 +102,29 @@ func TestTableAcknowledgesAndRetries(t *testing.T) {
 	})
 }
 
+// Where an address is called by too many no attempt is made, however long that lasts.
+func TestTableWaitsWhileTheAddressIsBusy(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		const busy = 40 // far more than the schedule has
+		w.answers(func(_ string, p *post, nth int) (safehttp.Response, error) {
+			if p.sequence == 2 && nth <= busy {
+				return failing(safehttp.OutcomeBusy)
+			}
+			return status(204)
+		})
+		id := w.story("alice", "t", 0, 2)
+		w.drain(5 * time.Minute)
+		w.checkAll()
+		w.equal("attempts", w.outcomes(id), []string{"1/1 delivered", "2/1 delivered", "3/1 delivered"})
+		l := w.laneOf(id)
+		w.equal("lane", []any{l.State, l.Delivered, l.Attempt, l.FailedAt.IsZero()}, []any{store.LaneActive, 3, 0, true})
+		posts := w.postsOf(id)
+		if got := posts[busy+1].begun.Sub(posts[1].begun); got < busy*busyWait*4/5 {
+			w.t.Errorf("%d waits took %s, want about %s each", busy, got, busyWait)
+		}
+	})
+}
+
 func TestTableMakesDeadLettersOfRejectedEventsAndGoesOn(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		codes := map[int64]int{2: 404, 3: 302, 4: 401}

@@ -14,6 +14,8 @@ const (
 	troubleWait = 5 * time.Second
 	// ackAfter is how long what became of a lane's events is kept to be stored together.
 	ackAfter = 50 * time.Millisecond
+	// busyWait is how long about a lane waits when its address is called by too many.
+	busyWait = time.Second
 )
 
 type laneID struct {
@@ -101,12 +103,17 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 			r, err = s.attempt(l, c, e, next, limit)
 		}
 		var never *permanent
+		var busy *safehttp.Error
 		if errors.Is(err, errUnsealed) {
 			if due, _ = s.follow(l, i, next, unsealed); l.State == store.LaneActive {
 				l.elsewhere = true
 				due = s.now().Add(spread(unsealedWait, s.cfg.random()))
 			}
 			return due
+		}
+		if errors.As(err, &busy) { // no attempt was made
+			s.log.Debug("webhook put off", "task", l.lease.Task.ID, "webhook", l.lease.ID, "reason", busy)
+			return s.now().Add(spread(busyWait, s.cfg.random()))
 		}
 		if errors.As(err, &never) {
 			c, r = nil, result{verdict: refuse, outcome: safehttp.OutcomeRefused, reason: never.reason, detail: never.reason}
@@ -129,7 +136,8 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 	return s.now()
 }
 
-// attempt makes one attempt to tell e. Its error is why there is nothing to send.
+// attempt makes one attempt to tell e. Its error is why there is nothing to send, or that
+// the address is busy.
 func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushCursor, limit time.Duration) (result, error) {
 	request, err := c.request(e, next, l.Attempt+1, s.cfg.clock()) // as receivers have it, also where it was set back
 	if err != nil {
@@ -138,6 +146,10 @@ func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushC
 	ctx, cancel := context.WithTimeout(l.ctx, limit)
 	defer cancel()
 	response, err := s.cfg.Sender.Post(ctx, request)
+	var failed *safehttp.Error
+	if errors.As(err, &failed) && failed.Outcome == safehttp.OutcomeBusy {
+		return result{}, failed
+	}
 	return judge(response, err, l.ctx.Err() != nil), nil
 }
 

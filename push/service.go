@@ -104,7 +104,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("push config: %w", err)
 	}
 	if s.cfg.Sender == nil {
-		if s.cfg.Sender, err = safehttp.New(safehttp.ClientConfig{Policy: cfg.Policy, Timeout: cfg.Timeout}); err != nil {
+		if s.cfg.Sender, err = safehttp.New(safehttp.ClientConfig{Policy: cfg.Policy, Timeout: cfg.Timeout, MaxPerAddress: s.cfg.PerEndpoint}); err != nil {
 			return nil, fmt.Errorf("push config: %w", err)
 		}
 	}

@@ -43,6 +43,7 @@ type webhookFlags struct {
 	PerMinute   int     `name:"push-per-minute" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_MINUTE" also:"PUSH_PER_MINUTE" default:"100" group:"Webhooks:" help:"How many webhooks a principal may set in a minute. Default: ${default}."`
 	InFlight    int     `name:"push-in-flight" placeholder:"N" envvar:"HOLDFAST_PUSH_IN_FLIGHT" also:"PUSH_IN_FLIGHT" default:"512" group:"Webhooks:" help:"How many webhooks are called at once. Default: ${default}."`
 	PerEndpoint int     `name:"push-per-endpoint" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_ENDPOINT" also:"PUSH_PER_ENDPOINT" default:"8" group:"Webhooks:" help:"How many of one scheme, host and port. Default: ${default}."`
+	PerAddress  int     `name:"push-per-address" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_ADDRESS" also:"PUSH_PER_ADDRESS" default:"8" group:"Webhooks:" help:"How many of one public address, whatever its names; those of --push-allow-nets and --push-allow-hosts do not count. Default: ${default}."`
 	PerOwner    int     `name:"push-per-owner" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_OWNER" also:"PUSH_PER_OWNER" default:"64" group:"Webhooks:" help:"How many of one principal. Default: ${default}."`
 }
 
@@ -74,6 +75,7 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 		{"--push-per-minute", f.PerMinute},
 		{"--push-in-flight", f.InFlight},
 		{"--push-per-endpoint", f.PerEndpoint},
+		{"--push-per-address", f.PerAddress},
 		{"--push-per-owner", f.PerOwner},
 	} {
 		if r.n < 1 || r.n > mostWebhooks {
@@ -146,7 +148,7 @@ func (f *webhookFlags) config(p pushes) holdfast.Webhooks {
 	return holdfast.Webhooks{
 		Off: !f.Webhooks, URL: f.WebhookURL, Token: f.WebhookToken, Secret: f.WebhookSecret,
 		AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, RequireHTTPS: f.RequireHTTPS, NAT64: f.NAT64, EgressProxy: f.EgressProxy,
-		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerOwner: f.PerOwner,
+		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerAddress: f.PerAddress, PerOwner: f.PerOwner,
 		Timeout: time.Duration(f.PushTimeout), Agent: userAgent(),
 	}
 }

@@ -68,6 +68,11 @@ type ClientConfig struct {
 	// MaxConnsPerHost is how many connections to a host and port there are at
 	// once; further requests wait. Default: no limit.
 	MaxConnsPerHost int
+	// MaxPerAddress is how many requests to an address are under way at once, whatever the
+	// names it goes by, unless the policy allows it apart from what is public; of IPv6 a
+	// network of 64 bits counts as one. Further requests fail with OutcomeBusy. Default: no
+	// limit.
+	MaxPerAddress int
 	// IdlePerHost is how many idle connections to a host and port are kept, for up to 30 s.
 	// Default 64.
 	IdlePerHost int
@@ -83,6 +88,7 @@ type Client struct {
 	proxy     *proxy
 	timeout   time.Duration
 	transport *http.Transport
+	places    places
 }
 
 // New returns a client, or all that is wrong with its config.
@@ -92,7 +98,7 @@ func New(cfg ClientConfig) (*Client, error) {
 	if err = errors.Join(err, proxyErr); err != nil {
 		return nil, fmt.Errorf("safehttp config: %w", err)
 	}
-	c := &Client{policy: cfg.Policy, resolver: cfg.Resolver, dialer: cfg.Dialer, proxy: p, timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
+	c := &Client{policy: cfg.Policy, resolver: cfg.Resolver, dialer: cfg.Dialer, proxy: p, timeout: cmp.Or(cfg.Timeout, defaultTimeout), places: places{most: cfg.MaxPerAddress}}
 	c.policy.Local = remember(cfg.Policy.local, localAge)
 	if c.resolver == nil {
 		c.resolver, c.complete = &net.Resolver{PreferGo: true}, true
@@ -300,6 +306,10 @@ func (c *Client) do(ctx context.Context, method, rawURL string, header http.Head
 	if err != nil {
 		return nil, netip.AddrPort{}, err
 	}
+	targets, release := c.places.take(targets, func(addr netip.Addr) bool { return c.policy.exempts(e.host, addr) })
+	if len(targets) == 0 {
+		return nil, netip.AddrPort{}, &Error{Outcome: OutcomeBusy, Err: fmt.Errorf("%d requests to its address are under way", c.places.most)}
+	}
 	a := &attempt{host: e.host, targets: targets}
 	a.deadline, _ = ctx.Deadline()
 	if header == nil {
@@ -316,8 +326,10 @@ func (c *Client) do(ctx context.Context, method, rawURL string, header http.Head
 	traced := httptrace.WithClientTrace(context.WithValue(ctx, attemptKey{}, a), &httptrace.ClientTrace{GotConn: a.gotConn, TLSHandshakeDone: a.handshakeDone})
 	resp, err := c.transport.RoundTrip(req.WithContext(traced))
 	if err != nil {
+		release()
 		return nil, netip.AddrPort{}, a.failed(ctx, err)
 	}
+	resp.Body = &placed{resp.Body, release}
 	if resp.StatusCode < 200 || resp.StatusCode > 599 {
 		resp.Body.Close()
 		return nil, netip.AddrPort{}, &Error{Outcome: OutcomeProtocol, Address: a.address(), Err: fmt.Errorf("status %d", resp.StatusCode)}

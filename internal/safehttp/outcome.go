@@ -20,6 +20,7 @@ const (
 	OutcomeTimeout  = "timeout"  // not in time
 	OutcomeProtocol = "protocol" // what came back is not HTTP, or too much, or nothing
 	OutcomeCanceled = "canceled" // the caller gave up
+	OutcomeBusy     = "busy"     // too many requests to the address are under way; nothing was sent
 )
 
 // Further outcomes of Fetch.

@@ -127,7 +127,7 @@ func (p *Policy) CheckAddr(host string, to netip.AddrPort) error {
 	if meta, ok := metadata(addr, judged); ok && !p.allowsAlone(meta) && !p.allowsAlone(addr) {
 		return refuseAddr(host, addr, "it is "+meta.String()+", a cloud's metadata")
 	}
-	if p.allowsHost(host) || p.allowsNet(addr) || p.allowsNet(judged) {
+	if p.allows(host, addr, judged) {
 		return nil
 	}
 	if !portAllowed(to.Port()) {
@@ -144,6 +144,19 @@ func (p *Policy) CheckAddr(host string, to netip.AddrPort) error {
 		return refuseAddr(host, addr, "it belongs to this host")
 	}
 	return nil
+}
+
+// allows reports whether an operator's entry allows an address, judged by what it embeds.
+func (p *Policy) allows(host string, addr, judged netip.Addr) bool {
+	return p.allowsHost(host) || p.allowsNet(addr) || p.allowsNet(judged)
+}
+
+// exempts reports whether an address that may be called is allowed apart from what is
+// public.
+func (p *Policy) exempts(host string, addr netip.Addr) bool {
+	addr = addr.Unmap()
+	judged, err := p.unwrap(addr)
+	return err == nil && p.allows(host, addr, judged)
 }
 
 func (p *Policy) allowsHost(host string) bool {
