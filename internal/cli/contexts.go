@@ -47,7 +47,7 @@ type contextsListCmd struct {
 	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only those created before then."`
 	Sort      string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"By updated or created, newest first, or by name. Default: ${default}."`
 	Reverse   bool      `group:"Order:" help:"The other way round."`
-	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many conversations a page has. Default: ${default}."`
+	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many conversations a page has, at most 100. Default: ${default}."`
 	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
 	All       bool      `group:"Pages:" help:"All pages. With --json: one conversation a line."`
 
@@ -65,8 +65,8 @@ func (contextsListCmd) Help() string {
 
 // Run lists contexts.
 func (c *contextsListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 {
-		return usagef("--limit must be 1 or more")
+	if err := checkLimit(c.Limit); err != nil {
+		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {

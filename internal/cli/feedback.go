@@ -18,7 +18,7 @@ type tasksFeedbackCmd struct {
 	Metadata []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Give:" help:"Data of yours: key=text, or a JSON object; again for more."`
 
 	List      bool   `short:"l" group:"List:" help:"Show the feedback that was given, newest first, and what it comes to."`
-	Limit     int    `short:"n" placeholder:"N" default:"20" group:"List:" help:"How much of it a page has. Default: ${default}."`
+	Limit     int    `short:"n" placeholder:"N" default:"20" group:"List:" help:"How much of it a page has, at most 100. Default: ${default}."`
 	PageToken string `placeholder:"TOKEN" group:"List:" help:"Go on where another page ended."`
 	All       bool   `group:"List:" help:"All pages. With --json: one a line, without the summary."`
 
@@ -46,8 +46,9 @@ func (c *tasksFeedbackCmd) Run(ctx context.Context, a *app) error {
 		return &hinted{usagef("give a task's id, or --list"), see}
 	case !c.List && c.Rating == nil && len(c.Text) == 0:
 		return &hinted{usagef("there is no feedback: give --rating N, a text or both; --list shows what was given"), see}
-	case c.Limit < 1:
-		return usagef("--limit must be 1 or more")
+	}
+	if err := checkLimit(c.Limit); err != nil {
+		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {

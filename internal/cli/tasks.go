@@ -27,7 +27,7 @@ type tasksListCmd struct {
 	State     []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed; again for more."`
 	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since then: 2h (ago), or 2026-01-31T12:00:00Z."`
 	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before then."`
-	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many tasks a page has. Default: ${default}."`
+	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many tasks a page has, at most 100. Default: ${default}."`
 	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
 	All       bool      `group:"Pages:" help:"All pages. With --json: one task a line."`
 
@@ -62,8 +62,8 @@ func (t *timestamp) UnmarshalText(text []byte) error {
 
 // Run lists tasks.
 func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 {
-		return usagef("--limit must be 1 or more")
+	if err := checkLimit(c.Limit); err != nil {
+		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {

@@ -74,18 +74,19 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 // maxPage is the most that a server puts on a page.
 const maxPage = 100
 
+// checkLimit refuses sizes of pages that no page can have.
+func checkLimit(n int) error {
+	if n < 1 || n > maxPage {
+		return usagef("--limit is %d, want 1 to %d: --all shows all pages", n, maxPage)
+	}
+	return nil
+}
+
 // page are the flags of lists that come in pages.
 type page struct {
 	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many a page has, at most 100. Default: ${default}."`
 	PageToken string `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
 	All       bool   `group:"Pages:" help:"All pages. With --json: one a line."`
-}
-
-func (p *page) check() error {
-	if p.Limit < 1 || p.Limit > maxPage {
-		return usagef("--limit is %d, want 1 to %d: --all shows all pages", p.Limit, maxPage)
-	}
-	return nil
 }
 
 // each shows pages until there are no more, or only one is wanted. fetch returns a page
@@ -152,7 +153,7 @@ Examples:
 
 // Run lists attempts.
 func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
+	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
 	if c.direct() {
@@ -201,7 +202,7 @@ Examples:
 
 // Run lists dead letters.
 func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
+	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
 	if c.direct() {
