@@ -32,6 +32,7 @@ const (
 	stateBadText    = "22021"
 	stateBadEscape  = "22P05"
 	stateDiskFull   = "53100"
+	stateTooMany    = "53300" // connections
 	stateIdled      = "25P03" // a transaction that was idle for too long
 	stateOverdue    = "25P04" // one that took too long
 	stateStartParam = "08P01"
@@ -138,7 +139,7 @@ func passing(err error) bool {
 	case "57":
 		return true
 	}
-	return state == "53300" // too many connections
+	return state == stateTooMany
 }
 
 // conflicting reports a failure that came of another command at the same time.

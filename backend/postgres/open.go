@@ -231,13 +231,17 @@ func (s *Store) openError(ctx context.Context, err error) error {
 	cause := err
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
-		code, text = coded.Code, coded.Message
+		if code, text = coded.Code, coded.Message; err.Error() == coded.Error() { // its message is told already
+			cause = coded.Err
+		}
 	}
 	switch state := sqlState(err); state {
 	case "28P01", "28000":
 		code, text = a2a.CodeInternal, "user or password are refused: look at the URL and at pg_hba.conf"
 	case "3D000":
 		code, text = a2a.CodeInternal, "there is no such database: create it, or name another in the URL"
+	case stateTooMany:
+		text = "it takes no more connections: raise max_connections or the limit of the user, or lower PoolMax"
 	case stateDenied:
 		code, text = a2a.CodeInternal, "the user may not use or create schema "+s.cfg.Schema+": grant CREATE on the database for migrations, else USAGE on the schema and its tables"
 	case stateStartParam:
@@ -252,8 +256,6 @@ func (s *Store) openError(ctx context.Context, err error) error {
 	case "":
 		if coded == nil || unanswered(err) {
 			code, text = a2a.CodeUnavailable, "nothing answers there: is it running, and are host, port and sslmode right?"
-		} else if err.Error() == coded.Error() { // its message is told already
-			cause = coded.Err
 		}
 	}
 	return a2a.Wrap(code, s.unmasked(cause), "PostgreSQL at %s: %s", s.location, text)

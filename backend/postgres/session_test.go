@@ -116,7 +116,7 @@ func TestWhatPassesIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for state, again := range map[string]bool{
 		"28P01": false, "28000": false, "3D000": false, // until somebody puts it right
-		stateIdled: true, stateOverdue: true, stateEnded: true, stateCanceled: true, "53300": true,
+		stateIdled: true, stateOverdue: true, stateEnded: true, stateCanceled: true, stateTooMany: true,
 	} {
 		err := fmt.Errorf("x: %w", &pgconn.PgError{Code: state})
 		if code, text := classify(err); code != a2a.CodeUnavailable || text == "" {
@@ -130,5 +130,18 @@ func TestWhatPassesIsUnavailable(t *testing.T) {
 		if !unsure(commitError{&pgconn.PgError{Code: state}}) {
 			t.Errorf("a commit that ended with %s counts as not made, want it looked up", state)
 		}
+	}
+}
+
+func TestARoleWithoutConnectionsIsToldOnce(t *testing.T) {
+	t.Parallel()
+	role, of, admin := asRole(t)
+	_, err := admin.Exec(bg, "ALTER ROLE "+role+" CONNECTION LIMIT 0")
+	must(t, err)
+	cfg := fresh(storetest.Wrap(t), Config{MaxRetries: -1})
+	cfg.URL = of
+	_, err = Open(bg, cfg)
+	if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "it takes no more connections") || strings.Contains(fmt.Sprint(err), "lacks resources") {
+		t.Errorf("Open() = %v, want it told once that there are no more connections", err)
 	}
 }
