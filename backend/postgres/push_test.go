@@ -509,6 +509,8 @@ func TestTheSchemaBeforeWebhooksIsUpgraded(t *testing.T) {
 	known, err := migrate.Load(migrationFiles, "migrations")
 	must(t, err)
 	for _, text := range []string{
+		`DROP FUNCTION {s}.tally_labels CASCADE`,
+		`DROP TABLE {s}.label_tallies`,
 		`DROP INDEX {s}.task_rows_turns`,
 		`DROP VIEW {s}.webhook_configs`,
 		`DROP TABLE {s}.push_configs, {s}.push_lanes, {s}.push_gone, {s}.push_attempts, {s}.push_dead, {s}.push_endpoints`,
