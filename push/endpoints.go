@@ -49,7 +49,7 @@ func (s *Service) loadEndpoints(ctx context.Context) error {
 // logAttempt logs the first failure of an endpoint that worked, and that an event became a
 // dead letter, if the same was not logged just now. s.mu must not be held.
 func (s *Service) logAttempt(l *lane, sequence int64, r result) {
-	if !s.logsAttempt(l.endpoint, r.verdict) {
+	if r.verdict == deliver || !s.logsAttempt(l.endpoint, r.verdict) {
 		return
 	}
 	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "event", sequence, "reason", r.reason)
