@@ -169,7 +169,6 @@ func TestWebhooksOutlastTheirReceiver(t *testing.T) {
 func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
-		const events = 6 // of "chunks 2 1ms", among them working and completed
 		var answers [4]atomic.Pointer[answer]
 		var kinds sync.Map // number of the answer by webhook
 		f.r.policy = func(d *delivery) answer {
@@ -222,25 +221,28 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 			answers[i].Store(&good)
 		}
 		requests, _, _ := f.r.count()
-		for i := range 2 {
-			f.replay(tasks[i])
-		}
-		eventually(f.t, 20*time.Second, func() error { return f.underWay(requests + 2*events) })
+		events := f.replay(tasks[0]) + f.replay(tasks[1])
+		eventually(f.t, 20*time.Second, func() error { return f.underWay(requests + events) })
 		f.drained(ids, time.Minute)
 		if early := time.Until(retryAt); early > 0 {
 			f.t.Errorf("a retry was made %s before its time", early)
 		}
 		wantNoneDead(f.t, f.finish(ids, time.Minute))
-		if _, accepted, again := f.r.count(); accepted != len(tasks)*events || again > 0 {
-			f.t.Errorf("%d events were told, %d again, want %d", accepted, again, len(tasks)*events)
+		if _, _, again := f.r.count(); again > 0 {
+			f.t.Errorf("%d events were told again that had been taken", again)
 		}
 	})
 }
 
-// replay asserts that every event of a task is a dead letter, and has them sent again.
-func (f *fleet) replay(task string) {
+// leastEvents is how many a task has that begins, writes an artifact in two chunks with a
+// status each, and ends.
+const leastEvents = 5
+
+// replay asserts that every event of a task is a dead letter, has them sent again, and
+// returns how many they are.
+func (f *fleet) replay(task string) (events int) {
 	f.t.Helper()
-	at := int64(0)
+	last := int64(0)
 	var hook string
 	for d, err := range f.any.client.DeadLetters(f.t.Context(), a2a.ListDeadLettersParams{TaskID: task, PageSize: 2}) {
 		if err != nil {
@@ -250,16 +252,17 @@ func (f *fleet) replay(task string) {
 		if e := f.r.events[eventName{task, d.Sequence}]; e != nil && e.id != d.EventID {
 			f.t.Errorf("dead letter %d has id %s, was told as %s", d.Sequence, d.EventID, e.id)
 		}
-		at++
+		events, last = events+1, max(last, d.Sequence)
 	}
-	if at != 6 {
-		f.t.Errorf("task %s has %d dead letters, want 6", task, at)
+	if events < leastEvents || int64(events) != last {
+		f.t.Errorf("task %s has %d dead letters up to event %d, want all", task, events, last)
 	}
 	f.r.replayed(task, hook, 1)
 	got, err := f.any.client.Replay(f.t.Context(), a2a.ReplayParams{TaskID: task, ConfigID: hook})
 	if err != nil || got.FromSequence != 1 {
 		f.t.Errorf("webhooks/replay = %+v, %v, want from 1", got, err)
 	}
+	return events
 }
 
 func TestNothingIsSentAfterADelete(t *testing.T) {
