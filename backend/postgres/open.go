@@ -145,12 +145,12 @@ func majorVersion(text string) int {
 
 // inspect looks whether the database is one that can be used, and at its clock.
 func (s *Store) inspect(ctx context.Context, c *pgx.Conn) error {
-	var encoding, lasting string
+	var encoding, off string
 	var version int64
 	const text = `SELECT current_setting('server_encoding'), current_setting('server_version_num')::bigint,
 		(SELECT coalesce(string_agg(name || ' is off', ' and ' ORDER BY name), '') FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit') AND setting = 'off')`
 	err := s.each(ctx, c, text, func(r record) error {
-		encoding, version, lasting = r.text(0), r.int(1), r.text(2)
+		encoding, version, off = r.text(0), r.int(1), r.text(2)
 		return nil
 	})
 	switch {
@@ -161,8 +161,8 @@ func (s *Store) inspect(ctx context.Context, c *pgx.Conn) error {
 	case version < oldest:
 		return a2a.Errorf(a2a.CodeInternal, "its version is %d, want PostgreSQL 13 or later", version/10000)
 	}
-	if lasting != "" {
-		s.log.Warn("the database acknowledges what is not on its disk yet: a crash of its machine may lose it", "because", lasting)
+	if off != "" {
+		s.log.Warn("the database acknowledges what is not on its disk yet: a crash of its machine may lose it", "because", off)
 	}
 	return s.readClock(ctx, c)
 }

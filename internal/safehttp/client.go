@@ -306,7 +306,7 @@ func (c *Client) do(ctx context.Context, method, rawURL string, header http.Head
 	if err != nil {
 		return nil, netip.AddrPort{}, err
 	}
-	targets, release := c.places.take(targets, func(addr netip.Addr) bool { return c.policy.exempts(e.host, addr) })
+	targets, release := c.places.take(targets, func(addr netip.Addr) (netip.Addr, bool) { return c.policy.counted(e.host, addr) })
 	if len(targets) == 0 {
 		return nil, netip.AddrPort{}, &Error{Outcome: OutcomeBusy, Err: fmt.Errorf("%d requests to its address are under way", c.places.most)}
 	}

@@ -27,9 +27,9 @@ func place(addr netip.Addr) netip.Prefix {
 	return p
 }
 
-// take returns those of targets that have room, and what gives it back. Addresses that
-// are exempt always have.
-func (p *places) take(targets []netip.AddrPort, exempt func(netip.Addr) bool) (free []netip.AddrPort, release func()) {
+// take returns those of targets that have room, and what gives it back. counted tells
+// which address counts for one, and whether it does; one that does not always has room.
+func (p *places) take(targets []netip.AddrPort, counted func(netip.Addr) (netip.Addr, bool)) (free []netip.AddrPort, release func()) {
 	if p.most == 0 {
 		return targets, func() {}
 	}
@@ -37,11 +37,12 @@ func (p *places) take(targets []netip.AddrPort, exempt func(netip.Addr) bool) (f
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, to := range targets {
-		if exempt(to.Addr()) {
+		addr, counts := counted(to.Addr())
+		if !counts {
 			free = append(free, to)
 			continue
 		}
-		if at := place(to.Addr()); p.taken[at] < p.most {
+		if at := place(addr); p.taken[at] < p.most {
 			if p.taken == nil {
 				p.taken = make(map[netip.Prefix]int)
 			}

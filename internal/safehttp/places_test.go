@@ -22,6 +22,9 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 			return []netip.Addr{netip.AddrFrom16([16]byte{0x26, 0x06, 0x28, 0, 2, 0x20, 0, 1, 15: byte(n)})}
 		}, Policy{}, true},
 		{"an address each", func(n int) []netip.Addr { return []netip.Addr{netip.AddrFrom4([4]byte{93, 184, 216, byte(n)})} }, Policy{}, false},
+		{"an address each behind NAT64", func(n int) []netip.Addr {
+			return []netip.Addr{netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0x64, 12: 93, 184, 216, byte(n)})}
+		}, Policy{NAT64: prefixes("2001:db8:64::/96")}, false},
 		{"a second address that is free", func(n int) []netip.Addr {
 			return append(list(public), netip.AddrFrom4([4]byte{93, 184, 216, byte(n)}))
 		}, Policy{}, false},

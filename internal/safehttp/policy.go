@@ -151,12 +151,15 @@ func (p *Policy) allows(host string, addr, judged netip.Addr) bool {
 	return p.allowsHost(host) || p.allowsNet(addr) || p.allowsNet(judged)
 }
 
-// exempts reports whether an address that may be called is allowed apart from what is
-// public.
-func (p *Policy) exempts(host string, addr netip.Addr) bool {
+// counted returns the address by which one that may be called is counted: what it embeds,
+// if it does. counts is false where an operator's entry allows it.
+func (p *Policy) counted(host string, addr netip.Addr) (by netip.Addr, counts bool) {
 	addr = addr.Unmap()
 	judged, err := p.unwrap(addr)
-	return err == nil && p.allows(host, addr, judged)
+	if err != nil {
+		return addr, true
+	}
+	return judged, !p.allows(host, addr, judged)
 }
 
 func (p *Policy) allowsHost(host string) bool {
