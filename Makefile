@@ -28,7 +28,7 @@ test: ## run every test of the module, after installing what they need
 test-race: ## run every test under the race detector
 	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip BehindAPooler ./...
 
-faults: build ## kill -9, full disks, lost databases and worse, against real processes (FAULTS_LONG=5: longer)
+faults: build ## kill -9, full disks, lost databases and worse, against real processes (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
 	go test -count=1 -tags faults -timeout $(or $(FAULTS_TIMEOUT),15m) ./faults/...
 
 interop: build ## drive the binary with the official Go client

@@ -141,16 +141,12 @@ func (a *Agent) assemble(h Handler) (err error) {
 			return err
 		}
 	}
-	tokens := make([]server.Token, len(cfg.Tokens))
-	for i, t := range cfg.Tokens {
-		tokens[i] = server.Token{Token: t.Token, Principal: t.Principal}
-	}
 	a.server, err = server.New(server.Config{
 		Engine:          a.engine,
 		Push:            a.push,
 		Card:            a.card(),
 		Dialect:         rpc.Dialect(cfg.Dialect),
-		Tokens:          tokens,
+		Tokens:          serverTokens(cfg.Tokens),
 		MaxBody:         cfg.MaxBodyBytes,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
@@ -159,6 +155,19 @@ func (a *Agent) assemble(h Handler) (err error) {
 	})
 	return err
 }
+
+func serverTokens(tokens []Token) []server.Token {
+	list := make([]server.Token, len(tokens))
+	for i, t := range tokens {
+		list[i] = server.Token{Token: t.Token, Principal: t.Principal}
+	}
+	return list
+}
+
+// SetTokens replaces Config.Tokens for requests from now on. It reports everything that
+// is wrong with the new tokens and keeps the old ones then. An agent without tokens cannot
+// get any while it runs, nor the other way round. Safe for concurrent use.
+func (a *Agent) SetTokens(tokens []Token) error { return a.server.SetTokens(serverTokens(tokens)) }
 
 // newPush returns the service that calls webhooks, or all that is wrong with w. It warns
 // of addresses that are not public and may be called.
@@ -177,6 +186,9 @@ func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, 
 	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
 		logger.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
 			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
+	}
+	if len(w.Keys) == 0 && kept.Info().Durable {
+		logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --push-secret-key or PUSH_SECRET_KEYS")
 	}
 	return push.New(push.Config{
 		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: w.agent(), Logger: logger,
@@ -272,14 +284,15 @@ func (a *Agent) closeStore() error {
 }
 
 // ListenAndServe starts the agent and serves it on a TCP address until ctx is
-// done, then stops it gracefully, within StopGrace. It returns nil after a
-// graceful stop.
+// done, then stops it gracefully, within StopGrace. It logs the address and returns
+// nil after a graceful stop.
 func (a *Agent) ListenAndServe(ctx context.Context, addr string) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return errors.Join(err, a.closeStore())
 	}
+	a.cfg.Logger.Info("listening", "url", "http://"+ln.Addr().String(), "data", a.store.Info().Location)
 	return a.Serve(ctx, ln)
 }
 

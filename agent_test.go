@@ -1,12 +1,18 @@
 package holdfast_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
 )
 
 func TestServingAStartedAgentLeavesItRunning(t *testing.T) {
@@ -25,7 +31,7 @@ func TestServingAStartedAgentLeavesItRunning(t *testing.T) {
 	if err := agent.Serve(t.Context(), ln); err == nil {
 		t.Error("Serve() of an agent that was started = nil, want an error")
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://agent.test/health", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/health", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +61,89 @@ func TestAConfigTellsAllThatIsWrong(t *testing.T) {
 		if a, err := holdfast.New(cfg, holdfast.HandlerFunc(shout)); err == nil {
 			t.Errorf("New(%+v) = nil, want an error", cfg)
 			_ = a.Stop(t.Context())
+		}
+	}
+}
+
+func TestListenAndServeLogsItsAddress(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Logger: slog.New(slog.NewTextHandler(w, nil))}, holdfast.HandlerFunc(shout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- agent.ListenAndServe(ctx, "127.0.0.1:0") }()
+	lines := bufio.NewScanner(r)
+	for lines.Scan() && !strings.Contains(lines.Text(), "msg=listening url=http://127.0.0.1:") {
+	}
+	if lines.Err() != nil || lines.Text() == "" {
+		t.Errorf("the log ends with %q, %v, want a line with the address", lines.Text(), lines.Err())
+	}
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	_, rest, _ := strings.Cut(lines.Text(), "url=")
+	url, _, _ := strings.Cut(rest, " ")
+	if resp, err := http.Get(url + "/healthz"); err != nil {
+		t.Error(err)
+	} else {
+		resp.Body.Close()
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPlainSecretsOfWebhooksAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	const warning = "stored unencrypted"
+	for name, tt := range map[string]struct {
+		cfg  holdfast.Config
+		want int
+	}{
+		"no keys":      {holdfast.Config{DataDir: t.TempDir()}, 1},
+		"keys":         {holdfast.Config{DataDir: t.TempDir(), Webhooks: holdfast.Webhooks{Keys: [][]byte{make([]byte, 32)}}}, 0},
+		"webhooks off": {holdfast.Config{DataDir: t.TempDir(), Webhooks: holdfast.Webhooks{Off: true}}, 0},
+		"in memory":    {holdfast.Config{Store: inmem.New()}, 0},
+	} {
+		var log bytes.Buffer
+		tt.cfg.Name, tt.cfg.Logger = "a", slog.New(slog.NewTextHandler(&log, nil))
+		agent, err := holdfast.New(tt.cfg, holdfast.HandlerFunc(shout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(log.String(), warning); got != tt.want {
+			t.Errorf("%s: the log says %q %d times, want %d:\n%s", name, warning, got, tt.want, &log)
+		}
+	}
+}
+
+func TestSetTokensCannotOpenOrCloseAnAgent(t *testing.T) {
+	t.Parallel()
+	token := holdfast.Token{Token: "sesame", Principal: a2a.Principal{ID: "alice"}}
+	for name, tt := range map[string]struct {
+		before, after []holdfast.Token
+		want          string
+	}{
+		"none to some": {nil, []holdfast.Token{token}, "cannot be turned on or off"},
+		"some to none": {[]holdfast.Token{token}, nil, "cannot be turned on or off"},
+		"invalid":      {[]holdfast.Token{token}, []holdfast.Token{{Token: "with space"}}, "Tokens[0]"},
+		"valid":        {[]holdfast.Token{token}, []holdfast.Token{{Token: "new", Principal: token.Principal}}, ""},
+	} {
+		agent, err := holdfast.New(holdfast.Config{Name: "x", DataDir: t.TempDir(), Tokens: tt.before}, holdfast.HandlerFunc(func(context.Context, *holdfast.Turn) error { return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = agent.SetTokens(tt.after)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: SetTokens() = %v, want %q", name, err, tt.want)
+		}
+		if err := agent.Stop(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os/signal"
@@ -34,7 +35,7 @@ func shout(ctx context.Context, t *holdfast.Turn) error {
 
 // An agent that serves until it is told to stop.
 func Example() {
-	agent, err := holdfast.New(holdfast.Config{Name: "shouter"}, holdfast.HandlerFunc(shout))
+	agent, err := holdfast.New(holdfast.Config{Name: "shouter", Logger: slog.Default()}, holdfast.HandlerFunc(shout))
 	if err != nil {
 		log.Fatal(err)
 	}

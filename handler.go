@@ -35,7 +35,8 @@ var (
 	ErrTimeout = engine.ErrTimeout
 	// ErrStopping: the process stops; the turn will be run again.
 	ErrStopping = engine.ErrStopping
-	// ErrLeaseLost: another process has taken the task over.
+	// ErrLeaseLost: another process runs the task, or may run it since the store did not
+	// renew the lease in time.
 	ErrLeaseLost = engine.ErrLeaseLost
 )
 
@@ -49,9 +50,14 @@ func Retry(err error) error { return engine.Retry(err) }
 
 // Step runs fn once per turn, however often the turn is begun: its result is
 // stored as JSON, and a later attempt reads it back instead of calling fn. The
-// same name used again in one attempt is another step, told apart by its order;
+// same name used again in one attempt is another step, distinguished by its order;
 // use names in the same order in every attempt. A result may have 4 MiB. An
 // error of fn is returned and not stored.
+//
+// What is written to artifacts while fn runs belongs to the step: a later attempt that
+// reads the result back writes it again, too. Give a step within fn the context that fn
+// got. Write artifacts outside of steps that run at the same time: such writes are
+// refused, since it is not known whose they are.
 func Step[T any](ctx context.Context, t *Turn, name string, fn func(context.Context) (T, error)) (T, error) {
 	var result T
 	raw, err := t.turn.Step(ctx, name, func(ctx context.Context) ([]byte, error) {
@@ -168,15 +174,17 @@ type Reference = engine.Reference
 // is an error when they hold more than 64 MiB ([engine.Limits.ArtifactBytes]).
 func (t *Turn) References(ctx context.Context) ([]Reference, error) { return t.turn.References(ctx) }
 
-// Artifacts are the task's artifacts as the turn began, those of an interrupted
-// attempt included. They must not be changed.
+// Artifacts returns the task's artifacts as the turn started, in every attempt: without
+// those of an attempt that was interrupted. They must not be changed.
 func (t *Turn) Artifacts() []a2a.Artifact { return t.turn.Artifacts() }
 
 // Metadata is the task's metadata as the turn began. It must not be changed.
 func (t *Turn) Metadata() map[string]any { return t.turn.Metadata() }
 
-// SetMetadata merges values into the task's metadata.
-func (t *Turn) SetMetadata(values map[string]any) error { return t.turn.SetMetadata(values) }
+// SetMetadata changes the task's metadata by a JSON merge patch (RFC 7396): nil removes a
+// member, objects (map[string]any) merge recursively, any other value replaces. It returns an
+// error if the metadata would exceed 64 KiB of JSON.
+func (t *Turn) SetMetadata(patch map[string]any) error { return t.turn.SetMetadata(patch) }
 
 // Inbox returns the messages that have arrived since the turn began or Inbox was
 // last called, and takes them: the turn answers them too. Messages not taken
@@ -190,12 +198,19 @@ func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) { return t.tu
 // to those who follow the task.
 func (t *Turn) Status(text string) error { return t.turn.Status(text) }
 
-// Artifact begins an artifact that is written in chunks. It is closed when the
-// handler returns, if not before.
+// Artifact begins an artifact that is written in chunks. It is complete when the turn
+// ends, if not closed before. The artifacts at the end of a turn are those that its final
+// attempt wrote, as if nothing had been interrupted: see [ArtifactWriter].
 func (t *Turn) Artifact(name string) *ArtifactWriter { return t.turn.Artifact(name) }
 
-// ArtifactWriter streams one artifact. Each write is a chunk, shown soon after to
-// those who follow; together they are one artifact.
+// OpenArtifact returns the artifact of a name that [Turn.Artifact] or OpenArtifact began
+// and that is not complete, or begins one. Use it for an artifact that is written both
+// within steps and outside of them: when a recorded step began it, it is open as if the
+// step had run again.
+func (t *Turn) OpenArtifact(name string) *ArtifactWriter { return t.turn.OpenArtifact(name) }
+
+// ArtifactWriter streams one artifact. Each write is a chunk, sent soon after to those
+// who follow; together the chunks are one artifact.
 type ArtifactWriter = engine.ArtifactWriter
 
 // AddArtifact adds a whole artifact. An empty ID is made from the name.

@@ -116,7 +116,7 @@ func TestWebhooksCanBeOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		agent.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/.well-known/agent-card.json", nil))
+		agent.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/.well-known/agent-card.json", nil))
 		if want := fmt.Sprintf(`"pushNotifications":%t`, !off); !strings.Contains(w.Body.String(), want) {
 			t.Errorf("card with webhooks off %t = %s, want %s", off, w.Body, want)
 		}

@@ -177,8 +177,9 @@ var renamed = map[string]string{
 // lenient are members that the catalogue requires and that may be absent on
 // input, with the reason.
 var lenient = map[string]string{
-	"Message.kind":         "clients of A2A 1.0 and many scripts leave it out, and nothing else can be meant; it is always emitted",
-	"TaskStatus.timestamp": "A2A 0.3 makes it optional, so other agents leave it out; the server always emits it",
+	"Message.kind":                "clients of A2A 1.0 and many scripts leave it out, and nothing else can be meant; it is always emitted",
+	"TaskFeedbackParams.feedback": "a rating alone is feedback, too",
+	"TaskStatus.timestamp":        "A2A 0.3 makes it optional, so other agents leave it out; the server always emits it",
 
 	"AgentCard.id":                 extended,
 	"AgentCard.kind":               extended,
@@ -205,6 +206,7 @@ var defaults = map[string]any{
 	"MessageSendConfiguration.blocking":           false,
 	"MessageSendConfiguration.longRunning":        false,
 	"TaskPushNotificationConfig.longRunning":      false,
+	"TaskFeedbackParams.feedback":                 "",
 	"AgentExtension.required":                     false,
 	"AgentCapabilities.streaming":                 false,
 	"AgentCapabilities.pushNotifications":         false,

@@ -75,6 +75,7 @@ type ListContextsParams struct {
 	HistoryLength *int           `json:"historyLength,omitempty"`
 	PageSize      *int           `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken     string         `json:"pageToken,omitempty"`
+	Offset        *int           `json:"offset,omitempty"` // how many to skip; not with PageToken
 	Metadata      map[string]any `json:"metadata,omitzero"`
 }
 
@@ -89,6 +90,9 @@ type ListContextsResult struct {
 	PageSize int `json:"pageSize" wire:"required"`
 	// NextPageToken asks for the page after; "" on the last.
 	NextPageToken string `json:"nextPageToken"`
+	// TruncatedBySize is set when the page has fewer than PageSize contexts because their
+	// content reached the limit of a page; NextPageToken continues.
+	TruncatedBySize bool `json:"truncatedBySize,omitempty"`
 }
 
 // CreateContextParams are the params of contexts/create, an extension. All are
@@ -108,7 +112,7 @@ type CreateContextParams struct {
 
 // UpdateContextParams are the params of contexts/update, an extension. A field
 // that is given replaces the one of the context, an empty one clears it; nil leaves
-// it.
+// it. Metadata instead changes that of the context by a JSON merge patch (RFC 7396).
 type UpdateContextParams struct {
 	ContextID    string          `json:"contextId" wire:"required"`
 	Name         *string         `json:"name,omitempty"`

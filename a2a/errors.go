@@ -20,6 +20,7 @@ const (
 	CodeInvalid              Code = "invalid_params"
 	CodeInternal             Code = "internal"
 	CodeTaskNotFound         Code = "task_not_found"
+	CodePushConfigNotFound   Code = "push_config_not_found"
 	CodeTaskNotCancelable    Code = "task_not_cancelable"
 	CodePushNotSupported     Code = "push_notification_not_supported"
 	CodeUnsupported          Code = "unsupported_operation"
@@ -63,6 +64,7 @@ var codeTable = []codeInfo{
 	{CodeDenied, -32013, http.StatusForbidden, 6, false},
 	{CodeContextNotFound, -32020, http.StatusNotFound, 4, false},
 	{CodeContextNotCancelable, -32021, http.StatusConflict, 5, false},
+	{CodePushConfigNotFound, -32022, http.StatusNotFound, 4, false},
 	{CodeConflict, -32050, http.StatusConflict, 5, false},
 	{CodeTooLarge, -32051, http.StatusRequestEntityTooLarge, 3, false},
 	{CodeExhausted, -32052, http.StatusTooManyRequests, 7, true},

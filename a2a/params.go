@@ -7,7 +7,8 @@ import "time"
 type MessageSendParams struct {
 	Message       Message                   `json:"message" wire:"required"`
 	Configuration *MessageSendConfiguration `json:"configuration,omitempty"`
-	Metadata      map[string]any            `json:"metadata,omitzero"`
+	// Metadata changes the task's metadata by a JSON merge patch (RFC 7396).
+	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
 // MessageSendConfiguration is how the client wants to be answered. A nil
@@ -36,8 +37,9 @@ type TaskSendParams struct {
 
 // TaskFeedbackParams are the params of tasks/feedback, an extension.
 type TaskFeedbackParams struct {
-	TaskID   string `json:"taskId" wire:"required,alias=id"`
-	Feedback string `json:"feedback" wire:"required"`
+	TaskID string `json:"taskId" wire:"required,alias=id"`
+	// Feedback may be empty if there is a rating.
+	Feedback string `json:"feedback" wire:"text"`
 	// Rating is 1 to 5; nil means none.
 	Rating   *int           `json:"rating,omitempty"`
 	Metadata map[string]any `json:"metadata,omitzero"`
@@ -64,14 +66,18 @@ type ListTasksParams struct {
 	// States keeps tasks in one of these states.
 	States []TaskState `json:"states,omitempty"`
 	// Status is one state; it may be given instead of States.
-	Status           TaskState `json:"status,omitempty"`
-	StatusAfter      time.Time `json:"statusTimestampAfter,omitempty"`
-	StatusBefore     time.Time `json:"statusTimestampBefore,omitempty"`
-	PageSize         *int      `json:"pageSize,omitempty" wire:"alias=limit"`
-	PageToken        string    `json:"pageToken,omitempty"`
-	HistoryLength    *int      `json:"historyLength,omitempty"`
-	IncludeArtifacts bool      `json:"includeArtifacts,omitempty"`
-	IncludeTotal     bool      `json:"includeTotal,omitempty"`
+	Status       TaskState `json:"status,omitempty"`
+	StatusAfter  time.Time `json:"statusTimestampAfter,omitempty"`
+	StatusBefore time.Time `json:"statusTimestampBefore,omitempty"`
+	PageSize     *int      `json:"pageSize,omitempty" wire:"alias=limit"`
+	PageToken    string    `json:"pageToken,omitempty"`
+	// Offset is how many tasks to skip; not with PageToken.
+	Offset *int `json:"offset,omitempty"`
+	// HistoryLength is how many of the newest messages of each task to return. Nil means
+	// none, and in the dialect bindu all.
+	HistoryLength    *int `json:"historyLength,omitempty"`
+	IncludeArtifacts bool `json:"includeArtifacts,omitempty"`
+	IncludeTotal     bool `json:"includeTotal,omitempty"`
 	// Metadata may hold filters as in [ListContextsParams]: status (one or several),
 	// contextId, createdAfter, createdBefore, limit, offset, sortBy (createdAt or
 	// updatedAt, the time of the status), sortOrder, historyLength and pageToken.
@@ -88,6 +94,9 @@ type ListTasksResult struct {
 	PageSize      int    `json:"pageSize"`
 	Total         *int   `json:"total,omitempty"`
 	TotalSize     *int   `json:"totalSize,omitempty"`
+	// TruncatedBySize is set when the page has fewer than PageSize tasks because their
+	// content reached the limit of a page; NextPageToken continues.
+	TruncatedBySize bool `json:"truncatedBySize,omitempty"`
 }
 
 // TaskFeedback is feedback that was given on a task, an extension.
@@ -106,6 +115,7 @@ type ListTaskFeedbackParams struct {
 	TaskID    string         `json:"taskId,omitempty" wire:"alias=id"`
 	PageSize  *int           `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken string         `json:"pageToken,omitempty"`
+	Offset    *int           `json:"offset,omitempty"` // how many to skip; not with PageToken
 	Metadata  map[string]any `json:"metadata,omitzero"`
 }
 

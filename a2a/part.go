@@ -34,7 +34,7 @@ var _ = wire.Union("kind", map[string]Part{
 // TextPart is plain text; Text may be empty (A2A 0.3 section 6.5.1).
 type TextPart struct {
 	_        struct{}       `wire:"const=kind:text,required"`
-	Text     string         `json:"text" wire:"required"`
+	Text     string         `json:"text" wire:"required,text"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Embeddings, an extension, is the part as a vector of finite numbers, for
 	// similarity search.
@@ -47,7 +47,7 @@ type FilePart struct {
 	File     File           `json:"file" wire:"required"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Text, an extension, is a caption.
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" wire:"text"`
 	// Embeddings is as in [TextPart].
 	Embeddings []float64 `json:"embeddings,omitempty"`
 }
@@ -59,7 +59,7 @@ type DataPart struct {
 	Data     any            `json:"data" wire:"required"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Text, an extension, is a caption.
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" wire:"text"`
 	// Embeddings is as in [TextPart].
 	Embeddings []float64 `json:"embeddings,omitempty"`
 }

@@ -125,9 +125,11 @@ type ListDeadLettersParams struct {
 	TaskID string `json:"taskId,omitempty" wire:"alias=id"`
 	// ConfigID needs TaskID.
 	ConfigID string `json:"pushNotificationConfigId,omitempty"`
-	// PageSize is 1 to 100; 0 means 50. PageToken continues a list.
-	PageSize  int    `json:"pageSize,omitempty"`
+	// PageSize is 1 to 100; 0 means 50. PageToken continues a list. Offset is how many to
+	// skip, without PageToken.
+	PageSize  int    `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken string `json:"pageToken,omitempty"`
+	Offset    int    `json:"offset,omitempty"`
 }
 
 // ListDeadLettersResult is a page of dead letters, newest first, an extension.
@@ -171,8 +173,9 @@ type ReplayResult struct {
 type ListAttemptsParams struct {
 	TaskID    string `json:"taskId" wire:"required,alias=id"`
 	ConfigID  string `json:"pushNotificationConfigId,omitempty"`
-	PageSize  int    `json:"pageSize,omitempty"`
+	PageSize  int    `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken string `json:"pageToken,omitempty"`
+	Offset    int    `json:"offset,omitempty"`
 }
 
 // ListAttemptsResult is a page of attempts, newest first, an extension.

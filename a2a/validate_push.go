@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -97,7 +98,7 @@ func (d DeleteTaskPushNotificationConfigParams) Validate() error {
 func (l ListDeadLettersParams) Validate() error {
 	var p Problems
 	p.Check(l.ConfigID == "" || l.TaskID != "", "pushNotificationConfigId", "needs taskId")
-	p.pageSize(l.PageSize)
+	p.page(l.PageSize, l.Offset, l.PageToken)
 	return p.Err()
 }
 
@@ -113,10 +114,27 @@ func (r ReplayParams) Validate() error {
 func (l ListAttemptsParams) Validate() error {
 	var p Problems
 	p.notEmpty("taskId", l.TaskID)
-	p.pageSize(l.PageSize)
+	p.page(l.PageSize, l.Offset, l.PageToken)
 	return p.Err()
 }
 
-func (p *Problems) pageSize(n int) {
-	p.Check(n >= 0 && n <= 100, "pageSize", "is %d, want 1 to 100", n)
+func (p *Problems) page(size, offset int, token string) {
+	p.Check(size >= 0 && size <= 100, "pageSize", "is %d, want 1 to 100", size)
+	if rule := OffsetRule(offset, token); rule != "" {
+		p.Add("offset", "%s", rule)
+	}
+}
+
+// maxOffset is the largest offset of a list: a store has to read all that it skips.
+const maxOffset = 10_000
+
+// OffsetRule returns the rule that the offset of a list breaks, "" if it breaks none.
+func OffsetRule(offset int, pageToken string) string {
+	switch {
+	case offset < 0 || offset > maxOffset:
+		return fmt.Sprintf("is %d, want 0 to %d; continue with pageToken to read further", offset, maxOffset)
+	case offset > 0 && pageToken != "":
+		return "and pageToken must not both be given"
+	}
+	return ""
 }

@@ -134,7 +134,8 @@ func (c *Client) URL() string { return c.url.String() }
 // SendParams are the arguments of [Client.Send] and [Client.Stream].
 type SendParams struct {
 	// Message is what to say. An empty Role is that of the user; an empty ID is
-	// made up.
+	// made up. To retry after an answer was lost, pass the same message with the same
+	// ID: [Text] and [UserMessage] make one that Holdfast recognises.
 	Message       a2a.Message
 	Configuration *a2a.MessageSendConfiguration
 	Metadata      map[string]any

@@ -112,7 +112,7 @@ func TestContextsOfARealAgent(t *testing.T) {
 		t.Errorf("UpdateContext() with an open task = %v, want a refusal that names it", err)
 	}
 	changed, err := c.UpdateContext(ctx, a2a.UpdateContextParams{
-		ContextID: "c", Name: ptr(""), Tags: ptr([]string(nil)), Metadata: ptr(map[string]any{}), Status: ptr(a2a.ContextCompleted), Force: true,
+		ContextID: "c", Name: ptr(""), Tags: ptr([]string(nil)), Metadata: ptr(map[string]any{"snake_case": nil}), Status: ptr(a2a.ContextCompleted), Force: true,
 	})
 	if err != nil || changed.Name != "" || changed.Tags != nil || changed.Metadata != nil || changed.Status != a2a.ContextCompleted {
 		t.Errorf("UpdateContext() = %+v, %v, want it cleared and completed", changed, err)

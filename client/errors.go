@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -49,6 +50,8 @@ func networkError(req *http.Request, err error) error {
 	var dns *net.DNSError
 	text := "cannot reach %s"
 	switch {
+	case req.URL.Scheme == "https" && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "%s does not support HTTPS: use http:// in its URL", req.URL.Host)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = "nothing listens at %s"
 	case errors.As(err, &dns):

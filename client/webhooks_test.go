@@ -44,8 +44,8 @@ func TestWebhooksOfARealAgent(t *testing.T) {
 	if err := c.DeleteWebhook(ctx, task.ID, "made"); err != nil {
 		t.Errorf("DeleteWebhook() = %v", err)
 	}
-	if _, err := c.GetWebhook(ctx, a2a.GetTaskPushNotificationConfigParams{TaskID: task.ID, ConfigID: "made"}); !errors.Is(err, a2a.ErrTaskNotFound) {
-		t.Errorf("GetWebhook() of what was deleted = %v, want task_not_found", err)
+	if _, err := c.GetWebhook(ctx, a2a.GetTaskPushNotificationConfigParams{TaskID: task.ID, ConfigID: "made"}); a2a.CodeOf(err) != a2a.CodePushConfigNotFound {
+		t.Errorf("GetWebhook() of a deleted webhook = %v, want %s", err, a2a.CodePushConfigNotFound)
 	}
 	if _, err := c.ListWebhooks(ctx, "none"); !errors.Is(err, a2a.ErrTaskNotFound) {
 		t.Errorf("ListWebhooks() of no task = %v, want task_not_found", err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -16,49 +17,119 @@ import (
 // chunkOverhead is what a chunk costs beside its content.
 const chunkOverhead = 64
 
-// ArtifactWriter streams one artifact. Each write is a chunk, told to those who
-// follow soon after; together they are one artifact, in which text that goes on
-// is one part. It is safe for concurrent use.
+// ArtifactWriter streams one artifact. Each write is a chunk, sent soon after to those
+// who follow; together the chunks are one artifact, in which text that continues is one
+// part. It is safe for concurrent use.
+//
+// The artifact at the end of a turn is what the turn's final attempt wrote, as if
+// earlier attempts had not been: content that they stored and the final attempt writes
+// again is stored once, other content of theirs is replaced. An artifact that only they
+// wrote is withdrawn at the end, or goes back to what it was before the turn. Content
+// written during a [Turn.Step] is part of the step and written by it again when a later
+// attempt gets the step's record instead of running it.
 type ArtifactWriter struct {
-	t    *Turn
-	head a2a.Artifact
+	t *Turn
 
-	mu     sync.Mutex
-	begun  bool
-	closed bool
+	mu   sync.Mutex
+	head a2a.Artifact // without parts
+	// explicit is set when the id was not made from the name.
+	explicit bool
+	begun    bool
+	closed   bool
+	pos      store.Position // the end of what has been written
+	// generation counts the events of the turn that replaced the artifact, up to the
+	// one that what has been written follows.
+	generation int
+	// earlier is what earlier attempts have stored, while what has been written is no
+	// more than the beginning of it: then nothing of that has been committed again.
+	earlier *leftover
 }
 
-// Artifact begins an artifact. Its id is made from the name, so that an attempt
-// that begins again replaces what an interrupted one left; the second artifact
-// of one name in a turn gets an id of its own.
+// Artifact begins an artifact. Its id is made from the name, so that another attempt
+// of the turn writes the same artifact; the second artifact of one name in a turn gets
+// an id of its own.
 func (t *Turn) Artifact(name string) *ArtifactWriter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := &ArtifactWriter{t: t, head: a2a.Artifact{ID: t.artifactID(name), Name: name}}
+	return t.startStream(name)
+}
+
+// OpenArtifact returns the artifact of a name that [Turn.Artifact] or OpenArtifact
+// began and that is not complete, or begins one. Use it for an artifact that is written
+// both within steps and outside of them: when a recorded step began it, it is open as if
+// the step had run again.
+func (t *Turn) OpenArtifact(name string) *ArtifactWriter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.open[name]; w != nil {
+		return w
+	}
+	return t.startStream(name)
+}
+
+// startStream begins an artifact that OpenArtifact finds. The caller holds t.mu.
+func (t *Turn) startStream(name string) *ArtifactWriter {
+	w := t.newWriter(a2a.Artifact{ID: t.artifactID(name), Name: name}, false)
+	t.keepOpen(w)
+	if in, err := t.scope(); err == nil { // else its writes are refused
+		in.note(w, w.pos, w.pos, didStart)
+	}
+	return w
+}
+
+// keepOpen has OpenArtifact find w. The caller holds t.mu.
+func (t *Turn) keepOpen(w *ArtifactWriter) {
+	if t.open == nil {
+		t.open = make(map[string]*ArtifactWriter)
+	}
+	t.open[w.head.Name] = w
+}
+
+// newWriter begins an artifact. The caller holds t.mu.
+func (t *Turn) newWriter(head a2a.Artifact, explicit bool) *ArtifactWriter {
+	w := &ArtifactWriter{t: t, head: head, explicit: explicit}
 	t.writers = append(t.writers, w)
 	return w
 }
 
 // AddArtifact adds a whole artifact. An empty ID is made from the name.
 func (t *Turn) AddArtifact(a a2a.Artifact) error {
-	w := t.Artifact(a.Name)
-	w.mu.Lock()
-	if a.ID != "" {
-		w.head.ID = a.ID
-	}
-	w.head.Description, w.head.Metadata, w.head.Extensions = a.Description, a.Metadata, a.Extensions
-	w.mu.Unlock()
-	if err := w.WriteParts(a.Parts...); err != nil {
+	parts, err := t.checkedParts(a.Name, a.Parts)
+	if err != nil {
 		return err
 	}
-	return w.Close()
+	t.mu.Lock()
+	in, err := t.writable()
+	if err != nil {
+		t.mu.Unlock()
+		return err
+	}
+	id := t.artifactID(a.Name)
+	if a.ID != "" {
+		id = a.ID
+	}
+	w := t.newWriter(a2a.Artifact{ID: id, Name: a.Name, Description: a.Description, Metadata: a.Metadata, Extensions: a.Extensions}, a.ID != "")
+	in.note(w, w.pos, w.pos, didStart|didEnd)
+	t.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	return w.chunk(in, parts, true)
 }
 
 // Describe sets what the artifact is. It must be called before the first write.
 func (w *ArtifactWriter) Describe(description string, metadata map[string]any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.head.Description, w.head.Metadata = description, metadata
+	if w.begun {
+		return
+	}
+	w.head.Description, w.head.Metadata = description, store.CopyMap(metadata)
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	if in, err := w.t.scope(); err == nil {
+		in.note(w, w.pos, w.pos, didDescribe)
+	}
 }
 
 // ID is the artifact's id.
@@ -78,9 +149,13 @@ func (w *ArtifactWriter) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// WriteParts adds parts as one chunk.
+// WriteParts adds parts as one chunk. Without parts it begins an artifact that has an
+// empty text, and adds nothing to one that has begun. It is refused while several steps
+// run at the same time that are not nested in each other, since it is not known whose
+// write it is.
 func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
-	if err := w.t.usable(); err != nil {
+	in, err := w.t.writing()
+	if err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -88,39 +163,111 @@ func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 	if w.closed {
 		return a2a.Errorf(a2a.CodeInvalid, "artifact %s is closed", a2a.Quote(w.head.Name))
 	}
-	if err := w.t.r.reserve(w.head.Name, parts); err != nil {
+	if len(parts) == 0 && w.begun {
+		return nil
+	}
+	if parts, err = w.t.checkedParts(w.head.Name, parts); err != nil {
 		return err
 	}
-	return w.chunk(parts, false)
+	return w.chunk(in, parts, false)
 }
 
-// Close completes the artifact. Closing twice is harmless; a handler that
-// returns closes what it left open.
+// checkedParts returns parts as they can be stored, at least one, and counts them
+// against the limit of the turn.
+func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
+	if len(parts) == 0 {
+		parts = []a2a.Part{a2a.TextPart{}} // an artifact without parts is one that is withdrawn
+	}
+	if err := t.r.reserve(name, parts); err != nil {
+		return nil, err
+	}
+	for i, p := range parts {
+		text, ok := p.(a2a.TextPart)
+		if !ok || utf8.ValidString(text.Text) {
+			continue
+		}
+		// As it is encoded, so that positions in it are those in the log.
+		text.Text = string([]rune(text.Text))
+		parts = slices.Clone(parts)
+		parts[i] = text
+	}
+	return parts, nil
+}
+
+// Close completes the artifact. Closing twice is harmless; a turn that ends closes what
+// its handler left open.
 func (w *ArtifactWriter) Close() error {
-	if err := w.t.usable(); err != nil {
+	in, err := w.t.writing()
+	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.close(in)
+}
+
+// close completes the artifact. The caller holds w.mu.
+func (w *ArtifactWriter) close(in *scope) error {
 	if w.closed {
 		return nil
 	}
 	w.closed = true
-	if w.begun && w.t.r.markLast(w.head.ID) {
+	if w.begun && w.earlier == nil && w.t.r.markLast(w.head.ID) {
+		w.noted(in, w.pos, true)
 		return nil
 	}
-	return w.chunk([]a2a.Part{a2a.TextPart{}}, true)
+	return w.chunk(in, []a2a.Part{a2a.TextPart{}}, true)
 }
 
-// chunk tells a chunk. The caller holds w.mu.
-func (w *ArtifactWriter) chunk(parts []a2a.Part, last bool) error {
-	artifact := a2a.Artifact{ID: w.head.ID, Name: w.head.Name, Parts: parts}
+// chunk adds parts, and completes the artifact if they are the last. The caller holds
+// w.mu.
+func (w *ArtifactWriter) chunk(in *scope, parts []a2a.Part, last bool) error {
 	if !w.begun {
+		w.earlier = w.t.claimEarlier(w)
+	}
+	event := w.event(parts, w.begun, last)
+	if w.earlier != nil {
+		event = w.earlier.continued(w, parts, last)
+	}
+	if event != nil {
+		if err := w.t.r.enqueue(*event); err != nil {
+			return err
+		}
+		w.earlier = nil
+		if !event.Append {
+			w.generation = w.t.replaced(w)
+		}
+	}
+	from := w.pos
+	w.begun, w.pos = true, from.After(parts)
+	w.noted(in, from, last)
+	return nil
+}
+
+// noted adds what has been written since a position to the step in that it was.
+func (w *ArtifactWriter) noted(in *scope, from store.Position, last bool) {
+	if in == nil && !last {
+		return
+	}
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	var did deed
+	if last {
+		did = didEnd
+		if w.t.open[w.head.Name] == w {
+			delete(w.t.open, w.head.Name)
+		}
+	}
+	in.note(w, from, w.pos, did)
+}
+
+// event makes the event of a chunk.
+func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
+	artifact := a2a.Artifact{ID: w.head.ID, Name: w.head.Name, Parts: parts}
+	if !add {
 		artifact.Description, artifact.Metadata, artifact.Extensions = w.head.Description, w.head.Metadata, w.head.Extensions
 	}
-	event := store.Event{State: a2a.StateWorking, Artifact: &artifact, Append: w.begun, LastChunk: last}
-	w.begun = true
-	return w.t.r.enqueue(event)
+	return &store.Event{State: a2a.StateWorking, Artifact: &artifact, Append: add, LastChunk: last}
 }
 
 // markLast makes the newest chunk of an artifact its last if it has not been
@@ -145,7 +292,7 @@ func (r *run) markLast(id string) bool {
 	return false
 }
 
-// reserve counts the bytes of parts against the limit of the turn.
+// reserve checks parts and counts their bytes against the limit of the turn.
 func (r *run) reserve(name string, parts []a2a.Part) error {
 	if n := r.e.cfg.Limits.Parts; len(parts) > n {
 		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: a chunk of %d parts, at most %d are taken", a2a.Quote(name), len(parts), n)
@@ -155,6 +302,11 @@ func (r *run) reserve(name string, parts []a2a.Part) error {
 			return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
 		}
 	}
+	return r.account(name, parts)
+}
+
+// account counts the bytes of parts that can be stored.
+func (r *run) account(name string, parts []a2a.Part) error {
 	size := chunkOverhead + store.PartsSize(parts)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -41,6 +41,7 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts SendOptions) (*store.Task, error) {
 	s := &sending{e: e, owner: l.key.Owner, opts: opts}
 	s.params.Message.TaskID = l.key.ID
+	s.record = s.requestRecord()
 	if record, err := s.earlier(ctx); err != nil || record != nil {
 		return s.repeatCancel(ctx, record, err)
 	}
@@ -48,13 +49,12 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 		return nil, a2a.Errorf(a2a.CodeTaskNotCancelable, "task %s is %s and cannot be canceled", a2a.Quote(l.key.ID), state)
 	}
 	queue := base.Run
-	queued := queue.Phase == store.PhaseQueued
 	queue.Phase, queue.Lease.Worker = store.PhaseIdle, ""
 	queue.Lease.Fence++
 	t, err := e.write(ctx, l, base, store.Change{
 		Version: base.Seq, Run: &queue,
 		Events:      []store.Event{{State: a2a.StateCanceled}},
-		Idempotency: s.stamp(s.record()),
+		Idempotency: s.stamped(),
 	})
 	var dup *duplicate
 	if errors.As(err, &dup) {
@@ -68,8 +68,6 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 	l.mu.Unlock()
 	if r != nil {
 		_ = r.die(ErrCanceled)
-	} else if queued {
-		e.dequeued(1)
 	}
 	return t, nil
 }

@@ -52,7 +52,8 @@ type Config struct {
 	// Poll is how often the store is asked for due work that nobody announced.
 	// Default 1 s.
 	Poll time.Duration
-	// IdempotencyTTL is how long an idempotency key is remembered. Default 24 h.
+	// IdempotencyTTL is how long an idempotency key, and the id of a message that
+	// started a task, is remembered. Default 24 h.
 	IdempotencyTTL time.Duration
 
 	// Limits bound what callers and handlers may ask for.
@@ -67,7 +68,9 @@ type Config struct {
 
 // Limits bound the memory and the store. Zero fields take the default.
 type Limits struct {
-	// Queued is how many tasks may wait to run. Default 100,000.
+	// Queued is the number of tasks in the store that may wait to run. A process refuses
+	// new tasks above it; processes that share a store may exceed it together by those
+	// that they queue within Poll, or while a long queue is counted. Default 100,000.
 	Queued int
 	// Inbox is how many messages may wait for one task. Default 1,000.
 	Inbox int
@@ -87,8 +90,8 @@ type Limits struct {
 	ArtifactBytes int
 	// StepBytes is how large the result of a step may be. Default 4 MiB.
 	StepBytes int
-	// MetadataBytes is how long the metadata of a context or of feedback may be as
-	// JSON, and the extensions of a context. Default 64 KiB.
+	// MetadataBytes is how long the metadata of a task, of a context or of feedback may
+	// be as JSON, and the extensions of a context. Default 64 KiB.
 	MetadataBytes int
 	// FeedbackBytes is how long the text of feedback may be. Default 16 KiB.
 	FeedbackBytes int

@@ -27,6 +27,8 @@ type ContextList struct {
 	PageSize int
 	// NextPageToken asks for the page after; "" on the last.
 	NextPageToken string
+	// TruncatedBySize is set when Limits.PageBytes ended the page before PageSize.
+	TruncatedBySize bool
 }
 
 // Contexts returns a page of the principal's contexts, last updated first unless
@@ -57,6 +59,7 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 		left = max(0, left-used)
 		out.Contexts = append(out.Contexts, c)
 	}
+	out.TruncatedBySize = next != nil && len(out.Contexts) < q.Limit
 	if next != nil {
 		t := pageToken{Time: next.Time.UnixMilli(), Name: next.Name, ID: next.ID, Page: out.Page + 1}
 		out.NextPageToken = t.encode(contextsHash(q))
@@ -105,6 +108,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	f.once("historyLength", "historyLength", params.HistoryLength != nil)
 	f.once("limit", "pageSize", params.PageSize != nil)
 	f.once("pageToken", "pageToken", params.PageToken != "")
+	f.once("offset", "offset", params.Offset != nil)
 	token, field := params.PageToken, "pageToken"
 	if in := f.text("pageToken"); in != "" {
 		token, field = in, "metadata.pageToken"
@@ -128,7 +132,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if params.PageSize != nil {
 		q.Limit = *params.PageSize
 	}
-	q.Offset = f.offset(token)
+	q.Offset = f.offset(params.Offset, token)
 	n := f.number("historyLength", 0)
 	if n == nil {
 		n = params.HistoryLength

@@ -197,7 +197,7 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 		{filter{"offset": -1}, "metadata.offset", "want 0 or more"},
 		{filter{"limit": -1e300}, "metadata.limit", "is -1e+300, want 1 or more"},
 		{filter{"offset": 10001}, "metadata.offset", "pageToken"},
-		{filter{"offset": 1e300}, "metadata.offset", "must be 0 to 10000"},
+		{filter{"offset": 1e300}, "metadata.offset", "want 0 to 10000"},
 		{filter{"offset": 1, "pageToken": "x"}, "metadata.offset", "not both"},
 		{filter{"sortBy": "age"}, "metadata.sortBy", "want one of updatedAt, createdAt"},
 		{filter{"sortOrder": "up"}, "metadata.sortOrder", "want one of desc, asc"},

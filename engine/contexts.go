@@ -101,8 +101,7 @@ func (w *contextWrite) save(ctx context.Context, change store.ContextChange) (st
 }
 
 func (w *contextWrite) record() *store.IdempotencyRecord {
-	s := sending{owner: w.key.Owner, opts: w.opts}
-	record := s.record()
+	record := keyRecord(w.key.Owner, w.opts)
 	if record != nil {
 		record.TaskID, record.CreatedAt = w.key.ID, store.Time(w.e.cfg.clock())
 	}
@@ -112,11 +111,7 @@ func (w *contextWrite) record() *store.IdempotencyRecord {
 // earlier returns the record of the request that this one repeats, nil when it
 // repeats none.
 func (w *contextWrite) earlier(ctx context.Context) (*store.IdempotencyRecord, error) {
-	if w.opts.IdempotencyKey == "" {
-		return nil, nil
-	}
-	s := sending{e: w.e, owner: w.key.Owner, opts: w.opts}
-	return s.lookup(ctx, s.record().Key)
+	return w.e.recorded(ctx, keyRecord(w.key.Owner, w.opts))
 }
 
 // repeat answers a request that was made before with the context as it stands.
@@ -241,7 +236,9 @@ func amend(c store.Context, params a2a.UpdateContextParams) store.Context {
 	replace(&c.Role, params.Role)
 	replace(&c.Status, params.Status)
 	replace(&c.Tags, params.Tags)
-	replace(&c.Metadata, params.Metadata)
+	if params.Metadata != nil {
+		c.Metadata = store.MergePatch(c.Metadata, *params.Metadata)
+	}
 	replace(&c.ParentID, params.ParentID)
 	replace(&c.ReferenceIDs, params.ReferenceIDs)
 	replace(&c.Extensions, params.Extensions)

@@ -14,7 +14,8 @@ const claimBatch = 64
 
 // dispatch claims due tasks while there is room to run them.
 func (e *Engine) dispatch(ctx context.Context, beat func()) {
-	poll := time.NewTicker(e.cfg.Poll)
+	// An outage of the store is noticed by calls that fail: some are made in every lease.
+	poll := time.NewTicker(min(e.cfg.Poll, e.cfg.Lease/4))
 	defer poll.Stop()
 	var turns store.Turns
 	e.kick()
@@ -42,10 +43,14 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 		return false
 	}
 	defer e.active.Done()
-	// After a pause of the process or the store, its runs come first: their leases
-	// may have ended.
-	if e.now().UnixNano()-e.renewed.Load() > int64(e.cfg.Lease)*2/3 && e.renew(ctx) != nil {
-		return false
+	// After a pause of the process or the store, and when the clock was set, its runs come
+	// first: their leases may have ended.
+	now, set := e.leaseTime()
+	if set || int64(e.elapsed())-e.renewed.Load() > int64(e.cfg.Lease)*2/3 {
+		if e.renew(ctx) != nil {
+			return false
+		}
+		now, _ = e.leaseTime()
 	}
 	n := e.takeSlots(claimBatch)
 	if n == 0 {
@@ -53,27 +58,27 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 	}
 	e.renameStrayed()
 	e.ready.Store(false)
-	now := e.now()
+	begun := e.elapsed()
 	p := store.ClaimParams{
 		Worker: *e.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
 		Limit: n, Takeover: e.takeover, Horizon: 2 * max(e.cfg.RetryDelayMax, e.cfg.Lease),
-		Event: store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
+		QueuedOnly: !e.exclusive() && e.outage.recent(begun),
+		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
 	}
 	turns.Next(&p)
 	tasks, err := e.cfg.Store.Claim(ctx, p)
-	if err != nil {
-		e.strayed.Store(true)
-		e.freeSlots(n)
-		e.ready.Store(true)
-		if ctx.Err() == nil {
-			e.log.Error("claim", "error", err)
-		}
-		return false
-	}
+	unread, lost := unreturned(err)
+	e.outage.called(begun, e.elapsed(), lost)
+	known := e.disown(ctx, unread, lost)
 	turns.Claimed(&p, tasks)
 	suspects := e.park(ctx, tasks)
 	for _, t := range tasks {
 		e.start(t, suspects[t.Key])
+	}
+	if !known {
+		e.freeSlots(n - len(tasks))
+		e.ready.Store(true)
+		return false
 	}
 	if len(tasks) == n {
 		e.ready.Store(true)
@@ -82,6 +87,57 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 	e.takeover = false
 	e.freeSlots(n - len(tasks))
 	return false
+}
+
+// unreturned splits the error of a claim: tasks that it leased and could not read, and why
+// other leases may exist that are not known.
+func unreturned(err error) (unread []store.UnreadTask, lost error) {
+	var partly *store.ClaimError
+	if errors.As(err, &partly) {
+		return partly.Unread, partly.Lost
+	}
+	return nil, err
+}
+
+// disown gives up leases that a claim took for tasks that it did not return. It reports
+// whether this worker has no others without a run.
+func (e *Engine) disown(ctx context.Context, unread []store.UnreadTask, lost error) (known bool) {
+	if lost != nil && ctx.Err() == nil {
+		e.log.Error("claim", "error", lost)
+	}
+	if released := e.requeueUnread(ctx, unread); released && lost == nil {
+		return true
+	}
+	e.strayed.Store(true)
+	return false
+}
+
+// requeueUnread releases leased tasks that could not be read. They are due again after
+// a lease period, so that a task that can never be read is not claimed over and over, and
+// their attempt is not charged.
+func (e *Engine) requeueUnread(ctx context.Context, unread []store.UnreadTask) (released bool) {
+	if len(unread) == 0 {
+		return true
+	}
+	due := store.Time(e.now().Add(e.cfg.Lease))
+	changes := make([]store.Change, len(unread))
+	for i := range unread {
+		u := &unread[i]
+		e.log.Error("read claimed task", "task", u.Key.ID, "attempt", u.Run.Attempt, "due", due, "error", u.Err)
+		run := u.Run
+		run.Phase, run.DueAt, run.Lease.Worker = store.PhaseQueued, due, ""
+		run.Attempt--
+		changes[i] = store.Change{
+			Key: u.Key, Run: &run,
+			Lease: &store.HeldLease{Key: u.Key, Worker: u.Run.Lease.Worker, Fence: u.Run.Lease.Fence},
+		}
+	}
+	// A lease that another has taken away is no longer this worker's.
+	if _, err := e.cfg.Store.Commit(context.WithoutCancel(ctx), changes...); err != nil {
+		e.log.Warn("requeue tasks that cannot be read", "error", err)
+		return false
+	}
+	return true
 }
 
 // A lease may be taken while the answer of the store is lost, and so may the end
@@ -105,12 +161,12 @@ func (e *Engine) rename() {
 
 // start runs a task that has just been claimed, in a slot that is taken.
 func (e *Engine) start(t *store.Task, suspect bool) {
-	e.dequeued(1)
 	l := e.hub.acquire(t.Key)
 	l.commit.Lock()
 	defer l.commit.Unlock()
-	fence := t.Run.Lease.Fence
-	if known, _ := l.snapshot(); known != nil && known.Seq > t.Seq && known.CreatedAt.Equal(t.CreatedAt) {
+	fence, claimed := t.Run.Lease.Fence, t.Seq
+	// What is known here is newer unless it is of a deleted task with the same id.
+	if known, _ := l.snapshot(); known != nil && known.Seq > t.Seq && known.CreatedAt.Equal(t.CreatedAt) && known.Run.Lease.Fence >= fence {
 		t = known
 	}
 	if t.Run.Phase != store.PhaseLeased || t.Run.Lease.Fence != fence {
@@ -120,18 +176,8 @@ func (e *Engine) start(t *store.Task, suspect bool) {
 	}
 	l.set(t)
 	r := e.newRun(l, t)
-	r.suspect = suspect
+	r.suspect, r.claimed = suspect, claimed
 	e.launch(r)
-}
-
-// dequeued counts tasks that wait no longer.
-func (e *Engine) dequeued(n int64) {
-	for {
-		old := e.queued.Load()
-		if e.queued.CompareAndSwap(old, max(0, old-n)) {
-			return
-		}
-	}
 }
 
 func (e *Engine) takeSlots(most int) (n int) {
@@ -155,10 +201,10 @@ func (e *Engine) freeSlots(n int) {
 	}
 }
 
-// heartbeat renews the leases of this process, and stops the runs that have
-// lost theirs.
+// heartbeat renews the leases of this process three times per lease, sooner after a
+// failure, and stops the runs that have lost theirs.
 func (e *Engine) heartbeat(ctx context.Context, beat func()) {
-	tick := time.NewTicker(e.cfg.Lease / 3)
+	tick := time.NewTimer(e.cfg.Lease / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -167,35 +213,43 @@ func (e *Engine) heartbeat(ctx context.Context, beat func()) {
 		case <-tick.C:
 		}
 		beat()
-		_ = e.renew(ctx) // has been logged, and is tried again
+		begun, pause := e.elapsed(), e.cfg.Lease/3
+		if e.renew(ctx) != nil { // has been logged
+			pause = 0
+		}
+		tick.Reset(max(pause-(e.elapsed()-begun), e.cfg.Lease/20))
 	}
 }
 
+// renew renews the leases of this process. It gives up soon enough for another try
+// before they end.
 func (e *Engine) renew(ctx context.Context) error {
-	begun := e.now()
+	now, _ := e.leaseTime()
+	begun := e.elapsed()
 	byKey := e.holders()
 	if len(byKey) == 0 {
-		e.renewed.Store(begun.UnixNano())
+		e.renewed.Store(int64(begun))
 		return nil
 	}
 	held := make([]store.HeldLease, 0, len(byKey))
 	for _, r := range byKey {
 		held = append(held, r.lease)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Lease, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Lease/3, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
-	until := store.Time(e.now().Add(e.cfg.Lease))
-	lost, err := e.cfg.Store.Renew(ctx, until, held)
-	if some := (*store.RenewError)(nil); errors.As(err, &some) {
+	lost, err := e.cfg.Store.Renew(ctx, store.Time(now.Add(e.cfg.Lease)), held)
+	some := (*store.RenewError)(nil)
+	if errors.As(err, &some) {
+		e.outage.called(begun, e.elapsed(), nil)
 		e.log.Warn("renew leases", "error", err)
 		for _, key := range some.Keys {
 			delete(byKey, key) // held for as long as before
 		}
-	} else if err != nil {
+	} else if e.outage.called(begun, e.elapsed(), err); err != nil {
 		e.log.Warn("renew leases", "error", err)
 		return err
 	}
-	e.renewed.Store(begun.UnixNano())
+	e.renewed.Store(int64(begun))
 	for _, key := range lost {
 		if r := byKey[key]; r != nil {
 			_ = r.die(ErrLeaseLost)
@@ -203,32 +257,20 @@ func (e *Engine) renew(ctx context.Context) error {
 		}
 	}
 	for _, r := range byKey {
-		r.holdUntil(until)
+		r.holdUntil(begun + e.cfg.Lease)
 	}
 	return nil
 }
 
-// holders returns the runs that hold a lease, as far as is known. Of two runs of
-// one task the older has lost it, and is told so.
+// holders returns the runs that hold a lease, as far as is known.
 func (e *Engine) holders() map[store.Key]*run {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	byKey := make(map[store.Key]*run, len(e.runs))
-	var lost []*run
 	for r := range e.runs {
-		if r.over() {
-			continue
+		if !r.over() {
+			byKey[r.lease.Key] = r
 		}
-		other := byKey[r.lease.Key]
-		if other != nil && other.lease.Fence > r.lease.Fence {
-			r, other = other, r
-		}
-		if byKey[r.lease.Key] = r; other != nil {
-			lost = append(lost, other)
-		}
-	}
-	e.mu.Unlock()
-	for _, r := range lost {
-		_ = r.die(ErrLeaseLost)
 	}
 	return byKey
 }
@@ -246,9 +288,6 @@ func (e *Engine) janitor(ctx context.Context, beat func()) {
 		}
 		beat()
 		e.finishAllDoomed(ctx, beat)
-		if backlog, err := e.cfg.Store.Backlog(ctx); err == nil {
-			e.queued.Store(int64(backlog.Queued))
-		}
 		const batch = 1000
 		for n := batch; n == batch && ctx.Err() == nil; {
 			var err error

@@ -20,6 +20,7 @@
 // # Guarantees
 //
 //   - What Send, Cancel or an update told is in the store first.
+//   - The artifacts of a turn are those of a run without interruption.
 //   - One terminal event per task, last. After a cancel nothing of the handler is
 //     committed.
 //   - No two runs of one task commit.

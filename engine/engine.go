@@ -22,16 +22,21 @@ type Engine struct {
 	now   func() time.Time // steady clock for leases and delays
 	slots chan struct{}    // one token per free place for a run
 
+	readers chan struct{} // one token per task that is read because others changed it
+
 	suspects  chan struct{} // holds one token while a suspect is on probation
 	waiting   atomic.Int64  // suspects that wait for it
 	wake      chan struct{} // the dispatcher should look for work
 	ready     atomic.Bool   // there may be due tasks in the store
-	queued    atomic.Int64  // tasks waiting to run, as far as this process knows
+	queued    queueCount    // tasks waiting to run
 	abandoned atomic.Int64  // handlers left behind that still run
 
 	worker   atomic.Pointer[string] // the name under which leases are taken
 	strayed  atomic.Bool            // there may be a lease of this name without a run
-	renewed  atomic.Int64           // when leases were last renewed
+	renewed  atomic.Int64           // when leases were last renewed, on elapsed
+	outage   outage                 // of the store, as it is known here
+	born     time.Time              // when the engine was made
+	bornAt   time.Time              // by the clock of leases
 	takeover bool                   // leases of an earlier process are void; the dispatcher's
 
 	deletions deletions
@@ -69,12 +74,14 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, log: cfg.Logger, hub: newHub(), now: steady(cfg.clock),
 		slots:    make(chan struct{}, cfg.Concurrency),
 		wake:     make(chan struct{}, 1),
+		readers:  make(chan struct{}, catchUpReaders),
 		suspects: make(chan struct{}, 1),
 		runs:     make(map[*run]struct{}),
 		alive:    make(map[string]*atomic.Int64),
 		ended:    make(chan struct{}),
 		takeover: cfg.Store.Info().Exclusive,
 	}
+	e.outage.lease, e.born, e.bornAt = cfg.Lease, time.Now(), e.now()
 	e.rename()
 	for range cfg.Concurrency {
 		e.slots <- struct{}{}
@@ -105,9 +112,9 @@ func (e *Engine) Start(ctx context.Context) error {
 		close(e.ended)
 		return fmt.Errorf("read backlog: %w", err)
 	}
-	e.queued.Store(int64(backlog.Queued))
+	e.queued.set(int64(backlog.Queued), 0)
 	e.ready.Store(backlog.Queued+backlog.Leased > 0)
-	e.renewed.Store(e.now().UnixNano())
+	e.renewed.Store(int64(e.elapsed()))
 	if n := backlog.Queued + backlog.Leased; n > 0 {
 		e.log.Info("resuming tasks", "queued", backlog.Queued, "interrupted", backlog.Leased)
 	}
@@ -117,6 +124,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.supervise("dispatch", e.dispatch)
 	e.supervise("heartbeat", e.heartbeat)
 	e.supervise("janitor", e.janitor)
+	if !e.cfg.Store.Info().Exclusive {
+		e.supervise("poll", e.poll)
+	}
 	if w, ok := e.cfg.Store.(store.Watcher); ok {
 		e.supervise("watch", e.watch(w))
 	}
@@ -259,7 +269,7 @@ func (e *Engine) kick() {
 type Health struct {
 	Running     int   // turns that run here
 	Concurrency int   // how many may
-	Queued      int64 // tasks waiting, as far as this process knows
+	Queued      int64 // tasks waiting to run in the store, whoever queued them
 	Abandoned   int64 // handlers that did not return when told to
 	// Problems lists what is wrong; empty when all is well.
 	Problems []string
@@ -267,8 +277,9 @@ type Health struct {
 
 // Health checks the loops and really reads and writes the store.
 func (e *Engine) Health(ctx context.Context) Health {
+	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.Load(), Abandoned: e.abandoned.Load()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {
@@ -299,6 +310,9 @@ func problem(err error) string {
 	}
 	return err.Error()
 }
+
+// exclusive reports whether this process is the only one that uses the store.
+func (e *Engine) exclusive() bool { return e.cfg.Store.Info().Exclusive }
 
 // Info describes the store.
 func (e *Engine) Info() store.Info { return e.cfg.Store.Info() }

@@ -538,6 +538,9 @@ func TestClientMadeIdsRunOnce(t *testing.T) {
 		t.Errorf("the handler ran %d times, want once", runs.Load())
 	}
 	p.Message.Parts = []a2a.Part{a2a.TextPart{Text: "another"}}
+	_, err := e.Send(t.Context(), alice, p, engine.SendOptions{})
+	wantError(t, "Send(other content, same message id)", err, a2a.CodeInvalid, "message.messageId")
+	p.Message.ID = newID()
 	sendWait(t, e, p)
 	if runs.Load() != 2 {
 		t.Errorf("a different message did not begin a turn")

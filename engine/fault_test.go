@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -527,6 +528,10 @@ func (s *secretive) Commit(ctx context.Context, changes ...store.Change) ([]stor
 // down the run of the same task that has it now.
 func TestARunIsNotTakenForTheOneBeforeIt(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, runIsNotTakenForTheOneBeforeIt)
+}
+
+func runIsNotTakenForTheOneBeforeIt(t *testing.T) {
 	s := inmem.New()
 	const lease = 100 * time.Millisecond
 	first, release := make(chan struct{}), make(chan struct{})

@@ -23,12 +23,11 @@ type FeedbackList struct {
 	Summary store.FeedbackSummary
 }
 
-// AddFeedback keeps what the principal thinks of a task, which may be in any
-// state. The text may be empty when there is a rating. With an Idempotency-Key the
+// AddFeedback stores the principal's feedback on a task, which may be in any state and in a
+// context of any status. The text may be empty when there is a rating. With an Idempotency-Key the
 // same feedback on the task is kept once and a repeat is answered with it; a key
-// is tied to the task. Errors: task_not_found, invalid_params naming the field,
-// context_not_cancelable for a task of an archived context, conflict for the key
-// of other feedback.
+// is tied to the task. Errors: task_not_found, invalid_params naming the field, conflict for
+// the key of other feedback.
 func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.TaskFeedbackParams, opts SendOptions) (store.Feedback, error) {
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return store.Feedback{}, err
@@ -49,12 +48,8 @@ func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.Ta
 	if opts.IdempotencyKey != "" {
 		f.ID = hashID(sha256.Sum256([]byte("feedback\x00" + p.ID + "\x00" + params.TaskID + "\x00" + opts.IdempotencyKey)))
 	}
-	err := e.takesFeedback(ctx, f.Key)
-	if err == nil {
-		err = e.cfg.Store.AddFeedback(context.WithoutCancel(ctx), f)
-	}
-	repeats := opts.IdempotencyKey != "" && (errors.Is(err, store.ErrExists) || a2a.CodeOf(err) == a2a.CodeContextNotCancelable)
-	if repeats {
+	err := e.cfg.Store.AddFeedback(context.WithoutCancel(ctx), f)
+	if opts.IdempotencyKey != "" && errors.Is(err, store.ErrExists) {
 		stored, serr := e.storedFeedback(ctx, f)
 		if serr != nil {
 			return store.Feedback{}, serr
@@ -77,29 +72,12 @@ func (e *Engine) checkFeedback(params a2a.TaskFeedbackParams) error {
 		return a2a.Invalid("rating", "is %d, want 1 to 5", *r)
 	}
 	if strings.TrimSpace(params.Feedback) == "" && params.Rating == nil {
-		return a2a.Invalid("feedback", "must not be empty when there is no rating")
+		return a2a.Invalid("feedback", "is required, unless there is a rating")
 	}
 	if err := checkText("feedback", params.Feedback, e.cfg.Limits.FeedbackBytes, true); err != nil {
 		return err
 	}
 	return e.checkMap("metadata", params.Metadata)
-}
-
-// takesFeedback reports why a task takes no feedback.
-func (e *Engine) takesFeedback(ctx context.Context, key store.Key) error {
-	none := 0
-	t, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
-	if err != nil {
-		return err
-	}
-	c, err := e.cfg.Store.Context(ctx, key.Owner, t.ContextID, 0)
-	if err != nil {
-		return err // not found while it is being deleted: so is the task
-	}
-	if c.Status == a2a.ContextArchived {
-		return forbidden(c.Key.ID, "is archived: its tasks take no more feedback")
-	}
-	return nil
 }
 
 // storedFeedback returns the feedback on the task that has the id of f, nil when
@@ -144,6 +122,13 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 			return nil, err
 		}
 	}
+	offset := 0
+	if params.Offset != nil {
+		offset = *params.Offset
+	}
+	if rule := a2a.OffsetRule(offset, params.PageToken); rule != "" {
+		return nil, a2a.Invalid("offset", "%s", rule)
+	}
 	filter := filterHash("feedback", []string{p.ID, params.TaskID})
 	token, err := decodeToken("pageToken", params.PageToken, filter)
 	if err != nil {
@@ -153,7 +138,7 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 	if token != nil {
 		q.Cursor = &store.FeedbackCursor{Time: token.at(), ID: token.ID, TaskID: token.TaskID}
 	}
-	page, err := e.cfg.Store.Feedback(ctx, q)
+	page, err := e.feedbackAfter(ctx, q, offset)
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +148,23 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 	}
 	out := &FeedbackList{Feedback: page.Feedback, PageSize: q.Limit, Summary: summary}
 	if next := page.Next; next != nil {
-		t := pageToken{Time: next.Time.UnixMilli(), ID: next.ID, TaskID: next.TaskID, Page: pageNumber(token, 0, q.Limit) + 1}
+		t := pageToken{Time: next.Time.UnixMilli(), ID: next.ID, TaskID: next.TaskID, Page: pageNumber(token, offset, q.Limit) + 1}
 		out.NextPageToken = t.encode(filter)
 	}
 	return out, nil
+}
+
+// feedbackAfter reads a page of feedback after the first skip of the list.
+func (e *Engine) feedbackAfter(ctx context.Context, q store.FeedbackQuery, skip int) (store.FeedbackPage, error) {
+	for skip > 0 {
+		skipped := q
+		skipped.Limit = min(skip, e.cfg.Limits.PageSize)
+		page, err := e.cfg.Store.Feedback(ctx, skipped)
+		if err != nil || page.Next == nil {
+			return store.FeedbackPage{}, err
+		}
+		skip -= len(page.Feedback)
+		q.Cursor = page.Next
+	}
+	return e.cfg.Store.Feedback(ctx, q)
 }

@@ -67,8 +67,8 @@ func TestFeedbackThatBreaksARuleIsRefused(t *testing.T) {
 		{a2a.TaskFeedbackParams{TaskID: "nobody", Feedback: "x"}, a2a.CodeTaskNotFound, "nobody"},
 		{a2a.TaskFeedbackParams{TaskID: "", Feedback: "x"}, a2a.CodeTaskNotFound, "not found"},
 		{a2a.TaskFeedbackParams{TaskID: "a\nb", Feedback: "x"}, a2a.CodeTaskNotFound, "not found"},
-		{a2a.TaskFeedbackParams{TaskID: task.Key.ID}, a2a.CodeInvalid, "feedback must not be empty"},
-		{a2a.TaskFeedbackParams{TaskID: task.Key.ID, Feedback: " \n"}, a2a.CodeInvalid, "feedback must not be empty"},
+		{a2a.TaskFeedbackParams{TaskID: task.Key.ID}, a2a.CodeInvalid, "feedback is required"},
+		{a2a.TaskFeedbackParams{TaskID: task.Key.ID, Feedback: " \n"}, a2a.CodeInvalid, "feedback is required"},
 		{a2a.TaskFeedbackParams{TaskID: task.Key.ID, Feedback: "a\x00"}, a2a.CodeInvalid, "feedback must be text"},
 		{a2a.TaskFeedbackParams{TaskID: task.Key.ID, Feedback: strings.Repeat("x", 11)}, a2a.CodeInvalid, "feedback has 11 bytes"},
 		{a2a.TaskFeedbackParams{TaskID: task.Key.ID, Feedback: "x", Rating: ptr(0)}, a2a.CodeInvalid, "rating is 0"},
@@ -126,7 +126,8 @@ func TestFeedbackWithAKeyIsKeptOnce(t *testing.T) {
 		if again, err = e.AddFeedback(t.Context(), alice, params, key); err != nil || again.ID != first.ID {
 			t.Errorf("AddFeedback(again, once archived) = %v, %v; want the first", again.ID, err)
 		}
-		_, err = e.AddFeedback(t.Context(), alice, params, engine.SendOptions{IdempotencyKey: "new"})
-		wantError(t, "AddFeedback(new, once archived)", err, forbidden, "archived")
+		if late, err := e.AddFeedback(t.Context(), alice, params, engine.SendOptions{IdempotencyKey: "new"}); err != nil || late.ID == first.ID {
+			t.Errorf("AddFeedback(new, once archived) = %v, %v; want it stored", late.ID, err)
+		}
 	})
 }

@@ -13,10 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// maxOffset is the largest offset of a list: a store has to pass by all that it
-// skips.
-const maxOffset = 10_000
-
 // filters reads the filters of a list from the metadata of its params. The first
 // thing that is wrong with them is kept in err; what is read after that means
 // nothing.
@@ -231,16 +227,18 @@ func (f *filters) ascending(rising bool) bool {
 	return f.choice("sortOrder", "desc", "asc") == "asc"
 }
 
-// offset reads how much to skip; a token continues a list and cannot be told to.
-func (f *filters) offset(token string) int {
-	n := f.number("offset", 0)
-	switch {
-	case n == nil:
+// offset returns how much to skip: outside, if it is not nil, else the filter. A token
+// continues a list and excludes both.
+func (f *filters) offset(outside *int, token string) int {
+	field, n := "offset", outside
+	if n == nil {
+		field, n = "metadata.offset", f.number("offset", 0)
+	}
+	if n == nil {
 		return 0
-	case *n > maxOffset:
-		f.fail("offset", "must be 0 to %d; go on with pageToken to read further", maxOffset)
-	case token != "":
-		f.fail("offset", "and pageToken must not both be given")
+	}
+	if rule := a2a.OffsetRule(*n, token); rule != "" {
+		f.keep(a2a.Invalid(field, "%s", rule))
 	}
 	return *n
 }

@@ -40,49 +40,26 @@ func (s *sending) follow(ctx context.Context) (*Sent, error) {
 	return nil, a2a.Errorf(a2a.CodeUnavailable, "task %s changes too fast; try again", a2a.Quote(m.TaskID))
 }
 
-// joins reports why the message cannot join the task: a *duplicate when it is
-// the task's first message sent again.
+// joins reports why the message cannot join the task: a *duplicate when it did before.
 func (s *sending) joins(ctx context.Context, t *store.Task) error {
 	m := &s.params.Message
 	if m.ContextID != "" && m.ContextID != t.ContextID {
 		return a2a.Invalid("message.contextId", "is not the context of task %s", a2a.Quote(m.TaskID))
 	}
-	if record, err := s.earlier(ctx); record != nil || err != nil {
-		if err != nil {
-			return err
-		}
+	record, err := s.earlier(ctx)
+	if record == nil && err == nil {
+		record, err = s.joined(ctx, t)
+	}
+	if err != nil {
+		return err
+	}
+	if record != nil {
 		return &duplicate{record: record}
 	}
 	if state := t.Status.State; state.Terminal() {
 		return a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and takes no more messages; send one without taskId to begin another task in its context", a2a.Quote(m.TaskID), state)
 	}
 	return nil
-}
-
-// earlier returns the record of a request that this one repeats.
-func (s *sending) earlier(ctx context.Context) (*store.IdempotencyRecord, error) {
-	if record := s.record(); record != nil {
-		return s.lookup(ctx, record.Key)
-	}
-	if s.hash == ([32]byte{}) {
-		return nil, nil
-	}
-	record, err := s.lookup(ctx, clientKey(s.params.Message.TaskID))
-	if record != nil && record.Hash != s.hash {
-		return nil, nil
-	}
-	return record, err
-}
-
-func (s *sending) lookup(ctx context.Context, key string) (*store.IdempotencyRecord, error) {
-	record, err := s.e.cfg.Store.Idempotency(ctx, s.owner, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &record, nil
 }
 
 // append adds the message to the task: to its inbox while it runs or waits to,
@@ -96,12 +73,17 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 	if n := len(base.Unread(base.Run.SeenSeq)); n >= e.cfg.Limits.Inbox {
 		return nil, a2a.Errorf(a2a.CodeExhausted, "%d messages are waiting for task %s, no more are taken for now; try again later", n, a2a.Quote(l.key.ID))
 	}
+	if s.params.Metadata != nil {
+		if err := e.checkMap("metadata", store.MergePatch(base.Metadata, s.params.Metadata)); err != nil {
+			return nil, err
+		}
+	}
 	event := store.Event{State: state, Received: &s.params.Message, Metadata: s.params.Metadata}
 	push, err := s.push(ctx, base.Seq)
 	if err != nil {
 		return nil, err
 	}
-	change := store.Change{Version: base.Seq, Idempotency: s.stamp(s.record()), Push: push}
+	change := store.Change{Version: base.Seq, Idempotency: s.stamped(), Push: push}
 	slot := false
 	if base.Run.Phase == store.PhaseIdle {
 		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {
@@ -110,6 +92,7 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		queue := base.Run
 		queue.Phase, queue.DueAt, queue.Attempt = store.PhaseQueued, time.Time{}, 0
 		queue.Turn++
+		queue.StartSeq = base.Seq
 		change.Run = &queue
 		change.Events = []store.Event{event}
 		slot = e.reserveSlot(&queue, &change.Events)
@@ -125,28 +108,6 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		e.begin(l, t, slot)
 	}
 	return s.sent(ctx, l, base, change.Events[:1], t)
-}
-
-// repeat answers a request that was made before as it was answered then.
-func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
-	want := s.hash
-	if s.opts.IdempotencyKey != "" {
-		want = s.opts.RequestHash
-	}
-	if record.Hash != want {
-		if s.opts.IdempotencyKey == "" {
-			return s.follow(ctx)
-		}
-		return nil, keyTaken(s.opts.IdempotencyKey)
-	}
-	if s.opts.Stored != nil {
-		s.opts.Stored()
-	}
-	return s.e.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq, s.opts.Wait)
-}
-
-func keyTaken(key string) error {
-	return a2a.Errorf(a2a.CodeConflict, "Idempotency-Key %s was used for another request", a2a.Quote(key))
 }
 
 // replay returns the answer that was given when a change had left the task at

@@ -19,6 +19,8 @@ type List struct {
 	PageSize int
 	// Total is how many tasks match, -1 when it was not asked for.
 	Total int
+	// TruncatedBySize is set when Limits.PageBytes ended the page before PageSize.
+	TruncatedBySize bool
 }
 
 // taskFilters are the filters that tasks/list takes in its metadata.
@@ -26,7 +28,7 @@ var taskFilters = []string{"status", "contextId", "createdAfter", "createdBefore
 
 // List returns a page of the principal's tasks, newest status first unless the
 // params say otherwise. The params' zero fields take the documented defaults:
-// pages of 50, whole histories, no artifacts. Filters in the metadata ask for the
+// pages of 50, no messages, no artifacts. Filters in the metadata ask for the
 // total too. Errors: invalid_params naming the field.
 func (e *Engine) List(ctx context.Context, p a2a.Principal, params a2a.ListTasksParams) (*List, error) {
 	q, token, err := e.query(p, params)
@@ -41,6 +43,7 @@ func (e *Engine) List(ctx context.Context, p a2a.Principal, params a2a.ListTasks
 	if page.Next != nil {
 		next := pageToken{Time: page.Next.Time.UnixMilli(), ID: page.Next.ID, Page: out.Page + 1}
 		out.NextPageToken = next.encode(tasksHash(q))
+		out.TruncatedBySize = len(page.Tasks) < q.Limit
 	}
 	return out, nil
 }
@@ -59,6 +62,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	f.once("limit", "pageSize", params.PageSize != nil)
 	f.once("historyLength", "historyLength", params.HistoryLength != nil)
 	f.once("pageToken", "pageToken", params.PageToken != "")
+	f.once("offset", "offset", params.Offset != nil)
 	if err := e.checkListParams(params); err != nil {
 		return store.Query{}, nil, err
 	}
@@ -76,6 +80,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 		}
 	}
 	e.filterTasks(&q, f, token)
+	q.Offset = f.offset(params.Offset, token)
 	if params.PageSize != nil {
 		q.Limit = *params.PageSize
 	}
@@ -132,9 +137,11 @@ func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 	q.ByCreated = f.choice("sortBy", "updatedAt", "createdAt") == "createdAt"
 	q.Ascending = f.ascending(false)
 	q.Limit = e.pageLimit(f.number("limit", 1))
-	q.Offset = f.offset(token)
 	if n := f.number("historyLength", 0); n != nil {
 		q.Options.History = n
+	}
+	if q.Options.History == nil {
+		q.Options.History = new(int)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -30,10 +31,14 @@ type live struct {
 	// chain is the task that commits are folded into, one after the other; it is
 	// guarded by commit and shared with nobody.
 	chain *store.Task
+	// catchingUp is set while a goroutine waits for commit to read what other
+	// processes have done.
+	catchingUp atomic.Bool
 
 	mu      sync.Mutex
 	task    *store.Task   // as last committed here, never changed; nil until known
 	doubted bool          // a commit failed: the task may have moved on all the same
+	writing bool          // a commit is under way: the store may be ahead of task
 	gone    bool          // the store does not have the task, or not any more
 	recent  []store.Event // the log's end, up to task.Seq, without gaps
 	bytes   int           // size of recent, roughly
@@ -81,8 +86,10 @@ func (h *hub) acquire(key store.Key) *live {
 	return l
 }
 
-// running returns a task that runs in this process as it was last committed, nil
-// when it does not run here. It is not to be changed.
+// running returns a task that runs in this process as the store has it, nil when
+// only the store knows that: the task does not run here, or a commit is under way.
+// Whoever the commit wakes, such as the sender of webhooks, must not cause a read of
+// the state before it. The task is not to be changed.
 func (h *hub) running(key store.Key) *store.Task {
 	s := h.shard(key)
 	s.mu.Lock()
@@ -92,9 +99,9 @@ func (h *hub) running(key store.Key) *store.Task {
 		return nil
 	}
 	l.mu.Lock()
-	t, r, doubted := l.task, l.run, l.doubted || l.gone
+	t, r, unsure := l.task, l.run, l.doubted || l.gone || l.writing
 	l.mu.Unlock()
-	if t == nil || r == nil || doubted || !r.alive() {
+	if t == nil || r == nil || unsure || !r.alive() {
 		return nil
 	}
 	return t
@@ -153,6 +160,17 @@ func (l *live) publish(t *store.Task, events []store.Event) {
 	l.wake()
 }
 
+// extend returns base, the task as it is known here, with events applied. The caller
+// holds l.commit.
+func (l *live) extend(base *store.Task, events []store.Event, run store.Run) *store.Task {
+	if l.chain == nil || l.chain.Seq != base.Seq {
+		l.chain = base.Clone()
+	}
+	l.chain.Apply(events...)
+	l.chain.Run = run
+	return l.chain.Clone()
+}
+
 // remember adds events to the recent ones. Readers may hold parts of the old
 // slice, so it is never shifted in place.
 func (l *live) remember(events []store.Event) {
@@ -188,12 +206,12 @@ func (l *live) isGone() bool {
 }
 
 // set makes t the task as it is known here, which may not follow on what was
-// known before. t is not changed by anyone afterwards.
+// known before. t is not changed by anyone afterwards. The caller holds l.commit.
 func (l *live) set(t *store.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.task != nil && l.task.Seq != t.Seq || l.isOther(t) {
-		l.recent, l.bytes = nil, 0
+		l.recent, l.bytes, l.chain = nil, 0, nil
 	}
 	l.task, l.doubted, l.gone = t, false, false
 	l.wake()
@@ -216,6 +234,14 @@ func (l *live) vanish() {
 	if r != nil {
 		_ = r.die(ErrLeaseLost)
 	}
+}
+
+// setWriting notes whether a commit of the task is under way. The caller holds
+// l.commit.
+func (l *live) setWriting(writing bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = writing
 }
 
 // doubt notes that a commit has failed, and has those who wait for the task look

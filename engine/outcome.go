@@ -43,7 +43,8 @@ var (
 	ErrTimeout = errors.New("turn timed out")
 	// ErrStopping: the process is stopping and will hand the task back.
 	ErrStopping = errors.New("server is stopping")
-	// ErrLeaseLost: another process runs the task.
+	// ErrLeaseLost: another process runs the task, or may run it since the lease could not
+	// be renewed.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrStarted: an engine is started once, and not after it was stopped.
 	ErrStarted = errors.New("engine has been started or stopped before")

@@ -152,7 +152,7 @@ func TestARepetitionMayReferToWhatIsGone(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		e := start(t, engine.Config{Handler: obey, Store: s})
 		old := sendWait(t, e, text("x"))
-		keyed, chosen := text("y"), to(newID(), "z")
+		keyed, chosen, plain := text("y"), to(newID(), "z"), text("w")
 		chosen.Message.ContextID = newID()
 		repeated := func(want string) {
 			t.Helper()
@@ -160,7 +160,7 @@ func TestARepetitionMayReferToWhatIsGone(t *testing.T) {
 				name   string
 				params a2a.MessageSendParams
 				key    string
-			}{{"key", keyed, "k"}, {"ids", chosen, ""}} {
+			}{{"key", keyed, "k"}, {"ids", chosen, ""}, {"message id", plain, ""}} {
 				c.params.Message.ReferenceTaskIDs = []string{old.Key.ID}
 				sent, err := e.Send(t.Context(), alice, c.params, engine.SendOptions{IdempotencyKey: c.key})
 				if err != nil {

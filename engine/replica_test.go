@@ -156,7 +156,7 @@ func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
 		told <- context.Cause(ctx)
 		return nil
 	}
-	e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: 150 * time.Millisecond})
+	e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: 600 * time.Millisecond})
 	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
 	task := send(t, e1, text("a"))
 	<-begun

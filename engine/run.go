@@ -39,27 +39,38 @@ type run struct {
 	seen      int64       // messages through this sequence are with the handler
 	artifacts int         // bytes of artifacts in this turn
 
-	until atomic.Int64 // when the lease ends, as far as is known
+	until atomic.Int64 // when the lease ends, as far as is known, on Engine.elapsed
 
-	// first is the number of the first turn of this run; earlier attempts may have
-	// left steps of it alone.
-	first int
+	// retried is the number of the turn of which earlier attempts may have left steps and
+	// artifacts: the first turn of this run. It is 0 when there was no earlier attempt.
+	retried int
+	// turnNow is the turn whose handler has been called and whose end is not settled.
+	turnNow *Turn
+	// claimed is the version that the claim left behind; 0 for a run that began with its message.
+	claimed int64
 	// suspect is set when the run is to wait for its turn among suspects.
 	suspect bool
 }
 
-// newRun prepares a run of t, which this process holds the lease of. It takes
-// over the caller's hold on l.
+// newRun prepares a run of t, which this process holds the lease of. An older run of
+// the task has lost its lease then. newRun takes over the caller's hold on l.
 func (e *Engine) newRun(l *live, t *store.Task) *run {
 	r := &run{
-		e: e, l: l, queue: t.Run, first: t.Run.Turn,
+		e: e, l: l, queue: t.Run,
 		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
 	}
-	r.holdUntil(t.Run.Lease.Until)
+	if t.Seq > t.Run.StartSeq+2 { // not only a message and this claim: an attempt has a claim of its own
+		r.retried = t.Run.Turn
+	}
+	r.holdUntil(e.elapsed() + min(t.Run.Lease.Until.Sub(e.now()), e.cfg.Lease))
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	l.mu.Lock()
+	older := l.run
 	l.run = r
 	l.mu.Unlock()
+	if older != nil {
+		_ = older.die(ErrLeaseLost)
+	}
 	return r
 }
 
@@ -77,6 +88,7 @@ func (e *Engine) launch(r *run) {
 
 func (r *run) main() {
 	defer r.finish()
+	r.logTakeover()
 	for again := true; again; {
 		// An error or a value of the handler may panic when it is looked at.
 		if p := guard(func() { again = r.turn() }); p != nil {
@@ -112,17 +124,15 @@ func (r *run) finish() {
 // there is another turn to run under the same lease.
 func (r *run) turn() (again bool) {
 	if r.queue.Attempt > r.e.cfg.MaxAttempts {
-		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: each time the process that ran the task ended", r.e.cfg.MaxAttempts)))
+		r.logExhausted(errProcessEnded)
+		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: %s", r.e.cfg.MaxAttempts, errProcessEnded)))
 	}
 	done, ok := r.admit()
 	if !ok {
 		return false
 	}
 	defer done()
-	ctx, cancel := context.WithCancel(r.ctx)
-	if limit := r.e.cfg.TaskTimeout; limit > 0 {
-		ctx, cancel = context.WithTimeoutCause(r.ctx, limit, ErrTimeout)
-	}
+	ctx, cancel := r.turnContext()
 	defer cancel()
 	if err := r.hold(ctx); err != nil {
 		return r.conclude(ctx, err)
@@ -130,14 +140,25 @@ func (r *run) turn() (again bool) {
 	if ctx.Err() != nil {
 		return r.conclude(ctx, ctx.Err())
 	}
-	t := r.newTurn()
-	err := r.call(ctx, t)
+	t, err := r.newTurn(ctx)
+	if err != nil {
+		return r.conclude(ctx, err)
+	}
+	err = r.call(ctx, t)
 	t.end()
 	return r.conclude(ctx, err)
 }
 
+func (r *run) turnContext() (context.Context, context.CancelFunc) {
+	if limit := r.e.cfg.TaskTimeout; limit > 0 {
+		return context.WithTimeoutCause(r.ctx, limit, ErrTimeout)
+	}
+	return context.WithCancel(r.ctx)
+}
+
 // call runs the handler, and leaves it behind when it does not return in time
-// after its context is done.
+// after its context is done. It cancels the context when the lease ends, unless the
+// store is of this process alone: another worker may run the task from then on.
 func (r *run) call(ctx context.Context, t *Turn) error {
 	done := make(chan error, 1)
 	returned := make(chan struct{})
@@ -149,10 +170,16 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 		}
 		done <- err
 	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	leaseEnd := time.NewTimer(r.leaseLeft())
+	defer leaseEnd.Stop()
+	for ctx.Err() == nil {
+		select {
+		case err := <-done:
+			return err
+		case <-leaseEnd.C:
+			r.fence(leaseEnd)
+		case <-ctx.Done():
+		}
 	}
 	grace := time.NewTimer(r.e.cfg.HandlerGrace)
 	defer grace.Stop()
@@ -170,6 +197,19 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 	return ctx.Err()
 }
 
+// fence stops the handler if the lease has ended, else it sets the timer again. The
+// lease may still be held: if it is, the run hands the task back.
+func (r *run) fence(leaseEnd *time.Timer) {
+	switch left := r.leaseLeft(); {
+	case r.e.exclusive():
+	case left > 0:
+		leaseEnd.Reset(left)
+	default:
+		r.e.log.Warn("lease ended before the store renewed it, stopping the handler", "task", r.l.key.ID)
+		r.cancel(ErrLeaseLost)
+	}
+}
+
 // conclude turns what the handler returned into the end of the turn.
 func (r *run) conclude(ctx context.Context, err error) (again bool) {
 	var outcome *Outcome
@@ -177,6 +217,7 @@ func (r *run) conclude(ctx context.Context, err error) (again bool) {
 		return r.settle(&Outcome{State: a2a.StateCompleted})
 	}
 	if errors.As(err, &outcome) {
+		r.logOutcome(outcome)
 		return r.settle(outcome)
 	}
 	var panicked *panicError
@@ -185,24 +226,27 @@ func (r *run) conclude(ctx context.Context, err error) (again bool) {
 	switch {
 	case errors.As(err, &panicked):
 		return r.panicked(panicked)
-	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrCanceled):
 		return false
-	case errors.Is(cause, ErrStopping):
+	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // refused if another worker has the task
 		return r.handBack(time.Time{}, nil)
 	case errors.Is(cause, ErrTimeout):
+		r.logFailed(ErrTimeout)
 		return r.settle(r.failed(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.TaskTimeout)))
 	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.MaxAttempts:
 		return r.retry(err)
 	case errors.As(err, &retry):
+		r.logExhausted(err)
 		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: %s", r.queue.Attempt, err)))
 	}
+	r.logFailed(err)
 	return r.settle(r.failed(err.Error()))
 }
 
 func (r *run) panicked(p error) (again bool) {
 	var panicked *panicError
 	if errors.As(p, &panicked) {
-		r.e.log.Error("handler panicked", "task", r.l.key.ID, "panic", panicked.value, "stack", string(panicked.stack))
+		r.log().Error("handler panicked", "panic", panicked.value, "stack", string(panicked.stack))
 	}
 	return r.settle(r.failed("the agent's handler panicked; its log says more"))
 }
@@ -224,6 +268,10 @@ func (r *run) sayParts(parts []a2a.Part) *a2a.Message {
 // settle commits the end of the turn. A message that nobody has read yet keeps
 // the task going: what the handler said is kept, and the next turn begins.
 func (r *run) settle(o *Outcome) (again bool) {
+	if t := r.turnNow; t != nil {
+		r.turnNow = nil
+		t.complete()
+	}
 	over := store.Event{State: o.State, Message: o.Message}.Copy()
 	for {
 		r.mu.Lock()
@@ -237,6 +285,10 @@ func (r *run) settle(o *Outcome) (again bool) {
 			err = r.persist(over, &queue, seen)
 		}
 		if !errors.Is(err, store.ErrUnread) {
+			return false
+		}
+		// What is pending belongs to this turn; the next one starts after it.
+		if r.insist(r.e.settling, new(runChange)) != nil {
 			return false
 		}
 		next := r.nextTurn()
@@ -265,11 +317,12 @@ func (r *run) unstorable() bool {
 }
 
 func (r *run) nextTurn() store.Run {
+	t, _ := r.l.snapshot()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := r.queue
 	next.Turn++
-	next.Attempt, next.SeenSeq = 1, r.seen
+	next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seen, t.Seq
 	r.artifacts = 0
 	return next
 }
@@ -280,6 +333,7 @@ func (r *run) retry(err error) bool {
 	for range r.queue.Attempt - 1 {
 		delay = min(2*delay, r.e.cfg.RetryDelayMax)
 	}
+	r.logRetry(err, delay)
 	text := fmt.Sprintf("attempt %d of %d: %s; trying again in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, err, delay)
 	event := store.Event{State: a2a.StateSubmitted, Message: r.say(text), Progress: true}
 	return r.handBack(r.e.now().Add(delay), &event)

@@ -2,13 +2,11 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -42,7 +40,9 @@ type Sent struct {
 
 // Send takes a message in: it begins a task, goes on with one that waits, or
 // joins the inbox of one that runs. When Send returns without an error the
-// message is stored. Errors: invalid_params naming the field, task_not_found,
+// message is stored. A message that is sent again is answered as the first time and
+// changes nothing: one for a task whose id the task has, and a first one whose id is a
+// UUID, for IdempotencyTTL. Errors: invalid_params naming the field, task_not_found,
 // unsupported_operation for a task that is over, context_not_cancelable for a new
 // task in a context that takes none, conflict for an idempotency key of another
 // request, resource_exhausted, unavailable.
@@ -58,6 +58,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	}
 	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)
 	s := &sending{e: e, owner: p.ID, params: params, opts: opts, references: references}
+	s.record = s.requestRecord()
 	sent, err := s.send(ctx)
 	var dup *duplicate
 	if errors.As(err, &dup) {
@@ -88,9 +89,11 @@ type sending struct {
 	owner  string
 	params a2a.MessageSendParams
 	opts   SendOptions
-	hash   [32]byte // of the message as the client sent it
+	// record is of the request, nil if it can only be recognised in the task's history.
+	record *store.IdempotencyRecord
 
 	references error // why the message is not taken, unless it repeats a request
+	turnedAway bool  // what else forbids it has been found
 }
 
 func (s *sending) send(ctx context.Context) (*Sent, error) {
@@ -100,50 +103,26 @@ func (s *sending) send(ctx context.Context) (*Sent, error) {
 		if m.ContextID == "" {
 			m.ContextID = s.e.cfg.NewID()
 		}
-		return s.open(ctx, s.record())
+		return s.open(ctx)
 	}
-	if m.ContextID == "" {
-		return s.follow(ctx)
-	}
-	raw, err := wire.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	s.hash = sha256.Sum256(raw)
+	chosen := isUUID(m.TaskID) && isUUID(m.ContextID) // by the client, for a task that may be new
 	sent, err := s.follow(ctx)
-	if !errors.Is(err, a2a.ErrTaskNotFound) || !isUUID(m.TaskID) || !isUUID(m.ContextID) {
+	if !errors.Is(err, a2a.ErrTaskNotFound) || !chosen {
 		return sent, err
 	}
-	// The client chose both ids for a task that is to begin.
-	record := s.record()
-	if record == nil {
-		record = &store.IdempotencyRecord{Owner: s.owner, Key: clientKey(m.TaskID), Hash: s.hash}
-	}
-	sent, err = s.open(ctx, record)
-	if errors.Is(err, store.ErrExists) {
-		return s.follow(ctx)
+	sent, err = s.open(ctx)
+	if errors.Is(err, store.ErrExists) || s.turnedAway && s.taskExists(ctx) {
+		return s.follow(ctx) // another request has created it
 	}
 	return sent, err
 }
 
-// record is the idempotency record that the client asked for, nil if it did not.
-func (s *sending) record() *store.IdempotencyRecord {
-	if s.opts.IdempotencyKey == "" {
-		return nil
-	}
-	return &store.IdempotencyRecord{Owner: s.owner, Key: "key:" + s.opts.IdempotencyKey, Hash: s.opts.RequestHash}
-}
-
-// clientKey is the idempotency key of a task whose id its client chose: sending
-// its first message again is the same request.
-func clientKey(taskID string) string { return "task:" + taskID }
-
 // open begins a task in a context that takes new tasks. One whose deletion was
 // begun is removed first, and begins anew.
-func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
+func (s *sending) open(ctx context.Context) (*Sent, error) {
 	key := store.ContextKey{Owner: s.owner, ID: s.params.Message.ContextID}
 	for range maxConflicts {
-		sent, err := s.create(ctx, record)
+		sent, err := s.create(ctx)
 		exists := s.exists(err)
 		if !exists && !errors.Is(err, store.ErrContextClosed) {
 			return sent, err
@@ -155,7 +134,7 @@ func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*S
 			if ferr != nil {
 				return nil, ferr
 			}
-			if !doomed && exists && s.there(ctx) {
+			if !doomed && exists && s.taskExists(ctx) {
 				return nil, err // the task is in another context
 			}
 		case cerr != nil:
@@ -169,8 +148,8 @@ func (s *sending) open(ctx context.Context, record *store.IdempotencyRecord) (*S
 	return nil, errContextRace(key.ID)
 }
 
-// exists reports whether a task was not created because it, or the record of its
-// first message, is there.
+// exists reports whether a task was not created because it, or the record of the
+// request for it, exists.
 func (s *sending) exists(err error) bool {
 	var dup *duplicate
 	if errors.As(err, &dup) {
@@ -179,21 +158,20 @@ func (s *sending) exists(err error) bool {
 	return errors.Is(err, store.ErrExists)
 }
 
-// there reports whether the message's task may exist: not when somebody else has just
-// ended the deletion of its context.
-func (s *sending) there(ctx context.Context) bool {
+// taskExists reports whether the message's task is found.
+func (s *sending) taskExists(ctx context.Context) bool {
 	none := 0
 	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
 	_, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
-	return !errors.Is(err, store.ErrNotFound)
+	return err == nil
 }
 
 // create begins a task. When a worker of this process is idle it is claimed with
 // the same commit.
-func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (*Sent, error) {
+func (s *sending) create(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
-	if n := e.queued.Load(); n >= int64(e.cfg.Limits.Queued) {
-		return nil, s.refused(ctx, a2a.Errorf(a2a.CodeExhausted, "%d tasks are waiting to run, no more are taken for now; try again later", n))
+	if n, full := e.queueFull(ctx); full {
+		return nil, s.refused(ctx, a2a.Errorf(a2a.CodeExhausted, "queue is full (%d tasks waiting); retry later", n))
 	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
@@ -204,12 +182,12 @@ func (s *sending) create(ctx context.Context, record *store.IdempotencyRecord) (
 	if err != nil {
 		return nil, err
 	}
-	queue := store.Run{Phase: store.PhaseQueued, Turn: 1}
+	queue := store.Run{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
 	events := []store.Event{{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}}
 	slot := e.reserveSlot(&queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.write(ctx, l, base, store.Change{
-		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamp(record), Push: push,
+		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamped(), Push: push,
 	})
 	if err != nil {
 		e.returnSlot(slot)
@@ -229,23 +207,6 @@ func (s *sending) push(ctx context.Context, seq int64) (push []store.NewPush, er
 		return nil, s.refused(ctx, err)
 	}
 	return push, nil
-}
-
-// refused returns why the message is not taken now: a *duplicate if it was before, since a
-// request that is repeated is answered as the first time.
-func (s *sending) refused(ctx context.Context, why error) error {
-	if record, err := s.earlier(ctx); err == nil && record != nil {
-		return &duplicate{record: record}
-	}
-	return why
-}
-
-func (s *sending) stamp(record *store.IdempotencyRecord) *store.IdempotencyRecord {
-	if record == nil {
-		return nil
-	}
-	record.TaskID, record.CreatedAt = s.params.Message.TaskID, store.Time(s.e.cfg.clock())
-	return record
 }
 
 // reserveSlot takes a free worker for a task that is about to be queued, unless
@@ -329,12 +290,12 @@ func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, err
 	}
 }
 
-// await returns when the task has moved on; it reports whether ctx is done. A
-// store that other processes write to is looked at now and then, and so is one
-// that failed to say what became of a commit.
+// await returns when the task has moved on; it reports whether ctx is done. While the
+// outcome of a commit is unknown it reads the store now and then. What other processes
+// do is found by the engine's loops.
 func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
 	var poll <-chan time.Time
-	if !e.cfg.Store.Info().Exclusive || l.inDoubt() {
+	if l.inDoubt() {
 		timer := time.NewTimer(e.cfg.Poll)
 		defer timer.Stop()
 		poll = timer.C

@@ -11,10 +11,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Step runs fn once per turn, however often the turn is begun: what it returned
-// is recorded, and a later attempt is given the record. The same name used again
-// in one attempt is another step, told apart by order; names must therefore be
-// used in the same order in every attempt. An error of fn is not recorded.
+// Step runs fn once per turn, however often the turn is begun: its result is recorded,
+// and a later attempt gets the record. The same name used again in one attempt is another
+// step, distinguished by order; names must therefore be used in the same order in every
+// attempt. An error of fn is not recorded.
+//
+// What is written to artifacts while fn runs belongs to the step: a later attempt that
+// gets the record writes it again, too. A step within fn must be given the context that
+// fn got. While steps run that are not within each other, writes are refused.
 func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -22,15 +26,9 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err := checkStepName(name); err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	t.names[name]++
-	if n := t.names[name]; n > 1 {
-		name += "#" + strconv.Itoa(n)
-	}
-	t.mu.Unlock()
-	result, found, err := t.recorded(ctx, name)
-	if err != nil || found {
-		return result, err
+	name = t.stepName(ctx, name)
+	if done := t.recorded(name); done != nil {
+		return slices.Clone(done.result), t.repeat(ctx, done)
 	}
 	if err := t.r.hold(ctx); err != nil {
 		return nil, err
@@ -38,10 +36,18 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if result, err = fn(ctx); err != nil {
+	s, result, err := t.runStep(ctx, fn)
+	if err != nil {
 		return nil, err
 	}
-	return result, t.record(ctx, name, result)
+	return result, t.record(ctx, name, result, s)
+}
+
+func (t *Turn) runStep(ctx context.Context, fn func(context.Context) ([]byte, error)) (*scope, []byte, error) {
+	s, ctx := t.enter(ctx)
+	defer s.leave()
+	result, err := fn(ctx)
+	return s, result, err
 }
 
 func checkStepName(name string) error {
@@ -52,43 +58,49 @@ func checkStepName(name string) error {
 	return nil
 }
 
-// recorded returns the result of a step if this turn has completed it. Results
-// are read from the store when an earlier run may have left some.
-func (t *Turn) recorded(ctx context.Context, name string) (result []byte, found bool, err error) {
-	t.stepsOnce.Lock()
-	defer t.stepsOnce.Unlock()
-	if t.steps == nil {
-		steps := make(map[string][]byte)
-		if t.r.lease.Fence > 1 && t.run.Turn == t.r.first {
-			stored, err := t.r.e.cfg.Store.Steps(ctx, t.task.Key, t.run.Turn)
-			if err != nil {
-				return nil, false, fmt.Errorf("read steps: %w", unstored(err))
-			}
-			for _, s := range stored {
-				steps[s.Name] = s.Result
-			}
-		}
-		t.steps = steps
+// stepName returns the name of the next step that is called so, and counts it.
+func (t *Turn) stepName(ctx context.Context, name string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.countStep(t.scopeOf(ctx), name)
+	if n := t.names[name]; n > 1 {
+		name += "#" + strconv.Itoa(n)
 	}
-	result, found = t.steps[name]
-	return slices.Clone(result), found, nil
+	return name
 }
 
-// record commits the result of a step, together with all that was told before.
-func (t *Turn) record(ctx context.Context, name string, result []byte) error {
+// countStep counts a use of a step's name, for the steps around it, too: with their
+// records it is counted without being run. The caller holds t.mu.
+func (t *Turn) countStep(in *scope, name string) {
+	t.names[name]++
+	for ; in != nil; in = in.parent {
+		in.steps = append(in.steps, name)
+	}
+}
+
+// recorded returns a step if an earlier attempt has completed it, else nil.
+func (t *Turn) recorded(name string) *doneStep {
+	if t.earlier == nil {
+		return nil
+	}
+	return t.earlier.steps[name]
+}
+
+// record commits the result of a step, together with all that was reported before.
+func (t *Turn) record(ctx context.Context, name string, result []byte, s *scope) error {
 	if limit := t.r.e.cfg.Limits.StepBytes; len(result) > limit {
 		return a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, at most %d are kept", a2a.Quote(name), len(result), limit)
 	}
 	if err := t.usable(); err != nil {
 		return err // the step took longer than its turn
 	}
-	result = slices.Clone(result)
-	err := t.r.insist(ctx, &runChange{steps: []store.Step{{Turn: t.run.Turn, Name: name, Result: result}}})
+	did, err := s.record()
 	if err != nil {
+		return fmt.Errorf("step %s: artifacts: %w", a2a.Quote(name), err)
+	}
+	step := store.Step{Turn: t.run.Turn, Name: name, Result: slices.Clone(result), Artifacts: did}
+	if err := t.r.insist(ctx, &runChange{steps: []store.Step{step}}); err != nil {
 		return fmt.Errorf("step %s: %w", a2a.Quote(name), unstored(err))
 	}
-	t.stepsOnce.Lock()
-	defer t.stepsOnce.Unlock()
-	t.steps[name] = result
 	return nil
 }

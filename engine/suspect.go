@@ -57,10 +57,16 @@ func (e *Engine) park(ctx context.Context, tasks []*store.Task) map[store.Key]bo
 // isSuspect reports whether t was claimed for its last attempt after one that was
 // cut short.
 func (e *Engine) isSuspect(ctx context.Context, t *store.Task) bool {
-	if t.Run.Attempt != e.cfg.MaxAttempts || t.Run.Attempt == 1 || t.Seq < 2 {
+	return t.Run.Attempt == e.cfg.MaxAttempts && e.interrupted(ctx, t.Key, t.Seq, t.Run.Attempt)
+}
+
+// interrupted reports whether the attempt before one that was claimed was cut short: it did
+// not ask for another. claimed is the version that the claim left behind.
+func (e *Engine) interrupted(ctx context.Context, key store.Key, claimed int64, attempt int) bool {
+	if attempt == 1 || claimed < 2 {
 		return false
 	}
-	before, err := e.cfg.Store.Events(ctx, t.Key, t.Seq-2, 1)
+	before, err := e.cfg.Store.Events(ctx, key, claimed-2, 1)
 	return err == nil && len(before) == 1 && before[0].State != a2a.StateSubmitted
 }
 

@@ -19,33 +19,47 @@ type Turn struct {
 	run      store.Run   // its place in the queue then
 	messages []a2a.Message
 
-	mu      sync.Mutex
-	ended   bool
-	names   map[string]int // uses of each step name
-	writers []*ArtifactWriter
+	earlier *earlier // what earlier attempts left; nil in the first
 
-	stepsOnce sync.Mutex        // held while steps are read
-	steps     map[string][]byte // that are completed; nil until read
+	mu    sync.Mutex
+	ended bool
+	// metadata is the task's, with what SetMetadata has merged.
+	metadata map[string]any
+	names    map[string]int // uses of each name of a step and of an artifact
+	scopes   []*scope       // steps that run, in the order of their starts
+	writers  []*ArtifactWriter
+	open     map[string]*ArtifactWriter // by name, the newest that is not complete
+	// generations counts the events that replaced an artifact, by id, where earlier
+	// attempts wrote or ids are explicit.
+	generations map[string]int
+	// order has the ids of the artifacts that this attempt has begun, wrote is the set
+	// of them; both only after the first attempt.
+	order []string
+	wrote map[string]bool
 }
 
-func (r *run) newTurn() *Turn {
+func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	task, _ := r.l.snapshot()
+	var before *earlier
+	if r.queue.Turn == r.retried {
+		var err error
+		if before, err = r.readEarlier(ctx, task); err != nil {
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = task.ReceivedSeq
-	return &Turn{r: r, task: task, run: r.queue, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int)}
+	r.turnNow = &Turn{
+		r: r, task: task, metadata: task.Metadata, run: r.queue, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int), earlier: before,
+	}
+	return r.turnNow, nil
 }
 
 func (t *Turn) end() {
 	t.mu.Lock()
-	writers := t.writers
-	t.mu.Unlock()
-	for _, w := range writers {
-		_ = w.Close() // what cannot be committed is told by the end of the turn
-	}
-	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.ended = true
-	t.mu.Unlock()
 }
 
 func (t *Turn) usable() error {
@@ -55,6 +69,22 @@ func (t *Turn) usable() error {
 		return ErrEnded
 	}
 	return nil
+}
+
+// writing returns the step that a write to an artifact belongs to, nil outside of
+// steps, or why the artifact cannot be written.
+func (t *Turn) writing() (*scope, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.writable()
+}
+
+// writable is writing for a caller that holds t.mu.
+func (t *Turn) writable() (*scope, error) {
+	if t.ended {
+		return nil, ErrEnded
+	}
+	return t.scope()
 }
 
 // TaskID is the task's id.
@@ -93,9 +123,14 @@ func (t *Turn) TaskHistory() []a2a.Message {
 	return earlier
 }
 
-// Artifacts are the task's artifacts as the turn began, those of an interrupted
-// attempt included. They must not be changed.
-func (t *Turn) Artifacts() []a2a.Artifact { return t.task.Artifacts }
+// Artifacts returns the task's artifacts as the turn started, in every attempt: without
+// those of an attempt that was interrupted. They must not be changed.
+func (t *Turn) Artifacts() []a2a.Artifact {
+	if t.earlier != nil {
+		return t.earlier.start
+	}
+	return t.task.Artifacts
+}
 
 // Inbox returns the messages that have arrived since the turn began or Inbox was
 // last called, and takes them: the turn answers them too. Messages not taken
@@ -142,16 +177,29 @@ func (t *Turn) Status(text string) error {
 	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.say(text), Progress: true})
 }
 
-// SetMetadata merges values into the task's metadata. A value must be one that
-// JSON can express.
-func (t *Turn) SetMetadata(values map[string]any) error {
-	if err := t.usable(); err != nil {
-		return err
+// SetMetadata changes the task's metadata by a JSON merge patch (RFC 7396): nil removes a
+// member, objects (map[string]any) merge recursively, any other value replaces. A value must
+// be one that JSON can express. It returns an error if the metadata would exceed
+// Limits.MetadataBytes.
+func (t *Turn) SetMetadata(patch map[string]any) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
 	}
-	if _, err := wire.Marshal(values); err != nil {
+	if _, err := wire.Marshal(patch); err != nil {
 		return a2a.Invalid("metadata", "cannot be stored: %s", err)
 	}
-	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.saying(), Progress: true, Metadata: values})
+	patch = store.CopyMap(patch)
+	merged := store.MergePatch(t.metadata, patch)
+	if err := t.r.e.checkMap("metadata", merged); err != nil {
+		return err
+	}
+	if err := t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.saying(), Progress: true, Metadata: patch}); err != nil {
+		return err
+	}
+	t.metadata = merged
+	return nil
 }
 
 // saying is the message of the task's status once what is pending is committed.

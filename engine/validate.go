@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // checkKey refuses idempotency keys that are no ids; none is fine.
@@ -21,6 +22,9 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
 	m := &p.Message
 	if err := a2a.CheckID("message.messageId", m.ID); err != nil {
 		return err
+	}
+	if m.Role == a2a.RoleAgent {
+		return a2a.Invalid("message.role", "must not be agent: want user or system")
 	}
 	if len(m.Parts) == 0 {
 		return a2a.Invalid("message.parts", "must not be empty")
@@ -46,6 +50,9 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
 			return err
 		}
 	}
+	if err := e.checkMap("metadata", store.MergePatch(nil, p.Metadata)); err != nil {
+		return err
+	}
 	return e.checkConfiguration(p.Configuration, push)
 }
 
@@ -60,8 +67,8 @@ func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration, push bool) 
 		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: push notifications are not supported by this agent")
 	}
 	if len(c.AcceptedOutputModes) > 0 && len(e.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, e.cfg.OutputModes) {
-		return a2a.Errorf(a2a.CodeContentType, "configuration.acceptedOutputModes %s has none of what this agent produces: %s",
-			strings.Join(c.AcceptedOutputModes, ", "), strings.Join(e.cfg.OutputModes, ", "))
+		return a2a.Errorf(a2a.CodeContentType, "configuration.acceptedOutputModes: this agent produces %s, which none of the %d accepted media types matches",
+			strings.Join(e.cfg.OutputModes, ", "), len(c.AcceptedOutputModes))
 	}
 	return nil
 }

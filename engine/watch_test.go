@@ -16,7 +16,15 @@ import (
 // party lets the replicas of a shared store hear of each other's commits.
 type party struct {
 	mu    sync.Mutex
-	hears map[*replica]func(store.Notice)
+	hears map[*replica]chan store.Notice
+}
+
+func newParty() *party { return &party{hears: make(map[*replica]chan store.Notice)} }
+
+// watching waits until so many replicas receive notices.
+func (p *party) watching(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.hears) == n })
 }
 
 // replica is one process's view of the shared store.
@@ -40,15 +48,25 @@ func (p *party) join(s store.Store) *replica {
 
 func (r *replica) Now() time.Time { return time.Now().Add(r.ahead).Round(0) }
 
+// Watch calls f with one notice after the other, as stores do.
 func (r *replica) Watch(ctx context.Context, f func(store.Notice)) error {
+	notices := make(chan store.Notice, 1000)
 	r.party.mu.Lock()
-	r.party.hears[r] = f
+	r.party.hears[r] = notices
 	r.party.mu.Unlock()
-	<-ctx.Done()
-	r.party.mu.Lock()
-	delete(r.party.hears, r)
-	r.party.mu.Unlock()
-	return ctx.Err()
+	defer func() {
+		r.party.mu.Lock()
+		delete(r.party.hears, r)
+		r.party.mu.Unlock()
+	}()
+	for {
+		select {
+		case n := <-notices:
+			f(n)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (r *replica) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
@@ -63,15 +81,11 @@ func (r *replica) Commit(ctx context.Context, changes ...store.Change) ([]store.
 
 func (r *replica) tell(n store.Notice) {
 	r.party.mu.Lock()
-	var others []func(store.Notice)
-	for other, f := range r.party.hears {
+	defer r.party.mu.Unlock()
+	for other, notices := range r.party.hears {
 		if other != r {
-			others = append(others, f)
+			notices <- n
 		}
-	}
-	r.party.mu.Unlock()
-	for _, f := range others {
-		go f(n)
 	}
 }
 
@@ -82,7 +96,7 @@ func patient(s store.Store, h engine.Handler) engine.Config {
 
 func TestReplicasHearOfEachOther(t *testing.T) {
 	t.Parallel()
-	shared, p := inmem.New(), &party{hears: make(map[*replica]func(store.Notice))}
+	shared, p := inmem.New(), newParty()
 	begun, ended := make(chan struct{}, 1), make(chan error, 1)
 	e1 := start(t, patient(p.join(shared), func(ctx context.Context, turn *engine.Turn) error {
 		begun <- struct{}{}
@@ -100,11 +114,11 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 	second := p.join(shared)
 	second.idle = true
 	e2 := start(t, patient(second, func(context.Context, *engine.Turn) error { return errors.New("ran at the wrong replica") }))
-	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.hears) == 2 })
+	p.watching(t, 2)
 
 	task := send(t, e1, text("converse"))
 	<-begun
-	followed := make(chan a2a.TaskState, 1)
+	following, followed := make(chan struct{}), make(chan a2a.TaskState, 1)
 	go func() {
 		var last a2a.TaskState
 		for u, err := range e2.Follow(t.Context(), alice, task.Key.ID, nil) {
@@ -114,10 +128,13 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 			}
 			if u.Event != nil {
 				last = u.Event.State
+			} else {
+				close(following)
 			}
 		}
 		followed <- last
 	}()
+	receive(t, following)
 	reply := text("go on")
 	reply.Message.TaskID = task.Key.ID
 	send(t, e2, reply) // joins the inbox of the run at the other replica
@@ -150,7 +167,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 
 func TestTheStoresClockIsTheOnlyOne(t *testing.T) {
 	t.Parallel()
-	s := (&party{hears: make(map[*replica]func(store.Notice))}).join(inmem.New())
+	s := newParty().join(inmem.New())
 	s.ahead = -48 * time.Hour
 	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error { return turn.Reply() }})
 	task := settled(t, e, send(t, e, text("a")).Key.ID)

@@ -23,6 +23,8 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	chain := l.chain
 	l.chain = nil // until it is known that the change was made
 	ctx = context.WithoutCancel(ctx)
+	l.setWriting(true)
+	defer l.setWriting(false)
 	results, err := e.cfg.Store.Commit(ctx, c)
 	if err != nil {
 		l.doubt()
@@ -53,9 +55,6 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 // fold stamps the events of c, none earlier than those before it, and returns base
 // with them applied.
 func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
-	if l.chain == nil || l.chain.Seq != base.Seq {
-		l.chain = base.Clone()
-	}
 	now := store.Time(e.cfg.clock())
 	for _, last := range []time.Time{base.Status.Timestamp, l.lastEvent()} {
 		if now.Before(last) {
@@ -66,12 +65,11 @@ func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 		c.Events[i].Time = now
 		c.Events[i].Seq = base.Seq + int64(i) + 1
 	}
-	l.chain.Run = base.Run
-	l.chain.Apply(c.Events...)
+	run := base.Run
 	if c.Run != nil {
-		l.chain.Run = *c.Run
+		run = *c.Run
 	}
-	return l.chain.Clone()
+	return l.extend(base, c.Events, run)
 }
 
 // duplicate reports that an idempotency key is taken.

@@ -448,3 +448,35 @@ func TestTheSummarizerGoesOnInAnotherProcess(t *testing.T) {
 		t.Errorf("resumed: %t, pages read twice: %d, want at most the one that was under way; %v", resumed, twice, read)
 	}
 }
+
+// What a killed replica had queued is counted by the others as long as it waits.
+func TestHealthReportsQueueAfterAReplicaIsKilled(t *testing.T) {
+	t.Parallel()
+	const sent = 12
+	c := newCluster(t, pgtest.URL(t), "-concurrency", "1", "-lease", "2s")
+	ids := make(map[string]bool)
+	for _, p := range c.replicas {
+		c.sendTo(p, "work 6s", ids)
+	}
+	for range sent {
+		ids[c.replicas[0].send("work 100ms")] = true
+	}
+	c.replicas[0].kill()
+	agree := func(want int64, within time.Duration) {
+		t.Helper()
+		for _, p := range c.replicas[1:] {
+			deadline := time.Now().Add(within)
+			var got struct{ Queued int64 }
+			for p.getJSON("health", &got); got.Queued != want && time.Now().Before(deadline); p.getJSON("health", &got) {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if got.Queued != want {
+				t.Errorf("a replica reports %d queued tasks, want %d", got.Queued, want)
+			}
+		}
+	}
+	agree(int64(len(ids)-len(c.replicas)), 2*time.Second) // two polls; each replica runs one
+	c.settleAll(ids, 45*time.Second)
+	agree(0, 2*time.Second)
+	c.prove(ids)
+}

@@ -10,8 +10,8 @@ import (
 
 // Get returns a webhook of the principal's task, and how it fares. Secrets are masked.
 // No id, and "default" unless a webhook is called so, means the only one. Errors:
-// task_not_found, also when the task has no such webhook, invalid_params when no id was
-// given and there are several.
+// task_not_found, push_config_not_found, invalid_params when no id was given and there are
+// several.
 func (s *Service) Get(ctx context.Context, p a2a.Principal, g a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
 	t, err := s.task(ctx, p.ID, g.TaskID)
 	if err != nil {
@@ -59,9 +59,9 @@ func (s *Service) find(ctx context.Context, task store.Key, id string) (*webhook
 // noWebhook is the error for a webhook that a task does not have.
 func noWebhook(task, id string) error {
 	if id == "" {
-		return a2a.Errorf(a2a.CodeTaskNotFound, "push notification config not found: task %s has none", a2a.Quote(task))
+		return a2a.Errorf(a2a.CodePushConfigNotFound, "push notification config not found: task %s has none", a2a.Quote(task))
 	}
-	return a2a.Errorf(a2a.CodeTaskNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task))
+	return a2a.Errorf(a2a.CodePushConfigNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task))
 }
 
 // view tells a webhook without its secrets. Those that cannot be decrypted are told as if

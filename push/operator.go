@@ -177,7 +177,7 @@ func (o *Operator) DeadLetters(ctx context.Context, q store.PushQuery) (letters 
 }
 
 // Attempts returns a page of attempts, the newest first, and the cursor of the next page.
-// Errors: task_not_found, also when the task has no such webhook, invalid_params.
+// Errors: task_not_found, push_config_not_found, invalid_params.
 func (o *Operator) Attempts(ctx context.Context, q store.PushQuery) (attempts []OwnedAttempt, next string, err error) {
 	if err := o.check(ctx, q); err != nil {
 		return nil, "", err
@@ -238,7 +238,7 @@ func (o *Operator) ReplayDead(ctx context.Context, owner string) iter.Seq2[Owned
 // Replay sets back a webhook of a task, as Service.Replay does: everything is sent again
 // from an event on, or, where from is 0, from its first dead letter on; FromSequence is 0
 // if it has none. No id means the only webhook, and the global one counts. Errors:
-// task_not_found, also when the task has no such webhook, invalid_params.
+// task_not_found, push_config_not_found, invalid_params.
 func (o *Operator) Replay(ctx context.Context, task store.Key, id string, from int64) (*OwnedReplay, error) {
 	lane, err := o.find(ctx, task, id)
 	if err != nil {

@@ -31,14 +31,14 @@ func TestOperatorReplaysTheWebhookThatIsMeant(t *testing.T) {
 	}
 	replay(store.Key{Owner: "alice", ID: "none"}, "", 0, 0, a2a.CodeTaskNotFound, `task "none"`)
 	replay(store.Key{Owner: "bob", ID: "t"}, "", 0, 0, a2a.CodeTaskNotFound, `task "t"`)
-	replay(task, "", 0, 0, a2a.CodeTaskNotFound, `task "t" has none`)
+	replay(task, "", 0, 0, a2a.CodePushConfigNotFound, `task "t" has none`)
 	k.set(a2a.PushNotificationConfig{ID: "w", URL: hook})
 	replay(task, "", 0, 0, "", "")
 	replay(task, "", 2, 2, "", "")
 	replay(task, "", 99, 0, a2a.CodeInvalid, "fromSequence")
 	k.fail("w", "first")
 	replay(task, "", 0, 2, "", "")
-	replay(task, "other", 0, 0, a2a.CodeTaskNotFound, `"other"`)
+	replay(task, "other", 0, 0, a2a.CodePushConfigNotFound, `"other"`)
 
 	// The global one is one of two: it is not sent again what somebody else lacks.
 	global := store.PushConfig{Task: task, ID: GlobalID, Endpoint: "https://global:443", CreatedAt: k.now()}
@@ -160,7 +160,7 @@ func TestOperatorTellsWhatIsNotThere(t *testing.T) {
 		{"t", "w", ""},
 		{"", "", ""},
 		{"none", "", a2a.CodeTaskNotFound},
-		{"t", "none", a2a.CodeTaskNotFound},
+		{"t", "none", a2a.CodePushConfigNotFound},
 	} {
 		q := store.PushQuery{Owner: "alice", TaskID: c.task, ID: c.id, Limit: 1}
 		_, _, attempts := op.Attempts(ctx, q)

@@ -141,7 +141,7 @@ func TestSetGetListDelete(t *testing.T) {
 	if ids := list(); len(ids) != 0 {
 		t.Errorf("List without webhooks = %v", ids)
 	}
-	if _, err := get(""); !errors.Is(err, a2a.ErrTaskNotFound) || !strings.Contains(err.Error(), "not found") {
+	if _, err := get(""); a2a.CodeOf(err) != a2a.CodePushConfigNotFound || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("Get without webhooks = %v, want not found", err)
 	}
 	made := k.set(a2a.PushNotificationConfig{URL: hook, Token: "t1"})
@@ -177,7 +177,7 @@ func TestSetGetListDelete(t *testing.T) {
 			t.Errorf("Delete = %v, the second time too, want nil", err)
 		}
 	}
-	if _, err := get("second"); !errors.Is(err, a2a.ErrTaskNotFound) {
+	if _, err := get("second"); a2a.CodeOf(err) != a2a.CodePushConfigNotFound {
 		t.Errorf("Get of what was deleted = %v, want not found", err)
 	}
 	if lane := k.lane(id); lane.Cursor.Seq != 7 || lane.Cursor.Sequence != 6 || lane.Pending() {

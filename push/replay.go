@@ -104,7 +104,13 @@ func (s *Service) DeadLetters(ctx context.Context, p a2a.Principal, l a2a.ListDe
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.cfg.Store.DeadLetters(ctx, q)
+	page, err := after(q, l.Offset, func(q store.PushQuery) (page store.DeadLetterPage, visible int, next string, err error) {
+		page, err = s.cfg.Store.DeadLetters(ctx, q)
+		for i := range page.Letters {
+			visible += own(page.Letters[i].ConfigID)
+		}
+		return page, visible, page.Next, err
+	})
 	if err != nil {
 		return nil, badToken(q, err)
 	}
@@ -137,7 +143,13 @@ func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttem
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.cfg.Store.PushAttempts(ctx, q)
+	page, err := after(q, l.Offset, func(q store.PushQuery) (page store.PushAttemptPage, visible int, next string, err error) {
+		page, err = s.cfg.Store.PushAttempts(ctx, q)
+		for i := range page.Attempts {
+			visible += own(page.Attempts[i].ConfigID)
+		}
+		return page, visible, page.Next, err
+	})
 	if err != nil {
 		return nil, badToken(q, err)
 	}
@@ -204,6 +216,31 @@ func (s *Service) query(ctx context.Context, name, owner, task, config string, s
 	var err error
 	q.Cursor, err = l.cursor(token)
 	return q, l, err
+}
+
+// after reads a page of a list after the first skip items that its owner sees.
+func after[P any](q store.PushQuery, skip int, read func(store.PushQuery) (page P, visible int, next string, err error)) (P, error) {
+	for skip > 0 {
+		skipped := q
+		skipped.Limit = min(skip, 100)
+		_, visible, next, err := read(skipped)
+		if err != nil || next == "" {
+			var none P
+			return none, err
+		}
+		skip -= visible
+		q.Cursor = next
+	}
+	page, _, _, err := read(q)
+	return page, err
+}
+
+// own counts a webhook that its owner sees.
+func own(configID string) int {
+	if configID == GlobalID {
+		return 0
+	}
+	return 1
 }
 
 // eventIDs returns a function that tells the ids of events.

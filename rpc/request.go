@@ -100,6 +100,9 @@ func ParseBatch(data []byte, limit int) ([][]byte, error) {
 func malformed(err error, what string) error {
 	var w *wire.Error
 	if errors.As(err, &w) && !w.Syntax {
+		if w.Path != "" {
+			what = "member " + a2a.Quote(w.Path) + " of " + what
+		}
 		return a2a.Errorf(a2a.CodeInvalidRequest, "%s %s", what, w.Rule)
 	}
 	return a2a.Errorf(a2a.CodeParse, "%s", err)
@@ -115,6 +118,11 @@ func checkID(id []byte) (ID, error) {
 	switch id[0] {
 	case '{', '[', 't', 'f':
 		return nil, a2a.Errorf(a2a.CodeInvalidRequest, "id must be a string, a number or null")
+	case '"':
+		var s string
+		if err := wire.UnmarshalStrict(id, &s); err != nil {
+			return nil, a2a.Errorf(a2a.CodeInvalidRequest, "id %s", err)
+		}
 	}
 	return id, nil
 }

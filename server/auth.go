@@ -3,6 +3,8 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -18,12 +20,28 @@ type hashedToken struct {
 	principal a2a.Principal
 }
 
-func newTokens(list []Token) tokens {
+func newTokens(list []Token) *tokens {
 	var t tokens
 	for _, token := range list {
 		t = append(t, hashedToken{hash: sha256.Sum256([]byte(token.Token)), principal: token.Principal})
 	}
-	return t
+	return &t
+}
+
+// SetTokens replaces the tokens that callers may present, for requests from now on;
+// open streams stay open. It reports everything that is wrong with the new ones and
+// keeps the old ones then. Whether tokens are required at all cannot change, since the
+// agent card says so. Safe for concurrent use.
+func (s *Server) SetTokens(list []Token) error {
+	errs := checkTokens(list)
+	if len(list) == 0 != (len(s.cfg.Tokens) == 0) {
+		errs = append(errs, errors.New("authentication cannot be turned on or off while the server runs"))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("server tokens: %w", errors.Join(errs...))
+	}
+	s.tokens.Store(newTokens(list))
+	return nil
 }
 
 // principal returns whom a token stands for.
@@ -43,7 +61,8 @@ func (t tokens) principal(token string) (a2a.Principal, bool) {
 
 // authenticate finds out who asks, or refuses the request.
 func (x *exchange) authenticate() bool {
-	if len(x.s.tokens) == 0 {
+	known := *x.s.tokens.Load()
+	if len(known) == 0 {
 		x.principal = a2a.Principal{ID: a2a.Anonymous}
 		return true
 	}
@@ -51,7 +70,7 @@ func (x *exchange) authenticate() bool {
 	if len(given) == 1 {
 		scheme, token, _ := strings.Cut(given[0], " ")
 		if strings.EqualFold(scheme, "Bearer") {
-			if p, ok := x.s.tokens.principal(strings.Trim(token, " ")); ok {
+			if p, ok := known.principal(strings.Trim(token, " ")); ok {
 				x.principal = p
 				return true
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -27,12 +28,19 @@ func bareEcho(w http.ResponseWriter, r *http.Request) {
 }
 
 // sendBody is what a client of the benchmark sends.
-const sendBody = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"8f7b2c1e-5c53-4d5b-9a51-0d6f5d1c2b3a","role":"user","parts":[{"kind":"text","text":"The quick brown fox jumps over the lazy dog, again and again, until somebody is sent to tell it to stop."}]},"configuration":{"blocking":true}}}`
+const sendBody = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"8f7b2c1e-5c53-4d5b-9a51-XXXXXXXXXXXX","role":"user","parts":[{"kind":"text","text":"The quick brown fox jumps over the lazy dog, again and again, until somebody is sent to tell it to stop."}]},"configuration":{"blocking":true}}}`
 
 type benchCase struct {
 	name    string
 	handler http.Handler
 	body    string
+}
+
+var benchCalls atomic.Int64
+
+// next returns the body with a message id of its own: a repeat would be answered with the first task.
+func (c benchCase) next() string {
+	return strings.Replace(c.body, "XXXXXXXXXXXX", fmt.Sprintf("%012x", benchCalls.Add(1)), 1)
 }
 
 func benchCases(b *testing.B) []benchCase {
@@ -61,7 +69,7 @@ func BenchmarkHandler(b *testing.B) {
 				r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", nil)
 				for pb.Next() {
 					clear(w.header)
-					r.Body = io.NopCloser(strings.NewReader(c.body))
+					r.Body = io.NopCloser(strings.NewReader(c.next()))
 					c.handler.ServeHTTP(w, r)
 				}
 			})
@@ -82,7 +90,6 @@ func BenchmarkListener(b *testing.B) {
 			ts := httptest.NewServer(c.handler)
 			defer ts.Close()
 			addr := ts.Listener.Addr().String()
-			request := fmt.Sprintf("POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, len(c.body), c.body)
 			b.SetParallelism(16)
 			b.RunParallel(func(pb *testing.PB) {
 				var d net.Dialer
@@ -94,6 +101,7 @@ func BenchmarkListener(b *testing.B) {
 				defer func() { _ = conn.Close() }()
 				in := bufio.NewReaderSize(conn, 16<<10)
 				for pb.Next() {
+					request := fmt.Sprintf("POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, len(c.body), c.next())
 					if err := roundTrip(conn, in, request); err != nil {
 						b.Error(err)
 						return

@@ -21,8 +21,9 @@ const (
 	largeBody = 64 << 10
 	// busyWait is how long a large request waits for its part of MaxInFlight.
 	busyWait = 10 * time.Second
-	// discardTime is how long the rest of a body that is too large is read.
-	discardTime = 5 * time.Second
+	// discardTime is how long the rest of a body that is too large is read, and discardIdle
+	// how long the client may pause meanwhile.
+	discardTime, discardIdle = 30 * time.Second, 5 * time.Second
 )
 
 // buffer is memory for one body or answer.
@@ -87,19 +88,26 @@ func unread(err error) error {
 	}
 }
 
-// discard reads on after a refusal, so that a client that sends its whole request
-// before it looks for an answer gets to see it: closing with text unread would
-// reset the connection. It ends with the body, when as much has come as could have
-// been taken four times over, or when the client is slow.
+// discard reads the rest of a body after its refusal was sent, so that a client that sends its
+// whole request before it reads the response receives it: closing a connection with unread data
+// resets it. It ends with the body, after discardTime, or when nothing arrives for discardIdle.
 func (x *exchange) discard() {
 	if x.r.Header.Get("Expect") != "" {
-		return // it waits for leave to send, and has been told no
+		return // the client waits for permission to send, which the response denies
 	}
 	c := http.NewResponseController(x.w)
-	if c.Flush() != nil || c.SetReadDeadline(time.Now().Add(discardTime)) != nil {
+	if c.Flush() != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, x.r.Body, 4*x.s.cfg.MaxBody) // what it holds is of no interest
+	buf := make([]byte, 32<<10)
+	for end := time.Now().Add(discardTime); time.Now().Before(end); {
+		if c.SetReadDeadline(time.Now().Add(discardIdle)) != nil {
+			return
+		}
+		if _, err := x.r.Body.Read(buf); err != nil {
+			return
+		}
+	}
 }
 
 // grow doubles the room of a body. What is large takes its part of the budget for
@@ -129,5 +137,5 @@ func (x *exchange) release() {
 }
 
 func tooLarge(limit int64) error {
-	return a2a.Errorf(a2a.CodeTooLarge, "the request body is larger than %d bytes", limit)
+	return a2a.Errorf(a2a.CodeTooLarge, "request body exceeds the limit of %d bytes (--max-body)", limit)
 }

@@ -116,7 +116,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	check(c.Engine == nil, "Engine is required")
 	check(c.Card.Name == "", "Card.Name is required")
-	check(c.Card.URL != "" && !isWebURL(c.Card.URL), "Card.URL is %q, want a URL such as https://agent.example.com/", c.Card.URL)
+	if c.Card.URL != "" {
+		err := CheckURL(c.Card.URL)
+		check(err != nil, "Card.URL: %w", err)
+	}
 	check(!slices.Contains(rpc.Dialects(), c.Dialect), "Dialect is %q, want one of %q", c.Dialect, rpc.Dialects())
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
 	check(c.MaxInFlight < 4*c.MaxBody, "MaxInFlight is %d, want at least four times MaxBody", c.MaxInFlight)
@@ -137,9 +140,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	errs = append(errs, checkTokens(c.Tokens)...)
 	for _, origin := range c.CORSOrigins {
-		u, err := url.Parse(origin)
-		check(origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin),
-			"CORSOrigins: %q is not an origin such as https://example.com", origin)
+		err := CheckOrigin(origin)
+		check(err != nil, "CORSOrigins: %w", err)
 	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("server config: %w", errors.Join(errs...))
@@ -147,9 +149,22 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func isWebURL(text string) bool {
+// CheckURL checks a URL for an agent card.
+func CheckURL(text string) error {
 	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return fmt.Errorf("want a URL such as https://agent.example.com/, but got %q", text)
+	}
+	return nil
+}
+
+// CheckOrigin checks an item of [Config.CORSOrigins].
+func CheckOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
+		return fmt.Errorf("want an origin such as https://example.com, but got %q", origin)
+	}
+	return nil
 }
 
 // checkTokens says what is wrong with tokens, without telling any.

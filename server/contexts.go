@@ -16,7 +16,7 @@ func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContex
 	}
 	out := &a2a.ListContextsResult{
 		Contexts: make([]a2a.Context, len(list.Contexts)), Total: list.Total,
-		Page: list.Page, PageSize: list.PageSize, NextPageToken: list.NextPageToken,
+		Page: list.Page, PageSize: list.PageSize, NextPageToken: list.NextPageToken, TruncatedBySize: list.TruncatedBySize,
 	}
 	for i := range list.Contexts {
 		out.Contexts[i] = *conversation(&list.Contexts[i].Context, list.Contexts[i].History)

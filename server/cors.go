@@ -15,35 +15,56 @@ import (
 type cors struct {
 	origins []string
 	any     bool
+	hosts   []string // names of this server and of pages that may call
 	protect *http.CrossOriginProtection
 }
 
-// newCORS takes origins that have been checked.
-func newCORS(origins []string) *cors {
+// newCORS takes origins that have been checked, and the server's public URL, which may be "".
+func newCORS(origins []string, public string) *cors {
 	c := &cors{origins: origins, any: slices.Contains(origins, "*"), protect: http.NewCrossOriginProtection()}
 	for _, origin := range origins {
-		if origin != "*" {
-			_ = c.protect.AddTrustedOrigin(origin) // fails only for what is not an origin
-		}
+		_ = c.protect.AddTrustedOrigin(origin) // fails only for what is not an origin: "*"
+		c.hosts = append(c.hosts, hostOf(origin)...)
 	}
+	c.hosts = append(c.hosts, hostOf(public)...)
 	return c
 }
 
-// rebound reports whether a page may act under a name that its owner has pointed
-// at this machine, so that browsers take us for its own server. Addresses cannot be
-// pointed elsewhere, nor can localhost; and where there are tokens a page had to
-// have one.
+// hostOf returns the host name of a URL, if it has one.
+func hostOf(rawURL string) []string {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return []string{hostname(u.Host)}
+}
+
+// rebound reports whether a web page may have sent the request under a name that its owner
+// has pointed at this machine (DNS rebinding), so that browsers take this server for the page's
+// own. Nobody can point addresses, localhost and names without a dot elsewhere. Where there are
+// tokens the page would need one. Browsers send Origin with each POST, but not with a GET, so
+// a GET is checked whoever sends it; the probes disclose nothing and are exempt, since load
+// balancers choose the name.
 func (c *cors) rebound(x *exchange) bool {
 	origin := x.r.Header.Get("Origin")
-	if origin == "" || x.r.Method != http.MethodPost || len(x.s.tokens) > 0 || slices.Contains(c.origins, origin) {
+	if len(x.s.cfg.Tokens) > 0 || slices.Contains(c.origins, origin) {
+		return false
+	}
+	switch x.r.Method {
+	case http.MethodPost:
+		if origin == "" {
+			return false
+		}
+	case http.MethodGet, http.MethodHead:
+		if x.s.routes[x.r.URL.Path].probe {
+			return false
+		}
+	default:
 		return false
 	}
 	host := hostname(x.r.Host)
-	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return false
-	}
-	own, err := url.Parse(x.s.cfg.Card.URL)
-	return err != nil || hostname(own.Host) != host
+	local := net.ParseIP(host) != nil || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost")
+	return !local && !slices.Contains(c.hosts, host)
 }
 
 // hostname is the name or address of a host that may have a port, in lower case.
@@ -66,7 +87,7 @@ func (c *cors) admit(x *exchange) bool {
 		}
 	}
 	if !c.any && c.rebound(x) {
-		x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "a web page asks under the name %s, which is not known here", a2a.Quote(x.r.Host)))
+		x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "host %s is not a name of this server: use its address or localhost, or start it with --url", a2a.Quote(x.r.Host)))
 		return false
 	}
 	if len(c.origins) == 0 {

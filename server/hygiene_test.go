@@ -56,6 +56,9 @@ func TestRoutes(t *testing.T) {
 		if test.status >= 400 && got.Error == nil {
 			t.Errorf("%s %s = %s, want an error object", test.verb, test.path, got.Body)
 		}
+		if got.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: headers %v, want nosniff", test.verb, test.path, got.Header)
+		}
 		if got.Header.Get("X-Request-Id") == "" || len(got.Header.Values("Access-Control-Allow-Origin")) > 0 {
 			t.Errorf("%s %s: headers %v, want a request id and no CORS", test.verb, test.path, got.Header)
 		}
@@ -158,31 +161,41 @@ func TestContentTypeAndSize(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsToldToThoseWhoSendFirst is for clients that do not look for an
-// answer before they have sent their whole request: closing early would reset them.
-func TestTooLargeIsToldToThoseWhoSendFirst(t *testing.T) {
+// Clients that send their whole request before they read would be reset by an early close.
+func TestTooLargeBodiesAreAnsweredBeforeTheConnectionCloses(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxBody = 4 << 20 })
 	addr, _ := e.listen()
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 12<<20); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write(make([]byte, 12<<20)); err != nil {
-		t.Errorf("sending the body: %v, want it to be taken", err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("answer = HTTP %d, want 413", resp.StatusCode)
+	const chunk, chunks = 1 << 20, 100
+	for head, format := range map[string]string{
+		fmt.Sprintf("Content-Length: %d", chunk*chunks): "%[2]s", "Transfer-Encoding: chunked": "%[1]x\r\n%[2]s\r\n",
+	} {
+		var d net.Dialer
+		conn, err := d.DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", head)
+		piece := fmt.Appendf(nil, format, chunk, make([]byte, chunk))
+		for range chunks {
+			if err == nil {
+				_, err = conn.Write(piece)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: sending the body: %v, want it accepted", head, err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: response: %v", head, err)
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if want := "request body exceeds the limit of 4194304 bytes (--max-body)"; resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(body), want) {
+			t.Errorf("%s: HTTP %d %s, want 413 with %s", head, resp.StatusCode, body, want)
+		}
 	}
 }
 
@@ -303,29 +316,44 @@ func TestNamesPointedAtUs(t *testing.T) {
 		change func(*server.Config)
 		host   string
 		h      headers
-		want   int
+		post   int // POST /
+		get    int // of the card, /agent/info and /health
 	}{
-		{"a page's own name", nil, "evil.example:3773", headers{"Origin", "http://evil.example:3773"}, 403},
-		{"no page", nil, "evil.example:3773", nil, 200},
-		{"localhost", nil, "localhost:3773", headers{"Origin", "http://localhost:3773"}, 200},
-		{"below localhost", nil, "app.localhost", headers{"Origin", "http://app.localhost"}, 200},
-		{"address", nil, "127.0.0.1:3773", headers{"Origin", "http://127.0.0.1:3773"}, 200},
-		{"address of version 6", nil, "[::1]:3773", headers{"Origin", "http://[::1]:3773"}, 200},
-		{"the name that is told", own, "Agent.example", headers{"Origin", "https://Agent.example"}, 200},
-		{"another name", own, "evil.example", headers{"Origin", "http://evil.example"}, 403},
-		{"with a token", twoTokens, "any.example", headers{"Origin", "http://any.example", "Authorization", "Bearer alice-token"}, 200},
-		{"a listed name", func(c *server.Config) { c.CORSOrigins = []string{"http://app.example"} }, "app.example", headers{"Origin", "http://app.example"}, 200},
+		{"a page's own name", nil, "evil.example:3773", headers{"Origin", "http://evil.example:3773"}, 403, 403},
+		{"no page", nil, "evil.example:3773", nil, 200, 403},
+		{"localhost", nil, "localhost:3773", headers{"Origin", "http://localhost:3773"}, 200, 200},
+		{"below localhost", nil, "app.localhost", headers{"Origin", "http://app.localhost"}, 200, 200},
+		{"address", nil, "127.0.0.1:3773", headers{"Origin", "http://127.0.0.1:3773"}, 200, 200},
+		{"address of version 6", nil, "[::1]:3773", headers{"Origin", "http://[::1]:3773"}, 200, 200},
+		{"the configured name", own, "Agent.example", headers{"Origin", "https://Agent.example"}, 200, 200},
+		{"another name", own, "evil.example", headers{"Origin", "http://evil.example"}, 403, 403},
+		{"with a token", twoTokens, "any.example", headers{"Origin", "http://any.example", "Authorization", "Bearer alice-token"}, 200, 200},
+		{"the name of a container", nil, "agent:3773", nil, 200, 200},
+		{"any page", func(c *server.Config) { c.CORSOrigins = []string{"*"} }, "evil.example", nil, 200, 200},
+		{"a listed name", func(c *server.Config) { c.CORSOrigins = []string{"http://app.example"} }, "app.example", headers{"Origin", "http://app.example"}, 200, 200},
 	} {
 		e := start(t, echo, test.change)
-		r := e.request("POST", "/", body, test.h)
-		r.Host = test.host
-		resp, err := e.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
+		check := func(verb, path, body string, want int) {
+			t.Helper()
+			r := e.request(verb, path, body, test.h)
+			r.Host = test.host
+			resp, err := e.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s: %s %s = HTTP %d, want %d", test.name, verb, path, resp.StatusCode, want)
+			}
 		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != test.want {
-			t.Errorf("%s: HTTP %d, want %d", test.name, resp.StatusCode, test.want)
+		check("POST", "/", body, test.post)
+		for _, path := range []string{"/", "/.well-known/agent-card.json", "/agent/info", "/health"} {
+			check("GET", path, "", test.get)
+			check("HEAD", path, "", test.get)
+		}
+		if test.h == nil { // load balancers name the host as they like
+			check("GET", "/healthz", "", 200)
+			check("GET", "/readyz", "", 200)
 		}
 	}
 }
@@ -478,7 +506,7 @@ func TestConfigTellsAllProblemsAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("New() = nil error, want all problems")
 	}
-	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL is "agent.example.com"`, "MaxBody is -1", "Heartbeat is -1s", `"example.com" is not an origin`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
+	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: want a URL such as https://agent.example.com/, but got "agent.example.com"`, "MaxBody is -1", "Heartbeat is -1s", `CORSOrigins: want an origin such as https://example.com, but got "example.com"`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want it to say %q", err, want)
 		}

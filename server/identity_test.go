@@ -70,7 +70,7 @@ var foreignRows = []struct {
 
 // ownRows are methods that list what is the caller's.
 var ownRows = []struct{ method, params string }{
-	{"tasks/list", `{"includeArtifacts":true,"includeTotal":true}`},
+	{"tasks/list", `{"includeArtifacts":true,"includeTotal":true,"historyLength":100}`},
 	{"contexts/list", `{"historyLength":100,"metadata":{"sortBy":"name"}}`},
 	{"tasks/feedback/list", `{}`},
 }

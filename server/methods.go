@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"iter"
+	"math"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -118,12 +119,17 @@ func (s *Server) get(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (a
 }
 
 func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (any, error) {
+	if s.cfg.Dialect == rpc.Bindu && p.HistoryLength == nil && p.Metadata["historyLength"] == nil && p.Metadata["history_length"] == nil {
+		whole := math.MaxInt32 // as its clients expect
+		p.HistoryLength = &whole
+	}
 	list, err := s.cfg.Engine.List(ctx, c.Principal, p)
 	if err != nil {
 		return nil, err
 	}
 	out := &a2a.ListTasksResult{
 		Tasks: make([]a2a.Task, len(list.Tasks)), NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize,
+		TruncatedBySize: list.TruncatedBySize,
 	}
 	for i, t := range list.Tasks {
 		out.Tasks[i] = *task(t, p.HistoryLength)

@@ -15,7 +15,10 @@ func task(t *store.Task, historyLength *int) *a2a.Task {
 	if historyLength != nil && len(entries) > *historyLength {
 		entries = entries[len(entries)-*historyLength:]
 	}
-	messages := make([]a2a.Message, len(entries))
+	var messages []a2a.Message
+	if len(entries) > 0 {
+		messages = make([]a2a.Message, len(entries))
+	}
 	for i := range entries {
 		messages[i] = entries[i].Message
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,6 +51,11 @@ func withIDs(n int) string {
 	return message("a", fmt.Sprintf(`"taskId":"%s%d","contextId":"%[1]s0"`, id, n))
 }
 
+// withMessageID is a message whose id is a UUID.
+func withMessageID(text string) string {
+	return strings.Replace(message(text), `"m-`+text+`"`, `"6f1c9f56-58a1-4d0e-9d0b-0c1d8a6f3c11"`, 1)
+}
+
 // A request that is made again is answered as the first time, although its webhook would
 // not be taken any more.
 func TestRepetitionsWithWebhooksAreAnsweredAsTheFirstTime(t *testing.T) {
@@ -73,6 +79,8 @@ func TestRepetitionsWithWebhooksAreAnsweredAsTheFirstTime(t *testing.T) {
 			{"a key and a stream", "message/stream", []string{"Idempotency-Key", "k"}, message("a"), message("b")},
 			{"ids", "message/send", nil, withIDs(1), withIDs(2)},
 			{"ids and a stream", "message/stream", nil, withIDs(1), withIDs(2)},
+			{"a message id", "message/send", nil, withMessageID("a"), withMessageID("b")},
+			{"a message id and a stream", "message/stream", nil, withMessageID("a"), withMessageID("b")},
 			{"ids and a key", "message/send", []string{"Idempotency-Key", "k"}, withIDs(1), withIDs(2)},
 		} {
 			t.Run(why.name+", with "+how.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ type Server struct {
 	cfg     Config
 	log     *slog.Logger
 	table   *rpc.Table
-	tokens  tokens
+	tokens  atomic.Pointer[tokens]
 	card    *card
 	cors    *cors
 	ids     *requestIDs
@@ -39,6 +39,8 @@ type route struct {
 	get, post func(x *exchange)
 	// open routes need no token: get alone, since post is for callers.
 	open bool
+	// probe routes are answered under any host name.
+	probe bool
 }
 
 // New returns a server, or all that is wrong with cfg.
@@ -48,9 +50,10 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, tokens: newTokens(cfg.Tokens), cors: newCORS(cfg.CORSOrigins),
+		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
 		ids: newRequestIDs(), started: time.Now(), large: &budget{free: cfg.MaxInFlight},
 	}
+	s.tokens.Store(newTokens(cfg.Tokens))
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.halting, s.halt = context.WithCancel(context.Background())
 	if s.table, err = rpc.NewTable(cfg.methods(), s.bindings()...); err != nil {
@@ -65,8 +68,8 @@ func New(cfg Config) (*Server, error) {
 		"/.well-known/agent.json":      {get: (*exchange).card, open: true},
 		"/agent/info":                  {get: (*exchange).info},
 		"/health":                      {get: (*exchange).health},
-		"/healthz":                     {get: (*exchange).healthz, open: true},
-		"/readyz":                      {get: (*exchange).readyz, open: true},
+		"/healthz":                     {get: (*exchange).healthz, open: true, probe: true},
+		"/readyz":                      {get: (*exchange).readyz, open: true, probe: true},
 	}
 	return s, nil
 }
@@ -75,6 +78,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{s: s, w: w, r: r, start: time.Now(), id: s.ids.of(r)}
 	w.Header().Set("X-Request-Id", x.id)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	defer x.end(r.Context())
 	if !s.cors.admit(x) {
 		return

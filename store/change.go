@@ -33,7 +33,8 @@ type Change struct {
 
 	// Events are appended to the log. A change that creates has at least one.
 	Events []Event
-	// Run replaces the task's place in the work queue; nil leaves it.
+	// Run replaces the task's place in the work queue; nil leaves it. A change that
+	// creates sets its Lease.Fence to FirstFence, or to one more if it is leased.
 	Run *Run
 	// Steps are added to the turn they name; a step that is there is replaced and
 	// keeps its place.
@@ -67,6 +68,9 @@ type Step struct {
 	Turn   int
 	Name   string
 	Result []byte
+	// Artifacts records what the step did to artifacts, opaque to the store. It is nil
+	// if the step did nothing to them; a store may return nil for an empty one.
+	Artifacts []byte
 }
 
 // IdempotencyRecord remembers the answer to a request: the task as it stood at
@@ -74,13 +78,21 @@ type Step struct {
 type IdempotencyRecord struct {
 	Owner string
 	Key   string
-	// Hash identifies the request that took the key.
+	// Hash identifies the request that took the key; zero if the key does.
 	Hash [32]byte
 	// TaskID is the task it changed, or the context. Seq is the version that the
 	// change left behind; the store fills it in at commit.
 	TaskID    string
 	Seq       int64
 	CreatedAt time.Time
+}
+
+// HashBytes returns Hash, or no bytes if it is zero, for stores to save space.
+func (r *IdempotencyRecord) HashBytes() []byte {
+	if r.Hash == [32]byte{} {
+		return []byte{}
+	}
+	return r.Hash[:]
 }
 
 // Result says what became of a change.
@@ -141,6 +153,9 @@ type ClaimParams struct {
 	Limit int
 	// Takeover treats every lease of another worker as ended.
 	Takeover bool
+	// QueuedOnly claims queued tasks only, whatever leases have ended. After an outage of
+	// the store the leases of live workers have ended too.
+	QueuedOnly bool
 	// Horizon, if positive, treats a task that is due later than Now+Horizon as
 	// due: no delay and no lease is that long, so a clock has been set back.
 	Horizon time.Duration
@@ -158,6 +173,6 @@ type ClaimParams struct {
 	// Event is appended to each claimed task. Its State must be set. Its Time is
 	// moved forward to that of the task's last event if that is later: the task may
 	// have been changed since the claim was begun, or a clock set back. Run.Attempt
-	// and the lease's fence grow by one; Turn and SeenSeq stay.
+	// and the lease's fence grow by one; Turn, SeenSeq and StartSeq stay.
 	Event Event
 }

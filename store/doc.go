@@ -11,8 +11,9 @@
 // not at all.
 //
 // Work is leased: [Store.Claim] hands due tasks to a worker with a [Lease] whose
-// fence grows with every claim. A change made under a lease that has been
-// replaced is refused.
+// fence starts from the clock ([FirstFence]) and grows with every claim. A change
+// made under a lease that has been replaced is refused, also when the task was
+// deleted and created again with the same id.
 //
 // Every read and write names an owner. Ids are unique per owner; what belongs to
 // another owner is absent.

@@ -50,6 +50,52 @@ func (e *RenewError) Unwrap() error { return errLocked }
 
 var errLocked error = a2a.Errorf(a2a.CodeUnavailable, "tasks are locked")
 
+// ClaimError says which leases Claim took, or may have taken, for tasks that it does not
+// return. Nobody runs these tasks while the leases last, so the caller releases them.
+type ClaimError struct {
+	// Unread are tasks that were leased and could not be read.
+	Unread []UnreadTask
+	// Lost, if not nil, is why other leases of the worker may exist: the answer of the
+	// database was lost. The worker cannot know them; it continues under another name, so
+	// that they end in time.
+	Lost error
+}
+
+// UnreadTask is a leased task whose content could not be read.
+type UnreadTask struct {
+	Key Key
+	// Run is the queue entry as it stands after the claim.
+	Run Run
+	// Err is why the task could not be read.
+	Err error
+}
+
+func (e *ClaimError) Error() string {
+	if e.Lost != nil {
+		return fmt.Sprintf("leases may have been taken that are not known: %v", e.Lost)
+	}
+	return fmt.Sprintf("%d leased tasks cannot be read, task %s among them: %v", len(e.Unread), a2a.Quote(e.Unread[0].Key.ID), e.Unread[0].Err)
+}
+
+func (e *ClaimError) Unwrap() []error {
+	errs := make([]error, 0, 1+len(e.Unread))
+	if e.Lost != nil {
+		errs = append(errs, e.Lost)
+	}
+	for i := range e.Unread {
+		errs = append(errs, e.Unread[i].Err)
+	}
+	return errs
+}
+
+// ErrorOrNil returns e if it has anything to report.
+func (e *ClaimError) ErrorOrNil() error {
+	if len(e.Unread) == 0 && e.Lost == nil {
+		return nil
+	}
+	return e
+}
+
 // Store keeps tasks, their logs, contexts, feedback, webhooks, steps and
 // idempotency records.
 type Store interface {
@@ -74,9 +120,18 @@ type Store interface {
 	// order. ErrNotFound when the owner has no such task.
 	Events(ctx context.Context, key Key, after int64, limit int) ([]Event, error)
 
+	// Versions returns the versions of those of the given tasks that exist, in one query
+	// that reads none of their content.
+	Versions(ctx context.Context, keys []Key) (map[Key]TaskVersion, error)
+
 	// Claim leases up to p.Limit due tasks to a worker: fair across owners and across the
 	// contexts of an owner, the longest due first within a context. See ClaimParams. The returned tasks are
 	// as they stand after the claim.
+	//
+	// Claim may return tasks and an error: the caller runs these tasks. If the error is a
+	// *ClaimError, other tasks were leased, or may have been; after any other error
+	// leases may have been taken that are not known. Without an error every lease
+	// that was taken is one of a returned task.
 	Claim(ctx context.Context, p ClaimParams) ([]*Task, error)
 	// Renew extends leases that are still held and returns the keys of those that
 	// are not. A *RenewError names leases that could not be extended though nobody

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,13 +31,19 @@ type Event struct {
 	Received *a2a.Message `json:"received,omitempty"`
 
 	Artifact *a2a.Artifact `json:"artifact,omitempty"`
-	// Append adds the artifact's parts to those of the same id.
+	// Append adds the artifact's parts to those of the same id. Without it the
+	// artifact replaces the one of the same id, or withdraws it if it has no parts.
 	Append bool `json:"append,omitempty"`
 	// LastChunk completes the artifact.
 	LastChunk bool `json:"lastChunk,omitempty"`
 
-	// Metadata is merged into the task's.
+	// Metadata is a [MergePatch] of the task's metadata.
 	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// Withdraws reports whether the event withdraws an artifact: the task no longer has it.
+func (e *Event) Withdraws() bool {
+	return e.Artifact != nil && !e.Append && len(e.Artifact.Parts) == 0
 }
 
 // Entry is a message of a task's history.
@@ -71,6 +76,19 @@ type Task struct {
 	tails map[string]*strings.Builder
 }
 
+// TaskVersion is what Versions returns of a task.
+type TaskVersion struct {
+	// CreatedAt differs between tasks that had the same key one after the other.
+	CreatedAt time.Time
+	Seq       int64
+	Run       Run
+}
+
+// Version returns the task's version.
+func (t *Task) Version() TaskVersion {
+	return TaskVersion{CreatedAt: t.CreatedAt, Seq: t.Seq, Run: t.Run}
+}
+
 // Phase is where a task stands in the work queue.
 type Phase string
 
@@ -99,17 +117,27 @@ type Run struct {
 	Attempt int
 	// SeenSeq is the sequence through which messages have been dealt with.
 	SeenSeq int64
+	// StartSeq is the version of the task at which the current turn started: the
+	// events of the turn come after it.
+	StartSeq int64
 }
 
 // Lease is the right to run a task.
 type Lease struct {
 	Worker string
-	// Fence grows with every claim of the task.
+	// Fence grows with every claim of the task. That of a new task starts at
+	// FirstFence, so that a lease of a deleted task is not valid for a new one with
+	// the same id.
 	Fence int64
 	// Until is when others may claim the task. It need not be kept once the task
 	// is not leased.
 	Until time.Time
 }
+
+// FirstFence returns the fence of a task that is created at a time: the nanoseconds
+// since 1970. A task is not claimed once per nanosecond, so no fence of a deleted task
+// is used again.
+func FirstFence(created time.Time) int64 { return created.UnixNano() }
 
 // Apply folds events, whose Seq is set, into t. Copies of t made by Clone stay
 // as they were; a plain copy of the struct must not be applied to as well.
@@ -133,7 +161,7 @@ func (t *Task) apply(e *Event) {
 	if e.Seq == 1 {
 		t.CreatedAt = e.Time
 	}
-	t.Metadata = mergeMaps(t.Metadata, e.Metadata)
+	t.Metadata = MergePatch(t.Metadata, e.Metadata)
 	if e.Artifact != nil {
 		t.applyArtifact(e)
 		return
@@ -150,6 +178,13 @@ func (t *Task) apply(e *Event) {
 
 func (t *Task) applyArtifact(e *Event) {
 	i := slices.IndexFunc(t.Artifacts, func(a a2a.Artifact) bool { return a.ID == e.Artifact.ID })
+	if e.Withdraws() {
+		if i >= 0 {
+			delete(t.tails, e.Artifact.ID)
+			t.Artifacts = slices.Delete(slices.Clone(t.Artifacts), i, i+1)
+		}
+		return
+	}
 	if i < 0 {
 		t.Artifacts = append(t.Artifacts, *e.Artifact)
 		return
@@ -170,12 +205,12 @@ func (t *Task) applyArtifact(e *Event) {
 func (t *Task) extend(a, chunk a2a.Artifact) a2a.Artifact {
 	parts := slices.Clone(a.Parts)
 	add := chunk.Parts
-	if len(add) == 1 && len(parts) > 0 && emptyText(add[0]) {
-		add = nil // it only says that the artifact is complete
+	if len(parts) > 0 && completes(add) {
+		add = nil
 	}
 	if len(parts) > 0 && len(add) > 0 {
 		last, next := parts[len(parts)-1], add[0]
-		if plainText(last) && plainText(next) {
+		if PlainText(last) && PlainText(next) {
 			text := t.tail(a.ID, last.(a2a.TextPart).Text)
 			text.WriteString(next.(a2a.TextPart).Text)
 			parts[len(parts)-1] = a2a.TextPart{Text: text.String()}
@@ -192,7 +227,7 @@ func (t *Task) extend(a, chunk a2a.Artifact) a2a.Artifact {
 	if chunk.Description != "" {
 		a.Description = chunk.Description
 	}
-	a.Metadata = mergeMaps(a.Metadata, chunk.Metadata)
+	a.Metadata = MergePatch(a.Metadata, chunk.Metadata)
 	return a
 }
 
@@ -210,23 +245,16 @@ func (t *Task) tail(id, text string) *strings.Builder {
 	return b
 }
 
-func plainText(p a2a.Part) bool {
+// PlainText reports whether a part is nothing but a text, which the next chunk can
+// extend.
+func PlainText(p a2a.Part) bool {
 	text, ok := p.(a2a.TextPart)
 	return ok && len(text.Metadata) == 0 && len(text.Embeddings) == 0
 }
 
-func emptyText(p a2a.Part) bool { return plainText(p) && p.(a2a.TextPart).Text == "" }
-
-// mergeMaps returns base with add's members, and base itself when there are
-// none. It changes neither.
-func mergeMaps(base, add map[string]any) map[string]any {
-	if len(add) == 0 {
-		return base
-	}
-	merged := make(map[string]any, len(base)+len(add))
-	maps.Copy(merged, base)
-	maps.Copy(merged, add)
-	return merged
+// completes reports whether a chunk only says that its artifact is complete.
+func completes(chunk []a2a.Part) bool {
+	return len(chunk) == 1 && PlainText(chunk[0]) && chunk[0].(a2a.TextPart).Text == ""
 }
 
 // Unread returns the client's messages after the given sequence, oldest first.

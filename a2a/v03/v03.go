@@ -23,7 +23,7 @@ func Params[P any](raw []byte) (P, error) {
 	if len(raw) == 0 || raw[0] == 'n' {
 		raw = []byte("{}")
 	}
-	if err := wire.Unmarshal(raw, &p); err != nil {
+	if err := wire.UnmarshalStrict(raw, &p); err != nil {
 		return p, invalid(err)
 	}
 	if v, ok := any(&p).(interface{ Validate() error }); ok {

@@ -219,7 +219,7 @@ func (o *owner) inState(s a2a.TaskState) *index[*task] {
 
 func (t *task) addSteps(steps []store.Step) {
 	for _, step := range steps {
-		step.Result = slices.Clone(step.Result)
+		step.Result, step.Artifacts = slices.Clone(step.Result), slices.Clone(step.Artifacts)
 		i := slices.IndexFunc(t.steps, func(o store.Step) bool { return o.Turn == step.Turn && o.Name == step.Name })
 		if i < 0 {
 			t.steps = append(t.steps, step)

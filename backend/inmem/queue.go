@@ -173,7 +173,7 @@ func (q *queue) due(p store.ClaimParams) []*task {
 // unusual reports whether tasks may be due that do not stand at the head of
 // their lines.
 func (q *queue) unusual(p store.ClaimParams) bool {
-	if p.Takeover && q.leased > q.leases[p.Worker] {
+	if p.Takeover && !p.QueuedOnly && q.leased > q.leases[p.Worker] {
 		return true
 	}
 	if p.Horizon <= 0 {
@@ -218,7 +218,7 @@ func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
 	look := func(e entry[*task]) {
 		run := &e.rec.fold.Run
 		isLeased := run.Phase == store.PhaseLeased
-		if isLeased && run.Lease.Worker == p.Worker {
+		if isLeased && (p.QueuedOnly || run.Lease.Worker == p.Worker) {
 			return
 		}
 		if e.at <= now || isLeased && p.Takeover || p.Horizon > 0 && e.at > beyond {

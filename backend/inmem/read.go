@@ -61,6 +61,21 @@ func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([
 	return slices.Clone(t.log[from:to]), nil
 }
 
+// Versions implements [store.Store].
+func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	versions := make(map[store.Key]store.TaskVersion, len(keys))
+	for _, k := range keys {
+		if t := s.task(k); t != nil {
+			versions[k] = t.fold.Version()
+		}
+	}
+	return versions, nil
+}
+
 // moment is the inverse of millis.
 func moment(at int64) time.Time {
 	if at == math.MinInt64 {

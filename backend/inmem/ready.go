@@ -36,7 +36,10 @@ func (o *owner) removeReady(t *task) {
 
 // due returns the owner's first n tasks that may be claimed, in order.
 func (o *owner) due(p *store.ClaimParams, now int64, n int) []*task {
-	due := first(&o.ended, now, n, func(t *task) bool { return t.fold.Run.Lease.Worker != p.Worker })
+	var due []*task
+	if !p.QueuedOnly {
+		due = first(&o.ended, now, n, func(t *task) bool { return t.fold.Run.Lease.Worker != p.Worker })
+	}
 	n -= len(due)
 	if p.OldestFirst {
 		return append(due, first(&o.ready, now, n, nil)...)

@@ -21,7 +21,7 @@ func (s *Store) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step,
 	var steps []store.Step
 	for _, step := range t.steps {
 		if step.Turn == turn {
-			step.Result = slices.Clone(step.Result)
+			step.Result, step.Artifacts = slices.Clone(step.Result), slices.Clone(step.Artifacts)
 			steps = append(steps, step)
 		}
 	}

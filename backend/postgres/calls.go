@@ -46,14 +46,13 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 		calls = append(calls, k)
 	}
 	add(c.keys(live))
+	if len(creates) > 0 || len(touches) > 0 {
+		calls = append(calls, c.contexts(creates, touches)) // made with the first of their tasks, as the changes were given
+	}
 	if len(creates) > 0 {
-		add(c.contexts(creates)) // born with the first of theirs, as the changes were given
 		slices.SortFunc(creates, byKey)
 		add(c.creates(creates, mark))
 		calls = append(calls, c.pushes(creates)...)
-	}
-	if len(touches) > 0 {
-		add(c.touches(touches))
 	}
 	for _, w := range waves {
 		slices.SortFunc(w, byKey)
@@ -97,7 +96,7 @@ func (c *committer) keys(live []*change) *call {
 		r := ch.Idempotency
 		k.columns[0].text(r.Owner)
 		k.columns[1].text(r.Key)
-		k.columns[2].bytes(r.Hash[:])
+		k.columns[2].bytes(r.HashBytes())
 		k.columns[3].text(r.TaskID)
 		k.columns[4].int(ch.leaves())
 		k.columns[5].int(millis(r.CreatedAt))
@@ -105,13 +104,15 @@ func (c *committer) keys(live []*change) *call {
 	return k
 }
 
-// contexts writes the contexts of new tasks, each once.
-func (c *committer) contexts(creates []*change) *call {
+// contexts writes the contexts of new tasks, each once, and those of tasks that receive
+// messages, by the tasks.
+func (c *committer) contexts(creates, touches []*change) *call {
 	type born struct {
 		key                  store.Key
 		created, received, n int64
 	}
 	at := make(map[store.Key]int, len(creates))
+	of := make(map[store.Key]int, len(creates)) // by task
 	all := make([]born, 0, len(creates))
 	for _, ch := range creates {
 		key := store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}
@@ -121,11 +122,28 @@ func (c *committer) contexts(creates []*change) *call {
 			at[key] = i
 			all = append(all, born{key: key, created: millis(ch.Events[0].Time)})
 		}
+		of[ch.Key] = i
 		b := &all[i]
 		b.received, b.n = max(b.received, ch.touches), b.n+1
 	}
+	touches = slices.DeleteFunc(touches, func(ch *change) bool {
+		i, ok := of[ch.Key]
+		if ok { // its task does not exist yet
+			all[i].received = max(all[i].received, ch.touches)
+		}
+		return ok
+	})
 	slices.SortFunc(all, func(a, b born) int { return compareKeys(a.key, b.key) })
-	k := c.call(stmtContexts)
+	st := stmtContexts
+	if len(touches) > 0 {
+		st = stmtTouch
+	}
+	k := c.call(st)
+	for _, ch := range touches {
+		k.columns[5].text(ch.Key.Owner)
+		k.columns[6].text(ch.Key.ID)
+		k.columns[7].int(ch.touches)
+	}
 	for i := range all {
 		b := &all[i]
 		k.columns[0].text(b.key.Owner)
@@ -134,7 +152,6 @@ func (c *committer) contexts(creates []*change) *call {
 		k.columns[3].int(b.received)
 		k.columns[4].int(b.n)
 	}
-	k.scalars = append(k.scalars, int64(len(all)))
 	return k
 }
 
@@ -154,27 +171,17 @@ func (c *committer) creates(creates []*change, mark int64) *call {
 			col[5+i].int(v)
 		}
 		col[10].text(t.worker)
-		for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt, t.updatedAt} {
+		for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.createdAt, t.updatedAt} {
 			col[11+i].int(v)
 		}
 		if ch.snapshot != "" && ch.Snapshot.Seq == t.seq {
-			col[18].text(ch.snapshot)
+			col[19].text(ch.snapshot)
 		} else {
-			col[18].null()
+			col[19].null()
 		}
-		col[19].text(ch.events)
+		col[20].text(ch.events)
 	}
 	k.scalars = append(k.scalars, mark)
-	return k
-}
-
-func (c *committer) touches(touches []*change) *call {
-	k := c.call(stmtTouch)
-	for _, ch := range touches {
-		k.columns[0].text(ch.Key.Owner)
-		k.columns[1].text(ch.Key.ID)
-		k.columns[2].int(ch.touches)
-	}
 	return k
 }
 
@@ -230,11 +237,11 @@ func (k *call) update(ch *change) {
 		col[12].null()
 	}
 	k.updateRun(ch.Run)
-	col[22].bool(ch.strict)
+	col[23].bool(ch.strict)
 }
 
 func (k *call) updateRun(run *store.Run) {
-	col := k.columns[14:22]
+	col := k.columns[14:23]
 	if run == nil {
 		for i := range col {
 			col[i].null()
@@ -246,7 +253,7 @@ func (k *call) updateRun(run *store.Run) {
 	col[0].int(t.phase)
 	col[1].int(t.dueAt)
 	col[2].text(t.worker)
-	for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq} {
+	for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq} {
 		col[3+i].int(v)
 	}
 }
@@ -261,7 +268,7 @@ func (c *committer) steps(live []*change) *call {
 	}
 	type step struct {
 		name
-		result []byte
+		result, artifacts []byte
 	}
 	var all []step
 	var at map[name]int
@@ -277,7 +284,7 @@ func (c *committer) steps(live []*change) *call {
 				at[n] = i
 				all = append(all, step{name: n})
 			}
-			all[i].result = s.Result
+			all[i].result, all[i].artifacts = s.Result, s.Artifacts
 		}
 	}
 	k := c.call(stmtSteps)
@@ -287,6 +294,11 @@ func (c *committer) steps(live []*change) *call {
 		k.columns[2].int(int64(s.turn))
 		k.columns[3].text(s.name.name)
 		k.columns[4].bytes(s.result)
+		if len(s.artifacts) > 0 {
+			k.columns[5].bytes(s.artifacts)
+		} else {
+			k.columns[5].null()
+		}
 	}
 	return k
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -31,19 +32,20 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if p.OldestFirst {
 		text = sqlClaimOldest
 	}
+	if err := s.confirm(ctx); err != nil {
+		return nil, failed(ctx, err, "claim")
+	}
 	c := &claim{s: s, text: text, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
 	rows, err := c.rounds(ctx)
 	if len(rows) == 0 {
 		return nil, failed(ctx, err, "claim")
 	}
-	if err != nil && ctx.Err() == nil {
-		s.log.Warn("claim ended early", "error", err, "claimed", len(rows))
-	}
 	for i := range rows {
 		s.news.add(false, rows[i].key)
 	}
 	// The leases have been taken, so they are read even if the caller is gone.
-	return s.readClaimed(context.WithoutCancel(ctx), rows)
+	tasks, unread := s.readClaimed(context.WithoutCancel(ctx), rows)
+	return tasks, (&store.ClaimError{Unread: unread, Lost: failed(ctx, err, "claim")}).ErrorOrNil()
 }
 
 // claim is one call of Claim.
@@ -176,42 +178,61 @@ func claimArgs(p *store.ClaimParams) ([]any, error) {
 	if p.Horizon > 0 {
 		far = millis(p.Now.Add(p.Horizon))
 	}
+	farLease := far
 	if p.Takeover {
 		over = never
 	}
+	if p.QueuedOnly {
+		over, farLease = -never, never
+	}
 	return []any{
 		p.AfterOwner, now, far, over, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		whole, before, `"` + after, int64(0), nil, nil, 0,
+		whole, before, `"` + after, int64(0), nil, nil, 0, farLease,
 	}, nil
 }
 
+// errNoLog reports a task without log rows.
+var errNoLog = errors.New("its log is missing")
+
 // readClaimed reads tasks whose leases have been taken. One that cannot be read does
-// not keep the others from being run.
-func (s *Store) readClaimed(ctx context.Context, rows []taskRow) (tasks []*store.Task, err error) {
-	read := func(rows []taskRow) error {
-		return s.repeat(ctx, "read claimed tasks", func(ctx context.Context, c *pgx.Conn) error {
-			some, err := s.readLogs(ctx, c, rows, false)
-			for _, t := range some {
-				if t != nil {
-					tasks = append(tasks, t)
-				}
-			}
+// not keep the others from being run. After a lost connection the rest is not tried one
+// by one.
+func (s *Store) readClaimed(ctx context.Context, rows []taskRow) (tasks []*store.Task, unread []store.UnreadTask) {
+	for size := len(rows); len(rows) > 0; {
+		some := rows[:min(size, len(rows))]
+		var found []*store.Task
+		err := s.repeat(ctx, "read claimed tasks", func(ctx context.Context, c *pgx.Conn) (err error) {
+			found, err = s.readLogs(ctx, c, some, false)
 			return err
 		})
-	}
-	if err = read(rows); err == nil || unanswered(err) {
-		return tasks, err
-	}
-	for i := range rows {
-		if e := read(rows[i : i+1]); e != nil {
-			s.log.Error("claimed task cannot be read", "task", rows[i].key.ID, "error", e)
-			err = e
+		switch {
+		case err == nil:
+		case unanswered(err):
+			return tasks, append(unread, unreadTasks(rows, err)...)
+		case size > 1:
+			size = 1
+			continue
+		default:
+			unread = append(unread, unreadTasks(some, err)...)
 		}
+		for i, t := range found {
+			if t != nil {
+				tasks = append(tasks, t)
+			} else {
+				unread = append(unread, unreadTasks(some[i:i+1], errNoLog)...)
+			}
+		}
+		rows = rows[len(some):]
 	}
-	if len(tasks) > 0 {
-		return tasks, nil
+	return tasks, unread
+}
+
+func unreadTasks(rows []taskRow, err error) []store.UnreadTask {
+	unread := make([]store.UnreadTask, len(rows))
+	for i := range rows {
+		unread[i] = store.UnreadTask{Key: rows[i].key, Run: rows[i].task().Run, Err: err}
 	}
-	return nil, err
+	return unread
 }
 
 const sqlRenew = `WITH l AS MATERIALIZED (

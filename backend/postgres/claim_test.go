@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -61,5 +62,112 @@ func TestAClaimPassesOverTasksWithALockedWebhook(t *testing.T) {
 				t.Errorf("Claim() after the row was let go = %v, want t0", got)
 			}
 		})
+	}
+}
+
+func claimEight(worker string) store.ClaimParams {
+	return store.ClaimParams{
+		Worker: worker, Now: began, Until: began.Add(time.Minute), Limit: 8,
+		Event: store.Event{Time: began, State: a2a.StateWorking},
+	}
+}
+
+// The connection of a claim of several rounds is cut at every stage of it.
+func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	p, s, direct := behind(t, Config{RetryDelay: time.Millisecond})
+	partly := 0
+	for bytes := 0; bytes < 6000; bytes += 150 {
+		worker := fmt.Sprint("w", bytes)
+		for i := range 8 {
+			c := waiting(fmt.Sprint(worker, "-", i), fmt.Sprint("c", i))
+			c.Push = nil
+			must(t, commitOne(direct, c))
+		}
+		p.cutAfter(bytes)
+		tasks, err := s.Claim(bg, claimEight(worker))
+		p.disarm()
+		leased := countRows(t, direct, `{s}.task_rows WHERE phase = 2 AND lease_worker = $1`, worker)
+		if err == nil && len(tasks) != leased || len(tasks) > leased {
+			t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, but %d are leased", bytes, len(tasks), err, leased)
+		}
+		var lost *store.ClaimError
+		if len(tasks) > 0 && err != nil {
+			partly++
+			if !errors.As(err, &lost) || lost.Lost == nil {
+				t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, want leases reported as lost", bytes, len(tasks), err)
+			}
+		}
+		rest, err := direct.Claim(bg, claimEight("rest"))
+		if must(t, err); len(rest)+leased != 8 {
+			t.Errorf("cut after %d bytes: %d tasks leased, %d left, want 8 in all", bytes, leased, len(rest))
+		}
+	}
+	if partly == 0 {
+		t.Error("no claim was cut between its rounds")
+	}
+}
+
+func TestClaimReportsTasksItCannotRead(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"broken":  `UPDATE {s}.task_log SET events = '[{' WHERE task_pk = (SELECT pk FROM {s}.task_rows WHERE id = 't1') AND seq = 1`,
+		"missing": `DELETE FROM {s}.task_log WHERE task_pk = (SELECT pk FROM {s}.task_rows WHERE id = 't1')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+			for i := range 3 {
+				must(t, commitOne(s, waiting(fmt.Sprint("t", i), "c")))
+			}
+			if name == "missing" { // the event of the claim would be all that is left
+				_, err := s.pool.Exec(bg, s.q(`UPDATE {s}.task_rows SET seq = 0, checkpoint = 5 WHERE id = 't1'`))
+				must(t, err)
+			}
+			_, err := s.pool.Exec(bg, s.q(damage))
+			must(t, err)
+			tasks, err := s.Claim(bg, claimEight("w"))
+			var partly *store.ClaimError
+			if !errors.As(err, &partly) || partly.Lost != nil || len(partly.Unread) != 1 || len(tasks) != 2 {
+				t.Fatalf("Claim() = %d tasks, %v, want two and one that cannot be read", len(tasks), err)
+			}
+			u := partly.Unread[0]
+			if u.Key.ID != "t1" || u.Err == nil || u.Run.Phase != store.PhaseLeased || u.Run.Attempt != 1 || u.Run.Lease.Worker != "w" {
+				t.Errorf("Claim() cannot read %+v, want t1 leased to w", u)
+			}
+		})
+	}
+}
+
+// Leases of lanes that a claim does not return end in time: the same worker claims the
+// lanes again.
+func TestLanesThatAClaimDoesNotReturnAreDueAfterTheirLease(t *testing.T) {
+	t.Parallel()
+	p, s, direct := behind(t, Config{RetryDelay: time.Millisecond})
+	for i := range 8 {
+		must(t, commitOne(direct, waiting(fmt.Sprint("t", i), "c")))
+	}
+	_, err := direct.pool.Exec(bg, direct.q(`UPDATE {s}.task_log SET events = '[{' WHERE task_pk = (SELECT pk FROM {s}.task_rows WHERE id = 't7')`))
+	must(t, err)
+	unreturned := 0
+	now := began
+	for bytes := 0; bytes < 6000; bytes += 150 {
+		claim := store.LaneClaim{Worker: "w", Now: now, Until: now.Add(time.Minute), Limit: 8, Events: 8}
+		p.cutAfter(bytes)
+		lanes, _ := s.ClaimLanes(bg, claim)
+		p.disarm()
+		if leased := countRows(t, direct, `{s}.push_lanes WHERE phase = 3 AND lease_until > $1`, now.UnixMilli()); leased > len(lanes) {
+			unreturned++
+		}
+		now = now.Add(2 * time.Minute)
+		claim.Now, claim.Until = now, now.Add(time.Minute)
+		again, err := direct.ClaimLanes(bg, claim)
+		if err != nil || len(again) != 7 {
+			t.Errorf("cut after %d bytes: ClaimLanes() after the leases = %d, %v, want the 7 that can be read", bytes, len(again), err)
+		}
+		now = now.Add(2 * time.Minute)
+	}
+	if unreturned == 0 {
+		t.Error("no claim took leases that it did not return")
 	}
 }

@@ -6,10 +6,11 @@ import "fmt"
 // indexes of the work queue, which hold only tasks with work to do, and from context to context of
 // an owner through a third. It locks the first tasks of each that no other claim has locked, nor
 // anybody their webhooks, and leases those whose turn it is. Parameters: 1 the owner to begin
-// after, 2 now, 3 the end of the horizon, 4 the end of leases that are over, 5 the worker, 6 how many
+// after, 2 now, 3 the end of the horizon of queued tasks, 4 the end of leases that are over, 5 the worker, 6 how many
 // to claim, 7 how many of an owner, 8 the new end, 9 state and 10 time of the event, 11-13 its
 // JSON: whole, and before and after its time, 14 the mark of the log, 15 owners with 16 the context
-// to begin after, 17 how many of a context. It fails when a webhook is not seen.
+// to begin after, 17 how many of a context, 18 the end of the horizon of leases. It fails when a
+// webhook is not seen.
 //
 // Of an owner it finds a line: leases that are over, then (by) either rounds of its contexts or
 // its longest due. What is known of the line is its first so many tasks (sure); more is
@@ -34,7 +35,7 @@ func claimText(queued string) string {
 			SELECT * FROM (
 				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until <= $4::bigint AND lease_worker <> $5::text`) + `
 				UNION ALL
-				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until > $3::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text`) + `
+				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until > $18::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text`) + `
 				UNION ALL
 				` + queued + `
 			) y LIMIT $7::bigint * $17::bigint

@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"math"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -40,20 +42,25 @@ func (c *clock) now() time.Time {
 	return now
 }
 
-func (c *clock) set(local, remote time.Time) (jump time.Duration) {
+// set adopts a sample that differs from the estimate by at least so much, and returns by
+// how much it does.
+func (c *clock) set(local, remote time.Time, least time.Duration) (jump time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.local.IsZero() {
 		jump = remote.Sub(c.remote.Add(local.Sub(c.local)))
 	}
-	c.local, c.remote = local, remote
+	if jump.Abs() >= least {
+		c.local, c.remote = local, remote
+	}
 	return jump
 }
 
 // Now returns an estimate of the database's clock, to the half of a round trip: the
 // clock that all who share the database have in common. It is measured when the
-// store is opened and every ten seconds after that, and counts on in between. It
-// goes back only if the database's clock went back by more than a second.
+// store is opened and every ten seconds after that, and counts on in between. Each new
+// connection checks whether the clock was set. The estimate goes back only if the
+// database's clock went back by more than a second.
 func (s *Store) Now() time.Time { return s.clock.now() }
 
 // readClock takes the best of a few samples.
@@ -74,10 +81,32 @@ func (s *Store) readClock(ctx context.Context, on querier) error {
 			best, local, remote = trip, before.Add(trip/2), at
 		}
 	}
-	if jump := s.clock.set(local, remote); jump.Abs() > clockHold+best {
+	s.setClock(local, remote, 0, best)
+	return nil
+}
+
+func (s *Store) setClock(local, remote time.Time, least, trip time.Duration) {
+	if jump := s.clock.set(local, remote, least); jump.Abs() >= clockHold+trip {
 		s.log.Warn("clock of the database was set", "by", jump)
 	}
-	return nil
+}
+
+// checkClock reads the clock over a new connection and adopts it if it was set: after a
+// failover all connections are new, and their server may have another clock. All who
+// share the database are then to know it before they claim anything. An error is left to
+// those who use the connection.
+func (s *Store) checkClock(ctx context.Context, c *pgconn.PgConn) {
+	before := time.Now()
+	results, err := c.Exec(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).ReadAll()
+	trip := time.Since(before)
+	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
+		return
+	}
+	micros, err := strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
+	if err != nil {
+		return
+	}
+	s.setClock(before.Add(trip/2), time.UnixMicro(micros).UTC(), clockHold+trip, trip)
 }
 
 // tend looks at the clock and tidies up until the store is closed.

@@ -261,11 +261,11 @@ func (c *committer) commit(live []*change, all bool) error {
 	if err == nil || !unsure(err) {
 		return err
 	}
-	made, e := c.s.settle(mark)
+	made, e := c.s.settle(mark, err)
 	switch {
 	case e != nil:
 		c.s.doubts.add(mark, live)
-		return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, err, e), "the database does not answer: the change may have been stored or not")
+		return e
 	case made:
 		if e := c.s.recall(live, mark); e != nil {
 			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, err, e), "the database does not answer: the change was stored")

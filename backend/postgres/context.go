@@ -30,12 +30,34 @@ var (
 )
 
 const (
-	sqlInsertContext = `INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels, record)
-		VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bigint, $7::bigint, 1, 0, $8::bigint[], $9::text)
-		ON CONFLICT DO NOTHING`
-	sqlUpdateContext = `UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text,
-			updated_at = greatest(updated_at, $6::bigint), version = version + 1, labels = $7::bigint[], record = $8::text
-		WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	// sqlWas reads a context, which the transaction has locked, as it was before the statement.
+	sqlWas = `WITH was AS (
+			SELECT owner, status, labels FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
+		)`
+	// sqlCountLabels moves the counts of labels from the context as it was to what the
+	// statement made of it. A label that a context has twice counts once.
+	sqlCountLabels = `INSERT INTO {s}.label_tallies (owner, label, status, n)
+			SELECT d.owner, d.label, d.status, sum(d.n) FROM (
+				SELECT DISTINCT was.owner, u.label, was.status, -1 FROM was CROSS JOIN unnest(was.labels) u(label) WHERE was.status <> ''
+				UNION ALL
+				SELECT DISTINCT made.owner, u.label, made.status, 1 FROM made CROSS JOIN unnest(made.labels) u(label) WHERE made.status <> ''
+			) AS d(owner, label, status, n) GROUP BY 1, 2, 3 HAVING sum(d.n) <> 0`
+
+	sqlInsertContext = `WITH made AS (
+			INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels, record)
+			VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bigint, $7::bigint, 1, 0, $8::bigint[], $9::text)
+			ON CONFLICT DO NOTHING RETURNING owner, status, labels
+		), tally AS (
+			INSERT INTO {s}.label_tallies (owner, label, status, n)
+			SELECT DISTINCT made.owner, u.label, made.status, 1 FROM made CROSS JOIN unnest(made.labels) u(label)
+		)
+		SELECT 1 FROM made`
+	sqlUpdateContext = sqlWas + `, made AS (
+			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text,
+				updated_at = greatest(updated_at, $6::bigint), version = version + 1, labels = $7::bigint[], record = $8::text
+			WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" RETURNING owner, status, labels
+		), tally AS (` + sqlCountLabels + `)
+		SELECT 1 FROM made`
 	sqlContextStates = `WITH RECURSIVE g(v) AS (
 			(SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text ORDER BY state LIMIT 1)
 			UNION ALL
@@ -142,7 +164,7 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 			return err
 		}
 		k := c.Idempotency
-		n, err := s.exec(ctx, tx, sqlInsertKey, k.Owner, k.Key, k.Hash[:], k.TaskID, saved.Version, millis(k.CreatedAt))
+		n, err := s.exec(ctx, tx, sqlInsertKey, k.Owner, k.Key, k.HashBytes(), k.TaskID, saved.Version, millis(k.CreatedAt))
 		if err == nil && n == 0 {
 			err = store.ErrDuplicate
 		}

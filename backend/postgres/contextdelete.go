@@ -10,7 +10,11 @@ import (
 
 const (
 	sqlBusy = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND phase <> 0 LIMIT 1`
-	sqlDoom = `UPDATE {s}.context_rows SET status = '' WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlDoom = sqlWas + `, made AS (
+			UPDATE {s}.context_rows SET status = '' WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
+			RETURNING owner, status, labels
+		), tally AS (` + sqlCountLabels + `)
+		SELECT 1 FROM made`
 
 	sqlDeleteTasks = `DELETE FROM {s}.task_rows WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text

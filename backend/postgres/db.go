@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -156,15 +155,30 @@ func (s *Store) repeat(ctx context.Context, doing string, f func(ctx context.Con
 	}
 }
 
-func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) (err error) {
+func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+	return s.with(ctx, func(c *pgx.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
+		defer cancel()
+		return f(ctx, c)
+	})
+}
+
+// with runs f on a connection of the pool. It fails if f succeeds but a commit of it was
+// not replicated: this is the one place where commits outside of ruleOut are checked.
+func (s *Store) with(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
 	c, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { s.release(ctx, c, err) }()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
-	defer cancel()
-	return f(ctx, c.Conn())
+	err = f(c.Conn())
+	if e := replicated(c.Conn()); err == nil {
+		err = e
+	}
+	if err != nil && unanswered(err) {
+		s.unconfirmed.Store(true)
+	}
+	return err
 }
 
 // conflictDelay is the first wait after a conflict with other commands.
@@ -221,9 +235,9 @@ func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.C
 			return nil
 		})
 		if unsure(err) {
-			made, e := s.settle(mark)
+			made, e := s.settle(mark, err)
 			if e != nil {
-				return failed(ctx, errors.Join(e, err), doing)
+				return e
 			}
 			if made {
 				return nil

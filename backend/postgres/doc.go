@@ -14,7 +14,8 @@
 // # Guarantees
 //
 //   - An acknowledged change is as durable as the server makes a commit: with its
-//     default settings it survives the loss of power.
+//     default settings it survives the loss of power. With synchronous replication a
+//     standby has confirmed it.
 //   - A change that is answered with an error has not been applied, unless the error
 //     says that it may have been: then the connection was lost during the commit, and
 //     the database could not be asked about it for as long as a command may take.

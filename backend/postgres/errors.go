@@ -78,6 +78,9 @@ func sqlState(err error) string {
 // classify is the one place where SQLSTATEs meet our codes.
 func classify(err error) (a2a.Code, string) {
 	state := sqlState(err)
+	if errors.Is(err, errUnreplicated) {
+		return a2a.CodeUnavailable, unreplicatedText
+	}
 	if state == "" {
 		return a2a.CodeUnavailable, "the database does not answer"
 	}
@@ -155,13 +158,15 @@ func blocked(err error) bool {
 	return state == stateLocked || state == stateCanceled
 }
 
-// unanswered reports that the server may not have been heard of: the connection
-// was lost, could not be made, or took too long.
+const unreplicatedText = "no standby of the database confirmed the change: it may have been stored or not"
+
+// unanswered reports that the server has not answered, or has not kept to its answer:
+// the connection was lost, could not be made, took too long, or a commit was not replicated.
 func unanswered(err error) bool {
 	var netErr net.Error
 	var connect *pgconn.ConnectError
 	return errors.As(err, &netErr) || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) || errors.Is(err, errLost) || pgconn.Timeout(err) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) || errors.Is(err, errLost) || errors.Is(err, errUnreplicated) || pgconn.Timeout(err) ||
 		strings.Contains(err.Error(), "conn closed")
 }
 

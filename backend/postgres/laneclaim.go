@@ -165,6 +165,9 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 	if p.Limit <= 0 {
 		return nil, nil
 	}
+	if err := s.confirm(ctx); err != nil {
+		return nil, failed(ctx, err, "claim lanes")
+	}
 	p.Events = max(p.Events, 1)
 	// How many lanes of one owner are looked at is what one had the last time: the most
 	// that there may be would lock far too many where owners are many.

@@ -9,7 +9,8 @@ import (
 )
 
 // The reads of a look. Keys come last: whoever finds a task changed also finds the
-// key that was taken with the change.
+// key that was taken with the change. A key that is found acknowledges what was done
+// under it. So it is locked: that is a write, which waits for the standbys.
 const (
 	sqlLookTasks = `SELECT ` + rowColumns + `, c.status
 		FROM unnest($1::text[], $2::text[]) AS u(owner, id)
@@ -20,7 +21,7 @@ const (
 		JOIN {s}.context_rows c ON c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
 	sqlLookKeys = `SELECT k.owner, k.key, k.hash, k.task_id, k.seq, k.created_at
 		FROM unnest($1::text[], $2::text[]) AS u(owner, key)
-		JOIN {s}.idempotency_keys k ON k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX"`
+		JOIN {s}.idempotency_keys k ON k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX" FOR KEY SHARE OF k`
 	sqlRecall = `SELECT u.ord, t.seq, l.seq, l.n
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // A mark is a row that a transaction adds with all else it does. When the answer to
@@ -27,19 +29,22 @@ const (
 	// The division fails for a mark that is too old.
 	sqlMark = `INSERT INTO {s}.commit_marks (id, made) SELECT $1::bigint /
 		(CASE WHEN $1::bigint >> 22 > extract(epoch FROM clock_timestamp()) * 1000 - 300000 THEN 1 ELSE 0 END), true`
-	sqlRuleOut = `INSERT INTO {s}.commit_marks (id, made) VALUES ($1::bigint, false) ON CONFLICT DO NOTHING`
-	sqlMade    = `SELECT made FROM {s}.commit_marks WHERE id = $1::bigint`
-	sqlSweep   = `DELETE FROM {s}.commit_marks WHERE id < $1::bigint`
+	// A mark that exists is updated: only a write waits for the standbys, and so confirms
+	// that they have the transaction of the mark.
+	sqlRuleOut = `INSERT INTO {s}.commit_marks AS m (id, made) VALUES ($1::bigint, false)
+		ON CONFLICT (id) DO UPDATE SET made = m.made RETURNING m.made`
+	sqlSweep = `DELETE FROM {s}.commit_marks WHERE id < $1::bigint`
 )
 
 func (s *Store) newMark() int64 {
 	return s.Now().UnixMilli()<<markChance | rand.Int64N(1<<markChance) //nolint:gosec // chance, not secrecy
 }
 
-// settle finds out whether the transaction of a mark was committed, and sees to it
-// that it will not be if it was not. It goes on when the caller has given up, and
-// tries for as long as a command may take.
-func (s *Store) settle(mark int64) (made bool, err error) {
+// settle finds out whether the transaction of a mark was committed and replicated, and
+// ensures that it never will be if it was not. cause is the failure that left it open.
+// settle ignores the end of the caller's context and tries for up to CommandTimeout. Its
+// error says that the outcome is unknown.
+func (s *Store) settle(mark int64, cause error) (made bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CommandTimeout)
 	defer cancel()
 	for try := 0; ; try++ {
@@ -51,22 +56,26 @@ func (s *Store) settle(mark int64) (made bool, err error) {
 			break
 		}
 	}
-	s.log.Warn("answer of a commit was lost", "made", made, "error", err)
-	return made, err
+	s.log.Warn("outcome of a commit was looked up", "because", cause, "made", made && err == nil, "error", err)
+	if err == nil {
+		return made, nil
+	}
+	text := "the database does not answer: the change may have been stored or not"
+	if errors.Is(err, errUnreplicated) {
+		text = unreplicatedText
+	}
+	return false, a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, cause, err), "%s", text)
 }
 
-// ruleOut makes the transaction of a mark impossible, unless it was committed.
+// ruleOut makes the transaction of a mark impossible, unless it was committed: then it
+// is replicated when ruleOut returns.
 func (s *Store) ruleOut(ctx context.Context, c *pgx.Conn, mark int64) (made bool, err error) {
-	if _, err := s.exec(ctx, c, sqlRuleOut, mark); err != nil {
-		return false, err
-	}
-	found := false
-	err = s.each(ctx, c, sqlMade, func(r record) error {
-		found, made = true, r.bool(0)
+	err = s.each(ctx, c, sqlRuleOut, func(r record) error {
+		made = r.bool(0)
 		return nil
 	}, mark)
-	if err == nil && !found {
-		err = errors.New("mark of a commit is gone")
+	if err == nil {
+		err = replicated(c)
 	}
 	return made, err
 }

@@ -7,10 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/internal/migrate"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -24,29 +22,6 @@ func administer(t testing.TB, url string, texts ...string) {
 	for _, text := range texts {
 		_, err := c.Exec(bg, text)
 		must(t, err)
-	}
-}
-
-// applied are the migrations that databases have, by their checksums. One that is
-// listed here is never changed; another one is added after it.
-var applied = []string{
-	"202611210300_initial ad06c23d1d1ad83294176c8c82d540d7dba134ae78f476a1e87b5492e7ce1313",
-	"202611210600_webhooks 92c3c4261417d7b8a11cca25134e9afda2383d7fac00076ab08979147aded9c3",
-	"202611210900_turns 7b095162b248f59c02a1bee2ecfad67127baab7e07da5bd1fe85595fb5dfb920",
-	"202611211000_dead_order caa0207f9739d94545e727453354c6da94170ea84912f141cd59ce10fc5fff24",
-	"202611211100_label_tallies 7fe3bfe1691fc172f3f5aae53e597c01267cd0dd2fa8b125ba060e29585c8315",
-}
-
-func TestMigrationsThatDatabasesHaveAreNotChanged(t *testing.T) {
-	t.Parallel()
-	known, err := migrate.Load(migrationFiles, "migrations")
-	must(t, err)
-	var got []string
-	for _, m := range known {
-		got = append(got, m.String()+" "+m.Checksum)
-	}
-	if d := cmp.Diff(applied, got); d != "" {
-		t.Errorf("migrations (-databases have +the program has):\n%s", d)
 	}
 }
 

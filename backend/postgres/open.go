@@ -91,12 +91,20 @@ func (s *Store) poolConfig() (*pgxpool.Config, error) {
 	p.MinConns, p.MaxConns = int32(s.cfg.PoolMin), int32(s.cfg.PoolMax) //nolint:gosec // small
 	cc := p.ConnConfig
 	cc.RuntimeParams["client_encoding"] = "UTF8" // whatever the user or the database are set to; poolers know it
+	cc.OnNotice = noteNotice
 	cc.ConnectTimeout = min(s.cfg.Timeout, 10*time.Second)
 	if s.cfg.Pooler {
 		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0
 	} else {
-		p.AfterConnect = s.boundTransactions(cc.RuntimeParams)
+		bound := s.boundTransactions(cc.RuntimeParams)
+		p.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+			s.checkClock(ctx, c.PgConn())
+			if bound == nil {
+				return nil
+			}
+			return bound(ctx, c)
+		}
 		all := maps.Clone(settings)
 		all["lock_timeout"] = strconv.FormatInt(s.cfg.lockTimeout().Milliseconds(), 10)
 		for name, value := range all {
@@ -189,7 +197,10 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 	}
 	if err == nil && len(pending) > 0 {
 		if !s.cfg.Migrate {
-			return a2a.Errorf(a2a.CodeInternal, "its schema %s lacks %d of %d migrations, the first is %s: start with migrations allowed",
+			if len(pending) == len(p.Migrations) {
+				return a2a.Errorf(a2a.CodeInternal, "schema %s is empty: apply its migrations first", s.cfg.Schema)
+			}
+			return a2a.Errorf(a2a.CodeInternal, "schema %s lacks %d of %d migrations, first %s: apply them first",
 				s.cfg.Schema, len(pending), len(p.Migrations), pending[0])
 		}
 		_, err = migrate.Apply(ctx, db, p)
@@ -254,8 +265,11 @@ func (s *Store) openError(ctx context.Context, err error) error {
 			code, text = a2a.CodeInternal, fmt.Sprintf("neither the program nor the server knows the parameter %q of the URL: take it out", name[1])
 		}
 	case "":
-		if coded == nil || unanswered(err) {
-			code, text = a2a.CodeUnavailable, "nothing answers there: is it running, and are host, port and sslmode right?"
+		switch {
+		case strings.Contains(err.Error(), "server refused TLS connection"):
+			code, text = a2a.CodeUnavailable, "the server does not support TLS: turn it on there, or set sslmode to disable or prefer in the URL"
+		case coded == nil || unanswered(err):
+			code, text = a2a.CodeUnavailable, "no answer: check that it is running, and host, port and sslmode of the URL"
 		}
 	}
 	return a2a.Wrap(code, s.unmasked(cause), "PostgreSQL at %s: %s", s.location, text)

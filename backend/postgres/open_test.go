@@ -159,10 +159,10 @@ func TestPendingMigrationsAreRefusedUnlessAllowed(t *testing.T) {
 	cfg.Migrate = false
 	_, err := Open(bg, cfg)
 	var coded *a2a.Error
-	if !errors.As(err, &coded) || !strings.Contains(coded.Message, "migrations, the first is 202611210300_initial") {
+	if !errors.As(err, &coded) || !strings.Contains(coded.Message, "is empty: apply its migrations first") {
 		t.Fatalf("Open() without migrations = %v, want it to tell what the schema lacks", err)
 	}
-	if strings.Count(err.Error(), "migrations allowed") != 1 {
+	if strings.Count(err.Error(), "is empty") != 1 {
 		t.Errorf("Open() without migrations = %v, want it told once", err)
 	}
 	cfg.Migrate = true
@@ -323,17 +323,36 @@ func TestNowIsTheClockOfTheDatabase(t *testing.T) {
 	}
 	var c clock
 	start := time.Now()
-	c.set(start, start.Add(time.Hour))
+	c.set(start, start.Add(time.Hour), 0)
 	first := c.now()
-	c.set(time.Now(), time.Now().Add(time.Hour-500*time.Millisecond)) // a little back
+	c.set(time.Now(), time.Now().Add(time.Hour-500*time.Millisecond), 0) // a little back
 	if second := c.now(); second.Before(first) {
 		t.Errorf("now() = %v after %v, want it to wait", second, first)
 	}
-	if jump := c.set(time.Now(), time.Now()); jump > -50*time.Minute {
+	if jump := c.set(time.Now(), time.Now(), 0); jump > -50*time.Minute {
 		t.Errorf("set() = %v, want an hour back", jump)
 	}
 	if third := c.now(); third.After(first.Add(-50 * time.Minute)) {
 		t.Errorf("now() = %v, want it set back by an hour", third)
+	}
+}
+
+// A server whose clock is ahead or behind takes over: every connection to it is new.
+func TestNewConnectionNoticesThatTheClockWasSet(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{time.Hour, -time.Hour, 5 * time.Second} {
+		s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+		s.clock.mu.Lock()
+		s.clock.remote, s.clock.last = s.clock.remote.Add(-by), time.Time{} // as the server before had it
+		s.clock.mu.Unlock()
+		before := s.Now()
+		s.pool.Reset()
+		if _, err := s.Backlog(bg); err != nil {
+			t.Fatalf("Backlog() = %v", err)
+		}
+		if got := s.Now().Sub(before); (got - by).Abs() > 2*time.Second {
+			t.Errorf("Now() moved by %s with the first call on a new connection, want %s", got, by)
+		}
 	}
 }
 
@@ -351,6 +370,13 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	}
 	end.Snapshot = task
 	odd.Events[0].Received = message("m1", "user", "nul \x00 and \\u0000")
+	odd.Events[0].Metadata = map[string]any{"k": map[string]any{"n": 1.5, "o": map[string]any{"p": 1}}, "m": 1}
+	odd.Events[1].Metadata = map[string]any{"k": map[string]any{"n": nil, "o": map[string]any{"q": 2}}, "l": false, "m": nil}
+	artifact := func(id string, parts ...a2a.Part) store.Event {
+		return store.Event{Time: began, State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: id, Parts: parts}}
+	}
+	odd.Events = append(odd.Events, artifact("withdrawn", a2a.TextPart{Text: "gone"}), artifact("again", a2a.TextPart{Text: "gone"}),
+		artifact("withdrawn"), artifact("again"), artifact("a1", a2a.TextPart{Text: "kept"}), artifact("again", a2a.TextPart{Text: "back"}))
 	for _, c := range []store.Change{done, end, odd} {
 		must(t, commitOne(s, c))
 	}
@@ -359,6 +385,8 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 		`SELECT jsonb_build_array(id, context_id, owner_did, kind, state, state_timestamp AT TIME ZONE 'UTC', metadata, jsonb_array_length(history), artifacts -> 0 ->> 'name')
 			FROM {s}.tasks WHERE state = 'completed'`: `["` + taskID(1) + `", "c` + taskID(1) + `", "did:key:z6MkhaXgBZDvotDkL5257", "task", "completed", "2026-11-20T12:00:00.005", {"a": 1, "b": true}, 2, "summary"]`,
 		`SELECT history -> 0 -> 'parts' -> 0 -> 'text' FROM {s}.tasks WHERE state = 'working'`:                                                `"nul � and \\u0000"`,
+		`SELECT artifacts FROM {s}.tasks WHERE state = 'working'`:                                                                             `[{"parts": [{"kind": "text", "text": "kept"}], "artifactId": "a1"}, {"parts": [{"kind": "text", "text": "back"}], "artifactId": "again"}]`,
+		`SELECT metadata FROM {s}.tasks WHERE state = 'working'`:                                                                              `{"k": {"o": {"p": 1, "q": 2}}, "l": false}`,
 		`SELECT jsonb_agg(seq ORDER BY seq) FROM {s}.task_events WHERE task_id = '` + taskID(1) + `'`:                                         `[1, 2, 3, 4]`,
 		`SELECT jsonb_build_array(jsonb_array_length(message_history), task_count, status) FROM {s}.contexts WHERE id = 'c` + taskID(1) + `'`: `[2, 1, "active"]`,
 		`SELECT feedback_data FROM {s}.task_feedback`:                                                                                         `{"id": "f1", "rating": 5, "feedback": "good", "metadata": {}}`,

@@ -6,30 +6,28 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // pipeline runs calls in one round trip and one transaction, which the end of the
 // pipeline commits.
-func (s *Store) pipeline(ctx context.Context, calls []*call) (err error) {
-	c, err := s.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { s.release(ctx, c, err) }()
-	conn := c.Conn().PgConn()
-	if !s.cfg.Pooler {
-		if err := s.prepare(ctx, conn, calls); err != nil {
-			return err
+func (s *Store) pipeline(ctx context.Context, calls []*call) error {
+	return s.with(ctx, func(c *pgx.Conn) (err error) {
+		conn := c.PgConn()
+		if !s.cfg.Pooler {
+			if err := s.prepare(ctx, conn, calls); err != nil {
+				return err
+			}
 		}
-	}
-	if err = s.run(ctx, conn, calls); err != nil {
-		err = commitError{err}
-	}
-	if state := sqlState(err); state == stateStalePlan || state == stateNoStmt {
-		_ = conn.Close(ctx) // its statements are of no use any more
-	}
-	return err
+		if err = s.run(ctx, conn, calls); err != nil {
+			err = commitError{err}
+		}
+		if state := sqlState(err); state == stateStalePlan || state == stateNoStmt {
+			_ = conn.Close(ctx) // its statements are of no use any more
+		}
+		return err
+	})
 }
 
 const preparedKey = "holdfast.prepared"
@@ -133,16 +131,13 @@ func (p *pkSource) next(ctx context.Context) (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == p.end {
-		c, err := p.s.acquire(ctx)
-		if err != nil {
-			return 0, err
-		}
-		err = p.s.each(ctx, c.Conn(), sqlNextPKs, func(r record) error {
-			p.free = r.int(0)
-			p.end = p.free + pkBlock
-			return nil
+		err := p.s.with(ctx, func(c *pgx.Conn) error {
+			return p.s.each(ctx, c, sqlNextPKs, func(r record) error {
+				p.free = r.int(0)
+				p.end = p.free + pkBlock
+				return nil
+			})
 		})
-		p.s.release(ctx, c, err)
 		if err != nil {
 			return 0, err
 		}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/migrate"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -495,48 +493,5 @@ func TestOperatorReadsWebhooks(t *testing.T) {
 	want := `["` + taskID(1) + `", "p", {"nul": "` + "\ufffd" + `", "url": "http://x/"}, "2026-11-20T12:00:00", "2026-11-20T12:00:01", "did:key:z6MkhaXgBZDvotDkL5257"]`
 	if got != want {
 		t.Errorf("webhook_configs has %s, want %s", got, want)
-	}
-}
-
-// A schema of the program before webhooks, with tasks in it.
-func TestTheSchemaBeforeWebhooksIsUpgraded(t *testing.T) {
-	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
-	s := open(storetest.Wrap(t), cfg)
-	must(t, runTask(s, 1))
-	must(t, commitOne(s, submitted(2)))
-	// What the first migration has not made goes away again; the rest is as it made it.
-	known, err := migrate.Load(migrationFiles, "migrations")
-	must(t, err)
-	for _, text := range []string{
-		`DROP FUNCTION {s}.tally_labels CASCADE`,
-		`DROP TABLE {s}.label_tallies`,
-		`DROP INDEX {s}.task_rows_turns`,
-		`DROP VIEW {s}.webhook_configs`,
-		`DROP TABLE {s}.push_configs, {s}.push_lanes, {s}.push_gone, {s}.push_attempts, {s}.push_dead, {s}.push_endpoints`,
-		`ALTER TABLE {s}.task_rows DROP COLUMN webhooks`,
-		`DELETE FROM {s}.schema_migrations WHERE version <> '` + strings.SplitN(known[0].String(), "_", 2)[0] + `'`,
-	} {
-		_, err := s.pool.Exec(bg, s.q(text))
-		must(t, err)
-	}
-	must(t, s.Close())
-	s = open(storetest.Wrap(t), cfg)
-	for n, want := range map[int]int64{1: 4, 2: 2} {
-		task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
-		if err != nil || task.Seq != want {
-			t.Errorf("Task(%d) = %+v, %v, want version %d", n, task, err, want)
-		}
-		lane, err := s.SavePush(bg, webhook(n, "p", "http://x"), store.PushCursor{}, began)
-		if err != nil || lane.Tail != want {
-			t.Errorf("SavePush(%d) = %+v, %v, want a lane up to %d", n, lane, err, want)
-		}
-	}
-	must(t, commitOne(s, told(2)))
-	checkLanes(t, s)
-	lanes, err := s.ClaimLanes(bg, claimParams("w", 10))
-	if err != nil || len(lanes) != 2 || len(lanes[0].Events)+len(lanes[1].Events) != 7 {
-		raw, _ := json.Marshal(lanes)
-		t.Errorf("ClaimLanes() = %s, %v, want both lanes with seven events", raw, err)
 	}
 }

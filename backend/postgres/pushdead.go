@@ -99,14 +99,14 @@ func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error)
 
 // SaveEndpoint implements [store.PushStore].
 func (s *Store) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
-	return s.read(ctx, "save endpoint", func(ctx context.Context, c *pgx.Conn) (err error) {
+	return s.transact(ctx, "save endpoint", func(ctx context.Context, tx pgx.Tx) (err error) {
 		if e.Failures == 0 && !e.Disabled {
 			if storable(e.Name) {
-				_, err = s.exec(ctx, c, sqlForgetEndpoint, e.Name)
+				_, err = s.exec(ctx, tx, sqlForgetEndpoint, e.Name)
 			}
 			return err
 		}
-		_, err = s.exec(ctx, c, sqlSaveEndpoint, e.Name, e.Failures, millis(e.FailedAt), millis(e.OpenUntil), e.Disabled, []byte(e.Reason),
+		_, err = s.exec(ctx, tx, sqlSaveEndpoint, e.Name, e.Failures, millis(e.FailedAt), millis(e.OpenUntil), e.Disabled, []byte(e.Reason),
 			millis(e.UpdatedAt))
 		return err
 	})

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -34,9 +35,12 @@ const (
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
+	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
+			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
+
 	// The sum keeps the planner from walking all steps in their order.
-	sqlReadSteps = `SELECT p.name, p.result FROM {s}.task_rows t CROSS JOIN LATERAL (
-			SELECT p.id, p.name, p.result FROM {s}.task_steps p WHERE p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
+	sqlReadSteps = `SELECT p.name, p.result, p.artifacts FROM {s}.task_rows t CROSS JOIN LATERAL (
+			SELECT p.id, p.name, p.result, p.artifacts FROM {s}.task_steps p WHERE p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id + 0`
 )
 
@@ -182,6 +186,26 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 	return events, err
 }
 
+// Versions implements store.Store.
+func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[store.Key]store.TaskVersion, err error) {
+	var owners, ids []string
+	for _, k := range keys {
+		if storable(k.Owner, k.ID) {
+			owners, ids = append(owners, k.Owner), append(ids, k.ID)
+		}
+	}
+	err = s.read(ctx, "read versions of tasks", func(ctx context.Context, c *pgx.Conn) error {
+		versions = make(map[store.Key]store.TaskVersion, len(ids))
+		return s.each(ctx, c, sqlReadVersions, func(r record) error {
+			var row taskRow
+			row.scan(r)
+			versions[row.key] = row.task().Version()
+			return nil
+		}, owners, ids)
+	})
+	return versions, err
+}
+
 // Steps implements store.Store.
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.readTask(ctx, "read steps", key, func(ctx context.Context, c *pgx.Conn) error {
@@ -190,7 +214,7 @@ func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []sto
 			return nil
 		}
 		return s.each(ctx, c, sqlReadSteps, func(r record) error {
-			steps = append(steps, store.Step{Turn: turn, Name: r.text(0), Result: append([]byte{}, r[1]...)})
+			steps = append(steps, store.Step{Turn: turn, Name: r.text(0), Result: append([]byte{}, r[1]...), Artifacts: bytes.Clone(r[2])})
 			return nil
 		}, key.Owner, key.ID, turn)
 	})

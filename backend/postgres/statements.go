@@ -35,24 +35,47 @@ var stmtKeys = &statement{
 	arrays: []uint32{oidText, oidText, oidBytea, oidText, oidInt8, oidInt8},
 }
 
-// stmtContexts makes contexts for their first tasks and counts new tasks in those
-// that are there, which must be active.
+// stmtContexts makes contexts for their first tasks and counts new tasks in those that
+// exist, which must be active.
 var stmtContexts = &statement{
-	name: "holdfast_contexts",
-	text: `WITH u AS MATERIALIZED (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u(owner, id, created_at, received_at, n)
+	name:   "holdfast_contexts",
+	text:   contextsText(sqlNewTasks),
+	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8},
+}
+
+// stmtTouch is stmtContexts for commits that also bring messages of the client to tasks:
+// it moves the contexts of those to the messages. It is one statement, so that it locks all
+// contexts of a commit in the order of their keys.
+var stmtTouch = &statement{
+	name: "holdfast_touch",
+	text: contextsText(`SELECT owner, id, max(created_at) AS created_at, max(received_at) AS received_at, sum(n)::bigint AS n FROM (
+				` + sqlNewTasks + `
+				UNION ALL
+				SELECT t.owner, t.context_id, 0, u.at, 0 FROM unnest($6::text[], $7::text[], $8::bigint[]) AS u(owner, id, at) CROSS JOIN LATERAL (
+					SELECT owner, context_id FROM {s}.task_rows t WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
+			) x GROUP BY 1, 2 ORDER BY 1, 2`),
+	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText, oidText, oidInt8},
+}
+
+const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, created_at, received_at, n
+				FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u(owner, id, created_at, received_at, n)`
+
+// contextsText writes a statement that changes contexts, each of them once, in the order
+// of their keys. A context without new tasks (n) must exist.
+func contextsText(contexts string) string {
+	return `WITH u AS MATERIALIZED (
+			` + contexts + `
 		), up AS (
 			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count)
 			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 1, u.n FROM u
 			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count,
 				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
-				WHERE c.status = 'active'
-			RETURNING c.owner, xmax = 0 AS made
+				WHERE c.status = 'active' OR c.status <> '' AND excluded.task_count = 0
+			RETURNING c.owner, c.task_count, xmax = 0 AS made
 		), tally AS (
 			INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, 'active', count(*) FROM up WHERE made GROUP BY owner
 		)
-		SELECT 1 / (CASE WHEN count(*) = $6::bigint THEN 1 ELSE 0 END) FROM up`,
-	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8}, scalars: 1,
+		SELECT 1 / (CASE WHEN count(*) FILTER (WHERE task_count > 0 OR NOT made) = (SELECT count(*) FROM u) THEN 1 ELSE 0 END) FROM up`
 }
 
 // stmtCreate makes tasks.
@@ -61,37 +84,21 @@ var stmtCreate = &statement{
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
 				$9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-				$17::bigint[], $18::bigint[], $19::text[], $20::text[])
+				$17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[])
 			AS u(owner, id, pk, context_id, state, state_at, seq, received_seq, phase, due_at, lease_worker, fence, lease_until, turn,
-				attempt, seen_seq, created_at, updated_at, snapshot, events)
+				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events)
 		), t AS (
 			INSERT INTO {s}.task_rows (owner, id, pk, context_id, state, state_at, seq, received_seq, checkpoint, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at)
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at)
 			SELECT owner, id, pk, context_id, state, state_at, seq, received_seq, 1, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at FROM u
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at FROM u
 		)
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events) SELECT pk, 1, $21::bigint, seq, snapshot, events FROM u`,
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events) SELECT pk, 1, $22::bigint, seq, snapshot, events FROM u`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8,
-		oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText,
+		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText,
 	},
 	scalars: 1,
-}
-
-// stmtTouch moves the contexts of tasks to the messages of the client.
-var stmtTouch = &statement{
-	name: "holdfast_touch",
-	text: `WITH k AS MATERIALIZED (
-			SELECT t.owner, t.context_id AS id, max(u.at) AS at
-			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(owner, id, at) CROSS JOIN LATERAL (
-				SELECT owner, context_id FROM {s}.task_rows t WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
-			GROUP BY 1, 2 ORDER BY 1, 2
-		), up AS (
-			UPDATE {s}.context_rows c SET updated_at = greatest(c.updated_at, k.at) FROM k
-			WHERE c.owner = k.owner COLLATE "POSIX" AND c.id = k.id COLLATE "POSIX" AND c.status <> '' RETURNING 1
-		)
-		SELECT 1 / (CASE WHEN (SELECT count(*) FROM up) = (SELECT count(*) FROM k) THEN 1 ELSE 0 END)`,
-	arrays: []uint32{oidText, oidText, oidInt8},
 }
 
 // stmtUpdate changes tasks, at most once each, as far as their guards hold, and
@@ -114,12 +121,13 @@ var stmtUpdate = &statement{
 				lease_until = coalesce(u.lease_until, t.lease_until),
 				turn = coalesce(u.turn, t.turn),
 				attempt = coalesce(u.attempt, t.attempt),
-				seen_seq = coalesce(u.seen_seq, t.seen_seq)
+				seen_seq = coalesce(u.seen_seq, t.seen_seq),
+				turn_start_seq = coalesce(u.turn_start_seq, t.turn_start_seq)
 			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
 				$9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[],
-				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::boolean[])
+				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::boolean[])
 			WITH ORDINALITY AS u(owner, id, version, held_worker, held_fence, seen, n, state, state_at, received, updated_at, snapshot,
-				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, strict, ord)
+				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, strict, ord)
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 				AND (u.version = 0 OR t.seq = u.version)
 				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
@@ -130,15 +138,15 @@ var stmtUpdate = &statement{
 			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
 		), ` + sqlFollow + `, log AS (
 			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events)
-			SELECT pk, seq - n + 1, $24::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
+			SELECT pk, seq - n + 1, $25::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
 		)
 		SELECT ord, seq, webhooks FROM up
 		UNION ALL
-		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $25::bigint
+		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $26::bigint
 			AND (SELECT coalesce(sum(webhooks), 0) FROM up) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END), 0`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidText,
-		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool,
+		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool,
 	},
 	scalars: 2,
 }
@@ -146,11 +154,12 @@ var stmtUpdate = &statement{
 // stmtSteps adds steps to tasks that have been changed or made before.
 var stmtSteps = &statement{
 	name: "holdfast_steps",
-	text: `INSERT INTO {s}.task_steps (task_pk, turn, name, result)
-		SELECT t.pk, u.turn, u.name, u.result
-		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) WITH ORDINALITY AS u(owner, id, turn, name, result, ord)
+	text: `INSERT INTO {s}.task_steps (task_pk, turn, name, result, artifacts)
+		SELECT t.pk, u.turn, u.name, u.result, u.artifacts
+		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[])
+			WITH ORDINALITY AS u(owner, id, turn, name, result, artifacts, ord)
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 		ORDER BY u.ord
-		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result`,
-	arrays: []uint32{oidText, oidText, oidInt8, oidText, oidBytea},
+		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`,
+	arrays: []uint32{oidText, oidText, oidInt8, oidText, oidBytea, oidBytea},
 }

@@ -37,6 +37,8 @@ type Store struct {
 	stuck    stuck
 	news     *news
 	watchers watchers
+	// unconfirmed is set while a commit may lack an answer or a standby, see confirm.
+	unconfirmed atomic.Bool
 	// laneDepth is how many lanes of one owner the last claim came to.
 	laneDepth atomic.Int64
 	doubts    doubts

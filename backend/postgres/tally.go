@@ -41,7 +41,7 @@ const sqlTallies = `SELECT kind, sum(n)::bigint FROM {s}.tallies WHERE owner = $
 const sqlTally = `INSERT INTO {s}.tallies (owner, kind, n) VALUES ($1::text, $2::text, $3::bigint)`
 
 // sqlLabelTallies reads how many contexts of an owner have a label, by status, and how
-// many rows tell it. The database adds these rows itself, whoever changes a context.
+// many rows tell it. The statements that change a context add these rows: see sqlCountLabels.
 const sqlLabelTallies = `SELECT n.label, n.status, sum(n.n)::bigint, count(*) FROM unnest($2::bigint[]) u(label)
 	JOIN {s}.label_tallies n ON n.owner = $1::text AND n.label = u.label GROUP BY 1, 2`
 

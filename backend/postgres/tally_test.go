@@ -2,23 +2,18 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/migrate"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -103,6 +98,9 @@ func wantLists(t *testing.T, s *Store) {
 		}
 	}
 }
+
+// sqlTallyAll counts the labels of contexts that a test has inserted by itself.
+const sqlTallyAll = `INSERT INTO {s}.label_tallies SELECT owner, label, status, 1 FROM {s}.context_rows, unnest(labels) label`
 
 // fold puts together what has been noted, as the upkeep does.
 func fold(t testing.TB, s *Store) {
@@ -253,6 +251,8 @@ func TestFewAreLookedUp(t *testing.T) {
 	must(t, err)
 	_, err = s.pool.Exec(bg, s.q(`INSERT INTO {s}.tallies SELECT owner, status, count(*) FROM {s}.context_rows GROUP BY 1, 2`))
 	must(t, err)
+	_, err = s.pool.Exec(bg, s.q(sqlTallyAll))
+	must(t, err)
 	active := []a2a.ContextStatus{a2a.ContextActive}
 	for _, test := range []struct {
 		tags     []string
@@ -282,81 +282,6 @@ func TestFewAreLookedUp(t *testing.T) {
 		if len(test.tags) == 1 && (page.Total != test.n || len(page.Contexts) != min(test.n, q.Limit)) {
 			t.Errorf("Contexts(%v, %v) = %d of %d, want %d", test.tags, test.statuses, len(page.Contexts), page.Total, test.n)
 		}
-	}
-}
-
-// What programs do that were there before labels were counted.
-func TestWritesOfOlderReplicasAreCounted(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
-	tag := func(text string) int64 { return label(tagOwner, "tag", text) }
-	exec := func(text string, args ...any) {
-		t.Helper()
-		_, err := s.pool.Exec(bg, s.q(text), args...)
-		must(t, err)
-	}
-	insert := func(id string, status a2a.ContextStatus, labels ...int64) {
-		t.Helper()
-		exec(sqlInsertContext, tagOwner, id, string(status), []byte{}, "", int64(1), int64(1), labels, nil)
-	}
-	update := func(id string, status a2a.ContextStatus, labels ...int64) {
-		t.Helper()
-		exec(sqlUpdateContext, tagOwner, id, string(status), []byte{}, "", int64(1), labels, nil)
-	}
-	total := func(want int, tag string, statuses ...a2a.ContextStatus) {
-		t.Helper()
-		page, err := s.Contexts(bg, store.ContextQuery{Owner: tagOwner, Tags: []string{tag}, Statuses: statuses, Sort: store.ContextsByName, Limit: 9})
-		must(t, err)
-		if page.Total != want || len(page.Contexts) != want {
-			t.Errorf("Contexts(tag %s, %v) = %d of %d, want %d", tag, statuses, len(page.Contexts), page.Total, want)
-		}
-	}
-	insert("c1", a2a.ContextActive, tag("a"), tag("b"))
-	insert("c2", a2a.ContextActive, tag("a"), tag("a"))
-	insert("c3", a2a.ContextPaused)
-	total(2, "a")
-	total(1, "b")
-	update("c1", a2a.ContextPaused, tag("b"), tag("a"))
-	total(2, "a")
-	total(1, "a", a2a.ContextPaused)
-	total(1, "b", a2a.ContextPaused)
-	total(0, "b", a2a.ContextActive)
-	update("c3", a2a.ContextPaused, tag("b"))
-	update("c1", a2a.ContextPaused)
-	total(1, "a")
-	total(1, "b")
-	exec(sqlDoom, tagOwner, "c2")
-	total(0, "a")
-	exec(sqlDeleteContext, tagOwner, "c2")
-	exec(sqlDeleteContext, tagOwner, "c3")
-	total(0, "a")
-	total(0, "b")
-	fold(t, s) // of what the reads have noted
-	if n := countRows(t, s, `{s}.label_tallies WHERE label = ANY ($1)`, []int64{tag("a"), tag("b")}); n != 0 {
-		t.Errorf("%d rows are left of labels that no context has, want 0", n)
-	}
-}
-
-// Contexts that nobody has described pay nothing for the counting.
-func TestContextsWithoutLabelsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
-	save(t, s, tagged("described", "common"))
-	_, err := s.pool.Exec(bg, s.q(`CREATE OR REPLACE FUNCTION {s}.tally_labels() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE 'called'; END $f$`))
-	must(t, err)
-	must(t, runTask(s, 1))
-	again := submitted(2)
-	again.Create.ContextID = "c" + taskID(1)
-	again.Run = &store.Run{Phase: store.PhaseIdle, Turn: 1}
-	must(t, commitOne(s, again))
-	again.Key, again.Create.ContextID = store.Key{Owner: tagOwner, ID: "t"}, "described"
-	must(t, commitOne(s, again))
-	for more := true; more; {
-		more, err = s.DeleteContext(bg, taskKey(1).Owner, "c"+taskID(1), 10)
-		must(t, err)
-	}
-	if _, err := s.SaveContext(bg, tagged("other", "common")); err == nil {
-		t.Error("SaveContext() = nil, want it counted")
 	}
 }
 
@@ -413,6 +338,8 @@ func TestReadsOfManyRowsHaveThemPutTogether(t *testing.T) {
 	_, err := s.pool.Exec(bg, s.q(`INSERT INTO {s}.context_rows SELECT $1, 'c' || n, 'active', '', '', 1, 1, 1, 0, $2, NULL FROM generate_series(1, $3::int) n`),
 		tagOwner, []int64{common}, foldRead+1)
 	must(t, err)
+	_, err = s.pool.Exec(bg, s.q(sqlTallyAll))
+	must(t, err)
 	for _, want := range []int{foldRead + 1, 1} {
 		if n := countRows(t, s, `{s}.label_tallies`); n != want {
 			t.Errorf("%d rows, want %d", n, want)
@@ -422,67 +349,5 @@ func TestReadsOfManyRowsHaveThemPutTogether(t *testing.T) {
 			t.Errorf("Contexts() = total %d, %v, want %d", page.Total, err, foldRead+1)
 		}
 		fold(t, s)
-	}
-}
-
-// A schema has contexts from before, and those who use it beside the one who migrates
-// have only the rights that they needed before.
-func TestLabelsFromBeforeTheyWereCountedAreCounted(t *testing.T) {
-	t.Parallel()
-	const before = "202611211000"
-	cfg := fresh(storetest.Wrap(t), Config{})
-	role := "r_" + strings.ToLower(rand.Text())
-	administer(t, cfg.URL, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'")
-	server := cfg.URL
-	t.Cleanup(func() { administer(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
-	s := &Store{cfg: cfg}
-	must(t, s.cfg.complete())
-	p, err := s.migrations()
-	must(t, err)
-	p.Migrations = p.Migrations[:1+slices.IndexFunc(p.Migrations, func(m migrate.Migration) bool { return m.Version == before })]
-	old, err := pgx.ParseConfig(cfg.URL)
-	must(t, err)
-	db := stdlib.OpenDB(*old)
-	t.Cleanup(func() { _ = db.Close() })
-	_, err = migrate.Apply(bg, db, p)
-	must(t, err)
-	administer(t, cfg.URL, s.q(`GRANT USAGE ON SCHEMA {s} TO `+role), s.q(`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO `+role))
-
-	tag := label(tagOwner, "tag", "common")
-	const insert = `INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels)
-		VALUES ($1, $2, $3, '', '', 1, 1, 1, 0, $4)`
-	for id, c := range map[string]struct {
-		status string
-		labels []int64
-	}{
-		"c1": {"active", []int64{tag, label(tagOwner, "role", "critic")}},
-		"c2": {"archived", []int64{tag, tag}},
-		"c3": {"active", nil},
-		"c4": {"", []int64{tag}},
-	} {
-		_, err := db.ExecContext(bg, s.q(insert), tagOwner, id, c.status, c.labels)
-		must(t, err)
-		_, err = db.ExecContext(bg, s.q(`INSERT INTO {s}.tallies SELECT $1, $2, 1 WHERE $2 <> ''`), tagOwner, c.status)
-		must(t, err)
-	}
-	s = open(storetest.Wrap(t), cfg)
-	wantLists(t, s)
-
-	u, err := url.Parse(cfg.URL)
-	must(t, err)
-	u.User = url.UserPassword(role, "x")
-	c, err := pgx.Connect(bg, u.String())
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close(bg) })
-	_, err = c.Exec(bg, s.q(insert), tagOwner, "c5", "active", []int64{tag})
-	must(t, err)
-	_, err = c.Exec(bg, s.q(sqlDeleteContext), tagOwner, "c2")
-	must(t, err)
-	_, err = db.ExecContext(bg, s.q(`INSERT INTO {s}.tallies VALUES ($1, 'active', 1), ($1, 'archived', -1)`), tagOwner)
-	must(t, err)
-	wantLists(t, s)
-	page, err := s.Contexts(bg, store.ContextQuery{Owner: tagOwner, Tags: []string{"common"}, Sort: store.ContextsByName, Limit: 9})
-	if err != nil || page.Total != 2 {
-		t.Errorf("Contexts() = total %d, %v, want 2", page.Total, err)
 	}
 }

@@ -109,6 +109,23 @@ func TestACommitWhoseOutcomeWasNotKnownIsRuledOutBeforeTheNext(t *testing.T) {
 	}
 }
 
+// untilNotified waits until no connection of the store is in use and no notification is
+// pending, at two looks with more than noticeEvery between them.
+func untilNotified(t *testing.T, s *Store) {
+	t.Helper()
+	for idle, end := 0, time.Now().Add(20*time.Second); idle < 2; time.Sleep(2 * noticeEvery) {
+		s.news.mu.Lock()
+		pending := len(s.news.tasks) > 0 || s.news.lanes
+		s.news.mu.Unlock()
+		if idle++; pending || s.pool.Stat().AcquiredConns() > 0 {
+			idle = 0
+		}
+		if time.Now().After(end) {
+			t.Fatal("the notifications of the store have not been sent in 20 s")
+		}
+	}
+}
+
 // arriveLate holds a commit back until its change has been made again. It reports
 // whether there was one on its way, and not only what is told to other processes.
 func arriveLate(t *testing.T, look func(s *Store, k store.Key) error) bool {
@@ -121,6 +138,7 @@ func arriveLate(t *testing.T, look func(s *Store, k store.Key) error) bool {
 	}
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, again)) // its statements are prepared
+	untilNotified(t, s)          // else the notification may be what is on its way
 	old := p.part()
 	_, err := s.Commit(bg, again)
 	if a2a.CodeOf(err) != a2a.CodeUnavailable {

@@ -26,6 +26,8 @@ const (
 	// noticeKeys is the most tasks that wait to be told; above that it is told that
 	// anything may have changed.
 	noticeKeys = 4096
+	// notifyRetryMax is the longest pause after notifications that failed.
+	notifyRetryMax = time.Second
 	// listenCheck is how often a silent connection is asked whether it is one still.
 	listenCheck = 15 * time.Second
 )
@@ -40,6 +42,7 @@ type news struct {
 	tasks  map[store.Key]struct{}
 	work   bool
 	lanes  bool
+	lost   bool          // tasks do not name all that have changed
 	some   chan struct{} // has a token when there are any
 }
 
@@ -58,10 +61,20 @@ func (n *news) add(work bool, keys ...store.Key) {
 	n.mu.Lock()
 	n.work = n.work || work
 	for _, k := range keys {
-		if len(n.tasks) <= noticeKeys {
-			n.tasks[k] = struct{}{}
+		if len(n.tasks) == noticeKeys {
+			n.lost = true
+			break
 		}
+		n.tasks[k] = struct{}{}
 	}
+	n.mu.Unlock()
+	n.wake()
+}
+
+// addLost notes that what was taken could not be sent: anything may have changed.
+func (n *news) addLost() {
+	n.mu.Lock()
+	n.lost = true
 	n.mu.Unlock()
 	n.wake()
 }
@@ -93,13 +106,13 @@ type payload struct {
 // take returns what there is to tell as payloads, each short enough.
 func (n *news) take() (payloads []string) {
 	n.mu.Lock()
-	tasks, work, lanes := n.tasks, n.work, n.lanes
-	n.tasks, n.work, n.lanes = make(map[store.Key]struct{}), false, false
+	tasks, work, lanes, lost := n.tasks, n.work, n.lanes, n.lost
+	n.tasks, n.work, n.lanes, n.lost = make(map[store.Key]struct{}), false, false, false
 	n.mu.Unlock()
-	if len(tasks) == 0 && !lanes {
+	if len(tasks) == 0 && !lanes && !lost {
 		return nil
 	}
-	p := payload{Sender: n.sender, Work: work, Lanes: lanes, Lost: len(tasks) > noticeKeys}
+	p := payload{Sender: n.sender, Work: work, Lanes: lanes, Lost: lost}
 	size := 0
 	flush := func() {
 		raw, _ := json.Marshal(p) // plain strings: cannot fail
@@ -126,20 +139,17 @@ func (n *news) take() (payloads []string) {
 	return payloads
 }
 
-// tell tells others what was committed, until ctx is done. What cannot be told is
-// found by those who poll.
+// tell notifies other processes of what was committed, until ctx is done. After a
+// failure it notifies them that anything may have changed, as soon as that succeeds.
 func (s *Store) tell(ctx context.Context) {
+	pause := noticeEvery
 	for {
 		select {
 		case <-s.news.some:
 		case <-ctx.Done():
 			return
 		}
-		timer := time.NewTimer(noticeEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !wait(ctx, pause) {
 			return
 		}
 		payloads := s.news.take()
@@ -150,9 +160,13 @@ func (s *Store) tell(ctx context.Context) {
 			_, err := s.exec(ctx, c, sqlNotify, s.channel(), payloads)
 			return err
 		})
-		if err != nil && ctx.Err() == nil {
-			s.log.Debug("other processes could not be told of commits", "error", err)
+		if err == nil {
+			pause = noticeEvery
+			continue
 		}
+		pause = min(2*pause, notifyRetryMax)
+		s.news.addLost()
+		s.log.Debug("notify other processes of commits, trying again", "in", pause, "error", err)
 	}
 }
 

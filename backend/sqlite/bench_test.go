@@ -162,9 +162,9 @@ func fill(b *testing.B, s *Store, made *int, size int) {
 			"(SELECT n, %d + n / 6 AS ms, n - %d AS pk FROM n), i AS (SELECT *, printf('%%08x-%%04x-7%%03x-8000-%%012x', ms >> 16, ms & 65535, n %% 6, n) AS id FROM m) ",
 			base, size-1, began.UnixMilli(), int64(base)-first)
 		for _, text := range []string{
-			"INSERT INTO task_rows SELECT i.pk, owner, i.id, 'c' || i.id, state, ms, seq, received_seq, checkpoint, phase, due_at, lease_worker, " +
-				"fence, lease_until, turn, attempt, seen_seq, ms, ms, 1 FROM i JOIN task_rows t ON t.pk = 16",
-			"INSERT INTO context_rows (owner, id, created_at, updated_at, first_pk) SELECT owner, 'c' || i.id, ms, ms, i.pk FROM i JOIN task_rows t ON t.pk = 16",
+			"INSERT INTO task_rows SELECT i.pk, owner, i.id, 'c' || i.id, 1, state, ms, seq, received_seq, checkpoint, phase, due_at, lease_worker, " +
+				"fence, lease_until, turn, attempt, seen_seq, turn_start_seq, ms, ms, 0 FROM i JOIN task_rows t ON t.pk = 16",
+			"INSERT INTO context_rows (owner, id, shelf, created_at, updated_at, first_pk) SELECT owner, 'c' || i.id, 'active.new', ms, ms, i.pk FROM i JOIN task_rows t ON t.pk = 16",
 			"INSERT INTO task_log SELECT (i.pk << 24) + (l.id & 16777215), l.n, l.snapshot, l.events, NULL FROM i JOIN task_log l ON l.id BETWEEN 16 << 24 AND 17 << 24",
 		} {
 			if err := w.exec(bg, n+text); err != nil {

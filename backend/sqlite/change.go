@@ -159,7 +159,7 @@ func (w *writer) takeKey(c *change, seq int64, look bool) (taken bool, err error
 		if c.namesKey() {
 			kept = keptInLog
 		}
-		n, err := w.insertKey.exec(k.Owner, k.Key, k.Hash[:], k.TaskID, seq, millis(k.CreatedAt), kept)
+		n, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, seq, millis(k.CreatedAt), kept)
 		if err != nil || n > 0 {
 			return false, err
 		}
@@ -221,7 +221,7 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		return nil, err
 	}
 	for _, step := range c.Steps {
-		if _, err := w.upsertStep.exec(row.pk, int64(step.Turn), step.Name, step.Result); err != nil {
+		if _, err := w.upsertStep.exec(row.pk, int64(step.Turn), step.Name, step.Result, bytesOrNull(step.Artifacts)); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +254,8 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 		t.first = 1
 	}
 	n, err = w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
-		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.createdAt, t.updatedAt, t.first)
+		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq,
+		t.createdAt, t.updatedAt, t.first)
 	if err != nil {
 		return nil, err
 	}
@@ -295,9 +296,9 @@ func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	switch {
 	case c.Run != nil && len(c.Events) > 0:
 		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.phase, t.dueAt,
-			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.pk)
+			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
 	case c.Run != nil:
-		_, err = w.updateRun.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.pk)
+		_, err = w.updateRun.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
 	case status:
 		_, err = w.updateStatus.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.pk)
 	case len(c.Events) > 0:
@@ -318,4 +319,11 @@ func textOrNull(s string) any {
 		return nil
 	}
 	return s
+}
+
+func bytesOrNull(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -48,26 +49,29 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	if err := s.submit(ctx, &request{weight: p.Limit, bytes: p.Limit * len(events), apply: c.apply}); err != nil {
 		return nil, err
 	}
-	return s.readClaimed(c.claimed)
+	tasks, unread := s.readClaimed(c.claimed)
+	return tasks, (&store.ClaimError{Unread: unread}).ErrorOrNil()
 }
+
+// errNoLog reports a task without log rows.
+var errNoLog = errors.New("its log is missing")
 
 // readClaimed reads tasks whose leases have been taken, so it does not stop
 // when the caller's context ends. A task that cannot be read does not keep the
 // others from being run.
-func (s *Store) readClaimed(rows []taskRow) (tasks []*store.Task, err error) {
+func (s *Store) readClaimed(rows []taskRow) (tasks []*store.Task, unread []store.UnreadTask) {
 	for i := range rows {
-		t, e := s.taskAsOf(context.Background(), &rows[i])
-		if e != nil {
-			s.log.Error("claimed task cannot be read", "task", rows[i].key.ID, "error", e)
-			err = e
+		t, err := s.taskAsOf(context.Background(), &rows[i])
+		if err == nil && t.Status.State == "" {
+			err = errNoLog
+		}
+		if err != nil {
+			unread = append(unread, store.UnreadTask{Key: rows[i].key, Run: rows[i].task().Run, Err: err})
 			continue
 		}
 		tasks = append(tasks, t)
 	}
-	if len(tasks) > 0 {
-		return tasks, nil
-	}
-	return nil, err
+	return tasks, unread
 }
 
 // claim is one call of Claim.
@@ -111,7 +115,7 @@ func (c *claim) apply(w *writer) error {
 
 // leasesMayEnd reports whether some lease may be there for the taking.
 func (w *writer) leasesMayEnd(c *claim) bool {
-	if w.pendingCounts.Leased == 0 {
+	if w.pendingCounts.Leased == 0 || c.QueuedOnly {
 		return false
 	}
 	return c.Takeover || w.leases.over(c.now, c.far)

@@ -67,7 +67,7 @@ func (c *contextSave) apply(w *writer) error {
 		c.head.updatedAt = max(before.updatedAt, millis(c.Context.UpdatedAt))
 	}
 	if k := c.Idempotency; k != nil {
-		if _, err := w.insertKey.exec(k.Owner, k.Key, k.Hash[:], k.TaskID, c.head.version, millis(k.CreatedAt), keptOfContext); err != nil {
+		if _, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, c.head.version, millis(k.CreatedAt), keptOfContext); err != nil {
 			return err
 		}
 	}

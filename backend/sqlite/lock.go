@@ -36,7 +36,7 @@ func lockDir(ctx context.Context, dir string) (*flock.Flock, error) {
 		return nil, openError(err, path)
 	}
 	if !taken {
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "data directory %s is in use by %s: end it, or choose another data directory",
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "data directory %s is locked by %s: stop it or choose another data directory",
 			dir, lockHolder(path))
 	}
 	text := fmt.Sprintf("%d %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
@@ -53,5 +53,5 @@ func lockHolder(path string) string {
 	if err != nil || !found {
 		return "another process"
 	}
-	return fmt.Sprintf("process %s (since %s)", pid, since)
+	return fmt.Sprintf("process %s (holdfast, since %s)", pid, since)
 }

@@ -49,13 +49,23 @@ func Migrations(ctx context.Context, dir string) ([]Migration, error) {
 
 func readSteps(ctx context.Context, path string, p migrate.Params) (steps []migrate.Step, err error) {
 	there := 0
-	if _, err := os.Stat(path); err == nil {
+	if info, err := os.Stat(path); err == nil {
+		if info.Size() == 0 {
+			return nil, emptyFile(path)
+		}
 		db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)")+string(readOnly))
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
 		db.SetMaxOpenConns(1)
+		id := 0
+		if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+			return nil, err
+		}
+		if id != applicationID {
+			return nil, foreignFile(path)
+		}
 		const text = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"
 		if err := db.QueryRowContext(ctx, text).Scan(&there); err != nil {
 			return nil, err

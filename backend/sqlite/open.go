@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -120,18 +122,22 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 
 func (s *Store) open(ctx context.Context) error {
 	unclean, err := inspect(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = create(ctx, s.path)
+	case err == nil:
+		err = migrateFile(ctx, s.path, s.cfg.Synchronous)
+	}
 	if err != nil {
-		return err
-	}
-	if err := migrateFile(ctx, s.path, s.cfg.Synchronous); err != nil {
-		return err
-	}
-	if s.file, err = os.Stat(s.path); err != nil {
 		return err
 	}
 	if err := s.openWriter(ctx); err != nil {
 		return err
 	}
+	if s.files, err = guardFiles(s.log, s.path, s.path+"-wal"); err != nil {
+		return err
+	}
+	s.writer.files = s.files
 	if err := s.openReaders(); err != nil {
 		return err
 	}
@@ -156,10 +162,55 @@ func (s *Store) openReaders() error {
 	return nil
 }
 
-// inspect looks at the file before SQLite does, and reports whether it was not
-// closed properly.
+// create makes the database under another name and renames it when it is complete:
+// a file of that name is never without its schema, wherever the process was killed.
+func create(ctx context.Context, path string) (err error) {
+	draft := path + ".new"
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeAll(draft))
+		}
+	}()
+	if err := removeAll(draft); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := migrateFile(ctx, draft, "FULL"); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// removeAll removes a database with what SQLite keeps beside it.
+func removeAll(path string) error {
+	return errors.Join(os.RemoveAll(path), os.RemoveAll(path+"-wal"), os.RemoveAll(path+"-shm"))
+}
+
+// syncDir makes a rename durable, where directories can be synced.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// inspect reads the head of the file before SQLite does. It reports whether the
+// database was not closed properly, and refuses a file that Holdfast did not make.
 func inspect(path string) (unclean bool, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
 		return false, err
 	}
@@ -170,19 +221,28 @@ func inspect(path string) (unclean bool, err error) {
 		return false, err
 	}
 	const magic = "SQLite format 3\x00"
-	if n > 0 && (n < len(head) || string(head[:len(magic)]) != magic) {
+	if n == 0 {
+		return false, emptyFile(path)
+	}
+	if n < len(head) || string(head[:len(magic)]) != magic {
 		return false, a2a.Errorf(a2a.CodeInternal,
 			"%s is not a SQLite database: move the file away or choose another data directory", path)
 	}
-	if n > 0 {
-		id := uint32(head[68])<<24 | uint32(head[69])<<16 | uint32(head[70])<<8 | uint32(head[71])
-		if id != applicationID && id != 0 {
-			return false, a2a.Errorf(a2a.CodeInternal,
-				"%s is the database of another program: choose another data directory", path)
-		}
+	if binary.BigEndian.Uint32(head[68:]) != applicationID {
+		return false, foreignFile(path)
 	}
 	wal, err := os.Stat(path + "-wal")
 	return err == nil && wal.Size() > 0, nil
+}
+
+// emptyFile refuses a file without content. Holdfast never leaves one behind: its
+// content was lost, which a new database in its place would hide.
+func emptyFile(path string) error {
+	return a2a.Errorf(a2a.CodeInternal, "%s is empty (0 bytes): restore it from a backup, or delete it to start without data", path)
+}
+
+func foreignFile(path string) error {
+	return a2a.Errorf(a2a.CodeInternal, "%s is the database of another program: choose another data directory", path)
 }
 
 func migrateFile(ctx context.Context, path, synchronous string) (err error) {

@@ -26,7 +26,7 @@ const (
 		WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
 
 	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
-	sqlReadSteps     = `SELECT id, name, result FROM task_steps WHERE task_pk = ? AND turn = ?`
+	sqlReadSteps     = `SELECT id, name, result, artifacts FROM task_steps WHERE task_pk = ? AND turn = ?`
 	sqlReadHeartbeat = `SELECT beats FROM heartbeat WHERE pk = 2`
 )
 
@@ -238,6 +238,28 @@ func (r *reader) row(key store.Key) (row taskRow, err error) {
 	return row, err
 }
 
+// Versions implements store.Store.
+func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+	versions := make(map[store.Key]store.TaskVersion, len(keys))
+	err := s.read(ctx, func(r *reader) error {
+		for _, key := range keys {
+			row, err := r.row(key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			versions[key] = row.task().Version()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return versions, nil
+}
+
 // Steps implements store.Store.
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.read(ctx, func(r *reader) error {
@@ -252,7 +274,11 @@ func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []sto
 		err = r.steps.query(context.Background(), func(rec record) error {
 			at, _ := slices.BinarySearch(order, rec.int(0))
 			order = slices.Insert(order, at, rec.int(0))
-			steps = slices.Insert(steps, at, store.Step{Turn: turn, Name: rec.text(1), Result: []byte(rec.text(2))})
+			step := store.Step{Turn: turn, Name: rec.text(1), Result: []byte(rec.text(2))}
+			if !rec.null(3) {
+				step.Artifacts = []byte(rec.text(3))
+			}
+			steps = slices.Insert(steps, at, step)
 			return nil
 		}, row.pk, int64(turn))
 		return err

@@ -24,12 +24,13 @@ var errReadOnly error = a2a.Errorf(a2a.CodeUnsupported, "the database was opened
 // closes the file by itself: that would take away the locks that SQLite has on it
 // if this process serves it as well.
 func (s *Store) openToRead(ctx context.Context) error {
-	var err error
-	if s.file, err = os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
+	switch info, err := os.Stat(s.path); {
+	case errors.Is(err, fs.ErrNotExist):
 		return a2a.Errorf(a2a.CodeUnavailable, "%s does not exist: there is nothing to read", s.path)
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case info.Size() == 0:
+		return emptyFile(s.path)
 	}
 	if err := s.checkSchema(ctx); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (s *Store) checkSchema(ctx context.Context) (err error) {
 		return err
 	}
 	if id[0] != applicationID {
-		return a2a.Errorf(a2a.CodeInternal, "%s is the database of another program: choose another data directory", s.path)
+		return foreignFile(s.path)
 	}
 	applied := make(map[string]string)
 	list, err := c.prepare("SELECT version, name, checksum FROM schema_migrations")

@@ -50,6 +50,7 @@ type taskRow struct {
 	turn        int64
 	attempt     int64
 	seenSeq     int64
+	startSeq    int64
 	createdAt   int64
 	updatedAt   int64
 	first       int64 // 1 for the first of its context
@@ -62,19 +63,19 @@ func (t *taskRow) contextKey() store.ContextKey {
 
 // rowColumns are the columns of task_rows that scan reads, in its order.
 const rowColumns = `t.pk, t.owner, t.id, t.context_id, t.state, t.state_at, t.seq, t.received_seq, t.checkpoint,
-	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.created_at, t.updated_at,
+	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.turn_start_seq, t.created_at, t.updated_at,
 	t.first, t.lanes`
 
 // rowWidth is the number of rowColumns.
-const rowWidth = 21
+const rowWidth = 22
 
 func (t *taskRow) scan(r record) {
 	*t = taskRow{
 		pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}, contextID: r.text(3),
 		state: r.text(4), stateAt: r.int(5), seq: r.int(6), receivedSeq: r.int(7), checkpoint: r.int(8),
 		phase: r.int(9), dueAt: r.int(10), worker: r.text(11), fence: r.int(12), leaseUntil: r.int(13),
-		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), createdAt: r.int(17), updatedAt: r.int(18), first: r.int(19),
-		lanes: r.int(20),
+		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), startSeq: r.int(17),
+		createdAt: r.int(18), updatedAt: r.int(19), first: r.int(20), lanes: r.int(21),
 	}
 }
 
@@ -86,7 +87,7 @@ func (t *taskRow) task() *store.Task {
 		Run: store.Run{
 			Phase: phaseName(t.phase), DueAt: fromMillis(t.dueAt),
 			Lease: store.Lease{Worker: t.worker, Fence: t.fence, Until: fromMillis(t.leaseUntil)},
-			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq,
+			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq, StartSeq: t.startSeq,
 		},
 	}
 }
@@ -94,7 +95,7 @@ func (t *taskRow) task() *store.Task {
 func (t *taskRow) setRun(r *store.Run) {
 	t.phase, t.dueAt = phaseNumber(r.Phase), millis(r.DueAt)
 	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
-	t.turn, t.attempt, t.seenSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq
+	t.turn, t.attempt, t.seenSeq, t.startSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq, r.StartSeq
 }
 
 // advance moves the row past events; it reports whether the status changed.

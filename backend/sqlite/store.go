@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +20,7 @@ var _ store.Store = (*Store)(nil)
 type Store struct {
 	cfg     Config
 	path    string
-	file    os.FileInfo // of path, as it was opened
+	files   *fileGuard // of a store that writes
 	log     *slog.Logger
 	lock    *flock.Flock
 	writer  *writer
@@ -59,8 +58,8 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	return *s.writer.counts.Load(), nil
 }
 
-// Ping implements store.Store: it commits a small change and reads it back, and
-// looks whether the file is still where it was.
+// Ping implements store.Store: it commits a small change and reads it back, which
+// also checks that the file was not deleted or replaced.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, errors.New("sqlite: ping takes too long"))
 	defer cancel()
@@ -79,15 +78,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	if damage := s.damage.Load(); damage != nil {
 		return damage
-	}
-	return s.inPlace()
-}
-
-// inPlace reports if the file was removed or replaced: all goes well then, but
-// what is stored ends with the process.
-func (s *Store) inPlace() error {
-	if now, err := os.Stat(s.path); err != nil || !os.SameFile(now, s.file) {
-		return a2a.Errorf(a2a.CodeUnavailable, "%s was removed or replaced while it is in use: what is stored now will be lost", s.path)
 	}
 	return nil
 }

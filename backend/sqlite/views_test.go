@@ -29,11 +29,16 @@ func viewed(t *testing.T) *Store {
 			ID: "a1", Name: "draft", Parts: []a2a.Part{a2a.TextPart{Text: text}},
 		}}
 	}
+	other := func(id string, parts ...a2a.Part) store.Event {
+		return store.Event{Time: at, State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: id, Parts: parts}}
+	}
 	must(t, commitOne(s, store.Change{Key: running.Key, Version: 2, Events: []store.Event{
+		other("withdrawn", a2a.TextPart{Text: "gone"}), other("again", a2a.TextPart{Text: "gone"}), other("withdrawn"), other("again"),
 		chunk("old", false), chunk("one", false), chunk("two", true),
 		{Time: at, State: a2a.StateWorking, Message: message("p", "agent", "page 3 of 200"), Progress: true},
-		{Time: at, State: a2a.StateWorking, Message: message("m3", "agent", "nearly"), Metadata: map[string]any{"k": map[string]any{"n": 1.5}}},
-		{Time: at, State: a2a.StateWorking, Metadata: map[string]any{"k": nil, "l": false}},
+		{Time: at, State: a2a.StateWorking, Message: message("m3", "agent", "nearly"), Metadata: map[string]any{"k": map[string]any{"n": 1.5, "o": map[string]any{"p": 1}}, "m": 1}},
+		{Time: at, State: a2a.StateWorking, Metadata: map[string]any{"k": map[string]any{"n": nil, "o": map[string]any{"q": 2}}, "l": false, "m": nil}},
+		other("again", a2a.TextPart{Text: "back"}),
 	}}))
 	_, err := s.SavePush(bg, store.PushConfig{
 		Task: running.Key, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte(`{"id":"p","url":"https://hooks.example/p"}`), CreatedAt: began,
@@ -64,10 +69,10 @@ var viewTests = []struct{ query, want string }{
 	},
 	{
 		`SELECT artifacts FROM tasks WHERE state = 'working'`,
-		`[{"artifactId":"a1","name":"draft","parts":[{"kind":"text","text":"one"},{"kind":"text","text":"two"}]}]`,
+		`[{"artifactId":"a1","name":"draft","parts":[{"kind":"text","text":"one"},{"kind":"text","text":"two"}]},{"artifactId":"again","parts":[{"kind":"text","text":"back"}]}]`,
 	},
-	{`SELECT metadata FROM tasks WHERE state = 'working'`, `{"k":null,"l":false}`},
-	{`SELECT json_group_array(seq) FROM task_events WHERE task_id = '` + taskID(2) + `'`, `[1,2,3,4,5,6,7,8]`},
+	{`SELECT metadata FROM tasks WHERE state = 'working'`, `{"k":{"o":{"p":1,"q":2}},"l":false}`},
+	{`SELECT json_group_array(seq) FROM task_events WHERE task_id = '` + taskID(2) + `'`, `[1,2,3,4,5,6,7,8,9,10,11,12,13]`},
 	{
 		`SELECT json_array(owner_did, json(context_data), json(message_history), created_at) FROM contexts WHERE id = 'c` + taskID(1) + `'`,
 		`["did:key:z6MkhaXgBZDvotDkL5257",{"role":"assistant","status":"active"},[` + messageJSON("m1", "user", loremIpsum) + `,` +
@@ -82,7 +87,7 @@ var viewTests = []struct{ query, want string }{
 		`["` + taskID(2) + `","p","did:key:z6MkhaXgBZDvotDkL5257",{"id":"p","url":"https://hooks.example/p"},` +
 			`"2026-11-20T12:00:00.000Z","2026-11-20T12:00:01.000Z"]`,
 	},
-	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611202300","202611210200","202611210630","202611210900"]`},
+	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611221300"]`},
 }
 
 func messageJSON(id, role, text string) string {

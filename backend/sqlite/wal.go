@@ -42,13 +42,15 @@ func (k *walKeeper) afterGroup(w *writer) {
 	}
 }
 
-// truncate empties the log when the writer is idle; false means try again.
-func (k *walKeeper) truncate(w *writer) bool {
-	return !k.dirty || k.restart(w, 20*time.Millisecond)
+// truncate empties the log when the writer is idle, unless readers keep it in use.
+func (k *walKeeper) truncate(w *writer) {
+	if k.dirty {
+		k.restart(w, 20*time.Millisecond)
+	}
 }
 
 // restart writes the log back and empties it while no reader uses it.
-func (k *walKeeper) restart(w *writer, patience time.Duration) bool {
+func (k *walKeeper) restart(w *writer, patience time.Duration) {
 	held := make([]*reader, 0, cap(k.readers))
 	defer func() {
 		for _, r := range held {
@@ -62,7 +64,7 @@ func (k *walKeeper) restart(w *writer, patience time.Duration) bool {
 		case r := <-k.readers:
 			held = append(held, r)
 		case <-deadline.C:
-			return false
+			return
 		}
 	}
 	// Programs from outside may be reading as well: they are not waited for long.
@@ -72,8 +74,7 @@ func (k *walKeeper) restart(w *writer, patience time.Duration) bool {
 	_ = w.exec(ctx, busyTimeout)
 	if err != nil {
 		w.log.Warn("write-ahead log cannot be written back", "error", err)
-		return false
+		return
 	}
 	k.dirty = row[0] != 0
-	return !k.dirty
 }

@@ -78,6 +78,7 @@ type writer struct {
 
 	counts atomic.Pointer[store.Backlog]
 	wal    *walKeeper
+	files  *fileGuard
 }
 
 // submit hands a request to the writer and waits for its end. When ctx ends
@@ -123,9 +124,9 @@ func (w *writer) run() {
 			w.wal.afterGroup(w)
 			idle.Reset(idleAfter)
 		case <-idle.C:
-			if !w.wal.truncate(w) {
-				idle.Reset(idleAfter)
-			}
+			_ = w.files.check() // logged; the next change is rejected
+			w.wal.truncate(w)
+			idle.Reset(idleAfter)
 		}
 	}
 }
@@ -159,7 +160,7 @@ func (w *writer) runGroup(group []*request) {
 		return
 	}
 	err := w.transact(taken)
-	if err == nil || len(taken) == 1 {
+	if err == nil || len(taken) == 1 || w.files.lost() != nil {
 		for _, r := range taken {
 			r.done <- err
 		}
@@ -171,8 +172,12 @@ func (w *writer) runGroup(group []*request) {
 	}
 }
 
-// transact applies requests in one transaction, all or none.
+// transact applies requests in one transaction, all or none. A commit counts only if
+// the file was in its place after it: a change that was lost is never acknowledged.
 func (w *writer) transact(group []*request) (err error) {
+	if err := w.files.lost(); err != nil {
+		return err
+	}
 	if _, err = w.begin.exec(); primaryCode(err) == sqlite3.SQLITE_ERROR {
 		// A transaction that could not be rolled back is still there.
 		_, _ = w.rollback.exec()
@@ -201,6 +206,9 @@ func (w *writer) transact(group []*request) (err error) {
 	}
 	if _, err := w.commit.exec(); err != nil {
 		return failed(err, "commit")
+	}
+	if err := w.files.check(); err != nil {
+		return err
 	}
 	w.settle()
 	return nil
@@ -278,20 +286,20 @@ func (w *writer) prepareWriter() error {
 
 		&w.selectRow: sqlSelectRow,
 		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
-			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, created_at, updated_at, first)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
+			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, first)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
 		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events, key) VALUES (?,?,?,?,?)`,
-		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result) VALUES (?,?,?,?)
-			ON CONFLICT DO UPDATE SET result = excluded.result`,
+		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result, artifacts) VALUES (?,?,?,?,?)
+			ON CONFLICT DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`,
 
 		// An index is written when one of its columns is named, even if its value
 		// stays; so each kind of change has a statement that names only its own.
 		&w.updateAll: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?,
-			phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?, seen_seq=? WHERE pk=?`,
+			phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?, seen_seq=?, turn_start_seq=? WHERE pk=?`,
 		&w.updateStatus: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=? WHERE pk=?`,
 		&w.updateLog:    `UPDATE task_rows SET seq=?, checkpoint=?, updated_at=? WHERE pk=?`,
 		&w.updateRun: `UPDATE task_rows SET phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?,
-			seen_seq=? WHERE pk=?`,
+			seen_seq=?, turn_start_seq=? WHERE pk=?`,
 		&w.updateLease: `UPDATE task_rows SET lease_until=? WHERE pk=?`,
 
 		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at, kept) VALUES (?,?,?,?,?,?,?)

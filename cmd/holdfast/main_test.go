@@ -58,12 +58,40 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// syncBuffer is a buffer that may be read while a process writes to it.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// logs waits until the server has logged a text n times.
+func (s *server) logs(t *testing.T, text string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); strings.Count(s.stderr.String(), text) < n; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log lacks %q (%d times):\n%s", text, n, &s.stderr)
+		}
+	}
+}
+
 // server is a running holdfast serve.
 type server struct {
 	cmd    *exec.Cmd
 	banner string
 	url    string
-	stderr bytes.Buffer // read it only after the end
+	stderr syncBuffer
 	done   chan struct{}
 }
 
@@ -173,7 +201,7 @@ func TestDataOutlivesTheProcessAndHasOneAtATime(t *testing.T) {
 		t.Fatalf("send = %d, %q, %q", code, out, errs)
 	}
 	code, _, stderr := run(t, "serve", "--addr", anyPort, "--data", data)
-	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "in use by process") {
+	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "is locked by process") {
 		t.Errorf("a second server on the data = %d, %q, want 7 and one line that names the first", code, stderr)
 	}
 	s.signal(t, syscall.SIGKILL)
@@ -214,7 +242,7 @@ func TestWarningWithoutTokensBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--addr", "0.0.0.0:0", "--storage", "memory")
 	s.signal(t, syscall.SIGTERM)
-	if s.wait(t); !strings.Contains(s.stderr.String(), "no token is asked for") {
+	if s.wait(t); !strings.Contains(s.stderr.String(), "no token is required") {
 		t.Errorf("stderr of serve on 0.0.0.0 = %q, want a warning", &s.stderr)
 	}
 }
@@ -279,7 +307,7 @@ func TestSIGTERMTellsBalancers(t *testing.T) {
 	if resp.StatusCode != http.StatusServiceUnavailable || !resp.Close || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, "-32053") {
 		t.Errorf("message/send = %d %v %s, want 503, Retry-After, the connection closed and -32053", resp.StatusCode, resp.Header, text)
 	}
-	if code, _, stderr := run(t, "send", "--server", s.url, "y"); code != 7 || !strings.Contains(stderr, "the server is stopping; try again") {
+	if code, _, stderr := run(t, "send", "--server", s.url, "y"); code != 7 || !strings.Contains(stderr, "the server is stopping; try again") || strings.Contains(stderr, "running there") {
 		t.Errorf("send = %d, %q, want 7 and that the server stops", code, stderr)
 	}
 	if code, out, stderr := run(t, "tasks", "get", "--server", s.url, id); code != 0 || !strings.Contains(out, "working") {
@@ -320,7 +348,7 @@ func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
 	if code := s.wait(t); code != 0 || time.Since(began) > 15*time.Second {
 		t.Errorf("code after SIGTERM = %d after %v, want 0 within the grace; stderr:\n%s", code, time.Since(began), &s.stderr)
 	}
-	if !strings.Contains(s.stderr.String(), "stopping: ") || !strings.Contains(s.stderr.String(), "stopped") {
+	if !strings.Contains(s.stderr.String(), "stopping: ") || !strings.Contains(s.stderr.String(), "msg=stopped") {
 		t.Errorf("stderr = %q, want that it stops and has stopped", &s.stderr)
 	}
 	s = serve(t, args...)

@@ -25,7 +25,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	a.note("begin", "-")
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "chunks": a.chunks, "panic": a.panic, "block": a.block,
-		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill,
+		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
@@ -33,7 +33,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	}
 	err := verb(ctx)
 	a.note("end", "-")
-	if errors.Is(err, holdfast.ErrLeaseLost) {
+	if errors.Is(err, holdfast.ErrLeaseLost) || errors.Is(context.Cause(ctx), holdfast.ErrLeaseLost) {
 		a.note("lost", "-")
 	}
 	return err
@@ -123,6 +123,35 @@ func (a *act) chunks(ctx context.Context) error {
 		if err := sleep(ctx, a.duration(2)); err != nil {
 			return err
 		}
+	}
+	return a.t.Reply("done")
+}
+
+// draft N D: an artifact with a chunk before each of N steps and one inside it, D
+// apart, and an artifact for each step.
+func (a *act) draft(ctx context.Context) error {
+	w := a.t.Artifact("draft")
+	for i := range a.number(1) {
+		if _, err := fmt.Fprintf(w, "out%d ", i); err != nil {
+			return err
+		}
+		if err := sleep(ctx, a.duration(2)); err != nil {
+			return err
+		}
+		_, err := holdfast.Step(ctx, a.t, "write", func(ctx context.Context) (int, error) {
+			a.note("step", strconv.Itoa(i))
+			if _, err := fmt.Fprintf(w, "in%d ", i); err != nil {
+				return 0, err
+			}
+			if _, err := fmt.Fprintf(a.t.Artifact("part"), "part %d", i); err != nil {
+				return 0, err
+			}
+			return i, sleep(ctx, a.duration(2))
+		})
+		if err != nil {
+			return err
+		}
+		a.note("recorded", strconv.Itoa(i))
 	}
 	return a.t.Reply("done")
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -36,15 +38,30 @@ func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosen, error) {
 	}
 	agent, err := agents.ByName(name)
 	if err != nil {
-		return chosen{}, usagef("--agent is %q, want one of %s", name, strings.Join(agentNames(), ", "))
+		return chosen{}, fmt.Errorf("--agent: want one of %s, but got %q", strings.Join(agentNames(), ", "), name)
 	}
 	handler, err := agent.New(agents.Options{PageDelay: c.PageDelay})
 	if err != nil {
-		return chosen{}, usagef("--agent %s: %s", name, err)
+		return chosen{}, fmt.Errorf("--agent: %s: %w", name, err)
 	}
 	out := chosen{label: agent.Name + " (built in)", handler: handler, try: agent.Example}
 	agent.Describe(&out.config)
 	return out, nil
+}
+
+// settingsOfProgram names the settings in what the exec agent says of its Config.
+func settingsOfProgram(err error) error {
+	var errs []error
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "exec agent: "), "\n") {
+		setting := "--exec"
+		for field, flag := range map[string]string{"Dir: ": "--exec-dir", "Timeout is ": "--exec-timeout"} {
+			if rest, ok := strings.CutPrefix(line, field); ok {
+				setting, line = flag, rest
+			}
+		}
+		errs = append(errs, errors.New(setting+": "+line))
+	}
+	return errors.Join(errs...)
 }
 
 func (c *serveCmd) chooseProgram(a *app, log *slog.Logger) (chosen, error) {
@@ -53,7 +70,7 @@ func (c *serveCmd) chooseProgram(a *app, log *slog.Logger) (chosen, error) {
 	}
 	handler, err := execagent.New(cfg)
 	if err != nil {
-		return chosen{}, usagef("--exec: %s", strings.TrimPrefix(err.Error(), "exec agent: "))
+		return chosen{}, settingsOfProgram(err)
 	}
 	out := chosen{label: "the program " + c.Exec, handler: handler, try: "Hello"}
 	cfg.Describe(&out.config)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -27,11 +29,18 @@ type app struct {
 	set   settings
 	json  bool
 
+	// errorLog is where the error of the command goes, instead of to people, if it
+	// writes its log as JSON.
+	errorLog *slog.Logger
+
 	interrupts interrupts
+	// hangups are signals to read files again, for a command that reloads.
+	hangups chan struct{}
+	reloads atomic.Bool
 }
 
 func newApp(p Program) *app {
-	a := &app{name: "holdfast", stdin: p.Stdin, env: newEnvironment(p.Environ), set: settings{origins: map[string]origin{}}}
+	a := &app{name: "holdfast", stdin: p.Stdin, env: newEnvironment(p.Environ), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
 	if len(p.Args) > 0 {
 		a.name, a.args = callName(p.Args[0]), p.Args[1:]
 	}
@@ -54,12 +63,28 @@ func (a *app) main(ctx context.Context) int {
 	// Known before the command line has been read, so that errors of the command
 	// line itself come as asked for.
 	a.json = slices.Contains(a.args, "--json")
+	if a.logsJSON() {
+		a.errorLog = slog.New(slog.NewJSONHandler(a.err.w, nil))
+	}
 	err := a.run(ctx)
 	if err == nil {
 		err = a.out.lost()
 	}
 	a.report(err)
 	return exitOf(err)
+}
+
+// logsJSON reports whether the command is a server that writes its log as JSON.
+func (a *app) logsJSON() bool {
+	format := a.env.get("HOLDFAST_LOG_FORMAT")
+	for i, arg := range a.args {
+		if value, ok := strings.CutPrefix(arg, "--log-format="); ok {
+			format = value
+		} else if arg == "--log-format" && i+1 < len(a.args) {
+			format = a.args[i+1]
+		}
+	}
+	return format == "json" && slices.Contains(a.args, "serve")
 }
 
 func (a *app) run(ctx context.Context) error {
@@ -73,15 +98,20 @@ func (a *app) run(ctx context.Context) error {
 	}
 	exited := false
 	parser.Exit = func(int) { exited = true }
-	parsed, err := parser.Parse(a.args)
+	parsed, err := parser.Parse(joinNegative(a.args))
 	if exited {
-		return nil // help has been printed
+		return nil // help or the version has been printed
 	}
 	if err != nil {
 		return a.parseError(err)
 	}
 	a.json = g.JSON
 	a.set.remember(parsed)
+	if node := parsed.Selected(); node.Name != "serve" && node.Name != "config" { // these report what else is wrong, too
+		if err := a.set.invalid(); err != nil {
+			return err
+		}
+	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(a)
 }
@@ -95,7 +125,7 @@ func (a *app) parseError(err error) error {
 			help += " " + cmd
 		}
 	}
-	return &hinted{usagef("%s", err), "see: " + help}
+	return &hinted{a.set.invalid(err), "see: " + help}
 }
 
 // report tells an error, if it is one to be told.
@@ -107,8 +137,10 @@ func (a *app) report(err error) {
 	text, hint := withoutPasswords(clean(err.Error())), a.hint(err)
 	var coded *a2a.Error
 	var usage *usageError
+	var problems []problem
 	switch {
 	case errors.As(err, &usage):
+		problems = a.set.list(text)
 		text = a.set.sourced(text)
 	case errors.Is(err, errInterrupted):
 		text = "interrupted"
@@ -117,14 +149,32 @@ func (a *app) report(err error) {
 	case errors.As(err, &coded) && coded.Code == a2a.CodeInternal && coded.Data["requestId"] != nil:
 		text += fmt.Sprintf(" (request %v in the server's log)", coded.Data["requestId"])
 	}
-	if a.json {
-		a.reportJSON(err, text, hint)
+	if a.errorLog != nil {
+		a.logError(err, text, hint, problems)
 		return
+	}
+	if a.json {
+		a.reportJSON(err, strings.ReplaceAll(text, "\n", "; "), hint, problems)
+		return
+	}
+	if len(problems) > 1 {
+		text = fmt.Sprintf("%d problems:\n  %s", len(problems), strings.ReplaceAll(text, "\n", "\n  "))
 	}
 	a.err.line("%s %s", a.err.red("holdfast:"), text)
 	if hint != "" {
 		a.err.line("  %s", hint)
 	}
+}
+
+func (a *app) logError(err error, text, hint string, problems []problem) {
+	args := []any{"code", codeName(err), "exit_code", exitOf(err)}
+	if hint != "" {
+		args = append(args, "hint", hint)
+	}
+	if len(problems) > 0 {
+		args = append(args, "problems", problems)
+	}
+	a.errorLog.Error(strings.ReplaceAll(text, "\n", "; "), args...) //nolint:sloglint // the text of the error is the message
 }
 
 // onlyRefused reports that err says of each address that nobody listens there, and
@@ -139,15 +189,16 @@ func onlyRefused(err error) bool {
 	return err == syscall.ECONNREFUSED //nolint:errorlint // a leaf
 }
 
-func (a *app) reportJSON(err error, text, hint string) {
+func (a *app) reportJSON(err error, text, hint string, problems []problem) {
 	type report struct {
 		Code     string         `json:"code"`
 		Message  string         `json:"message"`
 		Hint     string         `json:"hint,omitempty"`
 		ExitCode int            `json:"exitCode"`
+		Problems []problem      `json:"problems,omitempty"`
 		Data     map[string]any `json:"data,omitempty"`
 	}
-	r := report{Code: codeName(err), Message: text, Hint: hint, ExitCode: exitOf(err)}
+	r := report{Code: codeName(err), Message: text, Hint: hint, ExitCode: exitOf(err), Problems: problems}
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
 		r.Data = coded.Data

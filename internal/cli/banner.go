@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net"
 	"os"
 
@@ -16,17 +17,25 @@ type banner struct {
 	cfg     holdfast.Config
 	agent   chosen
 	addr    net.Addr
+	tls     bool
 	storage storage
+	log     *slog.Logger
+	logged  bool // a log for programs says what the banner tells people
 }
 
 func (b *banner) print() {
 	if b.a.json {
 		b.printJSON()
-	} else {
+	} else if !b.logged {
 		b.printText()
 	}
+	if b.logged {
+		b.log.Info("listening", "url", b.url(), "agent", b.cfg.Name, "storage", b.storage.kind, "data", b.storage.place(),
+			"tokens", len(b.cfg.Tokens) > 0, "version", readBuild().Version)
+	}
 	if len(b.cfg.Tokens) == 0 && !isLoopback(b.addr) {
-		b.a.say("%s %s can be reached from other machines, and no token is asked for: anybody there may use the agent and read its tasks. Give tokens with --token, or listen on 127.0.0.1.", b.a.err.red("warning:"), b.addr)
+		b.log.Warn("other machines can reach this address and no token is required: anybody there can use the agent and read its tasks; set tokens with --token or listen on 127.0.0.1",
+			"addr", b.addr.String())
 	}
 }
 
@@ -76,26 +85,30 @@ func (b *banner) printJSON() {
 }
 
 func (b *banner) stopping() {
-	rest := "the rest goes on at the next start"
+	unfinished := "resume at the next start"
 	switch b.storage.kind {
 	case kindMemory:
-		rest = "the rest is forgotten, as memory is"
+		unfinished = "are lost: the storage is memory"
 	case kindPostgres:
-		rest = "the rest goes on at other replicas or at the next start"
+		unfinished = "resume on another replica or at the next start"
 	}
-	b.a.say("stopping: running tasks have %s to finish, %s; once more to stop at once", b.cfg.StopGrace, rest)
+	b.log.Info("stopping: waiting for running tasks; a second signal stops at once", "grace", b.cfg.StopGrace.String(), "unfinished_tasks", unfinished)
 }
 
 // url is where this machine reaches the server.
 func (b *banner) url() string {
+	scheme := "http://"
+	if b.tls {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(b.addr.String())
 	if err != nil {
-		return "http://" + b.addr.String()
+		return scheme + b.addr.String()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // curl is a command line that shows the agent at work and can be pasted.

@@ -16,7 +16,7 @@ import (
 // chatCmd talks with an agent.
 type chatCmd struct {
 	Text    []string `arg:"" optional:"" help:"What to say first."`
-	Context given    `placeholder:"ID" help:"Go on with a conversation that exists: with what its newest task waits for, if it waits."`
+	Context given    `placeholder:"ID" help:"Continue a conversation: with its newest task, if that waits for input. An id that is not in use starts a new conversation."`
 
 	connection
 }
@@ -96,7 +96,7 @@ func (c *chat) run(ctx context.Context, first string) error {
 		err = c.settle(ctx, c.next(ctx))
 	}
 	if c.contextID != "" {
-		c.a.say("%s", c.a.err.dim(fmt.Sprintf("Go on later: %s chat%s --context %s", c.a.name, c.conn.flags(), quoteShell(clean(c.contextID)))))
+		c.a.say("%s", c.a.err.dim(fmt.Sprintf("Continue later: %s chat%s --context %s", c.a.name, c.conn.flags(), quoteShell(clean(c.contextID)))))
 	}
 	if errors.Is(err, errLeave) {
 		return c.last

@@ -152,7 +152,7 @@ func TestChatOnATerminal(t *testing.T) {
 	person.typeIn("\x03")
 	person.await("Ctrl-C again leaves")
 	person.typeIn("\x03")
-	person.await("Go on later: holdfast chat --server " + url + " --context talk")
+	person.await("Continue later: holdfast chat --server " + url + " --context talk")
 	if got := <-code; got != 130 {
 		t.Errorf("chat left by Ctrl-C = %d, want 130", got)
 	}
@@ -190,7 +190,7 @@ func TestChatIsLeftBySecondInterrupt(t *testing.T) {
 	signals <- os.Interrupt
 	person.await("canceling; Ctrl-C again leaves")
 	signals <- os.Interrupt
-	person.await("Go on later: holdfast chat --server " + deaf.URL + " --context c")
+	person.await("Continue later: holdfast chat --server " + deaf.URL + " --context c")
 	if got := <-code; got != 130 {
 		t.Errorf("chat = %d, want 130", got)
 	}

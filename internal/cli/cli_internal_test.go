@@ -26,7 +26,7 @@ func TestExitTableAgreesWithTheCodes(t *testing.T) {
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeInternal, a2a.CodeTaskNotFound,
 		a2a.CodeTaskNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeContentType, a2a.CodeInvalidAgentResponse,
 		a2a.CodeNoExtendedCard, a2a.CodeContextNotFound, a2a.CodeContextNotCancelable, a2a.CodeUnauthenticated, a2a.CodeDenied, a2a.CodeConflict, a2a.CodeTooLarge,
-		a2a.CodeExhausted, a2a.CodeUnavailable,
+		a2a.CodeExhausted, a2a.CodeUnavailable, a2a.CodePushConfigNotFound,
 	} {
 		if !number[string(code)] {
 			t.Errorf("%s is in no row", code)
@@ -192,7 +192,7 @@ func TestTokens(t *testing.T) {
 	writeFile(t, file, "# who\n\n  file-secret = carol\nbad-secret\n")
 	c := serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1", "did-secret=x", "nothing", "=x", "x="}, TokensFile: file}
 	_, err := c.tokens()
-	for _, want := range []string{"--token 3 has a token that was given before", "--token 4 is not of the form", "--token 5", "--token 6", "line 4 of " + file} {
+	for _, want := range []string{"--token: entry 3 has a token that was given before", "--token: entry 4 is not of the form", "--token: entry 5", "--token: entry 6", "line 4 of " + file} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tokens() = %v, want %q in it", err, want)
 		}

@@ -48,24 +48,24 @@ func (c *configCmd) Run(a *app) error {
 	switch {
 	case c.Check && err == nil:
 		if a.json {
-			return a.writeResult(map[string]any{"ok": true, "notes": notNil(append(r.storage.notes, unknown...))})
+			return a.writeResult(map[string]any{"ok": true, "notes": notNil(append(r.notes, unknown...))})
 		}
-		r.storage.tell(a)
+		a.note(r.notes)
 		a.warnUnknownVariables()
-		a.out.line("the settings are good")
+		a.out.line("configuration is valid")
 		return nil
 	case c.Check:
 		return err
 	}
 	all := c.settings(a, &r.storage)
 	if a.json {
-		if werr := a.writeResult(map[string]any{"settings": all, "notes": notNil(append(r.storage.notes, unknown...))}); werr != nil {
+		if werr := a.writeResult(map[string]any{"settings": all, "notes": notNil(append(r.notes, unknown...))}); werr != nil {
 			return werr
 		}
 		return err
 	}
 	a.printSettings(all)
-	r.storage.tell(a)
+	a.note(r.notes)
 	a.warnUnknownVariables()
 	return err
 }
@@ -148,8 +148,6 @@ func settingValue(flag *kong.Flag) any {
 	switch v := flag.Target.Interface().(type) {
 	case time.Duration:
 		return v.String()
-	case seconds:
-		return time.Duration(v).Seconds()
 	case size:
 		return int64(v)
 	case []string:

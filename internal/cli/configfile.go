@@ -59,8 +59,10 @@ func (a *app) loadConfig(parsed *kong.Context) error {
 	}
 	a.set.file.name = name
 	values, err := readConfig(name, a.set.known)
-	a.set.file.values = values
-	return err
+	if a.set.file.values = values; err != nil {
+		a.set.problems = append(a.set.problems, err)
+	}
+	return nil
 }
 
 // knownSettings are the flags that a config file may have: those of serve.
@@ -107,7 +109,7 @@ func readConfig(name string, known []*kong.Flag) (map[string]fileValue, error) {
 			continue
 		}
 		if before, ok := values[key.Value]; ok {
-			errs = append(errs, fmt.Errorf("%s%s is there a second time, first in line %d", at, key.Value, before.line))
+			errs = append(errs, fmt.Errorf("%s%s is set twice, first in line %d", at, key.Value, before.line))
 			continue
 		}
 		text, err := flatten(value)

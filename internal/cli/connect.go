@@ -63,6 +63,9 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 	hint := ""
 	switch coded.Code {
 	case a2a.CodeUnavailable:
+		if coded.Err == nil {
+			return err // the server says so itself
+		}
 		hint = "is `" + a.name + " serve` running there? start it, or name another server with --server"
 	case a2a.CodeUnauthenticated, a2a.CodeDenied:
 		hint = "give a token with --token or in HOLDFAST_TOKEN"
@@ -80,7 +83,7 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 	case a2a.CodePushNotSupported:
 		hint = "webhooks are off at this server: serve --webhooks turns them on"
 	case a2a.CodeTooLarge:
-		hint = "files travel inside the message, as base64, which makes them a third larger"
+		hint = "files travel inside the message, as base64, which makes them a third larger; serve --max-body raises the limit of the server"
 	case a2a.CodeExhausted:
 		hint = "wait a little and try again"
 	default:

@@ -142,11 +142,12 @@ type contextsUpdateCmd struct {
 
 // Help has examples.
 func (contextsUpdateCmd) Help() string {
-	return `What is given replaces what was there, all the tags and all the metadata too; what is given empty is cleared: --name "", --tag "", --metadata {}. The rest stays.
+	return `What is given replaces what was there, all the tags too; what is given empty is cleared: --name "", --tag "". --metadata is a JSON merge patch: null removes a member, objects merge, any other value replaces. The rest stays.
 
 Examples:
 
     holdfast contexts update 01980a2e-... --name "Q3 invoices" --tag invoices
+    holdfast contexts update 01980a2e-... --metadata case=8 --metadata '{"note": null}'
     holdfast contexts update 01980a2e-... --status paused`
 }
 

@@ -36,16 +36,16 @@ type exitRow struct {
 var exitTable = []exitRow{
 	{code: exitOK, meaning: "done; of a task: completed, or accepted with --no-wait", states: []a2a.TaskState{a2a.StateCompleted}},
 	{code: exitFailure, meaning: "something on this side, such as a file that cannot be read"},
-	{code: exitUsage, meaning: "the command line is wrong"},
+	{code: exitUsage, meaning: "the command line is wrong, or a setting is not valid"},
 	{code: 3, meaning: "the request is wrong or too large", codes: []a2a.Code{
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeContentType, a2a.CodeTooLarge,
 	}},
-	{code: 4, meaning: "no such task or context, or not yours", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound}},
+	{code: 4, meaning: "no such task, context or webhook, or not yours", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound}},
 	{code: 5, meaning: "refused: not possible now, or not with this agent", codes: []a2a.Code{
 		a2a.CodeTaskNotCancelable, a2a.CodeContextNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},
 	{code: 6, meaning: "a token is missing, not valid, or does not allow it", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
-	{code: 7, meaning: "not available: no server there; or the address, the data directory or the capacity is taken", codes: []a2a.Code{
+	{code: 7, meaning: "no server answers; or the address, the data directory or the capacity is in use", codes: []a2a.Code{
 		a2a.CodeExhausted, a2a.CodeUnavailable,
 	}},
 	{code: 10, meaning: "the server has a problem, or does not speak A2A", codes: []a2a.Code{a2a.CodeInternal, a2a.CodeInvalidAgentResponse}},

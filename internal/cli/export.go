@@ -53,11 +53,11 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	var report transfer.Report
 	to := "stdout"
 	if c.Output == "" || c.Output == "-" {
-		report, err = c.export(ctx, a.out.w, st)
+		report, err = c.export(ctx, a, a.out.w, st)
 	} else {
 		to = c.Output
 		err = replaceFile(c.Output, func(w io.Writer) (err error) {
-			report, err = c.export(ctx, w, st)
+			report, err = c.export(ctx, a, w, st)
 			return err
 		})
 	}
@@ -72,9 +72,13 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-func (c *exportCmd) export(ctx context.Context, w io.Writer, s store.Store) (transfer.Report, error) {
+func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store) (transfer.Report, error) {
 	if c.All {
-		return transfer.ExportAll(ctx, w, s, c.Owner)
+		report, err := transfer.ExportAll(ctx, w, s, c.Owner)
+		if n := report.Document; err == nil && a.set.origins["owner"].rank == byFlag && n.Contexts+n.Tasks == 0 {
+			err = a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no conversations and no tasks", a2a.Quote(c.Owner))
+		}
+		return report, err
 	}
 	return transfer.Export(ctx, w, s, store.ContextKey{Owner: c.Owner, ID: c.Context})
 }
@@ -85,7 +89,7 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	var coded *a2a.Error
-	if errors.As(err, &coded) && coded.Code == a2a.CodeContextNotFound {
+	if errors.As(err, &coded) && coded.Code == a2a.CodeContextNotFound && !c.All {
 		return &hinted{coded, "if it is another's, name the owner with --owner"}
 	}
 	return err

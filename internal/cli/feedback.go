@@ -79,7 +79,7 @@ func (c *tasksFeedbackCmd) give(ctx context.Context, a *app, cl *client.Client) 
 	if err != nil {
 		return err
 	}
-	a.changed(raw, "kept feedback on "+c.ID)
+	a.changed(raw, "saved feedback on "+c.ID)
 	return nil
 }
 

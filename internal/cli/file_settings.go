@@ -12,11 +12,11 @@ import (
 // fileFlags are the settings of files that messages name by URI. Where requests may go is
 // in part what egressFlags say.
 type fileFlags struct {
-	FetchFiles     bool     `negatable:"" default:"true" envvar:"HOLDFAST_FETCH_FILES" group:"Files by URI:" help:"Fetch the files that messages name by URI, for the summarizer. On by default; with --no-fetch-files messages with such files are rejected. Programs of --exec get the URI."`
-	FileAllowNets  []string `name:"file-allow-nets" placeholder:"CIDR" envvar:"HOLDFAST_FILE_ALLOW_NETS" group:"Files by URI:" help:"Networks that files may be in although they are not public, such as 10.1.0.0/16; again for more. Whoever may send a message may be told what is there. Default: none."`
-	FileAllowHosts []string `name:"file-allow-hosts" placeholder:"HOST:PORT" envvar:"HOLDFAST_FILE_ALLOW_HOSTS" group:"Files by URI:" help:"Hosts, each with a port, that may be called for files whatever they resolve to; again for more. Default: none."`
-	FileMax        size     `placeholder:"SIZE" envvar:"HOLDFAST_FILE_MAX" default:"10MiB" group:"Files by URI:" help:"The largest file that is fetched. Default: ${default}."`
-	FileTimeout    seconds  `placeholder:"SECONDS" envvar:"HOLDFAST_FILE_TIMEOUT" default:"30" group:"Files by URI:" help:"The longest that fetching one may take: seconds, or a duration such as 500ms. Default: ${default}."`
+	FetchFiles     bool          `negatable:"" default:"true" envvar:"HOLDFAST_FETCH_FILES" group:"Files by URI:" help:"Fetch the files that messages name by URI, for the summarizer. On by default; with --no-fetch-files messages with such files are rejected. Programs of --exec get the URI."`
+	FileAllowNets  []string      `name:"file-allow-nets" placeholder:"CIDR" envvar:"HOLDFAST_FILE_ALLOW_NETS" group:"Files by URI:" help:"Networks that files may be in although they are not public, such as 10.1.0.0/16; again for more. Whoever may send a message may be told what is there. Default: none."`
+	FileAllowHosts []string      `name:"file-allow-hosts" placeholder:"HOST:PORT" envvar:"HOLDFAST_FILE_ALLOW_HOSTS" group:"Files by URI:" help:"Hosts, each with a port, that may be called for files whatever they resolve to; again for more. Default: none."`
+	FileMax        size          `placeholder:"SIZE" envvar:"HOLDFAST_FILE_MAX" default:"10MiB" group:"Files by URI:" help:"The largest file that is fetched. Default: ${default}."`
+	FileTimeout    time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_FILE_TIMEOUT" default:"30s" group:"Files by URI:" help:"The longest that fetching one may take. Default: ${default}."`
 }
 
 // check tells all that is wrong.
@@ -24,7 +24,7 @@ func (f *fileFlags) check() error {
 	var errs []error
 	parseAllowed(&errs, "--file-allow-nets", safehttp.PolicyParams{AllowNets: f.FileAllowNets})
 	parseAllowed(&errs, "--file-allow-hosts", safehttp.PolicyParams{AllowHosts: f.FileAllowHosts})
-	if d := time.Duration(f.FileTimeout); d < shortestTimeout || d > longestFetch {
+	if d := f.FileTimeout; d < shortestTimeout || d > longestFetch {
 		errs = append(errs, fmt.Errorf("--file-timeout is %s, want %s to %s", d, shortestTimeout, longestFetch))
 	}
 	return errors.Join(errs...)
@@ -35,6 +35,6 @@ const longestFetch = 10 * time.Minute
 // config is that of the library.
 func (f *fileFlags) config() holdfast.Files {
 	return holdfast.Files{
-		Off: !f.FetchFiles, AllowNets: f.FileAllowNets, AllowHosts: f.FileAllowHosts, MaxBytes: int64(f.FileMax), Timeout: time.Duration(f.FileTimeout),
+		Off: !f.FetchFiles, AllowNets: f.FileAllowNets, AllowHosts: f.FileAllowHosts, MaxBytes: int64(f.FileMax), Timeout: f.FileTimeout,
 	}
 }

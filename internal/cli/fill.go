@@ -253,7 +253,7 @@ func (f *filler) task(i int) store.Change {
 		}},
 		{Seq: 4, Time: at, State: a2a.StateCompleted},
 	}
-	run := store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1}
+	run := store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Fence: store.FirstFence(at)}}
 	snapshot := &store.Task{Key: key, ContextID: in.ID, Run: run}
 	snapshot.Apply(events...)
 	return store.Change{

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -9,6 +11,8 @@ import (
 // grammar is the command line.
 type grammar struct {
 	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"For scripts: the result as JSON on stdout, errors as JSON on stderr."`
+
+	ShowVersion versionFlag `name:"version" hidden:"" help:"Show the version."`
 
 	Serve    serveCmd    `cmd:"" help:"Start an agent and keep its tasks."`
 	Chat     chatCmd     `cmd:"" help:"Talk with an agent, line by line."`
@@ -23,13 +27,14 @@ type grammar struct {
 	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
 	Card     cardCmd     `cmd:"" help:"Show who an agent says it is."`
 	Bench    benchCmd    `cmd:"" help:"Measure a server, or fill a store to measure with."`
-	Version  versionCmd  `cmd:"" help:"Show the version."`
+	Version  versionCmd  `cmd:"" help:"Show the version, as --version does."`
 	Help     helpCmd     `cmd:"" help:"Explain a command, the exit codes or the environment."`
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {
 	parser, err := kong.New(g,
 		kong.Name("holdfast"),
+		kong.Bind(a),
 		kong.Writers(a.out.w, a.err.w),
 		kong.Resolvers(kong.ResolverFunc(a.resolve)),
 		kong.WithBeforeResolve(a.loadConfig),
@@ -37,12 +42,14 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100, NoExpandSubcommands: true}),
 		kong.ValueFormatter(describeValue),
 		kong.Help(a.printHelp),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 	)
 	if err != nil {
 		return nil, err
 	}
 	a.set.known = knownSettings(parser.Model)
 	hideTuning(parser.Model.Node)
+	a.set.tolerate(parser.Model.Node)
 	return parser, nil
 }
 

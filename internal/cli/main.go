@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // Program is what the process gives a command.
@@ -17,7 +18,8 @@ type Program struct {
 	// Environ has entries of the form "KEY=value".
 	Environ []string
 	// Signals tell the command to stop: the first in good order, the second at
-	// once. What [os.Interrupt] means while a chat runs is up to that. It may be nil.
+	// once. What [os.Interrupt] means while a chat runs is up to that, and SIGHUP has a
+	// server read its tokens and certificate again. It may be nil.
 	Signals <-chan os.Signal
 }
 
@@ -39,6 +41,13 @@ func Main(ctx context.Context, p Program) int {
 			return code
 		case sig := <-p.Signals:
 			if sig == os.Interrupt && a.interrupts.pass() {
+				continue
+			}
+			if sig == syscall.SIGHUP && a.reloads.Load() {
+				select {
+				case a.hangups <- struct{}{}:
+				default: // one that waits already is enough
+				}
 				continue
 			}
 			if signals++; signals > 1 {

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"regexp"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -48,6 +50,8 @@ type settings struct {
 	file    configFile
 	flags   []*kong.Flag // of the command
 	known   []*kong.Flag // what may be set: the flags of serve
+	// problems are values that cannot be read, and mistakes in the config file.
+	problems []error
 }
 
 // resolve gives a flag that is not on the command line the value of its variable, or
@@ -57,6 +61,9 @@ func (a *app) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 	for _, name := range envNames(flag.Value) {
 		if value := a.env.get(name); value != "" {
 			a.set.origins[flag.Name] = origin{rank: byEnvironment, name: name}
+			if strings.HasPrefix(name, storagePrefix) && flag.Target.Type() == reflect.TypeFor[time.Duration]() {
+				value = inSeconds(value)
+			}
 			return value, nil
 		}
 	}
@@ -100,26 +107,11 @@ func (s *settings) stronger(one, other string) (string, error) {
 	return "", fmt.Errorf("--%s and --%s must not both be given", one, other)
 }
 
-var flagInText = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
-
-// sourced adds to a text that names flags where the values come from that were not
-// on the command line.
-func (s *settings) sourced(text string) string {
-	var named, sources []string
-	for _, flag := range flagInText.FindAllString(text, -1) {
-		if slices.Contains(named, flag) {
-			continue
-		}
-		named = append(named, flag)
-		if o := s.origins[strings.TrimPrefix(flag, "--")]; o.rank == byFile || o.rank == byEnvironment {
-			sources = append(sources, flag+" from "+o.String())
-		}
+// inSeconds adds the unit to a duration of one of the STORAGE__ variables. Other agent
+// servers define these as numbers of seconds.
+func inSeconds(text string) string {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return text + "s"
 	}
-	if len(sources) == 0 {
-		return text
-	}
-	if len(named) == 1 {
-		sources[0] = strings.TrimPrefix(sources[0], named[0]+" ")
-	}
-	return text + " (" + strings.Join(sources, "; ") + ")"
+	return text
 }

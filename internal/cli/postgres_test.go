@@ -156,7 +156,7 @@ func TestMigrationsRunOnlyIfAllowed(t *testing.T) {
 
 	code, _, stderr := run(t, "", environ, "serve", "--addr", "127.0.0.1:0", "--postgres-pool-max", "3")
 	want := "run: holdfast migrate up --postgres-pool-max 3 (or let serve do it: --run-migrations-on-startup, STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"
-	if code != 10 || !strings.Contains(stderr, want) || strings.Count(stderr, "lacks") != 1 {
+	if code != 10 || !strings.Contains(stderr, want) || strings.Count(stderr, "is empty") != 1 {
 		t.Errorf("serve without a schema = %d, %q, want 10 and, after one sentence, %q", code, stderr, want)
 	}
 	if there() != 0 {
@@ -433,5 +433,19 @@ func TestTransferThroughPostgres(t *testing.T) {
 	}
 	if is, err := os.ReadFile(again); err != nil || string(is) != string(was) || len(was) < 1000 {
 		t.Errorf("the export of an import is another than the %d bytes that were imported, %v", len(was), err)
+	}
+}
+
+func TestServerWithoutTLSIsReported(t *testing.T) {
+	t.Parallel()
+	url := strings.Replace(pgtest.URL(t), "sslmode=disable", "sslmode=verify-full", 1)
+	if !strings.Contains(url, "verify-full") {
+		t.Fatalf("the URL %s of the test server has no sslmode=disable", url)
+	}
+	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"migrate", "status"}} {
+		code, _, stderr := run(t, "", []string{"DATABASE_URL=" + url}, args...)
+		if code != 7 || !strings.Contains(stderr, "the server does not support TLS: turn it on there, or set sslmode") {
+			t.Errorf("%v = %d, %q, want 7 and that the server does not support TLS", args, code, stderr)
+		}
 	}
 }

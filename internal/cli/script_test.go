@@ -105,6 +105,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	var ready struct{ URL string }
 	ts.Check(json.Unmarshal(line, &ready))
 	ts.Setenv("HOLDFAST_SERVER", ready.URL)
+	ts.Setenv("AGENT_HTTPS", strings.Replace(ready.URL, "http://", "https://", 1))
 }
 
 // keepID sets ID to the first line of stdout, or of the task in its JSON.

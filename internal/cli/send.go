@@ -18,7 +18,7 @@ type sendCmd struct {
 	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Send a file along; again for more; - is stdin. It travels inside the message. A URL is sent as it is, for the agent to fetch."`
 	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Send structured data along, such as '{\"sentences\": 5}'."`
 	Task    given    `placeholder:"ID" group:"Message:" help:"Go on with a task: answer its question, or add to what it does."`
-	Context given    `placeholder:"ID" group:"Message:" help:"Begin the task in a conversation that exists."`
+	Context given    `placeholder:"ID" group:"Message:" help:"Add the task to this conversation. An id that is not in use starts a new conversation."`
 	Key     given    `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"The agent takes the message once, however often it is sent with this key. Lost connections are then tried again."`
 
 	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is over or asks for input, and show the result. On by default; --no-wait shows the task's id and ends."`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 // serveCmd starts an agent.
@@ -35,7 +37,9 @@ type serveCmd struct {
 	RunMigrationsOnStartup bool `envvar:"HOLDFAST_RUN_MIGRATIONS_ON_STARTUP" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Bring the schema up to date at the start. Else a schema that is not is refused: holdfast migrate up."`
 
 	Tokens      []string `name:"token" secret:"" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"A bearer token and whom it stands for; again for more, or with commas. Without any token everybody is let in as the same owner."`
-	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"Tokens from a file, one TOKEN=PRINCIPAL a line; # begins a comment."`
+	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"Tokens from a file, one TOKEN=PRINCIPAL a line; # begins a comment. SIGHUP reads it again."`
+	TLSCert     string   `name:"tls-cert" placeholder:"FILE" envvar:"HOLDFAST_TLS_CERT" group:"Access:" help:"Serve HTTPS with this certificate: a PEM file with the chain. SIGHUP reads it again."`
+	TLSKey      string   `name:"tls-key" placeholder:"FILE" envvar:"HOLDFAST_TLS_KEY" group:"Access:" help:"The private key of --tls-cert, as PEM."`
 	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
 	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
 
@@ -88,26 +92,29 @@ type ready struct {
 	tokens  []holdfast.Token
 	agent   chosen
 	pushes  pushes
+	cert    *certificate // nil: no TLS
+	notes   []string     // what the operator should know about the settings
 }
 
 // prepare finds out what the settings mean, or all that is wrong with them. It
 // starts and opens nothing.
 func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
-	var errs [7]error
-	r.storage, errs[0] = c.storageFlags.choose(a, c.Data)
+	errs := append(a.set.emptyFlags(), c.checkAddress(a), c.check())
+	add := func(err error) { errs = append(errs, err) }
+	r.storage, err = c.storageFlags.choose(a, c.Data)
+	add(err)
 	r.storage.cfg.Migrate = c.RunMigrationsOnStartup
-	r.tokens, errs[1] = c.tokens()
-	errs[2] = c.check()
-	if _, _, err := net.SplitHostPort(c.address(a)); err != nil {
-		errs[3] = fmt.Errorf("--addr is %q, want HOST:PORT such as 127.0.0.1:3773", c.address(a))
-	}
-	r.agent, errs[4] = c.chooseAgent(a, log)
-	r.pushes, errs[5] = c.webhookFlags.choose(a)
-	errs[6] = c.fileFlags.check()
-	if err := errors.Join(errs[:]...); err != nil {
-		return r, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	return r, nil
+	r.tokens, err = c.tokens()
+	add(err)
+	r.agent, err = c.chooseAgent(a, log)
+	add(err)
+	r.pushes, err = c.webhookFlags.choose(a)
+	add(err)
+	add(c.fileFlags.check())
+	r.cert, err = c.certificate()
+	add(err)
+	r.notes = append(r.storage.notes, r.pushes.notes...)
+	return r, a.set.invalid(errs...)
 }
 
 // Run serves until ctx is done.
@@ -117,9 +124,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	a.warnUnknownVariables()
-	for _, note := range r.storage.notes {
-		log.Warn("settings without effect", "detail", note)
+	for _, text := range a.unknownOwn() {
+		log.Warn("unknown setting", "detail", text, "see", a.name+" help environment")
+	}
+	for _, note := range r.notes {
+		log.Warn("setting without effect", "detail", note)
 	}
 	ln, err := listen(ctx, c.address(a))
 	if err != nil {
@@ -128,6 +137,9 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	cfg := c.config(r.agent.config, r.tokens, log)
 	cfg.Webhooks = c.webhookFlags.config(r.pushes)
 	cfg.Files = c.fileFlags.config()
+	if r.cert != nil {
+		ln = r.cert.listen(ln)
+	}
 	if cfg.DataDir = r.storage.data; r.storage.kind != kindSQLite {
 		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
 			return errors.Join(err, ln.Close())
@@ -139,19 +151,21 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	}
 	h, err := holdfast.New(cfg, r.agent.handler) //nolint:contextcheck // opening the store must not end half-way
 	if err != nil {
-		return errors.Join(configError(err), ln.Close())
+		return errors.Join(err, ln.Close())
 	}
 	a.out.passing = true // a server does not end badly because nobody reads its banner
-	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), storage: r.storage}
+	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), tls: r.cert != nil, storage: r.storage, log: log, logged: c.LogFormat == "json"}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
 	defer tuned()
 	go a.tuneGC(tuning)
+	a.reloads.Store(true)
+	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) //nolint:contextcheck // reading a file needs none
 	if err := h.Serve(ctx, ln); err != nil && !stoppedLate(ctx, err) {
 		return err
 	}
-	a.say("stopped")
+	log.Info("stopped")
 	return nil
 }
 
@@ -179,7 +193,6 @@ func (c *serveCmd) check() error {
 	}{
 		{c.Exec != "" && c.Agent != "", "--exec and --agent must not both be given"},
 		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
-		{c.ExecTimeout < 0, "--exec-timeout must not be negative"},
 		{c.Concurrency < 1, "--concurrency must be 1 or more"},
 		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
 		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
@@ -190,7 +203,37 @@ func (c *serveCmd) check() error {
 			errs = append(errs, errors.New(f.text))
 		}
 	}
+	if c.URL != "" {
+		errs = append(errs, under("--url", server.CheckURL(c.URL)))
+	}
+	for _, origin := range c.CORSOrigins {
+		errs = append(errs, under("--cors-origin", server.CheckOrigin(origin)))
+	}
 	return errors.Join(errs...)
+}
+
+// under names the setting that an error is about.
+func under(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// checkAddress checks the form of the address, without a look at the network.
+func (c *serveCmd) checkAddress(a *app) error {
+	setting := "--addr"
+	if c.Addr == "" {
+		setting = "environment variables HOST and PORT"
+	}
+	_, port, err := net.SplitHostPort(c.address(a))
+	if err != nil {
+		return fmt.Errorf("%s: want HOST:PORT such as 127.0.0.1:3773, but got %q", setting, c.address(a))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s: want a port from 0 to 65535, but got %q", setting, port)
+	}
+	return nil
 }
 
 // address is where to listen. PORT and HOST are what platforms set.
@@ -265,33 +308,20 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		ln, err = lc.Listen(ctx, "tcp", addr)
 	}
 	var op *net.OpError
+	var dns *net.DNSError
 	switch {
 	case err == nil:
 		return ln, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use: another server listens there; end it, or choose another address with --addr", addr)
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use by another server: stop it or choose another address with --addr", addr)
 	case errors.Is(err, syscall.EACCES):
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s may not be used by this user: choose a port above 1023 with --addr", addr)
+		return nil, usagef("--addr: this user may not listen on %s: choose a port above 1023", addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is not an address of this machine: choose another with --addr", addr)
+		return nil, usagef("--addr: %s is not an address of this machine", addr)
+	case errors.As(err, &dns):
+		return nil, usagef("--addr: host %q of %s not found", dns.Name, addr)
 	case errors.As(err, &op):
 		err = op.Err
 	}
 	return nil, a2a.Errorf(a2a.CodeUnavailable, "cannot listen on %s: %s", addr, err)
-}
-
-// configError makes a mistake in the flags out of what the library says of its
-// Config.
-func configError(err error) error {
-	var coded *a2a.Error
-	if errors.As(err, &coded) {
-		return err
-	}
-	text := err.Error()
-	for _, prefix := range []string{"holdfast config: ", "server config: ", "engine config: "} {
-		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			return usagef("%s", strings.NewReplacer("CORSOrigins:", "--cors-origin:", "Card.URL", "--url", "\n", "; ").Replace(rest))
-		}
-	}
-	return err
 }

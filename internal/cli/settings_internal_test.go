@@ -46,23 +46,45 @@ func TestWithoutPasswords(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
+func TestDurationsNeedAUnit(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]time.Duration{
-		"30": 30 * time.Second, "1.0": time.Second, "0.25": 250 * time.Millisecond, "0": 0, "-1": -time.Second, "500ms": 500 * time.Millisecond,
-		"2m": 2 * time.Minute, "1e1": 10 * time.Second,
-	} {
-		var got seconds
-		if err := got.UnmarshalText([]byte(in)); err != nil || time.Duration(got) != want {
-			t.Errorf("UnmarshalText(%q) = %v, %v, want %s", in, time.Duration(got), err, want)
+	for in, want := range map[string]time.Duration{"30s": 30 * time.Second, "0.25s": 250 * time.Millisecond, "0": 0, "500ms": 500 * time.Millisecond, "2m": 2 * time.Minute} {
+		for _, name := range []string{"HOLDFAST_TASK_TIMEOUT", "PUSH_TIMEOUT", "STORAGE__POSTGRES_TIMEOUT"} {
+			if got, err := durationFrom(t, name, in); err != nil || got != want {
+				t.Errorf("%s=%s is %v, %v, want %s", name, in, got, err, want)
+			}
 		}
 	}
-	for _, in := range []string{"", "soon", "NaN", "Inf", "-Inf", "1e300", "30 s"} {
-		var got seconds
-		if err := got.UnmarshalText([]byte(in)); err == nil {
-			t.Errorf("UnmarshalText(%q) = %v, want an error", in, time.Duration(got))
+	for _, in := range []string{"5", "1.5", "soon", "NaN", "30 s"} {
+		for _, name := range []string{"HOLDFAST_TASK_TIMEOUT", "PUSH_TIMEOUT", "HOLDFAST_POSTGRES_TIMEOUT"} {
+			if got, err := durationFrom(t, name, in); err == nil || !strings.Contains(err.Error(), "want a number with a unit, such as 500ms, 30s or 2m") {
+				t.Errorf("%s=%s is %v, %v, want an error that asks for a unit", name, in, got, err)
+			}
 		}
 	}
+	// The variables of other agent servers are in seconds.
+	if got, err := durationFrom(t, "STORAGE__POSTGRES_TIMEOUT", "2.5"); err != nil || got != 2500*time.Millisecond {
+		t.Errorf("STORAGE__POSTGRES_TIMEOUT=2.5 is %v, %v, want 2.5s", got, err)
+	}
+}
+
+// durationFrom reads a setting of serve from a variable.
+func durationFrom(t *testing.T, name, value string) (time.Duration, error) {
+	t.Helper()
+	a := newApp(Program{Environ: []string{name + "=" + value}})
+	var g grammar
+	parser, err := a.parser(&g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"serve"}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]time.Duration{
+		"HOLDFAST_TASK_TIMEOUT": g.Serve.TaskTimeout, "PUSH_TIMEOUT": g.Serve.PushTimeout,
+		"STORAGE__POSTGRES_TIMEOUT": g.Serve.Timeout, "HOLDFAST_POSTGRES_TIMEOUT": g.Serve.Timeout,
+	}
+	return got[name], a.set.invalid()
 }
 
 func TestUnknownSettingNamesTheNearest(t *testing.T) {
@@ -93,8 +115,8 @@ func TestSettingsOfPostgres(t *testing.T) {
 	}
 	defaults := map[string]string{
 		"STORAGE_TYPE": "", "DATABASE_URL": "", "postgres_url": "", "POSTGRES_DID": "", "DID": "", "STORAGE__POSTGRES_POOL_MIN": "2",
-		"STORAGE__POSTGRES_POOL_MAX": "10", "STORAGE__POSTGRES_TIMEOUT": "60", "STORAGE__POSTGRES_COMMAND_TIMEOUT": "30",
-		"STORAGE__POSTGRES_MAX_RETRIES": "3", "STORAGE__POSTGRES_RETRY_DELAY": "1.0", "STORAGE__RUN_MIGRATIONS_ON_STARTUP": "",
+		"STORAGE__POSTGRES_POOL_MAX": "10", "STORAGE__POSTGRES_TIMEOUT": "60s", "STORAGE__POSTGRES_COMMAND_TIMEOUT": "30s",
+		"STORAGE__POSTGRES_MAX_RETRIES": "3", "STORAGE__POSTGRES_RETRY_DELAY": "1s", "STORAGE__RUN_MIGRATIONS_ON_STARTUP": "",
 	}
 	for _, flag := range a.set.known {
 		for _, name := range envNames(flag.Value) {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,45 +33,23 @@ type storageFlags struct {
 
 	Storage string `placeholder:"KIND" envvar:"HOLDFAST_STORAGE" also:"STORAGE_TYPE" group:"Storage:" help:"sqlite keeps everything in --data, postgres in a database that many servers can share, memory forgets it at the end. Default: postgres where there is a database URL, else sqlite."`
 
-	DatabaseURL     string  `name:"database-url" secret:"" placeholder:"URL" envvar:"HOLDFAST_DATABASE_URL" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"The database: postgres://user:password@host:port/database?sslmode=verify-full. It is better given by its variable or by --database-url-file: command lines can be seen by others."`
-	DatabaseURLFile string  `name:"database-url-file" placeholder:"FILE" envvar:"HOLDFAST_DATABASE_URL_FILE" group:"PostgreSQL:" help:"A file with the URL of the database in it."`
-	DID             string  `name:"did" placeholder:"DID" envvar:"HOLDFAST_DID" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Keep everything in a schema of this DID's own, which agents with other DIDs do not see."`
-	Schema          string  `placeholder:"NAME" envvar:"HOLDFAST_SCHEMA" group:"PostgreSQL:" help:"The schema to keep everything in. Default: that of --did, else holdfast."`
-	PoolMin         int     `name:"postgres-pool-min" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MIN" also:"STORAGE__POSTGRES_POOL_MIN" default:"2" group:"PostgreSQL:" help:"How many connections are kept open. Default: ${default}."`
-	PoolMax         int     `name:"postgres-pool-max" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MAX" also:"STORAGE__POSTGRES_POOL_MAX" default:"10" group:"PostgreSQL:" help:"How many connections there are at most. Default: ${default}."`
-	Timeout         seconds `name:"postgres-timeout" placeholder:"SECONDS" envvar:"HOLDFAST_POSTGRES_TIMEOUT" also:"STORAGE__POSTGRES_TIMEOUT" default:"60" group:"PostgreSQL:" help:"How long a request waits for a connection: seconds, or a duration such as 500ms. Default: ${default}."`
-	CommandTimeout  seconds `name:"postgres-command-timeout" placeholder:"SECONDS" envvar:"HOLDFAST_POSTGRES_COMMAND_TIMEOUT" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" default:"30" group:"PostgreSQL:" help:"How long one command may take. Default: ${default}."`
-	MaxRetries      int     `name:"postgres-max-retries" placeholder:"N" envvar:"HOLDFAST_POSTGRES_MAX_RETRIES" also:"STORAGE__POSTGRES_MAX_RETRIES" default:"3" group:"PostgreSQL:" help:"How often a command is tried again after a failure that may pass. Default: ${default}."`
-	RetryDelay      seconds `name:"postgres-retry-delay" placeholder:"SECONDS" envvar:"HOLDFAST_POSTGRES_RETRY_DELAY" also:"STORAGE__POSTGRES_RETRY_DELAY" default:"1.0" group:"PostgreSQL:" help:"The pause before the first such try; it doubles each time. Default: ${default}."`
-	Pooler          bool    `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"There is a PgBouncer or the like in transaction mode in front of the database."`
+	DatabaseURL     string        `name:"database-url" secret:"" placeholder:"URL" envvar:"HOLDFAST_DATABASE_URL" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"The database: postgres://user:password@host:port/database?sslmode=verify-full. It is better given by its variable or by --database-url-file: command lines can be seen by others."`
+	DatabaseURLFile string        `name:"database-url-file" placeholder:"FILE" envvar:"HOLDFAST_DATABASE_URL_FILE" group:"PostgreSQL:" help:"A file with the URL of the database in it."`
+	DID             string        `name:"did" placeholder:"DID" envvar:"HOLDFAST_DID" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Keep everything in a schema of this DID's own, which agents with other DIDs do not see."`
+	Schema          string        `placeholder:"NAME" envvar:"HOLDFAST_SCHEMA" group:"PostgreSQL:" help:"The schema to keep everything in. Default: that of --did, else holdfast."`
+	PoolMin         int           `name:"postgres-pool-min" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MIN" also:"STORAGE__POSTGRES_POOL_MIN" default:"2" group:"PostgreSQL:" help:"How many connections are kept open. Default: ${default}."`
+	PoolMax         int           `name:"postgres-pool-max" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MAX" also:"STORAGE__POSTGRES_POOL_MAX" default:"10" group:"PostgreSQL:" help:"How many connections there are at most. Default: ${default}."`
+	Timeout         time.Duration `name:"postgres-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_TIMEOUT" also:"STORAGE__POSTGRES_TIMEOUT" default:"60s" group:"PostgreSQL:" help:"How long a request waits for a connection. Default: ${default}."`
+	CommandTimeout  time.Duration `name:"postgres-command-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_COMMAND_TIMEOUT" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" default:"30s" group:"PostgreSQL:" help:"How long one command may take. Default: ${default}."`
+	MaxRetries      int           `name:"postgres-max-retries" placeholder:"N" envvar:"HOLDFAST_POSTGRES_MAX_RETRIES" also:"STORAGE__POSTGRES_MAX_RETRIES" default:"3" group:"PostgreSQL:" help:"How often a command is tried again after a failure that may pass. Default: ${default}."`
+	RetryDelay      time.Duration `name:"postgres-retry-delay" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_RETRY_DELAY" also:"STORAGE__POSTGRES_RETRY_DELAY" default:"1s" group:"PostgreSQL:" help:"The pause before the first such try; it doubles each time. Default: ${default}."`
+	Pooler          bool          `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"There is a PgBouncer or the like in transaction mode in front of the database."`
 }
 
 // forPostgres are the flags that mean something with that storage only.
 var forPostgres = []string{
 	"database-url", "database-url-file", "did", "schema", "postgres-pool-min", "postgres-pool-max", "postgres-timeout",
 	"postgres-command-timeout", "postgres-max-retries", "postgres-retry-delay", "postgres-pooler", "run-migrations-on-startup",
-}
-
-// seconds is a duration, written as a number of seconds or as Go does.
-type seconds time.Duration
-
-// UnmarshalText reads a duration.
-func (s *seconds) UnmarshalText(text []byte) error {
-	const most = 1e8
-	if n, err := strconv.ParseFloat(string(text), 64); err == nil && math.Abs(n) <= most {
-		*s = seconds(math.Round(n * float64(time.Second)))
-		return nil
-	}
-	d, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("want seconds such as 30 or 0.5, or a duration such as 500ms, but got %q", text)
-	}
-	*s = seconds(d)
-	return nil
-}
-
-func (s seconds) String() string {
-	return strconv.FormatFloat(time.Duration(s).Seconds(), 'f', -1, 64)
 }
 
 // storage is the store that a command is to open.
@@ -122,7 +98,7 @@ func (f *storageFlags) choose(a *app, data string) (storage, error) {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return s, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return s, usagef("%s", err)
 	}
 	return s, nil
 }
@@ -176,7 +152,7 @@ func (f *storageFlags) databaseURL(a *app) (dsn, which string, err error) {
 
 func checkURL(dsn, which string) error {
 	if dsn == "" {
-		return errors.New("--storage postgres needs the URL of the database: set DATABASE_URL, --database-url or --database-url-file to " + urlForm)
+		return errors.New("--storage: postgres needs the URL of the database: set DATABASE_URL, --database-url or --database-url-file to " + urlForm)
 	}
 	if err := checkDatabaseURL(dsn); err != nil {
 		return fmt.Errorf("--%s %s", which, strings.ReplaceAll(err.Error(), "\n", " and "))
@@ -216,8 +192,8 @@ func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	errs = append(errs, f.checkPool(a))
 	s.url = maskURL(dsn)
 	s.cfg = postgres.Config{
-		URL: dsn, Schema: schema, PoolMin: orNone(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: time.Duration(f.Timeout),
-		CommandTimeout: time.Duration(f.CommandTimeout), MaxRetries: orNone(f.MaxRetries), RetryDelay: orNone(time.Duration(f.RetryDelay)), Pooler: f.Pooler,
+		URL: dsn, Schema: schema, PoolMin: orNone(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: f.Timeout,
+		CommandTimeout: f.CommandTimeout, MaxRetries: orNone(f.MaxRetries), RetryDelay: orNone(f.RetryDelay), Pooler: f.Pooler,
 	}
 	return errors.Join(errs...)
 }
@@ -326,8 +302,10 @@ func (s *storage) openToRead(ctx context.Context, a *app) (store.Store, error) {
 }
 
 // tell says what the operator should know about the settings.
-func (s *storage) tell(a *app) {
-	for _, note := range s.notes {
+func (s *storage) tell(a *app) { a.note(s.notes) }
+
+func (a *app) note(notes []string) {
+	for _, note := range notes {
 		a.say("%s %s", a.err.red("note:"), note)
 	}
 }
@@ -399,7 +377,7 @@ func (e *onLine) Error() string {
 func (a *app) again(command string) string {
 	line := a.name + " " + command
 	for _, flag := range a.set.flags {
-		about := flag.Name == "config" || flag.Name == "storage" || slices.Contains(forPostgres, flag.Name)
+		about := flag.Name == "config" || flag.Name == "storage" || flag.Name == "data" || slices.Contains(forPostgres, flag.Name)
 		if !about || a.set.origins[flag.Name].rank != byFlag || flag.Name == "run-migrations-on-startup" {
 			continue
 		}

@@ -218,7 +218,7 @@ func age(t time.Time) string {
 }
 
 type tasksGetCmd struct {
-	ID      string `arg:"" help:"The task's id."`
+	ID      string `arg:"" help:"The task's id, complete."`
 	History *int   `placeholder:"N" help:"Only the newest N messages."`
 
 	connection

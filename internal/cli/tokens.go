@@ -33,7 +33,7 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 		}
 	}
 	for i, entry := range c.Tokens {
-		add(fmt.Sprintf("--token %d", i+1), entry)
+		add(fmt.Sprintf("--token: entry %d", i+1), entry)
 	}
 	if c.TokensFile == "" {
 		return tokens, errors.Join(errs...)
@@ -44,12 +44,12 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 	}
 	for i, entry := range strings.Split(string(text), "\n") {
 		if entry = withoutComment(entry); entry != "" {
-			add(fmt.Sprintf("line %d of %s", i+1, c.TokensFile), entry)
+			add(fmt.Sprintf("--tokens-file: line %d of %s", i+1, c.TokensFile), entry)
 		}
 	}
 	if len(tokens) == 0 && len(errs) == 0 {
 		// An empty file must not open the server to everybody.
-		errs = append(errs, fmt.Errorf("%s has no token in it", c.TokensFile))
+		errs = append(errs, fmt.Errorf("--tokens-file: %s has no token in it", c.TokensFile))
 	}
 	return tokens, errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/alecthomas/kong"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/holdfast-dev/holdfast/push"
@@ -50,6 +51,15 @@ func readBuild() build {
 
 // userAgent is what servers and webhooks are told.
 func userAgent() string { return push.UserAgent("holdfast", readBuild().Version) }
+
+// versionFlag is "--version", which people try first.
+type versionFlag bool
+
+// BeforeReset shows the version instead of running a command.
+func (versionFlag) BeforeReset(a *app, k *kong.Kong) error {
+	k.Exit(0)
+	return versionCmd{}.Run(a)
+}
 
 type versionCmd struct{}
 

@@ -303,7 +303,7 @@ func (p *artifactPrinter) part(part a2a.Part) {
 		}
 		p.end()
 		if p.printed {
-			p.a.err.line("%s", p.a.err.dim("data: "+clean(string(raw))))
+			p.a.err.line("%s", p.a.err.dim(fmt.Sprintf("data: %d bytes of JSON; --json shows them", len(raw))))
 			return
 		}
 		p.a.out.text(string(raw) + "\n")

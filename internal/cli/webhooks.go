@@ -202,7 +202,7 @@ func whichWebhook(err error) string {
 	var coded *a2a.Error
 	switch {
 	case !errors.As(err, &coded):
-	case coded.Code == a2a.CodeTaskNotFound && strings.Contains(coded.Error(), "push notification config"):
+	case coded.Code == a2a.CodePushConfigNotFound:
 		return "shows the webhooks of the task"
 	case coded.Data["field"] == "pushNotificationConfigId":
 		return "shows their ids: give one after the task"

@@ -19,9 +19,9 @@ import (
 type webhooksTestCmd struct {
 	URL string `arg:"" help:"Where to post."`
 
-	WebhookToken  string  `placeholder:"TOKEN" help:"What to send as bearer token. Default: none."`
-	WebhookSecret string  `placeholder:"SECRET" help:"What to sign with: the whsec_... that the receiver has. Default: one made up for this, which it should refuse."`
-	PushTimeout   seconds `name:"push-timeout" placeholder:"SECONDS" envvar:"HOLDFAST_PUSH_TIMEOUT" also:"PUSH_TIMEOUT" default:"15" group:"Webhooks:" help:"The longest that it may take to answer. Default: ${default}."`
+	WebhookToken  string        `placeholder:"TOKEN" help:"What to send as bearer token. Default: none."`
+	WebhookSecret string        `placeholder:"SECRET" help:"What to sign with: the whsec_... that the receiver has. Default: one made up for this, which it should refuse."`
+	PushTimeout   time.Duration `name:"push-timeout" placeholder:"DURATION" envvar:"HOLDFAST_PUSH_TIMEOUT" also:"PUSH_TIMEOUT" default:"15s" group:"Webhooks:" help:"The longest that it may take to answer. Default: ${default}."`
 
 	egressFlags
 	configFlag
@@ -177,9 +177,9 @@ func (p *probed) show(o *output) {
 	}
 	row("so", map[string]string{
 		"delivered": "an event counts as delivered",
-		"retried":   "an event is tried again, at first after half a second, at last after three days",
+		"retried":   "Holdfast retries the event with growing pauses, from half a second on, and makes it a dead letter after three days",
 		"dead":      "an event becomes a dead letter, and the next one is sent",
-		"disabled":  "the webhook is disabled, and all that is left becomes dead letters",
-		"refused":   "it cannot be set, and what a webhook there is to be told becomes dead letters",
+		"disabled":  "Holdfast disables the webhook and makes its remaining events dead letters",
+		"refused":   "the webhook cannot be registered; events for a webhook that already has this URL become dead letters",
 	}[so])
 }

@@ -38,13 +38,13 @@ type webhookFlags struct {
 	SecretKeys     []string `name:"push-secret-key" secret:"all" placeholder:"KEY" envvar:"HOLDFAST_PUSH_SECRET_KEY" also:"HOLDFAST_PUSH_SECRET_KEYS,PUSH_SECRET_KEY,PUSH_SECRET_KEYS" group:"Webhooks:" help:"Encrypts the secrets of webhooks in the store: 32 bytes in base64 or hex. Again for more, the newest first: all are tried to read. Default: secrets are stored as they are."`
 	SecretKeysFile string   `name:"push-secret-keys-file" placeholder:"FILE" envvar:"HOLDFAST_PUSH_SECRET_KEYS_FILE" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"Such keys from a file, one a line, the newest first; # begins a comment."`
 
-	PushTimeout seconds `name:"push-timeout" placeholder:"SECONDS" envvar:"HOLDFAST_PUSH_TIMEOUT" also:"PUSH_TIMEOUT" default:"15" group:"Webhooks:" help:"The longest that a webhook may take to answer: seconds, or a duration such as 500ms. Default: ${default}."`
-	PerTask     int     `name:"push-per-task" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_TASK" also:"PUSH_PER_TASK" default:"10" group:"Webhooks:" help:"How many webhooks a task may have. Default: ${default}."`
-	PerMinute   int     `name:"push-per-minute" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_MINUTE" also:"PUSH_PER_MINUTE" default:"100" group:"Webhooks:" help:"How many webhooks a principal may set in a minute. Default: ${default}."`
-	InFlight    int     `name:"push-in-flight" placeholder:"N" envvar:"HOLDFAST_PUSH_IN_FLIGHT" also:"PUSH_IN_FLIGHT" default:"512" group:"Webhooks:" help:"How many webhooks are called at once. Default: ${default}."`
-	PerEndpoint int     `name:"push-per-endpoint" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_ENDPOINT" also:"PUSH_PER_ENDPOINT" default:"8" group:"Webhooks:" help:"How many of one scheme, host and port. Default: ${default}."`
-	PerAddress  int     `name:"push-per-address" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_ADDRESS" also:"PUSH_PER_ADDRESS" default:"8" group:"Webhooks:" help:"How many of one public address, whatever its names; those of --push-allow-nets and --push-allow-hosts do not count. Default: ${default}."`
-	PerOwner    int     `name:"push-per-owner" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_OWNER" also:"PUSH_PER_OWNER" default:"64" group:"Webhooks:" help:"How many of one principal. Default: ${default}."`
+	PushTimeout time.Duration `name:"push-timeout" placeholder:"DURATION" envvar:"HOLDFAST_PUSH_TIMEOUT" also:"PUSH_TIMEOUT" default:"15s" group:"Webhooks:" help:"The longest that a webhook may take to answer. Default: ${default}."`
+	PerTask     int           `name:"push-per-task" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_TASK" also:"PUSH_PER_TASK" default:"10" group:"Webhooks:" help:"How many webhooks a task may have. Default: ${default}."`
+	PerMinute   int           `name:"push-per-minute" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_MINUTE" also:"PUSH_PER_MINUTE" default:"100" group:"Webhooks:" help:"How many webhooks a principal may set in a minute. Default: ${default}."`
+	InFlight    int           `name:"push-in-flight" placeholder:"N" envvar:"HOLDFAST_PUSH_IN_FLIGHT" also:"PUSH_IN_FLIGHT" default:"512" group:"Webhooks:" help:"How many webhooks are called at once. Default: ${default}."`
+	PerEndpoint int           `name:"push-per-endpoint" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_ENDPOINT" also:"PUSH_PER_ENDPOINT" default:"8" group:"Webhooks:" help:"How many of one scheme, host and port. Default: ${default}."`
+	PerAddress  int           `name:"push-per-address" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_ADDRESS" also:"PUSH_PER_ADDRESS" default:"8" group:"Webhooks:" help:"How many of one public address, whatever its names; those of --push-allow-nets and --push-allow-hosts do not count. Default: ${default}."`
+	PerOwner    int           `name:"push-per-owner" placeholder:"N" envvar:"HOLDFAST_PUSH_PER_OWNER" also:"PUSH_PER_OWNER" default:"64" group:"Webhooks:" help:"How many of one principal. Default: ${default}."`
 }
 
 // What the limits of webhooks and the timeout may be set to.
@@ -59,6 +59,7 @@ type pushes struct {
 	policy safehttp.Policy
 	proxy  *url.URL
 	keys   [][]byte
+	notes  []string // what the operator should know about the settings
 }
 
 // choose finds out what the settings mean, or all that is wrong with them.
@@ -82,12 +83,12 @@ func (f *webhookFlags) choose(a *app) (p pushes, err error) {
 			errs = append(errs, fmt.Errorf("%s is %d, want 1 to %d", r.name, r.n, mostWebhooks))
 		}
 	}
-	if d := time.Duration(f.PushTimeout); d < shortestTimeout || d > longestTimeout {
+	if d := f.PushTimeout; d < shortestTimeout || d > longestTimeout {
 		errs = append(errs, fmt.Errorf("--push-timeout is %s, want %s to %s", d, shortestTimeout, longestTimeout))
 	}
-	for _, one := range []struct{ flag, value string }{{"--webhook-token", f.WebhookToken}, {"--webhook-secret", f.WebhookSecret}} {
-		if one.value != "" && f.WebhookURL == "" {
-			errs = append(errs, fmt.Errorf("%s needs --webhook-url", one.flag))
+	for _, one := range []struct{ name, value string }{{"webhook-token", f.WebhookToken}, {"webhook-secret", f.WebhookSecret}} {
+		if one.value != "" && f.WebhookURL == "" { // receivers have these variables, too
+			p.notes = append(p.notes, a.set.origins[one.name].String()+" has no effect: no --webhook-url is set")
 		}
 	}
 	if f.WebhookURL != "" {
@@ -149,7 +150,7 @@ func (f *webhookFlags) config(p pushes) holdfast.Webhooks {
 		Off: !f.Webhooks, URL: f.WebhookURL, Token: f.WebhookToken, Secret: f.WebhookSecret,
 		AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, RequireHTTPS: f.RequireHTTPS, NAT64: f.NAT64, EgressProxy: f.EgressProxy,
 		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerAddress: f.PerAddress, PerOwner: f.PerOwner,
-		Timeout: time.Duration(f.PushTimeout), Agent: userAgent(),
+		Timeout: f.PushTimeout, Agent: userAgent(),
 	}
 }
 
@@ -205,7 +206,7 @@ func (f *webhookFlags) keys(a *app) (keys [][]byte, err error) {
 	}
 	if which != "push-secret-keys-file" {
 		for i, text := range f.SecretKeys {
-			add(fmt.Sprintf("--push-secret-key %d", i+1), text)
+			add(fmt.Sprintf("--push-secret-key: entry %d", i+1), text)
 		}
 		return keys, errors.Join(errs...)
 	}

@@ -3,11 +3,8 @@
 package pgtest
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -17,9 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Config says what kind of server to start.
@@ -36,14 +30,11 @@ type Config struct {
 // Server is a PostgreSQL of this process, for a test. Its methods are not safe
 // for concurrent use.
 type Server struct {
+	process
 	bin, dir string
 	port     int
 	cfg      Config
 	cred     *syscall.Credential
-
-	watchdog *exec.Cmd
-	leash    io.Closer // what the watchdog waits at
-	pid      int
 }
 
 const (
@@ -53,46 +44,63 @@ const (
 
 // Start makes a database cluster and starts a server on it.
 func Start(cfg Config) (*Server, error) {
+	return start(cfg, "initdb", "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+}
+
+// Standby starts a server with a copy of the data of s, from which it then streams
+// every change. Its settings are those of s. A commit of s waits for it where
+// synchronous_standby_names of s is "*".
+func (s *Server) Standby() (*Server, error) {
+	return start(s.cfg, "pg_basebackup", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", superuser, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+}
+
+// start starts a server on the data that a program of PostgreSQL makes.
+func start(cfg Config, program string, args ...string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{bin: bin, cfg: cfg}
-	if s.dir, err = os.MkdirTemp(cfg.Dir, "holdfast-pgtest-"); err != nil {
+	if s.dir, s.cred, err = privateDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if err := s.setUp(); err != nil {
+	if err = s.make(program, args...); err == nil {
+		s.port, err = freePort()
+	}
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
 	return s, nil
 }
 
-func (s *Server) setUp() error {
-	if os.Geteuid() == 0 { // PostgreSQL refuses to run as root
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			return fmt.Errorf("%s: %w", install, err)
-		}
-		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
-		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
-		s.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(s.dir, int(uid), int(gid)); err != nil { //nolint:gosec // ids fit
-			return err
-		}
+// privateDir makes a directory for a server and says as whom the server runs: not as
+// root, which PostgreSQL and PgBouncer refuse.
+func privateDir(parent string) (dir string, cred *syscall.Credential, err error) {
+	if dir, err = os.MkdirTemp(parent, "holdfast-pgtest-"); err != nil || os.Geteuid() != 0 {
+		return dir, nil, err
 	}
-	//nolint:gosec,noctx // the programs of the server
-	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-	initdb.Dir = s.dir
-	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	port, err := freePort()
+	u, err := user.Lookup("postgres")
 	if err != nil {
-		return err
+		return dir, nil, errors.Join(fmt.Errorf("%s: %w", install, err), os.RemoveAll(dir))
 	}
-	s.port = port
-	return s.Start()
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid)) //nolint:gosec // ids fit
+}
+
+// make runs a program of PostgreSQL that fills the data directory.
+func (s *Server) make(program string, args ...string) error {
+	//nolint:gosec,noctx // the programs of the server
+	cmd := exec.Command(filepath.Join(s.bin, program), append([]string{"-D", s.data()}, args...)...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", program, err, out)
+	}
+	return nil
 }
 
 // programs returns the folder of the newest PostgreSQL there is.
@@ -132,17 +140,10 @@ func (s *Server) URL() string {
 // Addr is where the server listens.
 func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
-// watch runs the server and stops it when its standard input ends.
-const watch = `"$@" >>"$LOG" 2>&1 </dev/null & pid=$!
-echo $pid
-(while read -r _; do :; done; kill -QUIT $pid 2>/dev/null; if [ -n "$REMOVE" ]; then sleep 1; rm -rf "$REMOVE"; fi) <&3 >/dev/null 2>&1 &
-exec 3<&-
-wait $pid`
-
 // Start starts a server that was stopped, on the same port and data.
 func (s *Server) Start() error {
 	args := []string{
-		"-c", watch, "watch", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.dir,
+		filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", "",
 		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-c", "shared_buffers=128MB", "-c", "max_wal_size=2GB",
 	}
 	if !s.cfg.Fsync {
@@ -151,31 +152,9 @@ func (s *Server) Start() error {
 	for k, v := range s.cfg.Settings {
 		args = append(args, "-c", k+"="+v)
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = r.Close() }()
-	cmd := exec.Command("/bin/sh", args...) //nolint:gosec,noctx // the server outlives any call
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "LOG="+s.LogFile(), "REMOVE="+s.dir)
-	cmd.ExtraFiles = []*os.File{r}
-	// A group of its own: an interrupt at the keyboard is not for the server.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return errors.Join(err, w.Close())
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	err := s.run(s.dir, s.cred, args...)
 	if err == nil {
-		s.pid, err = strconv.Atoi(strings.TrimSpace(line))
-	}
-	s.watchdog, s.leash = cmd, w
-	if err == nil {
-		err = s.await()
+		err = s.await(s.URL())
 	}
 	if err != nil {
 		log, _ := os.ReadFile(s.LogFile())
@@ -185,23 +164,7 @@ func (s *Server) Start() error {
 }
 
 // LogFile is what the server writes its log to.
-func (s *Server) LogFile() string { return filepath.Join(s.dir, "server.log") }
-
-// await waits until the server takes connections.
-func (s *Server) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for {
-		c, err := pgx.Connect(ctx, s.URL())
-		if err == nil {
-			return c.Close(ctx)
-		}
-		if ctx.Err() != nil || syscall.Kill(s.pid, 0) != nil {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
+func (s *Server) LogFile() string { return logFile(s.dir) }
 
 // Stop stops the server as a loss of power would: nothing is finished or written
 // back. Start starts it again.
@@ -232,19 +195,6 @@ func (s *Server) signalAll(sig syscall.Signal) error {
 		}
 	}
 	return nil
-}
-
-func (s *Server) signal(sig syscall.Signal) error {
-	if s.watchdog == nil {
-		return nil
-	}
-	err := syscall.Kill(s.pid, sig)
-	_ = s.watchdog.Wait() // tells how the server ended, which is as it was told
-	// The rest of the watchdog's group only waits at the leash.
-	_ = syscall.Kill(-s.watchdog.Process.Pid, syscall.SIGKILL)
-	err = errors.Join(err, s.leash.Close())
-	s.watchdog = nil
-	return err
 }
 
 // Close stops the server and removes its data.

@@ -22,16 +22,15 @@ import (
 const (
 	defaultTimeout = 15 * time.Second
 
-	checkTimeout  = 2 * time.Second        // for a look-up at registration
-	lookupTimeout = 5 * time.Second        // for a look-up of an attempt
-	dialTimeout   = 5 * time.Second        // for a connect, and for the handshake of TLS
-	headerTimeout = 10 * time.Second       // from the request to the head of the answer, by default
-	drainTimeout  = 500 * time.Millisecond // from the head of the answer to the end of its body
-	idleTimeout   = 30 * time.Second       // of connections, which are checked when made
-	localAge      = 5 * time.Second        // of what is known of this host's addresses
+	checkTimeout  = 2 * time.Second  // for a look-up at registration
+	lookupTimeout = 5 * time.Second  // for a look-up of an attempt
+	dialTimeout   = 5 * time.Second  // for a connect, and for the handshake of TLS
+	headerTimeout = 10 * time.Second // from the request to the head of the answer, by default
+	idleTimeout   = 30 * time.Second // of connections, which are checked when made
+	localAge      = 5 * time.Second  // of what is known of this host's addresses
 
 	maxHeader = 64 << 10 // bytes of all heads of an answer, those of 1xx included
-	maxDrain  = 4 << 10  // bytes of a body that are read so that the connection can be used again
+	maxBody   = 4 << 10  // bytes of a response body that are read; what follows is not waited for
 	maxDials  = 2        // addresses of one look-up that are tried
 )
 
@@ -225,9 +224,10 @@ type Response struct {
 	Address netip.AddrPort
 }
 
-// Post makes one attempt: at most one look-up, at most one request, no redirect. It returns
-// by the end of ctx. The head of an answer is what counts: of its body little is read,
-// for a short time. The error is an *Error.
+// Post makes one attempt: at most one look-up, one request and no redirect. It waits for
+// the end of the response body or its first 4 KiB, which it discards. It returns by the end
+// of ctx; a response whose body is still incomplete then has failed with OutcomeTimeout. A
+// body that breaks off earlier does not matter. The error is an *Error.
 func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -238,20 +238,13 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	drain(resp, cancel)
-	return Response{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), Address: to}, nil
-}
-
-// drain reads the rest of an answer if it is short and comes soon, so that the
-// connection can be used again, and closes it.
-func drain(resp *http.Response, cancel func()) {
 	defer resp.Body.Close()
-	if resp.ContentLength == 0 || resp.ContentLength > maxDrain {
-		return
+	// Reading one byte more than the limit reaches the end of a body of that size, so that
+	// the connection can be reused.
+	if _, err := io.CopyN(io.Discard, resp.Body, maxBody+1); err != nil && ctx.Err() != nil {
+		return Response{}, failed(ctx, OutcomeProtocol, to, err)
 	}
-	defer time.AfterFunc(drainTimeout, cancel).Stop()
-	// One byte more than may come tells the end from the limit.
-	io.CopyN(io.Discard, resp.Body, maxDrain+1) //nolint:errcheck // the answer counts without its body
+	return Response{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), Address: to}, nil
 }
 
 // Fetch gets the file that a URL names: 200 and at most limit bytes, no redirect. It
@@ -265,7 +258,6 @@ func (c *Client) Fetch(ctx context.Context, rawURL string, header http.Header, l
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		drain(resp, cancel)
 		return nil, "", &Error{Outcome: OutcomeStatus, Address: to, Status: resp.StatusCode, Err: fmt.Errorf("status %d, want 200", resp.StatusCode)}
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {

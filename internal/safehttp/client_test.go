@@ -128,7 +128,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		_, _ = w.Write(make([]byte, n))
 	}))
 	defer server.Close()
-	for size, connects := range map[int]int{0: 1, 10: 1, maxDrain: 1, 2 * maxDrain: 3, 1 << 20: 3} {
+	for size, connects := range map[int]int{0: 1, 10: 1, maxBody: 1, 2 * maxBody: 3, 1 << 20: 3} {
 		names, dialer := fixed(public), &recorder{real: server.Listener.Addr().String()}
 		c := newClient(t, ClientConfig{Resolver: names, Dialer: dialer})
 		for range 3 {

@@ -24,7 +24,7 @@ type incoming struct {
 	key   store.Key
 	there int64         // events through this one are in the store
 	kept  []store.Event // some of those, the next to be compared first
-	fence int64         // of its run when it is written
+	fence int64         // that it is written with
 	steps []store.Step
 
 	base int64         // the task's version after the changes made so far
@@ -45,7 +45,7 @@ type batch struct {
 
 func (m *importer) task(ctx context.Context, head *taskHead) error {
 	m.report.Document.add(Counts{Tasks: 1, Events: head.Events})
-	t := &incoming{taskHead: head, key: store.Key{Owner: m.record.Key.Owner, ID: head.ID}, fence: 1}
+	t := &incoming{taskHead: head, key: store.Key{Owner: m.record.Key.Owner, ID: head.ID}, fence: store.FirstFence(m.opts.Now())}
 	m.cur = t
 	none := 0
 	there, err := m.store.Task(ctx, t.key, store.TaskOptions{History: &none, OmitArtifacts: true})
@@ -75,7 +75,7 @@ func (m *importer) task(ctx context.Context, head *taskHead) error {
 
 func (m *importer) step(s store.Step) {
 	m.cur.steps = append(m.cur.steps, s)
-	m.cur.size += len(s.Result)
+	m.cur.size += len(s.Result) + len(s.Artifacts)
 }
 
 func (m *importer) event(ctx context.Context, e *store.Event, fold *store.Task, size int) error {
@@ -127,7 +127,7 @@ func (m *importer) compareEvent(ctx context.Context, e *store.Event) error {
 
 // idle is the place in the queue of a task that is not to run.
 func (t *incoming) idle() store.Run {
-	return store.Run{Phase: store.PhaseIdle, Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq, Lease: store.Lease{Fence: t.fence}}
+	return store.Run{Phase: store.PhaseIdle, Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq, StartSeq: t.Run.StartSeq, Lease: store.Lease{Fence: t.fence}}
 }
 
 // last makes the change with the last events of a task: with it, and not before, the

@@ -93,6 +93,7 @@ func TestDamagedDocumentsAreRefused(t *testing.T) {
 		"a task without id":               {replace(3, `"id":"t1"`, `"id":""`), "line 3: task.id must not be empty"},
 		"a task without events":           {replace(3, `"events":2`, `"events":0`), "line 3: events must be 1 or more"},
 		"messages never sent":             {replace(3, `"seenSeq":1`, `"seenSeq":3`), "line 3: run must have"},
+		"a turn that never started":       {replace(3, `"seenSeq":1`, `"seenSeq":1,"startSeq":3`), "line 3: run must have"},
 		"an event too few":                {drop(5, 5), "line 5: type is feedback, want event"},
 		"an event left out":               {drop(4, 4), `line 4: event 2 of task "t1", want event 1`},
 		"events swapped":                  {swap(4, 5), `line 4: event 2 of task "t1", want event 1`},

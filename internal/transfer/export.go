@@ -163,13 +163,13 @@ func (e *exporter) task(ctx context.Context, listed *store.Task) error {
 	if err != nil {
 		return err
 	}
-	head := taskLine{Task: seenTask(t), Events: t.Seq, Run: runState{Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq}}
+	head := taskLine{Task: seenTask(t), Events: t.Seq, Run: runState{Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq, StartSeq: t.Run.StartSeq}}
 	if err := e.line(&head); err != nil {
 		return err
 	}
 	e.end.Tasks++
 	for i := range steps {
-		if err := e.line(&stepLine{Name: steps[i].Name, Result: steps[i].Result}); err != nil {
+		if err := e.line(&stepLine{Name: steps[i].Name, Result: steps[i].Result, Artifacts: steps[i].Artifacts}); err != nil {
 			return err
 		}
 		e.end.Steps++

@@ -150,7 +150,7 @@ func long(t testing.TB, s store.Store, id string, ms, events int) {
 // message that nobody has read.
 func working(t testing.TB, s store.Store) {
 	t.Helper()
-	run := store.Run{Phase: store.PhaseLeased, Turn: 2, Attempt: 3, SeenSeq: 1, Lease: store.Lease{Worker: "w", Fence: 4, Until: at(9000)}}
+	run := store.Run{Phase: store.PhaseLeased, Turn: 2, Attempt: 3, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: "w", Fence: 4, Until: at(9000)}}
 	commit(t, s, store.Change{
 		Key: taskKey("working"), Create: &store.Create{ContextID: conversation.ID}, Run: &run,
 		Events: []store.Event{
@@ -159,7 +159,7 @@ func working(t testing.TB, s store.Store) {
 			{Time: at(2002), State: a2a.StateWorking, Received: said(a2a.RoleUser, "m2", text("two"))},
 			{Time: at(2003), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{text("half")}}},
 		},
-		Steps: []store.Step{{Turn: 1, Name: "old", Result: []byte("old")}, {Turn: 2, Name: "second", Result: []byte{0, 1}}, {Turn: 2, Name: "first"}},
+		Steps: []store.Step{{Turn: 1, Name: "old", Result: []byte("old")}, {Turn: 2, Name: "second", Result: []byte{0, 1}, Artifacts: []byte{2}}, {Turn: 2, Name: "first"}},
 	})
 }
 

@@ -51,7 +51,7 @@ func (e *UnfinishedError) Error() string { return e.coded().Message }
 func (e *UnfinishedError) Unwrap() error { return e.coded() }
 
 func (e *UnfinishedError) coded() *a2a.Error {
-	return a2a.Errorf(a2a.CodeConflict, "unfinished tasks are not imported unless it is said what is to become of them: %s", e.named)
+	return a2a.Errorf(a2a.CodeConflict, "the document has unfinished tasks (%s); choose whether to queue or to cancel them", e.named)
 }
 
 func (o *ImportOptions) complete() error {

@@ -50,12 +50,16 @@ type taskLine struct {
 type runState struct {
 	Turn    int   `json:"turn" wire:"required"`
 	SeenSeq int64 `json:"seenSeq" wire:"required"`
+	// StartSeq is the version at which the turn started.
+	StartSeq int64 `json:"startSeq,omitempty"`
 }
 
 type stepLine struct {
 	_      struct{} `wire:"const=type:step,required"`
 	Name   string   `json:"name" wire:"required"`
 	Result []byte   `json:"result" wire:"required"`
+	// Artifacts is what the step did to artifacts.
+	Artifacts []byte `json:"artifacts,omitempty"`
 }
 
 type eventLine struct {

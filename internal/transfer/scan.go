@@ -256,8 +256,8 @@ func (s *scanner) parseTask(ctx context.Context, raw []byte) error {
 		return &wire.Error{Path: "task.contextId", Rule: "is not the context of the document"}
 	case l.Events < 1:
 		return &wire.Error{Path: "events", Rule: "must be 1 or more"}
-	case l.Run.Turn < 0 || l.Run.SeenSeq < 0 || l.Run.SeenSeq > l.Events:
-		return &wire.Error{Path: "run", Rule: "must have a turn of 0 or more and a seenSeq that is one of an event, or 0"}
+	case l.Run.Turn < 0 || l.Run.SeenSeq < 0 || l.Run.SeenSeq > l.Events || l.Run.StartSeq < 0 || l.Run.StartSeq > l.Events:
+		return &wire.Error{Path: "run", Rule: "must have a turn of 0 or more, and a seenSeq and a startSeq that are one of an event, or 0"}
 	}
 	if err := checkID("task.id", l.Task.ID); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (s *scanner) parseStep(raw []byte) error {
 		return err
 	}
 	s.counted.Steps++
-	s.out.step(store.Step{Turn: s.head.Run.Turn, Name: l.Name, Result: l.Result})
+	s.out.step(store.Step{Turn: s.head.Run.Turn, Name: l.Name, Result: l.Result, Artifacts: l.Artifacts})
 	return nil
 }
 

@@ -118,14 +118,14 @@ func TestUnfinishedTasks(t *testing.T) {
 		}
 		task := claimed[0]
 		// The engine reads the steps of a turn only if another run may have left some.
-		if run := task.Run; run.Turn != 2 || run.Attempt != 1 || run.Lease.Fence < 2 {
-			t.Errorf("claimed run = %+v, want attempt 1 of turn 2 and a fence above 1", run)
+		if run := task.Run; run.Turn != 2 || run.StartSeq != 1 || run.Attempt != 1 || run.Lease.Fence < 2 {
+			t.Errorf("claimed run = %+v, want attempt 1 of turn 2, which started at 1, and a fence above 1", run)
 		}
 		if unread := task.Unread(task.Run.SeenSeq); len(unread) != 1 || unread[0].ID != "m2" {
 			t.Errorf("unread = %v, want the second message", unread)
 		}
 		steps, err := target.Steps(t.Context(), task.Key, 2)
-		if err != nil || len(steps) != 2 || steps[0].Name != "second" || !bytes.Equal(steps[0].Result, []byte{0, 1}) || steps[1].Name != "first" {
+		if err != nil || len(steps) != 2 || steps[0].Name != "second" || !bytes.Equal(steps[0].Result, []byte{0, 1}) || !bytes.Equal(steps[0].Artifacts, []byte{2}) || steps[1].Name != "first" {
 			t.Errorf("Steps() = %v, %v, want those of turn 2 in their order", steps, err)
 		}
 		// It has gone on: importing again leaves it alone.

@@ -22,6 +22,17 @@ func BenchmarkUnmarshal(b *testing.B) {
 	}
 }
 
+func BenchmarkUnmarshalStrict(b *testing.B) {
+	b.SetBytes(int64(len(document)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var v whole
+		if err := wire.UnmarshalStrict([]byte(document), &v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	var v whole
 	if err := wire.Unmarshal([]byte(document), &v); err != nil {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -37,10 +38,13 @@ type decoder struct {
 	data  []byte
 	pos   int
 	depth int
+
+	strict bool // see UnmarshalStrict
+	lone   bool // the last string had a lone surrogate
 }
 
 func (d *decoder) syntax(format string, args ...any) error {
-	return &Error{Rule: fmt.Sprintf("not JSON: offset %d ", d.pos) + fmt.Sprintf(format, args...), Syntax: true}
+	return &Error{Rule: fmt.Sprintf("not JSON: offset %d: ", d.pos) + fmt.Sprintf(format, args...), Syntax: true}
 }
 
 // space skips white space and returns the position after it.
@@ -70,7 +74,7 @@ func (d *decoder) null() bool { return d.peek() == 'n' }
 func (d *decoder) typeError(want string) error {
 	switch c := d.peek(); c {
 	case 0:
-		return d.syntax("ends early")
+		return d.syntax("unexpected end")
 	case '{':
 		return &Error{Rule: "must be " + want + ", not an object"}
 	case '[':
@@ -84,20 +88,20 @@ func (d *decoder) typeError(want string) error {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return &Error{Rule: "must be " + want + ", not a number"}
 	default:
-		return d.syntax("has an unexpected character %q", c)
+		return d.syntax("unexpected character %q", c)
 	}
 }
 
 func (d *decoder) enter() error {
 	d.pos++
 	if d.depth++; d.depth > MaxDepth {
-		return d.syntax("is nested deeper than %d levels", MaxDepth)
+		return d.syntax("nested deeper than %d levels", MaxDepth)
 	}
 	return nil
 }
 
-// object reads an object; member is called with the position at each value.
-// name is valid only during the call.
+// object reads an object; member is called with the position at each value. name must not be
+// changed; it may share memory with the input.
 func (d *decoder) object(member func(name []byte) error) error {
 	if d.peek() != '{' {
 		return d.typeError("an object")
@@ -112,18 +116,23 @@ func (d *decoder) object(member func(name []byte) error) error {
 	}
 	for {
 		if d.peek() != '"' {
-			return d.syntax("wants a member name")
+			return d.syntax("expected a member name")
 		}
 		name, err := d.stringBytes()
 		if err != nil {
 			return err
 		}
+		if d.lone {
+			if d.lone = false; d.strict {
+				return &Error{Rule: "has a member name with " + loneSurrogate}
+			}
+		}
 		if d.peek() != ':' {
-			return d.syntax("wants a colon after a member name")
+			return d.syntax("expected a colon after a member name")
 		}
 		d.pos++
 		if d.peek() == 0 {
-			return d.syntax("ends early")
+			return d.syntax("unexpected end")
 		}
 		if err := member(name); err != nil {
 			return err
@@ -135,7 +144,7 @@ func (d *decoder) object(member func(name []byte) error) error {
 			d.pos++
 			return nil
 		default:
-			return d.syntax("wants a comma or a closing brace")
+			return d.syntax("expected a comma or a closing brace")
 		}
 	}
 }
@@ -154,7 +163,7 @@ func (d *decoder) array(item func(i int) error) error {
 	}
 	for i := 0; ; i++ {
 		if d.peek() == 0 {
-			return d.syntax("ends early")
+			return d.syntax("unexpected end")
 		}
 		if err := item(i); err != nil {
 			return err
@@ -166,7 +175,7 @@ func (d *decoder) array(item func(i int) error) error {
 			d.pos++
 			return nil
 		default:
-			return d.syntax("wants a comma or a closing bracket")
+			return d.syntax("expected a comma or a closing bracket")
 		}
 	}
 }
@@ -175,8 +184,9 @@ func (d *decoder) array(item func(i int) error) error {
 // position, which it leaves unmoved. It returns "" when the member is absent or
 // null.
 func (d *decoder) peekMember(name string) (value string, err error) {
-	start := d.pos
-	defer func() { d.pos = start }()
+	start, strict := d.pos, d.strict
+	d.strict = false // decoding the object follows
+	defer func() { d.pos, d.strict = start, strict }()
 	err = d.object(func(n []byte) error {
 		if string(n) != name || d.null() {
 			return d.skip()
@@ -217,7 +227,7 @@ func (d *decoder) bool() (bool, error) {
 
 func (d *decoder) literal(want string) error {
 	if !strings.HasPrefix(string(d.data[d.pos:min(len(d.data), d.pos+len(want))]), want) {
-		return d.syntax("has an unknown literal")
+		return d.syntax("unknown literal")
 	}
 	d.pos += len(want)
 	return nil
@@ -235,12 +245,12 @@ func (d *decoder) number() ([]byte, error) {
 	if d.at() == '0' {
 		d.pos++
 	} else if !d.digits() {
-		return nil, d.syntax("has a malformed number")
+		return nil, d.syntax("malformed number")
 	}
 	if d.at() == '.' {
 		d.pos++
 		if !d.digits() {
-			return nil, d.syntax("has a malformed number")
+			return nil, d.syntax("malformed number")
 		}
 	}
 	if c := d.at(); c == 'e' || c == 'E' {
@@ -249,7 +259,7 @@ func (d *decoder) number() ([]byte, error) {
 			d.pos++
 		}
 		if !d.digits() {
-			return nil, d.syntax("has a malformed number")
+			return nil, d.syntax("malformed number")
 		}
 	}
 	return d.data[start:d.pos], nil
@@ -271,6 +281,17 @@ func (d *decoder) digits() bool {
 }
 
 func (d *decoder) string() (string, error) {
+	s, err := d.text()
+	if d.lone {
+		if d.lone = false; d.strict && err == nil {
+			err = &Error{Rule: "has " + loneSurrogate}
+		}
+	}
+	return s, err
+}
+
+// text reads a string in which U+FFFD may replace lone surrogates.
+func (d *decoder) text() (string, error) {
 	if d.peek() != '"' {
 		return "", d.typeError("a string")
 	}
@@ -278,29 +299,40 @@ func (d *decoder) string() (string, error) {
 	return string(b), err
 }
 
+// freeText is text for a caller to whom lone surrogates do not matter.
+func (d *decoder) freeText() (string, error) {
+	s, err := d.text()
+	d.lone = false
+	return s, err
+}
+
 // stringBytes reads the string literal at the position. The result may alias
 // the input.
 func (d *decoder) stringBytes() ([]byte, error) {
 	d.pos++
-	start := d.pos
-	for d.pos < len(d.data) {
-		switch c := d.data[d.pos]; {
+	start, data := d.pos, d.data
+	var bits byte // of all characters: those of ASCII are UTF-8
+	for i := start; i < len(data); i++ {
+		switch c := data[i]; {
 		case c == '"':
-			s := d.data[start:d.pos]
-			if !utf8.Valid(s) {
-				return nil, d.syntax("has a string that is not UTF-8")
+			s := data[start:i]
+			if d.pos = i; bits >= utf8.RuneSelf && !utf8.Valid(s) {
+				return nil, d.syntax("string is not UTF-8")
 			}
 			d.pos++
 			return s, nil
 		case c == '\\':
+			d.pos = i
 			return d.unescape(start)
 		case c < 0x20:
-			return nil, d.syntax("has a control character in a string")
+			d.pos = i
+			return nil, d.syntax("control character in a string")
 		default:
-			d.pos++
+			bits |= c
 		}
 	}
-	return nil, d.syntax("ends inside a string")
+	d.pos = len(data)
+	return nil, d.syntax("unexpected end of a string")
 }
 
 func (d *decoder) unescape(start int) ([]byte, error) {
@@ -309,7 +341,7 @@ func (d *decoder) unescape(start int) ([]byte, error) {
 		switch c := d.data[d.pos]; {
 		case c == '"':
 			if !utf8.Valid(out) {
-				return nil, d.syntax("has a string that is not UTF-8")
+				return nil, d.syntax("string is not UTF-8")
 			}
 			d.pos++
 			return out, nil
@@ -319,13 +351,13 @@ func (d *decoder) unescape(start int) ([]byte, error) {
 				return nil, err
 			}
 		case c < 0x20:
-			return nil, d.syntax("has a control character in a string")
+			return nil, d.syntax("control character in a string")
 		default:
 			out = append(out, c)
 			d.pos++
 		}
 	}
-	return nil, d.syntax("ends inside a string")
+	return nil, d.syntax("unexpected end of a string")
 }
 
 func (d *decoder) escape(out []byte) ([]byte, error) {
@@ -348,29 +380,29 @@ func (d *decoder) escape(out []byte) ([]byte, error) {
 	case 'u':
 		r, ok := d.hex4()
 		if !ok {
-			return nil, d.syntax("has a malformed \\u escape")
+			return nil, d.syntax("malformed \\u escape")
 		}
 		if utf16.IsSurrogate(r) {
 			r = d.lowSurrogate(r)
 		}
 		return utf8.AppendRune(out, r), nil
 	}
-	return nil, d.syntax("has an unknown escape")
+	return nil, d.syntax("unknown escape")
 }
 
 // lowSurrogate joins high with the escape that follows; a lone surrogate
-// becomes U+FFFD.
+// becomes U+FFFD and is noted.
 func (d *decoder) lowSurrogate(high rune) rune {
-	if d.pos+1 >= len(d.data) || d.data[d.pos] != '\\' || d.data[d.pos+1] != 'u' {
-		return utf8.RuneError
-	}
 	mark := d.pos
-	d.pos += 2
-	low, ok := d.hex4()
-	if r := utf16.DecodeRune(high, low); ok && r != utf8.RuneError {
-		return r
+	if d.pos+1 < len(d.data) && d.data[d.pos] == '\\' && d.data[d.pos+1] == 'u' {
+		d.pos += 2
+		low, ok := d.hex4()
+		if r := utf16.DecodeRune(high, low); ok && r != utf8.RuneError {
+			return r
+		}
 	}
 	d.pos = mark
+	d.lone = true
 	return utf8.RuneError
 }
 
@@ -387,11 +419,15 @@ func (d *decoder) hex4() (rune, bool) {
 func (d *decoder) skip() error {
 	switch d.peek() {
 	case '{':
+		if d.strict {
+			return d.skipObject()
+		}
 		return d.object(func([]byte) error { return d.skip() })
 	case '[':
-		return d.array(func(int) error { return d.skip() })
+		return d.array(func(i int) error { return within(d.skip(), i) })
 	case '"':
 		_, err := d.stringBytes()
+		d.lone = false
 		return err
 	case 't', 'f':
 		_, err := d.bool()
@@ -399,10 +435,14 @@ func (d *decoder) skip() error {
 	case 'n':
 		return d.literal("null")
 	case 0:
-		return d.syntax("ends early")
+		return d.syntax("unexpected end")
 	default:
-		if _, err := d.number(); err != nil {
-			return d.syntax("has an unexpected character %q", d.at())
+		lit, err := d.number()
+		if err != nil {
+			return d.syntax("unexpected character %q", d.at())
+		}
+		if d.strict && !inRange(lit) {
+			return outOfRange(lit)
 		}
 		return nil
 	}
@@ -413,8 +453,11 @@ func (d *decoder) any() (any, error) {
 	case '{':
 		m := make(map[string]any)
 		err := d.object(func(name []byte) (err error) {
-			key := string(name)
+			key, before := string(name), len(m)
 			m[key], err = d.any()
+			if err == nil && d.strict && len(m) == before {
+				return duplicate(key)
+			}
 			return within(err, key)
 		})
 		return m, err
@@ -427,7 +470,7 @@ func (d *decoder) any() (any, error) {
 		})
 		return list, err
 	case '"':
-		return d.string()
+		return d.freeText()
 	case 't', 'f':
 		return d.bool()
 	case 'n':
@@ -437,7 +480,11 @@ func (d *decoder) any() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return exactNumber(lit), nil
+	n := exactNumber(lit)
+	if _, exact := n.(json.Number); exact && d.strict && !inRange(lit) {
+		return nil, outOfRange(lit)
+	}
+	return n, nil
 }
 
 // clip shortens s for an error text.

@@ -13,6 +13,7 @@
 //	wire:"number=code:-1"  a blank field: the member code is always -1
 //	wire:"alias=url"       another accepted name for the member
 //	wire:"literal"         the name is the same in snake_case
+//	wire:"text"            a string of free text, see [UnmarshalStrict]
 //
 // The json tag may carry a snake_case name instead: then that one is emitted and
 // wins, and camelCase is accepted too. A union is an interface type announced
@@ -27,6 +28,8 @@
 //     them keep their value: what a float64 cannot hold stays a json.Number.
 //   - Every refusal is an [*Error] that names the member by its path and the rule
 //     it broke. A path has the emitted spelling, whatever was sent.
+//   - [UnmarshalStrict] refuses what JSON leaves undefined between implementations:
+//     duplicate names, lone surrogates in identifiers and numbers that no float64 can hold.
 //   - Decoding takes time and memory linear in the input and refuses nesting
 //     deeper than [MaxDepth].
 //

@@ -36,7 +36,7 @@ func within[K string | int](err error, key K) error {
 	var head string
 	switch k := any(key).(type) {
 	case string:
-		head = k
+		head = clip(k)
 	case int:
 		head = "[" + strconv.Itoa(k) + "]"
 	}

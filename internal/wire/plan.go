@@ -46,6 +46,7 @@ type field struct {
 	omitZero bool // when nil
 	nullable bool // null counts as present
 	literal  bool // is never re-cased
+	text     bool // is free text
 	constant string
 	number   bool // the constant is a number
 	bit      uint64
@@ -56,11 +57,13 @@ type field struct {
 type lookup struct {
 	field *field
 	exact bool // the spelling that is emitted
+	bit   uint64
 }
 
 type structPlan struct {
 	fields   []*field
 	byName   map[string]lookup
+	names    int
 	required uint64
 }
 
@@ -220,7 +223,10 @@ func newStructPlan(t reflect.Type, as spelling) *structPlan {
 		if len(p.fields) == 64 {
 			panic(fmt.Sprintf("wire: %s has more than 64 members", t))
 		}
-		if f.constant == "" {
+		switch {
+		case f.text:
+			f.codec = textCodec(sf.Type)
+		case f.constant == "":
 			f.codec = codecFor(sf.Type, as)
 		}
 		f.key = append(appendString(nil, f.spelled(as)), ':')
@@ -247,6 +253,8 @@ func (f *field) options(tag string) (aliases []string) {
 			f.nullable = true
 		case "literal":
 			f.literal = true
+		case "text":
+			f.text = true
 		case "const":
 			f.name, f.constant, _ = strings.Cut(value, ":")
 		case "number":
@@ -261,19 +269,28 @@ func (f *field) options(tag string) (aliases []string) {
 
 func (p *structPlan) add(f *field, aliases []string) {
 	p.fields = append(p.fields, f)
-	p.byName[f.name] = lookup{f, true}
+	p.name(f.name, f, true)
 	if snake := Snake(f.name); snake != f.name {
-		p.byName[snake] = lookup{f, false}
+		p.name(snake, f, false)
 	}
 	if camel := Camel(f.name); camel != f.name {
-		p.byName[camel] = lookup{f, false}
+		p.name(camel, f, false)
 	}
 	for _, alias := range aliases {
-		p.byName[alias] = lookup{f, false}
+		p.name(alias, f, false)
 	}
 	if f.required {
 		p.required |= f.bit
 	}
+}
+
+// name adds a spelling of a member, with a bit of its own by which a repetition is found.
+func (p *structPlan) name(name string, f *field, exact bool) {
+	if p.names == 64 {
+		panic(fmt.Sprintf("wire: %s is one of more than 64 names", name))
+	}
+	p.byName[name] = lookup{f, exact, 1 << p.names}
+	p.names++
 }
 
 // Snake returns the snake_case spelling of a camelCase member name.

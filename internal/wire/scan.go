@@ -1,12 +1,16 @@
 package wire
 
 // Members calls member for each member of the JSON object data, in order, with
-// the text of its value. All of data is checked: an error of another kind than
-// member's own means that nothing in it can be relied on. name and value share
-// memory with data.
+// the text of its value. All of data is checked for its syntax, and the names of the object
+// itself for duplicates: an error of another kind than member's own means that nothing in it
+// can be relied on. name and value share memory with data.
 func Members(data []byte, member func(name, value []byte) error) error {
 	d := &decoder{data: data}
+	var seen names
 	err := d.object(func(name []byte) error {
+		if !seen.add(name) {
+			return duplicate(string(name))
+		}
 		start := d.space()
 		if err := d.skip(); err != nil {
 			return err
@@ -39,7 +43,7 @@ func Items(data []byte, item func(i int, value []byte) error) error {
 // end reports text after the document.
 func (d *decoder) end() error {
 	if d.space(); d.pos < len(d.data) {
-		return d.syntax("has more text after its end")
+		return d.syntax("unexpected text after the end")
 	}
 	return nil
 }

@@ -16,13 +16,24 @@ func (p *structPlan) codec() *codec {
 }
 
 func (p *structPlan) decode(d *decoder, v reflect.Value) error {
-	var seen, exact uint64
+	var seen, exact, spelled uint64
+	var unknown names
 	err := d.object(func(name []byte) error {
 		l, ok := p.byName[string(name)]
 		if !ok {
-			return d.skip()
+			if d.strict && !unknown.add(name) {
+				return duplicate(string(name))
+			}
+			if err := d.skip(); err != nil {
+				return within(err, string(name))
+			}
+			return nil
 		}
 		f := l.field
+		if d.strict && spelled&l.bit != 0 {
+			return duplicate(f.name)
+		}
+		spelled |= l.bit
 		if d.null() || (exact&f.bit != 0 && !l.exact) {
 			if f.nullable {
 				seen |= f.bit
@@ -94,14 +105,15 @@ func (u *union) byDiscriminator(d *decoder) (reflect.Type, error) {
 
 func (u *union) byMember(d *decoder) (reflect.Type, error) {
 	found := make(map[reflect.Type]bool, 1)
-	start := d.pos
+	start, strict := d.pos, d.strict
+	d.strict = false // decoding the object follows
 	err := d.object(func(name []byte) error {
 		if t, ok := u.kinds[string(name)]; ok && !d.null() {
 			found[t] = true
 		}
 		return d.skip()
 	})
-	d.pos = start
+	d.pos, d.strict = start, strict
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +152,19 @@ func stringCodec(t reflect.Type) *codec {
 		}
 		v.SetString(s)
 		return nil
+	}
+	return c
+}
+
+// textCodec is that of free text, in which U+FFFD may replace lone surrogates.
+func textCodec(t reflect.Type) *codec {
+	c := stringCodec(t)
+	c.decode = func(d *decoder, v reflect.Value) error {
+		s, err := d.freeText()
+		if err == nil {
+			v.SetString(s)
+		}
+		return err
 	}
 	return c
 }
@@ -216,7 +241,11 @@ func mapCodec(t reflect.Type, as spelling) *codec {
 				} else if err := d.skip(); err != nil {
 					return err
 				}
+				before := v.Len()
 				v.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), item)
+				if d.strict && v.Len() == before {
+					return duplicate(key)
+				}
 				return nil
 			})
 		},
@@ -356,7 +385,7 @@ func decodeFloat(d *decoder, v reflect.Value) error {
 	}
 	f, err := strconv.ParseFloat(string(lit), v.Type().Bits())
 	if err != nil {
-		return &Error{Rule: fmt.Sprintf("is %s, which is out of range", clip(string(lit)))}
+		return outOfRange(lit)
 	}
 	v.SetFloat(f)
 	return nil

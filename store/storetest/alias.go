@@ -107,13 +107,16 @@ func aliasIn(f *fixture) {
 	metadata := func() map[string]any { return map[string]any{"a": map[string]any{"b": []any{"c"}}} }
 	c := idempotent(newTask(k, "c1", at(0)), "key", at(0))
 	c.Events[0].Metadata = metadata()
-	c.Steps = []store.Step{step(1, "step", "result")}
+	kept := step(1, "step", "result")
+	kept.Artifacts = []byte("artifacts")
+	c.Steps = []store.Step{{Turn: 1, Name: "step", Result: []byte("result"), Artifacts: []byte("artifacts")}}
 	f.commit(c)
 	c.Events[0].State, c.Events[0].Received, c.Events[0].Time = "wrecked", nil, at(99)
 	wreckMap(c.Events[0].Metadata)
 	c.Run.Phase, c.Run.Turn = store.PhaseIdle, 99
 	c.Create.ContextID = "wrecked"
 	copy(c.Steps[0].Result, "wrecked")
+	copy(c.Steps[0].Artifacts, "wrecked")
 	c.Steps[0].Name = "wrecked"
 	c.Idempotency.TaskID, c.Idempotency.Hash = "wrecked", [32]byte{}
 
@@ -133,7 +136,7 @@ func aliasIn(f *fixture) {
 	log := []store.Event{created, claimed, status(at(2), a2a.StateWorking)}
 	f.equal("Task()", f.task(k), fold(k, "c1", *leased(worker, claim.Until), log...))
 	f.equal("Events()", f.events(k), numbered(log))
-	f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "step", "result")})
+	f.equal("Steps()", f.steps(k, 1), []store.Step{kept})
 	if r := f.record(owner, "key"); r.TaskID != "t1" || r.Hash != [32]byte{1, 2, 255} {
 		f.Errorf("Idempotency() = %+v, want what was committed", r)
 	}
@@ -236,7 +239,7 @@ func aliasContext(f *fixture) {
 func aliasFeedback(f *fixture) {
 	k := key("t1")
 	c := newTask(k, "c1", at(0))
-	c.Steps = []store.Step{step(1, "step", "result")}
+	c.Steps = []store.Step{{Turn: 1, Name: "step", Result: []byte("result"), Artifacts: []byte("artifacts")}}
 	f.commit(c)
 	given := func() store.Feedback {
 		return store.Feedback{Key: k, ID: "f", Metadata: map[string]any{"a": map[string]any{"b": []any{"c"}}}, CreatedAt: at(1)}
@@ -251,6 +254,7 @@ func aliasFeedback(f *fixture) {
 	f.equal("Feedback()", f.feedbackOn(k), []store.Feedback{given()})
 	steps := f.steps(k, 1)
 	copy(steps[0].Result, "wrecked")
+	copy(steps[0].Artifacts, "wrecked")
 	steps[0].Name = "wrecked"
-	f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "step", "result")})
+	f.equal("Steps()", f.steps(k, 1), []store.Step{{Turn: 1, Name: "step", Result: []byte("result"), Artifacts: []byte("artifacts")}})
 }

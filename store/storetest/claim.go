@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,7 @@ func claimTests() []test {
 		{"a lease that ends now has ended", claimExpiresNow},
 		{"a worker never claims what is leased to it", claimNotOwn},
 		{"a takeover ends the leases of the others", claimTakeover},
+		{"a claim of queued tasks only takes no lease that has ended", claimQueuedOnly},
 		{"fence and attempt grow with every claim", claimFence},
 		{"turn and seen messages survive a claim", claimKeepsTurn},
 		{"the event of a claim carries what it is given", claimEvent},
@@ -39,7 +41,37 @@ func claimTests() []test {
 		{"an idle task is not claimed", claimIdle},
 		{"a task queued again is claimed again", claimAgain},
 		{"a task leased at its creation is claimed after its lease", claimBornLeased},
+		{"an interrupted claim reports leases that it does not return", claimInterrupted},
 		{"the backlog counts queued and leased tasks", backlogCounts},
+	}
+}
+
+// claimInterrupted ends the context of claims earlier and later. Each task that a claim
+// leases is returned, unless the claim reports that others may have been leased.
+func claimInterrupted(f *fixture) {
+	for i := range 20 {
+		w, now := fmt.Sprint("worker ", i), at(100*i)
+		keys := make([]store.Key, 8)
+		for n := range keys {
+			keys[n] = key(fmt.Sprintf("t%d-%d", i, n))
+			f.commit(newTask(keys[n], fmt.Sprint("c", n%5), now))
+		}
+		ctx, cancel := context.WithCancel(f.ctx)
+		stop := time.AfterFunc(time.Duration(i*i)*50*time.Microsecond, cancel)
+		tasks, err := f.s.Claim(ctx, claimAt(w, now, len(keys)))
+		stop.Stop()
+		cancel()
+		returned := make(map[store.Key]bool)
+		for _, t := range tasks {
+			returned[t.Key] = true
+		}
+		for _, k := range keys {
+			leased := f.task(k).Run.Lease.Worker == w
+			if returned[k] && !leased || leased && !returned[k] && err == nil {
+				f.Errorf("Claim() = task %s: %t, error %v; leased: %t", k.ID, returned[k], err, leased)
+			}
+		}
+		f.claim(claimAt("rest", now, len(keys)))
 	}
 }
 
@@ -217,6 +249,35 @@ func claimTakeover(f *fixture) {
 	f.commit(under(key("t1"), worker, 2), under(key("t2"), worker, 1))
 }
 
+// claimQueuedOnly has leases that have ended, end now, and end beyond the horizon.
+func claimQueuedOnly(f *fixture) {
+	for _, o := range []string{owner, other} {
+		for i, until := range []int{10, 100, 10_000} {
+			c := newTask(store.Key{Owner: o, ID: fmt.Sprint("leased", i)}, "context", at(0))
+			c.Run = leased(rival, at(until))
+			f.commit(c)
+		}
+	}
+	f.queue(owner, map[string]time.Time{"due": at(90), "far": at(20_000), "later": at(500)})
+	for _, takeover := range []bool{false, true} {
+		for _, horizon := range []time.Duration{0, time.Second} {
+			p := claimAt(worker, at(100), 10)
+			p.QueuedOnly, p.Takeover, p.Horizon = true, takeover, horizon
+			want := []string{}
+			switch {
+			case !takeover && horizon == 0:
+				want = []string{"due"}
+			case !takeover:
+				want = []string{"far"}
+			}
+			f.equal(fmt.Sprintf("Claim() with QueuedOnly, Takeover %v, Horizon %s", takeover, horizon), ids(f.claim(p)), want)
+		}
+	}
+	p := claimAt(worker, at(100), 10)
+	p.Horizon = time.Second
+	f.equal("Claim() of any task afterwards", len(f.claim(p)), 6)
+}
+
 func claimFence(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
@@ -238,14 +299,14 @@ func claimFence(f *fixture) {
 
 func claimKeepsTurn(f *fixture) {
 	c := newTask(key("t1"), "context", at(0))
-	c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 7, Attempt: 2, SeenSeq: 1, Lease: store.Lease{Worker: rival, Fence: 40}}
+	c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 7, Attempt: 2, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: rival, Fence: 40}}
 	f.commit(c)
 	got := f.claim(claimAt(worker, at(1), 1))
 	if len(got) != 1 {
 		f.Fatalf("Claim() = %d tasks, want 1", len(got))
 	}
 	f.equal("Claim()[0].Run", got[0].Run, store.Run{
-		Phase: store.PhaseLeased, Turn: 7, Attempt: 3, SeenSeq: 1,
+		Phase: store.PhaseLeased, Turn: 7, Attempt: 3, SeenSeq: 1, StartSeq: 1,
 		Lease: store.Lease{Worker: worker, Fence: 41, Until: at(1).Add(time.Minute)},
 	})
 }

@@ -322,7 +322,7 @@ func runReplaced(f *fixture) {
 	k := key("t1")
 	c := newTask(k, "c1", at(0))
 	c.Run = &store.Run{
-		Phase: store.PhaseLeased, Turn: 3, Attempt: 4, SeenSeq: 1,
+		Phase: store.PhaseLeased, Turn: 3, Attempt: 4, SeenSeq: 1, StartSeq: 6,
 		Lease: store.Lease{Worker: worker, Fence: 9, Until: at(100)},
 	}
 	f.commit(c)
@@ -331,7 +331,7 @@ func runReplaced(f *fixture) {
 	f.equal("Task().Run after a change without Run", f.task(k).Run, *c.Run)
 
 	c = under(k, worker, 9)
-	c.Run = &store.Run{Phase: store.PhaseQueued, DueAt: at(200), Turn: 4, SeenSeq: 2, Lease: store.Lease{Worker: worker, Fence: 9}}
+	c.Run = &store.Run{Phase: store.PhaseQueued, DueAt: at(200), Turn: 4, SeenSeq: 2, StartSeq: 1 << 40, Lease: store.Lease{Worker: worker, Fence: 9}}
 	f.commit(c)
 	f.equal("Task().Run", f.task(k).Run, *c.Run)
 	f.refused(store.ErrLeaseLost, under(k, worker, 9))

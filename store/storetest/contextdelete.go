@@ -18,6 +18,7 @@ func deleteTests() []test {
 		{"a context that is being deleted is not there", deleteHides},
 		{"a deletion that was begun is not kept up by its tasks", deleteGoesOn},
 		{"a context of a deleted one's id begins afresh", deleteAfresh},
+		{"a lease of a deleted task is not valid for a new task with its id", deleteLease},
 		{"deleting a context leaves others alone", deleteOthers},
 		{"as many doomed contexts are told as are asked for", deleteDoomed},
 	}
@@ -265,6 +266,32 @@ func deleteAfresh(f *fixture) {
 		f.commit(end)
 		f.remove("c1", 1, 9)
 		f.gone(owner, "c1", keys)
+	}
+}
+
+// deleteLease creates a task again and again as callers do, whose fences start from the clock.
+func deleteLease(f *fixture) {
+	k := key("t1")
+	var stale []store.HeldLease
+	for round := range 3 {
+		c := newTask(k, "c1", at(round))
+		c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(at(round))}}
+		f.commit(c)
+		got := f.claim(claimAt(worker, at(round), 1))
+		if len(got) != 1 || got[0].Run.Lease.Fence != store.FirstFence(at(round))+1 {
+			f.Fatalf("Claim() = %+v, want the task under the fence after its first", got)
+		}
+		lease := held(k, worker, got[0].Run.Lease.Fence)
+		for _, old := range stale {
+			f.refused(store.ErrLeaseLost, under(k, worker, old.Fence, status(at(9), a2a.StateCompleted)))
+			f.equal("Renew() of a lease of a deleted task", f.renew(at(60_000), old), []store.Key{k})
+		}
+		stale = append(stale, lease)
+		f.equal("Renew()", f.renew(at(60_000), lease), []store.Key{})
+		end := under(k, worker, lease.Fence)
+		end.Run = &store.Run{Phase: store.PhaseIdle, Turn: 1, Lease: store.Lease{Fence: lease.Fence}}
+		f.commit(end)
+		f.remove("c1", 1, 9)
 	}
 }
 

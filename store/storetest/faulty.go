@@ -20,7 +20,7 @@ const (
 	// FailBefore fails the call without making it.
 	FailBefore
 	// FailAfter makes the call and fails it: what it did is done, but the answer is
-	// lost.
+	// lost. A claim of several tasks returns the first with a *store.ClaimError.
 	FailAfter
 )
 
@@ -109,8 +109,20 @@ func (f *faulty) Events(ctx context.Context, k store.Key, after int64, limit int
 	return call(f, "Events", nil, func() ([]store.Event, error) { return f.inner.Events(ctx, k, after, limit) })
 }
 
+func (f *faulty) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+	return call(f, "Versions", nil, func() (map[store.Key]store.TaskVersion, error) { return f.inner.Versions(ctx, keys) })
+}
+
 func (f *faulty) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
-	return call(f, "Claim", nil, func() ([]*store.Task, error) { return f.inner.Claim(ctx, p) })
+	var leased []*store.Task
+	tasks, err := call(f, "Claim", nil, func() (_ []*store.Task, err error) {
+		leased, err = f.inner.Claim(ctx, p)
+		return leased, err
+	})
+	if tasks == nil && err != nil && len(leased) > 1 {
+		return leased[:1], &store.ClaimError{Lost: err}
+	}
+	return tasks, err
 }
 
 func (f *faulty) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {

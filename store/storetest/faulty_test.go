@@ -38,6 +38,21 @@ func TestFaultyFailsTheCallOfThePlan(t *testing.T) {
 	}
 }
 
+func TestFaultyReturnsTheFirstOfSeveralClaimedTasks(t *testing.T) {
+	t.Parallel()
+	s := Faulty(newModel(), FailCall("Claim", 1, FailAfter))
+	for _, id := range []string{"t1", "t2"} {
+		if _, err := s.Commit(t.Context(), newTask(key(id), "c1", at(0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var partly *store.ClaimError
+	tasks, err := s.Claim(t.Context(), claimAt(worker, at(1), 9))
+	if len(tasks) != 1 || !errors.As(err, &partly) || !errors.Is(partly.Lost, a2a.ErrUnavailable) {
+		t.Errorf("Claim() = %d tasks, %v, want one task and lost leases", len(tasks), err)
+	}
+}
+
 func TestFaultyReachesEveryMethod(t *testing.T) {
 	t.Parallel()
 	var methods []string

@@ -29,6 +29,9 @@ func isolationAbsent(f *fixture) {
 	f.noRecord(other, "key")
 	f.noContext(other, "c1")
 	f.equal("Steps()", f.steps(theirs, 1), []store.Step{})
+	if versions, err := f.s.Versions(f.ctx, []store.Key{theirs}); err != nil || len(versions) != 0 {
+		f.Errorf("Versions() = %v, %v, want nothing", versions, err)
+	}
 	f.refused(store.ErrNotFound, next(theirs, 2, status(at(2), a2a.StateCanceled)))
 	f.refused(store.ErrNotFound, under(theirs, worker, 1, status(at(2), a2a.StateCanceled)))
 	f.equal("Renew()", f.renew(at(9), held(theirs, worker, 1)), []store.Key{theirs})

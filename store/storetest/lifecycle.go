@@ -28,6 +28,7 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 		"Task":              func() error { _, err := s.Task(ctx, k, store.TaskOptions{}); return err },
 		"Tasks":             func() error { _, err := s.Tasks(ctx, store.Query{Owner: owner, Limit: 1}); return err },
 		"Events":            func() error { _, err := s.Events(ctx, k, 0, 1); return err },
+		"Versions":          func() error { _, err := s.Versions(ctx, []store.Key{k}); return err },
 		"Claim":             func() error { _, err := s.Claim(ctx, claimAt(worker, at(1), 1)); return err },
 		"Renew":             func() error { _, err := s.Renew(ctx, at(1), []store.HeldLease{held(k, worker, 1)}); return err },
 		"Steps":             func() error { _, err := s.Steps(ctx, k, 1); return err },

@@ -74,7 +74,7 @@ func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 	case store.PhaseQueued:
 		due = t.run.DueAt
 	case store.PhaseLeased:
-		if t.run.Lease.Worker == p.Worker {
+		if p.QueuedOnly || t.run.Lease.Worker == p.Worker {
 			return due, false
 		}
 		due = t.run.Lease.Until
@@ -136,7 +136,7 @@ func (m *model) apply(c *store.Change) store.Result {
 		t.run = keptRun(*c.Run)
 	}
 	for _, s := range c.Steps {
-		s.Result = slices.Clone(s.Result)
+		s.Result, s.Artifacts = slices.Clone(s.Result), slices.Clone(s.Artifacts)
 		i := slices.IndexFunc(t.steps, func(o store.Step) bool { return o.Turn == s.Turn && o.Name == s.Name })
 		if i < 0 {
 			t.steps = append(t.steps, s)
@@ -325,6 +325,20 @@ func (t *modelTask) claim(p store.ClaimParams) *store.Task {
 	return t.fold()
 }
 
+func (m *model) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	versions := make(map[store.Key]store.TaskVersion)
+	for _, k := range keys {
+		if t := m.tasks[k]; t != nil {
+			versions[k] = t.fold().Version()
+		}
+	}
+	return versions, nil
+}
+
 func (m *model) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {
@@ -351,7 +365,7 @@ func (m *model) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step,
 	if t := m.tasks[k]; t != nil {
 		for _, s := range t.steps {
 			if s.Turn == turn {
-				s.Result = slices.Clone(s.Result)
+				s.Result, s.Artifacts = slices.Clone(s.Result), slices.Clone(s.Artifacts)
 				steps = append(steps, s)
 			}
 		}

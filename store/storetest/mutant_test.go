@@ -77,6 +77,7 @@ var mutants = map[string]func(*mutant){
 		}
 	},
 	"ignores the horizon":                 func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Horizon = 0 } },
+	"claims ended leases anyway":          func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.QueuedOnly = false } },
 	"ignores takeovers":                   func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Takeover = false } },
 	"always takes over":                   func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Takeover = true } },
 	"ignores where the last claim ended":  func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.AfterOwner = "" } },
@@ -103,6 +104,7 @@ var mutants = map[string]func(*mutant){
 		m.stubborn = true
 	},
 	"stops a call at its first refusal": func(m *mutant) { m.stops = true },
+	"remembers versions":                func(m *mutant) { m.versions = make(map[store.Key]store.TaskVersion) },
 }
 
 func shifted(t time.Time) time.Time {
@@ -126,6 +128,7 @@ type mutant struct {
 	stops       bool
 	snapshots   map[store.Key]*store.Task
 	shared      map[string]*store.Task
+	versions    map[store.Key]store.TaskVersion
 
 	contexts      func(*store.ContextQuery)
 	save          func(*store.ContextChange)
@@ -190,6 +193,15 @@ func (m *mutant) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 
 func (m *mutant) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	return m.Store.Events(ctx, k, after+m.after, limit)
+}
+
+func (m *mutant) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+	versions, err := m.Store.Versions(ctx, keys)
+	if m.versions != nil {
+		maps.Copy(versions, m.versions)
+		maps.Copy(m.versions, versions)
+	}
+	return versions, err
 }
 
 func (m *mutant) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {

@@ -134,7 +134,11 @@ func (r *randomRun) change() store.Change {
 		c.Run = r.run()
 	}
 	for range r.pick("steps", 3) {
-		c.Steps = append(c.Steps, step(r.pick("turn", 2), fmt.Sprint("s", r.pick("step", 3)), fmt.Sprint(r.made)))
+		s := step(r.pick("turn", 2), fmt.Sprint("s", r.pick("step", 3)), fmt.Sprint(r.made))
+		if r.oneIn("artifacts", 2) {
+			s.Artifacts = fmt.Append(nil, "artifacts ", r.made)
+		}
+		c.Steps = append(c.Steps, s)
 	}
 	if r.oneIn("idempotent", 4) {
 		c = idempotent(c, fmt.Sprint("k", r.pick("key", 4)), r.time())
@@ -196,7 +200,9 @@ func (r *randomRun) event() store.Event {
 		}}
 	}
 	if r.oneIn("metadata", 3) {
-		e.Metadata = map[string]any{fmt.Sprint("k", r.pick("member", 2)): id}
+		e.Metadata = map[string]any{fmt.Sprint("k", r.pick("member", 2)): rapid.SampledFrom([]any{
+			id, nil, map[string]any{id: 1.0}, map[string]any{"x": map[string]any{id: true}, "y": nil},
+		}).Draw(r.t, "value")}
 	}
 	return e
 }
@@ -207,11 +213,12 @@ func (r *randomRun) state() a2a.TaskState {
 
 func (r *randomRun) run() *store.Run {
 	run := &store.Run{
-		Phase:   rapid.SampledFrom([]store.Phase{store.PhaseIdle, store.PhaseQueued, store.PhaseQueued, store.PhaseLeased}).Draw(r.t, "phase"),
-		Turn:    r.pick("turn", 3),
-		Attempt: r.pick("attempt", 3),
-		SeenSeq: int64(r.pick("seen", 3)),
-		Lease:   store.Lease{Worker: r.worker(), Fence: int64(r.pick("fence", 3))},
+		Phase:    rapid.SampledFrom([]store.Phase{store.PhaseIdle, store.PhaseQueued, store.PhaseQueued, store.PhaseLeased}).Draw(r.t, "phase"),
+		Turn:     r.pick("turn", 3),
+		Attempt:  r.pick("attempt", 3),
+		SeenSeq:  int64(r.pick("seen", 3)),
+		StartSeq: int64(r.pick("start", 3)),
+		Lease:    store.Lease{Worker: r.worker(), Fence: int64(r.pick("fence", 3))},
 	}
 	switch run.Phase {
 	case store.PhaseQueued:
@@ -229,6 +236,7 @@ func (r *randomRun) claim() {
 	p := claimAt(r.worker(), r.time(), r.pick("limit", 6))
 	p.Until = p.Now.Add(time.Duration(r.pick("lease", 4)) * 10 * time.Millisecond)
 	p.Takeover = r.oneIn("takeover", 5)
+	p.QueuedOnly = r.oneIn("queued only", 4)
 	if r.oneIn("horizon", 4) {
 		p.Horizon = 20 * time.Millisecond
 	}
@@ -327,6 +335,9 @@ func (r *randomRun) read(k store.Key) {
 	opts, after, limit := r.options(), int64(r.pick("after", 4)), r.pick("limit", 5)
 	reads(r, "Task()", func(s store.Store) (*store.Task, error) { return s.Task(r.ctx, k, opts) })
 	reads(r, "Events()", func(s store.Store) ([]store.Event, error) { return s.Events(r.ctx, k, after, limit) })
+	reads(r, "Versions()", func(s store.Store) (map[store.Key]store.TaskVersion, error) {
+		return s.Versions(r.ctx, []store.Key{k, {Owner: "a", ID: "1"}})
+	})
 }
 
 // compareAll compares all that the two stores hold.

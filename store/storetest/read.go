@@ -15,6 +15,7 @@ func readTests() []test {
 		{"the artifacts can be left out", readWithoutArtifacts},
 		{"a log is read from a cursor in pages", readEvents},
 		{"a log past its end is empty", readEventsPastEnd},
+		{"versions are those of the tasks that exist", readVersions},
 	}
 }
 
@@ -101,6 +102,39 @@ func readEventsPastEnd(f *fixture) {
 		if err != nil || len(got) != 0 {
 			f.Errorf("Events() after %d = %v, %v, want nothing", after, got, err)
 		}
+	}
+}
+
+func readVersions(f *fixture) {
+	first, second, theirs := key("t1"), key("t2"), store.Key{Owner: other, ID: "t2"}
+	keys := []store.Key{first, second, theirs, key("absent"), key("nul\x00nul"), key("\xff"), first}
+	check := func(when string, exist ...store.Key) {
+		f.Helper()
+		want := make(map[store.Key]store.TaskVersion)
+		for _, k := range exist {
+			want[k] = f.task(k).Version()
+		}
+		got, err := f.s.Versions(f.ctx, keys)
+		if err != nil {
+			f.Fatalf("Versions() %s = %v", when, err)
+		}
+		f.equal("Versions() "+when, got, want)
+	}
+	check("of an empty store")
+	f.create(first, at(0))
+	f.create(theirs, at(1))
+	check("of two owners", first, theirs)
+	f.create(second, at(2))
+	f.claim(claimAt(worker, at(3), 2))
+	check("after a claim", first, second, theirs)
+	f.commit(under(first, worker, 1, status(at(4), a2a.StateWorking), chunk(at(5), "a1", "text", false)))
+	check("after a commit", first, second, theirs)
+	done := under(first, worker, 1, status(at(6), a2a.StateCompleted))
+	done.Run = idle()
+	f.commit(done)
+	check("after the end", first, second, theirs)
+	if got, err := f.s.Versions(f.ctx, nil); err != nil || len(got) != 0 {
+		f.Errorf("Versions() of no task = %v, %v, want nothing", got, err)
 	}
 }
 

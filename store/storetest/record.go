@@ -16,6 +16,7 @@ func stepTests() []test {
 		{"a step that is there is replaced in its place", stepsReplaced},
 		{"steps of an absent task are none", stepsAbsent},
 		{"a step's result may be empty", stepsEmptyResult},
+		{"steps keep what they did to artifacts", stepsKeepArtifacts},
 	}
 }
 
@@ -58,6 +59,21 @@ func stepsReplaced(f *fixture) {
 	c.Steps = []store.Step{step(1, "a", "5"), step(2, "b", "6")}
 	f.commit(c)
 	f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "a", "5"), step(1, "b", "2"), step(1, "c", "4")})
+}
+
+func stepsKeepArtifacts(f *fixture) {
+	k := key("t1")
+	c := newTask(k, "c1", at(0))
+	a, b, d := step(1, "a", "1"), step(1, "b", "2"), step(1, "d", "")
+	a.Artifacts, d.Artifacts = []byte(`{"a1":3}`), []byte("\x00\xff\xfe")
+	c.Steps = []store.Step{a, b, d}
+	f.commit(c)
+	f.equal("Steps()", f.steps(k, 1), []store.Step{a, b, d})
+	a.Artifacts, b.Artifacts = nil, []byte(`{"a2":1}`)
+	c = next(k, 1)
+	c.Steps = []store.Step{a, b}
+	f.commit(c)
+	f.equal("Steps() after others replaced them", f.steps(k, 1), []store.Step{a, b, d})
 }
 
 func stepsAbsent(f *fixture) {

@@ -146,8 +146,9 @@ func valueFreeForm(f *fixture) {
 	}
 	merge(1, map[string]any{"a": "1", "b": map[string]any{"x": "1"}})
 	merge(2, map[string]any{})
-	merge(3, map[string]any{"b": map[string]any{"y": "2"}, "c": nil})
-	f.equal("Task().Metadata", f.task(k).Metadata, map[string]any{"a": "1", "b": map[string]any{"y": "2"}, "c": nil})
+	merge(3, map[string]any{"b": map[string]any{"y": "2"}, "c": "3"})
+	merge(4, map[string]any{"b": map[string]any{"x": nil, "z": map[string]any{"n": nil}}, "c": nil})
+	f.equal("Task().Metadata", f.task(k).Metadata, map[string]any{"a": "1", "b": map[string]any{"y": "2", "z": map[string]any{}}})
 }
 
 func valueNumbers(f *fixture) {

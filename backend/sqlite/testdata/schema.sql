@@ -43,8 +43,15 @@ CREATE TABLE context_labels (
 CREATE TABLE context_rows (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
+  shelf      TEXT NOT NULL,
+  name       TEXT NOT NULL DEFAULT '',
+  version    INTEGER NOT NULL DEFAULT 1,
+  task_count INTEGER NOT NULL DEFAULT 1,
+  first_pk   INTEGER NOT NULL DEFAULT 0,
+  labels     INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL, shelf TEXT NOT NULL DEFAULT 'active.new', name TEXT NOT NULL DEFAULT '', version INTEGER NOT NULL DEFAULT 1, task_count INTEGER NOT NULL DEFAULT 1, first_pk INTEGER NOT NULL DEFAULT 0, labels INTEGER NOT NULL DEFAULT 0, record TEXT,
+  updated_at INTEGER NOT NULL,
+  record     TEXT,
   PRIMARY KEY (owner, id)
 ) WITHOUT ROWID;
 CREATE TABLE contexts_doomed (
@@ -55,12 +62,14 @@ CREATE TABLE contexts_doomed (
 CREATE TABLE feedback_rows (
   pk         INTEGER PRIMARY KEY,
   task_pk    INTEGER NOT NULL,
+  owner      TEXT NOT NULL,
+  task_id    TEXT NOT NULL,
   id         TEXT NOT NULL,
   rating     INTEGER NOT NULL,
   text       TEXT NOT NULL,
   metadata   TEXT,
   created_at INTEGER NOT NULL
-, owner TEXT NOT NULL DEFAULT '', task_id TEXT NOT NULL DEFAULT '');
+);
 CREATE TABLE heartbeat (
   pk    INTEGER PRIMARY KEY,
   beats INTEGER NOT NULL
@@ -71,7 +80,8 @@ CREATE TABLE idempotency_keys (
   hash       BLOB NOT NULL,
   task_id    TEXT NOT NULL,
   seq        INTEGER NOT NULL,
-  created_at INTEGER NOT NULL, kept INTEGER NOT NULL DEFAULT 1,
+  created_at INTEGER NOT NULL,
+  kept       INTEGER NOT NULL,
   PRIMARY KEY (owner, key)
 ) WITHOUT ROWID;
 CREATE TABLE schema_migrations (
@@ -91,36 +101,41 @@ CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
   snapshot TEXT,
-  events   TEXT NOT NULL
-, key TEXT);
+  events   TEXT NOT NULL,
+  key      TEXT
+);
 CREATE TABLE task_rows (
-  pk            INTEGER PRIMARY KEY,
-  owner         TEXT NOT NULL,
-  id            TEXT NOT NULL,
-  context_id    TEXT NOT NULL,
-  state         TEXT NOT NULL,
-  state_at      INTEGER NOT NULL,
-  seq           INTEGER NOT NULL,
-  received_seq  INTEGER NOT NULL,
-  checkpoint    INTEGER NOT NULL,
-  phase         INTEGER NOT NULL,
-  due_at        INTEGER NOT NULL,
-  lease_worker  TEXT NOT NULL,
-  fence         INTEGER NOT NULL,
-  lease_until   INTEGER NOT NULL,
-  turn          INTEGER NOT NULL,
-  attempt       INTEGER NOT NULL,
-  seen_seq      INTEGER NOT NULL,
-  created_at    INTEGER NOT NULL,
-  updated_at    INTEGER NOT NULL, first INTEGER NOT NULL DEFAULT 0, lanes INTEGER NOT NULL DEFAULT 0,
+  pk             INTEGER PRIMARY KEY,
+  owner          TEXT NOT NULL,
+  id             TEXT NOT NULL,
+  context_id     TEXT NOT NULL,
+  first          INTEGER NOT NULL,
+  state          TEXT NOT NULL,
+  state_at       INTEGER NOT NULL,
+  seq            INTEGER NOT NULL,
+  received_seq   INTEGER NOT NULL,
+  checkpoint     INTEGER NOT NULL,
+  phase          INTEGER NOT NULL,
+  due_at         INTEGER NOT NULL,
+  lease_worker   TEXT NOT NULL,
+  fence          INTEGER NOT NULL,
+  lease_until    INTEGER NOT NULL,
+  turn           INTEGER NOT NULL,
+  attempt        INTEGER NOT NULL,
+  seen_seq       INTEGER NOT NULL,
+  turn_start_seq INTEGER NOT NULL DEFAULT 0,
+  created_at     INTEGER NOT NULL,
+  updated_at     INTEGER NOT NULL,
+  lanes          INTEGER NOT NULL DEFAULT 0,
   UNIQUE (owner, id)
 );
 CREATE TABLE task_steps (
-  id      INTEGER PRIMARY KEY,
-  task_pk INTEGER NOT NULL,
-  turn    INTEGER NOT NULL,
-  name    TEXT NOT NULL,
-  result  BLOB,
+  id        INTEGER PRIMARY KEY,
+  task_pk   INTEGER NOT NULL,
+  turn      INTEGER NOT NULL,
+  name      TEXT NOT NULL,
+  result    BLOB,
+  artifacts BLOB,
   UNIQUE (task_pk, turn, name)
 );
 CREATE TABLE webhook_attempts (
@@ -239,7 +254,7 @@ SELECT
         AND e.value -> '$.progress' IS NULL
      ORDER BY 1, 2)) AS history,
   (WITH chunks AS (
-     SELECT 0 AS seq, a.key AS place, 0 AS appended, a.value AS artifact
+     SELECT 0 AS seq, a.key AS place, 1 AS appended, a.value AS artifact
        FROM task_log l JOIN json_each(l.snapshot, '$.artifacts') a
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
@@ -248,30 +263,41 @@ SELECT
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.artifact' IS NOT NULL),
+   known AS (
+     SELECT *, artifact ->> '$.artifactId' AS aid,
+            max(seq) FILTER (WHERE NOT appended AND json_array_length(artifact, '$.parts') = 0)
+              OVER (PARTITION BY artifact ->> '$.artifactId') AS withdrawn
+       FROM chunks),
+   kept AS (SELECT * FROM known WHERE withdrawn IS NULL OR seq > withdrawn),
    starts AS (
-     SELECT artifact ->> '$.artifactId' AS aid, min(seq) AS first, min(place) AS place,
+     SELECT aid, min(seq) AS first, min(place) AS place,
             coalesce(max(seq) FILTER (WHERE NOT appended), min(seq)) AS start
-       FROM chunks GROUP BY 1 ORDER BY 2, 3)
+       FROM kept GROUP BY 1 ORDER BY 2, 3)
    SELECT json_group_array(json_set(
-            (SELECT artifact FROM chunks WHERE artifact ->> '$.artifactId' = aid AND seq = start),
+            (SELECT artifact FROM kept WHERE aid = starts.aid AND seq = start),
             '$.parts',
             json((SELECT json_group_array(json(part)) FROM (
                SELECT c.artifact -> p.fullkey AS part
-                 FROM chunks c JOIN json_each(c.artifact, '$.parts') p
-                WHERE c.artifact ->> '$.artifactId' = aid AND c.seq >= start
+                 FROM kept c JOIN json_each(c.artifact, '$.parts') p
+                WHERE c.aid = starts.aid AND c.seq >= start
                 ORDER BY c.seq, p.key)))))
      FROM starts) AS artifacts,
-  (SELECT json_group_object(key, json(value)) FROM (
-     SELECT key, value, max(seq) FROM (
-       SELECT 0 AS seq, m.key AS key, l.snapshot -> m.fullkey AS value
-         FROM task_log l JOIN json_each(l.snapshot, '$.metadata') m
+  (WITH RECURSIVE patches AS (
+     SELECT row_number() OVER (ORDER BY seq) AS n, patch FROM (
+       SELECT 0 AS seq, l.snapshot -> '$.metadata' AS patch
+         FROM task_log l
         WHERE l.id = (t.pk << 24) + t.checkpoint
        UNION ALL
-       SELECT (l.id & 16777215) + e.key, m.key, e.value -> m.fullkey
-         FROM task_log l JOIN json_each(l.events) e JOIN json_each(e.value, '$.metadata') m
+       SELECT (l.id & 16777215) + e.key, e.value -> '$.metadata'
+         FROM task_log l JOIN json_each(l.events) e
         WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
           AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL))
-     GROUP BY key)) AS metadata,
+      WHERE patch IS NOT NULL),
+   merged AS (
+     SELECT 0 AS n, '{}' AS value
+     UNION ALL
+     SELECT p.n, json_patch(m.value, p.patch) FROM merged m JOIN patches p ON p.n = m.n + 1)
+   SELECT value FROM merged ORDER BY n DESC LIMIT 1) AS metadata,
   strftime('%Y-%m-%dT%H:%M:%fZ', t.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', t.updated_at / 1000.0, 'unixepoch') AS updated_at
 FROM task_rows t;

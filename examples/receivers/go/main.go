@@ -45,9 +45,11 @@ type event struct {
 		} `json:"message"`
 	} `json:"status"`
 	Artifact struct {
-		ID   string `json:"artifact_id"`
-		Name string `json:"name"`
+		ID    string            `json:"artifact_id"`
+		Name  string            `json:"name"`
+		Parts []json.RawMessage `json:"parts"`
 	} `json:"artifact"`
+	Append    bool `json:"append"`
 	LastChunk bool `json:"last_chunk"`
 	Final     bool `json:"final"`
 }
@@ -177,7 +179,10 @@ func (e *event) what() string {
 		if name == "" {
 			name = e.Artifact.ID
 		}
-		if e.LastChunk {
+		switch {
+		case !e.Append && len(e.Artifact.Parts) == 0:
+			name += " (withdrawn)"
+		case e.LastChunk:
 			name += " (complete)"
 		}
 		return "artifact " + name

@@ -75,7 +75,9 @@ function receive(event) {
 
 function what(event) {
   if (event.kind === "artifact-update") {
-    return "artifact " + (event.artifact.name || event.artifact.artifact_id) + (event.last_chunk ? " (complete)" : "");
+    const withdrawn = !event.append && event.artifact.parts.length === 0;
+    const note = withdrawn ? " (withdrawn)" : event.last_chunk ? " (complete)" : "";
+    return "artifact " + (event.artifact.name || event.artifact.artifact_id) + note;
   }
   const parts = event.status.message?.parts || [];
   return event.status.state + (parts.length ? ": " + (parts[0].text || "") : "") + (event.final ? " (final)" : "");

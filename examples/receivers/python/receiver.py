@@ -88,8 +88,10 @@ def receive(event):
 def what(event):
     if event["kind"] == "artifact-update":
         artifact = event["artifact"]
-        complete = " (complete)" if event.get("last_chunk") else ""
-        return "artifact " + (artifact.get("name") or artifact["artifact_id"]) + complete
+        note = " (complete)" if event.get("last_chunk") else ""
+        if not event.get("append") and not artifact["parts"]:
+            note = " (withdrawn)"
+        return "artifact " + (artifact.get("name") or artifact["artifact_id"]) + note
     status = event["status"]
     text = status["state"]
     parts = status.get("message", {}).get("parts", [])

@@ -334,6 +334,31 @@ func TestALineMayNotBeTooLong(t *testing.T) {
 	}
 }
 
+// A program may also exceed the limit within a line that it never ends.
+func TestUnendedLineIsRefusedAtTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"and waits":       `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; head -c 100000 /dev/zero | tr '\0' x; exec sleep 1000`,
+		"and goes on":     `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; exec tr '\0' x </dev/zero`,
+		"one byte beyond": `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; head -c 65537 /dev/zero | tr '\0' x; exec sleep 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pid := filepath.Join(t.TempDir(), "pid")
+			cfg := shell(script, pid)
+			cfg.MaxLine, cfg.Timeout = 1<<16, 10*time.Second
+			task := newRunner(t, cfg).Send("go")
+			want := `line 2 of the program's output is longer than the limit of 65536 bytes: "xxxx`
+			if task.State != a2a.StateFailed || !strings.HasPrefix(task.Message, want) || len(task.Message) > 300 {
+				t.Errorf("task = %s %q, want failed %q..., short", task.State, task.Message, want)
+			}
+			if !gone(pid) {
+				t.Error("the program still runs after its task has failed")
+			}
+		})
+	}
+}
+
 func TestALongLineIsTaken(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`printf '{"type":"artifact","name":"out","text":"'; head -c 300000 /dev/zero | tr '\0' x; echo '"}'`))
@@ -377,6 +402,40 @@ func TestStderrIsLoggedAndBounded(t *testing.T) {
 	}
 	if !strings.Contains(got, "task="+task.ID) || len(got) > 1<<20 {
 		t.Errorf("log has %d bytes, want the task named and less than 1 MiB", len(got))
+	}
+}
+
+func TestExitStatusIsLogged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"without a result", `exit 3`, []string{"level=WARN", `msg="program ended without a result"`, `exit="exited with status 3"`, "cause=", "attempt=1"}},
+		{"within a step", `echo '{"type":"step","name":"s"}'`, []string{"level=WARN", `msg="program ended without a result"`, `exit="exited with status 0"`}},
+		{"by a signal", `kill -9 $$`, []string{"level=WARN", `msg="program ended without a result"`, `exit="was ended by a signal (signal: killed)"`}},
+		{"after its result", `echo '{"type":"result","text":"x"}'; exit 4`, []string{"level=WARN", `msg="program did not end well after its result"`, `exit="exited with status 4"`}},
+		{"well", `echo '{"type":"result","text":"x"}'`, []string{"level=DEBUG", `msg="program ended"`, `exit="exited with status 0"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var log syncBuilder
+			cfg := shell(c.script)
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			task := newRunner(t, cfg).Send("go")
+			for _, line := range strings.Split(log.String(), "\n") {
+				missing := ""
+				for _, want := range append(c.want, "task="+task.ID) {
+					if !strings.Contains(line, want) {
+						missing = want
+					}
+				}
+				if missing == "" {
+					return
+				}
+			}
+			t.Errorf("log has no line with %q:\n%s", c.want, log.String())
+		})
 	}
 }
 

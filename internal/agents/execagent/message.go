@@ -58,7 +58,7 @@ type cancelLine struct {
 // said is a line of the program: any type, with the members of all.
 type said struct {
 	Type        string          `json:"type" wire:"required"`
-	Text        string          `json:"text"`
+	Text        string          `json:"text" wire:"text"`
 	Parts       []a2a.Part      `json:"parts"`
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -99,12 +99,12 @@ func breach(line int, format string, args ...any) error {
 // parse reads a line of the program.
 func parse(n int, raw []byte) (*said, error) {
 	var m said
-	err := wire.Unmarshal(raw, &m)
+	err := wire.UnmarshalStrict(raw, &m)
 	if err == nil {
 		return &m, nil
 	}
 	var w *wire.Error
-	if errors.As(err, &w) && !w.Syntax && w.Path != "" {
+	if errors.As(err, &w) && !w.Syntax && (w.Path != "" || len(raw) > 0 && raw[0] == '{') {
 		return nil, breach(n, "is not understood: %s: %s", err, quoted(raw))
 	}
 	return nil, breach(n, "is not a JSON object: %s (docs/exec.md tells what a program may print; with --exec-plain it may print anything)", quoted(raw))

@@ -55,16 +55,6 @@ func (s *session) endTurn(n int, m *said) error {
 	return breach(n, "has the unknown type %s", a2a.Quote(m.Type))
 }
 
-// artifact returns the open artifact of a name.
-func (s *session) artifact(name string) *holdfast.ArtifactWriter {
-	w := s.artifacts[name]
-	if w == nil {
-		w = s.t.Artifact(name)
-		s.artifacts[name] = w
-	}
-	return w
-}
-
 func (s *session) writeArtifact(m *said) error {
 	name := m.Name
 	if name == "" {
@@ -74,10 +64,9 @@ func (s *session) writeArtifact(m *said) error {
 	if m.Text != "" {
 		parts = append([]a2a.Part{a2a.TextPart{Text: m.Text}}, parts...)
 	}
-	begun := s.artifacts[name] != nil
-	w := s.artifact(name)
-	if !begun {
-		w.Describe(m.Description, m.Metadata)
+	w := s.t.OpenArtifact(name)
+	if m.Description != "" || m.Metadata != nil {
+		w.Describe(m.Description, m.Metadata) // heeded with the first chunk only
 	}
 	if len(parts) > 0 {
 		if err := w.WriteParts(parts...); err != nil {
@@ -87,7 +76,6 @@ func (s *session) writeArtifact(m *said) error {
 	if !m.Last {
 		return nil
 	}
-	delete(s.artifacts, name)
 	return w.Close()
 }
 

@@ -164,29 +164,50 @@ type lineReader struct {
 	r     *bufio.Reader
 	limit int
 	buf   []byte
+	skip  bool // the rest of a line that was too long
 }
 
-// next returns a line without its end; it is valid until the next call. Of a
-// line that is too long it returns the first limit bytes. The last line need not
-// have an end: it comes with the error.
+// next returns a line without its line feed; it is valid until the next call. When a line
+// exceeds the limit, next returns its first limit bytes without waiting for the line feed, and
+// the following call discards the rest. The last line may lack a line feed; next returns it
+// with the error.
 func (l *lineReader) next() (line []byte, long bool, err error) {
 	if cap(l.buf) > 1<<20 {
 		l.buf = nil
 	}
 	l.buf = l.buf[:0]
 	for {
-		part, err := l.r.ReadSlice('\n')
-		full := errors.Is(err, bufio.ErrBufferFull)
-		if err == nil {
-			part = bytes.TrimSuffix(part[:len(part)-1], []byte("\r"))
+		if _, err := l.r.Peek(1); err != nil {
+			return l.buf[:min(len(l.buf), l.limit)], len(l.buf) > l.limit, err
 		}
-		room := l.limit - len(l.buf)
-		long = long || len(part) > room
-		l.buf = append(l.buf, part[:min(len(part), room)]...)
-		if !full {
-			return l.buf, long, err
+		part, _ := l.r.Peek(l.r.Buffered()) // cannot fail
+		part, _, ended := bytes.Cut(part, []byte("\n"))
+		if l.skip {
+			l.consume(len(part), ended)
+			l.skip = !ended
+			continue
+		}
+		taken := min(len(part), l.limit+1-len(l.buf)) // one more for a carriage return
+		l.buf = append(l.buf, part[:taken]...)
+		ended = ended && taken == len(part)
+		l.consume(taken, ended)
+		switch {
+		case ended:
+			line := bytes.TrimSuffix(l.buf, []byte("\r"))
+			return line[:min(len(line), l.limit)], len(line) > l.limit, nil
+		case taken < len(part), len(l.buf) > l.limit && l.buf[l.limit] != '\r':
+			l.skip = true
+			return l.buf[:l.limit], true, nil
 		}
 	}
+}
+
+// consume discards n buffered bytes and the line feed that ends them.
+func (l *lineReader) consume(n int, ended bool) {
+	if ended {
+		n++
+	}
+	_, _ = l.r.Discard(n) // they are buffered
 }
 
 // errorLog logs what a program writes to standard error and remembers its last
@@ -216,7 +237,10 @@ func (e *errorLog) read(r io.Reader) {
 			e.last = text
 			switch logged++; {
 			case logged <= most:
-				e.log.Info("program wrote to standard error", "line", text, "cut", long)
+				if long {
+					text += " [truncated]"
+				}
+				e.log.Info("program wrote to standard error", "line", text)
 			case logged == most+1:
 				e.log.Warn("program writes more to standard error than is logged", "lines", most)
 			}

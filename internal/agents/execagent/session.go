@@ -27,10 +27,9 @@ type session struct {
 	out    *output
 	errors *errorLog
 
-	artifacts map[string]*holdfast.ArtifactWriter
-	progress  progress
-	step      string // that is open, "" if none is
-	inbox     inbox
+	progress progress
+	step     string // that is open, "" if none is
+	inbox    inbox
 }
 
 // errSilent: the program has ended its output without saying how the turn ends.
@@ -38,10 +37,7 @@ var errSilent = errors.New("end of output")
 
 // begin starts the program.
 func (a *agent) begin(ctx context.Context, t *holdfast.Turn) (*session, error) {
-	s := &session{
-		a: a, ctx: ctx, t: t, log: a.cfg.Logger.With("task", t.TaskID(), "program", a.name),
-		artifacts: make(map[string]*holdfast.ArtifactWriter),
-	}
+	s := &session{a: a, ctx: ctx, t: t, log: a.cfg.Logger.With("task", t.TaskID(), "attempt", t.Attempt(), "program", a.name)}
 	first := []byte(t.Text())
 	if !a.cfg.Plain {
 		var err error
@@ -137,8 +133,25 @@ func (s *session) close(end error) {
 	if s.out.extra > 0 && isOutcome(end) {
 		s.log.Warn("program wrote after its result, which was ignored", "lines", s.out.extra)
 	}
-	if err := s.p.failure(); err != nil && isOutcome(end) {
-		s.log.Warn("program did not end well after its result", "end", err)
+	s.logExit(end)
+}
+
+// logExit logs how the program ended; end is what ended the turn.
+func (s *session) logExit(end error) {
+	exit := errors.New("exited with status 0")
+	err := s.p.failure()
+	if err != nil {
+		exit = err
+	}
+	switch {
+	case s.ctx.Err() != nil:
+		s.log.Info("program was ended", "exit", exit, "cause", context.Cause(s.ctx))
+	case err == nil && (isOutcome(end) || errors.Is(end, errSilent) && s.step == ""):
+		s.log.Debug("program ended", "exit", exit)
+	case isOutcome(end):
+		s.log.Warn("program did not end well after its result", "exit", exit)
+	default:
+		s.log.Warn("program ended without a result", "exit", exit, "cause", end)
 	}
 }
 
@@ -214,7 +227,7 @@ func (s *session) converse() (json.RawMessage, error) {
 // step.
 func (s *session) hear(c chunk) (result json.RawMessage, done bool, err error) {
 	if s.a.cfg.Plain {
-		_, err := s.artifact("output").Write(c.data)
+		_, err := s.t.OpenArtifact("output").Write(c.data)
 		return nil, false, err
 	}
 	if c.long {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -52,8 +53,22 @@ func requestedSentences(t *holdfast.Turn) (int, error) {
 	return wanted, nil
 }
 
+// unknownOptions returns the members of this turn's data parts that the summarizer
+// does not know.
+func unknownOptions(t *holdfast.Turn) (names []string) {
+	for _, p := range t.Data() {
+		object, _ := p.Data.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if name != "sentences" {
+				names = append(names, a2a.Quote(name))
+			}
+		}
+	}
+	return names
+}
+
 // sentencesIn reads the member "sentences" of a data part; 0 means that it has
-// none. Other members are none of our business.
+// none. Other members are ignored, see unknownOptions.
 func sentencesIn(data any) (int, error) {
 	object, ok := data.(map[string]any)
 	if !ok || object["sentences"] == nil {

@@ -58,6 +58,11 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 	if err != nil {
 		return t.Reject(err.Error())
 	}
+	if names := unknownOptions(t); len(names) > 0 {
+		if err := t.Status(fmt.Sprintf(`ignoring unknown options %s: the only option is {"sentences": 1 to %d}`, strings.Join(names, ", "), maxSentences)); err != nil {
+			return err
+		}
+	}
 	sources, err := sourcesOf(t.Messages())
 	if err != nil {
 		return t.Reject(err.Error())

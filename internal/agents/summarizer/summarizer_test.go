@@ -88,7 +88,7 @@ func number(t *testing.T, v any) int {
 func TestTextIsSummarized(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
-	task := r.SendMessage(holdfasttest.Message(text(article), data(map[string]any{"sentences": 2, "style": "formal"})))
+	task := r.SendMessage(holdfasttest.Message(text(article), data(map[string]any{"sentences": 2})))
 	lines, counts := summaryOf(t, task)
 	if len(lines) != 2 {
 		t.Errorf("summary has %d lines, want 2: %q", len(lines), lines)
@@ -204,6 +204,16 @@ func TestLengthIsValidated(t *testing.T) {
 		if want := "sentences must be a whole number from 1 to 100, got " + tt.got; task.State != a2a.StateRejected || task.Message != want {
 			t.Errorf("sentences %v = %s %q, want rejected %q", tt.value, task.State, task.Message, want)
 		}
+	}
+}
+
+func TestUnknownOptionsAreReported(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t)
+	task := r.SendMessage(holdfasttest.Message(text(article), data(map[string]any{"sentencez": 2, "style": "formal"})))
+	const want = `ignoring unknown options "sentencez", "style": the only option is {"sentences": 1 to 100}`
+	if lines, _ := summaryOf(t, task); len(lines) != 3 || !slices.Contains(statuses(r, task.ID), want) {
+		t.Errorf("summary has %d lines after %q, want 3 lines and the report %q", len(lines), statuses(r, task.ID), want)
 	}
 }
 

@@ -1,0 +1,314 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// cluster is a primary whose commits wait for a standby.
+type cluster struct {
+	t                *testing.T
+	primary, standby *pgtest.Server
+	pooler           bool
+	url              string // of the primary, or of the pooler in front of it
+}
+
+func newCluster(t *testing.T, pooler bool) *cluster {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // servers run as another user than root
+	primary, err := pgtest.Start(pgtest.Config{Dir: dir, Settings: map[string]string{"synchronous_commit": "on", "shared_buffers": "16MB"}})
+	must(t, err)
+	t.Cleanup(func() { _ = primary.Close() })
+	standby, err := primary.Standby()
+	must(t, err)
+	t.Cleanup(func() { _ = standby.Close() })
+	c := &cluster{t: t, primary: primary, standby: standby, pooler: pooler, url: primary.URL()}
+	if pooler {
+		p, err := primary.Pooler()
+		must(t, err)
+		t.Cleanup(func() { _ = p.Close() })
+		c.url = p.URL()
+	}
+	c.query(primary.URL(), nil, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
+	c.query(primary.URL(), nil, `SELECT pg_reload_conf()`)
+	c.awaitStandby()
+	return c
+}
+
+// query runs a statement on a server and reads its first column, if to is not nil.
+func (c *cluster) query(url string, to any, text string) {
+	c.t.Helper()
+	conn, err := pgx.Connect(bg, url)
+	must(c.t, err)
+	defer func() { _ = conn.Close(bg) }()
+	if to == nil {
+		_, err = conn.Exec(bg, text)
+	} else {
+		err = conn.QueryRow(bg, text).Scan(to)
+	}
+	must(c.t, err)
+}
+
+func (c *cluster) awaitStandby() {
+	c.t.Helper()
+	within(c.t, "the standby", func() {
+		for n := 0; n == 0; time.Sleep(10 * time.Millisecond) {
+			c.query(c.primary.URL(), &n, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'`)
+		}
+	})
+}
+
+func (c *cluster) restoreStandby() {
+	c.t.Helper()
+	must(c.t, c.standby.Start())
+	c.awaitStandby()
+}
+
+// open opens a store on the primary. Its calls fail after timeout, and after one try.
+func (c *cluster) open(timeout time.Duration, cfg Config) *Store {
+	c.t.Helper()
+	cfg.URL, cfg.Pooler, cfg.CommandTimeout, cfg.Timeout = c.url, c.pooler, timeout, timeout
+	cfg.Migrate, cfg.PoolMax, cfg.MaxRetries = true, 20, -1
+	return open(storetest.Wrap(c.t), cfg)
+}
+
+// promote ends the primary for good and opens a store on the standby.
+func (c *cluster) promote() *Store {
+	c.t.Helper()
+	must(c.t, c.primary.Stop())
+	must(c.t, c.standby.Start())
+	promoted := false
+	c.query(c.standby.URL(), &promoted, `SELECT pg_promote()`)
+	if !promoted {
+		c.t.Fatal("the standby was not promoted")
+	}
+	return open(storetest.Wrap(c.t), Config{URL: c.standby.URL()})
+}
+
+func TestUnreplicatedChangesAreNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	notAcknowledged(t, newCluster(t, false))
+}
+
+func TestUnreplicatedChangesAreNotAcknowledgedBehindAPooler(t *testing.T) {
+	t.Parallel()
+	notAcknowledged(t, newCluster(t, true))
+}
+
+func notAcknowledged(t *testing.T, c *cluster) {
+	calm, s := c.open(30*time.Second, Config{}), c.open(time.Second, Config{Logger: testLogger(t)})
+	for n := range 6 {
+		must(t, commitOne(calm, submitted(n)))
+		_, err := calm.SavePush(bg, webhook(n, "p", "e"), store.PushCursor{}, began)
+		must(t, err)
+	}
+	claimed, err := calm.ClaimLanes(bg, claimParams("w", 1))
+	must(t, err)
+	over := submitted(6)
+	must(t, commitOne(calm, over))
+	must(t, commitOne(calm, completed(over)))
+	queued := submitted(7)
+	queued.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1, DueAt: began, SeenSeq: 1}
+	must(t, commitOne(calm, queued))
+
+	must(t, c.standby.Stop())
+	keyed := submitted(10)
+	keyed.Idempotency = &store.IdempotencyRecord{Owner: keyed.Key.Owner, Key: "send", TaskID: keyed.Key.ID, CreatedAt: began}
+	kept := store.ContextChange{Create: true, Context: store.Context{
+		Key: store.ContextKey{Owner: keyed.Key.Owner, ID: "kept"}, Status: a2a.ContextActive, Role: store.DefaultContextRole,
+	}}
+	kept.Idempotency = &store.IdempotencyRecord{Owner: keyed.Key.Owner, Key: "save", TaskID: "kept", CreatedAt: began}
+	noneSucceeds(t, map[string]func() error{
+		"Commit of a new task": func() error { return commitOne(s, keyed) },
+		"Commit":               func() error { return commitOne(s, told(0)) },
+		"SaveContext":          func() error { _, err := s.SaveContext(bg, kept); return err },
+		"DeleteContext":        func() error { _, err := s.DeleteContext(bg, over.Key.Owner, over.Create.ContextID, 10); return err },
+		"AddFeedback": func() error {
+			return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: began})
+		},
+		"SavePush":     func() error { _, err := s.SavePush(bg, webhook(2, "q", "e"), store.PushCursor{}, began); return err },
+		"DeletePush":   func() error { _, err := s.DeletePush(bg, taskKey(3), "p", began); return err },
+		"ReplayPush":   func() error { _, err := s.ReplayPush(bg, taskKey(4), "p", store.PushCursor{}, began); return err },
+		"AckLanes":     func() error { _, err := s.AckLanes(bg, ackOf(&claimed[0], false)); return err },
+		"ClaimLanes":   func() error { _, err := s.ClaimLanes(bg, claimParams("w", 1)); return err },
+		"WakeLanes":    func() error { _, err := s.WakeLanes(bg, "e", began.Add(-time.Hour), 1); return err },
+		"SaveEndpoint": func() error { return s.SaveEndpoint(bg, store.Endpoint{Name: "e", Failures: 1}) },
+		"Claim": func() error {
+			_, err := s.Claim(bg, store.ClaimParams{
+				Worker: "w", Now: began.Add(time.Minute), Until: began.Add(2 * time.Minute), Limit: 1,
+				Event: store.Event{Time: began.Add(time.Minute), State: a2a.StateWorking},
+			})
+			return err
+		},
+		"Renew": func() error {
+			_, err := s.Renew(bg, began.Add(time.Hour), []store.HeldLease{{Key: taskKey(5), Worker: testWorker, Fence: 1}})
+			return err
+		},
+		"Ping": func() error { return s.Ping(bg) },
+	})
+	// Now the primary shows the changes, but no standby has them.
+	again := submitted(11)
+	again.Idempotency = &store.IdempotencyRecord{Owner: again.Key.Owner, Key: "send", TaskID: again.Key.ID, CreatedAt: began}
+	elsewhere := c.openElsewhere(time.Second)
+	noneSucceeds(t, map[string]func() error{
+		"Task":                  func() error { _, err := s.Task(bg, keyed.Key, store.TaskOptions{}); return err },
+		"Commit again":          func() error { return commitOne(s, again) },
+		"Commit again nearby":   func() error { return commitOne(elsewhere, again) },
+		"SaveContext again":     func() error { return saveAgain(elsewhere, kept) },
+		"Idempotency elsewhere": func() error { _, err := elsewhere.Idempotency(bg, keyed.Key.Owner, "send"); return err },
+	})
+
+	c.restoreStandby()
+	within(t, "the change that was not acknowledged", func() {
+		for err := errors.New("not read yet"); err != nil; _, err = s.Task(bg, keyed.Key, store.TaskOptions{}) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	if err := commitOne(calm, again); !errors.Is(err, store.ErrDuplicate) {
+		t.Errorf("Commit() with the key of a replicated change = %v, want ErrDuplicate", err)
+	}
+	must(t, saveAgain(calm, kept))
+	must(t, commitOne(calm, submitted(12)))
+
+	must(t, c.standby.Stop())
+	noneSucceeds(t, map[string]func() error{"Commit": func() error { return commitOne(s, submitted(13)) }})
+	promoted := c.promote()
+	for n, want := range map[int]error{10: nil, 12: nil, 13: store.ErrNotFound} {
+		if _, err := promoted.Task(bg, taskKey(n), store.TaskOptions{}); !errors.Is(err, want) {
+			t.Errorf("Task(%d) after the promotion = %v, want %v", n, err, want)
+		}
+	}
+	if _, err := promoted.Context(bg, keyed.Key.Owner, "kept", 0); err != nil {
+		t.Errorf("Context() after the promotion = %v", err)
+	}
+}
+
+// openElsewhere opens a store as another replica does that does not know of what
+// happened to the first.
+func (c *cluster) openElsewhere(timeout time.Duration) *Store {
+	c.t.Helper()
+	return c.open(timeout, Config{})
+}
+
+// saveAgain makes a change of a context as the engine does: a key that is taken is read.
+func saveAgain(s *Store, c store.ContextChange) error {
+	_, err := s.SaveContext(bg, c)
+	if errors.Is(err, store.ErrDuplicate) {
+		_, err = s.Idempotency(bg, c.Idempotency.Owner, c.Idempotency.Key)
+	}
+	return err
+}
+
+// noneSucceeds makes calls at the same time. Each must fail as one that may be tried again.
+func noneSucceeds(t *testing.T, calls map[string]func() error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for name, call := range calls {
+		wg.Go(func() {
+			if err := call(); a2a.CodeOf(err) != a2a.CodeUnavailable {
+				t.Errorf("%s without the standby = %v, want code unavailable", name, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestNothingAcknowledgedIsMissingAfterAPromotion(t *testing.T) {
+	t.Parallel()
+	nothingIsMissing(t, newCluster(t, false))
+}
+
+func TestNothingAcknowledgedIsMissingAfterAPromotionBehindAPooler(t *testing.T) {
+	t.Parallel()
+	nothingIsMissing(t, newCluster(t, true))
+}
+
+// Callers create tasks and contexts while the standby is killed and restored, and while
+// an operator cancels and terminates what waits for it.
+func nothingIsMissing(t *testing.T, c *cluster) {
+	s := c.open(300*time.Millisecond, Config{RetryDelay: 20 * time.Millisecond})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var next, failures atomic.Int64
+	var mu sync.Mutex
+	var acked, saved []int
+	var callers sync.WaitGroup
+	for g := range 6 {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				n := int(next.Add(1))
+				list, err := &acked, error(nil)
+				if g == 0 {
+					list = &saved
+					_, err = s.SaveContext(bg, store.ContextChange{Create: true, Context: store.Context{
+						Key: store.ContextKey{Owner: "o", ID: taskID(n)}, Status: a2a.ContextActive, Role: store.DefaultContextRole,
+					}})
+				} else {
+					err = commitOne(s, submitted(n))
+				}
+				mu.Lock()
+				if err == nil {
+					*list = append(*list, n)
+				}
+				mu.Unlock()
+				if err != nil {
+					failures.Add(1)
+				}
+			}
+		})
+	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return min(len(acked), len(saved))
+	}
+	awaitMore := func(what string, now func() int, more int) {
+		t.Helper()
+		within(t, what, func() {
+			for want := now() + more; now() < want; {
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	answers := func() int { return int(next.Load()) }
+	for _, text := range []string{"pg_cancel_backend(pid)", "pg_terminate_backend(pid)"} {
+		awaitMore("acknowledgements", count, 5)
+		must(t, c.standby.Stop())
+		awaitMore("answers", answers, 6)
+		for before := answers(); answers() < before+12; time.Sleep(20 * time.Millisecond) {
+			c.query(c.primary.URL(), nil, "SELECT "+text+" FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		}
+		c.restoreStandby()
+	}
+	awaitMore("acknowledgements", count, 5)
+	must(t, c.standby.Stop())
+	awaitMore("answers", answers, 20)
+	stop()
+	callers.Wait()
+	promoted := c.promote()
+	for _, n := range acked {
+		if _, err := promoted.Task(bg, taskKey(n), store.TaskOptions{}); err != nil {
+			t.Errorf("Task(%d), which was acknowledged, = %v after the promotion", n, err)
+		}
+	}
+	for _, n := range saved {
+		if _, err := promoted.Context(bg, "o", taskID(n), 0); err != nil {
+			t.Errorf("Context(%d), which was acknowledged, = %v after the promotion", n, err)
+		}
+	}
+	t.Logf("%d tasks and %d contexts acknowledged, %d changes not", len(acked), len(saved), failures.Load())
+}

@@ -1,0 +1,524 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// process is the view of a store that a process has: after the process is killed nothing
+// it does reaches the store any more. The next process finds its leases void.
+type process struct {
+	store.Store
+
+	mu      sync.Mutex
+	commits int  // under a lease
+	killAt  int  // the commit with which the process is killed, 0 for none
+	applied bool // that commit is still applied
+	killed  chan struct{}
+}
+
+func newProcess(s store.Store, killAt int, applied bool) *process {
+	return &process{Store: s, killAt: killAt, applied: applied, killed: make(chan struct{})}
+}
+
+func (p *process) Info() store.Info {
+	info := p.Store.Info()
+	info.Exclusive = true
+	return info
+}
+
+func (p *process) isKilled() bool {
+	select {
+	case <-p.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill kills the process.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isKilled() {
+		close(p.killed)
+	}
+}
+
+func (p *process) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dies := false
+	if len(changes) == 1 && changes[0].Lease != nil && !p.isKilled() {
+		p.commits++
+		dies = p.commits == p.killAt
+	}
+	if !p.isKilled() && (!dies || p.applied) {
+		results, err := p.Store.Commit(ctx, changes...)
+		if !dies {
+			return results, err
+		}
+	}
+	if dies {
+		close(p.killed)
+	}
+	return slices.Repeat([]store.Result{{Err: store.ErrLeaseLost}}, len(changes)), nil
+}
+
+func (p *process) Claim(ctx context.Context, params store.ClaimParams) ([]*store.Task, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isKilled() {
+		return nil, nil
+	}
+	return p.Store.Claim(ctx, params)
+}
+
+func (p *process) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if !p.isKilled() {
+		return p.Store.Renew(ctx, until, leases)
+	}
+	var lost []store.Key
+	for _, l := range leases {
+		lost = append(lost, l.Key)
+	}
+	return lost, nil
+}
+
+// interrupted runs a handler as a task of alice until its process is killed, by
+// the handler with kill or with a commit, and then in another process, and returns the
+// task at its end.
+func interrupted(t *testing.T, s store.Store, killAt int, handler func(ctx context.Context, turn *engine.Turn, kill func()) error) *store.Task {
+	t.Helper()
+	first := newProcess(s, killAt, false)
+	config := func(p *process) engine.Config {
+		return engine.Config{
+			Store: p, FlushInterval: time.Hour, HandlerGrace: time.Minute, RetryDelay: time.Millisecond, Poll: 5 * time.Millisecond,
+			Handler: func(ctx context.Context, turn *engine.Turn) error {
+				return handler(ctx, turn, func() { p.kill() })
+			},
+		}
+	}
+	task := send(t, start(t, config(first)), text("go"))
+	select {
+	case <-first.killed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the first process was not killed")
+	}
+	got := settled(t, start(t, config(newProcess(s, 0, false))), task.Key.ID)
+	checkLog(t, s, got.Key)
+	checkReader(t, s, got)
+	return got
+}
+
+// seen is an artifact as a client has it that knows nothing but the rules of A2A 0.3 and
+// that a replacement without parts withdraws.
+type seen struct {
+	ID          string         `json:"artifactId"`
+	Name        string         `json:"name,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Metadata    map[string]any `json:"metadata,omitempty"`
+	Parts       []any          `json:"parts"`
+}
+
+// reader is such a client.
+type reader struct{ artifacts []seen }
+
+func (r *reader) apply(t *testing.T, e *store.Event) {
+	t.Helper()
+	if e.Artifact == nil {
+		return
+	}
+	r.add(viewed(t, e.Artifact), e.Append)
+}
+
+func (r *reader) add(a seen, more bool) {
+	i := slices.IndexFunc(r.artifacts, func(o seen) bool { return o.ID == a.ID })
+	switch {
+	case !more && len(a.Parts) == 0:
+		if i >= 0 {
+			r.artifacts = slices.Delete(r.artifacts, i, i+1)
+		}
+	case i < 0:
+		r.artifacts = append(r.artifacts, a)
+	case more:
+		r.artifacts[i].Parts = append(r.artifacts[i].Parts, a.Parts...)
+	default:
+		r.artifacts[i] = a
+	}
+}
+
+func viewed(t *testing.T, a *a2a.Artifact) (out seen) {
+	t.Helper()
+	raw, err := wire.Marshal(a)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// joined returns artifacts with adjacent texts as one.
+func joined(artifacts []seen) (out []seen) {
+	for _, a := range artifacts {
+		var parts []any
+		for _, p := range a.Parts {
+			text, ok := p.(map[string]any)["text"].(string)
+			if ok && len(parts) > 0 {
+				if last, ok := parts[len(parts)-1].(string); ok {
+					parts[len(parts)-1] = last + text
+					continue
+				}
+			}
+			if ok && text == "" {
+				continue
+			}
+			if ok {
+				p = text
+			}
+			parts = append(parts, p)
+		}
+		a.Parts = parts
+		out = append(out, a)
+	}
+	return out
+}
+
+// checkReader checks that a reader who applies all events of a task has its artifacts.
+func checkReader(t *testing.T, s store.Store, task *store.Task) {
+	t.Helper()
+	events, err := s.Events(t.Context(), task.Key, 0, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reader
+	for i := range events {
+		r.apply(t, &events[i])
+	}
+	wantReader(t, &r, task)
+}
+
+func wantReader(t *testing.T, r *reader, task *store.Task) {
+	t.Helper()
+	var want []seen
+	for i := range task.Artifacts {
+		want = append(want, viewed(t, &task.Artifacts[i]))
+	}
+	if diff := cmp.Diff(joined(want), joined(r.artifacts)); diff != "" {
+		t.Errorf("artifacts of a reader of the events (-task +reader):\n%s", diff)
+	}
+}
+
+// artifactTexts returns the text of each artifact of a task, parts separated by |.
+func artifactTexts(task *store.Task) (all []string) {
+	for _, a := range task.Artifacts {
+		var parts []string
+		for _, p := range a.Parts {
+			if text, ok := p.(a2a.TextPart); ok {
+				parts = append(parts, text.Text)
+			} else {
+				parts = append(parts, "data")
+			}
+		}
+		all = append(all, a.Name+"="+strings.Join(parts, "|"))
+	}
+	return all
+}
+
+func wantTexts(t *testing.T, task *store.Task, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, artifactTexts(task)); diff != "" {
+		t.Errorf("artifacts (-want +got):\n%s", diff)
+	}
+}
+
+func write(w *engine.ArtifactWriter, text string) error {
+	_, err := w.WriteString(text)
+	return err
+}
+
+// step runs a step that writes texts to w.
+func step(ctx context.Context, turn *engine.Turn, name string, w *engine.ArtifactWriter, texts ...string) error {
+	_, err := turn.Step(ctx, name, func(context.Context) ([]byte, error) {
+		for _, text := range texts {
+			if err := write(w, text); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
+func TestChunksWrittenInCompletedStepsSurviveAKill(t *testing.T) {
+	t.Parallel()
+	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+		w := turn.Artifact("out")
+		for i, name := range []string{"0", "1", "2", "3"} {
+			if i == 2 && turn.Attempt() == 1 {
+				kill()
+			}
+			if err := step(ctx, turn, name, w, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	wantState(t, task, a2a.StateCompleted)
+	wantTexts(t, task, "out=0123")
+}
+
+func TestChunksWrittenOutsideStepsAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	task := interrupted(t, s, 0, func(_ context.Context, turn *engine.Turn, kill func()) error {
+		w := turn.Artifact("out")
+		for i, text := range []string{"0", "1", "2", "3"} {
+			if i == 2 && turn.Attempt() == 1 {
+				if err := turn.Flush(); err != nil {
+					return err
+				}
+				kill()
+			}
+			if err := write(w, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	wantTexts(t, task, "out=0123")
+	replaced := 0
+	for _, e := range checkLog(t, s, task.Key) {
+		if e.Artifact != nil && !e.Append {
+			replaced++
+		}
+	}
+	if replaced != 1 {
+		t.Errorf("the artifact was replaced %d times, want only what is new to be committed", replaced)
+	}
+}
+
+func TestArtifactsThatTheFinalAttemptDidNotWriteAreWithdrawn(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"retry", "kill"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := inmem.New()
+			handler := func(_ context.Context, turn *engine.Turn, kill func()) error {
+				if len(turn.Artifacts()) != 0 {
+					t.Errorf("Artifacts() = %v in attempt %d, want those before the turn", turn.Artifacts(), turn.Attempt())
+				}
+				count := 1
+				if turn.Attempt() == 1 {
+					count = 3
+				}
+				for range count {
+					if err := turn.AddArtifact(a2a.Artifact{Name: "a", Parts: []a2a.Part{a2a.TextPart{Text: string(rune('0' + turn.Attempt()))}}}); err != nil {
+						return err
+					}
+				}
+				if turn.Attempt() > 1 {
+					return nil
+				}
+				if err := turn.Flush(); err != nil {
+					return err
+				}
+				if how == "retry" {
+					return engine.Retry(errors.New("not yet"))
+				}
+				kill()
+				return turn.Flush()
+			}
+			var task *store.Task
+			if how == "kill" {
+				task = interrupted(t, s, 0, handler)
+			} else {
+				e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+					return handler(ctx, turn, nil)
+				}})
+				task = settled(t, e, send(t, e, text("go")).Key.ID)
+				checkReader(t, s, task)
+			}
+			wantState(t, task, a2a.StateCompleted)
+			wantTexts(t, task, "a=2")
+		})
+	}
+}
+
+func TestAnArtifactOfBeforeTheTurnReturnsWhenTheFinalAttemptDoesNotWriteIt(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	add := func(turn *engine.Turn, text string) error {
+		return turn.AddArtifact(a2a.Artifact{ID: "report", Name: "r", Parts: []a2a.Part{a2a.TextPart{Text: text}}})
+	}
+	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+		if turn.Number() == 1 {
+			return errors.Join(add(turn, "first turn"), turn.RequireInput())
+		}
+		if got := turn.Artifacts(); len(got) != 1 || got[0].Text() != "first turn" {
+			t.Errorf("Artifacts() = %v in attempt %d, want that of the first turn", got, turn.Attempt())
+		}
+		if turn.Attempt() == 1 {
+			return errors.Join(add(turn, "interrupted"), engine.Retry(errors.New("again")))
+		}
+		return nil
+	}})
+	task := settled(t, e, send(t, e, text("a")).Key.ID)
+	send(t, e, to(task.Key.ID, "b"))
+	task = settled(t, e, task.Key.ID)
+	wantState(t, task, a2a.StateCompleted)
+	wantTexts(t, task, "r=first turn")
+	checkReader(t, s, task)
+}
+
+func TestAnArtifactBegunInAStepIsWrittenOnByLaterAttempts(t *testing.T) {
+	t.Parallel()
+	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+		for i, name := range []string{"0", "1", "2"} {
+			if i == 2 && turn.Attempt() == 1 {
+				kill()
+			}
+			_, err := turn.Step(ctx, name, func(context.Context) ([]byte, error) {
+				w := turn.OpenArtifact("out")
+				w.Describe("described in a step", map[string]any{"n": 1})
+				return nil, write(w, name)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return write(turn.OpenArtifact("out"), "!")
+	})
+	wantTexts(t, task, "out=012!")
+	if got := task.Artifacts[0].Description; got != "described in a step" {
+		t.Errorf("description = %q", got)
+	}
+}
+
+func TestContentThatDiffersReplacesWhatAnEarlierAttemptStored(t *testing.T) {
+	t.Parallel()
+	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+		w := turn.Artifact("out")
+		if err := write(w, map[int]string{1: "first ", 2: "second "}[turn.Attempt()]); err != nil {
+			return err
+		}
+		if err := step(ctx, turn, "s", w, "of the step "); err != nil {
+			return err
+		}
+		if turn.Attempt() == 1 {
+			kill()
+		}
+		return write(w, "end")
+	})
+	wantTexts(t, task, "out=second of the step end")
+}
+
+func TestContentIsComparedAcrossChunkBorders(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	task := interrupted(t, s, 0, func(_ context.Context, turn *engine.Turn, kill func()) error {
+		w := turn.Artifact("out")
+		chunks := []string{"ab", "cde"}
+		if turn.Attempt() == 2 {
+			chunks = []string{"a", "bcdef", "g"}
+		}
+		for _, chunk := range chunks {
+			if err := write(w, chunk); err != nil {
+				return err
+			}
+		}
+		if turn.Attempt() == 1 {
+			if err := turn.Flush(); err != nil {
+				return err
+			}
+			kill()
+			return turn.Flush()
+		}
+		return nil
+	})
+	wantTexts(t, task, "out=abcdefg")
+	text := ""
+	for _, e := range checkLog(t, s, task.Key) {
+		if e.Artifact != nil {
+			text += e.Artifact.Text()
+		}
+	}
+	if text != "abcdefg" {
+		t.Errorf("the log has the text %q, want each byte once", text)
+	}
+}
+
+func TestWritesDuringConcurrentStepsAreRefused(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{Handler: func(ctx context.Context, turn *engine.Turn) error {
+		w := turn.Artifact("out")
+		inside, done := make(chan struct{}), make(chan struct{})
+		var both sync.WaitGroup
+		both.Go(func() {
+			_, _ = turn.Step(ctx, "a", func(context.Context) ([]byte, error) {
+				close(inside)
+				<-done
+				return nil, nil
+			})
+		})
+		<-inside
+		_, err := turn.Step(ctx, "b", func(context.Context) ([]byte, error) { return nil, write(w, "whose?") })
+		if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), "steps") {
+			t.Errorf("WriteString() within two steps = %v, want invalid", err)
+		}
+		close(done)
+		both.Wait()
+		_, err = turn.Step(ctx, "c", func(ctx context.Context) ([]byte, error) {
+			return nil, step(ctx, turn, "d", w, "nested")
+		})
+		return err
+	}})
+	wantTexts(t, sendWait(t, e, text("go")), "out=nested")
+}
+
+func TestAnArtifactWithoutPartsIsKept(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
+		return errors.Join(turn.AddArtifact(a2a.Artifact{Name: "added"}), turn.Artifact("written").WriteParts())
+	}})
+	wantTexts(t, sendWait(t, e, text("go")), "added=", "written=")
+}
+
+func TestStepsWithinRecordedStepsKeepTheirNames(t *testing.T) {
+	t.Parallel()
+	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+		said := func(ctx context.Context, text string) ([]byte, error) {
+			return turn.Step(ctx, "say", func(context.Context) ([]byte, error) { return []byte(text), nil })
+		}
+		if _, err := turn.Step(ctx, "outer", func(ctx context.Context) ([]byte, error) { return said(ctx, "inner") }); err != nil {
+			return err
+		}
+		if turn.Attempt() == 1 {
+			kill()
+		}
+		got, err := said(ctx, "outside")
+		if err != nil {
+			return err
+		}
+		return turn.Reply(a2a.TextPart{Text: string(got)})
+	})
+	if got := task.Status.Message.Text(); got != "outside" {
+		t.Errorf("the step after a recorded one that has a step of its name = %q, want outside", got)
+	}
+}

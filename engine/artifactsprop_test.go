@@ -1,0 +1,351 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// seedVariable names the environment variable that has TestArtifactsEqualThoseOfARun...
+// run one seed alone.
+const seedVariable = "HOLDFAST_TEST_ARTIFACT_SEED"
+
+// TestArtifactsEqualThoseOfARunWithoutInterruption runs random handlers whose processes
+// are killed at random commits, and which ask for retries, and compares the artifacts
+// with those of the same handler without interruption. A reader of the stream, one that
+// resumes it, and the receiver of a webhook must have the same.
+func TestArtifactsEqualThoseOfARunWithoutInterruption(t *testing.T) {
+	t.Parallel()
+	runs := map[string]int{"memory": 250, "sqlite": 40, "postgres": 30}
+	base := rand.Uint64() >> 1
+	if text := os.Getenv(seedVariable); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, runs = seed, nil
+	}
+	onAllStores(t, func(t *testing.T, name string, s store.Store) {
+		hooks := newHooks(t, s)
+		for i := range uint64(max(1, runs[name])) {
+			if playOne(t, s, hooks, base+i); t.Failed() {
+				t.Fatalf("%s=%d", seedVariable, base+i)
+			}
+		}
+	})
+}
+
+// playOne plays the script of a seed in processes that are killed, then without
+// interruption, and compares.
+func playOne(t *testing.T, s store.Store, hooks *hooks, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	p := &play{script: newScript(r), id: newID(), contextID: newID(), recorded: map[string]int{}, runs: map[int]int{}, started: map[int]string{}}
+	task := p.perform(t, s, r, hooks)
+
+	calm := &play{script: p.script, id: p.id, contextID: p.contextID, recorded: p.recorded, runs: p.runs, calm: true, started: map[int]string{}}
+	want := calm.perform(t, inmem.New(), nil, nil)
+	if diff := cmp.Diff(artifactLines(t, want), artifactLines(t, task)); diff != "" {
+		t.Errorf("seed %d: artifacts (-without interruption +with):\n%s\nscript:\n%s", seed, diff, p.script)
+	}
+	if task.Status.State != want.Status.State {
+		t.Errorf("seed %d: state %s, want %s", seed, task.Status.State, want.Status.State)
+	}
+	if diff := cmp.Diff(calm.started, p.started); diff != "" {
+		t.Errorf("seed %d: Turn.Artifacts() by turn (-without interruption +with):\n%s", seed, diff)
+	}
+	if t.Failed() {
+		events, _ := s.Events(t.Context(), task.Key, 0, 100_000)
+		for _, e := range events {
+			if e.Artifact != nil {
+				raw, _ := wire.Marshal(e.Artifact)
+				t.Logf("%d append=%v last=%v %s", e.Seq, e.Append, e.LastChunk, raw)
+			} else {
+				t.Logf("%d %s", e.Seq, e.State)
+			}
+		}
+	}
+	checkReader(t, s, task)
+	checkStream(t, s, task, r)
+	hooks.check(t, task)
+}
+
+func artifactLines(t *testing.T, task *store.Task) (lines []string) {
+	t.Helper()
+	for i := range task.Artifacts {
+		raw, err := wire.Marshal(&task.Artifacts[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(raw))
+	}
+	return lines
+}
+
+// checkStream follows a finished task from its first event, with a new connection now and
+// then.
+func checkStream(t *testing.T, s store.Store, task *store.Task, r *rand.Rand) {
+	t.Helper()
+	e := start(t, engine.Config{Store: s, Handler: func(context.Context, *engine.Turn) error { return nil }})
+	defer stop(t, e)
+	var got reader
+	var after int64
+	for after < task.Seq {
+		left := 1 + r.IntN(8)
+		for u, err := range e.Follow(t.Context(), alice, task.Key.ID, &after) {
+			if err != nil {
+				t.Fatalf("Follow() = %v", err)
+			}
+			if after = u.Seq; u.Event != nil {
+				got.apply(t, u.Event)
+			}
+			if left--; left == 0 {
+				break
+			}
+		}
+	}
+	wantReader(t, &got, task)
+}
+
+// play performs a script as the handler of one task.
+type play struct {
+	script        *script
+	id, contextID string
+	calm          bool // without interruption, as the last attempts of another play
+
+	mu       sync.Mutex
+	runs     map[int]int    // attempts of each turn
+	recorded map[string]int // the attempt in which each step was completed
+	started  map[int]string // artifacts as each turn started
+	broken   error
+}
+
+// perform sends the messages of the script, and returns the task after its last turn.
+// Processes are killed as r has it.
+func (p *play) perform(t *testing.T, s store.Store, r *rand.Rand, hooks *hooks) *store.Task {
+	t.Helper()
+	key := store.Key{Owner: alice.ID, ID: p.id}
+	kills := 0
+	if r != nil {
+		kills = r.IntN(5)
+	}
+	var proc *process
+	var e *engine.Engine
+	next := func() {
+		if e != nil {
+			stop(t, e)
+		}
+		killAt, flush := 0, time.Hour
+		if kills > 0 {
+			kills--
+			killAt = 1 + r.IntN(8)
+			if r.IntN(3) == 0 {
+				flush = time.Millisecond
+			}
+		}
+		proc = newProcess(s, killAt, r != nil && r.IntN(2) == 0)
+		e = start(t, engine.Config{
+			Store: proc, Handler: p.handle, FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
+			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Poll: 2 * time.Millisecond,
+		})
+	}
+	next()
+	defer func() { stop(t, e) }()
+	for turn := range p.script.turns {
+		m := text("go")
+		m.Message.TaskID = p.id
+		opts := engine.SendOptions{}
+		if turn == 0 {
+			m.Message.ContextID = p.contextID
+			opts.Push = hooks.inline(t)
+		}
+		for {
+			_, err := e.Send(t.Context(), alice, m, opts)
+			if err == nil {
+				break
+			}
+			if !proc.isKilled() {
+				t.Fatalf("Send() = %v", err)
+			}
+			next()
+		}
+		for !p.over(t, s, key, turn) {
+			p.follow(t, e, proc)
+			if proc.isKilled() {
+				next()
+			}
+		}
+	}
+	if p.broken != nil {
+		t.Error(p.broken)
+	}
+	task, err := s.Task(t.Context(), key, store.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// follow returns when the task may be over or the process has been killed.
+func (p *play) follow(t *testing.T, e *engine.Engine, proc *process) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		select {
+		case <-proc.killed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for u := range e.Follow(ctx, alice, p.id, nil) {
+		if u.Last {
+			return
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Fatal("the task does not end")
+	}
+}
+
+func (p *play) over(t *testing.T, s store.Store, key store.Key, turn int) bool {
+	task, err := s.Task(t.Context(), key, store.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.Run.Phase == store.PhaseIdle && task.Run.Turn == turn+1
+}
+
+func (p *play) handle(ctx context.Context, turn *engine.Turn) error {
+	n := turn.Number()
+	p.mu.Lock()
+	if !p.calm {
+		p.runs[n]++
+	}
+	a := &actor{p: p, turn: turn, number: n, attempt: p.runs[n], calm: p.calm}
+	artifacts, err := wire.Marshal(turn.Artifacts())
+	if old, ok := p.started[n]; err != nil {
+		p.broken = err
+	} else if ok && old != string(artifacts) {
+		p.broken = fmt.Errorf("Turn.Artifacts() = %s in attempt %d, %s before", artifacts, a.attempt, old)
+	}
+	p.started[n] = string(artifacts)
+	p.mu.Unlock()
+	ops := p.script.turns[n-1]
+	if err := a.all(ctx, ops, a.attempt, nil); err != nil {
+		return err
+	}
+	if !p.calm && a.attempt <= p.script.retries[n-1] {
+		return engine.Retry(errors.New("again"))
+	}
+	if n < len(p.script.turns) {
+		return turn.RequireInput()
+	}
+	return p.script.end(turn)
+}
+
+// actor performs one attempt.
+type actor struct {
+	p               *play
+	turn            *engine.Turn
+	number, attempt int
+	calm            bool
+}
+
+// all performs operations. attempt is the one that their texts are of: within a step, that
+// in which the step is recorded.
+func (a *actor) all(ctx context.Context, ops []op, attempt int, open []*engine.ArtifactWriter) error {
+	for i := range ops {
+		o := &ops[i]
+		if o.parity >= 0 && attempt%2 != o.parity {
+			continue
+		}
+		var err error
+		switch o.kind {
+		case "open":
+			open = append(open[:len(open):len(open)], a.turn.Artifact(o.name))
+		case "step":
+			err = a.step(ctx, o, attempt, open)
+		case "flush":
+			err = a.turn.Flush()
+		case "add":
+			err = a.turn.AddArtifact(a2a.Artifact{ID: o.id, Name: o.name, Description: o.name, Parts: o.made(attempt)})
+		default:
+			err = a.write(o, attempt, open)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *actor) write(o *op, attempt int, open []*engine.ArtifactWriter) error {
+	var w *engine.ArtifactWriter
+	switch {
+	case o.name != "":
+		w = a.turn.OpenArtifact(o.name)
+	case len(open) == 0:
+		return nil
+	default:
+		w = open[o.slot%len(open)]
+	}
+	switch o.kind {
+	case "describe":
+		w.Describe(o.id, map[string]any{"n": 7, "of": o.id})
+		return nil
+	case "close":
+		return w.Close()
+	}
+	if err := w.WriteParts(o.made(attempt)...); a2a.CodeOf(err) != a2a.CodeInvalid {
+		return err
+	}
+	return nil // it is closed
+}
+
+var errOfStep = errors.New("a step that fails")
+
+func (a *actor) step(ctx context.Context, o *op, attempt int, open []*engine.ArtifactWriter) error {
+	of := attempt
+	if !o.fails {
+		of = a.attempt
+		if a.calm {
+			a.p.mu.Lock()
+			of = a.p.recorded[o.id]
+			a.p.mu.Unlock()
+		}
+	}
+	result, err := a.turn.Step(ctx, o.name, func(ctx context.Context) ([]byte, error) {
+		if err := a.all(ctx, o.ops, of, open); err != nil {
+			return nil, err
+		}
+		if o.fails {
+			return nil, errOfStep
+		}
+		return []byte(strconv.Itoa(of)), nil
+	})
+	if errors.Is(err, errOfStep) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	of, err = strconv.Atoi(string(result))
+	a.p.mu.Lock()
+	defer a.p.mu.Unlock()
+	a.p.recorded[o.id] = of
+	return err
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// catchUpReaders is how many tasks that other processes have changed are read at once.
+const catchUpReaders = 8
+
+// poll finds what other processes have done to the queue, to the tasks that run here and
+// to those that somebody here waits for. Notices, if the store sends any, only make it sooner.
+func (e *Engine) poll(ctx context.Context, beat func()) {
+	tick := time.NewTicker(e.cfg.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		beat()
+		e.countQueued(ctx)
+		e.checkAll(ctx)
+	}
+}
+
+// checkAll reads the versions of all live tasks in one query, however many wait for
+// them, and catches up with those that have changed.
+func (e *Engine) checkAll(ctx context.Context) {
+	lives := e.hub.all()
+	before := make(map[store.Key]*store.Task, len(lives))
+	keys := make([]store.Key, 0, len(lives))
+	for _, l := range lives {
+		if t, _ := l.snapshot(); t != nil { // else who holds it reads it first
+			before[l.key] = t
+			keys = append(keys, l.key)
+		}
+	}
+	var versions map[store.Key]store.TaskVersion
+	var err error
+	if len(keys) > 0 {
+		versions, err = e.cfg.Store.Versions(ctx, keys)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.log.Debug("read the versions of tasks", "error", err)
+	}
+	for _, l := range lives {
+		known := before[l.key]
+		if err == nil && known != nil && l.isBehind(known, versions) {
+			e.startCatchUp(ctx, l)
+		} else {
+			e.hub.release(l)
+		}
+	}
+}
+
+// isBehind reports whether the store has another version of the task than known, which
+// was what was known here when the versions were read. A task that has changed here
+// since is not behind: each commit finds out by itself what others have added.
+func (l *live) isBehind(known *store.Task, versions map[store.Key]store.TaskVersion) bool {
+	if l.inDoubt() {
+		return true
+	}
+	if now, _ := l.snapshot(); now != known {
+		return false
+	}
+	v, exists := versions[l.key]
+	return !exists || v.Seq != known.Seq || v.Run.Lease.Fence != known.Run.Lease.Fence || !v.CreatedAt.Equal(known.CreatedAt)
+}
+
+// startCatchUp catches up with a task in the background and then releases it. A commit
+// of the task may take long, and is waited for by one goroutine at most.
+func (e *Engine) startCatchUp(ctx context.Context, l *live) {
+	if !l.catchingUp.CompareAndSwap(false, true) {
+		e.hub.release(l)
+		return
+	}
+	e.loops.Go(func() {
+		defer e.hub.release(l)
+		l.commit.Lock()
+		defer l.commit.Unlock()
+		l.catchingUp.Store(false) // what changes from here on may not be read any more
+		select {
+		case e.readers <- struct{}{}:
+			defer func() { <-e.readers }()
+			e.catchUp(ctx, l)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// catchUp reads a task that another process may have changed, and ends its run
+// here if that has lost its lease. The caller holds l.commit.
+func (e *Engine) catchUp(ctx context.Context, l *live) {
+	t, err := e.advance(ctx, l)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+			e.log.Debug("read task that was changed", "task", l.key.ID, "error", err)
+		}
+		return
+	}
+	l.mu.Lock()
+	r := l.run
+	l.mu.Unlock()
+	if r == nil || t.Run.Lease.Fence == r.lease.Fence && t.Run.Phase == store.PhaseLeased {
+		return
+	}
+	cause := ErrLeaseLost
+	if t.Status.State == a2a.StateCanceled {
+		cause = ErrCanceled
+	}
+	_ = r.die(cause)
+}
+
+// advance adds to the task as it is known here the events that the store has beyond
+// it. It reads the whole task when that is not enough. The caller holds l.commit.
+func (e *Engine) advance(ctx context.Context, l *live) (*store.Task, error) {
+	known, _ := l.snapshot()
+	if known == nil || l.inDoubt() {
+		return e.reload(ctx, l)
+	}
+	versions, err := e.cfg.Store.Versions(ctx, []store.Key{l.key})
+	if err != nil {
+		return nil, err
+	}
+	v, exists := versions[l.key]
+	missing := v.Seq - known.Seq
+	if !exists || !v.CreatedAt.Equal(known.CreatedAt) || missing < 0 || missing > eventPage {
+		return e.reload(ctx, l)
+	}
+	var events []store.Event
+	if missing > 0 {
+		if events, err = e.cfg.Store.Events(ctx, l.key, known.Seq, int(missing)); err != nil || int64(len(events)) != missing {
+			return e.reload(ctx, l)
+		}
+	}
+	t := l.extend(known, events, v.Run)
+	l.publish(t, events)
+	return t, nil
+}

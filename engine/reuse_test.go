@@ -1,0 +1,83 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+// TestStaleRunCannotCompleteATaskCreatedAgain has one replica run a task while another
+// cancels it, clears its context and creates it again with the same ids.
+func TestStaleRunCannotCompleteATaskCreatedAgain(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	running, finish := make(chan string, 2), map[string]chan struct{}{"old": make(chan struct{}), "new": make(chan struct{})}
+	runner := start(t, engine.Config{
+		Store: replicas{shared}, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute,
+		Handler: func(_ context.Context, turn *engine.Turn) error {
+			name := turn.Messages()[0].Text()
+			running <- name
+			<-finish[name] // also when its context is done
+			return turn.Reply(a2a.TextPart{Text: name})
+		},
+	})
+	busy, free := make(chan struct{}), make(chan struct{})
+	other := start(t, engine.Config{
+		Store: replicas{shared}, Poll: 10 * time.Millisecond, Concurrency: 1,
+		Handler: func(context.Context, *engine.Turn) error { close(busy); <-free; return nil },
+	})
+	t.Cleanup(func() { close(free) })
+	p := text("old")
+	p.Message.TaskID, p.Message.ContextID = newID(), newID()
+	id, contextID := p.Message.TaskID, p.Message.ContextID
+	send(t, runner, p)
+	wantRunning(t, running, "old")
+	send(t, other, text("keeps the other replica busy"))
+	<-busy
+
+	if _, err := other.Cancel(t.Context(), alice, id, engine.SendOptions{}); err != nil {
+		t.Fatalf("Cancel() = %v", err)
+	}
+	if _, err := clearContext(t, other, contextID, false); err != nil {
+		t.Fatalf("ClearContext() = %v", err)
+	}
+	p = text("new")
+	p.Message.TaskID, p.Message.ContextID = id, contextID
+	send(t, other, p)
+	wantRunning(t, running, "new")
+
+	close(finish["old"])
+	for deadline := time.Now().Add(10 * time.Second); runner.Health(t.Context()).Running > 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the old run does not end")
+		}
+	}
+	task, err := other.Task(t.Context(), alice, id, nil)
+	if err != nil {
+		t.Fatalf("Task() = %v", err)
+	}
+	wantState(t, task, a2a.StateWorking)
+	close(finish["new"])
+	task = settled(t, other, id)
+	wantState(t, task, a2a.StateCompleted)
+	if got := task.Status.Message.Text(); got != "new" {
+		t.Errorf("the task created again was answered with %q, want new", got)
+	}
+	checkLog(t, shared, task.Key)
+}
+
+func wantRunning(t *testing.T, running <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-running:
+		if got != want {
+			t.Fatalf("the handler runs for %q, want %q", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("the handler does not run for %q", want)
+	}
+}

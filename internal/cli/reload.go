@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"github.com/holdfast-dev/holdfast"
+)
+
+// reloader reads the files again that may change while a server runs.
+type reloader struct {
+	cmd   *serveCmd
+	agent *holdfast.Agent
+	cert  *certificate
+	log   *slog.Logger
+}
+
+// run reloads at each hangup until ctx is done.
+func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			r.reload()
+		}
+	}
+}
+
+// reload replaces the tokens and the certificate. Each stays as it is if its file has a
+// mistake in it. Connections that are open stay open.
+func (r *reloader) reload() {
+	if r.cmd.TokensFile == "" && r.cert == nil {
+		r.log.Warn("nothing to reload: neither --tokens-file nor --tls-cert is set")
+	}
+	if r.cmd.TokensFile != "" {
+		tokens, err := r.cmd.tokens()
+		if err == nil {
+			err = r.agent.SetTokens(tokens)
+		}
+		if err != nil {
+			r.log.Error("tokens not reloaded; the previous tokens stay valid", "error", err)
+		} else {
+			r.log.Info("tokens reloaded", "tokens", len(tokens))
+		}
+	}
+	if r.cert != nil {
+		if err := r.cert.load(); err != nil {
+			r.log.Error("certificate not reloaded; the previous certificate stays in use", "error", err)
+		} else {
+			r.log.Info("certificate reloaded", "file", r.cert.certFile)
+		}
+	}
+}
+
+// certificate is what a server proves its name with. It may be loaded again at any time.
+type certificate struct {
+	certFile, keyFile string
+	current           atomic.Pointer[tls.Certificate]
+}
+
+// certificate loads that of the settings, nil if the server speaks plain HTTP.
+func (c *serveCmd) certificate() (*certificate, error) {
+	if c.TLSCert == "" && c.TLSKey == "" {
+		return nil, nil
+	}
+	if c.TLSCert == "" || c.TLSKey == "" {
+		return nil, errors.New("--tls-cert and --tls-key must be given together")
+	}
+	cert := &certificate{certFile: c.TLSCert, keyFile: c.TLSKey}
+	return cert, cert.load()
+}
+
+func (c *certificate) load() error {
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", c.certFile, c.keyFile, err)
+	}
+	c.current.Store(&pair)
+	return nil
+}
+
+// listen has the connections of a listener begin with a TLS handshake.
+func (c *certificate) listen(ln net.Listener) net.Listener {
+	return tls.NewListener(ln, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+	})
+}
