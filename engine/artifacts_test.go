@@ -522,3 +522,32 @@ func TestStepsWithinRecordedStepsKeepTheirNames(t *testing.T) {
 		t.Errorf("the step after a recorded one that has a step of its name = %q, want outside", got)
 	}
 }
+
+func TestADescriptionWithinNestedStepsIsRepeatedWithTheOuterOne(t *testing.T) {
+	t.Parallel()
+	// The first attempt records the inner step, the second the outer one, which repeats
+	// the inner one; the third repeats the outer one.
+	e := start(t, engine.Config{RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		again := engine.Retry(errors.New("again"))
+		w := turn.Artifact("out")
+		_, err := turn.Step(ctx, "outer", func(ctx context.Context) ([]byte, error) {
+			_, err := turn.Step(ctx, "inner", func(context.Context) ([]byte, error) {
+				w.Describe("described in a step", nil)
+				return nil, nil
+			})
+			if err == nil && turn.Attempt() == 1 {
+				err = again
+			}
+			return nil, errors.Join(err, write(w, "text"))
+		})
+		if err == nil && turn.Attempt() == 2 {
+			err = again
+		}
+		return err
+	}})
+	task := sendWait(t, e, text("go"))
+	wantTexts(t, task, "out=text")
+	if got := task.Artifacts[0].Description; got != "described in a step" {
+		t.Errorf("description = %q", got)
+	}
+}

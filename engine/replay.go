@@ -229,6 +229,9 @@ func (t *Turn) rewrite(in *scope, did *written) error {
 	defer w.mu.Unlock()
 	if did.Head != nil && !w.begun {
 		w.head.Description, w.head.Metadata, w.head.Extensions = did.Head.Description, did.Head.Metadata, did.Head.Extensions
+		t.mu.Lock()
+		in.note(w, w.pos, w.pos, didDescribe)
+		t.mu.Unlock()
 	}
 	switch {
 	case len(parts) > 0:
