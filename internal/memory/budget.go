@@ -1,0 +1,232 @@
+// Package memory shares out the memory of a process among what is large: request bodies,
+// responses, tasks read from the store, webhook bodies, files, content of running turns.
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// Wait is how long [Hold.Grow] waits at most.
+const Wait = 10 * time.Second
+
+// Budget is a number of bytes that owners share. One owner holds at most half of it. When
+// several wait, the owner that holds least goes first; requests of one owner are served in
+// order. A nil Budget grants everything. It is safe for concurrent use.
+type Budget struct {
+	total, share int64
+
+	mu      sync.Mutex
+	held    int64
+	owners  map[string]*account
+	waiting int
+	refused int64
+	largest int64
+}
+
+// account is what one owner holds and waits for. It exists while there is either.
+type account struct {
+	held  int64
+	queue []*request // the oldest first
+}
+
+type request struct {
+	bytes   int64
+	granted chan struct{}
+}
+
+// Stats are the figures of a budget.
+type Stats struct {
+	Total   int64 // bytes
+	Held    int64 // bytes
+	Largest int64 // the most bytes that were held at once
+	Waiting int   // requests
+	Refused int64 // requests since the start
+}
+
+// New returns a budget of so many bytes.
+func New(total int64) *Budget {
+	return &Budget{total: total, share: max(total/2, 1), owners: make(map[string]*account)}
+}
+
+// Share returns how many bytes one owner may hold.
+func (b *Budget) Share() int64 {
+	if b == nil {
+		return 1<<63 - 1
+	}
+	return b.share
+}
+
+// Stats returns the figures as they are.
+func (b *Budget) Stats() Stats {
+	if b == nil {
+		return Stats{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Stats{Total: b.total, Held: b.held, Largest: b.largest, Waiting: b.waiting, Refused: b.refused}
+}
+
+// Hold begins to hold memory for an owner: nothing yet. A Hold is used by one goroutine at
+// a time.
+func (b *Budget) Hold(owner string) Hold { return Hold{b: b, owner: owner} }
+
+// Hold is a part of a budget. The zero value is a part of no budget: it grows without
+// limit.
+type Hold struct {
+	b     *Budget
+	owner string
+	bytes int64
+}
+
+// Bytes returns how many bytes are held.
+func (h *Hold) Bytes() int64 { return h.bytes }
+
+// Grow adds bytes. While they are not free it waits, up to [Wait] and until ctx is done; then
+// it fails with [a2a.CodeExhausted] and h is as before. It fails with [a2a.CodeTooLarge] at once when
+// one owner can never hold that much. Grow before the memory is allocated.
+func (h *Hold) Grow(ctx context.Context, bytes int64) error {
+	if h.b == nil || bytes <= 0 {
+		return nil
+	}
+	if err := h.b.take(ctx, h.owner, bytes, h.bytes); err != nil {
+		return err
+	}
+	h.bytes += bytes
+	return nil
+}
+
+// TryGrow adds bytes if they are free and nobody waits. It reports whether it did.
+func (h *Hold) TryGrow(bytes int64) bool {
+	if h.b == nil || bytes <= 0 {
+		return true
+	}
+	b := h.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.owners[h.owner]
+	if b.waiting > 0 || !b.fits(a, bytes) {
+		b.refused++
+		return false
+	}
+	b.grant(h.owner, bytes)
+	h.bytes += bytes
+	return true
+}
+
+// Shrink returns bytes that are not needed any more, at most those that are held.
+func (h *Hold) Shrink(bytes int64) {
+	if bytes = min(bytes, h.bytes); h.b == nil || bytes <= 0 {
+		return
+	}
+	h.bytes -= bytes
+	h.b.give(h.owner, bytes)
+}
+
+// Release returns all. Calling it again is harmless.
+func (h *Hold) Release() { h.Shrink(h.bytes) }
+
+// take waits for bytes, of which the same hold has some already.
+func (b *Budget) take(ctx context.Context, owner string, bytes, has int64) error {
+	b.mu.Lock()
+	if has+bytes > b.share {
+		b.refused++
+		b.mu.Unlock()
+		return a2a.Errorf(a2a.CodeTooLarge, "this needs %d bytes of memory at once, one owner may hold %d (--memory)", has+bytes, b.share)
+	}
+	a := b.owners[owner]
+	if b.waiting == 0 && b.fits(a, bytes) {
+		b.grant(owner, bytes)
+		b.mu.Unlock()
+		return nil
+	}
+	if a == nil {
+		a = new(account)
+		b.owners[owner] = a
+	}
+	r := &request{bytes: bytes, granted: make(chan struct{})}
+	a.queue = append(a.queue, r)
+	b.waiting++
+	b.serve() // others may wait for their share only
+	b.mu.Unlock()
+
+	timer := time.NewTimer(Wait)
+	defer timer.Stop()
+	select {
+	case <-r.granted:
+		return nil
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, other := range a.queue {
+		if other == r {
+			a.queue = append(a.queue[:i:i], a.queue[i+1:]...)
+			b.waiting--
+			b.refused++
+			b.drop(owner, a)
+			b.serve()
+			return a2a.Errorf(a2a.CodeExhausted, "the server has no memory for this now (--memory); try again")
+		}
+	}
+	return nil // it was granted at the last moment
+}
+
+func (b *Budget) give(owner string, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.owners[owner]
+	a.held -= bytes
+	b.held -= bytes
+	b.drop(owner, a)
+	b.serve()
+}
+
+// fits reports whether an owner may have bytes more. The caller holds b.mu.
+func (b *Budget) fits(a *account, bytes int64) bool {
+	return b.held+bytes <= b.total && (a == nil || a.held+bytes <= b.share)
+}
+
+// grant gives bytes to an owner. The caller holds b.mu.
+func (b *Budget) grant(owner string, bytes int64) {
+	a := b.owners[owner]
+	if a == nil {
+		a = new(account)
+		b.owners[owner] = a
+	}
+	a.held += bytes
+	b.held += bytes
+	b.largest = max(b.largest, b.held)
+}
+
+// drop forgets an owner that has nothing and waits for nothing. The caller holds b.mu.
+func (b *Budget) drop(owner string, a *account) {
+	if a.held == 0 && len(a.queue) == 0 {
+		delete(b.owners, owner)
+	}
+}
+
+// serve grants what it can to those who wait. The caller holds b.mu.
+func (b *Budget) serve() {
+	for b.waiting > 0 {
+		var next *account
+		var owner string
+		for name, a := range b.owners {
+			if len(a.queue) > 0 && a.held+a.queue[0].bytes <= b.share && (next == nil || a.held < next.held) {
+				next, owner = a, name
+			}
+		}
+		if next == nil || b.held+next.queue[0].bytes > b.total {
+			return // what is freed next is for it
+		}
+		r := next.queue[0]
+		next.queue = next.queue[1:]
+		b.waiting--
+		b.grant(owner, r.bytes)
+		close(r.granted)
+	}
+}

@@ -1,0 +1,60 @@
+package memory
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Limit returns how many bytes of memory this process may use before the system ends it:
+// the smallest limit of its cgroups (version 1 or 2), or the memory of the machine. It
+// is 0 where neither is known.
+func Limit() int64 { return limit(os.ReadFile) }
+
+func limit(read func(string) ([]byte, error)) int64 {
+	var least int64
+	note := func(n int64, ok bool) {
+		if ok && n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	if info, err := read("/proc/meminfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+				n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+				note(n<<10, err == nil)
+			}
+		}
+	}
+	groups, err := read("/proc/self/cgroup")
+	if err != nil {
+		return least
+	}
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		root, file := "/sys/fs/cgroup", "memory.max"
+		if fields[1] != "" {
+			if fields[1] != "memory" {
+				continue
+			}
+			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		// Limits of the groups around this one hold, too. Within a container the path may
+		// be one that only the host has; the root is then the container's own group.
+		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
+			if text, err := read(path.Join(root, group, file)); err == nil {
+				n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+				note(n, err == nil)
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
