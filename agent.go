@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/rpc"
@@ -81,6 +82,12 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 	if c.StopGrace < 0 {
 		errs = append(errs, fmt.Errorf("StopGrace is %s, want 0 or more", c.StopGrace))
 	}
+	if c.Memory == 0 {
+		c.Memory = memory.Default()
+	}
+	if c.Memory < memory.Least {
+		errs = append(errs, fmt.Errorf("Memory is %d, want at least %d", c.Memory, memory.Least))
+	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("holdfast config: %w", errors.Join(errs...))
 	}
@@ -113,6 +120,7 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 
 func (a *Agent) assemble(h Handler) (err error) {
 	cfg := a.cfg
+	budget := memory.OfProcess(cfg.Memory)
 	files, err := newFileReader(cfg.Files, cfg.Webhooks, cfg.Logger)
 	if err != nil {
 		return err
@@ -132,12 +140,13 @@ func (a *Agent) assemble(h Handler) (err error) {
 		FlushInterval: cfg.FlushInterval,
 		Limits:        cfg.Limits,
 		OutputModes:   cfg.OutputModes,
+		Memory:        budget,
 	})
 	if err != nil {
 		return err
 	}
 	if !cfg.Webhooks.Off {
-		if a.push, err = newPush(cfg.Webhooks, a.store, cfg.Logger); err != nil {
+		if a.push, err = newPush(cfg.Webhooks, a.store, budget, cfg.Logger); err != nil {
 			return err
 		}
 	}
@@ -147,6 +156,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Card:            a.card(),
 		Dialect:         rpc.Dialect(cfg.Dialect),
 		Tokens:          serverTokens(cfg.Tokens),
+		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
@@ -171,7 +181,7 @@ func (a *Agent) SetTokens(tokens []Token) error { return a.server.SetTokens(serv
 
 // newPush returns the service that calls webhooks, or all that is wrong with w. It warns
 // of addresses that are not public and may be called.
-func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, error) {
+func newPush(w Webhooks, kept store.Store, budget *memory.Budget, logger *slog.Logger) (*push.Service, error) {
 	if w.PerAddress < 0 {
 		return nil, fmt.Errorf("webhooks config: PerAddress is %d, want at least 1", w.PerAddress)
 	}
@@ -194,7 +204,7 @@ func newPush(w Webhooks, kept store.Store, logger *slog.Logger) (*push.Service, 
 		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: w.agent(), Logger: logger,
 		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
-		Timeout: w.Timeout, Lease: lease,
+		Timeout: w.Timeout, Lease: lease, Memory: budget,
 	})
 }
 

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -55,6 +57,7 @@ func TestAConfigTellsAllThatIsWrong(t *testing.T) {
 	}
 	for _, cfg := range []holdfast.Config{
 		{Name: "a", Concurrency: -1, DataDir: t.TempDir()},
+		{Name: "a", Memory: 1 << 20, DataDir: t.TempDir()},
 		{Name: "a", MaxAttempts: -1, DataDir: t.TempDir()},
 		{Name: "a", Tokens: []holdfast.Token{{}}, DataDir: t.TempDir()},
 	} {
@@ -62,6 +65,22 @@ func TestAConfigTellsAllThatIsWrong(t *testing.T) {
 			t.Errorf("New(%+v) = nil, want an error", cfg)
 			_ = a.Stop(t.Context())
 		}
+	}
+}
+
+func TestHalfOfTheMemoryIsForWhatIsLarge(t *testing.T) {
+	t.Parallel()
+	agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Memory: 96 << 20}, holdfast.HandlerFunc(shout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	agent.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/health", nil))
+	if want := fmt.Sprintf(`"memory":{"total":%d,"held":0,`, 48<<20); !strings.Contains(w.Body.String(), want) {
+		t.Errorf("health = %s, want %s", w.Body, want)
+	}
+	if err := agent.Stop(t.Context()); err != nil {
+		t.Errorf("Stop() = %v", err)
 	}
 }
 

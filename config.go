@@ -67,6 +67,14 @@ type Config struct {
 	// Limits bound what callers and handlers may ask for.
 	Limits engine.Limits
 
+	// Memory is how many bytes of memory the process may use. Half of them is for what is
+	// large: requests and responses, tasks, webhook bodies, files, the content of running
+	// turns; one principal may hold half of that. Whoever needs more waits up to 10 s and
+	// is refused then (429). The rest is for garbage and all that is small: a program
+	// should also give Memory to [runtime/debug.SetMemoryLimit], as holdfast serve does.
+	// At least 64 MiB. Default: three quarters of the limit of the cgroup or of the
+	// machine's memory, or 1 GiB where neither is known.
+	Memory int64
 	// MaxBodyBytes is the largest request taken. Default 10 MiB.
 	MaxBodyBytes int64
 	// BlockingTimeout is how long a blocking message/send is held at most, before

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -58,6 +59,8 @@ type Config struct {
 
 	// Limits bound what callers and handlers may ask for.
 	Limits Limits
+	// Memory is what large content is held of. Default: no limit.
+	Memory *memory.Budget
 	// OutputModes are the media types the handler produces; a client that accepts
 	// none of them is refused. Empty: not checked.
 	OutputModes []string

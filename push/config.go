@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -55,6 +56,8 @@ type Config struct {
 	// Bytes is about how much memory events that are being told may take; one that takes
 	// more is told while no others are. Default 256 MiB.
 	Bytes int
+	// Memory is what large content is held of. Default: no limit.
+	Memory *memory.Budget
 	// Timeout is the longest that an attempt may take. Default 15 s.
 	Timeout time.Duration
 	// Lease is how long a lane stays ours without a sign of life. Default 30 s; at least

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -17,10 +16,6 @@ import (
 const keepBuffer = 64 << 10
 
 const (
-	// largeBody is the size from which a request counts against MaxInFlight.
-	largeBody = 64 << 10
-	// busyWait is how long a large request waits for its part of MaxInFlight.
-	busyWait = 10 * time.Second
 	// discardTime is how long the rest of a body that is too large is read, and discardIdle
 	// how long the client may pause meanwhile.
 	discardTime, discardIdle = 30 * time.Second, 5 * time.Second
@@ -110,30 +105,16 @@ func (x *exchange) discard() {
 	}
 }
 
-// grow doubles the room of a body. What is large takes its part of the budget for
-// large requests, which is given back when the request's content is stored.
+// grow doubles the room of a body. The memory is held until the request's content is
+// stored.
 func (x *exchange) grow(b *buffer) error {
 	more := cap(b.b)
-	if more >= largeBody {
-		ctx, cancel := context.WithTimeout(x.r.Context(), busyWait)
-		defer cancel()
-		if !x.s.large.take(ctx, int64(more)) {
-			x.w.Header().Set("Retry-After", "1")
-			return a2a.Errorf(a2a.CodeExhausted, "too many large requests at once; try again")
-		}
-		x.taken += int64(more)
+	if err := x.held.Grow(x.r.Context(), int64(more)); err != nil {
+		x.w.Header().Set("Retry-After", "1")
+		return err
 	}
 	b.b = slices.Grow(b.b, more)
 	return nil
-}
-
-// release gives back what the request took of the budget for large ones. Calling
-// it again is harmless.
-func (x *exchange) release() {
-	if x.taken > 0 {
-		x.s.large.give(x.taken)
-		x.taken = 0
-	}
 }
 
 func tooLarge(limit int64) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
@@ -36,10 +37,8 @@ type Config struct {
 
 	// MaxBody is the largest request body in bytes. Default 10 MiB.
 	MaxBody int64
-	// MaxInFlight is how many bytes of large request bodies are held at once, those
-	// whose content is stored not counted; more have to wait and are refused in the
-	// end. Default 128 MiB, or four times MaxBody if that is more.
-	MaxInFlight int64
+	// Memory is what request bodies and responses are held of. Default: no limit.
+	Memory *memory.Budget
 	// MaxBatch is how many requests a batch may have. Default 50.
 	MaxBatch int
 	// MaxStreams is how many streams may be open at once. Default 10,000.
@@ -96,7 +95,6 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Version, c.Card.Version)
 	orDefault(&c.Dialect, rpc.A2A)
 	orDefault(&c.MaxBody, 10<<20)
-	orDefault(&c.MaxInFlight, max(128<<20, 4*c.MaxBody))
 	orDefault(&c.MaxBatch, 50)
 	orDefault(&c.MaxStreams, 10_000)
 	orDefault(&c.Heartbeat, 15*time.Second)
@@ -122,7 +120,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	check(!slices.Contains(rpc.Dialects(), c.Dialect), "Dialect is %q, want one of %q", c.Dialect, rpc.Dialects())
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
-	check(c.MaxInFlight < 4*c.MaxBody, "MaxInFlight is %d, want at least four times MaxBody", c.MaxInFlight)
 	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)
 	check(c.MaxStreams < 0, "MaxStreams is %d, want more than 0", c.MaxStreams)
 	for _, d := range []struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
@@ -24,9 +25,9 @@ type exchange struct {
 	id        string
 	principal a2a.Principal
 
-	status int   // 0 until the answer has begun
-	waited bool  // the connection's deadlines have been lifted
-	taken  int64 // of the budget for large requests
+	status int         // 0 until the answer has begun
+	waited bool        // the connection's deadlines have been lifted
+	held   memory.Hold // for the request's content
 	method string
 	task   string
 }

@@ -28,7 +28,8 @@ func (x *exchange) rpc() {
 		return
 	}
 	x.activateExtensions()
-	defer x.release()
+	x.held = x.s.cfg.Memory.Hold(x.principal.ID)
+	defer x.held.Release()
 	body, err := x.readBody()
 	switch {
 	case err == nil && rpc.IsBatch(body.b):
@@ -80,7 +81,7 @@ func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) 
 	}
 	x.method = c.Method.Name
 	c.Principal = x.principal
-	c.Stored = x.release
+	c.Stored = x.held.Release
 	h := x.r.Header
 	c.LastEventID = h.Get("Last-Event-Id")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {

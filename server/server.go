@@ -24,7 +24,6 @@ type Server struct {
 	routes  map[string]route
 	started time.Time
 	streams atomic.Int64
-	large   *budget
 
 	healthCheck healthCheck
 
@@ -51,7 +50,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		ids: newRequestIDs(), started: time.Now(), large: &budget{free: cfg.MaxInFlight},
+		ids: newRequestIDs(), started: time.Now(),
 	}
 	s.tokens.Store(newTokens(cfg.Tokens))
 	s.stopping, s.stop = context.WithCancel(context.Background())

@@ -67,8 +67,19 @@ type healthInfo struct {
 	Queued      int64    `json:"queued"`
 	Abandoned   int64    `json:"abandoned"`
 	Streams     int64    `json:"streams"`
+	// Memory is the budget for what is large; nil if there is none.
+	Memory *memoryInfo `json:"memory,omitempty"`
 	// Webhooks is how this process fares with them; nil if they are off.
 	Webhooks *webhooksInfo `json:"webhooks,omitempty"`
+}
+
+// memoryInfo is in bytes, but for requests that wait and that were refused.
+type memoryInfo struct {
+	Total   int64 `json:"total"`
+	Held    int64 `json:"held"`
+	Largest int64 `json:"largest"`
+	Waiting int   `json:"waiting"`
+	Refused int64 `json:"refused"`
 }
 
 // webhooksInfo counts events since the process was started, and what it does now.
@@ -110,6 +121,10 @@ func (x *exchange) checkHealth() healthInfo {
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Load(),
+	}
+	if x.s.cfg.Memory != nil {
+		stats := x.s.cfg.Memory.Stats()
+		info.Memory = (*memoryInfo)(&stats)
 	}
 	if push := x.s.cfg.Push; push != nil {
 		stats := push.Stats()

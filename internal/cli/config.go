@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
 // configCmd shows the settings of serve.
@@ -118,6 +120,8 @@ func (c *configCmd) derive(a *app, s *storage, one *setting) {
 		}
 	case one.Name == "agent" && !given && c.Exec == "":
 		one.Value = agentNames()[0]
+	case one.Name == "memory" && !given:
+		one.Value = memory.Default()
 	case one.Name == "storage" && !given:
 		if one.Value = s.kind; s.chosen != "" {
 			one.follow(s.chosen)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -18,9 +19,16 @@ const (
 
 // tuneGC lets a small heap grow a little before it is collected, until ctx is
 // done: gcHeadroom of garbage costs nobody anything. A large heap is collected as
-// Go does by default. The operator's GOGC or GOMEMLIMIT is left in force.
-func (a *app) tuneGC(ctx context.Context) {
-	if a.env.values["GOGC"] != "" || a.env.values["GOMEMLIMIT"] != "" {
+// Go does by default, and more often as the process nears limit bytes. The operator's
+// GOGC or GOMEMLIMIT is left in force.
+func (a *app) tuneGC(ctx context.Context, limit int64) {
+	if a.env.values["GOMEMLIMIT"] != "" {
+		return
+	}
+	debug.SetMemoryLimit(limit)
+	defer debug.SetMemoryLimit(math.MaxInt64)
+	if a.env.values["GOGC"] != "" {
+		<-ctx.Done()
 		return
 	}
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/server"
 )
 
@@ -49,6 +51,7 @@ type serveCmd struct {
 
 	fileFlags
 
+	Memory      size          `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
 	Concurrency int           `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
 	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
 	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
@@ -159,7 +162,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
 	defer tuned()
-	go a.tuneGC(tuning)
+	go a.tuneGC(tuning, cmp.Or(int64(c.Memory), memory.Default()))
 	a.reloads.Store(true)
 	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) //nolint:contextcheck // reading a file needs none
 	if err := h.Serve(ctx, ln); err != nil && !stoppedLate(ctx, err) {
@@ -193,6 +196,7 @@ func (c *serveCmd) check() error {
 	}{
 		{c.Exec != "" && c.Agent != "", "--exec and --agent must not both be given"},
 		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
+		{c.Memory != 0 && c.Memory < memory.Least, "--memory must be 64MiB or more"},
 		{c.Concurrency < 1, "--concurrency must be 1 or more"},
 		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
 		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
@@ -266,6 +270,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.MaxAttempts = c.MaxAttempts
 	cfg.Lease = c.Lease
 	cfg.StopGrace = c.StopGrace
+	cfg.Memory = int64(c.Memory)
 	cfg.MaxBodyBytes = int64(c.MaxBody)
 	cfg.CORSOrigins = c.CORSOrigins
 	cfg.Logger = log

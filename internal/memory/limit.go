@@ -13,6 +13,23 @@ import (
 // is 0 where neither is known.
 func Limit() int64 { return limit(os.ReadFile) }
 
+// Least is the smallest memory that a process is run with, in bytes.
+const Least = 64 << 20
+
+// Default returns how many bytes a process may use when nothing else is set: three
+// quarters of [Limit], or 1 GiB where that is unknown, and at least [Least].
+func Default() int64 {
+	if most := Limit(); most > 0 {
+		return max(most/4*3, Least)
+	}
+	return 1 << 30
+}
+
+// OfProcess returns the budget of a process that may use so many bytes: half of them. The
+// rest is for garbage that is not collected yet, stacks, connections, the store's
+// caches and all that is small.
+func OfProcess(bytes int64) *Budget { return New(bytes / 2) }
+
 func limit(read func(string) ([]byte, error)) int64 {
 	var least int64
 	note := func(n int64, ok bool) {
