@@ -277,7 +277,7 @@ func (r *run) markLast(id string) bool {
 	if !r.l.commit.TryLock() {
 		return false
 	}
-	defer r.l.commit.Unlock()
+	defer r.l.unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lost != nil {

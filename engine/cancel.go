@@ -21,7 +21,7 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 	l := e.hub.acquire(store.Key{Owner: p.ID, ID: id})
 	defer e.hub.release(l)
 	l.commit.Lock()
-	defer l.commit.Unlock()
+	defer l.unlock()
 	for range maxConflicts {
 		base, err := e.current(ctx, l)
 		if err != nil {
@@ -39,7 +39,7 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 }
 
 func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts SendOptions) (*store.Task, error) {
-	s := &sending{e: e, owner: l.key.Owner, opts: opts}
+	s := &sending{e: e, owner: l.key.Owner, params: new(a2a.MessageSendParams), opts: opts}
 	s.params.Message.TaskID = l.key.ID
 	s.record = s.requestRecord()
 	if record, err := s.earlier(ctx); err != nil || record != nil {

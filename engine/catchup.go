@@ -33,11 +33,11 @@ func (e *Engine) poll(ctx context.Context, beat func()) {
 // them, and catches up with those that have changed.
 func (e *Engine) checkAll(ctx context.Context) {
 	lives := e.hub.all()
-	before := make(map[store.Key]*store.Task, len(lives))
+	before := make(map[store.Key]standing, len(lives))
 	keys := make([]store.Key, 0, len(lives))
 	for _, l := range lives {
-		if t, _ := l.snapshot(); t != nil { // else who holds it reads it first
-			before[l.key] = t
+		if at := l.stands(); at.Seq > 0 { // else who holds it reads it first
+			before[l.key] = at
 			keys = append(keys, l.key)
 		}
 	}
@@ -50,8 +50,8 @@ func (e *Engine) checkAll(ctx context.Context) {
 		e.log.Debug("read the versions of tasks", "error", err)
 	}
 	for _, l := range lives {
-		known := before[l.key]
-		if err == nil && known != nil && l.isBehind(known, versions) {
+		known, ok := before[l.key]
+		if err == nil && ok && l.isBehind(known, versions) {
 			e.startCatchUp(ctx, l)
 		} else {
 			e.hub.release(l)
@@ -62,11 +62,11 @@ func (e *Engine) checkAll(ctx context.Context) {
 // isBehind reports whether the store has another version of the task than known, which
 // was what was known here when the versions were read. A task that has changed here
 // since is not behind: each commit finds out by itself what others have added.
-func (l *live) isBehind(known *store.Task, versions map[store.Key]store.TaskVersion) bool {
+func (l *live) isBehind(known standing, versions map[store.Key]store.TaskVersion) bool {
 	if l.inDoubt() {
 		return true
 	}
-	if now, _ := l.snapshot(); now != known {
+	if l.stands().changes != known.changes {
 		return false
 	}
 	v, exists := versions[l.key]
@@ -83,7 +83,7 @@ func (e *Engine) startCatchUp(ctx context.Context, l *live) {
 	e.loops.Go(func() {
 		defer e.hub.release(l)
 		l.commit.Lock()
-		defer l.commit.Unlock()
+		defer l.unlock()
 		l.catchingUp.Store(false) // what changes from here on may not be read any more
 		select {
 		case e.readers <- struct{}{}:
@@ -97,7 +97,7 @@ func (e *Engine) startCatchUp(ctx context.Context, l *live) {
 // catchUp reads a task that another process may have changed, and ends its run
 // here if that has lost its lease. The caller holds l.commit.
 func (e *Engine) catchUp(ctx context.Context, l *live) {
-	t, err := e.advance(ctx, l)
+	at, err := e.advance(ctx, l)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
 			e.log.Debug("read task that was changed", "task", l.key.ID, "error", err)
@@ -107,11 +107,11 @@ func (e *Engine) catchUp(ctx context.Context, l *live) {
 	l.mu.Lock()
 	r := l.run
 	l.mu.Unlock()
-	if r == nil || t.Run.Lease.Fence == r.lease.Fence && t.Run.Phase == store.PhaseLeased {
+	if r == nil || at.Run.Lease.Fence == r.lease.Fence && at.Run.Phase == store.PhaseLeased {
 		return
 	}
 	cause := ErrLeaseLost
-	if t.Status.State == a2a.StateCanceled {
+	if at.state == a2a.StateCanceled {
 		cause = ErrCanceled
 	}
 	_ = r.die(cause)
@@ -119,27 +119,35 @@ func (e *Engine) catchUp(ctx context.Context, l *live) {
 
 // advance adds to the task as it is known here the events that the store has beyond
 // it. It reads the whole task when that is not enough. The caller holds l.commit.
-func (e *Engine) advance(ctx context.Context, l *live) (*store.Task, error) {
-	known, _ := l.snapshot()
-	if known == nil || l.inDoubt() {
-		return e.reload(ctx, l)
+func (e *Engine) advance(ctx context.Context, l *live) (standing, error) {
+	known := l.stands()
+	if known.Seq == 0 || l.inDoubt() {
+		return e.reread(ctx, l)
 	}
 	versions, err := e.cfg.Store.Versions(ctx, []store.Key{l.key})
 	if err != nil {
-		return nil, err
+		return known, err
 	}
 	v, exists := versions[l.key]
 	missing := v.Seq - known.Seq
 	if !exists || !v.CreatedAt.Equal(known.CreatedAt) || missing < 0 || missing > eventPage {
-		return e.reload(ctx, l)
+		return e.reread(ctx, l)
 	}
 	var events []store.Event
 	if missing > 0 {
 		if events, err = e.cfg.Store.Events(ctx, l.key, known.Seq, int(missing)); err != nil || int64(len(events)) != missing {
-			return e.reload(ctx, l)
+			return e.reread(ctx, l)
 		}
 	}
-	t := l.extend(known, events, v.Run)
-	l.publish(t, events)
-	return t, nil
+	if t, _ := l.snapshot(); t != nil {
+		l.publish(l.extend(t, events, v.Run), events)
+	} else {
+		l.follow(v, events)
+	}
+	return l.stands(), nil
+}
+
+func (e *Engine) reread(ctx context.Context, l *live) (standing, error) {
+	_, err := e.reload(ctx, l)
+	return l.stands(), err
 }

@@ -66,6 +66,9 @@ func (t *Turn) reorder() {
 		return
 	}
 	task, _ := t.r.l.snapshot()
+	if task == nil { // the run has ended
+		return
+	}
 	stored := make(map[string]*a2a.Artifact, len(task.Artifacts))
 	for i := range task.Artifacts {
 		stored[task.Artifacts[i].ID] = &task.Artifacts[i]

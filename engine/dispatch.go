@@ -163,11 +163,19 @@ func (e *Engine) rename() {
 func (e *Engine) start(t *store.Task, suspect bool) {
 	l := e.hub.acquire(t.Key)
 	l.commit.Lock()
-	defer l.commit.Unlock()
+	defer l.unlock()
 	fence, claimed := t.Run.Lease.Fence, t.Seq
 	// What is known here is newer unless it is of a deleted task with the same id.
-	if known, _ := l.snapshot(); known != nil && known.Seq > t.Seq && known.CreatedAt.Equal(t.CreatedAt) && known.Run.Lease.Fence >= fence {
-		t = known
+	if at := l.stands(); at.Seq > t.Seq && at.CreatedAt.Equal(t.CreatedAt) && at.Run.Lease.Fence >= fence {
+		newer, err := e.asItStands(e.ctx, l)
+		if err != nil {
+			e.log.Warn("read a claimed task that has changed since", "task", t.Key.ID, "error", err)
+			e.strayed.Store(true)
+			e.hub.release(l)
+			e.freeSlots(1)
+			return
+		}
+		t = newer
 	}
 	if t.Run.Phase != store.PhaseLeased || t.Run.Lease.Fence != fence {
 		e.hub.release(l)

@@ -61,6 +61,8 @@ func (f *follower) follow(ctx context.Context, after *int64) error {
 		return taskError(f.l.key.ID, err)
 	}
 	f.born = t.CreatedAt
+	f.l.addFollowers(1)
+	defer f.l.addFollowers(-1)
 	if after == nil {
 		f.seq = t.Seq
 		if last := t.Status.State.Final(); !f.yield(Update{Seq: t.Seq, Task: t, Last: last}, nil) || last {
@@ -79,7 +81,7 @@ func (f *follower) follow(ctx context.Context, after *int64) error {
 
 func (f *follower) stream(ctx context.Context, contextID string) error {
 	for {
-		if t, _ := f.l.snapshot(); !t.CreatedAt.Equal(f.born) {
+		if !f.l.stands().CreatedAt.Equal(f.born) {
 			return a2a.TaskNotFound(f.l.key.ID)
 		}
 		events, changed, ok := f.l.after(f.seq)
@@ -120,6 +122,5 @@ func (f *follower) newest(rest []store.Event) bool {
 	if len(rest) > 1 {
 		return false
 	}
-	t, _ := f.l.snapshot()
-	return t == nil || t.Seq <= rest[0].Seq
+	return f.l.stands().Seq <= rest[0].Seq
 }

@@ -19,7 +19,7 @@ func (s *sending) follow(ctx context.Context) (*Sent, error) {
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
 	l.commit.Lock()
-	defer l.commit.Unlock()
+	defer l.unlock()
 	for range maxConflicts {
 		base, err := e.current(ctx, l)
 		if err != nil {
@@ -107,7 +107,7 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 	if change.Run != nil {
 		e.begin(l, t, slot)
 	}
-	return s.sent(ctx, l, base, change.Events[:1], t)
+	return s.sent(l, base, change.Events[:1], t), nil
 }
 
 // replay returns the answer that was given when a change had left the task at
@@ -134,7 +134,10 @@ func (e *Engine) replay(ctx context.Context, key store.Key, seq int64, wait bool
 			if !wait || ctx.Err() != nil {
 				return out, nil
 			}
-			if _, err := e.wait(ctx, l, max(seq, t.Seq)); err != nil {
+			last := max(seq, t.Seq)
+			t = &store.Task{Key: key, ContextID: t.ContextID} // who waits holds no content
+			out = &Sent{Task: t}
+			if _, err := e.wait(ctx, l, last); err != nil {
 				return nil, err
 			}
 		}

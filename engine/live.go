@@ -35,15 +35,25 @@ type live struct {
 	// processes have done.
 	catchingUp atomic.Bool
 
-	mu      sync.Mutex
-	task    *store.Task   // as last committed here, never changed; nil until known
-	doubted bool          // a commit failed: the task may have moved on all the same
-	writing bool          // a commit is under way: the store may be ahead of task
-	gone    bool          // the store does not have the task, or not any more
-	recent  []store.Event // the log's end, up to task.Seq, without gaps
-	bytes   int           // size of recent, roughly
-	changed chan struct{} // closed when task moves on
-	run     *run          // the run in this process, if any
+	mu        sync.Mutex
+	at        standing      // as last committed here
+	task      *store.Task   // the task at that point, never changed; nil until known and while it is shelved
+	doubted   bool          // a commit failed: the task may have moved on all the same
+	writing   bool          // a commit is under way: the store may be ahead of at
+	gone      bool          // the store does not have the task, or not any more
+	recent    []store.Event // the log's end, up to at.Seq, without gaps
+	bytes     int           // size of recent, roughly
+	changed   chan struct{} // closed when the task moves on
+	run       *run          // the run in this process, if any
+	followers int           // readers of the log
+}
+
+// standing is how a task stands, without its content. Seq is 0 until it is known.
+type standing struct {
+	store.TaskVersion
+	state   a2a.TaskState
+	last    time.Time // of the newest event, zero when it is not known
+	changes int       // of the standing, since the task is live
 }
 
 // hub finds live tasks.
@@ -152,12 +162,52 @@ func (l *live) publish(t *store.Task, events []store.Event) {
 	if len(events) > 0 && events[0].Seq == 1 {
 		l.recent, l.bytes = nil, 0 // those of a task of the same id that was deleted
 	}
-	l.task, l.doubted, l.gone = t, false, false
+	l.task = t
+	l.stand(t.Version(), t.Status.State, events)
+}
+
+// follow makes what events led to the task as it is known here, while nobody here needs
+// its content. The caller holds l.commit.
+func (l *live) follow(v store.TaskVersion, events []store.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := l.at.state
+	if len(events) > 0 {
+		state = events[len(events)-1].State
+	}
+	l.task = nil
+	l.stand(v, state, events)
+}
+
+// stand notes how the task stands after events. The caller holds l.mu.
+func (l *live) stand(v store.TaskVersion, state a2a.TaskState, events []store.Event) {
+	l.at = standing{TaskVersion: v, state: state, last: l.at.last, changes: l.at.changes + 1}
+	l.doubted, l.gone = false, false
 	if len(events) == 0 {
 		return
 	}
+	l.at.last = events[len(events)-1].Time
 	l.remember(events)
 	l.wake()
+}
+
+// unlock ends a change of the task. A task that neither runs here nor is over is shelved:
+// those who wait for it need no content until it moves on.
+func (l *live) unlock() {
+	l.shelve()
+	l.commit.Unlock()
+}
+
+func (l *live) shelve() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.run != nil || l.at.state.Final() {
+		return
+	}
+	l.task, l.chain = nil, nil
+	if l.followers == 0 {
+		l.recent, l.bytes = nil, 0
+	}
 }
 
 // extend returns base, the task as it is known here, with events applied. The caller
@@ -210,17 +260,12 @@ func (l *live) isGone() bool {
 func (l *live) set(t *store.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.task != nil && l.task.Seq != t.Seq || l.isOther(t) {
-		l.recent, l.bytes, l.chain = nil, 0, nil
+	if l.at.Seq != t.Seq || !l.at.CreatedAt.Equal(t.CreatedAt) {
+		l.recent, l.bytes, l.chain, l.at.last = nil, 0, nil, time.Time{}
 	}
-	l.task, l.doubted, l.gone = t, false, false
+	l.task = t
+	l.stand(t.Version(), t.Status.State, nil)
 	l.wake()
-}
-
-// isOther reports whether t only has the id of the task that was known here: that
-// one was deleted. The caller holds l.mu.
-func (l *live) isOther(t *store.Task) bool {
-	return l.task != nil && !l.task.CreatedAt.Equal(t.CreatedAt)
 }
 
 // vanish notes that the store does not have the task: its run ends, and those who
@@ -261,11 +306,31 @@ func (l *live) inDoubt() bool {
 }
 
 // snapshot returns the task as it is known here, which is not to be changed, nil
-// when it is not known, and a channel that is closed when it moves on.
+// when it is not known or shelved, and a channel that is closed when it moves on. The task
+// of a run that is alive is at hand.
 func (l *live) snapshot() (*store.Task, <-chan struct{}) {
+	_, t, changed := l.position()
+	return t, changed
+}
+
+// stands returns how the task stands as far as is known here.
+func (l *live) stands() standing {
+	at, _, _ := l.position()
+	return at
+}
+
+// position is stands and snapshot at one moment.
+func (l *live) position() (standing, *store.Task, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.task, l.changed
+	return l.at, l.task, l.changed
+}
+
+// addFollowers notes that some more, or fewer, follow the task's log.
+func (l *live) addFollowers(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followers += n
 }
 
 // after returns the events that follow a sequence if they are at hand. ok is
@@ -273,28 +338,17 @@ func (l *live) snapshot() (*store.Task, <-chan struct{}) {
 func (l *live) after(seq int64) (events []store.Event, changed <-chan struct{}, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.task == nil || l.gone {
+	if l.at.Seq == 0 || l.gone {
 		return nil, l.changed, false
 	}
-	if seq >= l.task.Seq {
+	if seq >= l.at.Seq {
 		return nil, l.changed, true
 	}
-	first := l.task.Seq - int64(len(l.recent)) + 1
+	first := l.at.Seq - int64(len(l.recent)) + 1
 	if seq < first-1 {
 		return nil, l.changed, false
 	}
 	return l.recent[seq-first+1:], l.changed, true
-}
-
-// lastEvent is the time of the newest event that is known here, zero when there is
-// none.
-func (l *live) lastEvent() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.recent) == 0 {
-		return time.Time{}
-	}
-	return l.recent[len(l.recent)-1].Time
 }
 
 // current returns the task as the store has it, reading it when this process

@@ -170,6 +170,7 @@ func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (
 	if s.opts.Stored != nil {
 		s.opts.Stored()
 	}
+	s.params = nil // who waits holds no content
 	return s.e.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq, s.opts.Wait)
 }
 

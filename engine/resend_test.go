@@ -43,11 +43,12 @@ func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts
 		t.Errorf("Send(again) = %v, want task %s", err, first.Task.Key.ID)
 	case again.Task.Key != first.Task.Key:
 		t.Errorf("Send(again) = task %s, want %s", again.Task.Key.ID, first.Task.Key.ID)
+	case opts.Wait && (again.Task.Seq != first.Task.Seq || again.Task.Status.State != first.Task.Status.State):
+		t.Errorf("Send(again) = event %d, %s; want %d, %s", again.Task.Seq, again.Task.Status.State, first.Task.Seq, first.Task.Status.State)
+	case first.First == nil || again.First == nil: // who has waited may have none
 	case again.First.Seq != first.First.Seq || again.First.Status.State != first.First.Status.State:
 		t.Errorf("Send(again) begins with event %d, %s; want %d, %s",
 			again.First.Seq, again.First.Status.State, first.First.Seq, first.First.Status.State)
-	case opts.Wait && (again.Task.Seq != first.Task.Seq || again.Task.Status.State != first.Task.Status.State):
-		t.Errorf("Send(again) = event %d, %s; want %d, %s", again.Task.Seq, again.Task.Status.State, first.Task.Seq, first.Task.Status.State)
 	}
 }
 

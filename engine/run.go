@@ -24,9 +24,12 @@ const (
 
 // run is one claim of a task: one lease, one or more turns.
 type run struct {
-	e      *Engine
-	l      *live
-	lease  store.HeldLease
+	e     *Engine
+	l     *live
+	lease store.HeldLease
+
+	contextID string
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -56,7 +59,7 @@ type run struct {
 // the task has lost its lease then. newRun takes over the caller's hold on l.
 func (e *Engine) newRun(l *live, t *store.Task) *run {
 	r := &run{
-		e: e, l: l, queue: t.Run,
+		e: e, l: l, contextID: t.ContextID, queue: t.Run,
 		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
 	}
 	if t.Seq > t.Run.StartSeq+2 { // not only a message and this claim: an attempt has a claim of its own
@@ -113,6 +116,7 @@ func (r *run) finish() {
 		r.l.run = nil
 	}
 	r.l.mu.Unlock()
+	r.l.shelve()
 	r.e.hub.release(r.l)
 	r.e.mu.Lock()
 	delete(r.e.runs, r)
@@ -261,8 +265,7 @@ func (r *run) say(text string) *a2a.Message {
 }
 
 func (r *run) sayParts(parts []a2a.Part) *a2a.Message {
-	t, _ := r.l.snapshot()
-	return &a2a.Message{ID: r.e.cfg.NewID(), Role: a2a.RoleAgent, TaskID: r.l.key.ID, ContextID: t.ContextID, Parts: parts}
+	return &a2a.Message{ID: r.e.cfg.NewID(), Role: a2a.RoleAgent, TaskID: r.l.key.ID, ContextID: r.contextID, Parts: parts}
 }
 
 // settle commits the end of the turn. A message that nobody has read yet keeps
@@ -306,7 +309,7 @@ func (r *run) settle(o *Outcome) (again bool) {
 // It drops what is pending, which may be the cause.
 func (r *run) unstorable() bool {
 	r.l.commit.Lock()
-	defer r.l.commit.Unlock()
+	defer r.l.unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dead != nil || r.lost == nil || r.e.settling.Err() != nil {
@@ -317,12 +320,12 @@ func (r *run) unstorable() bool {
 }
 
 func (r *run) nextTurn() store.Run {
-	t, _ := r.l.snapshot()
+	at := r.l.stands()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := r.queue
 	next.Turn++
-	next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seen, t.Seq
+	next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seen, at.Seq
 	r.artifacts = 0
 	return next
 }

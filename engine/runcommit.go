@@ -31,7 +31,7 @@ type lostCommit struct {
 // commit writes what is pending and the given change under the run's lease.
 func (r *run) commit(c *runChange) error {
 	r.l.commit.Lock()
-	defer r.l.commit.Unlock()
+	defer r.l.unlock()
 	if err := r.usable(); err != nil || c.done {
 		if c.done {
 			return nil
@@ -157,8 +157,8 @@ func (r *run) enqueue(event store.Event) error {
 			return err
 		}
 	}
-	if t, _ := r.l.snapshot(); t.Seq >= maxEvents {
-		return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d events, the most that a task may have", a2a.Quote(t.Key.ID), t.Seq)
+	if at := r.l.stands(); at.Seq >= maxEvents {
+		return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d events, the most that a task may have", a2a.Quote(r.l.key.ID), at.Seq)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ type SendOptions struct {
 // Sent is what became of a message.
 type Sent struct {
 	// First is the task as it stood when the message had just joined it: the
-	// first event of a stream.
+	// first event of a stream. It may be nil for a caller that has waited.
 	First *store.Task
 	// Task is the task as it stands, after the wait if there was one.
 	Task *store.Task
@@ -57,14 +57,24 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 		return nil, ErrShutdown
 	}
 	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)
-	s := &sending{e: e, owner: p.ID, params: params, opts: opts, references: references}
+	s := &sending{e: e, owner: p.ID, params: &params, opts: opts, references: references}
 	s.record = s.requestRecord()
 	sent, err := s.send(ctx)
 	var dup *duplicate
 	if errors.As(err, &dup) {
 		return s.repeat(ctx, dup.record)
 	}
-	return sent, err
+	if err != nil || !opts.Wait {
+		return sent, err
+	}
+	seq := sent.First.Seq
+	sent, s.params = nil, nil // who waits holds no content
+	defer e.hub.release(s.task)
+	t, err := e.wait(ctx, s.task, seq)
+	if err != nil {
+		return nil, err
+	}
+	return &Sent{Task: t}, nil
 }
 
 func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []string) error {
@@ -87,11 +97,12 @@ func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []str
 type sending struct {
 	e      *Engine
 	owner  string
-	params a2a.MessageSendParams
+	params *a2a.MessageSendParams // nil once the message is stored
 	opts   SendOptions
 	// record is of the request, nil if it can only be recognised in the task's history.
 	record *store.IdempotencyRecord
 
+	task       *live // the task, when the message is stored and the caller waits for it
 	references error // why the message is not taken, unless it repeats a request
 	turnedAway bool  // what else forbids it has been found
 }
@@ -176,7 +187,7 @@ func (s *sending) create(ctx context.Context) (*Sent, error) {
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
 	l.commit.Lock()
-	defer l.commit.Unlock()
+	defer l.unlock()
 
 	push, err := s.push(ctx, 0)
 	if err != nil {
@@ -194,7 +205,7 @@ func (s *sending) create(ctx context.Context) (*Sent, error) {
 		return nil, err
 	}
 	e.begin(l, t, slot)
-	return s.sent(ctx, l, base, events[:1], t)
+	return s.sent(l, base, events[:1], t), nil
 }
 
 // push returns the webhooks that come with the message, or why what it refers to
@@ -246,24 +257,18 @@ func (e *Engine) begin(l *live, t *store.Task, leased bool) {
 	e.active.Done()
 }
 
-// sent waits for the task if asked to. base with first applied is the task as
-// the message joined it. It is called with l.commit held, and gives it up while
-// it waits.
-func (s *sending) sent(ctx context.Context, l *live, base *store.Task, first []store.Event, t *store.Task) (*Sent, error) {
+// sent reports that the message is stored. base with first applied is the task as the
+// message joined it. The caller holds l.commit.
+func (s *sending) sent(l *live, base *store.Task, first []store.Event, t *store.Task) *Sent {
 	start := base.Clone()
 	start.Apply(first...)
-	out := &Sent{First: start, Task: t}
 	if s.opts.Stored != nil {
 		s.opts.Stored()
 	}
-	if !s.opts.Wait {
-		return out, nil
+	if s.opts.Wait {
+		s.task = s.e.hub.acquire(l.key)
 	}
-	l.commit.Unlock()
-	defer l.commit.Lock()
-	var err error
-	out.Task, err = s.e.wait(ctx, l, start.Seq)
-	return out, err
+	return &Sent{First: start, Task: t}
 }
 
 // wait returns the task at its first final state at or after a sequence, or as
@@ -271,23 +276,36 @@ func (s *sending) sent(ctx context.Context, l *live, base *store.Task, first []s
 func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, error) {
 	var born time.Time
 	for {
-		t, changed := l.snapshot()
-		if t == nil || t.Seq < seq || l.isGone() {
-			var err error
-			if t, err = e.refresh(ctx, l); err != nil {
+		at, t, changed := l.position()
+		if at.Seq < seq || l.isGone() {
+			if _, err := e.refresh(ctx, l); err != nil {
 				return nil, taskError(l.key.ID, err)
 			}
+			at, t, changed = l.position()
 		}
-		if orDefault(&born, t.CreatedAt); !t.CreatedAt.Equal(born) {
+		if orDefault(&born, at.CreatedAt); !at.CreatedAt.Equal(born) {
 			return nil, a2a.TaskNotFound(l.key.ID) // another task has its id now
 		}
-		if t.Seq >= seq && t.Status.State.Final() {
+		if at.Seq >= seq && at.state.Final() {
+			if t == nil { // it ran elsewhere
+				return e.asItStands(ctx, l)
+			}
 			return t, nil
 		}
-		if done := e.await(ctx, l, changed); done {
-			return t, nil
+		t = nil //nolint:ineffassign,wastedassign // who waits holds no content
+		if e.await(ctx, l, changed) {
+			return e.asItStands(ctx, l)
 		}
 	}
+}
+
+// asItStands returns the task as it is known here, or else as the store has it.
+func (e *Engine) asItStands(ctx context.Context, l *live) (*store.Task, error) {
+	if t, _ := l.snapshot(); t != nil {
+		return t, nil
+	}
+	t, err := e.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // the time to wait has ended, not the time to answer
+	return t, taskError(l.key.ID, err)
 }
 
 // await returns when the task has moved on; it reports whether ctx is done. While the
@@ -315,6 +333,6 @@ func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (d
 // refresh reads the task anew.
 func (e *Engine) refresh(ctx context.Context, l *live) (*store.Task, error) {
 	l.commit.Lock()
-	defer l.commit.Unlock()
+	defer l.unlock()
 	return e.current(ctx, l)
 }

@@ -40,6 +40,9 @@ type Turn struct {
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	task, _ := r.l.snapshot()
+	if task == nil { // another run of the task has begun and ended
+		return nil, ErrLeaseLost
+	}
 	var before *earlier
 	if r.queue.Turn == r.retried {
 		var err error
@@ -140,6 +143,9 @@ func (t *Turn) Inbox() []a2a.Message {
 		return nil
 	}
 	task, _ := t.r.l.snapshot()
+	if task == nil { // the run has ended
+		return nil
+	}
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
 	unread := task.Unread(t.r.seen)
@@ -212,8 +218,10 @@ func (r *run) saying() *a2a.Message {
 		}
 	}
 	r.mu.Unlock()
-	t, _ := r.l.snapshot()
-	return t.Status.Message
+	if t, _ := r.l.snapshot(); t != nil {
+		return t.Status.Message
+	}
+	return nil // the run has ended
 }
 
 // Flush commits what has been told so far and returns when it is stored.

@@ -56,7 +56,7 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 // with them applied.
 func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	now := store.Time(e.cfg.clock())
-	for _, last := range []time.Time{base.Status.Timestamp, l.lastEvent()} {
+	for _, last := range []time.Time{base.Status.Timestamp, l.stands().last} {
 		if now.Before(last) {
 			now = last
 		}

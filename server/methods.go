@@ -62,12 +62,13 @@ func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams)
 		ctx, leave = joined(ctx, s.halting)
 		defer leave()
 	}
-	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, opts)
+	length := historyLength(p.Configuration)
+	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, opts) // p is not used any more: it may be large
 	if err != nil {
 		return nil, err
 	}
 	c.TaskID = sent.Task.Key.ID
-	return task(sent.Task, historyLength(p.Configuration)), nil
+	return task(sent.Task, length), nil
 }
 
 func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (rpc.Stream, error) {
@@ -85,12 +86,14 @@ func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendP
 		first = sent.Task
 	}
 	c.TaskID = first.Key.ID
-	length := historyLength(p.Configuration)
+	seq, contextID := first.Seq, first.ContextID
+	item := rpc.Item{Seq: seq, Result: task(first, historyLength(p.Configuration))}
 	return rpc.Stream{Items: func(yield func(rpc.Item, error) bool) {
-		if !yield(rpc.Item{Seq: first.Seq, Result: task(first, length)}, nil) {
-			return
+		ok := yield(item, nil)
+		item = rpc.Item{} // the stream may wait for long, and the task may be large
+		if ok {
+			s.follow(ctx, c.Principal, c.TaskID, contextID, &seq)(yield)
 		}
-		s.follow(ctx, c.Principal, first.Key.ID, first.ContextID, &first.Seq)(yield)
 	}}, nil
 }
 
