@@ -15,3 +15,5 @@ func harness() storetest.Harness {
 }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness()) }
+
+func BenchmarkClaims(b *testing.B) { storetest.BenchClaims(b, harness()) }

@@ -245,7 +245,11 @@ func deliver(b *testing.B, s *Store, from, batch, events int) {
 	b.ReportMetric(float64(lanes*events)/b.Elapsed().Seconds(), "events/s")
 }
 
-func BenchmarkStore(b *testing.B) {
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, durableHarness()) }
+
+func BenchmarkClaims(b *testing.B) { storetest.BenchClaims(b, durableHarness()) }
+
+func durableHarness() storetest.Harness {
 	h := harness
 	h.Open = func(t storetest.T) store.Store {
 		server, err := durable()
@@ -254,5 +258,5 @@ func BenchmarkStore(b *testing.B) {
 		}
 		return open(t, fresh(t, Config{URL: server.URL(), PoolMin: 2, PoolMax: 10}))
 	}
-	storetest.Bench(b, h)
+	return h
 }

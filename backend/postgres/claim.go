@@ -28,14 +28,14 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if err != nil {
 		return nil, err
 	}
-	text := sqlClaim
+	st := stmtClaim
 	if p.OldestFirst {
-		text = sqlClaimOldest
+		st = stmtClaimOldest
 	}
 	if err := s.confirm(ctx); err != nil {
 		return nil, failed(ctx, err, "claim")
 	}
-	c := &claim{s: s, text: text, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
+	c := &claim{s: s, statement: st, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
 	rows, err := c.rounds(ctx)
 	if len(rows) == 0 {
 		return nil, failed(ctx, err, "claim")
@@ -50,8 +50,8 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 
 // claim is one call of Claim.
 type claim struct {
-	s     *Store
-	text  string
+	s *Store
+	*statement
 	args  []any
 	limit int
 	after map[string]string // where the contexts of owners go on
@@ -103,18 +103,23 @@ func (c *claim) round(ctx context.Context, limit, depth, each int) error {
 		turn  bool // its context has had its turn
 	}
 	var all []placed
+	calls := []*call{{statement: c.statement, args: args, row: func(r record) {
+		var t placed
+		t.scan(r)
+		t.place, t.turn = r.int(rowWidth), r.bool(rowWidth+2)
+		c.due, c.more = c.due || r.int(rowWidth+1) > 0, r.bool(rowWidth+3)
+		all = append(all, t)
+	}}}
+	if len(c.rows) == 0 {
+		promote := &call{statement: stmtPromoteTasks, args: []any{args[1], args[2], promoteLimit}}
+		calls = append([]*call{promote}, calls...)
+	}
+	if c.s.cfg.Pooler {
+		calls = append([]*call{{statement: stmtPlanClaim}}, calls...)
+	}
 	for try := 0; ; try++ {
-		err := c.s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			all, c.due, c.more = nil, false, false
-			return c.run(ctx, conn, func(r record) error {
-				var t placed
-				t.scan(r)
-				t.place, t.turn = r.int(rowWidth), r.bool(rowWidth+2)
-				c.due, c.more = c.due || r.int(rowWidth+1) > 0, r.bool(rowWidth+3)
-				all = append(all, t)
-				return nil
-			})
-		})
+		all, c.due, c.more = nil, false, false
+		err := c.s.pipelined(ctx, calls)
 		if err == nil {
 			break
 		}
@@ -136,25 +141,26 @@ func (c *claim) round(ctx context.Context, limit, depth, each int) error {
 	return nil
 }
 
-// beginClaim has a claim planned as where there is a session that says how: its
-// costs are far overestimated, and it would be compiled.
-const beginClaim = `BEGIN; SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
-	SET LOCAL enable_mergejoin = off; SET LOCAL enable_sort = off`
+// stmtPlanClaim has a claim planned as in the sessions of a store, for a pooler whose
+// sessions are nobody's: its costs are far overestimated, and it would be compiled.
+var stmtPlanClaim = &statement{
+	name: "holdfast_plan_claim",
+	text: `SELECT set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+		set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true)`,
+}
 
-// run runs the statement.
-func (c *claim) run(ctx context.Context, conn *pgx.Conn, each func(r record) error) error {
-	if !c.s.cfg.Pooler {
-		return c.s.each(ctx, conn, c.text, each, c.args...)
-	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginClaim})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := c.s.each(ctx, tx, c.text, each, c.args...); err != nil {
-		return err
-	}
-	return tx.Commit(ctx)
+// stmtPromoteTasks makes waiting tasks ready whose time has come, or is beyond the
+// horizon. Parameters: 1 now, 2 the end of the horizon, 3 the most of each.
+var stmtPromoteTasks = &statement{
+	name: "holdfast_promote",
+	text: `WITH u AS MATERIALIZED (
+			SELECT * FROM (SELECT owner, id FROM {s}.task_rows
+				WHERE phase = 3 AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+			UNION ALL
+			SELECT * FROM (SELECT owner, id FROM {s}.task_rows
+				WHERE phase = 3 AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+		)
+		UPDATE {s}.task_rows t SET phase = 1 FROM u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"`,
 }
 
 // never is later than any time.

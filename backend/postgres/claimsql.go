@@ -2,7 +2,7 @@ package postgres
 
 import "fmt"
 
-// sqlClaim claims in one statement. It hops from owner to owner through the two partial
+// stmtClaim claims in one statement. It hops from owner to owner through the two partial
 // indexes of the work queue, which hold only tasks with work to do, and from context to context of
 // an owner through a third. It locks the first tasks of each that no other claim has locked, nor
 // anybody their webhooks, and leases those whose turn it is. Parameters: 1 the owner to begin
@@ -16,12 +16,12 @@ import "fmt"
 // its longest due. What is known of the line is its first so many tasks (sure); more is
 // left where the owner may have others (more). Only what all owners' lines are sure of is
 // claimed, so that they take turns to the end.
-var sqlClaim = claimText(`SELECT * FROM (` + claimTurns + `) x`)
+var stmtClaim = &statement{name: "holdfast_claim", text: claimText(`SELECT * FROM (` + claimTurns + `) x`)}
 
-// sqlClaimOldest is sqlClaim without turns of contexts.
-var sqlClaimOldest = claimText(claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint") + `
+// stmtClaimOldest is stmtClaim without turns of contexts.
+var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint") + `
 				UNION ALL
-				` + claimLine("2, 0", "phase = 1", "due_at", "due_at > $3::bigint AND due_at > $2::bigint"))
+				` + claimLine("2, 0", "phase = 1", "due_at", "due_at > $3::bigint AND due_at > $2::bigint"))}
 
 func claimText(queued string) string {
 	return `WITH RECURSIVE
@@ -97,26 +97,17 @@ func claimTasks(by, where, time, due, limit string) string {
 		LIMIT %[5]s::bigint) x(owner, id, at, by, turn)`, by, where, time, due, limit)
 }
 
-// claimHops is how many contexts of an owner are passed for one that has something due.
-const claimHops = 1000
-
-// claimTurns finds up to $17 tasks of each context of the owner o, in the order of their turns. When
-// it has come nowhere in so many hops it finds the longest due of the owner.
+// claimTurns finds up to $17 tasks of each context of the owner o, in the order of their turns.
 var claimTurns = fmt.Sprintf(`WITH RECURSIVE
 	%[1]s,
-	%[2]s,
-	c AS (SELECT * FROM ca WHERE context_id IS NOT NULL UNION ALL SELECT * FROM cb WHERE context_id IS NOT NULL)
-	SELECT x.owner, x.id, x.at, x.by, x.turn FROM c CROSS JOIN LATERAL (
+	%[2]s
+	SELECT x.owner, x.id, x.at, x.by, x.turn FROM (SELECT * FROM ca UNION ALL SELECT * FROM cb) c CROSS JOIN LATERAL (
 		SELECT * FROM (%[3]s UNION ALL %[4]s) x LIMIT $17::bigint
-	) x
-	UNION ALL
-	SELECT * FROM (%[5]s) x WHERE EXISTS (SELECT 1 FROM c WHERE c.n IN (%[6]d, %[7]d))
-		AND NOT EXISTS (SELECT 1 FROM c CROSS JOIN LATERAL (SELECT 1 FROM {s}.task_rows WHERE %[8]s AND due_at <= $2::bigint LIMIT 1) x)`,
+	) x`,
 	claimContexts("ca", `context_id COLLATE "POSIX" > o.after`, `context_id COLLATE "POSIX" > ca.context_id`, 1),
-	claimContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, claimHops+1),
+	claimContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, 1_000_000_000),
 	claimTasks("1, c.n", ofContext, "due_at", "due_at <= $2::bigint", "$17"),
-	claimTasks("1, c.n", ofContext, "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$17"),
-	claimLine("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint"), claimHops, 2*claimHops, ofContext)
+	claimTasks("1, c.n", ofContext, "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$17"))
 
 const ofContext = `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`
 
@@ -124,6 +115,6 @@ func claimContexts(name, from, after string, first int) string {
 	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = 1 AND owner = o.owner COLLATE "POSIX" AND %s
 		ORDER BY context_id COLLATE "POSIX" LIMIT 1)`
 	return fmt.Sprintf(`%[1]s(context_id, n) AS (SELECT %[2]s, %[4]d UNION ALL
-		SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.context_id IS NOT NULL AND %[1]s.n < %[5]d)`,
-		name, fmt.Sprintf(hop, from), fmt.Sprintf(hop, after), first, first+claimHops-1)
+		SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.context_id IS NOT NULL)`,
+		name, fmt.Sprintf(hop, from), fmt.Sprintf(hop, after), first)
 }

@@ -47,7 +47,7 @@ func TestAConflictWithAnotherTransactionIsTriedAgain(t *testing.T) {
 		}{
 			{"Commit", "task_log", func(s *Store) error { return commitOne(s, said(1, "once")) }, 3},
 			{"Commit of a new task", "task_rows", func(s *Store) error { return commitOne(s, submitted(2)) }, 2},
-			{"Claim", "task_rows", func(s *Store) error {
+			{"Claim", "task_log", func(s *Store) error {
 				tasks, err := s.Claim(bg, store.ClaimParams{
 					Worker: "w", Now: began.Add(time.Hour), Until: began.Add(2 * time.Hour), Limit: 1,
 					Event: store.Event{Time: began.Add(time.Hour), State: a2a.StateWorking},

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// promoteLimit is how many waiting lanes become ready with one claim.
+// promoteLimit is how many waiting lanes or tasks become ready with one claim.
 const promoteLimit = 512
 
 // stmtPromote makes waiting lanes ready whose time has come: so that a claim walks
@@ -60,7 +60,7 @@ func laneLine(phase int, time, where string) string {
 		ORDER BY %[2]s, task_id, id LIMIT $7::bigint FOR NO KEY UPDATE SKIP LOCKED) x`, phase, time, where)
 }
 
-// stmtClaimLanes claims in one statement, like sqlClaim, and reads the webhooks and
+// stmtClaimLanes claims in one statement, like stmtClaim, and reads the webhooks and
 // the next rows of the logs. Parameters: 1 the owner to begin after, 2 now, 3 the end
 // of the horizon, 4 the end of others' leases that are over, 5 the worker, 6 how many
 // to claim, 7 how many of an owner, 8 the new end, 9 owners to skip, 10 how many events

@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -10,14 +11,21 @@ import (
 // The phases as they are stored.
 const (
 	phaseIdle int64 = iota
-	phaseQueued
+	phaseReady
 	phaseLeased
+	phaseWaiting
 )
 
-func phaseNumber(p store.Phase) int64 {
+// phaseNumber returns the stored phase of a queue entry. A task with a due time waits
+// until a claim finds that its time has come: claims walk through ready tasks only,
+// however many wait.
+func phaseNumber(p store.Phase, dueAt time.Time) int64 {
 	switch p {
 	case store.PhaseQueued:
-		return phaseQueued
+		if !dueAt.IsZero() {
+			return phaseWaiting
+		}
+		return phaseReady
 	case store.PhaseLeased:
 		return phaseLeased
 	case store.PhaseIdle:
@@ -27,7 +35,7 @@ func phaseNumber(p store.Phase) int64 {
 
 func phaseName(n int64) store.Phase {
 	switch n {
-	case phaseQueued:
+	case phaseReady, phaseWaiting:
 		return store.PhaseQueued
 	case phaseLeased:
 		return store.PhaseLeased
@@ -89,7 +97,7 @@ func (t *taskRow) task() *store.Task {
 }
 
 func (t *taskRow) setRun(r *store.Run) {
-	t.phase, t.dueAt = phaseNumber(r.Phase), millis(r.DueAt)
+	t.phase, t.dueAt = phaseNumber(r.Phase, r.DueAt), millis(r.DueAt)
 	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
 	t.turn, t.attempt, t.seenSeq, t.startSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq, r.StartSeq
 }

@@ -55,11 +55,12 @@ const pingTimeout = 5 * time.Second
 
 const (
 	sqlBeat    = `UPDATE {s}.heartbeat SET beats = beats + 1 WHERE pk = 1`
-	sqlBacklog = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = 1), (SELECT count(*) FROM {s}.task_rows WHERE phase = 2)`
+	sqlBacklog = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = 1) + (SELECT count(*) FROM {s}.task_rows WHERE phase = 3),
+		(SELECT count(*) FROM {s}.task_rows WHERE phase = 2)`
 )
 
-// Backlog implements store.Store: it counts the entries of two indexes that hold
-// only tasks with work to do.
+// Backlog implements store.Store: it counts the entries of indexes that hold only
+// tasks with work to do.
 func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 	err = s.read(ctx, "count the backlog", func(ctx context.Context, c *pgx.Conn) error {
 		return s.each(ctx, c, sqlBacklog, func(r record) error {

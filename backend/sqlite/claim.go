@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The statements of a claim walk the three partial indexes of the work queue,
-// which hold only tasks with work to do.
+// The statements of a claim walk the partial indexes of the work queue, which hold only
+// tasks with work to do. Tasks that wait are in an index by time alone: a claim makes those
+// ready whose time has come, and looks at no others that wait.
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
 	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
@@ -23,7 +24,9 @@ const (
 		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
 	sqlContextFar = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
 		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
-	sqlLeasedDue = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+	sqlWaitingDue = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?`
+	sqlWaitingFar = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?`
+	sqlLeasedDue  = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
 	sqlLeasedFar = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
@@ -95,6 +98,9 @@ func (c *claim) apply(w *writer) error {
 	if w.pendingCounts.Queued == 0 && !leases {
 		return nil
 	}
+	if err := c.promote(w); err != nil {
+		return err
+	}
 	turns := rounds[due]{
 		after: c.AfterOwner, limit: c.Limit,
 		next: func(after string) (string, error) { return nextOwner(w.queuedOwner, w.leasedOwner, after, leases) },
@@ -108,7 +114,42 @@ func (c *claim) apply(w *writer) error {
 	}
 	any, err := turns.run()
 	if err == nil && !any && leases && !c.Takeover && len(w.pending) == 0 {
-		return w.loadLeaseBounds()
+		return w.leases.load(w.leaseBounds)
+	}
+	return err
+}
+
+// promote makes waiting tasks ready whose time has come, or is beyond the horizon.
+func (c *claim) promote(w *writer) (err error) {
+	if !w.waits.over(c.now, c.far) {
+		return nil
+	}
+	var keys []store.Key
+	find := func(st *stmt, bound int64) {
+		if err == nil {
+			err = st.query(context.Background(), func(r record) error {
+				keys = append(keys, store.Key{Owner: r.text(0), ID: r.text(1)})
+				return nil
+			}, bound, int64(promoteLimit))
+		}
+	}
+	find(w.waitingDue, c.now)
+	if c.Horizon > 0 {
+		find(w.waitingFar, c.far)
+	}
+	for _, k := range keys {
+		row, found, e := w.row(k)
+		if err = errors.Join(err, e); err != nil || !found {
+			return err
+		}
+		row.phase = phaseReady
+		if _, err = w.makeReady.exec(row.pk); err != nil {
+			return err
+		}
+		w.keep(row, phaseWaiting)
+	}
+	if err == nil && len(keys) == 0 && len(w.pending) == 0 { // else the transaction may be undone
+		err = w.waits.load(w.waitBounds)
 	}
 	return err
 }

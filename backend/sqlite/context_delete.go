@@ -15,10 +15,11 @@ const (
 
 	// Whether a context has tasks at work is looked up among those at work or among
 	// its tasks, whichever are fewer.
-	sqlBusyQueued = `SELECT 1 FROM task_rows INDEXED BY task_rows_turns WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
-	sqlBusyLeased = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
-	sqlBusyFirst  = `SELECT 1 FROM task_rows WHERE pk = ? AND phase > 0`
-	sqlBusyOthers = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_created
+	sqlBusyQueued  = `SELECT 1 FROM task_rows INDEXED BY task_rows_turns WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyWaiting = `SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyLeased  = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyFirst   = `SELECT 1 FROM task_rows WHERE pk = ? AND phase > 0`
+	sqlBusyOthers  = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_created
 		WHERE owner = ? AND context_id = ? AND first = 0 AND phase > 0 LIMIT 1`
 
 	sqlContextOldest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
@@ -53,16 +54,18 @@ const (
 )
 
 type deleteStatements struct {
-	doomContext, insertDoomed, dropDoomed         *stmt
-	busyQueued, busyLeased, busyFirst, busyOthers *stmt
-	contextOldest, logSize, logKeys, keptKeys     *stmt
-	dropLog, dropSteps, dropTask, lostTasks       *stmt
+	doomContext, insertDoomed, dropDoomed     *stmt
+	busyQueued, busyWaiting, busyLeased       *stmt
+	busyFirst, busyOthers                     *stmt
+	contextOldest, logSize, logKeys, keptKeys *stmt
+	dropLog, dropSteps, dropTask, lostTasks   *stmt
 }
 
 func (d *deleteStatements) texts() map[**stmt]string {
 	return map[**stmt]string{
 		&d.doomContext: sqlDoomContext, &d.insertDoomed: sqlInsertDoomed, &d.dropDoomed: sqlDropDoomed,
-		&d.busyQueued: sqlBusyQueued, &d.busyLeased: sqlBusyLeased, &d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
+		&d.busyQueued: sqlBusyQueued, &d.busyWaiting: sqlBusyWaiting, &d.busyLeased: sqlBusyLeased,
+		&d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
 		&d.contextOldest: sqlContextOldest, &d.logSize: sqlLogSize, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
 		&d.dropLog: sqlDropLog, &d.dropSteps: sqlDropSteps, &d.dropTask: sqlDropTask, &d.lostTasks: sqlLostTasks,
 	}
@@ -178,6 +181,7 @@ func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error)
 	}
 	if int64(w.pendingCounts.Queued)+int64(w.pendingCounts.Leased) < c.tasks {
 		look(w.busyQueued, k.Owner, k.ID)
+		look(w.busyWaiting, k.Owner, k.ID)
 		look(w.busyLeased, k.Owner, k.ID)
 	} else {
 		look(w.busyFirst, c.firstPK)

@@ -51,6 +51,8 @@ var hotQueries = []hotQuery{
 	{"list: states of a context", sqlContextStates},
 	{"claim: next owner with queued tasks", sqlQueuedOwner},
 	{"claim: next owner with leased tasks", sqlLeasedOwner},
+	{"claim: wait is over", sqlWaitingDue},
+	{"claim: wait beyond the horizon", sqlWaitingFar},
 	{"claim: queued and due", sqlQueuedDue},
 	{"claim: queued beyond the horizon", sqlQueuedFar},
 	{"claim: next context", sqlNextContext},

@@ -43,8 +43,8 @@ const (
 		WHERE l.pk = ? AND l.fence = ? AND l.owner = ? AND l.task_id = ? AND l.id = ?`
 )
 
-// promoteLimit bounds what one claim moves from the lanes that wait to those that
-// are due: others do not wait long, and those that are due first come first.
+// promoteLimit bounds what one claim moves from the lanes or tasks that wait to those
+// that are due: others do not wait long, and those that are due first come first.
 const promoteLimit = 1024
 
 // ClaimLanes implements store.Store.
@@ -97,10 +97,7 @@ func (c *laneClaim) apply(w *writer) error {
 		return err
 	}
 	// A transaction that fails makes the bounds unknown again.
-	return w.heldBounds.query(context.Background(), func(r record) error {
-		w.laneLeases.scan(r)
-		return nil
-	})
+	return w.laneLeases.load(w.heldBounds)
 }
 
 // promote moves lanes that have waited for long enough to those that are due, and

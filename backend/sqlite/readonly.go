@@ -14,7 +14,8 @@ import (
 )
 
 // sqlBacklog counts what the writer of another process keeps in memory.
-const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1),
+const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1) +
+	(SELECT count(*) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3),
 	(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2)`
 
 // errReadOnly answers everything that would write.

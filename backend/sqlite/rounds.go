@@ -1,5 +1,7 @@
 package sqlite
 
+import "context"
+
 // rounds visits owners in turn, from the first behind one, and takes one of what is
 // due of each, round and round, until the limit is reached or nothing is left.
 type rounds[D any] struct {
@@ -86,7 +88,8 @@ func (r *rounds[D]) first() ([]visit[D], error) {
 	return visits, nil
 }
 
-// leaseBounds bounds the deadlines of all leases: none ends before min or after max.
+// leaseBounds bounds the deadlines of all leases, or the due times of what waits: none
+// ends before min or after max.
 type leaseBounds struct{ min, max int64 }
 
 // noLease are the bounds of no leases, allLeases are those of unknown ones.
@@ -101,6 +104,14 @@ func (b *leaseBounds) widen(until int64) { b.min, b.max = min(b.min, until), max
 
 // over reports whether a lease may have ended by now, or go beyond far.
 func (b *leaseBounds) over(now, far int64) bool { return b.min <= now || b.max > far }
+
+// load reads the bounds with a statement.
+func (b *leaseBounds) load(s *stmt) error {
+	return s.query(context.Background(), func(r record) error {
+		b.scan(r)
+		return nil
+	})
+}
 
 // scan reads the bounds of the leases that there are, two nulls when there are none.
 func (b *leaseBounds) scan(r record) {

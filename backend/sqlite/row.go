@@ -1,20 +1,29 @@
 package sqlite
 
 import (
+	"time"
+
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // The phases as they are stored.
 const (
 	phaseIdle int64 = iota
-	phaseQueued
+	phaseReady
 	phaseLeased
+	phaseWaiting
 )
 
-func phaseNumber(p store.Phase) int64 {
+// phaseNumber returns the stored phase of a queue entry. A task with a due time waits
+// until a claim finds that its time has come: claims walk through ready tasks only,
+// however many wait.
+func phaseNumber(p store.Phase, dueAt time.Time) int64 {
 	switch p {
 	case store.PhaseQueued:
-		return phaseQueued
+		if !dueAt.IsZero() {
+			return phaseWaiting
+		}
+		return phaseReady
 	case store.PhaseLeased:
 		return phaseLeased
 	case store.PhaseIdle:
@@ -24,7 +33,7 @@ func phaseNumber(p store.Phase) int64 {
 
 func phaseName(n int64) store.Phase {
 	switch n {
-	case phaseQueued:
+	case phaseReady, phaseWaiting:
 		return store.PhaseQueued
 	case phaseLeased:
 		return store.PhaseLeased
@@ -93,7 +102,7 @@ func (t *taskRow) task() *store.Task {
 }
 
 func (t *taskRow) setRun(r *store.Run) {
-	t.phase, t.dueAt = phaseNumber(r.Phase), millis(r.DueAt)
+	t.phase, t.dueAt = phaseNumber(r.Phase, r.DueAt), millis(r.DueAt)
 	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
 	t.turn, t.attempt, t.seenSeq, t.startSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq, r.StartSeq
 }

@@ -36,6 +36,8 @@ func TestStoreSurvivesKill(t *testing.T) {
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness) }
 
+func BenchmarkClaims(b *testing.B) { storetest.BenchClaims(b, harness) }
+
 type tester interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -2,9 +2,6 @@ package sqlite
 
 import "context"
 
-// claimHops is how many contexts of an owner are passed for one that has something due.
-const claimHops = 1000
-
 // turn is a context with what is due in it.
 type turn struct {
 	context string
@@ -12,14 +9,11 @@ type turn struct {
 }
 
 // inTurn adds an owner's queued tasks that are due, up to n in all, those of its contexts
-// in turn. When it comes nowhere in so many contexts it adds the longest due instead.
+// in turn.
 func (c *claim) inTurn(w *writer, owner string, found []due, n int) ([]due, error) {
-	turns, ended, err := c.turns(w, owner, n-len(found))
+	turns, err := c.turns(w, owner, n-len(found))
 	if err != nil {
 		return found, err
-	}
-	if len(turns) == 0 && !ended {
-		return c.oldest(w, owner, found, n)
 	}
 	if len(found)+len(turns) < n { // there is room for more than one of each
 		for i := range turns {
@@ -41,17 +35,14 @@ func (c *claim) inTurn(w *writer, owner string, found []due, n int) ([]due, erro
 }
 
 // turns returns the first n contexts of an owner with something due, each with the first
-// of it, in the order in which they are visited. ended is false when it gave up.
-func (c *claim) turns(w *writer, owner string, n int) (found []turn, ended bool, err error) {
+// of it, in the order in which they are visited.
+func (c *claim) turns(w *writer, owner string, n int) (found []turn, err error) {
 	start, ok := c.after[owner]
 	if !ok {
 		start = c.AfterContexts[owner]
 	}
 	at, wrapped := start, false
-	for range claimHops {
-		if len(found) == n {
-			return found, true, nil
-		}
+	for len(found) < n {
 		var next turn
 		err := w.nextContext.query(context.Background(), func(r record) error {
 			next = turn{r.text(0), []due{{at: r.int(1), id: r.text(2)}}}
@@ -59,24 +50,24 @@ func (c *claim) turns(w *writer, owner string, n int) (found []turn, ended bool,
 		}, owner, at)
 		switch {
 		case err != nil:
-			return nil, false, err
+			return nil, err
 		case next.context == "" && !wrapped && start != "":
 			at, wrapped = "", true
 			continue
 		case next.context == "" || wrapped && next.context > start:
-			return found, true, nil
+			return found, nil
 		}
 		at = next.context
 		if first := next.found[0].at; first > c.now && first <= c.far {
 			if next.found, err = c.beyond(w, owner, next.context, nil, 1); err != nil {
-				return nil, false, err
+				return nil, err
 			}
 		}
 		if len(next.found) > 0 {
 			found = append(found, next)
 		}
 	}
-	return found, false, nil
+	return found, nil
 }
 
 // dueIn finds the first n tasks of a context that are due.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -55,6 +56,7 @@ type writer struct {
 	insertKey, selectKey, dropKey, expireKeys, beat                      *stmt
 	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
 	nextContext, contextDue, contextFar, leaseBounds                     *stmt
+	waitingDue, waitingFar, makeReady, waitBounds                        *stmt
 	contextStatements
 	deleteStatements
 	feedbackStatements
@@ -67,6 +69,7 @@ type writer struct {
 	nextPK, nextLane   int64
 	backlog            store.Backlog
 	leases, laneLeases leaseBounds
+	waits              leaseBounds // of the due times of waiting tasks
 
 	// pending are rows and counts of the transaction under way.
 	pending                      map[store.Key]taskRow
@@ -263,14 +266,17 @@ func (w *writer) keep(row taskRow, before int64) {
 	w.pending[row.key] = row
 	w.count(before, -1)
 	w.count(row.phase, 1)
-	if row.phase == phaseLeased {
+	switch row.phase {
+	case phaseLeased:
 		w.leases.widen(row.leaseUntil)
+	case phaseWaiting:
+		w.waits.widen(row.dueAt)
 	}
 }
 
 func (w *writer) count(phase int64, by int) {
 	switch phase {
-	case phaseQueued:
+	case phaseReady, phaseWaiting:
 		w.pendingCounts.Queued += by
 	case phaseLeased:
 		w.pendingCounts.Leased += by
@@ -316,6 +322,9 @@ func (w *writer) prepareWriter() error {
 		&w.nextContext: sqlNextContext, &w.contextDue: sqlContextDue, &w.contextFar: sqlContextFar,
 		&w.leasedDue: sqlLeasedDue, &w.leasedFar: sqlLeasedFar,
 		&w.leaseBounds: `SELECT min(lease_until), max(lease_until) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2`,
+		&w.waitingDue:  sqlWaitingDue, &w.waitingFar: sqlWaitingFar,
+		&w.makeReady:  `UPDATE task_rows SET phase = 1 WHERE pk = ?`,
+		&w.waitBounds: `SELECT min(due_at), max(due_at) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3`,
 	})
 }
 
@@ -326,8 +335,7 @@ func (w *writer) loadState() error {
 	if err != nil {
 		return fmt.Errorf("read the last task: %w", err)
 	}
-	counts, err := w.ints(ctx, `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1),
-		(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2)`)
+	counts, err := w.ints(ctx, sqlBacklog)
 	if err != nil {
 		return fmt.Errorf("count the backlog: %w", err)
 	}
@@ -340,12 +348,5 @@ func (w *writer) loadState() error {
 	w.laneLeases = allLeases
 	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
 	w.counts.Store(&store.Backlog{Queued: w.backlog.Queued, Leased: w.backlog.Leased})
-	return w.loadLeaseBounds()
-}
-
-func (w *writer) loadLeaseBounds() error {
-	return w.leaseBounds.query(context.Background(), func(r record) error {
-		w.leases.scan(r)
-		return nil
-	})
+	return errors.Join(w.leases.load(w.leaseBounds), w.waits.load(w.waitBounds))
 }

@@ -39,6 +39,37 @@ func Bench(b *testing.B, h Harness) {
 	}
 }
 
+// BenchClaims measures claims of one task beside a growing number of owners whose tasks all
+// wait for a time to come.
+func BenchClaims(b *testing.B, h Harness) {
+	m := &meter{s: h.Open(Wrap(b))}
+	b.Cleanup(func() { _ = m.s.Close() })
+	made := 0
+	for _, owners := range []int{10, 10_000, 100_000} {
+		for ; made < owners; made = min(made+250, owners) {
+			if err := m.commit(b.Context(), delayed(at(1<<30), made, min(made+250, owners))...); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.Run(fmt.Sprintf("waiting-owners=%d", owners), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				c := m.created(m.next.Add(1))
+				c.Run, c.Snapshot = &store.Run{Phase: store.PhaseQueued, Turn: 1}, nil
+				if err := m.commit(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				p := claimAt(rival, at(1000), 64)
+				p.Until = p.Now.Add(1000 * time.Hour)
+				if tasks, err := m.s.Claim(b.Context(), p); err != nil || len(tasks) != 1 {
+					b.Fatalf("Claim() = %d tasks, %v, want one", len(tasks), err)
+				}
+			}
+		})
+	}
+}
+
 // benchOwners is how many owners the stored tasks have.
 const benchOwners = 16
 

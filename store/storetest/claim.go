@@ -29,6 +29,8 @@ func claimTests() []test {
 		{"one context's flood does not hold up another", claimContextFlood},
 		{"contexts that come later hold up none", claimLaterContexts},
 		{"contexts with nothing due hold up none", claimUndueContexts},
+		{"owners whose tasks wait delay no claim", claimWaitingOwners},
+		{"tasks that become due together are all claimed", claimWaitingMany},
 		{"an ended lease is claimed by another", claimExpired},
 		{"a lease that ends now has ended", claimExpiresNow},
 		{"a worker never claims what is leased to it", claimNotOwn},

@@ -141,7 +141,7 @@ func claimLaterContexts(f *fixture) {
 	}
 }
 
-// claimUndueContexts has more contexts that wait than a store may pass over.
+// claimUndueContexts has many contexts that wait.
 func claimUndueContexts(f *fixture) {
 	var changes []store.Change
 	for i := range 1100 {
@@ -162,4 +162,64 @@ func claimUndueContexts(f *fixture) {
 	f.equal("Claim() behind contexts that wait", got[:1], []string{"first"})
 	f.equal("Claim() until nothing is due", len(got), 3)
 	f.equal("Claim() when nothing is due", ids(f.claim(claimAt(worker, at(100), 1))), []string{})
+}
+
+// delay creates tasks that are due at a time, each of an owner of its own.
+func (f *fixture) delay(due time.Time, from, to int) {
+	f.Helper()
+	for ; from < to; from += 250 {
+		f.commit(delayed(due, from, min(to, from+250))...)
+	}
+}
+
+func delayed(due time.Time, from, to int) (changes []store.Change) {
+	for ; from < to; from++ {
+		c := newTask(store.Key{Owner: fmt.Sprintf("owner %06d", from), ID: "t"}, "context", at(0))
+		c.Run.DueAt = due
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// claimWaitingOwners compares the time of claims beside a few owners whose tasks wait and
+// beside many. The shortest of several says what a claim costs on a busy machine.
+func claimWaitingOwners(f *fixture) {
+	const few, many, tries, times = 10, 3000, 15, 20
+	shortest := func(beside int) time.Duration {
+		best := time.Hour
+		for i := range tries {
+			f.queueIn(other, "c", map[string]time.Time{fmt.Sprintf("t%d-%d", beside, i): {}})
+			began := time.Now()
+			if got := f.claim(claimAt(worker, at(100), 64)); len(got) != 1 {
+				f.Fatalf("Claim() = %v, want one task", ids(got))
+			}
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	f.delay(at(1000), 0, few)
+	before := shortest(few)
+	f.delay(at(1000), few, many)
+	if after := shortest(many); after > times*before {
+		f.Errorf("Claim() beside %d owners whose tasks wait took %v, beside %d %v, want up to %d times as long", many, after, few, before, times)
+	}
+}
+
+// claimWaitingMany has more tasks become due at once than a store makes ready with one claim.
+func claimWaitingMany(f *fixture) {
+	const due = 1100
+	f.delay(at(100), 0, due)
+	f.delay(at(101), due, due+10)
+	claimed := make(map[store.Key]bool)
+	for {
+		tasks := f.claim(claimAt(worker, at(100), 400))
+		if len(tasks) == 0 {
+			break
+		}
+		for _, t := range tasks {
+			claimed[t.Key] = true
+		}
+	}
+	f.equal("tasks claimed when they are due", len(claimed), due)
+	f.equal("Claim() of the rest", len(f.claim(claimAt(worker, at(101), 100))), 10)
 }

@@ -18,7 +18,8 @@ CREATE SEQUENCE {s}.task_pks INCREMENT BY 1024 START WITH 1024;
 -- seq is the task's version, the number of its events. received_seq is the sequence of
 -- the newest message of the client. checkpoint is the sequence of the log row from which
 -- reads start. phase to turn_start_seq are the queue entry (store.Run); phase is 0 idle,
--- 1 queued, 2 leased. webhooks is the number of the task's rows in push_lanes: a statement
+-- 1 queued and ready (may be claimed from due_at), 2 leased, 3 queued and waiting (becomes
+-- ready at due_at). webhooks is the number of the task's rows in push_lanes: a statement
 -- that adds events moves them on, and fails if it finds another number of them.
 CREATE TABLE {s}.task_rows (
   owner          text COLLATE "C" NOT NULL,
@@ -49,10 +50,12 @@ CREATE INDEX task_rows_state ON {s}.task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_created ON {s}.task_rows (owner, state, created_at, id);
 CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state_at, id);
 CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id);
--- The work queue: queued tasks of an owner by due time, queued tasks of a context by due
--- time (contexts of an owner take turns), and leased tasks by the end of their leases.
+-- The work queue: ready tasks of an owner by due time, ready tasks of a context by due
+-- time (contexts of an owner take turns), waiting tasks by due time, and leased tasks by
+-- the end of their leases.
 CREATE INDEX task_rows_queued ON {s}.task_rows (owner COLLATE "ucs_basic", due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_turns ON {s}.task_rows (owner COLLATE "POSIX", context_id COLLATE "POSIX", due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) INCLUDE (lease_worker) WHERE phase = 2;
 
 -- One row per change of a task: the n events that start with sequence seq, as JSON.

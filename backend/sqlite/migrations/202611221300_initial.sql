@@ -8,7 +8,8 @@
 -- seq is the task's version, the number of its events. received_seq is the sequence of
 -- the newest message of the client. checkpoint is the sequence of the log row from which
 -- reads start. phase to turn_start_seq are the queue entry (store.Run); phase is 0 idle,
--- 1 queued, 2 leased. lanes is the number of the task's rows in webhook_lanes.
+-- 1 queued and ready (may be claimed from due_at), 2 leased, 3 queued and waiting (becomes
+-- ready at due_at). lanes is the number of the task's rows in webhook_lanes.
 --
 -- first is 1 for the first task of a context. It is in no index by context; the row of the
 -- context has its pk. Most contexts have only one task, which would otherwise move in
@@ -42,10 +43,12 @@ CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
--- The work queue: queued tasks of an owner by due time, queued tasks of a context by due
--- time (contexts of an owner take turns), and leased tasks by the end of their leases.
+-- The work queue: ready tasks of an owner by due time, ready tasks of a context by due
+-- time (contexts of an owner take turns), waiting tasks by due time, and leased tasks by
+-- the end of their leases.
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_turns ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 
 -- One row per change of a task: its n events as JSON. id is the task's pk << 24 plus the
