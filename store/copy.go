@@ -13,7 +13,7 @@ import (
 // that keep values hand out copies; texts, which cannot be changed, are shared.
 func (t *Task) Copy() *Task {
 	c := *t
-	c.tails = nil
+	c.fold = nil
 	c.Status.Message = copyMessage(t.Status.Message)
 	c.Metadata = CopyMap(t.Metadata)
 	c.History = slices.Clone(t.History)

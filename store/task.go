@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -71,9 +70,8 @@ type Task struct {
 	ReceivedSeq int64
 	Run         Run
 
-	// tails hold the text that chunks are being added to, by artifact id, so
-	// that a streamed text costs no copy per chunk.
-	tails map[string]*strings.Builder
+	// fold has what makes applying many events cheap; it is not cloned.
+	fold *folding
 }
 
 // TaskVersion is what Versions returns of a task.
@@ -152,7 +150,10 @@ func (t *Task) Apply(events ...Event) {
 // changed through either.
 func (t *Task) Clone() *Task {
 	c := *t
-	c.History, c.Artifacts, c.tails = slices.Clip(t.History), slices.Clip(t.Artifacts), nil
+	c.History, c.Artifacts, c.fold = slices.Clip(t.History), slices.Clip(t.Artifacts), nil
+	if t.fold != nil {
+		t.fold.cloned.Store(true)
+	}
 	return &c
 }
 
@@ -176,87 +177,6 @@ func (t *Task) apply(e *Event) {
 	}
 }
 
-func (t *Task) applyArtifact(e *Event) {
-	i := slices.IndexFunc(t.Artifacts, func(a a2a.Artifact) bool { return a.ID == e.Artifact.ID })
-	if e.Withdraws() {
-		if i >= 0 {
-			delete(t.tails, e.Artifact.ID)
-			t.Artifacts = slices.Delete(slices.Clone(t.Artifacts), i, i+1)
-		}
-		return
-	}
-	if i < 0 {
-		t.Artifacts = append(t.Artifacts, *e.Artifact)
-		return
-	}
-	next := *e.Artifact
-	if e.Append {
-		next = t.extend(t.Artifacts[i], next)
-	} else {
-		delete(t.tails, next.ID)
-	}
-	t.Artifacts = slices.Clone(t.Artifacts)
-	t.Artifacts[i] = next
-}
-
-// extend adds a chunk to an artifact. A chunk that begins with plain text where
-// the artifact ends with plain text goes on with it, so that a text streamed in
-// chunks is one part.
-func (t *Task) extend(a, chunk a2a.Artifact) a2a.Artifact {
-	parts := slices.Clone(a.Parts)
-	add := chunk.Parts
-	if len(parts) > 0 && completes(add) {
-		add = nil
-	}
-	if len(parts) > 0 && len(add) > 0 {
-		last, next := parts[len(parts)-1], add[0]
-		if PlainText(last) && PlainText(next) {
-			text := t.tail(a.ID, last.(a2a.TextPart).Text)
-			text.WriteString(next.(a2a.TextPart).Text)
-			parts[len(parts)-1] = a2a.TextPart{Text: text.String()}
-			add = add[1:]
-		}
-	}
-	if len(add) > 0 {
-		delete(t.tails, a.ID)
-	}
-	a.Parts = append(parts, add...)
-	if chunk.Name != "" {
-		a.Name = chunk.Name
-	}
-	if chunk.Description != "" {
-		a.Description = chunk.Description
-	}
-	a.Metadata = MergePatch(a.Metadata, chunk.Metadata)
-	return a
-}
-
-// tail returns the builder that holds the text of an artifact's last part.
-func (t *Task) tail(id, text string) *strings.Builder {
-	if b, ok := t.tails[id]; ok && b.Len() == len(text) {
-		return b
-	}
-	if t.tails == nil {
-		t.tails = make(map[string]*strings.Builder)
-	}
-	b := new(strings.Builder)
-	b.WriteString(text)
-	t.tails[id] = b
-	return b
-}
-
-// PlainText reports whether a part is nothing but a text, which the next chunk can
-// extend.
-func PlainText(p a2a.Part) bool {
-	text, ok := p.(a2a.TextPart)
-	return ok && len(text.Metadata) == 0 && len(text.Embeddings) == 0
-}
-
-// completes reports whether a chunk only says that its artifact is complete.
-func completes(chunk []a2a.Part) bool {
-	return len(chunk) == 1 && PlainText(chunk[0]) && chunk[0].(a2a.TextPart).Text == ""
-}
-
 // Unread returns the client's messages after the given sequence, oldest first.
 func (t *Task) Unread(after int64) []a2a.Message {
 	var unread []a2a.Message
@@ -276,7 +196,7 @@ func (t *Task) Cut(opts TaskOptions) {
 		t.History = slices.Clone(t.History[len(t.History)-max(*n, 0):])
 	}
 	if opts.OmitArtifacts {
-		t.Artifacts = nil
+		t.Artifacts, t.fold = nil, nil
 	}
 }
 
