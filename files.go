@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
 
@@ -69,8 +70,11 @@ func newFileReader(f Files, w Webhooks, logger *slog.Logger) (*fileReader, error
 //
 // The error says what is wrong in words for the client. Its code is [a2a.CodeInvalid] for
 // a URI that must not be called or does not name a file, [a2a.CodeTooLarge],
-// [a2a.CodeUnsupported] when [Files.Off] is set, or [a2a.CodeUnavailable] for what may pass:
-// that one is also marked with [Retry]. When ctx is done, it is its cause.
+// [a2a.CodeUnsupported] when [Files.Off] is set, or [a2a.CodeUnavailable] or
+// [a2a.CodeExhausted] for what may pass: these are also marked with [Retry]. When ctx is done,
+// it is its cause.
+//
+// What is fetched is held of [Config.Memory] until the handler returns.
 func (t *Turn) ReadFile(ctx context.Context, f a2a.File) (data []byte, mimeType string, err error) {
 	if f == nil {
 		return nil, "", a2a.Errorf(a2a.CodeInvalid, "there is no file")
@@ -80,13 +84,13 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) (data []byte, mimeType 
 	case a2a.FileWithBytes:
 		return f.Bytes, mimeType, nil
 	case a2a.FileWithURI:
-		data, contentType, err := t.files.fetch(ctx, t.TaskID(), f.URI)
+		data, contentType, err := t.files.fetch(ctx, t.turn, f.URI)
 		return data, cmp.Or(mimeType, contentType), err
 	}
 	return nil, "", a2a.Errorf(a2a.CodeUnsupported, "files of type %T cannot be read", f)
 }
 
-func (r *fileReader) fetch(ctx context.Context, taskID, uri string) (data []byte, contentType string, err error) {
+func (r *fileReader) fetch(ctx context.Context, t *engine.Turn, uri string) (data []byte, contentType string, err error) {
 	if r.sender == nil {
 		return nil, "", a2a.Errorf(a2a.CodeUnsupported, "files by URI are not fetched here: send the bytes inline")
 	}
@@ -98,16 +102,26 @@ func (r *fileReader) fetch(ctx context.Context, taskID, uri string) (data []byte
 	}
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	data, contentType, err = r.sender.Fetch(limited, uri, r.header, r.limit)
+	var held []func()
+	data, contentType, err = r.sender.Fetch(limited, uri, r.header, r.limit, func(ctx context.Context, bytes int64) error {
+		release, err := t.Reserve(ctx, bytes)
+		if err == nil {
+			held = append(held, release)
+		}
+		return err
+	})
 	if err == nil {
 		return data, contentType, nil
+	}
+	for _, release := range held {
+		release()
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, "", cause
 	}
 	var failed *safehttp.Error
 	if !errors.As(err, &failed) {
-		return nil, "", err
+		return nil, "", r.unheld(err)
 	}
 	detail := ""
 	var refusal *safehttp.Refusal
@@ -118,8 +132,16 @@ func (r *fileReader) fetch(ctx context.Context, taskID, uri string) (data []byte
 	if u, err := url.Parse(uri); err == nil {
 		host = u.Host // the rest may be secret, such as a signature
 	}
-	r.log.Info("file was not fetched", "task", taskID, "host", host, "error", failed, "detail", detail)
+	r.log.Info("file was not fetched", "task", t.TaskID(), "host", host, "error", failed, "detail", detail)
 	return nil, "", r.explain(failed)
+}
+
+// unheld makes of why there is no memory for a file what its client may know.
+func (r *fileReader) unheld(err error) error {
+	if a2a.CodeOf(err) == a2a.CodeExhausted {
+		return Retry(a2a.Errorf(a2a.CodeExhausted, "the server has no memory for it now"))
+	}
+	return err
 }
 
 // explain makes of why a file was not fetched what its client may know: not where a name

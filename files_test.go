@@ -161,3 +161,46 @@ func TestFilesConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesOfRunningTurnsComeOutOfTheMemoryOfTheirOwner(t *testing.T) {
+	t.Parallel()
+	const size = 9 << 20 // an owner may hold 16 MiB of what follows
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) }))
+	defer s.Close()
+	held, release := make(chan struct{}), make(chan struct{})
+	var waits atomic.Bool
+	handler := holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		if turn.Text() == "impatient" {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+		}
+		data, _, err := turn.ReadFile(ctx, turn.Files()[0].File)
+		if err != nil {
+			waits.Store(ctx.Err() != nil)
+			return turn.Reject(err.Error())
+		}
+		if turn.Text() == "keep" {
+			close(held)
+			<-release
+		}
+		return turn.Reply(fmt.Sprint(len(data)))
+	})
+	r := holdfasttest.New(t, handler, holdfast.Config{Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}}, Memory: 64 << 20})
+	message := func(text string) a2a.Message {
+		return holdfasttest.Message(a2a.TextPart{Text: text}, a2a.FilePart{File: a2a.FileWithURI{URI: s.URL}})
+	}
+	first := make(chan holdfasttest.Task)
+	go func() { first <- r.SendMessage(message("keep")) }()
+	<-held
+	if task := r.SendMessage(message("impatient")); task.State != a2a.StateRejected || !waits.Load() {
+		t.Errorf("a second file = %s %q, want it to wait for the memory of the first", task.State, task.Message)
+	}
+	close(release)
+	if task := <-first; task.Message != fmt.Sprint(size) {
+		t.Errorf("the first file = %s %q", task.State, task.Message)
+	}
+	if task := r.SendMessage(message("later")); task.Message != fmt.Sprint(size) {
+		t.Errorf("a file after the first = %s %q, want its size", task.State, task.Message)
+	}
+}

@@ -194,6 +194,15 @@ func (t *Turn) Inbox() []a2a.Message { return t.turn.Inbox() }
 // Receive waits for messages as [Turn.Inbox] returns them, until ctx is done.
 func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) { return t.turn.Receive(ctx) }
 
+// Reserve holds bytes of [Config.Memory] for content that the handler is about to keep in
+// memory, such as what it downloads: until release is called, or the handler returns. While
+// they are not free it waits up to 10 s and until ctx is done; then it returns an error with
+// [a2a.CodeExhausted], or ctx's cause. The code is [a2a.CodeTooLarge] if one owner can never
+// hold that much. [Turn.ReadFile] does this by itself.
+func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err error) {
+	return t.turn.Reserve(ctx, bytes)
+}
+
 // Status tells progress, such as "reading page 3 of 200": a working event, shown
 // to those who follow the task.
 func (t *Turn) Status(text string) error { return t.turn.Status(text) }

@@ -168,6 +168,7 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
+		defer t.reserved.end()
 		var err error
 		if p := guard(func() { err = r.e.cfg.Handler(ctx, t) }); p != nil {
 			err = p

@@ -21,6 +21,8 @@ type Turn struct {
 
 	earlier *earlier // what earlier attempts left; nil in the first
 
+	reserved reserved
+
 	mu    sync.Mutex
 	ended bool
 	// metadata is the task's, with what SetMetadata has merged.

@@ -248,8 +248,10 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 }
 
 // Fetch gets the file that a URL names: 200 and at most limit bytes, no redirect. It
-// returns by the end of ctx. The header must not be changed any more. The error is an *Error.
-func (c *Client) Fetch(ctx context.Context, rawURL string, header http.Header, limit int64) (data []byte, contentType string, err error) {
+// returns by the end of ctx. The header must not be changed any more. Before it allocates
+// memory for content it calls grow with the number of bytes, and fails with its error. Any other
+// error is an *Error.
+func (c *Client) Fetch(ctx context.Context, rawURL string, header http.Header, limit int64, grow func(ctx context.Context, bytes int64) error) (data []byte, contentType string, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	resp, to, err := c.do(ctx, http.MethodGet, rawURL, header, nil)
@@ -267,8 +269,12 @@ func (c *Client) Fetch(ctx context.Context, rawURL string, header http.Header, l
 	if resp.ContentLength > limit {
 		return nil, "", tooLarge
 	}
-	data, err = io.ReadAll(io.LimitReader(resp.Body, min(limit, math.MaxInt64-1)+1))
-	if err != nil {
+	f := fetching{body: resp.Body, grow: func(bytes int64) error { return grow(ctx, bytes) }}
+	data, err = f.read(resp.ContentLength, min(limit, math.MaxInt64-1)+1)
+	switch {
+	case f.refused:
+		return nil, "", err
+	case err != nil:
 		return nil, "", failed(ctx, OutcomeProtocol, to, err)
 	}
 	if int64(len(data)) > limit {

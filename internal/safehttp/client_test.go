@@ -223,7 +223,7 @@ func TestProxiesOfTheEnvironmentAreNotAsked(t *testing.T) {
 		if _, err := c.Post(t.Context(), Request{URL: parse(t, raw)}); !errors.Is(err, errNoRoute) {
 			t.Errorf("Post(%s) = %v, want a connect to the address", raw, err)
 		}
-		if _, _, err := c.Fetch(t.Context(), raw, nil, 1); !errors.Is(err, errNoRoute) {
+		if _, _, err := c.Fetch(t.Context(), raw, nil, 1, granted); !errors.Is(err, errNoRoute) {
 			t.Errorf("Fetch(%s) = %v, want a connect to the address", raw, err)
 		}
 		if d := dialer.seen(); len(d) != 2 || !strings.HasPrefix(d[0], public) || d[1] != d[0] || envProxy.Load() != before {

@@ -72,7 +72,7 @@ func TestCorpusIsRefusedWithoutTheNetwork(t *testing.T) {
 		if err := c.Check(t.Context(), raw); rule(err) == "" {
 			t.Errorf("Check(%q) = %v, want a refusal: %s", raw, err, comments[i])
 		}
-		if _, _, err := c.Fetch(t.Context(), raw, nil, 1); outcome(err) != OutcomeRefused {
+		if _, _, err := c.Fetch(t.Context(), raw, nil, 1, granted); outcome(err) != OutcomeRefused {
 			t.Errorf("Fetch(%q) = %v, want it refused: %s", raw, err, comments[i])
 		}
 		if u, err := url.Parse(raw); err == nil {

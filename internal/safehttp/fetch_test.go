@@ -3,6 +3,7 @@ package safehttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,16 +54,16 @@ func TestFetch(t *testing.T) {
 		{"/redirect", 10, 0, OutcomeStatus},
 		{"/none", 10, 0, OutcomeStatus},
 	} {
-		data, _, err := c.Fetch(t.Context(), server.URL+x.path, nil, x.limit)
+		data, _, err := c.Fetch(t.Context(), server.URL+x.path, nil, x.limit, granted)
 		if len(data) != x.size || outcome(err) != x.outcome || (err == nil) != (x.outcome == "") {
 			t.Errorf("Fetch(%s, %d) = %q, %v, want %d bytes, outcome %q", x.path, x.limit, data, err, x.size, x.outcome)
 		}
 	}
 	var status *Error
-	if _, _, err := c.Fetch(t.Context(), server.URL+"/none", nil, 10); !errors.As(err, &status) || status.Status != http.StatusNotFound {
+	if _, _, err := c.Fetch(t.Context(), server.URL+"/none", nil, 10, granted); !errors.As(err, &status) || status.Status != http.StatusNotFound {
 		t.Errorf("Fetch(/none) = %v, want status 404", err)
 	}
-	data, contentType, err := c.Fetch(t.Context(), server.URL+"/file", nil, 100)
+	data, contentType, err := c.Fetch(t.Context(), server.URL+"/file", nil, 100, granted)
 	if string(data) != "0123456789" || contentType != "text/plain" || err != nil {
 		t.Errorf("Fetch = %q, %q, %v, want the file and its type", data, contentType, err)
 	}
@@ -80,7 +81,7 @@ func TestFetchOfASlowFileEndsWithItsContext(t *testing.T) {
 	c := newClient(t, ClientConfig{Policy: loopback})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := c.Fetch(ctx, "http://"+to.String()+"/", nil, 1<<20); outcome(err) != OutcomeTimeout {
+	if _, _, err := c.Fetch(ctx, "http://"+to.String()+"/", nil, 1<<20, granted); outcome(err) != OutcomeTimeout {
 		t.Errorf("Fetch = %v, want outcome timeout", err)
 	}
 }
@@ -89,7 +90,37 @@ func TestFetchOfAnEndlessFileEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	to := serveRaw(t, func(conn net.Conn) { flood("HTTP/1.1 200 OK\r\n\r\n", zeros, 0)(conn) })
 	c := newClient(t, ClientConfig{Policy: loopback})
-	if _, _, err := c.Fetch(t.Context(), "http://"+to.String()+"/", nil, 1<<20); outcome(err) != OutcomeTooLarge {
+	if _, _, err := c.Fetch(t.Context(), "http://"+to.String()+"/", nil, 1<<20, granted); outcome(err) != OutcomeTooLarge {
 		t.Errorf("Fetch = %v, want outcome too_large", err)
+	}
+}
+
+// granted has memory for everything.
+func granted(context.Context, int64) error { return nil }
+
+func TestFetchAsksForMemoryBeforeItReads(t *testing.T) {
+	t.Parallel()
+	const size = 300 << 10
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/known" {
+			w.Header().Set("Content-Length", fmt.Sprint(size))
+		}
+		_, _ = w.Write(make([]byte, size))
+	}))
+	defer server.Close()
+	c := newClient(t, ClientConfig{Policy: loopback})
+	for path, most := range map[string]int64{"/known": size + 1, "/unknown": 2 * size} {
+		var asked int64
+		data, _, err := c.Fetch(t.Context(), server.URL+path, nil, 1<<20, func(_ context.Context, bytes int64) error {
+			asked += bytes
+			return nil
+		})
+		if err != nil || len(data) != size || int64(cap(data)) > asked || asked > most {
+			t.Errorf("Fetch(%s) = %d bytes with room for %d, %v; asked for %d, want at most %d", path, len(data), cap(data), err, asked, most)
+		}
+		none := errors.New("no memory")
+		if _, _, err := c.Fetch(t.Context(), server.URL+path, nil, 1<<20, func(context.Context, int64) error { return none }); !errors.Is(err, none) {
+			t.Errorf("Fetch(%s) without memory = %v, want that", path, err)
+		}
 	}
 }

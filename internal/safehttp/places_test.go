@@ -110,7 +110,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 		c := newClient(t, ClientConfig{Resolver: fixed(public), Dialer: &recorder{real: x.real}, MaxPerAddress: 1})
 		for range 3 {
 			_, err := c.Post(x.ctx, Request{URL: parse(t, "http://a.example"+x.path)})
-			_, _, fetchErr := c.Fetch(x.ctx, "http://a.example"+x.path, nil, 10)
+			_, _, fetchErr := c.Fetch(x.ctx, "http://a.example"+x.path, nil, 10, granted)
 			if outcome(err) == OutcomeBusy || outcome(fetchErr) == OutcomeBusy {
 				t.Errorf("%s: Post = %v, Fetch = %v, want the place given back", x.name, err, fetchErr)
 			}
