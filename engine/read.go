@@ -17,7 +17,19 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 	if a2a.CheckID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
-	key, opts := store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength}
+	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength})
+}
+
+// Outline is Task without messages and artifacts.
+func (e *Engine) Outline(ctx context.Context, p a2a.Principal, id string) (*store.Task, error) {
+	if a2a.CheckID("id", id) != nil {
+		return nil, a2a.TaskNotFound(id)
+	}
+	none := 0
+	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
+}
+
+func (e *Engine) task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if e.cfg.Store.Info().Exclusive { // else another process may know better
 		if running := e.hub.running(key); running != nil {
 			t := running.Clone()
@@ -26,7 +38,7 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 		}
 	}
 	t, err := e.cfg.Store.Task(ctx, key, opts)
-	return t, taskError(id, err)
+	return t, taskError(key.ID, err)
 }
 
 // taskError words the store's error for a task that is not there, or not any

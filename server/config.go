@@ -41,7 +41,11 @@ type Config struct {
 	Memory *memory.Budget
 	// MaxBatch is how many requests a batch may have. Default 50.
 	MaxBatch int
-	// MaxStreams is how many streams may be open at once. Default 10,000.
+	// MaxBatchBytes is how large the responses of a batch may be together; items beyond
+	// it get an error. Default 32 MiB.
+	MaxBatchBytes int64
+	// MaxStreams is how many streams may be open at once. With tokens, one owner may have
+	// half of them. Default 10,000.
 	MaxStreams int
 	// Heartbeat is the longest silence on a stream. Default 15 s.
 	Heartbeat time.Duration
@@ -96,6 +100,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Dialect, rpc.A2A)
 	orDefault(&c.MaxBody, 10<<20)
 	orDefault(&c.MaxBatch, 50)
+	orDefault(&c.MaxBatchBytes, 32<<20)
 	orDefault(&c.MaxStreams, 10_000)
 	orDefault(&c.Heartbeat, 15*time.Second)
 	orDefault(&c.ReadTimeout, time.Minute)
@@ -121,6 +126,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(!slices.Contains(rpc.Dialects(), c.Dialect), "Dialect is %q, want one of %q", c.Dialect, rpc.Dialects())
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
 	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)
+	check(c.MaxBatchBytes < 0, "MaxBatchBytes is %d, want more than 0", c.MaxBatchBytes)
 	check(c.MaxStreams < 0, "MaxStreams is %d, want more than 0", c.MaxStreams)
 	for _, d := range []struct {
 		name string

@@ -28,6 +28,7 @@ type exchange struct {
 	status int         // 0 until the answer has begun
 	waited bool        // the connection's deadlines have been lifted
 	held   memory.Hold // for the request's content
+	reply  memory.Hold // for the response
 	method string
 	task   string
 }

@@ -29,7 +29,11 @@ func (x *exchange) rpc() {
 	}
 	x.activateExtensions()
 	x.held = x.s.cfg.Memory.Hold(x.principal.ID)
-	defer x.held.Release()
+	x.reply = x.s.cfg.Memory.Hold(x.principal.ID)
+	defer func() {
+		x.held.Release()
+		x.reply.Release()
+	}()
 	body, err := x.readBody()
 	switch {
 	case err == nil && rpc.IsBatch(body.b):
@@ -63,13 +67,49 @@ func (x *exchange) single(body *buffer) {
 		x.answerRPC(id, nil, err)
 	case p.Stream != nil:
 		x.stream(id, &c, p)
+	case c.Method.Idempotent:
+		x.get(id, &c, p)
 	default:
-		if !c.Method.Idempotent {
-			x.unhurried()
-		}
+		x.unhurried()
 		result, err := x.run(x.r.Context(), &c, p)
+		if err == nil {
+			if err := x.hold(result); err != nil {
+				x.exhausted(id, err)
+				return
+			}
+		}
 		x.answerRPC(id, result, err)
 	}
+}
+
+// get answers a call that reads only.
+func (x *exchange) get(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
+	var failed error
+	out, err := x.read(func() *buffer {
+		var result any
+		out := newBuffer()
+		if result, failed = x.run(x.r.Context(), c, p); failed == nil {
+			out.b = x.appendSized(out.b, id, result)
+		}
+		return out
+	})
+	if err != nil {
+		x.exhausted(id, err)
+		return
+	}
+	defer out.free()
+	if failed != nil {
+		x.answerRPC(id, nil, failed)
+		return
+	}
+	x.hurried()
+	x.answer(http.StatusOK, out.b)
+}
+
+// exhausted refuses a call for whose response there is no memory.
+func (x *exchange) exhausted(id rpc.ID, err error) {
+	x.w.Header().Set("Retry-After", "1")
+	x.refuseRPC(http.StatusTooManyRequests, id, err)
 }
 
 // prepare reads what a call says, so that the request's text is not needed any
@@ -129,7 +169,11 @@ func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
 		x.answerEvent(out, id, err)
 		return
 	}
-	out.b = x.appendAnswer(out.b, id, result, err)
+	if err == nil {
+		out.b = x.appendSized(out.b, id, result)
+	} else {
+		out.b = x.appendAnswer(out.b, id, nil, err)
+	}
 	status := http.StatusOK
 	if errors.Is(err, errPanicked) {
 		status = http.StatusInternalServerError
@@ -188,53 +232,6 @@ func (x *exchange) appendAnswer(dst []byte, id rpc.ID, result any, err error) []
 		return x.s.cfg.Dialect.AppendError(dst, id, errPanicked, x.id)
 	}
 	return x.s.cfg.Dialect.AppendError(dst, id, x.told(err), x.id)
-}
-
-// batch answers the requests of a batch one after the other, in order. The time
-// that a blocking request may take is that of the whole batch.
-func (x *exchange) batch(body *buffer) {
-	defer body.free()
-	items, err := rpc.ParseBatch(body.b, x.s.cfg.MaxBatch)
-	if err == nil && x.r.Header.Get("Idempotency-Key") != "" {
-		err = a2a.Errorf(a2a.CodeInvalidRequest, "Idempotency-Key cannot be used with a batch")
-	}
-	if err != nil {
-		x.answerRPC(nil, nil, err)
-		return
-	}
-	x.unhurried()
-	ctx, cancel := context.WithTimeout(x.r.Context(), x.s.cfg.BlockingTimeout)
-	defer cancel()
-	out := newBuffer()
-	defer out.free()
-	out.b = append(out.b, '[')
-	for i, item := range items {
-		if i > 0 {
-			out.b = append(out.b, ',')
-		}
-		out.b = x.appendItem(ctx, out.b, item)
-	}
-	out.b = append(out.b, ']')
-	x.method = "batch"
-	x.hurried()
-	x.answer(http.StatusOK, out.b)
-}
-
-func (x *exchange) appendItem(ctx context.Context, dst, item []byte) []byte {
-	var c rpc.Call
-	var p rpc.Prepared
-	req, err := rpc.Parse(item)
-	if err == nil {
-		p, err = x.prepare(&c, &req)
-	}
-	if err == nil && p.Stream != nil {
-		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s answers with a stream and cannot be part of a batch", req.Method)
-	}
-	var result any
-	if err == nil {
-		result, err = x.run(ctx, &c, p)
-	}
-	return x.appendAnswer(dst, req.ID, result, err)
 }
 
 // checkContentType refuses what is said not to be JSON. Saying nothing is fine.

@@ -158,8 +158,7 @@ func (s *Server) resubscribe(ctx context.Context, c *rpc.Call, p a2a.TaskIDParam
 	if err != nil {
 		return rpc.Stream{}, err
 	}
-	none := 0
-	t, err := s.cfg.Engine.Task(ctx, c.Principal, p.ID, &none)
+	t, err := s.cfg.Engine.Outline(ctx, c.Principal, p.ID)
 	if err != nil {
 		return rpc.Stream{}, err
 	}

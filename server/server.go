@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
@@ -23,7 +24,9 @@ type Server struct {
 	ids     *requestIDs
 	routes  map[string]route
 	started time.Time
-	streams atomic.Int64
+	streams *memory.Budget // a byte is a stream
+	reads   *memory.Budget // a byte is a result of unknown size that is read
+	sizes   replySizes
 
 	healthCheck healthCheck
 
@@ -52,6 +55,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
 		ids: newRequestIDs(), started: time.Now(),
 	}
+	s.reads, s.streams = newPlaces(cfg)
 	s.tokens.Store(newTokens(cfg.Tokens))
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.halting, s.halt = context.WithCancel(context.Background())

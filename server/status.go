@@ -120,7 +120,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Load(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Stats().Held,
 	}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()

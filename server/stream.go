@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
@@ -18,10 +19,10 @@ const flushAt = 32 << 10
 // before the first of them.
 func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 	s := x.s
-	defer s.streams.Add(-1)
-	if n := s.streams.Add(1); n > int64(s.cfg.MaxStreams) {
-		x.w.Header().Set("Retry-After", "1")
-		x.refuseRPC(http.StatusTooManyRequests, id, a2a.Errorf(a2a.CodeExhausted, "%d streams are open, no more are taken for now; try again later", n-1))
+	place := s.streams.Hold(x.principal.ID)
+	defer place.Release()
+	if !place.TryGrow(1) {
+		x.exhausted(id, a2a.Errorf(a2a.CodeExhausted, "too many streams are open: one owner may have %d; retry later", s.streams.Share()))
 		return
 	}
 	if s.stopping.Err() != nil {
@@ -31,14 +32,21 @@ func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 	ctx, cancel := x.until(s.stopping)
 	defer cancel()
 	x.unhurried()
+	w := &eventWriter{x: x, id: id, cancel: cancel}
+	defer w.close()
+	if c.Method.Idempotent && c.LastEventID == "" { // it begins with a whole task that is to be read
+		w.first = s.reads.Hold(x.principal.ID)
+		if err := w.expect(); err != nil {
+			x.exhausted(id, err)
+			return
+		}
+	}
 	stream, err := p.Stream(ctx)
 	x.task = c.TaskID
 	if err != nil {
 		x.answerRPC(id, nil, err)
 		return
 	}
-	w := &eventWriter{x: x, id: id, cancel: cancel}
-	defer w.close()
 	if stream.Begun {
 		w.begin()
 	}
@@ -64,7 +72,8 @@ func (x *exchange) refuseRPC(status int, id rpc.ID, err error) {
 type eventWriter struct {
 	x      *exchange
 	id     rpc.ID
-	cancel func() // ends the stream's source
+	cancel func()      // ends the stream's source
+	first  memory.Hold // a place to read the first item
 
 	mu     sync.Mutex
 	out    *buffer // what has been collected; nil when there is nothing
@@ -73,6 +82,14 @@ type eventWriter struct {
 	err    error
 	seq    int64
 	beat   *time.Timer
+}
+
+// expect holds what reading the first item is expected to take.
+func (w *eventWriter) expect() error {
+	if err := w.x.expect(w.x.s.sizes.of(w.x.principal.ID)); err != nil {
+		return err
+	}
+	return w.first.Grow(w.x.r.Context(), 1)
 }
 
 // begin sends the head of the answer, once. From then on there is a stream.
@@ -104,11 +121,17 @@ func (w *eventWriter) item(item rpc.Item) bool {
 	if w.err != nil {
 		return false
 	}
+	err := w.x.hold(item.Result)
+	w.first.Release()
+	if err != nil {
+		w.end(err)
+		return false
+	}
 	w.seq = item.Seq
 	w.collect()
 	b := append(w.out.b, "id: "...)
 	b = append(strconv.AppendInt(b, item.Seq, 10), "\ndata: "...)
-	w.out.b = append(w.x.appendAnswer(b, w.id, item.Result, nil), "\n\n"...)
+	w.out.b = append(w.x.appendSized(b, w.id, item.Result), "\n\n"...)
 	if !item.More || len(w.out.b) >= flushAt {
 		w.flush()
 	}
@@ -124,6 +147,11 @@ func (w *eventWriter) fail(err error) {
 		w.x.answerRPC(w.id, nil, err)
 		return
 	}
+	w.end(err)
+}
+
+// end tells the error that ends the stream. The caller holds w.mu.
+func (w *eventWriter) end(err error) {
 	w.collect()
 	b := w.x.appendAnswer(append(w.out.b, "data: "...), w.id, nil, err)
 	w.out.b = append(b, "\n\n"...)
@@ -162,6 +190,7 @@ func (w *eventWriter) flush() {
 		_, w.err = w.x.w.Write(w.out.b)
 		w.out.free()
 		w.out = nil
+		w.x.reply.Release()
 	}
 	if w.err == nil {
 		w.err = http.NewResponseController(w.x.w).Flush()
@@ -179,6 +208,7 @@ func (w *eventWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
+	w.first.Release()
 	if !w.begun {
 		return
 	}
