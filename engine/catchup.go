@@ -129,22 +129,45 @@ func (e *Engine) advance(ctx context.Context, l *live) (standing, error) {
 		return known, err
 	}
 	v, exists := versions[l.key]
-	missing := v.Seq - known.Seq
-	if !exists || !v.CreatedAt.Equal(known.CreatedAt) || missing < 0 || missing > eventPage {
+	if !exists || !v.CreatedAt.Equal(known.CreatedAt) || v.Seq < known.Seq {
 		return e.reread(ctx, l)
 	}
-	var events []store.Event
-	if missing > 0 {
-		if events, err = e.cfg.Store.Events(ctx, l.key, known.Seq, int(missing)); err != nil || int64(len(events)) != missing {
+	for newest := v.Seq; ; {
+		events, err := e.missing(ctx, l, newest)
+		if err != nil {
 			return e.reread(ctx, l)
 		}
+		if t, _ := l.snapshot(); t != nil {
+			l.publish(l.extend(t, events, v.Run), events)
+		} else {
+			v.Seq = l.stands().Seq + int64(len(events))
+			l.follow(v, events)
+		}
+		if at := l.stands(); at.Seq >= newest {
+			return at, nil
+		}
 	}
-	if t, _ := l.snapshot(); t != nil {
-		l.publish(l.extend(t, events, v.Run), events)
-	} else {
-		l.follow(v, events)
+}
+
+// missing reads the events that the task as it is known here lacks, up to a sequence or as
+// many as are kept for those who follow: so that they need not read them again. The caller
+// holds l.commit.
+func (e *Engine) missing(ctx context.Context, l *live, newest int64) (events []store.Event, err error) {
+	seq, size := l.stands().Seq, 0
+	for seq < newest && size < recentBytes {
+		page, err := e.cfg.Store.Events(ctx, l.key, seq, int(min(newest-seq, eventPage)))
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			return nil, store.ErrNotFound
+		}
+		for i := range page {
+			size += page[i].Size()
+		}
+		events, seq = append(events, page...), page[len(page)-1].Seq
 	}
-	return l.stands(), nil
+	return events, nil
 }
 
 func (e *Engine) reread(ctx context.Context, l *live) (standing, error) {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 type idleReplica struct {
 	replicas
 	tasks, events, versions atomic.Int64
+	rows, bytes             atomic.Int64 // of the events and tasks that were read
 }
 
 func (s *idleReplica) Claim(context.Context, store.ClaimParams) ([]*store.Task, error) {
@@ -27,12 +29,22 @@ func (s *idleReplica) Claim(context.Context, store.ClaimParams) ([]*store.Task, 
 
 func (s *idleReplica) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
 	s.tasks.Add(1)
-	return s.replicas.Task(ctx, k, opts)
+	t, err := s.replicas.Task(ctx, k, opts)
+	if err == nil {
+		s.rows.Add(t.Seq)
+		s.bytes.Add(int64(t.Size()))
+	}
+	return t, err
 }
 
 func (s *idleReplica) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	s.events.Add(1)
-	return s.replicas.Events(ctx, k, after, limit)
+	events, err := s.replicas.Events(ctx, k, after, limit)
+	s.rows.Add(int64(len(events)))
+	for i := range events {
+		s.bytes.Add(int64(events[i].Size()))
+	}
+	return events, err
 }
 
 func (s *idleReplica) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
@@ -63,6 +75,70 @@ func TestMessageThroughOtherReplicaArrivesWithoutNotices(t *testing.T) {
 		send(t, e2, to(task.Key.ID, "continue"))
 		wantState(t, settled(t, e2, task.Key.ID), a2a.StateCompleted)
 		checkLog(t, shared, task.Key)
+	}
+}
+
+func TestFollowingAnotherReplicaCostsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	const chunks, length = 600, 200 // more than a page of events at once
+	for _, test := range []struct{ before, followers int }{{1, 1}, {4 << 20, 1}, {4 << 20, 30}} {
+		shared := inmem.New()
+		written, attached := make(chan struct{}), make(chan struct{})
+		e1 := start(t, engine.Config{Store: replicas{shared}, Handler: func(_ context.Context, turn *engine.Turn) error {
+			w := turn.Artifact("large")
+			for range 4 {
+				if _, err := w.WriteString(strings.Repeat("x", test.before/4+1)); err != nil {
+					return err
+				}
+			}
+			if err := turn.Flush(); err != nil {
+				return err
+			}
+			close(written)
+			<-attached
+			for range chunks {
+				if err := w.WriteParts(a2a.DataPart{Data: strings.Repeat("y", length)}); err != nil {
+					return err
+				}
+			}
+			return turn.Reply(a2a.TextPart{Text: "done"})
+		}})
+		reads := &idleReplica{replicas: replicas{shared}}
+		e2 := start(t, engine.Config{Store: reads, Handler: echo, Poll: 5 * time.Millisecond})
+		id := send(t, e1, text("a")).Key.ID
+		<-written
+		var ready, over sync.WaitGroup
+		ready.Add(test.followers)
+		for range test.followers {
+			over.Go(func() {
+				first, seen := true, 0
+				for u, err := range e2.Follow(t.Context(), alice, id, nil) {
+					if err != nil {
+						t.Errorf("Follow() = %v", err)
+					}
+					if first {
+						first = false
+						ready.Done()
+					} else if u.Event.Artifact != nil {
+						seen++
+					}
+				}
+				if seen < chunks {
+					t.Errorf("Follow() had %d chunks, want %d", seen, chunks)
+				}
+			})
+		}
+		ready.Wait()
+		reads.rows.Store(0)
+		reads.bytes.Store(0)
+		close(attached)
+		over.Wait()
+		rows, bytes := reads.rows.Load(), reads.bytes.Load()
+		t.Logf("%d bytes before, %d followers: %d rows and %d bytes read", test.before, test.followers, rows, bytes)
+		if rows > chunks+20 || bytes > 2*chunks*length {
+			t.Errorf("%d followers of a task of %d bytes read %d rows and %d bytes for %d chunks of %d bytes",
+				test.followers, test.before, rows, bytes, chunks, length)
+		}
 	}
 }
 
