@@ -156,6 +156,9 @@ type ClaimParams struct {
 	// QueuedOnly claims queued tasks only, whatever leases have ended. After an outage of
 	// the store the leases of live workers have ended too.
 	QueuedOnly bool
+	// Whole, if positive, has tasks with more Bytes returned without History, Artifacts,
+	// Status.Message and Metadata: as outlines, marked so.
+	Whole int64
 	// Horizon, if positive, treats a task that is due later than Now+Horizon as
 	// due: no delay and no lease is that long, so a clock has been set back.
 	Horizon time.Duration

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
-)
+import "github.com/holdfast-dev/holdfast/a2a"
 
 // Size is roughly how many bytes the content of a task takes, as far as it was
 // read.
@@ -31,8 +28,7 @@ func PartsSize(parts []a2a.Part) (size int) {
 				size += len(f.Bytes)
 			}
 		case a2a.DataPart:
-			raw, _ := wire.Marshal(p) // what cannot be encoded is refused elsewhere
-			size += len(raw)
+			size += valueSize(p.Data)
 		}
 	}
 	return size
@@ -48,6 +44,36 @@ func (e *Event) Size() (size int) {
 	}
 	if e.Artifact != nil {
 		size += PartsSize(e.Artifact.Parts)
+	}
+	if len(e.Metadata) > 0 {
+		size += valueSize(e.Metadata)
+	}
+	return size
+}
+
+// EventsSize returns the sum of the sizes of events.
+func EventsSize(events []Event) (size int64) {
+	for i := range events {
+		size += int64(events[i].Size())
+	}
+	return size
+}
+
+// valueSize is roughly how many bytes a value that JSON can express takes: with 8 for
+// each value, so that an empty one counts too.
+func valueSize(v any) int {
+	size := 8
+	switch v := v.(type) {
+	case string:
+		size += len(v)
+	case map[string]any:
+		for name, member := range v {
+			size += len(name) + valueSize(member)
+		}
+	case []any:
+		for _, element := range v {
+			size += valueSize(element)
+		}
 	}
 	return size
 }

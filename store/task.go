@@ -68,7 +68,12 @@ type Task struct {
 	CreatedAt time.Time
 	// ReceivedSeq is the sequence of the newest message of the client.
 	ReceivedSeq int64
-	Run         Run
+	// Bytes is the size of the content of all events: the sum of Event.Size. No part of the
+	// task is larger.
+	Bytes int64
+	// Outline is set when content was left out because of ClaimParams.Whole.
+	Outline bool
+	Run     Run
 
 	// fold has what makes applying many events cheap; it is not cloned.
 	fold *folding
@@ -79,12 +84,13 @@ type TaskVersion struct {
 	// CreatedAt differs between tasks that had the same key one after the other.
 	CreatedAt time.Time
 	Seq       int64
+	Bytes     int64
 	Run       Run
 }
 
 // Version returns the task's version.
 func (t *Task) Version() TaskVersion {
-	return TaskVersion{CreatedAt: t.CreatedAt, Seq: t.Seq, Run: t.Run}
+	return TaskVersion{CreatedAt: t.CreatedAt, Seq: t.Seq, Bytes: t.Bytes, Run: t.Run}
 }
 
 // Phase is where a task stands in the work queue.
@@ -158,7 +164,7 @@ func (t *Task) Clone() *Task {
 }
 
 func (t *Task) apply(e *Event) {
-	t.Seq = e.Seq
+	t.Seq, t.Bytes = e.Seq, t.Bytes+int64(e.Size())
 	if e.Seq == 1 {
 		t.CreatedAt = e.Time
 	}
@@ -186,6 +192,14 @@ func (t *Task) Unread(after int64) []a2a.Message {
 		}
 	}
 	return unread
+}
+
+// AsOutline returns the task without its content, as Claim does because of ClaimParams.Whole.
+func (t *Task) AsOutline() *Task {
+	return &Task{
+		Key: t.Key, ContextID: t.ContextID, Seq: t.Seq, Status: a2a.TaskStatus{State: t.Status.State, Timestamp: t.Status.Timestamp},
+		CreatedAt: t.CreatedAt, ReceivedSeq: t.ReceivedSeq, Bytes: t.Bytes, Run: t.Run, Outline: true,
+	}
 }
 
 // Cut applies opts to a whole task: it keeps the newest messages and drops the

@@ -143,7 +143,9 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams, event store.Even
 		run.Lease = store.Lease{Worker: p.Worker, Fence: run.Lease.Fence + 1, Until: store.Time(p.Until)}
 		s.queue.add(t)
 		t.relist()
-		claimed[i] = t.fold.Clone()
+		if claimed[i] = t.fold.Clone(); p.Whole > 0 && t.fold.Bytes > p.Whole {
+			claimed[i] = t.fold.AsOutline()
+		}
 	}
 	return claimed, nil
 }

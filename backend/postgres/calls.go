@@ -180,6 +180,7 @@ func (c *committer) creates(creates []*change, mark int64) *call {
 			col[19].null()
 		}
 		col[20].text(ch.events)
+		col[21].int(t.bytes)
 	}
 	k.scalars = append(k.scalars, mark)
 	return k
@@ -238,6 +239,7 @@ func (k *call) update(ch *change) {
 	}
 	k.updateRun(ch.Run)
 	col[23].bool(ch.strict)
+	col[24].int(store.EventsSize(ch.Events))
 }
 
 func (k *call) updateRun(run *store.Run) {

@@ -44,7 +44,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 		s.news.add(false, rows[i].key)
 	}
 	// The leases have been taken, so they are read even if the caller is gone.
-	tasks, unread := s.readClaimed(context.WithoutCancel(ctx), rows)
+	tasks, unread := s.readClaimed(context.WithoutCancel(ctx), rows, p.Whole)
 	return tasks, (&store.ClaimError{Unread: unread, Lost: failed(ctx, err, "claim")}).ErrorOrNil()
 }
 
@@ -193,7 +193,7 @@ func claimArgs(p *store.ClaimParams) ([]any, error) {
 	}
 	return []any{
 		p.AfterOwner, now, far, over, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		whole, before, `"` + after, int64(0), nil, nil, 0, farLease,
+		whole, before, `"` + after, int64(0), nil, nil, 0, farLease, event.Size(),
 	}, nil
 }
 
@@ -202,8 +202,25 @@ var errNoLog = errors.New("its log is missing")
 
 // readClaimed reads tasks whose leases have been taken. One that cannot be read does
 // not keep the others from being run. After a lost connection the rest is not tried one
-// by one.
-func (s *Store) readClaimed(ctx context.Context, rows []taskRow) (tasks []*store.Task, unread []store.UnreadTask) {
+// by one. Those with more than whole bytes are outlines, unless it is 0.
+func (s *Store) readClaimed(ctx context.Context, rows []taskRow, whole int64) (tasks []*store.Task, unread []store.UnreadTask) {
+	large := func(row taskRow) bool { return whole > 0 && row.bytes > whole }
+	if !slices.ContainsFunc(rows, large) {
+		return s.readWhole(ctx, rows)
+	}
+	found, unread := s.readWhole(ctx, slices.DeleteFunc(slices.Clone(rows), large))
+	for i := range rows { // in the order of the claim
+		switch {
+		case large(rows[i]):
+			tasks = append(tasks, rows[i].outline())
+		case len(found) > 0 && found[0].Key == rows[i].key:
+			tasks, found = append(tasks, found[0]), found[1:]
+		}
+	}
+	return tasks, unread
+}
+
+func (s *Store) readWhole(ctx context.Context, rows []taskRow) (tasks []*store.Task, unread []store.UnreadTask) {
 	for size := len(rows); len(rows) > 0; {
 		some := rows[:min(size, len(rows))]
 		var found []*store.Task

@@ -53,7 +53,7 @@ func claimText(queued string) string {
 		WHERE r <= coalesce((SELECT min(sure) FROM lines), r) ORDER BY r, n LIMIT $6::bigint
 	), t AS (
 		UPDATE {s}.task_rows t SET phase = 2, lease_worker = $5::text, fence = t.fence + 1, lease_until = $8::bigint,
-			attempt = t.attempt + 1, seq = t.seq + 1, state = $9::text,
+			attempt = t.attempt + 1, seq = t.seq + 1, bytes = t.bytes + $19::bigint, state = $9::text,
 			state_at = greatest($10::bigint, t.updated_at), updated_at = greatest($10::bigint, t.updated_at)
 		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
 		RETURNING t.*, chosen.place, chosen.by

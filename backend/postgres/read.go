@@ -147,7 +147,7 @@ func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
 // settle restores what the row knows better than a log that was read in part.
 func (t *taskRow) settle(task *store.Task) {
 	if task != nil {
-		task.Seq, task.ReceivedSeq, task.CreatedAt = t.seq, t.receivedSeq, fromMillis(t.createdAt)
+		task.Seq, task.ReceivedSeq, task.CreatedAt, task.Bytes = t.seq, t.receivedSeq, fromMillis(t.createdAt), t.bytes
 	}
 }
 

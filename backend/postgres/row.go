@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -64,14 +65,15 @@ type taskRow struct {
 	startSeq    int64
 	createdAt   int64
 	updatedAt   int64
+	bytes       int64 // size of the content of its events
 }
 
 // rowColumns are the columns of task_rows that scan reads, in its order.
 const rowColumns = `t.pk, t.owner, t.id, t.context_id, t.state, t.state_at, t.seq, t.received_seq, t.checkpoint,
-	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.turn_start_seq, t.created_at, t.updated_at`
+	t.phase, t.due_at, t.lease_worker, t.fence, t.lease_until, t.turn, t.attempt, t.seen_seq, t.turn_start_seq, t.created_at, t.updated_at, t.bytes`
 
 // rowWidth is the number of rowColumns.
-const rowWidth = 20
+const rowWidth = 21
 
 func (t *taskRow) scan(r record) {
 	*t = taskRow{
@@ -79,7 +81,7 @@ func (t *taskRow) scan(r record) {
 		state: r.text(4), stateAt: r.int(5), seq: r.int(6), receivedSeq: r.int(7), checkpoint: r.int(8),
 		phase: r.int(9), dueAt: r.int(10), worker: r.text(11), fence: r.int(12), leaseUntil: r.int(13),
 		turn: r.int(14), attempt: r.int(15), seenSeq: r.int(16), startSeq: r.int(17),
-		createdAt: r.int(18), updatedAt: r.int(19),
+		createdAt: r.int(18), updatedAt: r.int(19), bytes: r.int(20),
 	}
 }
 
@@ -87,13 +89,21 @@ func (t *taskRow) scan(r record) {
 func (t *taskRow) task() *store.Task {
 	return &store.Task{
 		Key: t.key, ContextID: t.contextID, Seq: t.seq,
-		CreatedAt: fromMillis(t.createdAt), ReceivedSeq: t.receivedSeq,
+		CreatedAt: fromMillis(t.createdAt), ReceivedSeq: t.receivedSeq, Bytes: t.bytes,
 		Run: store.Run{
 			Phase: phaseName(t.phase), DueAt: fromMillis(t.dueAt),
 			Lease: store.Lease{Worker: t.worker, Fence: t.fence, Until: fromMillis(t.leaseUntil)},
 			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq, StartSeq: t.startSeq,
 		},
 	}
+}
+
+// outline returns the task as Claim does if its content is to be left out.
+func (t *taskRow) outline() *store.Task {
+	task := t.task()
+	task.Status = a2a.TaskStatus{State: a2a.TaskState(t.state), Timestamp: fromMillis(t.stateAt)}
+	task.Outline = true
+	return task
 }
 
 func (t *taskRow) setRun(r *store.Run) {
@@ -107,6 +117,7 @@ func (t *taskRow) advance(events []store.Event) {
 	for i := range events {
 		e := &events[i]
 		t.seq++
+		t.bytes += int64(e.Size())
 		if t.seq == 1 {
 			t.createdAt = millis(e.Time)
 		}

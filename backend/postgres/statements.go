@@ -84,19 +84,19 @@ var stmtCreate = &statement{
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
 				$9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-				$17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[])
+				$17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::bigint[])
 			AS u(owner, id, pk, context_id, state, state_at, seq, received_seq, phase, due_at, lease_worker, fence, lease_until, turn,
-				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events)
+				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events, bytes)
 		), t AS (
 			INSERT INTO {s}.task_rows (owner, id, pk, context_id, state, state_at, seq, received_seq, checkpoint, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at)
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes)
 			SELECT owner, id, pk, context_id, state, state_at, seq, received_seq, 1, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at FROM u
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes FROM u
 		)
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events) SELECT pk, 1, $22::bigint, seq, snapshot, events FROM u`,
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events) SELECT pk, 1, $23::bigint, seq, snapshot, events FROM u`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8,
-		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText,
+		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText, oidInt8,
 	},
 	scalars: 1,
 }
@@ -122,12 +122,13 @@ var stmtUpdate = &statement{
 				turn = coalesce(u.turn, t.turn),
 				attempt = coalesce(u.attempt, t.attempt),
 				seen_seq = coalesce(u.seen_seq, t.seen_seq),
-				turn_start_seq = coalesce(u.turn_start_seq, t.turn_start_seq)
+				turn_start_seq = coalesce(u.turn_start_seq, t.turn_start_seq),
+				bytes = t.bytes + u.bytes
 			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
 				$9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[],
-				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::boolean[])
+				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::boolean[], $25::bigint[])
 			WITH ORDINALITY AS u(owner, id, version, held_worker, held_fence, seen, n, state, state_at, received, updated_at, snapshot,
-				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, strict, ord)
+				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, strict, bytes, ord)
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 				AND (u.version = 0 OR t.seq = u.version)
 				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
@@ -138,15 +139,15 @@ var stmtUpdate = &statement{
 			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
 		), ` + sqlFollow + `, log AS (
 			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events)
-			SELECT pk, seq - n + 1, $25::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
+			SELECT pk, seq - n + 1, $26::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
 		)
 		SELECT ord, seq, webhooks FROM up
 		UNION ALL
-		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $26::bigint
+		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $27::bigint
 			AND (SELECT coalesce(sum(webhooks), 0) FROM up) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END), 0`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidText,
-		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool,
+		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool, oidInt8,
 	},
 	scalars: 2,
 }

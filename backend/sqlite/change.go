@@ -255,7 +255,7 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	}
 	n, err = w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
 		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq,
-		t.createdAt, t.updatedAt, t.first)
+		t.createdAt, t.updatedAt, t.first, t.bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -295,14 +295,14 @@ func (w *writer) takeBack(k *store.IdempotencyRecord) error {
 func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	switch {
 	case c.Run != nil && len(c.Events) > 0:
-		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.phase, t.dueAt,
+		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.bytes, t.phase, t.dueAt,
 			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
 	case c.Run != nil:
 		_, err = w.updateRun.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
 	case status:
-		_, err = w.updateStatus.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.pk)
+		_, err = w.updateStatus.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.bytes, t.pk)
 	case len(c.Events) > 0:
-		_, err = w.updateLog.exec(t.seq, t.checkpoint, t.updatedAt, t.pk)
+		_, err = w.updateLog.exec(t.seq, t.checkpoint, t.updatedAt, t.bytes, t.pk)
 	}
 	return err
 }

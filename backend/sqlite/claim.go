@@ -52,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	if err := s.submit(ctx, &request{weight: p.Limit, bytes: p.Limit * len(events), apply: c.apply}); err != nil {
 		return nil, err
 	}
-	tasks, unread := s.readClaimed(c.claimed)
+	tasks, unread := s.readClaimed(c.claimed, p.Whole)
 	return tasks, (&store.ClaimError{Unread: unread}).ErrorOrNil()
 }
 
@@ -61,9 +61,13 @@ var errNoLog = errors.New("its log is missing")
 
 // readClaimed reads tasks whose leases have been taken, so it does not stop
 // when the caller's context ends. A task that cannot be read does not keep the
-// others from being run.
-func (s *Store) readClaimed(rows []taskRow) (tasks []*store.Task, unread []store.UnreadTask) {
+// others from being run. Those with more than whole bytes are outlines, unless it is 0.
+func (s *Store) readClaimed(rows []taskRow, whole int64) (tasks []*store.Task, unread []store.UnreadTask) {
 	for i := range rows {
+		if whole > 0 && rows[i].bytes > whole {
+			tasks = append(tasks, rows[i].outline())
+			continue
+		}
 		t, err := s.taskAsOf(context.Background(), &rows[i])
 		if err == nil && t.Status.State == "" {
 			err = errNoLog

@@ -292,18 +292,18 @@ func (w *writer) prepareWriter() error {
 
 		&w.selectRow: sqlSelectRow,
 		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
-			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, first)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
+			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, first, bytes)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
 		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events, key) VALUES (?,?,?,?,?)`,
 		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result, artifacts) VALUES (?,?,?,?,?)
 			ON CONFLICT DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`,
 
 		// An index is written when one of its columns is named, even if its value
 		// stays; so each kind of change has a statement that names only its own.
-		&w.updateAll: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?,
+		&w.updateAll: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?, bytes=?,
 			phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?, seen_seq=?, turn_start_seq=? WHERE pk=?`,
-		&w.updateStatus: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=? WHERE pk=?`,
-		&w.updateLog:    `UPDATE task_rows SET seq=?, checkpoint=?, updated_at=? WHERE pk=?`,
+		&w.updateStatus: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?, bytes=? WHERE pk=?`,
+		&w.updateLog:    `UPDATE task_rows SET seq=?, checkpoint=?, updated_at=?, bytes=? WHERE pk=?`,
 		&w.updateRun: `UPDATE task_rows SET phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?,
 			seen_seq=?, turn_start_seq=? WHERE pk=?`,
 		&w.updateLease: `UPDATE task_rows SET lease_until=? WHERE pk=?`,

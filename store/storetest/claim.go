@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -40,11 +41,35 @@ func claimTests() []test {
 		{"turn and seen messages survive a claim", claimKeepsTurn},
 		{"the event of a claim carries what it is given", claimEvent},
 		{"the time of a claim's event is not before the last", claimTime},
+		{"tasks with more content than asked for are claimed as outlines", claimOutlines},
 		{"an idle task is not claimed", claimIdle},
 		{"a task queued again is claimed again", claimAgain},
 		{"a task leased at its creation is claimed after its lease", claimBornLeased},
 		{"an interrupted claim reports leases that it does not return", claimInterrupted},
 		{"the backlog counts queued and leased tasks", backlogCounts},
+	}
+}
+
+func claimOutlines(f *fixture) {
+	small, large := key("t1"), key("t2")
+	f.commit(newTask(small, "c1", at(0)))
+	c := newTask(large, "c2", at(1))
+	c.Events = append(c.Events, chunk(at(1), "a", strings.Repeat("x", 1000), false))
+	f.commit(c)
+	p := claimAt(worker, at(2), 5)
+	p.Whole = 100
+	claimed := f.claim(p)
+	if len(claimed) != 2 || claimed[0].Outline || len(claimed[0].History) != 1 {
+		f.Fatalf("Claim() = %+v, want the small task whole, then an outline", claimed)
+	}
+	whole := f.task(large)
+	if whole.Outline || len(whole.Artifacts) != 1 || whole.Bytes < 1000 {
+		f.Errorf("Task() = %+v, want the whole task with its size", whole)
+	}
+	f.equal("Claim()[1]", claimed[1], whole.AsOutline())
+	versions, err := f.s.Versions(f.ctx, []store.Key{large})
+	if err != nil || versions[large].Bytes != whole.Bytes {
+		f.Errorf("Versions() = %+v, %v, want %d bytes", versions, err, whole.Bytes)
 	}
 }
 

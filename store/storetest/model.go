@@ -259,7 +259,11 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 		owners = slices.DeleteFunc(owners, func(o string) bool { return len(due[o]) <= round })
 		for _, o := range owners {
 			if len(claimed) < p.Limit {
-				claimed = append(claimed, due[o][round].claim(p))
+				t := due[o][round].claim(p)
+				if p.Whole > 0 && t.Bytes > p.Whole {
+					t = t.AsOutline()
+				}
+				claimed = append(claimed, t)
 			}
 		}
 	}

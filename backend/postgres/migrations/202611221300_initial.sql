@@ -42,6 +42,7 @@ CREATE TABLE {s}.task_rows (
   turn_start_seq bigint NOT NULL DEFAULT 0,
   created_at     bigint NOT NULL,
   updated_at     bigint NOT NULL,
+  bytes          bigint NOT NULL,
   webhooks       integer NOT NULL DEFAULT 0
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05);

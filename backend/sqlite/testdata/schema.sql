@@ -127,6 +127,7 @@ CREATE TABLE task_rows (
   turn_start_seq INTEGER NOT NULL DEFAULT 0,
   created_at     INTEGER NOT NULL,
   updated_at     INTEGER NOT NULL,
+  bytes          INTEGER NOT NULL,
   lanes          INTEGER NOT NULL DEFAULT 0,
   UNIQUE (owner, id)
 );
