@@ -171,6 +171,6 @@ func (e *Engine) missing(ctx context.Context, l *live, newest int64) (events []s
 }
 
 func (e *Engine) reread(ctx context.Context, l *live) (standing, error) {
-	_, err := e.reload(ctx, l)
+	_, err := e.admitAndReload(ctx, l)
 	return l.stands(), err
 }

@@ -91,6 +91,10 @@ type Limits struct {
 	// ArtifactBytes is how much content the artifacts of one turn may hold, and 64
 	// bytes for each chunk. Default 64 MiB.
 	ArtifactBytes int
+	// TaskBytes is how much content all events of a task may have: its history, its artifacts with
+	// those that were replaced, and what it reported. More is refused with a2a.CodeTooLarge before anything
+	// is stored. Default 128 MiB. It is at most a third of what an owner may hold of Memory.
+	TaskBytes int
 	// StepBytes is how large the result of a step may be. Default 4 MiB.
 	StepBytes int
 	// MetadataBytes is how long the metadata of a task, of a context or of feedback may
@@ -136,6 +140,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Limits.PageSize, 100)
 	orDefault(&c.Limits.PageBytes, 8<<20)
 	orDefault(&c.Limits.ArtifactBytes, 64<<20)
+	orDefault(&c.Limits.TaskBytes, 128<<20)
 	orDefault(&c.Limits.StepBytes, 4<<20)
 	orDefault(&c.Limits.MetadataBytes, 64<<10)
 	orDefault(&c.Limits.FeedbackBytes, 16<<10)
@@ -146,7 +151,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
 	if len(errs) > 0 {

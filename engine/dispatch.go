@@ -65,6 +65,9 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 		QueuedOnly: !e.exclusive() && e.outage.recent(begun),
 		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
 	}
+	if e.cfg.Memory != nil {
+		p.Whole = smallTask
+	}
 	turns.Next(&p)
 	tasks, err := e.cfg.Store.Claim(ctx, p)
 	unread, lost := unreturned(err)
@@ -73,6 +76,10 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 	turns.Claimed(&p, tasks)
 	suspects := e.park(ctx, tasks)
 	for _, t := range tasks {
+		if t.Outline {
+			e.active.Go(func() { e.startLarge(t, suspects[t.Key]) })
+			continue
+		}
 		e.start(t, suspects[t.Key])
 	}
 	if !known {
@@ -183,6 +190,7 @@ func (e *Engine) start(t *store.Task, suspect bool) {
 		return
 	}
 	l.set(t)
+	_ = l.tryMemory(t.Bytes) // what is held may have been released since it was read
 	r := e.newRun(l, t)
 	r.suspect, r.claimed = suspect, claimed
 	e.launch(r)

@@ -30,6 +30,7 @@ type Engine struct {
 	ready     atomic.Bool   // there may be due tasks in the store
 	queued    queueCount    // tasks waiting to run
 	abandoned atomic.Int64  // handlers left behind that still run
+	oversized atomic.Int64  // messages and writes refused by Limits.TaskBytes
 
 	worker   atomic.Pointer[string] // the name under which leases are taken
 	strayed  atomic.Bool            // there may be a lease of this name without a run
@@ -71,7 +72,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, log: cfg.Logger, hub: newHub(), now: steady(cfg.clock),
+		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: steady(cfg.clock),
 		slots:    make(chan struct{}, cfg.Concurrency),
 		wake:     make(chan struct{}, 1),
 		readers:  make(chan struct{}, catchUpReaders),
@@ -271,6 +272,7 @@ type Health struct {
 	Concurrency int   // how many may
 	Queued      int64 // tasks waiting to run in the store, whoever queued them
 	Abandoned   int64 // handlers that did not return when told to
+	Oversized   int64 // messages and writes refused since the start, for Limits.TaskBytes
 	// Problems lists what is wrong; empty when all is well.
 	Problems []string
 }
@@ -279,7 +281,7 @@ type Health struct {
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {

@@ -79,6 +79,13 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		}
 	}
 	event := store.Event{State: state, Received: &s.params.Message, Metadata: s.params.Metadata}
+	size := int64(event.Size())
+	if err := e.checkTaskSize(l.key.ID, base.Bytes, size); err != nil {
+		return nil, err
+	}
+	if err := l.holdMemory(ctx, base.Bytes+size); err != nil {
+		return nil, err
+	}
 	push, err := s.push(ctx, base.Seq)
 	if err != nil {
 		return nil, err

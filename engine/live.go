@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -24,6 +25,9 @@ const (
 type live struct {
 	key  store.Key
 	refs int // guarded by the hub's lock
+
+	holding sync.Mutex
+	held    memory.Hold // for the task's content
 
 	// commit serialises this process's changes of the task, so that what is told
 	// follows the order of the log.
@@ -58,6 +62,7 @@ type standing struct {
 
 // hub finds live tasks.
 type hub struct {
+	memory *memory.Budget
 	shards [64]hubShard
 }
 
@@ -66,8 +71,8 @@ type hubShard struct {
 	tasks map[store.Key]*live
 }
 
-func newHub() *hub {
-	h := new(hub)
+func newHub(budget *memory.Budget) *hub {
+	h := &hub{memory: budget}
 	for i := range h.shards {
 		h.shards[i].tasks = make(map[store.Key]*live)
 	}
@@ -89,7 +94,7 @@ func (h *hub) acquire(key store.Key) *live {
 	defer s.mu.Unlock()
 	l, ok := s.tasks[key]
 	if !ok {
-		l = &live{key: key, changed: make(chan struct{})}
+		l = &live{key: key, held: h.memory.Hold(key.Owner), changed: make(chan struct{})}
 		s.tasks[key] = l
 	}
 	l.refs++
@@ -151,6 +156,7 @@ func (h *hub) release(l *live) {
 	defer s.mu.Unlock()
 	if l.refs--; l.refs == 0 {
 		delete(s.tasks, l.key)
+		l.releaseMemory()
 	}
 }
 
@@ -205,6 +211,7 @@ func (l *live) shelve() {
 		return
 	}
 	l.task, l.chain = nil, nil
+	l.releaseMemory()
 	if l.followers == 0 {
 		l.recent, l.bytes = nil, 0
 	}
@@ -362,6 +369,15 @@ func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 		t, _ := l.snapshot()
 		return t, nil
 	}
+	return e.admitAndReload(ctx, l)
+}
+
+func (e *Engine) admitAndReload(ctx context.Context, l *live) (*store.Task, error) {
+	release, err := e.admit(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	return e.reload(ctx, l)
 }
 

@@ -41,6 +41,7 @@ type run struct {
 	dead      error       // why nothing can be committed any more
 	seen      int64       // messages through this sequence are with the handler
 	artifacts int         // bytes of artifacts in this turn
+	total     int64       // bytes of the task with what is pending
 
 	until atomic.Int64 // when the lease ends, as far as is known, on Engine.elapsed
 

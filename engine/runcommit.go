@@ -160,6 +160,9 @@ func (r *run) enqueue(event store.Event) error {
 	if at := r.l.stands(); at.Seq >= maxEvents {
 		return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d events, the most that a task may have", a2a.Quote(r.l.key.ID), at.Seq)
 	}
+	if err := r.grow(int64(event.Size())); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dead != nil {

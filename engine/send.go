@@ -189,12 +189,19 @@ func (s *sending) create(ctx context.Context) (*Sent, error) {
 	l.commit.Lock()
 	defer l.unlock()
 
+	first := store.Event{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}
+	if err := e.checkTaskSize(l.key.ID, 0, int64(first.Size())); err != nil {
+		return nil, s.refused(ctx, err)
+	}
+	if err := l.holdMemory(ctx, int64(first.Size())); err != nil {
+		return nil, err
+	}
 	push, err := s.push(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	queue := store.Run{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
-	events := []store.Event{{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}}
+	events := []store.Event{first}
 	slot := e.reserveSlot(&queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.write(ctx, l, base, store.Change{

@@ -54,7 +54,7 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen = task.ReceivedSeq
+	r.seen, r.total = task.ReceivedSeq, task.Bytes
 	r.turnNow = &Turn{
 		r: r, task: task, metadata: task.Metadata, run: r.queue, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int), earlier: before,
 	}
@@ -262,6 +262,9 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 		if err := encodable(p); err != nil {
 			return a2a.Invalid("parts", "cannot be stored: %s", err)
 		}
+	}
+	if err := t.r.grow(int64(store.PartsSize(parts))); err != nil {
+		return err
 	}
 	o.Message = store.Event{Message: t.r.sayParts(parts)}.Copy().Message
 	return o

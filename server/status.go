@@ -66,6 +66,7 @@ type healthInfo struct {
 	Concurrency int      `json:"concurrency"`
 	Queued      int64    `json:"queued"`
 	Abandoned   int64    `json:"abandoned"`
+	Oversized   int64    `json:"oversized"`
 	Streams     int64    `json:"streams"`
 	// Memory is the budget for what is large; nil if there is none.
 	Memory *memoryInfo `json:"memory,omitempty"`
@@ -120,7 +121,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Streams: x.s.streams.Stats().Held,
+		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streams.Stats().Held,
 	}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()

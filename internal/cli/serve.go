@@ -51,6 +51,7 @@ type serveCmd struct {
 
 	fileFlags
 
+	MaxTask     size          `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"How much content a task may have: messages, artifacts and what was replaced in them. At most a third of what one owner may hold of --memory. Default: ${default}."`
 	Memory      size          `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
 	Concurrency int           `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
 	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
@@ -271,6 +272,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Lease = c.Lease
 	cfg.StopGrace = c.StopGrace
 	cfg.Memory = int64(c.Memory)
+	cfg.Limits.TaskBytes = int(c.MaxTask)
 	cfg.MaxBodyBytes = int64(c.MaxBody)
 	cfg.CORSOrigins = c.CORSOrigins
 	cfg.Logger = log

@@ -1,0 +1,115 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func TestTasksMayHaveSoMuchContent(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	written := make(chan error, 1)
+	e := start(t, engine.Config{Store: s, Limits: engine.Limits{TaskBytes: 100_000}, Handler: func(_ context.Context, turn *engine.Turn) error {
+		if turn.Number() == 2 {
+			_, err := turn.Artifact("a").WriteString(strings.Repeat("x", 90_000))
+			written <- err
+		}
+		return turn.RequireInput(a2a.TextPart{Text: "more"})
+	}})
+	large := strings.Repeat("x", 60_000)
+	task := settled(t, e, send(t, e, text(large)).Key.ID)
+	before := task.Seq
+	_, err := e.Send(t.Context(), alice, to(task.Key.ID, large), engine.SendOptions{})
+	if a2a.CodeOf(err) != a2a.CodeTooLarge || !strings.Contains(err.Error(), "--max-task") {
+		t.Errorf("Send() beyond the limit = %v, want too_large and the name of the limit", err)
+	}
+	if _, err := e.Send(t.Context(), alice, text(strings.Repeat("x", 100_001)), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
+		t.Errorf("Send() of a new task beyond the limit = %v, want too_large", err)
+	}
+	if task := stored(t, s, task.Key); task.Seq != before || task.Bytes < 60_000 || task.Bytes > 61_000 {
+		t.Errorf("task has %d events with %d bytes, want the %d of before", task.Seq, task.Bytes, before)
+	}
+	send(t, e, to(task.Key.ID, "go on"))
+	if err := <-written; a2a.CodeOf(err) != a2a.CodeTooLarge {
+		t.Errorf("WriteString() beyond the limit = %v, want too_large", err)
+	}
+	if h := e.Health(t.Context()); h.Oversized != 3 {
+		t.Errorf("Health().Oversized = %d, want 3", h.Oversized)
+	}
+}
+
+func stored(t *testing.T, s store.Store, key store.Key) *store.Task {
+	t.Helper()
+	task, err := s.Task(t.Context(), key, store.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+func TestTheTaskLimitIsAPartOfTheMemory(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{Memory: memory.New(6 << 20), Handler: func(context.Context, *engine.Turn) error { return nil }})
+	if _, err := e.Send(t.Context(), alice, text(strings.Repeat("x", 1<<20+1)), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
+		t.Errorf("Send() of a third of an owner's memory = %v, want too_large", err)
+	}
+}
+
+func TestLargeTasksRunAsMemoryAllows(t *testing.T) {
+	t.Parallel()
+	const size, tasks = 1 << 20, 12
+	budget := memory.New(8 << 20) // of which an owner may hold 4 MiB: a task of 1 MiB is read in 2
+	s := inmem.New()
+	var running, most atomic.Int64
+	block := make(chan struct{})
+	handler := func(ctx context.Context, turn *engine.Turn) error {
+		if turn.Owner() == "bob" {
+			return turn.Reply()
+		}
+		n := running.Add(1)
+		defer running.Add(-1)
+		for old := most.Load(); old < n && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		select {
+		case <-block:
+		case <-ctx.Done():
+		}
+		return turn.Reply()
+	}
+	first := start(t, engine.Config{Store: s, Concurrency: 1, Handler: func(ctx context.Context, _ *engine.Turn) error {
+		<-ctx.Done() // it queues the tasks and runs none
+		return context.Cause(ctx)
+	}})
+	var ids []string
+	for range tasks {
+		ids = append(ids, send(t, first, text(strings.Repeat("x", size))).Key.ID)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := first.Stop(stopped); err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 200 * time.Millisecond, Poll: 5 * time.Millisecond})
+	eventually(t, func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
+	// What waits for memory takes no worker from another owner.
+	if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, text("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
+		t.Errorf("Send() of another owner = %+v, %v", sent, err)
+	}
+	close(block)
+	for _, id := range ids {
+		wantState(t, settled(t, e, id), a2a.StateCompleted)
+	}
+	if most.Load() > 3 || budget.Stats().Largest > 4<<20 {
+		t.Errorf("%d tasks of 1 MiB ran at once with %d bytes, want at most 3 within 4 MiB", most.Load(), budget.Stats().Largest)
+	}
+	eventually(t, func() bool { return budget.Stats().Held == 0 })
+}
