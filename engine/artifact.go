@@ -223,6 +223,9 @@ func (w *ArtifactWriter) close(in *scope) error {
 // w.mu.
 func (w *ArtifactWriter) chunk(in *scope, parts []a2a.Part, last bool) error {
 	if !w.begun {
+		if err := w.t.r.e.checkHead(&w.head); err != nil {
+			return err
+		}
 		w.earlier = w.t.claimEarlier(w)
 	}
 	event := w.event(parts, w.begun, last)
@@ -242,6 +245,14 @@ func (w *ArtifactWriter) chunk(in *scope, parts []a2a.Part, last bool) error {
 	w.begun, w.pos = true, from.After(parts)
 	w.noted(in, from, last)
 	return nil
+}
+
+// checkHead applies the limits of what describes an artifact.
+func (e *Engine) checkHead(a *a2a.Artifact) error {
+	if n, limit := len(a.Name)+len(a.Description), e.cfg.Limits.MetadataBytes; n > limit {
+		return a2a.Invalid("artifact", "has a name and a description of %d bytes, at most %d are taken", n, limit)
+	}
+	return e.checkMap("artifact.metadata", a.Metadata)
 }
 
 // noted adds what has been written since a position to the step in that it was.

@@ -124,6 +124,50 @@ func TestTheProgramGetsTheTurn(t *testing.T) {
 	}
 }
 
+func TestTheProgramGetsTheHistoryByPage(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, shell(`if [ "$HOLDFAST_TURN" -lt 7 ]; then echo '{"type":"require_input"}'; exit; fi
+		read -r turn; echo '{"type":"history","before":3}'; read -r page
+		printf '{"type":"require_input","parts":[{"kind":"data","data":{"turn":%s,"page":%s}}]}\n' "$turn" "$page"`))
+	large := func(i int) a2a.Message {
+		return holdfasttest.Message(a2a.TextPart{Text: fmt.Sprint(i, strings.Repeat("x", 300_000))})
+	}
+	task := r.SendMessage(large(1))
+	for i := range 6 {
+		m := large(i + 2)
+		m.TaskID = task.ID
+		task = r.SendMessage(m)
+	}
+	got := turnOf(t, task)
+	firsts := func(line any) (out []string, earlier float64) {
+		members := line.(map[string]any)
+		list, _ := members["history"].([]any)
+		if list == nil {
+			list, _ = members["messages"].([]any)
+		}
+		for _, m := range list {
+			out = append(out, m.(map[string]any)["parts"].([]any)[0].(map[string]any)["text"].(string)[:1])
+		}
+		return out, members["earlier"].(float64)
+	}
+	if messages, earlier := firsts(got["turn"]); !slices.Equal(messages, []string{"4", "5", "6"}) || earlier != 3 {
+		t.Errorf("the turn's history = %v after %v earlier ones, want the newest three of six", messages, earlier)
+	}
+	if messages, earlier := firsts(got["page"]); !slices.Equal(messages, []string{"1", "2", "3"}) || earlier != 0 {
+		t.Errorf("the page before them = %v after %v earlier ones, want the first three", messages, earlier)
+	}
+}
+
+func TestAFloodOfMetadataIsPaced(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, shell(`i=0; while [ $i -lt 110 ]; do echo '{"type":"metadata","metadata":{"i":'$i'}}'; i=$((i+1)); done; echo '{"type":"result"}'`))
+	begun := time.Now()
+	task := r.Send("go")
+	if took := time.Since(begun); task.State != a2a.StateCompleted || took < 9*time.Second/20 {
+		t.Errorf("110 changes of metadata took %s (%s), want what exceeds a hundred at twenty a second", took, task.State)
+	}
+}
+
 // turnOf returns the turn line that a program answered with.
 func turnOf(t *testing.T, task holdfasttest.Task) map[string]any {
 	t.Helper()

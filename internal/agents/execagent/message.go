@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // turnLine is the first line that a program gets. Type and text come first, in
@@ -25,7 +26,15 @@ type turnLine struct {
 	Attempt   int            `json:"attempt"`
 	Messages  []a2a.Message  `json:"messages"`
 	History   []a2a.Message  `json:"history"`
+	Earlier   int            `json:"earlier"` // messages before History
 	Metadata  map[string]any `json:"metadata"`
+}
+
+// historyLine answers a history.
+type historyLine struct {
+	_        struct{}      `wire:"const=type:history"`
+	Messages []a2a.Message `json:"messages"`
+	Earlier  int           `json:"earlier"` // messages before these
 }
 
 // messageLine answers a receive.
@@ -67,13 +76,42 @@ type said struct {
 	Result      json.RawMessage `json:"result"`
 	Wait        bool            `json:"wait"`
 	Retry       bool            `json:"retry"`
+	Before      int             `json:"before"`
 }
 
 func newTurnLine(t *holdfast.Turn) turnLine {
+	history, earlier := page(t.TaskHistory())
 	return turnLine{
 		Text: t.Text(), TaskID: t.TaskID(), ContextID: t.ContextID(), Owner: t.Owner(), Turn: t.Number(), Attempt: t.Attempt(),
-		Messages: t.Messages(), History: t.TaskHistory(), Metadata: t.Metadata(),
+		Messages: t.Messages(), History: history, Earlier: earlier, Metadata: t.Metadata(),
 	}
+}
+
+// What a page of the history holds, beside its newest message.
+const (
+	pageMessages = 100
+	pageBytes    = 1 << 20
+)
+
+// page returns the newest of messages, as many as one line may hold, and how many come before
+// them.
+func page(messages []a2a.Message) (newest []a2a.Message, earlier int) {
+	first, size := len(messages), 0
+	for first > 0 && len(messages)-first < pageMessages {
+		if size += sizeOf(messages[first-1 : first]); size > pageBytes && first < len(messages) {
+			break
+		}
+		first--
+	}
+	return append([]a2a.Message{}, messages[first:]...), first
+}
+
+// sizeOf is roughly how many bytes messages take.
+func sizeOf(messages []a2a.Message) (size int) {
+	for i := range messages {
+		size += store.PartsSize(messages[i].Parts)
+	}
+	return size
 }
 
 // newMessageLine has the text of all messages, as turnLine has.

@@ -23,11 +23,16 @@ func (s *session) obey(n int, m *said) error {
 		if m.Metadata == nil {
 			return breach(n, "is metadata without a member metadata")
 		}
+		if err := s.progress.pace(s.ctx); err != nil {
+			return err
+		}
 		return s.t.SetMetadata(m.Metadata)
 	case "step":
 		return s.runStep(n, m)
 	case "receive":
 		return s.receive(m)
+	case "history":
+		return s.history(n, m)
 	}
 	return s.endTurn(n, m)
 }
@@ -111,6 +116,17 @@ func (s *session) runStep(n int, m *said) error {
 	return s.send(stepResultLine{Name: m.Name, Done: true, Result: result})
 }
 
+// history hands over the newest messages before the one that the program names by its
+// place.
+func (s *session) history(n int, m *said) error {
+	messages := s.t.TaskHistory()
+	if m.Before < 0 || m.Before > len(messages) {
+		return breach(n, "asks for the history before message %d, want 0 to %d", m.Before, len(messages))
+	}
+	newest, earlier := page(messages[:m.Before])
+	return s.sendContent(historyLine{Messages: newest, Earlier: earlier}, newest)
+}
+
 // receive hands over what has arrived or, if the program wants to wait, what
 // will arrive next.
 func (s *session) receive(m *said) error {
@@ -125,5 +141,5 @@ func (s *session) receive(m *said) error {
 	if messages == nil {
 		messages = []a2a.Message{}
 	}
-	return s.send(newMessageLine(messages))
+	return s.sendContent(newMessageLine(messages), messages)
 }

@@ -15,20 +15,30 @@ import (
 // goroutine waits for it, and it ends when the pipe is closed.
 type input struct {
 	file  *os.File
-	queue chan []byte
+	queue chan line
 	done  chan struct{}
 	once  sync.Once
 }
 
+// line is what a program is to read. release, if set, is called once it is written.
+type line struct {
+	data    []byte
+	release func()
+}
+
 func newInput(f *os.File) *input {
 	const waiting = 16
-	in := &input{file: f, queue: make(chan []byte, waiting), done: make(chan struct{})}
+	in := &input{file: f, queue: make(chan line, waiting), done: make(chan struct{})}
 	go func() {
 		defer close(in.done)
 		defer closeAll(f)
-		for line := range in.queue {
-			if _, err := f.Write(line); err != nil {
+		for l := range in.queue {
+			if _, err := f.Write(l.data); err != nil {
 				break // the program has closed its end, or gone
+			}
+			if l.release != nil {
+				l.data = nil
+				l.release()
 			}
 		}
 		for range in.queue {
@@ -43,7 +53,7 @@ func (in *input) finish(last []byte) {
 	in.once.Do(func() {
 		if last != nil {
 			select {
-			case in.queue <- last:
+			case in.queue <- line{data: last}:
 			default:
 			}
 		}

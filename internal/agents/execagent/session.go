@@ -38,12 +38,9 @@ var errSilent = errors.New("end of output")
 // begin starts the program.
 func (a *agent) begin(ctx context.Context, t *holdfast.Turn) (*session, error) {
 	s := &session{a: a, ctx: ctx, t: t, log: a.cfg.Logger.With("task", t.TaskID(), "attempt", t.Attempt(), "program", a.name)}
-	first := []byte(t.Text())
-	if !a.cfg.Plain {
-		var err error
-		if first, err = encode(newTurnLine(t)); err != nil {
-			return nil, fmt.Errorf("encode turn: %w", err)
-		}
+	first, err := a.firstLine(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	cmd := exec.Command(a.path, a.args...) //nolint:gosec,noctx // the operator chose it; ended by process.end, which asks first
 	cmd.Dir = a.cfg.Dir
@@ -64,6 +61,39 @@ func (a *agent) begin(ctx context.Context, t *holdfast.Turn) (*session, error) {
 		s.in.finish(nil)
 	}
 	return s, nil
+}
+
+// firstLine is what the program reads first. The memory for it is held until it is written.
+func (a *agent) firstLine(ctx context.Context, t *holdfast.Turn) (l line, err error) {
+	if a.cfg.Plain {
+		if l.release, err = reserve(ctx, t, sizeOf(t.Messages())); err == nil {
+			l.data = []byte(t.Text())
+		}
+		return l, err
+	}
+	turn := newTurnLine(t)
+	if l.release, err = reserve(ctx, t, 2*(sizeOf(turn.Messages)+sizeOf(turn.History))); err != nil {
+		return l, err
+	}
+	if l.data, err = encode(turn); err != nil {
+		return l, fmt.Errorf("encode turn: %w", err)
+	}
+	return l, nil
+}
+
+// smallLine is the size up to which no memory is held for a line.
+const smallLine = 64 << 10
+
+// reserve holds memory for a line of a size. What is refused may pass.
+func reserve(ctx context.Context, t *holdfast.Turn, size int) (release func(), err error) {
+	if size <= smallLine {
+		return func() {}, nil
+	}
+	release, err = t.Reserve(ctx, int64(size))
+	if a2a.CodeOf(err) == a2a.CodeExhausted {
+		err = holdfast.Retry(err)
+	}
+	return release, err
 }
 
 // startError is for the client: it says what is wrong without the server's paths.
@@ -249,12 +279,30 @@ func (s *session) hear(c chunk) (result json.RawMessage, done bool, err error) {
 // send writes a line to the program. A program that is gone is met where its
 // output is read.
 func (s *session) send(message any) error {
-	line, err := encode(message)
+	data, err := encode(message)
 	if err != nil {
 		return fmt.Errorf("encode line for program: %w", err)
 	}
+	return s.enqueue(line{data: data})
+}
+
+// sendContent is send for a line that holds messages of the client: memory is held for it until
+// it is written.
+func (s *session) sendContent(message any, messages []a2a.Message) error {
+	release, err := reserve(s.ctx, s.t, 2*sizeOf(messages))
+	if err != nil {
+		return err
+	}
+	data, err := encode(message)
+	if err != nil {
+		return fmt.Errorf("encode line for program: %w", err)
+	}
+	return s.enqueue(line{data: data, release: release})
+}
+
+func (s *session) enqueue(l line) error {
 	select {
-	case s.in.queue <- line:
+	case s.in.queue <- l:
 	case <-s.p.exited:
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
@@ -268,7 +316,7 @@ func (s *session) deliver(arrived received) error {
 	if arrived.err != nil {
 		return arrived.err
 	}
-	return s.send(newMessageLine(arrived.messages))
+	return s.sendContent(newMessageLine(arrived.messages), arrived.messages)
 }
 
 // received is what came of waiting for messages.
@@ -329,13 +377,7 @@ const (
 )
 
 func (p *progress) tell(t *holdfast.Turn, text string) error {
-	now := time.Now()
-	if p.at.IsZero() {
-		p.credit = statusBurst
-	} else {
-		p.credit = min(statusBurst, p.credit+statusRate*now.Sub(p.at).Seconds())
-	}
-	p.at = now
+	p.count()
 	if p.credit >= 1 {
 		p.credit--
 		p.waiting = ""
@@ -344,6 +386,32 @@ func (p *progress) tell(t *holdfast.Turn, text string) error {
 	if p.waiting = text; p.timer == nil {
 		p.timer = time.NewTimer(time.Second / statusRate)
 	}
+	return nil
+}
+
+// count adds the credit that has come with time.
+func (p *progress) count() {
+	now := time.Now()
+	if p.at.IsZero() {
+		p.credit = statusBurst
+	} else {
+		p.credit = min(statusBurst, p.credit+statusRate*now.Sub(p.at).Seconds())
+	}
+	p.at = now
+}
+
+// pace waits until one more event may be stored that cannot be left out.
+func (p *progress) pace(ctx context.Context) error {
+	for p.count(); p.credit < 1; p.count() {
+		wait := time.NewTimer(time.Second / statusRate)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return context.Cause(ctx)
+		}
+	}
+	p.credit--
 	return nil
 }
 
