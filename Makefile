@@ -36,6 +36,7 @@ interop: build ## drive the binary with the official Go client
 
 bench: build ## compare with the official Go SDK and a bare echo server
 	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) $(BENCH_FLAGS)
+	cd bench && go run ./cmd/size
 
 check: ## formatting, vet, lint, tidiness, known vulnerabilities
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"

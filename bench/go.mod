@@ -6,6 +6,7 @@ replace github.com/holdfast-dev/holdfast => ../
 
 require (
 	github.com/a2aproject/a2a-go v0.3.15
+	github.com/google/uuid v1.6.0
 	github.com/holdfast-dev/holdfast v0.0.0-00010101000000-000000000000
 	github.com/jackc/pgx/v5 v5.12.0
 )
@@ -13,7 +14,6 @@ require (
 require (
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/gofrs/flock v0.13.1 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect

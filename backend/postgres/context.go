@@ -54,7 +54,7 @@ const (
 		SELECT 1 FROM made`
 	sqlUpdateContext = sqlWas + `, made AS (
 			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text,
-				updated_at = greatest(updated_at, $6::bigint), version = version + 1, labels = $7::bigint[], record = $8::text
+				updated_at = greatest(updated_at, $6::bigint), version = greatest(version, 1) + 1, labels = $7::bigint[], record = $8::text
 			WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" RETURNING owner, status, labels
 		), tally AS (` + sqlCountLabels + `)
 		SELECT 1 FROM made`
@@ -89,7 +89,7 @@ type described struct {
 func scanContext(r record) (c store.Context, err error) {
 	c = store.Context{
 		Key: store.ContextKey{Owner: r.text(0), ID: r.text(1)}, Status: a2a.ContextStatus(r.text(2)), Name: r.text(3), ParentID: r.text(4),
-		CreatedAt: fromMillis(r.int(5)), UpdatedAt: fromMillis(r.int(6)), Version: r.int(7), TaskCount: int(r.int(8)),
+		CreatedAt: fromMillis(r.int(5)), UpdatedAt: fromMillis(r.int(6)), Version: max(r.int(7), 1), TaskCount: int(r.int(8)),
 		Role: store.DefaultContextRole,
 	}
 	if !r.null(9) {

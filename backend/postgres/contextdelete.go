@@ -16,8 +16,8 @@ const (
 		), tally AS (` + sqlCountLabels + `)
 		SELECT 1 FROM made`
 
-	sqlDeleteTasks = `DELETE FROM {s}.task_rows WHERE ctid = ANY (ARRAY(
-			SELECT ctid FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
+	sqlDeleteTasks = `DELETE FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id COLLATE "POSIX" = ANY (ARRAY(
+			SELECT id FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
 			ORDER BY created_at, id LIMIT $3::bigint FOR UPDATE))
 		RETURNING pk, id`
 	// Lanes are locked in the order of their keys, as acknowledgements do, and what

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -151,7 +152,7 @@ func (p *pkSource) next(ctx context.Context) (int64, error) {
 // use: after a failover or a restore, the database may give out blocks again.
 func (p *pkSource) renumber(err error, live []*change) {
 	var e *pgconn.PgError
-	if !errors.As(err, &e) || e.Code != stateUnique || e.ConstraintName != "task_log_pkey" {
+	if !errors.As(err, &e) || e.Code != stateUnique || !strings.HasPrefix(e.ConstraintName, "task_log_") { // a partition has its own name
 		return
 	}
 	p.mu.Lock()

@@ -43,7 +43,7 @@ var stmtPush = &statement{
 				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running, state = 'active',
 				phase = CASE WHEN l.cursor_seq >= l.tail_seq THEN 0 WHEN l.lease_until > 0 THEN 3 ELSE 1 END, due_at = excluded.due_at,
 				attempt = 0, failed_at = 0, updated_at = excluded.updated_at, ` + sqlTakeLease + `, reason = ''
-			RETURNING l.*, l.xmax = 0 AS made
+			RETURNING l.*, l.rev = 1 AS made
 		), n AS (
 			UPDATE {s}.task_rows t SET webhooks = t.webhooks + u.n
 			FROM (SELECT owner, task_id, count(*)::integer AS n FROM l WHERE made GROUP BY 1, 2) u

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	sqlOldAttempts = `SELECT id, data FROM {s}.push_attempts
+	sqlOldAttempts = `SELECT id, data, owner FROM {s}.push_attempts
 		WHERE last_at < $1::bigint + 60000 AND first_at < $1::bigint ORDER BY last_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED`
-	sqlDropAttempts = `DELETE FROM {s}.push_attempts WHERE id = ANY ($1::bigint[])`
+	sqlDropAttempts = `DELETE FROM {s}.push_attempts a USING unnest($1::text[], $2::bigint[]) AS u(owner, id) WHERE a.owner = u.owner AND a.id = u.id`
 	sqlKeepAttempts = `UPDATE {s}.push_attempts a SET first_at = u.first_at, last_at = u.last_at, data = u.data
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) AS u(id, first_at, last_at, data) WHERE a.id = u.id`
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u(owner, id, first_at, last_at, data)
+		WHERE a.owner = u.owner AND a.id = u.id`
 
 	// The tasks are locked before their lanes, and neither is waited for. A lane that
 	// has been used since is kept, whatever the beginning of the statement saw.
@@ -95,7 +96,7 @@ func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int)
 	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
 		removed = 0
 		var drop, keep, firsts, lasts []int64
-		var texts []string
+		var dropped, kept, texts []string // owners, and what is kept
 		err := s.each(ctx, tx, sqlOldAttempts, func(r record) error {
 			var b attemptBatch
 			if err := json.Unmarshal(r[1], &b); err != nil {
@@ -108,22 +109,23 @@ func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int)
 			}
 			switch b = slices.Clone(b[n:]); {
 			case len(b) == 0:
-				drop = append(drop, r.int(0))
+				dropped, drop = append(dropped, r.text(2)), append(drop, r.int(0))
 			case n > 0:
 				data, err := b.encode()
 				if err != nil {
 					return err
 				}
+				kept = append(kept, r.text(2))
 				keep, firsts, lasts = append(keep, r.int(0)), append(firsts, b[0].At), append(lasts, b[len(b)-1].At)
 				texts = append(texts, string(data))
 			}
 			return nil
 		}, cut, limit)
 		if err == nil && len(drop) > 0 {
-			_, err = s.exec(ctx, tx, sqlDropAttempts, drop)
+			_, err = s.exec(ctx, tx, sqlDropAttempts, dropped, drop)
 		}
 		if err == nil && len(keep) > 0 {
-			_, err = s.exec(ctx, tx, sqlKeepAttempts, keep, firsts, lasts, texts)
+			_, err = s.exec(ctx, tx, sqlKeepAttempts, kept, keep, firsts, lasts, texts)
 		}
 		return err
 	})

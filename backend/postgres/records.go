@@ -13,8 +13,10 @@ const (
 	// It locks the record as sqlLookKeys does, so that it is replicated once it is read.
 	sqlReadKey = `SELECT owner, key, hash, task_id, seq, created_at FROM {s}.idempotency_keys
 		WHERE owner = $1::text COLLATE "POSIX" AND key = $2::text COLLATE "POSIX" FOR KEY SHARE`
-	sqlExpireKeys = `DELETE FROM {s}.idempotency_keys WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM {s}.idempotency_keys WHERE created_at < $1::bigint ORDER BY created_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED))`
+	sqlExpireKeys = `WITH u AS MATERIALIZED (
+			SELECT owner, key FROM {s}.idempotency_keys WHERE created_at < $1::bigint ORDER BY created_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX"`
 )
 
 // Idempotency implements store.Store.

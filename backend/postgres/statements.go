@@ -61,17 +61,18 @@ const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, cr
 				FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u(owner, id, created_at, received_at, n)`
 
 // contextsText writes a statement that changes contexts, each of them once, in the order
-// of their keys. A context without new tasks (n) must exist.
+// of their keys. A context without new tasks (n) must exist. Version 0 says that a context
+// was just made.
 func contextsText(contexts string) string {
 	return `WITH u AS MATERIALIZED (
 			` + contexts + `
 		), up AS (
 			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count)
-			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 1, u.n FROM u
-			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count,
+			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 0, u.n FROM u
+			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count, version = greatest(c.version, 1),
 				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
 				WHERE c.status = 'active' OR c.status <> '' AND excluded.task_count = 0
-			RETURNING c.owner, c.task_count, xmax = 0 AS made
+			RETURNING c.owner, c.task_count, c.version = 0 AS made
 		), tally AS (
 			INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, 'active', count(*) FROM up WHERE made GROUP BY owner
 		)

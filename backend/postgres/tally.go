@@ -19,20 +19,20 @@ import (
 // sqlFoldTallies and sqlFoldLabels put rows together. Rows that another does it with
 // are left to it.
 var (
-	sqlFoldTallies = foldText("tallies", "owner, kind",
+	sqlFoldTallies = foldText("tallies", "owner, kind", "t.owner = ANY ($1::text[])",
 		"FROM {s}.tallies t WHERE t.owner = ANY ($1::text[])")
-	sqlFoldLabels = foldText("label_tallies", "owner, label, status",
+	sqlFoldLabels = foldText("label_tallies", "owner, label, status", "t.owner = ANY ($1::text[]) AND t.label = ANY ($2::bigint[])",
 		"FROM unnest($1::text[], $2::bigint[]) u(owner, label) JOIN {s}.label_tallies t ON t.owner = u.owner AND t.label = u.label")
 )
 
 // foldText writes the statement that replaces rows of a table by their sums. Of what
 // comes to nothing no row is left.
-func foldText(table, key, from string) string {
+func foldText(table, key, among, from string) string {
 	return fmt.Sprintf(`WITH gone AS (
-		DELETE FROM {s}.%[1]s WHERE ctid = ANY (ARRAY(SELECT t.ctid %[3]s FOR UPDATE OF t SKIP LOCKED))
+		DELETE FROM {s}.%[1]s t WHERE %[3]s AND t.id = ANY (ARRAY(SELECT t.id %[4]s FOR UPDATE OF t SKIP LOCKED))
 		RETURNING %[2]s, n
 	)
-	INSERT INTO {s}.%[1]s (%[2]s, n) SELECT %[2]s, sum(n) FROM gone GROUP BY %[2]s HAVING sum(n) <> 0`, table, key, from)
+	INSERT INTO {s}.%[1]s (%[2]s, n) SELECT %[2]s, sum(n) FROM gone GROUP BY %[2]s HAVING sum(n) <> 0`, table, key, among, from)
 }
 
 // sqlTallies reads the counts of an owner.

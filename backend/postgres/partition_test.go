@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"database/sql"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+var createTable = regexp.MustCompile(`(?s)CREATE TABLE (\S+)\.(\w+) \((.*?)\n\)( WITH \(.*?\))?;`)
+
+// partitions is how many partitions a table of partitionedSchema has.
+const partitions = 3
+
+// partitionedSchema rewrites a migration so that what belongs to owners is in tables that
+// are partitioned by the hash of the owner, and what belongs to tasks by that of the task.
+func partitionedSchema(text string) string {
+	return createTable.ReplaceAllStringFunc(text, func(create string) string {
+		m := createTable.FindStringSubmatch(create)
+		schema, table, columns, with := m[1], m[2], m[3], m[4]
+		key := ""
+		for _, column := range []string{"owner", "task_pk"} {
+			if key == "" && strings.Contains(columns, "\n  "+column+" ") {
+				key = column
+			}
+		}
+		if key == "" {
+			return create
+		}
+		if strings.Contains(text, ` ON `+schema+`.`+table+` (owner COLLATE "POSIX"`) && key == "owner" {
+			key = `owner COLLATE "POSIX"` // as its key has it
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "CREATE TABLE %s.%s (%s\n) PARTITION BY HASH (%s);\n", schema, table, columns, key)
+		for n := range partitions {
+			fmt.Fprintf(&b, "CREATE TABLE %[1]s.%[2]s_%[3]d PARTITION OF %[1]s.%[2]s FOR VALUES WITH (MODULUS %[4]d, REMAINDER %[3]d)%[5]s;\n",
+				schema, table, n, partitions, with)
+		}
+		return b.String()
+	})
+}
+
+// partitioned completes a configuration with a schema whose tables are partitioned.
+func partitioned(t storetest.T, cfg Config) Config {
+	t.Helper()
+	cfg = fresh(t, cfg)
+	p, err := (&Store{cfg: cfg}).migrations()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for i := range p.Migrations {
+		p.Migrations[i].SQL = partitionedSchema(p.Migrations[i].SQL)
+	}
+	db, err := sql.Open("pgx", cfg.URL)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := migrate.Apply(bg, db, p); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	return cfg
+}
+
+func TestStoreOnPartitionedTables(t *testing.T) {
+	t.Parallel()
+	h := harness
+	h.Open = func(t storetest.T) store.Store { return open(t, partitioned(t, Config{})) }
+	storetest.Run(t, h)
+}
+
+// A statement that finds a row by anything but its key would find those of other partitions,
+// or need what only PostgreSQL itself has.
+func TestPartitionedSchemaHasPartitions(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), partitioned(storetest.Wrap(t), Config{}))
+	const text = `pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'p'`
+	if n := countRows(t, s, text, s.cfg.Schema); n != 13 {
+		t.Errorf("%d tables are partitioned, want 13", n)
+	}
+}
