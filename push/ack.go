@@ -28,6 +28,12 @@ func (l *lane) report(now, due time.Time, hold bool) store.LaneAck {
 	return ack
 }
 
+// settle notes that a lane has been worked. Service.mu is held.
+func (l *lane) settle() {
+	l.settled, l.Events = true, nil
+	l.hold.shrink(0)
+}
+
 // hold has what became of the lane's events so far stored, while it goes on.
 func (s *Service) hold(l *lane) {
 	now := s.now()
@@ -43,7 +49,7 @@ func (s *Service) conclude(l *lane, due time.Time) {
 	ack := l.report(now, due, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.settled, l.Events = true, nil
+	l.settle()
 	next := s.limits.leave(l, now)
 	s.queueAck(l, ack)
 	for _, n := range next {

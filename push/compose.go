@@ -22,11 +22,10 @@ type permanent struct{ reason string }
 // Error returns the reason.
 func (p *permanent) Error() string { return p.reason }
 
-// foldPage is how many events are read at once to fold a log.
-const foldPage = 256
-
-// composer makes the requests of one claimed lane. It is not safe for concurrent use.
+// composer makes the requests of one claimed lane. It is not safe for concurrent use, and is
+// to be closed.
 type composer struct {
+	s         *Service
 	key       store.Key
 	contextID string
 	created   time.Time
@@ -35,12 +34,27 @@ type composer struct {
 	header    http.Header // of every request
 	signers   []signer
 	events    []store.Event
-	task      *store.Task // folded as far as it was needed; nil unless the payload needs it
+	task      *store.Task // folded as far as it was needed; nil unless the payload needs it, and it is small
+	hold      hold        // for that
 
 	// The last event that was told.
 	seq  int64
 	id   string
 	body []byte
+	item *shared // that has the body, or nil
+}
+
+// close gives back what requests were made of.
+func (c *composer) close() {
+	c.hold.shrink(0)
+	c.release()
+}
+
+func (c *composer) release() {
+	if c.item != nil {
+		c.s.pool.put(c.item)
+	}
+	c.item, c.body = nil, nil
 }
 
 // unsealed follows where the secrets of a webhook cannot be decrypted: a process that has
@@ -51,8 +65,8 @@ var unsealed = result{verdict: retry, reason: "the secrets of the webhook cannot
 const unsealedWait = 2 * time.Minute
 
 // compose prepares the requests for the events of one claimed lane. Its error is
-// *permanent if the lane cannot be told of them as it is set up, and errUnsealed if that
-// is for want of a key.
+// *permanent if the lane cannot be told of them as it is set up, errUnsealed if that
+// is for want of a key, and errNoMemory.
 func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*composer, error) {
 	set, err := s.seal.decode(&lane.Config)
 	switch {
@@ -70,6 +84,7 @@ func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*compos
 		}
 	}
 	c := &composer{
+		s: s, hold: s.ledger.hold(lane.Config.Task.Owner),
 		key: lane.Config.Task, contextID: lane.ContextID, created: lane.Created, format: set.Format,
 		signers: signers(set.Secrets.Keys, set.Signatures), events: lane.Events,
 	}
@@ -85,25 +100,38 @@ func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*compos
 	}
 	authenticate(c.header, &set)
 	if set.Format == a2a.PayloadTask {
-		c.task = &store.Task{Key: c.key, ContextID: lane.ContextID}
-		if err := s.fold(ctx, c.task, lane.Cursor.Seq); err != nil {
+		if err := c.foldSmall(ctx, lane); err != nil {
+			c.close()
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-// fold applies the log of a task to it, through an event.
+// foldSmall folds the task up to the lane's events, unless it is large with them.
+func (c *composer) foldSmall(ctx context.Context, lane *store.ClaimedLane) error {
+	size, _, err := store.LogSize(ctx, c.s.cfg.Store, c.key, lane.Events[len(lane.Events)-1].Seq)
+	if err != nil || size > smallTask {
+		return err
+	}
+	if err := c.hold.grow(ctx, foldedPerByte*size); err != nil {
+		return err
+	}
+	c.task = &store.Task{Key: c.key, ContextID: c.contextID}
+	return c.s.fold(ctx, c.task, lane.Cursor.Seq)
+}
+
+// fold applies the log of a task to it, through an event. The caller holds the memory.
 func (s *Service) fold(ctx context.Context, t *store.Task, seq int64) error {
-	for t.Seq < seq {
-		events, err := s.cfg.Store.Events(ctx, t.Key, t.Seq, int(min(seq-t.Seq, foldPage)))
-		if err != nil {
-			return fmt.Errorf("task %s: read log: %w", t.Key.ID, err)
-		}
-		if len(events) == 0 {
-			return fmt.Errorf("task %s: log ends at %d, want %d", t.Key.ID, t.Seq, seq)
-		}
-		t.Apply(events...)
+	err := store.WalkLog(ctx, s.cfg.Store, nil, t.Key, t.Seq, seq, func(e *store.Event) bool {
+		t.Apply(*e)
+		return true
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("task %s: read log: %w", t.Key.ID, err)
+	case t.Seq < seq:
+		return fmt.Errorf("task %s: log ends at %d, want %d", t.Key.ID, t.Seq, seq)
 	}
 	return nil
 }
@@ -136,9 +164,9 @@ func authenticate(h http.Header, set *settings) {
 // request tells e, one of the lane's events; after is the cursor behind it, attempt
 // counts from 1, and at is the time of the attempt. Events are asked for in order, each
 // as often as needed.
-func (c *composer) request(e *store.Event, after store.PushCursor, attempt int, at time.Time) (safehttp.Request, error) {
+func (c *composer) request(ctx context.Context, e *store.Event, after store.PushCursor, attempt int, at time.Time) (safehttp.Request, error) {
 	if c.seq != e.Seq {
-		if err := c.tell(e, after.Sequence); err != nil {
+		if err := c.tell(ctx, e, after.Sequence); err != nil {
 			return safehttp.Request{}, err
 		}
 	}
@@ -149,20 +177,52 @@ func (c *composer) request(e *store.Event, after store.PushCursor, attempt int, 
 	h["Webhook-Id"] = []string{c.id}
 	h["Webhook-Timestamp"] = []string{strconv.FormatInt(at.Unix(), 10)}
 	h["X-Delivery-Attempt"] = []string{strconv.Itoa(attempt)}
+	if copies(c.signers) {
+		held := c.hold.Bytes()
+		if err := c.hold.grow(ctx, int64(len(c.body))); err != nil {
+			return safehttp.Request{}, err
+		}
+		defer c.hold.shrink(held)
+	}
 	if signed := signature(c.signers, c.id, at, c.body); signed != "" {
 		h["Webhook-Signature"] = []string{signed}
 	}
 	return safehttp.Request{URL: c.url, Header: h, Body: c.body}, nil
 }
 
-// tell makes the body for an event.
-func (c *composer) tell(e *store.Event, sequence int64) error {
+// tell makes the body for an event. Lanes of a task that tell its state after the same
+// event share it.
+func (c *composer) tell(ctx context.Context, e *store.Event, sequence int64) error {
+	c.release()
 	t := told{
 		id: EventID(c.key, c.created, e.Seq), sequence: sequence, taskID: c.key.ID, contextID: c.contextID, event: e,
 	}
+	var err error
+	if c.format == a2a.PayloadTask {
+		create := c.s.encodeTask(c.key, c.contextID, e.Seq)
+		if c.task != nil {
+			create = func(_ context.Context, item *shared) (err error) {
+				item.body, err = c.encode(&t)
+				return err
+			}
+		}
+		key := sharedKey{task: c.key, created: c.created.UnixMilli(), seq: e.Seq, format: c.format}
+		if c.item, err = c.s.get(ctx, key, create); err != nil {
+			return err
+		}
+		c.body = c.item.body
+	} else if c.body, err = c.encode(&t); err != nil {
+		return err
+	}
+	c.seq, c.id = e.Seq, t.id
+	return nil
+}
+
+// encode returns the body for an event that the lane has.
+func (c *composer) encode(t *told) ([]byte, error) {
 	if c.task != nil {
 		for i := range c.events {
-			if seq := c.events[i].Seq; seq > c.task.Seq && seq <= e.Seq {
+			if seq := c.events[i].Seq; seq > c.task.Seq && seq <= t.event.Seq {
 				c.task.Apply(c.events[i])
 			}
 		}
@@ -170,8 +230,7 @@ func (c *composer) tell(e *store.Event, sequence int64) error {
 	}
 	body, err := t.payload(c.format)
 	if err != nil {
-		return &permanent{"the update cannot be told: " + err.Error()}
+		return nil, &permanent{"the update cannot be told: " + err.Error()}
 	}
-	c.seq, c.id, c.body = e.Seq, t.id, body
-	return nil
+	return body, nil
 }

@@ -57,7 +57,11 @@ func testService(t *testing.T, cfg Config) *Service {
 		t.Fatal(err)
 	}
 	cfg.Agent = "holdfast-test"
-	return &Service{cfg: cfg, registry: r, log: slog.New(slog.DiscardHandler), now: time.Now}
+	cfg.Lease = time.Minute
+	return &Service{
+		cfg: cfg, registry: r, log: slog.New(slog.DiscardHandler), now: time.Now,
+		ledger: ledger{budget: cfg.Memory}, pool: pool{items: make(map[sharedKey]*shared)}, sending: t.Context(),
+	}
 }
 
 // claimed is a lane over the whole log.
@@ -93,11 +97,11 @@ func tellAll(t *testing.T, s *Service, lane *store.ClaimedLane) []sent {
 		if cursor = next; !told {
 			continue
 		}
-		r, err := c.request(&lane.Events[i], next, 1, born.Add(time.Hour))
+		r, err := c.request(t.Context(), &lane.Events[i], next, 1, born.Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := c.request(&lane.Events[i], next, 2, born.Add(2*time.Hour))
+		again, err := c.request(t.Context(), &lane.Events[i], next, 2, born.Add(2*time.Hour))
 		if err != nil || !bytes.Equal(again.Body, r.Body) || again.Header.Get("Webhook-Id") != r.Header.Get("Webhook-Id") {
 			t.Errorf("second attempt at event %d is told as %s (%v), want %s", i, again.Body, err, r.Body)
 		}
@@ -180,6 +184,15 @@ func (l *logStore) Events(_ context.Context, _ store.Key, after int64, limit int
 	}
 	rest := l.events[min(int(after), len(l.events)):]
 	return rest[:min(limit, len(rest))], nil
+}
+
+func (l *logStore) LogRows(_ context.Context, _ store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+	for _, e := range l.events[min(int(after), len(l.events)):] {
+		if len(rows) < limit {
+			rows = append(rows, store.LogRow{Seq: e.Seq, Events: 1})
+		}
+	}
+	return rows, l.err
 }
 
 func TestTaskIsToldAsItStood(t *testing.T) {

@@ -53,10 +53,9 @@ type Config struct {
 	// InFlight is how many requests are under way at once, PerEndpoint how many to one
 	// endpoint, PerOwner how many of one owner. Defaults 512, 8, 64.
 	InFlight, PerEndpoint, PerOwner int
-	// Bytes is about how much memory events that are being told may take; one that takes
-	// more is told while no others are. Default 256 MiB.
-	Bytes int
-	// Memory is what large content is held of. Default: no limit.
+	// Memory is what requests take their memory from: each as much as its body and what it is
+	// made of, at the expense of the task's owner. A lane that gets none waits. An event that
+	// needs more than one owner may hold is a dead letter. Default: a budget of 256 MiB.
 	Memory *memory.Budget
 	// Timeout is the longest that an attempt may take. Default 15 s.
 	Timeout time.Duration
@@ -115,7 +114,9 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.InFlight, 512)
 	orDefault(&c.PerEndpoint, 8)
 	orDefault(&c.PerOwner, 64)
-	orDefault(&c.Bytes, 256<<20)
+	if c.Memory == nil {
+		c.Memory = memory.New(256 << 20)
+	}
 	orDefault(&c.Timeout, 15*time.Second)
 	orDefault(&c.Lease, 30*time.Second)
 	orDefault(&c.Poll, time.Second)
@@ -134,7 +135,7 @@ func (c Config) withDefaults() (Config, error) {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}, {"Bytes", c.Bytes}} {
+	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}} {
 		check(n.value < 1, "%s is %d, want at least 1", n.name, n.value)
 	}
 	if len(errs) > 0 {

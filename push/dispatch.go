@@ -10,10 +10,10 @@ import (
 
 const (
 	// claimBatch is the most lanes claimed in one go, claimEvents and claimBytes bound
-	// what is read of each.
+	// what is read of each. A larger event is read when there is memory for it.
 	claimBatch  = 64
 	claimEvents = 16
-	claimBytes  = 1 << 20
+	claimBytes  = 64 << 10
 )
 
 // dispatch claims due lanes while there is room for them, until the service stops.
@@ -56,8 +56,8 @@ func (s *Service) room() (n int, skip []string) {
 	if s.stopping {
 		return 0, nil
 	}
-	n = min(s.limits.fit(claimBatch), s.cfg.InFlight-(len(s.lanes)-s.limits.waiting))
-	skip = s.limits.full()
+	n = min(s.batch, s.cfg.InFlight-(len(s.lanes)-s.limits.waiting))
+	skip = s.limits.full(s.now())
 	s.hungry = n <= 0 || len(skip) > 0
 	return n, skip
 }
@@ -120,6 +120,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 	l := &lane{
 		ClaimedLane: *c, until: until, notices: notices, done: make(chan struct{}), through: globalThrough(&c.Config),
 		lease: store.LaneLease{Task: c.Config.Task, ID: c.Config.ID, Worker: c.Worker, Fence: c.Fence},
+		hold:  s.ledger.hold(c.Config.Task.Owner),
 	}
 	l.endpoint = s.limits.endpoint(s.endpointOf(&c.Config))
 	l.endpoint.woken = max(l.endpoint.woken-1, 0)
@@ -134,15 +135,21 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 	due := now
 	switch {
 	case s.stopping, l.lease.Fence < s.cancelled[l.id()]:
-	case l.State != store.LaneActive:
-		s.buryFrom(l, 0, l.Reason, store.Time(now))
-	case s.bars(l):
-		s.end(l, store.LaneDisabled, l.endpoint.reason)
+	case l.State != store.LaneActive, s.bars(l):
+		if l.State == store.LaneActive {
+			s.end(l, store.LaneDisabled, l.endpoint.reason)
+		}
+		if len(l.Events) == 0 { // they are read first
+			s.launch(l)
+			return
+		}
 		s.buryFrom(l, 0, l.Reason, store.Time(now))
 	case l.Attempt > 0 && s.clock.shifted(l.DueAt, l.UpdatedAt).After(now):
 		due = s.clock.shifted(l.DueAt, l.UpdatedAt)
+	case !l.hold.try(l.weight()):
+		due = now.Add(spread(memoryPause, s.cfg.random()))
+		s.limits.starved[l.lease.Task.Owner] = due
 	default:
-		s.limits.weigh(l)
 		retry, begins := s.limits.admit(l, now, s.cfg.random())
 		if begins {
 			s.launch(l)
@@ -158,7 +165,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 // giveBack has a lane that was not worked given back, to be due again then. s.mu is
 // held.
 func (s *Service) giveBack(l *lane, due time.Time) {
-	l.settled, l.Events = true, nil
+	l.settle()
 	close(l.done)
 	s.queueAck(l, l.report(s.now(), due, false))
 }

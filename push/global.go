@@ -67,7 +67,7 @@ func (s *Service) joinGlobal(ctx context.Context, task store.Key, seq int64) ([]
 	if err != nil || len(all.own) > 0 || all.global != nil && globalThrough(&all.global.Config) == 0 && all.global.Reason != noGlobal {
 		return nil, err
 	}
-	push[0].Cursor, err = store.CursorAt(ctx, s.cfg.Store, task, seq)
+	push[0].Cursor, err = store.CursorAt(ctx, s.cfg.Store, s.cfg.Memory, task, seq)
 	return push, err
 }
 
@@ -77,7 +77,7 @@ func (s *Service) bringGlobal(ctx context.Context, t *store.Task) error {
 	if s.cfg.Global.URL == "" || t.Status.State.Terminal() {
 		return nil
 	}
-	cursor, err := store.CursorAt(ctx, s.cfg.Store, t.Key, t.Seq)
+	cursor, err := store.CursorAt(ctx, s.cfg.Store, s.cfg.Memory, t.Key, t.Seq)
 	if err != nil {
 		return taskError(t.Key.ID, err)
 	}

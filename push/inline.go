@@ -69,7 +69,7 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 	}
 	var cursor store.PushCursor
 	if found == nil || all.global != nil {
-		if cursor, err = store.CursorAt(ctx, in.s.cfg.Store, task, seq); err != nil {
+		if cursor, err = store.CursorAt(ctx, in.s.cfg.Store, in.s.cfg.Memory, task, seq); err != nil {
 			return nil, err
 		}
 	}

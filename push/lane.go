@@ -3,8 +3,11 @@ package push
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -52,12 +55,23 @@ type lane struct {
 	trial     bool      // it is to show whether its endpoint answers again
 	stranger  bool      // it counts as one of an endpoint that is not proven
 	begun     time.Time
-	size      int            // of what it takes, in bytes, about
+	hold      hold           // of the memory for its events
 	notices   uint64         // of the store when it was claimed
 	ack       *store.LaneAck // to be stored
 	together  int            // with how many others at most, it included; 0: any
 	alone     int            // times in a row that it could not be stored by itself
 	retryAt   time.Time      // when to try again after that
+}
+
+// eventWeight is what an event takes beside its content.
+const eventWeight = 512
+
+// weight is what the events of a lane take, and as much for what is made of them.
+func (l *lane) weight() (bytes int64) {
+	for i := range l.Events {
+		bytes += eventWeight + 2*int64(l.Events[i].Size())
+	}
+	return bytes
 }
 
 func (l *lane) id() laneID { return laneID{l.lease.Task, l.lease.ID} }
@@ -82,7 +96,23 @@ func (s *Service) work(l *lane) {
 // deliver tells the lane's events, one after the other, and returns when the lane is due
 // again.
 func (s *Service) deliver(l *lane) (due time.Time) {
+	if len(l.Events) == 0 {
+		release, err := s.load(l)
+		if err != nil {
+			return s.unready(l, err)
+		}
+		defer release()
+	}
+	if l.State != store.LaneActive {
+		s.buryFrom(l, 0, l.Reason, store.Time(s.now()))
+		return s.now()
+	}
 	var c *composer
+	defer func() {
+		if c != nil {
+			c.close()
+		}
+	}()
 	for i := range l.Events {
 		e := &l.Events[i]
 		next, told := l.next(e)
@@ -103,6 +133,7 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 			r, err = s.attempt(l, c, e, next, limit)
 		}
 		var never *permanent
+		var large *tooLarge
 		var busy *safehttp.Error
 		if errors.Is(err, errUnsealed) {
 			if due, _ = s.follow(l, i, next, unsealed); l.State == store.LaneActive {
@@ -115,17 +146,21 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 			s.log.Debug("webhook put off", "task", l.lease.Task.ID, "webhook", l.lease.ID, "reason", busy)
 			return s.now().Add(spread(busyWait, s.cfg.random()))
 		}
+		if errors.As(err, &large) {
+			s.omit(l, next, large)
+			continue
+		}
 		if errors.As(err, &never) {
+			if c != nil {
+				c.close()
+			}
 			c, r = nil, result{verdict: refuse, outcome: safehttp.OutcomeRefused, reason: never.reason, detail: never.reason}
 		} else if err != nil {
-			if l.ctx.Err() == nil {
-				s.log.Warn("compose webhook request", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
-			}
-			return s.now().Add(troubleWait)
+			return s.unready(l, err)
 		}
 		s.note(l, r)
 		s.logAttempt(l, next.Sequence, r)
-		l.noteAttempt(e, next, r, at, s.now().Sub(at))
+		l.noteAttempt(next, r, at, s.now().Sub(at))
 		if due, ok := s.follow(l, i, next, r); !ok {
 			return due
 		}
@@ -136,10 +171,77 @@ func (s *Service) deliver(l *lane) (due time.Time) {
 	return s.now()
 }
 
+// load reads the events of a lane whose next are too large to be claimed with it. release
+// is to be called when they are not needed any more.
+func (s *Service) load(l *lane) (release func(), err error) {
+	after := l.Cursor.Seq
+	rows, err := s.cfg.Store.LogRows(l.ctx, l.lease.Task, after, 1)
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("task %s: log ends at %d", l.lease.Task.ID, after)
+	}
+	if err != nil {
+		return nil, err
+	}
+	item, err := s.get(l.ctx, sharedKey{task: l.lease.Task, created: l.Created.UnixMilli(), seq: after + 1}, s.readRow(l.lease.Task, after, rows[0]))
+	var large *tooLarge
+	if errors.As(err, &large) { // then it is not known what is in it
+		s.omit(l, store.PushCursor{Seq: rows[0].Last(), Sequence: l.Cursor.Sequence + 1, State: l.Cursor.State}, large)
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.Events = item.events
+	if set, err := s.seal.decode(&l.Config); err == nil && set.Format == a2a.PayloadTask && rows[0].Bytes > smallTask {
+		l.Events = outlines(item.events) // the body is made of the log
+		s.pool.put(item)
+		return func() {}, nil
+	}
+	return func() { s.pool.put(item) }, nil
+}
+
+// outlines returns events without their content.
+func outlines(events []store.Event) []store.Event {
+	out := slices.Clone(events)
+	for i := range out {
+		e := &out[i]
+		if e.Message != nil {
+			e.Message = new(a2a.Message)
+		}
+		if e.Received != nil {
+			e.Received = new(a2a.Message)
+		}
+		if e.Artifact != nil {
+			e.Artifact = new(a2a.Artifact)
+		}
+	}
+	return out
+}
+
+// unready returns when a lane is due again for whose events something is lacking here.
+func (s *Service) unready(l *lane, err error) (due time.Time) {
+	if errors.Is(err, errNoMemory) {
+		return s.now().Add(spread(memoryPause, s.cfg.random()))
+	}
+	if l.ctx.Err() == nil {
+		s.log.Warn("compose webhook request", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+	}
+	return s.now().Add(troubleWait)
+}
+
+// omit makes a dead letter of the event that ends at next, for which there can be no memory.
+func (s *Service) omit(l *lane, next store.PushCursor, err *tooLarge) {
+	now := store.Time(s.now())
+	r := result{verdict: reject, outcome: outcomeTooLarge, reason: err.Error()}
+	s.logAttempt(l, next.Sequence, r)
+	l.noteAttempt(next, r, now, 0)
+	s.bury(l, next, 0, r, now)
+}
+
 // attempt makes one attempt to tell e. Its error is why there is nothing to send, or that
 // the address is busy.
 func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushCursor, limit time.Duration) (result, error) {
-	request, err := c.request(e, next, l.Attempt+1, s.cfg.clock()) // as receivers have it, also where it was set back
+	request, err := c.request(l.ctx, e, next, l.Attempt+1, s.cfg.clock()) // as receivers have it, also where it was set back
 	if err != nil {
 		return result{}, err
 	}
@@ -280,12 +382,12 @@ func (l *lane) advance(next store.PushCursor) {
 	l.Cursor, l.Attempt, l.FailedAt = next, 0, time.Time{}
 }
 
-func (l *lane) noteAttempt(e *store.Event, next store.PushCursor, r result, at time.Time, took time.Duration) {
+func (l *lane) noteAttempt(next store.PushCursor, r result, at time.Time, took time.Duration) {
 	if len(l.attempts)+len(l.dead) == 0 {
 		l.since = at
 	}
 	l.attempts = append(l.attempts, store.PushAttempt{
-		Task: l.lease.Task, ConfigID: l.lease.ID, Seq: e.Seq, Sequence: next.Sequence, Attempt: l.Attempt + 1,
+		Task: l.lease.Task, ConfigID: l.lease.ID, Seq: next.Seq, Sequence: next.Sequence, Attempt: l.Attempt + 1,
 		At: at, Duration: max(took, 0).Truncate(time.Millisecond), Status: r.status, Outcome: r.outcome, Address: r.address, Detail: r.detail,
 	})
 }

@@ -117,10 +117,9 @@ type limits struct {
 	inFlight, perEndpoint, perOwner int
 
 	active, waiting int
-	most, bytes     int // that lanes may take, and take, active and waiting
-	heaviest        int // what one has taken, lately
 	unproven        int // active lanes of endpoints that are not proven
 	owners          map[string]int
+	starved         map[string]time.Time // owners without memory, and until when nothing of theirs is claimed
 	endpoints       map[string]*endpoint
 	waking          map[*endpoint]bool // those whose lanes are being woken, and maybe others
 	strangers       queue              // of lanes of endpoints that are not proven
@@ -129,8 +128,8 @@ type limits struct {
 
 func newLimits(cfg Config) limits {
 	return limits{
-		inFlight: cfg.InFlight, perEndpoint: cfg.PerEndpoint, perOwner: cfg.PerOwner, most: cfg.Bytes,
-		owners: make(map[string]int), endpoints: make(map[string]*endpoint), waking: make(map[*endpoint]bool),
+		inFlight: cfg.InFlight, perEndpoint: cfg.PerEndpoint, perOwner: cfg.PerOwner,
+		owners: make(map[string]int), starved: make(map[string]time.Time), endpoints: make(map[string]*endpoint), waking: make(map[*endpoint]bool),
 	}
 }
 
@@ -143,34 +142,22 @@ func (m *limits) endpoint(name string) *endpoint {
 	return e
 }
 
-// full returns the owners that have as many lanes as they may.
-func (m *limits) full() (owners []string) {
+// full returns the owners that have as many lanes as they may, or had no memory just now.
+func (m *limits) full(now time.Time) (owners []string) {
 	for owner, n := range m.owners {
 		if n >= m.perOwner {
 			owners = append(owners, owner)
 		}
 	}
+	for owner, until := range m.starved {
+		if !now.Before(until) {
+			delete(m.starved, owner)
+		} else if m.owners[owner] < m.perOwner {
+			owners = append(owners, owner)
+		}
+	}
 	slices.Sort(owners)
 	return owners
-}
-
-// weigh notes what a lane that has been claimed takes: its events, and as much for what is
-// made of them.
-func (m *limits) weigh(l *lane) {
-	l.size = 0
-	for i := range l.Events {
-		l.size += 2 * l.Events[i].Size()
-	}
-	m.heaviest = max(l.size, m.heaviest-m.heaviest/64)
-}
-
-// fit returns how many lanes of n can be claimed if each is as heavy as some were lately;
-// one always can.
-func (m *limits) fit(n int) int {
-	if m.heaviest == 0 {
-		return n
-	}
-	return min(n, max((m.most-m.bytes)/m.heaviest, 1))
 }
 
 // admit takes a claimed lane in: it may begin, or waits for its endpoint. Else it is
@@ -182,7 +169,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	room := len(e.waiting) < waitingPerSlot*slots && m.waiting < min(waitingMost, m.inFlight)
 	free := e.active < slots && len(e.waiting) == 0 && m.active < m.inFlight
 	switch {
-	case m.owners[l.lease.Task.Owner] >= m.perOwner, m.bytes > 0 && m.bytes+l.size > m.most:
+	case m.owners[l.lease.Task.Owner] >= m.perOwner:
 		return m.crowd.place(now, 0, m.perOwner, chance), false
 	case !free && (!room || e.active == 0): // only an end of its own has a lane that waits begin
 		e.crowded = now
@@ -196,7 +183,6 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 		free = true
 	}
 	m.owners[l.lease.Task.Owner]++
-	m.bytes += l.size
 	l.counted = true
 	if free {
 		m.begin(l, now)
@@ -225,7 +211,6 @@ func (m *limits) leave(l *lane, now time.Time) (next []*lane) {
 		return nil
 	}
 	l.counted = false
-	m.bytes -= l.size
 	if m.owners[owner]--; m.owners[owner] == 0 {
 		delete(m.owners, owner)
 	}

@@ -3,8 +3,6 @@ package push
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +15,7 @@ func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		dice, now := newDice(seed), time.Unix(1e9, 0)
-		m := newLimits(Config{InFlight: 1 + dice.below(6), PerEndpoint: 1 + dice.below(4), PerOwner: 1 + dice.below(20), Bytes: 100})
+		m := newLimits(Config{InFlight: 1 + dice.below(6), PerEndpoint: 1 + dice.below(4), PerOwner: 1 + dice.below(20)})
 		var in []*lane // begun, or waiting
 		for step := range 300 {
 			now = now.Add(dice.upTo(2 * time.Second))
@@ -29,7 +27,6 @@ func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
 				e.proven = !e.proven
 			case n < 6 || len(in) == 0:
 				l := &lane{endpoint: e, lease: store.LaneLease{Task: store.Key{Owner: fmt.Sprint("o", dice.below(3))}}}
-				l.size = 1 + dice.below(150)
 				if m.admit(l, now, dice.float()); l.counted {
 					in = append(in, l)
 				}
@@ -37,13 +34,6 @@ func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
 				i := dice.below(len(in))
 				m.leave(in[i], now)
 				in = slices.Delete(in, i, i+1)
-			}
-			total := 0
-			for _, l := range in {
-				total += l.size
-			}
-			if m.bytes != total || total > m.most && len(in) > 1 {
-				t.Fatalf("seed %d, step %d: %d lanes of %d bytes are in, %d counted, want at most %d or one", seed, step, len(in), total, m.bytes, m.most)
 			}
 			if idle := m.idle(); len(idle) > 0 {
 				t.Fatalf("seed %d, step %d: lanes wait for %v, of which none is under way", seed, step, idle)
@@ -92,32 +82,5 @@ func TestHealthTellsOfLanesThatWouldWaitForEver(t *testing.T) {
 		s.mu.Lock()
 		e.waiting = nil
 		s.mu.Unlock()
-	})
-}
-
-// However many have large events.
-func TestEventsTakeABoundedAmountOfMemory(t *testing.T) {
-	const size, lanes = 1 << 20, 40
-	var under, most atomic.Int64
-	inBubble(t, plan{config: func(c *Config) { c.Bytes = 8 * size }}, func(w *world) {
-		w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
-			defer under.Add(-int64(len(p.body)))
-			if now := under.Add(int64(len(p.body))); now > most.Load() {
-				most.Store(now)
-			}
-			time.Sleep(time.Second)
-			return status(200)
-		})
-		for n := range lanes {
-			task := store.Key{Owner: fmt.Sprint("owner-", n), ID: "t"}
-			w.create(task, w.hook(task, n))
-			w.tell(task, 2, chunk(strings.Repeat("x", size)))
-		}
-		w.tell(store.Key{Owner: "owner-0", ID: "t"}, 3, chunk(strings.Repeat("x", 20*size))) // more than that by itself
-		w.drain(10 * time.Minute)
-		w.checkAll()
-		if got := most.Load(); got > 21*size || got < 20*size {
-			w.t.Errorf("requests of up to %d bytes were under way, want the largest, and little beside it", got)
-		}
 	})
 }

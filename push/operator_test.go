@@ -42,7 +42,7 @@ func TestOperatorReplaysTheWebhookThatIsMeant(t *testing.T) {
 
 	// The global one is one of two: it is not sent again what somebody else lacks.
 	global := store.PushConfig{Task: task, ID: GlobalID, Endpoint: "https://global:443", CreatedAt: k.now()}
-	at, err := store.CursorAt(ctx, k.cfg.Store, task, 3)
+	at, err := store.CursorAt(ctx, k.cfg.Store, nil, task, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ const (
 	outcomeRejected    = "rejected"    // an answer that trying again would not change
 	outcomeGone        = "gone"        // 410
 	outcomeUnavailable = "unavailable" // an answer that says to try again
+	outcomeTooLarge    = "too-large"   // no attempt is made: see Config.Memory
 
 	// outcomeNone is what owners are told of all outcomes without an answer.
 	outcomeNone = "no-answer"

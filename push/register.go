@@ -228,7 +228,7 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	secret := set.tell(s.cfg.clock())
 	var cursor store.PushCursor
 	if all.byID(id) == nil || all.global != nil {
-		if cursor, err = store.CursorAt(ctx, s.cfg.Store, t.Key, t.Seq); err != nil {
+		if cursor, err = store.CursorAt(ctx, s.cfg.Store, s.cfg.Memory, t.Key, t.Seq); err != nil {
 			return nil, taskError(c.TaskID, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
@@ -61,19 +62,14 @@ func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2
 // before returns the place in a log before the event that is told with a sequence, or,
 // if there is none, how many are told.
 func (s *Service) before(ctx context.Context, task store.Key, sequence int64) (at store.PushCursor, last int64, err error) {
-	for {
-		events, err := s.cfg.Store.Events(ctx, task, at.Seq, foldPage)
-		if err != nil || len(events) == 0 {
-			return at, at.Sequence, err
-		}
-		for i := range events {
-			next, _ := at.Next(&events[i])
-			if next.Sequence == sequence {
-				return at, sequence, nil
-			}
+	err = store.WalkLog(ctx, s.cfg.Store, s.cfg.Memory, task, 0, math.MaxInt64, func(e *store.Event) bool {
+		next, _ := at.Next(e)
+		if last = next.Sequence; last < sequence {
 			at = next
 		}
-	}
+		return last < sequence
+	})
+	return at, last, err
 }
 
 // firstDead returns the dead letter of a webhook that came first, nil if there is none.
@@ -179,7 +175,7 @@ func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttem
 func ownAttempt(a *store.PushAttempt, eventID string) a2a.PushAttempt {
 	told := wholeAttempt(a, eventID)
 	switch a.Outcome {
-	case outcomeDelivered, outcomeRejected, outcomeGone, outcomeUnavailable, safehttp.OutcomeRefused:
+	case outcomeDelivered, outcomeRejected, outcomeGone, outcomeUnavailable, outcomeTooLarge, safehttp.OutcomeRefused:
 	default:
 		told.Outcome, told.Status, told.Millis = outcomeNone, 0, 0
 	}

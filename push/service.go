@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // ErrStarted is returned by Start for a service that has been started or stopped.
@@ -33,6 +34,9 @@ type Service struct {
 	now     func() time.Time // the clock's
 	worker  string           // the name under which leases are taken
 	horizon time.Duration    // no due time is further away
+	batch   int              // the most lanes claimed in one go
+	ledger  ledger
+	pool    pool
 
 	wake    chan struct{} // the dispatcher should look for due lanes
 	sooner  chan struct{} // it should set its timer anew
@@ -97,9 +101,12 @@ func New(cfg Config) (*Service, error) {
 		lanes: make(map[laneID]*lane), limits: newLimits(cfg),
 		cancelled: make(map[laneID]int64), enabled: make(map[string]bool),
 		takeover: cfg.Store.Info().Exclusive,
-		ended:    make(chan struct{}), alive: make(map[string]*atomic.Int64),
+		ledger:   ledger{budget: cfg.Memory}, pool: pool{items: make(map[sharedKey]*shared)},
+		ended: make(chan struct{}), alive: make(map[string]*atomic.Int64),
 	}
 	s.now = s.clock.now
+	claim := store.LaneClaim{Bytes: claimBytes}
+	s.batch = int(min(claimBatch, max(cfg.Memory.Share()/4/claim.LargestRow(), 1)))
 	if s.registry, err = newRegistry(cfg); err != nil {
 		return nil, fmt.Errorf("push config: %w", err)
 	}

@@ -128,7 +128,12 @@ func TestStatsCount(t *testing.T) {
 		})
 		w.story("alice", "t", 0, 3)
 		time.Sleep(500 * time.Millisecond)
-		w.equal("stats during the last attempt", r.s.Stats(), Stats{Delivered: 2, Failed: 2, Dead: 1, InFlight: 1, Claimed: 1})
+		stats := r.s.Stats()
+		if stats.Memory == 0 {
+			w.t.Error("an event that is being sent takes no memory")
+		}
+		stats.Memory = 0
+		w.equal("stats during the last attempt", stats, Stats{Delivered: 2, Failed: 2, Dead: 1, InFlight: 1, Claimed: 1})
 		w.drain(time.Minute)
 		w.equal("stats", r.s.Stats(), Stats{Delivered: 3, Failed: 2, Dead: 1})
 	})

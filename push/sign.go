@@ -47,13 +47,16 @@ func signers(keys []signingKey, versions []string) []signer {
 	return all
 }
 
+// copies reports whether a signature takes a copy of the body.
+func copies(all []signer) bool {
+	return slices.ContainsFunc(all, func(s signer) bool { return s.private != nil })
+}
+
 // signature returns the value of the header webhook-signature; "" when nobody signs.
 func signature(all []signer, id string, at time.Time, body []byte) string {
-	content := make([]byte, 0, len(id)+len(body)+16)
-	content = append(append(content, id...), '.')
-	content = append(strconv.AppendInt(content, at.Unix(), 10), '.')
-	content = append(content, body...)
-	var header []byte
+	prefix := append(append(make([]byte, 0, len(id)+16), id...), '.')
+	prefix = append(strconv.AppendInt(prefix, at.Unix(), 10), '.')
+	var header, content []byte
 	for _, s := range all {
 		if !s.until.IsZero() && at.After(s.until) {
 			continue
@@ -62,11 +65,15 @@ func signature(all []signer, id string, at time.Time, body []byte) string {
 			header = append(header, ' ')
 		}
 		if s.private != nil {
+			if content == nil {
+				content = slices.Concat(prefix, body)
+			}
 			header = base64.StdEncoding.AppendEncode(append(header, signatureEd25519+","...), ed25519.Sign(s.private, content))
 			continue
 		}
 		mac := hmac.New(sha256.New, s.secret)
-		mac.Write(content)
+		mac.Write(prefix)
+		mac.Write(body)
 		header = base64.StdEncoding.AppendEncode(append(header, signatureHMAC+","...), mac.Sum(nil))
 	}
 	return string(header)

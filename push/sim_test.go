@@ -281,11 +281,14 @@ func elapse(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-func (w *world) hook(task store.Key, n int) store.NewPush {
+func (w *world) hook(task store.Key, n int) store.NewPush { return w.formatted(task, n, "") }
+
+// formatted is a webhook of a task at an endpoint, with a format.
+func (w *world) formatted(task store.Key, n int, format a2a.PayloadFormat) store.NewPush {
 	id := fmt.Sprintf("%s-hook-%d", task.ID, n) // one of a task at an endpoint
 	endpoint := fmt.Sprintf("endpoint-%d.example.com", n)
 	q := url.Values{"owner": {task.Owner}, "task": {task.ID}, "hook": {id}}
-	data, err := sealer(nil).encode(settings{URL: "https://" + endpoint + "/?" + q.Encode()}, task, id)
+	data, err := sealer(nil).encode(settings{URL: "https://" + endpoint + "/?" + q.Encode(), Format: format}, task, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

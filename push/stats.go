@@ -11,11 +11,14 @@ type Stats struct {
 	Failed    int64 // attempts that did not deliver
 	Dead      int64 // events that became dead letters
 
-	InFlight int // lanes that are being worked
-	Waiting  int // lanes that wait for a request to their endpoint to end
-	Claimed  int // lanes of this process, these included
-	Open     int // endpoints that are not called for a while
-	Disabled int // endpoints that are not called at all
+	InFlight int   // lanes that are being worked
+	Waiting  int   // lanes that wait for a request to their endpoint to end
+	Claimed  int   // lanes of this process, these included
+	Memory   int64 // bytes that they take
+	Starved  int   // of these, lanes that wait for memory
+	Refused  int64 // times that a lane was put off for want of memory
+	Open     int   // endpoints that are not called for a while
+	Disabled int   // endpoints that are not called at all
 }
 
 // Stats returns what the service has done and does. It costs no call of the store.
@@ -25,6 +28,7 @@ func (s *Service) Stats() Stats {
 	stats := Stats{
 		Delivered: s.delivered.Load(), Failed: s.failed.Load(), Dead: s.dead.Load(),
 		InFlight: s.limits.active, Waiting: s.limits.waiting, Claimed: len(s.lanes),
+		Memory: s.ledger.held.Load(), Starved: int(s.ledger.waiting.Load()), Refused: s.ledger.refused.Load(),
 	}
 	for _, e := range s.limits.endpoints {
 		switch {

@@ -90,6 +90,11 @@ type webhooksInfo struct {
 	Dead      int64 `json:"dead"`
 	InFlight  int   `json:"inFlight"`
 	Disabled  int   `json:"disabledEndpoints"`
+	// Bytes of memory that they take, webhooks that wait for memory, and how often one was
+	// put off for want of it.
+	Memory  int64 `json:"memoryHeld"`
+	Starved int   `json:"memoryWaiting"`
+	Refused int64 `json:"memoryRefused"`
 }
 
 // healthAge is how old an answer about the store and the workers may be: asking
@@ -129,7 +134,7 @@ func (x *exchange) checkHealth() healthInfo {
 	}
 	if push := x.s.cfg.Push; push != nil {
 		stats := push.Stats()
-		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.Dead, stats.InFlight, stats.Disabled}
+		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.Dead, stats.InFlight, stats.Disabled, stats.Memory, stats.Starved, stats.Refused}
 		if problems := push.Health(); len(problems) > 0 {
 			info.Problems = slices.Concat(info.Problems, problems)
 		}

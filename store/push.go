@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
 // PushStore keeps webhooks and how far each has been told: one lane per webhook,
@@ -47,7 +49,9 @@ type PushStore interface {
 	// Claim, owners are visited in turn and the longest due of an owner comes first,
 	// then by task and webhook. A lane is due when it is pending and its DueAt, or if
 	// it has one its LeaseUntil, has come. Fence grows by one. A lane whose task
-	// cannot be read is left out, and comes again when its lease has ended.
+	// cannot be read is left out, and comes again when its lease has ended. Rows of logs
+	// of more than p.LargestRow bytes are not read: a lane ends before them, without events
+	// if the next is in one.
 	ClaimLanes(ctx context.Context, p LaneClaim) ([]ClaimedLane, error)
 	// RenewLanes extends leases that are still held and returns those that are not.
 	RenewLanes(ctx context.Context, until time.Time, leases []LaneLease) (lost []LaneLease, err error)
@@ -139,25 +143,13 @@ func (c PushCursor) Next(e *Event) (next PushCursor, told bool) {
 	return next, told
 }
 
-// pushPage is how many events are read at once to find a place in a log.
-const pushPage = 256
-
 // CursorAt returns the cursor behind a version of a task, by reading its log.
-func CursorAt(ctx context.Context, s Store, task Key, seq int64) (PushCursor, error) {
-	var c PushCursor
-	for c.Seq < seq {
-		events, err := s.Events(ctx, task, c.Seq, int(min(seq-c.Seq, pushPage)))
-		if err != nil {
-			return c, err
-		}
-		if len(events) == 0 {
-			break
-		}
-		for i := range events {
-			c, _ = c.Next(&events[i])
-		}
-	}
-	return c, nil
+func CursorAt(ctx context.Context, s Store, b *memory.Budget, task Key, seq int64) (c PushCursor, err error) {
+	err = WalkLog(ctx, s, b, task, 0, seq, func(e *Event) bool {
+		c, _ = c.Next(e)
+		return true
+	})
+	return c, err
 }
 
 // NewPush is a webhook that a change brings to its task, as with SavePush. Its time
@@ -246,8 +238,17 @@ type LaneClaim struct {
 	Bytes  int
 }
 
+// LargestRow is the size of the largest row of a log that a claim reads.
+func (c *LaneClaim) LargestRow() int64 {
+	if c.Bytes <= 0 {
+		return math.MaxInt64
+	}
+	return 2*int64(c.Bytes) + 64<<10
+}
+
 // ClaimedLane is a lane that was leased, with the events behind its cursor: at
-// least one. Created is when its task was, and ContextID the task's.
+// least one, unless the next is in a row that is too large to be read. Created is when
+// its task was, and ContextID the task's.
 type ClaimedLane struct {
 	Lane
 	Events    []Event

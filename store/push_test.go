@@ -82,6 +82,15 @@ type logStore struct {
 	calls  int
 }
 
+func (s *logStore) LogRows(_ context.Context, _ store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+	for _, e := range s.events[min(int(after), len(s.events)):] {
+		if len(rows) < limit {
+			rows = append(rows, store.LogRow{Seq: e.Seq, Events: 1})
+		}
+	}
+	return rows, s.err
+}
+
 func (s *logStore) Events(_ context.Context, _ store.Key, after int64, limit int) ([]store.Event, error) {
 	s.calls++
 	rest := s.events[min(int(after), len(s.events)):]
@@ -101,7 +110,7 @@ func TestCursorAtIsTheWayThroughTheLog(t *testing.T) {
 	for _, most := range []int{1, 7, n} {
 		for _, seq := range []int64{0, 1, 2, 255, 256, 257, 999, 1000, 1001, 1 << 40} {
 			s := &logStore{events: events, most: most}
-			got, err := store.CursorAt(t.Context(), s, store.Key{Owner: "o", ID: "t"}, seq)
+			got, err := store.CursorAt(t.Context(), s, nil, store.Key{Owner: "o", ID: "t"}, seq)
 			if last := want[min(seq, n)]; err != nil || got != last {
 				t.Errorf("CursorAt(%d) = %+v, %v, want %+v", seq, got, err, last)
 			}
@@ -115,7 +124,7 @@ func TestCursorAtIsTheWayThroughTheLog(t *testing.T) {
 func TestCursorAtTellsWhatFailed(t *testing.T) {
 	t.Parallel()
 	s := &logStore{err: store.ErrNotFound}
-	if _, err := store.CursorAt(t.Context(), s, store.Key{Owner: "o", ID: "t"}, 1); !errors.Is(err, store.ErrNotFound) {
+	if _, err := store.CursorAt(t.Context(), s, nil, store.Key{Owner: "o", ID: "t"}, 1); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("CursorAt() = %v, want ErrNotFound", err)
 	}
 }

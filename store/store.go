@@ -119,6 +119,10 @@ type Store interface {
 	// Events returns up to limit events with a sequence greater than after, in
 	// order. ErrNotFound when the owner has no such task.
 	Events(ctx context.Context, key Key, after int64, limit int) ([]Event, error)
+	// LogRows returns the first up to limit rows of a task's log that hold events with a
+	// sequence greater than after, without reading their content. ErrNotFound when the
+	// owner has no such task.
+	LogRows(ctx context.Context, key Key, after int64, limit int) ([]LogRow, error)
 
 	// Versions returns the versions of those of the given tasks that exist, in one query
 	// that reads none of their content.

@@ -16,8 +16,13 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.Clai
 		c.Config.Data = slices.Clone(c.Config.Data)
 		size := 0
 		for j := range c.Events {
+			each := c.Events[j].Size()
+			if int64(each) > p.LargestRow() {
+				c.Events = slices.Clone(c.Events[:j])
+				break
+			}
 			c.Events[j] = c.Events[j].Copy()
-			if size += c.Events[j].Size(); p.Bytes > 0 && size > p.Bytes {
+			if size += each; p.Bytes > 0 && size > p.Bytes {
 				c.Events = slices.Clone(c.Events[:j+1])
 				break
 			}

@@ -61,6 +61,16 @@ func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([
 	return slices.Clone(t.log[from:to]), nil
 }
 
+// LogRows implements [store.Store]: each event is a row.
+func (s *Store) LogRows(ctx context.Context, k store.Key, after int64, limit int) ([]store.LogRow, error) {
+	events, err := s.log(ctx, k, after, limit)
+	rows := make([]store.LogRow, len(events))
+	for i := range events {
+		rows[i] = store.LogRow{Seq: events[i].Seq, Events: 1, Bytes: int64(events[i].Size())}
+	}
+	return rows, err
+}
+
 // Versions implements [store.Store].
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	defer s.mu.RUnlock()

@@ -73,6 +73,7 @@ func hotQueries() []hotQuery {
 		{"get", sqlReadTask, ""},
 		{"logs of a page", sqlReadLogs, ""},
 		{"events", sqlReadEvents, ""},
+		{"log rows", sqlLogRows, ""},
 		{"versions", sqlReadVersions, ""},
 		{"steps", sqlReadSteps, ""},
 		{"idempotency key", sqlReadKey, ""},

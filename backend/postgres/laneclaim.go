@@ -33,10 +33,11 @@ var stmtPromote = &statement{
 }
 
 // sqlLaneLog reads the log rows of a lane behind a place. The row that holds the
-// next event may begin before it. before is how much text the rows before hold.
+// next event may begin before it. before is how much text the rows before hold; events is
+// null where one row holds more than is to be read.
 // %[1]s is the number of the task, %[2]s the place, %[3]s how many events and %[4]s how
 // much text at most.
-const sqlLaneLog = `SELECT x.seq, x.events, x.before FROM (
+const sqlLaneLog = `SELECT x.seq, CASE WHEN octet_length(x.events) <= %[4]s THEN x.events END AS events, x.before FROM (
 		SELECT g.seq, g.events, sum(octet_length(g.events)) OVER (ORDER BY g.seq) - octet_length(g.events) AS before FROM {s}.task_log g
 		WHERE g.task_pk = %[1]s AND g.seq <= %[2]s + %[3]s AND g.seq >= coalesce(
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = %[1]s AND f.seq <= %[2]s + 1 ORDER BY f.seq DESC LIMIT 1), 0)
@@ -118,17 +119,22 @@ type laneTaking struct {
 	rev   int64 // of the webhook
 	size  int   // of the events
 	full  bool  // there is nothing more to be read
+	large bool  // the next row is too large to be read
 	bad   error // why its task cannot be read
 }
 
 // add takes a row: data, its time, the task's time, context, sequence and events.
 func (l *laneTaking) add(r record, p *store.LaneClaim) {
-	if r.null(5) || l.bad != nil {
+	if r.null(4) || l.bad != nil {
 		return
 	}
 	if !r.null(0) {
 		scanConfig(&l.Config, r)
 		l.Created, l.ContextID = fromMillis(r.int(2)), r.text(3)
+	}
+	if r.null(5) {
+		l.full, l.large = true, true
+		return
 	}
 	events, err := decodeEvents(r[5], r.int(4))
 	if err != nil {
@@ -201,7 +207,7 @@ func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []st
 		if l.bad != nil {
 			s.log.Warn("claimed lane is left out", "task", l.Config.Task.ID, "error", l.bad)
 			out = append(out, store.LaneLease{Task: l.Config.Task, ID: l.Config.ID, Worker: l.Worker, Fence: l.Fence})
-		} else if len(l.Events) > 0 && (l.full || err == nil) {
+		} else if (l.large || len(l.Events) > 0) && (l.full || err == nil) {
 			claimed = append(claimed, l.ClaimedLane)
 		}
 	}
@@ -251,7 +257,7 @@ func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth
 	}
 	var places map[int64]*laneTaking
 	claim := &call{statement: stmtClaimLanes, args: []any{
-		p.AfterOwner, now, far, over, p.Worker, limit, depth, millis(p.Until), skip, p.Events, laneText(p.Bytes),
+		p.AfterOwner, now, far, over, p.Worker, limit, depth, millis(p.Until), skip, p.Events, p.LargestRow(),
 	}, row: func(r record) {
 		l := places[r.int(0)]
 		if l == nil {
@@ -300,7 +306,7 @@ func (s *Store) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*lane
 			return s.each(ctx, c, sqlReadLanes, func(r record) error {
 				lacking[r.int(0)-1].add(r[1:], p)
 				return nil
-			}, owners, tasks, ids, revs, after, counts, laneText(p.Bytes))
+			}, owners, tasks, ids, revs, after, counts, p.LargestRow())
 		})
 		if err != nil {
 			return err

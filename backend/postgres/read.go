@@ -35,6 +35,12 @@ const (
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
+	sqlLogRows = `SELECT t.seq, l.seq, l.n, l.bytes FROM {s}.task_rows t LEFT JOIN LATERAL (
+			SELECT g.seq, g.n, octet_length(g.events) AS bytes FROM {s}.task_log g WHERE g.task_pk = t.pk AND g.seq >= coalesce(
+				(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
+			ORDER BY g.seq LIMIT $4::bigint) l ON t.seq >= $3::bigint
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
+
 	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
 			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
 
@@ -184,6 +190,29 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		return err
 	})
 	return events, err
+}
+
+// LogRows implements store.Store.
+func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+	err = s.readTask(ctx, "read sizes of events", key, func(ctx context.Context, c *pgx.Conn) error {
+		if !storable(key.Owner, key.ID) {
+			return store.ErrNotFound
+		}
+		found := false
+		rows = nil
+		err := s.each(ctx, c, sqlLogRows, func(r record) error {
+			found = true
+			if !r.null(1) {
+				rows = append(rows, store.LogRow{Seq: r.int(1), Events: int(r.int(2)), Bytes: r.int(3)})
+			}
+			return nil
+		}, key.Owner, key.ID, min(max(after, 0), never-1)+1, int64(max(limit, 0)))
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	return rows, err
 }
 
 // Versions implements store.Store.

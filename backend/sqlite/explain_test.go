@@ -20,6 +20,8 @@ var hotQueries = []hotQuery{
 	{"get of a list's task", sqlReadTaskPK},
 	{"log from a checkpoint", sqlReadLog},
 	{"events", sqlReadEvents},
+	{"log rows", sqlLogRows},
+	{"events of a lane", sqlLaneEvents},
 	{"steps", sqlReadSteps},
 	{"idempotency key", sqlSelectKey},
 	{"expire idempotency keys", sqlExpireKeys},

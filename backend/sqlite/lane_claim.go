@@ -249,19 +249,24 @@ func (r *reader) claimedLane(row *laneRow, c *laneClaim) (lane store.ClaimedLane
 	}
 	after := max(row.cursor.Seq, 0)
 	last := min(row.tail, after+int64(max(c.Events, 1)))
-	lane.Events, err = r.nextEvents(row, after, last, c.Bytes)
-	return lane, len(lane.Events) > 0, err
+	var large bool
+	lane.Events, large, err = r.nextEvents(row, after, last, &c.LaneClaim)
+	return lane, large || len(lane.Events) > 0, err
 }
 
 // errEnough ends a query before its end.
 var errEnough = errors.New("enough")
 
 // nextEvents reads the events of a lane's task behind one and up to another, the
-// last of them the one with which they come to more than so many bytes.
-func (r *reader) nextEvents(row *laneRow, after, last int64, bytes int) (events []store.Event, err error) {
+// last of them the one with which they come to more than a claim reads. large reports
+// that they end before a row that is too large.
+func (r *reader) nextEvents(row *laneRow, after, last int64, c *store.LaneClaim) (events []store.Event, large bool, err error) {
 	task, size := taskRow{pk: row.taskPK}, 0
-	err = r.events.query(context.Background(), func(rec record) error {
+	err = r.laneEvents.query(context.Background(), func(rec record) error {
 		first := rec.int(0) & logMask
+		if large = rec.null(1); large {
+			return errEnough
+		}
 		found, err := decodeEvents(rec.json(1), first)
 		if err != nil {
 			return fmt.Errorf("task %s: event %d: %w", row.task.ID, first, err)
@@ -269,20 +274,17 @@ func (r *reader) nextEvents(row *laneRow, after, last int64, bytes int) (events 
 		for i := range found {
 			if e := &found[i]; e.Seq > after && e.Seq <= last {
 				events = append(events, *e)
-				if bytes <= 0 {
-					continue
-				}
-				if size += e.Size(); size > bytes {
+				if size += e.Size(); c.Bytes > 0 && size > c.Bytes {
 					return errEnough
 				}
 			}
 		}
 		return nil
-	}, task.logID(1), task.logID(after+1), task.logID(last))
+	}, task.logID(1), task.logID(after+1), task.logID(last), c.LargestRow())
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return events, err
+	return events, large, err
 }
 
 // RenewLanes implements store.Store.

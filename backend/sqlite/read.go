@@ -22,8 +22,11 @@ const (
 
 	sqlReadLog = `SELECT id, snapshot, events FROM task_log WHERE id BETWEEN ? AND ? ORDER BY id`
 	// The row that holds the event after a sequence may begin before it.
-	sqlReadEvents = `SELECT id, events FROM task_log
-		WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
+	sqlEventsFrom = ` FROM task_log WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
+	sqlReadEvents = `SELECT id, events` + sqlEventsFrom
+	sqlLogRows    = `SELECT id, n, octet_length(events)` + sqlEventsFrom + ` LIMIT ?4`
+	// A row that is too large is null.
+	sqlLaneEvents = `SELECT id, CASE WHEN octet_length(events) <= ?4 THEN events END` + sqlEventsFrom
 
 	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
 	sqlReadSteps     = `SELECT id, name, result, artifacts FROM task_steps WHERE task_pk = ? AND turn = ?`
@@ -37,6 +40,7 @@ type reader struct {
 	begin, end                  *stmt
 	selectRow, task, taskPK     *stmt
 	log, events                 *stmt
+	logRows, laneEvents         *stmt
 	steps, key                  *stmt
 	context                     *stmt
 	contextFirst, contextNewest *stmt
@@ -60,7 +64,7 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 	err = r.prepareAll(map[**stmt]string{
 		&r.begin: `BEGIN`, &r.end: `COMMIT`,
 		&r.selectRow: sqlSelectRow, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
-		&r.log: sqlReadLog, &r.events: sqlReadEvents,
+		&r.log: sqlReadLog, &r.events: sqlReadEvents, &r.logRows: sqlLogRows, &r.laneEvents: sqlLaneEvents,
 		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
 		&r.doomed: sqlDoomed, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
@@ -222,6 +226,21 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		}, row.logID(1), row.logID(after+1), row.logID(last))
 	})
 	return events, err
+}
+
+// LogRows implements store.Store.
+func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		row, err := r.row(key)
+		if err != nil || limit <= 0 || after >= row.seq {
+			return err
+		}
+		return r.logRows.query(context.Background(), func(rec record) error {
+			rows = append(rows, store.LogRow{Seq: rec.int(0) & logMask, Events: int(rec.int(1)), Bytes: rec.int(2)})
+			return nil
+		}, row.logID(1), row.logID(max(after, 0)+1), row.logID(row.seq), int64(limit))
+	})
+	return rows, err
 }
 
 // row returns a task's row.

@@ -99,7 +99,8 @@ func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// TryGrow adds bytes if they are free and nobody waits. It reports whether it did.
+// TryGrow adds bytes if they are free and nobody waits for them: neither the owner, nor one
+// who waits for more than its own share. It reports whether it did.
 func (h *Hold) TryGrow(bytes int64) bool {
 	if h.b == nil || bytes <= 0 {
 		return true
@@ -108,7 +109,7 @@ func (h *Hold) TryGrow(bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.owners[h.owner]
-	if b.waiting > 0 || !b.fits(a, bytes) {
+	if !b.fits(a, bytes) || a != nil && len(a.queue) > 0 || b.saving() {
 		b.refused++
 		return false
 	}
@@ -189,6 +190,19 @@ func (b *Budget) give(owner string, bytes int64) {
 // fits reports whether an owner may have bytes more. The caller holds b.mu.
 func (b *Budget) fits(a *account, bytes int64) bool {
 	return b.held+bytes <= b.total && (a == nil || a.held+bytes <= b.share)
+}
+
+// saving reports whether what is free is for one who waits. The caller holds b.mu.
+func (b *Budget) saving() bool {
+	if b.waiting == 0 {
+		return false
+	}
+	for _, a := range b.owners {
+		if len(a.queue) > 0 && a.held+a.queue[0].bytes <= b.share {
+			return true
+		}
+	}
+	return false
 }
 
 // grant gives bytes to an owner. The caller holds b.mu.

@@ -107,6 +107,30 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestWhoWaitsForItsOwnShareTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		bob, more, alice := b.Hold("bob"), b.Hold("bob"), b.Hold("alice")
+		_ = bob.Grow(t.Context(), 40)
+		go func() { _ = more.Grow(t.Context(), 20) }()
+		synctest.Wait()
+		if !alice.TryGrow(30) {
+			t.Error("TryGrow() = false while another waits for its own share")
+		}
+		if rest := b.Hold("bob"); rest.TryGrow(1) {
+			t.Error("TryGrow() = true before an earlier request of the same owner")
+		}
+		carol := b.Hold("carol")
+		go func() { _ = carol.Grow(t.Context(), 50) }()
+		synctest.Wait()
+		if alice.TryGrow(1) {
+			t.Error("TryGrow() = true of what another waits for")
+		}
+		time.Sleep(2 * Wait)
+	})
+}
+
 func TestHoldsNeverExceedTheBudget(t *testing.T) {
 	t.Parallel()
 	b := New(1000)

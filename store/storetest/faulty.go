@@ -105,6 +105,10 @@ func (f *faulty) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	return call(f, "Tasks", nil, func() (store.Page, error) { return f.inner.Tasks(ctx, q) })
 }
 
+func (f *faulty) LogRows(ctx context.Context, k store.Key, after int64, limit int) ([]store.LogRow, error) {
+	return call(f, "LogRows", nil, func() ([]store.LogRow, error) { return f.inner.LogRows(ctx, k, after, limit) })
+}
+
 func (f *faulty) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	return call(f, "Events", nil, func() ([]store.Event, error) { return f.inner.Events(ctx, k, after, limit) })
 }

@@ -237,6 +237,14 @@ func (m *model) Events(ctx context.Context, k store.Key, after int64, limit int)
 	return events, nil
 }
 
+func (m *model) LogRows(ctx context.Context, k store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+	events, err := m.Events(ctx, k, after, limit)
+	for i := range events {
+		rows = append(rows, store.LogRow{Seq: events[i].Seq, Events: 1, Bytes: int64(events[i].Size())})
+	}
+	return rows, err
+}
+
 func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {

@@ -65,6 +65,9 @@ func (t *modelTask) claimLane(p store.LaneClaim, l *modelLane) store.ClaimedLane
 	c := store.ClaimedLane{Lane: t.view(l), Created: t.log[0].Time, ContextID: t.contextID}
 	size := 0
 	for _, e := range t.log[l.Cursor.Seq:] {
+		if int64(e.Size()) > p.LargestRow() {
+			break
+		}
 		c.Events = append(c.Events, e.Copy())
 		if size += e.Size(); len(c.Events) >= p.Events || p.Bytes > 0 && size > p.Bytes {
 			break

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -24,6 +25,7 @@ func pushClaimTests() []test {
 		{"as many lanes are claimed as are asked for", laneLimit},
 		{"as many events are read as are asked for", laneEvents},
 		{"events are read up to a size", laneBytes},
+		{"large events are not read", laneLarge},
 	}
 }
 
@@ -296,4 +298,33 @@ func laneBytes(f *fixture) {
 	p := laneClaim("last", 10, 9)
 	p.Bytes, p.Events, p.Takeover = begin+20, 2, true
 	f.equal("up to 2 events", len(f.claimLanes(p)[0].Events), 2)
+}
+
+func laneLarge(f *fixture) {
+	k := key("t1")
+	f.hooked(k, 1, "p")
+	f.add(k, chunk(at(1), "a", "small", false))
+	f.add(k, chunk(at(1), "a", strings.Repeat("x", 1<<20), true))
+	f.add(k, chunk(at(1), "a", "small", true))
+	log := f.events(k)
+	for cursor, want := range []int{2, 1, 0, 1} {
+		f.savePush(hook(k, fmt.Sprint("q", cursor)), place(cursor), 0)
+		p := laneClaim(fmt.Sprint("worker-", cursor), 10, 9)
+		p.Bytes, p.Takeover = 64<<10, true
+		for _, l := range f.claimLanes(p) {
+			if l.Config.ID == fmt.Sprint("q", cursor) {
+				f.equal(fmt.Sprintf("events behind %d", cursor), l.Events, log[cursor:cursor+want:cursor+want])
+				want = -1
+			}
+		}
+		if want != -1 {
+			f.Errorf("the lane behind %d was not claimed", cursor)
+		}
+		p.Bytes = 0
+		for _, l := range f.claimLanes(p) {
+			if l.Config.ID == fmt.Sprint("q", cursor) {
+				f.equal(fmt.Sprintf("events behind %d without a limit", cursor), l.Events, log[cursor:])
+			}
+		}
+	}
 }

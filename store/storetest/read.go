@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -15,6 +17,7 @@ func readTests() []test {
 		{"the artifacts can be left out", readWithoutArtifacts},
 		{"a log is read from a cursor in pages", readEvents},
 		{"a log past its end is empty", readEventsPastEnd},
+		{"the rows of a log are as large as what they hold", readLogRows},
 		{"versions are those of the tasks that exist", readVersions},
 	}
 }
@@ -102,6 +105,46 @@ func readEventsPastEnd(f *fixture) {
 		if err != nil || len(got) != 0 {
 			f.Errorf("Events() after %d = %v, %v, want nothing", after, got, err)
 		}
+	}
+}
+
+func readLogRows(f *fixture) {
+	k := key("t1")
+	f.create(k, at(0))
+	for i := range 3 {
+		f.add(k, chunk(at(1), "a", strings.Repeat("x", 1000), i > 0), chunk(at(1), "a", strings.Repeat("y", 100_000), true))
+	}
+	events := f.events(k)
+	for after := range int64(len(events)) + 1 {
+		for _, limit := range []int{1, 2, 100} {
+			rows, err := f.s.LogRows(f.ctx, k, after, limit)
+			if err != nil || len(rows) > limit || (len(rows) == 0) != (after == int64(len(events))) {
+				f.Fatalf("LogRows() after %d = %v, %v", after, rows, err)
+			}
+			next := after + 1
+			for i, r := range rows {
+				size := 0
+				for _, e := range events[r.Seq-1 : r.Last()] {
+					size += e.Size()
+				}
+				if r.Seq > next || i > 0 && r.Seq != next || r.Last() < next || r.Bytes < int64(size) || r.Bytes > int64(size)+10_000 {
+					f.Errorf("LogRows() after %d = %+v at %d, want a row with event %d, of about %d bytes", after, r, i, next, size)
+				}
+				next = r.Last() + 1
+			}
+			if limit == 100 && next != int64(len(events))+1 {
+				f.Errorf("LogRows() after %d ends before event %d, want all %d", after, next, len(events))
+			}
+		}
+	}
+	for _, after := range []int64{-1, math.MinInt64, math.MaxInt64} {
+		rows, err := f.s.LogRows(f.ctx, k, after, 1)
+		if err != nil || (len(rows) > 0) != (after < 0) {
+			f.Errorf("LogRows() after %d = %v, %v", after, rows, err)
+		}
+	}
+	if rows, err := f.s.LogRows(f.ctx, key("absent"), 0, 1); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("LogRows() of no task = %v, %v, want ErrNotFound", rows, err)
 	}
 }
 
