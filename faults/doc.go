@@ -5,4 +5,5 @@
 // with a database take five times as long. Program agent is the server they start,
 // package check proves the store that servers left behind. TestChaos combines all
 // faults at random; FAULTS_CHAOS=10m sets how long it injects them.
+// TestAttacks has hostile owners attack a server within 512 MiB; FAULTS_ATTACK=10m sets for how long.
 package faults

@@ -1,0 +1,350 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// attackTime is how long TestAttacks attacks: FAULTS_ATTACK, such as 10m.
+func attackTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("FAULTS_ATTACK")
+	if text == "" {
+		return 20 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("FAULTS_ATTACK is %q, want a duration such as 10m", text)
+	}
+	return d
+}
+
+const (
+	// attackedMemory is the limit of the server, by its control group.
+	attackedMemory = 512 << 20
+	// slowestFactor is how much longer than on the unloaded server the slowest of a hundred
+	// sends of an owner who does nothing wrong may take, and slowestNoise what is accepted in any
+	// case: test, attackers and server share the processors of the machine.
+	slowestFactor, slowestNoise = 3, 250 * time.Millisecond
+	// keptMemory is what a server that has worked keeps beyond half of what it had: its store caches up
+	// to 32 MiB of finished tasks, and pages, and the runtime returns what is free in time.
+	keptMemory = 64 << 20
+)
+
+// TestAttacks runs a server within 512 MiB against two owners who do all that costs memory,
+// at once, while a third works as usual. The server must not end, nothing that was acknowledged may
+// be lost, and the memory must return. How long the third waits is judged when FAULTS_ATTACK is set, for a run on
+// a machine that does nothing else: in twenty seconds, beside other tests, the processors decide it.
+// FAULTS_ATTACK_ONE=webhooks makes only the attacks with that in their name. The test is not
+// parallel: it measures memory and time.
+func TestAttacks(t *testing.T) {
+	chosen := slices.DeleteFunc(slices.Clone(attacks), func(a attack) bool { return !strings.Contains(a.name, os.Getenv("FAULTS_ATTACK_ONE")) })
+	if len(chosen) == 0 {
+		t.Fatalf("FAULTS_ATTACK_ONE is %q, want a part of the name of an attack", os.Getenv("FAULTS_ATTACK_ONE"))
+	}
+	newSiege(t).run(chosen...)
+}
+
+// siege is a server under attack.
+type siege struct {
+	t    *testing.T
+	site *site
+	cage *cage
+	p    *process
+	good *attacker // who is none
+
+	files, receiver string // addresses of servers of the attackers
+
+	over context.CancelFunc // has these servers be fast
+
+	mu    sync.Mutex
+	kept  []string // tasks of the good owner that were acknowledged
+	times []time.Duration
+	seen  map[string]map[int]int // answers by attack and status
+}
+
+func newSiege(t *testing.T) *siege {
+	t.Helper()
+	s := &siege{t: t, site: newSite(t), cage: newCage(t, attackedMemory), seen: make(map[string]map[int]int)}
+	attacking, over := context.WithCancel(t.Context())
+	s.over = over
+	s.files, s.receiver = slowFiles(t, attacking), slowReceiver(t, attacking)
+	s.p = launch(t, s.site.addr, s.cage.command(s.site.holdfast("--agent", "summarize", "--page-delay", "100ms",
+		"--token", "good=alice", "--token", "bad=bob", "--token", "worse=mallory",
+		"--push-allow-nets", "127.0.0.0/8", "--file-allow-nets", "127.0.0.0/8", "--log-level", "error")))
+	s.good = s.attacker(t.Context(), "good", "sends of the good owner")
+	return s
+}
+
+func (s *siege) run(attacks ...attack) {
+	t := s.t
+	// What the first requests allocate is not memory that an attack leaves behind.
+	s.work(t.Context(), 2*time.Second)
+	s.times = nil
+	before := usedMemory(s.p.cmd.Process.Pid)
+	s.work(t.Context(), 4*time.Second)
+	usual := p99(s.times)
+	s.times = nil
+	defer s.over()
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var group sync.WaitGroup
+	for _, a := range attacks {
+		for _, owner := range []string{"bad", "worse"} {
+			one := s.attacker(ctx, owner, a.name)
+			group.Go(func() { a.run(one) })
+		}
+	}
+	s.work(ctx, attackTime(t))
+	attacked := p99(s.times)
+	most := usedMemory(s.p.cmd.Process.Pid)
+	stop()
+	s.over()
+	group.Wait()
+	s.alive()
+	t.Logf("%d sends, p99 %s, %s before; %d MiB used before, %d MiB at the end, peak %d MiB of %d",
+		len(s.times), attacked, usual, before>>20, most>>20, s.cage.peak()>>20, s.cage.limit>>20)
+	for _, a := range attacks {
+		t.Logf("%s: answers by status %v", a.name, s.seen[a.name])
+		if len(s.seen[a.name]) == 0 {
+			t.Errorf("%s: made no request", a.name)
+		}
+	}
+	if limit := max(slowestFactor*usual, slowestNoise); attacked > limit && os.Getenv("FAULTS_ATTACK") != "" {
+		t.Errorf("p99 of the good owner's sends is %s under attack and %s before, want at most %s", attacked, usual, limit)
+	}
+	eventually(t, 10*time.Minute, func() error { // what was accepted is worked off first
+		s.alive()
+		var health struct{ Running, Queued int }
+		if err := json.Unmarshal([]byte(s.health()), &health); err != nil || health.Running+health.Queued > 0 {
+			return fmt.Errorf("%d tasks run and %d wait after the attacks: %w", health.Running, health.Queued, err)
+		}
+		return nil
+	})
+	eventually(t, 3*time.Minute, func() error {
+		s.alive()
+		if now, limit := usedMemory(s.p.cmd.Process.Pid), before*3/2+keptMemory; now > limit {
+			return fmt.Errorf("%d MiB are in use after the attacks, %d before, want at most %d; health %s", now>>20, before>>20, limit>>20, s.health())
+		}
+		return nil
+	})
+	for _, id := range s.kept {
+		status, answer := s.good.call(request("tasks/get", map[string]any{"id": id}))
+		if status != http.StatusOK || !strings.Contains(string(answer), `"state":"input-required"`) {
+			t.Errorf("task %s, which was acknowledged: status %d, %.200s", id, status, answer)
+		}
+	}
+	s.p.kill()
+	s.site.prove()
+}
+
+// alive fails the test when the server has ended.
+func (s *siege) alive() {
+	s.t.Helper()
+	select {
+	case <-s.p.exited:
+		s.t.Fatalf("the server ended under attack: %v; peak %d MiB; answers %v", s.p.err, s.cage.peak()>>20, s.seen)
+	default:
+	}
+}
+
+func (s *siege) health() string {
+	_, body := s.good.do(http.MethodGet, "health", nil)
+	return string(body)
+}
+
+// work has the good owner send small messages for a while, two at a time.
+func (s *siege) work(ctx context.Context, d time.Duration) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				begun := time.Now()
+				status, answer := s.good.call(message1("", `{"kind":"text","text":" "}`, true))
+				took := time.Since(begun)
+				var reply struct{ Result struct{ ID string } }
+				if json.Unmarshal(answer, &reply) != nil || status != http.StatusOK || reply.Result.ID == "" {
+					if s.p.running() {
+						s.t.Errorf("a send of the good owner: status %d, %.300s, after %s", status, answer, took)
+						time.Sleep(time.Second)
+						continue
+					}
+					return
+				}
+				s.mu.Lock()
+				s.kept, s.times = append(s.kept, reply.Result.ID), append(s.times, took)
+				s.mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	group.Wait()
+	s.alive()
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+func p99(times []time.Duration) time.Duration {
+	if len(times) == 0 {
+		return time.Hour
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)*99/100]
+}
+
+// attacker is one owner, who makes one attack.
+type attacker struct {
+	s     *siege
+	ctx   context.Context
+	token string
+	name  string
+	http  *http.Client
+}
+
+func (s *siege) attacker(ctx context.Context, token, name string) *attacker {
+	transport := &http.Transport{MaxIdleConnsPerHost: 256, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &attacker{s: s, ctx: ctx, token: token, name: name, http: &http.Client{Transport: transport, Timeout: time.Minute}}
+}
+
+// note counts an answer; status 0 is that there was none.
+func (a *attacker) note(status int) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if a.s.seen[a.name] == nil {
+		a.s.seen[a.name] = make(map[int]int)
+	}
+	a.s.seen[a.name][status]++
+}
+
+func (a *attacker) call(body string) (int, []byte) {
+	return a.do(http.MethodPost, "", strings.NewReader(body))
+}
+
+func (a *attacker) do(method, path string, body io.Reader) (int, []byte) {
+	req, err := http.NewRequestWithContext(a.ctx, method, a.s.p.url+path, body)
+	if err != nil {
+		return 0, nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	resp, err := a.http.Do(req)
+	if err != nil {
+		a.note(0)
+		return 0, []byte(err.Error())
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	a.note(resp.StatusCode)
+	return resp.StatusCode, answer
+}
+
+// open sends the head of a request and some of its body, and returns the connection with
+// the answer unread, nil when there is none.
+func (a *attacker) open(accept, body string, length int) net.Conn {
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(a.ctx, "tcp", a.s.site.addr)
+	if err != nil {
+		a.note(0)
+		return nil
+	}
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	_ = conn.SetWriteDeadline(time.Now().Add(20 * time.Second))
+	head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n",
+		a.s.site.addr, a.token, accept, length)
+	if _, err := io.WriteString(conn, head+body); err != nil {
+		_ = conn.Close()
+		a.note(0)
+		return nil
+	}
+	a.note(-1) // sent, and the answer not looked at
+	return conn
+}
+
+// pause waits; it reports false when the attack is over.
+func (a *attacker) pause(d time.Duration) bool {
+	select {
+	case <-a.ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// crowd does something at once and over again, so many times at a time.
+func (a *attacker) crowd(n int, do func()) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			if !a.pause(time.Duration(i) * 10 * time.Millisecond) {
+				return
+			}
+			for a.ctx.Err() == nil && a.s.p.running() {
+				do()
+				a.pause(50 * time.Millisecond)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// task creates a task with so many bytes, which then waits for more, and returns its id.
+func (a *attacker) task(bytes int) string {
+	for a.ctx.Err() == nil && a.s.p.running() {
+		_, answer := a.call(message1("", bulk(bytes), true))
+		var reply struct{ Result struct{ ID string } }
+		if json.Unmarshal(answer, &reply) == nil && reply.Result.ID != "" {
+			return reply.Result.ID
+		}
+		a.pause(time.Second)
+	}
+	return ""
+}
+
+var requestID atomic.Int64
+
+// request is the body of a request.
+func request(method string, params any) string {
+	raw, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": requestID.Add(1), "method": method, "params": params})
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+// message1 is the body of a message/send with parts, to a task unless its id is "".
+func message1(task, parts string, wait bool) string {
+	if task != "" {
+		task = `"taskId":"` + task + `",`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"message/send","params":{"message":{"kind":"message","messageId":"%s",%s"role":"user","parts":[%s]},"configuration":{"blocking":%t,"historyLength":0}}}`,
+		requestID.Add(1), newID(), task, parts, wait)
+}
+
+// bulk is a part of so many bytes that the agent has nothing to do for.
+func bulk(bytes int) string {
+	return `{"kind":"data","data":{"pad":"` + strings.Repeat("x", bytes) + `"}}`
+}
