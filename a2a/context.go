@@ -128,6 +128,15 @@ type UpdateContextParams struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// DeleteTaskParams are the params of tasks/delete, an extension. Force may stand in
+// Metadata too.
+type DeleteTaskParams struct {
+	ID string `json:"id" wire:"required"`
+	// Force drops webhook events that are not delivered yet.
+	Force    bool           `json:"force,omitempty"`
+	Metadata map[string]any `json:"metadata,omitzero"`
+}
+
 // ClearContextParams are the params of contexts/clear, an extension. Force may
 // stand in Metadata too.
 type ClearContextParams struct {

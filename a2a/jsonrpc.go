@@ -60,6 +60,7 @@ var responses = map[string]func() A2AResponse{
 	MethodStream:      func() A2AResponse { return new(StreamMessageResponse) },
 	MethodGet:         func() A2AResponse { return new(GetTaskResponse) },
 	MethodList:        func() A2AResponse { return new(ListTasksResponse) },
+	MethodTasksDelete: func() A2AResponse { return new(DeleteTaskResponse) },
 	MethodCancel:      func() A2AResponse { return new(CancelTaskResponse) },
 	MethodResubscribe: func() A2AResponse { return new(ResubscribeTaskResponse) },
 	MethodPushSet:     func() A2AResponse { return new(SetTaskPushNotificationResponse) },

@@ -32,6 +32,7 @@ const (
 	MethodList        = "tasks/list"
 	MethodCancel      = "tasks/cancel"
 	MethodResubscribe = "tasks/resubscribe"
+	MethodTasksDelete = "tasks/delete"
 
 	MethodPushSet      = "tasks/pushNotificationConfig/set"
 	MethodPushGet      = "tasks/pushNotificationConfig/get"
@@ -62,6 +63,7 @@ var methods = []Method{
 	{Name: MethodList, NameV10: "ListTasks", HTTPMethod: "GET", Path: "/v1/tasks", Idempotent: true, Extension: true, Summary: "List your tasks, newest first"},
 	{Name: MethodCancel, NameV10: "CancelTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:cancel", Summary: "Cancel a task"},
 	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Summary: "Follow a task again from where you lost it"},
+	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Summary: "Delete a finished task with all that belongs to it"},
 
 	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Have a task's updates posted to a URL"},
 	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read one push notification config of a task"},

@@ -52,6 +52,8 @@ type (
 	ListContextsResponse = Response[[]Context]
 	// ClearContextsResponse answers contexts/clear.
 	ClearContextsResponse = Response[map[string]string]
+	// DeleteTaskResponse answers tasks/delete, an extension.
+	DeleteTaskResponse = Response[map[string]string]
 	// SetTaskPushNotificationResponse answers tasks/pushNotificationConfig/set.
 	SetTaskPushNotificationResponse = Response[*TaskPushNotificationConfig]
 	// GetTaskPushNotificationResponse answers tasks/pushNotificationConfig/get.

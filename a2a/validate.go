@@ -224,6 +224,14 @@ func (u UpdateContextParams) Validate() error {
 
 // Validate reports every rule that the params break and that concerns them alone:
 // what the metadata may hold is the server's.
+func (d DeleteTaskParams) Validate() error {
+	var p Problems
+	p.notEmpty("id", d.ID)
+	return p.Err()
+}
+
+// Validate reports every rule that the params break and that concerns them alone:
+// what the metadata may hold is the server's.
 func (c ClearContextParams) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", c.ContextID)

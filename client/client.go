@@ -195,6 +195,14 @@ func (c *Client) Cancel(ctx context.Context, id string) (*a2a.Task, error) {
 	return result[a2a.Task](ctx, c, a2a.MethodCancel, a2a.TaskIDParams{ID: id})
 }
 
+// DeleteTask deletes a finished task with all that belongs to it. A task that is not
+// finished, or that has webhook events to deliver unless p.Force is set, is a conflict. An
+// extension of A2A 0.3.
+func (c *Client) DeleteTask(ctx context.Context, p a2a.DeleteTaskParams) error {
+	_, err := result[map[string]string](ctx, c, a2a.MethodTasksDelete, p)
+	return err
+}
+
 // Call calls any method that answers with one result and returns that, null
 // included. A nil params sends none.
 func (c *Client) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {

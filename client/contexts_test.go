@@ -121,8 +121,14 @@ func TestContextsOfARealAgent(t *testing.T) {
 		t.Errorf("the open task = %+v, %v, want it canceled", task, err)
 	}
 
-	if n, err := c.ClearContext(ctx, a2a.ClearContextParams{ContextID: "c"}); n != 2 || err != nil {
-		t.Errorf("ClearContext() = %d, %v, want 2 tasks", n, err)
+	if err := c.DeleteTask(ctx, a2a.DeleteTaskParams{ID: second.ID}); err != nil {
+		t.Errorf("DeleteTask() = %v, want nil", err)
+	}
+	if err := c.DeleteTask(ctx, a2a.DeleteTaskParams{ID: second.ID}); a2a.CodeOf(err) != a2a.CodeTaskNotFound {
+		t.Errorf("DeleteTask() again = %v, want %s", err, a2a.CodeTaskNotFound)
+	}
+	if n, err := c.ClearContext(ctx, a2a.ClearContextParams{ContextID: "c"}); n != 1 || err != nil {
+		t.Errorf("ClearContext() = %d, %v, want 1 task", n, err)
 	}
 	if _, err := c.GetContext(ctx, a2a.ContextQueryParams{ContextID: "c"}); a2a.CodeOf(err) != a2a.CodeContextNotFound {
 		t.Errorf("GetContext() of what was cleared = %v, want %s", err, a2a.CodeContextNotFound)

@@ -46,7 +46,7 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return 0, err
 	}
-	force, err := forced(params)
+	force, err := forced(params.Force, params.Metadata)
 	if err != nil {
 		return 0, err
 	}
@@ -78,11 +78,12 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 	return 0, errContextRace(key.ID)
 }
 
-func forced(params a2a.ClearContextParams) (bool, error) {
-	if params.Force || params.Metadata["force"] == nil {
-		return params.Force, nil
+// forced returns the force of a deletion, which may also be given in the metadata.
+func forced(force bool, metadata map[string]any) (bool, error) {
+	if force || metadata["force"] == nil {
+		return force, nil
 	}
-	force, ok := params.Metadata["force"].(bool)
+	force, ok := metadata["force"].(bool)
 	if !ok {
 		return false, a2a.Invalid("metadata.force", "must be true or false")
 	}
@@ -169,6 +170,7 @@ func (e *Engine) clear(ctx context.Context, key store.ContextKey) error {
 	}
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
+	defer e.wakeJanitor() // content of large tasks may be left
 	more, err := e.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
 	if err == nil && more {
 		_, err = e.remove(ctx, key)

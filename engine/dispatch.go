@@ -295,15 +295,17 @@ func (e *Engine) holders() map[store.Key]*run {
 func (e *Engine) janitor(ctx context.Context, beat func()) {
 	tick := time.NewTicker(min(max(e.cfg.IdempotencyTTL/10, e.cfg.Poll), 10*e.cfg.Lease))
 	defer tick.Stop()
-	e.finishAllDoomed(ctx, beat)
+	e.wakeJanitor()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-e.untidy:
 		}
 		beat()
 		e.finishAllDoomed(ctx, beat)
+		e.purge(ctx, beat)
 		const batch = 1000
 		for n := batch; n == batch && ctx.Err() == nil; {
 			var err error

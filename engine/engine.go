@@ -27,6 +27,7 @@ type Engine struct {
 	suspects  chan struct{} // holds one token while a suspect is on probation
 	waiting   atomic.Int64  // suspects that wait for it
 	wake      chan struct{} // the dispatcher should look for work
+	untidy    chan struct{} // the janitor has work
 	ready     atomic.Bool   // there may be due tasks in the store
 	queued    queueCount    // tasks waiting to run
 	abandoned atomic.Int64  // handlers left behind that still run
@@ -75,6 +76,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: steady(cfg.clock),
 		slots:    make(chan struct{}, cfg.Concurrency),
 		wake:     make(chan struct{}, 1),
+		untidy:   make(chan struct{}, 1),
 		readers:  make(chan struct{}, catchUpReaders),
 		suspects: make(chan struct{}, 1),
 		runs:     make(map[*run]struct{}),

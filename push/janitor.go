@@ -54,6 +54,11 @@ func (s *Service) Recheck(ctx context.Context, owner, contextID string) {
 	s.recheck(ctx, func(l *lane) bool { return l.lease.Task.Owner == owner && l.ContextID == contextID })
 }
 
+// RecheckTask is Recheck for the webhooks of one task.
+func (s *Service) RecheckTask(ctx context.Context, owner, id string) {
+	s.recheck(ctx, func(l *lane) bool { return l.lease.Task == store.Key{Owner: owner, ID: id} })
+}
+
 // recheck renews the leases of some lanes and stops those that have lost theirs, and
 // reports whether the store took it.
 func (s *Service) recheck(ctx context.Context, which func(*lane) bool) bool {

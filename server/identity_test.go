@@ -31,6 +31,7 @@ var foreignRows = []struct {
 }{
 	{"get", "tasks/get", `{"id":%q}`, false, -32001},
 	{"cancel", "tasks/cancel", `{"id":%q}`, false, -32001},
+	{"delete", "tasks/delete", `{"id":%q}`, false, -32001},
 	{"resubscribe", "tasks/resubscribe", `{"id":%q}`, false, -32001},
 	{"follow-up", "message/send", params(message("a", `"taskId":%q`)), false, -32001},
 	{"streamed follow-up", "message/stream", params(message("a", `"taskId":%q`)), false, -32001},

@@ -22,6 +22,7 @@ func (s *Server) bindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], s.list),
 		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancel),
 		rpc.BindStream(a2a.MethodResubscribe, v03.Params[a2a.TaskIDParams], s.resubscribe),
+		rpc.Bind(a2a.MethodTasksDelete, v03.Params[a2a.DeleteTaskParams], s.deleteTask),
 
 		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], s.listContexts),
 		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], s.getContext),
@@ -141,6 +142,17 @@ func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (
 		out.Total, out.TotalSize = &list.Total, &list.Total
 	}
 	return out, nil
+}
+
+func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskParams) (any, error) {
+	c.TaskID = p.ID
+	if err := s.cfg.Engine.DeleteTask(ctx, c.Principal, p); err != nil {
+		return nil, err
+	}
+	if s.cfg.Push != nil {
+		s.cfg.Push.RecheckTask(ctx, c.Principal.ID, p.ID) // its webhooks are gone
+	}
+	return map[string]string{"taskId": p.ID, "message": "Task " + p.ID + " deleted"}, nil
 }
 
 func (s *Server) cancel(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (any, error) {

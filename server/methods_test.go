@@ -27,6 +27,7 @@ var samples = map[string]string{
 	a2a.MethodGet:         `{"id":"x","historyLength":1}`,
 	a2a.MethodList:        `{"metadata":{"status":["working"],"contextId":"c","createdAfter":"2020-01-01T00:00:00Z","createdBefore":"2999-01-01T00:00:00Z","limit":5,"offset":1,"sortBy":"createdAt","sortOrder":"asc","historyLength":1}}`,
 	a2a.MethodCancel:      `{"id":"x"}`,
+	a2a.MethodTasksDelete: `{"id":"x"}`,
 	a2a.MethodResubscribe: `{"id":"x"}`,
 
 	a2a.MethodContextsList:   `{"historyLength":1,"metadata":{"status":"active","tags":["a"],"role":"assistant","createdAfter":"2020-01-01T00:00:00Z","limit":5,"offset":1,"sortBy":"name","sortOrder":"asc"}}`,
@@ -149,6 +150,13 @@ func (f *failing) FinishDelete(ctx context.Context, owner, id string, limit int)
 		return false, err
 	}
 	return f.Store.FinishDelete(ctx, owner, id, limit)
+}
+
+func (f *failing) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
+	if err := f.err(); err != nil {
+		return false, err
+	}
+	return f.Store.DeleteTask(ctx, k, force)
 }
 
 func (f *failing) AddFeedback(ctx context.Context, given store.Feedback) error {

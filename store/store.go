@@ -25,8 +25,10 @@ var (
 	ErrDuplicate = errors.New("duplicate idempotency key")
 	// ErrContextClosed: the context is not active and takes no new tasks.
 	ErrContextClosed = errors.New("context takes no new tasks")
-	// ErrBusy: tasks of the context keep it from being changed like this.
-	ErrBusy = errors.New("context has unfinished tasks")
+	// ErrBusy: the task, or a task of the context, is not over.
+	ErrBusy = errors.New("unfinished tasks")
+	// ErrUndelivered: webhooks of the task have events to deliver.
+	ErrUndelivered = errors.New("undelivered webhook events")
 	// ErrParentNotFound: the owner has no context of the parent's id.
 	ErrParentNotFound = errors.New("parent context not found")
 	// ErrParentCycle: the parent would make the context its own ancestor, over no
@@ -187,6 +189,7 @@ type Store interface {
 	// FeedbackSummary counts the feedback of an owner, or of all when owner is "".
 	FeedbackSummary(ctx context.Context, owner string) (FeedbackSummary, error)
 
+	DeleteStore
 	PushStore
 
 	// Backlog returns how many tasks are queued or leased. It costs no more than

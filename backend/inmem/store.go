@@ -16,6 +16,7 @@ type Store struct {
 	mu      sync.RWMutex
 	closed  bool
 	owners  map[string]*owner
+	names   index[*owner]  // the owners, by name
 	records index[*record] // by the time they were made
 	queue   queue
 	doomed  index[*conversation]  // those whose deletion was begun
@@ -159,6 +160,7 @@ func (s *Store) owner(name string) *owner {
 			listed:   contextLists{tags: make(map[string]*orders)},
 		}
 		s.owners[name] = o
+		s.names.add(0, o)
 	}
 	return o
 }
@@ -167,6 +169,7 @@ func (s *Store) owner(name string) *owner {
 func (s *Store) release(o *owner) {
 	if len(o.tasks) == 0 && len(o.contexts) == 0 && len(o.records) == 0 {
 		delete(s.owners, o.name)
+		s.names.remove(0, o)
 	}
 }
 
@@ -184,7 +187,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.owners, s.records, s.queue, s.doomed = nil, index[*record]{}, queue{}, index[*conversation]{}
+	s.owners, s.names, s.records, s.queue, s.doomed = nil, index[*owner]{}, index[*record]{}, queue{}, index[*conversation]{}
 	s.push = push{}
 	return nil
 }

@@ -16,33 +16,10 @@ const (
 		), tally AS (` + sqlCountLabels + `)
 		SELECT 1 FROM made`
 
-	sqlDeleteTasks = `DELETE FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id COLLATE "POSIX" = ANY (ARRAY(
-			SELECT id FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
-			ORDER BY created_at, id LIMIT $3::bigint FOR UPDATE))
-		RETURNING pk, id`
-	// Lanes are locked in the order of their keys, as acknowledgements do, and what
-	// these add is removed after that.
-	sqlHoldLanes = `SELECT 1 FROM {s}.push_lanes l WHERE l.owner = $1::text COLLATE "POSIX" AND l.task_id COLLATE "POSIX" = ANY ($2::text[])
-		ORDER BY l.owner COLLATE "POSIX", l.task_id COLLATE "POSIX", l.id COLLATE "POSIX" FOR UPDATE`
-	sqlDeletePushes = `WITH c AS (
-			DELETE FROM {s}.push_configs WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])
-		), a AS (
-			DELETE FROM {s}.push_attempts WHERE owner = $1::text AND task_id = ANY ($2::text[])
-		), d AS (
-			DELETE FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])
-		), g AS (
-			DELETE FROM {s}.push_gone WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])
-		)
-		DELETE FROM {s}.push_lanes WHERE owner = $1::text COLLATE "POSIX" AND task_id COLLATE "POSIX" = ANY ($2::text[])`
-
-	sqlDeleteLogs     = `DELETE FROM {s}.task_log WHERE task_pk = ANY ($1::bigint[])`
-	sqlDeleteSteps    = `DELETE FROM {s}.task_steps WHERE task_pk = ANY ($1::bigint[])`
-	sqlDeleteFeedback = `WITH gone AS (
-			DELETE FROM {s}.feedback_rows WHERE owner = $1::text AND task_id = ANY ($2::text[]) RETURNING rating
-		), n AS (SELECT 'rating ' || rating AS kind, -count(*) AS n FROM gone GROUP BY 1)
-		INSERT INTO {s}.tallies (owner, kind, n) SELECT $1::text, kind, n FROM n UNION ALL SELECT '', kind, n FROM n`
-	sqlDeleteKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = ANY ($2::text[]) AND of_context = $3::boolean`
-	sqlTasksLeft  = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text LIMIT 1`
+	sqlOldestTasks = `SELECT owner, id, pk, webhooks FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
+		ORDER BY created_at, id LIMIT $3::bigint FOR UPDATE`
+	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context`
+	sqlTasksLeft         = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text LIMIT 1`
 
 	sqlDeleteContext = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	sqlDoomed        = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
@@ -75,13 +52,20 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 				return err
 			}
 		}
-		if err := s.deleteTasks(ctx, tx, c.Key, max(limit, 0)); err != nil {
+		tasks, err := s.lockTasks(ctx, tx, sqlOldestTasks, owner, id, max(limit, 0))
+		if err != nil {
+			return err
+		}
+		if tasks, err = s.lockLanes(ctx, tx, tasks, true); err != nil {
+			return err
+		}
+		if _, _, err = s.removeTasks(ctx, tx, tasks); err != nil {
 			return err
 		}
 		if more, err = s.any(ctx, tx, sqlTasksLeft, owner, id); err != nil || more {
 			return err
 		}
-		if _, err := s.exec(ctx, tx, sqlDeleteKeys, owner, []string{id}, true); err != nil {
+		if _, err := s.exec(ctx, tx, sqlDeleteContextKeys, owner, id); err != nil {
 			return err
 		}
 		_, err = s.exec(ctx, tx, sqlDeleteContext, owner, id)
@@ -128,35 +112,6 @@ func (s *Store) doom(ctx context.Context, tx pgx.Tx, c *store.Context) error {
 		return err
 	}
 	return s.count(ctx, tx, c.Key.Owner, string(c.Status), -1)
-}
-
-// deleteTasks removes up to limit tasks of a context with all that belongs to them.
-func (s *Store) deleteTasks(ctx context.Context, tx pgx.Tx, key store.ContextKey, limit int) error {
-	var pks []int64
-	var ids []string
-	err := s.each(ctx, tx, sqlDeleteTasks, func(r record) error {
-		pks, ids = append(pks, r.int(0)), append(ids, r.text(1))
-		return nil
-	}, key.Owner, key.ID, limit)
-	if err != nil || len(pks) == 0 {
-		return err
-	}
-	for _, st := range []struct {
-		text string
-		args []any
-	}{
-		{sqlHoldLanes, []any{key.Owner, ids}},
-		{sqlDeletePushes, []any{key.Owner, ids}},
-		{sqlDeleteLogs, []any{pks}},
-		{sqlDeleteSteps, []any{pks}},
-		{sqlDeleteFeedback, []any{key.Owner, ids}},
-		{sqlDeleteKeys, []any{key.Owner, ids, false}},
-	} {
-		if _, err := s.exec(ctx, tx, st.text, st.args...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Doomed implements store.Store.

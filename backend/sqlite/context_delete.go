@@ -24,13 +24,10 @@ const (
 
 	sqlContextOldest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
 		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at, id LIMIT ?`
-	sqlLogSize = `SELECT coalesce(sum(octet_length(events) + coalesce(octet_length(snapshot), 0)), 0) FROM task_log WHERE id BETWEEN ? AND ?`
 	sqlLogKeys = `DELETE FROM idempotency_keys WHERE owner = ?1 AND task_id = ?2 AND kept = 0
 		AND key IN (SELECT key FROM task_log WHERE id BETWEEN ?3 AND ?4 AND key IS NOT NULL)`
 	sqlKeptKeys = `DELETE FROM idempotency_keys WHERE (owner, key) IN
 		(SELECT owner, key FROM idempotency_keys INDEXED BY idempotency_keys_kept WHERE owner = ? AND task_id = ? AND kept > 0 AND kept = ?)`
-	sqlDropLog   = `DELETE FROM task_log WHERE id BETWEEN ? AND ?`
-	sqlDropSteps = `DELETE FROM task_steps WHERE task_pk = ?`
 	sqlDropTask  = `DELETE FROM task_rows WHERE pk = ?`
 	sqlLostTasks = `UPDATE context_rows SET task_count = task_count - ?1,
 		first_pk = CASE WHEN EXISTS (SELECT 1 FROM task_rows WHERE pk = first_pk) THEN first_pk ELSE 0 END
@@ -44,21 +41,20 @@ const (
 	keptOfContext
 )
 
-// A transaction of a deletion removes up to deleteTasks tasks, or as many as come
-// to deleteBytes: others do not wait long.
-const (
-	deleteTasks = 64
-	deleteBytes = 4 << 20
-	// pushRecordSize is roughly what a record of a webhook takes.
-	pushRecordSize = 512
-)
+// deleteTasks is the number of tasks that a transaction of a deletion removes at most:
+// others do not wait long.
+const deleteTasks = 64
 
 type deleteStatements struct {
-	doomContext, insertDoomed, dropDoomed     *stmt
-	busyQueued, busyWaiting, busyLeased       *stmt
-	busyFirst, busyOthers                     *stmt
-	contextOldest, logSize, logKeys, keptKeys *stmt
-	dropLog, dropSteps, dropTask, lostTasks   *stmt
+	doomContext, insertDoomed, dropDoomed             *stmt
+	busyQueued, busyWaiting, busyLeased               *stmt
+	busyFirst, busyOthers                             *stmt
+	contextOldest, logKeys, keptKeys                  *stmt
+	dropTask, lostTasks                               *stmt
+	logRows, dropLog, stepRows, dropStep              *stmt
+	taskNotes, dropSomeAttempts, dropSomeDead         *stmt
+	fewerDead, insertDeleted, dropDeleted             *stmt
+	deletedTask, tasksBefore, nextOwner, pendingLanes *stmt
 }
 
 func (d *deleteStatements) texts() map[**stmt]string {
@@ -66,8 +62,12 @@ func (d *deleteStatements) texts() map[**stmt]string {
 		&d.doomContext: sqlDoomContext, &d.insertDoomed: sqlInsertDoomed, &d.dropDoomed: sqlDropDoomed,
 		&d.busyQueued: sqlBusyQueued, &d.busyWaiting: sqlBusyWaiting, &d.busyLeased: sqlBusyLeased,
 		&d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
-		&d.contextOldest: sqlContextOldest, &d.logSize: sqlLogSize, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
-		&d.dropLog: sqlDropLog, &d.dropSteps: sqlDropSteps, &d.dropTask: sqlDropTask, &d.lostTasks: sqlLostTasks,
+		&d.contextOldest: sqlContextOldest, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
+		&d.dropTask: sqlDropTask, &d.lostTasks: sqlLostTasks,
+		&d.logRows: sqlLogSizes, &d.dropLog: sqlDropLog, &d.stepRows: sqlStepRows, &d.dropStep: sqlDropStep,
+		&d.taskNotes: sqlTaskNotes, &d.dropSomeAttempts: sqlDropSomeAttempts, &d.dropSomeDead: sqlDropSomeDead,
+		&d.fewerDead: sqlFewerDead, &d.insertDeleted: sqlInsertDeleted, &d.dropDeleted: sqlDropDeleted,
+		&d.deletedTask: sqlDeletedTask, &d.tasksBefore: sqlTasksBefore, &d.nextOwner: sqlNextOwner, &d.pendingLanes: sqlPendingLanes,
 	}
 }
 
@@ -196,18 +196,16 @@ func (d *contextDelete) removeTasks(w *writer) error {
 	if err != nil {
 		return err
 	}
-	size := int64(0)
+	bounds := newDeletion()
 	for _, p := range oldest {
 		row, found, err := w.row(store.Key{Owner: d.key.Owner, ID: p.id})
 		if err != nil || !found {
 			return err
 		}
-		n, err := w.removeTask(&row)
-		if err != nil {
+		if removed, err := w.removeTask(&row, bounds); err != nil || !removed {
 			return err
 		}
-		d.removed++
-		if size += n; size > deleteBytes {
+		if d.removed++; bounds.spent() {
 			break
 		}
 	}
@@ -227,44 +225,6 @@ func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []place, err err
 	}
 	slices.SortFunc(oldest, comparePlaces)
 	return oldest[:min(n, len(oldest))], nil
-}
-
-// removeTask removes a task with all that belongs to it and returns roughly how
-// many bytes it took.
-func (w *writer) removeTask(t *taskRow) (size int64, err error) {
-	first, last := t.logID(0), t.logID(logMask)
-	err = w.logSize.query(context.Background(), func(r record) error {
-		size = r.int(0)
-		return nil
-	}, first, last)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := w.logKeys.exec(t.key.Owner, t.key.ID, first, last); err != nil {
-		return 0, err
-	}
-	if _, err := w.keptKeys.exec(t.key.Owner, t.key.ID, keptApart); err != nil {
-		return 0, err
-	}
-	if err := w.removeFeedback(t); err != nil {
-		return 0, err
-	}
-	records, err := w.removeWebhooks(t)
-	if err != nil {
-		return 0, err
-	}
-	size += records * pushRecordSize
-	if _, err := w.dropSteps.exec(t.pk); err != nil {
-		return 0, err
-	}
-	if _, err := w.dropLog.exec(first, last); err != nil {
-		return 0, err
-	}
-	if _, err := w.dropTask.exec(t.pk); err != nil {
-		return 0, err
-	}
-	w.forget(t)
-	return size, nil
 }
 
 // removeContext removes a context that has no tasks any more.

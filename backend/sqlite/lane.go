@@ -298,22 +298,19 @@ func (w *writer) removeLane(l *laneRow) error {
 	return nil
 }
 
-// removeWebhooks removes the webhooks of a task that is removed, and returns how
-// many records they had.
-func (w *writer) removeWebhooks(t *taskRow) (records int64, err error) {
+// removeWebhooks removes the webhooks of a task that is removed.
+func (w *writer) removeWebhooks(t *taskRow) (err error) {
 	if t.lanes == 0 {
-		return 0, nil
+		return nil
 	}
 	remove := func(s *stmt, args ...any) {
 		if err == nil {
-			var n int64
-			n, err = s.exec(args...)
-			records += n
+			_, err = s.exec(args...)
 		}
 	}
 	remove(w.dropTaskDead, t.pk)
 	remove(w.dropTaskAttempts, t.pk)
 	remove(w.dropTaskWebhooks, t.key.Owner, t.key.ID)
 	remove(w.dropTaskLanes, t.key.Owner, t.key.ID)
-	return records, err
+	return err
 }

@@ -331,7 +331,7 @@ func (w *writer) prepareWriter() error {
 // loadState reads what the writer keeps in memory.
 func (w *writer) loadState() error {
 	ctx := context.Background()
-	pk, err := w.ints(ctx, `SELECT coalesce(max(pk), 0) FROM task_rows`)
+	pk, err := w.ints(ctx, `SELECT max((SELECT coalesce(max(pk), 0) FROM task_rows), (SELECT coalesce(max(pk), 0) FROM tasks_deleted))`)
 	if err != nil {
 		return fmt.Errorf("read the last task: %w", err)
 	}

@@ -270,9 +270,9 @@ var errNotConfirmed = errors.New("nothing was deleted")
 
 // Run clears contexts, all of them even if one is refused.
 func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
-	asking := !c.Yes
-	if asking && (a.json || !isTerminal(a.stdin) || !a.err.terminal) {
-		return usagef("--yes is needed where nobody can be asked: this deletes conversations for good")
+	asking, err := a.asking(c.Yes)
+	if err != nil {
+		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {
@@ -313,6 +313,20 @@ func (c *contextsClearCmd) confirm(ctx context.Context, a *app, cl *client.Clien
 	} else if about.TaskCount > 1 {
 		what += fmt.Sprintf(" with its %d tasks", about.TaskCount)
 	}
+	return a.confirm(ctx, keyboard, what)
+}
+
+// asking reports whether a deletion needs a confirmation. It is a usage error if nobody can
+// be asked.
+func (a *app) asking(yes bool) (bool, error) {
+	if !yes && (a.json || !isTerminal(a.stdin) || !a.err.terminal) {
+		return false, usagef("--yes is needed where nobody can be asked: this deletes for good")
+	}
+	return !yes, nil
+}
+
+// confirm asks whether something is to be deleted.
+func (a *app) confirm(ctx context.Context, keyboard *bufio.Reader, what string) error {
 	_, _ = fmt.Fprintf(a.err.w, "Delete %s for good? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {

@@ -189,7 +189,7 @@ func serveForTest(t *testing.T, args ...string) (url string) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{
-		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks feedback", "call", "card", "bench", "bench fill",
+		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks delete", "tasks feedback", "call", "card", "bench", "bench fill",
 		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",

@@ -18,6 +18,7 @@ type tasksCmd struct {
 	Get    tasksGetCmd    `cmd:"" help:"Show a task: its state, conversation and results."`
 	Follow tasksFollowCmd `cmd:"" help:"Follow a task until it is over or asks for input."`
 	Cancel tasksCancelCmd `cmd:"" help:"Cancel tasks."`
+	Delete tasksDeleteCmd `cmd:"" help:"Delete finished tasks."`
 
 	Feedback tasksFeedbackCmd `cmd:"" help:"Say what you think of a task, or list what was said."`
 }

@@ -169,6 +169,22 @@ func (f *faulty) Doomed(ctx context.Context, limit int) ([]store.ContextKey, err
 	return call(f, "Doomed", nil, func() ([]store.ContextKey, error) { return f.inner.Doomed(ctx, limit) })
 }
 
+func (f *faulty) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
+	return call(f, "DeleteTask", nil, func() (bool, error) { return f.inner.DeleteTask(ctx, k, force) })
+}
+
+func (f *faulty) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
+	next, err = call(f, "ExpireTasks", nil, func() (next *store.TaskPlace, err error) {
+		removed, next, err = f.inner.ExpireTasks(ctx, p)
+		return next, err
+	})
+	return removed, next, err
+}
+
+func (f *faulty) PurgeDeleted(ctx context.Context) (bool, error) {
+	return call(f, "PurgeDeleted", nil, func() (bool, error) { return f.inner.PurgeDeleted(ctx) })
+}
+
 func (f *faulty) AddFeedback(ctx context.Context, b store.Feedback) error {
 	_, err := call(f, "AddFeedback", nil, func() (struct{}, error) { return struct{}{}, f.inner.AddFeedback(ctx, b) })
 	return err

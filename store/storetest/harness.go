@@ -75,6 +75,8 @@ func groups() []group {
 		{"contexts closed", closedTests()},
 		{"contexts listed", contextListTests()},
 		{"contexts deleted", deleteTests()},
+		{"tasks deleted", taskDeleteTests()},
+		{"tasks expired", taskExpireTests()},
 		{"feedback", feedbackTests()},
 		{"push saved", pushSaveTests()},
 		{"push committed", pushCommitTests()},
@@ -89,6 +91,7 @@ func groups() []group {
 		{"lifecycle", lifecycleTests()},
 		{"races", raceTests()},
 		{"races of contexts", contextRaceTests()},
+		{"races of deletions", deleteRaceTests()},
 		{"push races", pushRaceTests()},
 		{"durability", durableTests()},
 	}

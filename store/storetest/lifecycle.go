@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -40,9 +41,15 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 			_, err := s.SaveContext(ctx, store.ContextChange{Context: described(owner, "new", 1), Create: true})
 			return err
 		},
-		"DeleteContext":   func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
-		"FinishDelete":    func() error { _, err := s.FinishDelete(ctx, owner, "c1", 1); return err },
-		"Doomed":          func() error { _, err := s.Doomed(ctx, 1); return err },
+		"DeleteContext": func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
+		"FinishDelete":  func() error { _, err := s.FinishDelete(ctx, owner, "c1", 1); return err },
+		"Doomed":        func() error { _, err := s.Doomed(ctx, 1); return err },
+		"DeleteTask":    func() error { _, err := s.DeleteTask(ctx, key("over"), false); return err },
+		"ExpireTasks": func() error {
+			_, _, err := s.ExpireTasks(ctx, store.TaskExpiry{State: a2a.StateCompleted, Before: at(999), Limit: 9})
+			return err
+		},
+		"PurgeDeleted":    func() error { _, err := s.PurgeDeleted(ctx); return err },
 		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
 		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },
 		"FeedbackSummary": func() error { _, err := s.FeedbackSummary(ctx, owner); return err },

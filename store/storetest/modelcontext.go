@@ -247,8 +247,7 @@ func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, 
 	}
 	c.doomed = true
 	for _, t := range tasks[:min(limit, len(tasks))] {
-		delete(m.tasks, t.key)
-		m.forget(owner, t.key.ID, false)
+		m.removeTask(t)
 	}
 	if len(tasks) > limit {
 		return true, nil

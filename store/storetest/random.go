@@ -53,7 +53,7 @@ type randomRun struct {
 }
 
 func (r *randomRun) call() {
-	switch r.pick("call", 32) {
+	switch r.pick("call", 34) {
 	case 0, 1, 2, 3, 4, 5:
 		r.commit()
 	case 6, 7:
@@ -80,6 +80,14 @@ func (r *randomRun) call() {
 		r.readContext(r.contextKey())
 	case 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30:
 		r.aboutPush()
+	case 31:
+		k, force := r.key(), r.oneIn("force", 2)
+		reads(r, fmt.Sprintf("DeleteTask(%v, %t)", k, force), func(s store.Store) (struct{}, error) {
+			_, err := s.DeleteTask(r.ctx, k, force) // whether content is left is open
+			return struct{}{}, err
+		})
+	case 32:
+		r.expireTasks()
 	default:
 		if r.reopen != nil && r.oneIn("reopen", 3) {
 			r.got = r.reopen(r.got)
@@ -328,6 +336,20 @@ func (r *randomRun) expire() {
 	want, wantErr := r.want.ExpireIdempotency(r.ctx, before, 100)
 	r.same("the error of ExpireIdempotency()", fmt.Sprint(err), fmt.Sprint(wantErr))
 	r.same("ExpireIdempotency()", got, want)
+}
+
+// expireTasks checks all tasks, by some number at a time.
+func (r *randomRun) expireTasks() {
+	p := store.TaskExpiry{State: a2a.StateCompleted, Before: r.time(), Limit: 1 + r.pick("limit", 3)}
+	reads(r, fmt.Sprintf("ExpireTasks(%+v)", p), func(s store.Store) (total int, err error) {
+		for p := p; ; {
+			n, next, err := s.ExpireTasks(r.ctx, p)
+			if total += n; err != nil || next == nil {
+				return total, err
+			}
+			p.After = next
+		}
+	})
 }
 
 // read compares everything that can be read of a task.

@@ -84,6 +84,13 @@ CREATE TABLE {s}.task_steps (
   PRIMARY KEY (task_pk, turn, name)
 );
 
+-- Removed tasks of whose log and steps rows are left.
+CREATE TABLE {s}.tasks_deleted (
+  owner   text COLLATE "C" NOT NULL,
+  task_pk bigint NOT NULL,
+  PRIMARY KEY (owner, task_pk)
+);
+
 -- Contexts
 
 -- status '' marks a pending deletion. version is 0, which reads as 1, until a context that

@@ -75,6 +75,13 @@ CREATE TABLE task_steps (
   UNIQUE (task_pk, turn, name)
 );
 
+-- Removed tasks of whose log and steps rows are left. owner and id are the task's.
+CREATE TABLE tasks_deleted (
+  pk    INTEGER PRIMARY KEY,
+  owner TEXT NOT NULL,
+  id    TEXT NOT NULL
+);
+
 -- Contexts
 
 -- shelf is the status of a described context. Contexts without a description are active:

@@ -140,6 +140,11 @@ CREATE TABLE task_steps (
   artifacts BLOB,
   UNIQUE (task_pk, turn, name)
 );
+CREATE TABLE tasks_deleted (
+  pk    INTEGER PRIMARY KEY,
+  owner TEXT NOT NULL,
+  id    TEXT NOT NULL
+);
 CREATE TABLE webhook_attempts (
   pk       INTEGER PRIMARY KEY,
   lane_pk  INTEGER NOT NULL,

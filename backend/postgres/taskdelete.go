@@ -1,0 +1,308 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Deletions lock contexts, then tasks, then lanes, as commits do.
+
+const (
+	sqlContextOf   = `SELECT context_id FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlLockTaskRow = `SELECT owner, id, pk, webhooks, context_id, state, phase FROM {s}.task_rows
+		WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR UPDATE`
+
+	// sqlLockLanes also returns whether a lane is pending.
+	sqlLockLanes = `SELECT u.ord, l.pending FROM (
+			SELECT * FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, task_id, ord)
+			ORDER BY owner COLLATE "POSIX", task_id COLLATE "POSIX"
+		) u CROSS JOIN LATERAL (
+			SELECT l.cursor_seq < l.tail_seq AS pending FROM {s}.push_lanes l
+			WHERE l.owner = u.owner COLLATE "POSIX" AND l.task_id = u.task_id COLLATE "POSIX"
+			ORDER BY l.owner COLLATE "POSIX", l.task_id COLLATE "POSIX", l.id COLLATE "POSIX" FOR UPDATE) l`
+
+	// sqlTaskNotes counts attempts and dead letters of tasks, each up to a limit.
+	sqlTaskNotes = `SELECT u.ord, (SELECT count(*) FROM (
+				SELECT 1 FROM {s}.push_attempts a WHERE a.owner = u.owner AND a.task_id = u.task_id LIMIT $3::bigint) a
+			) + (SELECT count(*) FROM (
+				SELECT 1 FROM {s}.push_dead d WHERE d.owner = u.owner COLLATE "POSIX" AND d.task_id = u.task_id COLLATE "POSIX" LIMIT $3::bigint) d)
+		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, task_id, ord)`
+	sqlDeleteNotes = `WITH a AS MATERIALIZED (
+			SELECT id FROM {s}.push_attempts WHERE owner = $1::text AND task_id = $2::text LIMIT $3::bigint
+		), d AS MATERIALIZED (
+			SELECT config_id, seq FROM {s}.push_dead WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" LIMIT $3::bigint
+		), gone AS (
+			DELETE FROM {s}.push_attempts p USING a WHERE p.owner = $1::text AND p.id = a.id
+		)
+		DELETE FROM {s}.push_dead p USING d WHERE p.owner = $1::text COLLATE "POSIX" AND p.task_id = $2::text COLLATE "POSIX"
+			AND p.config_id = d.config_id COLLATE "POSIX" AND p.seq = d.seq`
+
+	sqlGoneTasks   = `WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[]) AS u(owner, task_id))`
+	sqlDeleteTasks = sqlGoneTasks + `, gone AS (
+			DELETE FROM {s}.task_rows t USING u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+			RETURNING t.owner, t.context_id
+		)
+		UPDATE {s}.context_rows c SET task_count = c.task_count - g.n
+		FROM (SELECT owner, context_id, count(*) AS n FROM gone GROUP BY 1, 2) g
+		WHERE c.owner = g.owner COLLATE "POSIX" AND c.id = g.context_id COLLATE "POSIX"`
+	sqlDeletePushes = sqlGoneTasks + `, c AS (
+			DELETE FROM {s}.push_configs l USING u WHERE ` + sqlLaneTask + `
+		), a AS (
+			DELETE FROM {s}.push_attempts l USING u WHERE l.owner = u.owner AND l.task_id = u.task_id
+		), d AS (
+			DELETE FROM {s}.push_dead l USING u WHERE ` + sqlLaneTask + `
+		)
+		DELETE FROM {s}.push_lanes l USING u WHERE ` + sqlLaneTask
+	sqlDeleteGone     = sqlGoneTasks + ` DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneTask
+	sqlLaneTask       = `l.owner = u.owner COLLATE "POSIX" AND l.task_id = u.task_id COLLATE "POSIX"`
+	sqlDeleteKeys     = sqlGoneTasks + ` DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.task_id AND NOT k.of_context`
+	sqlDeleteFeedback = sqlGoneTasks + `, gone AS (
+			DELETE FROM {s}.feedback_rows f USING u WHERE f.owner = u.owner AND f.task_id = u.task_id RETURNING f.owner, f.rating
+		), n AS (SELECT owner, 'rating ' || rating AS kind, -count(*) AS n FROM gone GROUP BY 1, 2)
+		INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, kind, n FROM n UNION ALL SELECT '', kind, sum(n) FROM n GROUP BY kind`
+
+	// Of the content of tasks these delete up to $2 rows, and no more after the one with
+	// which it comes to $3 bytes. The sizes are read without the content.
+	sqlDeleteLogs = `WITH l AS MATERIALIZED (
+			SELECT l.* FROM unnest($1::bigint[]) u(pk) CROSS JOIN LATERAL (
+				SELECT task_pk, seq, octet_length(events) + coalesce(octet_length(snapshot), 0) AS size
+				FROM {s}.task_log WHERE task_pk = u.pk ORDER BY seq LIMIT $2::bigint) l
+			LIMIT $2::bigint
+		), cut AS MATERIALIZED (
+			SELECT task_pk, max(seq) AS seq FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, seq) - size AS before FROM l) l
+			WHERE before < $3::bigint GROUP BY 1
+		)
+		DELETE FROM {s}.task_log l USING cut WHERE l.task_pk = cut.task_pk AND l.seq <= cut.seq`
+	sqlDeleteSteps = `WITH l AS MATERIALIZED (
+			SELECT l.* FROM unnest($1::bigint[]) u(pk) CROSS JOIN LATERAL (
+				SELECT task_pk, turn, name, coalesce(octet_length(result), 0) + coalesce(octet_length(artifacts), 0) AS size
+				FROM {s}.task_steps WHERE task_pk = u.pk ORDER BY turn, name LIMIT $2::bigint) l
+			LIMIT $2::bigint
+		), cut AS MATERIALIZED (
+			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, turn, name) - size AS before FROM l) l WHERE before < $3::bigint
+		)
+		DELETE FROM {s}.task_steps l USING cut WHERE l.task_pk = cut.task_pk AND l.turn = cut.turn AND l.name = cut.name`
+	sqlContentLeft = `coalesce((SELECT true FROM {s}.task_log l WHERE l.task_pk = u.pk LIMIT 1),
+		(SELECT true FROM {s}.task_steps l WHERE l.task_pk = u.pk LIMIT 1), false)`
+	// sqlInsertDeleted remembers tasks of which content is left.
+	sqlInsertDeleted = `INSERT INTO {s}.tasks_deleted (owner, task_pk)
+		SELECT u.owner, u.pk FROM unnest($1::text[], $2::bigint[]) AS u(owner, pk) WHERE ` + sqlContentLeft
+
+	sqlDeletedTasks = `SELECT owner, task_pk FROM {s}.tasks_deleted ORDER BY owner, task_pk LIMIT $1::bigint FOR UPDATE SKIP LOCKED`
+	sqlDropDeleted  = `DELETE FROM {s}.tasks_deleted d USING unnest($1::text[], $2::bigint[]) AS u(owner, pk)
+		WHERE d.owner = u.owner AND d.task_pk = u.pk AND NOT ` + sqlContentLeft
+)
+
+// removal is a locked task that is to be removed.
+type removal struct {
+	owner, id string
+	pk        int64
+	webhooks  int64
+	place     int // the index of the candidate that it was
+}
+
+// keysOf returns the keys of tasks as parameters.
+func keysOf(tasks []removal) (owners, ids []string, pks []int64) {
+	for i := range tasks {
+		owners, ids, pks = append(owners, tasks[i].owner), append(ids, tasks[i].id), append(pks, tasks[i].pk)
+	}
+	return owners, ids, pks
+}
+
+// DeleteTask implements [store.DeleteStore].
+func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
+	for removed := 0; removed == 0; {
+		err = s.transact(ctx, "delete task", func(ctx context.Context, tx pgx.Tx) error {
+			tasks, err := s.lockTask(ctx, tx, key)
+			if err != nil {
+				return err
+			}
+			if tasks, err = s.lockLanes(ctx, tx, tasks, force); err != nil {
+				return err
+			}
+			if len(tasks) == 0 {
+				return store.ErrUndelivered
+			}
+			removed, more, err = s.removeTasks(ctx, tx, tasks)
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+// lockTask locks a task that is over, and its context.
+func (s *Store) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tasks []removal, err error) {
+	if !storable(key.Owner, key.ID) {
+		return nil, store.ErrNotFound
+	}
+	contextID, found := "", false
+	err = s.each(ctx, tx, sqlContextOf, func(r record) error {
+		contextID, found = r.text(0), true
+		return nil
+	}, key.Owner, key.ID)
+	if err != nil || !found {
+		return nil, errorOr(err, store.ErrNotFound)
+	}
+	if _, err := s.lockContext(ctx, tx, store.ContextKey{Owner: key.Owner, ID: contextID}); err != nil {
+		return nil, err
+	}
+	busy := false
+	err = s.each(ctx, tx, sqlLockTaskRow, func(r record) error {
+		if r.text(4) == contextID { // else it was deleted, and its id has been used again
+			tasks = append(tasks, scanRemoval(r))
+			busy = !terminal(r.text(5)) || r.int(6) != 0
+		}
+		return nil
+	}, key.Owner, key.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(tasks) == 0:
+		return nil, store.ErrNotFound
+	case busy:
+		return nil, store.ErrBusy
+	}
+	return tasks, nil
+}
+
+// lockTasks locks the tasks that a statement returns.
+func (s *Store) lockTasks(ctx context.Context, tx pgx.Tx, text string, args ...any) (tasks []removal, err error) {
+	err = s.each(ctx, tx, text, func(r record) error {
+		tasks = append(tasks, scanRemoval(r))
+		return nil
+	}, args...)
+	return tasks, err
+}
+
+func scanRemoval(r record) removal {
+	return removal{owner: r.text(0), id: r.text(1), pk: r.int(2), webhooks: r.int(3)}
+}
+
+// lockLanes locks the lanes of tasks. Without force it leaves out tasks with undelivered events.
+func (s *Store) lockLanes(ctx context.Context, tx pgx.Tx, tasks []removal, force bool) (kept []removal, err error) {
+	hooked, at := withWebhooks(tasks)
+	if len(hooked) == 0 {
+		return tasks, nil
+	}
+	owners, ids, _ := keysOf(hooked)
+	pending := make(map[int]bool)
+	err = s.each(ctx, tx, sqlLockLanes, func(r record) error {
+		if r.bool(1) {
+			pending[at[r.int(0)-1]] = true
+		}
+		return nil
+	}, owners, ids)
+	if err != nil || force {
+		return tasks, err
+	}
+	for i := range tasks {
+		if !pending[i] {
+			kept = append(kept, tasks[i])
+		}
+	}
+	return kept, nil
+}
+
+// withWebhooks returns those of tasks that have webhooks, and their indexes.
+func withWebhooks(tasks []removal) (hooked []removal, at []int) {
+	for i := range tasks {
+		if tasks[i].webhooks > 0 {
+			hooked, at = append(hooked, tasks[i]), append(at, i)
+		}
+	}
+	return hooked, at
+}
+
+// removeTasks removes the first of some locked tasks, as many as a transaction may, and
+// returns how many. more reports that content of them is left.
+func (s *Store) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal) (removed int, more bool, err error) {
+	if tasks, err = s.cutNotes(ctx, tx, tasks); err != nil || len(tasks) == 0 {
+		return 0, false, err
+	}
+	owners, ids, pks := keysOf(tasks)
+	if hooked, _ := withWebhooks(tasks); len(hooked) > 0 {
+		owners, ids, _ := keysOf(hooked)
+		if _, err := s.exec(ctx, tx, sqlDeletePushes, owners, ids); err != nil {
+			return 0, false, err
+		}
+	}
+	for _, text := range []string{sqlDeleteTasks, sqlDeleteGone, sqlDeleteKeys, sqlDeleteFeedback} {
+		if _, err := s.exec(ctx, tx, text, owners, ids); err != nil {
+			return 0, false, err
+		}
+	}
+	if err := s.deleteContent(ctx, tx, pks); err != nil {
+		return 0, false, err
+	}
+	left, err := s.exec(ctx, tx, sqlInsertDeleted, owners, pks)
+	return len(tasks), left > 0, err
+}
+
+// deleteContent removes content of removed tasks, as much as a transaction may.
+func (s *Store) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) error {
+	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps} {
+		if _, err := s.exec(ctx, tx, text, pks, store.DeleteRows, store.DeleteBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutNotes returns the first of some tasks, as many as have no more attempts and dead letters
+// than a transaction may remove. If the first has too many, it removes some of them.
+func (s *Store) cutNotes(ctx context.Context, tx pgx.Tx, tasks []removal) ([]removal, error) {
+	hooked, at := withWebhooks(tasks)
+	if len(hooked) == 0 {
+		return tasks, nil
+	}
+	owners, ids, _ := keysOf(hooked)
+	notes := make([]int64, len(tasks))
+	err := s.each(ctx, tx, sqlTaskNotes, func(r record) error {
+		notes[at[r.int(0)-1]] = r.int(1)
+		return nil
+	}, owners, ids, store.DeleteRows+1)
+	if err != nil {
+		return nil, err
+	}
+	sum := int64(0)
+	for i, n := range notes {
+		if sum += n; sum <= store.DeleteRows {
+			continue
+		}
+		if i == 0 {
+			_, err = s.exec(ctx, tx, sqlDeleteNotes, tasks[0].owner, tasks[0].id, store.DeleteRows)
+		}
+		return tasks[:i], err
+	}
+	return tasks, nil
+}
+
+// PurgeDeleted implements [store.DeleteStore]. What another process removes at the same
+// time is left to it.
+func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
+	const batch = 200
+	err = s.transact(ctx, "purge deleted tasks", func(ctx context.Context, tx pgx.Tx) error {
+		var owners []string
+		var pks []int64
+		err := s.each(ctx, tx, sqlDeletedTasks, func(r record) error {
+			owners, pks = append(owners, r.text(0)), append(pks, r.int(1))
+			return nil
+		}, batch)
+		if more = false; err != nil || len(pks) == 0 {
+			return err
+		}
+		if err := s.deleteContent(ctx, tx, pks); err != nil {
+			return err
+		}
+		n, err := s.exec(ctx, tx, sqlDropDeleted, owners, pks)
+		more = n < len(pks) || n == batch
+		return err
+	})
+	return more && err == nil, err
+}

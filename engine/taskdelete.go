@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// DeleteTask removes a finished task of the principal with all that belongs to it: its
+// events, steps, feedback, idempotency records, webhooks, attempts and dead letters.
+// Undelivered webhook events are a conflict; Force drops them. When DeleteTask returns, no
+// read finds the task and its id is free; the janitor removes what is left of a large log.
+// Readers that follow the task end with task_not_found, on other replicas within Poll.
+// A repeated deletion answers task_not_found. Errors: task_not_found, conflict naming the state of a
+// task that is not finished, invalid_params.
+func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.DeleteTaskParams) error {
+	id := params.ID
+	if a2a.CheckID("id", id) != nil {
+		return a2a.TaskNotFound(id)
+	}
+	force, err := forced(params.Force, params.Metadata)
+	if err != nil {
+		return err
+	}
+	l := e.hub.acquire(store.Key{Owner: p.ID, ID: id})
+	defer e.hub.release(l)
+	l.commit.Lock()
+	defer l.commit.Unlock()
+	more, err := e.cfg.Store.DeleteTask(ctx, l.key, force)
+	switch {
+	case errors.Is(err, store.ErrBusy):
+		return e.unfinishedTask(ctx, l.key)
+	case errors.Is(err, store.ErrUndelivered):
+		return a2a.Errorf(a2a.CodeConflict, "task %s has webhook events that are not delivered; set force to drop them", a2a.Quote(id))
+	case err != nil:
+		return taskError(id, err)
+	}
+	l.vanish()
+	if more {
+		e.wakeJanitor()
+	}
+	return nil
+}
+
+// unfinishedTask is the error for a task that cannot be deleted yet.
+func (e *Engine) unfinishedTask(ctx context.Context, key store.Key) error {
+	none := 0
+	t, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	if err != nil {
+		return taskError(key.ID, err)
+	}
+	return a2a.Errorf(a2a.CodeConflict, "task %s is %s; only a finished task can be deleted, cancel it first", a2a.Quote(key.ID), t.Status.State)
+}
+
+// purge removes content that deletions of tasks have left.
+func (e *Engine) purge(ctx context.Context, beat func()) {
+	for more := true; more && ctx.Err() == nil; {
+		beat()
+		var err error
+		if more, err = e.cfg.Store.PurgeDeleted(ctx); err != nil {
+			e.log.Warn("remove the content of deleted tasks", "error", err)
+			return
+		}
+	}
+}
+
+// wakeJanitor has the janitor start a round now.
+func (e *Engine) wakeJanitor() {
+	select {
+	case e.untidy <- struct{}{}:
+	default:
+	}
+}

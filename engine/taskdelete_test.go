@@ -1,0 +1,123 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func deleteTask(t *testing.T, e *engine.Engine, id string, force bool) error {
+	t.Helper()
+	return e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: id, Force: force})
+}
+
+func TestADeletedTaskIsGone(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		e := start(t, engine.Config{Handler: obey, Store: s})
+		first, second := sendWait(t, e, in("mine", "x")), sendWait(t, e, in("mine", "y"))
+		id := first.Key.ID
+		wantError(t, "DeleteTask() by another", e.DeleteTask(t.Context(), a2a.Principal{ID: "bob"}, a2a.DeleteTaskParams{ID: id}), a2a.CodeTaskNotFound)
+		wantError(t, "DeleteTask()", deleteTask(t, e, id, false), "")
+		_, err := e.Task(t.Context(), alice, id, nil)
+		wantError(t, "Task()", err, a2a.CodeTaskNotFound)
+		_, err = e.Send(t.Context(), alice, to(id, "x"), engine.SendOptions{})
+		wantError(t, "Send(to task)", err, a2a.CodeTaskNotFound)
+		for _, err := range e.Follow(t.Context(), alice, id, nil) {
+			wantError(t, "Follow()", err, a2a.CodeTaskNotFound)
+		}
+		wantError(t, "DeleteTask() again", deleteTask(t, e, id, true), a2a.CodeTaskNotFound)
+		c, err := e.Context(t.Context(), alice, "mine", nil)
+		if err != nil || c.TaskCount != 1 || len(c.TaskIDs) != 1 || c.TaskIDs[0] != second.Key.ID {
+			t.Errorf("Context() = %d tasks %v, %v, want the other task", c.TaskCount, c.TaskIDs, err)
+		}
+	})
+}
+
+func TestAnUnfinishedTaskIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		running := make(chan struct{})
+		e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, _ *engine.Turn) error {
+			close(running)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}})
+		sent, err := e.Send(t.Context(), alice, text("x"), engine.SendOptions{})
+		wantError(t, "Send()", err, "")
+		<-running
+		id := sent.Task.Key.ID
+		for _, force := range []bool{false, true} {
+			err := deleteTask(t, e, id, force)
+			wantError(t, "DeleteTask()", err, a2a.CodeConflict)
+			if err == nil || !strings.Contains(err.Error(), "is working; only a finished task can be deleted") {
+				t.Errorf("DeleteTask() of a running task = %v, want an error that names its state", err)
+			}
+		}
+		if _, err := e.Cancel(t.Context(), alice, id, engine.SendOptions{}); err != nil {
+			t.Fatalf("Cancel() = %v", err)
+		}
+		wantError(t, "DeleteTask()", deleteTask(t, e, id, false), "")
+		_, err = e.Task(t.Context(), alice, id, nil)
+		wantError(t, "Task()", err, a2a.CodeTaskNotFound)
+	})
+}
+
+// A reader in the middle of a log that is deleted ends with task_not_found.
+func TestReadersOfADeletedTaskEnd(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		e := start(t, engine.Config{Handler: obey, Store: s})
+		k := store.Key{Owner: alice.ID, ID: "long"}
+		m := text("x").Message
+		c := store.Change{
+			Key: k, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &m}},
+		}
+		for range 1000 { // more than a page
+			c.Events = append(c.Events, store.Event{Time: store.Time(time.Now()), State: a2a.StateWorking})
+		}
+		c.Events = append(c.Events, store.Event{Time: store.Time(time.Now()), State: a2a.StateCompleted})
+		if _, err := s.Commit(t.Context(), c); err != nil {
+			t.Fatalf("Commit() = %v", err)
+		}
+		var last error
+		n := 0
+		for _, err := range e.Follow(t.Context(), alice, k.ID, new(int64)) {
+			if last = err; n == 0 {
+				wantError(t, "DeleteTask()", deleteTask(t, e, k.ID, false), "")
+			}
+			n++
+		}
+		wantError(t, "Follow() of a task that is deleted meanwhile", last, a2a.CodeTaskNotFound)
+		if n >= 1000 {
+			t.Errorf("Follow() yielded %d updates of a deleted task, want an early end", n)
+		}
+	})
+}
+
+func TestAnUndeliveredEventIsDroppedOnlyByForce(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		e := start(t, engine.Config{Handler: obey, Store: s})
+		id := sendWait(t, e, text("x")).Key.ID
+		_, err := s.SavePush(t.Context(), store.PushConfig{
+			Task: store.Key{Owner: alice.ID, ID: id}, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte("{}"), CreatedAt: store.Time(time.Now()),
+		}, store.PushCursor{}, store.Time(time.Now()))
+		wantError(t, "SavePush()", err, "")
+		wantError(t, "DeleteTask()", deleteTask(t, e, id, false), a2a.CodeConflict)
+		if _, err := e.Task(t.Context(), alice, id, nil); err != nil {
+			t.Errorf("Task() after a rejected deletion = %v", err)
+		}
+		wantError(t, "DeleteTask() by force", deleteTask(t, e, id, true), "")
+		b, err := s.PushBacklog(t.Context())
+		if err != nil || b != (store.PushBacklog{}) {
+			t.Errorf("PushBacklog() = %+v, %v, want none", b, err)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func (m *model) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return false, err
+	}
+	t := m.tasks[k]
+	switch {
+	case t == nil:
+		return false, store.ErrNotFound
+	case unfinished(t) || t.run.Phase != store.PhaseIdle:
+		return false, store.ErrBusy
+	case !force && t.undelivered():
+		return false, store.ErrUndelivered
+	}
+	m.removeTask(t)
+	return false, nil
+}
+
+func (m *model) removeTask(t *modelTask) {
+	delete(m.tasks, t.key)
+	m.forget(t.key.Owner, t.key.ID, false)
+}
+
+func (t *modelTask) undelivered() bool { return slices.ContainsFunc(t.lanes, t.pending) }
+
+func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return 0, nil, err
+	}
+	var old []store.TaskPlace
+	for k, t := range m.tasks {
+		status := t.fold().Status
+		at := store.TaskPlace{Owner: k.Owner, At: status.Timestamp, ID: k.ID}
+		if status.State == p.State && at.At.Before(p.Before) && (p.After == nil || comparePlaces(at, *p.After) > 0) {
+			old = append(old, at)
+		}
+	}
+	slices.SortFunc(old, comparePlaces)
+	if len(old) > p.Limit {
+		old = old[:p.Limit]
+		next = &old[p.Limit-1]
+	}
+	for _, at := range old {
+		t := m.tasks[store.Key{Owner: at.Owner, ID: at.ID}]
+		if t.run.Phase == store.PhaseIdle && !t.undelivered() {
+			m.removeTask(t)
+			removed++
+		}
+	}
+	return removed, next, nil
+}
+
+func comparePlaces(a, b store.TaskPlace) int {
+	return cmp.Or(strings.Compare(a.Owner, b.Owner), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
+}
+
+func (m *model) PurgeDeleted(ctx context.Context) (bool, error) {
+	defer m.mu.Unlock()
+	return false, m.enter(ctx)
+}
