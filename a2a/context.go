@@ -84,6 +84,8 @@ type ListContextsResult struct {
 	Contexts []Context `json:"contexts" wire:"required"`
 	// Total is how many contexts match the filters.
 	Total int `json:"total" wire:"required"`
+	// TotalCapped is set when more contexts match than were counted for Total.
+	TotalCapped bool `json:"totalCapped,omitempty"`
 	// Page counts from 1; pages that a token asks for are counted too.
 	Page int `json:"page" wire:"required"`
 	// PageSize is the size that was applied.

@@ -94,6 +94,8 @@ type ListTasksResult struct {
 	PageSize      int    `json:"pageSize"`
 	Total         *int   `json:"total,omitempty"`
 	TotalSize     *int   `json:"totalSize,omitempty"`
+	// TotalCapped is set when more tasks match than were counted for Total.
+	TotalCapped bool `json:"totalCapped,omitempty"`
 	// TruncatedBySize is set when the page has fewer than PageSize tasks because their
 	// content reached the limit of a page; NextPageToken continues.
 	TruncatedBySize bool `json:"truncatedBySize,omitempty"`

@@ -84,6 +84,9 @@ type Limits struct {
 	References int
 	// PageSize is the most tasks in a page of a list. Default 100.
 	PageSize int
+	// ListTotal is how many tasks or contexts are counted for the total of a list; more
+	// are reported as so many, capped. Default 10,000.
+	ListTotal int
 	// PageBytes is how much content the tasks of a page of a list may hold: a page
 	// ends with the task that exceeds it. A page of contexts ends before the context
 	// that exceeds it, and no history of a context is longer. Default 8 MiB.
@@ -138,6 +141,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Limits.Parts, 1000)
 	orDefault(&c.Limits.References, 32)
 	orDefault(&c.Limits.PageSize, 100)
+	orDefault(&c.Limits.ListTotal, 10_000)
 	orDefault(&c.Limits.PageBytes, 8<<20)
 	orDefault(&c.Limits.ArtifactBytes, 64<<20)
 	orDefault(&c.Limits.TaskBytes, 128<<20)
@@ -151,7 +155,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ListTotal": c.Limits.ListTotal, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
 	if len(errs) > 0 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -132,31 +133,34 @@ func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.Conte
 	return nil
 }
 
-// tasksIn returns the ids of a context's newest tasks in some states, and how many
-// there are.
-func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a.TaskState, limit int) (ids []string, total int, err error) {
+// tasksIn returns the ids of a context's newest tasks in some states, and the page of them
+// for its total.
+func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a.TaskState, limit int) (ids []string, page store.Page, err error) {
 	none := 0
-	page, err := e.cfg.Store.Tasks(ctx, store.Query{
-		Owner: key.Owner, ContextID: key.ID, States: states, Limit: limit, Total: true,
+	page, err = e.cfg.Store.Tasks(ctx, store.Query{
+		Owner: key.Owner, ContextID: key.ID, States: states, Limit: limit, Total: true, TotalLimit: e.cfg.Limits.ListTotal,
 		Options: store.TaskOptions{History: &none, OmitArtifacts: true},
 	})
 	for _, t := range page.Tasks {
 		ids = append(ids, t.Key.ID)
 	}
-	return ids, page.Total, err
+	return ids, page, err
 }
 
 // busy is the error for what tasks of a context are in the way of.
 func (e *Engine) busy(ctx context.Context, key store.ContextKey, what string, states []a2a.TaskState) error {
-	ids, n, err := e.tasksIn(ctx, key, states, toldTasks)
+	ids, page, err := e.tasksIn(ctx, key, states, toldTasks)
 	if err != nil {
 		return err
 	}
-	tasks := "tasks that are"
-	if n == 1 {
-		tasks = "task that is"
+	tasks := fmt.Sprintf("%d tasks that are", page.Total)
+	switch {
+	case page.TotalCapped:
+		tasks = "more than " + tasks
+	case page.Total == 1:
+		tasks = "1 task that is"
 	}
-	out := forbidden(key.ID, "has %d %s not over and %s; cancel what is not over first, or set force", n, tasks, what)
+	out := forbidden(key.ID, "has %s not over and %s; cancel what is not over first, or set force", tasks, what)
 	out.Data = map[string]any{"tasks": ids}
 	return out
 }

@@ -19,8 +19,9 @@ var contextFilters = []string{
 // ContextList is a page of contexts.
 type ContextList struct {
 	Contexts []Conversation
-	// Total is how many contexts match.
-	Total int
+	// Total is how many contexts match; TotalCapped is as in [List].
+	Total       int
+	TotalCapped bool
 	// Page is the number of the page, from 1.
 	Page int
 	// PageSize is the size that was applied.
@@ -45,7 +46,7 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 	if err != nil {
 		return nil, err
 	}
-	out := &ContextList{Total: page.Total, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit}
+	out := &ContextList{Total: page.Total, TotalCapped: page.TotalCapped, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit}
 	next, left := page.Next, e.cfg.Limits.PageBytes
 	for i := range page.Contexts {
 		c, used, err := e.conversation(ctx, page.Contexts[i], historyLength, left)
@@ -113,7 +114,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if in := f.text("pageToken"); in != "" {
 		token, field = in, "metadata.pageToken"
 	}
-	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTasks}
+	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTasks, TotalLimit: e.cfg.Limits.ListTotal}
 	for _, s := range f.enum("status", a2a.ContextStatus("").EnumValues()) {
 		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
 	}
@@ -151,6 +152,6 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 
 // contextsHash ties page tokens to a list of contexts.
 func contextsHash(q store.ContextQuery) []byte {
-	q.Cursor, q.Offset, q.Limit, q.Tasks = nil, 0, 0, 0
+	q.Cursor, q.Offset, q.Limit, q.Tasks, q.TotalLimit = nil, 0, 0, 0, 0
 	return filterHash("contexts", q)
 }

@@ -17,8 +17,10 @@ type List struct {
 	Page int
 	// PageSize is the size that was applied.
 	PageSize int
-	// Total is how many tasks match, -1 when it was not asked for.
-	Total int
+	// Total is how many tasks match, -1 when it was not asked for. If TotalCapped, there
+	// are more, or may be: see Limits.ListTotal.
+	Total       int
+	TotalCapped bool
 	// TruncatedBySize is set when Limits.PageBytes ended the page before PageSize.
 	TruncatedBySize bool
 }
@@ -39,7 +41,7 @@ func (e *Engine) List(ctx context.Context, p a2a.Principal, params a2a.ListTasks
 	if err != nil {
 		return nil, err
 	}
-	out := &List{Tasks: page.Tasks, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit, Total: page.Total}
+	out := &List{Tasks: page.Tasks, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit, Total: page.Total, TotalCapped: page.TotalCapped}
 	if page.Next != nil {
 		next := pageToken{Time: page.Next.Time.UnixMilli(), ID: page.Next.ID, Page: out.Page + 1}
 		out.NextPageToken = next.encode(tasksHash(q))
@@ -69,7 +71,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	q := store.Query{
 		Owner: p.ID, ContextID: params.ContextID, States: states,
 		After: ceil(params.StatusAfter), Before: ceil(params.StatusBefore),
-		Bytes: e.cfg.Limits.PageBytes, Total: params.IncludeTotal,
+		Bytes: e.cfg.Limits.PageBytes, Total: params.IncludeTotal, TotalLimit: e.cfg.Limits.ListTotal,
 		Options: store.TaskOptions{History: params.HistoryLength, OmitArtifacts: !params.IncludeArtifacts},
 	}
 	token, field := params.PageToken, "pageToken"
@@ -156,7 +158,7 @@ func (e *Engine) pageLimit(n *int) int {
 
 // tasksHash ties page tokens to a list of tasks.
 func tasksHash(q store.Query) []byte {
-	q.Cursor, q.Offset, q.Limit, q.Bytes, q.Total, q.Options = nil, 0, 0, 0, false, store.TaskOptions{}
+	q.Cursor, q.Offset, q.Limit, q.Bytes, q.Total, q.TotalLimit, q.Options = nil, 0, 0, 0, false, 0, store.TaskOptions{}
 	return filterHash("tasks", q)
 }
 

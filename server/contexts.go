@@ -15,7 +15,7 @@ func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContex
 		return nil, err
 	}
 	out := &a2a.ListContextsResult{
-		Contexts: make([]a2a.Context, len(list.Contexts)), Total: list.Total,
+		Contexts: make([]a2a.Context, len(list.Contexts)), Total: list.Total, TotalCapped: list.TotalCapped,
 		Page: list.Page, PageSize: list.PageSize, NextPageToken: list.NextPageToken, TruncatedBySize: list.TruncatedBySize,
 	}
 	for i := range list.Contexts {

@@ -124,3 +124,32 @@ func TestPagesSayThatSizeEndedThem(t *testing.T) {
 		}
 	}
 }
+
+func TestTotalsStopAtTheirLimit(t *testing.T) {
+	t.Parallel()
+	e := startConfig(t, engine.Config{Store: newStore(), Handler: worker, NewID: newID, Limits: engine.Limits{ListTotal: 2}}, twoTokens)
+	ts := httptest.NewServer(e.server)
+	t.Cleanup(ts.Close)
+	e.url, e.client = ts.URL, ts.Client()
+	var last taskView
+	for range 3 {
+		last = e.call(a2a.MethodSend, params(message("a"), blocking), as("alice")...).task(t)
+	}
+	for _, test := range []struct {
+		method, items, params string
+		total, capped         any
+	}{
+		{a2a.MethodList, "tasks", `{}`, nil, nil},
+		{a2a.MethodList, "tasks", `{"pageSize":1,"includeTotal":true}`, 2.0, true},
+		{a2a.MethodList, "tasks", `{"metadata":{"status":"completed"}}`, 2.0, true},
+		{a2a.MethodList, "tasks", fmt.Sprintf(`{"includeTotal":true,"contextId":%q}`, last.ContextID), 1.0, nil},
+		{a2a.MethodContextsList, "contexts", `{}`, 3.0, nil}, // a counter
+		{a2a.MethodContextsList, "contexts", `{"metadata":{"status":"active"}}`, 3.0, nil},
+		{a2a.MethodContextsList, "contexts", `{"metadata":{"createdAfter":"2020-01-01T00:00:00Z"}}`, 2.0, true},
+	} {
+		_, rest := e.page(test.method, test.params, test.items)
+		if rest["total"] != test.total || rest["totalCapped"] != test.capped {
+			t.Errorf("%s %s: total %v, totalCapped %v, want %v, %v", test.method, test.params, rest["total"], rest["totalCapped"], test.total, test.capped)
+		}
+	}
+}

@@ -139,7 +139,7 @@ func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (
 		out.Tasks[i] = *task(t, p.HistoryLength)
 	}
 	if list.Total >= 0 {
-		out.Total, out.TotalSize = &list.Total, &list.Total
+		out.Total, out.TotalSize, out.TotalCapped = &list.Total, &list.Total, list.TotalCapped
 	}
 	return out, nil
 }

@@ -116,6 +116,24 @@ type ContextQuery struct {
 	Limit int
 	// Tasks is how many task ids to read of each.
 	Tasks int
+	// TotalLimit, if positive, limits ContextPage.Total as in [Query]: see CountLimit.
+	TotalLimit int
+}
+
+// CountLimit returns the limit of the total: TotalLimit, or 0 where stores keep a counter.
+// They count contexts by status, by tag and by role, but not by several of those.
+func (q *ContextQuery) CountLimit() int {
+	kinds := len(slices.Compact(slices.Sorted(slices.Values(q.Tags))))
+	if len(q.Statuses) > 0 {
+		kinds++
+	}
+	if q.Role != "" {
+		kinds++
+	}
+	if kinds > 1 || q.Role == DefaultContextRole || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero() {
+		return q.TotalLimit
+	}
+	return 0
 }
 
 // ContextCursor is a place in the order of Store.Contexts. Time is that which the
@@ -132,8 +150,10 @@ type ContextPage struct {
 	Contexts []Context
 	// Next continues the list; nil at its end.
 	Next *ContextCursor
-	// Total is how many contexts match, wherever the page begins.
-	Total int
+	// Total is how many contexts match, wherever the page begins. TotalCapped is as in
+	// [Page].
+	Total       int
+	TotalCapped bool
 }
 
 // Cursor returns the place of c in a list sorted like this.

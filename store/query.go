@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -39,8 +40,9 @@ type Query struct {
 	// its tasks, by Task.Size, comes to more: the page may then be shorter than
 	// Limit and still have a Next. It has at least one task if any is left.
 	Bytes int
-	// Total asks for Page.Total, which costs a count of all that match.
-	Total bool
+	// Total asks for Page.Total. TotalLimit, if positive, is where the count stops.
+	Total      bool
+	TotalLimit int
 	// Options say how much of each task to read.
 	Options TaskOptions
 }
@@ -78,6 +80,33 @@ type Page struct {
 	Tasks []*Task
 	// Next continues the list; nil at its end.
 	Next *Cursor
-	// Total is how many tasks match, -1 when it was not asked for.
-	Total int
+	// Total is how many tasks match, -1 when it was not asked for. TotalCapped means that
+	// there are more, or may be: the count stopped at Query.TotalLimit, or see [TotalScan].
+	Total       int
+	TotalCapped bool
+}
+
+// TotalScan is how many entries of an index a count with a limit reads that finds matches
+// among others: it stops there, however few it has found.
+const TotalScan = 50_000
+
+// CountRows returns how many entries of an index a count with a limit reads, 0 being none.
+// In an exact count every entry matches.
+func CountRows(limit int, exact bool) int {
+	switch {
+	case limit <= 0:
+		return math.MaxInt
+	case exact:
+		return limit + 1
+	}
+	return max(limit+1, TotalScan)
+}
+
+// CapTotal returns the total of a count that found n matches in the given number of
+// entries, of the CountRows that it was to read.
+func CapTotal(n, entries, limit int, exact bool) (total int, capped bool) {
+	if limit <= 0 {
+		return n, false
+	}
+	return min(n, limit), n > limit || entries >= CountRows(limit, exact)
 }

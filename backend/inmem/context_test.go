@@ -83,7 +83,7 @@ func TestOneFilterIsWalkedWithoutALookAtAnythingElse(t *testing.T) {
 		if l.keep != nil || l.within(test.query) != nil {
 			t.Errorf("%s: walks over contexts that it does not keep", name)
 		}
-		if got := l.created(test.query).count(); got != test.want || size(l.lists) != test.want {
+		if got, _ := l.created(test.query).count(0); got != test.want || size(l.lists) != test.want {
 			t.Errorf("%s: count() = %d of %d, want %d", name, got, size(l.lists), test.want)
 		}
 	}

@@ -162,7 +162,7 @@ func (s *Store) contextPage(ctx context.Context, q store.ContextQuery) (store.Co
 	}
 	l := o.listed.choose(q)
 	var page store.ContextPage
-	page.Total = l.created(q).count()
+	page.Total, page.TotalCapped = l.created(q).count(q.CountLimit())
 	found, more := l.page(q)
 	for _, c := range found {
 		page.Contexts = append(page.Contexts, c.view(q.Tasks))

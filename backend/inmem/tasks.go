@@ -31,7 +31,7 @@ func (s *Store) page(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	w := s.tasksOf(q)
 	if q.Total {
-		page.Total = w.count()
+		page.Total, page.TotalCapped = w.count(q.TotalLimit)
 	}
 	if q.Cursor != nil {
 		w.skip = taskCursor(q)

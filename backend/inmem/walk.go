@@ -4,6 +4,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // walk is a way through one or several indexes that have no record in common,
@@ -37,21 +39,29 @@ func (w walk[R]) page(offset, n int) (found []R, more bool) {
 	}
 }
 
-// count returns how many records are on the way. It looks at none if all of the
-// indexes' are.
-func (w walk[R]) count() int {
+// count returns how many records are on the way, as store.CapTotal says. It looks at none
+// if all of the indexes' are.
+func (w walk[R]) count(limit int) (total int, capped bool) {
 	n := 0
 	if w.keep == nil && w.skip == nil && w.after == math.MinInt64 && w.before == math.MaxInt64 {
 		for _, x := range w.indexes {
 			n += x.len
 		}
-		return n
+		return store.CapTotal(n, n, limit, true)
 	}
-	for steps := w.begin(); ; n++ {
-		if _, ok := w.next(steps); !ok {
-			return n
+	keep, exact, passed := w.keep, w.keep == nil, 0
+	w.keep = nil
+	rows := store.CountRows(limit, exact)
+	for steps := w.begin(); passed < rows; passed++ {
+		r, ok := w.next(steps)
+		if !ok {
+			break
+		}
+		if exact || keep(r) {
+			n++
 		}
 	}
+	return store.CapTotal(n, passed, limit, exact)
 }
 
 func (w walk[R]) begin() []steps[R] {

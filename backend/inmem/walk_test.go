@@ -38,8 +38,13 @@ func TestAWalkIsThatOfOneIndex(t *testing.T) {
 		if !w.ascending {
 			slices.Reverse(want)
 		}
-		if got := w.count(); got != len(want) {
-			t.Fatalf("count() = %d, want %d", got, len(want))
+		if got, capped := w.count(0); got != len(want) || capped {
+			t.Fatalf("count(0) = %d, %t, want %d", got, capped, len(want))
+		}
+		most := rapid.IntRange(1, 3000).Draw(t, "count limit")
+		looked = 0
+		if got, capped := w.count(most); got != min(most, len(want)) || capped != (len(want) > most) {
+			t.Fatalf("count(%d) of %d = %d, %t", most, len(want), got, capped)
 		}
 		offset, limit := rapid.IntRange(0, 400).Draw(t, "offset"), rapid.IntRange(1, 400).Draw(t, "limit")
 		looked = 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,7 +35,7 @@ func contextWalk(q *store.ContextQuery) (w *walk, groups string) {
 	}
 	w.between("created_at", q.CreatedAfter, q.CreatedBefore)
 	if q.Role == store.DefaultContextRole { // that of contexts without labels, too
-		w.filter("(t.labels IS NULL OR t.labels @> %s)", w.arg([]int64{label(q.Owner, "role", q.Role)}, "bigint[]"))
+		w.check("(t.labels IS NULL OR t.labels @> %s)", w.arg([]int64{label(q.Owner, "role", q.Role)}, "bigint[]"))
 	}
 	return w, groups
 }
@@ -58,7 +57,7 @@ func queryLabels(q *store.ContextQuery) (labels []int64) {
 // walk through all of it.
 func (w *walk) labelGroups(owner string, labels []int64, given []string) string {
 	all := w.arg(labels, "bigint[]")
-	w.filter("t.labels @> %s", all)
+	w.check("t.labels @> %s", all)
 	under := fmt.Sprintf("n.owner = %s AND n.label = u.label", owner)
 	if len(given) > 0 {
 		under += fmt.Sprintf(" AND n.status = ANY (%s)", w.arg(given, "text[]"))
@@ -80,7 +79,7 @@ func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.
 		if err != nil {
 			return err
 		}
-		if page.Total, err = s.contextTotal(ctx, c, &q, rarest); err != nil {
+		if page.Total, page.TotalCapped, err = s.contextTotal(ctx, c, q, rarest); err != nil {
 			return err
 		}
 		text, args := contextRows(&q, few)
@@ -123,7 +122,7 @@ func contextRows(q *store.ContextQuery, few bool) (text string, args []any) {
 func (w *walk) gathered(columns, groups string, limit, offset int) string {
 	return fmt.Sprintf(`WITH %s, few AS MATERIALIZED (SELECT * FROM {s}.%s t WHERE %s)
 		SELECT %s FROM few t WHERE t.%s IN (SELECT v FROM g) ORDER BY %s LIMIT %s OFFSET %s`,
-		groups, w.table, strings.Join(w.where, " AND "), columns, w.group, w.order(), w.arg(limit, "bigint"), w.arg(offset, "bigint"))
+		groups, w.table, w.all(), columns, w.group, w.order(), w.arg(limit, "bigint"), w.arg(offset, "bigint"))
 }
 
 // walkedAnyway is how many contexts are passed in the time that it takes to plan a
@@ -169,26 +168,31 @@ func ofStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
 	return total
 }
 
-// contextTotal counts what a list finds: by the tallies if it is by status and one
-// label at most, of which rarest is the count; else one by one, which takes the longer,
-// the more there are: with several labels those that have the rarest, with the default
-// role or bounds of creation all.
-func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q *store.ContextQuery, rarest int) (total int, err error) {
-	labels := len(queryLabels(q))
+// contextTotal returns how many contexts a list finds: by the tallies, of which rarest is
+// that of its rarest label, or by a count. Where the rarest label is on few, those are
+// looked up by their labels.
+func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQuery, rarest int) (total int, capped bool, err error) {
+	limit, labels := q.CountLimit(), len(queryLabels(&q))
 	bounded := !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
 	switch {
 	case bounded || labels > 1 || q.Role == store.DefaultContextRole:
-		w, groups := contextWalk(q)
-		err = s.planned(ctx, c, labels > 0 || q.Role != "", w.total(groups), func(r record) error {
-			total = int(r.int(0))
-			return nil
-		}, w.args...)
-		return total, err
+		q.Sort = store.ContextsByCreated
+		w, groups := contextWalk(&q)
+		if labels > 0 && rarest < store.TotalScan {
+			w.where, w.checks, w.gather = append(w.where, w.checks...), nil, true
+		}
+		return s.countWalk(ctx, c, w, groups, limit)
 	case labels == 1:
-		return rarest, nil
+		total = rarest
+	default:
+		counts, err := s.counted(ctx, c, q.Owner)
+		if err != nil {
+			return 0, false, err
+		}
+		total = ofStatuses(&q, counts)
 	}
-	counts, err := s.counted(ctx, c, q.Owner)
-	return ofStatuses(q, counts), err
+	total, capped = store.CapTotal(total, total, limit, true)
+	return total, capped, nil
 }
 
 // planned is each; if fresh, the statement is planned for its arguments alone.

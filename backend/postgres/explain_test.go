@@ -19,10 +19,11 @@ import (
 // listText is the statement that reads a page of tasks, or counts them.
 func listText(q store.Query, total bool) string {
 	q.Owner = "o"
-	w, groups := taskWalk(&q)
 	if total {
-		return w.total(groups)
+		w, groups := taskWalk(countedBy(q))
+		return w.total(groups, 10_000)
 	}
+	w, groups := taskWalk(&q)
 	w.after(w.arg(int64(1), "bigint"), w.arg("id", "text"))
 	return w.rows(rowColumns, groups, 20, 0)
 }
@@ -89,6 +90,9 @@ func hotQueries() []hotQuery {
 		{"list of a context", listText(store.Query{ContextID: "c"}, false), ""},
 		{"list of a context by creation", listText(store.Query{ContextID: "c", ByCreated: true}, false), ""},
 		{"list: count", listText(store.Query{Before: time.Unix(1, 0)}, true), ""},
+		{"list: count by creation", listText(store.Query{CreatedAfter: time.Unix(1, 0)}, true), ""},
+		{"list: count by both times", listText(store.Query{Before: time.Unix(1, 0), CreatedAfter: time.Unix(1, 0)}, true), ""},
+		{"list: count of states of a context, by creation", listText(store.Query{ContextID: "c", States: states, CreatedAfter: time.Unix(1, 0)}, true), ""},
 		{"context", sqlReadContext, ""},
 		{"context: ancestors", sqlAncestors, ""},
 		{"context: states", sqlContextStates, ""},

@@ -22,9 +22,11 @@ import (
 type walk struct {
 	table, group string   // the table, the column of the walks
 	sort         []string // the columns that sort; then id does
-	where        []string
+	where        []string // what the index of the walk knows
+	checks       []string // what is found out of each of its entries
 	args         []any
 	ascending    bool
+	gather       bool // count what the conditions find, in no order
 }
 
 // arg adds an argument and returns its place with its type.
@@ -36,6 +38,13 @@ func (w *walk) arg(v any, kind string) string {
 func (w *walk) filter(format string, args ...any) {
 	w.where = append(w.where, fmt.Sprintf(format, args...))
 }
+
+func (w *walk) check(format string, args ...any) {
+	w.checks = append(w.checks, fmt.Sprintf(format, args...))
+}
+
+// all writes all conditions.
+func (w *walk) all() string { return strings.Join(slices.Concat(w.where, w.checks), " AND ") }
 
 // after continues the list behind a place: what is sorted by, and the id.
 func (w *walk) after(place ...string) {
@@ -57,11 +66,15 @@ func (w *walk) order() string {
 
 // between bounds a column of times, which are rounded down as they are stored.
 func (w *walk) between(column string, from, to time.Time) {
+	add := w.check
+	if column == w.sort[0] {
+		add = w.filter
+	}
 	if !from.IsZero() {
-		w.filter("t.%s >= %s", column, w.arg(ceilMillis(from), "bigint"))
+		add("t.%s >= %s", column, w.arg(ceilMillis(from), "bigint"))
 	}
 	if !to.IsZero() {
-		w.filter("t.%s < %s", column, w.arg(ceilMillis(to), "bigint"))
+		add("t.%s < %s", column, w.arg(ceilMillis(to), "bigint"))
 	}
 }
 
@@ -79,27 +92,55 @@ func (w *walk) groups(given []string, under string) string {
 // rows writes the statement that reads columns of up to limit rows in order.
 func (w *walk) rows(columns, groups string, limit, offset int) string {
 	n, skip := w.arg(limit, "bigint"), w.arg(offset, "bigint")
-	where := slices.Clone(w.where)
 	if groups == "" {
 		return fmt.Sprintf("SELECT %s FROM {s}.%s t WHERE %s ORDER BY %s LIMIT %s OFFSET %s",
-			columns, w.table, strings.Join(where, " AND "), w.order(), n, skip)
+			columns, w.table, w.all(), w.order(), n, skip)
 	}
-	where = append(where, fmt.Sprintf("t.%s = g.v", w.group))
 	return fmt.Sprintf(`WITH RECURSIVE %[1]s
 		SELECT %[2]s FROM g CROSS JOIN LATERAL (
-			SELECT * FROM {s}.%[3]s t WHERE %[4]s ORDER BY %[5]s LIMIT %[6]s + %[7]s) t
+			SELECT * FROM {s}.%[3]s t WHERE %[4]s AND t.%[8]s = g.v ORDER BY %[5]s LIMIT %[6]s + %[7]s) t
 		ORDER BY %[5]s LIMIT %[6]s OFFSET %[7]s`,
-		groups, columns, w.table, strings.Join(where, " AND "), w.order(), n, skip)
+		groups, columns, w.table, w.all(), w.order(), n, skip, w.group)
 }
 
-// total writes the statement that counts what the list finds.
-func (w *walk) total(groups string) string {
-	if groups == "" {
-		return fmt.Sprintf("SELECT count(*) FROM {s}.%s t WHERE %s", w.table, strings.Join(w.where, " AND "))
+// total writes the statement that counts what the list finds among so many entries of
+// the index as store.CountRows says, and returns how many entries those were, too.
+func (w *walk) total(groups string, limit int) string {
+	match := "true"
+	if len(w.checks) > 0 {
+		match = strings.Join(w.checks, " AND ")
 	}
-	return fmt.Sprintf(`WITH RECURSIVE %s SELECT coalesce(sum(n.n), 0)::bigint FROM g CROSS JOIN LATERAL (
-			SELECT count(*) AS n FROM {s}.%s t WHERE %s AND t.%s = g.v) n`,
-		groups, w.table, strings.Join(w.where, " AND "), w.group)
+	rows := w.arg(store.CountRows(limit, w.exact()), "bigint")
+	text := fmt.Sprintf("SELECT %s AS m FROM {s}.%s t WHERE %s", match, w.table, strings.Join(w.where, " AND "))
+	order := "" // has it take the index, in whatever state the table was when it was planned
+	if !w.gather {
+		order = " ORDER BY " + w.order()
+	}
+	if groups != "" {
+		text = fmt.Sprintf("SELECT n.m FROM g CROSS JOIN LATERAL (%s AND t.%s = g.v%s LIMIT %s) n", text, w.group, order, rows)
+		groups, order = "WITH RECURSIVE "+groups+" ", ""
+	}
+	return fmt.Sprintf("%sSELECT count(*) FILTER (WHERE c.m), count(*) FROM (%s%s LIMIT %s) c", groups, text, order, rows)
+}
+
+// exact reports whether everything on the walk is part of the list.
+func (w *walk) exact() bool { return len(w.checks) == 0 }
+
+// countWalk runs the statement of total.
+func (s *Store) countWalk(ctx context.Context, c *pgx.Conn, w *walk, groups string, limit int) (total int, capped bool, err error) {
+	text := w.total(groups, limit)
+	err = s.planned(ctx, c, w.gather, text, func(r record) error {
+		total, capped = store.CapTotal(int(r.int(0)), int(r.int(1)), limit, w.exact())
+		return nil
+	}, w.args...)
+	return total, capped, err
+}
+
+// countedBy returns the query with the order in whose index the fewest entries are read
+// to count what it finds.
+func countedBy(q store.Query) *store.Query {
+	q.ByCreated = q.After.IsZero() && q.Before.IsZero() && !(q.CreatedAfter.IsZero() && q.CreatedBefore.IsZero())
+	return &q
 }
 
 // taskWalk begins the list of a query. Its groups are "" where one walk will do.
@@ -122,7 +163,7 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 	}
 	if q.ContextID != "" && q.ByCreated {
 		if len(states) > 0 {
-			w.filter("t.state = ANY (%s)", w.arg(states, "text[]"))
+			w.check("t.state = ANY (%s)", w.arg(states, "text[]"))
 		}
 	} else {
 		groups = w.groups(states, under)
@@ -144,12 +185,9 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 			return nil
 		}
 		if q.Total {
-			w, groups := taskWalk(&q)
-			err := s.each(ctx, c, w.total(groups), func(r record) error {
-				page.Total = int(r.int(0))
-				return nil
-			}, w.args...)
-			if err != nil {
+			w, groups := taskWalk(countedBy(q))
+			var err error
+			if page.Total, page.TotalCapped, err = s.countWalk(ctx, c, w, groups, q.TotalLimit); err != nil {
 				return err
 			}
 		}

@@ -85,11 +85,11 @@ func (k contextWalk) walk() string {
 }
 
 func (k contextWalk) count() string {
-	text := "SELECT count(*)" + k.from("created") + whereCreated
+	match := "1"
 	if k.others {
-		text += hasOthers
+		match += hasOthers
 	}
-	return text
+	return countOf(match, k.from("created")+whereCreated)
 }
 
 // afterAll is after all texts in the order of SQLite.
@@ -140,7 +140,7 @@ func (l *contextList) read(ctx context.Context) (page store.ContextPage, err err
 	if err = l.findShelves(); err != nil {
 		return page, err
 	}
-	if page.Total, err = l.total(ctx); err != nil {
+	if page.Total, page.TotalCapped, err = l.total(ctx); err != nil {
 		return page, err
 	}
 	places, err := l.page(ctx)
@@ -221,28 +221,35 @@ func (l *contextList) kind(s labelledShelf) contextWalk {
 	}
 }
 
-// total adds up the tallies. With bounds or several labels it counts, which takes
-// the longer, the more contexts are between the bounds and have the rarest label.
-func (l *contextList) total(ctx context.Context) (total int, err error) {
+// total adds up the tallies. With bounds or several labels it counts, up to the query's
+// limit, what is between the bounds and has the rarest label.
+func (l *contextList) total(ctx context.Context) (total int, capped bool, err error) {
+	limit, exact := l.q.CountLimit(), l.nOthers == 0
+	found, passed := 0, 0
 	for _, s := range l.shelves {
 		kind := l.kind(s)
 		if !kind.bounded && !kind.others {
-			total += s.n
+			found, passed = found+s.n, passed+s.n
 			continue
+		}
+		rows := store.CountRows(limit, exact) - passed
+		if rows <= 0 {
+			break
 		}
 		count, err := l.list(kind.count())
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		err = count.query(ctx, func(rec record) error {
-			total += int(rec.int(0))
+			found, passed = found+int(rec.int(0)), passed+int(rec.int(1))
 			return nil
-		}, l.args(s, contextPlace{}, 0)...)
+		}, l.args(s, contextPlace{}, rows)...)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
-	return total, nil
+	total, capped = store.CapTotal(found, passed, limit, exact)
+	return total, capped, nil
 }
 
 // page returns the places of the page and, if there are more, one after it.

@@ -117,6 +117,7 @@ func listQueries() (all []hotQuery) {
 			}
 			k := taskWalk{context: context, filtered: created}
 			add(k.count(), "tasks: count %+v", k)
+			add(k.countCreated(), "tasks: count by creation %+v", k)
 		}
 	}
 	for _, sort := range []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName} {

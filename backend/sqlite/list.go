@@ -52,7 +52,7 @@ func (r *reader) page(ctx context.Context, q *store.Query) (page store.Page, err
 		return page, err
 	}
 	if page.Total = -1; q.Total {
-		if page.Total, err = l.total(ctx); err != nil {
+		if page.Total, page.TotalCapped, err = l.total(ctx); err != nil {
 			return page, err
 		}
 	}
@@ -304,10 +304,12 @@ func (r *reader) list(text string) (*stmt, error) {
 	return s, err
 }
 
-// total counts all that match.
-func (l *taskList) total(ctx context.Context) (total int, err error) {
+// total counts what matches, up to the query's limit: in the index of the status, and of
+// what any status may have in that of the creation.
+func (l *taskList) total(ctx context.Context) (total int, capped bool, err error) {
+	first := 0
 	if l.first != nil {
-		total = 1
+		first = 1
 	}
 	status, created := l.sorted, l.other
 	if l.kind.created {
@@ -315,21 +317,29 @@ func (l *taskList) total(ctx context.Context) (total int, err error) {
 	}
 	kind := taskWalk{context: l.kind.context, filtered: !created.open()}
 	text, states := kind.count(), l.states
-	if kind.filtered && len(l.q.States) == 0 && status.open() {
-		text, states = kind.countCreated(), []string{""}
+	if kind.filtered && status.open() {
+		kind.filtered = len(l.q.States) > 0
+		text, states = kind.countCreated(), []string{l.asked}
 	}
 	s, err := l.list(text)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	limit := l.q.TotalLimit
+	found, passed := first, first
 	for _, state := range states {
+		rows := store.CountRows(limit, !kind.filtered) - passed
+		if rows <= 0 {
+			break
+		}
 		err := s.query(ctx, func(rec record) error {
-			total += int(rec.int(0))
+			found, passed = found+int(rec.int(0)), passed+int(rec.int(1))
 			return nil
-		}, l.q.Owner, int64(0), status.from, status.before, "", state, l.q.ContextID, created.from, created.before, int64(0))
+		}, l.q.Owner, int64(rows), status.from, status.before, "", state, l.q.ContextID, created.from, created.before, int64(0))
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
-	return total, nil
+	total, capped = store.CapTotal(found, passed, limit, !kind.filtered)
+	return total, capped, nil
 }

@@ -108,17 +108,28 @@ func (k taskWalk) gather() string {
 	return text + order + " LIMIT ?2"
 }
 
-// count counts the tasks of a state between the status times 3 and 4; filtered,
-// those that were created between 8 and 9.
+// count counts the tasks of a state between the status times 3 and 4; filtered, those
+// that were created between 8 and 9. It reads no more than 2 entries of the index, and
+// returns how many those were, too.
 func (k taskWalk) count() string {
-	text := "SELECT count(*)" + k.from(false) + " AND state_at >= ?3 AND state_at < ?4"
+	match := "1"
 	if k.filtered {
-		text += " AND created_at >= ?8 AND created_at < ?9"
+		match = "created_at >= ?8 AND created_at < ?9"
 	}
-	return text
+	return countOf(match, k.from(false)+" AND state_at >= ?3 AND state_at < ?4")
 }
 
-// countCreated counts the tasks of any state that were created between 8 and 9.
+// countCreated counts the tasks that were created between 8 and 9; filtered, those of the
+// states of 6.
 func (k taskWalk) countCreated() string {
-	return "SELECT count(*)" + k.from(true) + " AND created_at >= ?8 AND created_at < ?9"
+	match := "1"
+	if k.filtered {
+		match += inStates
+	}
+	return countOf(match, k.from(true)+" AND created_at >= ?8 AND created_at < ?9")
+}
+
+// countOf counts the matches among the first rows, of which there are 2 at most.
+func countOf(match, from string) string {
+	return "SELECT coalesce(sum(m), 0), count(*) FROM (SELECT " + match + " AS m" + from + " LIMIT ?2)"
 }

@@ -95,6 +95,18 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestTotalText(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"0": totalText(0, false), "999": totalText(999, false), "1,000": totalText(1000, false),
+		"1,234,567": totalText(1234567, false), "10,000+": totalText(10_000, true),
+	} {
+		if got != want {
+			t.Errorf("totalText() = %s, want %s", got, want)
+		}
+	}
+}
+
 func TestOneLine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -113,7 +113,7 @@ func anys(texts []string) []any {
 func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) error {
 	params := a2a.ListContextsParams{Metadata: c.filters()}
 	table := newContextTable(a)
-	more := ""
+	var more, total string
 	for {
 		raw, page, err := ask[a2a.ListContextsResult](ctx, cl, a2a.MethodContextsList, params)
 		if err != nil {
@@ -128,6 +128,7 @@ func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) e
 			}
 		default:
 			table.write(page.Contexts)
+			total = totalText(page.Total, page.TotalCapped)
 		}
 		if more = page.NextPageToken; !c.All || more == "" {
 			break
@@ -138,7 +139,7 @@ func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) e
 		a.say("no conversations")
 	}
 	if more != "" {
-		a.say("there are more: --all shows them, --page-token %s the next page", more)
+		sayMore(a, total, more)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,12 +81,14 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
 	if !a.json {
 		one := 1
 		params.HistoryLength = &one
+		params.IncludeTotal = !c.All
 	}
 	return c.explain(ctx, a, c.list(ctx, a, cl, params))
 }
 
 func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, params a2a.ListTasksParams) error {
 	table := newTaskTable(a)
+	var total string
 	for {
 		raw, err := wire.Marshal(params)
 		if err != nil {
@@ -107,6 +110,9 @@ func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, para
 			}
 		default:
 			table.write(page.Tasks)
+			if page.Total != nil {
+				total = totalText(*page.Total, page.TotalCapped)
+			}
 		}
 		params.PageToken = page.NextPageToken
 		if !c.All || page.NextPageToken == "" {
@@ -117,9 +123,29 @@ func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, para
 		a.say("no tasks")
 	}
 	if params.PageToken != "" {
-		a.say("there are more: --all shows them, --page-token %s the next page", params.PageToken)
+		sayMore(a, total, params.PageToken)
 	}
 	return nil
+}
+
+// totalText writes the total of a list: 10,000+ if there are more than were counted.
+func totalText(n int, capped bool) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	if capped {
+		text += "+"
+	}
+	return text
+}
+
+// sayMore says how to see the rest of a list. total is "" if it is not known.
+func sayMore(a *app, total, token string) {
+	if total != "" {
+		total = " (" + total + " in all)"
+	}
+	a.say("there are more%s: --all shows them, --page-token %s the next page", total, token)
 }
 
 // writeItems writes the items of a page as they came, one a line.

@@ -117,7 +117,7 @@ func (p *page) each(a *app, what string, fetch func(token string) (fetched, erro
 		a.say("no %s", what)
 	}
 	if token != "" {
-		a.say("there are more: --all shows them, --page-token %s the next page", token)
+		sayMore(a, "", token)
 	}
 	return nil
 }

@@ -54,8 +54,11 @@ func (f *fixture) circle(n int) []store.Context {
 func (f *fixture) checkContexts(all []store.Context, q store.ContextQuery, limit int) {
 	f.Helper()
 	q.Limit = len(all) + 1
-	want := contextPageOf(all, q)
-	f.equal(fmt.Sprintf("Contexts(%+v)", q), f.contexts(q), want)
+	var want store.ContextPage
+	for _, q.TotalLimit = range []int{1, 3, 0} {
+		want = contextPageOf(all, q)
+		f.equal(fmt.Sprintf("Contexts(%+v)", q), f.contexts(q), want)
+	}
 	q.Limit = limit
 	var got []string
 	for range len(all)/limit + 2 {

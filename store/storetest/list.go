@@ -23,6 +23,7 @@ func listTests() []test {
 		{"the last page has no next even when it is full", listFullLastPage},
 		{"a page follows its cursor even when that task has moved", listCursorMoved},
 		{"the total counts all that match, on request", listTotal},
+		{"the total stops at its limit", listTotalLimit},
 		{"listed tasks equal read tasks", listEqualsRead},
 	}
 }
@@ -230,6 +231,44 @@ func listTotal(f *fixture) {
 	page = f.list(store.Query{Owner: owner, ContextID: "c2", Limit: 4, Total: true})
 	if page.Total != 10 {
 		f.Errorf("Tasks() of a context = total %d, want 10", page.Total)
+	}
+}
+
+// A total stops at its limit, also where what is counted is found among others.
+func listTotalLimit(f *fixture) {
+	tasks := f.crowd(60)
+	start := tasks[0].CreatedAt
+	for _, t := range tasks {
+		if t.CreatedAt.Before(start) {
+			start = t.CreatedAt
+		}
+	}
+	for _, q := range []store.Query{
+		{},
+		{States: []a2a.TaskState{a2a.StateWorking, a2a.StateCompleted}},
+		{ContextID: "c1"},
+		{ContextID: "c1", States: []a2a.TaskState{a2a.StateWorking}},
+		{After: start},
+		{CreatedAfter: start},
+		{CreatedAfter: start, States: []a2a.TaskState{a2a.StateCompleted}},
+		{CreatedAfter: start, ContextID: "c1"},
+		{CreatedAfter: start, ContextID: "c1", States: []a2a.TaskState{a2a.StateCompleted}},
+		{CreatedAfter: start.Add(time.Millisecond), After: start},
+	} {
+		q.Owner = owner
+		n := len(selected(tasks, q))
+		if n < 2 {
+			f.Fatalf("%+v selects %d tasks: too few to test with", q, n)
+		}
+		q.Limit, q.Total = 1, true
+		for _, q.TotalLimit = range []int{1, n - 1, n, n + 1} {
+			for _, q := range orders(q) {
+				page := f.list(q)
+				if page.Total != min(n, q.TotalLimit) || page.TotalCapped != (n > q.TotalLimit) {
+					f.Errorf("Tasks(%+v) = total %d, capped %t, of %d", q, page.Total, page.TotalCapped, n)
+				}
+			}
+		}
 	}
 }
 

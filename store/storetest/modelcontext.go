@@ -124,7 +124,8 @@ func contextPageOf(contexts []store.Context, q store.ContextQuery) store.Context
 		}
 	}
 	slices.SortFunc(all, func(a, b store.Context) int { return contextOrder(q, q.Sort.Cursor(&a), q.Sort.Cursor(&b)) })
-	page := store.ContextPage{Total: len(all)}
+	var page store.ContextPage
+	page.Total, page.TotalCapped = store.CapTotal(len(all), len(all), q.CountLimit(), true)
 	if q.Cursor != nil {
 		all = slices.DeleteFunc(all, func(c store.Context) bool { return contextOrder(q, q.Sort.Cursor(&c), q.Cursor) <= 0 })
 	}

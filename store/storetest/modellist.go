@@ -16,7 +16,7 @@ func pageOf(tasks []*store.Task, q store.Query) store.Page {
 	all := selected(tasks, q)
 	page := store.Page{Total: -1}
 	if q.Total {
-		page.Total = len(all)
+		page.Total, page.TotalCapped = store.CapTotal(len(all), len(all), q.TotalLimit, true)
 	}
 	if q.Cursor != nil {
 		all = slices.DeleteFunc(all, func(t *store.Task) bool { return listOrder(q, q.CursorOf(t), q.Cursor) <= 0 })

@@ -292,6 +292,9 @@ func (r *randomRun) list() {
 		Ascending: r.oneIn("ascending", 2),
 		Options:   r.options(),
 	}
+	if r.oneIn("total limit", 2) {
+		q.TotalLimit = 1 + r.pick("count", 4)
+	}
 	for range r.pick("states", 3) {
 		q.States = append(q.States, r.state())
 	}

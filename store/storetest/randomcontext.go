@@ -77,6 +77,9 @@ func (r *randomRun) listContexts() {
 		Owner: r.contextKey().Owner, Sort: rapid.SampledFrom(contextSorts).Draw(r.t, "sort"), Ascending: r.oneIn("ascending", 2),
 		Limit: 1 + r.pick("limit", 3), Tasks: r.pick("tasks", 4),
 	}
+	if r.oneIn("total limit", 2) {
+		q.TotalLimit = 1 + r.pick("count", 4)
+	}
 	for range r.pick("statuses", 3) {
 		q.Statuses = append(q.Statuses, r.contextStatus())
 	}
