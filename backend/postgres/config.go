@@ -20,7 +20,8 @@ type Config struct {
 	// "holdfast". Stores on different schemas know nothing of each other.
 	Schema string
 	// PoolMin connections are kept open, default 2, negative for none; PoolMax is
-	// the most there are, default 10.
+	// the most there are, default 10. Calls of clients leave four of them, or half if those
+	// are fewer, to commits, claims and renewals; lists use half of the others.
 	PoolMin, PoolMax int
 	// Timeout is how long a call waits for a connection, default one minute.
 	Timeout time.Duration
@@ -43,6 +44,10 @@ type Config struct {
 	// Logger is told of what nobody is there to be answered; nil discards.
 	Logger *slog.Logger
 }
+
+// reserved is the number of connections that calls of clients leave to commits, claims
+// and renewals of leases.
+func (c *Config) reserved() int { return min(4, c.PoolMax/2) }
 
 // lockTimeout is how long a statement waits for a lock: longer than the server takes
 // to find a deadlock, unless commands are to be shorter still.

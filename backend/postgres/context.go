@@ -109,7 +109,7 @@ func scanContext(r record) (c store.Context, err error) {
 
 // Context implements store.Store.
 func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
-	err = s.read(ctx, "read context", func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.readCall(ctx, "read context", func(ctx context.Context, conn *pgx.Conn) error {
 		found := false
 		var err error
 		if storable(owner, id) {

@@ -70,7 +70,7 @@ func (w *walk) labelGroups(owner string, labels []int64, given []string) string 
 
 // Contexts implements store.Store.
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
-	err = s.read(ctx, "list contexts", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "list contexts", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.ContextPage{}
 		if !storable(q.Owner) {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -29,6 +30,30 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	defer cancel()
 	return s.pool.Acquire(ctx)
 }
+
+// slots bound the connections that calls of a kind use at the same time.
+type slots chan struct{}
+
+// take waits for a slot, which give returns.
+func (s slots) take(ctx context.Context, patience time.Duration) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return a2a.Errorf(a2a.CodeExhausted, "all %d connections for this are in use (--postgres-pool-max); try again", cap(s))
+	}
+}
+
+func (s slots) give() { <-s }
 
 // resets is how long the connections of a pool are kept at least that was emptied,
 // so that many that end at once do not take the new ones with them.
@@ -131,6 +156,25 @@ func (s *Store) unprepared(ctx context.Context, on querier, text string, f func(
 	return int(tag.RowsAffected()), err
 }
 
+// readCall is read for calls of clients, which leave connections for what must not wait.
+func (s *Store) readCall(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
+	if err := s.calls.take(ctx, s.cfg.Timeout); err != nil {
+		return err
+	}
+	defer s.calls.give()
+	return s.read(ctx, doing, f)
+}
+
+// readList is readCall for lists, which may take long: they leave connections for the
+// other calls.
+func (s *Store) readList(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
+	if err := s.lists.take(ctx, s.cfg.Timeout); err != nil {
+		return err
+	}
+	defer s.lists.give()
+	return s.readCall(ctx, doing, f)
+}
+
 // read runs f, which changes nothing, on a connection of the pool, and again after
 // failures that pass.
 func (s *Store) read(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
@@ -211,6 +255,10 @@ func wait(ctx context.Context, d time.Duration) bool {
 // after failures that pass. A lost answer is found out: the transaction leaves a
 // mark. So f may run several times, of which the last one counts.
 func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.Context, tx pgx.Tx) error) error {
+	if err := s.calls.take(ctx, s.cfg.Timeout); err != nil {
+		return err
+	}
+	defer s.calls.give()
 	if err := s.enter(ctx); err != nil {
 		return err
 	}

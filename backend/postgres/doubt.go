@@ -77,7 +77,7 @@ func (s *Store) clear(ctx context.Context, c *pgx.Conn, marks []int64) (made boo
 
 // readTask is read for what belongs to a task.
 func (s *Store) readTask(ctx context.Context, doing string, key store.Key, f func(ctx context.Context, c *pgx.Conn) error) error {
-	return s.read(ctx, doing, func(ctx context.Context, c *pgx.Conn) error {
+	return s.readCall(ctx, doing, func(ctx context.Context, c *pgx.Conn) error {
 		if _, err := s.clear(ctx, c, s.doubts.of(key)); err != nil {
 			return err
 		}

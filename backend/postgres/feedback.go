@@ -70,7 +70,7 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 		args = append(args, millis(at.Time), at.ID, at.TaskID)
 		where = append(where, fmt.Sprintf("f.created_at <= $%[1]d::bigint AND (f.created_at, f.id, f.task_id) < ($%[1]d::bigint, $%[2]d::text, $%[3]d::text)", n+1, n+2, n+3))
 	}
-	err = s.read(ctx, "list feedback", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "list feedback", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.FeedbackPage{}
 		if !storable(q.Owner, q.TaskID) {
 			return nil
@@ -101,7 +101,7 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 
 // FeedbackSummary implements store.Store.
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
-	err = s.read(ctx, "count feedback", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "count feedback", func(ctx context.Context, c *pgx.Conn) error {
 		sum = store.FeedbackSummary{}
 		if !storable(owner) {
 			return nil

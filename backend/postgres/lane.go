@@ -108,7 +108,7 @@ func lanesText(q *store.LaneQuery) (string, []any) {
 // Lanes implements [store.PushStore].
 func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
 	text, args := lanesText(&q)
-	err = s.read(ctx, "list lanes", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "list lanes", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.LanePage{}
 		if !storable(q.Owner, q.TaskID, q.ID) {
 			return nil

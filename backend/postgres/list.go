@@ -176,7 +176,7 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 // Tasks implements store.Store. A page is read with two statements: its rows, and
 // their logs as they stood then.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
-	err = s.read(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.Page{Total: -1}
 		if !storable(q.Owner, q.ContextID) {
 			if q.Total {

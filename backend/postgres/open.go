@@ -56,6 +56,8 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, queue: make(chan *request, queueLength), news: newNews()}
 	s.pks = &pkSource{s: s}
+	s.calls = make(slots, cfg.PoolMax-cfg.reserved())
+	s.lists = make(slots, max(1, cap(s.calls)/2))
 	poolConfig, err := s.poolConfig()
 	if err != nil {
 		return nil, err

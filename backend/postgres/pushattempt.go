@@ -181,7 +181,7 @@ func (s *Store) PushAttempts(ctx context.Context, q store.PushQuery) (page store
 	if err != nil {
 		return page, err
 	}
-	err = s.read(ctx, "list attempts", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "list attempts", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.PushAttemptPage{}
 		if !storable(q.Owner, q.TaskID, q.ID) {
 			return nil

@@ -50,7 +50,7 @@ func (s *Store) DeadLetters(ctx context.Context, q store.PushQuery) (page store.
 		return page, err
 	}
 	text, args := deadText(&q, place)
-	err = s.read(ctx, "list dead letters", func(ctx context.Context, c *pgx.Conn) error {
+	err = s.readList(ctx, "list dead letters", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.DeadLetterPage{}
 		if !storable(q.Owner, q.TaskID, q.ID) {
 			return nil

@@ -21,7 +21,7 @@ const (
 
 // Idempotency implements store.Store.
 func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
-	err = s.read(ctx, "read idempotency key", func(ctx context.Context, c *pgx.Conn) (err error) {
+	err = s.readCall(ctx, "read idempotency key", func(ctx context.Context, c *pgx.Conn) (err error) {
 		k, err = s.readKey(ctx, c, owner, key)
 		return err
 	})

@@ -27,6 +27,8 @@ type Store struct {
 	location string
 	log      *slog.Logger
 	pool     *pgxpool.Pool
+	calls    slots        // connections for calls of clients, lists among them
+	lists    slots        // connections for lists
 	reset    atomic.Int64 // when the pool was emptied last because a session was ended
 	texts    sync.Map     // statements with the schema's name, by those without
 	clock    clock

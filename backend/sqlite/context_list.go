@@ -97,7 +97,7 @@ var afterAll = []byte{0}
 
 // Contexts implements store.Store.
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
-	err = s.read(ctx, func(r *reader) error {
+	err = s.readList(ctx, func(r *reader) error {
 		return r.atOnce(func() (err error) {
 			l := &contextList{reader: r, q: &q, created: spanOf(q.CreatedAfter, q.CreatedBefore)}
 			page, err = l.read(ctx)

@@ -94,7 +94,7 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 	if c := q.Cursor; c != nil {
 		end, id, task = millis(c.Time), c.ID, c.TaskID
 	}
-	err = s.read(ctx, func(r *reader) error {
+	err = s.readList(ctx, func(r *reader) error {
 		walk, args := r.feedback, []any{q.Owner, end, id, task, int64(q.Limit) + 1}
 		if q.TaskID != "" {
 			walk, args = r.taskFeedback, append(args, q.TaskID)
@@ -128,7 +128,7 @@ func scanFeedback(owner string, r record) (store.Feedback, error) {
 
 // FeedbackSummary implements store.Store.
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
-	err = s.read(ctx, func(r *reader) error {
+	err = s.readList(ctx, func(r *reader) error {
 		return r.tallied(owner, labelRating, func(shelf string, n int) {
 			if rating, err := strconv.Atoi(shelf); err == nil && rating >= 0 && rating < len(sum.Ratings) {
 				sum.Ratings[rating] += n

@@ -95,7 +95,7 @@ func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
 // Lanes implements store.Store.
 func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
 	k, args, none := newLaneWalk(&q)
-	err = s.read(ctx, func(r *reader) error {
+	err = s.readList(ctx, func(r *reader) error {
 		if none {
 			return nil
 		}

@@ -34,7 +34,7 @@ func comparePlaces(a, b place) int {
 
 // Tasks implements store.Store.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
-	err = s.read(ctx, func(r *reader) error {
+	err = s.readList(ctx, func(r *reader) error {
 		return r.atOnce(func() (err error) {
 			page, err = r.page(ctx, &q)
 			return err

@@ -33,8 +33,9 @@ type Config struct {
 	// Synchronous is "FULL", the default: acknowledged changes survive the loss
 	// of power; or "NORMAL": they survive the end of the process.
 	Synchronous string
-	// Readers is the number of connections that read; 0 means GOMAXPROCS. More
-	// than there are processors makes reads slower.
+	// Readers is the number of connections that read; 0 means GOMAXPROCS, and two at
+	// least. More than there are processors makes reads slower. Lists use half of them,
+	// so that reads of single tasks find one.
 	Readers int
 	// CacheKB is the page cache of each connection; 0 means 8192, and twice that
 	// for the one that writes.
@@ -69,7 +70,7 @@ func (c *Config) complete() error {
 		errs = append(errs, errors.New("sqlite: Readers, CacheKB and MaxPages must not be negative"))
 	}
 	if c.Readers == 0 {
-		c.Readers = runtime.GOMAXPROCS(0)
+		c.Readers = max(2, runtime.GOMAXPROCS(0))
 	}
 	if c.CacheKB == 0 {
 		c.CacheKB = 8192
@@ -141,7 +142,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.openReaders(); err != nil {
 		return err
 	}
-	s.writer.wal = &walKeeper{path: s.path + "-wal", readers: s.readers, limit: walLimit, dirty: unclean}
+	s.writer.wal = &walKeeper{path: s.path + "-wal", gate: &s.reads, limit: walLimit, dirty: unclean}
 	s.stopped = make(chan struct{})
 	return s.startCheck(ctx, unclean)
 }
@@ -151,7 +152,7 @@ func (s *Store) openReaders() error {
 	if s.cfg.ReadOnly {
 		mode = readOnly
 	}
-	s.readers = make(chan *reader, s.cfg.Readers)
+	s.readers, s.lists = make(chan *reader, s.cfg.Readers), make(chan struct{}, max(1, s.cfg.Readers/2))
 	for range s.cfg.Readers {
 		r, err := openReader(s.path, mode, s.cfg.CacheKB)
 		if err != nil {

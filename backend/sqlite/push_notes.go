@@ -116,7 +116,7 @@ func (p *notePage[V]) result() (values []V, next string, err error) {
 
 // readNotes fills a page; row adds the notes of one.
 func readNotes[V any](ctx context.Context, s *Store, notes string, p *notePage[V], row func(k noteKey, rec record) error) ([]V, string, error) {
-	err := s.read(ctx, func(r *reader) error {
+	err := s.readList(ctx, func(r *reader) error {
 		start, err := p.start()
 		if err != nil {
 			return err

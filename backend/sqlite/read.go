@@ -98,7 +98,22 @@ func (s *Store) withReader(ctx context.Context, f func(r *reader) error) error {
 		return ctx.Err()
 	}
 	defer func() { s.readers <- r }()
+	if err := s.reads.enter(ctx); err != nil {
+		return err
+	}
+	defer s.reads.leave()
 	return failed(f(r), "read")
+}
+
+// readList is read for lists, which may take long: they leave readers for others.
+func (s *Store) readList(ctx context.Context, f func(r *reader) error) error {
+	select {
+	case s.lists <- struct{}{}:
+		defer func() { <-s.lists }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.read(ctx, f)
 }
 
 // Task implements store.Store.

@@ -25,6 +25,8 @@ type Store struct {
 	lock    *flock.Flock
 	writer  *writer
 	readers chan *reader
+	reads   readGate
+	lists   chan struct{} // a token per list that is read
 	rest    *restCache
 	// watchers are told of lanes that this process makes due.
 	watchers laneWatchers

@@ -124,8 +124,12 @@ func (w *writer) run() {
 			group = w.gather(append(group[:0], r))
 			w.runGroup(group)
 			clear(group)
-			w.wal.afterGroup(w)
+			w.wal.afterGroup()
 			idle.Reset(idleAfter)
+		case <-w.wal.drained:
+			w.wal.startOver(w)
+		case <-w.wal.overdue:
+			w.wal.resume()
 		case <-idle.C:
 			_ = w.files.check() // logged; the next change is rejected
 			w.wal.truncate(w)
