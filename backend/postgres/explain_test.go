@@ -72,6 +72,7 @@ func hotQueries() []hotQuery {
 		{"look: keys", sqlLookKeys, ""},
 		{"recall", sqlRecall, ""},
 		{"get", sqlReadTask, ""},
+		{"get several together", sqlReadTasks, ""},
 		{"logs of a page", sqlReadLogs, ""},
 		{"events", sqlReadEvents, ""},
 		{"log rows", sqlLogRows, ""},

@@ -62,31 +62,51 @@ func storable(names ...string) bool {
 
 // Task implements store.Store.
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
-	var t *store.Task
-	err := s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
-		if !storable(key.Owner, key.ID) {
-			return store.ErrNotFound
-		}
-		t = nil
-		var row taskRow
-		err := s.each(ctx, c, sqlReadTask, func(r record) error {
-			if t == nil {
-				row.scan(r)
-				t = row.task()
-			}
-			return foldLog(t, &row, r[rowWidth:], opts.OmitArtifacts)
-		}, key.Owner, key.ID)
-		if err == nil && t == nil {
-			err = store.ErrNotFound
-		}
-		row.settle(t)
-		return err
-	})
+	together, err := s.readTogether(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	t.Cut(opts)
-	return t, nil
+	fold := taskFold{omitArtifacts: opts.OmitArtifacts}
+	if together != nil {
+		for _, r := range together.rows {
+			if err := fold.add(r); err != nil {
+				return nil, failed(ctx, err, "read task")
+			}
+		}
+	} else if err := s.readAlone(ctx, key, &fold); err != nil {
+		return nil, err
+	}
+	if fold.task == nil {
+		return nil, store.ErrNotFound
+	}
+	fold.row.settle(fold.task)
+	fold.task.Cut(opts)
+	return fold.task, nil
+}
+
+func (s *Store) readAlone(ctx context.Context, key store.Key, fold *taskFold) error {
+	return s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
+		fold.task = nil
+		if !storable(key.Owner, key.ID) {
+			return nil
+		}
+		return s.each(ctx, c, sqlReadTask, fold.add, key.Owner, key.ID)
+	})
+}
+
+// taskFold makes a task of the rows of sqlReadTask.
+type taskFold struct {
+	task          *store.Task // nil before the first row
+	row           taskRow
+	omitArtifacts bool
+}
+
+func (f *taskFold) add(r record) error {
+	if f.task == nil {
+		f.row.scan(r)
+		f.task = f.row.task()
+	}
+	return foldLog(f.task, &f.row, r[rowWidth:], f.omitArtifacts)
 }
 
 // readLogs returns tasks as they stood when their rows were read, in order. One that

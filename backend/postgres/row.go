@@ -160,6 +160,23 @@ func (r record) int(i int) int64 {
 
 func (r record) text(i int) string { return string(r[i]) }
 
+// clone returns a copy that stays valid, in one piece of memory.
+func (r record) clone() record {
+	size := 0
+	for _, value := range r {
+		size += len(value)
+	}
+	c, buf := make(record, len(r)), make([]byte, 0, size)
+	for i, value := range r {
+		if value != nil {
+			from := len(buf)
+			buf = append(buf, value...)
+			c[i] = buf[from:len(buf):len(buf)]
+		}
+	}
+	return c
+}
+
 func (r record) null(i int) bool { return r[i] == nil }
 
 func (r record) bool(i int) bool { return len(r[i]) == 1 && r[i][0] != 0 }

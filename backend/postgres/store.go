@@ -27,8 +27,9 @@ type Store struct {
 	location string
 	log      *slog.Logger
 	pool     *pgxpool.Pool
-	calls    slots        // connections for calls of clients, lists among them
-	lists    slots        // connections for lists
+	calls    slots // connections for calls of clients, lists among them
+	lists    slots // connections for lists
+	reads    taskReads
 	reset    atomic.Int64 // when the pool was emptied last because a session was ended
 	texts    sync.Map     // statements with the schema's name, by those without
 	clock    clock

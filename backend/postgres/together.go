@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// sqlReadTasks is sqlReadTask for several tasks; its last column tells which.
+const sqlReadTasks = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
+		CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END, u.ord
+	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
+	CROSS JOIN LATERAL (SELECT * FROM {s}.task_rows r
+		WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t
+	LEFT JOIN LATERAL (SELECT * FROM {s}.task_log g
+		WHERE g.task_pk = t.pk AND g.seq >= t.checkpoint ORDER BY g.seq) l ON true`
+
+const (
+	// togetherGroups is how many statements read tasks together at the same time.
+	togetherGroups = 2
+	// togetherTasks is how many tasks one of them reads at most.
+	togetherTasks = 64
+	// togetherBytes is how much of a task is held for a caller that waits with others:
+	// larger tasks are read one by one.
+	togetherBytes = 256 << 10
+)
+
+// taskReads groups concurrent reads of tasks: those that are asked for while statements
+// are under way are read by the next one.
+type taskReads struct {
+	mu      sync.Mutex
+	waiting []*taskRead
+	groups  int // that are under way
+}
+
+// taskRead is a call of Task that waits for its rows.
+type taskRead struct {
+	key   store.Key
+	rows  []record // as sqlReadTask returns them
+	bytes int
+	err   error
+	done  chan struct{}
+}
+
+// readTogether reads a task with others that are asked for at the same time. It returns
+// no read if the task is to be read alone.
+func (s *Store) readTogether(ctx context.Context, key store.Key) (*taskRead, error) {
+	if len(s.doubts.of(key)) > 0 || !storable(key.Owner, key.ID) {
+		return nil, nil
+	}
+	r := &taskRead{key: key, done: make(chan struct{})}
+	s.reads.mu.Lock()
+	s.reads.waiting = append(s.reads.waiting, r)
+	if s.reads.groups < togetherGroups {
+		s.reads.groups++
+		go s.readGroups()
+	}
+	s.reads.mu.Unlock()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.err != nil || r.bytes > togetherBytes && r.rows == nil {
+		return nil, r.err
+	}
+	return r, nil
+}
+
+// readGroups reads tasks until none is asked for.
+func (s *Store) readGroups() {
+	for {
+		s.reads.mu.Lock()
+		n := min(len(s.reads.waiting), togetherTasks)
+		group := s.reads.waiting[:n:n]
+		if s.reads.waiting = s.reads.waiting[n:]; n == 0 {
+			s.reads.groups--
+			s.reads.waiting = nil
+		}
+		s.reads.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		err := s.readGroup(group)
+		for _, r := range group {
+			r.err = err
+			close(r.done)
+		}
+	}
+}
+
+func (s *Store) readGroup(group []*taskRead) error {
+	owners, ids := make([]string, len(group)), make([]string, len(group))
+	for i, r := range group {
+		owners[i], ids[i] = r.key.Owner, r.key.ID
+	}
+	return s.readCall(context.Background(), "read tasks", func(ctx context.Context, c *pgx.Conn) error {
+		for _, r := range group {
+			r.rows, r.bytes = nil, 0
+		}
+		return s.each(ctx, c, sqlReadTasks, func(rec record) error {
+			last := len(rec) - 1
+			r := group[rec.int(last)-1]
+			for _, value := range rec[:last] {
+				r.bytes += len(value)
+			}
+			if r.bytes > togetherBytes && len(group) > 1 {
+				r.rows = nil
+				return nil
+			}
+			r.rows = append(r.rows, rec[:last].clone())
+			return nil
+		}, owners, ids)
+	})
+}
