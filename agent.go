@@ -158,6 +158,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Tokens:          serverTokens(cfg.Tokens),
 		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,
+		MaxLists:        cfg.MaxLists,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
 		StopGrace:       lastAnswers,

@@ -77,6 +77,10 @@ type Config struct {
 	Memory int64
 	// MaxBodyBytes is the largest request taken. Default 10 MiB.
 	MaxBodyBytes int64
+	// MaxLists is how many lists are read from the store at once, at least 2; one
+	// principal may read half of them. Others wait for 10 seconds and are refused then.
+	// Default 8.
+	MaxLists int
 	// BlockingTimeout is how long a blocking message/send is held at most, before
 	// it is answered with the task as it stands. Default 5 min.
 	BlockingTimeout time.Duration

@@ -47,6 +47,9 @@ type Config struct {
 	// MaxStreams is how many streams may be open at once. With tokens, one owner may have
 	// half of them. Default 10,000.
 	MaxStreams int
+	// MaxLists is how many lists are read from the store at once, at least 2; one owner
+	// may read half of them. Others wait for 10 seconds and are refused then. Default 8.
+	MaxLists int
 	// Heartbeat is the longest silence on a stream. Default 15 s.
 	Heartbeat time.Duration
 	// ReadTimeout is how long a request may take to arrive. Default 1 min.
@@ -102,6 +105,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.MaxBatch, 50)
 	orDefault(&c.MaxBatchBytes, 32<<20)
 	orDefault(&c.MaxStreams, 10_000)
+	orDefault(&c.MaxLists, 8)
 	orDefault(&c.Heartbeat, 15*time.Second)
 	orDefault(&c.ReadTimeout, time.Minute)
 	orDefault(&c.WriteTimeout, 30*time.Second)
@@ -127,6 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
 	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)
 	check(c.MaxBatchBytes < 0, "MaxBatchBytes is %d, want more than 0", c.MaxBatchBytes)
+	check(c.MaxLists < 2, "MaxLists is %d, want 2 or more", c.MaxLists)
 	check(c.MaxStreams < 0, "MaxStreams is %d, want more than 0", c.MaxStreams)
 	for _, d := range []struct {
 		name string

@@ -19,18 +19,18 @@ func (s *Server) bindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodSend, v03.Params[a2a.MessageSendParams], s.send),
 		rpc.BindStream(a2a.MethodStream, v03.Params[a2a.MessageSendParams], s.sendStream),
 		rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams], s.get),
-		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], s.list),
+		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], listed(s, s.list)),
 		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancel),
 		rpc.BindStream(a2a.MethodResubscribe, v03.Params[a2a.TaskIDParams], s.resubscribe),
 		rpc.Bind(a2a.MethodTasksDelete, v03.Params[a2a.DeleteTaskParams], s.deleteTask),
 
-		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], s.listContexts),
-		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], s.getContext),
+		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], listed(s, s.listContexts)),
+		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], listed(s, s.getContext)),
 		rpc.Bind(a2a.MethodContextsCreate, v03.Params[a2a.CreateContextParams], s.createContext),
 		rpc.Bind(a2a.MethodContextsUpdate, v03.Params[a2a.UpdateContextParams], s.updateContext),
 		rpc.Bind(a2a.MethodContextsClear, v03.Params[a2a.ClearContextParams], s.clearContext),
 		rpc.Bind(a2a.MethodFeedback, v03.Params[a2a.TaskFeedbackParams], s.addFeedback),
-		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], s.listFeedback),
+		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], listed(s, s.listFeedback)),
 	}
 	if s.cfg.Push != nil {
 		all = append(all, s.pushBindings()...)

@@ -16,9 +16,9 @@ func (s *Server) pushBindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodPushGet, v03.Params[a2a.GetTaskPushNotificationConfigParams], s.getPush),
 		rpc.Bind(a2a.MethodPushList, v03.Params[a2a.ListTaskPushNotificationConfigParams], s.listPush),
 		rpc.Bind(a2a.MethodPushDelete, v03.Params[a2a.DeleteTaskPushNotificationConfigParams], s.deletePush),
-		rpc.Bind(a2a.MethodDeadLetters, v03.Params[a2a.ListDeadLettersParams], s.listDeadLetters),
+		rpc.Bind(a2a.MethodDeadLetters, v03.Params[a2a.ListDeadLettersParams], listed(s, s.listDeadLetters)),
 		rpc.Bind(a2a.MethodPushReplay, v03.Params[a2a.ReplayParams], s.replayPush),
-		rpc.Bind(a2a.MethodPushAttempts, v03.Params[a2a.ListAttemptsParams], s.listAttempts),
+		rpc.Bind(a2a.MethodPushAttempts, v03.Params[a2a.ListAttemptsParams], listed(s, s.listAttempts)),
 	}
 }
 

@@ -27,6 +27,7 @@ type Server struct {
 	streams *memory.Budget // a byte is a stream
 	reads   *memory.Budget // a byte is a result of unknown size that is read
 	sizes   replySizes
+	lists   *memory.Budget // a byte is a list that is read
 
 	healthCheck healthCheck
 
@@ -53,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		ids: newRequestIDs(), started: time.Now(),
+		ids: newRequestIDs(), started: time.Now(), lists: memory.New(int64(cfg.MaxLists)),
 	}
 	s.reads, s.streams = newPlaces(cfg)
 	s.tokens.Store(newTokens(cfg.Tokens))

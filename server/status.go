@@ -59,15 +59,16 @@ func (x *exchange) info() {
 
 // healthInfo is what GET /health tells.
 type healthInfo struct {
-	Status      string   `json:"status"`
-	Problems    []string `json:"problems"`
-	Store       string   `json:"store"`
-	Running     int      `json:"running"`
-	Concurrency int      `json:"concurrency"`
-	Queued      int64    `json:"queued"`
-	Abandoned   int64    `json:"abandoned"`
-	Oversized   int64    `json:"oversized"`
-	Streams     int64    `json:"streams"`
+	Status      string    `json:"status"`
+	Problems    []string  `json:"problems"`
+	Store       string    `json:"store"`
+	Running     int       `json:"running"`
+	Concurrency int       `json:"concurrency"`
+	Queued      int64     `json:"queued"`
+	Abandoned   int64     `json:"abandoned"`
+	Oversized   int64     `json:"oversized"`
+	Streams     int64     `json:"streams"`
+	Lists       listsInfo `json:"lists"`
 	// Memory is the budget for what is large; nil if there is none.
 	Memory *memoryInfo `json:"memory,omitempty"`
 	// Webhooks is how this process fares with them; nil if they are off.
@@ -126,7 +127,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streams.Stats().Held,
+		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streams.Stats().Held, Lists: x.s.listsInfo(),
 	}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()
