@@ -63,7 +63,7 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 	out.TruncatedBySize = next != nil && len(out.Contexts) < q.Limit
 	if next != nil {
 		t := pageToken{Time: next.Time.UnixMilli(), Name: next.Name, ID: next.ID, Page: out.Page + 1}
-		out.NextPageToken = t.encode(contextsHash(q))
+		out.NextPageToken = t.next(token, func() []byte { return contextsHash(q) })
 	}
 	return out, nil
 }
@@ -144,7 +144,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if f.err != nil {
 		return q, nil, 0, f.err
 	}
-	if t, err = decodeToken(field, token, contextsHash(q)); t != nil {
+	if t, err = decodeToken(field, token, func() []byte { return contextsHash(q) }); t != nil {
 		q.Cursor = &store.ContextCursor{Time: t.at(), Name: t.Name, ID: t.ID}
 	}
 	return q, t, historyLength, err

@@ -129,8 +129,8 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 	if rule := a2a.OffsetRule(offset, params.PageToken); rule != "" {
 		return nil, a2a.Invalid("offset", "%s", rule)
 	}
-	filter := filterHash("feedback", []string{p.ID, params.TaskID})
-	token, err := decodeToken("pageToken", params.PageToken, filter)
+	hash := func() []byte { return filterHash("feedback", []string{p.ID, params.TaskID}) }
+	token, err := decodeToken("pageToken", params.PageToken, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 	out := &FeedbackList{Feedback: page.Feedback, PageSize: q.Limit, Summary: summary}
 	if next := page.Next; next != nil {
 		t := pageToken{Time: next.Time.UnixMilli(), ID: next.ID, TaskID: next.TaskID, Page: pageNumber(token, offset, q.Limit) + 1}
-		out.NextPageToken = t.encode(filter)
+		out.NextPageToken = t.next(token, hash)
 	}
 	return out, nil
 }

@@ -44,7 +44,7 @@ func (e *Engine) List(ctx context.Context, p a2a.Principal, params a2a.ListTasks
 	out := &List{Tasks: page.Tasks, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit, Total: page.Total, TotalCapped: page.TotalCapped}
 	if page.Next != nil {
 		next := pageToken{Time: page.Next.Time.UnixMilli(), ID: page.Next.ID, Page: out.Page + 1}
-		out.NextPageToken = next.encode(tasksHash(q))
+		out.NextPageToken = next.next(token, func() []byte { return tasksHash(q) })
 		out.TruncatedBySize = len(page.Tasks) < q.Limit
 	}
 	return out, nil
@@ -89,7 +89,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	if f.err != nil {
 		return q, nil, f.err
 	}
-	decoded, err := decodeToken(field, token, tasksHash(q))
+	decoded, err := decodeToken(field, token, func() []byte { return tasksHash(q) })
 	if decoded != nil {
 		q.Cursor = &store.Cursor{Time: decoded.at(), ID: decoded.ID}
 	}

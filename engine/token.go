@@ -37,9 +37,18 @@ func (t pageToken) encode(filter []byte) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
+// next returns the token of the page after one that token, if any, asked for. Only a first
+// page has its list hashed.
+func (t pageToken) next(token *pageToken, hash func() []byte) string {
+	if token != nil {
+		return t.encode(token.Filter)
+	}
+	return t.encode(hash())
+}
+
 // decodeToken reads a token that was given out for a list; nil when there is none.
 // field is where the caller gave it.
-func decodeToken(field, token string, filter []byte) (*pageToken, error) {
+func decodeToken(field, token string, hash func() []byte) (*pageToken, error) {
 	if token == "" {
 		return nil, nil
 	}
@@ -48,7 +57,7 @@ func decodeToken(field, token string, filter []byte) (*pageToken, error) {
 	if err != nil || json.Unmarshal(raw, &t) != nil || t.ID == "" || t.Page < 2 {
 		return nil, a2a.Invalid(field, "is not one that this agent gave out")
 	}
-	if !bytes.Equal(t.Filter, filter) {
+	if !bytes.Equal(t.Filter, hash()) {
 		return nil, a2a.Invalid(field, "was given out for a list with other filters")
 	}
 	return &t, nil

@@ -88,7 +88,7 @@ func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendP
 	}
 	c.TaskID = first.Key.ID
 	seq, contextID := first.Seq, first.ContextID
-	item := rpc.Item{Seq: seq, Result: task(first, historyLength(p.Configuration))}
+	item := rpc.Item{Seq: seq, Result: task(first, historyLength(p.Configuration)), More: sent.Task.Seq > seq}
 	return rpc.Stream{Items: func(yield func(rpc.Item, error) bool) {
 		ok := yield(item, nil)
 		item = rpc.Item{} // the stream may wait for long, and the task may be large

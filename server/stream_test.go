@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -335,4 +336,33 @@ func TestBlockingAnswerEndsWithItsClient(t *testing.T) {
 	}
 	next <- 2
 	close(next)
+}
+
+// flushSpy keeps what had been written when it was first flushed.
+type flushSpy struct {
+	*httptest.ResponseRecorder
+	first string
+}
+
+func (w *flushSpy) Flush() {
+	if w.first == "" {
+		w.first = w.Body.String()
+	}
+}
+
+// The commit that takes a message in has a worker begin it, too: both events are sent at once.
+func TestStreamsBeginWithAllThatIsCommitted(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t, newStore(), echo, nil)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/stream","params":%s}`, params(message("hi")))
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := &flushSpy{ResponseRecorder: httptest.NewRecorder()}
+	e.server.ServeHTTP(w, r)
+	if n := strings.Count(w.first, "data: "); n < 2 {
+		t.Errorf("first flushed: %d events, %q, want the task and that it is working", n, w.first)
+	}
+	if !strings.Contains(w.Body.String(), `"final":true`) {
+		t.Errorf("the stream is %q, want it to its end", w.Body)
+	}
 }
