@@ -128,7 +128,7 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := inmem.New()
-			block := make(chan struct{})
+			begun, block := make(chan struct{}, 9), make(chan struct{})
 			var armed atomic.Bool
 			is := func(c storetest.Call) bool {
 				if name == "by claim" {
@@ -144,6 +144,7 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 						if turn.Attempt() != 1 {
 							t.Errorf("attempt %d of a run that was never interrupted", turn.Attempt())
 						}
+						begun <- struct{}{}
 						<-block // the lease of a run that goes on stays its own
 					}
 					return nil
@@ -151,6 +152,7 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 			})
 			if name == "by claim" {
 				send(t, e, text("block"))
+				<-begun // so that the claim to fail is not its own
 			}
 			p := text("go")
 			p.Message.TaskID, p.Message.ContextID = newID(), newID()

@@ -197,7 +197,11 @@ func deleteTaskUndelivered(f *fixture) {
 	f.commit(c)
 	for _, ms := range []int{1000, 2000} { // one lane after the other
 		f.keptTask(store.ErrUndelivered, k, false)
-		l := f.claimLanes(laneClaim(worker, ms, 1))[0]
+		lanes := f.claimLanes(laneClaim(worker, ms, 1))
+		if len(lanes) != 1 {
+			f.Fatalf("ClaimLanes() = %d lanes, want one", len(lanes))
+		}
+		l := lanes[0]
 		f.ack(delivered(l, len(l.Events), ms))
 	}
 	f.replay(k, "p", place(0), 3000)
