@@ -55,8 +55,8 @@ func (s *Service) conclude(l *lane, due time.Time) {
 	for _, n := range next {
 		s.launch(n)
 	}
-	if l.Attempt > 0 && due.After(l.endpoint.pausing) {
-		l.endpoint.pausing = due
+	if l.Attempt > 0 && due.After(l.endpoint.host.pausing) {
+		l.endpoint.host.pausing = due
 	}
 	s.recall(l.endpoint, now)
 }

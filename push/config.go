@@ -51,7 +51,8 @@ type Config struct {
 	// PerMinute is how many webhooks an owner may save in a minute. Default 100.
 	PerMinute int
 	// InFlight is how many requests are under way at once, PerEndpoint how many to one
-	// endpoint, PerOwner how many of one owner. Defaults 512, 8, 64.
+	// endpoint, of which an owner leaves an eighth to others, and PerOwner how many of one
+	// owner. Defaults 512, 8, 64.
 	InFlight, PerEndpoint, PerOwner int
 	// Memory is what requests take their memory from: each as much as its body and what it is
 	// made of, at the expense of the task's owner. A lane that gets none waits. An event that

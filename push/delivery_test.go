@@ -274,8 +274,9 @@ func TestAnOutageOfHalfAMinuteIsDrainedSoonAfter(t *testing.T) {
 func (w *world) outage(lanes int, length time.Duration) {
 	up := time.Now().Add(length)
 	w.setDown("endpoint-0.example.com", true)
+	owners := min(max(lanes/10, 1), 10) // with more than one lane each: one alone comes again by its schedule
 	for n := range lanes {
-		w.story(fmt.Sprint("owner-", n%10), fmt.Sprint("t", n), 0, 3)
+		w.story(fmt.Sprint("owner-", n%owners), fmt.Sprint("t", n), 0, 3)
 	}
 	time.Sleep(time.Until(up))
 	posts := len(w.allPosts())
@@ -285,7 +286,7 @@ func (w *world) outage(lanes int, length time.Duration) {
 		w.t.Errorf("%d lanes drained %s after the outage, want 15s", lanes, took)
 	}
 	w.checkAll()
-	if posts > lanes && posts > 40 {
+	if posts > lanes && posts > 20*owners {
 		w.t.Errorf("%d requests during the outage, want few", posts)
 	}
 	w.t.Logf("%d lanes: %d requests during the outage, drained %s after it; %d claims", lanes, posts, time.Since(up), w.replicas[0].store.count("ClaimLanes"))

@@ -123,7 +123,7 @@ func (s *Service) take(c *store.ClaimedLane, until time.Time, notices uint64) {
 		hold:  s.ledger.hold(c.Config.Task.Owner),
 	}
 	l.endpoint = s.limits.endpoint(s.endpointOf(&c.Config))
-	l.endpoint.woken = max(l.endpoint.woken-1, 0)
+	l.endpoint.host.woken = max(l.endpoint.host.woken-1, 0)
 	now := s.now()
 	if old := s.lanes[l.id()]; old != nil {
 		s.halt(old)

@@ -18,11 +18,13 @@ const (
 
 	// Lanes of an endpoint that answers again are woken as it takes them in: so many at
 	// once, looking every wakeEvery, for no longer than wakeFor, and a last time
-	// wakeAgain after there were none.
-	wakeBatch = 64
-	wakeEvery = 25 * time.Millisecond
-	wakeFor   = time.Minute
-	wakeAgain = time.Second
+	// wakeAgain after there were none; or until wakeRefused were of owners whose own
+	// breakers do not let them.
+	wakeBatch   = 64
+	wakeEvery   = 25 * time.Millisecond
+	wakeFor     = time.Minute
+	wakeAgain   = time.Second
+	wakeRefused = 128
 
 	// logEvery is how often it is logged at most that an endpoint begins to fail, and that it
 	// has made an event a dead letter.
@@ -39,8 +41,9 @@ func (s *Service) loadEndpoints(ctx context.Context) error {
 	defer s.mu.Unlock()
 	now := s.now()
 	for _, r := range records {
-		e := s.limits.endpoint(r.Name)
+		e := s.limits.endpoint(nameOfRecord(r.Name))
 		e.restore(r, now)
+		e.host.failures += r.Failures
 		e.kept, e.savedAt, e.usedAt = true, r.UpdatedAt, now
 	}
 	return nil
@@ -52,7 +55,7 @@ func (s *Service) logAttempt(l *lane, sequence int64, r result) {
 	if r.verdict == deliver || !s.logsAttempt(l.endpoint, r.verdict) {
 		return
 	}
-	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "event", sequence, "reason", r.reason)
+	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name.address, "event", sequence, "reason", r.reason)
 	if r.detail != "" && r.detail != r.reason {
 		log = log.With("detail", r.detail)
 	}
@@ -90,7 +93,7 @@ func (s *Service) note(l *lane, r result) {
 	now, e := s.now(), l.endpoint
 	e.usedAt = now
 	if r.throttle {
-		e.shrink(now, s.cfg.PerEndpoint)
+		e.shrink(now, s.limits.perEndpoint)
 	}
 	var t transition
 	switch r.verdict {
@@ -98,8 +101,12 @@ func (s *Service) note(l *lane, r result) {
 		e.dirty = e.dirty || e.kept
 		e.proven, l.trial = true, false
 		t = e.succeeded(now)
+		if e.host.answered(now) && t == stays {
+			t = recovers
+		}
 	case retry:
 		e.dirty, e.proven = true, false
+		e.host.failures++
 		t = e.failedOnce(now, r.silent, l.trial)
 		l.trial = false
 		if e.failures >= recoverAfter {
@@ -112,13 +119,13 @@ func (s *Service) note(l *lane, r result) {
 	case stays:
 		return
 	case opens:
-		s.log.Warn("webhook endpoint does not answer properly", "endpoint", e.name, "failures", e.failures, "pause", e.backoff.Round(time.Millisecond))
+		s.log.Warn("webhook endpoint does not answer properly", "endpoint", e.name.address, "failures", e.failures, "pause", e.backoff.Round(time.Millisecond))
 		s.putOffWaiting(e)
 	case disables:
-		s.log.Error("webhook endpoint disabled", "endpoint", e.name, "reason", e.reason)
+		s.log.Error("webhook endpoint disabled", "endpoint", e.name.address, "reason", e.reason)
 		s.putOffWaiting(e)
 	case closes:
-		s.log.Info("webhook endpoint answers again", "endpoint", e.name)
+		s.log.Info("webhook endpoint answers again", "endpoint", e.name.address)
 		s.limits.wake(e, now)
 	case recovers:
 		e.dirty = true
@@ -129,11 +136,6 @@ func (s *Service) note(l *lane, r result) {
 	signal(s.changed)
 }
 
-// starves reports whether few lanes wait for the endpoint or will soon.
-func (e *endpoint) starves(now time.Time, most int) bool {
-	return len(e.waiting)+e.woken < e.slots(now, most)
-}
-
 // lacked reports whether lanes may be put off because there was no room for them.
 func (e *endpoint) lacked(now time.Time) bool { return now.Sub(e.crowded).Abs() < longestWait }
 
@@ -141,7 +143,7 @@ func (e *endpoint) lacked(now time.Time) bool { return now.Sub(e.crowded).Abs() 
 // wait because their attempts have failed, which would be woken too, it is left to time.
 // s.mu is held.
 func (s *Service) recall(e *endpoint, now time.Time) {
-	if !e.lacked(now) || now.Before(e.pausing) || !e.starves(now, s.cfg.PerEndpoint) {
+	if !e.lacked(now) || now.Before(e.host.pausing) || !s.limits.starves(e, now) {
 		return
 	}
 	if !e.waking {
@@ -181,7 +183,7 @@ func (s *Service) bars(l *lane) bool {
 
 // enable has a disabled endpoint called again, since a webhook of it is saved or was set
 // back. That another process has disabled it is looked up soon after.
-func (s *Service) enable(ctx context.Context, name string) error {
+func (s *Service) enable(ctx context.Context, name endpointName) error {
 	s.mu.Lock()
 	e := s.limits.endpoints[name]
 	known := e != nil && e.disabled
@@ -195,15 +197,15 @@ func (s *Service) enable(ctx context.Context, name string) error {
 	if !known {
 		return nil
 	}
-	if err := s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: name, UpdatedAt: store.Time(s.now())}); err != nil {
-		return fmt.Errorf("enable endpoint %s: %w", name, err)
+	if err := s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: name.record(), UpdatedAt: store.Time(s.now())}); err != nil {
+		return fmt.Errorf("enable endpoint %s: %w", name.address, err)
 	}
 	return nil
 }
 
 // allow enables an endpoint. s.mu is held.
 func (s *Service) allow(e *endpoint) {
-	s.log.Info("webhook endpoint enabled", "endpoint", e.name)
+	s.log.Info("webhook endpoint enabled", "endpoint", e.name.address)
 	e.enable()
 	e.dirty = true
 	signal(s.changed)
@@ -243,7 +245,7 @@ func (s *Service) adopt(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.refreshed = asked
 	for name, e := range s.limits.endpoints {
-		r, found := byName[name]
+		r, found := byName[name.record()]
 		switch {
 		case e.dirty || !e.open && !e.disabled || e.savedAt.After(asked):
 		case !found && e.disabled:
@@ -312,7 +314,7 @@ func (s *Service) saveEndpoints(ctx context.Context) {
 	for _, e := range s.limits.endpoints {
 		if e.dirty {
 			e.dirty = false
-			if r := e.record(e.name, now); e.kept || e.failures > 0 || e.disabled {
+			if r := e.record(e.name.record(), now); e.kept || e.failures > 0 || e.disabled {
 				e.kept, e.savedAt = e.failures > 0 || e.disabled, r.UpdatedAt
 				changes = append(changes, change{e, r})
 			}
@@ -325,7 +327,7 @@ func (s *Service) saveEndpoints(ctx context.Context) {
 			c.e.dirty, c.e.kept = true, true
 			s.mu.Unlock()
 			if ctx.Err() == nil {
-				s.log.Warn("save webhook endpoint", "endpoint", c.record.Name, "error", err)
+				s.log.Warn("save webhook endpoint", "endpoint", c.e.name.address, "error", err)
 			}
 		}
 	}
@@ -336,14 +338,14 @@ func (s *Service) saveEndpoints(ctx context.Context) {
 func (s *Service) applyEnabled(ctx context.Context) bool {
 	s.mu.Lock()
 	enabled := s.enabled
-	s.enabled = make(map[string]bool)
+	s.enabled = make(map[endpointName]bool)
 	s.mu.Unlock()
 	if len(enabled) == 0 {
 		return false
 	}
 	records, err := s.cfg.Store.Endpoints(ctx)
 	for _, r := range records {
-		if err == nil && r.Disabled && enabled[r.Name] {
+		if err == nil && r.Disabled && enabled[nameOfRecord(r.Name)] {
 			err = s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: r.Name, UpdatedAt: store.Time(s.now())})
 		}
 	}
@@ -362,26 +364,27 @@ func (s *Service) applyEnabled(ctx context.Context) bool {
 // take more in. It reports whether there is an endpoint whose lanes are being woken.
 func (s *Service) wakeAll(ctx context.Context) (waking bool) {
 	now := s.now()
-	limits := make(map[*endpoint]int)
+	limits, asked := make(map[*endpoint]int), make(map[*host]bool) // lanes are woken by their address
 	s.mu.Lock()
 	for e := range s.limits.waking {
-		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor; !e.waking {
+		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor && e.host.refused < wakeRefused; !e.waking {
 			delete(s.limits.waking, e)
 			continue
 		}
 		waking = true
-		if now.Sub(e.wakeAt) > wakeAgain {
-			e.woken = 0 // others have claimed them
+		if now.Sub(e.host.wokenAt) > wakeAgain {
+			e.host.woken = 0 // others have claimed them
 		}
-		if slots := e.slots(now, s.cfg.PerEndpoint); e.starves(now, slots) && !now.Before(e.wakeAt) {
-			limits[e] = min(max(waitingPerSlot*slots-len(e.waiting)-e.woken, 1), wakeBatch)
+		if s.limits.starves(e, now) && !now.Before(e.wakeAt) && !asked[e.host] {
+			asked[e.host] = true
+			limits[e] = min(max(waitingPerSlot*e.slots(now, s.limits.perEndpoint)-len(e.waiting)-e.host.woken, 1), wakeBatch)
 		}
 	}
 	s.mu.Unlock()
 	for e, limit := range limits {
-		n, err := s.cfg.Store.WakeLanes(ctx, e.name, store.Time(now), limit)
+		n, err := s.cfg.Store.WakeLanes(ctx, e.name.address, store.Time(now), limit)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("wake webhook lanes", "endpoint", e.name, "error", err)
+			s.log.Warn("wake webhook lanes", "endpoint", e.name.address, "error", err)
 		}
 		if n > 0 {
 			s.kick()
@@ -397,7 +400,8 @@ func (s *Service) wakeAll(ctx context.Context) (waking bool) {
 func (e *endpoint) woke(n int, now time.Time, err error) {
 	switch {
 	case n > 0:
-		e.drained, e.wakeAt, e.woken = false, now, e.woken+n
+		e.drained, e.wakeAt = false, now
+		e.host.woken, e.host.wokenAt = e.host.woken+n, now
 	case err == nil && e.lacked(now):
 		e.wakeAt = now.Add(wakeEvery)
 	case err == nil && e.drained:

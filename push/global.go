@@ -41,11 +41,14 @@ func (s *Service) globalSettings() (settings, error) {
 }
 
 // endpointOf returns where a webhook goes: the global one where it does now.
-func (s *Service) endpointOf(c *store.PushConfig) string {
-	if c.ID == GlobalID && s.cfg.Global.URL != "" {
-		return endpointOf(s.cfg.Global.URL)
+func (s *Service) endpointOf(c *store.PushConfig) endpointName {
+	switch {
+	case c.ID != GlobalID:
+		return endpointName{c.Task.Owner, c.Endpoint}
+	case s.cfg.Global.URL != "":
+		return endpointName{address: endpointOf(s.cfg.Global.URL)}
 	}
-	return c.Endpoint
+	return endpointName{address: c.Endpoint}
 }
 
 // newGlobal returns the global webhook for a task that begins, nil if there is none.

@@ -130,7 +130,7 @@ func TestANewGlobalURLHoldsForWhatWaits(t *testing.T) {
 		s := w.replicas[0].s
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if e := s.limits.endpoints["https://global.example.com:443"]; e == nil || e.failures == 0 {
+		if e := s.limits.endpoints[endpointName{address: "https://global.example.com:443"}]; e == nil || e.failures == 0 {
 			w.t.Errorf("where it goes now = %+v, want that it has failed", e)
 		}
 	})

@@ -90,6 +90,6 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 func (in *Inline) Stored(ctx context.Context) {
 	if in.saves {
 		in.s.recheck(ctx, func(l *lane) bool { return l.lease.Task == in.task })
-		in.s.reopen(ctx, in.wish.endpoint)
+		in.s.reopen(ctx, endpointName{in.task.Owner, in.wish.endpoint})
 	}
 }

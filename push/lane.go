@@ -323,7 +323,7 @@ func (s *Service) follow(l *lane, i int, next store.PushCursor, r result) (due t
 // end has a lane tell nothing more.
 func (s *Service) end(l *lane, state store.LaneState, reason string) {
 	l.State, l.Reason = state, reason
-	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name, "reason", reason)
+	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name.address, "reason", reason)
 	if state == store.LaneParked {
 		log.Warn("webhook parked")
 	} else {

@@ -2,6 +2,7 @@ package push
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -61,15 +62,50 @@ func (q *queue) place(now time.Time, ahead, slots int, chance float64) time.Time
 	return store.Time(due)
 }
 
-// endpoint is what is known here of one endpoint.
+// endpointName names an endpoint of an owner: that requests of one owner fail says nothing
+// about those of others to the same address, which may be for other paths. The owner of the
+// webhook of all tasks is "".
+type endpointName struct{ owner, address string }
+
+// record is the name under which the store keeps what is known.
+func (n endpointName) record() string {
+	if n.owner == "" {
+		return n.address
+	}
+	return n.address + " " + n.owner
+}
+
+func nameOfRecord(record string) endpointName {
+	address, owner, _ := strings.Cut(record, " ")
+	return endpointName{owner, address}
+}
+
+// host is what the endpoints of all owners at one address share.
+type host struct {
+	queue           // for endpoints that have not answered yet
+	active, waiting int
+	endpoints       map[*endpoint]bool
+	failures        int         // since the last success, of whatever owner
+	answeredAt      time.Time   // the last success
+	line            []*endpoint // those that lanes wait for, and maybe others; the one that was served last is the last
+
+	pausing time.Time // until when lanes pause whose attempts have failed, or that no breaker lets
+	refused int       // so many lanes no breaker let since others were to be woken
+	woken   int       // so many were woken, and have not been claimed yet
+	wokenAt time.Time // when the last of them were
+}
+
+// endpoint is what is known here of one endpoint of an owner.
 type endpoint struct {
-	name string
+	name endpointName
+	host *host
 	breaker
 	queue
 	limit    int       // how many requests it may be sent at once
 	shrunkAt time.Time // when that was lowered last; zero if it is not lowered
 	active   int
 	waiting  []*lane // for a request to end, the first of them next
+	lined    bool    // it is in the line of its host
 	proven   bool    // its last attempt succeeded
 	usedAt   time.Time
 
@@ -80,10 +116,8 @@ type endpoint struct {
 	retryLogged, deadLogged time.Time // when it was last logged that it did not take an event: see logAttempt
 
 	crowded time.Time // when a lane was last put off since there was no room
-	pausing time.Time // until when lanes pause whose attempts have failed
 
 	waking  bool      // its lanes are being woken
-	woken   int       // that many, and they have not been claimed yet
 	wokenAt time.Time // since when
 	wakeAt  time.Time // when to do so next
 	drained bool      // there were none the last time
@@ -114,13 +148,15 @@ func (e *endpoint) shrink(now time.Time, most int) {
 
 // limits keep how many requests are under way. They are not safe for concurrent use.
 type limits struct {
-	inFlight, perEndpoint, perOwner int
+	inFlight, perHost, perOwner int
+	perEndpoint                 int // of perHost, for one owner: some are left for others
 
 	active, waiting int
 	unproven        int // active lanes of endpoints that are not proven
 	owners          map[string]int
 	starved         map[string]time.Time // owners without memory, and until when nothing of theirs is claimed
-	endpoints       map[string]*endpoint
+	endpoints       map[endpointName]*endpoint
+	hosts           map[string]*host   // by address
 	waking          map[*endpoint]bool // those whose lanes are being woken, and maybe others
 	strangers       queue              // of lanes of endpoints that are not proven
 	crowd           queue              // of lanes of owners with enough
@@ -128,16 +164,21 @@ type limits struct {
 
 func newLimits(cfg Config) limits {
 	return limits{
-		inFlight: cfg.InFlight, perEndpoint: cfg.PerEndpoint, perOwner: cfg.PerOwner,
-		owners: make(map[string]int), starved: make(map[string]time.Time), endpoints: make(map[string]*endpoint), waking: make(map[*endpoint]bool),
+		inFlight: cfg.InFlight, perHost: cfg.PerEndpoint, perEndpoint: cfg.PerEndpoint - cfg.PerEndpoint/8, perOwner: cfg.PerOwner,
+		owners: make(map[string]int), starved: make(map[string]time.Time), endpoints: make(map[endpointName]*endpoint), hosts: make(map[string]*host), waking: make(map[*endpoint]bool),
 	}
 }
 
-func (m *limits) endpoint(name string) *endpoint {
+func (m *limits) endpoint(name endpointName) *endpoint {
 	e := m.endpoints[name]
 	if e == nil {
-		e = &endpoint{name: name, limit: m.perEndpoint}
-		m.endpoints[name] = e
+		h := m.hosts[name.address]
+		if h == nil {
+			h = &host{endpoints: make(map[*endpoint]bool)}
+			m.hosts[name.address] = h
+		}
+		e = &endpoint{name: name, host: h, limit: m.perEndpoint}
+		m.endpoints[name], h.endpoints[e] = e, true
 	}
 	return e
 }
@@ -163,23 +204,31 @@ func (m *limits) full(now time.Time) (owners []string) {
 // admit takes a claimed lane in: it may begin, or waits for its endpoint. Else it is
 // put off until retry.
 func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time, begins bool) {
-	e := l.endpoint
+	e, h := l.endpoint, l.endpoint.host
 	e.usedAt = now
 	slots := e.slots(now, m.perEndpoint)
-	room := len(e.waiting) < waitingPerSlot*slots && m.waiting < min(waitingMost, m.inFlight)
-	free := e.active < slots && len(e.waiting) == 0 && m.active < m.inFlight
+	room := len(e.waiting) < waitingPerSlot*slots && m.waiting < min(waitingMost, m.inFlight) && h.room(len(e.waiting) == 0, m.perHost)
+	free := e.active < slots && len(e.waiting) == 0 && h.active < m.perHost && m.active < m.inFlight
 	switch {
 	case m.owners[l.lease.Task.Owner] >= m.perOwner:
 		return m.crowd.place(now, 0, m.perOwner, chance), false
-	case !free && (!room || e.active == 0): // only an end of its own has a lane that waits begin
+	case !free && (!room || h.active == 0): // only an end at its host has a lane that waits begin
 		e.crowded = now
-		return e.place(now, len(e.waiting), slots, chance), false
+		line := &e.queue
+		if e.latency == 0 {
+			line = &h.queue
+		}
+		return line.place(now, len(e.waiting), min(slots, m.perHost/max(len(h.line), 1)), chance), false
 	case free && !e.proven && m.unproven >= max(m.inFlight/2, 1):
 		return m.strangers.place(now, 0, max(m.inFlight/2, 1), chance), false
 	}
 	if retry, trial, ok := e.admit(now, chance); !ok {
+		h.refused++
+		if retry.After(h.pausing) {
+			h.pausing = retry
+		}
 		return retry, false
-	} else if l.trial = trial; trial {
+	} else if l.trial = trial; trial && h.active < m.perHost {
 		free = true
 	}
 	m.owners[l.lease.Task.Owner]++
@@ -190,6 +239,11 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	}
 	e.waiting = append(e.waiting, l)
 	m.waiting++
+	h.waiting++
+	if !e.lined {
+		e.lined = true
+		h.line = append(h.line, e)
+	}
 	return time.Time{}, false
 }
 
@@ -199,6 +253,7 @@ func (m *limits) begin(l *lane, now time.Time) {
 	l.begun = now
 	m.active++
 	e.active++
+	e.host.active++
 	if l.stranger = !e.proven; l.stranger {
 		m.unproven++
 	}
@@ -220,42 +275,102 @@ func (m *limits) leave(l *lane, now time.Time) (next []*lane) {
 	if i := slices.Index(e.waiting, l); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		m.waiting--
+		e.host.waiting--
 		return nil
 	}
 	m.active--
 	e.active--
+	e.host.active--
 	took := now.Sub(l.begun)
 	e.observe(took)
+	e.host.observe(took)
 	if l.stranger {
 		m.unproven--
 		m.strangers.observe(took)
 	}
 	m.crowd.observe(took)
-	for len(e.waiting) > 0 && e.active < e.slots(now, m.perEndpoint) && (m.active < m.inFlight || e.active == 0) {
-		first := e.waiting[0]
-		e.waiting = slices.Delete(e.waiting, 0, 1)
+	for e.host.active < m.perHost && (m.active < m.inFlight || e.host.active == 0) {
+		turn := e.host.next(now, m.perEndpoint)
+		if turn == nil {
+			break
+		}
+		first := turn.waiting[0]
+		turn.waiting = slices.Delete(turn.waiting, 0, 1)
 		m.waiting--
+		e.host.waiting--
 		m.begin(first, now)
 		next = append(next, first)
 	}
 	return next
 }
 
+// answered notes a success, and reports whether it is the first after an outage: then the
+// endpoints of all owners may be called again.
+func (h *host) answered(now time.Time) (again bool) {
+	again = h.failures >= recoverAfter && now.Sub(h.answeredAt).Abs() > shortestOpen
+	h.failures, h.answeredAt = 0, now
+	if again {
+		for e := range h.endpoints {
+			if e.open {
+				e.openUntil = now
+			}
+		}
+	}
+	return again
+}
+
+// room reports whether one more lane may wait. The first of each owner may also when others
+// have taken all places, so that its turn comes.
+func (h *host) room(first bool, slots int) bool {
+	return h.waiting < waitingPerSlot*slots || first && h.waiting < 2*waitingPerSlot*slots
+}
+
+// next returns the endpoint of the owner whose turn it is: of those that lanes wait for, one
+// with the fewest requests, and of these the one that was served longest ago.
+func (h *host) next(now time.Time, most int) *endpoint {
+	at := -1
+	left := h.line[:0]
+	for _, e := range h.line {
+		if len(e.waiting) == 0 {
+			e.lined = false
+			continue
+		}
+		left = append(left, e)
+		if e.active < e.slots(now, most) && (at < 0 || e.active < left[at].active) {
+			at = len(left) - 1
+		}
+	}
+	clear(h.line[len(left):])
+	h.line = left
+	if at < 0 {
+		return nil
+	}
+	e := h.line[at]
+	h.line = append(slices.Delete(h.line, at, at+1), e)
+	return e
+}
+
 // idle returns the endpoints that lanes wait for while none is under way, so that they would
 // wait for ever. There are none.
 func (m *limits) idle() (names []string) {
 	for name, e := range m.endpoints {
-		if len(e.waiting) > 0 && e.active == 0 {
-			names = append(names, name)
+		if len(e.waiting) > 0 && e.host.active == 0 {
+			names = append(names, name.address)
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
+// starves reports whether few lanes wait for the endpoint, and for its host, or will soon.
+func (m *limits) starves(e *endpoint, now time.Time) bool {
+	h := e.host
+	return len(e.waiting)+h.woken < e.slots(now, m.perEndpoint) && h.waiting+h.woken < m.perHost
+}
+
 // wake begins to wake the lanes of an endpoint.
 func (m *limits) wake(e *endpoint, now time.Time) {
-	e.waking, e.drained, e.woken, e.wokenAt, e.wakeAt = true, false, 0, now, now
+	e.waking, e.drained, e.wokenAt, e.wakeAt, e.host.refused = true, false, now, now, 0
 	m.waking[e] = true
 }
 
@@ -266,6 +381,9 @@ func (m *limits) forget(now time.Time) {
 		idle := e.active == 0 && len(e.waiting) == 0 && !e.dirty && !e.waking && !known
 		if idle && now.Sub(e.usedAt) > idleAfter {
 			delete(m.endpoints, name)
+			if delete(e.host.endpoints, e); len(e.host.endpoints) == 0 {
+				delete(m.hosts, name.address)
+			}
 		}
 	}
 }

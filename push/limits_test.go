@@ -19,14 +19,15 @@ func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
 		var in []*lane // begun, or waiting
 		for step := range 300 {
 			now = now.Add(dice.upTo(2 * time.Second))
-			e := m.endpoint(fmt.Sprint("e", dice.below(4)))
+			name := endpointName{fmt.Sprint("o", dice.below(3)), fmt.Sprint("e", dice.below(4))}
+			e := m.endpoint(name)
 			switch n := dice.below(10); {
 			case n == 0:
 				e.shrink(now, m.perEndpoint)
 			case n == 1:
 				e.proven = !e.proven
 			case n < 6 || len(in) == 0:
-				l := &lane{endpoint: e, lease: store.LaneLease{Task: store.Key{Owner: fmt.Sprint("o", dice.below(3))}}}
+				l := &lane{endpoint: e, lease: store.LaneLease{Task: store.Key{Owner: name.owner}}}
 				if m.admit(l, now, dice.float()); l.counted {
 					in = append(in, l)
 				}
@@ -34,6 +35,18 @@ func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
 				i := dice.below(len(in))
 				m.leave(in[i], now)
 				in = slices.Delete(in, i, i+1)
+			}
+			waiting := make(map[*host]int)
+			for _, e := range m.endpoints {
+				waiting[e.host] += len(e.waiting)
+			}
+			for address, h := range m.hosts {
+				if h.waiting != waiting[h] {
+					t.Fatalf("seed %d, step %d: %d lanes wait for %s, want %d", seed, step, h.waiting, address, waiting[h])
+				}
+				if h.active > m.perHost {
+					t.Fatalf("seed %d, step %d: %d requests to %s, want at most %d", seed, step, h.active, address, m.perHost)
+				}
 			}
 			if idle := m.idle(); len(idle) > 0 {
 				t.Fatalf("seed %d, step %d: lanes wait for %v, of which none is under way", seed, step, idle)
@@ -53,7 +66,7 @@ func TestALaneForWhichThereIsNoPlaceComesAgain(t *testing.T) {
 			return status(200)
 		})
 		s.mu.Lock()
-		e := s.limits.endpoint("https://endpoint-0.example.com:443")
+		e := s.limits.endpoint(endpointName{"bob", "https://endpoint-0.example.com:443"})
 		e.limit, e.shrunkAt = 1, s.now().Add(-9500*time.Millisecond) // it has asked for less 9.5 s ago
 		s.mu.Unlock()
 		for n := range 4 {
@@ -75,7 +88,7 @@ func TestHealthTellsOfLanesThatWouldWaitForEver(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		s := w.replicas[0].s
 		s.mu.Lock()
-		e := s.limits.endpoint("https://idle.example.com:443")
+		e := s.limits.endpoint(endpointName{"alice", "https://idle.example.com:443"})
 		e.waiting = []*lane{{endpoint: e}}
 		s.mu.Unlock()
 		w.equal("problems", s.Health(), []string{"push: webhooks wait for 1 endpoints that are not being called"})

@@ -246,7 +246,7 @@ func (o *Operator) Replay(ctx context.Context, task store.Key, id string, from i
 	}
 	r, err := o.s.replay(ctx, lane, from)
 	if err == nil && r.FromSequence > 0 {
-		err = o.enable(ctx, lane.Config.Endpoint)
+		err = o.enable(ctx, o.s.endpointOf(&lane.Config).record())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("task %s: webhook %s: %w", task.ID, lane.Config.ID, err)

@@ -246,16 +246,16 @@ func (s *Service) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNotifi
 	if err := s.endGlobal(ctx, t.Key, &all, cursor); err != nil {
 		return nil, err
 	}
-	s.reopen(ctx, w.endpoint)
+	s.reopen(ctx, s.endpointOf(&kept))
 	told := view(&webhook{Lane: lane, set: set})
 	told.Config.SigningSecret = secret
 	return &told, nil
 }
 
 // reopen has an endpoint called again because its owner wants it to be.
-func (s *Service) reopen(ctx context.Context, endpoint string) {
-	if err := s.enable(ctx, endpoint); err != nil {
-		s.log.Warn("endpoint may stay disabled elsewhere", "endpoint", endpoint, "error", err)
+func (s *Service) reopen(ctx context.Context, name endpointName) {
+	if err := s.enable(ctx, name); err != nil {
+		s.log.Warn("endpoint may stay disabled elsewhere", "endpoint", name.address, "error", err)
 	}
 }
 

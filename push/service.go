@@ -52,16 +52,16 @@ type Service struct {
 	lanes     map[laneID]*lane // claimed, and not yet given back
 	limits    limits
 	dues      dues
-	acks      []*lane          // those whose ack is to be stored
-	storing   int              // acks on their way
-	notices   uint64           // of the store
-	claiming  bool             // lanes are being claimed
-	empty     uint64           // claims that found nothing due
-	cancelled map[laneID]int64 // below which fence claims under way are of no use
-	enabled   map[string]bool  // endpoints to be enabled
-	hungry    bool             // there may be due lanes for which there was no room
-	takeover  bool             // leases of an earlier process are void
-	urgent    bool             // endpoints are to be saved
+	acks      []*lane               // those whose ack is to be stored
+	storing   int                   // acks on their way
+	notices   uint64                // of the store
+	claiming  bool                  // lanes are being claimed
+	empty     uint64                // claims that found nothing due
+	cancelled map[laneID]int64      // below which fence claims under way are of no use
+	enabled   map[endpointName]bool // endpoints to be enabled
+	hungry    bool                  // there may be due lanes for which there was no room
+	takeover  bool                  // leases of an earlier process are void
+	urgent    bool                  // endpoints are to be saved
 	stopping  bool
 
 	delivered, failed, dead atomic.Int64
@@ -99,7 +99,7 @@ func New(cfg Config) (*Service, error) {
 		wake:    make(chan struct{}, 1), sooner: make(chan struct{}, 1), acked: make(chan struct{}, 1),
 		idle: make(chan struct{}, 1), changed: make(chan struct{}, 1), attend: make(chan struct{}, 1),
 		lanes: make(map[laneID]*lane), limits: newLimits(cfg),
-		cancelled: make(map[laneID]int64), enabled: make(map[string]bool),
+		cancelled: make(map[laneID]int64), enabled: make(map[endpointName]bool),
 		takeover: cfg.Store.Info().Exclusive,
 		ledger:   ledger{budget: cfg.Memory}, pool: pool{items: make(map[sharedKey]*shared)},
 		ended: make(chan struct{}), alive: make(map[string]*atomic.Int64),

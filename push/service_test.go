@@ -188,7 +188,7 @@ func TestAnEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
 		}
 
 		w.setDown("endpoint-0.example.com", false)
-		if err := r.s.enable(w.t.Context(), l.Config.Endpoint); err != nil {
+		if err := r.s.enable(w.t.Context(), r.s.endpointOf(&l.Config)); err != nil {
 			w.t.Fatal(err)
 		}
 		if _, err := w.store.ReplayPush(w.t.Context(), id.task, id.id, store.PushCursor{}, r.s.now()); err != nil {
@@ -224,19 +224,20 @@ func TestReplicasLearnThatAnEndpointAnswersAgain(t *testing.T) {
 
 func TestReplicasDoNotBuryWhatAnotherHasEnabled(t *testing.T) {
 	inBubble(t, plan{replicas: 2}, func(w *world) {
+		name := endpointName{"alice", "https://endpoint-0.example.com:443"}
 		for _, r := range w.replicas {
 			r.s.mu.Lock()
-			e := r.s.limits.endpoint("https://endpoint-0.example.com:443")
+			e := r.s.limits.endpoint(name)
 			e.disabled, e.reason, e.lastAt, e.kept, e.savedAt = true, "scripted", r.s.now(), true, r.s.now()
 			r.s.mu.Unlock()
 		}
-		if err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{Name: "https://endpoint-0.example.com:443", Disabled: true, Reason: "scripted", UpdatedAt: time.Now()}); err != nil {
+		if err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{Name: name.record(), Disabled: true, Reason: "scripted", UpdatedAt: time.Now()}); err != nil {
 			w.t.Fatal(err)
 		}
 		dead := w.story("alice", "before", 0, 0)
 		w.drain(time.Minute)
 		w.equal("state of the lane from before", w.laneOf(dead).State, store.LaneDisabled)
-		if err := w.replicas[0].s.enable(w.t.Context(), "https://endpoint-0.example.com:443"); err != nil {
+		if err := w.replicas[0].s.enable(w.t.Context(), name); err != nil {
 			w.t.Fatal(err)
 		}
 		w.stop(0, time.Minute) // the other one has to find out
@@ -294,7 +295,7 @@ func TestJanitorForgetsEndpointsThatNobodyCalls(t *testing.T) {
 		}
 		w.drain(time.Hour) // parked
 		time.Sleep(2 * 24 * time.Hour)
-		w.equal("endpoints two days later", names(), []string{"https://disabled.example.com:443", "https://endpoint-0.example.com:443"})
+		w.equal("endpoints two days later", names(), []string{"https://disabled.example.com:443", "https://endpoint-0.example.com:443 alice"})
 		time.Sleep(2 * 24 * time.Hour)
 		w.equal("endpoints four days later", names(), []string{"https://disabled.example.com:443"})
 		time.Sleep(27 * 24 * time.Hour)

@@ -359,7 +359,7 @@ type PushAttemptPage struct {
 
 // Endpoint is what is known of an endpoint that fails.
 type Endpoint struct {
-	Name string // as PushConfig.Endpoint
+	Name string // what its failures are counted by, such as PushConfig.Endpoint
 	// Failures counts the failures since the last success.
 	Failures int
 	FailedAt time.Time // the first of these

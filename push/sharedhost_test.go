@@ -1,0 +1,192 @@
+package push
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// troubles are what the receivers of one owner do at a host that others share.
+var troubles = map[string]func(longest time.Duration) (status int, after time.Duration){
+	"answers late":    func(longest time.Duration) (int, time.Duration) { return 200, longest * 9 / 10 },
+	"hangs":           func(longest time.Duration) (int, time.Duration) { return 200, 10 * longest },
+	"answers 500":     func(time.Duration) (int, time.Duration) { return 500, 0 },
+	"answers 429":     func(time.Duration) (int, time.Duration) { return 429, 0 },
+	"is late with it": func(longest time.Duration) (int, time.Duration) { return 503, longest * 9 / 10 },
+}
+
+// Whatever one owner's receivers do, events for another at the same host wait for one of its
+// attempts at most.
+func TestOneOwnersReceiversDelayNoOtherAtTheirHost(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, plan{config: func(c *Config) { c.Timeout, c.Lease, c.Schedule = 10*time.Second, 30*time.Second, nil }}, func(w *world) {
+				w.answers(func(_ string, p *post, _ int) (safehttp.Response, error) {
+					if p.lane.task.Owner == "alice" {
+						return status(200)
+					}
+					code, after := trouble(10 * time.Second)
+					if after > 10*time.Second {
+						time.Sleep(10 * time.Second)
+						return safehttp.Response{}, &safehttp.Error{Outcome: safehttp.OutcomeTimeout, Err: fmt.Errorf("no answer")}
+					}
+					time.Sleep(after)
+					return status(code)
+				})
+				for n := range 40 {
+					w.story("bob", fmt.Sprint("b", n), 0, 5)
+				}
+				time.Sleep(time.Minute)
+				for n := range 20 {
+					before := time.Now()
+					id := w.story("alice", fmt.Sprint("a", n), 0, 0)
+					for len(w.postsOf(id)) == 0 && time.Since(before) < time.Minute {
+						time.Sleep(10 * time.Millisecond)
+					}
+					if took := time.Since(before); took > time.Second {
+						t.Errorf("event %d took %s", n, took)
+					}
+					time.Sleep(3 * time.Second)
+				}
+				if wakes := w.replicas[0].store.count("WakeLanes"); wakes > 100 {
+					t.Errorf("lanes were woken %d times, want few", wakes)
+				}
+				if s := w.replicas[0].s; len(s.Health()) > 0 {
+					t.Errorf("Health() = %v", s.Health())
+				}
+			})
+		})
+	}
+}
+
+// What one owner's success shows holds for all owners at the host.
+func TestAHostThatAnswersAgainIsCalledForAllItsOwners(t *testing.T) {
+	for _, owners := range []int{1, 30, 300} {
+		for _, outage := range []time.Duration{30 * time.Second, 5 * time.Minute, 10 * time.Hour} {
+			t.Run(fmt.Sprint(owners, " ", outage), func(t *testing.T) {
+				inBubble(t, plan{config: func(c *Config) { c.Schedule = nil }}, func(w *world) {
+					w.setDown("endpoint-0.example.com", true)
+					for n := range owners {
+						w.story(fmt.Sprint("owner-", n), fmt.Sprint("t", n), 0, 3)
+					}
+					time.Sleep(outage)
+					w.setDown("endpoint-0.example.com", false)
+					up := time.Now()
+					w.story("alice", "t", 0, 0)
+					w.drain(24 * time.Hour)
+					if took := time.Since(up); took > 15*time.Second {
+						t.Errorf("drained %s after the outage, want 15s", took)
+					}
+					w.checkAll()
+				})
+			})
+		}
+	}
+}
+
+// Whatever one owner's receivers do at a real host, with times that are a tenth.
+func TestOneOwnersReceiversDelayNoOtherAtARealHost(t *testing.T) {
+	t.Parallel()
+	const longest, webhooks, tasks = time.Second, 40, 5
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			arrived := make(map[string]chan struct{})
+			bobs := 0
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if task, ok := strings.CutPrefix(r.URL.Path, "/alice/"); ok {
+					mu.Lock()
+					defer mu.Unlock()
+					close(arrived[task])
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body) // only then it is noticed that the sender is gone
+				mu.Lock()
+				bobs++
+				mu.Unlock()
+				code, after := trouble(longest)
+				select {
+				case <-time.After(after):
+				case <-r.Context().Done():
+				}
+				w.WriteHeader(code)
+			}))
+			defer receiver.Close()
+			policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: []string{"127.0.0.0/8"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := inmem.New()
+			defer kept.Close()
+			ids := 0
+			s, err := New(Config{
+				Store: kept, Policy: policy, NewID: func() string { ids++; return fmt.Sprint(ids) }, Timeout: longest, Lease: 3 * time.Second, Poll: 50 * time.Millisecond,
+			})
+			if err == nil {
+				err = s.Start(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Stop(t.Context())
+			add := func(owner, id string) {
+				task := store.Key{Owner: owner, ID: id}
+				data, err := sealer(nil).encode(settings{URL: receiver.URL + "/" + owner + "/" + id}, task, "w")
+				if err != nil {
+					t.Fatal(err)
+				}
+				results, err := kept.Commit(t.Context(), store.Change{
+					Key: task, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle},
+					Events: []store.Event{{Time: time.Now(), State: a2a.StateCompleted}},
+					Push:   []store.NewPush{{ID: "w", Endpoint: endpointOf(receiver.URL), Data: data}},
+				})
+				if err != nil || results[0].Err != nil {
+					t.Fatal(err, results)
+				}
+			}
+			for n := range webhooks {
+				add("bob", fmt.Sprint("b", n))
+			}
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				mu.Lock()
+				busy := bobs >= 7
+				mu.Unlock()
+				if busy {
+					break
+				}
+			}
+			for n := range tasks {
+				id := fmt.Sprint("a", n)
+				mu.Lock()
+				done := make(chan struct{})
+				arrived[id] = done
+				before := bobs
+				mu.Unlock()
+				begun := time.Now()
+				add("alice", id)
+				select {
+				case <-done:
+				case <-time.After(time.Minute):
+					t.Fatalf("event %d did not arrive", n)
+				}
+				mu.Lock()
+				t.Logf("event %d arrived after %s and %d attempts of others", n, time.Since(begun), bobs-before)
+				if _, after := trouble(longest); after > 0 && bobs-before > 16 { // two for each request at a time
+					t.Errorf("event %d waited for %d attempts of others", n, bobs-before)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+}
