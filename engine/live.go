@@ -224,7 +224,7 @@ func (l *live) extend(base *store.Task, events []store.Event, run store.Run) *st
 		l.chain = base.Clone()
 	}
 	l.chain.Apply(events...)
-	l.chain.Run = run
+	l.chain.Run, l.chain.LogSize = run, base.LogSize
 	return l.chain.Clone()
 }
 

@@ -48,6 +48,10 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 		return e.reload(ctx, l)
 	}
 	l.chain = chain
+	if res.LogSize != after.LogSize {
+		after = after.Clone() // the store may have kept the other
+		after.LogSize = res.LogSize
+	}
 	l.publish(after, c.Events)
 	return after, nil
 }

@@ -47,7 +47,7 @@ type Change struct {
 	// Snapshot, if set, is the task after this change, as folded by the caller,
 	// whose Seq is right only if the task's version before was Snapshot.Seq less
 	// the number of Events. A store may keep it to answer reads faster when it is
-	// right, and must ignore it when it is not.
+	// right, and must ignore it when it is not. Its LogSize is that before the change.
 	Snapshot *Task
 }
 
@@ -102,6 +102,9 @@ type Result struct {
 	Err error
 	// Seq is the task's version after the change. It is set when Err is nil.
 	Seq int64
+	// LogSize is that of the task after the change, if the change had a Snapshot that was
+	// right and the store counts it.
+	LogSize int64
 	// Record is the record that holds the key when Err is ErrDuplicate.
 	Record *IdempotencyRecord
 }

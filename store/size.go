@@ -1,6 +1,10 @@
 package store
 
-import "github.com/holdfast-dev/holdfast/a2a"
+import (
+	"math/bits"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
 
 // Size is roughly how many bytes the content of a task takes, as far as it was
 // read.
@@ -76,4 +80,24 @@ func valueSize(v any) int {
 		}
 	}
 	return size
+}
+
+// snapshotMinimum is the size in bytes up to which a log is read as fast as a snapshot.
+const snapshotMinimum = 4 << 10
+
+// SnapshotDue reports whether a store should encode the task, which is the Snapshot of a
+// change that adds so many bytes to the log: each time LogSize has doubled. The store keeps
+// the snapshot if SnapshotPays, in the place of an earlier one. So a read reads at most about
+// four times the size of the task, and all snapshots that were ever written are together no
+// larger than the log.
+func (t *Task) SnapshotDue(added int) bool {
+	after := t.LogSize + int64(added)
+	return after >= snapshotMinimum && bits.Len64(uint64(after)) != bits.Len64(uint64(t.LogSize))
+}
+
+// SnapshotPays reports whether a snapshot of so many bytes at least halves what a read of the
+// task reads. Most of a log that holds large messages is the content of the task: a snapshot
+// would only repeat it.
+func (t *Task) SnapshotPays(added, snapshot int) bool {
+	return 2*int64(snapshot) <= t.LogSize+int64(added)
 }

@@ -74,6 +74,9 @@ type Task struct {
 	// Outline is set when content was left out because of ClaimParams.Whole.
 	Outline bool
 	Run     Run
+	// LogSize is about how many bytes of the log a read of the task reads, where the store
+	// that read it counts them. See SnapshotDue.
+	LogSize int64
 
 	// fold has what makes applying many events cheap; it is not cloned.
 	fold *folding

@@ -57,8 +57,10 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 	for _, w := range waves {
 		slices.SortFunc(w, byKey)
 		add(c.updates(w, mark))
+		add(c.snapshots(w))
 		calls = append(calls, c.pushes(w)...)
 	}
+	add(c.contents(live))
 	add(c.steps(live))
 	k := c.call(stmtMark)
 	k.scalars = append(k.scalars, mark)
@@ -181,6 +183,7 @@ func (c *committer) creates(creates []*change, mark int64) *call {
 		}
 		col[20].text(ch.events)
 		col[21].int(t.bytes)
+		col[22].intOrNull(ch.large, len(ch.contents) > 0)
 	}
 	k.scalars = append(k.scalars, mark)
 	return k
@@ -198,6 +201,32 @@ func (c *committer) updates(wave []*change, mark int64) *call {
 	}
 	k.changes = append(k.changes, wave...)
 	k.scalars = append(k.scalars, mark, strict)
+	return k
+}
+
+// contents writes the large values of all changes.
+func (c *committer) contents(live []*change) *call {
+	k := c.call(stmtContents)
+	for _, ch := range live {
+		for i := range ch.contents {
+			k.columns[0].text(ch.Key.Owner)
+			k.columns[1].text(ch.Key.ID)
+			k.columns[2].bytes(ch.contents[i].Hash[:])
+			k.columns[3].text(ch.contents[i].JSON)
+		}
+	}
+	return k
+}
+
+// snapshots has new snapshots replace the earlier ones.
+func (c *committer) snapshots(wave []*change) *call {
+	k := c.call(stmtSnapshots)
+	for _, ch := range wave {
+		if ch.snapshot != "" {
+			k.columns[0].text(ch.Key.Owner)
+			k.columns[1].text(ch.Key.ID)
+		}
+	}
 	return k
 }
 
@@ -240,6 +269,7 @@ func (k *call) update(ch *change) {
 	k.updateRun(ch.Run)
 	col[23].bool(ch.strict)
 	col[24].int(store.EventsSize(ch.Events))
+	col[25].intOrNull(ch.large, len(ch.contents) > 0)
 }
 
 func (k *call) updateRun(run *store.Run) {

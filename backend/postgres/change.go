@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/content"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -15,9 +16,12 @@ type change struct {
 	*store.Change
 	events   string
 	snapshot string
-	status   *store.Event // the last event that tells a status
-	received int64        // the place of the last message of the client among the events, from 1
-	touches  int64        // the latest time of such a message
+	contents []content.Value // of both
+	large    int64           // bytes of those of events
+	logSize  int64           // of the task after the change
+	status   *store.Event    // the last event that tells a status
+	received int64           // the place of the last message of the client among the events, from 1
+	touches  int64           // the latest time of such a message
 	// strict changes are made by statements that fail when one of them is refused.
 	strict bool
 	pk     int64 // of a task to be created
@@ -63,7 +67,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 			return nil, err
 		}
 		c.strict = c.strict || len(changes) > 1
-		r.bytes += len(c.events) + len(c.snapshot)
+		r.bytes += c.size()
 	}
 	if len(changes) == 0 {
 		return nil, nil
@@ -74,6 +78,9 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	results := make([]store.Result, len(changes))
 	for i := range r.changes {
 		results[i] = r.changes[i].result
+		if t := changes[i].Snapshot; t != nil && results[i].Err == nil && results[i].Seq == t.Seq {
+			results[i].LogSize = r.changes[i].logSize
+		}
 	}
 	return results, nil
 }
@@ -107,9 +114,10 @@ func (c *change) prepare(from *store.Change) (err error) {
 			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
 		}
 	}
-	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(from.Events)); err != nil {
+	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(c.events)); err != nil {
 		return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
 	}
+	c.cut()
 	for i := range from.Events {
 		e := &from.Events[i]
 		if e.Received != nil { // it moves the context, whatever else the event tells
@@ -125,8 +133,31 @@ func (c *change) prepare(from *store.Change) (err error) {
 	}
 	// What has several parts is made whole or not at all; what leaves no trace in the
 	// log is not found there when the answer was lost.
-	c.strict = c.Create != nil || c.Idempotency != nil || c.touches != 0 || len(c.Steps) > 0 || len(c.Push) > 0 || len(c.Events) == 0
+	c.strict = c.Create != nil || c.Idempotency != nil || c.touches != 0 || len(c.Steps) > 0 || len(c.Push) > 0 || len(c.contents) > 0 || len(c.Events) == 0
 	return nil
+}
+
+// cut takes large values out of the events and the snapshot.
+func (c *change) cut() {
+	switch {
+	case c.snapshot != "":
+		c.logSize = int64(len(c.snapshot))
+	case c.Snapshot != nil:
+		c.logSize = c.Snapshot.LogSize + int64(len(c.events))
+	}
+	whole := len(c.events)
+	c.events, c.contents = content.Cut(c.events, nil)
+	c.large = int64(whole - len(c.events))
+	c.snapshot, c.contents = content.Cut(c.snapshot, c.contents)
+}
+
+// size is how many bytes of JSON the change writes.
+func (c *change) size() int {
+	size := len(c.events) + len(c.snapshot)
+	for i := range c.contents {
+		size += len(c.contents[i].JSON)
+	}
+	return size
 }
 
 // blind reports that the change can be tried without a look at the database.

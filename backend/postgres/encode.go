@@ -2,21 +2,12 @@ package postgres
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
-
-// shortLog is the length of a log up to which a task that has come to rest gets no
-// snapshot.
-const shortLog = 8
-
-// snapshotMinimum is the length of a log from which it is worth a snapshot
-// whenever it has doubled.
-const snapshotMinimum = 64
 
 // snapshot is what is kept of a task that task_rows does not hold.
 type snapshot struct {
@@ -94,9 +85,10 @@ func decodeEvents(data []byte, first int64) ([]store.Event, error) {
 	return events, nil
 }
 
-// encodeSnapshot returns a task's snapshot, "" when it is not worth keeping.
-func encodeSnapshot(t *store.Task, events int) (string, error) {
-	if t == nil || events == 0 || !worthSnapshot(t, events) {
+// encodeSnapshot returns the snapshot of a task after a change that adds so many bytes to
+// the log, "" when it is not worth keeping.
+func encodeSnapshot(t *store.Task, added int) (string, error) {
+	if t == nil || added == 0 || !t.SnapshotDue(added) {
 		return "", nil
 	}
 	buf, err := wire.Append(make([]byte, 0, 2048), &snapshot{
@@ -105,18 +97,10 @@ func encodeSnapshot(t *store.Task, events int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
-	return string(buf), nil
-}
-
-// worthSnapshot keeps reads cheap: a task that has come to rest is read without
-// its log, and a running one with at most half of it. A log that is short is read
-// as fast as a snapshot would be, and not written twice.
-func worthSnapshot(t *store.Task, events int) bool {
-	if t.Status.State.Final() {
-		return t.Seq > shortLog
+	if !t.SnapshotPays(added, len(buf)) {
+		return "", nil
 	}
-	before := t.Seq - int64(events)
-	return t.Seq >= snapshotMinimum && bits.Len64(uint64(t.Seq)) != bits.Len64(uint64(max(before, 0)))
+	return string(buf), nil
 }
 
 // millis returns t in milliseconds since 1970, 0 for the zero time.

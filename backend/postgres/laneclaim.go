@@ -37,8 +37,9 @@ var stmtPromote = &statement{
 // null where one row holds more than is to be read.
 // %[1]s is the number of the task, %[2]s the place, %[3]s how many events and %[4]s how
 // much text at most.
-const sqlLaneLog = `SELECT x.seq, CASE WHEN octet_length(x.events) <= %[4]s THEN x.events END AS events, x.before FROM (
-		SELECT g.seq, g.events, sum(octet_length(g.events)) OVER (ORDER BY g.seq) - octet_length(g.events) AS before FROM {s}.task_log g
+const sqlLaneLog = `SELECT x.seq, CASE WHEN x.bytes > %[4]s THEN NULL WHEN x.large IS NULL THEN x.events ELSE {s}.whole(%[1]s, x.events, true) END AS events, x.before FROM (
+		SELECT g.seq, g.events, g.large, g.bytes, sum(g.bytes) OVER (ORDER BY g.seq) - g.bytes AS before
+		FROM (SELECT *, octet_length(events) + coalesce(large, 0) AS bytes FROM {s}.task_log) g
 		WHERE g.task_pk = %[1]s AND g.seq <= %[2]s + %[3]s AND g.seq >= coalesce(
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = %[1]s AND f.seq <= %[2]s + 1 ORDER BY f.seq DESC LIMIT 1), 0)
 	) x WHERE x.before <= %[4]s`

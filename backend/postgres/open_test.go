@@ -376,7 +376,8 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 		return store.Event{Time: began, State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: id, Parts: parts}}
 	}
 	odd.Events = append(odd.Events, artifact("withdrawn", a2a.TextPart{Text: "gone"}), artifact("again", a2a.TextPart{Text: "gone"}),
-		artifact("withdrawn"), artifact("again"), artifact("a1", a2a.TextPart{Text: "kept"}), artifact("again", a2a.TextPart{Text: "back"}))
+		artifact("withdrawn"), artifact("again"), artifact("a1", a2a.TextPart{Text: "kept"}), artifact("again", a2a.TextPart{Text: "back"}),
+		artifact("large", a2a.TextPart{Text: strings.Repeat("x", 70_000)}), artifact("large", a2a.TextPart{Text: strings.Repeat("y", 80_000)}))
 	for _, c := range []store.Change{done, end, odd} {
 		must(t, commitOne(s, c))
 	}
@@ -385,7 +386,7 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 		`SELECT jsonb_build_array(id, context_id, owner_did, kind, state, state_timestamp AT TIME ZONE 'UTC', metadata, jsonb_array_length(history), artifacts -> 0 ->> 'name')
 			FROM {s}.tasks WHERE state = 'completed'`: `["` + taskID(1) + `", "c` + taskID(1) + `", "did:key:z6MkhaXgBZDvotDkL5257", "task", "completed", "2026-11-20T12:00:00.005", {"a": 1, "b": true}, 2, "summary"]`,
 		`SELECT history -> 0 -> 'parts' -> 0 -> 'text' FROM {s}.tasks WHERE state = 'working'`:                                                `"nul � and \\u0000"`,
-		`SELECT artifacts FROM {s}.tasks WHERE state = 'working'`:                                                                             `[{"parts": [{"kind": "text", "text": "kept"}], "artifactId": "a1"}, {"parts": [{"kind": "text", "text": "back"}], "artifactId": "again"}]`,
+		`SELECT artifacts FROM {s}.tasks WHERE state = 'working'`:                                                                             `[{"parts": [{"kind": "text", "text": "kept"}], "artifactId": "a1"}, {"parts": [{"kind": "text", "text": "back"}], "artifactId": "again"}, {"parts": [{"kind": "text", "text": "` + strings.Repeat("y", 80_000) + `"}], "artifactId": "large"}]`,
 		`SELECT metadata FROM {s}.tasks WHERE state = 'working'`:                                                                              `{"k": {"o": {"p": 1, "q": 2}}, "l": false}`,
 		`SELECT jsonb_agg(seq ORDER BY seq) FROM {s}.task_events WHERE task_id = '` + taskID(1) + `'`:                                         `[1, 2, 3, 4]`,
 		`SELECT jsonb_build_array(jsonb_array_length(message_history), task_count, status) FROM {s}.contexts WHERE id = 'c` + taskID(1) + `'`: `[2, 1, "active"]`,

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -15,28 +16,31 @@ import (
 
 // The statements of reads. A log row is read without its events where its
 // snapshot makes them needless.
-const (
-	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
-			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END
+var (
+	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, CASE WHEN l.seq = t.checkpoint THEN ` + whole("l.snapshot", "$3::boolean") + ` END,
+			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN ` + whole("l.events", "$3::boolean") + ` END
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq >= t.checkpoint
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
 	// The logs of tasks as they stood when their rows were read: a log only grows.
-	sqlReadLogs = `SELECT u.ord, l.seq, l.snapshot, CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN l.events END
+	sqlReadLogs = `SELECT u.ord, l.seq, CASE WHEN l.seq = u.first THEN ` + whole("l.snapshot", "$4::boolean") + ` END,
+			CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN ` + whole("l.events", "$4::boolean") + ` END
 		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u(pk, first, last, ord)
 		CROSS JOIN LATERAL (SELECT * FROM {s}.task_log l
 			WHERE l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
 
 	// The row that holds the event after a sequence may begin before it.
-	sqlReadEvents = `SELECT t.seq, l.seq, l.events
+	sqlReadEvents = `SELECT t.seq, l.seq, ` + whole("l.events", "true") + `
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
+)
 
+const (
 	sqlLogRows = `SELECT t.seq, l.seq, l.n, l.bytes FROM {s}.task_rows t LEFT JOIN LATERAL (
-			SELECT g.seq, g.n, octet_length(g.events) AS bytes FROM {s}.task_log g WHERE g.task_pk = t.pk AND g.seq >= coalesce(
+			SELECT g.seq, g.n, octet_length(g.events) + coalesce(g.large, 0) AS bytes FROM {s}.task_log g WHERE g.task_pk = t.pk AND g.seq >= coalesce(
 				(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 			ORDER BY g.seq LIMIT $4::bigint) l ON t.seq >= $3::bigint
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
@@ -49,6 +53,12 @@ const (
 			SELECT p.id, p.name, p.result, p.artifacts FROM {s}.task_steps p WHERE p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id + 0`
 )
+
+// whole is a column of task_log l with the large values in place, those of artifacts only
+// if so asked.
+func whole(column, artifacts string) string {
+	return "CASE WHEN l.large IS NULL THEN " + column + " ELSE {s}.whole(l.task_pk, " + column + ", " + artifacts + ") END"
+}
 
 // storable reports whether there can be something of these names.
 func storable(names ...string) bool {
@@ -90,7 +100,7 @@ func (s *Store) readAlone(ctx context.Context, key store.Key, fold *taskFold) er
 		if !storable(key.Owner, key.ID) {
 			return nil
 		}
-		return s.each(ctx, c, sqlReadTask, fold.add, key.Owner, key.ID)
+		return s.each(ctx, c, sqlReadTask, fold.add, key.Owner, key.ID, !fold.omitArtifacts)
 	})
 }
 
@@ -120,21 +130,40 @@ func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitAr
 		pks[i], firsts[i], lasts[i] = rows[i].pk, rows[i].checkpoint, rows[i].seq
 	}
 	tasks := make([]*store.Task, len(rows))
+	superseded := make(map[int64]bool)
 	err := s.each(ctx, on, sqlReadLogs, func(r record) error {
 		i := r.int(0) - 1
 		if tasks[i] == nil {
 			tasks[i] = rows[i].task()
 		}
-		return foldLog(tasks[i], &rows[i], r[1:], omitArtifacts)
-	}, pks, firsts, lasts)
+		err := foldLog(tasks[i], &rows[i], r[1:], omitArtifacts)
+		if errors.Is(err, errSuperseded) {
+			superseded[i] = true
+			return nil
+		}
+		return err
+	}, pks, firsts, lasts, !omitArtifacts)
 	if err != nil {
 		return nil, err
+	}
+	for i := range superseded {
+		row := rows[i]
+		row.checkpoint = 1
+		whole, err := s.readLogs(ctx, on, []taskRow{row}, omitArtifacts)
+		if err != nil {
+			return nil, err
+		}
+		tasks[i] = whole[0]
 	}
 	for i, t := range tasks {
 		rows[i].settle(t)
 	}
 	return tasks, nil
 }
+
+// errSuperseded reports that the snapshot from which a log was to be read was replaced by a
+// newer one after the task's row was read. The log from its start folds to the same task.
+var errSuperseded = errors.New("snapshot was replaced")
 
 // foldLog adds a log row (seq, snapshot, events) to a task.
 func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
@@ -143,8 +172,13 @@ func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
 	}
 	first := r.int(0)
 	if first == row.checkpoint && !r.null(1) {
+		t.LogSize = int64(len(r[1]))
 		return foldSnapshot(t, r[1], omitArtifacts)
 	}
+	if first == row.checkpoint && first > 1 {
+		return errSuperseded
+	}
+	t.LogSize += int64(len(r[2]))
 	events, err := decodeEvents(r[2], first)
 	if err != nil {
 		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)

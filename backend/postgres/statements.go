@@ -85,19 +85,19 @@ var stmtCreate = &statement{
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
 				$9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-				$17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::bigint[])
+				$17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::bigint[], $23::bigint[])
 			AS u(owner, id, pk, context_id, state, state_at, seq, received_seq, phase, due_at, lease_worker, fence, lease_until, turn,
-				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events, bytes)
+				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events, bytes, large)
 		), t AS (
 			INSERT INTO {s}.task_rows (owner, id, pk, context_id, state, state_at, seq, received_seq, checkpoint, phase, due_at,
 				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes)
 			SELECT owner, id, pk, context_id, state, state_at, seq, received_seq, 1, phase, due_at,
 				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes FROM u
 		)
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events) SELECT pk, 1, $23::bigint, seq, snapshot, events FROM u`,
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large) SELECT pk, 1, $24::bigint, seq, snapshot, events, large FROM u`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8,
-		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText, oidInt8,
+		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText, oidInt8, oidInt8,
 	},
 	scalars: 1,
 }
@@ -127,30 +127,54 @@ var stmtUpdate = &statement{
 				bytes = t.bytes + u.bytes
 			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
 				$9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[],
-				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::boolean[], $25::bigint[])
+				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::boolean[], $25::bigint[], $26::bigint[])
 			WITH ORDINALITY AS u(owner, id, version, held_worker, held_fence, seen, n, state, state_at, received, updated_at, snapshot,
-				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, strict, bytes, ord)
+				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, strict, bytes, large, ord)
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 				AND (u.version = 0 OR t.seq = u.version)
 				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
 				AND (u.seen = 0 OR t.received_seq <= u.seen)
-			RETURNING u.ord, t.pk, t.seq, t.checkpoint, u.n, u.snapshot, u.events, u.strict,
+			RETURNING u.ord, t.pk, t.seq, t.checkpoint, u.n, u.snapshot, u.events, u.large, u.strict,
 				t.owner, t.id, t.updated_at, CASE WHEN u.n > 0 THEN t.webhooks ELSE 0 END AS webhooks
 		), moved AS (
 			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
 		), ` + sqlFollow + `, log AS (
-			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events)
-			SELECT pk, seq - n + 1, $26::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events FROM up WHERE n > 0
+			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large)
+			SELECT pk, seq - n + 1, $27::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events, large FROM up WHERE n > 0
 		)
 		SELECT ord, seq, webhooks FROM up
 		UNION ALL
-		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $27::bigint
+		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $28::bigint
 			AND (SELECT coalesce(sum(webhooks), 0) FROM up) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END), 0`,
 	arrays: []uint32{
 		oidText, oidText, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidText,
-		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool, oidInt8,
+		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool, oidInt8, oidInt8,
 	},
 	scalars: 2,
+}
+
+// stmtContents adds large values of tasks that have been changed or made before.
+var stmtContents = &statement{
+	name: "holdfast_contents",
+	text: `INSERT INTO {s}.task_contents (task_pk, hash, data)
+		SELECT t.pk, u.hash, u.data FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[]) AS u(owner, id, hash, data)
+		CROSS JOIN LATERAL (SELECT t.pk FROM {s}.task_rows t
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
+		ON CONFLICT (task_pk, hash) DO NOTHING`,
+	arrays: []uint32{oidText, oidText, oidBytea, oidText},
+}
+
+// stmtSnapshots removes the snapshots of tasks that were replaced by newer ones.
+var stmtSnapshots = &statement{
+	name: "holdfast_snapshots",
+	text: `UPDATE {s}.task_log l SET snapshot = NULL
+		FROM unnest($1::text[], $2::text[]) AS u(owner, id)
+		CROSS JOIN LATERAL (SELECT t.pk, t.checkpoint FROM {s}.task_rows t
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
+		CROSS JOIN LATERAL (SELECT l.task_pk, l.seq FROM {s}.task_log l
+			WHERE l.task_pk = t.pk AND l.seq < t.checkpoint AND l.snapshot IS NOT NULL OFFSET 0) old
+		WHERE l.task_pk = old.task_pk AND l.seq = old.seq`,
+	arrays: []uint32{oidText, oidText},
 }
 
 // stmtSteps adds steps to tasks that have been changed or made before.

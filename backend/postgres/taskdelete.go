@@ -85,8 +85,17 @@ const (
 			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, turn, name) - size AS before FROM l) l WHERE before < $3::bigint
 		)
 		DELETE FROM {s}.task_steps l USING cut WHERE l.task_pk = cut.task_pk AND l.turn = cut.turn AND l.name = cut.name`
+	sqlDeleteContents = `WITH l AS MATERIALIZED (
+			SELECT l.* FROM unnest($1::bigint[]) u(pk) CROSS JOIN LATERAL (
+				SELECT task_pk, hash, octet_length(data) AS size FROM {s}.task_contents WHERE task_pk = u.pk ORDER BY hash LIMIT $2::bigint) l
+			LIMIT $2::bigint
+		), cut AS MATERIALIZED (
+			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, hash) - size AS before FROM l) l WHERE before < $3::bigint
+		)
+		DELETE FROM {s}.task_contents l USING cut WHERE l.task_pk = cut.task_pk AND l.hash = cut.hash`
 	sqlContentLeft = `coalesce((SELECT true FROM {s}.task_log l WHERE l.task_pk = u.pk LIMIT 1),
-		(SELECT true FROM {s}.task_steps l WHERE l.task_pk = u.pk LIMIT 1), false)`
+		(SELECT true FROM {s}.task_steps l WHERE l.task_pk = u.pk LIMIT 1),
+		(SELECT true FROM {s}.task_contents l WHERE l.task_pk = u.pk LIMIT 1), false)`
 	// sqlInsertDeleted remembers tasks of which content is left.
 	sqlInsertDeleted = `INSERT INTO {s}.tasks_deleted (owner, task_pk)
 		SELECT u.owner, u.pk FROM unnest($1::text[], $2::bigint[]) AS u(owner, pk) WHERE ` + sqlContentLeft
@@ -246,7 +255,7 @@ func (s *Store) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal) (re
 
 // deleteContent removes content of removed tasks, as much as a transaction may.
 func (s *Store) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) error {
-	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps} {
+	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps, sqlDeleteContents} {
 		if _, err := s.exec(ctx, tx, text, pks, store.DeleteRows, store.DeleteBytes); err != nil {
 			return err
 		}

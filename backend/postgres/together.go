@@ -9,9 +9,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// sqlReadTasks is sqlReadTask for several tasks; its last column tells which.
+// sqlReadTasks is sqlReadTask for several tasks, without their large values. Its last columns
+// tell whether a row has some, and which task it is of.
 const sqlReadTasks = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
-		CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END, u.ord
+		CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END, l.large, u.ord
 	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
 	CROSS JOIN LATERAL (SELECT * FROM {s}.task_rows r
 		WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t
@@ -41,6 +42,7 @@ type taskRead struct {
 	key   store.Key
 	rows  []record // as sqlReadTask returns them
 	bytes int
+	alone bool // it has too much content to be read with others
 	err   error
 	done  chan struct{}
 }
@@ -64,7 +66,7 @@ func (s *Store) readTogether(ctx context.Context, key store.Key) (*taskRead, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if r.err != nil || r.bytes > togetherBytes && r.rows == nil {
+	if r.err != nil || r.alone {
 		return nil, r.err
 	}
 	return r, nil
@@ -99,19 +101,19 @@ func (s *Store) readGroup(group []*taskRead) error {
 	}
 	return s.readCall(context.Background(), "read tasks", func(ctx context.Context, c *pgx.Conn) error {
 		for _, r := range group {
-			r.rows, r.bytes = nil, 0
+			r.rows, r.bytes, r.alone = nil, 0, false
 		}
 		return s.each(ctx, c, sqlReadTasks, func(rec record) error {
-			last := len(rec) - 1
-			r := group[rec.int(last)-1]
-			for _, value := range rec[:last] {
+			end := rowWidth + 3
+			r := group[rec.int(end+1)-1]
+			for _, value := range rec[:end] {
 				r.bytes += len(value)
 			}
-			if r.bytes > togetherBytes && len(group) > 1 {
+			if r.alone = r.alone || !rec.null(end) || r.bytes > togetherBytes && len(group) > 1; r.alone {
 				r.rows = nil
 				return nil
 			}
-			r.rows = append(r.rows, rec[:last].clone())
+			r.rows = append(r.rows, rec[:end].clone())
 			return nil
 		}, owners, ids)
 	})

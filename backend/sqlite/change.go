@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/content"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -15,6 +16,9 @@ type change struct {
 	*store.Change
 	events   string
 	snapshot string
+	contents []content.Value // of both
+	large    int64           // bytes of those of events
+	logSize  int64           // of the task after the change
 	// received is the time of the newest message of a client that it brings.
 	received int64
 	result   store.Result
@@ -34,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		if err := ready[i].prepare(&changes[i]); err != nil {
 			return nil, err
 		}
-		size += len(ready[i].events) + len(ready[i].snapshot)
+		size += ready[i].size()
 	}
 	if len(changes) == 0 {
 		return nil, ctx.Err()
@@ -53,6 +57,9 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	results := make([]store.Result, len(ready))
 	for i := range ready {
 		results[i] = ready[i].result
+		if t := changes[i].Snapshot; t != nil && results[i].Err == nil && results[i].Seq == t.Seq {
+			results[i].LogSize = ready[i].logSize
+		}
 	}
 	return results, nil
 }
@@ -67,10 +74,29 @@ func (c *change) prepare(from *store.Change) (err error) {
 			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
 		}
 	}
-	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(from.Events)); err != nil {
+	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(c.events)); err != nil {
 		return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
 	}
+	switch {
+	case c.snapshot != "":
+		c.logSize = int64(len(c.snapshot))
+	case from.Snapshot != nil:
+		c.logSize = from.Snapshot.LogSize + int64(len(c.events))
+	}
+	whole := len(c.events)
+	c.events, c.contents = content.Cut(c.events, nil)
+	c.large = int64(whole - len(c.events))
+	c.snapshot, c.contents = content.Cut(c.snapshot, c.contents)
 	return nil
+}
+
+// size is how many bytes of JSON the change writes.
+func (c *change) size() int {
+	size := len(c.events) + len(c.snapshot)
+	for i := range c.contents {
+		size += len(c.contents[i].JSON)
+	}
+	return size
 }
 
 // lastReceived is the time of the newest message of a client, never when there is
@@ -191,6 +217,9 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		snapshot = ""
 	}
 	if snapshot != "" {
+		if _, err := w.dropSnapshot.exec(row.logID(row.checkpoint)); err != nil {
+			return nil, err
+		}
 		row.checkpoint = first
 	}
 	if c.Create != nil {
@@ -210,8 +239,13 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		if c.namesKey() {
 			key = c.Idempotency.Key
 		}
-		if err := w.appendLog(&row, first, snapshot, c.events, key); err != nil {
+		if err := w.appendLog(&row, first, snapshot, c.events, key, c.large); err != nil {
 			return nil, err
+		}
+		for i := range c.contents {
+			if _, err := w.insertContent.exec(row.pk, c.contents[i].Hash[:], c.contents[i].JSON); err != nil {
+				return nil, err
+			}
 		}
 		if err := w.moveLanes(&row); err != nil {
 			return nil, err
@@ -308,9 +342,9 @@ func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 }
 
 // appendLog writes a change's events as one row, with the key of its record if
-// there is one.
-func (w *writer) appendLog(t *taskRow, first int64, snapshot, events, key string) error {
-	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, textOrNull(snapshot), events, textOrNull(key))
+// there is one. large is how many bytes were taken out of them.
+func (w *writer) appendLog(t *taskRow, first int64, snapshot, events, key string, large int64) error {
+	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, textOrNull(snapshot), events, textOrNull(key), large)
 	return err
 }
 

@@ -52,6 +52,7 @@ type deleteStatements struct {
 	contextOldest, logKeys, keptKeys                  *stmt
 	dropTask, lostTasks                               *stmt
 	logRows, dropLog, stepRows, dropStep              *stmt
+	contentRows, dropContent                          *stmt
 	taskNotes, dropSomeAttempts, dropSomeDead         *stmt
 	fewerDead, insertDeleted, dropDeleted             *stmt
 	deletedTask, tasksBefore, nextOwner, pendingLanes *stmt
@@ -65,6 +66,7 @@ func (d *deleteStatements) texts() map[**stmt]string {
 		&d.contextOldest: sqlContextOldest, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
 		&d.dropTask: sqlDropTask, &d.lostTasks: sqlLostTasks,
 		&d.logRows: sqlLogSizes, &d.dropLog: sqlDropLog, &d.stepRows: sqlStepRows, &d.dropStep: sqlDropStep,
+		&d.contentRows: sqlContentRows, &d.dropContent: sqlDropContent,
 		&d.taskNotes: sqlTaskNotes, &d.dropSomeAttempts: sqlDropSomeAttempts, &d.dropSomeDead: sqlDropSomeDead,
 		&d.fewerDead: sqlFewerDead, &d.insertDeleted: sqlInsertDeleted, &d.dropDeleted: sqlDropDeleted,
 		&d.deletedTask: sqlDeletedTask, &d.tasksBefore: sqlTasksBefore, &d.nextOwner: sqlNextOwner, &d.pendingLanes: sqlPendingLanes,

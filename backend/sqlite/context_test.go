@@ -27,6 +27,7 @@ var invariants = []struct{ name, query string }{
 		WHERE shelf = 'active.new' AND (updated_at <> created_at OR name <> '' OR record IS NOT NULL)`},
 	{"records on the wrong shelf", `SELECT owner, id, shelf, version FROM context_rows
 		WHERE shelf <> '' AND (record IS NULL AND shelf NOT LIKE 'active.%' OR record ->> '$.status' <> shelf)`},
+	{"contents without tasks", `SELECT '', '', '', task_pk FROM task_contents WHERE task_pk NOT IN (SELECT pk FROM task_rows)`},
 	{"log rows without tasks", `SELECT '', '', '', id FROM task_log WHERE id >> 24 NOT IN (SELECT pk FROM task_rows)`},
 	{"steps without tasks", `SELECT '', '', '', id FROM task_steps WHERE task_pk NOT IN (SELECT pk FROM task_rows)`},
 	{"feedback without tasks", `SELECT owner, task_id, id, pk FROM feedback_rows f WHERE NOT EXISTS

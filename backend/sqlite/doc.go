@@ -8,7 +8,7 @@
 // (group commit), so that many callers share one write to the disk. A task is a
 // row of task_rows, which holds its guards and its place in lists and in the
 // work queue, and rows of task_log, one per change, which hold its events and
-// now and then a snapshot, so that reading a task that has come to rest costs
+// at most one snapshot, so that reading a task that has come to rest costs
 // two rows.
 //
 // Contexts stand in indexes of the orders they are listed in, once per status, and

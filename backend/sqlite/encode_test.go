@@ -59,7 +59,7 @@ func checkSnapshot(t *testing.T, events []store.Event) {
 	t.Helper()
 	var whole store.Task
 	whole.Apply(append(events, store.Event{Seq: 17, Time: events[0].Time, State: a2a.StateCompleted})...)
-	kept, err := encodeSnapshot(&whole, 3)
+	kept, err := encodeSnapshot(&whole, 1<<20)
 	if err != nil {
 		t.Fatalf("encodeSnapshot() = %v", err)
 	}
@@ -104,31 +104,48 @@ func toJSON(v any) string {
 	return string(raw)
 }
 
-func TestSnapshotsAreKeptWhenTheyPayOff(t *testing.T) {
+// A worker reads a task that it has claimed while others go on with it.
+func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		state  a2a.TaskState
-		seq    int64
-		events int
-		want   bool
-	}{
-		{a2a.StateCompleted, 8, 1, false},
-		{a2a.StateCompleted, 9, 1, true},
-		{a2a.StateInputRequired, 9, 1, true},
-		{a2a.StateWorking, 2, 1, false},
-		{a2a.StateWorking, 63, 1, false},
-		{a2a.StateWorking, 64, 1, true},
-		{a2a.StateWorking, 65, 1, false},
-		{a2a.StateWorking, 128, 1, true},
-		{a2a.StateWorking, 140, 20, true},
-		{a2a.StateWorking, 200, 20, false},
-		{a2a.StateWorking, 500, 500, true},
+	s := open(t, Config{Dir: t.TempDir()})
+	c := submitted(1)
+	must(t, commitOne(s, c))
+	task := foldChanges(c)
+	row := func() (row taskRow) {
+		must(t, s.read(bg, func(r *reader) (err error) {
+			row, err = r.row(c.Key)
+			return err
+		}))
+		return row
 	}
-	for _, test := range tests {
-		task := &store.Task{Seq: test.seq, Status: a2a.TaskStatus{State: test.state}}
-		if got := worthSnapshot(task, test.events); got != test.want {
-			t.Errorf("worthSnapshot(%s at %d, %d events) = %v, want %v", test.state, test.seq, test.events, got, test.want)
+	// chatter commits progress until a snapshot is written, and returns the task then.
+	chatter := func() *store.Task {
+		for before := row().checkpoint; row().checkpoint == before; {
+			e := store.Event{Seq: task.Seq + 1, Time: began, State: a2a.StateWorking, Message: message("p", "agent", loremIpsum), Progress: true}
+			next := store.Change{Key: c.Key, Version: task.Seq, Events: []store.Event{e}}
+			task = task.Clone()
+			task.Apply(e)
+			next.Snapshot = task
+			results, err := s.Commit(bg, next)
+			must(t, err)
+			task = task.Clone()
+			task.LogSize = results[0].LogSize
 		}
+		return task
+	}
+	want := chatter()
+	then := row()
+	chatter()
+	counts, err := s.writer.ints(bg, `SELECT count(*) FROM task_log WHERE snapshot IS NOT NULL`)
+	must(t, err)
+	n := counts[0]
+	if n != 1 {
+		t.Errorf("%d snapshots of a task are stored, want 1", n)
+	}
+	got, err := s.taskAsOf(bg, &then)
+	must(t, err)
+	if diff := cmp.Diff(want.Status, got.Status); diff != "" || got.Seq != want.Seq || len(got.History) != len(want.History) {
+		t.Errorf("task %d of %d messages, want task %d of %d messages, status (-want +got):\n%s", got.Seq, len(got.History), want.Seq, len(want.History), diff)
 	}
 }
 

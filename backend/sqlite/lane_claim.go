@@ -267,7 +267,11 @@ func (r *reader) nextEvents(row *laneRow, after, last int64, c *store.LaneClaim)
 		if large = rec.null(1); large {
 			return errEnough
 		}
-		found, err := decodeEvents(rec.json(1), first)
+		data, err := r.whole(rec.int(0), rec.json(1), false)
+		if err != nil {
+			return fmt.Errorf("task %s: event %d: %w", row.task.ID, first, err)
+		}
+		found, err := decodeEvents(data, first)
 		if err != nil {
 			return fmt.Errorf("task %s: event %d: %w", row.task.ID, first, err)
 		}

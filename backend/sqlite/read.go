@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/internal/content"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -24,9 +25,11 @@ const (
 	// The row that holds the event after a sequence may begin before it.
 	sqlEventsFrom = ` FROM task_log WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
 	sqlReadEvents = `SELECT id, events` + sqlEventsFrom
-	sqlLogRows    = `SELECT id, n, octet_length(events)` + sqlEventsFrom + ` LIMIT ?4`
+	sqlLogRows    = `SELECT id, n, octet_length(events) + large` + sqlEventsFrom + ` LIMIT ?4`
 	// A row that is too large is null.
-	sqlLaneEvents = `SELECT id, CASE WHEN octet_length(events) <= ?4 THEN events END` + sqlEventsFrom
+	sqlLaneEvents = `SELECT id, CASE WHEN octet_length(events) + large <= ?4 THEN events END` + sqlEventsFrom
+
+	sqlReadContent = `SELECT data FROM task_contents WHERE task_pk = ? AND hash = ?`
 
 	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
 	sqlReadSteps     = `SELECT id, name, result, artifacts FROM task_steps WHERE task_pk = ? AND turn = ?`
@@ -39,7 +42,7 @@ type reader struct {
 
 	begin, end                  *stmt
 	selectRow, task, taskPK     *stmt
-	log, events                 *stmt
+	log, events, content        *stmt
 	logRows, laneEvents         *stmt
 	steps, key                  *stmt
 	context                     *stmt
@@ -65,7 +68,8 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 		&r.begin: `BEGIN`, &r.end: `COMMIT`,
 		&r.selectRow: sqlSelectRow, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
 		&r.log: sqlReadLog, &r.events: sqlReadEvents, &r.logRows: sqlLogRows, &r.laneEvents: sqlLaneEvents,
-		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
+		&r.content: sqlReadContent,
+		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
 		&r.doomed: sqlDoomed, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
 		&r.lane: sqlClaimedLane, &r.pushBacklog: sqlPushBacklog, &r.endpoints: sqlEndpoints,
@@ -155,7 +159,7 @@ func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.
 			row.scan(rec)
 			t = row.task()
 		}
-		return foldLog(t, &row, rec[rowWidth:], opts.OmitArtifacts)
+		return r.foldLog(t, &row, rec[rowWidth:], opts.OmitArtifacts)
 	}, args...)
 	switch {
 	case err != nil:
@@ -173,26 +177,62 @@ func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error)
 	t := row.task()
 	err := s.withReader(ctx, func(r *reader) error {
 		return r.log.query(context.Background(), func(rec record) error {
-			return foldLog(t, row, rec, false)
+			return r.foldLog(t, row, rec, false)
 		}, row.logID(row.checkpoint), row.logID(row.seq))
 	})
+	if errors.Is(err, errSuperseded) {
+		whole := *row
+		whole.checkpoint = 1
+		return s.taskAsOf(ctx, &whole)
+	}
 	row.settle(t)
 	return t, err
 }
 
+// errSuperseded reports that the snapshot from which a log was to be read was replaced by a
+// newer one after the task's row was read. The log from its start folds to the same task.
+var errSuperseded = errors.New("snapshot was replaced")
+
 // foldLog adds a log row (id, snapshot, events) to a task.
-func foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts bool) error {
+func (r *reader) foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts bool) error {
 	id := rec.int(0)
 	first := id & logMask
 	if first == row.checkpoint && !rec.null(1) {
-		return foldSnapshot(t, rec.json(1), omitArtifacts)
+		data, err := r.whole(id, rec.json(1), omitArtifacts)
+		if err != nil {
+			return fmt.Errorf("task %s: snapshot: %w", row.key.ID, err)
+		}
+		t.LogSize = int64(len(data))
+		return foldSnapshot(t, data, omitArtifacts)
 	}
-	events, err := decodeEvents(rec.json(2), first)
+	if first == row.checkpoint && first > 1 {
+		return errSuperseded
+	}
+	data, err := r.whole(id, rec.json(2), omitArtifacts)
+	if err != nil {
+		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
+	}
+	t.LogSize += int64(len(data))
+	events, err := decodeEvents(data, first)
 	if err != nil {
 		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
 	}
 	t.Apply(events...)
 	return nil
+}
+
+// whole returns JSON of a log row with the large values in place.
+func (r *reader) whole(logID int64, data []byte, omitArtifacts bool) ([]byte, error) {
+	return content.Join(data, omitArtifacts, func(hash []byte) (value []byte, err error) {
+		err = r.content.query(context.Background(), func(rec record) error {
+			value = rec.json(0)
+			return nil
+		}, logID>>logShift, hash)
+		if err == nil && value == nil {
+			err = store.ErrNotFound
+		}
+		return value, err
+	})
 }
 
 func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
@@ -228,7 +268,11 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		last := min(row.seq, after+int64(limit))
 		return r.events.query(context.Background(), func(rec record) error {
 			first := rec.int(0) & logMask
-			found, err := decodeEvents(rec.json(1), first)
+			data, err := r.whole(rec.int(0), rec.json(1), false)
+			if err != nil {
+				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+			}
+			found, err := decodeEvents(data, first)
 			if err != nil {
 				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 			}

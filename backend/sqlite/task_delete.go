@@ -14,6 +14,9 @@ const (
 	sqlStepRows = `SELECT id, coalesce(octet_length(result), 0) + coalesce(octet_length(artifacts), 0) FROM task_steps WHERE task_pk = ? LIMIT ?`
 	sqlDropStep = `DELETE FROM task_steps WHERE id = ?`
 
+	sqlContentRows = `SELECT id, octet_length(data) FROM task_contents WHERE task_pk = ? LIMIT ?`
+	sqlDropContent = `DELETE FROM task_contents WHERE id = ?`
+
 	sqlTaskNotes = `SELECT count(*) FROM (SELECT 1 FROM webhook_attempts INDEXED BY webhook_attempts_task WHERE task_pk = ?1
 		UNION ALL SELECT 1 FROM webhook_dead INDEXED BY webhook_dead_task WHERE task_pk = ?1 LIMIT ?2)`
 	sqlDropSomeAttempts = `DELETE FROM webhook_attempts WHERE pk IN
@@ -166,7 +169,7 @@ func (w *writer) countDead(removed map[int64]int64) error {
 	return nil
 }
 
-// removeContent removes log and steps of a removed task, as much as the transaction may,
+// removeContent removes log, steps and large values of a removed task, as much as the transaction may,
 // and reports whether that was all.
 func (w *writer) removeContent(t *taskRow, bounds *deletion) (whole bool, err error) {
 	first, cut := t.logID(0), int64(0)
@@ -192,19 +195,29 @@ func (w *writer) removeContent(t *taskRow, bounds *deletion) (whole bool, err er
 	if !whole {
 		return false, nil
 	}
-	var steps []int64
-	err = w.stepRows.query(context.Background(), func(r record) error {
+	if whole, err = w.removeRows(w.stepRows, w.dropStep, t.pk, bounds); err != nil || !whole {
+		return false, err
+	}
+	return w.removeRows(w.contentRows, w.dropContent, t.pk, bounds)
+}
+
+// removeRows removes rows of a task, which find returns with their sizes, as many as the
+// transaction may, and reports whether these were all.
+func (w *writer) removeRows(find, drop *stmt, pk int64, bounds *deletion) (whole bool, err error) {
+	var found []int64
+	whole = true
+	err = find.query(context.Background(), func(r record) error {
 		if whole = bounds.take(r.int(1)); !whole {
 			return errEnough
 		}
-		steps = append(steps, r.int(0))
+		found = append(found, r.int(0))
 		return nil
-	}, t.pk, bounds.rows+1)
+	}, pk, bounds.rows+1)
 	if err != nil && !errors.Is(err, errEnough) {
 		return false, err
 	}
-	for _, id := range steps {
-		if _, err := w.dropStep.exec(id); err != nil {
+	for _, id := range found {
+		if _, err := drop.exec(id); err != nil {
 			return false, err
 		}
 	}

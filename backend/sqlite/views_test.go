@@ -40,6 +40,10 @@ func viewed(t *testing.T) *Store {
 		{Time: at, State: a2a.StateWorking, Metadata: map[string]any{"k": map[string]any{"n": nil, "o": map[string]any{"q": 2}}, "l": false, "m": nil}},
 		other("again", a2a.TextPart{Text: "back"}),
 	}}))
+	must(t, commitOne(s, store.Change{Key: running.Key, Version: 13, Events: []store.Event{
+		other("large", a2a.TextPart{Text: strings.Repeat("x", 70_000)}, a2a.TextPart{Text: strings.Repeat("y", 80_000)}), other("large"),
+		other("once", a2a.TextPart{Text: strings.Repeat("x", 70_000)}, a2a.TextPart{Text: strings.Repeat("y", 80_000)}),
+	}}))
 	_, err := s.SavePush(bg, store.PushConfig{
 		Task: running.Key, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte(`{"id":"p","url":"https://hooks.example/p"}`), CreatedAt: began,
 	}, store.PushCursor{}, began.Add(time.Second))
@@ -69,10 +73,11 @@ var viewTests = []struct{ query, want string }{
 	},
 	{
 		`SELECT artifacts FROM tasks WHERE state = 'working'`,
-		`[{"artifactId":"a1","name":"draft","parts":[{"kind":"text","text":"one"},{"kind":"text","text":"two"}]},{"artifactId":"again","parts":[{"kind":"text","text":"back"}]}]`,
+		`[{"artifactId":"a1","name":"draft","parts":[{"kind":"text","text":"one"},{"kind":"text","text":"two"}]},{"artifactId":"again","parts":[{"kind":"text","text":"back"}]},` +
+			`{"artifactId":"once","parts":[{"kind":"text","text":"` + strings.Repeat("x", 70_000) + `"},{"kind":"text","text":"` + strings.Repeat("y", 80_000) + `"}]}]`,
 	},
 	{`SELECT metadata FROM tasks WHERE state = 'working'`, `{"k":{"o":{"p":1,"q":2}},"l":false}`},
-	{`SELECT json_group_array(seq) FROM task_events WHERE task_id = '` + taskID(2) + `'`, `[1,2,3,4,5,6,7,8,9,10,11,12,13]`},
+	{`SELECT json_group_array(seq) FROM task_events WHERE task_id = '` + taskID(2) + `'`, `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]`},
 	{
 		`SELECT json_array(owner_did, json(context_data), json(message_history), created_at) FROM contexts WHERE id = 'c` + taskID(1) + `'`,
 		`["did:key:z6MkhaXgBZDvotDkL5257",{"role":"assistant","status":"active"},[` + messageJSON("m1", "user", loremIpsum) + `,` +

@@ -51,7 +51,7 @@ type writer struct {
 	begin, commit, rollback *stmt
 
 	selectRow                                                            *stmt
-	insertRow, insertLog, upsertStep                                     *stmt
+	insertRow, insertLog, insertContent, dropSnapshot, upsertStep        *stmt
 	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
 	insertKey, selectKey, dropKey, expireKeys, beat                      *stmt
 	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
@@ -298,7 +298,9 @@ func (w *writer) prepareWriter() error {
 		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
 			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, first, bytes)
 			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
-		&w.insertLog: `INSERT INTO task_log (id, n, snapshot, events, key) VALUES (?,?,?,?,?)`,
+		&w.insertLog:     `INSERT INTO task_log (id, n, snapshot, events, key, large) VALUES (?,?,?,?,?,?)`,
+		&w.insertContent: `INSERT INTO task_contents (task_pk, hash, data) VALUES (?,?,?) ON CONFLICT DO NOTHING`,
+		&w.dropSnapshot:  `UPDATE task_log SET snapshot = NULL WHERE id = ? AND snapshot IS NOT NULL`,
 		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result, artifacts) VALUES (?,?,?,?,?)
 			ON CONFLICT DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`,
 

@@ -64,6 +64,7 @@ func stray(ctx context.Context, c *pgx.Conn, schema string) error {
 	var errs []error
 	for _, q := range []struct{ what, text string }{
 		{"changes in logs of no task", fmt.Sprintf(orphans, table("task_log"), table("task_rows"))},
+		{"contents of no task", fmt.Sprintf(orphans, table("task_contents"), table("task_rows"))},
 		{"steps of no task", fmt.Sprintf(orphans, table("task_steps"), table("task_rows"))},
 		{
 			"webhooks that belong to no task",

@@ -30,6 +30,7 @@ type incoming struct {
 	base int64         // the task's version after the changes made so far
 	add  []store.Event // to be written with the next change
 	size int           // of add and steps
+	sum  int64         // of the sizes of earlier changes
 }
 
 // batch is what is written next.
@@ -156,7 +157,7 @@ func (m *importer) last(ctx context.Context, after *store.Task) error {
 // so that a task that is to run has them.
 func (m *importer) change(ctx context.Context, after *store.Task, run store.Run) error {
 	t, b := m.cur, &m.batch
-	after.Key, after.Run = t.key, run
+	after.Key, after.Run, after.LogSize = t.key, run, t.sum
 	c := store.Change{Key: t.key, Version: t.base, Events: t.add, Run: &run, Steps: t.steps, Snapshot: after}
 	if t.base == 0 {
 		c.Create = &store.Create{ContextID: m.record.Key.ID}
@@ -169,6 +170,7 @@ func (m *importer) change(ctx context.Context, after *store.Task, run store.Run)
 	b.items += 1 + len(t.add)
 	b.size += t.size
 	t.base += int64(len(t.add))
+	t.sum += int64(t.size)
 	t.add, t.steps, t.size = nil, nil, 0
 	return m.flushFull(ctx)
 }

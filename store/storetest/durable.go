@@ -19,6 +19,7 @@ func durableTests() []test {
 	}{
 		{"everything is there", durableEverything},
 		{"leases and the queue are there", durableQueue},
+		{"large content is there", durableContent},
 		{"a streamed text goes on", durableStream},
 		{"a task goes on through many", durableAgain},
 		{"contexts and feedback are there", durableContexts},

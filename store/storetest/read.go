@@ -31,6 +31,8 @@ func foldTests() []test {
 		{"a wrong snapshot is ignored", snapshotWrong},
 		{"a snapshot under a lease is ignored when it missed a message", snapshotStale},
 		{"a snapshot does not outlive the next change", snapshotOutdated},
+		{"a long log is read in the size of its task", snapshotsFollow},
+		{"large content is whole", func(f *fixture) { durableContent(f, func() {}) }},
 	}
 }
 
@@ -351,4 +353,29 @@ func snapshotOutdated(f *fixture) {
 	run.Run = idle()
 	f.commit(run)
 	f.equal("Task()", f.task(k), fold(k, "c1", *idle(), append(c.Events, later...)...))
+}
+
+// snapshotsFollow adds to a log what leaves little behind in the task.
+func snapshotsFollow(f *fixture) {
+	k := key("t1")
+	c := withSnapshot(newTask(k, "c1", at(0)), &store.Task{Key: k, ContextID: "c1"})
+	f.commit(c)
+	task, log := c.Snapshot, c.Events
+	for i := range max(f.h.Tasks, 200) {
+		e := said(at(i+1), a2a.StateWorking, fmt.Sprint("m", i))
+		e.Progress = true
+		log = append(log, e)
+		c = withSnapshot(next(k, int64(i+1), e), task)
+		task = c.Snapshot
+		task.LogSize = f.results(c)[0].LogSize
+	}
+	const most = 8 << 10
+	got := f.task(k)
+	f.equal("Task()", got, fold(k, "c1", *queued(), log...))
+	f.equal("Task().LogSize", got.LogSize, task.LogSize)
+	if got.LogSize > most {
+		f.Errorf("Task() of %d events reads %d bytes, want at most %d", len(log), got.LogSize, most)
+	}
+	f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 1}).Tasks, []*store.Task{got})
+	f.equal("the number of Events()", len(f.events(k)), len(log))
 }

@@ -60,8 +60,9 @@ CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) INCLUDE (lease_worker) WHERE phase = 2;
 
 -- One row per change of a task: the n events that start with sequence seq, as JSON.
--- snapshot, if set, is the task after the change. mark is the id of the commit in
--- commit_marks.
+-- snapshot, if set, is the task after the change; only the log row at task_rows.checkpoint
+-- keeps one. mark is the id of the commit in commit_marks. large is set where values were
+-- taken out into task_contents: the bytes of those of events.
 CREATE TABLE {s}.task_log (
   task_pk  bigint NOT NULL,
   seq      bigint NOT NULL,
@@ -69,8 +70,37 @@ CREATE TABLE {s}.task_log (
   n        integer NOT NULL,
   snapshot text,
   events   text NOT NULL,
+  large    integer,
   PRIMARY KEY (task_pk, seq)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.1);
+CREATE INDEX task_log_snapshots ON {s}.task_log (task_pk, seq) WHERE snapshot IS NOT NULL;
+
+-- Values of the logs that are larger than 64 KiB, as JSON. The JSON of task_log has in their
+-- place "\u001A", M (in a message) or A (in an artifact) and the SHA-256 of data in hex.
+CREATE TABLE {s}.task_contents (
+  task_pk bigint NOT NULL,
+  hash    bytea NOT NULL,
+  data    text NOT NULL,
+  PRIMARY KEY (task_pk, hash)
+);
+
+-- whole returns JSON of a task's log with the large values in place. Without artifacts
+-- theirs become empty texts.
+CREATE FUNCTION {s}.whole(task bigint, data text, artifacts boolean) RETURNS text LANGUAGE plpgsql STABLE AS $f$
+DECLARE
+  ref text;
+BEGIN
+  FOR ref IN SELECT DISTINCT m[1] FROM pg_catalog.regexp_matches(data, '"\\u001A([AM][0-9a-f]{64})"', 'g') m LOOP
+    IF artifacts OR ref LIKE 'M%' THEN
+      data := pg_catalog.replace(data, '"\u001A' || ref || '"',
+        (SELECT c.data FROM {s}.task_contents c WHERE c.task_pk = task AND c.hash = pg_catalog.decode(pg_catalog.substr(ref, 2), 'hex')));
+    ELSE
+      data := pg_catalog.replace(data, '"\u001A' || ref || '"', '""');
+    END IF;
+  END LOOP;
+  RETURN data;
+END
+$f$;
 
 -- Completed steps of turns, in the order of id. artifacts records what the step did to artifacts; null means
 -- nothing.
@@ -355,7 +385,7 @@ SELECT t.owner AS owner_did, t.id AS task_id, l.seq + e.ordinality - 1 AS seq,
        (e.value ->> 'time')::timestamptz AS "time", e.value ->> 'state' AS state, e.value AS event
   FROM {s}.task_rows t
   JOIN {s}.task_log l ON l.task_pk = t.pk
-  CROSS JOIN LATERAL jsonb_array_elements({s}.readable(l.events)) WITH ORDINALITY e(value, ordinality);
+  CROSS JOIN LATERAL jsonb_array_elements({s}.readable({s}.whole(t.pk, l.events, true))) WITH ORDINALITY e(value, ordinality);
 
 CREATE VIEW {s}.tasks AS
 SELECT t.id, t.context_id, t.owner AS owner_did, 'task'::text AS kind, t.state,
@@ -363,11 +393,11 @@ SELECT t.id, t.context_id, t.owner AS owner_did, 'task'::text AS kind, t.state,
        {s}.moment(t.created_at) AS created_at, {s}.moment(t.updated_at) AS updated_at
   FROM {s}.task_rows t
   CROSS JOIN LATERAL (
-    SELECT jsonb_agg({s}.readable(l.snapshot)) FILTER (WHERE l.seq = t.checkpoint AND l.snapshot IS NOT NULL) -> 0 AS snapshot,
+    SELECT jsonb_agg({s}.readable({s}.whole(t.pk, l.snapshot, true))) FILTER (WHERE l.seq = t.checkpoint AND l.snapshot IS NOT NULL) -> 0 AS snapshot,
            coalesce(jsonb_agg(jsonb_build_object('seq', l.seq + e.ordinality - 1, 'event', e.value) ORDER BY l.seq, e.ordinality)
              FILTER (WHERE e.value IS NOT NULL), '[]') AS events
       FROM {s}.task_log l
-      LEFT JOIN LATERAL jsonb_array_elements({s}.readable(l.events)) WITH ORDINALITY e(value, ordinality)
+      LEFT JOIN LATERAL jsonb_array_elements({s}.readable({s}.whole(t.pk, l.events, true))) WITH ORDINALITY e(value, ordinality)
              ON l.seq > t.checkpoint OR l.snapshot IS NULL
      WHERE l.task_pk = t.pk AND l.seq >= t.checkpoint) log
   CROSS JOIN LATERAL (

@@ -53,14 +53,26 @@ CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHER
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 
 -- One row per change of a task: its n events as JSON. id is the task's pk << 24 plus the
--- sequence of the first event. snapshot, if set, is the task after the change. key is the
--- idempotency key whose record was written with the change, if that record says so (kept).
+-- sequence of the first event. snapshot, if set, is the task after the change; only the row
+-- at task_rows.checkpoint keeps one. key is the idempotency key whose record was written with the change, if that record says so (kept).
+-- large is how many bytes of events were taken out into task_contents.
 CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
   snapshot TEXT,
   events   TEXT NOT NULL,
-  key      TEXT
+  key      TEXT,
+  large    INTEGER NOT NULL
+);
+
+-- Values of the logs that are larger than 64 KiB, as JSON. The JSON of task_log has in their
+-- place "\u001A", M (in a message) or A (in an artifact) and the SHA-256 of data in hex.
+CREATE TABLE task_contents (
+  id      INTEGER PRIMARY KEY,
+  task_pk INTEGER NOT NULL,
+  hash    BLOB NOT NULL,
+  data    TEXT NOT NULL,
+  UNIQUE (task_pk, hash)
 );
 
 -- Completed steps of turns. artifacts records what the step did to artifacts; null means
@@ -286,11 +298,32 @@ INSERT INTO heartbeat VALUES (2, 0);
 -- Views for people. The store neither reads nor writes them. They use nothing that SQLite
 -- 3.38 lacks: an older shell could not open the file at all.
 
+-- task_log with its large values in place.
+CREATE VIEW whole_log AS
+SELECT l.id, l.n,
+  CASE WHEN l.snapshot IS NULL OR instr(l.snapshot, '"\u001A') = 0 THEN l.snapshot ELSE (
+    WITH RECURSIVE joined (last, text) AS (
+      SELECT x'', l.snapshot
+      UNION ALL
+      SELECT c.hash, replace(replace(text, '"\u001AM' || lower(hex(c.hash)) || '"', c.data), '"\u001AA' || lower(hex(c.hash)) || '"', c.data)
+        FROM joined JOIN task_contents c ON c.task_pk = l.id >> 24
+         AND c.hash = (SELECT min(hash) FROM task_contents WHERE task_pk = l.id >> 24 AND hash > last))
+    SELECT text FROM joined ORDER BY last DESC LIMIT 1) END AS snapshot,
+  CASE WHEN instr(l.events, '"\u001A') = 0 THEN l.events ELSE (
+    WITH RECURSIVE joined (last, text) AS (
+      SELECT x'', l.events
+      UNION ALL
+      SELECT c.hash, replace(replace(text, '"\u001AM' || lower(hex(c.hash)) || '"', c.data), '"\u001AA' || lower(hex(c.hash)) || '"', c.data)
+        FROM joined JOIN task_contents c ON c.task_pk = l.id >> 24
+         AND c.hash = (SELECT min(hash) FROM task_contents WHERE task_pk = l.id >> 24 AND hash > last))
+    SELECT text FROM joined ORDER BY last DESC LIMIT 1) END AS events
+FROM task_log l;
+
 CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
        e.value ->> '$.time' AS time, e.value ->> '$.state' AS state, e.value AS event
   FROM task_rows t
-  JOIN task_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
+  JOIN whole_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
   JOIN json_each(l.events) e;
 
 CREATE VIEW tasks AS
@@ -299,17 +332,17 @@ SELECT
   strftime('%Y-%m-%dT%H:%M:%fZ', t.state_at / 1000.0, 'unixepoch') AS state_timestamp,
   (SELECT json_group_array(json(message)) FROM (
      SELECT h.value ->> '$.seq' AS seq, h.key AS place, h.value -> '$.message' AS message
-       FROM task_log l JOIN json_each(l.snapshot, '$.history') h
+       FROM whole_log l JOIN json_each(l.snapshot, '$.history') h
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
      SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.received'
-       FROM task_log l JOIN json_each(l.events) e
+       FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.received' IS NOT NULL AND e.value -> '$.artifact' IS NULL
      UNION ALL
      SELECT (l.id & 16777215) + e.key, 1, e.value -> '$.message'
-       FROM task_log l JOIN json_each(l.events) e
+       FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.message' IS NOT NULL AND e.value -> '$.artifact' IS NULL
@@ -317,11 +350,11 @@ SELECT
      ORDER BY 1, 2)) AS history,
   (WITH chunks AS (
      SELECT 0 AS seq, a.key AS place, 1 AS appended, a.value AS artifact
-       FROM task_log l JOIN json_each(l.snapshot, '$.artifacts') a
+       FROM whole_log l JOIN json_each(l.snapshot, '$.artifacts') a
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
      SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.append' IS NOT NULL, e.value -> '$.artifact'
-       FROM task_log l JOIN json_each(l.events) e
+       FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.artifact' IS NOT NULL),
@@ -347,11 +380,11 @@ SELECT
   (WITH RECURSIVE patches AS (
      SELECT row_number() OVER (ORDER BY seq) AS n, patch FROM (
        SELECT 0 AS seq, l.snapshot -> '$.metadata' AS patch
-         FROM task_log l
+         FROM whole_log l
         WHERE l.id = (t.pk << 24) + t.checkpoint
        UNION ALL
        SELECT (l.id & 16777215) + e.key, e.value -> '$.metadata'
-         FROM task_log l JOIN json_each(l.events) e
+         FROM whole_log l JOIN json_each(l.events) e
         WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
           AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL))
       WHERE patch IS NOT NULL),

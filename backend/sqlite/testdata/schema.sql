@@ -98,12 +98,20 @@ CREATE TABLE tallies (
   n     INTEGER NOT NULL,
   PRIMARY KEY (owner, label, shelf)
 ) WITHOUT ROWID;
+CREATE TABLE task_contents (
+  id      INTEGER PRIMARY KEY,
+  task_pk INTEGER NOT NULL,
+  hash    BLOB NOT NULL,
+  data    TEXT NOT NULL,
+  UNIQUE (task_pk, hash)
+);
 CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
   snapshot TEXT,
   events   TEXT NOT NULL,
-  key      TEXT
+  key      TEXT,
+  large    INTEGER NOT NULL
 );
 CREATE TABLE task_rows (
   pk             INTEGER PRIMARY KEY,
@@ -229,7 +237,7 @@ CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
        e.value ->> '$.time' AS time, e.value ->> '$.state' AS state, e.value AS event
   FROM task_rows t
-  JOIN task_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
+  JOIN whole_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
   JOIN json_each(l.events) e;
 CREATE VIEW task_feedback AS
 SELECT
@@ -244,17 +252,17 @@ SELECT
   strftime('%Y-%m-%dT%H:%M:%fZ', t.state_at / 1000.0, 'unixepoch') AS state_timestamp,
   (SELECT json_group_array(json(message)) FROM (
      SELECT h.value ->> '$.seq' AS seq, h.key AS place, h.value -> '$.message' AS message
-       FROM task_log l JOIN json_each(l.snapshot, '$.history') h
+       FROM whole_log l JOIN json_each(l.snapshot, '$.history') h
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
      SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.received'
-       FROM task_log l JOIN json_each(l.events) e
+       FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.received' IS NOT NULL AND e.value -> '$.artifact' IS NULL
      UNION ALL
      SELECT (l.id & 16777215) + e.key, 1, e.value -> '$.message'
-       FROM task_log l JOIN json_each(l.events) e
+       FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.message' IS NOT NULL AND e.value -> '$.artifact' IS NULL
@@ -262,11 +270,11 @@ SELECT
      ORDER BY 1, 2)) AS history,
   (WITH chunks AS (
      SELECT 0 AS seq, a.key AS place, 1 AS appended, a.value AS artifact
-       FROM task_log l JOIN json_each(l.snapshot, '$.artifacts') a
+       FROM whole_log l JOIN json_each(l.snapshot, '$.artifacts') a
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
      SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.append' IS NOT NULL, e.value -> '$.artifact'
-       FROM task_log l JOIN json_each(l.events) e
+       FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.artifact' IS NOT NULL),
@@ -292,11 +300,11 @@ SELECT
   (WITH RECURSIVE patches AS (
      SELECT row_number() OVER (ORDER BY seq) AS n, patch FROM (
        SELECT 0 AS seq, l.snapshot -> '$.metadata' AS patch
-         FROM task_log l
+         FROM whole_log l
         WHERE l.id = (t.pk << 24) + t.checkpoint
        UNION ALL
        SELECT (l.id & 16777215) + e.key, e.value -> '$.metadata'
-         FROM task_log l JOIN json_each(l.events) e
+         FROM whole_log l JOIN json_each(l.events) e
         WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
           AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL))
       WHERE patch IS NOT NULL),
@@ -314,3 +322,22 @@ SELECT
   strftime('%Y-%m-%dT%H:%M:%fZ', r.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', r.saved_at / 1000.0, 'unixepoch') AS updated_at
 FROM webhook_lanes l JOIN webhook_rows r ON r.pk = l.pk WHERE l.phase <> 5;
+CREATE VIEW whole_log AS
+SELECT l.id, l.n,
+  CASE WHEN l.snapshot IS NULL OR instr(l.snapshot, '"\u001A') = 0 THEN l.snapshot ELSE (
+    WITH RECURSIVE joined (last, text) AS (
+      SELECT x'', l.snapshot
+      UNION ALL
+      SELECT c.hash, replace(replace(text, '"\u001AM' || lower(hex(c.hash)) || '"', c.data), '"\u001AA' || lower(hex(c.hash)) || '"', c.data)
+        FROM joined JOIN task_contents c ON c.task_pk = l.id >> 24
+         AND c.hash = (SELECT min(hash) FROM task_contents WHERE task_pk = l.id >> 24 AND hash > last))
+    SELECT text FROM joined ORDER BY last DESC LIMIT 1) END AS snapshot,
+  CASE WHEN instr(l.events, '"\u001A') = 0 THEN l.events ELSE (
+    WITH RECURSIVE joined (last, text) AS (
+      SELECT x'', l.events
+      UNION ALL
+      SELECT c.hash, replace(replace(text, '"\u001AM' || lower(hex(c.hash)) || '"', c.data), '"\u001AA' || lower(hex(c.hash)) || '"', c.data)
+        FROM joined JOIN task_contents c ON c.task_pk = l.id >> 24
+         AND c.hash = (SELECT min(hash) FROM task_contents WHERE task_pk = l.id >> 24 AND hash > last))
+    SELECT text FROM joined ORDER BY last DESC LIMIT 1) END AS events
+FROM task_log l;
