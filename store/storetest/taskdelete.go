@@ -251,7 +251,7 @@ func (f *fixture) large(k store.Key, contextID string) {
 	f.commit(idempotent(newTask(k, contextID, at(0)), "create "+k.ID, at(0)))
 	text := strings.Repeat("x", store.DeleteBytes/3)
 	for i := range int64(4) {
-		c := next(k, 1+i, chunk(at(1), "a", text, true))
+		c := next(k, 1+i, chunk(at(1), "a", fmt.Sprint(i, text), true)) // none is stored once for several
 		c.Steps = []store.Step{{Turn: 1, Name: fmt.Sprint(i), Result: []byte(text[:store.DeleteBytes/3])}}
 		f.commit(c)
 	}
