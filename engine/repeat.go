@@ -73,13 +73,13 @@ func keyRecord(owner string, opts SendOptions) *store.IdempotencyRecord {
 	return &store.IdempotencyRecord{Owner: owner, Key: "key:" + opts.IdempotencyKey, Hash: opts.RequestHash}
 }
 
-// stamped returns the record to store with the change that the request makes.
+// stamped returns the record, without its time, to store with the change that the request makes.
 func (s *sending) stamped() *store.IdempotencyRecord {
 	if s.record == nil {
 		return nil
 	}
 	record := *s.record
-	record.TaskID, record.CreatedAt = s.params.Message.TaskID, store.Time(s.e.cfg.clock())
+	record.TaskID = s.params.Message.TaskID
 	return &record
 }
 

@@ -56,8 +56,8 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	return after, nil
 }
 
-// fold stamps the events of c, none earlier than those before it, and returns base
-// with them applied.
+// fold stamps the events of c, none earlier than those before it, and its idempotency
+// record, and returns base with the events applied.
 func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	now := store.Time(e.cfg.clock())
 	for _, last := range []time.Time{base.Status.Timestamp, l.stands().last} {
@@ -68,6 +68,9 @@ func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	for i := range c.Events {
 		c.Events[i].Time = now
 		c.Events[i].Seq = base.Seq + int64(i) + 1
+	}
+	if c.Idempotency != nil {
+		c.Idempotency.CreatedAt = now
 	}
 	run := base.Run
 	if c.Run != nil {

@@ -165,7 +165,7 @@ func fill(b *testing.B, s *Store, made *int, size int) {
 			"INSERT INTO task_rows SELECT i.pk, owner, i.id, 'c' || i.id, 1, state, ms, seq, received_seq, checkpoint, phase, due_at, lease_worker, " +
 				"fence, lease_until, turn, attempt, seen_seq, turn_start_seq, ms, ms, t.bytes, 0 FROM i JOIN task_rows t ON t.pk = 16",
 			"INSERT INTO context_rows (owner, id, shelf, created_at, updated_at, first_pk) SELECT owner, 'c' || i.id, 'active.new', ms, ms, i.pk FROM i JOIN task_rows t ON t.pk = 16",
-			"INSERT INTO task_log SELECT (i.pk << 24) + (l.id & 16777215), l.n, l.snapshot, l.events, NULL, l.large FROM i JOIN task_log l ON l.id BETWEEN 16 << 24 AND 17 << 24",
+			"INSERT INTO task_log SELECT (i.pk << 24) + (l.id & 16777215), l.n, NULL, NULL, l.snapshot, l.events, l.large FROM i JOIN task_log l ON l.id BETWEEN 16 << 24 AND 17 << 24",
 		} {
 			if err := w.exec(bg, n+text); err != nil {
 				return err

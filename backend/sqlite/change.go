@@ -22,6 +22,8 @@ type change struct {
 	// received is the time of the newest message of a client that it brings.
 	received int64
 	result   store.Result
+	// kept is where the change's idempotency record is written.
+	kept int64
 	// context is that of the task, as it was: read when a message is brought.
 	context contextHead
 }
@@ -129,7 +131,7 @@ func (w *writer) apply(c *change) error {
 		row = taskRow{pk: w.pendingNext, key: c.Key, contextID: c.Create.ContextID, checkpoint: 1}
 	}
 	if c.Idempotency != nil {
-		taken, err := w.takeKey(c, row.seq+int64(len(c.Events)), refusal != nil)
+		taken, err := w.takeKey(c, &row, refusal != nil)
 		if err != nil || taken {
 			return err
 		}
@@ -178,27 +180,34 @@ func (t *taskRow) holds(l *store.HeldLease) bool {
 
 // takeKey writes the change's idempotency record, or reports that the key is
 // taken. A change that is refused anyway only looks.
-func (w *writer) takeKey(c *change, seq int64, look bool) (taken bool, err error) {
+func (w *writer) takeKey(c *change, row *taskRow, look bool) (taken bool, err error) {
 	k := c.Idempotency
-	if !look {
-		kept := keptApart
-		if c.namesKey() {
-			kept = keptInLog
-		}
-		n, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, seq, millis(k.CreatedAt), kept)
-		if err != nil || n > 0 {
-			return false, err
-		}
-	}
-	record, found, err := readKey(context.Background(), w.selectKey, k.Owner, k.Key)
-	if err != nil || !found {
+	record, found, err := w.findKey(k.Owner, k.Key)
+	switch {
+	case err != nil:
 		return false, err
+	case found:
+		c.result = store.Result{Err: store.ErrDuplicate, Record: &record}
+		return true, nil
+	case look:
+		return false, nil
 	}
-	c.result = store.Result{Err: store.ErrDuplicate, Record: &record}
-	return true, nil
+	seq := row.seq + int64(len(c.Events))
+	switch {
+	case w.isRecent(c):
+		c.kept = keptRecent
+		w.addRecent(c, row.pk, seq)
+		return false, nil
+	case c.namesKey() && c.Create == nil:
+		c.kept = keptInLog
+	default:
+		c.kept = keptApart
+	}
+	_, err = w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, seq, millis(k.CreatedAt), c.kept)
+	return false, err
 }
 
-// namesKey reports whether the row of the log that the change writes tells the key
+// namesKey reports whether the row of the log that the change writes can name the key
 // of its record, so that the record is found when the task is deleted.
 func (c *change) namesKey() bool {
 	k := c.Idempotency
@@ -235,11 +244,7 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		}
 	}
 	if len(c.Events) > 0 {
-		key := ""
-		if c.namesKey() {
-			key = c.Idempotency.Key
-		}
-		if err := w.appendLog(&row, first, snapshot, c.events, key, c.large); err != nil {
+		if err := w.appendLog(&row, first, snapshot, c); err != nil {
 			return nil, err
 		}
 		for i := range c.contents {
@@ -321,6 +326,10 @@ func (w *writer) takeBack(k *store.IdempotencyRecord) error {
 	if k == nil {
 		return nil
 	}
+	if name := (keyName{k.Owner, k.Key}); w.pendingKeys[name].pk != 0 {
+		w.pendingKeys[name] = recentRecord{}
+		return nil
+	}
 	_, err := w.dropKey.exec(k.Owner, k.Key)
 	return err
 }
@@ -342,9 +351,16 @@ func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 }
 
 // appendLog writes a change's events as one row, with the key of its record if
-// there is one. large is how many bytes were taken out of them.
-func (w *writer) appendLog(t *taskRow, first int64, snapshot, events, key string, large int64) error {
-	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, textOrNull(snapshot), events, textOrNull(key), large)
+// that is found there.
+func (w *writer) appendLog(t *taskRow, first int64, snapshot string, c *change) error {
+	var key, hash any
+	if c.Idempotency != nil && c.kept != keptApart {
+		key = c.Idempotency.Key
+		if c.kept == keptRecent {
+			hash = bytesOrNull(c.Idempotency.HashBytes())
+		}
+	}
+	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, key, hash, textOrNull(snapshot), c.events, c.large)
 	return err
 }
 

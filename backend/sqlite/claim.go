@@ -244,7 +244,7 @@ func (c *claim) take(w *writer, key store.Key) (taken bool, err error) {
 	if err := w.update(ch, &row, true); err != nil {
 		return false, err
 	}
-	if err := w.appendLog(&row, row.seq, "", encoded, "", 0); err != nil {
+	if err := w.appendLog(&row, row.seq, "", &change{Change: new(store.Change), events: encoded}); err != nil {
 		return false, err
 	}
 	if err := w.moveLanes(&row); err != nil {

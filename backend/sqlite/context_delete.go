@@ -39,6 +39,8 @@ const (
 	keptInLog int64 = iota
 	keptApart
 	keptOfContext
+	// keptRecent is no value of a column: the record is in the log alone.
+	keptRecent
 )
 
 // deleteTasks is the number of tasks that a transaction of a deletion removes at most:

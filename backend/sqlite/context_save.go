@@ -83,7 +83,7 @@ func (c *contextSave) apply(w *writer) error {
 // refuse returns why the change is not to be.
 func (c *contextSave) refuse(w *writer, before *contextHead) (refusal, err error) {
 	if k := c.Idempotency; k != nil {
-		if _, taken, err := readKey(context.Background(), w.selectKey, k.Owner, k.Key); err != nil || taken {
+		if _, taken, err := w.findKey(k.Owner, k.Key); err != nil || taken {
 			return store.ErrDuplicate, err
 		}
 	}

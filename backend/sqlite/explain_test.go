@@ -26,6 +26,7 @@ var hotQueries = []hotQuery{
 	{"steps", sqlReadSteps},
 	{"idempotency key", sqlSelectKey},
 	{"expire idempotency keys", sqlExpireKeys},
+	{"recent idempotency keys", sqlRecentKeys},
 	{"context", sqlReadContext},
 	{"feedback", sqlFeedback},
 	{"feedback on a task", sqlTaskFeedback},

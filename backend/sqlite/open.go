@@ -276,6 +276,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 		rest: s.rest, watchers: &s.watchers,
 		conn: c, queue: make(chan *request, queueLength), log: s.log,
 		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow), tallies: make(map[tallyKey]int64),
+		recent: &recentKeys{batch: recentBatch}, pendingKeys: make(map[keyName]recentRecord),
 	}
 	if s.cfg.MaxPages > 0 {
 		if err := c.exec(ctx, fmt.Sprintf("PRAGMA max_page_count(%d)", s.cfg.MaxPages)); err != nil {

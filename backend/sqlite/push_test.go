@@ -198,7 +198,7 @@ func fillLanes(t testing.TB, s *Store, made *int, size int, phase, dueAt int64) 
 			fmt.Sprintf("INSERT INTO task_rows SELECT n + %d, printf('owner%%07d', n), id, context_id, first, state, state_at, seq, received_seq, checkpoint, "+
 				"phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes, lanes "+
 				"FROM i JOIN task_rows t ON t.owner = 'filled'", task),
-			fmt.Sprintf("INSERT INTO task_log SELECT ((i.n + %d) << 24) + 1, l.n, NULL, events, NULL, large FROM i "+
+			fmt.Sprintf("INSERT INTO task_log SELECT ((i.n + %d) << 24) + 1, l.n, NULL, NULL, NULL, events, large FROM i "+
 				"JOIN task_log l ON l.id = (SELECT pk << 24 FROM task_rows WHERE owner = 'filled') + 1", task),
 			fmt.Sprintf("INSERT INTO webhook_lanes SELECT n + %d, n + %d, printf('owner%%07d', n), task_id, id, endpoint, long_running, %d, state, reason, over, tail, "+
 				"%d, cursor_sequence, cursor_state, %d, attempt, failed_at, delivered, delivered_at, updated_at, dead, worker, fence, lease_until "+

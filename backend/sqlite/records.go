@@ -12,14 +12,29 @@ const sqlExpireKeys = `DELETE FROM idempotency_keys WHERE (owner, key) IN
 
 // Idempotency implements store.Store.
 func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
-	err = s.read(ctx, func(r *reader) error {
-		var found bool
-		k, found, err = readKey(context.Background(), r.key, owner, key)
-		if err == nil && !found {
-			err = store.ErrNotFound
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return k, store.ErrClosed
+	}
+	// The recent records are read first: a record is in the index before it leaves them.
+	name, found := keyName{owner, key}, false
+	if !s.cfg.ReadOnly {
+		if r, found := s.writer.recent.get(name); found {
+			return r.record(name), ctx.Err()
 		}
+	}
+	err = s.withReader(ctx, func(r *reader) error {
+		if s.cfg.ReadOnly {
+			if k, found, err = r.recentKey(name); err != nil || found {
+				return err
+			}
+		}
+		k, found, err = readKey(context.Background(), r.key, owner, key)
 		return err
 	})
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
 	return k, err
 }
 
@@ -37,7 +52,16 @@ func readKey(ctx context.Context, s *stmt, owner, key string) (k store.Idempoten
 
 // ExpireIdempotency implements store.Store.
 func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	err = s.write(ctx, &request{weight: max(limit, 1), apply: func(w *writer) error {
+	defer s.gate.RUnlock()
+	if s.gate.RLock(); s.closed {
+		return 0, store.ErrClosed
+	}
+	for limit > 0 && !s.cfg.ReadOnly && s.writer.recent.olderThan(millis(before)) {
+		if err := s.submit(ctx, &request{weight: moveChunk, apply: (*writer).moveKeys}); err != nil {
+			return 0, err
+		}
+	}
+	err = s.submit(ctx, &request{weight: max(limit, 1), apply: func(w *writer) error {
 		if limit <= 0 {
 			return nil
 		}

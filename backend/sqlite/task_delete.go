@@ -108,6 +108,9 @@ func (w *writer) removeTask(t *taskRow, bounds *deletion) (removed bool, err err
 	if fits, err := w.cutNotes(t, bounds); err != nil || !fits {
 		return false, err
 	}
+	if err := w.forgetRecent(t); err != nil {
+		return false, err
+	}
 	if _, err := w.keptKeys.exec(t.key.Owner, t.key.ID, keptApart); err != nil {
 		return false, err
 	}

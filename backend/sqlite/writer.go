@@ -54,6 +54,7 @@ type writer struct {
 	insertRow, insertLog, insertContent, dropSnapshot, upsertStep        *stmt
 	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
 	insertKey, selectKey, dropKey, expireKeys, beat                      *stmt
+	recentKeys, firstKey, keysIndexed                                    *stmt
 	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
 	nextContext, contextDue, contextFar, leaseBounds                     *stmt
 	waitingDue, waitingFar, makeReady, waitBounds                        *stmt
@@ -70,12 +71,18 @@ type writer struct {
 	backlog            store.Backlog
 	leases, laneLeases leaseBounds
 	waits              leaseBounds // of the due times of waiting tasks
+	// Records of tasks up to indexed are in the index; move is under way, or nil.
+	recent  *recentKeys
+	indexed int64
+	move    *keyMove
 
 	// pending are rows and counts of the transaction under way.
 	pending                      map[store.Key]taskRow
 	pendingCounts                store.Backlog
 	pendingNext, pendingNextLane int64
 	tallies                      map[tallyKey]int64
+	pendingKeys                  map[keyName]recentRecord
+	pendingMoved                 int // next of move, 0 if it stays
 	// lanesDue says that lanes have become due.
 	lanesDue bool
 
@@ -122,6 +129,9 @@ func (w *writer) run() {
 				return
 			}
 			group = w.gather(append(group[:0], r))
+			if w.moving() {
+				group = append(group, &request{apply: (*writer).moveKeys, done: make(chan error, 1)})
+			}
 			w.runGroup(group)
 			clear(group)
 			w.wal.afterGroup()
@@ -195,6 +205,8 @@ func (w *writer) transact(group []*request) (err error) {
 	}
 	clear(w.pending)
 	clear(w.tallies)
+	clear(w.pendingKeys)
+	w.pendingMoved = 0
 	w.pendingCounts, w.pendingNext, w.pendingNextLane, w.lanesDue = w.backlog, w.nextPK, w.nextLane, false
 	defer func() {
 		if err != nil {
@@ -232,6 +244,7 @@ func (w *writer) settle() {
 		w.rows.put(row)
 	}
 	w.nextPK, w.nextLane = w.pendingNext, w.pendingNextLane
+	w.settleKeys()
 	if w.lanesDue {
 		w.watchers.tell()
 	}
@@ -298,7 +311,7 @@ func (w *writer) prepareWriter() error {
 		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
 			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, first, bytes)
 			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
-		&w.insertLog:     `INSERT INTO task_log (id, n, snapshot, events, key, large) VALUES (?,?,?,?,?,?)`,
+		&w.insertLog:     `INSERT INTO task_log (id, n, key, key_hash, snapshot, events, large) VALUES (?,?,?,?,?,?,?)`,
 		&w.insertContent: `INSERT INTO task_contents (task_pk, hash, data) VALUES (?,?,?) ON CONFLICT DO NOTHING`,
 		&w.dropSnapshot:  `UPDATE task_log SET snapshot = NULL WHERE id = ? AND snapshot IS NOT NULL`,
 		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result, artifacts) VALUES (?,?,?,?,?)
@@ -316,6 +329,9 @@ func (w *writer) prepareWriter() error {
 
 		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at, kept) VALUES (?,?,?,?,?,?,?)
 			ON CONFLICT DO NOTHING`,
+		&w.recentKeys:  sqlRecentKeys,
+		&w.firstKey:    `SELECT key FROM task_log WHERE id = ? AND key IS NOT NULL`,
+		&w.keysIndexed: `UPDATE idempotency_indexed SET task_pk = ? WHERE pk = 2`,
 		&w.selectKey:   sqlSelectKey,
 		&w.dropKey:     `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
 		&w.expireKeys:  sqlExpireKeys,
@@ -354,5 +370,5 @@ func (w *writer) loadState() error {
 	w.laneLeases = allLeases
 	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
 	w.counts.Store(&store.Backlog{Queued: w.backlog.Queued, Leased: w.backlog.Leased})
-	return errors.Join(w.leases.load(w.leaseBounds), w.waits.load(w.waitBounds))
+	return errors.Join(w.loadRecent(), w.leases.load(w.leaseBounds), w.waits.load(w.waitBounds))
 }

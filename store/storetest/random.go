@@ -149,7 +149,11 @@ func (r *randomRun) change() store.Change {
 		c.Steps = append(c.Steps, s)
 	}
 	if r.oneIn("idempotent", 4) {
-		c = idempotent(c, fmt.Sprint("k", r.pick("key", 4)), r.time())
+		made := r.time()
+		if len(c.Events) > 0 && r.oneIn("made with the event", 2) {
+			made = c.Events[0].Time
+		}
+		c = idempotent(c, fmt.Sprint("k", r.pick("key", 4)), made)
 	}
 	task, err := r.want.Task(r.ctx, k, store.TaskOptions{})
 	if err != nil {

@@ -54,14 +54,18 @@ CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker
 
 -- One row per change of a task: its n events as JSON. id is the task's pk << 24 plus the
 -- sequence of the first event. snapshot, if set, is the task after the change; only the row
--- at task_rows.checkpoint keeps one. key is the idempotency key whose record was written with the change, if that record says so (kept).
+-- at task_rows.checkpoint keeps one. key is the idempotency key whose record was written with
+-- the change, if that record says so (kept).
+-- The first row of a task whose record is not in idempotency_keys yet holds all of it, with
+-- the hash of the request in key_hash: see idempotency_indexed.
 -- large is how many bytes of events were taken out into task_contents.
 CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
+  key      TEXT,
+  key_hash BLOB,
   snapshot TEXT,
   events   TEXT NOT NULL,
-  key      TEXT,
   large    INTEGER NOT NULL
 );
 
@@ -161,6 +165,15 @@ CREATE TABLE idempotency_keys (
 ) WITHOUT ROWID;
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_kept ON idempotency_keys (owner, task_id) WHERE kept > 0;
+
+-- Records in the first log rows of tasks up to task_pk were moved to idempotency_keys; those
+-- of newer tasks will be, in batches in the order of keys, so that a new record dirties no
+-- index page of its own.
+CREATE TABLE idempotency_indexed (
+  pk      INTEGER PRIMARY KEY,
+  task_pk INTEGER NOT NULL
+);
+INSERT INTO idempotency_indexed VALUES (2, 0);
 
 CREATE TABLE feedback_rows (
   pk         INTEGER PRIMARY KEY,

@@ -75,6 +75,10 @@ CREATE TABLE heartbeat (
   pk    INTEGER PRIMARY KEY,
   beats INTEGER NOT NULL
 );
+CREATE TABLE idempotency_indexed (
+  pk      INTEGER PRIMARY KEY,
+  task_pk INTEGER NOT NULL
+);
 CREATE TABLE idempotency_keys (
   owner      TEXT NOT NULL,
   key        TEXT NOT NULL,
@@ -108,9 +112,10 @@ CREATE TABLE task_contents (
 CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
+  key      TEXT,
+  key_hash BLOB,
   snapshot TEXT,
   events   TEXT NOT NULL,
-  key      TEXT,
   large    INTEGER NOT NULL
 );
 CREATE TABLE task_rows (
