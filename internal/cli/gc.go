@@ -17,11 +17,20 @@ const (
 	gcEvery    = time.Second
 )
 
-// tuneGC lets a small heap grow a little before it is collected, until ctx is
-// done: gcHeadroom of garbage costs nobody anything. A large heap is collected as
-// Go does by default, and more often as the process nears limit bytes. The operator's
-// GOGC or GOMEMLIMIT is left in force.
-func (a *app) tuneGC(ctx context.Context, limit int64) {
+// gcHeadroomOf returns how many bytes a server with a kind of storage may leave
+// uncollected. gcHeadroom costs nobody anything. Tasks in memory are a large heap
+// that is read again by each collection, so an eighth of the limit may be garbage there.
+func gcHeadroomOf(kind string, limit int64) uint64 {
+	if kind == kindMemory {
+		return max(gcHeadroom, uint64(limit)/8)
+	}
+	return gcHeadroom
+}
+
+// tuneGC lets a heap grow by up to headroom bytes before it is collected, until ctx is
+// done. A larger heap is collected as Go does by default, and more often as the process
+// nears limit bytes. The operator's GOGC or GOMEMLIMIT is left in force.
+func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 	if a.env.values["GOMEMLIMIT"] != "" {
 		return
 	}
@@ -38,7 +47,7 @@ func (a *app) tuneGC(ctx context.Context, limit int64) {
 	defer tick.Stop()
 	for {
 		metrics.Read(sample)
-		if percent := gcPercent(sample[0].Value.Uint64()); percent != current {
+		if percent := gcPercent(sample[0].Value.Uint64(), headroom); percent != current {
 			debug.SetGCPercent(percent)
 			current = percent
 		}
@@ -50,13 +59,13 @@ func (a *app) tuneGC(ctx context.Context, limit int64) {
 	}
 }
 
-// gcPercent is the GOGC value for a live heap, in steps, so that it seldom
-// changes.
-func gcPercent(live uint64) int {
+// gcPercent is the GOGC value for a live heap that may grow by headroom, in steps, so
+// that it seldom changes.
+func gcPercent(live, headroom uint64) int {
 	const step = 50
 	percent := gcMost
 	if live > 0 {
-		percent = int(min(gcHeadroom*100/live, gcMost))
+		percent = int(min(headroom*100/live, gcMost))
 	}
 	return max(percent/step*step, gcDefault)
 }

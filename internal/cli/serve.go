@@ -164,7 +164,8 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
 	defer tuned()
-	go a.tuneGC(tuning, cmp.Or(int64(c.Memory), memory.Default()))
+	limit := cmp.Or(int64(c.Memory), memory.Default())
+	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.kind, limit))
 	a.reloads.Store(true)
 	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) //nolint:contextcheck // reading a file needs none
 	if err := h.Serve(ctx, ln); err != nil && !stoppedLate(ctx, err) {
