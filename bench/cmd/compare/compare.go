@@ -25,6 +25,7 @@ type options struct {
 	scenarios   []loadgen.Scenario
 	hooks       []hookLoad
 	growth      []int
+	contexts    []int  // numbers of tasks with which contexts are listed
 	storage     string // of growth
 	servers     []string
 	snapshot    time.Duration
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	var out outcome
 	if len(o.growth) > 0 {
-		out, err = b.growth(ctx, fillStore)
+		out, err = b.measureGrowth(ctx, fillStore)
 	} else {
 		out, err = b.all(ctx)
 	}
@@ -76,6 +77,9 @@ func (b *bench) all(ctx context.Context) (outcome, error) {
 	out, err := b.compare(ctx, chosen)
 	if err == nil && b.db != nil && slices.Contains(b.scenarios, loadgen.Send) {
 		err = b.shared(ctx, &out)
+	}
+	if err == nil && len(b.contexts) > 0 && slices.Contains(b.scenarios, loadgen.Contexts) {
+		err = b.contextSizes(ctx, &out, fillStore)
 	}
 	if err == nil && b.db != nil && b.snapshot > 0 {
 		err = b.held(ctx, &out)
@@ -104,6 +108,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	scenarios := flags.String("scenarios", "", "what to measure, comma-separated (default "+everything+", or with -growth "+growing+"); claim is another name for send-get, webhooks is "+hookNames())
 	growth := flags.String("growth", "", "measure stores of these numbers of tasks instead, e.g. 1000,100000,1000000")
 	flags.StringVar(&o.storage, "storage", storageSQLite, "what -growth keeps its stores in: sqlite or postgres")
+	contexts := flags.String("contexts", "1000,100000", "also measure contexts/list in stores of these numbers of tasks, ten to a context; empty for not at all")
 	servers := flags.String("servers", strings.Join(contenderNames(), ","), "what to measure, comma-separated")
 	flags.DurationVar(&o.snapshot, "snapshot", 30*time.Second, "how long a transaction keeps PostgreSQL from removing dead rows; 0 for not at all")
 	flags.StringVar(&o.databaseURL, "database-url", "", "PostgreSQL to use instead of starting one; the bench leaves nothing in it")
@@ -141,18 +146,15 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 		o.scenarios = append(o.scenarios, s)
 	}
-	if *growth != "" {
-		for number := range strings.SplitSeq(*growth, ",") {
-			n, err := strconv.Atoi(number)
-			if err != nil || n < 0 {
-				errs = append(errs, fmt.Errorf("growth wants numbers of tasks, not %q", number))
-			}
-			o.growth = append(o.growth, n)
-		}
-		slices.Sort(o.growth)
+	var err error
+	if o.growth, err = numbers(*growth); err != nil {
+		errs = append(errs, fmt.Errorf("growth: %w", err))
+	}
+	if o.contexts, err = numbers(*contexts); err != nil {
+		errs = append(errs, fmt.Errorf("contexts: %w", err))
 	}
 	if o.short {
-		o.rounds, o.duration, o.snapshot = 1, shortRound, 2*shortRound
+		o.rounds, o.duration, o.snapshot, o.contexts = 1, shortRound, 2*shortRound, []int{100, 1000}
 	}
 	if o.storage != storageSQLite && o.storage != storagePostgres {
 		errs = append(errs, fmt.Errorf("growth keeps its stores in sqlite or postgres, not %q", o.storage))
@@ -170,6 +172,22 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", flags.Arg(0)))
 	}
 	return o, errors.Join(errs...)
+}
+
+// numbers reads numbers with commas between them and sorts them.
+func numbers(text string) (all []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for number := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is not a number of what a store holds", number)
+		}
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all, nil
 }
 
 // shortRound is a round of -short: all of it must stay within half a minute.
@@ -198,6 +216,8 @@ type outcome struct {
 	Held     []period `json:"held,omitempty"`     // with a snapshot held open
 
 	Hooks []hookRow `json:"webhooks,omitempty"`
+
+	Sizes []outcome `json:"contextSizes,omitempty"` // contexts/list of one storage each
 
 	failed []error  // servers that should have run and did not
 	names  []string // contenders in the order of the table
@@ -259,6 +279,9 @@ func rate(s sample) float64 { return s.PerSecond }
 // verdict is the error with which the command ends.
 func (o outcome) verdict(opts options) error {
 	errs := o.failed
+	for _, s := range o.Sizes {
+		errs = append(errs, s.verdict(opts))
+	}
 	for _, r := range slices.Concat(o.Rows, o.Shared) {
 		if n := r.errors(); n > 0 && opts.short {
 			errs = append(errs, fmt.Errorf("%s of %s: %d errors, such as: %s", r.Scenario, r.Contender, n, r.firstError()))

@@ -147,7 +147,7 @@ func TestCompareStopsItsServersWhenCanceled(t *testing.T) {
 	b.duration = time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := b.compare(ctx, contenders()[2:])
+	_, err := b.compare(ctx, slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver }))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("compare = %v, want deadline exceeded", err)
 	}
@@ -157,7 +157,7 @@ func TestCompareStopsItsServersWhenCanceled(t *testing.T) {
 func TestGrowthComparesFilledStores(t *testing.T) {
 	b, pids := stubBench(t, "none")
 	b.options.growth = []int{10, 1000}
-	out, err := b.growth(t.Context(), fillStore)
+	out, err := b.measureGrowth(t.Context(), fillStore)
 	if err != nil || out.verdict(b.options) != nil {
 		t.Fatal(err, out.verdict(b.options))
 	}
@@ -208,8 +208,8 @@ func TestTableTellsGoals(t *testing.T) {
 	}
 	lines := strings.Split(text.String(), "\n")
 	for name, want := range map[string]string{
-		"holdfast-memory": "10.00 0.25 >= 10x official: NOT MET",
-		"holdfast-sqlite": "10.00 0.25 >= 6x official: met; >= 25% of echo: met",
+		"holdfast-memory": "10.00 0.25 >= 10x official: NOT MET; >= 50% of floor: not measured",
+		"holdfast-sqlite": "10.00 0.25 >= 6x official: met; >= 25% of echo: met; >= 80% of floor-sqlite: not measured",
 	} {
 		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "  "+name) })
 		if i < 0 || !strings.HasSuffix(strings.Join(strings.Fields(lines[i]), " "), want) {
@@ -232,5 +232,48 @@ func TestParseReportsAllProblems(t *testing.T) {
 	o, err = parse([]string{"-short", "-scenarios", "send,claim", "-growth", "100,1"}, &b)
 	if err != nil || o.rounds != 1 || o.duration != shortRound || !slices.Equal(o.growth, []int{1, 100}) || o.scenarios[1] != loadgen.SendGet {
 		t.Errorf("parse = %+v, %v", o, err)
+	}
+}
+
+func TestContextSizesRelateStoresToTheSmallest(t *testing.T) {
+	b, pids := stubBench(t, "none")
+	b.contexts, b.servers = []int{10, 100}, []string{"holdfast-sqlite"}
+	before := b.scenarios
+	out := newOutcome(nil)
+	if err := b.contextSizes(t.Context(), &out, fillStore); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	out.writeSizes(&text)
+	for _, want := range []string{"sqlite with 10 ", "sqlite with 100 ", "<= 1.3x: "} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, text.String())
+		}
+	}
+	if !slices.Equal(b.scenarios, before) {
+		t.Errorf("scenarios are %v afterwards, want %v", b.scenarios, before)
+	}
+	checkGone(t, pids(), 2)
+}
+
+func TestGoalsOfFloors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		ours, floor string
+		rate        float64
+		want        string
+	}{
+		{"holdfast-memory", floorJSON, 51, ">= 50% of floor, is 0.51: met"},
+		{"holdfast-sqlite", floorSQLite, 79, ">= 80% of floor-sqlite, is 0.79: NOT MET"},
+		{"holdfast-postgres", floorPostgres, 70, ">= 70% of floor-postgres, is 0.70: met"},
+	} {
+		out := newOutcome([]string{test.floor, test.ours})
+		out.goals = goals()
+		for name, perSecond := range map[string]float64{test.floor: 100, test.ours: test.rate} {
+			out.Rows = append(out.Rows, row{Scenario: loadgen.Send, Contender: name, Samples: []sample{{Report: loadgen.Report{PerSecond: perSecond}}}})
+		}
+		if got := out.goalText(loadgen.Send, test.ours); !strings.Contains(got, test.want) {
+			t.Errorf("goal of %s = %q, want %q", test.ours, got, test.want)
+		}
 	}
 }

@@ -26,6 +26,10 @@ const (
 const (
 	echo     = "echo"
 	official = "official"
+
+	floorJSON     = "floor"
+	floorSQLite   = "floor-sqlite"
+	floorPostgres = "floor-postgres"
 )
 
 // contender is a server to measure.
@@ -69,6 +73,9 @@ func contenders() []contender {
 				loadgen.Contexts: "it has no such method",
 			},
 		},
+		floor(floorJSON, storageMemory),
+		floor(floorSQLite, storageSQLite),
+		floor(floorPostgres, storagePostgres),
 		ours(storageMemory),
 		ours(storageSQLite),
 		ours(storagePostgres),
@@ -80,6 +87,25 @@ func contenderNames() (names []string) {
 		names = append(names, c.name)
 	}
 	return names
+}
+
+// onlySends is why a floor lacks all other scenarios; tables leave it out.
+const onlySends = "it only answers message/send"
+
+// floor is a bare server that commits as often as Holdfast does with a kind of storage.
+func floor(name, storage string) contender {
+	c := contender{
+		name: name, program: refserver, storage: storage, lacks: map[loadgen.Scenario]string{},
+		args: func(addr string, flags []string) []string {
+			return append([]string{"-kind", "floor", "-addr", addr}, flags...)
+		},
+	}
+	for _, s := range loadgen.Scenarios() {
+		if s != loadgen.Send {
+			c.lacks[s] = onlySends
+		}
+	}
+	return c
 }
 
 // ours is Holdfast with a kind of storage.

@@ -92,15 +92,19 @@ func (d *database) schema() string {
 	return name
 }
 
-// store makes an empty store and returns the flags that name it.
-func (d *database) store(ctx context.Context, binary string) (flags []string, schema string, err error) {
+// flags names a new store.
+func (d *database) flags() (flags []string, schema string) {
 	schema = d.schema()
-	flags = []string{"--storage", storagePostgres, "--database-url", d.url, "--schema", schema}
+	return []string{"--storage", storagePostgres, "--database-url", d.url, "--schema", schema}, schema
+}
+
+// migrate makes an empty store of Holdfast, which flags name.
+func (d *database) migrate(ctx context.Context, binary string, flags []string) error {
 	cmd := exec.CommandContext(ctx, binary, append([]string{"migrate", "up"}, flags[2:]...)...)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, "", fmt.Errorf("holdfast migrate up: %w: %s", err, firstLine(text))
+		return fmt.Errorf("holdfast migrate up: %w: %s", err, firstLine(text))
 	}
-	return flags, schema, nil
+	return nil
 }
 
 // settle has the database do now what it would do soon after much was written.

@@ -11,6 +11,7 @@ import (
 // Goals of webhooks.
 const (
 	hookShare    = 0.5                   // of what a bare client posts
+	hookStored   = 0.33                  // the same, of a backlog in a database
 	hookP99      = 25 * time.Millisecond // from the commit to the answer
 	hookLowered  = 0.8                   // of the rate without dead endpoints
 	hookDrained  = 15 * time.Second      // from the return of the receiver
@@ -99,7 +100,11 @@ func (o outcome) hookGoal(r hookRow) string {
 		return ""
 	case hookBacklog, hookLive:
 		bare := hookMedian(o.hook(hookBare, ""), hookRate)
-		text, ok = fmt.Sprintf(">= %.0f%% of bare", hookShare*100), rate >= hookShare*bare
+		share := hookShare
+		if r.Load == hookBacklog && r.Storage != storageMemory {
+			share = hookStored
+		}
+		text, ok = fmt.Sprintf(">= %.0f%% of bare", share*100), rate >= share*bare
 	case hookPaced:
 		text, ok = fmt.Sprintf("p99 < %v", hookP99), hookMedian(r, func(s hookSample) time.Duration { return s.Latency.P99 }) < hookP99
 	case hookDead:

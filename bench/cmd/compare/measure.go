@@ -121,7 +121,10 @@ func (b *bench) store(ctx context.Context, binary string, c contender) ([]string
 		if err != nil {
 			return nil, err
 		}
-		flags, _, err := db.store(ctx, binary)
+		flags, _ := db.flags()
+		if c.program == holdfast {
+			err = db.migrate(ctx, binary, flags)
+		}
 		return flags, err
 	}
 	dir := filepath.Join(b.dir, "data-"+c.name)

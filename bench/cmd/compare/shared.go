@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -13,6 +14,7 @@ import (
 // The loads of one database, in the order of the table.
 const (
 	inserts  = "pgbench, inserts"
+	jobs     = "River, in this process"
 	replica  = "1 replica"
 	replicas = "3 replicas"
 	insert   = "pgbench, inserts, 1 client"
@@ -26,18 +28,25 @@ const (
 	// insertLatency is how many times that of a lone insert the p99 at half load
 	// may be.
 	insertLatency = 5
+	// jobTimes is how many times as many messages per second as River works jobs.
+	jobTimes = 2.5
 	// tolerance is what rates of the same must be within to count as the same.
 	tolerance = 0.9
 )
 
 // shared measures what replicas make of one database, beside what it can do at
 // best, in interleaved rounds. Each number of replicas has a store of its own.
-func (b *bench) shared(ctx context.Context, out *outcome) error {
+func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 	bencher, err := newPgbench(ctx, b.db, b.dir, b.payload)
 	if err != nil {
 		out.failed = append(out.failed, fmt.Errorf("pgbench: %w", err))
 		return nil
 	}
+	queue, err := startRiver(ctx, b.db, b.concurrency)
+	if err != nil {
+		return fmt.Errorf("river: %w", err)
+	}
+	defer func() { err = errors.Join(err, queue.stop()) }()
 	alone, err := b.startReplicas(ctx, 1)
 	defer stopAll(alone)
 	if err != nil {
@@ -54,6 +63,7 @@ func (b *bench) shared(ctx context.Context, out *outcome) error {
 		run  func() (sample, error)
 	}{
 		{inserts, func() (sample, error) { return bencher.run(ctx, b.concurrency, b.duration/5, b.duration) }},
+		{jobs, func() (sample, error) { return queue.run(ctx, b.concurrency, b.payload, b.duration/5, b.duration) }},
 		{replica, func() (sample, error) {
 			s, err := b.sample(ctx, loadgen.Send, alone...)
 			full = s.PerSecond
@@ -133,7 +143,7 @@ func (o outcome) writeShared(w io.Writer) {
 	if len(o.Shared) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\none database: blocking message/send beside pgbench, which inserts a row per commit\n")
+	fmt.Fprintf(w, "\none database: blocking message/send beside pgbench, which inserts a row per commit, and River, whose callers wait for a job\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "  load\treq/s\tp50\tp99\terrors\tcpu/req\tcommits/s\tx pgbench\tWAL/req\tgoal\n")
 	base := median(o.load(inserts).Samples, rate)
@@ -165,6 +175,13 @@ func (o outcome) loadGoal(name string) string {
 		return text + ": NOT MET"
 	}
 	switch name {
+	case replica:
+		river := median(o.load(jobs).Samples, rate)
+		if river == 0 {
+			return ""
+		}
+		times := median(o.load(replica).Samples, rate) / river
+		return met(fmt.Sprintf(">= %gx River, is %.2fx", jobTimes, times), times >= jobTimes)
 	case replicas:
 		one, all := o.load(replica).Samples, o.load(replicas).Samples
 		same := median(all, rate) >= tolerance*median(one, rate)

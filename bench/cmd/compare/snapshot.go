@@ -38,7 +38,8 @@ func (b *bench) held(ctx context.Context, out *outcome) error {
 	if err != nil {
 		return err
 	}
-	flags, schema, err := b.db.store(ctx, binary)
+	flags, schema := b.db.flags()
+	err = b.db.migrate(ctx, binary, flags)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ func (o outcome) write(w io.Writer, opts options) error {
 		fmt.Fprintf(&b, "\n%s\n", o.Database)
 	}
 	o.writeShared(&b)
+	o.writeSizes(&b)
 	o.writeHeld(&b)
 	o.writeHooks(&b)
 	_, err := io.WriteString(w, b.String())
@@ -51,6 +52,9 @@ func (o outcome) writeRow(w io.Writer, s loadgen.Scenario, name string) {
 	r, _ := o.row(s, name)
 	if why, ok := o.Missing[name]; ok {
 		fmt.Fprintf(w, "  %s\tmissing: %s\n", name, why)
+		return
+	}
+	if r.Skipped == onlySends {
 		return
 	}
 	if len(r.Samples) == 0 {

@@ -1,6 +1,7 @@
 // Command refserver runs one of the servers that Holdfast is measured against.
 //
 //	refserver -kind echo|official [-addr 127.0.0.1:0]
+//	refserver -kind floor -storage memory|sqlite|postgres [-data DIR] [-database-url URL -schema NAME]
 //
 // It prints its URL as the first line of stdout and serves until SIGINT or
 // SIGTERM.
@@ -29,11 +30,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("refserver", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kind := flags.String("kind", "", "server to run: echo or official")
+	kind := flags.String("kind", "", "server to run: echo, official or floor")
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
+	storage := flags.String("storage", "memory", "what floor commits to: memory (nothing), sqlite or postgres")
+	data := flags.String("data", ".", "directory of the SQLite database")
+	databaseURL := flags.String("database-url", "", "PostgreSQL database")
+	schema := flags.String("schema", "floor", "schema in the PostgreSQL database, which floor makes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,13 +54,33 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		h = echoHandler()
 	case "official":
 		h = officialHandler(url)
+	case "floor":
+		commit, closeStore, openErr := openStore(ctx, *storage, *data, *databaseURL, *schema)
+		if openErr != nil {
+			return errors.Join(openErr, l.Close())
+		}
+		defer func() { err = errors.Join(err, closeStore()) }()
+		h = floorHandler(commit)
 	default:
-		return errors.Join(fmt.Errorf("unknown kind %q, want echo or official", *kind), l.Close())
+		return errors.Join(fmt.Errorf("unknown kind %q, want echo, official or floor", *kind), l.Close())
 	}
 	if _, err := fmt.Fprintln(stdout, url); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return serve(ctx, l, h)
+}
+
+// openStore opens what a floor commits to; a nil committer stores nothing.
+func openStore(ctx context.Context, storage, data, databaseURL, schema string) (committer, func() error, error) {
+	switch storage {
+	case "memory":
+		return nil, func() error { return nil }, nil
+	case "sqlite":
+		return openSQLite(ctx, data)
+	case "postgres":
+		return openPostgres(ctx, databaseURL, schema)
+	}
+	return nil, nil, fmt.Errorf("unknown storage %q, want memory, sqlite or postgres", storage)
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {

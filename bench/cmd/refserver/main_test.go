@@ -19,6 +19,8 @@ func TestServersAnswerTheGenerator(t *testing.T) {
 		scenarios []loadgen.Scenario
 	}{
 		{"echo", []loadgen.Scenario{loadgen.Echo}},
+		{"floor", []loadgen.Scenario{loadgen.Send}},
+		{"floor -storage sqlite -data " + t.TempDir(), []loadgen.Scenario{loadgen.Send}},
 		{"official", []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
@@ -40,7 +42,7 @@ func start(t *testing.T, kind string) (url string) {
 	stdout, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, []string{"-kind", kind}, w, io.Discard)
+		err := run(ctx, append([]string{"-kind"}, strings.Fields(kind)...), w, io.Discard)
 		_ = w.CloseWithError(err)
 		ended <- err
 	}()
