@@ -23,9 +23,8 @@ import (
 // bodies notes where the bodies of requests are in memory.
 type bodies struct {
 	Sender
-	mu    sync.Mutex
-	under int
-	at    map[string]map[*byte]int // by event, how many requests had which body
+	mu sync.Mutex
+	at map[string]map[*byte]int // by event, how many requests had which body
 }
 
 func (b *bodies) Post(ctx context.Context, r safehttp.Request) (safehttp.Response, error) {

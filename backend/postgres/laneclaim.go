@@ -153,15 +153,6 @@ func (l *laneTaking) add(r record, p *store.LaneClaim) {
 // last is the sequence of the last event that was read.
 func (l *laneTaking) last() int64 { return l.Cursor.Seq + int64(len(l.Events)) }
 
-// text is how much JSON is read at once for a lane that may have so much content: a
-// little is read in vain so that it is seldom read in two goes.
-func laneText(bytes int) int64 {
-	if bytes <= 0 {
-		return never
-	}
-	return 2*int64(bytes) + 64<<10
-}
-
 // ClaimLanes implements [store.PushStore]. It is not tried again when leases may have
 // been taken.
 func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []store.ClaimedLane, err error) {

@@ -139,7 +139,7 @@ func (s *Store) countWalk(ctx context.Context, c *pgx.Conn, w *walk, groups stri
 // countedBy returns the query with the order in whose index the fewest entries are read
 // to count what it finds.
 func countedBy(q store.Query) *store.Query {
-	q.ByCreated = q.After.IsZero() && q.Before.IsZero() && !(q.CreatedAfter.IsZero() && q.CreatedBefore.IsZero())
+	q.ByCreated = q.After.IsZero() && q.Before.IsZero() && (!q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero())
 	return &q
 }
 

@@ -54,8 +54,7 @@ func TestLargeValuesAreCutAndPutBack(t *testing.T) {
 		{"data", []any{m{"artifact": message(m{"data": m{"list": list, "text": long}, "kind": "data"})}}, 1, `[{"artifact":{"parts":[{"data":"","kind":"data"}]}}]`},
 		{"short data, then large", []any{m{"artifact": message(m{"data": m{"a": "]}\""}}, m{"data": list})}}, 1, `[{"artifact":{"parts":[{"data":{"a":"]}\""}},{"data":""}]}}]`},
 		{"metadata named artifact", m{"metadata": m{"artifact": long, "data": 1}, "history": []any{m{"a": other}}}, 2, ""},
-		{"snapshot", m{"artifacts": []any{message(m{"text": long})}, "history": []any{m{"message": message(m{"text": other})}}}, 2,
-			`{"artifacts":[{"parts":[{"text":""}]}],"history":[{"message":{"parts":[{"text":"` + other + `"}]}}]}`},
+		{"snapshot", m{"artifacts": []any{message(m{"text": long})}, "history": []any{m{"message": message(m{"text": other})}}}, 2, `{"artifacts":[{"parts":[{"text":""}]}],"history":[{"message":{"parts":[{"text":"` + other + `"}]}}]}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
