@@ -138,6 +138,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		RetryDelayMax: max(cfg.RetryDelay, time.Minute),
 		HandlerGrace:  cfg.HandlerGrace,
 		FlushInterval: cfg.FlushInterval,
+		Retention:     cfg.Retention,
 		Limits:        cfg.Limits,
 		OutputModes:   cfg.OutputModes,
 		Memory:        budget,

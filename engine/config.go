@@ -53,9 +53,8 @@ type Config struct {
 	// Poll is how often the store is asked for due work that nobody announced.
 	// Default 1 s.
 	Poll time.Duration
-	// IdempotencyTTL is how long an idempotency key, and the id of a message that
-	// started a task, is remembered. Default 24 h.
-	IdempotencyTTL time.Duration
+	// Retention is how long finished tasks and idempotency records are kept.
+	Retention Retention
 
 	// Limits bound what callers and handlers may ask for.
 	Limits Limits
@@ -135,7 +134,6 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.HandlerGrace, 5*time.Second)
 	orDefault(&c.FlushInterval, 20*time.Millisecond)
 	orDefault(&c.Poll, time.Second)
-	orDefault(&c.IdempotencyTTL, 24*time.Hour)
 	orDefault(&c.Limits.Queued, 100_000)
 	orDefault(&c.Limits.Inbox, 1000)
 	orDefault(&c.Limits.Parts, 1000)
@@ -157,6 +155,9 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
 	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ListTotal": c.Limits.ListTotal, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
+	}
+	if err := c.Retention.check(); err != nil {
+		errs = append(errs, fmt.Errorf("Retention: %w", err))
 	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("engine config: %w", errors.Join(errs...))

@@ -291,27 +291,25 @@ func (e *Engine) holders() map[store.Key]*run {
 	return byKey
 }
 
-// janitor removes what has outlived its use.
+// janitor ends deletions that were started and removes what is older than the retention.
 func (e *Engine) janitor(ctx context.Context, beat func()) {
-	tick := time.NewTicker(min(max(e.cfg.IdempotencyTTL/10, e.cfg.Poll), 10*e.cfg.Lease))
+	tick := time.NewTicker(4 * max(e.cfg.Lease, e.cfg.Poll))
 	defer tick.Stop()
-	e.wakeJanitor()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-e.untidy:
-		}
+	for due := true; ctx.Err() == nil; {
 		beat()
 		e.finishAllDoomed(ctx, beat)
 		e.purge(ctx, beat)
-		const batch = 1000
-		for n := batch; n == batch && ctx.Err() == nil; {
-			var err error
-			if n, err = e.cfg.Store.ExpireIdempotency(ctx, store.Time(e.cfg.clock().Add(-e.cfg.IdempotencyTTL)), batch); err != nil {
-				e.log.Warn("expire idempotency keys", "error", err)
-			}
+		if due {
+			due = e.expire(ctx, beat)
+		}
+		if due {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			due = true
+		case <-e.untidy:
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Engine struct {
 	queued    queueCount    // tasks waiting to run
 	abandoned atomic.Int64  // handlers left behind that still run
 	oversized atomic.Int64  // messages and writes refused by Limits.TaskBytes
+	expired   expiry        // what the janitor has removed
 
 	worker   atomic.Pointer[string] // the name under which leases are taken
 	strayed  atomic.Bool            // there may be a lease of this name without a run
@@ -275,6 +276,7 @@ type Health struct {
 	Queued      int64 // tasks waiting to run in the store, whoever queued them
 	Abandoned   int64 // handlers that did not return when told to
 	Oversized   int64 // messages and writes refused since the start, for Limits.TaskBytes
+	Expired     Expired
 	// Problems lists what is wrong; empty when all is well.
 	Problems []string
 }
@@ -283,7 +285,7 @@ type Health struct {
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), Expired: e.expired.stats()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {

@@ -252,19 +252,19 @@ func wantOneTask(t *testing.T, params a2a.MessageSendParams, engines ...*engine.
 	return id
 }
 
-func TestFirstMessageIsForgottenAfterADay(t *testing.T) {
+func TestFirstMessageIsForgottenAfter30Days(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := start(t, engine.Config{Handler: obey, Poll: time.Minute, Lease: time.Minute})
+		e := start(t, engine.Config{Handler: obey, Poll: time.Hour, Lease: time.Hour})
 		params := text("x")
 		first := send(t, e, params)
-		time.Sleep(24*time.Hour - time.Minute)
+		time.Sleep(30*day - time.Hour)
 		if again := send(t, e, params); again.Key != first.Key {
-			t.Error("Send(within 24 h) = another task, want the same")
+			t.Error("Send(within 30 days) = another task, want the same")
 		}
-		time.Sleep(30 * time.Minute)
+		time.Sleep(6 * time.Hour)
 		if again := send(t, e, params); again.Key == first.Key {
-			t.Error("Send(after 24 h) = the same task, want another")
+			t.Error("Send(after 30 days) = the same task, want another")
 		}
 	})
 }

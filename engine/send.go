@@ -42,7 +42,7 @@ type Sent struct {
 // joins the inbox of one that runs. When Send returns without an error the
 // message is stored. A message that is sent again is answered as the first time and
 // changes nothing: one for a task whose id the task has, and a first one whose id is a
-// UUID, for IdempotencyTTL. Errors: invalid_params naming the field, task_not_found,
+// UUID, for as long as Retention keeps idempotency records. Errors: invalid_params naming the field, task_not_found,
 // unsupported_operation for a task that is over, context_not_cancelable for a new
 // task in a context that takes none, conflict for an idempotency key of another
 // request, resource_exhausted, unavailable.

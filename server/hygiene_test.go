@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -454,6 +455,30 @@ func TestHealthTellsWhatIsWrong(t *testing.T) {
 	if got := e.do("GET", "/healthz", "", nil); got.Status != http.StatusOK {
 		t.Errorf("/healthz = HTTP %d, want 200", got.Status)
 	}
+}
+
+func TestHealthCountsExpiredTasks(t *testing.T) {
+	t.Parallel()
+	s := newStore()
+	m := a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "x"}}}
+	long := store.Time(time.Now().Add(-100 * 24 * time.Hour))
+	if _, err := s.Commit(t.Context(), store.Change{
+		Key: store.Key{Owner: "alice", ID: "old"}, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+		Events: []store.Event{{Time: long, State: a2a.StateSubmitted, Received: &m}, {Time: long, State: a2a.StateFailed}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	e := startConfig(t, engine.Config{Store: s, Handler: echo, NewID: newID, Retention: engine.Retention{"failed": 24 * time.Hour}}, nil)
+	ts := httptest.NewServer(e.server)
+	t.Cleanup(ts.Close)
+	e.url, e.client = ts.URL, ts.Client()
+	var body string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if body = string(e.do("GET", "/health", "", nil).Body); strings.Contains(body, `"expired":{"tasks":1,"idempotencyRecords":0}`) {
+			return
+		}
+	}
+	t.Errorf("/health = %s, want one expired task", body)
 }
 
 func TestLogsHoldNoSecrets(t *testing.T) {

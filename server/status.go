@@ -69,10 +69,18 @@ type healthInfo struct {
 	Oversized   int64     `json:"oversized"`
 	Streams     int64     `json:"streams"`
 	Lists       listsInfo `json:"lists"`
+	// Expired counts what retention has removed.
+	Expired expiredInfo `json:"expired"`
 	// Memory is the budget for what is large; nil if there is none.
 	Memory *memoryInfo `json:"memory,omitempty"`
 	// Webhooks is how this process fares with them; nil if they are off.
 	Webhooks *webhooksInfo `json:"webhooks,omitempty"`
+}
+
+// expiredInfo counts since the process was started.
+type expiredInfo struct {
+	Tasks              int64 `json:"tasks"`
+	IdempotencyRecords int64 `json:"idempotencyRecords"`
 }
 
 // memoryInfo is in bytes, but for requests that wait and that were refused.
@@ -128,6 +136,7 @@ func (x *exchange) checkHealth() healthInfo {
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streams.Stats().Held, Lists: x.s.listsInfo(),
+		Expired: expiredInfo(h.Expired),
 	}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()

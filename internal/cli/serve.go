@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/server"
 )
@@ -59,6 +60,8 @@ type serveCmd struct {
 	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
 	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"How long a task of a process that died waits for another. Default: ${default}."`
 	StopGrace   time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_STOP_GRACE" default:"10s" group:"Work:" help:"How long running tasks may take to finish when the server stops. What is left is run again at the next start. Default: ${default}."`
+
+	Retention []string `placeholder:"KIND=AGE" envvar:"HOLDFAST_RETENTION" group:"Work:" help:"How long finished tasks and idempotency records are kept, such as completed=90d,failed=365d,idempotency=7d. KIND is a final state, tasks (all final states without an age of their own) or idempotency; AGE is in days (90d), a duration (36h) or 0: kept for ever. Default: tasks are kept, idempotency records for 30d."`
 
 	LogLevel  string `placeholder:"LEVEL" envvar:"HOLDFAST_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"debug (every request), info, warn or error. Default: ${default}."`
 	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"text or json, on stderr. Default: ${default}."`
@@ -214,18 +217,24 @@ func (c *serveCmd) check() error {
 	if c.URL != "" {
 		errs = append(errs, under("--url", server.CheckURL(c.URL)))
 	}
+	_, err := c.retention()
+	errs = append(errs, under("--retention", err))
 	for _, origin := range c.CORSOrigins {
 		errs = append(errs, under("--cors-origin", server.CheckOrigin(origin)))
 	}
 	return errors.Join(errs...)
 }
 
-// under names the setting that an error is about.
+func (c *serveCmd) retention() (engine.Retention, error) {
+	return engine.ParseRetention(strings.Join(c.Retention, ","))
+}
+
+// under names the setting that an error is about, in each of its lines.
 func under(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return errors.New(name + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+name+": "))
 }
 
 // checkAddress checks the form of the address, without a look at the network.
@@ -275,6 +284,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Lease = c.Lease
 	cfg.StopGrace = c.StopGrace
 	cfg.Memory = int64(c.Memory)
+	cfg.Retention, _ = c.retention() // has been checked
 	cfg.Limits.TaskBytes = int(c.MaxTask)
 	cfg.MaxBodyBytes = int64(c.MaxBody)
 	cfg.MaxLists = c.MaxLists

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Retention is how long finished tasks and idempotency records are kept, by kind. A kind is
+// a terminal state, such as "completed", for the tasks in that state; [RetainTasks] for
+// the tasks in terminal states without an entry; or [RetainIdempotency]. An age of 0 keeps
+// the kind for ever, others are at least a minute. Default: tasks are kept, idempotency
+// records for 30 days. The age of a task counts from its last status. Unfinished tasks, and
+// tasks with webhook events that are not delivered, are kept whatever their age.
+type Retention map[string]time.Duration
+
+// Kinds that are not a state.
+const (
+	// RetainTasks is the kind of tasks whose terminal state has no entry of its own.
+	RetainTasks = "tasks"
+	// RetainIdempotency is the kind of idempotency records: keys, and the ids of
+	// messages that started tasks. A record ends with its task at the latest.
+	RetainIdempotency = "idempotency"
+)
+
+const (
+	defaultIdempotencyAge = 30 * 24 * time.Hour
+	leastAge              = time.Minute
+)
+
+// terminal are the states that a task never leaves.
+var terminal = statesThat(a2a.TaskState.Terminal)
+
+// ParseRetention reads a list such as "tasks=90d,failed=365d,idempotency=7d". An age is a
+// number of days ("90d"), a duration ("36h") or "0". The error lists every entry that is
+// not valid.
+func ParseRetention(text string) (Retention, error) {
+	r := make(Retention)
+	var errs []error
+	for entry := range strings.SplitSeq(text, ",") {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		kind, written, _ := strings.Cut(entry, "=")
+		age, err := parseAge(written)
+		switch _, twice := r[kind]; {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("entry %s: want KIND=AGE with an age such as 90d, 36h or 0", a2a.Quote(entry)))
+		case twice:
+			errs = append(errs, fmt.Errorf("entry %s: %s has an age already", a2a.Quote(entry), a2a.Quote(kind)))
+		default:
+			r[kind] = age
+		}
+	}
+	return r, errors.Join(append(errs, r.check())...)
+}
+
+func parseAge(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	return time.Duration(n) * 24 * time.Hour, err
+}
+
+// check returns what is wrong with kinds and ages.
+func (r Retention) check() error {
+	kinds := []string{RetainTasks, RetainIdempotency}
+	for _, s := range terminal {
+		kinds = append(kinds, string(s))
+	}
+	var errs []error
+	for _, kind := range slices.Sorted(maps.Keys(r)) {
+		switch age := r[kind]; {
+		case !slices.Contains(kinds, kind):
+			errs = append(errs, fmt.Errorf("%s is not a kind, want one of %s", a2a.Quote(kind), strings.Join(kinds, ", ")))
+		case age != 0 && age < leastAge:
+			errs = append(errs, fmt.Errorf("%s is %s, want 0 or at least %s", kind, age, leastAge))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tasks returns how long tasks in a terminal state are kept; 0 is for ever.
+func (r Retention) tasks(s a2a.TaskState) time.Duration {
+	if age, ok := r[string(s)]; ok {
+		return age
+	}
+	return r[RetainTasks]
+}
+
+// idempotency returns how long idempotency records are kept; 0 is for ever.
+func (r Retention) idempotency() time.Duration {
+	if age, ok := r[RetainIdempotency]; ok {
+		return age
+	}
+	return defaultIdempotencyAge
+}
+
+// Expired counts what a process has removed by its [Retention] since its start.
+type Expired struct {
+	Tasks              int64
+	IdempotencyRecords int64
+}
+
+const (
+	expiryBatch = 200
+	// expiryRound bounds a round, between which the janitor ends deletions. The next
+	// round continues where the last one ended.
+	expiryRound = 10 * time.Second
+	// expiryPause bounds the pause after a batch.
+	expiryPause = time.Second
+)
+
+// expiry removes, for the janitor, what is older than the retention.
+type expiry struct {
+	tasks, records atomic.Int64
+	// places is where each state continues; nil starts from the front.
+	places map[a2a.TaskState]*store.TaskPlace
+}
+
+func (x *expiry) stats() Expired { return Expired{x.tasks.Load(), x.records.Load()} }
+
+// expire removes what is older than the retention, in batches, one of each kind in turn.
+// more reports that it ended early, by its time.
+func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
+	started, before := e.elapsed(), e.expired.stats()
+	kinds := e.expiries(beat)
+	for len(kinds) > 0 && ctx.Err() == nil && e.elapsed()-started < expiryRound {
+		kinds = slices.DeleteFunc(kinds, func(batch func(context.Context) (bool, error)) bool {
+			beat()
+			begun := e.elapsed()
+			more, err := batch(ctx)
+			if err != nil && ctx.Err() == nil {
+				e.log.Warn("remove expired data", "error", err)
+			}
+			// Others get the store for as long as the batch had it.
+			e.sleep(ctx, min(e.elapsed()-begun, expiryPause))
+			return err != nil || !more
+		})
+	}
+	after := e.expired.stats()
+	if after != before {
+		e.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks,
+			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords, "duration", e.elapsed()-started)
+	}
+	return len(kinds) > 0
+}
+
+// expiries returns a function for each kind that is not kept for ever. It removes a batch
+// and reports whether there may be more.
+func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool, err error)) {
+	since := func(age time.Duration) time.Time { return store.Time(e.cfg.clock().Add(-age)) }
+	for _, state := range terminal {
+		if age := e.cfg.Retention.tasks(state); age > 0 {
+			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireTasks(ctx, beat, state, since(age)) })
+		}
+	}
+	if age := e.cfg.Retention.idempotency(); age > 0 {
+		kinds = append(kinds, func(ctx context.Context) (bool, error) {
+			n, err := e.cfg.Store.ExpireIdempotency(ctx, since(age), expiryBatch)
+			e.expired.records.Add(int64(n))
+			return n == expiryBatch, err
+		})
+	}
+	return kinds
+}
+
+// expireTasks removes a batch of the tasks that have been in a state since before a time.
+func (e *Engine) expireTasks(ctx context.Context, beat func(), state a2a.TaskState, before time.Time) (more bool, err error) {
+	x := &e.expired
+	n, next, err := e.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: x.places[state], Limit: expiryBatch})
+	if err != nil {
+		return false, err
+	}
+	x.tasks.Add(int64(n))
+	if x.places == nil {
+		x.places = make(map[a2a.TaskState]*store.TaskPlace)
+	}
+	x.places[state] = next
+	if n > 0 {
+		e.purge(ctx, beat)
+	}
+	return next != nil, nil
+}

@@ -1,0 +1,290 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const day = 24 * time.Hour
+
+func TestParseRetention(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]engine.Retention{
+		"":                                      {},
+		"completed=90d":                         {"completed": 90 * day},
+		" tasks=36h , failed=0,idempotency=1d ": {"tasks": 36 * time.Hour, "failed": 0, "idempotency": day},
+		"negotiation-bid-lost=65535d":           {"negotiation-bid-lost": 65535 * day},
+		"rejected=1m,canceled=0d":               {"rejected": time.Minute, "canceled": 0},
+	} {
+		got, err := engine.ParseRetention(in)
+		if err != nil {
+			t.Errorf("ParseRetention(%q) = %v", in, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("ParseRetention(%q) differs (-want +got):\n%s", in, diff)
+		}
+	}
+	const form = ": want KIND=AGE with an age such as 90d, 36h or 0"
+	const kinds = " is not a kind, want one of tasks, idempotency, completed, canceled, failed, rejected, negotiation-bid-lost"
+	for in, want := range map[string]string{
+		"90d":                          `entry "90d"` + form,
+		"completed":                    `entry "completed"` + form,
+		"completed=":                   `entry "completed="` + form,
+		"completed=90":                 `entry "completed=90"` + form,
+		"completed=-1d":                `entry "completed=-1d"` + form,
+		"completed=65536d":             `entry "completed=65536d"` + form,
+		"completed=1.5d":               `entry "completed=1.5d"` + form,
+		"working=1d":                   `"working"` + kinds,
+		"Completed=1d":                 `"Completed"` + kinds,
+		"=1d":                          `""` + kinds,
+		"completed=59s":                `completed is 59s, want 0 or at least 1m0s`,
+		"idempotency=-1h":              `idempotency is -1h0m0s, want 0 or at least 1m0s`,
+		"failed=1d,failed=2d":          `entry "failed=2d": "failed" has an age already`,
+		"failed=soon,working=1d,b=2us": `entry "failed=soon"` + form + "\n" + `"b"` + kinds + "\n" + `"working"` + kinds,
+	} {
+		if _, err := engine.ParseRetention(in); err == nil || err.Error() != want {
+			t.Errorf("ParseRetention(%q) = %v, want %s", in, err, want)
+		}
+	}
+}
+
+func TestNewRejectsRetention(t *testing.T) {
+	t.Parallel()
+	_, err := engine.New(engine.Config{Retention: engine.Retention{"completed": time.Second}})
+	if want := "Retention: completed is 1s, want 0 or at least 1m0s"; err == nil || !containsLine(err, want) {
+		t.Errorf("New() = %v, want %s", err, want)
+	}
+}
+
+func containsLine(err error, want string) bool {
+	joined, ok := errors.Unwrap(err).(interface{ Unwrap() []error })
+	if !ok {
+		return false
+	}
+	for _, err := range joined.Unwrap() {
+		if err.Error() == want {
+			return true
+		}
+	}
+	return false
+}
+
+// wantTasks checks which tasks of alice exist.
+func wantTasks(t *testing.T, e *engine.Engine, when string, tasks map[string]*store.Task, want ...string) {
+	t.Helper()
+	got, wanted := map[string]bool{}, map[string]bool{}
+	for name, task := range tasks {
+		_, err := e.Task(t.Context(), alice, task.Key.ID, nil)
+		if err != nil {
+			wantError(t, "Task()", err, a2a.CodeTaskNotFound)
+		}
+		got[name], wanted[name] = err == nil, false
+	}
+	for _, name := range want {
+		wanted[name] = true
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("tasks %s differ (-want +got):\n%s", when, diff)
+	}
+}
+
+// finishing does what a message says.
+func finishing(ctx context.Context, turn *engine.Turn) error {
+	switch turn.Messages()[0].Text() {
+	case "fail":
+		return turn.Fail(a2a.TextPart{Text: "no"})
+	case "reject":
+		return turn.Reject(a2a.TextPart{Text: "no"})
+	}
+	return obey(ctx, turn)
+}
+
+func TestFinishedTasksAreRemovedAfterTheirAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := start(t, engine.Config{
+			Handler: finishing, Poll: time.Hour, Lease: time.Hour, TaskTimeout: -1,
+			Retention: engine.Retention{"completed": 10 * day, "failed": 20 * day, "rejected": 0, engine.RetainTasks: 30 * day},
+		})
+		tasks := map[string]*store.Task{"running": send(t, e, text("run"))}
+		for name, words := range map[string]string{"completed": "x", "failed": "fail", "rejected": "reject", "paused": "ask", "canceled": "ask", "later": "ask"} {
+			tasks[name] = sendWait(t, e, text(words))
+		}
+		_, err := e.Cancel(t.Context(), alice, tasks["canceled"].Key.ID, engine.SendOptions{})
+		wantError(t, "Cancel()", err, "")
+		time.Sleep(9 * day)
+		sendWait(t, e, to(tasks["later"].Key.ID, "x")) // its age starts now
+		wantTasks(t, e, "on day 9", tasks, "running", "completed", "failed", "rejected", "paused", "canceled", "later")
+		time.Sleep(2 * day)
+		wantTasks(t, e, "on day 11", tasks, "running", "failed", "rejected", "paused", "canceled", "later")
+		time.Sleep(10 * day)
+		wantTasks(t, e, "on day 21", tasks, "running", "rejected", "paused", "canceled")
+		time.Sleep(300 * day)
+		wantTasks(t, e, "on day 321", tasks, "running", "rejected", "paused")
+		if got := e.Health(t.Context()).Expired.Tasks; got != 4 {
+			t.Errorf("Health().Expired.Tasks = %d, want 4", got)
+		}
+	})
+}
+
+func TestTasksAreKeptByDefault(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := start(t, engine.Config{Handler: obey, Poll: time.Hour, Lease: time.Hour})
+		tasks := map[string]*store.Task{"completed": sendWait(t, e, text("x"))}
+		time.Sleep(1000 * day)
+		wantTasks(t, e, "on day 1000", tasks, "completed")
+	})
+}
+
+func TestIdempotencyRecordsAreRemovedAfterTheirAge(t *testing.T) {
+	t.Parallel()
+	for _, age := range []time.Duration{7 * day, 0} {
+		t.Run(age.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := start(t, engine.Config{
+					Handler: obey, Poll: time.Hour, Lease: time.Hour, Retention: engine.Retention{engine.RetainIdempotency: age},
+				})
+				params, plain, keyed := text("x"), engine.SendOptions{Wait: true}, engine.SendOptions{Wait: true, IdempotencyKey: "k"}
+				first, withKey := mustSend(t, e, params, plain), mustSend(t, e, params, keyed)
+				time.Sleep(7*day - time.Hour)
+				wantSame(t, e, params, plain, first)
+				wantSame(t, e, params, keyed, withKey)
+				time.Sleep(1000 * day)
+				if age == 0 {
+					wantSame(t, e, params, plain, first)
+					wantSame(t, e, params, keyed, withKey)
+					return
+				}
+				for _, opts := range []engine.SendOptions{plain, keyed} {
+					if again := mustSend(t, e, params, opts); again.Task.Key == first.Task.Key || again.Task.Key == withKey.Task.Key {
+						t.Errorf("Send(%+v) = a task of earlier, want another", opts)
+					}
+				}
+				if got := e.Health(t.Context()).Expired; got != (engine.Expired{IdempotencyRecords: 2}) {
+					t.Errorf("Health().Expired = %+v, want 2 records", got)
+				}
+			})
+		})
+	}
+}
+
+// addOld stores tasks that were completed some time ago.
+func addOld(t *testing.T, s store.Store, ago time.Duration, ids ...string) {
+	t.Helper()
+	at := store.Time(time.Now().Add(-ago))
+	var changes []store.Change
+	for _, id := range ids {
+		m := text("x").Message
+		changes = append(changes, store.Change{
+			Key: store.Key{Owner: alice.ID, ID: id}, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+			Events: []store.Event{{Time: at, State: a2a.StateSubmitted, Received: &m}, {Time: at, State: a2a.StateCompleted}},
+		})
+	}
+	results, err := s.Commit(t.Context(), changes...)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		t.Fatalf("Commit() = %v", err)
+	}
+}
+
+func TestTasksWithUndeliveredEventsAreKept(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		addOld(t, s, 100*day, "undelivered")
+		addOld(t, s, 99*day, "delivered")
+		webhook := store.PushConfig{
+			Task: store.Key{Owner: alice.ID, ID: "undelivered"}, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte("{}"), CreatedAt: store.Time(time.Now()),
+		}
+		_, err := s.SavePush(t.Context(), webhook, store.PushCursor{}, store.Time(time.Now()))
+		wantError(t, "SavePush()", err, "")
+		e := start(t, engine.Config{
+			Handler: obey, Store: s, Poll: 100 * time.Millisecond, Lease: 100 * time.Millisecond, Retention: engine.Retention{engine.RetainTasks: 90 * day},
+		})
+		removed := func(n int64) func() bool {
+			return func() bool { return e.Health(t.Context()).Expired.Tasks == n }
+		}
+		eventually(t, removed(1))
+		addOld(t, s, 98*day, "another") // removed by a later round, which checks the undelivered one again
+		eventually(t, removed(2))
+		_, err = e.Task(t.Context(), alice, "undelivered", nil)
+		wantError(t, "Task()", err, "")
+		_, err = s.DeletePush(t.Context(), webhook.Task, webhook.ID, store.Time(time.Now()))
+		wantError(t, "DeletePush()", err, "")
+		eventually(t, removed(3))
+	})
+}
+
+// expireTogether has two replicas remove old tasks at once.
+func expireTogether(t *testing.T, stores [2]store.Store) {
+	t.Helper()
+	const old = 300
+	ids := make([]string, old)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("old-%03d", i)
+	}
+	addOld(t, stores[0], 100*day, ids...)
+	addOld(t, stores[0], 80*day, "young")
+	var engines []*engine.Engine
+	for _, s := range stores {
+		engines = append(engines, start(t, engine.Config{
+			Handler: obey, Store: s, Poll: 100 * time.Millisecond, Lease: 100 * time.Millisecond, Retention: engine.Retention{"completed": 90 * day},
+		}))
+	}
+	removed := func() (n int64) {
+		for _, e := range engines {
+			n += e.Health(t.Context()).Expired.Tasks
+		}
+		return n
+	}
+	// SQLite needs some seconds for a batch when the race detector watches it.
+	for deadline := time.Now().Add(time.Minute); removed() < old && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := removed(); n != old {
+		t.Errorf("the replicas removed %d tasks, want each of %d once", n, old)
+	}
+	list, err := engines[0].List(t.Context(), alice, a2a.ListTasksParams{})
+	if err != nil || len(list.Tasks) != 1 || list.Tasks[0].Key.ID != "young" {
+		t.Errorf("List() = %d tasks, %v, want the young one", len(list.Tasks), err)
+	}
+	task := sendWait(t, engines[1], text("x"))
+	wantState(t, task, a2a.StateCompleted)
+}
+
+func TestReplicasExpireTasksTogether(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		expireTogether(t, [2]store.Store{replicas{s}, replicas{s}})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t)
+		schema := pgtest.Schema(t, url)
+		var stores [2]store.Store
+		for i := range stores {
+			s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Schema: schema, Migrate: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			stores[i] = s
+		}
+		expireTogether(t, stores)
+	})
+}
