@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +82,7 @@ func (p *process) sendLarge(n int64) (string, error) {
 // TestMemoryIsBounded is not parallel: what it measures depends on what else runs.
 func TestMemoryIsBounded(t *testing.T) {
 	const mib = 1 << 20
-	s := newSite(t, "-concurrency", "16")
+	s := newSite(t, "-concurrency", "16", "-memory", strconv.Itoa(1<<30))
 	p := s.start()
 	pid := p.cmd.Process.Pid
 	idle := peakMemory(t, pid)

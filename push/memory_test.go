@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -250,6 +251,7 @@ func TestALaneWithoutMemoryWaits(t *testing.T) {
 					w.tell(task, 2, chunk(text))
 				}
 				time.Sleep(5 * time.Minute)
+				synctest.Wait()
 				s := w.replicas[0].s
 				if stats := s.Stats(); len(w.posts) != 2 || stats.Refused == 0 || stats.Failed+stats.Dead != 0 {
 					t.Errorf("without memory %d updates were sent, and %+v", len(w.posts), stats)
@@ -259,6 +261,7 @@ func TestALaneWithoutMemoryWaits(t *testing.T) {
 				}
 				others.Release()
 				time.Sleep(10 * time.Second)
+				synctest.Wait()
 				if len(w.posts) != 4 {
 					t.Errorf("with memory %d updates were sent in all, want 4", len(w.posts))
 				}

@@ -36,6 +36,7 @@ func run(args []string) (err error) {
 	set.StringVar(&effects, "effects", "", "file to add a line to for everything that is done")
 	set.StringVar(&cfg.DataDir, "data", "", "data directory")
 	set.IntVar(&cfg.Concurrency, "concurrency", 0, "turns that run at once")
+	set.Int64Var(&cfg.Memory, "memory", 0, "bytes that the process may use")
 	set.IntVar(&cfg.MaxAttempts, "attempts", 0, "how often a turn is begun")
 	set.DurationVar(&cfg.Lease, "lease", 0, "how long a lease lasts")
 	set.DurationVar(&cfg.TaskTimeout, "timeout", 0, "longest turn")
