@@ -15,6 +15,9 @@ const (
 	gcMost     = 400
 	gcDefault  = 100
 	gcEvery    = time.Second
+	// A process that allocated less than quietBytes in each of quietTicks is not at work.
+	quietBytes = 4 << 20
+	quietTicks = 10
 )
 
 // gcHeadroomOf returns how many bytes a server with a kind of storage may leave
@@ -29,7 +32,8 @@ func gcHeadroomOf(kind string, limit int64) uint64 {
 
 // tuneGC lets a heap grow by up to headroom bytes before it is collected, until ctx is
 // done. A larger heap is collected as Go does by default, and more often as the process
-// nears limit bytes. The operator's GOGC or GOMEMLIMIT is left in force.
+// nears limit bytes. What is free goes back to the system once the process has no work.
+// The operator's GOGC or GOMEMLIMIT is left in force.
 func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 	if a.env.values["GOMEMLIMIT"] != "" {
 		return
@@ -40,8 +44,9 @@ func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 		<-ctx.Done()
 		return
 	}
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	current := gcDefault
+	var quiet quietPeriod
 	defer func() { debug.SetGCPercent(gcDefault) }()
 	tick := time.NewTicker(gcEvery)
 	defer tick.Stop()
@@ -51,12 +56,33 @@ func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 			debug.SetGCPercent(percent)
 			current = percent
 		}
+		if quiet.begins(sample[1].Value.Uint64()) {
+			debug.FreeOSMemory()
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// quietPeriod finds out when a process has no work. Go's runtime keeps the memory of a heap
+// that was large, some twice to five times what is in use, because a busy process needs it again.
+type quietPeriod struct {
+	allocated uint64 // at the last tick
+	ticks     int    // since it allocated much
+}
+
+// begins takes how many bytes the process has allocated since its start, once per tick. It reports
+// true once in each period without work.
+func (q *quietPeriod) begins(allocated uint64) bool {
+	q.ticks++
+	if allocated-q.allocated >= quietBytes {
+		q.ticks = 0
+	}
+	q.allocated = allocated
+	return q.ticks == quietTicks
 }
 
 // gcPercent is the GOGC value for a live heap that may grow by headroom, in steps, so

@@ -26,3 +26,38 @@ func TestSmallHeapsAreCollectedLessOften(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryIsGivenBackOncePerQuietPeriod(t *testing.T) {
+	t.Parallel()
+	var (
+		quiet     quietPeriod
+		allocated uint64
+	)
+	periods := func(ticks int, bytes uint64) (n int) {
+		for range ticks {
+			allocated += bytes
+			if quiet.begins(allocated) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, step := range []struct {
+		what  string
+		ticks int
+		bytes uint64
+		want  int
+	}{
+		{"work", 100, quietBytes, 0},
+		{"not yet quiet for long", quietTicks - 1, quietBytes - 1, 0},
+		{"a burst", 1, 10 * quietBytes, 0},
+		{"quiet", quietTicks, 0, 1},
+		{"quiet for longer", 1000, quietBytes - 1, 0},
+		{"work again", 1, quietBytes, 0},
+		{"quiet again", quietTicks, 1000, 1},
+	} {
+		if got := periods(step.ticks, step.bytes); got != step.want {
+			t.Errorf("%s: %d periods began, want %d", step.what, got, step.want)
+		}
+	}
+}
