@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+func (d *decoder) string() (string, error) {
+	s, err := d.text()
+	if d.lone {
+		if d.lone = false; d.strict && err == nil {
+			err = &Error{Rule: "has " + loneSurrogate}
+		}
+	}
+	return s, err
+}
+
+// text reads a string in which U+FFFD may replace lone surrogates.
+func (d *decoder) text() (string, error) {
+	if d.peek() != '"' {
+		return "", d.typeError("a string")
+	}
+	b, err := d.stringBytes()
+	return string(b), err
+}
+
+// freeText is text for a caller to whom lone surrogates do not matter.
+func (d *decoder) freeText() (string, error) {
+	s, err := d.text()
+	d.lone = false
+	return s, err
+}
+
+// stringBytes reads the string literal at the position. The result may alias
+// the input.
+func (d *decoder) stringBytes() ([]byte, error) {
+	d.pos++
+	start, data := d.pos, d.data
+	var bits byte // of all characters: those of ASCII are UTF-8
+	for i := start; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			s := data[start:i]
+			if d.pos = i; bits >= utf8.RuneSelf && !utf8.Valid(s) {
+				return nil, d.syntax("string is not UTF-8")
+			}
+			d.pos++
+			return s, nil
+		case c == '\\':
+			d.pos = i
+			return d.unescape(start)
+		case c < 0x20:
+			d.pos = i
+			return nil, d.syntax("control character in a string")
+		default:
+			bits |= c
+		}
+	}
+	d.pos = len(data)
+	return nil, d.syntax("unexpected end of a string")
+}
+
+func (d *decoder) unescape(start int) ([]byte, error) {
+	out := append([]byte(nil), d.data[start:d.pos]...)
+	for d.pos < len(d.data) {
+		switch c := d.data[d.pos]; {
+		case c == '"':
+			if !utf8.Valid(out) {
+				return nil, d.syntax("string is not UTF-8")
+			}
+			d.pos++
+			return out, nil
+		case c == '\\':
+			var err error
+			if out, err = d.escape(out); err != nil {
+				return nil, err
+			}
+		case c < 0x20:
+			return nil, d.syntax("control character in a string")
+		default:
+			out = append(out, c)
+			d.pos++
+		}
+	}
+	return nil, d.syntax("unexpected end of a string")
+}
+
+func (d *decoder) escape(out []byte) ([]byte, error) {
+	d.pos++
+	c := d.at()
+	d.pos++
+	switch c {
+	case '"', '\\', '/':
+		return append(out, c), nil
+	case 'b':
+		return append(out, '\b'), nil
+	case 'f':
+		return append(out, '\f'), nil
+	case 'n':
+		return append(out, '\n'), nil
+	case 'r':
+		return append(out, '\r'), nil
+	case 't':
+		return append(out, '\t'), nil
+	case 'u':
+		r, ok := d.hex4()
+		if !ok {
+			return nil, d.syntax("malformed \\u escape")
+		}
+		if utf16.IsSurrogate(r) {
+			r = d.lowSurrogate(r)
+		}
+		return utf8.AppendRune(out, r), nil
+	}
+	return nil, d.syntax("unknown escape")
+}
+
+// lowSurrogate joins high with the escape that follows; a lone surrogate
+// becomes U+FFFD and is noted.
+func (d *decoder) lowSurrogate(high rune) rune {
+	mark := d.pos
+	if d.pos+1 < len(d.data) && d.data[d.pos] == '\\' && d.data[d.pos+1] == 'u' {
+		d.pos += 2
+		low, ok := d.hex4()
+		if r := utf16.DecodeRune(high, low); ok && r != utf8.RuneError {
+			return r
+		}
+	}
+	d.pos = mark
+	d.lone = true
+	return utf8.RuneError
+}
+
+func (d *decoder) hex4() (rune, bool) {
+	if d.pos+4 > len(d.data) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(d.data[d.pos:d.pos+4]), 16, 16)
+	d.pos += 4
+	return rune(n), err == nil
+}
