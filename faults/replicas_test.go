@@ -111,7 +111,7 @@ func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1")
 	a := c.replicas[0]
 	ids := make(map[string]bool)
-	busy := c.sendTo(a, "work 5s", ids)
+	busy := c.sendTo(a, "work 25s", ids)
 	// The one who waits is told by the one who is busy what another has done.
 	begun := time.Now()
 	event, err := a.client.Send(t.Context(), client.SendParams{
@@ -139,11 +139,11 @@ func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
 		next++
 	}
 	t.Logf("answered for what runs elsewhere: blocking after %s, stream of 200ms after %s", blocking, time.Since(begun))
-	if took := blocking + time.Since(begun); took > 4500*time.Millisecond {
+	if took := blocking + time.Since(begun); took > 20*time.Second {
 		t.Errorf("what others had time for took %s", took)
 	}
 	wantState(t, a.task(busy), a2a.StateWorking)
-	c.settleAll(ids, 45*time.Second)
+	c.settleAll(ids, 90*time.Second)
 	wantWholeChunks(t, c.prove(ids))
 }
 
