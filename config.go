@@ -64,9 +64,8 @@ type Config struct {
 	// HandlerGrace is how long a handler may take to return once its context is
 	// done, before it is left behind. Default 5 s.
 	HandlerGrace time.Duration
-	// Retention is how long finished tasks and idempotency records are kept, such as
-	// {"completed": 90 * 24 * time.Hour}. Default: tasks are kept, idempotency records for
-	// 30 days.
+	// Retention is how long data is kept, such as {"completed": 90 * 24 * time.Hour}.
+	// Default: tasks and described contexts are kept, the rest for 30 days.
 	Retention engine.Retention
 	// Limits bound what callers and handlers may ask for.
 	Limits engine.Limits

@@ -53,7 +53,7 @@ type Config struct {
 	// Poll is how often the store is asked for due work that nobody announced.
 	// Default 1 s.
 	Poll time.Duration
-	// Retention is how long finished tasks and idempotency records are kept.
+	// Retention is how long data is kept, by kind.
 	Retention Retention
 
 	// Limits bound what callers and handlers may ask for.

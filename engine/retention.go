@@ -15,26 +15,33 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Retention is how long finished tasks and idempotency records are kept, by kind. A kind is
-// a terminal state, such as "completed", for the tasks in that state; [RetainTasks] for
-// the tasks in terminal states without an entry; or [RetainIdempotency]. An age of 0 keeps
-// the kind for ever, others are at least a minute. Default: tasks are kept, idempotency
-// records for 30 days. The age of a task counts from its last status. Unfinished tasks, and
-// tasks with webhook events that are not delivered, are kept whatever their age.
+// Retention is how long data is kept, by kind. A kind is a terminal state, such as
+// "completed", for the tasks in that state; [RetainTasks] for the tasks in terminal states
+// without an entry; [RetainContexts], [RetainDescribed] or [RetainIdempotency]. An age of 0
+// keeps the kind for ever, others are at least a minute. Default: tasks and described
+// contexts are kept, the rest for 30 days. The age of a task counts from its last status,
+// that of a context from its last message or change. Unfinished tasks, tasks with webhook
+// events that are not delivered, and contexts with tasks or within which there are
+// others are kept whatever their age.
 type Retention map[string]time.Duration
 
 // Kinds that are not a state.
 const (
 	// RetainTasks is the kind of tasks whose terminal state has no entry of its own.
 	RetainTasks = "tasks"
+	// RetainContexts is the kind of contexts without tasks that no client created or changed:
+	// a first message created them.
+	RetainContexts = "contexts"
+	// RetainDescribed is the kind of the other contexts without tasks.
+	RetainDescribed = "described-contexts"
 	// RetainIdempotency is the kind of idempotency records: keys, and the ids of
 	// messages that started tasks. A record ends with its task at the latest.
 	RetainIdempotency = "idempotency"
 )
 
 const (
-	defaultIdempotencyAge = 30 * 24 * time.Hour
-	leastAge              = time.Minute
+	defaultAge = 30 * 24 * time.Hour
+	leastAge   = time.Minute
 )
 
 // terminal are the states that a task never leaves.
@@ -75,7 +82,7 @@ func parseAge(text string) (time.Duration, error) {
 
 // check returns what is wrong with kinds and ages.
 func (r Retention) check() error {
-	kinds := []string{RetainTasks, RetainIdempotency}
+	kinds := []string{RetainTasks, RetainContexts, RetainDescribed, RetainIdempotency}
 	for _, s := range terminal {
 		kinds = append(kinds, string(s))
 	}
@@ -99,17 +106,18 @@ func (r Retention) tasks(s a2a.TaskState) time.Duration {
 	return r[RetainTasks]
 }
 
-// idempotency returns how long idempotency records are kept; 0 is for ever.
-func (r Retention) idempotency() time.Duration {
-	if age, ok := r[RetainIdempotency]; ok {
+// age returns how long a kind that is not of tasks is kept; 0 is for ever.
+func (r Retention) age(kind string) time.Duration {
+	if age, ok := r[kind]; ok || kind == RetainDescribed {
 		return age
 	}
-	return defaultIdempotencyAge
+	return defaultAge
 }
 
 // Expired counts what a process has removed by its [Retention] since its start.
 type Expired struct {
 	Tasks              int64
+	Contexts           int64
 	IdempotencyRecords int64
 }
 
@@ -124,12 +132,19 @@ const (
 
 // expiry removes, for the janitor, what is older than the retention.
 type expiry struct {
-	tasks, records atomic.Int64
-	// places is where each state continues; nil starts from the front.
-	places map[a2a.TaskState]*store.TaskPlace
+	tasks, contexts, records atomic.Int64
+	// places is where each kind continues; nil starts from the front.
+	places map[string]*store.ExpiryPlace
 }
 
-func (x *expiry) stats() Expired { return Expired{x.tasks.Load(), x.records.Load()} }
+func (x *expiry) stats() Expired { return Expired{x.tasks.Load(), x.contexts.Load(), x.records.Load()} }
+
+func (x *expiry) moveTo(kind string, next *store.ExpiryPlace) {
+	if x.places == nil {
+		x.places = make(map[string]*store.ExpiryPlace)
+	}
+	x.places[kind] = next
+}
 
 // expire removes what is older than the retention, in batches, one of each kind in turn.
 // more reports that it ended early, by its time.
@@ -151,7 +166,7 @@ func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
 	}
 	after := e.expired.stats()
 	if after != before {
-		e.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks,
+		e.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks, "contexts", after.Contexts-before.Contexts,
 			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords, "duration", e.elapsed()-started)
 	}
 	return len(kinds) > 0
@@ -166,7 +181,12 @@ func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool
 			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireTasks(ctx, beat, state, since(age)) })
 		}
 	}
-	if age := e.cfg.Retention.idempotency(); age > 0 {
+	for _, kind := range []string{RetainContexts, RetainDescribed} {
+		if age := e.cfg.Retention.age(kind); age > 0 {
+			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireContexts(ctx, kind, since(age)) })
+		}
+	}
+	if age := e.cfg.Retention.age(RetainIdempotency); age > 0 {
 		kinds = append(kinds, func(ctx context.Context) (bool, error) {
 			n, err := e.cfg.Store.ExpireIdempotency(ctx, since(age), expiryBatch)
 			e.expired.records.Add(int64(n))
@@ -179,17 +199,28 @@ func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool
 // expireTasks removes a batch of the tasks that have been in a state since before a time.
 func (e *Engine) expireTasks(ctx context.Context, beat func(), state a2a.TaskState, before time.Time) (more bool, err error) {
 	x := &e.expired
-	n, next, err := e.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: x.places[state], Limit: expiryBatch})
+	n, next, err := e.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: x.places[string(state)], Limit: expiryBatch})
 	if err != nil {
 		return false, err
 	}
 	x.tasks.Add(int64(n))
-	if x.places == nil {
-		x.places = make(map[a2a.TaskState]*store.TaskPlace)
-	}
-	x.places[state] = next
+	x.moveTo(string(state), next)
 	if n > 0 {
 		e.purge(ctx, beat)
 	}
+	return next != nil, nil
+}
+
+// expireContexts removes a batch of the empty contexts that were last updated before a time.
+func (e *Engine) expireContexts(ctx context.Context, kind string, before time.Time) (more bool, err error) {
+	x := &e.expired
+	n, next, err := e.cfg.Store.ExpireContexts(ctx, store.ContextExpiry{
+		Described: kind == RetainDescribed, Before: before, After: x.places[kind], Limit: expiryBatch,
+	})
+	if err != nil {
+		return false, err
+	}
+	x.contexts.Add(int64(n))
+	x.moveTo(kind, next)
 	return next != nil, nil
 }

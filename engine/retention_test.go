@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ func TestParseRetention(t *testing.T) {
 		}
 	}
 	const form = ": want KIND=AGE with an age such as 90d, 36h or 0"
-	const kinds = " is not a kind, want one of tasks, idempotency, completed, canceled, failed, rejected, negotiation-bid-lost"
+	const kinds = " is not a kind, want one of tasks, contexts, described-contexts, idempotency, completed, canceled, failed, rejected, negotiation-bid-lost"
 	for in, want := range map[string]string{
 		"90d":                          `entry "90d"` + form,
 		"completed":                    `entry "completed"` + form,
@@ -286,5 +287,36 @@ func TestReplicasExpireTasksTogether(t *testing.T) {
 			stores[i] = s
 		}
 		expireTogether(t, stores)
+	})
+}
+
+func TestEmptyContextsAreRemovedAfterTheirAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := start(t, engine.Config{
+			Handler: obey, Poll: time.Hour, Lease: time.Hour,
+			Retention: engine.Retention{"completed": 10 * day, engine.RetainDescribed: 50 * day},
+		})
+		made, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "made"}, engine.SendOptions{})
+		wantError(t, "CreateContext()", err, "")
+		emptied, used := sendWait(t, e, text("x")), sendWait(t, e, text("ask"))
+		wantContexts := func(when string, want ...string) {
+			t.Helper()
+			for name, id := range map[string]string{"made": made.Key.ID, "emptied": emptied.ContextID, "used": used.ContextID} {
+				_, err := e.Context(t.Context(), alice, id, nil)
+				if exists := err == nil; exists != slices.Contains(want, name) {
+					t.Errorf("context %q %s exists: %t, want %t", name, when, exists, !exists)
+				}
+			}
+		}
+		time.Sleep(29 * day)
+		wantContexts("on day 29", "made", "emptied", "used")
+		time.Sleep(2 * day)
+		wantContexts("on day 31", "made", "used")
+		time.Sleep(21 * day)
+		wantContexts("on day 52", "used")
+		if got := e.Health(t.Context()).Expired; got.Contexts != 2 || got.Tasks != 1 {
+			t.Errorf("Health().Expired = %+v, want 2 contexts and a task", got)
+		}
 	})
 }

@@ -80,6 +80,7 @@ type healthInfo struct {
 // expiredInfo counts since the process was started.
 type expiredInfo struct {
 	Tasks              int64 `json:"tasks"`
+	Contexts           int64 `json:"contexts"`
 	IdempotencyRecords int64 `json:"idempotencyRecords"`
 }
 

@@ -32,7 +32,12 @@ type DeleteStore interface {
 	// since before p.Before. It checks up to p.Limit tasks: owner by owner, the oldest of an
 	// owner first, and leaves out tasks that others have locked. removed counts the tasks
 	// that it removed. next, if not nil, is where to continue.
-	ExpireTasks(ctx context.Context, p TaskExpiry) (removed int, next *TaskPlace, err error)
+	ExpireTasks(ctx context.Context, p TaskExpiry) (removed int, next *ExpiryPlace, err error)
+	// ExpireContexts removes contexts without tasks, with their idempotency records, that were
+	// last updated before p.Before and are no context's parent. It checks up to p.Limit
+	// contexts, the oldest first, and leaves out those that others have locked. removed
+	// counts the contexts that it removed. next, if not nil, is where to continue.
+	ExpireContexts(ctx context.Context, p ContextExpiry) (removed int, next *ExpiryPlace, err error)
 	// PurgeDeleted removes content of removed tasks, up to DeleteRows and DeleteBytes. more
 	// reports whether content is left.
 	PurgeDeleted(ctx context.Context) (more bool, err error)
@@ -45,13 +50,26 @@ type TaskExpiry struct {
 	// Before bounds the time of the task's status.
 	Before time.Time
 	// After continues behind a place; nil starts.
-	After *TaskPlace
+	After *ExpiryPlace
 	// Limit is the number of tasks to check, at least 1.
 	Limit int
 }
 
-// TaskPlace is a place in the order of ExpireTasks.
-type TaskPlace struct {
+// ContextExpiry selects contexts that ExpireContexts removes.
+type ContextExpiry struct {
+	// Described selects contexts that SaveContext created or changed. Otherwise contexts are
+	// selected that only tasks created.
+	Described bool
+	// Before bounds Context.UpdatedAt.
+	Before time.Time
+	// After continues behind a place; nil starts.
+	After *ExpiryPlace
+	// Limit is the number of contexts to check, at least 1.
+	Limit int
+}
+
+// ExpiryPlace is a place in the order of ExpireTasks or ExpireContexts.
+type ExpiryPlace struct {
 	Owner string
 	At    time.Time
 	ID    string

@@ -127,7 +127,7 @@ func (s *Store) create(k store.Key, contextID string, at int64) *task {
 	o := s.owner(k.Owner)
 	c := o.contexts[contextID]
 	if c == nil {
-		c = &conversation{owner: o, id: contextID, version: 1, created: at, updated: at, record: s.plain}
+		c = &conversation{owner: o, id: contextID, version: 1, created: at, updated: at, record: s.vacant.plain}
 		o.contexts[c.id] = c
 		c.list()
 	}
@@ -135,6 +135,7 @@ func (s *Store) create(k store.Key, contextID string, at int64) *task {
 	o.tasks[k.ID] = t
 	o.born.add(at, t)
 	c.born.add(at, t)
+	s.vacant.update(c)
 	return t
 }
 
@@ -147,6 +148,7 @@ func (s *Store) removeTask(t *task) {
 	t.context.tasks.remove(t.listed.at, t)
 	o.born.remove(at, t)
 	t.context.born.remove(at, t)
+	s.vacant.update(t.context)
 	if !t.listed.state.Terminal() {
 		t.context.unfinished--
 	}

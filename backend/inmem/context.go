@@ -27,6 +27,7 @@ type conversation struct {
 	unfinished int          // tasks whose state is not terminal
 	doomed     bool         // its deletion was begun: it is in no list
 	records    []*record    // those that name it
+	empty      *emptyPlace  // where it is in vacant, nil if it is not
 }
 
 func (c *conversation) compare(d *conversation) int {
@@ -124,6 +125,7 @@ func (s *Store) save(ctx context.Context, change *store.ContextChange, record *s
 		c.updated, c.record = max(c.updated, updated), record
 		c.list()
 	}
+	s.vacant.update(c)
 	if change.Idempotency != nil {
 		s.addRecord(*change.Idempotency, c.version, &c.records)
 	}
@@ -210,6 +212,7 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 		c.unlist()
 		c.doomed = true
 		s.doomed.add(0, c)
+		s.vacant.update(c)
 	}
 	for ; limit > 0 && c.born.len > 0; limit-- {
 		last := c.born.chunks[len(c.born.chunks)-1]
@@ -219,10 +222,15 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 		return true, nil
 	}
 	s.doomed.remove(0, c)
+	s.removeContext(c)
+	return false, nil
+}
+
+// removeContext removes a context without tasks that is in no list any more.
+func (s *Store) removeContext(c *conversation) {
 	s.removeRecords(c.records)
 	delete(c.owner.contexts, c.id)
 	s.release(c.owner)
-	return false, nil
 }
 
 // Doomed implements [store.Store].

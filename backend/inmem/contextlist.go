@@ -115,6 +115,9 @@ func (c *conversation) list() {
 		o.created.add(c.created, c)
 		o.named.add(0, (*byName)(c))
 	})
+	if parent := c.record.ParentID; parent != "" {
+		c.owner.children[parent]++
+	}
 }
 
 // unlist removes it from the lists. It is still as it was when it was added.
@@ -129,6 +132,11 @@ func (c *conversation) unlist() {
 	l.roles.release(c.record.Role, &l.all)
 	for _, tag := range c.record.Tags {
 		release(l.tags, tag)
+	}
+	if parent := c.record.ParentID; parent != "" {
+		if c.owner.children[parent]--; c.owner.children[parent] == 0 {
+			delete(c.owner.children, parent)
+		}
 	}
 }
 

@@ -43,12 +43,12 @@ func (t *task) undelivered() bool {
 }
 
 // ExpireTasks implements [store.DeleteStore].
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
+func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return 0, nil, err
 	}
-	var after store.TaskPlace
+	var after store.ExpiryPlace
 	if p.After != nil {
 		after = *p.After
 	}
@@ -63,7 +63,7 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 }
 
 // old returns the next tasks to check, and the place of the last if there may be more.
-func (s *Store) old(p store.TaskExpiry, after store.TaskPlace) (old []*task, next *store.TaskPlace) {
+func (s *Store) old(p store.TaskExpiry, after store.ExpiryPlace) (old []*task, next *store.ExpiryPlace) {
 	owners := s.names.steps(true, func(e entry[*owner]) bool { return e.rec.name < after.Owner })
 	for ; !owners.done; owners.step() {
 		o := owners.entry().rec
@@ -77,7 +77,7 @@ func (s *Store) old(p store.TaskExpiry, after store.TaskPlace) (old []*task, nex
 		for ; !tasks.done && tasks.entry().at < ceil(p.Before); tasks.step() {
 			if len(old) == p.Limit {
 				last := old[len(old)-1]
-				return old, &store.TaskPlace{Owner: last.owner.name, At: last.fold.Status.Timestamp, ID: last.fold.Key.ID}
+				return old, &store.ExpiryPlace{Owner: last.owner.name, At: last.fold.Status.Timestamp, ID: last.fold.Key.ID}
 			}
 			old = append(old, tasks.entry().rec)
 		}

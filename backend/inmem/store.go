@@ -19,9 +19,9 @@ type Store struct {
 	names   index[*owner]  // the owners, by name
 	records index[*record] // by the time they were made
 	queue   queue
-	doomed  index[*conversation]  // those whose deletion was begun
+	doomed  index[*conversation] // those whose deletion was begun
+	vacant  vacant
 	summary store.FeedbackSummary // of all owners
-	plain   *store.Context        // the record of contexts that nobody described
 	push    push
 
 	watchers watchers
@@ -34,7 +34,7 @@ func New() *Store {
 	return &Store{
 		owners: make(map[string]*owner),
 		queue:  queue{leases: make(map[string]int)},
-		plain:  &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive},
+		vacant: vacant{plain: &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}},
 		push:   newPush(),
 	}
 }
@@ -52,6 +52,7 @@ type owner struct {
 	ended    index[*task]         // those whose lease has ended, see queue
 	busy     index[*conversation] // those with ready tasks, by id
 	listed   contextLists
+	children map[string]int   // the number of contexts within each other, by its id
 	feedback index[*feedback] // by the time it was made
 	summary  store.FeedbackSummary
 
@@ -158,6 +159,7 @@ func (s *Store) owner(name string) *owner {
 			contexts: make(map[string]*conversation),
 			states:   make(map[a2a.TaskState]*index[*task]),
 			listed:   contextLists{tags: make(map[string]*orders)},
+			children: make(map[string]int),
 		}
 		s.owners[name] = o
 		s.names.add(0, o)
@@ -188,6 +190,6 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.owners, s.names, s.records, s.queue, s.doomed = nil, index[*owner]{}, index[*record]{}, queue{}, index[*conversation]{}
-	s.push = push{}
+	s.vacant, s.push = vacant{}, push{}
 	return nil
 }

@@ -42,12 +42,12 @@ func terminal(state string) bool { return a2a.TaskState(state).Terminal() }
 
 // candidate is a task that may be old enough to be removed.
 type candidate struct {
-	store.TaskPlace
+	store.ExpiryPlace
 	contextID string // "" when there is no task at the place
 }
 
 // ExpireTasks implements [store.DeleteStore].
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
+func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
 	err = s.transact(ctx, "expire tasks", func(ctx context.Context, tx pgx.Tx) error {
 		removed, next = 0, nil
 		old, err := s.oldTasks(ctx, tx, &p)
@@ -55,7 +55,7 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 			return err
 		}
 		if len(old) == p.Limit {
-			next = &old[len(old)-1].TaskPlace
+			next = &old[len(old)-1].ExpiryPlace
 		}
 		tasks, err := s.lockOld(ctx, tx, &p, old)
 		if err != nil || len(tasks) == 0 {
@@ -65,9 +65,9 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 			return err
 		}
 		if removed, _, err = s.removeTasks(ctx, tx, tasks); err == nil && removed < len(tasks) {
-			next = new(store.TaskPlace)
+			next = new(store.ExpiryPlace)
 			if at := tasks[removed].place; at > 0 {
-				*next = old[at-1].TaskPlace
+				*next = old[at-1].ExpiryPlace
 			} else if p.After != nil {
 				*next = *p.After
 			}
@@ -82,13 +82,13 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 
 // oldTasks returns the next places to check.
 func (s *Store) oldTasks(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry) (old []candidate, err error) {
-	after := store.TaskPlace{}
+	after := store.ExpiryPlace{}
 	if p.After != nil {
 		after = *p.After
 	}
 	before := ceilMillis(p.Before)
 	err = s.each(ctx, tx, sqlOldTasks, func(r record) error {
-		c := candidate{TaskPlace: store.TaskPlace{Owner: r.text(0), At: fromMillis(before)}}
+		c := candidate{ExpiryPlace: store.ExpiryPlace{Owner: r.text(0), At: fromMillis(before)}}
 		if r[1] != nil {
 			c.ID, c.At, c.contextID = r.text(1), fromMillis(r.int(2)), r.text(3)
 		}

@@ -58,6 +58,7 @@ type deleteStatements struct {
 	taskNotes, dropSomeAttempts, dropSomeDead         *stmt
 	fewerDead, insertDeleted, dropDeleted             *stmt
 	deletedTask, tasksBefore, nextOwner, pendingLanes *stmt
+	emptyContexts, contextChild                       *stmt
 }
 
 func (d *deleteStatements) texts() map[**stmt]string {
@@ -72,6 +73,7 @@ func (d *deleteStatements) texts() map[**stmt]string {
 		&d.taskNotes: sqlTaskNotes, &d.dropSomeAttempts: sqlDropSomeAttempts, &d.dropSomeDead: sqlDropSomeDead,
 		&d.fewerDead: sqlFewerDead, &d.insertDeleted: sqlInsertDeleted, &d.dropDeleted: sqlDropDeleted,
 		&d.deletedTask: sqlDeletedTask, &d.tasksBefore: sqlTasksBefore, &d.nextOwner: sqlNextOwner, &d.pendingLanes: sqlPendingLanes,
+		&d.emptyContexts: sqlEmptyContexts, &d.contextChild: sqlContextChild,
 	}
 }
 

@@ -60,6 +60,8 @@ var hotQueries = []hotQuery{
 	{"delete: task with content left", sqlDeletedTask},
 	{"expire: tasks of an owner", sqlTasksBefore},
 	{"expire: next owner", sqlNextOwner},
+	{"expire: contexts", sqlEmptyContexts},
+	{"expire: child of a context", sqlContextChild},
 	{"delete: feedback", sqlDropFeedback},
 	{"list: states", sqlStates},
 	{"list: states of a context", sqlContextStates},

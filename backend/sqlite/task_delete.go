@@ -252,7 +252,7 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 }
 
 // ExpireTasks implements store.DeleteStore.
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
+func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
 	limit := min(p.Limit, deleteTasks)
 	err = s.write(ctx, &request{weight: limit, apply: func(w *writer) error {
 		removed = 0
@@ -260,7 +260,7 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 		if err != nil {
 			return err
 		}
-		bounds, place := newDeletion(), store.TaskPlace{}
+		bounds, place := newDeletion(), store.ExpiryPlace{}
 		if p.After != nil {
 			place = *p.After
 		}
@@ -289,15 +289,15 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 
 // oldTasks returns the next tasks to check, and where to continue after them. It counts
 // an owner without any as a task.
-func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.TaskPlace, next *store.TaskPlace, err error) {
-	place := store.TaskPlace{}
+func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.ExpiryPlace, next *store.ExpiryPlace, err error) {
+	place := store.ExpiryPlace{}
 	if p.After != nil {
 		place = *p.After
 	}
 	for checked := 0; ; checked++ {
 		if place.Owner != "" {
 			err = w.tasksBefore.query(context.Background(), func(r record) error {
-				place = store.TaskPlace{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))}
+				place = store.ExpiryPlace{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))}
 				old = append(old, place)
 				checked++
 				return nil
@@ -317,13 +317,13 @@ func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.TaskPlace
 		if err != nil || owner == "" {
 			return old, nil, err
 		}
-		place = store.TaskPlace{Owner: owner}
+		place = store.ExpiryPlace{Owner: owner}
 	}
 }
 
 // expireTask removes a task that may be removed. ok is false if the transaction may
 // remove no more.
-func (w *writer) expireTask(p *store.TaskPlace, bounds *deletion) (removed, ok bool, err error) {
+func (w *writer) expireTask(p *store.ExpiryPlace, bounds *deletion) (removed, ok bool, err error) {
 	row, found, err := w.row(store.Key{Owner: p.Owner, ID: p.ID})
 	if err != nil {
 		return false, false, err

@@ -61,7 +61,7 @@ type serveCmd struct {
 	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"How long a task of a process that died waits for another. Default: ${default}."`
 	StopGrace   time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_STOP_GRACE" default:"10s" group:"Work:" help:"How long running tasks may take to finish when the server stops. What is left is run again at the next start. Default: ${default}."`
 
-	Retention []string `placeholder:"KIND=AGE" envvar:"HOLDFAST_RETENTION" group:"Work:" help:"How long finished tasks and idempotency records are kept, such as completed=90d,failed=365d,idempotency=7d. KIND is a final state, tasks (all final states without an age of their own) or idempotency; AGE is in days (90d), a duration (36h) or 0: kept for ever. Default: tasks are kept, idempotency records for 30d."`
+	Retention []string `placeholder:"KIND=AGE" envvar:"HOLDFAST_RETENTION" group:"Work:" help:"How long data is kept, such as completed=90d,failed=365d,idempotency=7d. KIND is a final state of tasks, tasks (all final states without an age of their own), contexts (without tasks), described-contexts (without tasks, but created or changed by a client) or idempotency; AGE is in days (90d), a duration (36h) or 0: kept for ever. Default: tasks and described-contexts are kept, the rest for 30d."`
 
 	LogLevel  string `placeholder:"LEVEL" envvar:"HOLDFAST_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"debug (every request), info, warn or error. Default: ${default}."`
 	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"text or json, on stderr. Default: ${default}."`

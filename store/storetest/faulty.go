@@ -173,9 +173,17 @@ func (f *faulty) DeleteTask(ctx context.Context, k store.Key, force bool) (bool,
 	return call(f, "DeleteTask", nil, func() (bool, error) { return f.inner.DeleteTask(ctx, k, force) })
 }
 
-func (f *faulty) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
-	next, err = call(f, "ExpireTasks", nil, func() (next *store.TaskPlace, err error) {
+func (f *faulty) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
+	next, err = call(f, "ExpireTasks", nil, func() (next *store.ExpiryPlace, err error) {
 		removed, next, err = f.inner.ExpireTasks(ctx, p)
+		return next, err
+	})
+	return removed, next, err
+}
+
+func (f *faulty) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
+	next, err = call(f, "ExpireContexts", nil, func() (next *store.ExpiryPlace, err error) {
+		removed, next, err = f.inner.ExpireContexts(ctx, p)
 		return next, err
 	})
 	return removed, next, err

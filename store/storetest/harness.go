@@ -77,6 +77,7 @@ func groups() []group {
 		{"contexts deleted", deleteTests()},
 		{"tasks deleted", taskDeleteTests()},
 		{"tasks expired", taskExpireTests()},
+		{"contexts expired", contextExpireTests()},
 		{"feedback", feedbackTests()},
 		{"push saved", pushSaveTests()},
 		{"push committed", pushCommitTests()},

@@ -49,6 +49,10 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 			_, _, err := s.ExpireTasks(ctx, store.TaskExpiry{State: a2a.StateCompleted, Before: at(999), Limit: 9})
 			return err
 		},
+		"ExpireContexts": func() error {
+			_, _, err := s.ExpireContexts(ctx, store.ContextExpiry{Before: at(999), Limit: 9})
+			return err
+		},
 		"PurgeDeleted":    func() error { _, err := s.PurgeDeleted(ctx); return err },
 		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
 		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },

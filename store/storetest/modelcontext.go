@@ -14,7 +14,8 @@ import (
 // modelContext is a context, without what is counted of its tasks.
 type modelContext struct {
 	store.Context
-	doomed bool
+	doomed    bool
+	described bool
 }
 
 // begin makes a context for its first task if there is none.
@@ -166,7 +167,7 @@ func (m *model) SaveContext(ctx context.Context, c store.ContextChange) (store.C
 	if err := m.saveRefusal(old, &c); err != nil {
 		return store.Context{}, err
 	}
-	next := &modelContext{Context: c.Context.Copy()}
+	next := &modelContext{Context: c.Context.Copy(), described: true}
 	next.Version, next.TaskCount, next.TaskIDs = 1, 0, nil
 	next.CreatedAt, next.UpdatedAt = store.Time(c.Context.CreatedAt), store.Time(c.Context.UpdatedAt)
 	if old != nil {

@@ -34,15 +34,15 @@ func (m *model) removeTask(t *modelTask) {
 
 func (t *modelTask) undelivered() bool { return slices.ContainsFunc(t.lanes, t.pending) }
 
-func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.TaskPlace, err error) {
+func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {
 		return 0, nil, err
 	}
-	var old []store.TaskPlace
+	var old []store.ExpiryPlace
 	for k, t := range m.tasks {
 		status := t.fold().Status
-		at := store.TaskPlace{Owner: k.Owner, At: status.Timestamp, ID: k.ID}
+		at := store.ExpiryPlace{Owner: k.Owner, At: status.Timestamp, ID: k.ID}
 		if status.State == p.State && at.At.Before(p.Before) && (p.After == nil || comparePlaces(at, *p.After) > 0) {
 			old = append(old, at)
 		}
@@ -62,7 +62,42 @@ func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 	return removed, next, nil
 }
 
-func comparePlaces(a, b store.TaskPlace) int {
+func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return 0, nil, err
+	}
+	var old []store.ExpiryPlace
+	for k, c := range m.contexts {
+		at := store.ExpiryPlace{Owner: k.Owner, At: c.UpdatedAt, ID: k.ID}
+		if !c.doomed && c.described == p.Described && at.At.Before(p.Before) && len(m.tasksOf(k)) == 0 && (p.After == nil || comparePlaces(at, *p.After) > 0) {
+			old = append(old, at)
+		}
+	}
+	slices.SortFunc(old, comparePlaces)
+	if len(old) > p.Limit {
+		old = old[:p.Limit]
+		next = &old[p.Limit-1]
+	}
+	children := func(k store.ContextKey) bool {
+		for _, c := range m.contexts {
+			if !c.doomed && c.Key.Owner == k.Owner && c.ParentID == k.ID {
+				return true
+			}
+		}
+		return false
+	}
+	for _, at := range old {
+		if k := (store.ContextKey{Owner: at.Owner, ID: at.ID}); !children(k) {
+			delete(m.contexts, k)
+			m.forget(at.Owner, at.ID, true)
+			removed++
+		}
+	}
+	return removed, next, nil
+}
+
+func comparePlaces(a, b store.ExpiryPlace) int {
 	return cmp.Or(strings.Compare(a.Owner, b.Owner), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
 }
 

@@ -53,7 +53,7 @@ type randomRun struct {
 }
 
 func (r *randomRun) call() {
-	switch r.pick("call", 34) {
+	switch r.pick("call", 35) {
 	case 0, 1, 2, 3, 4, 5:
 		r.commit()
 	case 6, 7:
@@ -88,6 +88,8 @@ func (r *randomRun) call() {
 		})
 	case 32:
 		r.expireTasks()
+	case 33:
+		r.expireContexts()
 	default:
 		if r.reopen != nil && r.oneIn("reopen", 3) {
 			r.got = r.reopen(r.got)
@@ -355,6 +357,23 @@ func (r *randomRun) expireTasks() {
 				return total, err
 			}
 			p.After = next
+		}
+	})
+}
+
+// expireContexts removes all old contexts without children: whether a parent is checked
+// before or after its child is open.
+func (r *randomRun) expireContexts() {
+	p := store.ContextExpiry{Described: r.oneIn("described", 2), Before: r.time(), Limit: 1 + r.pick("limit", 3)}
+	reads(r, fmt.Sprintf("ExpireContexts(%+v)", p), func(s store.Store) (total int, err error) {
+		for round, p := 0, p; ; {
+			n, next, err := s.ExpireContexts(r.ctx, p)
+			if total, round = total+n, round+n; err != nil || next == nil && round == 0 {
+				return total, err
+			}
+			if p.After = next; next == nil {
+				round = 0
+			}
 		}
 	})
 }

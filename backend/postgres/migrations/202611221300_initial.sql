@@ -146,6 +146,10 @@ CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at
 CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id);
 CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id);
 CREATE INDEX context_rows_doomed ON {s}.context_rows (owner, id) WHERE status = '';
+-- Contexts without tasks, for retention: those that a client described, and the others.
+CREATE INDEX context_rows_vacant ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NOT NULL;
+CREATE INDEX context_rows_empty ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NULL;
+CREATE INDEX context_rows_parent ON {s}.context_rows (owner, parent_id) WHERE parent_id <> '';
 CREATE INDEX context_rows_labels ON {s}.context_rows USING gin (labels) WHERE labels IS NOT NULL;
 
 -- Idempotency records and feedback

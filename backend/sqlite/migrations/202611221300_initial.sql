@@ -124,6 +124,9 @@ CREATE TABLE context_rows (
 CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
 CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
 CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, created_at, id) WHERE shelf <> 'active.new' AND shelf <> 'active.used';
+-- Contexts without tasks, for retention, and contexts by their parent.
+CREATE INDEX context_rows_empty ON context_rows (record IS NOT NULL, updated_at, owner, id) WHERE task_count = 0;
+CREATE INDEX context_rows_parent ON context_rows (owner, record ->> '$.parentContextId') WHERE record ->> '$.parentContextId' IS NOT NULL;
 
 -- Tags ('tag:x') and roles ('role:y') of described contexts, with the columns by which
 -- lists sort contexts.

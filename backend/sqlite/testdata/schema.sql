@@ -2,7 +2,9 @@ CREATE INDEX context_labels_created ON context_labels (owner, label, shelf, crea
 CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, created_at, id);
 CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, updated_at, id);
 CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
+CREATE INDEX context_rows_empty ON context_rows (record IS NOT NULL, updated_at, owner, id) WHERE task_count = 0;
 CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, created_at, id) WHERE shelf <> 'active.new' AND shelf <> 'active.used';
+CREATE INDEX context_rows_parent ON context_rows (owner, record ->> '$.parentContextId') WHERE record ->> '$.parentContextId' IS NOT NULL;
 CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
 CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);

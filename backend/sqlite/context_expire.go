@@ -1,0 +1,77 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlEmptyContexts = `SELECT owner, id, updated_at FROM context_rows INDEXED BY context_rows_empty
+		WHERE task_count = 0 AND (record IS NOT NULL) = ?1 AND (updated_at, owner, id) > (?2, ?3, ?4) AND updated_at < ?5 AND shelf <> ''
+		ORDER BY updated_at, owner, id LIMIT ?6`
+	sqlContextChild = `SELECT 1 FROM context_rows INDEXED BY context_rows_parent
+		WHERE owner = ? AND record ->> '$.parentContextId' = ? AND shelf <> '' LIMIT 1`
+)
+
+// ExpireContexts implements store.DeleteStore.
+func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
+	limit := min(p.Limit, deleteTasks)
+	err = s.write(ctx, &request{weight: limit, apply: func(w *writer) error {
+		removed, next = 0, nil
+		old, err := w.emptyBefore(&p, limit)
+		if err != nil {
+			return err
+		}
+		if len(old) == limit {
+			next = &old[limit-1]
+		}
+		for i := range old {
+			gone, err := w.expireContext(store.ContextKey{Owner: old[i].Owner, ID: old[i].ID})
+			if err != nil {
+				return err
+			}
+			removed += gone
+		}
+		return nil
+	}})
+	if err != nil {
+		return 0, nil, err
+	}
+	return removed, next, nil
+}
+
+// emptyBefore returns the next contexts without tasks to check.
+func (w *writer) emptyBefore(p *store.ContextExpiry, limit int) (old []store.ExpiryPlace, err error) {
+	from, after := int64(math.MinInt64), store.ExpiryPlace{}
+	if p.After != nil {
+		from, after = millis(p.After.At), *p.After
+	}
+	err = w.emptyContexts.query(context.Background(), func(r record) error {
+		old = append(old, store.ExpiryPlace{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))})
+		return nil
+	}, number(p.Described), from, after.Owner, after.ID, ceilMillis(p.Before), int64(limit))
+	return old, err
+}
+
+// expireContext removes a context without tasks, unless it is a parent, and returns how many
+// that were.
+func (w *writer) expireContext(k store.ContextKey) (removed int, err error) {
+	parent := false
+	err = w.contextChild.query(context.Background(), func(record) error {
+		parent = true
+		return nil
+	}, k.Owner, k.ID)
+	if err != nil || parent {
+		return 0, err
+	}
+	c, err := readContextHead(w.contextHead, k)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.unlabel(k, &c); err != nil {
+		return 0, err
+	}
+	return 1, w.removeContext(k)
+}
