@@ -160,6 +160,8 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,
 		MaxLists:        cfg.MaxLists,
+		MaxStreams:      cfg.MaxStreams,
+		MaxBatchBytes:   cfg.MaxBatchBytes,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
 		StopGrace:       lastAnswers,

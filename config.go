@@ -84,6 +84,12 @@ type Config struct {
 	// principal may read half of them. Others wait for 10 seconds and are refused then.
 	// Default 8.
 	MaxLists int
+	// MaxStreams is how many streams may be open at once. With tokens, one
+	// principal may have half of them. Default 10,000.
+	MaxStreams int
+	// MaxBatchBytes is how large the responses of a batch may be together; items beyond it
+	// get an error. Default 32 MiB.
+	MaxBatchBytes int64
 	// BlockingTimeout is how long a blocking message/send is held at most, before
 	// it is answered with the task as it stands. Default 5 min.
 	BlockingTimeout time.Duration

@@ -145,10 +145,10 @@ func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d streams over after %s", whole.Load(), time.Since(begun))
-	var health struct{ Streams int }
+	var health struct{ Streams struct{ Open int } }
 	eventually(t, 15*time.Second, func() error {
-		if p.getJSON("health", &health); health.Streams != 0 {
-			return fmt.Errorf("%d streams are still open", health.Streams)
+		if p.getJSON("health", &health); health.Streams.Open != 0 {
+			return fmt.Errorf("%d streams are still open", health.Streams.Open)
 		}
 		return nil
 	})

@@ -42,6 +42,11 @@ func (x *exchange) batch(body *buffer) {
 	x.answer(http.StatusOK, w.out.b)
 }
 
+// batchesInfo counts items that got an error because of Config.MaxBatchBytes, since the start.
+type batchesInfo struct {
+	Refused int64 `json:"refused"`
+}
+
 // batchWriter writes the response to a batch item by item. It holds no more than one
 // large item.
 type batchWriter struct {
@@ -50,6 +55,12 @@ type batchWriter struct {
 	left  int64 // of MaxBatchBytes
 	out   *buffer
 	begun bool
+}
+
+// refuse returns the error of an item whose response has no room, and counts it.
+func (w *batchWriter) refuse(format string, args ...any) error {
+	w.x.s.batchRefusals.Add(1)
+	return a2a.Errorf(a2a.CodeTooLarge, format, args...)
 }
 
 // item runs one request and writes its response.
@@ -66,7 +77,7 @@ func (w *batchWriter) item(text []byte) {
 	case p.Stream != nil:
 		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s answers with a stream and cannot be part of a batch", req.Method)
 	case w.left <= 0:
-		err = a2a.Errorf(a2a.CodeTooLarge, "the responses before this one have used up the %d bytes that those of a batch may have: send it by itself", w.x.s.cfg.MaxBatchBytes)
+		err = w.refuse("the responses before this one have used up the %d bytes that those of a batch may have (--max-batch): send it by itself", w.x.s.cfg.MaxBatchBytes)
 	default:
 		if err = w.call(req.ID, &c, p); err == nil {
 			return
@@ -104,7 +115,7 @@ func (w *batchWriter) call(id rpc.ID, c *rpc.Call, p rpc.Prepared) error {
 	}
 	defer piece.free()
 	if int64(len(piece.b)) > w.left {
-		return a2a.Errorf(a2a.CodeTooLarge, "%sits response of %d bytes exceeds what is left of the %d bytes that those of a batch may have: send it by itself", after, len(piece.b), w.x.s.cfg.MaxBatchBytes)
+		return w.refuse("%sits response of %d bytes exceeds what is left of the %d bytes that those of a batch may have (--max-batch): send it by itself", after, len(piece.b), w.x.s.cfg.MaxBatchBytes)
 	}
 	w.left -= int64(len(piece.b))
 	if len(w.out.b)+len(piece.b) < flushAt {

@@ -108,6 +108,9 @@ func TestABatchHasOneSizeLimit(t *testing.T) {
 	if len(got.Body) > 100_000 {
 		t.Errorf("the batch has %d bytes, want at most its limit", len(got.Body))
 	}
+	if health := e.do(http.MethodGet, "/health", "", nil); !strings.Contains(string(health.Body), `"batches":{"refused":3}`) {
+		t.Errorf("health = %s, want that 3 items of batches were refused", health.Body)
+	}
 }
 
 func TestOneOwnerHasHalfOfTheStreams(t *testing.T) {
@@ -126,6 +129,9 @@ func TestOneOwnerHasHalfOfTheStreams(t *testing.T) {
 	}
 	if _, ok := e.open(a2a.MethodStream, params(message("wait")), as("alice")...).next(); !ok {
 		t.Error("another owner's stream ended, want a task")
+	}
+	if health := e.do(http.MethodGet, "/health", "", as("alice")); !strings.Contains(string(health.Body), `"streams":{"open":3,"refused":1}`) {
+		t.Errorf("health = %s, want 3 streams open and 1 refused", health.Body)
 	}
 }
 

@@ -15,19 +15,20 @@ import (
 
 // Server answers for an engine. Make one with [New].
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	table   *rpc.Table
-	tokens  atomic.Pointer[tokens]
-	card    *card
-	cors    *cors
-	ids     *requestIDs
-	routes  map[string]route
-	started time.Time
-	streams *memory.Budget // a byte is a stream
-	reads   *memory.Budget // a byte is a result of unknown size that is read
-	sizes   replySizes
-	lists   *memory.Budget // a byte is a list that is read
+	cfg           Config
+	log           *slog.Logger
+	table         *rpc.Table
+	tokens        atomic.Pointer[tokens]
+	card          *card
+	cors          *cors
+	ids           *requestIDs
+	routes        map[string]route
+	started       time.Time
+	streams       *memory.Budget // a byte is a stream
+	batchRefusals atomic.Int64   // items of batches
+	reads         *memory.Budget // a byte is a result of unknown size that is read
+	sizes         replySizes
+	lists         *memory.Budget // a byte is a list that is read
 
 	healthCheck healthCheck
 

@@ -59,16 +59,17 @@ func (x *exchange) info() {
 
 // healthInfo is what GET /health tells.
 type healthInfo struct {
-	Status      string    `json:"status"`
-	Problems    []string  `json:"problems"`
-	Store       string    `json:"store"`
-	Running     int       `json:"running"`
-	Concurrency int       `json:"concurrency"`
-	Queued      int64     `json:"queued"`
-	Abandoned   int64     `json:"abandoned"`
-	Oversized   int64     `json:"oversized"`
-	Streams     int64     `json:"streams"`
-	Lists       listsInfo `json:"lists"`
+	Status      string      `json:"status"`
+	Problems    []string    `json:"problems"`
+	Store       string      `json:"store"`
+	Running     int         `json:"running"`
+	Concurrency int         `json:"concurrency"`
+	Queued      int64       `json:"queued"`
+	Abandoned   int64       `json:"abandoned"`
+	Oversized   int64       `json:"oversized"`
+	Streams     streamsInfo `json:"streams"`
+	Lists       listsInfo   `json:"lists"`
+	Batches     batchesInfo `json:"batches"`
 	// Expired counts what retention has removed.
 	Expired expiredInfo `json:"expired"`
 	// Memory is the budget for what is large; nil if there is none.
@@ -136,7 +137,8 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streams.Stats().Held, Lists: x.s.listsInfo(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
+		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo(h.Expired),
 	}
 	if x.s.cfg.Memory != nil {

@@ -15,6 +15,17 @@ import (
 // flushAt is how much of a stream is collected at most before it is sent.
 const flushAt = 32 << 10
 
+// streamsInfo counts streams: those refused since the start.
+type streamsInfo struct {
+	Open    int64 `json:"open"`
+	Refused int64 `json:"refused"`
+}
+
+func (s *Server) streamsInfo() streamsInfo {
+	stats := s.streams.Stats()
+	return streamsInfo{Open: stats.Held, Refused: stats.Refused}
+}
+
 // stream answers with server-sent events, or with an error if there is one
 // before the first of them.
 func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
@@ -22,7 +33,7 @@ func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 	place := s.streams.Hold(x.principal.ID)
 	defer place.Release()
 	if !place.TryGrow(1) {
-		x.exhausted(id, a2a.Errorf(a2a.CodeExhausted, "too many streams are open: one owner may have %d; retry later", s.streams.Share()))
+		x.exhausted(id, a2a.Errorf(a2a.CodeExhausted, "too many streams are open: one owner may have %d (--max-streams); retry later", s.streams.Share()))
 		return
 	}
 	if s.stopping.Err() != nil {

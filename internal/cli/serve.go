@@ -46,6 +46,8 @@ type serveCmd struct {
 	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
 	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
 	MaxLists    int      `placeholder:"N" envvar:"HOLDFAST_MAX_LISTS" default:"8" group:"Access:" help:"How many lists are read from the store at once, 2 or more; one owner reads half of them. Default: ${default}."`
+	MaxStreams  int      `placeholder:"N" envvar:"HOLDFAST_MAX_STREAMS" default:"10000" group:"Access:" help:"How many streams may be open at once; with tokens, one owner has half of them. Default: ${default}."`
+	MaxBatch    size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BATCH" default:"32MiB" group:"Access:" help:"How large the responses of a batch may be together; items beyond it get an error. Default: ${default}."`
 
 	Dialect string `placeholder:"NAME" envvar:"HOLDFAST_DIALECT" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"How answers are spelled: a2a, as the protocol says, or bindu, with results in snake_case, for clients of agents made with Bindu. Requests may have either spelling. Default: ${default}."`
 
@@ -207,6 +209,7 @@ func (c *serveCmd) check() error {
 		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
 		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
 		{c.MaxLists < 2, fmt.Sprintf("--max-lists is %d, want 2 or more", c.MaxLists)},
+		{c.MaxStreams < 1, fmt.Sprintf("--max-streams is %d, want 1 or more", c.MaxStreams)},
 		{c.Lease < 100*time.Millisecond, "--lease must be 100ms or more"},
 		{c.StopGrace <= 0, "--stop-grace must be more than 0"},
 	} {
@@ -288,6 +291,8 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Limits.TaskBytes = int(c.MaxTask)
 	cfg.MaxBodyBytes = int64(c.MaxBody)
 	cfg.MaxLists = c.MaxLists
+	cfg.MaxStreams = c.MaxStreams
+	cfg.MaxBatchBytes = int64(c.MaxBatch)
 	cfg.CORSOrigins = c.CORSOrigins
 	cfg.Logger = log
 	return cfg
