@@ -1,8 +1,10 @@
 package transfer_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
@@ -41,6 +43,25 @@ func TestBackendsTakeEachOthersExports(t *testing.T) {
 	}
 	addParent(t, back)
 	load(t, back, beside, queue)
+	diff(t, "export from memory", document, export(t, back, conversation))
+}
+
+// SQLite stores large content apart, once per task; in exports it stands where it belongs.
+func TestLargeContentIsExportedInPlace(t *testing.T) {
+	t.Parallel()
+	source, back := memory(t), memory(t)
+	large := strings.Repeat("\u001aM\"ä", 40_000)
+	create(t, source, "large", idle(1, 1),
+		store.Event{Time: at(40), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m4", text(large), text(large))},
+		store.Event{Time: at(41), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{text(large), a2a.DataPart{Data: large}}}},
+		store.Event{Time: at(42), State: a2a.StateCompleted, Message: said(a2a.RoleAgent, "a4", text(large))},
+	)
+	document := export(t, source, conversation)
+	target := openSQLite(t, t.TempDir(), false)
+	load(t, target, document, queue)
+	again := export(t, target, conversation)
+	diff(t, "export from SQLite", document, again)
+	load(t, back, again, queue)
 	diff(t, "export from memory", document, export(t, back, conversation))
 }
 
