@@ -151,7 +151,8 @@ func (t *Turn) Data() []a2a.DataPart {
 // tasks that were created before this one, in the order of their creation, then
 // those of this task. It is the newest limit of them, oldest first: 100 when limit
 // is 0, at most 1,000 and about 8 MiB ([engine.Limits.PageBytes]). Each call reads
-// the store.
+// the store. It holds [Config.Memory] as Reserve does, until the handler returns, for the
+// largest of its results.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	return t.turn.History(ctx, limit)
 }
@@ -171,7 +172,8 @@ type Reference = engine.Reference
 // the task, name in referenceTaskIds: with history, artifacts and state as they
 // stand, in the order in which they were first named. Tasks that are no more are
 // left out; at most 32 are read ([engine.Limits.References]), those named last. It
-// is an error when they hold more than 64 MiB ([engine.Limits.ArtifactBytes]).
+// is an error when they hold more than 64 MiB ([engine.Limits.ArtifactBytes]). What they hold
+// comes out of [Config.Memory], as with Reserve, until the handler returns.
 func (t *Turn) References(ctx context.Context) ([]Reference, error) { return t.turn.References(ctx) }
 
 // Artifacts returns the task's artifacts as the turn started, in every attempt: without

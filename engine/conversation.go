@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -143,7 +144,9 @@ const (
 // creation, then those of this task before this turn. It is the newest limit of
 // them, oldest first: 100 when limit is 0, at most 1,000, and no more content than
 // Limits.PageBytes. What earlier tasks that still run have said so far is part of
-// it. It reads the store no further than needed.
+// it. It reads the store no further than needed. As Turn.Reserve does, it holds
+// Config.Memory: Limits.PageBytes while it reads, then, until the handler returns, what
+// the largest of its results takes.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -151,7 +154,21 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if limit < 0 {
 		return nil, a2a.Invalid("limit", "is %d, want 0 or more", limit)
 	}
-	h := history{e: t.r.e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: t.r.e.cfg.Limits.PageBytes}
+	e := t.r.e
+	h := history{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
+	hold := e.cfg.Memory.Hold(t.Owner())
+	if err := grow(ctx, &hold, int64(h.bytes)); err != nil {
+		return nil, err
+	}
+	messages, err := t.history(ctx, &h)
+	hold.Shrink(hold.Bytes() - int64(h.used))
+	if err := t.reserved.keep("History", &hold); err != nil {
+		return nil, err
+	}
+	return messages, told(ctx, err)
+}
+
+func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
 	var own []store.Entry
 	for _, m := range t.TaskHistory() {
 		own = append(own, store.Entry{Message: m})
@@ -159,11 +176,10 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if !h.take(own) {
 		return h.messages(), nil
 	}
-	messages, err := h.read(ctx, store.Query{
+	return h.read(ctx, store.Query{
 		Owner: t.Owner(), ContextID: t.ContextID(),
 		Cursor: &store.Cursor{Time: t.task.CreatedAt, ID: t.TaskID()},
 	})
-	return messages, told(ctx, err)
 }
 
 // told is an error of the store as a handler may see it.
@@ -201,14 +217,23 @@ type Reference struct {
 // ones of its task name in referenceTaskIds, each once, in the order in which they
 // were first named: of the same owner, and at most Limits.References, those named
 // last. Tasks that are no more are left out. Together they may hold
-// Limits.ArtifactBytes; more is an error.
+// Limits.ArtifactBytes; more is an error. What they hold comes out of Config.Memory
+// until the handler returns, as with Turn.Reserve.
 func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
+	ids := t.referenceIDs()
+	hold, err := t.holdTasks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.reserved.keep("References", &hold); err != nil {
+		return nil, err
+	}
 	var refs []Reference
 	size, limit := 0, t.r.e.cfg.Limits.ArtifactBytes
-	for _, id := range t.referenceIDs() {
+	for _, id := range ids {
 		task, err := t.r.e.Task(ctx, a2a.Principal{ID: t.Owner()}, id, nil)
 		if a2a.CodeOf(err) == a2a.CodeTaskNotFound {
 			continue
@@ -226,6 +251,27 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 		refs = append(refs, ref)
 	}
 	return refs, nil
+}
+
+// holdTasks holds memory for tasks that are about to be read.
+func (t *Turn) holdTasks(ctx context.Context, ids []string) (memory.Hold, error) {
+	hold := t.r.e.cfg.Memory.Hold(t.Owner())
+	if len(ids) == 0 {
+		return hold, nil
+	}
+	keys := make([]store.Key, 0, len(ids))
+	for _, id := range ids {
+		keys = append(keys, store.Key{Owner: t.Owner(), ID: id})
+	}
+	versions, err := t.r.e.cfg.Store.Versions(ctx, keys)
+	if err != nil {
+		return hold, told(ctx, err)
+	}
+	var bytes int64
+	for _, v := range versions {
+		bytes += v.Bytes
+	}
+	return hold, grow(ctx, &hold, min(bytes, int64(t.r.e.cfg.Limits.ArtifactBytes)))
 }
 
 // referenceIDs are the ids of the tasks referred to.

@@ -13,6 +13,8 @@ type reserved struct {
 	mu    sync.Mutex
 	over  bool
 	holds map[*memory.Hold]bool
+	// largest has, by method of Turn, the largest hold for what one call of it returned.
+	largest map[string]*memory.Hold
 }
 
 // Reserve holds bytes of Config.Memory, in the name of the task's owner, for content that the
@@ -25,13 +27,19 @@ func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err er
 		return nil, a2a.Invalid("bytes", "is %d, want 0 or more", bytes)
 	}
 	hold := t.r.e.cfg.Memory.Hold(t.Owner())
-	if err := hold.Grow(ctx, bytes); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
+	if err := grow(ctx, &hold, bytes); err != nil {
 		return nil, err
 	}
 	return t.reserved.add(&hold)
+}
+
+// grow waits for memory. Its error is ctx's cause when ctx is done.
+func grow(ctx context.Context, hold *memory.Hold, bytes int64) error {
+	err := hold.Grow(ctx, bytes)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // add keeps a hold until it is released or the handler returns.
@@ -54,6 +62,32 @@ func (r *reserved) add(hold *memory.Hold) (release func(), err error) {
 	}, nil
 }
 
+// keep keeps a hold for what a call of a method has returned until the handler returns, unless
+// an earlier call of the method holds as much: what that returned is then taken to be out of use.
+func (r *reserved) keep(method string, hold *memory.Hold) error {
+	if hold.Bytes() == 0 {
+		return nil
+	}
+	if _, err := r.add(hold); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	less := r.largest[method]
+	if less != nil && less.Bytes() >= hold.Bytes() {
+		less, hold = hold, less
+	}
+	if less != nil {
+		delete(r.holds, less)
+		less.Release()
+	}
+	if r.largest == nil {
+		r.largest = make(map[string]*memory.Hold)
+	}
+	r.largest[method] = hold
+	return nil
+}
+
 // end releases everything once the handler has returned.
 func (r *reserved) end() {
 	r.mu.Lock()
@@ -62,5 +96,5 @@ func (r *reserved) end() {
 	for hold := range r.holds {
 		hold.Release()
 	}
-	r.holds = nil
+	r.holds, r.largest = nil, nil
 }
