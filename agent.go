@@ -140,6 +140,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		FlushInterval: cfg.FlushInterval,
 		Retention:     cfg.Retention,
 		Limits:        cfg.Limits,
+		MultiOwner:    len(cfg.Tokens) > 0,
 		OutputModes:   cfg.OutputModes,
 		Memory:        budget,
 	})

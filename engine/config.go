@@ -56,6 +56,9 @@ type Config struct {
 	// Retention is how long data is kept, by kind.
 	Retention Retention
 
+	// MultiOwner says that the callers are several owners: then one of them may use only a part of
+	// what all have, unless Limits says otherwise.
+	MultiOwner bool
 	// Limits bound what callers and handlers may ask for.
 	Limits Limits
 	// Memory is what large content is held of. Default: no limit.
@@ -74,6 +77,10 @@ type Limits struct {
 	// new tasks above it; processes that share a store may exceed it together by those
 	// that they queue within Poll, or while a long queue is counted. Default 100,000.
 	Queued int
+	// QueuedPerOwner is the number of tasks of one owner that may wait to run, at most Queued.
+	// New tasks, and messages for tasks that wait for their client, are refused above it. Default: half of
+	// Queued with Config.MultiOwner, else Queued.
+	QueuedPerOwner int
 	// Inbox is how many messages may wait for one task. Default 1,000.
 	Inbox int
 	// Parts is how many parts a message or artifact chunk may have. Default 1,000.
@@ -135,6 +142,10 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.FlushInterval, 20*time.Millisecond)
 	orDefault(&c.Poll, time.Second)
 	orDefault(&c.Limits.Queued, 100_000)
+	if c.MultiOwner {
+		orDefault(&c.Limits.QueuedPerOwner, max(c.Limits.Queued/2, 1))
+	}
+	orDefault(&c.Limits.QueuedPerOwner, c.Limits.Queued)
 	orDefault(&c.Limits.Inbox, 1000)
 	orDefault(&c.Limits.Parts, 1000)
 	orDefault(&c.Limits.References, 32)
@@ -153,9 +164,10 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ListTotal": c.Limits.ListTotal, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "QueuedPerOwner": c.Limits.QueuedPerOwner, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ListTotal": c.Limits.ListTotal, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
+	check(c.Limits.QueuedPerOwner > c.Limits.Queued, "Limits.QueuedPerOwner is %d, want at most Limits.Queued, which is %d", c.Limits.QueuedPerOwner, c.Limits.Queued)
 	if err := c.Retention.check(); err != nil {
 		errs = append(errs, fmt.Errorf("Retention: %w", err))
 	}

@@ -30,6 +30,8 @@ type Engine struct {
 	untidy    chan struct{} // the janitor has work
 	ready     atomic.Bool   // there may be due tasks in the store
 	queued    queueCount    // tasks waiting to run
+	owners    ownerCounts   // those of one owner
+	refusals  queueRefusals // for full queues
 	abandoned atomic.Int64  // handlers left behind that still run
 	oversized atomic.Int64  // messages and writes refused by Limits.TaskBytes
 	expired   expiry        // what the janitor has removed
@@ -116,7 +118,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		close(e.ended)
 		return fmt.Errorf("read backlog: %w", err)
 	}
-	e.queued.set(int64(backlog.Queued), 0)
+	e.queued.set(int64(backlog.Queued), 0, e.now())
 	e.ready.Store(backlog.Queued+backlog.Leased > 0)
 	e.renewed.Store(int64(e.elapsed()))
 	if n := backlog.Queued + backlog.Leased; n > 0 {
@@ -277,6 +279,9 @@ type Health struct {
 	Abandoned   int64 // handlers that did not return when told to
 	Oversized   int64 // messages and writes refused since the start, for Limits.TaskBytes
 	Expired     Expired
+	// QueueRefused and OwnerQueueRefused are how many new tasks, or new turns of a task, were
+	// refused since the start, for Limits.Queued and Limits.QueuedPerOwner.
+	QueueRefused, OwnerQueueRefused int64
 	// Problems lists what is wrong; empty when all is well.
 	Problems []string
 }
@@ -285,7 +290,7 @@ type Health struct {
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), Expired: e.expired.stats()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {

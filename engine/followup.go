@@ -96,6 +96,9 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {
 			return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and takes no messages", a2a.Quote(l.key.ID), state)
 		}
+		if err := e.checkOwnQueue(ctx, s.owner); err != nil {
+			return nil, err
+		}
 		queue := base.Run
 		queue.Phase, queue.DueAt, queue.Attempt = store.PhaseQueued, time.Time{}, 0
 		queue.Turn++

@@ -3,30 +3,38 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// countShare bounds the cost of counting a long queue: after a count the store is not
-// asked again for this many times as long as it took.
-const countShare = 20
+const (
+	// countShare bounds the cost of counting a long queue: after a count the store is not
+	// asked again for this many times as long as it took.
+	countShare = 20
+	// countedOwners is for how many owners a count of queued tasks is remembered.
+	countedOwners = 1000
+)
 
-// queueCount is the number of tasks that wait to run: those that the store had when it
+// queueCount is a number of tasks that wait to run: those that the store had when it
 // last counted them, and those that this process has queued since. Tasks that were
 // claimed since then are still included, until the store counts again.
 type queueCount struct {
 	counting sync.Mutex // held while the store counts
 	next     time.Time  // when the store may count again; guarded by counting
 
-	mu     sync.Mutex
-	stored int64
-	since  int64
+	mu      sync.Mutex
+	stored  int64
+	since   int64
+	counted time.Time // zero: never
 }
 
-// Add notes that this process has queued n tasks.
-func (q *queueCount) Add(n int64) {
+// add notes that this process has queued a task.
+func (q *queueCount) add() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.since += n
+	q.since++
 }
 
 func (q *queueCount) load() int64 {
@@ -35,18 +43,24 @@ func (q *queueCount) load() int64 {
 	return q.stored + q.since
 }
 
-// set notes that the store has counted n tasks, which include the first included of
-// those that this process has queued.
-func (q *queueCount) set(n, included int64) {
+// age returns how long ago the store has counted, and false if it never did.
+func (q *queueCount) age(now time.Time) (time.Duration, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.stored, q.since = n, q.since-included
+	return now.Sub(q.counted), !q.counted.IsZero()
 }
 
-// countQueued has the store count the queued tasks, unless it did so only just.
-// When it fails the last count remains.
-func (e *Engine) countQueued(ctx context.Context) {
-	q := &e.queued
+// set notes that the store has counted n tasks at a time, which include the first included
+// of those that this process has queued.
+func (q *queueCount) set(n, included int64, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stored, q.since, q.counted = n, q.since-included, at
+}
+
+// count has the store count, unless it did so only just. When it fails the last count
+// remains.
+func (e *Engine) count(ctx context.Context, q *queueCount, read func() (int, error)) {
 	q.counting.Lock()
 	defer q.counting.Unlock()
 	start := e.now()
@@ -56,26 +70,98 @@ func (e *Engine) countQueued(ctx context.Context) {
 	q.mu.Lock()
 	included := q.since
 	q.mu.Unlock()
-	backlog, err := e.cfg.Store.Backlog(ctx)
+	n, err := read()
 	if err != nil {
 		if ctx.Err() == nil {
 			e.log.Debug("count the queued tasks", "error", err)
 		}
 		return
 	}
-	q.set(int64(backlog.Queued), included)
+	q.set(int64(n), included, start)
 	end := e.now()
 	q.next = end.Add(countShare * end.Sub(start))
 }
 
-// queueFull reports whether as many tasks wait to run as may, and how many that are.
-// It asks the store before it says so: tasks may have been claimed since the last count.
-func (e *Engine) queueFull(ctx context.Context) (n int64, full bool) {
+// countQueued counts the queued tasks of all owners.
+func (e *Engine) countQueued(ctx context.Context) {
+	e.count(ctx, &e.queued, func() (int, error) {
+		backlog, err := e.cfg.Store.Backlog(ctx)
+		return backlog.Queued, err
+	})
+}
+
+// queueRefusals counts new turns that were refused since the start.
+type queueRefusals struct{ all, owner atomic.Int64 }
+
+// checkQueue refuses a new task while as many tasks wait to run as may, of all owners or of
+// this one. It asks the store before it does: tasks may have been claimed since the last count.
+func (e *Engine) checkQueue(ctx context.Context, owner string) error {
 	limit := int64(e.cfg.Limits.Queued)
-	if n = e.queued.load(); n < limit {
-		return n, false
+	if e.queued.load() >= limit {
+		e.countQueued(ctx)
+		if n := e.queued.load(); n >= limit {
+			e.refusals.all.Add(1)
+			return a2a.Errorf(a2a.CodeExhausted, "queue is full (%d tasks waiting); retry later", n)
+		}
 	}
-	e.countQueued(ctx)
-	n = e.queued.load()
-	return n, n >= limit
+	return e.checkOwnQueue(ctx, owner)
+}
+
+// checkOwnQueue refuses a turn while as many tasks of its owner wait to run as may. The store is asked
+// for the owner's tasks only while so many wait in all.
+func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
+	limit := int64(e.cfg.Limits.QueuedPerOwner)
+	if limit == int64(e.cfg.Limits.Queued) || e.queued.load() < limit {
+		return nil
+	}
+	if e.countQueued(ctx); e.queued.load() < limit {
+		return nil
+	}
+	q := e.owners.of(owner)
+	age, counted := q.age(e.now())
+	if !counted || q.load() >= limit || !e.exclusive() && age >= e.cfg.Poll {
+		e.count(ctx, q, func() (int, error) { return e.cfg.Store.Queued(ctx, owner, int(limit)) })
+	}
+	n := q.load()
+	if n < limit {
+		return nil
+	}
+	e.refusals.owner.Add(1)
+	return a2a.Errorf(a2a.CodeExhausted, "%d tasks of this owner wait to run, which is all that one owner may have (--max-queued-per-owner); retry later", n)
+}
+
+// noteQueued notes that this process has queued a task.
+func (e *Engine) noteQueued(owner string) {
+	e.queued.add()
+	e.owners.note(owner)
+}
+
+// ownerCounts has the counts of those owners for whom the store was asked.
+type ownerCounts struct {
+	mu     sync.Mutex
+	counts map[string]*queueCount
+}
+
+// of returns the count of an owner, which the store has yet to make if it is new.
+func (o *ownerCounts) of(owner string) *queueCount {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.counts[owner]
+	if q == nil {
+		if o.counts == nil || len(o.counts) >= countedOwners {
+			o.counts = make(map[string]*queueCount)
+		}
+		q = new(queueCount)
+		o.counts[owner] = q
+	}
+	return q
+}
+
+func (o *ownerCounts) note(owner string) {
+	o.mu.Lock()
+	q := o.counts[owner]
+	o.mu.Unlock()
+	if q != nil {
+		q.add()
+	}
 }

@@ -86,3 +86,81 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 	eventually(t, func() bool { return trySend() == nil })
 	close(release)
 }
+
+func TestOneOwnerCannotFillTheQueue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg   engine.Config
+		own   int // tasks of one owner that may wait
+		other int // tasks of another owner that may wait beside them
+	}{
+		"half with several owners": {engine.Config{MultiOwner: true, Limits: engine.Limits{Queued: 10}}, 5, 5},
+		"as set":                   {engine.Config{Limits: engine.Limits{Queued: 10, QueuedPerOwner: 7}}, 7, 3},
+		"all with one owner":       {engine.Config{Limits: engine.Limits{Queued: 10}}, 10, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hold, release := untilReleased()
+			c.cfg.Concurrency = 1
+			c.cfg.Handler = func(ctx context.Context, turn *engine.Turn) error {
+				if turn.Messages()[0].Text() == "ask" {
+					return turn.RequireInput(a2a.TextPart{Text: "what?"})
+				}
+				return hold(ctx, turn)
+			}
+			e := start(t, c.cfg)
+			paused := sendWait(t, e, text("ask"))
+			answer := text("the next turn waits too")
+			answer.Message.TaskID = paused.Key.ID
+			try := func(owner string, m a2a.MessageSendParams) error {
+				_, err := e.Send(t.Context(), a2a.Principal{ID: owner}, m, engine.SendOptions{})
+				return err
+			}
+			fill := func(owner string, n int) {
+				t.Helper()
+				for range n {
+					if err := try(owner, text("waits")); err != nil {
+						t.Fatalf("Send() of %s = %v, want a task that waits", owner, err)
+					}
+				}
+				if err := try(owner, text("one too many")); !errors.Is(err, a2a.ErrExhausted) {
+					t.Errorf("Send() of %s with %d queued tasks = %v, want resource_exhausted", owner, n, err)
+				}
+			}
+			send(t, e, text("runs"))
+			fill(alice.ID, c.own)
+			if err := try(alice.ID, answer); c.other > 0 && !errors.Is(err, a2a.ErrExhausted) {
+				t.Errorf("Send() to a paused task = %v, want resource_exhausted", err)
+			}
+			fill("bob", c.other)
+			if h := e.Health(t.Context()); c.other > 0 && (h.QueueRefused != 1 || h.OwnerQueueRefused != 2) {
+				t.Errorf("Health() = %+v, want 1 message refused for the queue and 2 for the owner's", h)
+			}
+			close(release)
+			eventually(t, func() bool { return try(alice.ID, text("again")) == nil })
+		})
+	}
+}
+
+func TestQueueLimitOfAnOwnerCountsTasksOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	handler, release := untilReleased()
+	defer close(release)
+	cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+	cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = 100, 10
+	limited, other := start(t, cfg), start(t, cfg)
+	for range 6 {
+		send(t, limited, text("one runs, five wait")) // the owner is not yet counted
+	}
+	for range 6 {
+		send(t, other, text("one runs, five wait"))
+	}
+	eventually(t, func() bool {
+		_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+		return errors.Is(err, a2a.ErrExhausted)
+	})
+	if h := limited.Health(t.Context()); h.OwnerQueueRefused == 0 || h.QueueRefused > 0 {
+		t.Errorf("Health() = %+v, want messages refused for the owner's queue", h)
+	}
+}

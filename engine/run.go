@@ -362,7 +362,7 @@ func (r *run) handBack(due time.Time, event *store.Event) bool {
 	}
 	err := r.persistAll(events, &queue, 0)
 	if err == nil {
-		r.e.queued.Add(1)
+		r.e.noteQueued(r.l.key.Owner)
 		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.kick)
 	}
 	return false

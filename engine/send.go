@@ -181,8 +181,8 @@ func (s *sending) taskExists(ctx context.Context) bool {
 // the same commit.
 func (s *sending) create(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
-	if n, full := e.queueFull(ctx); full {
-		return nil, s.refused(ctx, a2a.Errorf(a2a.CodeExhausted, "queue is full (%d tasks waiting); retry later", n))
+	if err := e.checkQueue(ctx, s.owner); err != nil {
+		return nil, s.refused(ctx, err)
 	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
@@ -256,7 +256,7 @@ func (e *Engine) returnSlot(taken bool) {
 // waits for one. The caller holds l.commit.
 func (e *Engine) begin(l *live, t *store.Task, leased bool) {
 	if !leased {
-		e.queued.Add(1)
+		e.noteQueued(l.key.Owner)
 		e.kick()
 		return
 	}

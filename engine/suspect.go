@@ -120,7 +120,7 @@ func (r *run) handBackParked(after time.Duration) {
 		queue.DueAt = store.Time(r.e.now().Add(after))
 	}
 	if r.persistAll(nil, &queue, 0) == nil {
-		r.e.queued.Add(1)
+		r.e.noteQueued(r.l.key.Owner)
 		time.AfterFunc(after, r.e.kick)
 	}
 }

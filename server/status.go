@@ -65,6 +65,7 @@ type healthInfo struct {
 	Running     int         `json:"running"`
 	Concurrency int         `json:"concurrency"`
 	Queued      int64       `json:"queued"`
+	Queue       queueInfo   `json:"queue"`
 	Abandoned   int64       `json:"abandoned"`
 	Oversized   int64       `json:"oversized"`
 	Streams     streamsInfo `json:"streams"`
@@ -76,6 +77,13 @@ type healthInfo struct {
 	Memory *memoryInfo `json:"memory,omitempty"`
 	// Webhooks is how this process fares with them; nil if they are off.
 	Webhooks *webhooksInfo `json:"webhooks,omitempty"`
+}
+
+// queueInfo counts messages that were refused since the process was started, because too many tasks
+// waited: of all owners, or of this one.
+type queueInfo struct {
+	Refused         int64 `json:"refused"`
+	RefusedPerOwner int64 `json:"refusedPerOwner"`
 }
 
 // expiredInfo counts since the process was started.
@@ -137,7 +145,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo(h.Expired),
 	}

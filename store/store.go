@@ -195,6 +195,9 @@ type Store interface {
 	// Backlog returns how many tasks are queued or leased. It costs no more than
 	// a look at those.
 	Backlog(ctx context.Context) (Backlog, error)
+	// Queued returns how many tasks of an owner are queued, counted up to most. It costs no
+	// more than most entries of the queue, and a look at all tasks that are not due yet.
+	Queued(ctx context.Context, owner string, most int) (int, error)
 	// Ping reports whether the store can read and durably write right now.
 	Ping(ctx context.Context) error
 	// Info describes the backend. It does not change while the store is open.

@@ -47,6 +47,7 @@ func (q *queue) add(t *task) {
 	switch run.Phase {
 	case store.PhaseQueued:
 		q.queued++
+		t.owner.queued++
 		t.queued = queued{at: millis(run.DueAt), line: linePending}
 		if run.DueAt.IsZero() {
 			q.makeReady(t)
@@ -84,6 +85,7 @@ func (q *queue) remove(t *task) {
 		}
 	} else {
 		q.queued--
+		t.owner.queued--
 	}
 }
 
@@ -301,4 +303,16 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 		return store.Backlog{}, err
 	}
 	return store.Backlog{Queued: s.queue.queued, Leased: s.queue.leased}, nil
+}
+
+// Queued implements [store.Store].
+func (s *Store) Queued(ctx context.Context, owner string, most int) (int, error) {
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return 0, err
+	}
+	if o := s.owners[owner]; o != nil {
+		return min(o.queued, most), nil
+	}
+	return 0, nil
 }

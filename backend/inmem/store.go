@@ -50,6 +50,7 @@ type owner struct {
 	born     index[*task]         // by the time of creation
 	ready    index[*task]         // those that are queued, see queue
 	ended    index[*task]         // those whose lease has ended, see queue
+	queued   int                  // tasks that are queued, whether ready or not
 	busy     index[*conversation] // those with ready tasks, by id
 	listed   contextLists
 	children map[string]int   // the number of contexts within each other, by its id

@@ -87,6 +87,7 @@ func hotQueries() []hotQuery {
 		{"claim the oldest", stmtClaimOldest.text, ""},
 		{"renew", sqlRenew, ""},
 		{"backlog", sqlBacklog, "task_rows_leased task_rows_queued task_rows_turns task_rows_waiting"},
+		{"queued tasks of an owner", sqlQueued, ""},
 		{"list", listText(store.Query{}, false), ""},
 		{"list of states, ascending", listText(store.Query{States: states, Ascending: true}, false), ""},
 		{"list by creation", listText(store.Query{ByCreated: true}, false), ""},

@@ -60,6 +60,9 @@ const (
 	sqlBeat    = `UPDATE {s}.heartbeat SET beats = beats + 1 WHERE pk = 1`
 	sqlBacklog = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = 1) + (SELECT count(*) FROM {s}.task_rows WHERE phase = 3),
 		(SELECT count(*) FROM {s}.task_rows WHERE phase = 2)`
+	// sqlQueued finds the tasks of an owner that wait among all that wait.
+	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = 1 AND owner = $1::text COLLATE "ucs_basic" ORDER BY due_at, id LIMIT $2::bigint) x) +
+		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = 3 AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
 )
 
 // Backlog implements store.Store: it counts the entries of indexes that hold only
@@ -72,6 +75,21 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 		})
 	})
 	return b, err
+}
+
+// Queued implements store.Store.
+func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err error) {
+	err = s.read(ctx, "count queued tasks", func(ctx context.Context, c *pgx.Conn) error {
+		n = 0
+		if !storable(owner, owner) {
+			return nil
+		}
+		return s.each(ctx, c, sqlQueued, func(r record) error {
+			n = min(int(r.int(0)), most)
+			return nil
+		}, owner, most)
+	})
+	return n, err
 }
 
 // Ping implements store.Store: it commits a small change, within five seconds and

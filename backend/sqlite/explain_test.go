@@ -24,6 +24,7 @@ var hotQueries = []hotQuery{
 	{"events of a lane", sqlLaneEvents},
 	{"content", sqlReadContent},
 	{"steps", sqlReadSteps},
+	{"queued tasks of an owner", sqlQueued},
 	{"idempotency key", sqlSelectKey},
 	{"expire idempotency keys", sqlExpireKeys},
 	{"recent idempotency keys", sqlRecentKeys},

@@ -49,7 +49,7 @@ type reader struct {
 	contextFirst, contextNewest *stmt
 	doomed, tallies             *stmt
 	feedback, taskFeedback      *stmt
-	heartbeat, backlog          *stmt
+	heartbeat, backlog, queued  *stmt
 	lane, pushBacklog           *stmt
 	endpoints                   *stmt
 	allStates, contextStates    *stmt
@@ -69,7 +69,7 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 		&r.selectRow: sqlSelectRow, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
 		&r.log: sqlReadLog, &r.events: sqlReadEvents, &r.logRows: sqlLogRows, &r.laneEvents: sqlLaneEvents,
 		&r.content: sqlReadContent,
-		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
+		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
 		&r.doomed: sqlDoomed, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
 		&r.lane: sqlClaimedLane, &r.pushBacklog: sqlPushBacklog, &r.endpoints: sqlEndpoints,

@@ -13,6 +13,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// sqlQueued counts the queued tasks of an owner. Those that wait are found among all that wait.
+const sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ?1 LIMIT ?2)) +
+	(SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > -4611686018427387904 AND owner = ?1 LIMIT ?2))`
+
 // sqlBacklog counts what the writer of another process keeps in memory.
 const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1) +
 	(SELECT count(*) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3),

@@ -60,6 +60,17 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	return *s.writer.counts.Load(), nil
 }
 
+// Queued implements store.Store.
+func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		return r.queued.query(ctx, func(rec record) error {
+			n = min(int(rec.int(0)), most)
+			return nil
+		}, owner, int64(most))
+	})
+	return n, err
+}
+
 // Ping implements store.Store: it commits a small change and reads it back, which
 // also checks that the file was not deleted or replaced.
 func (s *Store) Ping(ctx context.Context) error {

@@ -55,9 +55,13 @@ type serveCmd struct {
 
 	fileFlags
 
-	MaxTask     size          `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"How much content a task may have: messages, artifacts and what was replaced in them. At most a third of what one owner may hold of --memory. Default: ${default}."`
-	Memory      size          `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
-	Concurrency int           `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
+	MaxTask     size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"How much content a task may have: messages, artifacts and what was replaced in them. At most a third of what one owner may hold of --memory. Default: ${default}."`
+	Memory      size `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
+	Concurrency int  `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
+	MaxQueued   int  `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED" default:"100000" group:"Work:" help:"How many tasks may wait to run; new ones are refused above it. Default: ${default}."`
+
+	MaxQueuedPerOwner int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED_PER_OWNER" group:"Work:" help:"How many tasks of one owner may wait to run. Default: half of --max-queued with tokens, else all."`
+
 	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
 	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
 	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"How long a task of a process that died waits for another. Default: ${default}."`
@@ -206,6 +210,8 @@ func (c *serveCmd) check() error {
 		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
 		{c.Memory != 0 && c.Memory < memory.Least, "--memory must be 64MiB or more"},
 		{c.Concurrency < 1, "--concurrency must be 1 or more"},
+		{c.MaxQueued < 1, fmt.Sprintf("--max-queued is %d, want 1 or more", c.MaxQueued)},
+		{c.MaxQueuedPerOwner < 0 || c.MaxQueuedPerOwner > c.MaxQueued, fmt.Sprintf("--max-queued-per-owner is %d, want 1 to %d (--max-queued), or 0 for the default", c.MaxQueuedPerOwner, c.MaxQueued)},
 		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
 		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
 		{c.MaxLists < 2, fmt.Sprintf("--max-lists is %d, want 2 or more", c.MaxLists)},
@@ -289,6 +295,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Memory = int64(c.Memory)
 	cfg.Retention, _ = c.retention() // has been checked
 	cfg.Limits.TaskBytes = int(c.MaxTask)
+	cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = c.MaxQueued, c.MaxQueuedPerOwner
 	cfg.MaxBodyBytes = int64(c.MaxBody)
 	cfg.MaxLists = c.MaxLists
 	cfg.MaxStreams = c.MaxStreams

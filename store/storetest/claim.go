@@ -46,6 +46,7 @@ func claimTests() []test {
 		{"a task leased at its creation is claimed after its lease", claimBornLeased},
 		{"an interrupted claim reports leases that it does not return", claimInterrupted},
 		{"the backlog counts queued and leased tasks", backlogCounts},
+		{"the queued tasks of an owner are counted up to a limit", queuedCounts},
 	}
 }
 
@@ -435,4 +436,26 @@ func backlogCounts(f *fixture) {
 		f.commit(c)
 	}
 	want(0, 1)
+}
+
+func queuedCounts(f *fixture) {
+	want := func(owner string, most, n int) {
+		f.Helper()
+		if got, err := f.s.Queued(f.ctx, owner, most); err != nil || got != n {
+			f.Errorf("Queued(%q, %d) = %d, %v, want %d", owner, most, got, err, n)
+		}
+	}
+	want(owner, 10, 0)
+	f.create(store.Key{Owner: other, ID: "t1"}, at(0))
+	f.queue(owner, map[string]time.Time{"now": at(0), "soon": at(1), "later": at(1 << 30), "last": at(1 << 31)})
+	want(owner, 10, 4)
+	want(owner, 4, 4)
+	want(owner, 3, 3)
+	want(owner, 1, 1)
+	want(other, 10, 1)
+	want("nobody", 10, 0)
+	f.claim(claimAt(worker, at(1), 3))
+	want(owner, 10, 2) // those that are due later
+	want(owner, 1, 1)
+	want(other, 10, 0)
 }

@@ -210,6 +210,10 @@ func (f *faulty) Backlog(ctx context.Context) (store.Backlog, error) {
 	return call(f, "Backlog", nil, func() (store.Backlog, error) { return f.inner.Backlog(ctx) })
 }
 
+func (f *faulty) Queued(ctx context.Context, owner string, most int) (int, error) {
+	return call(f, "Queued", nil, func() (int, error) { return f.inner.Queued(ctx, owner, most) })
+}
+
 func (f *faulty) Ping(ctx context.Context) error {
 	_, err := call(f, "Ping", nil, func() (struct{}, error) { return struct{}{}, f.inner.Ping(ctx) })
 	return err

@@ -430,6 +430,19 @@ func (m *model) Backlog(ctx context.Context) (store.Backlog, error) {
 	return b, nil
 }
 
+func (m *model) Queued(ctx context.Context, owner string, most int) (n int, err error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return 0, err
+	}
+	for k, t := range m.tasks {
+		if k.Owner == owner && t.run.Phase == store.PhaseQueued && n < most {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func (m *model) Ping(ctx context.Context) error {
 	defer m.mu.Unlock()
 	return m.enter(ctx)

@@ -407,6 +407,7 @@ func (r *randomRun) compareAll() {
 		reads(r, "Tasks()", func(s store.Store) (store.Page, error) {
 			return s.Tasks(r.ctx, store.Query{Owner: o, Limit: 10, Total: true})
 		})
+		reads(r, "Queued()", func(s store.Store) (int, error) { return s.Queued(r.ctx, o, 1000) })
 	}
 	r.compareContexts(owners)
 	r.comparePush()
