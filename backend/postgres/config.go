@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -37,12 +38,20 @@ type Config struct {
 	// Migrate brings the schema up to date. Without it a store whose schema is not
 	// is refused.
 	Migrate bool
+	// MigrationLockTimeout is how long a statement of a migration waits for a lock,
+	// default two seconds: statements of running replicas queue behind it. After that the
+	// migration gives way to them and is tried again. MigrationWait is how long that goes
+	// on, default ten minutes; it also bounds how long CREATE INDEX CONCURRENTLY waits for
+	// older transactions, which blocks nobody.
+	MigrationLockTimeout, MigrationWait time.Duration
 	// Pooler is for a PgBouncer or the like in front that gives each transaction
 	// any connection: statements are then not prepared and no session settings are
 	// made, which costs about a third of the throughput.
 	Pooler bool
 	// Logger is told of what nobody is there to be answered; nil discards.
 	Logger *slog.Logger
+
+	files fs.FS // with the folder migrations; nil means the program's
 }
 
 // reserved is the number of connections that calls of clients leave to commits, claims
@@ -86,7 +95,10 @@ func (c *Config) complete() error {
 		name  string
 		value *time.Duration
 		zero  time.Duration
-	}{{"Timeout", &c.Timeout, time.Minute}, {"CommandTimeout", &c.CommandTimeout, 30 * time.Second}, {"RetryDelay", &c.RetryDelay, time.Second}} {
+	}{
+		{"Timeout", &c.Timeout, time.Minute}, {"CommandTimeout", &c.CommandTimeout, 30 * time.Second}, {"RetryDelay", &c.RetryDelay, time.Second},
+		{"MigrationLockTimeout", &c.MigrationLockTimeout, 2 * time.Second}, {"MigrationWait", &c.MigrationWait, 10 * time.Minute},
+	} {
 		if *d.value < 0 {
 			errs = append(errs, fmt.Errorf("postgres: %s is %s, want it positive", d.name, *d.value))
 		}
@@ -96,6 +108,9 @@ func (c *Config) complete() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.files == nil {
+		c.files = migrationFiles
 	}
 	var err error
 	if c.URL, err = plainURL(c.URL); err != nil {

@@ -77,7 +77,7 @@ func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Para
 
 // migrations are all that the program knows, with the name of the schema in them.
 func (s *Store) migrations() (migrate.Params, error) {
-	known, err := migrate.Load(migrationFiles, "migrations")
+	known, err := migrate.Load(s.cfg.files, "migrations")
 	if err != nil {
 		return migrate.Params{}, err
 	}
@@ -87,11 +87,25 @@ func (s *Store) migrations() (migrate.Params, error) {
 	}
 	return migrate.Params{
 		Migrations: known, Table: schema + ".schema_migrations",
-		// The lock ends with the transaction, so it works behind a pooler. To ask for a
-		// schema that is there takes a right that only its making needs.
-		Lock: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); DO $$ BEGIN IF to_regnamespace('%s') IS NULL THEN CREATE SCHEMA %s; END IF; END $$",
-			s.lockID(), schema, schema),
+		Lock:        s.lockText(schema),
 		Isolation:   sql.LevelReadCommitted,
 		Placeholder: func(n int) string { return fmt.Sprint("$", n) },
 	}, nil
+}
+
+// lockText locks the schema for a migration, and makes it. The lock ends with the
+// transaction, so it works behind a pooler, and so do the settings. The transaction may
+// take as long as an index takes to be built. To ask for a schema that is there takes a
+// right that only its making needs.
+func (s *Store) lockText(schema string) string {
+	return fmt.Sprintf(`DO $$ BEGIN
+  PERFORM set_config(name, CASE name WHEN 'lock_timeout' THEN '%d' ELSE '0' END, true) FROM pg_settings
+    WHERE name IN ('lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+  IF NOT pg_try_advisory_xact_lock(%d) THEN
+    RAISE 'another process migrates schema %s' USING ERRCODE = 'lock_not_available';
+  END IF;
+  IF to_regnamespace('%s') IS NULL THEN
+    CREATE SCHEMA %s;
+  END IF;
+END $$`, s.cfg.MigrationLockTimeout.Milliseconds(), s.lockID(), s.cfg.Schema, schema, schema)
 }

@@ -2,10 +2,8 @@ package postgres
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"regexp"
 	"strconv"
@@ -16,14 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/migrate"
 )
-
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
 
 // settings are made for each session, where there is one: plans are made once, and
 // each of our statements is to be answered from an index, however small its tables
@@ -179,61 +172,6 @@ func (s *Store) inspect(ctx context.Context, c *pgx.Conn) error {
 
 // oldest is the first version of PostgreSQL with all that is used here.
 const oldest = 130000
-
-// migrate brings the schema up to date, or refuses one that is not.
-func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
-	p, err := s.migrations()
-	if err != nil {
-		return err
-	}
-	db := stdlib.OpenDB(*s.unset(cc))
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
-	pending := p.Migrations
-	var there bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&there); err != nil {
-		return err
-	}
-	if there {
-		pending, err = migrate.Pending(ctx, db, p)
-	}
-	if err == nil && len(pending) > 0 {
-		if !s.cfg.Migrate {
-			if len(pending) == len(p.Migrations) {
-				return a2a.Errorf(a2a.CodeInternal, "schema %s is empty: apply its migrations first", s.cfg.Schema)
-			}
-			return a2a.Errorf(a2a.CodeInternal, "schema %s lacks %d of %d migrations, first %s: apply them first",
-				s.cfg.Schema, len(pending), len(p.Migrations), pending[0])
-		}
-		_, err = migrate.Apply(ctx, db, p)
-	}
-	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
-		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
-	}
-	return err
-}
-
-// unset returns a configuration without the settings that are made for the sessions of
-// stores.
-func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
-	if cc = cc.Copy(); s.cfg.Pooler {
-		return cc
-	}
-	for name := range settings {
-		if name != "application_name" {
-			delete(cc.RuntimeParams, name)
-		}
-	}
-	delete(cc.RuntimeParams, "lock_timeout")
-	return cc
-}
-
-// lockID is what those who migrate the schema lock.
-func (s *Store) lockID() int64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))
-	return int64(h.Sum64() >> 1) //nolint:gosec // 63 bits
-}
 
 // openError says what is wrong with the database and what to do.
 func (s *Store) openError(ctx context.Context, err error) error {

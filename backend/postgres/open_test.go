@@ -175,7 +175,7 @@ func TestASchemaOfANewerProgramIsRefused(t *testing.T) {
 	t.Parallel()
 	cfg := fresh(storetest.Wrap(t), Config{})
 	s := open(storetest.Wrap(t), cfg)
-	_, err := s.pool.Exec(bg, s.q(`INSERT INTO {s}.schema_migrations VALUES ('299901010000', 'later', 'x', 'y')`))
+	_, err := s.pool.Exec(bg, s.q(`INSERT INTO {s}.schema_migrations VALUES ('299901010000', 'later', 'x', '2099-01-01T00:00:00Z', '299901010000')`))
 	must(t, err)
 	for _, cfg.Migrate = range []bool{true, false} {
 		if _, err := Open(bg, cfg); err == nil || !strings.Contains(err.Error(), "newer than this program") {

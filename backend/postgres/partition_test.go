@@ -49,6 +49,9 @@ func partitionedSchema(text string) string {
 func partitioned(t storetest.T, cfg Config) Config {
 	t.Helper()
 	cfg = fresh(t, cfg)
+	if err := cfg.complete(); err != nil {
+		t.Fatalf("%v", err)
+	}
 	p, err := (&Store{cfg: cfg}).migrations()
 	if err != nil {
 		t.Fatalf("%v", err)

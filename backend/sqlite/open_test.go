@@ -93,8 +93,8 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		}, "is the database of another program"},
 		{"a newer schema", func(t *testing.T, path string) {
 			makeStore(t, path)
-			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', 'x')")
-		}, "schema is newer than this program: it has migration 999912312359_future; use the program that made it"},
+			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', '2099-01-01T00:00:00Z', '999912312359')")
+		}, "schema is newer than this program: it has migration 999912312359_future, which needs a program with migration 999912312359 or later; use the program that made it"},
 		{"a changed migration", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "UPDATE schema_migrations SET checksum = '00ff'")
@@ -228,4 +228,29 @@ func holdWriter(s *Store) (release func()) {
 	}()
 	<-taken
 	return func() { close(free); <-done }
+}
+
+// A newer program has migrated the database, and says that this program may use it.
+func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	makeStore(t, path)
+	execFile(t, path, "ALTER TABLE task_rows ADD COLUMN extra INTEGER")
+	execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', '2099-01-01T00:00:00Z', '202611221300')")
+	for _, readOnly := range []bool{false, true} {
+		s, err := Open(t.Context(), Config{Dir: dir, ReadOnly: readOnly})
+		must(t, err)
+		if !readOnly {
+			must(t, runTask(s, 200))
+		}
+		_, err = s.Task(t.Context(), taskKey(200), store.TaskOptions{})
+		must(t, err)
+		must(t, s.Close())
+	}
+	all, err := Migrations(t.Context(), dir)
+	must(t, err)
+	if len(all) != 2 || all[1].Name != "999912312359_future" || all[1].Applied.IsZero() {
+		t.Errorf("Migrations() = %d, want that of the newer program as the last, applied", len(all))
+	}
 }

@@ -55,51 +55,27 @@ func readError(err error, path string) error {
 	return openError(err, path)
 }
 
-// checkSchema refuses a database that is not ours or was not migrated by a program
-// that has the same migrations.
-func (s *Store) checkSchema(ctx context.Context) (err error) {
+// checkSchema refuses a database that is not ours, or whose schema this program cannot
+// read.
+func (s *Store) checkSchema(ctx context.Context) error {
 	known, err := migrate.Load(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
-	c, err := openConn(s.path, readOnly, "busy_timeout(5000)")
-	if err != nil {
+	steps, err := readSteps(ctx, s.path, migrate.Params{Migrations: known})
+	switch {
+	case errors.Is(err, migrate.ErrNewer):
+		return a2a.Errorf(a2a.CodeUnavailable, "%s: %v", s.path, err)
+	case errors.Is(err, migrate.ErrChanged):
+		return a2a.Errorf(a2a.CodeInternal, "%s: %v", s.path, err)
+	case err != nil:
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	id, err := c.ints(ctx, "PRAGMA application_id")
-	if err != nil {
-		return err
-	}
-	if id[0] != applicationID {
-		return foreignFile(s.path)
-	}
-	applied := make(map[string]string)
-	list, err := c.prepare("SELECT version, name, checksum FROM schema_migrations")
-	if err != nil {
-		return err
-	}
-	err = list.query(ctx, func(r record) error {
-		applied[r.text(0)+"_"+r.text(1)] = r.text(2)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, m := range known {
-		sum, ok := applied[m.String()]
-		switch {
-		case !ok:
+	for _, step := range steps {
+		if step.Applied.IsZero() {
 			return a2a.Errorf(a2a.CodeUnavailable, "%s: schema is older than this program: it lacks migration %s; "+
-				"start the server of this version on it first, or read it with the program that made it", s.path, m)
-		case sum != m.Checksum:
-			return a2a.Errorf(a2a.CodeInternal, "%s: applied migration was changed: %s", s.path, m)
+				"start the server of this version on it first, or read it with the program that made it", s.path, step)
 		}
-		delete(applied, m.String())
-	}
-	for name := range applied {
-		return a2a.Errorf(a2a.CodeUnavailable, "%s: schema is newer than this program: it has migration %s; use the program that made it, or a later one",
-			s.path, name)
 	}
 	return nil
 }

@@ -168,8 +168,8 @@ func TestAReaderRefusesOtherSchemas(t *testing.T) {
 		},
 		{"newer", func(t *testing.T, path string) {
 			makeStore(t, path)
-			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', 'x')")
-		}, "schema is newer than this program: it has migration 999912312359_future"},
+			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', '2099-01-01T00:00:00Z', '999912312359')")
+		}, "schema is newer than this program: it has migration 999912312359_future, which needs a program with migration 999912312359 or later"},
 		{"changed", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "UPDATE schema_migrations SET checksum = '00ff'")

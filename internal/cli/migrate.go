@@ -77,7 +77,7 @@ type migrateUpCmd struct{ migrateFlags }
 
 // Help tells what else migrates.
 func (migrateUpCmd) Help() string {
-	return `What is pending is applied in order, each migration in a transaction of its own and under a lock, so that any number of processes may try at once. The user of the database needs the right to create the schema and its tables; serve needs to read and write them only. A SQLite store is migrated by any command that writes to it.
+	return `What is pending is applied in order and under a lock, so that any number of processes may try at once: each migration in a transaction of its own, or, where its file says so, as CREATE INDEX CONCURRENTLY. Running servers continue: a migration that waits for a lock gives way to them (--migration-lock-timeout), and what was interrupted is repaired by the next run. The user of the database needs the right to create the schema and its tables; serve needs to read and write them only. A SQLite store is migrated by any command that writes to it.
 
 Examples:
 

@@ -216,7 +216,7 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		schema := pgtest.Schema(t, url)
 		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + schema}
 		run(t, "", environ, "migrate", "up")
-		if _, err := connectTo(t, url).Exec(t.Context(), "INSERT INTO "+schema+".schema_migrations VALUES ('999912312359', 'later', 'x', '2099-01-01T00:00:00Z')"); err != nil {
+		if _, err := connectTo(t, url).Exec(t.Context(), "INSERT INTO "+schema+".schema_migrations VALUES ('999912312359', 'later', 'x', '2099-01-01T00:00:00Z', '999912312359')"); err != nil {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"migrate", "status"}, {"migrate", "up"}, {"migrate", "plan"}, {"serve", "--addr", "127.0.0.1:0"}} {

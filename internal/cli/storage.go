@@ -43,13 +43,18 @@ type storageFlags struct {
 	CommandTimeout  time.Duration `name:"postgres-command-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_COMMAND_TIMEOUT" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" default:"30s" group:"PostgreSQL:" help:"How long one command may take. Default: ${default}."`
 	MaxRetries      int           `name:"postgres-max-retries" placeholder:"N" envvar:"HOLDFAST_POSTGRES_MAX_RETRIES" also:"STORAGE__POSTGRES_MAX_RETRIES" default:"3" group:"PostgreSQL:" help:"How often a command is tried again after a failure that may pass. Default: ${default}."`
 	RetryDelay      time.Duration `name:"postgres-retry-delay" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_RETRY_DELAY" also:"STORAGE__POSTGRES_RETRY_DELAY" default:"1s" group:"PostgreSQL:" help:"The pause before the first such try; it doubles each time. Default: ${default}."`
-	Pooler          bool          `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"There is a PgBouncer or the like in transaction mode in front of the database."`
+
+	MigrationLockTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_LOCK_TIMEOUT" default:"2s" group:"PostgreSQL:" help:"How long a statement of a migration waits for a lock, with the statements of running servers behind it. Then the migration gives way and is tried again. Default: ${default}."`
+	MigrationWait        time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_WAIT" default:"10m" group:"PostgreSQL:" help:"How long migrations are tried again, in all, while others have the locks that they need. Default: ${default}."`
+
+	Pooler bool `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"There is a PgBouncer or the like in transaction mode in front of the database."`
 }
 
 // forPostgres are the flags that mean something with that storage only.
 var forPostgres = []string{
 	"database-url", "database-url-file", "did", "schema", "postgres-pool-min", "postgres-pool-max", "postgres-timeout",
-	"postgres-command-timeout", "postgres-max-retries", "postgres-retry-delay", "postgres-pooler", "run-migrations-on-startup",
+	"postgres-command-timeout", "postgres-max-retries", "postgres-retry-delay", "migration-lock-timeout", "migration-wait",
+	"postgres-pooler", "run-migrations-on-startup",
 }
 
 // storage is the store that a command is to open.
@@ -194,6 +199,7 @@ func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	s.cfg = postgres.Config{
 		URL: dsn, Schema: schema, PoolMin: orNone(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: f.Timeout,
 		CommandTimeout: f.CommandTimeout, MaxRetries: orNone(f.MaxRetries), RetryDelay: orNone(f.RetryDelay), Pooler: f.Pooler,
+		MigrationLockTimeout: f.MigrationLockTimeout, MigrationWait: f.MigrationWait,
 	}
 	return errors.Join(errs...)
 }
@@ -222,6 +228,8 @@ func (f *storageFlags) checkPool(a *app) error {
 		{f.Timeout <= 0, fmt.Sprintf("--postgres-timeout is %s, want more than 0", f.Timeout)},
 		{f.CommandTimeout <= 0, fmt.Sprintf("--postgres-command-timeout is %s, want more than 0", f.CommandTimeout)},
 		{f.MaxRetries < 0, fmt.Sprintf("--postgres-max-retries is %d, want 0 or more", f.MaxRetries)},
+		{f.MigrationLockTimeout < time.Millisecond, fmt.Sprintf("--migration-lock-timeout is %s, want 1ms or more", f.MigrationLockTimeout)},
+		{f.MigrationWait < time.Millisecond, fmt.Sprintf("--migration-wait is %s, want 1ms or more", f.MigrationWait)},
 		{f.RetryDelay < 0, fmt.Sprintf("--postgres-retry-delay is %s, want 0 or more", f.RetryDelay)},
 	} {
 		if r.bad {

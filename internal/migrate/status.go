@@ -16,51 +16,62 @@ type Step struct {
 	Applied time.Time
 }
 
-// Steps returns all migrations the program knows with what the database has of them,
-// and changes nothing. The table of those that were applied must be there. Its errors
+// Steps returns all migrations the program knows with what the database has of them, then
+// those of newer programs that the database has, without their SQL, and changes nothing. The table of those that were applied must be there. Its errors
 // are those of Apply.
 func Steps(ctx context.Context, db *sql.DB, p Params) (steps []Step, err error) {
 	p.complete()
 	if _, err := check(ctx, db, &p); err != nil {
 		return nil, err
 	}
-	rows, err := db.QueryContext(ctx, "SELECT version, applied_at FROM "+p.Table)
+	rows, err := db.QueryContext(ctx, "SELECT * FROM "+p.Table+" ORDER BY version")
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", p.Table, err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	applied := make(map[string]time.Time)
 	for rows.Next() {
-		var version, at string
-		if err := rows.Scan(&version, &at); err != nil {
-			return nil, fmt.Errorf("read %s: %w", p.Table, err)
+		a, err := scan(rows, p.Table)
+		if err != nil {
+			return nil, err
 		}
-		if applied[version], err = time.Parse(time.RFC3339, at); err != nil {
-			return nil, fmt.Errorf("read %s: migration %s: applied_at: %w", p.Table, version, err)
+		if n := len(steps); n < len(p.Migrations) {
+			a.Migration = p.Migrations[n]
 		}
+		steps = append(steps, a)
 	}
-	for _, m := range p.Migrations {
-		steps = append(steps, Step{m, applied[m.Version]})
+	if n := len(steps); n < len(p.Migrations) {
+		for _, m := range p.Migrations[n:] {
+			steps = append(steps, Step{Migration: m})
+		}
 	}
 	return steps, rows.Err()
 }
 
 // Script returns what Apply does for one migration, as a script for those who run it
-// by other means: it must then be run once and as a whole.
+// by other means: it must then be run once and as a whole. One without transaction is
+// run statement by statement; if it fails, its first lines say what to do.
 func Script(p Params, m Migration) string {
 	p.complete()
 	var b strings.Builder
-	begin := "BEGIN"
-	if p.Isolation != sql.LevelDefault {
-		begin += " ISOLATION LEVEL " + strings.ToUpper(p.Isolation.String())
+	fmt.Fprintf(&b, "-- %s\n", m)
+	end := ""
+	if m.WithoutTransaction {
+		b.WriteString("-- Runs without a transaction. If it is interrupted, drop the index that is INVALID and run it again.\n\n")
+		fmt.Fprintf(&b, "%s;\n\n", strings.Join(m.statements(), ";\n"))
+	} else {
+		begin := "BEGIN"
+		if p.Isolation != sql.LevelDefault {
+			begin += " ISOLATION LEVEL " + strings.ToUpper(p.Isolation.String())
+		}
+		fmt.Fprintf(&b, "%s;\n", begin)
+		if p.Lock != "" {
+			fmt.Fprintf(&b, "%s;\n", p.Lock)
+		}
+		fmt.Fprintf(&b, createTable+";\n\n", p.Table)
+		fmt.Fprintf(&b, "%s;\n\n", strings.TrimRight(m.SQL, "; \n"))
+		end = "COMMIT;\n"
 	}
-	fmt.Fprintf(&b, "-- %s\n%s;\n", m, begin)
-	if p.Lock != "" {
-		fmt.Fprintf(&b, "%s;\n", p.Lock)
-	}
-	fmt.Fprintf(&b, createTable+";\n\n", p.Table)
-	fmt.Fprintf(&b, "%s;\n\n", strings.TrimRight(m.SQL, "; \n"))
-	fmt.Fprintf(&b, "INSERT INTO %s (version, name, checksum, applied_at) VALUES ('%s', '%s', '%s', '%s');\nCOMMIT;\n",
-		p.Table, m.Version, m.Name, m.Checksum, p.Now().UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "INSERT INTO %s (version, name, checksum, applied_at, compatible) VALUES ('%s', '%s', '%s', '%s', '%s');\n%s",
+		p.Table, m.Version, m.Name, m.Checksum, p.Now().UTC().Format(time.RFC3339), m.Compatible, end)
 	return b.String()
 }

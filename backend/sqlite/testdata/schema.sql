@@ -95,7 +95,8 @@ CREATE TABLE schema_migrations (
   version    TEXT PRIMARY KEY,
   name       TEXT NOT NULL,
   checksum   TEXT NOT NULL,
-  applied_at TEXT NOT NULL
+  applied_at TEXT NOT NULL,
+  compatible TEXT NOT NULL
 );
 CREATE TABLE tallies (
   owner TEXT NOT NULL,

@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migrate brings the schema up to date, or refuses one that is not.
+func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
+	p, err := s.migrations()
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDB(*s.unset(cc))
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(2) // the lock, and a statement without transaction
+	pending := p.Migrations
+	var there bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&there); err != nil {
+		return err
+	}
+	if there {
+		pending, err = migrate.Pending(ctx, db, p)
+	}
+	if err == nil && len(pending) > 0 {
+		if !s.cfg.Migrate {
+			if len(pending) == len(p.Migrations) {
+				return a2a.Errorf(a2a.CodeInternal, "schema %s is empty: apply its migrations first", s.cfg.Schema)
+			}
+			return a2a.Errorf(a2a.CodeInternal, "schema %s lacks %d of %d migrations, first %s: apply them first",
+				s.cfg.Schema, len(pending), len(p.Migrations), pending[0])
+		}
+		m := &migrator{s: s, db: db}
+		p.Statement, p.Retry = m.createIndex, m.retry
+		_, err = migrate.Apply(ctx, db, p)
+	}
+	switch {
+	case errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged):
+		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
+	case err != nil && awaitsLock(err):
+		return a2a.Wrap(a2a.CodeUnavailable, err, "schema %s was not migrated within %s: %v: end the transaction that has the lock and try again",
+			s.cfg.Schema, s.cfg.MigrationWait, s.unmasked(err))
+	}
+	return err
+}
+
+// migrator applies migrations beside running replicas.
+type migrator struct {
+	s     *Store
+	db    *sql.DB
+	since time.Time // of the first of the failures that are retried now
+	tries int
+}
+
+// errBuilding reports that a process that migrates, or the server for one that has died,
+// builds the index.
+var errBuilding = errors.New("the index is being built")
+
+// awaitsLock reports that a migration failed because others have locked what it needs.
+func awaitsLock(err error) bool {
+	state := sqlState(err)
+	return state == stateLocked || state == stateDeadlock || errors.Is(err, errBuilding)
+}
+
+// retry waits until a migration may be tried again that could not have a lock: changes
+// of the schema are given up early, because all statements on the table queue behind
+// them, and tried again when those are through.
+func (m *migrator) retry(ctx context.Context, err error) bool {
+	if !awaitsLock(err) {
+		return false
+	}
+	if m.since.IsZero() {
+		m.since, m.tries = time.Now(), 0
+	}
+	delay := min(100*time.Millisecond<<min(m.tries, 6), m.s.cfg.MigrationWait/10)
+	if time.Since(m.since)+delay > m.s.cfg.MigrationWait {
+		return false
+	}
+	m.tries++
+	m.s.log.Warn("migration waits for a lock", "schema", m.s.cfg.Schema, "error", m.s.unmasked(err), "delay", delay, "try", m.tries)
+	return wait(ctx, delay)
+}
+
+// index is a CREATE INDEX CONCURRENTLY.
+type index struct {
+	unique, name, table, rest string
+}
+
+var createConcurrently = regexp.MustCompile(`(?s)^CREATE (UNIQUE )?INDEX CONCURRENTLY (\w+) ON (\S+) (.+)$`)
+
+func parseIndex(text string) (index, error) {
+	parts := createConcurrently.FindStringSubmatch(text)
+	if parts == nil {
+		return index{}, fmt.Errorf("statement %.60q, want CREATE [UNIQUE] INDEX CONCURRENTLY name ON {s}.table (...): nothing else runs without transaction", text)
+	}
+	return index{parts[1], parts[2], parts[3], parts[4]}, nil
+}
+
+func (x index) create(how, table string) string {
+	return fmt.Sprintf("CREATE %sINDEX %s %s ON %s %s", x.unique, how, x.name, table, x.rest)
+}
+
+// createIndex runs a CREATE INDEX CONCURRENTLY of a migration, unless the index is there.
+func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
+	x, err := parseIndex(text)
+	if err != nil {
+		return err
+	}
+	c, err := m.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	// Nobody queues behind what this statement waits for, old transactions mostly. Behind
+	// a pooler there is no session for it, and the server's own settings hold.
+	if !m.s.cfg.Pooler {
+		const text = `SELECT set_config(name, CASE name WHEN 'lock_timeout' THEN $1 ELSE '0' END, false) FROM pg_settings
+			WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout')`
+		if _, err := c.ExecContext(ctx, text, fmt.Sprint(m.s.cfg.MigrationWait.Milliseconds())); err != nil {
+			return err
+		}
+	}
+	if err := m.ensure(ctx, c, x); err != nil {
+		return err
+	}
+	m.since = time.Time{}
+	return nil
+}
+
+// ensure creates an index unless it is valid. One that somebody did not complete is
+// dropped first.
+func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
+	const sqlState = `SELECT c.relkind = 'p', i.oid IS NOT NULL, coalesce(pi.indisvalid, false),
+			EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.index_relid = i.oid)
+		FROM pg_class c LEFT JOIN pg_class i ON i.relname = $2 AND i.relnamespace = c.relnamespace
+		LEFT JOIN pg_index pi ON pi.indexrelid = i.oid WHERE c.oid = $1::regclass`
+	var partitioned, there, valid, building bool
+	if err := c.QueryRowContext(ctx, sqlState, x.table, x.name).Scan(&partitioned, &there, &valid, &building); err != nil {
+		return err
+	}
+	switch {
+	case valid:
+		return nil
+	case building:
+		return fmt.Errorf("index %s: %w", x.name, errBuilding)
+	case partitioned:
+		return m.ensurePartitioned(ctx, c, x)
+	case there:
+		m.s.log.Info("an index that was not completed is built again", "schema", m.s.cfg.Schema, "index", x.name)
+		if _, err := c.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+m.qualified(x.name)); err != nil {
+			return err
+		}
+	}
+	_, err := c.ExecContext(ctx, x.create("CONCURRENTLY", x.table))
+	return err
+}
+
+// ensurePartitioned creates the index of each partition first. That of the whole table is
+// valid when it has them all.
+func (m *migrator) ensurePartitioned(ctx context.Context, c *sql.Conn, x index) error {
+	var tables, ids string
+	if err := c.QueryRowContext(ctx, `SELECT string_agg(inhrelid::regclass::text, ' ' ORDER BY inhrelid), string_agg(inhrelid::text, ' ' ORDER BY inhrelid)
+		FROM pg_inherits WHERE inhparent = $1::regclass`, x.table).Scan(&tables, &ids); err != nil {
+		return err
+	}
+	var parts []string
+	for i, table := range strings.Fields(tables) {
+		part := index{x.unique, x.name + "_" + strings.Fields(ids)[i], table, x.rest}
+		if err := m.ensure(ctx, c, part); err != nil {
+			return err
+		}
+		parts = append(parts, part.name)
+	}
+	text := []string{"BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", m.s.cfg.MigrationLockTimeout.Milliseconds()), x.create("IF NOT EXISTS", "ONLY "+x.table)}
+	for _, part := range parts {
+		text = append(text, fmt.Sprintf("ALTER INDEX %s ATTACH PARTITION %s", m.qualified(x.name), m.qualified(part)))
+	}
+	_, err := c.ExecContext(ctx, strings.Join(append(text, "COMMIT"), ";\n"))
+	if err != nil {
+		_, e := c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+func (m *migrator) qualified(name string) string {
+	return pgx.Identifier{m.s.cfg.Schema, name}.Sanitize()
+}
+
+// unset returns a configuration without the settings that are made for the sessions of
+// stores.
+func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
+	if cc = cc.Copy(); s.cfg.Pooler {
+		return cc
+	}
+	for name := range settings {
+		if name != "application_name" {
+			delete(cc.RuntimeParams, name)
+		}
+	}
+	delete(cc.RuntimeParams, "lock_timeout")
+	return cc
+}
+
+// lockID is what those who migrate the schema lock.
+func (s *Store) lockID() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))
+	return int64(h.Sum64() >> 1) //nolint:gosec // 63 bits
+}

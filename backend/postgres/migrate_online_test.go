@@ -1,0 +1,401 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+const (
+	baseline   = "202611221300"
+	addIndex   = "-- migrate: without transaction\n-- migrate: compatible with " + baseline + "\nCREATE INDEX CONCURRENTLY task_rows_extra ON {s}.task_rows (turn, id);\n"
+	addColumn  = "-- migrate: compatible with " + baseline + "\nALTER TABLE {s}.task_rows ADD COLUMN extra integer;\n"
+	addedIndex = "209901010000_index"
+	awaitsText = "migration waits for a lock"
+)
+
+// withMigrations returns the program's migrations and more.
+func withMigrations(t *testing.T, more map[string]string) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	all, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	must(t, err)
+	for _, name := range all {
+		text, err := migrationFiles.ReadFile(name)
+		must(t, err)
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	for name, text := range more {
+		files["migrations/"+name+".sql"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return files
+}
+
+// alone returns a configuration with a database of its own: an index that is built
+// concurrently waits for all snapshots in its database.
+func alone(t *testing.T) Config {
+	t.Helper()
+	server := pgtest.URL(storetest.Wrap(t))
+	name := "d_" + strings.ToLower(rand.Text())
+	administer(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { administer(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u, err := url.Parse(server)
+	must(t, err)
+	u.Path = "/" + name
+	return Config{URL: u.String(), Schema: "holdfast", Migrate: true, PoolMin: 1, PoolMax: 5, RetryDelay: 20 * time.Millisecond}
+}
+
+// upgrade opens and closes a store of a newer program.
+func upgrade(ctx context.Context, t *testing.T, cfg Config, more map[string]string) chan error {
+	t.Helper()
+	cfg.files, cfg.Migrate = withMigrations(t, more), true
+	done := make(chan error, 1)
+	go func() {
+		s, err := Open(ctx, cfg)
+		if err == nil {
+			err = s.Close()
+		}
+		done <- err
+	}()
+	return done
+}
+
+// traffic sends tasks from several callers until stop, which reports the number of those
+// that were completed.
+func traffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
+	t.Helper()
+	sent = new(atomic.Int64)
+	var next atomic.Int64
+	ctx, cancel := context.WithCancel(bg)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if err := runTask(s, int(next.Add(1))); err != nil {
+					t.Errorf("a task beside the migration = %v", err)
+					return
+				}
+				sent.Add(1)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
+	return sent, stop
+}
+
+// awaitMore waits until n more tasks were completed.
+func awaitMore(t *testing.T, sent *atomic.Int64, n int64) {
+	t.Helper()
+	within(t, "completing tasks beside the migration", func() {
+		for end := sent.Load() + n; sent.Load() < end && !t.Failed(); time.Sleep(time.Millisecond) {
+		}
+	})
+}
+
+// oldSnapshot starts a transaction whose snapshot keeps an index from being completed.
+func oldSnapshot(t *testing.T, s *Store) (end func()) {
+	t.Helper()
+	c, err := pgx.Connect(bg, s.cfg.URL)
+	must(t, err)
+	_, err = c.Exec(bg, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+	must(t, err)
+	end = sync.OnceFunc(func() { _ = c.Close(bg) })
+	t.Cleanup(end)
+	return end
+}
+
+// awaitBuild waits until the index is built but for older snapshots.
+func awaitBuild(t *testing.T, s *Store) {
+	t.Helper()
+	within(t, "building the index", func() {
+		for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
+			n = countRows(t, s, `pg_stat_progress_create_index WHERE phase = 'waiting for old snapshots'
+				AND relid IN (SELECT '{s}.task_rows'::regclass UNION ALL SELECT inhrelid FROM pg_inherits)`)
+		}
+	})
+}
+
+// indexState returns the identity of the index, 0 for none, and whether it is valid.
+func indexState(t *testing.T, s *Store) (oid uint32, valid bool) {
+	t.Helper()
+	err := s.pool.QueryRow(bg, `SELECT indexrelid, indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)`, s.cfg.Schema+".task_rows_extra").Scan(&oid, &valid)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		must(t, err)
+	}
+	return oid, valid
+}
+
+func wantIndex(t *testing.T, s *Store) {
+	t.Helper()
+	if oid, valid := indexState(t, s); oid == 0 || !valid {
+		t.Errorf("index is there: %t, valid: %t, want a valid index", oid != 0, valid)
+	}
+	if n := countRows(t, s, `{s}.schema_migrations WHERE version = '209901010000' AND compatible = $1`, baseline); n != 1 {
+		t.Errorf("%d migrations are recorded, want 1", n)
+	}
+}
+
+// waits is a logger, and what receives a value each time a migration waits for a lock.
+func waits(t *testing.T) (*slog.Logger, chan string) {
+	t.Helper()
+	seen := make(chan string, 1000)
+	return slog.New(slog.NewTextHandler(logWriter(func(text string) {
+		if strings.Contains(text, awaitsText) {
+			seen <- text
+		}
+	}), nil)), seen
+}
+
+func TestTasksCompleteWhileAnIndexIsBuilt(t *testing.T) {
+	t.Parallel()
+	cfg := alone(t)
+	s := open(storetest.Wrap(t), cfg)
+	sent, stop := traffic(t, s)
+	end := oldSnapshot(t, s)
+	done := upgrade(bg, t, cfg, map[string]string{addedIndex: addIndex})
+	awaitBuild(t, s)
+	awaitMore(t, sent, 100)
+	select {
+	case err := <-done:
+		t.Fatalf("Open() = %v, want it to wait for the older snapshot", err)
+	default:
+	}
+	end()
+	within(t, "the migration", func() { must(t, <-done) })
+	awaitMore(t, sent, 10)
+	stop()
+	wantIndex(t, s)
+}
+
+// A transaction reads the table for long. What would change the table cannot, and
+// everybody else would wait behind it.
+func TestMigrationsGiveWayToTraffic(t *testing.T) {
+	t.Parallel()
+	cfg := fresh(storetest.Wrap(t), Config{})
+	s := open(storetest.Wrap(t), cfg)
+	must(t, runTask(s, 0))
+	release := lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
+	sent, stop := traffic(t, s)
+	logger, waiting := waits(t)
+	cfg.Logger, cfg.MigrationLockTimeout, cfg.MigrationWait = logger, 50*time.Millisecond, time.Hour
+	done := upgrade(bg, t, cfg, map[string]string{"209901010000_column": addColumn})
+	for range 4 {
+		within(t, "the next try", func() { <-waiting })
+		awaitMore(t, sent, 10)
+	}
+	release()
+	within(t, "the migration", func() { must(t, <-done) })
+	awaitMore(t, sent, 10)
+	stop()
+	if n := countRows(t, s, `information_schema.columns WHERE table_schema = $1 AND column_name = 'extra'`, cfg.Schema); n != 1 {
+		t.Errorf("%d columns were added, want 1", n)
+	}
+}
+
+func TestMigrationsFailWhenTheyWaitForTooLong(t *testing.T) {
+	t.Parallel()
+	cfg := fresh(storetest.Wrap(t), Config{})
+	s := open(storetest.Wrap(t), cfg)
+	must(t, runTask(s, 0))
+	release := lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
+	cfg.MigrationLockTimeout, cfg.MigrationWait = 20*time.Millisecond, 200*time.Millisecond
+	more := map[string]string{"209901010000_column": addColumn}
+	var coded *a2a.Error
+	if err := <-upgrade(bg, t, cfg, more); !errors.As(err, &coded) || coded.Code != a2a.CodeUnavailable ||
+		!strings.Contains(err.Error(), "was not migrated within 200ms: apply migration 209901010000_column") {
+		t.Errorf("Open() = %v, want unavailable, and the migration and the limit named", err)
+	}
+	must(t, runTask(s, 1))
+	release()
+	must(t, <-upgrade(bg, t, cfg, more))
+}
+
+func TestAnIndexWhoseBuildWasEndedIsBuiltAgain(t *testing.T) {
+	t.Parallel()
+	cfg := alone(t)
+	s := open(storetest.Wrap(t), cfg)
+	must(t, runTask(s, 0))
+	more := map[string]string{addedIndex: addIndex}
+	end := oldSnapshot(t, s)
+	done := upgrade(bg, t, cfg, more)
+	awaitBuild(t, s)
+	administer(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index")
+	within(t, "the migration", func() {
+		if err := <-done; err == nil {
+			t.Error("Open() whose connection was ended = nil, want an error")
+		}
+	})
+	if oid, valid := indexState(t, s); oid == 0 || valid {
+		t.Fatalf("index is there: %t, valid: %t, want one that is not valid", oid != 0, valid)
+	}
+	end()
+	must(t, <-upgrade(bg, t, cfg, more))
+	wantIndex(t, s)
+	must(t, runTask(s, 1))
+}
+
+// The server does not notice that a process was killed until the index is built. The next
+// process waits for that.
+func TestAnIndexOfAProcessThatWasKilledIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	cfg := alone(t)
+	s := open(storetest.Wrap(t), cfg)
+	more := map[string]string{addedIndex: addIndex}
+	end := oldSnapshot(t, s)
+	p, through := newProxy(t, cfg.URL)
+	killed := cfg
+	killed.URL = through
+	done := upgrade(bg, t, killed, more)
+	awaitBuild(t, s)
+	_ = p.part() // the server is not asked to stop either
+	p.cutAll()
+	within(t, "the migration of the process that was cut off", func() {
+		if err := <-done; err == nil {
+			t.Error("Open() that was cut off = nil, want an error")
+		}
+	})
+	before, _ := indexState(t, s)
+	logger, waiting := waits(t)
+	next := cfg
+	next.Logger = logger
+	done = upgrade(bg, t, next, more)
+	within(t, "the next migration", func() {
+		for text := ""; !strings.Contains(text, errBuilding.Error()); text = <-waiting {
+		}
+	})
+	end()
+	within(t, "the next migration", func() { must(t, <-done) })
+	wantIndex(t, s)
+	if after, _ := indexState(t, s); after != before {
+		t.Error("the index was built twice")
+	}
+}
+
+func TestReplicasThatStartTogetherBuildAnIndexOnce(t *testing.T) {
+	t.Parallel()
+	for name, pooler := range map[string]bool{"sessions": false, "pooler": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := alone(t)
+			cfg.Pooler = pooler
+			s := open(storetest.Wrap(t), cfg)
+			_, stop := traffic(t, s)
+			var all []chan error
+			for range 4 {
+				all = append(all, upgrade(bg, t, cfg, map[string]string{addedIndex: addIndex, "209901010001_column": addColumn}))
+			}
+			within(t, "the migrations", func() {
+				for _, done := range all {
+					if err := <-done; err != nil {
+						t.Errorf("Open() = %v", err)
+					}
+				}
+			})
+			stop()
+			wantIndex(t, s)
+		})
+	}
+}
+
+func TestIndexesOfPartitionedTablesAreBuiltBesideTraffic(t *testing.T) {
+	t.Parallel()
+	cfg := alone(t)
+	cfg.Schema = "other"
+	cfg = partitioned(storetest.Wrap(t), cfg)
+	s := open(storetest.Wrap(t), cfg)
+	sent, stop := traffic(t, s)
+	end := oldSnapshot(t, s)
+	ctx, cancel := context.WithCancel(bg)
+	more := map[string]string{addedIndex: addIndex}
+	done := upgrade(ctx, t, cfg, more)
+	awaitBuild(t, s)
+	awaitMore(t, sent, 20)
+	cancel() // after the first of the partitions
+	within(t, "the end of the migration", func() {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Open() = %v, want it canceled", err)
+		}
+	})
+	end()
+	within(t, "the migration", func() { must(t, <-upgrade(bg, t, cfg, more)) })
+	stop()
+	wantIndex(t, s)
+	if n := countRows(t, s, `pg_inherits WHERE inhparent = '{s}.task_rows_extra'::regclass`); n != partitions {
+		t.Errorf("%d partitions have the index, want %d", n, partitions)
+	}
+}
+
+func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
+	t.Parallel()
+	const third = "209901020000_third"
+	after := func(version string) string { return "-- migrate: compatible with " + version + "\nSELECT 1;\n" }
+	for _, test := range []struct {
+		name, want string
+		more       map[string]string
+	}{
+		{"compatible", "", map[string]string{"209901010000_column": addColumn}},
+		{"compatible twice", "", map[string]string{"209901010000_column": addColumn, third: after(baseline)}},
+		{"not compatible", "it has migration 209901010000_column, which needs a program with migration 209901010000 or later", map[string]string{"209901010000_column": "SELECT 1"}},
+		{
+			"compatible with a later one", "it has migration 209901020000_third, which needs a program with migration 209901010000 or later",
+			map[string]string{"209901010000_column": addColumn, third: after("209901010000")},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := fresh(storetest.Wrap(t), Config{})
+			must(t, <-upgrade(bg, t, cfg, test.more))
+			for _, cfg.Migrate = range []bool{false, true} {
+				older, err := Open(bg, cfg)
+				if test.want != "" {
+					if err == nil || !strings.Contains(err.Error(), "schema is newer than this program: "+test.want) {
+						t.Errorf("Open() = %v, want %q", err, test.want)
+					}
+					continue
+				}
+				must(t, err)
+				n := 0
+				if cfg.Migrate {
+					n = 1
+				}
+				must(t, runTask(older, n))
+				_, err = older.Task(bg, taskKey(n), store.TaskOptions{})
+				must(t, err)
+				must(t, older.Close())
+				all, err := Migrations(bg, cfg)
+				must(t, err)
+				if len(all) != 1+len(test.more) || all[1].Name != "209901010000_column" || all[1].Applied.IsZero() {
+					t.Errorf("Migrations() = %d, want those of newer programs among them, as applied", len(all))
+				}
+			}
+		})
+	}
+}
+
+func TestWhatRunsWithoutTransactionIsAnIndex(t *testing.T) {
+	t.Parallel()
+	cfg := fresh(storetest.Wrap(t), Config{})
+	for _, text := range []string{"VACUUM", "CREATE INDEX task_rows_extra ON {s}.task_rows (turn)", "CREATE INDEX CONCURRENTLY ON {s}.task_rows (turn)"} {
+		err := <-upgrade(bg, t, cfg, map[string]string{addedIndex: "-- migrate: without transaction\n" + text + ";\n"})
+		if err == nil || !strings.Contains(err.Error(), "nothing else runs without transaction") {
+			t.Errorf("Open() with %q = %v, want it refused", text, err)
+		}
+	}
+}
