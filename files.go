@@ -74,7 +74,7 @@ func newFileReader(f Files, w Webhooks, logger *slog.Logger) (*fileReader, error
 // [a2a.CodeExhausted] for what may pass: these are also marked with [Retry]. When ctx is done,
 // it is its cause.
 //
-// What is fetched is held of [Config.Memory] until the handler returns.
+// Fetched content draws from [Config.Memory] until the handler returns.
 func (t *Turn) ReadFile(ctx context.Context, f a2a.File) (data []byte, mimeType string, err error) {
 	if f == nil {
 		return nil, "", a2a.Errorf(a2a.CodeInvalid, "there is no file")

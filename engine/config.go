@@ -61,7 +61,7 @@ type Config struct {
 	MultiOwner bool
 	// Limits bound what callers and handlers may ask for.
 	Limits Limits
-	// Memory is what large content is held of. Default: no limit.
+	// Memory is the budget that large content draws from. Default: no limit.
 	Memory *memory.Budget
 	// OutputModes are the media types the handler produces; a client that accepts
 	// none of them is refused. Empty: not checked.
@@ -91,7 +91,7 @@ type Limits struct {
 	// PageSize is the most tasks in a page of a list. Default 100.
 	PageSize int
 	// ListTotal is how many tasks or contexts are counted for the total of a list; more
-	// are reported as so many, capped. Default 10,000.
+	// are reported as that number, capped. Default 10,000.
 	ListTotal int
 	// PageBytes is how much content the tasks of a page of a list may hold: a page
 	// ends with the task that exceeds it. A page of contexts ends before the context

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// smallTask is the size up to which the content of a task is not held of the budget.
+	// smallTask is the size up to which the content of a task does not draw from the budget.
 	smallTask = 64 << 10
 	// memoryStep is by how much a task that grows holds more of it.
 	memoryStep = 256 << 10
@@ -22,7 +22,7 @@ const (
 
 var errNoMemory error = a2a.Errorf(a2a.CodeExhausted, "the server has no memory for the task now (--memory)")
 
-// holdMemory has the task hold so many bytes of the memory budget in all, before its content
+// holdMemory raises what the task holds of the memory budget to bytes, before its content
 // is read or added to. It waits for them as [memory.Hold.Grow] does.
 func (l *live) holdMemory(ctx context.Context, bytes int64) error {
 	return l.grow(bytes, func(more int64) error { return l.held.Grow(ctx, more) })

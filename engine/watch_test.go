@@ -21,7 +21,7 @@ type party struct {
 
 func newParty() *party { return &party{hears: make(map[*replica]chan store.Notice)} }
 
-// watching waits until so many replicas receive notices.
+// watching waits until n replicas receive notices.
 func (p *party) watching(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.hears) == n })

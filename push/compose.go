@@ -230,7 +230,7 @@ func (c *composer) encode(t *told) ([]byte, error) {
 	}
 	body, err := t.payload(c.format)
 	if err != nil {
-		return nil, &permanent{"the update cannot be told: " + err.Error()}
+		return nil, &permanent{"the update cannot be sent: " + err.Error()}
 	}
 	return body, nil
 }

@@ -90,8 +90,8 @@ type host struct {
 	line            []*endpoint // those that lanes wait for, and maybe others; the one that was served last is the last
 
 	pausing time.Time // until when lanes pause whose attempts have failed, or that no breaker lets
-	refused int       // so many lanes no breaker let since others were to be woken
-	woken   int       // so many were woken, and have not been claimed yet
+	refused int       // lanes that no breaker let through since the last were woken
+	woken   int       // lanes woken and not claimed yet
 	wokenAt time.Time // when the last of them were
 }
 

@@ -85,7 +85,7 @@ func (h *hold) try(bytes int64) bool {
 	return true
 }
 
-// shrink gives back all but so many bytes.
+// shrink gives back all but the given number of bytes.
 func (h *hold) shrink(left int64) {
 	if over := h.Bytes() - left; over > 0 {
 		h.ledger.held.Add(-over)
@@ -224,7 +224,7 @@ func (s *Service) encodeTask(task store.Key, contextID string, seq int64) func(c
 			return err
 		}
 		if item.body, err = wire.Append(make([]byte, 0, most), taskOf(t)); err != nil {
-			return &permanent{"the update cannot be told: " + err.Error()}
+			return &permanent{"the update cannot be sent: " + err.Error()}
 		}
 		if over := int64(cap(item.body)) - item.hold.Bytes(); over > 0 {
 			return item.hold.grow(ctx, over)

@@ -37,7 +37,7 @@ type Config struct {
 
 	// MaxBody is the largest request body in bytes. Default 10 MiB.
 	MaxBody int64
-	// Memory is what request bodies and responses are held of. Default: no limit.
+	// Memory is the budget that request bodies and responses draw from. Default: no limit.
 	Memory *memory.Budget
 	// MaxBatch is how many requests a batch may have. Default 50.
 	MaxBatch int

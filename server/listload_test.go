@@ -85,7 +85,7 @@ func (e *env) timed(n int) []time.Duration {
 
 // An owner with many tasks has many callers list them with totals. Sends of another owner
 // do not wait behind the lists, and no handler loses its lease.
-// HOLDFAST_TEST_LISTS=1000000 has so many tasks and 400 callers, and compares the sends
+// HOLDFAST_TEST_LISTS=1000000 runs it with that number of tasks and 400 callers, and compares the sends
 // with those of an idle server.
 func TestListsOfOneOwnerDelayNoOther(t *testing.T) {
 	size, callers, long := 20_000, 100, os.Getenv("HOLDFAST_TEST_LISTS")

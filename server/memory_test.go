@@ -35,7 +35,7 @@ func (e *env) hang(owner, body string, announced int) {
 	}
 }
 
-// long is the JSON of a message with a text of so many bytes.
+// long is the JSON of a message with a text of the given size.
 func long(size int) string {
 	return fmt.Sprintf(`{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"%s"}]}`, strings.Repeat("x", size))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// largeReply is the size from which a response is held of the memory budget.
+	// largeReply is the size from which a response draws from the memory budget.
 	largeReply = 64 << 10
 	// readsAtOnce is how many results are read and encoded at once before it is known how
 	// large they are; one owner may have half of them.

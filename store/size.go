@@ -86,7 +86,7 @@ func valueSize(v any) int {
 const snapshotMinimum = 4 << 10
 
 // SnapshotDue reports whether a store should encode the task, which is the Snapshot of a
-// change that adds so many bytes to the log: each time LogSize has doubled. The store keeps
+// change that adds bytes to the log: each time LogSize has doubled. The store keeps
 // the snapshot if SnapshotPays, in the place of an earlier one. So a read reads at most about
 // four times the size of the task, and all snapshots that were ever written are together no
 // larger than the log.
@@ -95,7 +95,7 @@ func (t *Task) SnapshotDue(added int) bool {
 	return after >= snapshotMinimum && bits.Len64(uint64(after)) != bits.Len64(uint64(t.LogSize))
 }
 
-// SnapshotPays reports whether a snapshot of so many bytes at least halves what a read of the
+// SnapshotPays reports whether a snapshot of the given size at least halves what a read of the
 // task reads. Most of a log that holds large messages is the content of the task: a snapshot
 // would only repeat it.
 func (t *Task) SnapshotPays(added, snapshot int) bool {

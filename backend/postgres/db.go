@@ -35,13 +35,13 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 type slots chan struct{}
 
 // take waits for a slot, which give returns.
-func (s slots) take(ctx context.Context, patience time.Duration) error {
+func (s slots) take(ctx context.Context, timeout time.Duration) error {
 	select {
 	case s <- struct{}{}:
 		return nil
 	default:
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case s <- struct{}{}:

@@ -85,7 +85,7 @@ func decodeEvents(data []byte, first int64) ([]store.Event, error) {
 	return events, nil
 }
 
-// encodeSnapshot returns the snapshot of a task after a change that adds so many bytes to
+// encodeSnapshot returns the snapshot of a task after a change that adds bytes to
 // the log, "" when it is not worth keeping.
 func encodeSnapshot(t *store.Task, added int) (string, error) {
 	if t == nil || added == 0 || !t.SnapshotDue(added) {

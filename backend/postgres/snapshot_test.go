@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// A worker reads a task that it has claimed while others go on with it.
+// A worker reads a task that it has claimed while others continue it.
 func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))

@@ -71,7 +71,7 @@ func cutOffForLong(t *testing.T) (lost bool) {
 	}
 	log, err := direct.Events(bg, k, 0, 100)
 	for end := time.Now().Add(10 * time.Second); err == nil && len(log) < 4 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		log, err = direct.Events(bg, k, 0, 100) // the server goes on without its client
+		log, err = direct.Events(bg, k, 0, 100) // the server finishes without its client
 	}
 	if err != nil || len(log) != 4 {
 		t.Errorf("the log has %d events, %v, want 4: the change was made once", len(log), err)

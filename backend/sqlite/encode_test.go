@@ -104,7 +104,7 @@ func toJSON(v any) string {
 	return string(raw)
 }
 
-// A worker reads a task that it has claimed while others go on with it.
+// A worker reads a task that it has claimed while others continue it.
 func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})

@@ -17,8 +17,8 @@ const (
 	walLimit = 64 << 20
 	// walEvery is how many groups pass between looks at the log's size.
 	walEvery = 64
-	// walPatience is how long new reads are paused for those under way.
-	walPatience = 2 * time.Second
+	// walWait is how long new reads are paused for those under way.
+	walWait = 2 * time.Second
 	// idleAfter is how long nothing must have been written for the log to be
 	// emptied.
 	idleAfter = time.Second
@@ -38,7 +38,7 @@ type walKeeper struct {
 	// While reads are paused:
 	drained  <-chan struct{} // closed when the log can start over
 	overdue  <-chan time.Time
-	patience *time.Timer
+	deadline *time.Timer
 }
 
 // afterGroup is called by the writer after each transaction.
@@ -49,8 +49,8 @@ func (k *walKeeper) afterGroup() {
 	}
 	if info, err := os.Stat(k.path); err == nil && info.Size() > max(k.above, k.limit) {
 		k.above = info.Size() + k.limit
-		k.drained, k.patience = k.gate.pause(), time.NewTimer(walPatience)
-		k.overdue = k.patience.C
+		k.drained, k.deadline = k.gate.pause(), time.NewTimer(walWait)
+		k.overdue = k.deadline.C
 	}
 }
 
@@ -63,7 +63,7 @@ func (k *walKeeper) startOver(w *writer) {
 
 // resume lets reads continue.
 func (k *walKeeper) resume() {
-	k.patience.Stop()
+	k.deadline.Stop()
 	k.drained, k.overdue = nil, nil
 	k.gate.resume()
 }
@@ -75,12 +75,12 @@ func (k *walKeeper) truncate(w *writer) {
 	}
 	drained := k.gate.pause()
 	defer k.gate.resume()
-	patience := time.NewTimer(20 * time.Millisecond)
-	defer patience.Stop()
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
 	select {
 	case <-drained:
 		k.checkpoint(w)
-	case <-patience.C:
+	case <-timer.C:
 	}
 }
 

@@ -47,7 +47,7 @@ type Stats struct {
 	Refused int64 // requests since the start
 }
 
-// New returns a budget of so many bytes.
+// New returns a budget of total bytes.
 func New(total int64) *Budget {
 	return &Budget{total: total, share: max(total/2, 1), owners: make(map[string]*account)}
 }

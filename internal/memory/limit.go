@@ -25,7 +25,7 @@ func Default() int64 {
 	return 1 << 30
 }
 
-// OfProcess returns the budget of a process that may use so many bytes: half of them. The
+// OfProcess returns the budget of a process that may use the given number of bytes: half of them. The
 // rest is for garbage that is not collected yet, stacks, connections, the store's
 // caches and all that is small.
 func OfProcess(bytes int64) *Budget { return New(bytes / 2) }

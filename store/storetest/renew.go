@@ -12,7 +12,7 @@ func renewTests() []test {
 	return []test{
 		{"a renewed lease is not claimed at its old end", renewExtends},
 		{"a lease can be renewed past its end", renewLate},
-		{"lost leases are told and the others extended", renewLost},
+		{"lost leases are reported and the others extended", renewLost},
 		{"a renewal changes no version and no log", renewIsQuiet},
 		{"renewing nothing does nothing", renewNothing},
 	}
