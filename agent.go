@@ -148,7 +148,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		return err
 	}
 	if !cfg.Webhooks.Off {
-		if a.push, err = newPush(cfg.Webhooks, a.store, budget, cfg.Logger); err != nil {
+		if a.push, err = newPush(cfg.Webhooks, cfg.Retention, a.store, budget, cfg.Logger); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (a *Agent) SetTokens(tokens []Token) error { return a.server.SetTokens(serv
 
 // newPush returns the service that calls webhooks, or all that is wrong with w. It warns
 // of addresses that are not public and may be called.
-func newPush(w Webhooks, kept store.Store, budget *memory.Budget, logger *slog.Logger) (*push.Service, error) {
+func newPush(w Webhooks, keep engine.Retention, kept store.Store, budget *memory.Budget, logger *slog.Logger) (*push.Service, error) {
 	if w.PerAddress < 0 {
 		return nil, fmt.Errorf("webhooks config: PerAddress is %d, want at least 1", w.PerAddress)
 	}
@@ -210,7 +210,16 @@ func newPush(w Webhooks, kept store.Store, budget *memory.Budget, logger *slog.L
 		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
 		Timeout: w.Timeout, Lease: lease, Memory: budget,
+		KeepAttempts: orForever(keep.Age(engine.RetainAttempts)), KeepDead: orForever(keep.Age(engine.RetainDead)),
 	})
+}
+
+// orForever returns an age of [engine.Retention] as package push spells it.
+func orForever(age time.Duration) time.Duration {
+	if age == 0 {
+		return -1
+	}
+	return age
 }
 
 // agent is the user agent of requests.

@@ -17,8 +17,8 @@ import (
 
 // Retention is how long data is kept, by kind. A kind is a terminal state, such as
 // "completed", for the tasks in that state; [RetainTasks] for the tasks in terminal states
-// without an entry; [RetainContexts], [RetainDescribed] or [RetainIdempotency]. An age of 0
-// keeps the kind for ever, others are at least a minute. Default: tasks and described
+// without an entry; [RetainContexts], [RetainDescribed], [RetainIdempotency], [RetainAttempts]
+// or [RetainDead]. An age of 0 keeps the kind for ever, others are at least a minute. Default: tasks and described
 // contexts are kept, the rest for 30 days. The age of a task counts from its last status,
 // that of a context from its last message or change. Unfinished tasks, tasks with webhook
 // events that are not delivered, and contexts with tasks or within which there are
@@ -37,6 +37,10 @@ const (
 	// RetainIdempotency is the kind of idempotency records: keys, and the ids of
 	// messages that started tasks. A record ends with its task at the latest.
 	RetainIdempotency = "idempotency"
+	// RetainAttempts and RetainDead are the kinds of delivery attempts and of dead letters
+	// of webhooks; package push removes them.
+	RetainAttempts = "attempts"
+	RetainDead     = "dead-letters"
 )
 
 const (
@@ -82,7 +86,7 @@ func parseAge(text string) (time.Duration, error) {
 
 // check returns what is wrong with kinds and ages.
 func (r Retention) check() error {
-	kinds := []string{RetainTasks, RetainContexts, RetainDescribed, RetainIdempotency}
+	kinds := []string{RetainTasks, RetainContexts, RetainDescribed, RetainIdempotency, RetainAttempts, RetainDead}
 	for _, s := range terminal {
 		kinds = append(kinds, string(s))
 	}
@@ -106,8 +110,8 @@ func (r Retention) tasks(s a2a.TaskState) time.Duration {
 	return r[RetainTasks]
 }
 
-// age returns how long a kind that is not of tasks is kept; 0 is for ever.
-func (r Retention) age(kind string) time.Duration {
+// Age returns how long a kind that is not of tasks is kept; 0 is for ever.
+func (r Retention) Age(kind string) time.Duration {
 	if age, ok := r[kind]; ok || kind == RetainDescribed {
 		return age
 	}
@@ -182,11 +186,11 @@ func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool
 		}
 	}
 	for _, kind := range []string{RetainContexts, RetainDescribed} {
-		if age := e.cfg.Retention.age(kind); age > 0 {
+		if age := e.cfg.Retention.Age(kind); age > 0 {
 			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireContexts(ctx, kind, since(age)) })
 		}
 	}
-	if age := e.cfg.Retention.age(RetainIdempotency); age > 0 {
+	if age := e.cfg.Retention.Age(RetainIdempotency); age > 0 {
 		kinds = append(kinds, func(ctx context.Context) (bool, error) {
 			n, err := e.cfg.Store.ExpireIdempotency(ctx, since(age), expiryBatch)
 			e.expired.records.Add(int64(n))

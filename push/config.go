@@ -69,6 +69,9 @@ type Config struct {
 	// Schedule are the pauses after failed attempts, with a fifth more or less by chance.
 	// When they are used up the lane is parked. Default: twenty attempts over three days.
 	Schedule []time.Duration
+	// KeepAttempts and KeepDead are how long delivery attempts and dead letters are kept, for
+	// as long as their webhooks exist. Default 30 days; negative keeps them.
+	KeepAttempts, KeepDead time.Duration
 
 	// clock is the wall clock, random returns a number from 0 to below 1; tests replace
 	// them.
@@ -121,6 +124,8 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Timeout, 15*time.Second)
 	orDefault(&c.Lease, 30*time.Second)
 	orDefault(&c.Poll, time.Second)
+	orDefault(&c.KeepAttempts, keepByDefault)
+	orDefault(&c.KeepDead, keepByDefault)
 	if c.Schedule == nil {
 		c.Schedule = schedule
 	}

@@ -2,15 +2,16 @@ package push
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 const (
-	// keepAttempts is how long attempts are kept; finished webhooks are kept for
-	// keepFinished, and long-running ones for keepLongRunning.
-	keepAttempts    = 7 * 24 * time.Hour
+	// keepByDefault is how long attempts and dead letters are kept by default; finished
+	// webhooks are kept for keepFinished, and long-running ones for keepLongRunning.
+	keepByDefault   = 30 * 24 * time.Hour
 	keepFinished    = 24 * time.Hour
 	keepLongRunning = 30 * 24 * time.Hour
 
@@ -142,18 +143,33 @@ func (s *Service) sweepEndpoints(ctx context.Context, beat func()) {
 	}
 }
 
-// expire removes old attempts, and webhooks that have nothing to tell any more.
+// expire removes old attempts and dead letters, and webhooks that have nothing to tell any
+// more.
 func (s *Service) expire(ctx context.Context, beat func()) {
 	now := s.now()
-	p := store.PushExpiry{
-		Attempts: store.Time(now.Add(-keepAttempts)), Finished: store.Time(now.Add(-keepFinished)),
-		LongRunning: store.Time(now.Add(-keepLongRunning)),
+	before := func(age time.Duration) time.Time {
+		if age < 0 {
+			return time.Time{}
+		}
+		return store.Time(now.Add(-age))
 	}
-	for n := expireBatch; n >= expireBatch && ctx.Err() == nil; {
+	attempts := s.expireKind(ctx, beat, &s.expired.attempts, store.PushExpiry{Attempts: before(s.cfg.KeepAttempts)})
+	letters := s.expireKind(ctx, beat, &s.expired.dead, store.PushExpiry{Dead: before(s.cfg.KeepDead)})
+	webhooks := s.expireKind(ctx, beat, &s.expired.webhooks, store.PushExpiry{Finished: before(keepFinished), LongRunning: before(keepLongRunning)})
+	if attempts+letters+webhooks > 0 {
+		s.log.Info("expired webhook data removed", "attempts", attempts, "dead_letters", letters, "webhooks", webhooks)
+	}
+}
+
+// expireKind removes what is old in batches and counts it.
+func (s *Service) expireKind(ctx context.Context, beat func(), count *atomic.Int64, p store.PushExpiry) (removed int) {
+	for n := expireBatch; n >= expireBatch && ctx.Err() == nil; removed += n {
 		beat()
 		var err error
 		if n, err = s.cfg.Store.ExpirePush(ctx, p, expireBatch); err != nil && ctx.Err() == nil {
-			s.log.Warn("expire webhooks", "error", err)
+			s.log.Warn("expire webhook data", "error", err)
 		}
+		count.Add(int64(n))
 	}
+	return removed
 }

@@ -65,6 +65,7 @@ type Service struct {
 	stopping  bool
 
 	delivered, failed, dead atomic.Int64
+	expired                 struct{ attempts, dead, webhooks atomic.Int64 }
 	ackFails                atomic.Int32 // calls in a row that failed to acknowledge
 	renewed                 atomic.Int64 // when leases were last renewed
 

@@ -261,8 +261,8 @@ func TestJanitorRemovesWhatIsOld(t *testing.T) {
 			w.t.Errorf("lanes a day later = %+v, %v, want that of the open task", page.Lanes, err)
 		}
 		w.equal("attempts a day later", len(w.outcomes(open)), 2)
-		time.Sleep(6 * 24 * time.Hour)
-		w.equal("attempts a week later", len(w.outcomes(open)), 0)
+		time.Sleep(29 * 24 * time.Hour)
+		w.equal("attempts a month later", len(w.outcomes(open)), 0)
 		s := w.replicas[0].s
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -445,5 +445,47 @@ func TestStopWaitsNoLongerThanItMust(t *testing.T) {
 		if took := time.Since(begun); took > 2*stopGrace {
 			t.Errorf("Stop() took %s, want at most a few seconds", took)
 		}
+	})
+}
+
+func TestAttemptsAndDeadLettersAreRemovedAfterTheirAge(t *testing.T) {
+	testExpiry(t, 10*24*time.Hour)
+}
+
+func TestAttemptsAndDeadLettersAreKept(t *testing.T) {
+	testExpiry(t, -1)
+}
+
+// testExpiry has dead letters kept twice as long as attempts.
+func testExpiry(t *testing.T, keep time.Duration) {
+	t.Helper()
+	const day = 24 * time.Hour
+	config := func(c *Config) {
+		c.Poll, c.Lease, c.Schedule = time.Minute, time.Hour, []time.Duration{time.Second}
+		c.KeepAttempts, c.KeepDead = keep, 2*keep
+	}
+	inBubble(t, plan{config: config}, func(w *world) {
+		w.answers(func(string, *post, int) (safehttp.Response, error) { return status(503) })
+		id := w.story("alice", "t", 0, 0)
+		w.drain(time.Hour)
+		attempts, dead := len(w.outcomes(id)), len(w.deadOf(id))
+		if attempts == 0 || dead == 0 {
+			w.t.Fatalf("%d attempts and %d dead letters, want some of both", attempts, dead)
+		}
+		want := Expired{}
+		time.Sleep(9 * day)
+		w.equal("attempts on day 9", len(w.outcomes(id)), attempts)
+		time.Sleep(2 * day)
+		w.equal("dead letters on day 11", len(w.deadOf(id)), dead)
+		if keep > 0 {
+			want = Expired{Attempts: int64(attempts), DeadLetters: int64(dead)}
+			attempts, dead = 0, 0
+		}
+		w.equal("attempts on day 11", len(w.outcomes(id)), attempts)
+		time.Sleep(10 * day)
+		w.equal("dead letters on day 21", len(w.deadOf(id)), dead)
+		got := w.replicas[0].s.Stats().Expired
+		got.Webhooks = 0
+		w.equal("expired", got, want)
 	})
 }

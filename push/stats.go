@@ -19,6 +19,15 @@ type Stats struct {
 	Refused  int64 // times that a lane was put off for want of memory
 	Open     int   // endpoints that are not called for a while
 	Disabled int   // endpoints that are not called at all
+
+	Expired Expired
+}
+
+// Expired counts what the service has removed because of its age.
+type Expired struct {
+	Attempts    int64
+	DeadLetters int64
+	Webhooks    int64
 }
 
 // Stats returns what the service has done and does. It costs no call of the store.
@@ -29,6 +38,7 @@ func (s *Service) Stats() Stats {
 		Delivered: s.delivered.Load(), Failed: s.failed.Load(), Dead: s.dead.Load(),
 		InFlight: s.limits.active, Waiting: s.limits.waiting, Claimed: len(s.lanes),
 		Memory: s.ledger.held.Load(), Starved: int(s.ledger.waiting.Load()), Refused: s.ledger.refused.Load(),
+		Expired: Expired{s.expired.attempts.Load(), s.expired.dead.Load(), s.expired.webhooks.Load()},
 	}
 	for _, e := range s.limits.endpoints {
 		switch {

@@ -91,6 +91,9 @@ type expiredInfo struct {
 	Tasks              int64 `json:"tasks"`
 	Contexts           int64 `json:"contexts"`
 	IdempotencyRecords int64 `json:"idempotencyRecords"`
+	Attempts           int64 `json:"attempts"`
+	DeadLetters        int64 `json:"deadLetters"`
+	Webhooks           int64 `json:"webhooks"`
 }
 
 // memoryInfo is in bytes, but for requests that wait and that were refused.
@@ -147,7 +150,7 @@ func (x *exchange) checkHealth() healthInfo {
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
-		Expired: expiredInfo(h.Expired),
+		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()
@@ -156,6 +159,7 @@ func (x *exchange) checkHealth() healthInfo {
 	if push := x.s.cfg.Push; push != nil {
 		stats := push.Stats()
 		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.Dead, stats.InFlight, stats.Disabled, stats.Memory, stats.Starved, stats.Refused}
+		info.Expired.Attempts, info.Expired.DeadLetters, info.Expired.Webhooks = stats.Expired.Attempts, stats.Expired.DeadLetters, stats.Expired.Webhooks
 		if problems := push.Health(); len(problems) > 0 {
 			info.Problems = slices.Concat(info.Problems, problems)
 		}

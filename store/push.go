@@ -83,7 +83,7 @@ type PushStore interface {
 	SaveEndpoint(ctx context.Context, e Endpoint) error
 
 	// ExpirePush removes up to limit records of each kind: attempts made before
-	// p.Attempts, and webhooks whose task is over, whose lane is not pending, which
+	// p.Attempts, dead letters made before p.Dead, and then webhooks whose task is over, whose lane is not pending, which
 	// have no dead letters, and which were last active (Lane.UpdatedAt) before
 	// p.Finished, or p.LongRunning if they are long-running. It returns how many it
 	// removed.
@@ -375,6 +375,7 @@ type Endpoint struct {
 // nothing.
 type PushExpiry struct {
 	Attempts    time.Time
+	Dead        time.Time
 	Finished    time.Time
 	LongRunning time.Time
 }

@@ -24,9 +24,23 @@ func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 		}
 		s.push.removeAttempt(n)
 	}
+	removed += s.push.expireLetters(p.Dead, limit)
 	lanes := s.push.expire(&s.push.idle, p.Finished, limit)
 	lanes += s.push.expire(&s.push.idleLong, p.LongRunning, limit-lanes)
 	return removed + lanes, nil
+}
+
+// expireLetters removes up to limit dead letters.
+func (p *push) expireLetters(before time.Time, limit int) (removed int) {
+	for x := &p.letters; x.len > 0 && removed < limit; removed++ {
+		chunk := x.chunks[len(x.chunks)-1]
+		n := chunk[len(chunk)-1].rec
+		if !n.value.At.Before(before) {
+			break
+		}
+		p.change(n.lane, func() { p.removeLetter(n) })
+	}
+	return removed
 }
 
 // expire removes up to limit idle lanes.

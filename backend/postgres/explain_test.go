@@ -155,6 +155,7 @@ func hotQueries() []hotQuery {
 		{"attempts", attemptListText(store.PushQuery{}), ""},
 		{"attempts of an owner", attemptListText(store.PushQuery{Owner: "o"}), ""},
 		{"attempts of a task", attemptListText(store.PushQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
+		{"dead letters: expire", sqlExpireDead, ""},
 		{"attempts: expire", sqlOldAttempts, ""},
 	}
 }

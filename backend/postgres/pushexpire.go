@@ -21,6 +21,13 @@ const (
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u(owner, id, first_at, last_at, data)
 		WHERE a.owner = u.owner AND a.id = u.id`
 
+	// sqlExpireDead reads no dead letter that is too young, from the oldest on.
+	sqlExpireDead = `WITH d AS MATERIALIZED (
+			SELECT owner, task_id, config_id, seq FROM {s}.push_dead WHERE (-at) > -$1::bigint ORDER BY (-at) DESC LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM {s}.push_dead p USING d WHERE p.owner = d.owner COLLATE "POSIX" AND p.task_id = d.task_id COLLATE "POSIX"
+			AND p.config_id = d.config_id COLLATE "POSIX" AND p.seq = d.seq`
+
 	// The tasks are locked before their lanes, and neither is waited for. A lane that
 	// has been used since is kept, whatever the beginning of the statement saw.
 	sqlExpireLanes = `WITH old AS MATERIALIZED (
@@ -54,13 +61,24 @@ func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 	if limit <= 0 {
 		return 0, nil
 	}
-	removed := 0
+	removed, dead := 0, 0
 	if !p.Attempts.IsZero() {
 		n, err := s.expireAttempts(ctx, p.Attempts, limit)
 		if err != nil {
 			return 0, err
 		}
 		removed += n
+	}
+	if !p.Dead.IsZero() {
+		err := s.transact(ctx, "expire dead letters", func(ctx context.Context, tx pgx.Tx) error {
+			n, err := s.exec(ctx, tx, sqlExpireDead, ceilMillis(p.Dead), limit)
+			dead = n
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		removed += dead
 	}
 	var over []string
 	for _, state := range a2a.States() {

@@ -95,6 +95,7 @@ var hotQueries = []hotQuery{
 	{"lanes: what was claimed", sqlClaimedLane},
 	{"lanes: wake", sqlWakeLanes},
 	{"lanes: done", sqlDoneLanes},
+	{"dead letters: expire", sqlDropOldDead},
 	{"attempts: old", sqlOldAttempts},
 	{"webhook: delete dead letters", sqlDropLaneDead},
 	{"webhook: delete attempts", sqlDropLaneAttempts},

@@ -66,6 +66,7 @@ type laneStatements struct {
 	readyOwner, heldOwner, readyDue, readyFar, heldDue, heldFar     *stmt
 	leaseLane, heldBounds, renewLane, insertAttempts, insertDead    *stmt
 	wakeLanes, oldAttempts, dropAttempts, cutAttempts, doneLanes    *stmt
+	dropOldDead                                                     *stmt
 	saveEndpoint, dropEndpoint                                      *stmt
 }
 
@@ -82,6 +83,7 @@ func (l *laneStatements) texts() map[**stmt]string {
 		&l.leaseLane: sqlLeaseLane, &l.heldBounds: sqlHeldBounds, &l.renewLane: sqlRenewLane,
 		&l.insertAttempts: sqlInsertAttempts, &l.insertDead: sqlInsertDead, &l.wakeLanes: sqlWakeLanes,
 		&l.oldAttempts: sqlOldAttempts, &l.dropAttempts: sqlDropAttempts, &l.cutAttempts: sqlCutAttempts, &l.doneLanes: sqlDoneLanes,
+		&l.dropOldDead:  sqlDropOldDead,
 		&l.saveEndpoint: sqlSaveEndpoint, &l.dropEndpoint: sqlDropEndpoint,
 	}
 }

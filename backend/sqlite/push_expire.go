@@ -15,7 +15,9 @@ const (
 	sqlOldAttempts  = `SELECT pk, at, n, attempts FROM webhook_attempts INDEXED BY webhook_attempts_at WHERE at < ? ORDER BY at`
 	sqlDropAttempts = `DELETE FROM webhook_attempts WHERE pk = ?`
 	sqlCutAttempts  = `UPDATE webhook_attempts SET n = ?, attempts = ? WHERE pk = ?`
-	sqlDoneLanes    = `SELECT ` + laneColumns + ` FROM webhook_lanes INDEXED BY webhook_lanes_done
+	sqlDropOldDead  = `DELETE FROM webhook_dead WHERE pk IN
+		(SELECT pk FROM webhook_dead INDEXED BY webhook_dead_at WHERE at < ? ORDER BY at LIMIT ?) RETURNING lane_pk`
+	sqlDoneLanes = `SELECT ` + laneColumns + ` FROM webhook_lanes INDEXED BY webhook_lanes_done
 		WHERE phase = 4 AND dead = 0 AND long_running = ? AND updated_at < ? ORDER BY updated_at LIMIT ?`
 )
 
@@ -30,12 +32,16 @@ func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 		if err != nil {
 			return err
 		}
+		dead, err := w.expireDead(p.Dead, limit)
+		if err != nil {
+			return err
+		}
 		lanes, err := w.expireLanes(p.Finished, false, limit)
 		if err != nil {
 			return err
 		}
 		long, err := w.expireLanes(p.LongRunning, true, limit-lanes)
-		removed = attempts + lanes + long
+		removed = attempts + dead + lanes + long
 		return err
 	}})
 	return removed, err
@@ -85,6 +91,23 @@ func (w *writer) expireAttempts(before time.Time, limit int) (removed int, err e
 		}
 	}
 	return removed, nil
+}
+
+// expireDead removes up to limit dead letters made before a time.
+func (w *writer) expireDead(before time.Time, limit int) (removed int, err error) {
+	if before.IsZero() {
+		return 0, nil
+	}
+	dead := make(map[int64]int64)
+	err = w.dropOldDead.query(context.Background(), func(r record) error {
+		dead[r.int(0)]++
+		removed++
+		return nil
+	}, ceilMillis(before), int64(limit))
+	if err != nil {
+		return 0, err
+	}
+	return removed, w.countDead(dead)
 }
 
 // expireLanes removes up to limit webhooks that have nothing to tell any more and

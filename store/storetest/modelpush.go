@@ -295,12 +295,19 @@ func (m *model) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 	if err := m.enter(ctx); err != nil {
 		return 0, err
 	}
-	attempts, lanes := 0, 0
+	attempts, dead, lanes := 0, 0, 0
 	m.eachLane(func(_ *modelTask, l *modelLane) {
 		l.attempts = slices.DeleteFunc(l.attempts, func(a store.PushAttempt) bool {
 			old := !l.deleted && attempts < limit && a.At.Before(p.Attempts)
 			if old {
 				attempts++
+			}
+			return old
+		})
+		l.letters = slices.DeleteFunc(l.letters, func(d store.DeadLetter) bool {
+			old := dead < limit && d.At.Before(p.Dead)
+			if old {
+				dead++
 			}
 			return old
 		})
@@ -318,7 +325,7 @@ func (m *model) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 			return old
 		})
 	}
-	return attempts + lanes, nil
+	return attempts + dead + lanes, nil
 }
 
 func (m *model) PushBacklog(ctx context.Context) (store.PushBacklog, error) {

@@ -60,6 +60,7 @@ var pushMutants = map[string]func(*mutant){
 	"never deletes webhooks that were held":           func(m *mutant) { m.deleteAt = at(-1 << 40) },
 	"wakes a lane too many":                           func(m *mutant) { m.woken = 1 },
 	"expires attempts too early":                      expiring(func(p *store.PushExpiry) { p.Attempts = shifted(p.Attempts) }),
+	"expires dead letters too early":                  expiring(func(p *store.PushExpiry) { p.Dead = shifted(p.Dead) }),
 	"expires webhooks too early":                      expiring(func(p *store.PushExpiry) { p.Finished = shifted(p.Finished) }),
 	"keeps long-running webhooks no longer":           expiring(func(p *store.PushExpiry) { p.LongRunning = p.Finished }),
 	"keeps every endpoint":                            func(m *mutant) { m.keepsEndpoints = true },

@@ -11,6 +11,7 @@ import (
 func pushExpireTests() []test {
 	return []test{
 		{"old attempts are removed", expireAttempts},
+		{"old dead letters are removed, and no undelivered event", expireLetters},
 		{"webhooks that have told all of a task that is over are removed", expireHooks},
 		{"long-running webhooks are kept for longer", expireLongRunning},
 		{"only what is over and told is removed", expireKeeps},
@@ -63,6 +64,37 @@ func expireAttempts(f *fixture) {
 	f.equal("ExpirePush() again", f.expirePush(store.PushExpiry{Attempts: at(200)}, 99), 0)
 	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Dead: 10})
 	f.equal("ExpirePush() of the others", f.expirePush(store.PushExpiry{Attempts: at(401)}, 99), 6)
+}
+
+func expireLetters(f *fixture) {
+	k := key("t1")
+	f.over(k, 10, "p", "q")
+	f.replay(k, "p", place(1), 20)
+	l := f.claimLane(worker, 20)
+	a := noted(l, 1, 20)
+	a.State = store.LaneParked
+	for i := range 3 {
+		a.Dead = append(a.Dead, letter(k, "p", int64(10+i), 100*i))
+	}
+	a.Dead = a.Dead[len(a.Dead)-3:]
+	f.ack(a)
+	f.hooked(key("t2"), 3, "p") // pending
+	f.equal("ExpirePush()", f.expirePush(store.PushExpiry{Dead: at(0)}, 99), 0)
+	f.equal("ExpirePush()", f.expirePush(store.PushExpiry{Dead: at(101)}, 1), 1)
+	f.equal("ExpirePush() of the others", f.expirePush(store.PushExpiry{Dead: at(101)}, 99), 1)
+	f.equal("DeadLetters()", f.letters(store.PushQuery{}), a.Dead[2:])
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Pending: 1, Parked: 1, Dead: 1})
+	f.equal("State", f.lane(k, "p").State, store.LaneParked)
+
+	all := store.PushExpiry{Finished: at(1 << 30)}
+	f.equal("ExpirePush() of webhooks", f.expirePush(all, 99), 1) // q
+	f.lane(k, "p")
+	all.Dead = at(1 << 30)
+	f.equal("ExpirePush() of all", f.expirePush(all, 99), 2) // p with its last dead letter
+	f.noLane(k, "p")
+	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{Pending: 1})
+	l = f.claimLane(worker, 5000)
+	f.equal("events of the pending lane", len(l.Events), 3)
 }
 
 func expireHooks(f *fixture) {

@@ -214,7 +214,7 @@ func (r *randomRun) replayPush() {
 // expirePush removes all that is old or nothing: what a limit leaves is open, and so
 // is whether what is left of a deleted webhook counts.
 func (r *randomRun) expirePush() {
-	p := store.PushExpiry{Attempts: r.time(), Finished: r.time(), LongRunning: r.time()}
+	p := store.PushExpiry{Attempts: r.time(), Dead: r.time(), Finished: r.time(), LongRunning: r.time()}
 	got, err := r.got.ExpirePush(r.ctx, p, 1000)
 	want, wantErr := r.want.ExpirePush(r.ctx, p, 1000)
 	r.same("the error of ExpirePush()", fmt.Sprint(err), fmt.Sprint(wantErr))
