@@ -131,6 +131,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		NewID:         newID,
 		Logger:        cfg.Logger,
 		Concurrency:   cfg.Concurrency,
+		Reserved:      cfg.ReservedTurns,
 		Lease:         cfg.Lease,
 		TaskTimeout:   cfg.TaskTimeout,
 		MaxAttempts:   cfg.MaxAttempts,

@@ -44,6 +44,10 @@ type Config struct {
 
 	// Concurrency is how many turns run at once. Default 256.
 	Concurrency int
+	// ReservedTurns is how many of these are kept for principals that run few: one that runs an eighth of
+	// ReservedTurns or more gets none of them. Less than Concurrency; negative: none. Default: a
+	// quarter of Concurrency with Tokens, else none.
+	ReservedTurns int
 	// TaskTimeout is the longest a turn may run. Default 1 h; negative is no limit.
 	TaskTimeout time.Duration
 	// MaxAttempts is how often a turn is begun before its task fails. Default 5.

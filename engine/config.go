@@ -34,6 +34,10 @@ type Config struct {
 
 	// Concurrency is how many turns run at once. Default 256.
 	Concurrency int
+	// Reserved is how many of these are kept for owners that run few: an owner that runs an eighth of
+	// Reserved or more gets none of them. Less than Concurrency; negative: none. Default: a quarter of
+	// Concurrency with MultiOwner, else none.
+	Reserved int
 	// Lease is how long a run stays ours without a sign of life. Default 15 s; at
 	// least 100 ms.
 	Lease time.Duration
@@ -133,6 +137,9 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.Handler == nil, "Handler is required")
 	check(c.NewID == nil, "NewID is required")
 	orDefault(&c.Concurrency, 256)
+	if c.MultiOwner {
+		orDefault(&c.Reserved, c.Concurrency/4)
+	}
 	orDefault(&c.Lease, 15*time.Second)
 	orDefault(&c.TaskTimeout, time.Hour)
 	orDefault(&c.MaxAttempts, 5)
@@ -158,6 +165,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Limits.MetadataBytes, 64<<10)
 	orDefault(&c.Limits.FeedbackBytes, 16<<10)
 	check(c.Concurrency < 1, "Concurrency is %d, want at least 1", c.Concurrency)
+	check(c.Reserved > 0 && c.Reserved >= c.Concurrency, "Reserved is %d, want less than Concurrency, which is %d", c.Reserved, c.Concurrency)
 	check(c.Lease < 100*time.Millisecond, "Lease is %s, want at least 100ms", c.Lease)
 	check(c.MaxAttempts < 1, "MaxAttempts is %d, want at least 1", c.MaxAttempts)
 	check(c.RetryDelay < 0 || c.RetryDelayMax < c.RetryDelay, "RetryDelay %s and RetryDelayMax %s are not in order", c.RetryDelay, c.RetryDelayMax)

@@ -26,9 +26,7 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 		case <-e.wake:
 		case <-poll.C:
 			beat()
-			if len(e.slots) == 0 {
-				e.ready.Store(true) // what nobody announced is looked for with the next free slot
-			}
+			e.ready.Store(true) // what nobody announced is looked for now, or with the next free slot
 		}
 		for !e.isStopping() && e.claim(ctx, &turns) {
 			beat()
@@ -52,17 +50,19 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 		}
 		now, _ = e.leaseTime()
 	}
-	n := e.takeSlots(claimBatch)
+	n, skip := e.slots.takeAny(claimBatch, e.ready.Load())
 	if n == 0 {
 		return false
 	}
 	e.renameStrayed()
-	e.ready.Store(false)
+	ready := e.ready.Swap(false)
+	e.limited.Store(false)
 	begun := e.elapsed()
 	p := store.ClaimParams{
 		Worker: *e.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
 		Limit: n, Takeover: e.takeover, Horizon: 2 * max(e.cfg.RetryDelayMax, e.cfg.Lease),
 		QueuedOnly: !e.exclusive() && e.outage.recent(begun),
+		Skip:       skip,
 		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
 	}
 	if e.cfg.Memory != nil {
@@ -74,6 +74,9 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 	e.outage.called(begun, e.elapsed(), lost)
 	known := e.disown(ctx, unread, lost)
 	turns.Claimed(&p, tasks)
+	for _, t := range tasks {
+		e.slots.assign(t.Key.Owner)
+	}
 	suspects := e.park(ctx, tasks)
 	for _, t := range tasks {
 		if t.Outline {
@@ -83,16 +86,27 @@ func (e *Engine) claim(ctx context.Context, turns *store.Turns) (more bool) {
 		e.start(t, suspects[t.Key])
 	}
 	if !known {
-		e.freeSlots(n - len(tasks))
+		e.slots.giveBack(n - len(tasks))
 		e.ready.Store(true)
 		return false
 	}
-	if len(tasks) == n {
-		e.ready.Store(true)
+	switch {
+	case len(tasks) == n:
+		if ready {
+			e.ready.Store(true)
+		} else { // only owners that were left out before had something due
+			e.limited.Store(true)
+		}
 		return true
+	case len(skip) > 0:
+		e.limited.Store(true)
+	default:
+		e.takeover = false
 	}
-	e.takeover = false
-	e.freeSlots(n - len(tasks))
+	e.slots.giveBack(n - len(tasks))
+	if e.ready.Load() || e.limited.Load() && !e.slots.scarce() { // a slot was freed meanwhile
+		e.wakeDispatcher()
+	}
 	return false
 }
 
@@ -179,14 +193,14 @@ func (e *Engine) start(t *store.Task, suspect bool) {
 			e.log.Warn("read a claimed task that has changed since", "task", t.Key.ID, "error", err)
 			e.strayed.Store(true)
 			e.hub.release(l)
-			e.freeSlots(1)
+			e.freeSlot(t.Key.Owner)
 			return
 		}
 		t = newer
 	}
 	if t.Run.Phase != store.PhaseLeased || t.Run.Lease.Fence != fence {
 		e.hub.release(l)
-		e.freeSlots(1)
+		e.freeSlot(t.Key.Owner)
 		return
 	}
 	l.set(t)
@@ -196,24 +210,13 @@ func (e *Engine) start(t *store.Task, suspect bool) {
 	e.launch(r)
 }
 
-func (e *Engine) takeSlots(most int) (n int) {
-	for n < most {
-		select {
-		case <-e.slots:
-			n++
-		default:
-			return n
-		}
+// freeSlot frees the slot of a run of an owner, and has the dispatcher fill it.
+func (e *Engine) freeSlot(owner string) {
+	if e.slots.release(owner) && e.limited.Load() {
+		e.ready.Store(true)
 	}
-	return n
-}
-
-func (e *Engine) freeSlots(n int) {
-	for range n {
-		e.slots <- struct{}{}
-	}
-	if n > 0 && e.ready.Load() {
-		e.kick()
+	if e.ready.Load() || e.limited.Load() {
+		e.wakeDispatcher()
 	}
 }
 

@@ -20,7 +20,7 @@ type Engine struct {
 	log   *slog.Logger
 	hub   *hub
 	now   func() time.Time // steady clock for leases and delays
-	slots chan struct{}    // one token per free place for a run
+	slots *slots
 
 	readers chan struct{} // one token per task that is read because others changed it
 
@@ -29,6 +29,7 @@ type Engine struct {
 	wake      chan struct{} // the dispatcher should look for work
 	untidy    chan struct{} // the janitor has work
 	ready     atomic.Bool   // there may be due tasks in the store
+	limited   atomic.Bool   // there may be due tasks of owners for whom no slot was free
 	queued    queueCount    // tasks waiting to run
 	owners    ownerCounts   // those of one owner
 	refusals  queueRefusals // for full queues
@@ -77,7 +78,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: steady(cfg.clock),
-		slots:    make(chan struct{}, cfg.Concurrency),
+		slots:    newSlots(cfg.Concurrency, max(cfg.Reserved, 0)),
 		wake:     make(chan struct{}, 1),
 		untidy:   make(chan struct{}, 1),
 		readers:  make(chan struct{}, catchUpReaders),
@@ -89,9 +90,6 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.outage.lease, e.born, e.bornAt = cfg.Lease, time.Now(), e.now()
 	e.rename()
-	for range cfg.Concurrency {
-		e.slots <- struct{}{}
-	}
 	return e, nil
 }
 
@@ -265,6 +263,10 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 // kick has the dispatcher look for work now.
 func (e *Engine) kick() {
 	e.ready.Store(true)
+	e.wakeDispatcher()
+}
+
+func (e *Engine) wakeDispatcher() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -275,6 +277,8 @@ func (e *Engine) kick() {
 type Health struct {
 	Running     int   // turns that run here
 	Concurrency int   // how many may
+	Reserved    int   // those of them that are kept for owners that run few
+	HeldBack    int   // owners that wait for others' turns to end, because they run many
 	Queued      int64 // tasks waiting to run in the store, whoever queued them
 	Abandoned   int64 // handlers that did not return when told to
 	Oversized   int64 // messages and writes refused since the start, for Limits.TaskBytes
@@ -290,7 +294,7 @@ type Health struct {
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, HeldBack: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {

@@ -105,13 +105,13 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		queue.StartSeq = base.Seq
 		change.Run = &queue
 		change.Events = []store.Event{event}
-		slot = e.reserveSlot(&queue, &change.Events)
+		slot = e.reserveSlot(s.owner, &queue, &change.Events)
 	} else {
 		change.Events = []store.Event{event}
 	}
 	t, err := e.write(ctx, l, base, change)
 	if err != nil {
-		e.returnSlot(slot)
+		e.returnSlot(slot, s.owner)
 		return nil, err
 	}
 	if change.Run != nil {

@@ -120,7 +120,7 @@ func (e *Engine) startLarge(outline *store.Task, suspect bool) {
 			e.strayed.Store(true)
 		}
 	}
-	e.freeSlots(1)
+	e.freeSlot(outline.Key.Owner)
 }
 
 func (e *Engine) readLarge(l *live, reading *memory.Hold, outline *store.Task) (*store.Task, error) {

@@ -130,6 +130,7 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 				}
 			}
 			send(t, e, text("runs"))
+			eventually(t, func() bool { h := e.Health(t.Context()); return h.Running == 1 && h.Queued == 0 })
 			fill(alice.ID, c.own)
 			if err := try(alice.ID, answer); c.other > 0 && !errors.Is(err, a2a.ErrExhausted) {
 				t.Errorf("Send() to a paused task = %v, want resource_exhausted", err)

@@ -122,7 +122,7 @@ func (r *run) finish() {
 	r.e.mu.Lock()
 	delete(r.e.runs, r)
 	r.e.mu.Unlock()
-	r.e.freeSlots(1)
+	r.e.freeSlot(r.l.key.Owner)
 }
 
 // turn runs the handler once and commits what came of it. It reports whether

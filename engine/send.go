@@ -202,13 +202,13 @@ func (s *sending) create(ctx context.Context) (*Sent, error) {
 	}
 	queue := store.Run{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
 	events := []store.Event{first}
-	slot := e.reserveSlot(&queue, &events)
+	slot := e.reserveSlot(s.owner, &queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.write(ctx, l, base, store.Change{
 		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamped(), Push: push,
 	})
 	if err != nil {
-		e.returnSlot(slot)
+		e.returnSlot(slot, s.owner)
 		return nil, err
 	}
 	e.begin(l, t, slot)
@@ -228,13 +228,13 @@ func (s *sending) push(ctx context.Context, seq int64) (push []store.NewPush, er
 }
 
 // reserveSlot takes a free worker for a task that is about to be queued, unless
-// others wait for one, and holds the engine open for its run. Either returnSlot
+// others wait for one or the owner may have none, and holds the engine open for its run. Either returnSlot
 // or begin must follow.
-func (e *Engine) reserveSlot(queue *store.Run, events *[]store.Event) bool {
+func (e *Engine) reserveSlot(owner string, queue *store.Run, events *[]store.Event) bool {
 	if e.ready.Load() || !e.hold() {
 		return false
 	}
-	if e.takeSlots(1) == 0 {
+	if !e.slots.takeFor(owner, e.limited.Load()) {
 		e.active.Done()
 		return false
 	}
@@ -245,9 +245,9 @@ func (e *Engine) reserveSlot(queue *store.Run, events *[]store.Event) bool {
 	return true
 }
 
-func (e *Engine) returnSlot(taken bool) {
+func (e *Engine) returnSlot(taken bool, owner string) {
 	if taken {
-		e.freeSlots(1)
+		e.freeSlot(owner)
 		e.active.Done()
 	}
 }
@@ -257,7 +257,9 @@ func (e *Engine) returnSlot(taken bool) {
 func (e *Engine) begin(l *live, t *store.Task, leased bool) {
 	if !leased {
 		e.noteQueued(l.key.Owner)
-		e.kick()
+		if !e.waitsForShare(l.key.Owner) {
+			e.kick()
+		}
 		return
 	}
 	e.launch(e.newRun(e.hub.acquire(l.key), t))

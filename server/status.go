@@ -66,6 +66,7 @@ type healthInfo struct {
 	Concurrency int         `json:"concurrency"`
 	Queued      int64       `json:"queued"`
 	Queue       queueInfo   `json:"queue"`
+	Turns       turnsInfo   `json:"turns"`
 	Abandoned   int64       `json:"abandoned"`
 	Oversized   int64       `json:"oversized"`
 	Streams     streamsInfo `json:"streams"`
@@ -84,6 +85,12 @@ type healthInfo struct {
 type queueInfo struct {
 	Refused         int64 `json:"refused"`
 	RefusedPerOwner int64 `json:"refusedPerOwner"`
+}
+
+// turnsInfo is how many turns are reserved, and how many owners get none now because they run many.
+type turnsInfo struct {
+	Reserved int `json:"reserved"`
+	HeldBack int `json:"heldBack"`
 }
 
 // expiredInfo counts since the process was started.
@@ -148,7 +155,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}

@@ -172,6 +172,8 @@ type ClaimParams struct {
 	// in ascending order from the first greater than its entry, round to it again. Owners without
 	// one begin with their first context.
 	AfterContexts map[string]string
+	// Skip are owners that are passed over.
+	Skip []string
 	// OldestFirst has contexts take no turns: of an owner's queued tasks the longest due
 	// are claimed first. Now and then that is needed when so many contexts are
 	// added that a round of them does not end.

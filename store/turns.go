@@ -1,12 +1,17 @@
 package store
 
+import (
+	"maps"
+	"slices"
+)
+
 // Turns remembers where a worker's claims stopped, so that owners and contexts take
 // turns from one claim to the next. The zero value remembers nothing. It is for one
 // goroutine at a time.
 type Turns struct {
 	owner    string
 	contexts map[string]string // by owner
-	claims   int
+	claims   [2]int            // without and with ClaimParams.Skip
 }
 
 const (
@@ -17,17 +22,18 @@ const (
 	oldestEvery = 4
 )
 
-// Next fills in AfterOwner, AfterContexts and OldestFirst of a claim. It must have been
-// made before Turns is used again.
+// Next fills in AfterOwner, AfterContexts and OldestFirst of a claim, whose Skip has been set. It must
+// have been made before Turns is used again.
 func (t *Turns) Next(p *ClaimParams) {
-	t.claims++
-	p.AfterOwner, p.AfterContexts, p.OldestFirst = t.owner, t.contexts, t.claims%oldestEvery == 0
+	n := &t.claims[min(len(p.Skip), 1)]
+	*n++
+	p.AfterOwner, p.AfterContexts, p.OldestFirst = t.owner, t.contexts, *n%oldestEvery == 0
 }
 
 // Claimed takes note of what a claim returned.
 func (t *Turns) Claimed(p *ClaimParams, tasks []*Task) {
 	if len(tasks) < p.Limit { // nothing is left that waits for its turn
-		clear(t.contexts)
+		maps.DeleteFunc(t.contexts, func(owner, _ string) bool { return !slices.Contains(p.Skip, owner) })
 	}
 	for _, task := range tasks {
 		t.owner = task.Key.Owner

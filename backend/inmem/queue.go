@@ -196,6 +196,9 @@ func (q *queue) unusual(p store.ClaimParams) bool {
 func (q *queue) visit(p store.ClaimParams, now int64) (owners []*owner, first []*task) {
 	after := &entry[*owner]{rec: &owner{name: p.AfterOwner}}
 	turn := func(e entry[*owner]) bool {
+		if slices.Contains(p.Skip, e.rec.name) {
+			return true
+		}
 		if due := e.rec.due(&p, now, 1); len(due) > 0 {
 			owners, first = append(owners, e.rec), append(first, due[0])
 		}
@@ -222,7 +225,7 @@ func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
 	look := func(e entry[*task]) {
 		run := &e.rec.fold.Run
 		isLeased := run.Phase == store.PhaseLeased
-		if isLeased && (p.QueuedOnly || run.Lease.Worker == p.Worker) {
+		if isLeased && (p.QueuedOnly || run.Lease.Worker == p.Worker) || slices.Contains(p.Skip, e.rec.owner.name) {
 			return
 		}
 		if e.at <= now || isLeased && p.Takeover || p.Horizon > 0 && e.at > beyond {

@@ -193,7 +193,7 @@ func claimArgs(p *store.ClaimParams) ([]any, error) {
 	}
 	return []any{
 		p.AfterOwner, now, far, over, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		whole, before, `"` + after, int64(0), nil, nil, 0, farLease, event.Size(),
+		whole, before, `"` + after, int64(0), nil, nil, 0, farLease, event.Size(), append([]string{}, p.Skip...),
 	}, nil
 }
 

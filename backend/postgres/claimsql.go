@@ -9,7 +9,8 @@ import "fmt"
 // after, 2 now, 3 the end of the horizon of queued tasks, 4 the end of leases that are over, 5 the worker, 6 how many
 // to claim, 7 how many of an owner, 8 the new end, 9 state and 10 time of the event, 11-13 its
 // JSON: whole, and before and after its time, 14 the mark of the log, 15 owners with 16 the context
-// to begin after, 17 how many of a context, 18 the end of the horizon of leases. It fails when a
+// to begin after, 17 how many of a context, 18 the end of the horizon of leases, 19 the size of
+// the event, 20 owners to skip. It fails when a
 // webhook is not seen.
 //
 // Of an owner it finds a line: leases that are over, then (by) either rounds of its contexts or
@@ -30,7 +31,7 @@ func claimText(queued string) string {
 	locked AS MATERIALIZED (
 		SELECT o.n, p.* FROM (
 			SELECT owner, n, coalesce(($16::text[])[array_position($15::text[], owner COLLATE "C")], '') AS after
-			FROM (SELECT * FROM a UNION ALL SELECT * FROM b) x OFFSET 0
+			FROM (SELECT * FROM a UNION ALL SELECT * FROM b) x WHERE owner <> ALL ($20::text[]) OFFSET 0
 		) o CROSS JOIN LATERAL (
 			SELECT * FROM (
 				` + claimLine("0, 0", "phase = 2", "lease_until", `lease_until <= $4::bigint AND lease_worker <> $5::text`) + `

@@ -243,13 +243,9 @@ func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth
 	if p.Takeover {
 		over = never
 	}
-	skip := p.Skip
-	if skip == nil {
-		skip = []string{}
-	}
 	var places map[int64]*laneTaking
 	claim := &call{statement: stmtClaimLanes, args: []any{
-		p.AfterOwner, now, far, over, p.Worker, limit, depth, millis(p.Until), skip, p.Events, p.LargestRow(),
+		p.AfterOwner, now, far, over, p.Worker, limit, depth, millis(p.Until), append([]string{}, p.Skip...), p.Events, p.LargestRow(),
 	}, row: func(r record) {
 		l := places[r.int(0)]
 		if l == nil {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -107,8 +108,10 @@ func (c *claim) apply(w *writer) error {
 	}
 	turns := rounds[due]{
 		after: c.AfterOwner, limit: c.Limit,
-		next: func(after string) (string, error) { return nextOwner(w.queuedOwner, w.leasedOwner, after, leases) },
-		due:  func(owner string, n int) ([]due, error) { return c.dueOf(w, owner, leases, n) },
+		next: func(after string) (string, error) {
+			return nextOwner(w.queuedOwner, w.leasedOwner, after, leases, c.Skip)
+		},
+		due: func(owner string, n int) ([]due, error) { return c.dueOf(w, owner, leases, n) },
 		take: func(owner string, d due) (bool, error) {
 			if d.context != "" {
 				c.after[owner] = d.context
@@ -167,19 +170,24 @@ func (w *writer) leasesMayEnd(c *claim) bool {
 }
 
 // nextOwner returns the first owner after another that has something queued or,
-// if asked for, leased; "" when there is none.
-func nextOwner(queued, leased *stmt, after string, leases bool) (next string, err error) {
-	each := func(r record) error {
-		if o := r.text(0); next == "" || o < next {
-			next = o
+// if asked for, leased, and is not skipped; "" when there is none.
+func nextOwner(queued, leased *stmt, after string, leases bool, skip []string) (next string, err error) {
+	for {
+		next = ""
+		each := func(r record) error {
+			if o := r.text(0); next == "" || o < next {
+				next = o
+			}
+			return nil
 		}
-		return nil
+		if err = queued.query(context.Background(), each, after); err == nil && leases {
+			err = leased.query(context.Background(), each, after)
+		}
+		if err != nil || !slices.Contains(skip, next) {
+			return next, err
+		}
+		after = next
 	}
-	if err := queued.query(context.Background(), each, after); err != nil || !leases {
-		return next, err
-	}
-	err = leased.query(context.Background(), each, after)
-	return next, err
 }
 
 // dueOf returns the first n tasks of an owner that are due, in the order in which they

@@ -89,7 +89,9 @@ func (c *laneClaim) apply(w *writer) error {
 	leases := c.Takeover || w.laneLeases.over(c.now, c.far)
 	turns := rounds[dueLane]{
 		after: c.AfterOwner, limit: c.Limit,
-		next: func(after string) (string, error) { return c.nextOwner(w, after, leases) },
+		next: func(after string) (string, error) {
+			return nextOwner(w.readyOwner, w.heldOwner, after, leases, c.Skip)
+		},
 		due:  func(owner string, n int) ([]dueLane, error) { return c.dueOf(w, owner, leases, n) },
 		take: func(_ string, d dueLane) (bool, error) { return c.take(w, d) },
 	}
@@ -123,16 +125,6 @@ func (c *laneClaim) promote(w *writer) error {
 		}
 	}
 	return err
-}
-
-func (c *laneClaim) nextOwner(w *writer, after string, leases bool) (next string, err error) {
-	for {
-		next, err = nextOwner(w.readyOwner, w.heldOwner, after, leases)
-		if err != nil || !slices.Contains(c.Skip, next) {
-			return next, err
-		}
-		after = next
-	}
 }
 
 // dueOf returns the first n lanes of an owner that are due, longest due first.

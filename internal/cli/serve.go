@@ -58,7 +58,10 @@ type serveCmd struct {
 	MaxTask     size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"How much content a task may have: messages, artifacts and what was replaced in them. At most a third of what one owner may hold of --memory. Default: ${default}."`
 	Memory      size `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
 	Concurrency int  `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
-	MaxQueued   int  `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED" default:"100000" group:"Work:" help:"How many tasks may wait to run; new ones are refused above it. Default: ${default}."`
+
+	ReservedTurns int `placeholder:"N" envvar:"HOLDFAST_RESERVED_TURNS" default:"-1" group:"Work:" help:"How many of these are kept for owners that run few: one that runs an eighth of this number or more gets none of them. 0 is none, -1 a quarter of --concurrency with tokens, else none. Default: ${default}."`
+
+	MaxQueued int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED" default:"100000" group:"Work:" help:"How many tasks may wait to run; new ones are refused above it. Default: ${default}."`
 
 	MaxQueuedPerOwner int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED_PER_OWNER" group:"Work:" help:"How many tasks of one owner may wait to run. Default: half of --max-queued with tokens, else all."`
 
@@ -210,6 +213,7 @@ func (c *serveCmd) check() error {
 		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
 		{c.Memory != 0 && c.Memory < memory.Least, "--memory must be 64MiB or more"},
 		{c.Concurrency < 1, "--concurrency must be 1 or more"},
+		{c.ReservedTurns < -1 || c.ReservedTurns >= max(c.Concurrency, 1), fmt.Sprintf("--reserved-turns is %d, want less than %d (--concurrency), 0 for none, or -1 for the default", c.ReservedTurns, c.Concurrency)},
 		{c.MaxQueued < 1, fmt.Sprintf("--max-queued is %d, want 1 or more", c.MaxQueued)},
 		{c.MaxQueuedPerOwner < 0 || c.MaxQueuedPerOwner > c.MaxQueued, fmt.Sprintf("--max-queued-per-owner is %d, want 1 to %d (--max-queued), or 0 for the default", c.MaxQueuedPerOwner, c.MaxQueued)},
 		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
@@ -286,6 +290,13 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Dialect = c.Dialect
 	cfg.Tokens = tokens
 	cfg.Concurrency = c.Concurrency
+	switch c.ReservedTurns {
+	case -1: // as cfg says by itself
+	case 0:
+		cfg.ReservedTurns = -1
+	default:
+		cfg.ReservedTurns = c.ReservedTurns
+	}
 	if cfg.TaskTimeout = c.TaskTimeout; c.TaskTimeout == 0 {
 		cfg.TaskTimeout = -1
 	}

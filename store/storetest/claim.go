@@ -45,6 +45,7 @@ func claimTests() []test {
 		{"a task queued again is claimed again", claimAgain},
 		{"a task leased at its creation is claimed after its lease", claimBornLeased},
 		{"an interrupted claim reports leases that it does not return", claimInterrupted},
+		{"owners may be passed over", claimSkip},
 		{"the backlog counts queued and leased tasks", backlogCounts},
 		{"the queued tasks of an owner are counted up to a limit", queuedCounts},
 	}
@@ -414,6 +415,30 @@ func claimBornLeased(f *fixture) {
 	if len(got) != 1 || got[0].Run.Lease.Fence != 2 {
 		f.Errorf("Claim() after the lease = %+v, want the task under fence 2", got)
 	}
+}
+
+// claimSkip has ready tasks, contexts, ended leases and tasks beyond the horizon of three owners.
+func claimSkip(f *fixture) {
+	for _, o := range []string{"a", "b", "c"} {
+		c := newTask(store.Key{Owner: o, ID: "leased"}, "context", at(0))
+		c.Run = leased(rival, at(10))
+		f.commit(c)
+		f.queueIn(o, "c1", map[string]time.Time{o + "1": at(1), o + "2": at(2)})
+		f.queueIn(o, "c2", map[string]time.Time{o + "3": at(3), o + "far": at(20_000)})
+	}
+	claim := func(p store.ClaimParams, skip ...string) []string {
+		p.Skip = skip
+		return ids(f.claim(p))
+	}
+	f.equal("Claim() but of a and c", claim(claimAt(worker, at(100), 2), "c", "nobody", "a"), []string{"leased", "b1"})
+	oldest := claimAt(worker, at(100), 2)
+	oldest.OldestFirst, oldest.AfterOwner = true, "b"
+	f.equal("Claim() of the oldest but of a and b", claim(oldest, "a", "b"), []string{"leased", "c1"})
+	f.equal("Claim() of the others' rest", claim(claimAt(worker, at(100), 10), "a"), []string{"b2", "c2", "b3", "c3"})
+	far := claimAt(worker, at(100), 10)
+	far.Horizon, far.Takeover = time.Second, true
+	f.equal("Claim() beyond the horizon", claim(far, "a"), []string{"bfar", "cfar"})
+	f.equal("Claim() of all", claim(claimAt(worker, at(100), 10)), []string{"leased", "a1", "a3", "a2"})
 }
 
 func backlogCounts(f *fixture) {

@@ -252,7 +252,7 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	}
 	due := make(map[string][]*modelTask)
 	for _, t := range m.tasks {
-		if _, ok := t.due(p); ok {
+		if _, ok := t.due(p); ok && !slices.Contains(p.Skip, t.key.Owner) {
 			due[t.key.Owner] = append(due[t.key.Owner], t)
 		}
 	}

@@ -84,6 +84,7 @@ var mutants = map[string]func(*mutant){
 	"ignores where contexts stopped":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.AfterContexts = nil } },
 	"lets no contexts take turns":         func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.OldestFirst = true } },
 	"always has contexts take turns":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.OldestFirst = false } },
+	"passes no owner over":                func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Skip = nil } },
 	"claims one more than the limit":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Limit++ } },
 	"claims before a task is due":         func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Now = p.Now.Add(time.Millisecond) } },
 	"lists with an exclusive lower bound": func(m *mutant) { m.query = func(q *store.Query) { q.After = shifted(q.After) } },

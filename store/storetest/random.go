@@ -262,6 +262,9 @@ func (r *randomRun) claim() {
 		}
 	}
 	p.OldestFirst = r.oneIn("oldest first", 4)
+	if r.oneIn("skip", 4) {
+		p.Skip = []string{"nobody", r.key().Owner}
+	}
 	got, err := r.got.Claim(r.ctx, p)
 	want, wantErr := r.want.Claim(r.ctx, p)
 	r.same("the error of Claim()", fmt.Sprint(err), fmt.Sprint(wantErr))
