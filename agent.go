@@ -121,7 +121,7 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 func (a *Agent) assemble(h Handler) (err error) {
 	cfg := a.cfg
 	budget := memory.OfProcess(cfg.Memory)
-	files, err := newFileReader(cfg.Files, cfg.Webhooks, cfg.Logger)
+	files, err := newFileReader(cfg.Files, cfg.Webhooks, len(cfg.Tokens) > 0, cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -161,6 +161,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Tokens:          serverTokens(cfg.Tokens),
 		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,
+		Files:           files.places,
 		MaxLists:        cfg.MaxLists,
 		MaxStreams:      cfg.MaxStreams,
 		MaxBatchBytes:   cfg.MaxBatchBytes,

@@ -169,6 +169,9 @@ type Files struct {
 	AllowNets, AllowHosts []string
 	// MaxBytes is the largest file that is got. Default 10 MiB.
 	MaxBytes int64
+	// AtOnce is how many are fetched at once; with Tokens one principal may fetch half of them, and it is
+	// at least 2. Others wait. Default 64.
+	AtOnce int
 	// Timeout is the longest that one may take. Default 30 s.
 	Timeout time.Duration
 }

@@ -12,14 +12,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
 
 const (
 	defaultFileBytes   = 10 << 20
 	defaultFileTimeout = 30 * time.Second
-	// filesAtOnce is how many files are fetched at once; further ones wait.
-	filesAtOnce = 64
+	defaultFilesAtOnce = 64
 	// filesPerHost is how many of these come from one host and port.
 	filesPerHost = 8
 )
@@ -29,21 +29,28 @@ type fileReader struct {
 	sender  *safehttp.Client // nil: off
 	limit   int64
 	timeout time.Duration
-	slots   chan struct{}
+	places  *memory.Budget // a byte is a file
 	header  http.Header
 	log     *slog.Logger
 }
 
 // newFileReader returns what reads files, or all that is wrong with f. It warns of
-// addresses that are not public and may be called.
-func newFileReader(f Files, w Webhooks, logger *slog.Logger) (*fileReader, error) {
+// addresses that are not public and may be called. With several owners one has half of the places.
+func newFileReader(f Files, w Webhooks, multiOwner bool, logger *slog.Logger) (*fileReader, error) {
+	atOnce := int64(cmp.Or(f.AtOnce, defaultFilesAtOnce))
+	if !multiOwner {
+		atOnce *= 2 // there is one owner, who may have half
+	}
 	r := &fileReader{
 		limit: cmp.Or(f.MaxBytes, defaultFileBytes), timeout: cmp.Or(f.Timeout, defaultFileTimeout),
-		slots: make(chan struct{}, filesAtOnce), header: http.Header{"User-Agent": {w.agent()}}, log: logger,
+		places: memory.New(max(atOnce, 1)), header: http.Header{"User-Agent": {w.agent()}}, log: logger,
 	}
 	var errs []error
 	if r.limit < 0 {
 		errs = append(errs, fmt.Errorf("MaxBytes is %d, want 0 or more", f.MaxBytes))
+	}
+	if atOnce < 2 {
+		errs = append(errs, fmt.Errorf("AtOnce is %d, want at least 1, with Tokens 2", f.AtOnce))
 	}
 	if r.timeout < 0 {
 		errs = append(errs, fmt.Errorf("Timeout is %s, want 0 or more", f.Timeout))
@@ -94,12 +101,13 @@ func (r *fileReader) fetch(ctx context.Context, t *engine.Turn, uri string) (dat
 	if r.sender == nil {
 		return nil, "", a2a.Errorf(a2a.CodeUnsupported, "files by URI are not fetched here: send the bytes inline")
 	}
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return nil, "", context.Cause(ctx)
+	place := r.places.Hold(t.Owner())
+	for place.Grow(ctx, 1) != nil { // it waits for a while only
+		if ctx.Err() != nil {
+			return nil, "", context.Cause(ctx)
+		}
 	}
+	defer place.Release()
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	var held []func()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,12 +151,12 @@ func TestFilesConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := holdfast.New(holdfast.Config{
 		Name: "a", DataDir: t.TempDir(),
-		Files: holdfast.Files{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second},
+		Files: holdfast.Files{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second, AtOnce: -1},
 	}, reader)
 	if err == nil {
 		t.Fatal("New() = nil, want an error")
 	}
-	for _, want := range []string{"files config: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Timeout is -1s"} {
+	for _, want := range []string{"files config: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "AtOnce is -1", "Timeout is -1s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want %q in it", err, want)
 		}
@@ -202,5 +203,66 @@ func TestFilesOfRunningTurnsComeOutOfTheMemoryOfTheirOwner(t *testing.T) {
 	}
 	if task := r.SendMessage(message("later")); task.Message != fmt.Sprint(size) {
 		t.Errorf("a file after the first = %s %q, want its size", task.State, task.Message)
+	}
+}
+
+func TestOneOwnerCannotTakeAllPlacesForFiles(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan string, 10), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		fmt.Fprint(w, "text")
+	}))
+	defer s.Close()
+	agent, err := holdfast.New(holdfast.Config{
+		Name: "a", DataDir: t.TempDir(), Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}, AtOnce: 4},
+		Tokens: []holdfast.Token{{Token: "a", Principal: a2a.Principal{ID: "alice"}}, {Token: "b", Principal: a2a.Principal{ID: "bob"}}},
+	}, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = agent.Stop(t.Context()) }()
+	var once sync.Once
+	defer once.Do(func() { close(release) })
+	call := func(method, path, token, body string) string {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		agent.Handler().ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	fetch := func(token string) {
+		answer := call("POST", "/", token, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"file","file":{"uri":"%s/%s"}}]},"configuration":{"blocking":false}}}`, s.URL, token))
+		if strings.Contains(answer, `"error"`) {
+			t.Errorf("message/send = %s", answer)
+		}
+	}
+	for range 5 {
+		fetch("a")
+	}
+	for until := time.Now().Add(10 * time.Second); !strings.Contains(call("GET", "/health", "a", ""), `"files":{"fetching":2,"waiting":3}`); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("health %s, want 2 files fetched and 3 waiting", call("GET", "/health", "a", ""))
+		}
+	}
+	fetch("b")
+	for n := 1; ; n++ {
+		if path := <-asked; path == "/b" {
+			break
+		}
+		if n == 3 {
+			t.Fatal("a third file of one owner was fetched beside two")
+		}
+	}
+	once.Do(func() { close(release) })
+	for n := 0; n < 3; n++ {
+		<-asked // those that waited
 	}
 }

@@ -39,6 +39,8 @@ type Config struct {
 	MaxBody int64
 	// Memory is the budget that request bodies and responses draw from. Default: no limit.
 	Memory *memory.Budget
+	// Files has a byte for each file that is fetched, for /health. nil: there are none.
+	Files *memory.Budget
 	// MaxBatch is how many requests a batch may have. Default 50.
 	MaxBatch int
 	// MaxBatchBytes is how large the responses of a batch may be together; items beyond

@@ -72,6 +72,7 @@ type healthInfo struct {
 	Streams     streamsInfo `json:"streams"`
 	Lists       listsInfo   `json:"lists"`
 	Batches     batchesInfo `json:"batches"`
+	Files       filesInfo   `json:"files"`
 	// Expired counts what retention has removed.
 	Expired expiredInfo `json:"expired"`
 	// Memory is the budget for what is large; nil if there is none.
@@ -91,6 +92,12 @@ type queueInfo struct {
 type turnsInfo struct {
 	Reserved int `json:"reserved"`
 	HeldBack int `json:"heldBack"`
+}
+
+// filesInfo counts files that are fetched, and that wait for others to be.
+type filesInfo struct {
+	Fetching int64 `json:"fetching"`
+	Waiting  int   `json:"waiting"`
 }
 
 // expiredInfo counts since the process was started.
@@ -159,6 +166,8 @@ func (x *exchange) checkHealth() healthInfo {
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}
+	files := x.s.cfg.Files.Stats()
+	info.Files = filesInfo{files.Held, files.Waiting}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()
 		info.Memory = (*memoryInfo)(&stats)
