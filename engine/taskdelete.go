@@ -58,10 +58,14 @@ func (e *Engine) unfinishedTask(ctx context.Context, key store.Key) error {
 func (e *Engine) purge(ctx context.Context, beat func()) {
 	for more := true; more && ctx.Err() == nil; {
 		beat()
+		begun := e.elapsed()
 		var err error
 		if more, err = e.cfg.Store.PurgeDeleted(ctx); err != nil {
 			e.log.Warn("remove the content of deleted tasks", "error", err)
 			return
+		}
+		if more { // others get the store for as long as this had it
+			e.sleep(ctx, min(e.elapsed()-begun, expiryPause))
 		}
 	}
 }

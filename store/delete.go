@@ -38,8 +38,9 @@ type DeleteStore interface {
 	// contexts, the oldest first, and leaves out those that others have locked. removed
 	// counts the contexts that it removed. next, if not nil, is where to continue.
 	ExpireContexts(ctx context.Context, p ContextExpiry) (removed int, next *ExpiryPlace, err error)
-	// PurgeDeleted removes content of removed tasks, up to DeleteRows and DeleteBytes. more
-	// reports whether content is left.
+	// PurgeDeleted removes content of removed tasks, up to DeleteRows and DeleteBytes. If there
+	// is none, it may give a bounded part of the free space back to the file system. more
+	// reports whether there is more to do.
 	PurgeDeleted(ctx context.Context) (more bool, err error)
 }
 

@@ -20,9 +20,10 @@ const (
 
 // children are what a child process can be asked to do.
 var children = map[string]func(dir string) error{
-	"hold":  childHolds,
-	"write": childWrites,
-	"ack":   childAcks,
+	"hold":   childHolds,
+	"write":  childWrites,
+	"ack":    childAcks,
+	"delete": childDeletes,
 }
 
 func TestMain(m *testing.M) {

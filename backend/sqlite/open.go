@@ -251,8 +251,10 @@ func migrateFile(ctx context.Context, path, synchronous string) (err error) {
 	if err != nil {
 		return err
 	}
+	// The driver sorts pragmas by name, but applies _auto_vacuum before them all: it has no
+	// effect once the file has a page.
 	db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)", fmt.Sprintf("application_id(%d)", applicationID),
-		"journal_mode(wal)", "synchronous("+synchronous+")")+"&_txlock=immediate")
+		"journal_mode(wal)", "synchronous("+synchronous+")")+"&_txlock=immediate&_auto_vacuum=INCREMENTAL")
 	if err != nil {
 		return err
 	}

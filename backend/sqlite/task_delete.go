@@ -236,7 +236,11 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 				t = taskRow{pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}}
 				return nil
 			})
-			if more = t.pk != 0; err != nil || !more || bounds.spent() {
+			if more = t.pk != 0; err != nil || more && bounds.spent() {
+				return err
+			}
+			if !more {
+				more, err = w.shrink()
 				return err
 			}
 			whole, err := w.removeContent(&t, bounds)

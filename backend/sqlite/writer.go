@@ -86,6 +86,9 @@ type writer struct {
 	// lanesDue says that lanes have become due.
 	lanesDue bool
 
+	// shrinks says that the file can give space back, shrinking that it is doing so.
+	shrinks, shrinking bool
+
 	counts atomic.Pointer[store.Backlog]
 	wal    *walKeeper
 	files  *fileGuard
@@ -370,5 +373,5 @@ func (w *writer) loadState() error {
 	w.laneLeases = allLeases
 	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
 	w.counts.Store(&store.Backlog{Queued: w.backlog.Queued, Leased: w.backlog.Leased})
-	return errors.Join(w.loadRecent(), w.leases.load(w.leaseBounds), w.waits.load(w.waitBounds))
+	return errors.Join(w.loadShrink(), w.loadRecent(), w.leases.load(w.leaseBounds), w.waits.load(w.waitBounds))
 }

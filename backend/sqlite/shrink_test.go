@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	largeTasks = 300
+	largeText  = 20 << 10
+)
+
+// fillLarge completes tasks of some pages each and returns the size of the file.
+func fillLarge(t *testing.T, dir string) int64 {
+	t.Helper()
+	s := open(t, Config{Dir: dir})
+	for n := range largeTasks {
+		c := submitted(n)
+		c.Events[0].Received = message("m1", "user", fmt.Sprint(n, strings.Repeat("x", largeText)))
+		must(t, commitOne(s, c))
+		must(t, commitOne(s, completed(c)))
+	}
+	must(t, s.Close())
+	return fileSize(t, s.path)
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	must(t, err)
+	return info.Size()
+}
+
+// goes reports whether the tests delete a task: those that stay have to be moved.
+func goes(n int) bool { return n%3 > 0 }
+
+func TestDeletedSpaceIsGivenBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	before := fillLarge(t, dir)
+	s := open(t, Config{Dir: dir})
+	kept := make(map[int]*store.Task)
+	for n := range largeTasks {
+		if goes(n) {
+			_, err := s.DeleteTask(bg, taskKey(n), false)
+			must(t, err)
+			continue
+		}
+		task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
+		must(t, err)
+		kept[n] = task
+	}
+	pages := func() int64 {
+		c, err := openConn(s.path, "query_only(1)")
+		must(t, err)
+		n, err := c.ints(bg, "PRAGMA page_count")
+		must(t, errors.Join(err, c.close()))
+		return n[0]
+	}
+	steps, last := 0, pages()
+	for more := true; more; steps++ {
+		var err error
+		if more, err = s.PurgeDeleted(bg); err != nil {
+			t.Fatalf("PurgeDeleted() = %v", err)
+		}
+		now := pages()
+		if last-now > 2*shrinkPages { // and the pages of the map of pages
+			t.Errorf("PurgeDeleted() gave back %d pages at once, want about %d at most", last-now, shrinkPages)
+		}
+		last = now
+	}
+	if more, err := s.PurgeDeleted(bg); more || err != nil || pages() != last {
+		t.Errorf("PurgeDeleted() at the end = %t, %v and %d pages, want nothing more to do with %d", more, err, pages(), last)
+	}
+	if steps < 3 {
+		t.Errorf("the space was given back in %d steps, want several", steps)
+	}
+	must(t, checkIntegrity(s))
+	must(t, s.Close())
+	if after := fileSize(t, s.path); after > before/2 {
+		t.Errorf("size of the file = %d bytes, was %d: want less than half, a third of the tasks is left", after, before)
+	}
+	s = open(t, Config{Dir: dir})
+	for n, want := range kept {
+		task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
+		if err != nil || !reflect.DeepEqual(want, task) {
+			t.Fatalf("Task(%d) = %+v, %v, want %+v", n, task, err, want)
+		}
+	}
+}
+
+// childDeletes deletes tasks and gives the space back, and prints what it has done after
+// each call, until it is killed.
+func childDeletes(dir string) error {
+	s, err := Open(bg, Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	for n := range largeTasks {
+		if !goes(n) {
+			continue
+		}
+		if _, err := s.DeleteTask(bg, taskKey(n), false); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		fmt.Println("deleted", n)
+	}
+	for more := true; more; fmt.Println("purged", more) {
+		if more, err = s.PurgeDeleted(bg); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+// A process that is killed while it deletes tasks or gives space back leaves each task whole
+// or not at all.
+func TestDeletionSurvivesKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fillLarge(t, dir)
+	deleted, ended := make(map[int]bool), false
+	check := func() {
+		t.Helper()
+		s := open(t, Config{Dir: dir})
+		for n := range largeTasks {
+			task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
+			switch {
+			case errors.Is(err, store.ErrNotFound) && goes(n):
+			case err != nil || deleted[n]:
+				t.Fatalf("Task(%d) = %v, want it, unless its deletion was acknowledged: %t", n, err, deleted[n])
+			case task.Seq != 4 || len(task.Artifacts) != 1 || len(task.History) != 2:
+				t.Fatalf("Task(%d) = %+v, want all of it", n, task)
+			}
+		}
+		left, err := s.writer.ints(bg, `SELECT count(*) FROM task_log WHERE id >> 24 NOT IN (SELECT pk FROM task_rows UNION SELECT pk FROM tasks_deleted)`)
+		must(t, err)
+		if left[0] != 0 {
+			t.Errorf("%d rows of logs belong to no task", left[0])
+		}
+		must(t, checkIntegrity(s))
+		must(t, s.Close())
+	}
+	// A round is killed after a number of lines. What was acknowledged is done at once in
+	// the next.
+	for _, lines := range []int{40, 130, 201, 203, 1 << 30} {
+		cmd := child(t.Context(), "delete", dir)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		read := 0
+		for in := bufio.NewScanner(out); in.Scan(); {
+			var n int
+			if _, err := fmt.Sscanf(in.Text(), "deleted %d", &n); err == nil {
+				deleted[n] = true
+			}
+			if read++; read == lines {
+				_ = cmd.Process.Kill()
+			}
+		}
+		ended = cmd.Wait() == nil
+		check()
+	}
+	if !ended || len(deleted) != largeTasks*2/3 {
+		t.Errorf("the last process ended by itself: %t, with %d tasks deleted, want %d", ended, len(deleted), largeTasks*2/3)
+	}
+	if size := fileSize(t, dir+"/"+FileName); size > largeTasks*largeText/2 {
+		t.Errorf("size of the file = %d bytes, want the space given back", size)
+	}
+}
