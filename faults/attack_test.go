@@ -74,6 +74,7 @@ type siege struct {
 	mu    sync.Mutex
 	kept  []string // tasks of the good owner that were acknowledged
 	times []time.Duration
+	idle  []time.Duration        // of requests for which the server has nothing to do
 	seen  map[string]map[int]int // answers by attack and status
 }
 
@@ -104,12 +105,10 @@ func (s *siege) run(attacks ...attack) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var group sync.WaitGroup
-	for _, a := range attacks {
-		for _, owner := range []string{"bad", "worse"} {
-			one := s.attacker(ctx, owner, a.name)
-			group.Go(func() { a.run(one) })
-		}
+	for _, start := range s.prepare(ctx, attacks) {
+		group.Go(start)
 	}
+	s.idle = nil
 	s.work(ctx, attackTime(t))
 	attacked := p99(s.times)
 	most := usedMemory(s.p.cmd.Process.Pid)
@@ -117,8 +116,8 @@ func (s *siege) run(attacks ...attack) {
 	s.over()
 	group.Wait()
 	s.alive()
-	t.Logf("%d sends, p99 %s, %s before; %d MiB used before, %d MiB at the end, peak %d MiB of %d",
-		len(s.times), attacked, usual, before>>20, most>>20, s.cage.peak()>>20, s.cage.limit>>20)
+	t.Logf("%d sends, p99 %s, %s before, p99 of /healthz %s; %d MiB used before, %d MiB at the end, peak %d MiB of %d",
+		len(s.times), attacked, usual, p99(s.idle), before>>20, most>>20, s.cage.peak()>>20, s.cage.limit>>20)
 	for _, a := range attacks {
 		t.Logf("%s: answers by status %v", a.name, s.seen[a.name])
 		if len(s.seen[a.name]) == 0 {
@@ -158,6 +157,32 @@ func (s *siege) run(attacks ...attack) {
 	s.site.prove()
 }
 
+// prepare creates the tasks and webhooks of all attacks, while the owners have memory for them, and
+// returns what makes the attacks.
+func (s *siege) prepare(ctx context.Context, attacks []attack) (starts []func()) {
+	var group sync.WaitGroup
+	for _, owner := range []string{"bad", "worse"} {
+		var ones []*attacker
+		for _, a := range attacks {
+			one := s.attacker(ctx, owner, a.name)
+			ones, starts = append(ones, one), append(starts, func() { a.run(one) })
+		}
+		group.Go(func() {
+			for i, a := range attacks {
+				for range a.tasks {
+					ones[i].tasks = append(ones[i].tasks, ones[i].task(9*mib))
+				}
+				if a.prepare != nil {
+					a.prepare(ones[i])
+				}
+			}
+		})
+	}
+	group.Wait()
+	s.alive()
+	return starts
+}
+
 // alive fails the test when the server has ended.
 func (s *siege) alive() {
 	s.t.Helper()
@@ -179,6 +204,15 @@ func (s *siege) work(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var group sync.WaitGroup
+	group.Go(func() { // what this takes is the machine's, not the server's
+		for ctx.Err() == nil {
+			begun := time.Now()
+			if status, _ := s.good.do(http.MethodGet, "healthz", nil); status == http.StatusOK {
+				s.idle = append(s.idle, time.Since(begun))
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
 	for range 2 {
 		group.Go(func() {
 			for ctx.Err() == nil {
@@ -228,6 +262,7 @@ type attacker struct {
 	ctx   context.Context
 	token string
 	name  string
+	tasks []string // large ones
 	http  *http.Client
 }
 

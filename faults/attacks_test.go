@@ -12,45 +12,52 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// attack is what a hostile owner does until the context of the attacker is done.
+// attack is what a hostile owner does until the context of the attacker is done. Before that it has
+// created so many large tasks and prepared what else the attack needs.
 type attack struct {
-	name string
-	run  func(a *attacker)
+	name    string
+	tasks   int
+	prepare func(a *attacker) // nil: nothing
+	run     func(a *attacker)
 }
 
 const mib = 1 << 20
 
 var attacks = []attack{
-	{"webhooks with the task", attackWebhooks},
-	{"batches of large answers", attackBatches},
-	{"readers that do not read", attackUnread},
-	{"sends that wait", attackWaiting},
-	{"files by URI", attackFiles},
-	{"a long history", attackHistory},
-	{"bodies that stall", attackStalled},
-	{"streams", attackStreams},
-	{"a full queue", attackQueue},
+	{"webhooks with the task", 3, setWebhooks, attackWebhooks},
+	{"batches of large answers", 1, nil, attackBatches},
+	{"readers that do not read", 3, nil, attackUnread},
+	{"sends that wait", 0, nil, attackWaiting},
+	{"files by URI", 0, nil, attackFiles},
+	{"a long history", 1, nil, attackHistory},
+	{"bodies that stall", 0, nil, attackStalled},
+	{"streams", 0, startLongTask, attackStreams},
+	{"a full queue", 0, nil, attackQueue},
 }
 
-// attackWebhooks has webhooks of large tasks, which a receiver is slow to take, sent the
-// whole task at each event.
-func attackWebhooks(a *attacker) {
-	var tasks []string
-	for range 3 {
-		id := a.task(9 * mib)
+// setWebhooks registers ten webhooks for each large task, which get the whole task at each event.
+func setWebhooks(a *attacker) {
+	for _, id := range a.tasks {
 		for range 10 {
-			a.call(request("tasks/pushNotificationConfig/set", map[string]any{
+			status, answer := a.call(request("tasks/pushNotificationConfig/set", map[string]any{
 				"taskId": id, "pushNotificationConfig": map[string]any{"id": newID(), "url": "http://" + a.s.receiver + "/" + newID(), "payloadFormat": "task"},
 			}))
+			if status != http.StatusOK || strings.Contains(string(answer), `"error"`) {
+				a.s.t.Errorf("a webhook before the attack: status %d, %.300s", status, answer)
+			}
 		}
-		tasks = append(tasks, id)
 	}
+}
+
+// attackWebhooks adds events to large tasks whose webhooks a receiver is slow to take.
+func attackWebhooks(a *attacker) {
 	for a.pause(time.Second) {
-		for _, id := range tasks {
+		for _, id := range a.tasks {
 			a.call(message1(id, `{"kind":"text","text":" "}`, false))
 		}
 	}
@@ -59,8 +66,7 @@ func attackWebhooks(a *attacker) {
 // attackBatches asks for one large task fifty times in one request, and takes the answers
 // slowly.
 func attackBatches(a *attacker) {
-	id := a.task(9 * mib)
-	one := request("tasks/get", map[string]any{"id": id})
+	one := request("tasks/get", map[string]any{"id": a.tasks[0]})
 	batch := "[" + strings.Repeat(one+",", 49) + one + "]"
 	a.crowd(4, func() {
 		conn := a.open("application/json", batch, len(batch))
@@ -78,18 +84,14 @@ func attackBatches(a *attacker) {
 
 // attackUnread asks for large answers and streams and reads nothing of them.
 func attackUnread(a *attacker) {
-	var ids []string
-	for range 3 {
-		ids = append(ids, a.task(9*mib))
-	}
-	n := 0
+	var n atomic.Int64
 	a.crowd(40, func() {
-		n++
+		i := int(n.Add(1))
 		accept, method := "application/json", "tasks/get"
-		if n%2 == 0 {
+		if i%2 == 0 {
 			accept, method = "text/event-stream", "tasks/resubscribe"
 		}
-		body := request(method, map[string]any{"id": ids[n%len(ids)]})
+		body := request(method, map[string]any{"id": a.tasks[i%len(a.tasks)]})
 		if conn := a.open(accept, body, len(body)); conn != nil {
 			a.pause(10 * time.Second)
 			_ = conn.Close()
@@ -114,7 +116,7 @@ func attackFiles(a *attacker) {
 
 // attackHistory makes a task long, and longer.
 func attackHistory(a *attacker) {
-	id := a.task(9 * mib)
+	id := a.tasks[0]
 	a.crowd(2, func() {
 		a.call(message1(id, bulk(9*mib), false))
 		a.call(message1(id, `{"kind":"text","text":" "}`, true))
@@ -133,17 +135,24 @@ func attackStalled(a *attacker) {
 	})
 }
 
-// attackStreams keeps as many streams open as FAULTS_STREAMS says.
+// startLongTask starts a task that runs for as long as the attack.
+func startLongTask(a *attacker) {
+	_, answer := a.call(message1("", `{"kind":"text","text":"`+strings.Repeat(`First. Second.\f`, int(attackTime(a.s.t)/(100*time.Millisecond)))+`"}`, false))
+	var reply struct{ Result struct{ ID string } }
+	if json.Unmarshal(answer, &reply) != nil || reply.Result.ID == "" {
+		a.s.t.Errorf("a long task before the attack: %.300s", answer)
+	}
+	a.tasks = append(a.tasks, reply.Result.ID)
+}
+
+// attackStreams keeps as many streams open as FAULTS_STREAMS says, of one task that runs for long: each
+// task takes a worker.
 func attackStreams(a *attacker) {
 	most := 500
 	if n, err := strconv.Atoi(os.Getenv("FAULTS_STREAMS")); err == nil {
 		most = n
 	}
-	// One task that runs for long: each takes a worker.
-	_, answer := a.call(message1("", `{"kind":"text","text":"`+strings.Repeat(`First. Second.\f`, int(attackTime(a.s.t)/(100*time.Millisecond)))+`"}`, false))
-	var reply struct{ Result struct{ ID string } }
-	_ = json.Unmarshal(answer, &reply)
-	body := request("tasks/resubscribe", map[string]any{"id": reply.Result.ID})
+	body := request("tasks/resubscribe", map[string]any{"id": a.tasks[0]})
 	a.crowd(most/2, func() {
 		if conn := a.open("text/event-stream", body, len(body)); conn != nil {
 			stop := context.AfterFunc(a.ctx, func() { _ = conn.Close() })
