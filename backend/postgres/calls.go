@@ -111,6 +111,7 @@ func (c *committer) keys(live []*change) *call {
 func (c *committer) contexts(creates, touches []*change) *call {
 	type born struct {
 		key                  store.Key
+		first                string // of its tasks
 		created, received, n int64
 	}
 	at := make(map[store.Key]int, len(creates))
@@ -122,7 +123,7 @@ func (c *committer) contexts(creates, touches []*change) *call {
 		if !ok {
 			i = len(all)
 			at[key] = i
-			all = append(all, born{key: key, created: millis(ch.Events[0].Time)})
+			all = append(all, born{key: key, first: ch.Key.ID, created: millis(ch.Events[0].Time)})
 		}
 		of[ch.Key] = i
 		b := &all[i]
@@ -142,9 +143,9 @@ func (c *committer) contexts(creates, touches []*change) *call {
 	}
 	k := c.call(st)
 	for _, ch := range touches {
-		k.columns[5].text(ch.Key.Owner)
-		k.columns[6].text(ch.Key.ID)
-		k.columns[7].int(ch.touches)
+		k.columns[6].text(ch.Key.Owner)
+		k.columns[7].text(ch.Key.ID)
+		k.columns[8].int(ch.touches)
 	}
 	for i := range all {
 		b := &all[i]
@@ -153,6 +154,7 @@ func (c *committer) contexts(creates, touches []*change) *call {
 		k.columns[2].int(b.created)
 		k.columns[3].int(b.received)
 		k.columns[4].int(b.n)
+		k.columns[5].text(b.first)
 	}
 	return k
 }

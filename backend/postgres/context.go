@@ -18,11 +18,30 @@ import (
 // the last are the ids of the newest of its tasks, up to as many as the argument says.
 func contextColumns(tasks string) string {
 	return `t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record,
-	ARRAY(SELECT k.id FROM {s}.task_rows k WHERE k.owner = t.owner AND k.context_id = t.id
+	ARRAY(SELECT k.id FROM (
+			(SELECT k.id, k.created_at FROM {s}.task_rows k WHERE k.owner = t.owner AND k.context_id = t.id AND NOT k.first
+				ORDER BY k.created_at DESC, k.id DESC LIMIT ` + tasks + `)
+			UNION ALL
+			(SELECT k.id, k.created_at FROM {s}.task_rows k WHERE k.owner = t.owner COLLATE "POSIX" AND k.id = t.first_id COLLATE "POSIX")) k
 		ORDER BY k.created_at DESC, k.id DESC LIMIT ` + tasks + `)`
 }
 
+// ofFirstTask reads columns of the task t with which a context was made, which is in no
+// index by context.
+func ofFirstTask(columns, owner, context string) string {
+	return `SELECT ` + columns + ` FROM {s}.context_rows c CROSS JOIN LATERAL (
+			SELECT * FROM {s}.task_rows t WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.first_id COLLATE "POSIX" OFFSET 0) t
+		WHERE c.owner = ` + owner + ` COLLATE "POSIX" AND c.id = ` + context + ` COLLATE "POSIX"`
+}
+
 var (
+	sqlContextStates = `WITH RECURSIVE g(v) AS (
+			(SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first ORDER BY state LIMIT 1)
+			UNION ALL
+			SELECT (SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND state > g.v ORDER BY state LIMIT 1)
+			FROM g WHERE g.v IS NOT NULL)
+		SELECT v FROM g WHERE v IS NOT NULL
+		UNION ALL ` + ofFirstTask("t.state", "$1::text", "$2::text")
 	sqlReadContext = `SELECT ` + contextColumns("$3::bigint") + ` FROM {s}.context_rows t
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" AND t.status <> ''`
 	sqlLockContext = `SELECT t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record, NULL
@@ -53,17 +72,11 @@ const (
 		)
 		SELECT 1 FROM made`
 	sqlUpdateContext = sqlWas + `, made AS (
-			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text,
+			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text, plain = false,
 				updated_at = greatest(updated_at, $6::bigint), version = greatest(version, 1) + 1, labels = $7::bigint[], record = $8::text
 			WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" RETURNING owner, status, labels
 		), tally AS (` + sqlCountLabels + `)
 		SELECT 1 FROM made`
-	sqlContextStates = `WITH RECURSIVE g(v) AS (
-			(SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text ORDER BY state LIMIT 1)
-			UNION ALL
-			SELECT (SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND state > g.v ORDER BY state LIMIT 1)
-			FROM g WHERE g.v IS NOT NULL)
-		SELECT v FROM g WHERE v IS NOT NULL`
 	sqlAncestors = `WITH RECURSIVE up(id, parent, n) AS (
 			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status <> ''
 			UNION ALL

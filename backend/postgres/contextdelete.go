@@ -8,18 +8,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+var (
+	sqlBusy = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND phase <> 0
+		UNION ALL ` + ofFirstTask("1", "$1::text", "$2::text") + ` AND t.phase <> 0 LIMIT 1`
+	// sqlOldestTasks runs in a transaction that has locked the context.
+	sqlOldestTasks = `SELECT t.* FROM (
+			(SELECT id, created_at FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
+				ORDER BY created_at, id LIMIT $3::bigint)
+			UNION ALL ` + ofFirstTask("t.id, t.created_at", "$1::text", "$2::text") + `
+			ORDER BY created_at, id LIMIT $3::bigint) k
+		CROSS JOIN LATERAL (SELECT owner, id, pk, webhooks FROM {s}.task_rows
+			WHERE owner = $1::text COLLATE "POSIX" AND id = k.id COLLATE "POSIX" FOR UPDATE) t`
+	sqlTasksLeft = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
+		UNION ALL ` + ofFirstTask("1", "$1::text", "$2::text") + ` LIMIT 1`
+)
+
 const (
-	sqlBusy = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND phase <> 0 LIMIT 1`
 	sqlDoom = sqlWas + `, made AS (
-			UPDATE {s}.context_rows SET status = '' WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
+			UPDATE {s}.context_rows SET status = '', plain = false WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
 			RETURNING owner, status, labels
 		), tally AS (` + sqlCountLabels + `)
 		SELECT 1 FROM made`
 
-	sqlOldestTasks = `SELECT owner, id, pk, webhooks FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text
-		ORDER BY created_at, id LIMIT $3::bigint FOR UPDATE`
 	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context`
-	sqlTasksLeft         = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text LIMIT 1`
 
 	sqlDeleteContext = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	sqlDoomed        = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`

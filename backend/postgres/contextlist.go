@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,13 +32,24 @@ func contextWalk(q *store.ContextQuery) (w *walk, groups string) {
 	if len(labels) > 0 {
 		groups = w.labelGroups(owner, labels, statuses)
 	} else {
-		groups = w.groups(statuses, "n.owner = "+owner+" AND n.status > ''")
+		groups = w.groups(statuses, "n.owner = "+owner+" AND n.status > '' AND NOT n.plain")
+	}
+	w.walked = "NOT t.plain"
+	if len(labels) == 0 && asked(q, string(a2a.ContextActive)) {
+		w.others = w.plain
 	}
 	w.between("created_at", q.CreatedAfter, q.CreatedBefore)
 	if q.Role == store.DefaultContextRole { // that of contexts without labels, too
 		w.check("(t.labels IS NULL OR t.labels @> %s)", w.arg([]int64{label(q.Owner, "role", q.Role)}, "bigint[]"))
 	}
 	return w, groups
+}
+
+// plain writes the walk over the contexts that were not changed since they were made. Their
+// order is the same in all lists.
+func (w *walk) plain(columns, conditions, limit string) string {
+	p := walk{sort: []string{"created_at"}, ascending: w.ascending}
+	return fmt.Sprintf("(SELECT %s FROM {s}.%s t WHERE %s AND t.plain ORDER BY %s LIMIT %s)", columns, w.table, conditions, p.order(), limit)
 }
 
 // queryLabels returns the labels that all contexts of a list have, each once.
@@ -109,7 +121,14 @@ func contextRows(q *store.ContextQuery, few bool) (text string, args []any) {
 		if q.Sort == store.ContextsByName {
 			place = append(place, w.arg([]byte(at.Name), "bytea"))
 		}
-		w.after(append(place, w.arg(millis(at.Time), "bigint"), w.arg(at.ID, "text"))...)
+		at1, at2 := w.arg(millis(at.Time), "bigint"), w.arg(at.ID, "text")
+		w.after(append(place, at1, at2)...)
+		p := walk{sort: []string{"created_at"}, ascending: w.ascending}
+		p.after(at1, at2)
+		w.otherCursor = p.cursor
+		if at.Name != "" && q.Sort == store.ContextsByName { // those without a name are before it
+			w.otherCursor = strconv.FormatBool(!w.ascending)
+		}
 	}
 	columns := contextColumns(w.arg(max(q.Tasks, 0), "bigint"))
 	if few {

@@ -26,7 +26,13 @@ type walk struct {
 	checks       []string // what is found out of each of its entries
 	args         []any
 	ascending    bool
-	gather       bool // count what the conditions find, in no order
+	gather       bool   // count what the conditions find, in no order
+	cursor       string // the condition of after
+	// others, if set, writes a statement that reads up to limit rows that are part of the list
+	// and do not meet walked, a condition of the index of the walk: columns of those that meet
+	// some conditions. otherCursor is what cursor means for them.
+	walked, otherCursor string
+	others              func(columns, conditions, limit string) string
 }
 
 // arg adds an argument and returns its place with its type.
@@ -43,8 +49,14 @@ func (w *walk) check(format string, args ...any) {
 	w.checks = append(w.checks, fmt.Sprintf(format, args...))
 }
 
-// all writes all conditions.
-func (w *walk) all() string { return strings.Join(slices.Concat(w.where, w.checks), " AND ") }
+// all writes all conditions of the walk.
+func (w *walk) all() string { return conditions(w.where, w.checks, w.walked, w.cursor) }
+
+// conditions writes those that are not "".
+func conditions(where, checks []string, more ...string) string {
+	all := slices.Concat(where, checks, more)
+	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), " AND ")
+}
 
 // after continues the list behind a place: what is sorted by, and the id.
 func (w *walk) after(place ...string) {
@@ -52,7 +64,8 @@ func (w *walk) after(place ...string) {
 	if w.ascending {
 		op = ">"
 	}
-	w.filter("(t.%s, t.id) %s (%s)", strings.Join(w.sort, ", t."), op, strings.Join(place, ", "))
+	w.cursor = fmt.Sprintf("(t.%s, t.id) %s (%s)", strings.Join(w.sort, ", t."), op, strings.Join(place, ", "))
+	w.otherCursor = w.cursor
 }
 
 // order writes what is sorted by.
@@ -92,6 +105,9 @@ func (w *walk) groups(given []string, under string) string {
 // rows writes the statement that reads columns of up to limit rows in order.
 func (w *walk) rows(columns, groups string, limit, offset int) string {
 	n, skip := w.arg(limit, "bigint"), w.arg(offset, "bigint")
+	if w.others != nil {
+		return w.merged(columns, groups, n, skip)
+	}
 	if groups == "" {
 		return fmt.Sprintf("SELECT %s FROM {s}.%s t WHERE %s ORDER BY %s LIMIT %s OFFSET %s",
 			columns, w.table, w.all(), w.order(), n, skip)
@@ -103,6 +119,21 @@ func (w *walk) rows(columns, groups string, limit, offset int) string {
 		groups, columns, w.table, w.all(), w.order(), n, skip, w.group)
 }
 
+// merged is rows for a walk that does not find all.
+func (w *walk) merged(columns, groups, n, skip string) string {
+	text := fmt.Sprintf("SELECT t.* FROM {s}.%s t WHERE %s", w.table, w.all())
+	order := fmt.Sprintf(" ORDER BY %s LIMIT %s + %s", w.order(), n, skip)
+	if groups == "" {
+		text = "(" + text + order + ")"
+	} else {
+		text = fmt.Sprintf("SELECT t.* FROM g CROSS JOIN LATERAL (%s AND t.%s = g.v%s) t", text, w.group, order)
+		groups = "WITH RECURSIVE " + groups + " "
+	}
+	others := w.others("t.*", conditions(w.where, w.checks, w.otherCursor), n+" + "+skip)
+	return fmt.Sprintf("%sSELECT %s FROM (%s UNION ALL %s) t ORDER BY %s LIMIT %s OFFSET %s",
+		groups, columns, text, others, w.order(), n, skip)
+}
+
 // total writes the statement that counts what the list finds among so many entries of
 // the index as store.CountRows says, and returns how many entries those were, too.
 func (w *walk) total(groups string, limit int) string {
@@ -111,7 +142,7 @@ func (w *walk) total(groups string, limit int) string {
 		match = strings.Join(w.checks, " AND ")
 	}
 	rows := w.arg(store.CountRows(limit, w.exact()), "bigint")
-	text := fmt.Sprintf("SELECT %s AS m FROM {s}.%s t WHERE %s", match, w.table, strings.Join(w.where, " AND "))
+	text := fmt.Sprintf("SELECT %s AS m FROM {s}.%s t WHERE %s", match, w.table, conditions(w.where, nil, w.walked))
 	order := "" // has it take the index, in whatever state the table was when it was planned
 	if !w.gather {
 		order = " ORDER BY " + w.order()
@@ -119,6 +150,10 @@ func (w *walk) total(groups string, limit int) string {
 	if groups != "" {
 		text = fmt.Sprintf("SELECT n.m FROM g CROSS JOIN LATERAL (%s AND t.%s = g.v%s LIMIT %s) n", text, w.group, order, rows)
 		groups, order = "WITH RECURSIVE "+groups+" ", ""
+	}
+	if w.others != nil {
+		others := w.others(match+" AS m", conditions(w.where, nil), rows)
+		text, order = fmt.Sprintf("%s UNION ALL (%s%s LIMIT %s)", others, text, order, rows), ""
 	}
 	return fmt.Sprintf("%sSELECT count(*) FILTER (WHERE c.m), count(*) FROM (%s%s LIMIT %s) c", groups, text, order, rows)
 }
@@ -155,7 +190,14 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 	if q.ContextID != "" {
 		id := w.arg(q.ContextID, "text")
 		w.filter("t.context_id = %s", id)
-		under += " AND n.context_id = " + id
+		under += " AND n.context_id = " + id + " AND NOT n.first"
+		of := ""
+		if len(q.States) > 0 && !q.ByCreated {
+			of = " AND t.state IN (SELECT v FROM g)"
+		}
+		w.walked, w.others = "NOT t.first", func(columns, conditions, _ string) string {
+			return ofFirstTask(columns, owner, id) + " AND " + conditions + of
+		}
 	}
 	states := make([]string, len(q.States))
 	for i, state := range q.States {

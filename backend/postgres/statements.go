@@ -40,7 +40,7 @@ var stmtKeys = &statement{
 var stmtContexts = &statement{
 	name:   "holdfast_contexts",
 	text:   contextsText(sqlNewTasks),
-	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8},
+	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText},
 }
 
 // stmtTouch is stmtContexts for commits that also bring messages of the client to tasks:
@@ -48,17 +48,17 @@ var stmtContexts = &statement{
 // contexts of a commit in the order of their keys.
 var stmtTouch = &statement{
 	name: "holdfast_touch",
-	text: contextsText(`SELECT owner, id, max(created_at) AS created_at, max(received_at) AS received_at, sum(n)::bigint AS n FROM (
+	text: contextsText(`SELECT owner, id, max(created_at) AS created_at, max(received_at) AS received_at, sum(n)::bigint AS n, max(first_id) AS first_id FROM (
 				` + sqlNewTasks + `
 				UNION ALL
-				SELECT t.owner, t.context_id, 0, u.at, 0 FROM unnest($6::text[], $7::text[], $8::bigint[]) AS u(owner, id, at) CROSS JOIN LATERAL (
+				SELECT t.owner, t.context_id, 0, u.at, 0, '' FROM unnest($7::text[], $8::text[], $9::bigint[]) AS u(owner, id, at) CROSS JOIN LATERAL (
 					SELECT owner, context_id FROM {s}.task_rows t WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
 			) x GROUP BY 1, 2 ORDER BY 1, 2`),
-	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText, oidText, oidInt8},
+	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText, oidText, oidText, oidInt8},
 }
 
-const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, created_at, received_at, n
-				FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u(owner, id, created_at, received_at, n)`
+const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, created_at, received_at, n, first_id COLLATE "C" AS first_id
+				FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS u(owner, id, created_at, received_at, n, first_id)`
 
 // contextsText writes a statement that changes contexts, each of them once, in the order
 // of their keys. A context without new tasks (n) must exist. Version 0 says that a context
@@ -67,9 +67,9 @@ func contextsText(contexts string) string {
 	return `WITH u AS MATERIALIZED (
 			` + contexts + `
 		), up AS (
-			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count)
-			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 0, u.n FROM u
-			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count, version = greatest(c.version, 1),
+			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, first_id, plain)
+			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 0, u.n, u.first_id, u.received_at <= u.created_at FROM u
+			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count, version = greatest(c.version, 1), plain = false,
 				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
 				WHERE c.status = 'active' OR c.status <> '' AND excluded.task_count = 0
 			RETURNING c.owner, c.task_count, c.version = 0 AS made
@@ -79,7 +79,7 @@ func contextsText(contexts string) string {
 		SELECT 1 / (CASE WHEN count(*) FILTER (WHERE task_count > 0 OR NOT made) = (SELECT count(*) FROM u) THEN 1 ELSE 0 END) FROM up`
 }
 
-// stmtCreate makes tasks.
+// stmtCreate makes tasks, after stmtContexts or stmtTouch made their contexts.
 var stmtCreate = &statement{
 	name: "holdfast_create",
 	text: `WITH u AS MATERIALIZED (
@@ -90,9 +90,11 @@ var stmtCreate = &statement{
 				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events, bytes, large)
 		), t AS (
 			INSERT INTO {s}.task_rows (owner, id, pk, context_id, state, state_at, seq, received_seq, checkpoint, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes)
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes, first)
 			SELECT owner, id, pk, context_id, state, state_at, seq, received_seq, 1, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes FROM u
+				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes,
+				coalesce((SELECT c.first_id = u.id FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.context_id COLLATE "POSIX"), false)
+			FROM u
 		)
 		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large) SELECT pk, 1, $24::bigint, seq, snapshot, events, large FROM u`,
 	arrays: []uint32{

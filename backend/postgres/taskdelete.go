@@ -43,10 +43,10 @@ const (
 	sqlGoneTasks   = `WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[]) AS u(owner, task_id))`
 	sqlDeleteTasks = sqlGoneTasks + `, gone AS (
 			DELETE FROM {s}.task_rows t USING u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
-			RETURNING t.owner, t.context_id
+			RETURNING t.owner, t.context_id, t.first
 		)
-		UPDATE {s}.context_rows c SET task_count = c.task_count - g.n
-		FROM (SELECT owner, context_id, count(*) AS n FROM gone GROUP BY 1, 2) g
+		UPDATE {s}.context_rows c SET task_count = c.task_count - g.n, first_id = CASE WHEN g.first THEN '' ELSE c.first_id END
+		FROM (SELECT owner, context_id, count(*) AS n, bool_or(first) AS first FROM gone GROUP BY 1, 2) g
 		WHERE c.owner = g.owner COLLATE "POSIX" AND c.id = g.context_id COLLATE "POSIX"`
 	sqlDeletePushes = sqlGoneTasks + `, c AS (
 			DELETE FROM {s}.push_configs l USING u WHERE ` + sqlLaneTask + `

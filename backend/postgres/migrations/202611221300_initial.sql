@@ -21,6 +21,10 @@ CREATE SEQUENCE {s}.task_pks INCREMENT BY 1024 START WITH 1024;
 -- 1 queued and ready (may be claimed from due_at), 2 leased, 3 queued and waiting (becomes
 -- ready at due_at). webhooks is the number of the task's rows in push_lanes: a statement
 -- that adds events moves them on, and fails if it finds another number of them.
+--
+-- first is true for the task with which its context was made. It is in no index by context;
+-- the row of the context names it (first_id). Most contexts have only one task, which would
+-- otherwise move in those indexes with every change of its state.
 CREATE TABLE {s}.task_rows (
   owner          text COLLATE "C" NOT NULL,
   id             text COLLATE "C" NOT NULL,
@@ -28,29 +32,30 @@ CREATE TABLE {s}.task_rows (
   context_id     text COLLATE "C" NOT NULL,
   state          text COLLATE "C" NOT NULL,
   state_at       bigint NOT NULL,
-  seq            bigint NOT NULL,
-  received_seq   bigint NOT NULL,
-  checkpoint     bigint NOT NULL,
+  seq            integer NOT NULL,
+  received_seq   integer NOT NULL,
+  checkpoint     integer NOT NULL,
   phase          smallint NOT NULL,
   due_at         bigint NOT NULL,
   lease_worker   text COLLATE "C" NOT NULL,
   fence          bigint NOT NULL,
   lease_until    bigint NOT NULL,
-  turn           bigint NOT NULL,
-  attempt        bigint NOT NULL,
+  turn           integer NOT NULL,
+  attempt        integer NOT NULL,
   seen_seq       bigint NOT NULL,
   turn_start_seq bigint NOT NULL DEFAULT 0,
   created_at     bigint NOT NULL,
   updated_at     bigint NOT NULL,
   bytes          bigint NOT NULL,
-  webhooks       integer NOT NULL DEFAULT 0
+  webhooks       integer NOT NULL DEFAULT 0,
+  first          boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE UNIQUE INDEX task_rows_key ON {s}.task_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
 CREATE INDEX task_rows_state ON {s}.task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_created ON {s}.task_rows (owner, state, created_at, id);
-CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state_at, id);
-CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id);
+CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state_at, id) WHERE NOT first;
+CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id) WHERE NOT first;
 -- The work queue: ready tasks of an owner by due time, ready tasks of a context by due
 -- time (contexts of an owner take turns), waiting tasks by due time, and leased tasks by
 -- the end of their leases.
@@ -125,7 +130,10 @@ CREATE TABLE {s}.tasks_deleted (
 
 -- status '' marks a pending deletion. version is 0, which reads as 1, until a context that
 -- was made for a task is changed for the first time. name is UTF-8 that may contain NUL. record is the
--- client's description as JSON, null if there is none. labels are hashes of the tags and
+-- client's description as JSON, null if there is none. first_id is the task with which the
+-- context was made, '' if there is none or it was deleted. plain is true until the context is
+-- changed: it is active, has no name and no labels, and updated_at is created_at. Most contexts
+-- stay so, and are in one index for all lists. labels are hashes of the tags and
 -- the role of a described context.
 CREATE TABLE {s}.context_rows (
   owner      text COLLATE "C" NOT NULL,
@@ -138,13 +146,16 @@ CREATE TABLE {s}.context_rows (
   version    bigint NOT NULL,
   task_count bigint NOT NULL,
   labels     bigint[],
-  record     text
+  record     text,
+  first_id   text COLLATE "C" NOT NULL DEFAULT '',
+  plain      boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX context_rows_key ON {s}.context_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
-CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id);
-CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id);
-CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id);
+CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id) WHERE NOT plain;
+CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id) WHERE NOT plain;
+CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id) WHERE NOT plain;
+CREATE INDEX context_rows_plain ON {s}.context_rows (owner, created_at, id) WHERE plain;
 CREATE INDEX context_rows_doomed ON {s}.context_rows (owner, id) WHERE status = '';
 -- Contexts without tasks, for retention: those that a client described, and the others.
 CREATE INDEX context_rows_vacant ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NOT NULL;
