@@ -147,6 +147,7 @@ func hotQueries() []hotQuery {
 		{"lanes: delete one", sqlDeleteLane, ""},
 		{"lanes: delete what belongs to one", sqlDeletePush, ""},
 		{"lanes: set one back", sqlReplayLane, ""},
+		{"lanes: idle", sqlIdleLanes, ""},
 		{"lanes: expire", sqlExpireLanes, ""},
 		{"lanes: backlog", sqlPushBacklog, "push_dead_at push_dead_key push_dead_owner push_dead_task push_lanes_leased push_lanes_ready push_lanes_stopped push_lanes_waiting"},
 		{"dead letters", deadListText(store.PushQuery{}), ""},

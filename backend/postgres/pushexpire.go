@@ -21,39 +21,58 @@ const (
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u(owner, id, first_at, last_at, data)
 		WHERE a.owner = u.owner AND a.id = u.id`
 
-	// sqlExpireDead reads no dead letter that is too young, from the oldest on.
+	// sqlExpireDead reads no dead letter that is too young, from the oldest on. Lanes that lose
+	// one are checked again.
 	sqlExpireDead = `WITH d AS MATERIALIZED (
 			SELECT owner, task_id, config_id, seq FROM {s}.push_dead WHERE (-at) > -$1::bigint ORDER BY (-at) DESC LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		), gone AS (
+			DELETE FROM {s}.push_dead p USING d WHERE p.owner = d.owner COLLATE "POSIX" AND p.task_id = d.task_id COLLATE "POSIX"
+				AND p.config_id = d.config_id COLLATE "POSIX" AND p.seq = d.seq
+			RETURNING p.owner, p.task_id, p.config_id
+		), u AS MATERIALIZED (
+			SELECT DISTINCT owner, task_id, config_id AS id FROM gone ORDER BY 1, 2, 3
+		), again AS (
+			UPDATE {s}.push_lanes l SET phase = 0 FROM u WHERE ` + sqlLaneKey + ` AND l.phase + 0 <= 0
 		)
-		DELETE FROM {s}.push_dead p USING d WHERE p.owner = d.owner COLLATE "POSIX" AND p.task_id = d.task_id COLLATE "POSIX"
-			AND p.config_id = d.config_id COLLATE "POSIX" AND p.seq = d.seq`
+		SELECT count(*) FROM gone`
 
-	// The tasks are locked before their lanes, and neither is waited for. A lane that
-	// has been used since is kept, whatever the beginning of the statement saw.
-	sqlExpireLanes = `WITH old AS MATERIALIZED (
+	// sqlIdleLanes locks old idle lanes after their tasks, and waits for neither.
+	sqlIdleLanes = `WITH old AS MATERIALIZED (
 			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.push_lanes l
-			JOIN {s}.task_rows t ON t.owner = l.owner COLLATE "POSIX" AND t.id = l.task_id COLLATE "POSIX" AND t.state = ANY ($4::text[])
-			WHERE l.phase = 0 AND l.long_running = $1::boolean AND l.updated_at < $2::bigint AND NOT EXISTS (
-				SELECT 1 FROM {s}.push_dead d WHERE d.owner = l.owner COLLATE "POSIX" AND d.task_id = l.task_id COLLATE "POSIX" AND d.config_id = l.id COLLATE "POSIX")
-			ORDER BY l.updated_at LIMIT $3::bigint
+			WHERE l.phase = 0 AND l.long_running = $1::boolean AND l.updated_at < $2::bigint ORDER BY l.updated_at LIMIT $3::bigint
 		), held AS MATERIALIZED (
 			SELECT u.* FROM old u JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 			FOR NO KEY UPDATE OF t SKIP LOCKED
-		), u AS MATERIALIZED (
-			SELECT l.* FROM held u CROSS JOIN LATERAL (
-				SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
-				WHERE ` + sqlLaneKey + ` AND l.phase + 0 = 0 AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l
+		)
+		SELECT l.* FROM held u CROSS JOIN LATERAL (
+			SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
+			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = 0 AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
+
+	// sqlExpireLanes removes those of some locked lanes that have nothing to tell any more. The
+	// others get phase -1, which no pass reads: they cannot expire before a statement that
+	// gives them another phase.
+	sqlExpireLanes = `WITH c AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS c(owner, task_id, id)),
+		u AS MATERIALIZED (
+			SELECT c.* FROM c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX"
+			WHERE t.state = ANY ($4::text[]) AND (
+				SELECT 1 FROM {s}.push_dead d WHERE d.owner = c.owner COLLATE "POSIX" AND d.task_id = c.task_id COLLATE "POSIX"
+					AND d.config_id = c.id COLLATE "POSIX" LIMIT 1) IS NULL
 		), gone AS (
 			DELETE FROM {s}.push_lanes l USING u WHERE ` + sqlLaneKey + ` RETURNING l.owner, l.task_id
-		), c AS (
+		), p AS (
 			DELETE FROM {s}.push_configs l USING u WHERE ` + sqlLaneKey + `
 		), a AS (
 			DELETE FROM {s}.push_attempts a USING u WHERE a.owner = u.owner AND a.task_id = u.task_id AND a.config_id = u.id
 		), n AS (
 			UPDATE {s}.task_rows t SET webhooks = t.webhooks - g.n FROM (SELECT owner, task_id, count(*)::integer AS n FROM gone GROUP BY 1, 2) g
 			WHERE t.owner = g.owner COLLATE "POSIX" AND t.id = g.task_id COLLATE "POSIX"
+		), k AS (
+			UPDATE {s}.push_lanes l SET phase = -1 FROM (SELECT owner, task_id, id FROM c EXCEPT SELECT owner, task_id, id FROM u) u WHERE ` + sqlLaneKey + `
 		)
 		SELECT count(*) FROM gone`
+
+	// laneBatches is the number of batches of idle lanes that a call checks at most.
+	laneBatches = 10
 )
 
 // ExpirePush implements [store.PushStore]. The oldest go first.
@@ -71,9 +90,10 @@ func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 	}
 	if !p.Dead.IsZero() {
 		err := s.transact(ctx, "expire dead letters", func(ctx context.Context, tx pgx.Tx) error {
-			n, err := s.exec(ctx, tx, sqlExpireDead, ceilMillis(p.Dead), limit)
-			dead = n
-			return err
+			return s.each(ctx, tx, sqlExpireDead, func(r record) error {
+				dead = int(r.int(0))
+				return nil
+			}, ceilMillis(p.Dead), limit)
 		})
 		if err != nil {
 			return 0, err
@@ -94,17 +114,44 @@ func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 		if kind.before.IsZero() || lanes == limit {
 			continue
 		}
-		err := s.read(ctx, "expire webhooks", func(ctx context.Context, c *pgx.Conn) error {
-			return s.each(ctx, c, sqlExpireLanes, func(r record) error {
-				lanes += int(r.int(0))
+		n, err := s.expireLanes(ctx, kind.long, kind.before, over, limit-lanes)
+		if err != nil {
+			return 0, err
+		}
+		lanes += n
+	}
+	return removed + lanes, nil
+}
+
+// expireLanes removes up to limit webhooks that have nothing to tell any more. Each
+// batch takes two statements: the second sees what was committed before the first got the
+// locks.
+func (s *Store) expireLanes(ctx context.Context, long bool, before time.Time, over []string, limit int) (removed int, err error) {
+	for range laneBatches {
+		var owners, tasks, ids []string
+		n, asked := 0, limit-removed
+		err := s.transact(ctx, "expire webhooks", func(ctx context.Context, tx pgx.Tx) error {
+			owners, tasks, ids, n = nil, nil, nil, 0
+			err := s.each(ctx, tx, sqlIdleLanes, func(r record) error {
+				owners, tasks, ids = append(owners, r.text(0)), append(tasks, r.text(1)), append(ids, r.text(2))
 				return nil
-			}, kind.long, ceilMillis(kind.before), limit-lanes, over)
+			}, long, ceilMillis(before), asked)
+			if err != nil || len(ids) == 0 {
+				return err
+			}
+			return s.each(ctx, tx, sqlExpireLanes, func(r record) error {
+				n = int(r.int(0))
+				return nil
+			}, owners, tasks, ids, over)
 		})
 		if err != nil {
 			return 0, err
 		}
+		if removed += n; removed == limit || len(ids) < asked {
+			break
+		}
 	}
-	return removed + lanes, nil
+	return removed, nil
 }
 
 // expireAttempts removes the attempts before a time. Rows that hold others too are

@@ -240,7 +240,8 @@ CREATE UNIQUE INDEX push_configs_key ON {s}.push_configs (owner COLLATE "POSIX",
 
 -- One row per webhook: its delivery queue. phase is 0 idle, 1 ready (may be claimed from
 -- due_at), 2 waiting (becomes ready at due_at), 3 leased. A paused lane without pending
--- events is idle. cursor_* is the position in the task's log up to which events were
+-- events is idle. -1 is idle, found by an expiry that it cannot be removed before it changes.
+-- cursor_* is the position in the task's log up to which events were
 -- delivered, tail_seq that of the last event; no index contains tail_seq, so that new
 -- events change no index. reason is UTF-8 that may contain NUL.
 CREATE TABLE {s}.push_lanes (
