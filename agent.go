@@ -85,6 +85,9 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 	if c.Memory == 0 {
 		c.Memory = memory.Default()
 	}
+	if c.ReadCacheBytes == 0 {
+		c.ReadCacheBytes = min(32<<20, c.Memory/16)
+	}
 	if c.Memory < memory.Least {
 		errs = append(errs, fmt.Errorf("Memory is %d, want at least %d", c.Memory, memory.Least))
 	}
@@ -165,6 +168,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		MaxLists:        cfg.MaxLists,
 		MaxStreams:      cfg.MaxStreams,
 		MaxBatchBytes:   cfg.MaxBatchBytes,
+		ReadCache:       cfg.ReadCacheBytes,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
 		StopGrace:       lastAnswers,

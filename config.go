@@ -94,6 +94,10 @@ type Config struct {
 	// MaxBatchBytes is how large the responses of a batch may be together; items beyond it
 	// get an error. Default 32 MiB.
 	MaxBatchBytes int64
+	// ReadCacheBytes is how much memory is used to keep finished tasks as they were encoded for
+	// responses, so that reading them again needs neither their content from the store nor
+	// another encoding. Negative keeps none. Default 32 MiB, at most 1/16 of Memory.
+	ReadCacheBytes int64
 	// BlockingTimeout is how long a blocking message/send is held at most, before
 	// it is answered with the task as it stands. Default 5 min.
 	BlockingTimeout time.Duration

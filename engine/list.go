@@ -23,7 +23,12 @@ type List struct {
 	TotalCapped bool
 	// TruncatedBySize is set when Limits.PageBytes ended the page before PageSize.
 	TruncatedBySize bool
+	// Options are how much of each task was read.
+	Options store.TaskOptions
 }
+
+// Known is as [store.Query.Known], with how much of each task the list reads.
+type Known func(outline *store.Task, read store.TaskOptions) (size int, ok bool)
 
 // taskFilters are the filters that tasks/list takes in its metadata.
 var taskFilters = []string{"status", "contextId", "createdAfter", "createdBefore", "limit", "offset", "sortBy", "sortOrder", "historyLength", "pageToken"}
@@ -33,15 +38,23 @@ var taskFilters = []string{"status", "contextId", "createdAfter", "createdBefore
 // pages of 50, no messages, no artifacts. Filters in the metadata ask for the
 // total too. Errors: invalid_params naming the field.
 func (e *Engine) List(ctx context.Context, p a2a.Principal, params a2a.ListTasksParams) (*List, error) {
+	return e.ListUnknown(ctx, p, params, nil)
+}
+
+// ListUnknown is List with outlines of the tasks whose content known reports as known.
+func (e *Engine) ListUnknown(ctx context.Context, p a2a.Principal, params a2a.ListTasksParams, known Known) (*List, error) {
 	q, token, err := e.query(p, params)
 	if err != nil {
 		return nil, err
+	}
+	if known != nil {
+		q.Known = func(outline *store.Task) (int, bool) { return known(outline, q.Options) }
 	}
 	page, err := e.cfg.Store.Tasks(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	out := &List{Tasks: page.Tasks, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit, Total: page.Total, TotalCapped: page.TotalCapped}
+	out := &List{Tasks: page.Tasks, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit, Total: page.Total, TotalCapped: page.TotalCapped, Options: q.Options}
 	if page.Next != nil {
 		next := pageToken{Time: page.Next.Time.UnixMilli(), ID: page.Next.ID, Page: out.Page + 1}
 		out.NextPageToken = next.next(token, func() []byte { return tasksHash(q) })

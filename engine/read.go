@@ -29,6 +29,20 @@ func (e *Engine) Outline(ctx context.Context, p a2a.Principal, id string) (*stor
 	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
 }
 
+// Version returns the version of a task of the principal.
+func (e *Engine) Version(ctx context.Context, p a2a.Principal, id string) (store.TaskVersion, error) {
+	key := store.Key{Owner: p.ID, ID: id}
+	versions, err := e.cfg.Store.Versions(ctx, []store.Key{key})
+	if err != nil {
+		return store.TaskVersion{}, err
+	}
+	v, ok := versions[key]
+	if !ok {
+		return v, a2a.TaskNotFound(id)
+	}
+	return v, nil
+}
+
 func (e *Engine) task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if e.cfg.Store.Info().Exclusive { // else another process may know better
 		if running := e.hub.running(key); running != nil {

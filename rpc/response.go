@@ -28,15 +28,20 @@ func Dialects() []Dialect { return []Dialect{A2A, Bindu} }
 // AppendResult appends the answer to a request that went well. On error dst is
 // returned as it was.
 func (d Dialect) AppendResult(dst []byte, id ID, result any) ([]byte, error) {
-	emit := wire.Append
-	if d == Bindu {
-		emit = wire.AppendSnake
-	}
-	out, err := emit(append(appendHead(dst, id), `,"result":`...), result)
+	out, err := d.Append(append(appendHead(dst, id), `,"result":`...), result)
 	if err != nil {
 		return dst, err
 	}
 	return append(out, '}'), nil
+}
+
+// Append appends a result, or a part of one. On error dst is returned as it was. A [json.RawMessage]
+// is appended as it is.
+func (d Dialect) Append(dst []byte, v any) ([]byte, error) {
+	if d == Bindu {
+		return wire.AppendSnake(dst, v)
+	}
+	return wire.Append(dst, v)
 }
 
 // AppendError appends the answer to a request that was refused. requestID, if

@@ -52,6 +52,9 @@ type Config struct {
 	// MaxLists is how many lists are read from the store at once, at least 2; one owner
 	// may read half of them. Others wait for 10 seconds and are refused then. Default 8.
 	MaxLists int
+	// ReadCache is how many bytes of encoded tasks are kept in memory, so that those that are
+	// over are neither read from the store nor encoded again. Default 32 MiB; negative keeps none.
+	ReadCache int64
 	// Heartbeat is the longest silence on a stream. Default 15 s.
 	Heartbeat time.Duration
 	// ReadTimeout is how long a request may take to arrive. Default 1 min.
@@ -108,6 +111,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.MaxBatchBytes, 32<<20)
 	orDefault(&c.MaxStreams, 10_000)
 	orDefault(&c.MaxLists, 8)
+	orDefault(&c.ReadCache, 32<<20)
 	orDefault(&c.Heartbeat, 15*time.Second)
 	orDefault(&c.ReadTimeout, time.Minute)
 	orDefault(&c.WriteTimeout, 30*time.Second)

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"iter"
-	"math"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -111,37 +110,6 @@ func (s *Server) follow(ctx context.Context, p a2a.Principal, id, contextID stri
 			}
 		}
 	}
-}
-
-func (s *Server) get(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (any, error) {
-	c.TaskID = p.ID
-	t, err := s.cfg.Engine.Task(ctx, c.Principal, p.ID, p.HistoryLength)
-	if err != nil {
-		return nil, err
-	}
-	return task(t, p.HistoryLength), nil
-}
-
-func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (any, error) {
-	if s.cfg.Dialect == rpc.Bindu && p.HistoryLength == nil && p.Metadata["historyLength"] == nil && p.Metadata["history_length"] == nil {
-		whole := math.MaxInt32 // as its clients expect
-		p.HistoryLength = &whole
-	}
-	list, err := s.cfg.Engine.List(ctx, c.Principal, p)
-	if err != nil {
-		return nil, err
-	}
-	out := &a2a.ListTasksResult{
-		Tasks: make([]a2a.Task, len(list.Tasks)), NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize,
-		TruncatedBySize: list.TruncatedBySize,
-	}
-	for i, t := range list.Tasks {
-		out.Tasks[i] = *task(t, p.HistoryLength)
-	}
-	if list.Total >= 0 {
-		out.Total, out.TotalSize, out.TotalCapped = &list.Total, &list.Total, list.TotalCapped
-	}
-	return out, nil
 }
 
 func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskParams) (any, error) {

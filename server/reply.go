@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -114,6 +115,10 @@ func (x *exchange) hold(result any) error {
 // sizeHint is about how large a result is once it is encoded, data parts not counted.
 func sizeHint(result any) (n int) {
 	switch r := result.(type) {
+	case json.RawMessage:
+		return len(r)
+	case *listResult:
+		return len(r.Tasks)
 	case *a2a.Task:
 		for i := range r.History {
 			n += partsHint(r.History[i].Parts)
@@ -123,10 +128,6 @@ func sizeHint(result any) (n int) {
 		}
 		if r.Status.Message != nil {
 			n += partsHint(r.Status.Message.Parts)
-		}
-	case *a2a.ListTasksResult:
-		for i := range r.Tasks {
-			n += sizeHint(&r.Tasks[i])
 		}
 	case *a2a.TaskArtifactUpdateEvent:
 		n = partsHint(r.Artifact.Parts)

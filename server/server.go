@@ -29,6 +29,7 @@ type Server struct {
 	reads         *memory.Budget // a byte is a result of unknown size that is read
 	sizes         replySizes
 	lists         *memory.Budget // a byte is a list that is read
+	encoded       *encodedTasks
 
 	healthCheck healthCheck
 
@@ -55,7 +56,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		ids: newRequestIDs(), started: time.Now(), lists: memory.New(int64(cfg.MaxLists)),
+		ids: newRequestIDs(), started: time.Now(), lists: memory.New(int64(cfg.MaxLists)), encoded: newEncodedTasks(cfg.ReadCache),
 	}
 	s.reads, s.streams = newPlaces(cfg)
 	s.tokens.Store(newTokens(cfg.Tokens))

@@ -73,6 +73,8 @@ type healthInfo struct {
 	Lists       listsInfo   `json:"lists"`
 	Batches     batchesInfo `json:"batches"`
 	Files       filesInfo   `json:"files"`
+	// ReadCache are finished tasks that are kept as they were encoded.
+	ReadCache encodedInfo `json:"readCache"`
 	// Expired counts what retention has removed.
 	Expired expiredInfo `json:"expired"`
 	// Memory is the budget for what is large; nil if there is none.
@@ -162,7 +164,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.encoded.info(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}

@@ -45,6 +45,10 @@ type Query struct {
 	TotalLimit int
 	// Options say how much of each task to read.
 	Options TaskOptions
+	// Known, if not nil, is called with the outline of each task of the page before its content
+	// is read, perhaps more than once. If it returns true, the caller has the content already:
+	// the page holds the outline, which counts as size towards Bytes. It must not call the store.
+	Known func(outline *Task) (size int, ok bool) `json:"-"`
 }
 
 // Cursor is a place in the order of Store.Tasks: Time is what the list is sorted
@@ -62,17 +66,32 @@ func (q *Query) CursorOf(t *Task) *Cursor {
 	return &Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
 }
 
-// Fit cuts a page that is longer than the query's Bytes allow. Backends that have
-// read more than that use it.
+// Fit makes a page of whole tasks the one that the query asks for: with outlines of those that
+// the caller knows, the others cut, and no longer than its Bytes allow. Backends that have read
+// everything use it.
 func (p *Page) Fit(q Query) {
 	size := 0
 	for i, t := range p.Tasks {
-		if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+1 < len(p.Tasks) {
+		size += q.fit(&p.Tasks[i])
+		if q.Bytes > 0 && size > q.Bytes && i+1 < len(p.Tasks) {
 			p.Tasks = p.Tasks[:i+1]
 			p.Next = q.CursorOf(t)
 			return
 		}
 	}
+}
+
+// fit replaces a whole task by what the query asks for, and returns how much of the page that takes.
+func (q *Query) fit(t **Task) int {
+	if q.Known != nil {
+		outline := (*t).AsOutline()
+		if size, ok := q.Known(outline); ok {
+			*t = outline
+			return size
+		}
+	}
+	(*t).Cut(q.Options)
+	return (*t).Size()
 }
 
 // Page is a part of a list.

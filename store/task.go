@@ -71,7 +71,7 @@ type Task struct {
 	// Bytes is the size of the content of all events: the sum of Event.Size. No part of the
 	// task is larger.
 	Bytes int64
-	// Outline is set when content was left out because of ClaimParams.Whole.
+	// Outline is set when content was left out because of ClaimParams.Whole or Query.Known.
 	Outline bool
 	Run     Run
 	// LogSize is about how many bytes of the log a read of the task reads, where the store
@@ -89,6 +89,12 @@ type TaskVersion struct {
 	Seq       int64
 	Bytes     int64
 	Run       Run
+}
+
+// Same reports whether two versions are of the same task with the same content. The fence
+// tells tasks apart that had the same key one after the other: see FirstFence.
+func (v TaskVersion) Same(w TaskVersion) bool {
+	return v.Seq == w.Seq && v.Run.Lease.Fence == w.Run.Lease.Fence && v.CreatedAt.Equal(w.CreatedAt)
 }
 
 // Version returns the task's version.
@@ -197,7 +203,8 @@ func (t *Task) Unread(after int64) []a2a.Message {
 	return unread
 }
 
-// AsOutline returns the task without its content, as Claim does because of ClaimParams.Whole.
+// AsOutline returns the task without its content, as Claim does because of ClaimParams.Whole
+// and Tasks because of Query.Known.
 func (t *Task) AsOutline() *Task {
 	return &Task{
 		Key: t.Key, ContextID: t.ContextID, Seq: t.Seq, Status: a2a.TaskStatus{State: t.Status.State, Timestamp: t.Status.Timestamp},

@@ -12,12 +12,11 @@ import (
 // Tasks implements [store.Store].
 func (s *Store) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	page, err := s.page(ctx, q)
-	for _, t := range page.Tasks {
-		t.Cut(q.Options)
-	}
 	page.Fit(q)
 	for i, t := range page.Tasks {
-		page.Tasks[i] = t.Copy()
+		if !t.Outline {
+			page.Tasks[i] = t.Copy()
+		}
 	}
 	return page, err
 }

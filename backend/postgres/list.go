@@ -283,7 +283,7 @@ func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []ta
 	size := 0
 	for i := 0; i < len(rows); i += step {
 		some := rows[i:min(i+step, len(rows))]
-		tasks, err := s.readLogs(ctx, c, some, q.Options.OmitArtifacts)
+		tasks, sizes, err := s.listed(ctx, c, q, some)
 		if err != nil {
 			return err
 		}
@@ -291,15 +291,47 @@ func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []ta
 			if t == nil {
 				continue
 			}
-			t.Cut(q.Options)
 			page.Tasks = append(page.Tasks, t)
-			if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+j+1 < len(rows) {
+			if size += sizes[j]; q.Bytes > 0 && size > q.Bytes && i+j+1 < len(rows) {
 				page.Next = cursorOf(q, &some[j])
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// listed returns the tasks of rows, nil for one that was removed since, and how much of the
+// page each takes. It reads the logs of those that the caller does not know.
+func (s *Store) listed(ctx context.Context, c *pgx.Conn, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
+	tasks, sizes = make([]*store.Task, len(rows)), make([]int, len(rows))
+	unknown, places := rows, []int(nil)
+	if q.Known != nil {
+		unknown = nil
+		for i := range rows {
+			outline := rows[i].outline()
+			if size, ok := q.Known(outline); ok {
+				tasks[i], sizes[i] = outline, size
+				continue
+			}
+			unknown, places = append(unknown, rows[i]), append(places, i)
+		}
+	}
+	read, err := s.readLogs(ctx, c, unknown, q.Options.OmitArtifacts)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, t := range read {
+		if t == nil {
+			continue
+		}
+		t.Cut(q.Options)
+		if places != nil {
+			i = places[i]
+		}
+		tasks[i], sizes[i] = t, t.Size()
+	}
+	return tasks, sizes, nil
 }
 
 // ceilMillis rounds up, since what is stored was rounded down.

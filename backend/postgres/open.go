@@ -48,6 +48,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, queue: make(chan *request, queueLength), news: newNews()}
+	s.reads.read, s.checks.read = s.readGroup, s.readGroupVersions
 	s.pks = &pkSource{s: s}
 	s.calls = make(slots, cfg.PoolMax-cfg.reserved())
 	s.lists = make(slots, max(1, cap(s.calls)/2))

@@ -19,6 +19,12 @@ const sqlReadTasks = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
 	LEFT JOIN LATERAL (SELECT * FROM {s}.task_log g
 		WHERE g.task_pk = t.pk AND g.seq >= t.checkpoint ORDER BY g.seq) l ON true`
 
+// sqlReadVersionsTogether is the same without the logs.
+const sqlReadVersionsTogether = `SELECT ` + rowColumns + `, u.ord
+	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
+	CROSS JOIN LATERAL (SELECT * FROM {s}.task_rows r
+		WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
+
 const (
 	// togetherGroups is how many statements read tasks together at the same time.
 	togetherGroups = 2
@@ -32,15 +38,18 @@ const (
 // taskReads groups concurrent reads of tasks: those that are asked for while statements
 // are under way are read by the next one.
 type taskReads struct {
+	// read reads a group.
+	read func(group []*taskRead) error
+
 	mu      sync.Mutex
 	waiting []*taskRead
 	groups  int // that are under way
 }
 
-// taskRead is a call of Task that waits for its rows.
+// taskRead is a call of Task or Versions that waits for its rows.
 type taskRead struct {
 	key   store.Key
-	rows  []record // as sqlReadTask returns them
+	rows  []record // as sqlReadTask returns them, or the row alone
 	bytes int
 	alone bool // it has too much content to be read with others
 	err   error
@@ -53,40 +62,46 @@ func (s *Store) readTogether(ctx context.Context, key store.Key) (*taskRead, err
 	if len(s.doubts.of(key)) > 0 || !storable(key.Owner, key.ID) {
 		return nil, nil
 	}
-	r := &taskRead{key: key, done: make(chan struct{})}
-	s.reads.mu.Lock()
-	s.reads.waiting = append(s.reads.waiting, r)
-	if s.reads.groups < togetherGroups {
-		s.reads.groups++
-		go s.readGroups()
-	}
-	s.reads.mu.Unlock()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if r.err != nil || r.alone {
-		return nil, r.err
+	r, err := s.reads.do(ctx, key)
+	if err != nil || r.alone {
+		return nil, err
 	}
 	return r, nil
 }
 
+// do reads with others that are asked for at the same time.
+func (g *taskReads) do(ctx context.Context, key store.Key) (*taskRead, error) {
+	r := &taskRead{key: key, done: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, r)
+	if g.groups < togetherGroups {
+		g.groups++
+		go g.readGroups()
+	}
+	g.mu.Unlock()
+	select {
+	case <-r.done:
+		return r, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // readGroups reads tasks until none is asked for.
-func (s *Store) readGroups() {
+func (g *taskReads) readGroups() {
 	for {
-		s.reads.mu.Lock()
-		n := min(len(s.reads.waiting), togetherTasks)
-		group := s.reads.waiting[:n:n]
-		if s.reads.waiting = s.reads.waiting[n:]; n == 0 {
-			s.reads.groups--
-			s.reads.waiting = nil
+		g.mu.Lock()
+		n := min(len(g.waiting), togetherTasks)
+		group := g.waiting[:n:n]
+		if g.waiting = g.waiting[n:]; n == 0 {
+			g.groups--
+			g.waiting = nil
 		}
-		s.reads.mu.Unlock()
+		g.mu.Unlock()
 		if n == 0 {
 			return
 		}
-		err := s.readGroup(group)
+		err := g.read(group)
 		for _, r := range group {
 			r.err = err
 			close(r.done)
@@ -94,11 +109,15 @@ func (s *Store) readGroups() {
 	}
 }
 
-func (s *Store) readGroup(group []*taskRead) error {
-	owners, ids := make([]string, len(group)), make([]string, len(group))
-	for i, r := range group {
-		owners[i], ids[i] = r.key.Owner, r.key.ID
+func namesOf(group []*taskRead) (owners, ids []string) {
+	for _, r := range group {
+		owners, ids = append(owners, r.key.Owner), append(ids, r.key.ID)
 	}
+	return owners, ids
+}
+
+func (s *Store) readGroup(group []*taskRead) error {
+	owners, ids := namesOf(group)
 	return s.readCall(context.Background(), "read tasks", func(ctx context.Context, c *pgx.Conn) error {
 		for _, r := range group {
 			r.rows, r.bytes, r.alone = nil, 0, false
@@ -114,6 +133,16 @@ func (s *Store) readGroup(group []*taskRead) error {
 				return nil
 			}
 			r.rows = append(r.rows, rec[:end].clone())
+			return nil
+		}, owners, ids)
+	})
+}
+
+func (s *Store) readGroupVersions(group []*taskRead) error {
+	owners, ids := namesOf(group)
+	return s.readCall(context.Background(), "read versions of tasks", func(ctx context.Context, c *pgx.Conn) error {
+		return s.each(ctx, c, sqlReadVersionsTogether, func(rec record) error {
+			group[rec.int(rowWidth)-1].rows = []record{rec[:rowWidth].clone()}
 			return nil
 		}, owners, ids)
 	})

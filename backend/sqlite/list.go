@@ -23,9 +23,10 @@ const (
 
 // place is a task's place in a list.
 type place struct {
-	at int64
-	id string
-	pk int64
+	at    int64
+	id    string
+	pk    int64
+	state string // "" if the walk did not ask for one
 }
 
 func comparePlaces(a, b place) int {
@@ -35,8 +36,9 @@ func comparePlaces(a, b place) int {
 // Tasks implements store.Store.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	err = s.readList(ctx, func(r *reader) error {
+		at := s.rest.at()
 		return r.atOnce(func() (err error) {
-			page, err = r.page(ctx, &q)
+			page, err = s.page(ctx, r, &q, at)
 			return err
 		})
 	})
@@ -46,7 +48,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 	return page, nil
 }
 
-func (r *reader) page(ctx context.Context, q *store.Query) (page store.Page, err error) {
+func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (page store.Page, err error) {
 	l, err := r.newTaskList(q)
 	if err != nil {
 		return page, err
@@ -67,18 +69,41 @@ func (r *reader) page(ctx context.Context, q *store.Query) (page store.Page, err
 	page.Tasks = make([]*store.Task, 0, len(places))
 	size := 0
 	for i, p := range places {
-		t, err := r.readTask(r.taskPK, q.Options, p.pk)
+		t, bytes, err := s.listed(r, q, &p, at)
 		if err != nil {
 			return page, err
 		}
-		t.Cut(q.Options)
 		page.Tasks = append(page.Tasks, t)
-		if size += t.Size(); q.Bytes > 0 && size > q.Bytes && i+1 < len(places) {
+		if size += bytes; q.Bytes > 0 && size > q.Bytes && i+1 < len(places) {
 			page.Next = p.cursor()
 			break
 		}
 	}
 	return page, nil
+}
+
+// listed reads a task of a page, and how much of the page it takes.
+func (s *Store) listed(r *reader, q *store.Query, p *place, at int64) (*store.Task, int, error) {
+	if q.Known != nil {
+		row, ok := s.rest.get(store.Key{Owner: q.Owner, ID: p.id})
+		if !ok || s.cfg.ReadOnly || row.pk != p.pk || row.state != p.state {
+			var err error
+			if row, err = r.rowBy(r.selectRowPK, p.pk); err != nil {
+				return nil, 0, err
+			}
+			s.rest.put(at, row)
+		}
+		outline := row.outline()
+		if size, ok := q.Known(outline); ok {
+			return outline, size, nil
+		}
+	}
+	t, err := r.readTask(r.taskPK, q.Options, p.pk)
+	if err != nil {
+		return nil, 0, err
+	}
+	t.Cut(q.Options)
+	return t, t.Size(), nil
 }
 
 func (p place) cursor() *store.Cursor { return &store.Cursor{Time: fromMillis(p.at), ID: p.id} }
@@ -238,7 +263,7 @@ func (l *taskList) after(ctx context.Context, start place, n int) (places []plac
 		}
 	}
 	if f := l.first; f != nil {
-		p := place{at: f.stateAt, id: f.id, pk: f.pk}
+		p := place{at: f.stateAt, id: f.id, pk: f.pk, state: f.state}
 		if l.kind.created {
 			p.at = f.createdAt
 		}
@@ -278,7 +303,7 @@ func (l *taskList) run(ctx context.Context, text, state string, start place, n i
 		far = l.sorted.before
 	}
 	err = s.query(l.patience(ctx), func(rec record) error {
-		places = append(places, place{rec.int(0), rec.text(1), rec.int(2)})
+		places = append(places, place{rec.int(0), rec.text(1), rec.int(2), state})
 		return nil
 	}, l.q.Owner, int64(n), far, start.at, start.id, state, l.q.ContextID, l.other.from, l.other.before, int64(walkFar))
 	return places, err

@@ -14,7 +14,8 @@ import (
 // The statements of reads. A log row is read without its events where its
 // snapshot makes them needless.
 const (
-	sqlSelectRow = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.owner = ? AND t.id = ?`
+	sqlSelectRow   = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.owner = ? AND t.id = ?`
+	sqlSelectRowPK = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.pk = ?`
 
 	sqlTaskLog = `l.id, l.snapshot, CASE WHEN l.snapshot IS NULL OR l.id > (t.pk << 24) + t.checkpoint THEN l.events END
 		FROM task_rows t JOIN task_log l ON l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215`
@@ -41,7 +42,8 @@ type reader struct {
 	*conn
 
 	begin, end                  *stmt
-	selectRow, task, taskPK     *stmt
+	selectRow, selectRowPK      *stmt
+	task, taskPK                *stmt
 	log, events, content        *stmt
 	logRows, laneEvents         *stmt
 	steps, key                  *stmt
@@ -66,7 +68,7 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 	r := &reader{conn: c, lists: make(map[string]*stmt)}
 	err = r.prepareAll(map[**stmt]string{
 		&r.begin: `BEGIN`, &r.end: `COMMIT`,
-		&r.selectRow: sqlSelectRow, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
+		&r.selectRow: sqlSelectRow, &r.selectRowPK: sqlSelectRowPK, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
 		&r.log: sqlReadLog, &r.events: sqlReadEvents, &r.logRows: sqlLogRows, &r.laneEvents: sqlLaneEvents,
 		&r.content: sqlReadContent,
 		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
@@ -83,11 +85,20 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 
 // read runs f with a connection of the pool.
 func (s *Store) read(ctx context.Context, f func(r *reader) error) error {
+	return s.allowed(ctx, func() error { return s.withReader(ctx, f) })
+}
+
+// allowed runs f unless the store is closed or ctx is done, and keeps the store from being
+// closed meanwhile.
+func (s *Store) allowed(ctx context.Context, f func() error) error {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
 		return store.ErrClosed
 	}
-	return s.withReader(ctx, f)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return f()
 }
 
 // withReader is read for callers that are inside the gate.
@@ -122,29 +133,13 @@ func (s *Store) readList(ctx context.Context, f func(r *reader) error) error {
 
 // Task implements store.Store.
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
-	defer s.gate.RUnlock()
-	if s.gate.RLock(); s.closed {
-		return nil, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var t, whole *store.Task
-	if !s.cfg.ReadOnly { // else nobody tells what has changed
-		if t := s.rest.get(key, opts); t != nil {
-			return t, nil
-		}
-		defer func() { s.rest.put(key, whole) }()
-	}
-	err := s.withReader(ctx, func(r *reader) (err error) {
+	var t *store.Task
+	err := s.read(ctx, func(r *reader) (err error) {
 		t, err = r.readTask(r.task, opts, key.Owner, key.ID)
 		return err
 	})
 	if err != nil {
 		return nil, err
-	}
-	if !opts.OmitArtifacts {
-		whole = t.Clone()
 	}
 	t.Cut(opts)
 	return t, nil
@@ -303,13 +298,15 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 }
 
 // row returns a task's row.
-func (r *reader) row(key store.Key) (row taskRow, err error) {
+func (r *reader) row(key store.Key) (taskRow, error) { return r.rowBy(r.selectRow, key.Owner, key.ID) }
+
+func (r *reader) rowBy(s *stmt, args ...any) (row taskRow, err error) {
 	found := false
-	err = r.selectRow.query(context.Background(), func(rec record) error {
+	err = s.query(context.Background(), func(rec record) error {
 		row.scan(rec)
 		found = true
 		return nil
-	}, key.Owner, key.ID)
+	}, args...)
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
@@ -319,18 +316,34 @@ func (r *reader) row(key store.Key) (row taskRow, err error) {
 // Versions implements store.Store.
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	versions := make(map[store.Key]store.TaskVersion, len(keys))
-	err := s.read(ctx, func(r *reader) error {
-		for _, key := range keys {
-			row, err := r.row(key)
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			versions[key] = row.task().Version()
+	err := s.allowed(ctx, func() error {
+		at := s.rest.at()
+		if !s.cfg.ReadOnly { // else nobody reports what has changed
+			keys = slices.DeleteFunc(slices.Clone(keys), func(key store.Key) bool {
+				row, ok := s.rest.get(key)
+				if ok {
+					versions[key] = row.outline().Version()
+				}
+				return ok
+			})
 		}
-		return nil
+		if len(keys) == 0 {
+			return nil
+		}
+		return s.withReader(ctx, func(r *reader) error {
+			for _, key := range keys {
+				row, err := r.row(key)
+				if errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				s.rest.put(at, row)
+				versions[key] = row.outline().Version()
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err

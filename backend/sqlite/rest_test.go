@@ -2,93 +2,62 @@ package sqlite
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func over(id, text string) *store.Task {
-	return &store.Task{
-		Key: store.Key{Owner: "o", ID: id}, Status: a2a.TaskStatus{State: a2a.StateCompleted},
-		Artifacts: []a2a.Artifact{{ID: "a", Parts: []a2a.Part{a2a.TextPart{Text: text}}}},
-	}
+func restRow(id string, state a2a.TaskState, seq int64) taskRow {
+	return taskRow{pk: 1, key: store.Key{Owner: "o", ID: id}, state: string(state), seq: seq}
 }
 
-func read(c *restCache, t *store.Task) *store.Task {
-	if got := c.get(t.Key, store.TaskOptions{}); got != nil {
-		return got
-	}
-	c.put(t.Key, t)
-	return nil
-}
-
-func TestTasksThatAreOverAreKept(t *testing.T) {
+func TestRowsOfTasksThatAreOverAreKept(t *testing.T) {
 	t.Parallel()
 	c := newRestCache()
-	task := over("1", "x")
-	if read(c, task) != nil {
-		t.Fatal("the first read found something")
+	over, working := restRow("1", a2a.StateCompleted, 4), restRow("2", a2a.StateWorking, 2)
+	c.put(c.at(), over)
+	c.put(c.at(), working)
+	if got, ok := c.get(over.key); !ok || got != over {
+		t.Errorf("get() of a task that is over = %+v, %t", got, ok)
 	}
-	got := read(c, task)
-	if got == nil || got.Artifacts[0].Text() != "x" {
-		t.Fatalf("second read = %+v", got)
-	}
-	got.Artifacts[0].Parts[0] = a2a.TextPart{Text: "changed by the caller"}
-	if got := read(c, task); got.Artifacts[0].Text() != "x" {
-		t.Errorf("third read = %q, want what was put", got.Artifacts[0].Text())
-	}
-	if cut := c.get(task.Key, store.TaskOptions{OmitArtifacts: true}); cut.Artifacts != nil {
-		t.Errorf("read without artifacts = %+v", cut.Artifacts)
-	}
-	working := over("2", "x")
-	working.Status.State = a2a.StateWorking
-	read(c, working)
-	if read(c, working) != nil {
-		t.Error("a task that is not over was kept")
-	}
-	if len(c.reading) != 0 {
-		t.Errorf("%d reads never ended", len(c.reading))
+	if _, ok := c.get(working.key); ok {
+		t.Error("the row of a task that is not over was kept")
 	}
 }
 
-func TestACommitTakesATaskOutEvenWhileItIsRead(t *testing.T) {
+func TestCommitRemovesRowEvenWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	c := newRestCache()
-	task := over("1", "old")
-	read(c, task)
-	c.drop(map[store.Key]taskRow{task.Key: {}})
-	if c.get(task.Key, store.TaskOptions{}) != nil {
-		t.Fatal("the task is still there after the commit")
+	row := restRow("1", a2a.StateCompleted, 4)
+	at := c.at()
+	c.put(at, row)
+	c.drop(map[store.Key]taskRow{row.key: {}})
+	if _, ok := c.get(row.key); ok {
+		t.Fatal("the row is kept after a commit that changed it")
 	}
-	c.drop(map[store.Key]taskRow{task.Key: {}})
-	c.put(task.Key, task) // what was read before the commit
-	if c.get(task.Key, store.TaskOptions{}) != nil {
-		t.Fatal("a stale read was kept")
+	c.put(at, row)
+	if _, ok := c.get(row.key); ok {
+		t.Error("a row that was read before the commit was kept")
 	}
-	c.put(task.Key, over("1", "new"))
-	if got := c.get(task.Key, store.TaskOptions{}); got == nil || got.Artifacts[0].Text() != "new" {
-		t.Errorf("read after the commit = %+v, want the new task", got)
+	c.put(c.at(), row)
+	if _, ok := c.get(row.key); !ok {
+		t.Error("a row that was read after the commit was not kept")
 	}
 }
 
-func TestTheCacheIsBounded(t *testing.T) {
+func TestRestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newRestCache()
-	text := strings.Repeat("x", restShare/2)
-	for i := range 100 {
-		read(c, over(fmt.Sprint(i), text))
+	often := restRow("often", a2a.StateCompleted, 4)
+	for i := range 5 * restRows {
+		c.put(c.at(), restRow(fmt.Sprint(i), a2a.StateCompleted, 4))
+		c.put(c.at(), often)
+		if _, ok := c.get(often.key); !ok {
+			t.Fatal("a row that is read often was removed")
+		}
 	}
-	if c.size > restBytes || c.order.Len() != len(c.tasks) || len(c.tasks) < 10 {
-		t.Errorf("cache holds %d tasks in %d bytes, list %d", len(c.tasks), c.size, c.order.Len())
-	}
-	if c.get(store.Key{Owner: "o", ID: "99"}, store.TaskOptions{}) == nil {
-		t.Error("the newest task is not there")
-	}
-	huge := over("huge", strings.Repeat("x", restShare+1))
-	read(c, huge)
-	if read(c, huge) != nil {
-		t.Error("a task larger than its share was kept")
+	if n := len(c.rows.young) + len(c.rows.old); n > 2*restRows {
+		t.Errorf("cache has %d rows, want %d at most", n, 2*restRows)
 	}
 }

@@ -170,7 +170,7 @@ func (c *rowCache) get(k store.Key) (taskRow, bool) {
 }
 
 func (c *rowCache) put(row taskRow) {
-	if len(c.young) >= c.limit {
+	if _, ok := c.young[row.key]; !ok && len(c.young) >= c.limit {
 		c.old, c.young = c.young, make(map[store.Key]taskRow, c.limit/4)
 	}
 	c.young[row.key] = row

@@ -65,6 +65,8 @@ type serveCmd struct {
 
 	MaxQueuedPerOwner int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED_PER_OWNER" group:"Work:" help:"How many tasks of one owner may wait to run. Default: half of --max-queued with tokens, else all."`
 
+	ReadCache size `placeholder:"SIZE" envvar:"HOLDFAST_READ_CACHE" group:"Work:" help:"Memory for finished tasks as they were encoded for responses, so that reading them again is cheap. Default: 32MiB, at most 1/16 of --memory."`
+
 	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
 	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
 	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"How long a task of a process that died waits for another. Default: ${default}."`
@@ -311,6 +313,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.MaxLists = c.MaxLists
 	cfg.MaxStreams = c.MaxStreams
 	cfg.MaxBatchBytes = int64(c.MaxBatch)
+	cfg.ReadCacheBytes = int64(c.ReadCache)
 	cfg.CORSOrigins = c.CORSOrigins
 	cfg.Logger = log
 	return cfg

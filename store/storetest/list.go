@@ -25,6 +25,8 @@ func listTests() []test {
 		{"the total counts all that match, on request", listTotal},
 		{"the total stops at its limit", listTotalLimit},
 		{"listed tasks equal read tasks", listEqualsRead},
+		{"a list has outlines of the tasks that the caller knows", listKnown},
+		{"a list asks whether the caller knows the versions that there are", listKnownChanges},
 	}
 }
 

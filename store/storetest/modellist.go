@@ -26,9 +26,6 @@ func pageOf(tasks []*store.Task, q store.Query) store.Page {
 		all = all[:q.Limit]
 		page.Next = q.CursorOf(all[len(all)-1])
 	}
-	for _, t := range all {
-		t.Cut(q.Options)
-	}
 	page.Tasks = all
 	page.Fit(q)
 	return page
