@@ -147,7 +147,7 @@ func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 // dropped first.
 func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
 	const sqlState = `SELECT c.relkind = 'p', i.oid IS NOT NULL, coalesce(pi.indisvalid, false),
-			EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.index_relid = i.oid)
+			EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.index_relid = i.oid AND b.datname = current_database())
 		FROM pg_class c LEFT JOIN pg_class i ON i.relname = $2 AND i.relnamespace = c.relnamespace
 		LEFT JOIN pg_index pi ON pi.indexrelid = i.oid WHERE c.oid = $1::regclass`
 	var partitioned, there, valid, building bool

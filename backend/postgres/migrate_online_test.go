@@ -126,7 +126,7 @@ func awaitBuild(t *testing.T, s *Store) {
 	t.Helper()
 	within(t, "building the index", func() {
 		for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
-			n = countRows(t, s, `pg_stat_progress_create_index WHERE phase = 'waiting for old snapshots'
+			n = countRows(t, s, `pg_stat_progress_create_index WHERE phase = 'waiting for old snapshots' AND datname = current_database()
 				AND relid IN (SELECT '{s}.task_rows'::regclass UNION ALL SELECT inhrelid FROM pg_inherits)`)
 		}
 	})
@@ -236,7 +236,7 @@ func TestAnIndexWhoseBuildWasEndedIsBuiltAgain(t *testing.T) {
 	end := oldSnapshot(t, s)
 	done := upgrade(bg, t, cfg, more)
 	awaitBuild(t, s)
-	administer(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index")
+	administer(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index WHERE datname = current_database()")
 	within(t, "the migration", func() {
 		if err := <-done; err == nil {
 			t.Error("Open() whose connection was ended = nil, want an error")
