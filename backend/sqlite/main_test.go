@@ -24,6 +24,7 @@ var children = map[string]func(dir string) error{
 	"write":  childWrites,
 	"ack":    childAcks,
 	"delete": childDeletes,
+	"expire": childExpires,
 }
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -25,7 +27,11 @@ func fillLarge(t *testing.T, dir string) int64 {
 		c := submitted(n)
 		c.Events[0].Received = message("m1", "user", fmt.Sprint(n, strings.Repeat("x", largeText)))
 		must(t, commitOne(s, c))
-		must(t, commitOne(s, completed(c)))
+		done := completed(c)
+		if !goes(n) {
+			done.Events[1].State = a2a.StateFailed
+		}
+		must(t, commitOne(s, done))
 	}
 	must(t, s.Close())
 	return fileSize(t, s.path)
@@ -112,6 +118,27 @@ func childDeletes(dir string) error {
 		}
 		fmt.Println("deleted", n)
 	}
+	return purgeAll(s)
+}
+
+// childExpires does the same by age.
+func childExpires(dir string) error {
+	s, err := Open(bg, Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	p := store.TaskExpiry{State: a2a.StateCompleted, Before: began.Add(time.Hour), Limit: 3}
+	for next := true; next; next = p.After != nil {
+		var n int
+		if n, p.After, err = s.ExpireTasks(bg, p); err != nil {
+			return err
+		}
+		fmt.Println("expired", n)
+	}
+	return purgeAll(s)
+}
+
+func purgeAll(s *Store) (err error) {
 	for more := true; more; fmt.Println("purged", more) {
 		if more, err = s.PurgeDeleted(bg); err != nil {
 			return err
@@ -124,21 +151,38 @@ func childDeletes(dir string) error {
 // or not at all.
 func TestDeletionSurvivesKill(t *testing.T) {
 	t.Parallel()
+	// A round is killed after a number of lines. What was done before is done at once in the
+	// next, or not seen.
+	surviveKills(t, "delete", []int{40, 130, 201, 203, 1 << 30})
+}
+
+func TestExpirySurvivesKill(t *testing.T) {
+	t.Parallel()
+	surviveKills(t, "expire", []int{15, 25, 30, 3, 1 << 30})
+}
+
+func surviveKills(t *testing.T, task string, rounds []int) {
+	t.Helper()
 	dir := t.TempDir()
 	fillLarge(t, dir)
-	deleted, ended := make(map[int]bool), false
+	deleted, expired, gone, ended := make(map[int]bool), 0, 0, false
 	check := func() {
 		t.Helper()
 		s := open(t, Config{Dir: dir})
+		gone = 0
 		for n := range largeTasks {
 			task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
 			switch {
 			case errors.Is(err, store.ErrNotFound) && goes(n):
+				gone++
 			case err != nil || deleted[n]:
 				t.Fatalf("Task(%d) = %v, want it, unless its deletion was acknowledged: %t", n, err, deleted[n])
 			case task.Seq != 4 || len(task.Artifacts) != 1 || len(task.History) != 2:
 				t.Fatalf("Task(%d) = %+v, want all of it", n, task)
 			}
+		}
+		if gone < max(len(deleted), expired) {
+			t.Errorf("%d tasks are gone, want the %d and %d that were acknowledged", gone, len(deleted), expired)
 		}
 		left, err := s.writer.ints(bg, `SELECT count(*) FROM task_log WHERE id >> 24 NOT IN (SELECT pk FROM task_rows UNION SELECT pk FROM tasks_deleted)`)
 		must(t, err)
@@ -148,10 +192,8 @@ func TestDeletionSurvivesKill(t *testing.T) {
 		must(t, checkIntegrity(s))
 		must(t, s.Close())
 	}
-	// A round is killed after a number of lines. What was acknowledged is done at once in
-	// the next.
-	for _, lines := range []int{40, 130, 201, 203, 1 << 30} {
-		cmd := child(t.Context(), "delete", dir)
+	for _, lines := range rounds {
+		cmd := child(t.Context(), task, dir)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		must(t, cmd.Start())
@@ -161,6 +203,9 @@ func TestDeletionSurvivesKill(t *testing.T) {
 			if _, err := fmt.Sscanf(in.Text(), "deleted %d", &n); err == nil {
 				deleted[n] = true
 			}
+			if _, err := fmt.Sscanf(in.Text(), "expired %d", &n); err == nil {
+				expired += n
+			}
 			if read++; read == lines {
 				_ = cmd.Process.Kill()
 			}
@@ -168,8 +213,8 @@ func TestDeletionSurvivesKill(t *testing.T) {
 		ended = cmd.Wait() == nil
 		check()
 	}
-	if !ended || len(deleted) != largeTasks*2/3 {
-		t.Errorf("the last process ended by itself: %t, with %d tasks deleted, want %d", ended, len(deleted), largeTasks*2/3)
+	if !ended || gone != largeTasks*2/3 {
+		t.Errorf("the last process ended by itself: %t, with %d tasks gone, want %d", ended, gone, largeTasks*2/3)
 	}
 	if size := fileSize(t, dir+"/"+FileName); size > largeTasks*largeText/2 {
 		t.Errorf("size of the file = %d bytes, want the space given back", size)
