@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,5 +183,47 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 	must(t, s.Close())
 	if text := log.String() + err.Error(); strings.Contains(text, "hush") {
 		t.Errorf("log and error hold a message's text: %.300s", text)
+	}
+}
+
+func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: t.TempDir()})
+	release := holdWriter(s)
+	const n = 20
+	var before atomic.Int64 // large requests that were applied before the small one
+	var small atomic.Bool
+	var group sync.WaitGroup
+	var started sync.WaitGroup
+	started.Add(n)
+	for range n {
+		group.Go(func() {
+			started.Done()
+			err := s.write(bg, &request{weight: 1, bytes: largeBytes, apply: func(*writer) error {
+				if !small.Load() {
+					before.Add(1)
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Errorf("a large request: %v", err)
+			}
+		})
+	}
+	started.Wait()
+	waitQueued(s, largeQueued)
+	time.Sleep(20 * time.Millisecond) // the others would be queued by now
+	queued := len(s.writer.queue)
+	group.Go(func() {
+		_ = s.write(bg, &request{weight: 1, apply: func(*writer) error {
+			small.Store(true)
+			return nil
+		}})
+	})
+	waitQueued(s, queued+1)
+	release()
+	group.Wait()
+	if n := before.Load(); n > largeQueued {
+		t.Errorf("%d large requests were applied before a small one, want %d", n, largeQueued)
 	}
 }

@@ -276,7 +276,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	}
 	s.writer = &writer{
 		rest: s.rest, watchers: &s.watchers,
-		conn: c, queue: make(chan *request, queueLength), log: s.log,
+		conn: c, queue: make(chan *request, queueLength), large: make(chan struct{}, largeQueued), log: s.log,
 		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow), tallies: make(map[tallyKey]int64),
 		recent: &recentKeys{batch: recentBatch}, pendingKeys: make(map[keyName]recentRecord),
 	}

@@ -17,6 +17,10 @@ const (
 	// groupWeight bounds the changes of one transaction, groupBytes their size.
 	groupWeight = 256
 	groupBytes  = 8 << 20
+	// largeBytes is the size of a large request, largeQueued how many of these are queued or under way at
+	// once: what one caller writes in bulk delays the small changes of others by no more than that.
+	largeBytes  = 256 << 10
+	largeQueued = 2
 	// queueLength is how many requests may wait without blocking their callers.
 	queueLength = 1024
 	// hotRows is the limit of the row cache.
@@ -46,6 +50,7 @@ const (
 type writer struct {
 	*conn
 	queue chan *request
+	large chan struct{} // a token per large request
 	log   *slog.Logger
 
 	begin, commit, rollback *stmt
@@ -104,6 +109,14 @@ func (s *Store) submit(ctx context.Context, r *request) error {
 		return errReadOnly
 	}
 	r.done = make(chan error, 1)
+	if r.bytes >= largeBytes {
+		select {
+		case s.writer.large <- struct{}{}:
+			defer func() { <-s.writer.large }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	select {
 	case s.writer.queue <- r:
 	case <-ctx.Done():
