@@ -96,8 +96,11 @@ func (c *Config) complete() error {
 		value *time.Duration
 		zero  time.Duration
 	}{
-		{"Timeout", &c.Timeout, time.Minute}, {"CommandTimeout", &c.CommandTimeout, 30 * time.Second}, {"RetryDelay", &c.RetryDelay, time.Second},
-		{"MigrationLockTimeout", &c.MigrationLockTimeout, 2 * time.Second}, {"MigrationWait", &c.MigrationWait, 10 * time.Minute},
+		{"Timeout", &c.Timeout, time.Minute},
+		{"CommandTimeout", &c.CommandTimeout, 30 * time.Second},
+		{"RetryDelay", &c.RetryDelay, time.Second},
+		{"MigrationLockTimeout", &c.MigrationLockTimeout, 2 * time.Second},
+		{"MigrationWait", &c.MigrationWait, 10 * time.Minute},
 	} {
 		if *d.value < 0 {
 			errs = append(errs, fmt.Errorf("postgres: %s is %s, want it positive", d.name, *d.value))
