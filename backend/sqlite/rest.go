@@ -11,7 +11,8 @@ import (
 const restRows = 8 << 10
 
 // restCache keeps rows of tasks that are over, so that reading their versions costs no
-// statement. A commit takes out the rows that it has changed.
+// statement. A commit takes out the rows that it has changed. Where others commit, as beside
+// a read-only store, it is nil and keeps nothing.
 type restCache struct {
 	mu      sync.Mutex
 	rows    *rowCache
@@ -22,6 +23,9 @@ func newRestCache() *restCache { return &restCache{rows: newRowCache(restRows)} 
 
 // get returns the row of a task, if it is kept.
 func (c *restCache) get(key store.Key) (taskRow, bool) {
+	if c == nil {
+		return taskRow{}, false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	row, ok := c.rows.get(key)
@@ -33,6 +37,9 @@ func (c *restCache) get(key store.Key) (taskRow, bool) {
 
 // at returns what put is to be passed with rows that are read from now on.
 func (c *restCache) at() (commits int64) {
+	if c == nil {
+		return 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.commits
@@ -40,7 +47,7 @@ func (c *restCache) at() (commits int64) {
 
 // put keeps the row of a task if that is over and nothing was committed since it was read.
 func (c *restCache) put(at int64, row taskRow) {
-	if !a2a.TaskState(row.state).Terminal() {
+	if c == nil || !a2a.TaskState(row.state).Terminal() {
 		return
 	}
 	c.mu.Lock()
