@@ -15,7 +15,7 @@ import (
 var createTable = regexp.MustCompile(`(?s)CREATE TABLE (\S+)\.(\w+) \((.*?)\n\)( WITH \(.*?\))?;`)
 
 // partitions is how many partitions a table of partitionedSchema has.
-const partitions = 3
+const partitions = 2
 
 // partitionedSchema rewrites a migration so that what belongs to owners is in tables that
 // are partitioned by the hash of the owner, and what belongs to tasks by that of the task.
