@@ -187,6 +187,40 @@ func TestLimitsHalveTheConcurrencyForAWhile(t *testing.T) {
 	}
 }
 
+// An endpoint that answers 429 to one request in 200 takes all others: it must not be left
+// with a single request at once.
+func TestLimitsGrowWithWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1e9, 0)
+	e := &endpoint{limit: 8}
+	const latency = 4 * time.Millisecond
+	requests, least := 0, 8
+	for end := now.Add(time.Minute); now.Before(end); now = now.Add(latency) {
+		for range e.slots(now, 8) { // at once
+			if requests++; requests%200 == 0 {
+				e.shrink(now, 8)
+			} else {
+				e.grow()
+			}
+		}
+		least = min(least, e.slots(now, 8))
+	}
+	if want := int(time.Minute/latency) * 4; requests < want {
+		t.Errorf("the endpoint was sent %d requests in a minute, want %d: half of what it takes", requests, want)
+	}
+	if least > 4 {
+		t.Errorf("the endpoint was sent no fewer than %d at once, want half after each 429", least)
+	}
+	for range 10 { // one that takes every second request only
+		now = now.Add(2 * time.Second)
+		e.shrink(now, 8)
+		e.grow()
+	}
+	if got := e.slots(now, 8); got != 1 {
+		t.Errorf("slots() of one that refuses every other request = %d, want 1", got)
+	}
+}
+
 func TestQueueTellsWhenTheTurnComes(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)

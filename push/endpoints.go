@@ -100,6 +100,7 @@ func (s *Service) note(l *lane, r result) {
 	case deliver, reject, gone:
 		e.dirty = e.dirty || e.kept
 		e.proven, l.trial = true, false
+		e.grow()
 		t = e.succeeded(now)
 		if e.host.answered(now) && t == stays {
 			t = recovers

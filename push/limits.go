@@ -19,8 +19,10 @@ const (
 	// Those that are put off by more than gatherFrom come back together, in steps.
 	gatherFrom = time.Second
 	gatherStep = 250 * time.Millisecond
-	// shrunkFor is how long an endpoint that asked for less is called less.
+	// shrunkFor is how long an endpoint that asked for less is called less; or it is called
+	// more with each growAfter requests that it has taken.
 	shrunkFor = 10 * time.Second
+	growAfter = 32
 	// idleAfter is how long after its last use an endpoint is forgotten.
 	idleAfter = 10 * time.Minute
 )
@@ -103,6 +105,7 @@ type endpoint struct {
 	queue
 	limit    int       // how many requests it may be sent at once
 	shrunkAt time.Time // when that was lowered last; zero if it is not lowered
+	taken    int       // requests taken since the limit changed
 	active   int
 	waiting  []*lane // for a request to end, the first of them next
 	lined    bool    // it is in the line of its host
@@ -142,7 +145,18 @@ func (e *endpoint) slots(now time.Time, most int) int {
 // already under way counts once.
 func (e *endpoint) shrink(now time.Time, most int) {
 	if slots := e.slots(now, most); e.shrunkAt.IsZero() || now.Sub(e.shrunkAt) > max(e.latency, time.Second) {
-		e.limit, e.shrunkAt = max(slots/2, 1), now
+		e.limit, e.shrunkAt, e.taken = max(slots/2, 1), now, 0
+	}
+}
+
+// grow notes that the endpoint has taken a request. An endpoint that asks for less once in
+// a while and takes all else is soon called as much as it takes.
+func (e *endpoint) grow() {
+	if e.shrunkAt.IsZero() {
+		return
+	}
+	if e.taken++; e.taken >= growAfter {
+		e.limit, e.taken = e.limit+1, 0
 	}
 }
 
