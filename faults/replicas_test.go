@@ -150,7 +150,7 @@ func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
 func TestFollowUpsJoinARunElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t))
-	id := c.replicas[0].send("work 1s")
+	id := c.replicas[0].send("until joined") // a task that has completed takes no more messages
 	p, _ := c.runner(id)
 	const each = 5
 	var wg sync.WaitGroup
@@ -166,6 +166,7 @@ func TestFollowUpsJoinARunElsewhere(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	c.release("joined")
 	task := c.replicas[2].settle(id, 15*time.Second)
 	wantState(t, task, a2a.StateCompleted)
 	received := 0

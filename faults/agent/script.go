@@ -24,7 +24,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	a := &act{script: s, t: t, words: strings.Fields(t.Text())}
 	a.note("begin", "-")
 	verbs := map[string]func(context.Context) error{
-		"steps": a.steps, "work": a.work, "chunks": a.chunks, "panic": a.panic, "block": a.block,
+		"steps": a.steps, "work": a.work, "until": a.until, "chunks": a.chunks, "panic": a.panic, "block": a.block,
 		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
 	}
 	verb, ok := verbs[a.word(0)]
@@ -108,6 +108,18 @@ func (a *act) work(ctx context.Context) error {
 		return err
 	}
 	return a.t.Reply("done")
+}
+
+// until NAME: nothing, until there is a file with the name of the effects and .NAME.
+func (a *act) until(ctx context.Context) error {
+	for {
+		if _, err := os.Stat(a.effects.Name() + "." + a.word(1)); err == nil {
+			return a.t.Reply("done")
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // chunks N D: an artifact in N chunks, D apart, with a status each.
