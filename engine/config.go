@@ -108,6 +108,10 @@ type Limits struct {
 	// those that were replaced, and what it reported. More is refused with a2a.CodeTooLarge before anything
 	// is stored. Default 128 MiB. It is at most a third of what an owner may hold of Memory.
 	TaskBytes int
+	// ContextBytes is how much content the tasks of a context may have. When they have more, messages
+	// for the context are refused with a2a.CodeTooLarge. It is exceeded by up to a 64th for each process,
+	// and by what running tasks add. Default 8 GiB.
+	ContextBytes int
 	// StepBytes is how large the result of a step may be. Default 4 MiB.
 	StepBytes int
 	// MetadataBytes is how long the metadata of a task, of a context or of feedback may
@@ -161,6 +165,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Limits.PageBytes, 8<<20)
 	orDefault(&c.Limits.ArtifactBytes, 64<<20)
 	orDefault(&c.Limits.TaskBytes, 128<<20)
+	orDefault(&c.Limits.ContextBytes, 8<<30)
 	orDefault(&c.Limits.StepBytes, 4<<20)
 	orDefault(&c.Limits.MetadataBytes, 64<<10)
 	orDefault(&c.Limits.FeedbackBytes, 16<<10)
@@ -172,7 +177,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.HandlerGrace < 0, "HandlerGrace is negative")
 	check(c.FlushInterval < 0, "FlushInterval is negative")
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	for name, n := range map[string]int{"Queued": c.Limits.Queued, "QueuedPerOwner": c.Limits.QueuedPerOwner, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ListTotal": c.Limits.ListTotal, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
+	for name, n := range map[string]int{"Queued": c.Limits.Queued, "QueuedPerOwner": c.Limits.QueuedPerOwner, "Inbox": c.Limits.Inbox, "Parts": c.Limits.Parts, "References": c.Limits.References, "PageSize": c.Limits.PageSize, "ListTotal": c.Limits.ListTotal, "PageBytes": c.Limits.PageBytes, "ArtifactBytes": c.Limits.ArtifactBytes, "TaskBytes": c.Limits.TaskBytes, "ContextBytes": c.Limits.ContextBytes, "StepBytes": c.Limits.StepBytes, "MetadataBytes": c.Limits.MetadataBytes, "FeedbackBytes": c.Limits.FeedbackBytes} {
 		check(n < 1, "Limits.%s is %d, want at least 1", name, n)
 	}
 	check(c.Limits.QueuedPerOwner > c.Limits.Queued, "Limits.QueuedPerOwner is %d, want at most Limits.Queued, which is %d", c.Limits.QueuedPerOwner, c.Limits.Queued)

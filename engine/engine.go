@@ -35,7 +35,10 @@ type Engine struct {
 	refusals  queueRefusals // for full queues
 	abandoned atomic.Int64  // handlers left behind that still run
 	oversized atomic.Int64  // messages and writes refused by Limits.TaskBytes
-	expired   expiry        // what the janitor has removed
+
+	contexts     contextSizes
+	contextsFull atomic.Int64 // messages refused by Limits.ContextBytes
+	expired      expiry       // what the janitor has removed
 
 	worker   atomic.Pointer[string] // the name under which leases are taken
 	strayed  atomic.Bool            // there may be a lease of this name without a run
@@ -282,6 +285,7 @@ type Health struct {
 	Queued      int64 // tasks waiting to run in the store, whoever queued them
 	Abandoned   int64 // handlers that did not return when told to
 	Oversized   int64 // messages and writes refused since the start, for Limits.TaskBytes
+	ContextFull int64 // messages refused since the start, for Limits.ContextBytes
 	Expired     Expired
 	// QueueRefused and OwnerQueueRefused are how many new tasks, or new turns of a task, were
 	// refused since the start, for Limits.Queued and Limits.QueuedPerOwner.
@@ -294,7 +298,7 @@ type Health struct {
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, HeldBack: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, HeldBack: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.contextsFull.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {

@@ -83,6 +83,9 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 	if err := e.checkTaskSize(l.key.ID, base.Bytes, size); err != nil {
 		return nil, err
 	}
+	if err := e.checkContextSize(ctx, store.ContextKey{Owner: s.owner, ID: base.ContextID}); err != nil {
+		return nil, err
+	}
 	if err := l.holdMemory(ctx, base.Bytes+size); err != nil {
 		return nil, err
 	}

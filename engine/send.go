@@ -193,6 +193,9 @@ func (s *sending) create(ctx context.Context) (*Sent, error) {
 	if err := e.checkTaskSize(l.key.ID, 0, int64(first.Size())); err != nil {
 		return nil, s.refused(ctx, err)
 	}
+	if err := e.checkContextSize(ctx, store.ContextKey{Owner: s.owner, ID: m.ContextID}); err != nil {
+		return nil, s.refused(ctx, err)
+	}
 	if err := l.holdMemory(ctx, int64(first.Size())); err != nil {
 		return nil, err
 	}

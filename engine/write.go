@@ -52,6 +52,7 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 		after = after.Clone() // the store may have kept the other
 		after.LogSize = res.LogSize
 	}
+	e.contexts.add(store.ContextKey{Owner: l.key.Owner, ID: after.ContextID}, after.Bytes-base.Bytes)
 	l.publish(after, c.Events)
 	return after, nil
 }

@@ -69,6 +69,7 @@ type healthInfo struct {
 	Turns       turnsInfo   `json:"turns"`
 	Abandoned   int64       `json:"abandoned"`
 	Oversized   int64       `json:"oversized"`
+	ContextFull int64       `json:"contextFull"`
 	Streams     streamsInfo `json:"streams"`
 	Lists       listsInfo   `json:"lists"`
 	Batches     batchesInfo `json:"batches"`
@@ -164,7 +165,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.encoded.info(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.encoded.info(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}

@@ -56,6 +56,7 @@ type serveCmd struct {
 	fileFlags
 
 	MaxTask     size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"How much content a task may have: messages, artifacts and what was replaced in them. At most a third of what one owner may hold of --memory. Default: ${default}."`
+	MaxContext  size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_CONTEXT" default:"8GiB" group:"Work:" help:"How much content all tasks of a context may have. Default: ${default}."`
 	Memory      size `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
 	Concurrency int  `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
 
@@ -307,7 +308,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.StopGrace = c.StopGrace
 	cfg.Memory = int64(c.Memory)
 	cfg.Retention, _ = c.retention() // has been checked
-	cfg.Limits.TaskBytes = int(c.MaxTask)
+	cfg.Limits.TaskBytes, cfg.Limits.ContextBytes = int(c.MaxTask), int(c.MaxContext)
 	cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = c.MaxQueued, c.MaxQueuedPerOwner
 	cfg.MaxBodyBytes = int64(c.MaxBody)
 	cfg.MaxLists = c.MaxLists

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	// contextPart is the part of Limits.ContextBytes that may be added to a context here before
+	// the context is measured again.
+	contextPart = 64
+	// fullFor is how long a context is known to be full before it is measured again.
+	fullFor = 10 * time.Second
+	// knownContexts is how many contexts are remembered at least, of those that were added to last.
+	knownContexts = 10_000
+	// measuredTasks is how many tasks are measured with one call of the store.
+	measuredTasks = 1000
+)
+
+// contextSizes remember how much was added to contexts here. Only contexts to which much was added
+// are measured, so the others cost nothing. It is safe for concurrent use; the zero contextSizes
+// know none.
+type contextSizes struct {
+	mu            sync.Mutex
+	recent, older map[store.ContextKey]*contextContent // each with up to knownContexts
+}
+
+type contextContent struct {
+	added    int64     // since it was measured, or is known here
+	measured int64     // 0 until it was
+	at       time.Time // when it was measured
+}
+
+// get returns what is known of a context, nil if nothing is. s.mu is held.
+func (s *contextSizes) get(key store.ContextKey) *contextContent {
+	if c := s.recent[key]; c != nil {
+		return c
+	}
+	return s.older[key]
+}
+
+// set remembers what is known of a context. s.mu is held.
+func (s *contextSizes) set(key store.ContextKey, c *contextContent) {
+	if s.recent == nil || len(s.recent) >= knownContexts {
+		s.older, s.recent = s.recent, make(map[store.ContextKey]*contextContent)
+	}
+	s.recent[key] = c
+}
+
+// add notes that content was added to a context.
+func (s *contextSizes) add(key store.ContextKey, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.get(key)
+	if c == nil {
+		c = new(contextContent)
+	}
+	c.added += bytes
+	s.set(key, c)
+}
+
+// checkContextSize refuses a message for a context whose tasks have as much content as they may.
+// What handlers write is not refused, and of what other processes add it learns late, so that a context
+// may exceed the limit by a 64th for each process and by the tasks that run.
+func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) error {
+	limit := int64(e.cfg.Limits.ContextBytes)
+	e.contexts.mu.Lock()
+	c := e.contexts.get(key)
+	if c == nil {
+		e.contexts.mu.Unlock()
+		return nil
+	}
+	known, full := *c, c.measured+c.added >= limit
+	e.contexts.mu.Unlock()
+	if known.added > limit/contextPart || full && (known.at.IsZero() || e.now().Sub(known.at).Abs() >= fullFor) {
+		bytes, err := e.measureContext(ctx, key)
+		if err != nil {
+			return err
+		}
+		known = contextContent{measured: bytes, at: e.now()}
+		e.contexts.mu.Lock()
+		e.contexts.set(key, &known)
+		e.contexts.mu.Unlock()
+		full = bytes >= limit
+	}
+	if !full {
+		return nil
+	}
+	e.contextsFull.Add(1)
+	return a2a.Errorf(a2a.CodeTooLarge, "context %s has about %d bytes of content, the limit is %d (--max-context); begin another context", a2a.Quote(key.ID), known.measured+known.added, limit)
+}
+
+// measureContext returns how much content the tasks of a context have.
+func (e *Engine) measureContext(ctx context.Context, key store.ContextKey) (bytes int64, err error) {
+	c, err := e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
+	if err == nil && c.TaskCount > 0 {
+		c, err = e.cfg.Store.Context(ctx, key.Owner, key.ID, c.TaskCount)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	keys := make([]store.Key, 0, measuredTasks)
+	for i, id := range c.TaskIDs {
+		keys = append(keys, store.Key{Owner: key.Owner, ID: id})
+		if len(keys) < measuredTasks && i+1 < len(c.TaskIDs) {
+			continue
+		}
+		versions, err := e.cfg.Store.Versions(ctx, keys)
+		if err != nil {
+			return 0, err
+		}
+		for _, v := range versions {
+			bytes += v.Bytes
+		}
+		keys = keys[:0]
+	}
+	return bytes, nil
+}
