@@ -163,8 +163,7 @@ func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
 			if err != nil && ctx.Err() == nil {
 				e.log.Warn("remove expired data", "error", err)
 			}
-			// Others get the store for as long as the batch had it.
-			e.sleep(ctx, min(e.elapsed()-begun, expiryPause))
+			e.yieldStore(ctx, begun)
 			return err != nil || !more
 		})
 	}
@@ -174,6 +173,17 @@ func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
 			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords, "duration", e.elapsed()-started)
 	}
 	return len(kinds) > 0
+}
+
+// yieldStore leaves the store to the tasks that run here for as long as a batch that began
+// at a time, on elapsed, has had it.
+func (e *Engine) yieldStore(ctx context.Context, begun time.Duration) {
+	e.mu.Lock()
+	idle := len(e.runs) == 0
+	e.mu.Unlock()
+	if !idle {
+		e.sleep(ctx, min(e.elapsed()-begun, expiryPause))
+	}
 }
 
 // expiries returns a function for each kind that is not kept for ever. It removes a batch

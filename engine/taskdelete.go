@@ -64,8 +64,8 @@ func (e *Engine) purge(ctx context.Context, beat func()) {
 			e.log.Warn("remove the content of deleted tasks", "error", err)
 			return
 		}
-		if more { // others get the store for as long as this had it
-			e.sleep(ctx, min(e.elapsed()-begun, expiryPause))
+		if more {
+			e.yieldStore(ctx, begun)
 		}
 	}
 }

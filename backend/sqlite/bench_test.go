@@ -61,6 +61,38 @@ func BenchmarkTask(b *testing.B) {
 	}
 }
 
+// BenchmarkExpiry removes short tasks by age, with their contexts, and relates the rate to that
+// of their creation by 64 callers.
+func BenchmarkExpiry(b *testing.B) {
+	s := open(b, Config{Dir: b.TempDir()})
+	begun := time.Now()
+	share(b, 64, func(n int) error { return runTask(s, n) })
+	creation := time.Since(begun)
+	before := processorTime()
+	b.ResetTimer()
+	tasks := store.TaskExpiry{State: a2a.StateCompleted, Before: began.Add(1000 * time.Hour), Limit: 200}
+	contexts := store.ContextExpiry{Before: tasks.Before, Limit: tasks.Limit}
+	for more := true; more; more = tasks.After != nil || contexts.After != nil {
+		var err error
+		_, tasks.After, err = s.ExpireTasks(bg, tasks)
+		must(b, err)
+		_, contexts.After, err = s.ExpireContexts(bg, contexts)
+		must(b, err)
+		must(b, purgeAll(s))
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+	b.ReportMetric(float64((processorTime()-before).Microseconds())/float64(b.N), "cpu-us/op")
+	b.ReportMetric(creation.Seconds()/b.Elapsed().Seconds(), "x-creation")
+	for _, table := range []string{"task_rows", "task_log", "context_rows"} {
+		left, err := s.writer.ints(bg, "SELECT count(*) FROM "+table)
+		must(b, err)
+		if left[0] != 0 {
+			b.Errorf("%s has %d rows, want none", table, left[0])
+		}
+	}
+}
+
 func runTask(s store.Store, n int) error {
 	c := submitted(n)
 	if err := commitOne(s, c); err != nil {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -17,17 +18,21 @@ const (
 
 // ExpireContexts implements store.DeleteStore.
 func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
-	limit := min(p.Limit, deleteTasks)
-	err = s.write(ctx, &request{weight: limit, apply: func(w *writer) error {
+	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed, next = 0, nil
-		old, err := w.emptyBefore(&p, limit)
+		begun := time.Now()
+		old, err := w.emptyBefore(&p, p.Limit)
 		if err != nil {
 			return err
 		}
-		if len(old) == limit {
-			next = &old[limit-1]
+		if len(old) == p.Limit {
+			next = &old[p.Limit-1]
 		}
 		for i := range old {
+			if i > 0 && time.Since(begun) > expiryTime {
+				next = &old[i-1]
+				return nil
+			}
 			gone, err := w.expireContext(store.ContextKey{Owner: old[i].Owner, ID: old[i].ID})
 			if err != nil {
 				return err

@@ -118,7 +118,7 @@ func childDeletes(dir string) error {
 		}
 		fmt.Println("deleted", n)
 	}
-	return purgeAll(s)
+	return printPurges(s)
 }
 
 // childExpires does the same by age.
@@ -135,10 +135,17 @@ func childExpires(dir string) error {
 		}
 		fmt.Println("expired", n)
 	}
-	return purgeAll(s)
+	return printPurges(s)
 }
 
 func purgeAll(s *Store) (err error) {
+	for more := true; more && err == nil; {
+		more, err = s.PurgeDeleted(bg)
+	}
+	return err
+}
+
+func printPurges(s *Store) (err error) {
 	for more := true; more; fmt.Println("purged", more) {
 		if more, err = s.PurgeDeleted(bg); err != nil {
 			return err

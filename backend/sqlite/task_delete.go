@@ -3,18 +3,21 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// Reads that end early have no LIMIT: SQLite plans a statement again whenever the argument of
+// its LIMIT has changed.
 const (
-	sqlLogSizes = `SELECT id, octet_length(events) + coalesce(octet_length(snapshot), 0) FROM task_log WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?`
+	sqlLogSizes = `SELECT id, octet_length(events) + coalesce(octet_length(snapshot), 0) FROM task_log WHERE id BETWEEN ? AND ? ORDER BY id`
 	sqlDropLog  = `DELETE FROM task_log WHERE id BETWEEN ? AND ?`
 
-	sqlStepRows = `SELECT id, coalesce(octet_length(result), 0) + coalesce(octet_length(artifacts), 0) FROM task_steps WHERE task_pk = ? LIMIT ?`
+	sqlStepRows = `SELECT id, coalesce(octet_length(result), 0) + coalesce(octet_length(artifacts), 0) FROM task_steps WHERE task_pk = ?`
 	sqlDropStep = `DELETE FROM task_steps WHERE id = ?`
 
-	sqlContentRows = `SELECT id, octet_length(data) FROM task_contents WHERE task_pk = ? LIMIT ?`
+	sqlContentRows = `SELECT id, octet_length(data) FROM task_contents WHERE task_pk = ?`
 	sqlDropContent = `DELETE FROM task_contents WHERE id = ?`
 
 	sqlTaskNotes = `SELECT count(*) FROM (SELECT 1 FROM webhook_attempts INDEXED BY webhook_attempts_task WHERE task_pk = ?1
@@ -35,6 +38,11 @@ const (
 		WHERE owner = ?1 AND state = ?2 AND (state_at, id) > (?3, ?4) AND state_at < ?5 ORDER BY state_at, id LIMIT ?6`
 	sqlNextOwner = `SELECT min(owner) FROM task_rows INDEXED BY task_rows_state WHERE owner > ?`
 )
+
+// expiryTime is how long a transaction of expiry removes tasks or contexts before it
+// commits: others wait for it. A commit costs as much as many removals, so batches are
+// bounded by time rather than by a small number.
+const expiryTime = 15 * time.Millisecond
 
 // deletion counts what a transaction may still remove.
 type deletion struct {
@@ -183,7 +191,7 @@ func (w *writer) removeContent(t *taskRow, bounds *deletion) (whole bool, err er
 		}
 		cut = r.int(0)
 		return nil
-	}, first, t.logID(logMask), bounds.rows+1)
+	}, first, t.logID(logMask))
 	if err != nil && !errors.Is(err, errEnough) {
 		return false, err
 	}
@@ -215,7 +223,7 @@ func (w *writer) removeRows(find, drop *stmt, pk int64, bounds *deletion) (whole
 		}
 		found = append(found, r.int(0))
 		return nil
-	}, pk, bounds.rows+1)
+	}, pk)
 	if err != nil && !errors.Is(err, errEnough) {
 		return false, err
 	}
@@ -257,10 +265,10 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 
 // ExpireTasks implements store.DeleteStore.
 func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
-	limit := min(p.Limit, deleteTasks)
-	err = s.write(ctx, &request{weight: limit, apply: func(w *writer) error {
+	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed = 0
-		old, end, err := w.oldTasks(&p, limit)
+		begun := time.Now()
+		old, end, err := w.oldTasks(&p, p.Limit)
 		if err != nil {
 			return err
 		}
@@ -269,6 +277,10 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 			place = *p.After
 		}
 		for i := range old {
+			if i > 0 && time.Since(begun) > expiryTime {
+				next = &place
+				return nil
+			}
 			gone, ok, err := w.expireTask(&old[i], bounds)
 			if err != nil {
 				return err
