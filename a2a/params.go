@@ -84,11 +84,14 @@ type ListTasksParams struct {
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
-// ListTasksResult is the result of tasks/list. NextPageToken is "" on the last
-// page. Page counts from 1. Total and TotalSize, which are the same, are there when
-// the total was asked for.
-type ListTasksResult struct {
-	Tasks         []Task `json:"tasks"`
+// ListTasksResult is the result of tasks/list.
+type ListTasksResult = TasksPage[[]Task]
+
+// TasksPage is a page of tasks. T is []Task, or json.RawMessage if the tasks are encoded
+// already. NextPageToken is "" on the last page. Page counts from 1. Total and TotalSize,
+// which are the same, are set if the caller requested the total.
+type TasksPage[T any] struct {
+	Tasks         T      `json:"tasks"`
 	NextPageToken string `json:"nextPageToken"`
 	Page          int    `json:"page,omitempty"`
 	PageSize      int    `json:"pageSize"`

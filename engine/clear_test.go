@@ -39,9 +39,9 @@ func wantGone(t *testing.T, e *engine.Engine, s store.Store, contextID string, t
 			wantError(t, "Follow()", err, a2a.CodeTaskNotFound)
 		}
 	}
-	doomed, err := s.Doomed(t.Context(), 10)
-	if err != nil || len(doomed) > 0 {
-		t.Errorf("Doomed() = %v, %v; want none", doomed, err)
+	pending, err := s.PendingDeletions(t.Context(), 10)
+	if err != nil || len(pending) > 0 {
+		t.Errorf("PendingDeletions() = %v, %v; want none", pending, err)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 				onStores(t, func(t *testing.T, s store.Store) {
 					down := false
 					e := start(t, engine.Config{Handler: obey, Store: storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
-						if c.Method == "Doomed" || down && c.Method == "FinishDelete" {
+						if c.Method == "PendingDeletions" || down && c.Method == "FinishDelete" {
 							return storetest.FailBefore // this process does no more about it
 						}
 						if c.Method == "DeleteContext" && nth == 1 || c.Method == "FinishDelete" && c.N == nth-1 {
@@ -276,8 +276,8 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 					}
 					next := start(t, engine.Config{Handler: obey, Store: s})
 					eventually(t, func() bool {
-						doomed, err := s.Doomed(t.Context(), 10)
-						return err == nil && len(doomed) == 0
+						pending, err := s.PendingDeletions(t.Context(), 10)
+						return err == nil && len(pending) == 0
 					})
 					wantGone(t, next, s, "c", tasks[0], tasks[449])
 				})
@@ -327,7 +327,7 @@ func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
 
 // A new task, or context, of an id whose deletion was begun does not wait for the
 // janitor.
-func TestWhatBeginsUnderADoomedIdFinishesTheDeletionFirst(t *testing.T) {
+func TestCreateCompletesPendingDeletionOfSameID(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T, e *engine.Engine, old *store.Task) error{
 		"task": func(t *testing.T, e *engine.Engine, old *store.Task) error {
@@ -377,7 +377,7 @@ func TestATaskBeginsWhileOthersFinishTheDeletionOfItsId(t *testing.T) {
 		c := newID()
 		var plan storetest.Plan = func(call storetest.Call) storetest.Fault {
 			switch call.Method {
-			case "Doomed":
+			case "PendingDeletions":
 				return storetest.FailBefore // the janitor does nothing about it
 			case "FinishDelete":
 				for more := true; more; {
@@ -432,7 +432,7 @@ func TestAStormAroundOneContext(t *testing.T) {
 				return err == nil || a2a.CodeOf(err) == a2a.CodeContextNotFound
 			})
 			page, err := s.Tasks(t.Context(), store.Query{Owner: alice.ID, ContextID: "c", Limit: 10})
-			if doomed, _ := s.Doomed(t.Context(), 1); len(doomed) == 0 && (err != nil || len(page.Tasks) != 0) {
+			if pending, _ := s.PendingDeletions(t.Context(), 1); len(pending) == 0 && (err != nil || len(page.Tasks) != 0) {
 				t.Errorf("%d tasks are left, %v", len(page.Tasks), err)
 			}
 		})

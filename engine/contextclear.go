@@ -182,10 +182,9 @@ func (e *Engine) clear(ctx context.Context, key store.ContextKey) error {
 	return err
 }
 
-// finishDoomed ends the deletion of a context that was begun and not ended, and
-// reports whether there was anything to remove. A context that is there is left
-// alone.
-func (e *Engine) finishDoomed(ctx context.Context, key store.ContextKey) (doomed bool, err error) {
+// finishDeletion completes the pending deletion of a context and reports whether it
+// removed anything. It does nothing if the context exists.
+func (e *Engine) finishDeletion(ctx context.Context, key store.ContextKey) (removed bool, err error) {
 	unlock, err := e.deletions.lock(ctx, key)
 	if err != nil {
 		return false, err
@@ -215,23 +214,23 @@ func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool
 func (e *Engine) finishAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, startDeletions)
 	defer cancel()
-	e.finishAllDoomed(ctx, func() {})
+	e.finishDeletions(ctx, func() {})
 }
 
-// finishAllDoomed ends the deletions that an earlier process, or a call that
-// failed, left unfinished.
-func (e *Engine) finishAllDoomed(ctx context.Context, beat func()) {
+// finishDeletions completes the deletions that an earlier process, or a call that
+// failed, left pending.
+func (e *Engine) finishDeletions(ctx context.Context, beat func()) {
 	const batch = 100
 	for ctx.Err() == nil {
-		keys, err := e.cfg.Store.Doomed(ctx, batch)
+		keys, err := e.cfg.Store.PendingDeletions(ctx, batch)
 		if err != nil {
-			e.log.Warn("look for unfinished deletions", "error", err)
+			e.log.Warn("list pending deletions", "error", err)
 			return
 		}
 		failed := false
 		for _, key := range keys {
 			beat()
-			if _, err := e.finishDoomed(ctx, key); err != nil {
+			if _, err := e.finishDeletion(ctx, key); err != nil {
 				e.log.Warn("finish the deletion of a context", "context", key.ID, "error", err)
 				failed = true
 			}

@@ -79,7 +79,7 @@ func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Conte
 		case !errors.Is(err, store.ErrNotFound):
 			return store.Context{}, err
 		}
-		if _, err := w.e.finishDoomed(ctx, w.key); err != nil {
+		if _, err := w.e.finishDeletion(ctx, w.key); err != nil {
 			return store.Context{}, err
 		}
 	}

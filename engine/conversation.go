@@ -50,9 +50,9 @@ func (e *Engine) Context(ctx context.Context, p a2a.Principal, id string, histor
 // that are left.
 type history struct {
 	e       *Engine
-	perTask *int // at most so many of each task; nil is all
-	tasks   int  // of at most so many tasks; 0 is no limit
-	limit   int  // at most so many messages; 0 is no limit
+	perTask *int // the limit for each task; nil is all
+	tasks   int  // the limit of tasks; 0 is none
+	limit   int  // the limit of messages; 0 is none
 	bytes   int  // at most so much content, but one message in any case
 	used    int
 	full    bool // something was left out because of bytes
@@ -165,7 +165,7 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if err := t.reserved.keep("History", &hold); err != nil {
 		return nil, err
 	}
-	return messages, told(ctx, err)
+	return messages, handlerError(ctx, err)
 }
 
 func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
@@ -182,8 +182,8 @@ func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
 	})
 }
 
-// told is an error of the store as a handler may see it.
-func told(ctx context.Context, err error) error {
+// handlerError returns an error of the store as a handler may see it.
+func handlerError(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (t *Turn) Context(ctx context.Context) (store.Context, error) {
 	if a2a.CodeOf(err) == a2a.CodeContextNotFound {
 		return c, err
 	}
-	return c, told(ctx, err)
+	return c, handlerError(ctx, err)
 }
 
 // Reference is a task that a message refers to, as it stood when it was read. It
@@ -217,8 +217,8 @@ type Reference struct {
 // ones of its task name in referenceTaskIds, each once, in the order in which they
 // were first named: of the same owner, and at most Limits.References, those named
 // last. Tasks that are no more are left out. Together they may hold
-// Limits.ArtifactBytes; more is an error. What they hold comes out of Config.Memory
-// until the handler returns, as with Turn.Reserve.
+// Limits.ArtifactBytes; more is an error. They draw from
+// Config.Memory until the handler returns, as with Turn.Reserve.
 func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 			continue
 		}
 		if err != nil {
-			return nil, told(ctx, err)
+			return nil, handlerError(ctx, err)
 		}
 		if size += task.Size(); size > limit {
 			return nil, a2a.Errorf(a2a.CodeTooLarge, "the tasks referred to hold more than %d bytes", limit)
@@ -265,7 +265,7 @@ func (t *Turn) holdTasks(ctx context.Context, ids []string) (memory.Hold, error)
 	}
 	versions, err := t.r.e.cfg.Store.Versions(ctx, keys)
 	if err != nil {
-		return hold, told(ctx, err)
+		return hold, handlerError(ctx, err)
 	}
 	var bytes int64
 	for _, v := range versions {

@@ -26,7 +26,7 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 		case <-e.wake:
 		case <-poll.C:
 			beat()
-			e.ready.Store(true) // what nobody announced is looked for now, or with the next free slot
+			e.ready.Store(true) // what no notification announced is claimed now, or with the next free slot
 		}
 		for !e.isStopping() && e.claim(ctx, &turns) {
 			beat()
@@ -300,7 +300,7 @@ func (e *Engine) janitor(ctx context.Context, beat func()) {
 	defer tick.Stop()
 	for due := true; ctx.Err() == nil; {
 		beat()
-		e.finishAllDoomed(ctx, beat)
+		e.finishDeletions(ctx, beat)
 		e.purge(ctx, beat)
 		if due {
 			due = e.expire(ctx, beat)

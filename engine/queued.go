@@ -13,7 +13,7 @@ const (
 	// countShare bounds the cost of counting a long queue: after a count the store is not
 	// asked again for this many times as long as it took.
 	countShare = 20
-	// countedOwners is for how many owners a count of queued tasks is remembered.
+	// countedOwners is the number of owners whose count of queued tasks is remembered.
 	countedOwners = 1000
 )
 
@@ -93,7 +93,7 @@ func (e *Engine) countQueued(ctx context.Context) {
 // queueRefusals counts new turns that were refused since the start.
 type queueRefusals struct{ all, owner atomic.Int64 }
 
-// checkQueue refuses a new task while as many tasks wait to run as may, of all owners or of
+// checkQueue rejects a new task while the queue is full: that of all owners, or the share of
 // this one. It asks the store before it does: tasks may have been claimed since the last count.
 func (e *Engine) checkQueue(ctx context.Context, owner string) error {
 	limit := int64(e.cfg.Limits.Queued)
@@ -107,8 +107,8 @@ func (e *Engine) checkQueue(ctx context.Context, owner string) error {
 	return e.checkOwnQueue(ctx, owner)
 }
 
-// checkOwnQueue refuses a turn while as many tasks of its owner wait to run as may. The store is asked
-// for the owner's tasks only while so many wait in all.
+// checkOwnQueue rejects a turn while the owner's share of the queue is full. It counts the owner's tasks
+// only while the whole queue holds at least that number.
 func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
 	limit := int64(e.cfg.Limits.QueuedPerOwner)
 	if limit == int64(e.cfg.Limits.Queued) || e.queued.load() < limit {
@@ -127,7 +127,7 @@ func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
 		return nil
 	}
 	e.refusals.owner.Add(1)
-	return a2a.Errorf(a2a.CodeExhausted, "%d tasks of this owner wait to run, which is all that one owner may have (--max-queued-per-owner); retry later", n)
+	return a2a.Errorf(a2a.CodeExhausted, "queue of this owner is full (%d tasks waiting, --max-queued-per-owner); retry later", n)
 }
 
 // noteQueued notes that this process has queued a task.
@@ -136,7 +136,7 @@ func (e *Engine) noteQueued(owner string) {
 	e.owners.note(owner)
 }
 
-// ownerCounts has the counts of those owners for whom the store was asked.
+// ownerCounts has the queue counts of owners that were counted in the store.
 type ownerCounts struct {
 	mu     sync.Mutex
 	counts map[string]*queueCount

@@ -141,11 +141,11 @@ func (s *sending) open(ctx context.Context) (*Sent, error) {
 		c, cerr := s.e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
 		switch {
 		case errors.Is(cerr, store.ErrNotFound):
-			doomed, ferr := s.e.finishDoomed(ctx, key)
+			removed, ferr := s.e.finishDeletion(ctx, key)
 			if ferr != nil {
 				return nil, ferr
 			}
-			if !doomed && exists && s.taskExists(ctx) {
+			if !removed && exists && s.taskExists(ctx) {
 				return nil, err // the task is in another context
 			}
 		case cerr != nil:

@@ -2,11 +2,11 @@ package engine
 
 import "sync"
 
-// slots are the places for runs. Some are reserved: they go only to owners that run few turns. So
-// whoever fills all others with turns that take long leaves room for those who come later.
+// slots limits the runs of a process. Some slots are reserved for owners that run few turns, so
+// that an owner that fills all other slots with long turns leaves room for others.
 type slots struct {
-	reserved int // how many are kept
-	few      int // who holds so many gets none of those
+	reserved int // the number of reserved slots
+	few      int // an owner with this number of slots gets no reserved one
 
 	mu   sync.Mutex
 	free int
@@ -17,8 +17,8 @@ func newSlots(n, reserved int) *slots {
 	return &slots{free: n, reserved: reserved, few: max(reserved/8, 1), busy: make(map[string]int)}
 }
 
-// takeFor takes the slot of a run of an owner, if that may have one. waiting says that tasks wait of
-// owners who were left out.
+// takeFor takes a slot for a run of an owner, if the owner may have one. waiting reports that
+// tasks are waiting of owners that were left out.
 func (s *slots) takeFor(owner string, waiting bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +30,7 @@ func (s *slots) takeFor(owner string, waiting bool) bool {
 	return true
 }
 
-// leavesOut reports whether there are free slots, and none of them is for an owner.
+// leavesOut reports whether slots are free but an owner may have none of them.
 func (s *slots) leavesOut(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,8 @@ func (s *slots) scarce() bool {
 	return s.free <= s.reserved
 }
 
-// takeAny takes up to most slots for a claim that must leave out some owners. When it has to, it
-// takes none unless others may have something due.
+// takeAny takes up to most slots for a claim and returns the owners that the claim must skip. If
+// it must skip some, it takes slots only if others may have due tasks.
 func (s *slots) takeAny(most int, others bool) (n int, skip []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *slots) overs() (owners []string) {
 	return owners
 }
 
-// heldBack returns how many owners get no slot now although some are free.
+// heldBack returns the number of owners that get no slot now although some are free.
 func (s *slots) heldBack() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *slots) heldBack() int {
 	return len(s.overs())
 }
 
-// assign notes that a slot that takeAny took is for a run of an owner.
+// assign records the owner of a slot that takeAny took.
 func (s *slots) assign(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *slots) giveBack(n int) {
 	s.free += n
 }
 
-// release frees the slot of a run of an owner. It reports whether that may get reserved ones again.
+// release frees the slot of a run of an owner. It reports whether the owner may get reserved ones again.
 func (s *slots) release(owner string) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ func (s *slots) release(owner string) (again bool) {
 	return s.reserved > 0 && s.busy[owner] == s.few-1
 }
 
-// waitsForShare reports whether a task that was queued starts only when a slot is freed, because its
-// owner runs many.
+// waitsForShare reports whether a queued task starts only when a slot is freed, because its owner
+// runs many turns.
 func (e *Engine) waitsForShare(owner string) bool {
 	if e.slots.reserved == 0 {
 		return false

@@ -17,7 +17,7 @@ import (
 type longTurns struct {
 	mu      sync.Mutex
 	running map[string]int // by owner
-	started map[string]int // since the beginning
+	started map[string]int // since the start
 	end     map[string]chan struct{}
 }
 
@@ -50,7 +50,7 @@ func (l *longTurns) handle(ctx context.Context, turn *engine.Turn) error {
 // endOne ends a turn of an owner.
 func (l *longTurns) endOne(owner string) { l.count(owner, 0) <- struct{}{} }
 
-// await waits until so many turns run of each owner, and so many have been started, as in "a 1/2".
+// await waits until each owner has the given numbers of running and of started turns: "a 1/2".
 func (l *longTurns) await(t *testing.T, want ...string) {
 	t.Helper()
 	stand := func() string {
@@ -154,7 +154,7 @@ func TestClaimsLeaveReservedTurnsToOthers(t *testing.T) {
 	}
 }
 
-// No claim is made because of time: a task that nobody wakes the dispatcher for never ends.
+// No claim is made because of time: a task for which nothing wakes the dispatcher never ends.
 func TestSharesForgetNoTask(t *testing.T) {
 	t.Parallel()
 	const owners, each = 5, 200

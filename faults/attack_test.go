@@ -135,7 +135,7 @@ func (s *siege) run(attacks ...attack) {
 		}
 		return nil
 	})
-	// Looked at from outside only: a server that answers for its health all the time is at work.
+	// Checked from outside only: a server that answers for its health all the time is at work.
 	limit := before*3/2 + keptMemory
 	ended := time.Now()
 	for usedMemory(s.p.cmd.Process.Pid) > limit && time.Since(ended) < 3*time.Minute {
@@ -206,9 +206,9 @@ func (s *siege) work(ctx context.Context, d time.Duration) {
 	var group sync.WaitGroup
 	group.Go(func() { // what this takes is the machine's, not the server's
 		for ctx.Err() == nil {
-			begun := time.Now()
+			start := time.Now()
 			if status, _ := s.good.do(http.MethodGet, "healthz", nil); status == http.StatusOK {
-				s.idle = append(s.idle, time.Since(begun))
+				s.idle = append(s.idle, time.Since(start))
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -216,9 +216,9 @@ func (s *siege) work(ctx context.Context, d time.Duration) {
 	for range 2 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				begun := time.Now()
+				start := time.Now()
 				status, answer := s.good.call(message1("", `{"kind":"text","text":" "}`, true))
-				took := time.Since(begun)
+				took := time.Since(start)
 				var reply struct{ Result struct{ ID string } }
 				if json.Unmarshal(answer, &reply) != nil || status != http.StatusOK || reply.Result.ID == "" {
 					if s.p.running() {

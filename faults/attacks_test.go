@@ -18,7 +18,7 @@ import (
 )
 
 // attack is what a hostile owner does until the context of the attacker is done. Before that it has
-// created so many large tasks and prepared what else the attack needs.
+// created large tasks and prepared what else the attack needs.
 type attack struct {
 	name    string
 	tasks   int

@@ -195,7 +195,7 @@ func keys(set map[string]bool) (list []string) {
 	return list
 }
 
-// drained waits until the webhooks of the tasks have nothing to tell, and returns how
+// drained waits until the webhooks of the tasks have nothing to send, and returns how
 // long that took.
 func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration {
 	f.t.Helper()

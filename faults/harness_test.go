@@ -367,7 +367,7 @@ func (s *site) done() []effect {
 	return effects
 }
 
-// release has tasks go on that work until there is a name.
+// release lets tasks continue that work until there is a name.
 func (s *site) release(name string) {
 	s.t.Helper()
 	if err := os.WriteFile(s.effects+"."+name, nil, 0o600); err != nil {

@@ -30,7 +30,7 @@ func (r *receiver) prove(report *check.Report) {
 		case !h.deleted.IsZero():
 			r.failf("webhook %s was deleted and is there", name.hook)
 		case l.Pending():
-			r.failf("webhook %s of task %s has something to tell: %+v", name.hook, name.task, l.Lane)
+			r.failf("webhook %s of task %s has something to send: %+v", name.hook, name.task, l.Lane)
 		default:
 			if err := r.proveLane(h, &l, report.Logs[name.task]); err != nil {
 				r.failf("webhook %s of task %s: %v", name.hook, name.task, err)

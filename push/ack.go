@@ -130,7 +130,7 @@ func (s *Service) unstored(lanes []*lane) time.Duration {
 	return ackBackoff(fails)
 }
 
-// ackBackoff is the pause after so many failures in a row and one.
+// ackBackoff is the pause after a number of failures in a row and one.
 func ackBackoff(fails int) time.Duration { return min(ackPause<<min(fails, 10), longestAckPause) }
 
 // undone leaves out the acks that were stored although the call has failed. Those that

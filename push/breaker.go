@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The breaker of an endpoint opens after so many attempts in a row without an answer,
+// The breaker of an endpoint opens after a number of attempts in a row without an answer,
 // or when half of at least windowLeast attempts of a window have failed.
 const (
 	openAfter   = 5

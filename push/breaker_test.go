@@ -187,7 +187,7 @@ func TestLimitsHalveTheConcurrencyForAWhile(t *testing.T) {
 	}
 }
 
-// An endpoint that answers 429 to one request in 200 takes all others: it must not be left
+// An endpoint that answers 429 to one request in 200 accepts all others: it must not be left
 // with a single request at once.
 func TestLimitsGrowWithWhatIsTaken(t *testing.T) {
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestLimitsGrowWithWhatIsTaken(t *testing.T) {
 	if least > 4 {
 		t.Errorf("the endpoint was sent no fewer than %d at once, want half after each 429", least)
 	}
-	for range 10 { // one that takes every second request only
+	for range 10 { // one that accepts every second request only
 		now = now.Add(2 * time.Second)
 		e.shrink(now, 8)
 		e.grow()

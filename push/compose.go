@@ -58,7 +58,7 @@ func (c *composer) release() {
 }
 
 // unsealed follows where the secrets of a webhook cannot be decrypted: a process that has
-// been given the keys may be able to tell it. It is looked at every unsealedWait for as
+// been given the keys may be able to send it. It is looked at every unsealedWait for as
 // long as attempts that fail are made.
 var unsealed = result{verdict: retry, reason: "the secrets of the webhook cannot be decrypted with the keys of this agent"}
 

@@ -16,8 +16,8 @@ const (
 	// endpoints that are not to be called, or of those that webhooks are saved for.
 	refreshEvery = time.Second
 
-	// Lanes of an endpoint that answers again are woken as it takes them in: so many at
-	// once, looking every wakeEvery, for no longer than wakeFor, and a last time
+	// Lanes of an endpoint that answers again are woken as it takes them in: wakeBatch at
+	// once, checked every wakeEvery, for no longer than wakeFor, and a last time
 	// wakeAgain after there were none; or until wakeRefused were of owners whose own
 	// breakers do not let them.
 	wakeBatch   = 64

@@ -143,8 +143,8 @@ func (s *Service) sweepEndpoints(ctx context.Context, beat func()) {
 	}
 }
 
-// expire removes old attempts and dead letters, and webhooks that have nothing to tell any
-// more.
+// expire removes old attempts and dead letters, and webhooks that have nothing left to
+// send.
 func (s *Service) expire(ctx context.Context, beat func()) {
 	now := s.now()
 	before := func(age time.Duration) time.Time {

@@ -238,7 +238,7 @@ func (s *Service) omit(l *lane, next store.PushCursor, err *tooLarge) {
 	s.bury(l, next, 0, r, now)
 }
 
-// attempt makes one attempt to tell e. Its error is why there is nothing to send, or that
+// attempt makes one attempt to send e. Its error is why there is nothing to send, or that
 // the address is busy.
 func (s *Service) attempt(l *lane, c *composer, e *store.Event, next store.PushCursor, limit time.Duration) (result, error) {
 	request, err := c.request(l.ctx, e, next, l.Attempt+1, s.cfg.clock()) // as receivers have it, also where it was set back
@@ -275,7 +275,7 @@ func (s *Service) begin(l *lane) (limit time.Duration, due time.Time, ok bool) {
 	return min(s.cfg.Timeout, left), now, true
 }
 
-// follow does what follows from an attempt to tell event i. ok is false if the lane
+// follow does what follows from an attempt to send event i. ok is false if the lane
 // does not go on now.
 func (s *Service) follow(l *lane, i int, next store.PushCursor, r result) (due time.Time, ok bool) {
 	now := store.Time(s.now())

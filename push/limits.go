@@ -19,8 +19,8 @@ const (
 	// Those that are put off by more than gatherFrom come back together, in steps.
 	gatherFrom = time.Second
 	gatherStep = 250 * time.Millisecond
-	// shrunkFor is how long an endpoint that asked for less is called less; or it is called
-	// more with each growAfter requests that it has taken.
+	// shrunkFor is how long the limit of an endpoint that answered 429, 502 or 504 stays
+	// reduced. The limit grows by one with every growAfter requests that succeed.
 	shrunkFor = 10 * time.Second
 	growAfter = 32
 	// idleAfter is how long after its last use an endpoint is forgotten.
@@ -41,8 +41,8 @@ func (q *queue) observe(d time.Duration) {
 	q.latency += (d - q.latency) / 8
 }
 
-// place puts a lane off, behind ahead others that are in line already, where so many are
-// worked at once, and returns when it is to come again.
+// place puts a lane off, behind ahead others that are in line already, where slots lanes are
+// served at once, and returns the time of its next claim.
 func (q *queue) place(now time.Time, ahead, slots int, chance float64) time.Time {
 	step := max(q.latency, time.Millisecond) / time.Duration(max(slots, 1))
 	from := now.Add(time.Duration(ahead) * step)
@@ -105,7 +105,7 @@ type endpoint struct {
 	queue
 	limit    int       // how many requests it may be sent at once
 	shrunkAt time.Time // when that was lowered last; zero if it is not lowered
-	taken    int       // requests taken since the limit changed
+	taken    int       // requests that succeeded since the limit changed
 	active   int
 	waiting  []*lane // for a request to end, the first of them next
 	lined    bool    // it is in the line of its host
@@ -149,8 +149,8 @@ func (e *endpoint) shrink(now time.Time, most int) {
 	}
 }
 
-// grow notes that the endpoint has taken a request. An endpoint that asks for less once in
-// a while and takes all else is soon called as much as it takes.
+// grow records that a request succeeded. The limit of an endpoint that rejects few requests
+// soon returns to what the endpoint accepts.
 func (e *endpoint) grow() {
 	if e.shrunkAt.IsZero() {
 		return

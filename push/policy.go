@@ -116,7 +116,7 @@ func addressText(a netip.AddrPort) string {
 	return a.String()
 }
 
-// pause returns how long to wait after a lane's attempts failed, so many, the first of
+// pause returns the backoff after a number of failed attempts of a lane, the first of
 // them elapsed ago; chance is from 0 to below 1. ok is false when the schedule is used
 // up. Attempts that were made before their time, because others of the endpoint
 // succeeded, do not use it up.

@@ -52,7 +52,7 @@ type Config struct {
 	// MaxLists is how many lists are read from the store at once, at least 2; one owner
 	// may read half of them. Others wait for 10 seconds and are refused then. Default 8.
 	MaxLists int
-	// ReadCache is how many bytes of encoded tasks are kept in memory, so that those that are
+	// ReadCache is the number of bytes of encoded tasks kept in memory, so that those that are
 	// over are neither read from the store nor encoded again. Default 32 MiB; negative keeps none.
 	ReadCache int64
 	// Heartbeat is the longest silence on a stream. Default 15 s.

@@ -177,7 +177,7 @@ func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (
 	if err != nil {
 		return nil, err
 	}
-	out := &listResult{NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize, TruncatedBySize: list.TruncatedBySize}
+	out := &a2a.TasksPage[json.RawMessage]{NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize, TruncatedBySize: list.TruncatedBySize}
 	if out.Tasks, err = s.encodeList(list, known, p.HistoryLength); err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *Server) list(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (
 	return out, nil
 }
 
-// encodeList returns the array of the tasks of a list, which it lets go of one by one.
+// encodeList returns the array of the tasks of a list, which it releases one by one.
 func (s *Server) encodeList(list *engine.List, known map[string]*encoding, historyLength *int) (out json.RawMessage, err error) {
 	out = append(make([]byte, 0, 8<<10), '[')
 	for i, t := range list.Tasks {
@@ -212,16 +212,4 @@ func (s *Server) encodeList(list *engine.List, known map[string]*encoding, histo
 		out = append(out, text...)
 	}
 	return append(out, ']'), nil
-}
-
-// listResult is an [a2a.ListTasksResult] whose tasks are encoded.
-type listResult struct {
-	Tasks           json.RawMessage `json:"tasks"`
-	NextPageToken   string          `json:"nextPageToken"`
-	Page            int             `json:"page,omitempty"`
-	PageSize        int             `json:"pageSize"`
-	Total           *int            `json:"total,omitempty"`
-	TotalSize       *int            `json:"totalSize,omitempty"`
-	TotalCapped     bool            `json:"totalCapped,omitempty"`
-	TruncatedBySize bool            `json:"truncatedBySize,omitempty"`
 }

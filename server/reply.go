@@ -117,7 +117,7 @@ func sizeHint(result any) (n int) {
 	switch r := result.(type) {
 	case json.RawMessage:
 		return len(r)
-	case *listResult:
+	case *a2a.TasksPage[json.RawMessage]:
 		return len(r.Tasks)
 	case *a2a.Task:
 		for i := range r.History {

@@ -91,7 +91,7 @@ type queueInfo struct {
 	RefusedPerOwner int64 `json:"refusedPerOwner"`
 }
 
-// turnsInfo is how many turns are reserved, and how many owners get none now because they run many.
+// turnsInfo has the number of reserved turns, and of owners that get none now because they run many.
 type turnsInfo struct {
 	Reserved int `json:"reserved"`
 	HeldBack int `json:"heldBack"`

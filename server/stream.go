@@ -70,7 +70,7 @@ func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 			return
 		}
 	}
-	w.begin() // there may have been nothing to tell
+	w.begin() // there may have been no event
 }
 
 func (x *exchange) refuseRPC(status int, id rpc.ID, err error) {

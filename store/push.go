@@ -171,7 +171,7 @@ type LaneState string
 const (
 	// LaneActive lanes deliver.
 	LaneActive LaneState = "active"
-	// LaneParked lanes have used up their attempts. What they are to tell becomes
+	// LaneParked lanes have used up their attempts. What they are to send becomes
 	// dead letters at once, until they are set back.
 	LaneParked LaneState = "parked"
 	// LaneDisabled lanes are not wanted by their receiver, or must not be called.

@@ -177,8 +177,8 @@ type Store interface {
 	// FinishDelete goes on with a deletion that was begun. ErrNotFound when none is
 	// under way, also when there is a context of this id again.
 	FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error)
-	// Doomed returns up to limit contexts whose deletion was begun and not ended.
-	Doomed(ctx context.Context, limit int) ([]ContextKey, error)
+	// PendingDeletions returns up to limit contexts whose deletion is pending.
+	PendingDeletions(ctx context.Context, limit int) ([]ContextKey, error)
 
 	// AddFeedback adds feedback on a task; ErrNotFound when the owner has no such
 	// task, ErrExists when the task has feedback of this id.
@@ -196,7 +196,7 @@ type Store interface {
 	// a look at those.
 	Backlog(ctx context.Context) (Backlog, error)
 	// Queued returns how many tasks of an owner are queued, counted up to most. It costs no
-	// more than most entries of the queue, and a look at all tasks that are not due yet.
+	// more than a read of most entries of the queue and of all tasks that are not due yet.
 	Queued(ctx context.Context, owner string, most int) (int, error)
 	// Ping reports whether the store can read and durably write right now.
 	Ping(ctx context.Context) error
@@ -212,7 +212,7 @@ type Info struct {
 	// Name is "memory", "sqlite", ...
 	Name string
 	// Location is where the data is, for people: a path or a masked URL; "" when
-	// there is nothing to tell.
+	// there is nothing to report.
 	Location string
 	// Durable stores survive the end of the process.
 	Durable bool

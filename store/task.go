@@ -92,7 +92,7 @@ type TaskVersion struct {
 }
 
 // Same reports whether two versions are of the same task with the same content. The fence
-// tells tasks apart that had the same key one after the other: see FirstFence.
+// distinguishes tasks that had the same key one after the other: see FirstFence.
 func (v TaskVersion) Same(w TaskVersion) bool {
 	return v.Seq == w.Seq && v.Run.Lease.Fence == w.Run.Lease.Fence && v.CreatedAt.Equal(w.CreatedAt)
 }

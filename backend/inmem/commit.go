@@ -95,13 +95,13 @@ func (s *Store) refusal(t *task, c *store.Change) error {
 		if t != nil {
 			return store.ErrExists
 		}
-		if in := s.conversation(c.Key.Owner, c.Create.ContextID); in != nil && (in.doomed || in.record.Status != a2a.ContextActive) {
+		if in := s.conversation(c.Key.Owner, c.Create.ContextID); in != nil && (in.deleting || in.record.Status != a2a.ContextActive) {
 			return store.ErrContextClosed
 		}
 		return nil
 	}
 	switch {
-	case t == nil, t.context.doomed && receives(c.Events):
+	case t == nil, t.context.deleting && receives(c.Events):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != t.fold.Seq:
 		return store.ErrConflict

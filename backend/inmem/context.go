@@ -25,7 +25,7 @@ type conversation struct {
 	ready      index[*task] // see queue
 	queued     int          // tasks that are queued or leased
 	unfinished int          // tasks whose state is not terminal
-	doomed     bool         // its deletion was begun: it is in no list
+	deleting   bool         // its deletion is pending: it is in no list
 	records    []*record    // those that name it
 	empty      *emptyPlace  // where it is in vacant, nil if it is not
 }
@@ -49,7 +49,7 @@ func (s *Store) conversation(owner, id string) *conversation {
 // known returns a context of the owner's whose deletion was not begun, nil when
 // there is none.
 func (o *owner) known(id string) *conversation {
-	if c := o.contexts[id]; c != nil && !c.doomed {
+	if c := o.contexts[id]; c != nil && !c.deleting {
 		return c
 	}
 	return nil
@@ -84,7 +84,7 @@ func (s *Store) context(ctx context.Context, owner, id string, tasks int) (store
 		return store.Context{}, err
 	}
 	c := s.conversation(owner, id)
-	if c == nil || c.doomed {
+	if c == nil || c.deleting {
 		return store.Context{}, store.ErrNotFound
 	}
 	return c.view(tasks), nil
@@ -138,7 +138,7 @@ func (s *Store) refuseSave(c *conversation, change *store.ContextChange) error {
 	switch {
 	case change.Create && c != nil:
 		return store.ErrExists
-	case !change.Create && (c == nil || c.doomed):
+	case !change.Create && (c == nil || c.deleting):
 		return store.ErrNotFound
 	case !change.Create && c.version != change.Version:
 		return store.ErrConflict
@@ -181,7 +181,7 @@ func (c *conversation) receive(events []store.Event) {
 			newest = max(newest, millis(events[i].Time))
 		}
 	}
-	if newest > c.updated && !c.doomed {
+	if newest > c.updated && !c.deleting {
 		c.move(newest)
 	}
 }
@@ -203,15 +203,15 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 	}
 	c := s.conversation(owner, id)
 	switch {
-	case c == nil || begun && !c.doomed:
+	case c == nil || begun && !c.deleting:
 		return false, store.ErrNotFound
-	case c.doomed:
+	case c.deleting:
 	case c.queued > 0:
 		return false, store.ErrBusy
 	default:
 		c.unlist()
-		c.doomed = true
-		s.doomed.add(0, c)
+		c.deleting = true
+		s.deleting.add(0, c)
 		s.vacant.update(c)
 	}
 	for ; limit > 0 && c.born.len > 0; limit-- {
@@ -221,7 +221,7 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 	if c.born.len > 0 {
 		return true, nil
 	}
-	s.doomed.remove(0, c)
+	s.deleting.remove(0, c)
 	s.removeContext(c)
 	return false, nil
 }
@@ -233,14 +233,14 @@ func (s *Store) removeContext(c *conversation) {
 	s.release(c.owner)
 }
 
-// Doomed implements [store.Store].
-func (s *Store) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
+// PendingDeletions implements [store.Store].
+func (s *Store) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
 	var keys []store.ContextKey
-	for e := range s.doomed.ascend(nil) {
+	for e := range s.deleting.ascend(nil) {
 		if len(keys) >= limit {
 			break
 		}

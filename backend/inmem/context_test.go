@@ -138,8 +138,8 @@ func TestKindsAreDividedWhenTheyNeedBe(t *testing.T) {
 func TestDeletionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := New()
-	doomed := store.Context{Key: store.ContextKey{Owner: "o", ID: "c"}, Role: "r", Status: a2a.ContextActive, Tags: []string{"a", "b"}}
-	save(t, s, store.ContextChange{Context: doomed, Create: true, Idempotency: &store.IdempotencyRecord{Owner: "o", Key: "key", TaskID: "c"}})
+	deleting := store.Context{Key: store.ContextKey{Owner: "o", ID: "c"}, Role: "r", Status: a2a.ContextActive, Tags: []string{"a", "b"}}
+	save(t, s, store.ContextChange{Context: deleting, Create: true, Idempotency: &store.IdempotencyRecord{Owner: "o", Key: "key", TaskID: "c"}})
 	for i := range 600 {
 		c := submitted(fmt.Sprint(i), "c", i)
 		if err := commit(t, s, c); err != nil {
@@ -160,7 +160,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	message := submitted("3", "c", 700)
 	message.Create, message.Version, message.Idempotency = nil, 1, nil
 	if err := commit(t, s, message); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a message to a doomed context: %v, want ErrNotFound", err)
+		t.Errorf("a message to a context pending deletion: %v, want ErrNotFound", err)
 	}
 	calls := 1
 	for more := true; more; calls++ {
@@ -172,8 +172,8 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	if calls != 6 {
 		t.Errorf("600 tasks were deleted in %d calls of 100, want 6", calls)
 	}
-	if len(s.owners) != 0 || s.records.len != 0 || s.doomed.len != 0 || s.summary != (store.FeedbackSummary{}) {
-		t.Errorf("left: %d owners, %d records, %d doomed, %v", len(s.owners), s.records.len, s.doomed.len, s.summary)
+	if len(s.owners) != 0 || s.records.len != 0 || s.deleting.len != 0 || s.summary != (store.FeedbackSummary{}) {
+		t.Errorf("left: %d owners, %d records, %d pending deletion, %v", len(s.owners), s.records.len, s.deleting.len, s.summary)
 	}
 	if q := &s.queue; q.pending.len+q.owners.len+q.queued+q.leased != 0 {
 		t.Errorf("left in the queue: %d pending, %d owners, %d queued, %d leased", q.pending.len, q.owners.len, q.queued, q.leased)

@@ -10,9 +10,9 @@ import (
 
 // vacant are the contexts without tasks, by the time of their last update.
 type vacant struct {
-	plain     *store.Context // the record of contexts that nobody described
+	plain     *store.Context // the record of contexts that no client described
 	described index[*conversation]
-	others    index[*conversation] // which nobody described
+	others    index[*conversation] // which no client described
 }
 
 // emptyPlace is where a context is in vacant.
@@ -27,7 +27,7 @@ func (v *vacant) update(c *conversation) {
 		c.empty.index.remove(c.empty.at, c)
 		c.empty = nil
 	}
-	if c.born.len > 0 || c.doomed {
+	if c.born.len > 0 || c.deleting {
 		return
 	}
 	c.empty = &emptyPlace{v.of(c.record != v.plain), c.updated}

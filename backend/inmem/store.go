@@ -13,16 +13,16 @@ import (
 
 // Store is a [store.Store] in memory.
 type Store struct {
-	mu      sync.RWMutex
-	closed  bool
-	owners  map[string]*owner
-	names   index[*owner]  // the owners, by name
-	records index[*record] // by the time they were made
-	queue   queue
-	doomed  index[*conversation] // those whose deletion was begun
-	vacant  vacant
-	summary store.FeedbackSummary // of all owners
-	push    push
+	mu       sync.RWMutex
+	closed   bool
+	owners   map[string]*owner
+	names    index[*owner]  // the owners, by name
+	records  index[*record] // by the time they were made
+	queue    queue
+	deleting index[*conversation] // those whose deletion is pending
+	vacant   vacant
+	summary  store.FeedbackSummary // of all owners
+	push     push
 
 	watchers watchers
 }
@@ -190,7 +190,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.owners, s.names, s.records, s.queue, s.doomed = nil, index[*owner]{}, index[*record]{}, queue{}, index[*conversation]{}
+	s.owners, s.names, s.records, s.queue, s.deleting = nil, index[*owner]{}, index[*record]{}, queue{}, index[*conversation]{}
 	s.vacant, s.push = vacant{}, push{}
 	return nil
 }

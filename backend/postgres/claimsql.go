@@ -9,7 +9,7 @@ import "fmt"
 // after, 2 now, 3 the end of the horizon of queued tasks, 4 the end of leases that are over, 5 the worker, 6 how many
 // to claim, 7 how many of an owner, 8 the new end, 9 state and 10 time of the event, 11-13 its
 // JSON: whole, and before and after its time, 14 the mark of the log, 15 owners with 16 the context
-// to begin after, 17 how many of a context, 18 the end of the horizon of leases, 19 the size of
+// to start after, 17 how many of a context, 18 the end of the horizon of leases, 19 the size of
 // the event, 20 owners to skip. It fails when a
 // webhook is not seen.
 //

@@ -40,9 +40,9 @@ type Config struct {
 	Migrate bool
 	// MigrationLockTimeout is how long a statement of a migration waits for a lock,
 	// default two seconds: statements of running replicas queue behind it. After that the
-	// migration gives way to them and is tried again. MigrationWait is how long that goes
-	// on, default ten minutes; it also bounds how long CREATE INDEX CONCURRENTLY waits for
-	// older transactions, which blocks nobody.
+	// migration gives way to them and is retried. MigrationWait is how long it is retried,
+	// default ten minutes; it also bounds how long CREATE INDEX CONCURRENTLY waits for
+	// older transactions, which blocks no statement.
 	MigrationLockTimeout, MigrationWait time.Duration
 	// Pooler is for a PgBouncer or the like in front that gives each transaction
 	// any connection: statements are then not prepared and no session settings are

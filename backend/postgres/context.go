@@ -215,7 +215,7 @@ func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextCha
 	return s.count(ctx, tx, to.Key.Owner, string(to.Status), 1)
 }
 
-// lockContext returns a context, or its doomed rest with the empty status, and keeps others from
+// lockContext returns a context, with the empty status if its deletion is pending, and keeps others from
 // changing it. ErrNotFound when there is none.
 func (s *Store) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey) (c store.Context, err error) {
 	found := false

@@ -24,7 +24,7 @@ var (
 )
 
 const (
-	sqlDoom = sqlWas + `, made AS (
+	sqlMarkDeletion = sqlWas + `, made AS (
 			UPDATE {s}.context_rows SET status = '', plain = false WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
 			RETURNING owner, status, labels
 		), tally AS (` + sqlCountLabels + `)
@@ -32,8 +32,8 @@ const (
 
 	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context`
 
-	sqlDeleteContext = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
-	sqlDoomed        = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
+	sqlDeleteContext    = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlPendingDeletions = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
 )
 
 // DeleteContext implements store.Store.
@@ -59,7 +59,7 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 			if begun {
 				return store.ErrNotFound
 			}
-			if err := s.doom(ctx, tx, &c); err != nil {
+			if err := s.startDeletion(ctx, tx, &c); err != nil {
 				return err
 			}
 		}
@@ -85,13 +85,13 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 	if err != nil {
 		return false, err
 	}
-	s.noteDoomed(&c)
+	s.noteDeletion(&c)
 	return more, nil
 }
 
-// noteDoomed has the tallies of a context put together soon: what is left of its owner
+// noteDeletion has the tallies of a context put together soon: what is left of its owner
 // may be nothing but what comes to nothing.
-func (s *Store) noteDoomed(c *store.Context) {
+func (s *Store) noteDeletion(c *store.Context) {
 	if c.Status == "" {
 		return
 	}
@@ -110,8 +110,8 @@ func (s *Store) any(ctx context.Context, on querier, text string, args ...any) (
 	return found, err
 }
 
-// doom begins the deletion of a context.
-func (s *Store) doom(ctx context.Context, tx pgx.Tx, c *store.Context) error {
+// startDeletion starts the deletion of a context.
+func (s *Store) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) error {
 	busy, err := s.any(ctx, tx, sqlBusy, c.Key.Owner, c.Key.ID)
 	if err != nil {
 		return err
@@ -119,20 +119,20 @@ func (s *Store) doom(ctx context.Context, tx pgx.Tx, c *store.Context) error {
 	if busy {
 		return store.ErrBusy
 	}
-	if _, err := s.exec(ctx, tx, sqlDoom, c.Key.Owner, c.Key.ID); err != nil {
+	if _, err := s.exec(ctx, tx, sqlMarkDeletion, c.Key.Owner, c.Key.ID); err != nil {
 		return err
 	}
 	return s.count(ctx, tx, c.Key.Owner, string(c.Status), -1)
 }
 
-// Doomed implements store.Store.
-func (s *Store) Doomed(ctx context.Context, limit int) (doomed []store.ContextKey, err error) {
+// PendingDeletions implements store.Store.
+func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
 	err = s.read(ctx, "list contexts being deleted", func(ctx context.Context, c *pgx.Conn) error {
-		doomed = nil
-		return s.each(ctx, c, sqlDoomed, func(r record) error {
-			doomed = append(doomed, store.ContextKey{Owner: r.text(0), ID: r.text(1)})
+		pending = nil
+		return s.each(ctx, c, sqlPendingDeletions, func(r record) error {
+			pending = append(pending, store.ContextKey{Owner: r.text(0), ID: r.text(1)})
 			return nil
 		}, max(limit, 0))
 	})
-	return doomed, err
+	return pending, err
 }

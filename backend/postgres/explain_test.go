@@ -110,7 +110,7 @@ func hotQueries() []hotQuery {
 		{"tallies of labels", sqlLabelTallies, ""},
 		{"tallies: fold", sqlFoldTallies, ""},
 		{"tallies: fold those of labels", sqlFoldLabels, ""},
-		{"doomed", sqlDoomed, "context_rows_doomed"},
+		{"pending deletions", sqlPendingDeletions, "context_rows_pending_deletion"},
 		{"delete: oldest tasks of a context", sqlOldestTasks, ""},
 		{"delete: lock a task", sqlLockTaskRow, ""},
 		{"delete: lock contexts", sqlLockContexts, ""},

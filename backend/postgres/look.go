@@ -38,7 +38,7 @@ type scene struct {
 
 type seenTask struct {
 	taskRow
-	doomed bool
+	deleting bool
 }
 
 // look reads what changes have to do with, tells those their result that are
@@ -93,7 +93,7 @@ func (s *Store) readScene(ctx context.Context, c *pgx.Conn, changes []*change) (
 		tasks: make(map[store.Key]*seenTask), contexts: make(map[store.Key]string), keys: make(map[store.Key]store.IdempotencyRecord),
 	}
 	err := s.each(ctx, c, sqlLookTasks, func(r record) error {
-		t := &seenTask{doomed: r.text(rowWidth) == ""}
+		t := &seenTask{deleting: r.text(rowWidth) == ""}
 		t.scan(r)
 		sc.tasks[t.key] = t
 		return nil
@@ -157,7 +157,7 @@ func (sc *scene) refusal(t *seenTask, ch *change) error {
 			return store.ErrContextClosed
 		}
 		return nil
-	case t == nil, t.doomed && ch.touches != 0:
+	case t == nil, t.deleting && ch.touches != 0:
 		return store.ErrNotFound
 	case ch.Version > 0 && t.seq != ch.Version:
 		return store.ErrConflict

@@ -21,21 +21,32 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrate brings the schema up to date, or refuses one that is not.
-func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
-	p, err := s.migrations()
+// migrate brings the schema up to date, or rejects one that is not.
+func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) error {
+	db, p, recorded, err := s.openMigrations(ctx, cc)
 	if err != nil {
 		return err
 	}
-	db := stdlib.OpenDB(*s.unset(cc))
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(2) // the lock, and a statement without transaction
-	pending := p.Migrations
-	var there bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&there); err != nil {
-		return err
+	return errors.Join(s.applyMigrations(ctx, db, p, recorded), db.Close())
+}
+
+// openMigrations connects to the database, which the caller must close, and returns what to
+// migrate. recorded reports whether the table of applied migrations exists.
+func (s *Store) openMigrations(ctx context.Context, cc *pgx.ConnConfig) (db *sql.DB, p migrate.Params, recorded bool, err error) {
+	if p, err = s.migrations(); err != nil {
+		return nil, p, false, err
 	}
-	if there {
+	db = stdlib.OpenDB(*s.unset(cc))
+	db.SetMaxOpenConns(2) // the lock, and a statement without transaction
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&recorded); err != nil {
+		return nil, p, false, errors.Join(err, db.Close())
+	}
+	return db, p, recorded, nil
+}
+
+func (s *Store) applyMigrations(ctx context.Context, db *sql.DB, p migrate.Params, recorded bool) (err error) {
+	pending := p.Migrations
+	if recorded {
 		pending, err = migrate.Pending(ctx, db, p)
 	}
 	if err == nil && len(pending) > 0 {
@@ -50,12 +61,17 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 		p.Statement, p.Retry = m.createIndex, m.retry
 		_, err = migrate.Apply(ctx, db, p)
 	}
-	switch {
-	case errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged):
-		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
-	case err != nil && awaitsLock(err):
+	if err != nil && awaitsLock(err) {
 		return a2a.Wrap(a2a.CodeUnavailable, err, "schema %s was not migrated within %s: %v: end the transaction that has the lock and try again",
 			s.cfg.Schema, s.cfg.MigrationWait, s.unmasked(err))
+	}
+	return s.schemaError(err)
+}
+
+// schemaError names the schema in errors about migrations that this program does not know.
+func (s *Store) schemaError(err error) error {
+	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
+		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
 	}
 	return err
 }
@@ -65,22 +81,22 @@ type migrator struct {
 	s     *Store
 	db    *sql.DB
 	since time.Time // of the first of the failures that are retried now
-	tries int
+	tries int       // since then
 }
 
 // errBuilding reports that a process that migrates, or the server for one that has died,
 // builds the index.
 var errBuilding = errors.New("the index is being built")
 
-// awaitsLock reports that a migration failed because others have locked what it needs.
+// awaitsLock reports whether a migration failed because of a lock of another transaction.
 func awaitsLock(err error) bool {
 	state := sqlState(err)
 	return state == stateLocked || state == stateDeadlock || errors.Is(err, errBuilding)
 }
 
-// retry waits until a migration may be tried again that could not have a lock: changes
-// of the schema are given up early, because all statements on the table queue behind
-// them, and tried again when those are through.
+// retry waits until a migration may be repeated that failed to get a lock, and reports whether
+// it may. Changes of the schema are abandoned early, because all statements on the table
+// queue behind them.
 func (m *migrator) retry(ctx context.Context, err error) bool {
 	if !awaitsLock(err) {
 		return false
@@ -116,7 +132,7 @@ func (x index) create(how, table string) string {
 	return fmt.Sprintf("CREATE %sINDEX %s %s ON %s %s", x.unique, how, x.name, table, x.rest)
 }
 
-// createIndex runs a CREATE INDEX CONCURRENTLY of a migration, unless the index is there.
+// createIndex runs a CREATE INDEX CONCURRENTLY of a migration, unless the index exists.
 func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 	x, err := parseIndex(text)
 	if err != nil {
@@ -127,8 +143,8 @@ func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	// Nobody queues behind what this statement waits for, old transactions mostly. Behind
-	// a pooler there is no session for it, and the server's own settings hold.
+	// No other statement queues while this one waits for older transactions. A pooler
+	// gives it no session, so the server's own settings apply.
 	if !m.s.cfg.Pooler {
 		const text = `SELECT set_config(name, CASE name WHEN 'lock_timeout' THEN $1 ELSE '0' END, false) FROM pg_settings
 			WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout')`
@@ -143,15 +159,15 @@ func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 	return nil
 }
 
-// ensure creates an index unless it is valid. One that somebody did not complete is
-// dropped first.
+// ensure creates an index unless it is valid. One that is incomplete is dropped
+// first.
 func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
 	const sqlState = `SELECT c.relkind = 'p', i.oid IS NOT NULL, coalesce(pi.indisvalid, false),
 			EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.index_relid = i.oid AND b.datname = current_database())
 		FROM pg_class c LEFT JOIN pg_class i ON i.relname = $2 AND i.relnamespace = c.relnamespace
 		LEFT JOIN pg_index pi ON pi.indexrelid = i.oid WHERE c.oid = $1::regclass`
-	var partitioned, there, valid, building bool
-	if err := c.QueryRowContext(ctx, sqlState, x.table, x.name).Scan(&partitioned, &there, &valid, &building); err != nil {
+	var partitioned, exists, valid, building bool
+	if err := c.QueryRowContext(ctx, sqlState, x.table, x.name).Scan(&partitioned, &exists, &valid, &building); err != nil {
 		return err
 	}
 	switch {
@@ -161,8 +177,8 @@ func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
 		return fmt.Errorf("index %s: %w", x.name, errBuilding)
 	case partitioned:
 		return m.ensurePartitioned(ctx, c, x)
-	case there:
-		m.s.log.Info("an index that was not completed is built again", "schema", m.s.cfg.Schema, "index", x.name)
+	case exists:
+		m.s.log.Info("rebuild an incomplete index", "schema", m.s.cfg.Schema, "index", x.name)
 		if _, err := c.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+m.qualified(x.name)); err != nil {
 			return err
 		}
@@ -218,7 +234,7 @@ func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
 	return cc
 }
 
-// lockID is what those who migrate the schema lock.
+// lockID is the key of the advisory lock for migrations of the schema.
 func (s *Store) lockID() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))

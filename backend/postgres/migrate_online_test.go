@@ -145,7 +145,7 @@ func indexState(t *testing.T, s *Store) (oid uint32, valid bool) {
 func wantIndex(t *testing.T, s *Store) {
 	t.Helper()
 	if oid, valid := indexState(t, s); oid == 0 || !valid {
-		t.Errorf("index is there: %t, valid: %t, want a valid index", oid != 0, valid)
+		t.Errorf("index exists: %t, valid: %t, want a valid index", oid != 0, valid)
 	}
 	if n := countRows(t, s, `{s}.schema_migrations WHERE version = '209901010000' AND compatible = $1`, baseline); n != 1 {
 		t.Errorf("%d migrations are recorded, want 1", n)
@@ -184,14 +184,20 @@ func TestTasksCompleteWhileAnIndexIsBuilt(t *testing.T) {
 	wantIndex(t, s)
 }
 
+// lockedTasks returns a store with a task, whose table is locked until release.
+func lockedTasks(t *testing.T) (cfg Config, s *Store, release func()) {
+	t.Helper()
+	cfg = fresh(storetest.Wrap(t), Config{})
+	s = open(storetest.Wrap(t), cfg)
+	must(t, runTask(s, 0))
+	return cfg, s, lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
+}
+
 // A transaction reads the table for long. What would change the table cannot, and
-// everybody else would wait behind it.
+// every other statement would wait behind it.
 func TestMigrationsGiveWayToTraffic(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
-	s := open(storetest.Wrap(t), cfg)
-	must(t, runTask(s, 0))
-	release := lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
+	cfg, s, release := lockedTasks(t)
 	sent, stop := traffic(t, s)
 	logger, waiting := waits(t)
 	cfg.Logger, cfg.MigrationLockTimeout, cfg.MigrationWait = logger, 50*time.Millisecond, time.Hour
@@ -211,10 +217,7 @@ func TestMigrationsGiveWayToTraffic(t *testing.T) {
 
 func TestMigrationsFailWhenTheyWaitForTooLong(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
-	s := open(storetest.Wrap(t), cfg)
-	must(t, runTask(s, 0))
-	release := lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
+	cfg, s, release := lockedTasks(t)
 	cfg.MigrationLockTimeout, cfg.MigrationWait = 20*time.Millisecond, 200*time.Millisecond
 	more := map[string]string{"209901010000_column": addColumn}
 	var coded *a2a.Error
@@ -243,7 +246,7 @@ func TestAnIndexWhoseBuildWasEndedIsBuiltAgain(t *testing.T) {
 		}
 	})
 	if oid, valid := indexState(t, s); oid == 0 || valid {
-		t.Fatalf("index is there: %t, valid: %t, want one that is not valid", oid != 0, valid)
+		t.Fatalf("index exists: %t, valid: %t, want one that is not valid", oid != 0, valid)
 	}
 	end()
 	must(t, <-upgrade(bg, t, cfg, more))

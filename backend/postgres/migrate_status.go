@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 )
 
@@ -27,7 +25,7 @@ type Migration struct {
 }
 
 // Migrations returns all steps of the schema in their order, with those that the
-// database has, and changes nothing: not even a schema needs to be there. Of cfg it
+// database has, and changes nothing: not even the schema needs to exist. Of cfg it
 // uses URL, Schema, Timeout, CommandTimeout and Pooler. Its errors are those of Open.
 func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 	if err := cfg.complete(); err != nil {
@@ -48,31 +46,23 @@ func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 }
 
 func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Params, err error) {
-	if p, err = s.migrations(); err != nil {
-		return nil, p, err
-	}
 	poolConfig, err := s.poolConfig()
 	if err != nil {
 		return nil, p, err
 	}
-	db := stdlib.OpenDB(*s.unset(poolConfig.ConnConfig))
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
-	var there sql.NullString
-	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1)::text", p.Table).Scan(&there); err != nil {
+	db, p, recorded, err := s.openMigrations(ctx, poolConfig.ConnConfig)
+	if err != nil {
 		return nil, p, err
 	}
-	if !there.Valid {
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if !recorded {
 		for _, m := range p.Migrations {
 			steps = append(steps, migrate.Step{Migration: m})
 		}
 		return steps, p, nil
 	}
 	steps, err = migrate.Steps(ctx, db, p)
-	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
-		err = a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
-	}
-	return steps, p, err
+	return steps, p, s.schemaError(err)
 }
 
 // migrations are all that the program knows, with the name of the schema in them.
@@ -93,10 +83,10 @@ func (s *Store) migrations() (migrate.Params, error) {
 	}, nil
 }
 
-// lockText locks the schema for a migration, and makes it. The lock ends with the
-// transaction, so it works behind a pooler, and so do the settings. The transaction may
-// take as long as an index takes to be built. To ask for a schema that is there takes a
-// right that only its making needs.
+// lockText locks the schema for a migration, and creates it unless it exists: CREATE SCHEMA IF
+// NOT EXISTS needs a privilege even if it does. The lock and the settings end with the
+// transaction, so they work behind a pooler. The transaction may last as long as the build
+// of an index.
 func (s *Store) lockText(schema string) string {
 	return fmt.Sprintf(`DO $$ BEGIN
   PERFORM set_config(name, CASE name WHEN 'lock_timeout' THEN '%d' ELSE '0' END, true) FROM pg_settings

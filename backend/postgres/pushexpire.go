@@ -48,7 +48,7 @@ const (
 			SELECT l.owner, l.task_id, l.id FROM {s}.push_lanes l
 			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = 0 AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
 
-	// sqlExpireLanes removes those of some locked lanes that have nothing to tell any more. The
+	// sqlExpireLanes removes those of some locked lanes that have nothing left to send. The
 	// others get phase -1, which no pass reads: they cannot expire before a statement that
 	// gives them another phase.
 	sqlExpireLanes = `WITH c AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS c(owner, task_id, id)),
@@ -123,7 +123,7 @@ func (s *Store) ExpirePush(ctx context.Context, p store.PushExpiry, limit int) (
 	return removed + lanes, nil
 }
 
-// expireLanes removes up to limit webhooks that have nothing to tell any more. Each
+// expireLanes removes up to limit webhooks that have nothing left to send. Each
 // batch takes two statements: the second sees what was committed before the first got the
 // locks.
 func (s *Store) expireLanes(ctx context.Context, long bool, before time.Time, over []string, limit int) (removed int, err error) {

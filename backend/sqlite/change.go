@@ -157,7 +157,7 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	}
 	if c.received != never {
 		c.context, err = readContextHead(w.contextHead, row.contextKey())
-		if err != nil || c.context.shelf == shelfDoomed {
+		if err != nil || c.context.shelf == shelfDeletion {
 			return row, store.ErrNotFound, err
 		}
 	}

@@ -35,9 +35,9 @@ const (
 // The shelves of contexts that nobody described, and of those that are being
 // deleted. Any other stands on that of its status.
 const (
-	shelfNew    = "active.new"
-	shelfUsed   = "active.used"
-	shelfDoomed = ""
+	shelfNew      = "active.new"
+	shelfUsed     = "active.used"
+	shelfDeletion = ""
 )
 
 // statusOf is the status of contexts on a shelf.
@@ -69,7 +69,7 @@ func (c *contextHead) scan(r record) {
 func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.shelf) }
 
 // live reports whether reads find the context.
-func (c *contextHead) live() bool { return c.found && c.shelf != shelfDoomed }
+func (c *contextHead) live() bool { return c.found && c.shelf != shelfDeletion }
 
 func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 	err = s.query(context.Background(), func(r record) error {

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	sqlDoomContext  = `UPDATE context_rows SET shelf = '', labels = 0 WHERE owner = ? AND id = ?`
-	sqlInsertDoomed = `INSERT INTO contexts_doomed (owner, id) VALUES (?,?)`
-	sqlDropDoomed   = `DELETE FROM contexts_doomed WHERE owner = ? AND id = ?`
-	sqlDoomed       = `SELECT owner, id FROM contexts_doomed LIMIT ?`
+	sqlMarkDeletion     = `UPDATE context_rows SET shelf = '', labels = 0 WHERE owner = ? AND id = ?`
+	sqlInsertDeletion   = `INSERT INTO contexts_pending_deletion (owner, id) VALUES (?,?)`
+	sqlDropDeletion     = `DELETE FROM contexts_pending_deletion WHERE owner = ? AND id = ?`
+	sqlPendingDeletions = `SELECT owner, id FROM contexts_pending_deletion LIMIT ?`
 
 	// Whether a context has tasks at work is looked up among those at work or among
 	// its tasks, whichever are fewer.
@@ -48,7 +48,7 @@ const (
 const deleteTasks = 64
 
 type deleteStatements struct {
-	doomContext, insertDoomed, dropDoomed             *stmt
+	markDeletion, insertDeletion, dropDeletion        *stmt
 	busyQueued, busyWaiting, busyLeased               *stmt
 	busyFirst, busyOthers                             *stmt
 	contextOldest, logKeys, keptKeys                  *stmt
@@ -63,7 +63,7 @@ type deleteStatements struct {
 
 func (d *deleteStatements) texts() map[**stmt]string {
 	return map[**stmt]string{
-		&d.doomContext: sqlDoomContext, &d.insertDoomed: sqlInsertDoomed, &d.dropDoomed: sqlDropDoomed,
+		&d.markDeletion: sqlMarkDeletion, &d.insertDeletion: sqlInsertDeletion, &d.dropDeletion: sqlDropDeletion,
 		&d.busyQueued: sqlBusyQueued, &d.busyWaiting: sqlBusyWaiting, &d.busyLeased: sqlBusyLeased,
 		&d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
 		&d.contextOldest: sqlContextOldest, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
@@ -104,15 +104,15 @@ func (s *Store) deleteContext(ctx context.Context, d *contextDelete) (more bool,
 	}
 }
 
-// Doomed implements store.Store.
-func (s *Store) Doomed(ctx context.Context, limit int) (doomed []store.ContextKey, err error) {
+// PendingDeletions implements store.Store.
+func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.doomed.query(context.Background(), func(rec record) error {
-			doomed = append(doomed, store.ContextKey{Owner: rec.text(0), ID: rec.text(1)})
+		return r.pendingDeletions.query(context.Background(), func(rec record) error {
+			pending = append(pending, store.ContextKey{Owner: rec.text(0), ID: rec.text(1)})
 			return nil
 		}, int64(max(limit, 0)))
 	})
-	return doomed, err
+	return pending, err
 }
 
 // contextDelete is one call of DeleteContext, and what became of its last
@@ -134,13 +134,13 @@ func (d *contextDelete) apply(w *writer) error {
 	switch {
 	case err != nil:
 		return err
-	case d.begun && c.shelf != shelfDoomed:
+	case d.begun && c.shelf != shelfDeletion:
 		return nil // another call has ended it
-	case !c.found || d.finish && c.shelf != shelfDoomed:
+	case !c.found || d.finish && c.shelf != shelfDeletion:
 		d.refusal = store.ErrNotFound
 		return nil
 	}
-	if c.shelf != shelfDoomed {
+	if c.shelf != shelfDeletion {
 		busy, err := w.busy(d.key, &c)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (d *contextDelete) apply(w *writer) error {
 			d.refusal = store.ErrBusy
 			return nil
 		}
-		if err := w.doom(d.key, &c); err != nil {
+		if err := w.startDeletion(d.key, &c); err != nil {
 			return err
 		}
 	}
@@ -163,15 +163,15 @@ func (d *contextDelete) apply(w *writer) error {
 	return w.removeContext(d.key)
 }
 
-// doom hides a context from all reads.
-func (w *writer) doom(k store.ContextKey, c *contextHead) error {
+// startDeletion hides a context from all reads.
+func (w *writer) startDeletion(k store.ContextKey, c *contextHead) error {
 	if err := w.unlabel(k, c); err != nil {
 		return err
 	}
-	if _, err := w.doomContext.exec(k.Owner, k.ID); err != nil {
+	if _, err := w.markDeletion.exec(k.Owner, k.ID); err != nil {
 		return err
 	}
-	_, err := w.insertDoomed.exec(k.Owner, k.ID)
+	_, err := w.insertDeletion.exec(k.Owner, k.ID)
 	return err
 }
 
@@ -238,7 +238,7 @@ func (w *writer) removeContext(k store.ContextKey) error {
 	if _, err := w.keptKeys.exec(k.Owner, k.ID, keptOfContext); err != nil {
 		return err
 	}
-	if _, err := w.dropDoomed.exec(k.Owner, k.ID); err != nil {
+	if _, err := w.dropDeletion.exec(k.Owner, k.ID); err != nil {
 		return err
 	}
 	_, err := w.dropContext.exec(k.Owner, k.ID)

@@ -35,7 +35,7 @@ var invariants = []struct{ name, query string }{
 	{"records of keys without tasks or contexts", `SELECT owner, key, task_id, kept FROM idempotency_keys k WHERE CASE kept
 		WHEN 2 THEN NOT EXISTS (SELECT 1 FROM context_rows c WHERE c.owner = k.owner AND c.id = k.task_id)
 		ELSE NOT EXISTS (SELECT 1 FROM task_rows t WHERE t.owner = k.owner AND t.id = k.task_id) END`},
-	{"doomed contexts that are not on the list", `SELECT owner, id, '', 0 FROM context_rows WHERE shelf = '' EXCEPT SELECT owner, id, '', 0 FROM contexts_doomed`},
+	{"contexts pending deletion that are not on the list", `SELECT owner, id, '', 0 FROM context_rows WHERE shelf = '' EXCEPT SELECT owner, id, '', 0 FROM contexts_pending_deletion`},
 }
 
 const (
@@ -201,19 +201,19 @@ func TestADeletionTakesSeveralTransactionsAndSurvives(t *testing.T) {
 	}
 	must(t, s.Close())
 	s = open(t, Config{Dir: dir})
-	doomed, err := s.Doomed(bg, 10)
-	if err != nil || len(doomed) != 1 || doomed[0] != (store.ContextKey{Owner: owner, ID: "many"}) {
-		t.Fatalf("Doomed() after a restart = %v, %v, want the context", doomed, err)
+	pending, err := s.PendingDeletions(bg, 10)
+	if err != nil || len(pending) != 1 || pending[0] != (store.ContextKey{Owner: owner, ID: "many"}) {
+		t.Fatalf("PendingDeletions() after a restart = %v, %v, want the context", pending, err)
 	}
 	checkCounts(t, s)
 	if more, err := s.DeleteContext(bg, owner, "many", 1<<30); more || err != nil {
 		t.Errorf("DeleteContext() = %v, %v, want the rest removed", more, err)
 	}
 	rows, err := s.writer.ints(bg, `SELECT (SELECT count(*) FROM task_rows), (SELECT count(*) FROM task_log), (SELECT count(*) FROM context_rows),
-		(SELECT count(*) FROM contexts_doomed), (SELECT count(*) FROM tallies)`)
+		(SELECT count(*) FROM contexts_pending_deletion), (SELECT count(*) FROM tallies)`)
 	must(t, err)
 	if !slices.Equal(rows, make([]int64, 5)) {
-		t.Errorf("rows left of tasks, logs, contexts, doomed contexts and tallies = %v, want none", rows)
+		t.Errorf("rows left of tasks, logs, contexts, pending deletions and tallies = %v, want none", rows)
 	}
 }
 

@@ -18,7 +18,7 @@
 // been told. The row of a task says how many it has, so that a task without them
 // costs nothing more. Lanes that wait stand in an index by time alone, those that may
 // be due in one by owner, and a claim moves from one to the other what has become
-// due: it looks at no lane that has nothing to tell, or waits. Attempts that were
+// due: it looks at no lane that has nothing to send, or waits. Attempts that were
 // acknowledged together share a row.
 //
 // # Guarantees

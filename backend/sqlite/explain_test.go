@@ -44,7 +44,7 @@ var hotQueries = []hotQuery{
 	{"context: parent", sqlContextParent},
 	{"context: labels", sqlLabelsOf},
 	{"context: busy, others", sqlBusyOthers},
-	{"context: doom", sqlDoomContext},
+	{"context: mark deletion", sqlMarkDeletion},
 	{"context: lost tasks", sqlLostTasks},
 	{"delete: rows of a log", sqlLogSizes},
 	{"delete: keys in a log", sqlLogKeys},

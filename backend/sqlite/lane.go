@@ -8,7 +8,7 @@ import (
 )
 
 // The phases of lanes as they are stored. Those from laneReady to laneWaiting have
-// something to tell.
+// something to send.
 const (
 	laneIdle int64 = iota
 	laneReady
@@ -40,7 +40,7 @@ const (
 	sqlUpdateWebhook = `UPDATE webhook_rows SET data = ?, saved_at = ? WHERE pk = ? RETURNING created_at`
 	sqlDropHook      = `DELETE FROM webhook_rows WHERE pk = ?`
 
-	// Of lanes that had something to tell no index is written.
+	// Of lanes that had something to send no index is written.
 	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?, over = ?
 		WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3`
 	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?1, over = ?2, due_at = ?3,

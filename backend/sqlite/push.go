@@ -19,7 +19,7 @@ type laneWatchers struct {
 }
 
 // WatchLanes implements store.Store. A store that was opened with Config.ReadOnly
-// has nothing to tell.
+// has nothing to send.
 func (s *Store) WatchLanes(f func()) (stop func()) {
 	w := &s.watchers
 	w.mu.Lock()

@@ -110,7 +110,7 @@ func (w *writer) expireDead(before time.Time, limit int) (removed int, err error
 	return removed, w.countDead(dead)
 }
 
-// expireLanes removes up to limit webhooks that have nothing to tell any more and
+// expireLanes removes up to limit webhooks that have nothing left to send and
 // were last active before a time.
 func (w *writer) expireLanes(before time.Time, longRunning bool, limit int) (removed int, err error) {
 	if before.IsZero() || limit <= 0 {

@@ -219,7 +219,7 @@ func fillLanes(t testing.TB, s *Store, made *int, size int, phase, dueAt int64) 
 }
 
 // BenchmarkLanes has the events of 64 lanes committed, claimed and acknowledged: 5
-// of each, beside lanes that have nothing to tell, or wait for the endpoint of
+// of each, beside lanes that have nothing to send, or wait for the endpoint of
 // theirs, each of an owner of its own.
 func BenchmarkLanes(b *testing.B) {
 	for _, others := range []struct {

@@ -49,7 +49,7 @@ type reader struct {
 	steps, key                  *stmt
 	context                     *stmt
 	contextFirst, contextNewest *stmt
-	doomed, tallies             *stmt
+	pendingDeletions, tallies   *stmt
 	feedback, taskFeedback      *stmt
 	heartbeat, backlog, queued  *stmt
 	lane, pushBacklog           *stmt
@@ -73,7 +73,7 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 		&r.content: sqlReadContent,
 		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
-		&r.doomed: sqlDoomed, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
+		&r.pendingDeletions: sqlPendingDeletions, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
 		&r.lane: sqlClaimedLane, &r.pushBacklog: sqlPushBacklog, &r.endpoints: sqlEndpoints,
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func readError(err error, path string) error {
 	return openError(err, path)
 }
 
-// checkSchema refuses a database that is not ours, or whose schema this program cannot
+// checkSchema rejects a database that is not of Holdfast, or whose schema this program cannot
 // read.
 func (s *Store) checkSchema(ctx context.Context) error {
 	known, err := migrate.Load(migrationFiles, "migrations")

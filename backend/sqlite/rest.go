@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// restRows is how many rows of tasks that are over are kept, up to twice.
+// restRows is the number of rows of finished tasks that are kept, up to twice that.
 const restRows = 8 << 10
 
 // restCache keeps rows of tasks that are over, so that reading their versions costs no

@@ -56,7 +56,7 @@ func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 			debug.SetGCPercent(percent)
 			current = percent
 		}
-		if quiet.begins(sample[1].Value.Uint64()) {
+		if quiet.starts(sample[1].Value.Uint64()) {
 			debug.FreeOSMemory()
 		}
 		select {
@@ -74,9 +74,9 @@ type quietPeriod struct {
 	ticks     int    // since it allocated much
 }
 
-// begins takes how many bytes the process has allocated since its start, once per tick. It reports
+// starts receives the number of bytes that the process has allocated since its start, once per tick. It reports
 // true once in each period without work.
-func (q *quietPeriod) begins(allocated uint64) bool {
+func (q *quietPeriod) starts(allocated uint64) bool {
 	q.ticks++
 	if allocated-q.allocated >= quietBytes {
 		q.ticks = 0

@@ -36,7 +36,7 @@ func TestMemoryIsGivenBackOncePerQuietPeriod(t *testing.T) {
 	periods := func(ticks int, bytes uint64) (n int) {
 		for range ticks {
 			allocated += bytes
-			if quiet.begins(allocated) {
+			if quiet.starts(allocated) {
 				n++
 			}
 		}
@@ -57,7 +57,7 @@ func TestMemoryIsGivenBackOncePerQuietPeriod(t *testing.T) {
 		{"quiet again", quietTicks, 1000, 1},
 	} {
 		if got := periods(step.ticks, step.bytes); got != step.want {
-			t.Errorf("%s: %d periods began, want %d", step.what, got, step.want)
+			t.Errorf("%s: %d periods started, want %d", step.what, got, step.want)
 		}
 	}
 }

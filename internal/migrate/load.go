@@ -73,7 +73,7 @@ func Load(fsys fs.FS, dir string) ([]Migration, error) {
 	return all, nil
 }
 
-// readOptions reads the lines of the file that begin with "-- migrate:".
+// readOptions reads the lines of the file that start with "-- migrate:".
 func (m *Migration) readOptions(before []Migration) error {
 	for _, found := range option.FindAllStringSubmatch(m.SQL, -1) {
 		switch version, ok := strings.CutPrefix(found[1], "compatible with "); {

@@ -40,7 +40,7 @@ func TestLoadRefusesNamesItCannotOrder(t *testing.T) {
 		}
 	}
 	if _, err := Load(fstest.MapFS{}, "m"); err == nil {
-		t.Error("Load() of a folder that is not there = nil, want an error")
+		t.Error("Load() of a folder that does not exist = nil, want an error")
 	}
 }
 

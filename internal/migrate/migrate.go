@@ -64,7 +64,7 @@ func Apply(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
 }
 
 // Pending returns the migrations that the database lacks and changes nothing. The
-// table of those that were applied must be there. Its errors are those of Apply.
+// table of applied migrations must exist. Its errors are those of Apply.
 func Pending(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
 	p.complete()
 	n, err := check(ctx, db, &p)

@@ -17,7 +17,7 @@ type Step struct {
 }
 
 // Steps returns all migrations the program knows with what the database has of them, then
-// those of newer programs that the database has, without their SQL, and changes nothing. The table of those that were applied must be there. Its errors
+// those of newer programs that the database has, without their SQL, and changes nothing. The table of applied migrations must exist. Its errors
 // are those of Apply.
 func Steps(ctx context.Context, db *sql.DB, p Params) (steps []Step, err error) {
 	p.complete()

@@ -20,7 +20,7 @@ func deleteTests() []test {
 		{"a context of a deleted one's id begins afresh", deleteAfresh},
 		{"a lease of a deleted task is not valid for a new task with its id", deleteLease},
 		{"deleting a context leaves others alone", deleteOthers},
-		{"as many doomed contexts are told as are asked for", deleteDoomed},
+		{"the number of pending deletions that are listed is limited", deletePending},
 	}
 }
 
@@ -103,7 +103,7 @@ func deleteBusy(f *fixture) {
 		backlog, summary, task := f.backlog(), f.summary(owner), f.task(busy)
 		f.undeleted(store.ErrBusy, owner, "c1")
 		f.equal(fmt.Sprintf("Context() with a task %s", phase), f.context(owner, "c1"), before)
-		f.equal("Doomed()", f.doomed(9), []string{})
+		f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 		f.equal("Backlog()", f.backlog(), backlog)
 		f.equal("FeedbackSummary()", f.summary(owner), summary)
 		f.equal("Task()", f.task(busy), task)
@@ -142,7 +142,7 @@ func deleteEmpty(f *fixture) {
 		f.noRecord(owner, "key")
 	}
 	f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner}), store.ContextPage{})
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 }
 
 func deleteBatches(f *fixture) {
@@ -152,7 +152,7 @@ func deleteBatches(f *fixture) {
 		keys := f.rich(owner, id, n)
 		calls := 1
 		for ; f.batch(id, limit); calls++ {
-			f.equal("Doomed()", f.doomed(9), []string{owner + "/" + id})
+			f.equal("PendingDeletions()", f.pendingDeletions(9), []string{owner + "/" + id})
 			if calls > n/limit+2 {
 				f.Fatalf("DeleteContext() by %d does not end with %d tasks", limit, n)
 			}
@@ -160,7 +160,7 @@ func deleteBatches(f *fixture) {
 		if least := (n + limit - 1) / limit; calls < least {
 			f.Errorf("DeleteContext() of %d tasks by %d took %d calls, want no fewer than %d", n, limit, calls, least)
 		}
-		f.equal("Doomed()", f.doomed(9), []string{})
+		f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 		f.gone(owner, id, keys)
 		f.undeleted(store.ErrNotFound, owner, id)
 	}
@@ -204,7 +204,7 @@ func deleteHides(f *fixture) {
 		}
 	}
 	f.undeleted(store.ErrNotFound, other, "c1")
-	f.equal("Doomed()", f.doomed(9), []string{owner + "/c1"})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{owner + "/c1"})
 
 	created := idempotent(newTask(key("new"), "c1", at(9)), "key", at(9))
 	f.refused(store.ErrContextClosed, created)
@@ -218,7 +218,7 @@ func deleteHides(f *fixture) {
 	f.unsaved(store.ErrNotFound, idempotentContext(store.ContextChange{Context: described(owner, "c1", 9), Version: version}, "key", 9))
 	f.unsaved(store.ErrExists, idempotentContext(newContext("c1", 9), "key", 9))
 	f.unsaved(store.ErrParentNotFound, within(f.context(owner, "beside"), "c1"))
-	f.equal("Doomed()", f.doomed(9), []string{owner + "/c1"})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{owner + "/c1"})
 	f.remove("c1", 2, 1)
 	f.gone(owner, "c1", keys)
 	f.commit(created)
@@ -332,7 +332,7 @@ func deleteOthers(f *fixture) {
 	f.equal("Tasks() of the other", f.list(store.Query{Owner: other, Limit: 9, Total: true}).Total, 2)
 }
 
-func deleteDoomed(f *fixture) {
+func deletePending(f *fixture) {
 	var want []string
 	for i := range 5 {
 		id := fmt.Sprint("c", i)
@@ -341,14 +341,14 @@ func deleteDoomed(f *fixture) {
 		want = append(want, owner+"/"+id)
 	}
 	f.rich(other, "c0", 1)
-	f.equal("Doomed()", f.doomed(100), want)
-	f.equal("Doomed() up to 5", f.doomed(5), want)
-	if got := f.doomed(3); len(got) != 3 {
-		f.Errorf("Doomed(3) of 5 = %v, want 3", got)
+	f.equal("PendingDeletions()", f.pendingDeletions(100), want)
+	f.equal("PendingDeletions() up to 5", f.pendingDeletions(5), want)
+	if got := f.pendingDeletions(3); len(got) != 3 {
+		f.Errorf("PendingDeletions(3) of 5 = %v, want 3", got)
 	}
 	for i := range 5 {
-		f.equal("Doomed()", f.doomed(100), want[i:])
+		f.equal("PendingDeletions()", f.pendingDeletions(100), want[i:])
 		f.remove(fmt.Sprint("c", i), 1, 1)
 	}
-	f.equal("Doomed()", f.doomed(100), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(100), []string{})
 }

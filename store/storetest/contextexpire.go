@@ -66,10 +66,10 @@ func expireEmpty(f *fixture) {
 		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner, Sort: sort}).Total, 4)
 	}
 	f.equal("Contexts() of the other", f.contexts(store.ContextQuery{Owner: other}), store.ContextPage{})
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 	f.equal("removed again", f.expireContexts(store.ContextExpiry{Before: at(11), Limit: 9}), 0)
 
-	f.commit(newTask(key("new"), "old", at(30))) // begins afresh
+	f.commit(newTask(key("new"), "old", at(30))) // starts afresh
 	f.equal("Context()", f.context(owner, "old"), born(owner, "old", 30, "new"))
 	f.equal("removed with a task", f.expireContexts(store.ContextExpiry{Before: at(1 << 40), Limit: 9}), 2)
 	f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner}).Total, 3)

@@ -124,7 +124,7 @@ func contextIDs(contexts []store.Context) []string {
 func (f *fixture) batch(id string, limit int) (more bool) {
 	f.Helper()
 	call := f.s.FinishDelete
-	if !slices.Contains(f.doomed(1<<20), owner+"/"+id) {
+	if !slices.Contains(f.pendingDeletions(1<<20), owner+"/"+id) {
 		call = f.s.DeleteContext
 	}
 	more, err := call(f.ctx, owner, id, limit)
@@ -145,12 +145,12 @@ func (f *fixture) remove(id string, tasks, limit int) {
 	f.Fatalf("DeleteContext(%q, %d) does not end with %d tasks", id, limit, tasks)
 }
 
-// doomed returns the contexts whose deletion has begun, as "owner/id", sorted.
-func (f *fixture) doomed(limit int) []string {
+// pendingDeletions returns the contexts whose deletion has begun, as "owner/id", sorted.
+func (f *fixture) pendingDeletions(limit int) []string {
 	f.Helper()
-	keys, err := f.s.Doomed(f.ctx, limit)
+	keys, err := f.s.PendingDeletions(f.ctx, limit)
 	if err != nil {
-		f.Fatalf("Doomed(%d) = %v, want contexts", limit, err)
+		f.Fatalf("PendingDeletions(%d) = %v, want contexts", limit, err)
 	}
 	var names []string
 	for _, k := range keys {

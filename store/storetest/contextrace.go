@@ -170,7 +170,7 @@ func raceDelete(f *fixture) {
 		f.Errorf("DeleteContext() does not end with %d tasks", len(keys))
 	})
 	f.gone(owner, "c1", keys)
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 	for _, k := range beside {
 		f.task(k)
 	}
@@ -221,7 +221,7 @@ func raceDeleteCreate(f *fixture) {
 	if got := f.context(owner, "c1"); got.Version != 1 || got.Role != store.DefaultContextRole || got.TaskCount != total {
 		f.Errorf("Context() = %+v, want one that began afresh, with %d tasks", got, total)
 	}
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 }
 
 func raceDeleteBusy(f *fixture) {

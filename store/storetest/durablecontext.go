@@ -53,7 +53,7 @@ func durableDelete(f *fixture, reopen func()) {
 	for i := range 3 {
 		f.batch("c1", 1)
 		reopen()
-		f.equal(fmt.Sprintf("Doomed() after batch %d", i+1), f.doomed(9), []string{owner + "/c1"})
+		f.equal(fmt.Sprintf("PendingDeletions() after batch %d", i+1), f.pendingDeletions(9), []string{owner + "/c1"})
 		f.noContext(owner, "c1")
 		f.refused(store.ErrContextClosed, newTask(key("new"), "c1", at(9)))
 		f.refused(store.ErrNotFound, next(keys[i], 4, received(at(9), "m9")))
@@ -64,7 +64,7 @@ func durableDelete(f *fixture, reopen func()) {
 	f.remove("c1", 1, 1)
 	reopen()
 	f.gone(owner, "c1", keys)
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 	f.equal("FeedbackSummary()", f.summary(""), store.FeedbackSummary{Ratings: [6]int{0: 2, 4: 2}})
 	for _, k := range beside {
 		f.task(k)

@@ -11,10 +11,10 @@ func durablePush(f *fixture, reopen func()) {
 	keys := f.hookedContext(owner, "c1", 2)
 	f.hookedContext(other, "c2", 1)
 	f.over(key("over"), 10, "p")
-	doomed := key("doomed")
-	f.hooked(doomed, 2, "p")
+	deleted := key("deleted")
+	f.hooked(deleted, 2, "p")
 	held := f.claimLanes(laneClaim(worker, 20, 9))
-	f.deletePush(doomed, "p", 30, true)
+	f.deletePush(deleted, "p", 30, true)
 	for _, e := range []store.Endpoint{
 		{Name: endpoint, Failures: 3, FailedAt: at(10), OpenUntil: at(500), UpdatedAt: at(20)},
 		{Name: endpoint + "0", Disabled: true, Reason: "gone", UpdatedAt: at(20)},
@@ -32,7 +32,7 @@ func durablePush(f *fixture, reopen func()) {
 	}
 	read := func() kept {
 		f.Helper()
-		f.noLane(doomed, "p")
+		f.noLane(deleted, "p")
 		return kept{
 			f.lanes(store.LaneQuery{}).Lanes, f.letters(store.PushQuery{}), f.attempts(store.PushQuery{}), len(f.endpoints()), f.pushBacklog(),
 		}
@@ -44,17 +44,17 @@ func durablePush(f *fixture, reopen func()) {
 	}
 	f.equal("RenewLanes()", len(f.renewLanes(90_000, leaseOf(held[1].Lane))), 0)
 	f.notDue(60_009)
-	f.deletePush(doomed, "p", 40, true)
+	f.deletePush(deleted, "p", 40, true)
 	reopen()
 	f.notDue(60_009)
 	for i, l := range held {
-		if l.Config.Task == doomed {
+		if l.Config.Task == deleted {
 			f.equal("AckLanes() of a deleted webhook", len(f.lost(delivered(l, 1, 50))), 1)
 			continue
 		}
 		f.ack(delivered(l, len(l.Events), 50+i))
 	}
-	f.undeletable(doomed, "p", 60)
+	f.undeletable(deleted, "p", 60)
 	f.add(keys[0], status(at(70), a2a.StateCompleted))
 	f.replay(keys[1], "r", place(1), 70)
 	reopen()

@@ -165,8 +165,8 @@ func (f *faulty) FinishDelete(ctx context.Context, owner, id string, limit int) 
 	return call(f, "FinishDelete", nil, func() (bool, error) { return f.inner.FinishDelete(ctx, owner, id, limit) })
 }
 
-func (f *faulty) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
-	return call(f, "Doomed", nil, func() ([]store.ContextKey, error) { return f.inner.Doomed(ctx, limit) })
+func (f *faulty) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
+	return call(f, "PendingDeletions", nil, func() ([]store.ContextKey, error) { return f.inner.PendingDeletions(ctx, limit) })
 }
 
 func (f *faulty) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {

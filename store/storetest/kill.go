@@ -214,11 +214,11 @@ func deleteAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Ke
 // of those that were acknowledged.
 func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 	f.Helper()
-	doomed, err := f.s.Doomed(f.ctx, 1000)
+	pending, err := f.s.PendingDeletions(f.ctx, 1000)
 	if err != nil {
-		f.Fatalf("Doomed() = %v", err)
+		f.Fatalf("PendingDeletions() = %v", err)
 	}
-	for _, k := range doomed {
+	for _, k := range pending {
 		if deleted[k] {
 			f.Errorf("the deletion of context %s goes on, but its end was acknowledged", k.ID)
 		}
@@ -230,7 +230,7 @@ func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 		}
 		deleted[k] = true
 	}
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 	for k := range deleted {
 		f.noContext(k.Owner, k.ID)
 		for i := range 3 {

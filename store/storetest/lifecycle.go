@@ -41,10 +41,10 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 			_, err := s.SaveContext(ctx, store.ContextChange{Context: described(owner, "new", 1), Create: true})
 			return err
 		},
-		"DeleteContext": func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
-		"FinishDelete":  func() error { _, err := s.FinishDelete(ctx, owner, "c1", 1); return err },
-		"Doomed":        func() error { _, err := s.Doomed(ctx, 1); return err },
-		"DeleteTask":    func() error { _, err := s.DeleteTask(ctx, key("over"), false); return err },
+		"DeleteContext":    func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
+		"FinishDelete":     func() error { _, err := s.FinishDelete(ctx, owner, "c1", 1); return err },
+		"PendingDeletions": func() error { _, err := s.PendingDeletions(ctx, 1); return err },
+		"DeleteTask":       func() error { _, err := s.DeleteTask(ctx, key("over"), false); return err },
 		"ExpireTasks": func() error {
 			_, _, err := s.ExpireTasks(ctx, store.TaskExpiry{State: a2a.StateCompleted, Before: at(999), Limit: 9})
 			return err

@@ -16,7 +16,7 @@ func (f *fixture) complete(k store.Key, ms int) {
 	f.commit(end)
 }
 
-// listKnown lists tasks, of which the caller knows some: twice, since a store may remember.
+// listKnown lists tasks, of which the caller knows some: twice, because a store may cache.
 func listKnown(f *fixture) {
 	const tasks, size = 6, 100
 	for i := range tasks {

@@ -171,7 +171,7 @@ func (m *model) refusal(t *modelTask, c *store.Change) error {
 		return store.ErrExists
 	case c.Create != nil:
 		return m.closed(store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
-	case t == nil, m.contexts[t.context()].doomed && slices.ContainsFunc(c.Events, fromClient):
+	case t == nil, m.contexts[t.context()].deleting && slices.ContainsFunc(c.Events, fromClient):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != int64(len(t.log)):
 		return store.ErrConflict

@@ -14,7 +14,7 @@ import (
 // modelContext is a context, without what is counted of its tasks.
 type modelContext struct {
 	store.Context
-	doomed    bool
+	deleting  bool
 	described bool
 }
 
@@ -47,7 +47,7 @@ func later(a, b time.Time) time.Time {
 
 // closed says why a context takes no new task.
 func (m *model) closed(k store.ContextKey) error {
-	if c := m.contexts[k]; c != nil && (c.doomed || c.Status != a2a.ContextActive) {
+	if c := m.contexts[k]; c != nil && (c.deleting || c.Status != a2a.ContextActive) {
 		return store.ErrContextClosed
 	}
 	return nil
@@ -55,7 +55,7 @@ func (m *model) closed(k store.ContextKey) error {
 
 // seen returns a context as reads find it: nil when its deletion has begun.
 func (m *model) seen(k store.ContextKey) *modelContext {
-	if c := m.contexts[k]; c != nil && !c.doomed {
+	if c := m.contexts[k]; c != nil && !c.deleting {
 		return c
 	}
 	return nil
@@ -105,7 +105,7 @@ func (m *model) Contexts(ctx context.Context, q store.ContextQuery) (store.Conte
 	}
 	var all []store.Context
 	for _, c := range m.contexts {
-		if !c.doomed {
+		if !c.deleting {
 			all = append(all, c.Context)
 		}
 	}
@@ -185,7 +185,7 @@ func (m *model) saveRefusal(old *modelContext, c *store.ContextChange) error {
 	switch {
 	case c.Create && old != nil:
 		return store.ErrExists
-	case !c.Create && (old == nil || old.doomed):
+	case !c.Create && (old == nil || old.deleting):
 		return store.ErrNotFound
 	case !c.Create && old.Version != c.Version:
 		return store.ErrConflict
@@ -240,14 +240,14 @@ func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, 
 	}
 	k := store.ContextKey{Owner: owner, ID: id}
 	c := m.contexts[k]
-	if c == nil || begun && !c.doomed {
+	if c == nil || begun && !c.deleting {
 		return false, store.ErrNotFound
 	}
 	tasks := m.tasksOf(k)
-	if !c.doomed && slices.ContainsFunc(tasks, func(t *modelTask) bool { return t.run.Phase != store.PhaseIdle }) {
+	if !c.deleting && slices.ContainsFunc(tasks, func(t *modelTask) bool { return t.run.Phase != store.PhaseIdle }) {
 		return false, store.ErrBusy
 	}
-	c.doomed = true
+	c.deleting = true
 	for _, t := range tasks[:min(limit, len(tasks))] {
 		m.removeTask(t)
 	}
@@ -268,16 +268,16 @@ func (m *model) forget(owner, id string, ofContext bool) {
 	}
 }
 
-func (m *model) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
+func (m *model) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
-	var doomed []store.ContextKey
+	var deleting []store.ContextKey
 	for k, c := range m.contexts {
-		if c.doomed && len(doomed) < limit {
-			doomed = append(doomed, k)
+		if c.deleting && len(deleting) < limit {
+			deleting = append(deleting, k)
 		}
 	}
-	return doomed, nil
+	return deleting, nil
 }

@@ -70,7 +70,7 @@ func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 	var old []store.ExpiryPlace
 	for k, c := range m.contexts {
 		at := store.ExpiryPlace{Owner: k.Owner, At: c.UpdatedAt, ID: k.ID}
-		if !c.doomed && c.described == p.Described && at.At.Before(p.Before) && len(m.tasksOf(k)) == 0 && (p.After == nil || comparePlaces(at, *p.After) > 0) {
+		if !c.deleting && c.described == p.Described && at.At.Before(p.Before) && len(m.tasksOf(k)) == 0 && (p.After == nil || comparePlaces(at, *p.After) > 0) {
 			old = append(old, at)
 		}
 	}
@@ -81,7 +81,7 @@ func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 	}
 	children := func(k store.ContextKey) bool {
 		for _, c := range m.contexts {
-			if !c.doomed && c.Key.Owner == k.Owner && c.ParentID == k.ID {
+			if !c.deleting && c.Key.Owner == k.Owner && c.ParentID == k.ID {
 				return true
 			}
 		}

@@ -59,7 +59,7 @@ func (l *modelLane) held(by store.LaneLease) bool {
 	return l.Worker != "" && l.Worker == by.Worker && l.Fence == by.Fence
 }
 
-// moveTails makes lanes due that had nothing to tell before the log grew from a
+// moveTails makes lanes due that had nothing to send before the log grew from a
 // length.
 func (t *modelTask) moveTails(from int) {
 	for _, l := range t.lanes {

@@ -131,16 +131,16 @@ type mutant struct {
 	shared      map[string]*store.Task
 	versions    map[store.Key]store.TaskVersion
 
-	contexts      func(*store.ContextQuery)
-	save          func(*store.ContextChange)
-	feedback      func(*store.FeedbackQuery)
-	namesByID     bool
-	batch         func(limit int) int
-	forgetsDoomed bool
-	ruthless      bool
-	beginsAgain   bool
-	countsAll     bool
-	takesTwice    bool
+	contexts         func(*store.ContextQuery)
+	save             func(*store.ContextChange)
+	feedback         func(*store.FeedbackQuery)
+	namesByID        bool
+	batch            func(limit int) int
+	forgetsDeletions bool
+	ruthless         bool
+	beginsAgain      bool
+	countsAll        bool
+	takesTwice       bool
 }
 
 func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {

@@ -59,7 +59,7 @@ var contextMutants = map[string]func(*mutant){
 
 	"deletes all tasks at once":         func(m *mutant) { m.batch = func(int) int { return 1000 } },
 	"deletes one task too many":         func(m *mutant) { m.batch = func(n int) int { return n + 1 } },
-	"tells of no doomed contexts":       func(m *mutant) { m.forgetsDoomed = true },
+	"reports no pending deletions":      func(m *mutant) { m.forgetsDeletions = true },
 	"deletes what is busy":              func(m *mutant) { m.ruthless = true },
 	"finishes what was not begun":       func(m *mutant) { m.beginsAgain = true },
 	"counts everybody's feedback":       func(m *mutant) { m.countsAll = true },
@@ -119,11 +119,11 @@ func (m *mutant) FinishDelete(ctx context.Context, owner, id string, limit int) 
 	return m.Store.FinishDelete(ctx, owner, id, limit)
 }
 
-func (m *mutant) Doomed(ctx context.Context, limit int) ([]store.ContextKey, error) {
-	if m.forgetsDoomed {
+func (m *mutant) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
+	if m.forgetsDeletions {
 		return nil, ctx.Err()
 	}
-	return m.Store.Doomed(ctx, limit)
+	return m.Store.PendingDeletions(ctx, limit)
 }
 
 func (m *mutant) AddFeedback(ctx context.Context, f store.Feedback) error {

@@ -222,7 +222,7 @@ func renewLanesHeld(f *fixture) {
 	a := delivered(l, 1, 20)
 	a.Hold = true
 	f.ack(a)
-	f.equal("RenewLanes() with nothing to tell", f.renewLanes(400_000, leaseOf(l.Lane)), []store.LaneLease{})
+	f.equal("RenewLanes() with nothing to send", f.renewLanes(400_000, leaseOf(l.Lane)), []store.LaneLease{})
 	f.add(k, event(30))
 	f.notDue(399_999)
 	f.equal("Fence", f.claimLane(rival, 400_000).Fence, l.Fence+1)

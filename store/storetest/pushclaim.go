@@ -17,7 +17,7 @@ func pushClaimTests() []test {
 		{"a takeover ends the leases of others alone", laneTakeover},
 		{"a lane that is due too far ahead is due", laneHorizon},
 		{"a clock that is set back finds what it had found due", laneClockBack},
-		{"what has nothing to tell is never claimed", laneNothing},
+		{"a lane that has nothing to send is never claimed", laneNothing},
 		{"the longest due lane of an owner comes first", laneOrder},
 		{"owners are visited in turn", laneTurns},
 		{"owners are visited from where the last claim stopped", laneAfterOwner},

@@ -99,7 +99,7 @@ func pushTailIdle(f *fixture) {
 	f.hooked(k, 1, "p")
 	f.done(10)
 	f.notDue(1000)
-	f.commit(next(k, 1)) // nothing to tell
+	f.commit(next(k, 1)) // nothing to send
 	f.notDue(1000)
 	want := f.lane(k, "p")
 	f.add(k, event(30), event(20), event(50))

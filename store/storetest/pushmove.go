@@ -259,7 +259,7 @@ func pushTakenLate(f *fixture) {
 		f.ack(delivered(c, len(c.Events), 60_035))
 	}
 
-	idle := key("t2") // with nothing to tell
+	idle := key("t2") // with nothing to send
 	f.hooked(idle, 1, "replaced")
 	held := f.claimLane(worker, 60_040)
 	done := delivered(held, 1, 60_050)

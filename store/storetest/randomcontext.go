@@ -130,7 +130,7 @@ func (r *randomRun) deleteContext() {
 			r.got = r.reopen(r.got)
 		}
 		r.readContext(k)
-		reads(r, "Doomed()", func(s store.Store) ([]store.ContextKey, error) { return s.Doomed(r.ctx, 9) })
+		reads(r, "PendingDeletions()", func(s store.Store) ([]store.ContextKey, error) { return s.PendingDeletions(r.ctx, 9) })
 		created := idempotent(newTask(store.Key{Owner: k.Owner, ID: "9"}, k.ID, at(0)), "k9", at(0))
 		reads(r, "Commit() during a deletion", func(s store.Store) (int64, error) {
 			results, err := s.Commit(r.ctx, created)
@@ -199,5 +199,5 @@ func (r *randomRun) compareContexts(owners []string) {
 	for _, o := range slices.Concat(owners, []string{""}) {
 		reads(r, "FeedbackSummary()", func(s store.Store) (store.FeedbackSummary, error) { return s.FeedbackSummary(r.ctx, o) })
 	}
-	reads(r, "Doomed()", func(s store.Store) ([]store.ContextKey, error) { return s.Doomed(r.ctx, 10) })
+	reads(r, "PendingDeletions()", func(s store.Store) ([]store.ContextKey, error) { return s.PendingDeletions(r.ctx, 10) })
 }

@@ -20,7 +20,7 @@ func taskDeleteTests() []test {
 		{"a task with a deleted task's id starts afresh", deleteTaskAfresh},
 		{"a task with much content is gone at once", deleteTaskLarge},
 		{"a task with many dead letters is deleted", deleteTaskLetters},
-		{"a task of a context that is being deleted can be deleted", deleteTaskDoomed},
+		{"a task of a context that is being deleted can be deleted", deleteTaskOfPending},
 		{"no content of a deleted task is left after a restart", deleteTaskReopened},
 	}
 }
@@ -309,7 +309,7 @@ func deleteTaskLetters(f *fixture) {
 	f.equal("PushBacklog()", f.pushBacklog(), store.PushBacklog{})
 }
 
-func deleteTaskDoomed(f *fixture) {
+func deleteTaskOfPending(f *fixture) {
 	for i := range 3 {
 		f.finished(key(fmt.Sprint("t", i)), "c1", i)
 	}
@@ -323,7 +323,7 @@ func deleteTaskDoomed(f *fixture) {
 	}
 	f.remove("c1", 3, 9)
 	f.noContext(owner, "c1")
-	f.equal("Doomed()", f.doomed(9), []string{})
+	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 }
 
 func deleteTaskReopened(f *fixture) {

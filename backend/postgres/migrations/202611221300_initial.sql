@@ -156,7 +156,7 @@ CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at
 CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id) WHERE NOT plain;
 CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id) WHERE NOT plain;
 CREATE INDEX context_rows_plain ON {s}.context_rows (owner, created_at, id) WHERE plain;
-CREATE INDEX context_rows_doomed ON {s}.context_rows (owner, id) WHERE status = '';
+CREATE INDEX context_rows_pending_deletion ON {s}.context_rows (owner, id) WHERE status = '';
 -- Contexts without tasks, for retention: those that a client described, and the others.
 CREATE INDEX context_rows_vacant ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NOT NULL;
 CREATE INDEX context_rows_empty ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NULL;

@@ -145,7 +145,7 @@ CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, upda
 CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, created_at, id);
 
 -- Pending deletions.
-CREATE TABLE contexts_doomed (
+CREATE TABLE contexts_pending_deletion (
   owner TEXT NOT NULL,
   id    TEXT NOT NULL,
   PRIMARY KEY (owner, id)

@@ -57,7 +57,7 @@ CREATE TABLE context_rows (
   record     TEXT,
   PRIMARY KEY (owner, id)
 ) WITHOUT ROWID;
-CREATE TABLE contexts_doomed (
+CREATE TABLE contexts_pending_deletion (
   owner TEXT NOT NULL,
   id    TEXT NOT NULL,
   PRIMARY KEY (owner, id)
