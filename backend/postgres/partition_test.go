@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/migrate"
-	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -72,9 +71,7 @@ func partitioned(t storetest.T, cfg Config) Config {
 
 func TestStoreOnPartitionedTables(t *testing.T) {
 	t.Parallel()
-	h := harness
-	h.Open = func(t storetest.T) store.Store { return open(t, partitioned(t, Config{})) }
-	storetest.Run(t, h)
+	runSuite(t, func(t storetest.T) Config { return partitioned(t, Config{}) })
 }
 
 // A statement that finds a row by anything but its key would find those of other partitions,

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -13,22 +15,24 @@ import (
 
 var bg = context.Background()
 
-var harness = harnessOf(Config{})
+var harness = storetest.Harness{
+	Reopen: func(t storetest.T, s store.Store) store.Store {
+		if err := s.Close(); err != nil {
+			t.Fatalf("Close() = %v", err)
+		}
+		return open(t, s.(*Store).cfg)
+	},
+	// What a process leaves behind when it dies is what is there without a close.
+	Crash: func(t storetest.T, s store.Store) store.Store { return open(t, s.(*Store).cfg) },
+	Tasks: 300,
+	Calls: 4 * 60, // see TestMain
+}
 
-// harnessOf opens stores of some configuration in the suite.
-func harnessOf(cfg Config) storetest.Harness {
-	return storetest.Harness{
-		Open: func(t storetest.T) store.Store { return open(t, fresh(t, cfg)) },
-		Reopen: func(t storetest.T, s store.Store) store.Store {
-			if err := s.Close(); err != nil {
-				t.Fatalf("Close() = %v", err)
-			}
-			return open(t, s.(*Store).cfg)
-		},
-		// What a process leaves behind when it dies is what is there without a close.
-		Crash: func(t storetest.T, s store.Store) store.Store { return open(t, s.(*Store).cfg) },
-		Tasks: 300,
-	}
+func TestMain(m *testing.M) {
+	// Opening a store takes the time of many calls: a quarter of the default number of series,
+	// each four times as long. The command line overrides it.
+	_ = flag.Set("rapid.checks", "25")
+	os.Exit(m.Run())
 }
 
 // fresh completes a configuration with a schema that is not there yet.
@@ -58,12 +62,21 @@ func open(t storetest.T, cfg Config) *Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness)
+	runSuite(t, func(t storetest.T) Config { return fresh(t, Config{}) })
 }
 
 func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harnessOf(Config{Pooler: true}))
+	runSuite(t, func(t storetest.T) Config { return fresh(t, Config{Pooler: true}) })
+}
+
+// runSuite runs the suite in schemas that create makes, which its tests share one after the other.
+func runSuite(t *testing.T, create func(t storetest.T) Config) {
+	t.Helper()
+	all := newSchemas(t, create)
+	h := harness
+	h.Open = func(t storetest.T) store.Store { return open(t, all.lend(t)) }
+	storetest.Run(t, h)
 }
 
 func testLogger(t testing.TB) *slog.Logger {

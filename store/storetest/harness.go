@@ -20,6 +20,10 @@ type Harness struct {
 	// Tasks bounds how many tasks the larger tests make; 0 means 1000. Slow
 	// backends lower it.
 	Tasks int
+	// Calls is the maximum number of calls in a series of random calls; 0 means 60. The flag
+	// -rapid.checks sets the number of series. Backends that are slow to open a fresh store
+	// use longer series and fewer of them.
+	Calls int
 }
 
 // Run runs the whole suite.
@@ -29,6 +33,9 @@ func Run(t *testing.T, h Harness) { RunOn(Wrap(t), h) }
 func RunOn(t T, h Harness) {
 	if h.Tasks == 0 {
 		h.Tasks = 1000
+	}
+	if h.Calls == 0 {
+		h.Calls = 60
 	}
 	for _, g := range groups() {
 		t.Run(g.name, func(t T) {

@@ -18,18 +18,28 @@ import (
 // answer. A failure prints the seed and the shortest calls that show it.
 func runRandom(t T, h Harness) {
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
-		run := &randomRun{t: rt, ctx: t.Context(), got: h.Open(t), want: newModel()}
+		series := seriesT{t, rt}
+		run := &randomRun{t: rt, ctx: t.Context(), got: h.Open(series), want: newModel()}
 		if h.Reopen != nil {
-			run.reopen = func(s store.Store) store.Store { return h.Reopen(t, s) }
+			run.reopen = func(s store.Store) store.Store { return h.Reopen(series, s) }
 		}
 		defer func() { _ = run.got.Close() }()
-		n := rapid.IntRange(1, 60).Draw(rt, "calls")
+		n := rapid.IntRange(1, h.Calls).Draw(rt, "calls")
 		for range n {
 			run.call()
 		}
 		run.compareAll()
 	})
 }
+
+// seriesT is the T of one series of random calls: its cleanup runs when the series ends.
+type seriesT struct {
+	T
+	series *rapid.T
+}
+
+func (t seriesT) Cleanup(f func()) { t.series.Cleanup(f) }
+func (t seriesT) Failed() bool     { return t.series.Failed() || t.T.Failed() }
 
 // rapidTB gives rapid what T does not have.
 type rapidTB struct{ T }

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// schemas lends the tests of a suite empty schemas, each to one test at a time. To create a
+// schema and drop it takes the server five times as long as to empty one.
+type schemas struct {
+	suite  storetest.T                // at whose end the schemas are dropped
+	create func(t storetest.T) Config // with the suite
+
+	mu   sync.Mutex
+	free []Config
+}
+
+func newSchemas(t *testing.T, create func(t storetest.T) Config) *schemas {
+	return &schemas{suite: storetest.Wrap(t), create: create}
+}
+
+// lend returns a schema that is empty. It is emptied when the test has closed its stores.
+func (s *schemas) lend(t storetest.T) Config {
+	t.Helper()
+	cfg, ok := s.pop()
+	if !ok {
+		cfg = s.create(s.suite)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		if emptySchema(t, cfg); !t.Failed() {
+			s.push(cfg)
+		}
+	})
+	return cfg
+}
+
+func (s *schemas) pop() (cfg Config, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		return cfg, false
+	}
+	cfg, s.free = s.free[len(s.free)-1], s.free[:len(s.free)-1]
+	return cfg, true
+}
+
+func (s *schemas) push(cfg Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, cfg)
+}
+
+// emptySchema truncates the tables that have been written to and resets what migrations insert.
+// TRUNCATE gives tables and indexes new files, so that no dead rows are left, nor statistics.
+// It fails rather than wait for a transaction that a test has left open.
+func emptySchema(t storetest.T, cfg Config) {
+	t.Helper()
+	const text = `SET lock_timeout = '10s';
+		DO $$
+		DECLARE
+			used text;
+		BEGIN
+			SELECT string_agg(c.oid::regclass::text, ', ' ORDER BY c.oid) INTO used FROM pg_class c
+			WHERE c.relnamespace = '{s}'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
+				AND c.relname NOT IN ('schema_migrations', 'heartbeat');
+			IF used IS NOT NULL THEN
+				EXECUTE 'TRUNCATE ' || used;
+			END IF;
+			PERFORM setval('{s}.task_pks', 1024, false);
+			UPDATE {s}.heartbeat SET beats = 0 WHERE beats <> 0;
+		END $$`
+	c, err := pgx.Connect(bg, cfg.URL)
+	if err != nil {
+		t.Errorf("empty schema: %v", err)
+		return
+	}
+	defer func() { _ = c.Close(bg) }()
+	if _, err := c.Exec(bg, strings.ReplaceAll(text, "{s}", cfg.Schema), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Errorf("empty schema: %v", err)
+	}
+}
+
+// A schema that was emptied has the rows of a new one.
+func TestEmptiedSchemaIsAsNew(t *testing.T) {
+	t.Parallel()
+	w := storetest.Wrap(t)
+	for name, create := range map[string]func(storetest.T) Config{
+		"plain":       func(t storetest.T) Config { return fresh(t, Config{}) },
+		"partitioned": func(t storetest.T) Config { return partitioned(t, Config{}) },
+	} {
+		cfg := create(w)
+		s := open(w, cfg)
+		before := contents(t, s)
+		for n := range 3 {
+			must(t, runTask(s, n))
+		}
+		if after := contents(t, s); after == before {
+			t.Fatalf("%s: contents after tasks = %s, want more", name, after)
+		}
+		must(t, s.Close())
+		emptySchema(w, cfg)
+		if after := contents(t, open(w, cfg)); after != before {
+			t.Errorf("%s: contents after emptying = %s, want %s", name, after, before)
+		}
+	}
+}
+
+// contents describes the number of rows of each table that has some, and the next value of the sequence.
+func contents(t *testing.T, s *Store) (text string) {
+	t.Helper()
+	const query = `SELECT coalesce(string_agg(line, ' ' ORDER BY line), '') || (SELECT ' next ' || last_value || is_called FROM {s}.task_pks) FROM (
+		SELECT c.relname || ' ' || (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s', c.oid::regclass), false, true, '')))[1]::text AS line
+		FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')) AS lines WHERE line NOT LIKE '% 0'`
+	must(t, s.pool.QueryRow(bg, s.q(query), s.cfg.Schema).Scan(&text))
+	return text
+}
