@@ -18,7 +18,7 @@ import (
 // Retention is how long data is kept, by kind. A kind is a terminal state, such as
 // "completed", for the tasks in that state; [RetainTasks] for the tasks in terminal states
 // without an entry; [RetainContexts], [RetainDescribed], [RetainIdempotency], [RetainAttempts]
-// or [RetainDead]. An age of 0 keeps the kind for ever, others are at least a minute. Default: tasks and described
+// or [RetainDead]. An age of 0 keeps the kind for ever, others are at least a second. Default: tasks and described
 // contexts are kept, the rest for 30 days. The age of a task counts from its last status,
 // that of a context from its last message or change. Unfinished tasks, tasks with webhook
 // events that are not delivered, and contexts with tasks or within which there are
@@ -45,7 +45,7 @@ const (
 
 const (
 	defaultAge = 30 * 24 * time.Hour
-	leastAge   = time.Minute
+	leastAge   = time.Second
 )
 
 // terminal are the states that a task never leaves.

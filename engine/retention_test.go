@@ -50,8 +50,8 @@ func TestParseRetention(t *testing.T) {
 		"working=1d":                   `"working"` + kinds,
 		"Completed=1d":                 `"Completed"` + kinds,
 		"=1d":                          `""` + kinds,
-		"completed=59s":                `completed is 59s, want 0 or at least 1m0s`,
-		"idempotency=-1h":              `idempotency is -1h0m0s, want 0 or at least 1m0s`,
+		"completed=999ms":              `completed is 999ms, want 0 or at least 1s`,
+		"idempotency=-1h":              `idempotency is -1h0m0s, want 0 or at least 1s`,
 		"failed=1d,failed=2d":          `entry "failed=2d": "failed" has an age already`,
 		"failed=soon,working=1d,b=2us": `entry "failed=soon"` + form + "\n" + `"b"` + kinds + "\n" + `"working"` + kinds,
 	} {
@@ -63,8 +63,8 @@ func TestParseRetention(t *testing.T) {
 
 func TestNewRejectsRetention(t *testing.T) {
 	t.Parallel()
-	_, err := engine.New(engine.Config{Retention: engine.Retention{"completed": time.Second}})
-	if want := "Retention: completed is 1s, want 0 or at least 1m0s"; err == nil || !containsLine(err, want) {
+	_, err := engine.New(engine.Config{Retention: engine.Retention{"completed": time.Millisecond}})
+	if want := "Retention: completed is 1ms, want 0 or at least 1s"; err == nil || !containsLine(err, want) {
 		t.Errorf("New() = %v, want %s", err, want)
 	}
 }

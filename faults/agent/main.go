@@ -43,6 +43,10 @@ func run(args []string) (err error) {
 	set.DurationVar(&cfg.StopGrace, "stop-grace", 0, "time for handlers when the server stops")
 	set.DurationVar(&cfg.HandlerGrace, "handler-grace", 0, "time for a handler to return when told to")
 	set.IntVar(&cfg.Limits.Queued, "queued", 0, "most tasks that wait")
+	set.Func("retention", "how long finished tasks are kept, by kind", func(ages string) (err error) {
+		cfg.Retention, err = engine.ParseRetention(ages)
+		return err
+	})
 	set.StringVar(&db.URL, "database", "", "PostgreSQL to use instead of the data directory")
 	set.StringVar(&db.Schema, "schema", "", "schema of the database")
 	set.IntVar(&db.PoolMax, "pool-max", 0, "most connections to the database")

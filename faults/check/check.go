@@ -61,7 +61,35 @@ func Dir(ctx context.Context, dir string) (_ *Report, err error) {
 		return nil, err
 	}
 	report, err := all(ctx, s, names)
-	return report, errors.Join(err, integrity(ctx, dir), misplaced(ctx, dir))
+	return report, errors.Join(err, integrity(ctx, dir), misplaced(ctx, dir), orphans(ctx, dir))
+}
+
+// orphans looks for rows that a deletion has left behind.
+func orphans(ctx context.Context, dir string) error {
+	const task, deleted = "SELECT pk FROM task_rows", " UNION SELECT pk FROM tasks_deleted"
+	var errs []error
+	for _, q := range []struct{ what, rows string }{
+		{"changes in logs of no task", "task_log WHERE id >> 24 NOT IN (" + task + deleted + ")"},
+		{"contents of no task", "task_contents WHERE task_pk NOT IN (" + task + deleted + ")"},
+		{"steps of no task", "task_steps WHERE task_pk NOT IN (" + task + deleted + ")"},
+		{"feedback of no task", "feedback_rows WHERE task_pk NOT IN (" + task + ")"},
+		{"webhooks of no lane", "webhook_rows WHERE pk NOT IN (SELECT pk FROM webhook_lanes)"},
+		{"attempts of no task", "webhook_attempts WHERE task_pk NOT IN (" + task + ")"},
+		{"dead letters of no task", "webhook_dead WHERE task_pk NOT IN (" + task + ")"},
+		{
+			"idempotency keys of no task",
+			"idempotency_keys WHERE kept <> 2 AND (owner, task_id) NOT IN (SELECT owner, id FROM task_rows UNION SELECT owner, id FROM tasks_deleted)",
+		},
+	} {
+		var n int
+		if err := query(ctx, dir, "SELECT count(*) FROM "+q.rows, &n); err != nil {
+			return fmt.Errorf("count %s: %w", q.what, err)
+		}
+		if n != 0 {
+			errs = append(errs, fmt.Errorf("there are %d %s", n, q.what))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // misplaced looks for webhooks that are not where they belong in the queue.

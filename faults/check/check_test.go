@@ -291,3 +291,43 @@ func TestDirFindsAWebhookThatIsForgotten(t *testing.T) {
 		t.Errorf("Dir() = %v, want the webhook that is forgotten", err)
 	}
 }
+
+func TestDirFindsWhatADeletionLeft(t *testing.T) {
+	t.Parallel()
+	for insert, want := range map[string]string{
+		"task_log (id, n, events, large) VALUES (77 << 24, 1, '[]', 0)":                                     "1 changes in logs of no task",
+		"task_contents (task_pk, hash, data) VALUES (77, x'00', '1')":                                       "1 contents of no task",
+		"task_steps (task_pk, turn, name) VALUES (77, 1, 's')":                                              "1 steps of no task",
+		"feedback_rows (task_pk, owner, task_id, id, rating, text, created_at) VALUES (77,'','','',0,'',0)": "1 feedback of no task",
+		"webhook_rows (data, created_at, saved_at) VALUES ('{}', 0, 0)":                                     "1 webhooks of no lane",
+		"webhook_attempts (lane_pk, task_pk, owner, at, n, attempts) VALUES (1, 77, '', 0, 1, '[]')":        "1 attempts of no task",
+		"webhook_dead VALUES (1, 1, 77, '', 0, 1, 1, 0, 0, '', 1, 500, '')":                                 "1 dead letters of no task",
+		"idempotency_keys VALUES ('', 'k', x'00', 'gone', 1, 0, 0)":                                         "1 idempotency keys of no task",
+	} {
+		dir := t.TempDir()
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "alice", "good", a2a.StateCompleted, store.PhaseIdle)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db, err := sql.Open("sqlite", filepath.Join(dir, sqlite.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check.Dir(t.Context(), dir); err != nil {
+			t.Errorf("Dir() = %v before a row was left", err)
+		}
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO "+insert); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check.Dir(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Dir() = %v after INSERT INTO %s, want %s", err, insert, want)
+		}
+	}
+}
