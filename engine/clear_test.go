@@ -123,7 +123,7 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 				late <- turn.Flush()
 				return turn.Reply(a2a.TextPart{Text: "late"})
 			}
-			cfg := engine.Config{Handler: handler, Store: s, Poll: 10 * time.Millisecond, Lease: time.Second, HandlerGrace: time.Minute}
+			cfg := engine.Config{Handler: handler, Store: s, Poll: 10 * time.Millisecond, Lease: 3 * time.Second, HandlerGrace: time.Minute}
 			e := start(t, cfg)
 			clearer := e
 			if !exclusive {

@@ -69,7 +69,7 @@ func send(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.T
 
 func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	sent, err := e.Send(ctx, alice, params, engine.SendOptions{Wait: true})
 	if err != nil {
@@ -81,7 +81,7 @@ func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *sto
 // settled follows a task to the end of its stream and returns it.
 func settled(t *testing.T, e *engine.Engine, id string) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var after int64
 	for _, err := range e.Follow(ctx, alice, id, &after) {

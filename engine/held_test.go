@@ -49,7 +49,7 @@ func TestNothingBeginsUnderALeaseThatIsOver(t *testing.T) {
 			slow := &late{replicas: replicas{shared}}
 			var handled, stepped atomic.Int64
 			inside, goOn := make(chan struct{}), make(chan struct{})
-			const lease = 200 * time.Millisecond
+			const lease = 2 * time.Second
 			e1 := start(t, engine.Config{
 				Store: slow, Lease: lease, Poll: 20 * time.Millisecond,
 				Handler: func(ctx context.Context, turn *engine.Turn) error {

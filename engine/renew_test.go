@@ -44,7 +44,7 @@ func TestALeaseThatCannotBeExtendedIsNoMatterOfOthers(t *testing.T) {
 	goOn := map[string]chan struct{}{"locked": make(chan struct{}), "other": make(chan struct{}), "queued": make(chan struct{})}
 	close(goOn["queued"])
 	e := start(t, engine.Config{
-		Store: s, Lease: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Concurrency: 2,
+		Store: s, Lease: time.Second, Poll: 20 * time.Millisecond, Concurrency: 2,
 		Handler: func(ctx context.Context, turn *engine.Turn) error {
 			select {
 			case <-goOn[turn.Messages()[0].Text()]:

@@ -67,7 +67,7 @@ func TestFailedAttemptsAreLogged(t *testing.T) {
 	t.Parallel()
 	var log lines
 	e := start(t, engine.Config{
-		Logger: log.logger(), MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, TaskTimeout: 100 * time.Millisecond,
+		Logger: log.logger(), MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, TaskTimeout: 2 * time.Second,
 		Handler: func(ctx context.Context, turn *engine.Turn) error {
 			switch turn.Messages()[0].Text() {
 			case "retry":
@@ -119,9 +119,9 @@ func TestTakeoversAreLogged(t *testing.T) {
 		}
 		return turn.Reply()
 	}
-	cfg := engine.Config{Handler: handler, MaxAttempts: 3, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}
+	cfg := engine.Config{Handler: handler, MaxAttempts: 3, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}
 	dying := cfg
-	dying.Store = first
+	dying.Store, dying.Lease = first, 2*time.Second
 	task := send(t, start(t, dying), text("go"))
 	<-begun
 	first.dead.Store(true)

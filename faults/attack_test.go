@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/client"
 )
 
 // attackTime is how long TestAttacks attacks: FAULTS_ATTACK, such as 10m.
@@ -69,10 +71,11 @@ type siege struct {
 
 	files, receiver string // addresses of servers of the attackers
 
-	over context.CancelFunc // has these servers be fast
+	over   context.CancelFunc // has these servers be fast
+	hooked []*attacker        // whose tasks have webhooks
 
-	mu    sync.Mutex
-	kept  []string // tasks of the good owner that were acknowledged
+	mu    sync.Mutex // of hooked as well
+	kept  []string   // tasks of the good owner that were acknowledged
 	times []time.Duration
 	idle  []time.Duration        // of requests for which the server has nothing to do
 	seen  map[string]map[int]int // answers by attack and status
@@ -127,14 +130,15 @@ func (s *siege) run(attacks ...attack) {
 	if limit := max(slowestFactor*usual, slowestNoise); attacked > limit && os.Getenv("FAULTS_ATTACK") != "" {
 		t.Errorf("p99 of the good owner's sends is %s under attack and %s before, want at most %s", attacked, usual, limit)
 	}
-	eventually(t, 10*time.Minute, func() error { // what was accepted is worked off first
+	accepted := time.Now()
+	for err := s.atWork(); err != nil; err = s.atWork() { // what was accepted is worked off first
 		s.alive()
-		var health struct{ Running, Queued int }
-		if err := json.Unmarshal([]byte(s.health()), &health); err != nil || health.Running+health.Queued > 0 {
-			return fmt.Errorf("%d tasks run and %d wait after the attacks: %w", health.Running, health.Queued, err)
+		if time.Since(accepted) > 10*time.Minute {
+			t.Fatalf("10 minutes after the attacks: %v", err)
 		}
-		return nil
-	})
+		time.Sleep(time.Second)
+	}
+	t.Logf("what was accepted is over %s after the attacks", time.Since(accepted).Round(time.Second))
 	// Checked from outside only: a server that answers for its health all the time is at work.
 	limit := before*3/2 + keptMemory
 	ended := time.Now()
@@ -181,6 +185,32 @@ func (s *siege) prepare(ctx context.Context, attacks []attack) (starts []func())
 	group.Wait()
 	s.alive()
 	return starts
+}
+
+// atWork says what the server still has to do: tasks, and large tasks to send to webhooks.
+func (s *siege) atWork() error {
+	var health struct{ Running, Queued int }
+	if err := json.Unmarshal([]byte(s.health()), &health); err != nil || health.Running+health.Queued > 0 {
+		return fmt.Errorf("%d tasks run and %d wait: %w", health.Running, health.Queued, err)
+	}
+	for _, a := range s.hooked {
+		c, err := client.New(client.Config{URL: s.p.url, Token: a.token, HTTPClient: httpClient})
+		if err != nil {
+			return err
+		}
+		for _, id := range a.tasks {
+			hooks, err := c.ListWebhooks(s.t.Context(), id)
+			if err != nil {
+				return err
+			}
+			for _, h := range hooks {
+				if d := h.Config.Delivery; d.Pending && d.State == "active" {
+					return fmt.Errorf("task %s has a webhook with events to send: %+v", id, *d)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // alive fails the test when the server has ended.

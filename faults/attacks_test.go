@@ -42,6 +42,9 @@ var attacks = []attack{
 
 // setWebhooks registers ten webhooks for each large task, which get the whole task at each event.
 func setWebhooks(a *attacker) {
+	a.s.mu.Lock()
+	a.s.hooked = append(a.s.hooked, a)
+	a.s.mu.Unlock()
 	for _, id := range a.tasks {
 		for range 10 {
 			status, answer := a.call(request("tasks/pushNotificationConfig/set", map[string]any{

@@ -215,7 +215,7 @@ func (a *acknowledged) storm(ctx context.Context, p *process, senders int, texts
 
 // send sends the message and waits some time for its answer.
 func (s *sentTask) send(p *process) error {
-	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	defer cancel()
 	event, err := p.client.Send(ctx, client.SendParams{Message: s.message, IdempotencyKey: s.key, Configuration: s.config})
 	if err == nil {
@@ -244,12 +244,12 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 	ids := make(map[string]bool)
 	each(a.sent, func(s sentTask) {
 		again := s
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 			err := again.send(p)
 			if err == nil {
 				break
 			}
-			if time.Now().After(end) || !a2a.CodeOf(err).Retryable() {
+			if time.Now().After(end) || !a2a.CodeOf(err).Retryable() && !errors.Is(err, context.DeadlineExceeded) {
 				p.t.Errorf("repeated send: %v", err)
 				return
 			}
@@ -266,9 +266,9 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 
 // settleAll follows all tasks to their ends by whichever server's turn it is, and
 // asserts that they are completed, or wait for their client when they have asked.
-func (c *cluster) settleAll(ids map[string]bool, within time.Duration) {
+func (c *cluster) settleAll(ids map[string]bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), within)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	var list []string
 	for id := range ids {
@@ -291,13 +291,13 @@ func (c *cluster) settleAll(ids map[string]bool, within time.Duration) {
 
 // healed waits until each server takes a message and runs it to its end, and says
 // it is well. It returns how long that took, and the tasks.
-func (c *cluster) healed(within time.Duration) (time.Duration, map[string]bool) {
+func (c *cluster) healed() (time.Duration, map[string]bool) {
 	c.t.Helper()
 	begun := time.Now()
 	ids := make(map[string]bool)
 	for i, p := range c.replicas {
-		eventually(c.t, within, func() error {
-			ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+		eventually(c.t, func() error {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 			defer cancel()
 			event, err := p.client.Send(ctx, client.SendParams{
 				Message: client.Text("work 1ms"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
@@ -315,7 +315,7 @@ func (c *cluster) healed(within time.Duration) (time.Duration, map[string]bool) 
 	}
 	took := time.Since(begun)
 	for i, p := range c.replicas {
-		eventually(c.t, within, func() error {
+		eventually(c.t, func() error {
 			var health map[string]any
 			if p.getJSON("health", &health); health["status"] != "ok" {
 				return fmt.Errorf("server %d says %v", i, health)

@@ -35,7 +35,7 @@ func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
 	time.Sleep(300 * time.Millisecond)
 	own := f()
 	over := time.Now()
-	healing, ids := c.healed(20 * time.Second)
+	healing, ids := c.healed()
 	for id := range own {
 		ids[id] = true
 	}
@@ -44,7 +44,7 @@ func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
 	for id := range sends.repeatAll(c.any) {
 		ids[id] = true
 	}
-	c.settleAll(ids, 20*time.Second)
+	c.settleAll(ids)
 	c.t.Logf("%d sends, %d acknowledged, %d refused; healed after %s, all over after %s", len(sends.sent), sends.answered(), refused, healing, time.Since(over))
 	for _, p := range c.replicas {
 		select {
@@ -156,7 +156,7 @@ func TestAReplicaIsCutOffFromTheDatabase(t *testing.T) {
 func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[string]bool) {
 	c.t.Helper()
 	a := c.replicas[0]
-	id := c.sendTo(a, "steps 20 200ms", ids)
+	id := c.sendTo(a, "steps 20 500ms", ids)
 	c.await("step", id, "2")
 	broken := time.Now()
 	if how == "cut" {
@@ -164,7 +164,7 @@ func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[strin
 	} else {
 		w.stall()
 	}
-	eventually(c.t, lease+20*time.Second, func() error {
+	eventually(c.t, func() error {
 		for _, e := range c.done() {
 			if e.task == id && e.what == "begin" && e.pid != a.cmd.Process.Pid {
 				return nil
@@ -177,8 +177,8 @@ func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[strin
 	time.Sleep(time.Second)
 	w.heal()
 	healed := time.Now()
-	eventually(c.t, 10*time.Second, func() error {
-		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+	eventually(c.t, func() error {
+		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := a.client.Task(ctx, a2a.TaskQueryParams{ID: id})
 		return err
@@ -226,7 +226,7 @@ func TestThePoolIsExhausted(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := time.Now()
-	took, more := c.healed(10 * time.Second)
+	took, more := c.healed()
 	cancel()
 	wg.Wait()
 	t.Logf("%d callers of %d connections: %d calls, %d refused; healed %s after the lock", callers, 3*2, asked, refused, took)
@@ -236,7 +236,7 @@ func TestThePoolIsExhausted(t *testing.T) {
 	if refused == 0 {
 		t.Error("nobody was refused: the pool was not exhausted")
 	}
-	c.settleAll(ids, 20*time.Second)
+	c.settleAll(ids)
 	t.Logf("all over %s after the lock", time.Since(free))
 	c.prove(ids)
 	wantOnce(t, c.done())

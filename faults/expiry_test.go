@@ -80,7 +80,7 @@ func (f *fleet) sendExpiring(ctx context.Context, n int) {
 // removing waits until a server has removed more tasks than it had, and returns which.
 func (f *fleet) removing(removed map[*process]int64) (server int) {
 	f.t.Helper()
-	eventually(f.t, time.Minute, func() error {
+	eventually(f.t, func() error {
 		for i, p := range f.replicas {
 			var health struct{ Expired struct{ Tasks int64 } }
 			p.getJSON("health", &health)
@@ -99,7 +99,7 @@ func (f *fleet) removing(removed map[*process]int64) (server int) {
 // events of those that were acknowledged had arrived.
 func (f *fleet) awaitExpired() {
 	f.t.Helper()
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(patience)
 	each(f.sends.sent, func(s sentTask) {
 		var last error
 		for {

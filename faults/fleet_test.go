@@ -33,11 +33,12 @@ type fleet struct {
 	late  []laneName // registered and acknowledged after their tasks had begun
 }
 
-// pushArgs let servers call the receiver, and have them notice soon that another is gone.
+// pushArgs let servers call the receiver, and have them notice soon that another is gone. A machine
+// that stands still for a second or two ends neither a lease nor an attempt.
 func pushArgs(more ...string) []string {
 	return append([]string{
-		"-push-allow", "127.0.0.1/32", "-push-timeout", "2s", "-push-lease", "2s", "-push-per-minute", "1000000",
-		"-lease", "2s", "-attempts", "100", "-concurrency", "32",
+		"-push-allow", "127.0.0.1/32", "-push-timeout", "5s", "-push-lease", "5s", "-push-per-minute", "1000000",
+		"-lease", "5s", "-attempts", "100", "-concurrency", "32",
 	}, more...)
 }
 
@@ -178,7 +179,7 @@ func (f *fleet) more(ctx context.Context, s *sentTask, i int) {
 func (f *fleet) ids() map[string]bool {
 	f.t.Helper()
 	ids := f.sends.repeatAll(f.any)
-	ctx, cancel := context.WithTimeout(f.t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	each(keys(ids), func(id string) {
 		if err := follow(ctx, f.any.client, id); err != nil {

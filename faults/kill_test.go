@@ -20,13 +20,14 @@ func TestKillDuringARunningTask(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()
-	id := p.send("work 300ms")
+	id := p.send("until killed")
 	s.await("begin", id, "")
 	p.kill()
+	s.release("killed")
 	begun := time.Now()
 	p = s.start()
-	wantState(t, p.settle(id, 30*time.Second), a2a.StateCompleted)
-	t.Logf("answered %s after the start, task of 300ms over after %s", p.ready, time.Since(begun))
+	wantState(t, p.settle(id), a2a.StateCompleted)
+	t.Logf("answered %s after the start, task over after %s", p.ready, time.Since(begun))
 	p.kill()
 	s.prove()
 }
@@ -48,7 +49,7 @@ func TestKillBetweenDurableSteps(t *testing.T) {
 				}
 				p.kill()
 				p = s.start()
-				task := p.settle(id, 30*time.Second)
+				task := p.settle(id)
 				wantState(t, task, a2a.StateCompleted)
 				if got, want := said(task), fmt.Sprintf("sum %d", steps*(steps-1)/2); got != want {
 					t.Errorf("reply = %q, want %q: results of steps got lost", got, want)
@@ -235,7 +236,7 @@ func TestKillBetweenCommitAndResponse(t *testing.T) {
 	}
 	ids := sends.repeat(t, p)
 	for id := range ids {
-		wantState(t, p.settle(id, 20*time.Second), a2a.StateCompleted)
+		wantState(t, p.settle(id), a2a.StateCompleted)
 	}
 	t.Logf("%d sends, %d of them acknowledged", len(sends.sent), sends.answered())
 	p.kill()
@@ -277,7 +278,7 @@ func TestKillWithAThousandQueuedTasks(t *testing.T) {
 	begun := time.Now()
 	p = s.start()
 	for _, id := range ids {
-		wantState(t, p.settle(id, time.Minute), a2a.StateCompleted)
+		wantState(t, p.settle(id), a2a.StateCompleted)
 	}
 	t.Logf("answered %s after the start, %d tasks over after %s", p.ready, n, time.Since(begun))
 	p.kill()
@@ -314,7 +315,7 @@ func TestKillAgainAndAgainUnderLoad(t *testing.T) {
 	begun := time.Now()
 	ids := sends.repeat(t, p)
 	for id := range ids {
-		task := p.settle(id, 30*time.Second)
+		task := p.settle(id)
 		if state := task.Status.State; state != a2a.StateCompleted && state != a2a.StateInputRequired {
 			t.Errorf("task %s is %s (%s)", id, state, said(task))
 		}
@@ -329,7 +330,7 @@ func TestAMessageInTheInboxOutlivesAKill(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()
-	id := p.send("work 400ms")
+	id := p.send("until killed")
 	s.await("begin", id, "")
 	for range 3 {
 		m := client.Text("and more")
@@ -339,8 +340,9 @@ func TestAMessageInTheInboxOutlivesAKill(t *testing.T) {
 		}
 	}
 	p.kill()
+	s.release("killed")
 	p = s.start()
-	task := p.settle(id, 30*time.Second)
+	task := p.settle(id)
 	wantState(t, task, a2a.StateCompleted)
 	received := 0
 	for _, m := range task.History {
@@ -364,7 +366,7 @@ func TestATaskThatWaitsForItsNextAttemptOutlivesAKill(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // it has been handed back, due in a second
 	p.kill()
 	p = s.start()
-	wantState(t, p.settle(id, 15*time.Second), a2a.StateCompleted)
+	wantState(t, p.settle(id), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 	wantOnce(t, s.done())

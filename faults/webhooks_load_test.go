@@ -69,7 +69,7 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 				time.Sleep(80 * time.Millisecond)
 			}
 			var all []time.Duration
-			eventually(f.t, 30*time.Second, func() error {
+			eventually(f.t, func() error {
 				if all = f.r.latencies(hooks); len(all) < 12*len(hooks) {
 					return fmt.Errorf("%d tasks have told %d events", len(hooks), len(all))
 				}
@@ -97,15 +97,15 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 		_, flood, _ := flooded.count()
 		f.t.Logf("a healthy webhook is told after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
 			part(alone, 0.5), part(alone, 0.99), part(besideDead, 0.5), part(besideDead, 0.99), part(besideFlood, 0.5), part(besideFlood, 0.99), flood)
-		// Attempts to a dead endpoint take 10 s each: waiting for one of them is what may not
+		// Attempts to a dead endpoint take 30 s each: waiting for one of them is what may not
 		// happen. What others do to the same two cores is not what is measured.
-		if limit := 2*part(alone, 0.99) + 3*time.Second; part(besideDead, 0.99) > limit {
+		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideDead, 0.99) > limit {
 			f.t.Errorf("p99 beside a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
 		}
-		if limit := 2*part(alone, 0.99) + 3*time.Second; part(besideFlood, 0.99) > limit {
+		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideFlood, 0.99) > limit {
 			f.t.Errorf("p99 beside a flood = %s, want at most %s", part(besideFlood, 0.99), limit)
 		}
-	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead")
+	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead", "-push-timeout", "30s", "-push-lease", "1m")
 }
 
 // Invariant 17; how fast lanes are claimed out of a backlog is measured by bench/cmd/compare.
@@ -132,7 +132,7 @@ func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {
 	waiting := peakMemory(t, f.replicas[0].cmd.Process.Pid)
 	begun := time.Now()
 	f.r.open()
-	f.drained(ids, 2*time.Minute)
+	f.drained(ids, patience)
 	took := f.r.last().Sub(begun)
 	_, events, _ := f.r.count()
 	after := peakMemory(t, f.replicas[0].cmd.Process.Pid)
@@ -161,7 +161,7 @@ func (f *fleet) hardTimes(hurt func()) *check.Report {
 	time.Sleep(300 * time.Millisecond)
 	cancel()
 	<-loaded
-	report := f.finish(f.ids(), 30*time.Second)
+	report := f.finish(f.ids(), patience)
 	wantNoneDead(f.t, report)
 	return report
 }
@@ -215,9 +215,9 @@ func TestWebhooksOnAFullDisk(t *testing.T) {
 	free()
 	ids := f.ids()
 	for _, id := range taken {
-		wantState(t, d.settle(id, 20*time.Second), a2a.StateCompleted)
+		wantState(t, d.settle(id), a2a.StateCompleted)
 	}
-	took := f.drained(ids, time.Minute)
+	took := f.drained(ids, patience)
 	after, _, again := f.r.count()
 	t.Logf("%d requests before the disk was full, %d since, %d of them again; nothing is pending %s after there was space", requests, after-requests, again, took)
 	f.r.learnAll(f.any)
@@ -258,11 +258,11 @@ func TestWebhooksWhileTheDatabasesDiskIsFull(t *testing.T) {
 			}
 		}
 		told := f.ids()
-		f.cluster.settleAll(ids, 20*time.Second)
+		f.cluster.settleAll(ids)
 		for id := range ids {
 			told[id] = true
 		}
-		return f.finish(told, time.Minute)
+		return f.finish(told, patience)
 	}()
 	wantNoneDead(t, report)
 }

@@ -18,14 +18,14 @@ func TestWebhooksAreToldOnceInACleanRun(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
-		wantNoneDead(f.t, f.finish(f.ids(), time.Minute))
+		wantNoneDead(f.t, f.finish(f.ids(), patience))
 		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
 			f.t.Errorf("%d requests told of %d events, %d of them again; want each once", requests, accepted, again)
 		}
 		if f.r.looked == 0 {
 			f.t.Error("no task was looked at when an event of it came")
 		}
-	})
+	}, "-push-timeout", "20s", "-push-lease", "1m", "-lease", "1m")
 }
 
 // Invariants 1, 2, 4 to 7 and 11, by a receiver that looks at the task inside its handler.
@@ -34,7 +34,7 @@ func TestWebhooksNoLossOverKills(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		// The leases of the dead are void at once.
-		onSQLite(t, "-push-lease", "1m").killAgainAndAgain()
+		onSQLite(t, "-push-lease", "10m").killAgainAndAgain()
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -62,7 +62,7 @@ func (f *fleet) killAgainAndAgain() {
 	}
 	cancel()
 	<-loaded
-	wantNoneDead(f.t, f.finish(f.ids(), time.Minute))
+	wantNoneDead(f.t, f.finish(f.ids(), patience))
 	_, accepted, again := f.r.count()
 	// What was under way or not yet acknowledged when a process died comes again.
 	if again*4 > accepted {
@@ -84,7 +84,7 @@ func TestWebhooksFencing(t *testing.T) {
 		slow.Store(int64(700 * time.Millisecond))
 		before, _, _ := f.r.count()
 		f.load(t.Context(), 2, 8, "chunks 10 20ms", "steps 4 50ms")
-		eventually(t, 20*time.Second, func() error { return f.underWay(before + 4) })
+		eventually(t, func() error { return f.underWay(before + 4) })
 		// Its attempts are under way; they will be answered, and it will not know.
 		f.replicas[0].signal(syscall.SIGSTOP)
 		f.cluster.lb.leaveOut(f.cluster.addrs[0])
@@ -94,7 +94,7 @@ func TestWebhooksFencing(t *testing.T) {
 		}
 		slow.Store(int64(10 * time.Millisecond))
 		ids := f.ids()
-		took := f.drained(ids, time.Minute)
+		took := f.drained(ids, patience)
 		all, _, again := f.r.count()
 		f.replicas[0].signal(syscall.SIGCONT)
 		time.Sleep(1500 * time.Millisecond)
@@ -106,7 +106,7 @@ func TestWebhooksFencing(t *testing.T) {
 	}
 	f.cluster.lb.leaveOut()
 	f.start(0)
-	wantNoneDead(t, f.finish(f.ids(), time.Minute))
+	wantNoneDead(t, f.finish(f.ids(), patience))
 }
 
 // underWay says nothing when so many requests have come.
@@ -156,14 +156,16 @@ func TestWebhooksOutlastTheirReceiver(t *testing.T) {
 		f.r.open()
 		begun := time.Now()
 		ids := f.ids()
-		f.drained(ids, time.Minute)
+		f.drained(ids, patience)
 		took := f.r.last().Sub(begun)
 		f.t.Logf("an outage of %s was drained %s after it", outage, took)
-		if took > 15*time.Second {
-			f.t.Errorf("an outage of %s was drained %s after it, want 15s at most", outage, took)
+		// Some ten seconds until the breaker tries again, and the backlog. One request at a time, as
+		// after a 429 that is never forgotten, takes a minute.
+		if took > 40*time.Second {
+			f.t.Errorf("an outage of %s was drained %s after it, want 40s at most", outage, took)
 		}
-		wantNoneDead(f.t, f.finish(ids, time.Minute))
-	})
+		wantNoneDead(f.t, f.finish(ids, patience))
+	}, "-push-timeout", "2s")
 }
 
 func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
@@ -175,7 +177,7 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 			i, _ := kinds.Load(d.hook)
 			return *answers[i.(int)].Load()
 		}
-		first := []answer{{status: 404}, {status: 410}, {status: 503, retryAfter: "4"}, {}}
+		first := []answer{{status: 404}, {status: 410}, {status: 503, retryAfter: "20"}, {}}
 		ids := make(map[string]bool)
 		var tasks []string
 		for i := range first {
@@ -204,7 +206,7 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		eventually(f.t, 20*time.Second, wanted)
+		eventually(f.t, wanted)
 		retryAt := *state(2).NextAttemptAt
 		for i := range f.replicas {
 			f.kill(i)
@@ -222,12 +224,12 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 		}
 		requests, _, _ := f.r.count()
 		events := f.replay(tasks[0]) + f.replay(tasks[1])
-		eventually(f.t, 20*time.Second, func() error { return f.underWay(requests + events) })
-		f.drained(ids, time.Minute)
+		eventually(f.t, func() error { return f.underWay(requests + events) })
+		f.drained(ids, patience)
 		if early := time.Until(retryAt); early > 0 {
 			f.t.Errorf("a retry was made %s before its time", early)
 		}
-		wantNoneDead(f.t, f.finish(ids, time.Minute))
+		wantNoneDead(f.t, f.finish(ids, patience))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events were told again that had been taken", again)
 		}
@@ -300,7 +302,7 @@ func TestNothingIsSentAfterADelete(t *testing.T) {
 		f.t.Logf("%d webhooks deleted, the slowest took %s", n, slowest)
 		cancel()
 		<-loaded
-		wantNoneDead(f.t, f.finish(f.ids(), time.Minute))
+		wantNoneDead(f.t, f.finish(f.ids(), patience))
 	})
 }
 
@@ -321,7 +323,7 @@ func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			p, begun := f.replicas[round%len(f.replicas)], time.Now()
 			p.signal(syscall.SIGTERM)
-			if code := p.exit(15 * time.Second); code != 0 {
+			if code := p.exit(patience); code != 0 {
 				f.t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 			}
 			slowest = max(slowest, time.Since(begun))
@@ -331,11 +333,11 @@ func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
 		<-loaded
 		f.t.Logf("the slowest server ended after %s", slowest)
 		// With leases as long as these nothing is taken over: it is handed on.
-		wantNoneDead(f.t, f.finish(f.ids(), time.Minute))
+		wantNoneDead(f.t, f.finish(f.ids(), patience))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events came again, want none: attempts under way have time to end", again)
 		}
-	}, "-push-lease", "1m", "-lease", "1m", "-stop-grace", "2s")
+	}, "-push-timeout", "20s", "-push-lease", "10m", "-lease", "10m", "-stop-grace", "20s")
 }
 
 func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
@@ -345,17 +347,17 @@ func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
 		hang.Store(true)
 		f.r.policy = func(*delivery) answer {
 			if hang.Load() {
-				return answer{pause: time.Minute}
+				return answer{pause: time.Hour}
 			}
 			return answer{}
 		}
 		f.load(f.t.Context(), 2, 2, "work 1ms")
 		ids := f.ids()
-		eventually(f.t, 20*time.Second, func() error { return f.underWay(4) })
+		eventually(f.t, func() error { return f.underWay(4) })
 		begun := time.Now()
 		for i, p := range f.replicas {
 			p.signal(syscall.SIGTERM)
-			if code := p.exit(15 * time.Second); code != 0 {
+			if code := p.exit(40 * time.Second); code != 0 { // an attempt may take a minute
 				f.t.Errorf("exit code = %d, want 0", code)
 			}
 			f.t.Logf("ended after %s", time.Since(begun))
@@ -367,16 +369,16 @@ func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
 		for i := range f.replicas {
 			f.start(i)
 		}
-		wantNoneDead(f.t, f.finish(ids, time.Minute))
-	}, "-push-lease", "1m", "-push-timeout", "20s", "-lease", "1m", "-stop-grace", "500ms")
+		wantNoneDead(f.t, f.finish(ids, patience))
+	}, "-push-lease", "10m", "-push-timeout", "1m", "-lease", "10m", "-stop-grace", "500ms")
 }
 
 func TestAContextThatIsClearedIsToldOfNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		// All have more to be told than they are until they are cleared.
-		f.r.policy = func(*delivery) answer { return answer{pause: 100 * time.Millisecond} }
-		f.load(f.t.Context(), 2, 5, "chunks 30 1ms")
+		f.r.policy = func(*delivery) answer { return answer{pause: 200 * time.Millisecond} }
+		f.load(f.t.Context(), 2, 5, "chunks 60 1ms")
 		ids := f.ids()
 		hooks := make(map[string][]string) // by task
 		for _, name := range f.late {
@@ -387,12 +389,12 @@ func TestAContextThatIsClearedIsToldOfNothing(t *testing.T) {
 				f.t.Fatalf("contexts/clear: %v", err)
 			}
 			// What is under way elsewhere is seen to its end: one request each.
-			end := time.Now().Add(500 * time.Millisecond)
+			end := time.Now().Add(3 * time.Second)
 			for _, id := range append(hooks[s.id], s.config.PushNotificationConfig.ID) {
 				f.r.note(id, func(h *hook) { h.deleted = end })
 			}
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(5 * time.Second)
 		_, err := f.any.client.ListWebhooks(f.t.Context(), keys(ids)[0])
 		wantCode(f.t, err, a2a.CodeTaskNotFound)
 		if report := f.prove(nil); len(report.Lanes) > 0 {

@@ -46,10 +46,9 @@ func TestSend(t *testing.T) {
 		t.Errorf("context = %q, timestamp = %v", task.ContextID, task.Status.Timestamp)
 	}
 
-	begun := time.Now()
 	task = sendTask(t.Context(), t, c, params(message("slow"), false))
-	if task.Status.State.Terminal() || time.Since(begun) > 2*time.Second {
-		t.Errorf("a send that does not block = %s after %s", task.Status.State, time.Since(begun))
+	if task.Status.State.Terminal() {
+		t.Errorf("a send that does not block = %s", task.Status.State)
 	}
 	if got := getTask(t, c, task.ID); got.ID != task.ID || got.ContextID != task.ContextID || text(got.History[0].Parts) != "hello" {
 		t.Errorf("GetTask() = %+v, want the task that was begun", got)

@@ -134,7 +134,7 @@ func untilNotified(t *testing.T, s *Store) {
 // whether there was one on its way, and not only what is told to other processes.
 func arriveLate(t *testing.T, look func(s *Store, k store.Key) error) bool {
 	p, s, direct := behind(t, Config{PoolMin: 1, PoolMax: 1, MaxRetries: 4, RetryDelay: 50 * time.Millisecond})
-	s.cfg.CommandTimeout = 500 * time.Millisecond
+	s.cfg.CommandTimeout = 3 * time.Second
 	k := taskKey(1)
 	again := store.Change{
 		Key: k, Lease: &store.HeldLease{Key: k, Worker: testWorker, Fence: 1},

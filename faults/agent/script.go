@@ -111,9 +111,11 @@ func (a *act) work(ctx context.Context) error {
 }
 
 // until NAME: nothing, until there is a file with the name of the effects and .NAME.
-func (a *act) until(ctx context.Context) error {
+func (a *act) until(ctx context.Context) error { return a.wait(ctx, a.word(1)) }
+
+func (a *act) wait(ctx context.Context, name string) error {
 	for {
-		if _, err := os.Stat(a.effects.Name() + "." + a.word(1)); err == nil {
+		if _, err := os.Stat(a.effects.Name() + "." + name); err == nil {
 			return a.t.Reply("done")
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
@@ -122,7 +124,7 @@ func (a *act) until(ctx context.Context) error {
 	}
 }
 
-// chunks N D: an artifact in N chunks, D apart, with a status each.
+// chunks N D [until NAME]: an artifact in N chunks, D apart, with a status each.
 func (a *act) chunks(ctx context.Context) error {
 	w := a.t.Artifact("chunks")
 	for i := range a.number(1) {
@@ -135,6 +137,9 @@ func (a *act) chunks(ctx context.Context) error {
 		if err := sleep(ctx, a.duration(2)); err != nil {
 			return err
 		}
+	}
+	if a.word(3) == "until" {
+		return a.wait(ctx, a.word(4))
 	}
 	return a.t.Reply("done")
 }
@@ -170,9 +175,8 @@ func (a *act) draft(ctx context.Context) error {
 
 func (a *act) panic(context.Context) error { panic("as the message says") }
 
-// kill ends the process as kill -9 does, once it has answered whoever sent this.
+// kill ends the process as kill -9 does, maybe before it has answered whoever sent this.
 func (a *act) kill(context.Context) error {
-	time.Sleep(300 * time.Millisecond)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
@@ -194,7 +198,7 @@ func (a *act) deaf(context.Context) error {
 func (a *act) leak(ctx context.Context) error {
 	w := a.t.Artifact("leak")
 	go func() {
-		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			_, werr := fmt.Fprint(w, "leak ")
 			if err := errors.Join(a.t.Status("leak"), werr); errors.Is(err, holdfast.ErrEnded) {
 				a.note("refused", "-")

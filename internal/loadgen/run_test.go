@@ -322,27 +322,28 @@ func TestRunStopsAtOnceWhenCanceled(t *testing.T) {
 	}()
 	begin := time.Now()
 	r, err := Run(ctx, Config{URL: url, Concurrency: 8})
-	if took := time.Since(begin); took > time.Second || !errors.Is(err, why) || r.Errors != 0 {
+	if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, why) || r.Errors != 0 {
 		t.Errorf("Run canceled = %+v, %v after %v, want cause, no errors, at once", r, err, took)
 	}
 }
 
 func TestRunKeepsToItsWindow(t *testing.T) {
 	url := serve(t, http.HandlerFunc((&agent{}).ServeHTTP))
+	const warmUp, length = 300 * time.Millisecond, 2 * time.Second
 	begin := time.Now()
 	var window time.Duration
 	r, err := Run(t.Context(), Config{
-		URL: url, Concurrency: 2, Duration: 200 * time.Millisecond, WarmUp: 100 * time.Millisecond,
+		URL: url, Concurrency: 2, Duration: length, WarmUp: warmUp,
 		Begin: func() { window = time.Since(begin) },
 	})
-	if took := time.Since(begin); err != nil || took < 300*time.Millisecond || took > 2*time.Second {
-		t.Fatalf("Run = %v after %v, want nil after 300ms", err, took)
+	if took := time.Since(begin); err != nil || took < warmUp+length || took > 10*time.Second {
+		t.Fatalf("Run = %v after %v, want nil after %v", err, took, warmUp+length)
 	}
-	if window < 100*time.Millisecond {
-		t.Errorf("Begin was called after %v, want 100ms", window)
+	if window < warmUp {
+		t.Errorf("Begin was called after %v, want %v", window, warmUp)
 	}
-	if r.Elapsed > 200*time.Millisecond || r.Elapsed < 150*time.Millisecond {
-		t.Errorf("elapsed = %v, want 200ms", r.Elapsed)
+	if r.Elapsed > length || r.Elapsed < length*3/4 {
+		t.Errorf("elapsed = %v, want %v", r.Elapsed, length)
 	}
 	if got := r.PerSecond * r.Elapsed.Seconds(); math.Abs(got-float64(r.Requests)) > 3 {
 		t.Errorf("rate x elapsed = %.1f, requests = %d", got, r.Requests)

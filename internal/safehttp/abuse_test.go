@@ -125,7 +125,7 @@ func TestAbusiveReceivers(t *testing.T) {
 			if resp.Status != abuse.status || outcome(err) != abuse.outcome {
 				t.Errorf("Post = %+v, %v, want status %d, outcome %q", resp, err, abuse.status, abuse.outcome)
 			}
-			if limit := min(deadline+time.Second, 5*time.Second); took > limit {
+			if limit := 5 * time.Second; took > limit {
 				t.Errorf("Post took %s, want at most %s", took, limit)
 			}
 			if err != nil && len(err.Error()) > 10_000 {
@@ -159,17 +159,16 @@ func TestManyAbusiveReceiversAtOnce(t *testing.T) {
 			results <- err
 		}()
 	}
-	time.AfterFunc(2*time.Second, func() {
-		runtime.GC()
-		runtime.ReadMemStats(&during)
-	})
+	time.Sleep(2 * time.Second) // all are under way
+	runtime.GC()
+	runtime.ReadMemStats(&during)
 	for range attempts {
 		if err := <-results; outcome(err) != OutcomeTimeout {
 			t.Errorf("Post = %v, want outcome timeout", err)
 		}
 	}
 	// The servers are in this process too: about half of it is theirs.
-	if used := int64(during.HeapAlloc) - int64(before.HeapAlloc); during.HeapAlloc == 0 || used > attempts*64<<10 {
+	if used := int64(during.HeapAlloc) - int64(before.HeapAlloc); used > attempts*64<<10 {
 		t.Errorf("heap of %d KiB for %d attempts, want at most 64 KiB each", used>>10, attempts)
 	} else {
 		t.Logf("%d KiB per attempt", used>>10/attempts)

@@ -180,20 +180,25 @@ func (h *hooked) backlog(ctx context.Context, tasks int) (hookSample, error) {
 	})
 }
 
-// live has workers begin a task when their last one has been told of whole.
+// live has workers begin a task when their last one has been told of whole. A short round lasts
+// until an event has come.
 func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
-	length, cancel := context.WithTimeout(ctx, b.duration+b.duration/5)
+	length, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var s hookSample
 	var measuring error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if !sleepUntil(length, time.Now().Add(b.duration/5)) {
-			return
-		}
+		defer cancel()
+		sleepUntil(length, time.Now().Add(b.duration/5))
 		s, measuring = h.measured(ctx, func() error {
-			<-length.Done()
-			return nil
+			begin, events := time.Now(), h.to.events.Load()
+			for until := begin.Add(b.duration); sleepUntil(length, until) && h.to.events.Load() == events; until = until.Add(time.Millisecond) {
+				if time.Since(begin) > drainTimeout {
+					return errNotTold
+				}
+			}
+			return context.Cause(ctx)
 		})
 	})
 	tasks, err := h.crowd(length, b.concurrency, 0, taskText(taskChunks, chunkBytes, 0), false, h.here, func(task string) {
@@ -202,6 +207,7 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 		case <-length.Done():
 		}
 	})
+	cancel() // also when no worker could send
 	wg.Wait()
 	if err != nil || measuring != nil {
 		return s, firstError(err, measuring)

@@ -60,11 +60,11 @@ func pgbenchProgram() (string, error) {
 
 func (p *pgbench) script() string { return filepath.Join(p.dir, "insert.sql") }
 
-// run measures for d, after warming up, with so many clients.
+// run measures for d at least, after warming up, with so many clients.
 func (p *pgbench) run(ctx context.Context, clients int, warmUp, d time.Duration) (sample, error) {
 	p.runs++
 	prefix := filepath.Join(p.dir, fmt.Sprintf("pgbench-%d", p.runs))
-	seconds := int((warmUp+d)/time.Second) + 1 // it knows whole ones only
+	seconds := int((warmUp+d)/time.Second) + 2 // it knows whole ones only, and may be late to start
 	cmd := exec.CommandContext(ctx, p.program, "-n", "-M", "prepared", "-f", p.script(), "-c", strconv.Itoa(clients),
 		"-j", strconv.Itoa(min(clients, runtime.NumCPU())), "-T", strconv.Itoa(seconds), "-l", "--log-prefix="+prefix, p.db.url)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -83,7 +83,7 @@ func (p *pgbench) run(ctx context.Context, clients int, warmUp, d time.Duration)
 			return sample{}, err
 		}
 	}
-	return summarize(all, warmUp, d)
+	return summarize(all, warmUp, time.Duration(seconds)*time.Second-warmUp)
 }
 
 // transaction is a line of pgbench's log.

@@ -132,10 +132,16 @@ func (q *riverQueue) run(ctx context.Context, callers, payload int, warmUp, leng
 			m.begin(limited)
 		}
 	})
+	// A short round lasts until there is something to measure.
+	none := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(took) == 0
+	}
 	text := strings.Repeat("x", payload)
 	for range callers {
 		wg.Go(func() {
-			for time.Now().Before(until) {
+			for time.Now().Before(until) || none() {
 				start := time.Now()
 				err := q.work(limited, text)
 				end := time.Now()

@@ -73,7 +73,8 @@ func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 		{insert, func() (sample, error) { return bencher.run(ctx, 1, b.duration/5, b.duration) }},
 		{halfLoad, func() (sample, error) {
 			return pacer{
-				url: alone[0].url, perSecond: max(full/2, 1), connections: b.concurrency, payload: b.payload, warmUp: b.duration / 5, duration: b.duration,
+				// Ten messages at least, also of a server that was not scheduled in a short round.
+				url: alone[0].url, perSecond: max(full/2, 10/b.duration.Seconds()), connections: b.concurrency, payload: b.payload, warmUp: b.duration / 5, duration: b.duration,
 			}.run(ctx, &meter{db: b.db, servers: alone})
 		}},
 	}
