@@ -1,9 +1,11 @@
 // Command size prints what a short task costs in storage: bytes on disk, bytes of
-// write-ahead log, and the share of row updates that changed no index (HOT).
+// write-ahead log, the share of row updates that changed no index (HOT), and how fast
+// finished tasks are deleted.
 //
 // It runs an agent in this process on a new SQLite file and on a private PostgreSQL server,
 // sends it tasks with one message of 300 bytes and an answer as long, each in a context of its
-// own, and measures both databases. What exceeds its budget is marked.
+// own, and measures both databases. What exceeds its budget is marked. Then it removes the tasks
+// by their age, on these and in memory, and relates the rate to that of their creation.
 package main
 
 import (
@@ -19,11 +21,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -68,25 +72,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *n < 1 {
 		return fmt.Errorf("-tasks: %d is less than 1", *n)
 	}
-	return errors.Join(measureSQLite(ctx, *n, out), measurePostgres(ctx, *n, *url, out))
+	return errors.Join(measureMemory(ctx, *n, out), measureSQLite(ctx, *n, out), measurePostgres(ctx, *n, *url, out))
 }
 
-// work sends n tasks and waits until they are complete.
-func work(ctx context.Context, s store.Store, n int) (err error) {
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// work sends n tasks, waits until they are complete, and returns how long that took.
+func work(ctx context.Context, s store.Store, n int) (took time.Duration, err error) {
 	const callers, size = 64, 300
 	text := strings.Repeat("lorem ipsum ", size/12)
-	id := func() string { return uuid.Must(uuid.NewV7()).String() }
-	e, err := engine.New(engine.Config{Store: s, NewID: id, Handler: func(_ context.Context, t *engine.Turn) error {
+	e, err := engine.New(engine.Config{Store: s, NewID: newID, Handler: func(_ context.Context, t *engine.Turn) error {
 		_, err := t.Artifact("answer").WriteString(t.Messages()[0].Text())
 		return err
 	}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := e.Start(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.Stop(context.WithoutCancel(ctx))) }()
+	begun := time.Now()
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
@@ -94,7 +100,7 @@ func work(ctx context.Context, s store.Store, n int) (err error) {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(n) && failed.Load() == nil; i = next.Add(1) {
 				_, err := e.Send(ctx, a2a.Principal{ID: "anonymous"}, a2a.MessageSendParams{
-					Message: a2a.Message{ID: id(), Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: text}}},
+					Message: a2a.Message{ID: newID(), Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: text}}},
 				}, engine.SendOptions{Wait: true})
 				if err != nil {
 					failed.Store(&err)
@@ -104,9 +110,19 @@ func work(ctx context.Context, s store.Store, n int) (err error) {
 	}
 	wg.Wait()
 	if err := failed.Load(); err != nil {
-		return *err
+		return 0, *err
 	}
-	return nil
+	return time.Since(begun), nil
+}
+
+func measureMemory(ctx context.Context, n int, out io.Writer) (err error) {
+	s := inmem.New()
+	defer func() { err = errors.Join(err, s.Close()) }()
+	creation, err := work(ctx, s, n)
+	if err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
+	return measureExpiry(ctx, "memory", s, n, creation, out)
 }
 
 func measureSQLite(ctx context.Context, n int, out io.Writer) (err error) {
@@ -119,7 +135,8 @@ func measureSQLite(ctx context.Context, n int, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(work(ctx, s, n), s.Close()); err != nil {
+	creation, err := work(ctx, s, n)
+	if err := errors.Join(err, s.Close()); err != nil {
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	info, err := os.Stat(filepath.Join(dir, sqlite.FileName))
@@ -127,7 +144,10 @@ func measureSQLite(ctx context.Context, n int, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "sqlite    disk %s\n", beside(float64(info.Size())/float64(n), sqliteBudget.disk))
-	return nil
+	if s, err = sqlite.Open(ctx, sqlite.Config{Dir: dir}); err != nil {
+		return err
+	}
+	return errors.Join(measureExpiry(ctx, "sqlite", s, n, creation, out), s.Close())
 }
 
 func measurePostgres(ctx context.Context, n int, url string, out io.Writer) (err error) {
@@ -159,17 +179,18 @@ func measurePostgres(ctx context.Context, n int, url string, out io.Writer) (err
 	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&from); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	if err := work(ctx, s, n); err != nil {
+	creation, err := work(ctx, s, n)
+	if err != nil {
 		return errors.Join(fmt.Errorf("postgres: %w", err), s.Close())
 	}
 	var wal float64
 	if err := conn.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1::pg_lsn)::float8", from).Scan(&wal); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	if err := s.Close(); err != nil {
-		return err
+	if err := reportPostgres(ctx, conn, schema, wal/float64(n), float64(n), out); err != nil {
+		return errors.Join(err, s.Close())
 	}
-	return reportPostgres(ctx, conn, schema, wal/float64(n), float64(n), out)
+	return errors.Join(measureExpiry(ctx, "postgres", s, n, creation, out), s.Close())
 }
 
 // reportPostgres prints the figures of all tables together and of each that takes a share.
