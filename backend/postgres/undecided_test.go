@@ -38,6 +38,7 @@ func cutOffForLong(t *testing.T) (lost bool) {
 		}
 	}
 	must(t, commitOne(s, change("before"))) // its statements are prepared
+	untilNotified(t, s)                     // else the answer to the notification may be what is cut
 	s.cfg.CommandTimeout = 300 * time.Millisecond
 	// The connection stays until it is cut, and no new ones are made.
 	addr := p.listen.Addr().String()
