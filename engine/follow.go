@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -28,9 +29,8 @@ type Update struct {
 // Follow yields the updates of a task of the principal until it is over or
 // waits for its client, ctx is done, or the consumer stops. With after nil it
 // begins with the task as it stands; else with the first event whose sequence is
-// greater, and event 1 is told as the task it created. It holds no more than a
-// page of events at a time and reads from the store what the consumer was too
-// slow to take. Errors: task_not_found, also when the task is deleted meanwhile,
+// greater, and event 1 is told as the task it created. What the consumer was too slow to
+// take is read from the store, a page at a time; the memory for it comes from Config.Memory. Errors: task_not_found, also when the task is deleted meanwhile,
 // invalid_params.
 func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
@@ -84,26 +84,38 @@ func (f *follower) stream(ctx context.Context, contextID string) error {
 		if !f.l.stands().CreatedAt.Equal(f.born) {
 			return a2a.TaskNotFound(f.l.key.ID)
 		}
+		before := f.seq
 		events, changed, ok := f.l.after(f.seq)
-		if !ok {
-			var err error
-			if events, err = f.e.cfg.Store.Events(ctx, f.l.key, f.seq, eventPage); err != nil {
-				return taskError(f.l.key.ID, err)
+		goesOn := true
+		if ok {
+			goesOn = f.tell(events, contextID)
+		} else if err := store.WalkLog(ctx, f.e.cfg.Store, f.e.cfg.Memory, f.l.key, f.seq, math.MaxInt64, func(page []store.Event) bool {
+			if !f.l.stands().CreatedAt.Equal(f.born) {
+				return false
 			}
+			goesOn = f.tell(page, contextID)
+			return goesOn
+		}); err != nil {
+			return taskError(f.l.key.ID, err)
 		}
-		for i := range events {
-			u := f.update(&events[i], contextID)
-			final := events[i].State.Final() && events[i].Artifact == nil
-			u.Last = final && f.newest(events[i:])
-			u.More = i+1 < len(events)
-			if !f.yield(u, nil) || u.Last {
-				return nil
-			}
-		}
-		if len(events) == 0 && f.e.await(ctx, f.l, changed) {
+		if !goesOn || f.seq == before && f.e.await(ctx, f.l, changed) {
 			return nil
 		}
 	}
+}
+
+// tell yields events. It reports whether the stream goes on.
+func (f *follower) tell(events []store.Event, contextID string) bool {
+	for i := range events {
+		u := f.update(&events[i], contextID)
+		final := events[i].State.Final() && events[i].Artifact == nil
+		u.Last = final && f.newest(events[i:])
+		u.More = i+1 < len(events)
+		if !f.yield(u, nil) || u.Last {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *follower) update(event *store.Event, contextID string) Update {

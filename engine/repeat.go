@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 
@@ -171,7 +172,69 @@ func (s *sending) repeat(ctx context.Context, record *store.IdempotencyRecord) (
 		s.opts.Stored()
 	}
 	s.params = nil // who waits holds no content
-	return s.e.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq, s.opts.Wait)
+	sent, err := s.replay(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq)
+	return sent, taskError(record.TaskID, err)
+}
+
+// replay returns the answer that was given when a change had left the task at
+// seq: as it stood then or, for who waits, at its next final state. It waits only for
+// what the log does not have yet.
+func (s *sending) replay(ctx context.Context, key store.Key, seq int64) (*Sent, error) {
+	l := s.e.hub.acquire(key)
+	defer s.e.hub.release(l)
+	for {
+		out, err := s.read(context.WithoutCancel(ctx), key, seq) // the time to wait may end, not the time to answer
+		if err != nil {
+			return nil, err
+		}
+		if !s.opts.Wait || ctx.Err() != nil || out.Task.Seq >= seq && out.Task.Status.State.Final() {
+			return out, nil
+		}
+		last := max(seq, out.Task.Seq)
+		out = nil //nolint:ineffassign,wastedassign // who waits holds no content
+		if err := s.hold(ctx, 0); err != nil {
+			return nil, err
+		}
+		if _, err := s.e.wait(ctx, l, last); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// read returns the task as its log has it up to seq, or to the next final state for who waits, or to
+// the end.
+func (s *sending) read(ctx context.Context, key store.Key, seq int64) (*Sent, error) {
+	none := 0
+	outline, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.hold(ctx, outline.Bytes); err != nil {
+		return nil, err
+	}
+	t := &store.Task{Key: key, ContextID: outline.ContextID}
+	out := &Sent{Task: t}
+	err = store.WalkLog(ctx, s.e.cfg.Store, nil, key, 0, math.MaxInt64, func(page []store.Event) bool {
+		for i := range page {
+			t.Apply(page[i])
+			if page[i].Received != nil && t.Seq <= seq {
+				out.First = t.Clone()
+			}
+			if t.Seq >= seq && (!s.opts.Wait || t.Status.State.Final()) {
+				return false
+			}
+		}
+		return true
+	})
+	return out, err
+}
+
+// hold has the caller hold memory for the answer.
+func (s *sending) hold(ctx context.Context, bytes int64) error {
+	if s.opts.Hold == nil {
+		return nil
+	}
+	return s.opts.Hold(ctx, bytes)
 }
 
 func keyTaken(key string) error {

@@ -163,22 +163,16 @@ func (r *run) readReplaced(ctx context.Context, e *earlier, task *store.Task) er
 
 // scan reads the artifact events of the task after a sequence, up to another.
 func (r *run) scan(ctx context.Context, after, until int64, see func(*store.Event)) error {
-	for after < until {
-		events, err := r.e.cfg.Store.Events(ctx, r.l.key, after, eventPage)
-		if err != nil {
-			return fmt.Errorf("read events: %w", err)
-		}
-		for i := range events {
-			if after = events[i].Seq; after > until {
-				return nil
-			}
-			if events[i].Artifact != nil {
-				see(&events[i])
+	err := store.WalkLog(ctx, r.e.cfg.Store, r.e.cfg.Memory, r.l.key, after, until, func(page []store.Event) bool {
+		for i := range page {
+			if page[i].Artifact != nil {
+				see(&page[i])
 			}
 		}
-		if len(events) == 0 {
-			return nil
-		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("read events: %w", err)
 	}
 	return nil
 }

@@ -32,6 +32,8 @@ var attacks = []attack{
 	{"webhooks with the task", 3, setWebhooks, attackWebhooks},
 	{"batches of large answers", 1, nil, attackBatches},
 	{"readers that do not read", 3, nil, attackUnread},
+	{"streams from the first event", 3, growTasks, attackOldEvents},
+	{"messages sent again", 3, growTasks, attackRepeats},
 	{"sends that wait", 0, nil, attackWaiting},
 	{"files by URI", 0, nil, attackFiles},
 	{"a long history", 1, nil, attackHistory},
@@ -100,6 +102,39 @@ func attackUnread(a *attacker) {
 			_ = conn.Close()
 		}
 	})
+}
+
+// growTasks adds messages of 9 MiB to the large tasks.
+func growTasks(a *attacker) {
+	for _, id := range a.tasks {
+		for range 2 {
+			if status, answer := a.call(message1(id, bulk(9*mib), true)); status != http.StatusOK || strings.Contains(string(answer), `"error"`) {
+				a.s.t.Errorf("a message before the attack: status %d, %.300s", status, answer)
+			}
+		}
+	}
+}
+
+// attackOldEvents asks for all events of large tasks and reads none of them.
+func attackOldEvents(a *attacker) {
+	var n atomic.Int64
+	a.crowd(20, func() {
+		body := request("tasks/resubscribe", map[string]any{"id": a.tasks[int(n.Add(1))%len(a.tasks)]})
+		if conn := a.open("text/event-stream\r\nLast-Event-ID: 0", body, len(body)); conn != nil {
+			a.pause(10 * time.Second)
+			_ = conn.Close()
+		}
+	})
+}
+
+// attackRepeats sends a message for each large task again and again.
+func attackRepeats(a *attacker) {
+	var bodies []string
+	for _, id := range a.tasks {
+		bodies = append(bodies, message1(id, `{"kind":"text","text":" "}`, true))
+	}
+	var n atomic.Int64
+	a.crowd(20, func() { a.call(bodies[int(n.Add(1))%len(bodies)]) })
 }
 
 // attackWaiting has large messages wait for an agent that takes its time.

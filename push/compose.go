@@ -123,8 +123,8 @@ func (c *composer) foldSmall(ctx context.Context, lane *store.ClaimedLane) error
 
 // fold applies the log of a task to it, through an event. The caller holds the memory.
 func (s *Service) fold(ctx context.Context, t *store.Task, seq int64) error {
-	err := store.WalkLog(ctx, s.cfg.Store, nil, t.Key, t.Seq, seq, func(e *store.Event) bool {
-		t.Apply(*e)
+	err := store.WalkLog(ctx, s.cfg.Store, nil, t.Key, t.Seq, seq, func(page []store.Event) bool {
+		t.Apply(page...)
 		return true
 	})
 	switch {

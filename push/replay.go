@@ -62,12 +62,15 @@ func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2
 // before returns the place in a log before the event that is told with a sequence, or,
 // if there is none, how many are told.
 func (s *Service) before(ctx context.Context, task store.Key, sequence int64) (at store.PushCursor, last int64, err error) {
-	err = store.WalkLog(ctx, s.cfg.Store, s.cfg.Memory, task, 0, math.MaxInt64, func(e *store.Event) bool {
-		next, _ := at.Next(e)
-		if last = next.Sequence; last < sequence {
+	err = store.WalkLog(ctx, s.cfg.Store, s.cfg.Memory, task, 0, math.MaxInt64, func(page []store.Event) bool {
+		for i := range page {
+			next, _ := at.Next(&page[i])
+			if last = next.Sequence; last >= sequence {
+				return false
+			}
 			at = next
 		}
-		return last < sequence
+		return true
 	})
 	return at, last, err
 }

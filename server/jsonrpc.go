@@ -122,6 +122,7 @@ func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) 
 	x.method = c.Method.Name
 	c.Principal = x.principal
 	c.Stored = x.held.Release
+	c.Hold = x.holdContent
 	h := x.r.Header
 	c.LastEventID = h.Get("Last-Event-Id")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {

@@ -38,7 +38,7 @@ func (s *Server) bindings() []rpc.Binding {
 }
 
 func sendOptions(c *rpc.Call) engine.SendOptions {
-	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, Stored: c.Stored}
+	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, Stored: c.Stored, Hold: c.Hold}
 }
 
 func historyLength(c *a2a.MessageSendConfiguration) *int {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -110,6 +111,16 @@ func (x *exchange) hold(result any) error {
 	}
 	x.s.sizes.note(x.principal.ID, size)
 	return x.reply.Grow(x.r.Context(), size-x.reply.Bytes())
+}
+
+// holdContent holds the memory for content that is about to be read and then encoded, instead of what was
+// held for the response before.
+func (x *exchange) holdContent(ctx context.Context, bytes int64) error {
+	x.reply.Release()
+	if bytes < largeReply {
+		return nil
+	}
+	return x.reply.Grow(ctx, 2*bytes)
 }
 
 // sizeHint is about how large a result is once it is encoded, data parts not counted.

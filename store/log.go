@@ -28,10 +28,10 @@ const (
 	LoadedPerByte = 2
 )
 
-// WalkLog calls f with the events of a log behind a place and up to another, in order, until
-// f returns false or the log ends. The memory for those that are read at once comes
-// from b. Errors: those of [memory.Hold.Grow].
-func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, through int64, f func(e *Event) bool) error {
+// WalkLog calls f with the events of a log behind a place and up to another, in order and as many
+// as are read at once, until f returns false or the log ends. The memory for them comes from b, and goes
+// back when f returns. Errors: those of [memory.Hold.Grow], ErrNotFound.
+func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
 	hold := b.Hold(task.Owner)
 	defer hold.Release()
 	for after < through {
@@ -53,12 +53,10 @@ func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, th
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		for i := range events {
-			if !f(&events[i]) {
-				return nil
-			}
-		}
 		after = events[len(events)-1].Seq
+		if !f(events) {
+			return nil
+		}
 		hold.Release()
 	}
 	return nil

@@ -145,8 +145,10 @@ func (c PushCursor) Next(e *Event) (next PushCursor, told bool) {
 
 // CursorAt returns the cursor behind a version of a task, by reading its log.
 func CursorAt(ctx context.Context, s Store, b *memory.Budget, task Key, seq int64) (c PushCursor, err error) {
-	err = WalkLog(ctx, s, b, task, 0, seq, func(e *Event) bool {
-		c, _ = c.Next(e)
+	err = WalkLog(ctx, s, b, task, 0, seq, func(page []Event) bool {
+		for i := range page {
+			c, _ = c.Next(&page[i])
+		}
 		return true
 	})
 	return c, err
