@@ -79,12 +79,21 @@ func TestReadersOfADeletedTaskEnd(t *testing.T) {
 			Key: k, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
 			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &m}},
 		}
-		for range 1000 { // more than a page
-			c.Events = append(c.Events, store.Event{Time: store.Time(time.Now()), State: a2a.StateWorking})
+		changes := []store.Change{c}
+		for n := range 600 { // more rows than are read at once
+			changes = append(changes, store.Change{
+				Key: k, Version: int64(n + 1), Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateWorking}},
+			})
 		}
-		c.Events = append(c.Events, store.Event{Time: store.Time(time.Now()), State: a2a.StateCompleted})
-		if _, err := s.Commit(t.Context(), c); err != nil {
+		changes[600].Events[0].State = a2a.StateCompleted
+		results, err := s.Commit(t.Context(), changes...)
+		if err != nil {
 			t.Fatalf("Commit() = %v", err)
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				t.Fatalf("Commit() = %v", r.Err)
+			}
 		}
 		var last error
 		n := 0
@@ -95,7 +104,7 @@ func TestReadersOfADeletedTaskEnd(t *testing.T) {
 			n++
 		}
 		wantError(t, "Follow() of a task that is deleted meanwhile", last, a2a.CodeTaskNotFound)
-		if n >= 1000 {
+		if n >= 600 {
 			t.Errorf("Follow() yielded %d updates of a deleted task, want an early end", n)
 		}
 	})
