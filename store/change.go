@@ -56,6 +56,14 @@ type Create struct {
 	ContextID string
 }
 
+// ContextID returns the context of the task that the change creates, "" if it creates none.
+func (c *Change) ContextID() string {
+	if c.Create == nil {
+		return ""
+	}
+	return c.Create.ContextID
+}
+
 // HeldLease names a lease that a worker believes it holds.
 type HeldLease struct {
 	Key    Key

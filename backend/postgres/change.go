@@ -110,7 +110,8 @@ func (c *change) prepare(from *store.Change) (err error) {
 	}
 	c.Change = from
 	if len(from.Events) > 0 {
-		if c.events, err = encodeEvents(from.Events); err != nil {
+		events, err := store.EncodeEvents(from.Events, from.Key, from.ContextID())
+		if c.events = string(events); err != nil {
 			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
 		}
 	}

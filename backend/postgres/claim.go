@@ -169,10 +169,11 @@ const never = int64(1) << 62
 func claimArgs(p *store.ClaimParams) ([]any, error) {
 	event := p.Event
 	event.Time = store.Time(event.Time)
-	whole, err := encodeEvents([]store.Event{event})
+	encoded, err := store.EncodeEvents([]store.Event{event}, store.Key{}, "")
 	if err != nil {
 		return nil, err
 	}
+	whole := string(encoded)
 	// The event's time comes first in its JSON.
 	const before = `[{"time":"`
 	rest, ok := strings.CutPrefix(whole, before)

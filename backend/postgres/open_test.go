@@ -370,6 +370,7 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	}
 	end.Snapshot = task
 	odd.Events[0].Received = message("m1", "user", "nul \x00 and \\u0000")
+	odd.Events[0].Received.TaskID, odd.Events[0].Received.ContextID = odd.Key.ID, odd.Create.ContextID
 	odd.Events[0].Metadata = map[string]any{"k": map[string]any{"n": 1.5, "o": map[string]any{"p": 1}}, "m": 1}
 	odd.Events[1].Metadata = map[string]any{"k": map[string]any{"n": nil, "o": map[string]any{"q": 2}}, "l": false, "m": nil}
 	artifact := func(id string, parts ...a2a.Part) store.Event {
@@ -385,12 +386,14 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	for query, want := range map[string]string{
 		`SELECT jsonb_build_array(id, context_id, owner_did, kind, state, state_timestamp AT TIME ZONE 'UTC', metadata, jsonb_array_length(history), artifacts -> 0 ->> 'name')
 			FROM {s}.tasks WHERE state = 'completed'`: `["` + taskID(1) + `", "c` + taskID(1) + `", "did:key:z6MkhaXgBZDvotDkL5257", "task", "completed", "2026-11-20T12:00:00.005", {"a": 1, "b": true}, 2, "summary"]`,
-		`SELECT history -> 0 -> 'parts' -> 0 -> 'text' FROM {s}.tasks WHERE state = 'working'`:                                                `"nul � and \\u0000"`,
-		`SELECT artifacts FROM {s}.tasks WHERE state = 'working'`:                                                                             `[{"parts": [{"kind": "text", "text": "kept"}], "artifactId": "a1"}, {"parts": [{"kind": "text", "text": "back"}], "artifactId": "again"}, {"parts": [{"kind": "text", "text": "` + strings.Repeat("y", 80_000) + `"}], "artifactId": "large"}]`,
-		`SELECT metadata FROM {s}.tasks WHERE state = 'working'`:                                                                              `{"k": {"o": {"p": 1, "q": 2}}, "l": false}`,
-		`SELECT jsonb_agg(seq ORDER BY seq) FROM {s}.task_events WHERE task_id = '` + taskID(1) + `'`:                                         `[1, 2, 3, 4]`,
-		`SELECT jsonb_build_array(jsonb_array_length(message_history), task_count, status) FROM {s}.contexts WHERE id = 'c` + taskID(1) + `'`: `[2, 1, "active"]`,
-		`SELECT feedback_data FROM {s}.task_feedback`:                                                                                         `{"id": "f1", "rating": 5, "feedback": "good", "metadata": {}}`,
+		`SELECT jsonb_agg(jsonb_build_array(seq, time AT TIME ZONE 'UTC', state) ORDER BY seq) FROM {s}.task_events WHERE task_id = '` + taskID(1) + `'`: `[[1, "2026-11-20T12:00:00", "submitted"], [2, "2026-11-20T12:00:00", "working"], [3, "2026-11-20T12:00:00.005", "working"], [4, "2026-11-20T12:00:00.005", "completed"]]`,
+		`SELECT jsonb_build_array(history -> 0 -> 'taskId', history -> 0 -> 'contextId') FROM {s}.tasks WHERE state = 'working'`:                         `["` + taskID(2) + `", "c` + taskID(2) + `"]`,
+		`SELECT history -> 0 -> 'parts' -> 0 -> 'text' FROM {s}.tasks WHERE state = 'working'`:                                                           `"nul � and \\u0000"`,
+		`SELECT artifacts FROM {s}.tasks WHERE state = 'working'`:                                                                                        `[{"parts": [{"kind": "text", "text": "kept"}], "artifactId": "a1"}, {"parts": [{"kind": "text", "text": "back"}], "artifactId": "again"}, {"parts": [{"kind": "text", "text": "` + strings.Repeat("y", 80_000) + `"}], "artifactId": "large"}]`,
+		`SELECT metadata FROM {s}.tasks WHERE state = 'working'`:                                                                                         `{"k": {"o": {"p": 1, "q": 2}}, "l": false}`,
+		`SELECT jsonb_agg(seq ORDER BY seq) FROM {s}.task_events WHERE task_id = '` + taskID(1) + `'`:                                                    `[1, 2, 3, 4]`,
+		`SELECT jsonb_build_array(jsonb_array_length(message_history), task_count, status) FROM {s}.contexts WHERE id = 'c` + taskID(1) + `'`:            `[2, 1, "active"]`,
+		`SELECT feedback_data FROM {s}.task_feedback`:                                                                                                    `{"id": "f1", "rating": 5, "feedback": "good", "metadata": {}}`,
 	} {
 		var got string
 		if err := s.pool.QueryRow(bg, s.q(query)).Scan(&got); err != nil {

@@ -31,7 +31,7 @@ var (
 			WHERE l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
 
 	// The row that holds the event after a sequence may begin before it.
-	sqlReadEvents = `SELECT t.seq, l.seq, ` + whole("l.events", "true") + `
+	sqlReadEvents = `SELECT t.seq, l.seq, ` + whole("l.events", "true") + `, t.context_id
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
@@ -179,7 +179,7 @@ func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
 		return errSuperseded
 	}
 	t.LogSize += int64(len(r[2]))
-	events, err := decodeEvents(r[2], first)
+	events, err := store.DecodeEvents(r[2], first, row.key, row.contextID)
 	if err != nil {
 		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
 	}
@@ -227,7 +227,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 				return nil
 			}
 			first := r.int(1)
-			kept, err := decodeEvents(r[2], first)
+			kept, err := store.DecodeEvents(r[2], first, key, r.text(3))
 			if err != nil {
 				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 			}

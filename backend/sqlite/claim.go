@@ -42,7 +42,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	if p.Limit <= 0 {
 		return nil, ctx.Err()
 	}
-	events, err := encodeEvents([]store.Event{p.Event})
+	events, err := encodeEvent(p.Event)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (c *claim) take(w *writer, key store.Key) (taken bool, err error) {
 	phase, event, encoded := row.phase, c.Event, c.events
 	if millis(event.Time) < row.updatedAt { // a log does not go back
 		event.Time = fromMillis(row.updatedAt)
-		if encoded, err = encodeEvents([]store.Event{event}); err != nil {
+		if encoded, err = encodeEvent(event); err != nil {
 			return false, err
 		}
 	}

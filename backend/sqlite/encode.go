@@ -36,53 +36,10 @@ func (s *status) status() a2a.TaskStatus {
 	return a2a.TaskStatus{State: a2a.TaskState(s.State), Message: s.Message, Timestamp: s.Timestamp}
 }
 
-// logEvent is a store.Event as it is read: with any state.
-type logEvent struct {
-	Time      time.Time      `json:"time"`
-	State     string         `json:"state"`
-	Message   *a2a.Message   `json:"message,omitempty"`
-	Progress  bool           `json:"progress,omitempty"`
-	Received  *a2a.Message   `json:"received,omitempty"`
-	Artifact  *a2a.Artifact  `json:"artifact,omitempty"`
-	Append    bool           `json:"append,omitempty"`
-	LastChunk bool           `json:"lastChunk,omitempty"`
-	Metadata  map[string]any `json:"metadata,omitempty"`
-}
-
-func (e *logEvent) event(seq int64) store.Event {
-	return store.Event{
-		Seq: seq, Time: e.Time, State: a2a.TaskState(e.State), Message: e.Message, Progress: e.Progress, Received: e.Received,
-		Artifact: e.Artifact, Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
-	}
-}
-
-// encodeEvents returns events as a JSON array.
-func encodeEvents(events []store.Event) (string, error) {
-	buf := make([]byte, 0, 1024)
-	buf = append(buf, '[')
-	for i := range events {
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		var err error
-		if buf, err = wire.Append(buf, &events[i]); err != nil {
-			return "", fmt.Errorf("event %d: %w", i+1, err)
-		}
-	}
-	return jsonText(append(buf, ']')), nil
-}
-
-// decodeEvents reads a log row, whose first event has the given sequence.
-func decodeEvents(data []byte, first int64) ([]store.Event, error) {
-	var kept []logEvent
-	if err := wire.Unmarshal(data, &kept); err != nil {
-		return nil, err
-	}
-	events := make([]store.Event, len(kept))
-	for i := range kept {
-		events[i] = kept[i].event(first + int64(i))
-	}
-	return events, nil
+// encodeEvent returns the JSON of an event without messages.
+func encodeEvent(e store.Event) (string, error) {
+	data, err := store.EncodeEvents([]store.Event{e}, store.Key{}, "")
+	return jsonText(data), err
 }
 
 // encodeSnapshot returns the snapshot of a task after a change that adds bytes to

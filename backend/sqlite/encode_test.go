@@ -40,13 +40,14 @@ func FuzzEventRoundTrip(f *testing.F) {
 				ID: "a", Name: name, Description: text, Parts: reply.Parts, Metadata: metadata,
 			}},
 		}
-		kept, err := encodeEvents(events)
+		task := store.Key{Owner: "o", ID: "t"}
+		kept, err := store.EncodeEvents(events, task, "c")
 		if err != nil {
-			t.Fatalf("encodeEvents() = %v", err)
+			t.Fatalf("EncodeEvents() = %v", err)
 		}
-		got, err := decodeEvents([]byte(kept), 15)
+		got, err := store.DecodeEvents(kept, 15, task, "c")
 		if err != nil {
-			t.Fatalf("decodeEvents(%s) = %v", kept, err)
+			t.Fatalf("DecodeEvents(%s) = %v", kept, err)
 		}
 		if diff := cmp.Diff(events, got, asJSON()); diff != "" {
 			t.Fatalf("events after a round trip (-want +got):\n%s", diff)

@@ -242,7 +242,7 @@ func (r *reader) claimedLane(row *laneRow, c *laneClaim) (lane store.ClaimedLane
 	after := max(row.cursor.Seq, 0)
 	last := min(row.tail, after+int64(max(c.Events, 1)))
 	var large bool
-	lane.Events, large, err = r.nextEvents(row, after, last, &c.LaneClaim)
+	lane.Events, large, err = r.nextEvents(row, lane.ContextID, after, last, &c.LaneClaim)
 	return lane, large || len(lane.Events) > 0, err
 }
 
@@ -252,7 +252,7 @@ var errEnough = errors.New("enough")
 // nextEvents reads the events of a lane's task behind one and up to another, the
 // last of them the one with which they come to more than a claim reads. large reports
 // that they end before a row that is too large.
-func (r *reader) nextEvents(row *laneRow, after, last int64, c *store.LaneClaim) (events []store.Event, large bool, err error) {
+func (r *reader) nextEvents(row *laneRow, contextID string, after, last int64, c *store.LaneClaim) (events []store.Event, large bool, err error) {
 	task, size := taskRow{pk: row.taskPK}, 0
 	err = r.laneEvents.query(context.Background(), func(rec record) error {
 		first := rec.int(0) & logMask
@@ -263,7 +263,7 @@ func (r *reader) nextEvents(row *laneRow, after, last int64, c *store.LaneClaim)
 		if err != nil {
 			return fmt.Errorf("task %s: event %d: %w", row.task.ID, first, err)
 		}
-		found, err := decodeEvents(data, first)
+		found, err := store.DecodeEvents(data, first, row.task, contextID)
 		if err != nil {
 			return fmt.Errorf("task %s: event %d: %w", row.task.ID, first, err)
 		}

@@ -208,7 +208,7 @@ func (r *reader) foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts 
 		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
 	}
 	t.LogSize += int64(len(data))
-	events, err := decodeEvents(data, first)
+	events, err := store.DecodeEvents(data, first, row.key, row.contextID)
 	if err != nil {
 		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
 	}
@@ -267,7 +267,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 			if err != nil {
 				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 			}
-			found, err := decodeEvents(data, first)
+			found, err := store.DecodeEvents(data, first, key, row.contextID)
 			if err != nil {
 				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 			}

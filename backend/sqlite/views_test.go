@@ -20,6 +20,7 @@ func viewed(t *testing.T) *Store {
 	s := open(t, Config{Dir: t.TempDir()})
 	done, running := submitted(1), submitted(2)
 	done.Events[0].Metadata = map[string]any{"a": 1, "b": true, "c": "x"}
+	running.Events[0].Received.TaskID, running.Events[0].Received.ContextID = running.Key.ID, running.Create.ContextID
 	for _, c := range []store.Change{done, completed(done), running} {
 		must(t, commitOne(s, c))
 	}
@@ -69,7 +70,7 @@ var viewTests = []struct{ query, want string }{
 	{`SELECT metadata FROM tasks WHERE state = 'completed'`, `{"a":1,"b":true,"c":"x"}`},
 	{
 		`SELECT history FROM tasks WHERE state = 'working'`,
-		`[` + messageJSON("m1", "user", loremIpsum) + `,` + messageJSON("m3", "agent", "nearly") + `]`,
+		`[` + strings.TrimSuffix(messageJSON("m1", "user", loremIpsum), "}") + `,"taskId":"` + taskID(2) + `","contextId":"c` + taskID(2) + `"},` + messageJSON("m3", "agent", "nearly") + `]`,
 	},
 	{
 		`SELECT artifacts FROM tasks WHERE state = 'working'`,
@@ -77,6 +78,10 @@ var viewTests = []struct{ query, want string }{
 			`{"artifactId":"once","parts":[{"kind":"text","text":"` + strings.Repeat("x", 70_000) + `"},{"kind":"text","text":"` + strings.Repeat("y", 80_000) + `"}]}]`,
 	},
 	{`SELECT metadata FROM tasks WHERE state = 'working'`, `{"k":{"o":{"p":1,"q":2}},"l":false}`},
+	{
+		`SELECT json_group_array(json_array(seq, time, state)) FROM task_events WHERE task_id = '` + taskID(1) + `'`,
+		`[[1,"2026-11-20T12:00:00.000Z","submitted"],[2,"2026-11-20T12:00:00.000Z","working"],[3,"2026-11-20T12:00:00.005Z","working"],[4,"2026-11-20T12:00:00.005Z","completed"]]`,
+	},
 	{`SELECT json_group_array(seq) FROM task_events WHERE task_id = '` + taskID(2) + `'`, `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]`},
 	{
 		`SELECT json_array(owner_did, json(context_data), json(message_history), created_at) FROM contexts WHERE id = 'c` + taskID(1) + `'`,

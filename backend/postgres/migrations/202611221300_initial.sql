@@ -64,7 +64,9 @@ CREATE INDEX task_rows_turns ON {s}.task_rows (owner COLLATE "POSIX", context_id
 CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) INCLUDE (lease_worker) WHERE phase = 2;
 
--- One row per change of a task: the n events that start with sequence seq, as JSON.
+-- One row per change of a task: the n events that start with sequence seq, as JSON. An event without
+-- a time has that of the first event of the row, one without a state is working. Messages
+-- without ids belong to the task and its context, unless the event is marked as bare.
 -- snapshot, if set, is the task after the change; only the log row at task_rows.checkpoint
 -- keeps one. mark is the id of the commit in commit_marks. large is set where values were
 -- taken out into task_contents: the bytes of those of events.
@@ -396,12 +398,18 @@ $f$;
 
 CREATE AGGREGATE {s}.merge_patches(jsonb) (SFUNC = {s}.merge_patch, STYPE = jsonb, INITCOND = '{}');
 
+-- with_ids returns a message of an event with the ids of its task and context, which logs leave out.
+CREATE FUNCTION {s}.with_ids(task text, context text, event jsonb, member text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $f$
+  SELECT CASE WHEN event ? 'bare' THEN '{}' ELSE jsonb_build_object('taskId', task, 'contextId', context) END || (event -> member)
+$f$;
+
 CREATE VIEW {s}.task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, l.seq + e.ordinality - 1 AS seq,
-       (e.value ->> 'time')::timestamptz AS "time", e.value ->> 'state' AS state, e.value AS event
+       coalesce(e.value ->> 'time', r.events -> 0 ->> 'time')::timestamptz AS "time", coalesce(e.value ->> 'state', 'working') AS state, e.value AS event
   FROM {s}.task_rows t
   JOIN {s}.task_log l ON l.task_pk = t.pk
-  CROSS JOIN LATERAL jsonb_array_elements({s}.readable({s}.whole(t.pk, l.events, true))) WITH ORDINALITY e(value, ordinality);
+  CROSS JOIN LATERAL (SELECT {s}.readable({s}.whole(t.pk, l.events, true)) OFFSET 0) r(events)
+  CROSS JOIN LATERAL jsonb_array_elements(r.events) WITH ORDINALITY e(value, ordinality);
 
 CREATE VIEW {s}.tasks AS
 SELECT t.id, t.context_id, t.owner AS owner_did, 'task'::text AS kind, t.state,
@@ -421,11 +429,11 @@ SELECT t.id, t.context_id, t.owner AS owner_did, 'task'::text AS kind, t.state,
       SELECT (h.value ->> 'seq')::bigint AS seq, h.ordinality AS place, h.value -> 'message' AS message
         FROM jsonb_array_elements(log.snapshot -> 'history') WITH ORDINALITY h(value, ordinality)
       UNION ALL
-      SELECT (e.value ->> 'seq')::bigint, 0, e.value -> 'event' -> 'received'
+      SELECT (e.value ->> 'seq')::bigint, 0, {s}.with_ids(t.id, t.context_id, e.value -> 'event', 'received')
         FROM jsonb_array_elements(log.events) e
        WHERE e.value -> 'event' ? 'received' AND NOT e.value -> 'event' ? 'artifact'
       UNION ALL
-      SELECT (e.value ->> 'seq')::bigint, 1, e.value -> 'event' -> 'message'
+      SELECT (e.value ->> 'seq')::bigint, 1, {s}.with_ids(t.id, t.context_id, e.value -> 'event', 'message')
         FROM jsonb_array_elements(log.events) e
        WHERE e.value -> 'event' ? 'message' AND NOT e.value -> 'event' ? 'artifact' AND NOT e.value -> 'event' ? 'progress') x) h
   CROSS JOIN LATERAL (

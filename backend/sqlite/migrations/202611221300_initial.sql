@@ -52,8 +52,10 @@ CREATE INDEX task_rows_turns ON task_rows (owner, context_id, due_at, id) WHERE 
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 
--- One row per change of a task: its n events as JSON. id is the task's pk << 24 plus the
--- sequence of the first event. snapshot, if set, is the task after the change; only the row
+-- One row per change of a task: its n events as JSON. An event without a time has that of the
+-- first event of the row, one without a state is working. Messages without ids belong to
+-- the task and its context, unless the event is marked as bare. id is the task's pk << 24 plus
+-- the sequence of the first event. snapshot, if set, is the task after the change; only the row
 -- at task_rows.checkpoint keeps one. key is the idempotency key whose record was written with
 -- the change, if that record says so (kept).
 -- The first row of a task whose record is not in idempotency_keys yet holds all of it, with
@@ -337,7 +339,7 @@ FROM task_log l;
 
 CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
-       e.value ->> '$.time' AS time, e.value ->> '$.state' AS state, e.value AS event
+       coalesce(e.value ->> '$.time', l.events ->> '$[0].time') AS time, coalesce(e.value ->> '$.state', 'working') AS state, e.value AS event
   FROM task_rows t
   JOIN whole_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
   JOIN json_each(l.events) e;
@@ -351,13 +353,15 @@ SELECT
        FROM whole_log l JOIN json_each(l.snapshot, '$.history') h
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
-     SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.received'
+     SELECT (l.id & 16777215) + e.key, 0, CASE WHEN e.value -> '$.bare' IS NULL
+              THEN json_insert(e.value -> '$.received', '$.taskId', t.id, '$.contextId', t.context_id) ELSE e.value -> '$.received' END
        FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.received' IS NOT NULL AND e.value -> '$.artifact' IS NULL
      UNION ALL
-     SELECT (l.id & 16777215) + e.key, 1, e.value -> '$.message'
+     SELECT (l.id & 16777215) + e.key, 1, CASE WHEN e.value -> '$.bare' IS NULL
+              THEN json_insert(e.value -> '$.message', '$.taskId', t.id, '$.contextId', t.context_id) ELSE e.value -> '$.message' END
        FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)

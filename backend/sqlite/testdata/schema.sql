@@ -243,7 +243,7 @@ SELECT
 FROM context_rows c WHERE c.shelf <> '';
 CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
-       e.value ->> '$.time' AS time, e.value ->> '$.state' AS state, e.value AS event
+       coalesce(e.value ->> '$.time', l.events ->> '$[0].time') AS time, coalesce(e.value ->> '$.state', 'working') AS state, e.value AS event
   FROM task_rows t
   JOIN whole_log l ON l.id BETWEEN (t.pk << 24) AND (t.pk << 24) + 16777215
   JOIN json_each(l.events) e;
@@ -263,13 +263,15 @@ SELECT
        FROM whole_log l JOIN json_each(l.snapshot, '$.history') h
       WHERE l.id = (t.pk << 24) + t.checkpoint
      UNION ALL
-     SELECT (l.id & 16777215) + e.key, 0, e.value -> '$.received'
+     SELECT (l.id & 16777215) + e.key, 0, CASE WHEN e.value -> '$.bare' IS NULL
+              THEN json_insert(e.value -> '$.received', '$.taskId', t.id, '$.contextId', t.context_id) ELSE e.value -> '$.received' END
        FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.received' IS NOT NULL AND e.value -> '$.artifact' IS NULL
      UNION ALL
-     SELECT (l.id & 16777215) + e.key, 1, e.value -> '$.message'
+     SELECT (l.id & 16777215) + e.key, 1, CASE WHEN e.value -> '$.bare' IS NULL
+              THEN json_insert(e.value -> '$.message', '$.taskId', t.id, '$.contextId', t.context_id) ELSE e.value -> '$.message' END
        FROM whole_log l JOIN json_each(l.events) e
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
