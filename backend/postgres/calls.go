@@ -102,6 +102,7 @@ func (c *committer) keys(live []*change) *call {
 		k.columns[3].text(r.TaskID)
 		k.columns[4].int(ch.leaves())
 		k.columns[5].int(millis(r.CreatedAt))
+		k.columns[6].bool(ch.Create != nil && r.Owner == ch.Key.Owner && r.TaskID == ch.Key.ID && millis(r.CreatedAt) == millis(ch.Events[0].Time))
 	}
 	return k
 }

@@ -33,7 +33,7 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 		DELETE FROM {s}.context_rows c USING u WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"
 		RETURNING c.owner, c.id, c.status, c.labels
 	), k AS (
-		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context
+		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context AND NOT k.at_creation
 	), t AS (
 		INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, status, -count(*) FROM gone GROUP BY 1, 2
 	), l AS (

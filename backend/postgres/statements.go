@@ -28,11 +28,11 @@ var stmtPatience = &statement{
 
 var stmtKeys = &statement{
 	name: "holdfast_keys",
-	text: `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)
-		SELECT u.owner, u.key, u.hash, u.task_id, false, u.seq, u.created_at
-		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[])
-			AS u(owner, key, hash, task_id, seq, created_at)`,
-	arrays: []uint32{oidText, oidText, oidBytea, oidText, oidInt8, oidInt8},
+	text: `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at, at_creation)
+		SELECT u.owner, u.key, u.hash, u.task_id, false, u.seq, u.created_at, u.at_creation
+		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::boolean[])
+			AS u(owner, key, hash, task_id, seq, created_at, at_creation)`,
+	arrays: []uint32{oidText, oidText, oidBytea, oidText, oidInt8, oidInt8, oidBool},
 }
 
 // stmtContexts makes contexts for their first tasks and counts new tasks in those that

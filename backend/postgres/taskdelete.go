@@ -56,9 +56,19 @@ const (
 			DELETE FROM {s}.push_dead l USING u WHERE ` + sqlLaneTask + `
 		)
 		DELETE FROM {s}.push_lanes l USING u WHERE ` + sqlLaneTask
-	sqlDeleteGone     = sqlGoneTasks + ` DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneTask
-	sqlLaneTask       = `l.owner = u.owner COLLATE "POSIX" AND l.task_id = u.task_id COLLATE "POSIX"`
-	sqlDeleteKeys     = sqlGoneTasks + ` DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.task_id AND NOT k.of_context`
+	sqlDeleteGone = sqlGoneTasks + ` DELETE FROM {s}.push_gone l USING u WHERE ` + sqlLaneTask
+	sqlLaneTask   = `l.owner = u.owner COLLATE "POSIX" AND l.task_id = u.task_id COLLATE "POSIX"`
+	// sqlDeleteKeys needs the rows of the tasks.
+	sqlDeleteKeys = sqlGoneTasks + `, t AS MATERIALIZED (
+			SELECT t.* FROM u CROSS JOIN LATERAL (SELECT t.owner, t.id, t.created_at FROM {s}.task_rows t
+				WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX" OFFSET 0) t
+		), k AS MATERIALIZED (
+			SELECT k.* FROM t CROSS JOIN LATERAL (SELECT k.owner, k.key FROM {s}.idempotency_keys k
+				WHERE k.created_at = t.created_at AND k.owner = t.owner AND k.task_id = t.id AND k.at_creation OFFSET 0) k
+		), created AS (
+			DELETE FROM {s}.idempotency_keys i USING k WHERE i.owner = k.owner COLLATE "POSIX" AND i.key = k.key COLLATE "POSIX"
+		)
+		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.task_id AND NOT k.of_context AND NOT k.at_creation`
 	sqlDeleteFeedback = sqlGoneTasks + `, gone AS (
 			DELETE FROM {s}.feedback_rows f USING u WHERE f.owner = u.owner AND f.task_id = u.task_id RETURNING f.owner, f.rating
 		), n AS (SELECT owner, 'rating ' || rating AS kind, -count(*) AS n FROM gone GROUP BY 1, 2)
@@ -241,7 +251,7 @@ func (s *Store) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal) (re
 			return 0, false, err
 		}
 	}
-	for _, text := range []string{sqlDeleteTasks, sqlDeleteGone, sqlDeleteKeys, sqlDeleteFeedback} {
+	for _, text := range []string{sqlDeleteKeys, sqlDeleteTasks, sqlDeleteGone, sqlDeleteFeedback} {
 		if _, err := s.exec(ctx, tx, text, owners, ids); err != nil {
 			return 0, false, err
 		}

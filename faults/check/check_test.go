@@ -187,7 +187,7 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 			"there are 1 attempts of no task",
 		},
 		{
-			"INSERT INTO {s}.idempotency_keys VALUES ('bob', 'k', '', 'gone', false, 1, 1)", "DELETE FROM {s}.idempotency_keys",
+			"INSERT INTO {s}.idempotency_keys VALUES ('bob', 'k', '', 'gone', false, false, 1, 1)", "DELETE FROM {s}.idempotency_keys",
 			"there are 1 idempotency keys of no task",
 		},
 		{

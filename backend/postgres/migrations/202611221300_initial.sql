@@ -62,7 +62,7 @@ CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, crea
 CREATE INDEX task_rows_queued ON {s}.task_rows (owner COLLATE "ucs_basic", due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_turns ON {s}.task_rows (owner COLLATE "POSIX", context_id COLLATE "POSIX", due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
-CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) INCLUDE (lease_worker) WHERE phase = 2;
+CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) WHERE phase = 2;
 
 -- One row per change of a task: the n events that start with sequence seq, as JSON. An event without
 -- a time has that of the first event of the row, one without a state is working. Messages
@@ -151,7 +151,7 @@ CREATE TABLE {s}.context_rows (
   record     text,
   first_id   text COLLATE "C" NOT NULL DEFAULT '',
   plain      boolean NOT NULL DEFAULT false
-) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX context_rows_key ON {s}.context_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
 CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id) WHERE NOT plain;
@@ -168,18 +168,21 @@ CREATE INDEX context_rows_labels ON {s}.context_rows USING gin (labels) WHERE la
 -- Idempotency records and feedback
 
 -- task_id is the task that the request changed, or the context if of_context is true.
+-- at_creation is true where the request created the task, at created_at. Most records are
+-- such. Deletions find them among those of that time; the index by task has the others.
 CREATE TABLE {s}.idempotency_keys (
-  owner      text COLLATE "C" NOT NULL,
-  key        text COLLATE "C" NOT NULL,
-  hash       bytea NOT NULL,
-  task_id    text COLLATE "C" NOT NULL,
-  of_context boolean NOT NULL,
-  seq        bigint NOT NULL,
-  created_at bigint NOT NULL
+  owner       text COLLATE "C" NOT NULL,
+  key         text COLLATE "C" NOT NULL,
+  hash        bytea NOT NULL,
+  task_id     text COLLATE "C" NOT NULL,
+  of_context  boolean NOT NULL,
+  at_creation boolean NOT NULL DEFAULT false,
+  seq         bigint NOT NULL,
+  created_at  bigint NOT NULL
 );
 CREATE UNIQUE INDEX idempotency_keys_key ON {s}.idempotency_keys (owner COLLATE "POSIX", key COLLATE "POSIX");
 CREATE INDEX idempotency_keys_created ON {s}.idempotency_keys (created_at);
-CREATE INDEX idempotency_keys_task ON {s}.idempotency_keys (owner, task_id);
+CREATE INDEX idempotency_keys_task ON {s}.idempotency_keys (owner, task_id) WHERE NOT at_creation;
 
 -- data is the text and the metadata as JSON.
 CREATE TABLE {s}.feedback_rows (
