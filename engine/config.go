@@ -108,9 +108,9 @@ type Limits struct {
 	// those that were replaced, and what it reported. More is refused with a2a.CodeTooLarge before anything
 	// is stored. Default 128 MiB. It is at most a third of what an owner may hold of Memory.
 	TaskBytes int
-	// ContextBytes is how much content the tasks of a context may have. When they have more, messages
-	// for the context are refused with a2a.CodeTooLarge. It is exceeded by up to a 64th for each process,
-	// and by what running tasks add. Default 8 GiB.
+	// ContextBytes is the most content that the tasks of a context may have together. The engine rejects
+	// messages for a context that has reached it with a2a.CodeTooLarge. A context can exceed it by a 64th for
+	// each process and by the content that running tasks add. Default 8 GiB.
 	ContextBytes int
 	// StepBytes is how large the result of a step may be. Default 4 MiB.
 	StepBytes int

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -11,27 +12,26 @@ import (
 )
 
 const (
-	// contextPart is the part of Limits.ContextBytes that may be added to a context here before
-	// the context is measured again.
+	// A context is measured again when this process has added a contextPart-th of
+	// Limits.ContextBytes to it.
 	contextPart = 64
-	// fullFor is how long a context is known to be full before it is measured again.
+	// fullFor is how long messages for a full context are rejected before it is measured again.
 	fullFor = 10 * time.Second
-	// knownContexts is how many contexts are remembered at least, of those that were added to last.
+	// knownContexts is the least number of contexts that are remembered: those that grew last.
 	knownContexts = 10_000
-	// measuredTasks is how many tasks are measured with one call of the store.
+	// measuredTasks is the most tasks whose sizes are read with one call of the store.
 	measuredTasks = 1000
 )
 
-// contextSizes remember how much was added to contexts here. Only contexts to which much was added
-// are measured, so the others cost nothing. It is safe for concurrent use; the zero contextSizes
-// know none.
+// contextSizes remember how many bytes this process added to contexts. Only contexts that grow by
+// much are measured in the store. It is safe for concurrent use; the zero value is ready.
 type contextSizes struct {
 	mu            sync.Mutex
 	recent, older map[store.ContextKey]*contextContent // each with up to knownContexts
 }
 
 type contextContent struct {
-	added    int64     // since it was measured, or is known here
+	added    int64     // bytes since it was measured, or else since it is remembered
 	measured int64     // 0 until it was
 	at       time.Time // when it was measured
 }
@@ -52,8 +52,11 @@ func (s *contextSizes) set(key store.ContextKey, c *contextContent) {
 	s.recent[key] = c
 }
 
-// add notes that content was added to a context.
+// add records that a context grew by bytes.
 func (s *contextSizes) add(key store.ContextKey, bytes int64) {
+	if bytes == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.get(key)
@@ -64,9 +67,9 @@ func (s *contextSizes) add(key store.ContextKey, bytes int64) {
 	s.set(key, c)
 }
 
-// checkContextSize refuses a message for a context whose tasks have as much content as they may.
-// What handlers write is not refused, and of what other processes add it learns late, so that a context
-// may exceed the limit by a 64th for each process and by the tasks that run.
+// checkContextSize rejects a message for a context whose tasks have reached Limits.ContextBytes. The
+// writes of handlers are not rejected, and growth through other processes is found late, so a context
+// can exceed the limit by a 64th for each process and by the content of running tasks.
 func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) error {
 	limit := int64(e.cfg.Limits.ContextBytes)
 	e.contexts.mu.Lock()
@@ -95,12 +98,9 @@ func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) err
 	return a2a.Errorf(a2a.CodeTooLarge, "context %s has about %d bytes of content, the limit is %d (--max-context); begin another context", a2a.Quote(key.ID), known.measured+known.added, limit)
 }
 
-// measureContext returns how much content the tasks of a context have.
+// measureContext returns the bytes of content of a context's tasks, 0 if it does not exist.
 func (e *Engine) measureContext(ctx context.Context, key store.ContextKey) (bytes int64, err error) {
-	c, err := e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
-	if err == nil && c.TaskCount > 0 {
-		c, err = e.cfg.Store.Context(ctx, key.Owner, key.ID, c.TaskCount)
-	}
+	c, err := e.cfg.Store.Context(ctx, key.Owner, key.ID, math.MaxInt32)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	}

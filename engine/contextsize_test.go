@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Messages of its client and artifacts of handlers fill a context alike, whether they come as
-// new tasks, or for one that goes on, here or in another process.
-func TestContextsMayHaveSoMuchContent(t *testing.T) {
+// The limit counts messages and artifacts, and applies to new tasks and to messages for a task
+// that waits, in this process and in another.
+func TestContextContentIsLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 1_000_000
 	s := inmem.New()

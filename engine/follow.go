@@ -28,10 +28,11 @@ type Update struct {
 
 // Follow yields the updates of a task of the principal until it is over or
 // waits for its client, ctx is done, or the consumer stops. With after nil it
-// begins with the task as it stands; else with the first event whose sequence is
-// greater, and event 1 is told as the task it created. What the consumer was too slow to
-// take is read from the store, a page at a time; the memory for it comes from Config.Memory. Errors: task_not_found, also when the task is deleted meanwhile,
-// invalid_params.
+// starts with the task as it stands; else with the first event whose sequence is
+// greater, and event 1 is yielded as the task that it created. Events that the consumer was
+// too slow for are read from the store, a page at a time, and draw from Config.Memory.
+// Errors: task_not_found, also when the task is deleted meanwhile, invalid_params,
+// resource_exhausted.
 func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		if a2a.CheckID("id", id) != nil {
@@ -86,26 +87,26 @@ func (f *follower) stream(ctx context.Context, contextID string) error {
 		}
 		before := f.seq
 		events, changed, ok := f.l.after(f.seq)
-		goesOn := true
+		more := true
 		if ok {
-			goesOn = f.tell(events, contextID)
+			more = f.yieldAll(events, contextID)
 		} else if err := store.WalkLog(ctx, f.e.cfg.Store, f.e.cfg.Memory, f.l.key, f.seq, math.MaxInt64, func(page []store.Event) bool {
 			if !f.l.stands().CreatedAt.Equal(f.born) {
 				return false
 			}
-			goesOn = f.tell(page, contextID)
-			return goesOn
+			more = f.yieldAll(page, contextID)
+			return more
 		}); err != nil {
 			return taskError(f.l.key.ID, err)
 		}
-		if !goesOn || f.seq == before && f.e.await(ctx, f.l, changed) {
+		if !more || f.seq == before && f.e.await(ctx, f.l, changed) {
 			return nil
 		}
 	}
 }
 
-// tell yields events. It reports whether the stream goes on.
-func (f *follower) tell(events []store.Event, contextID string) bool {
+// yieldAll yields events and reports whether the stream continues.
+func (f *follower) yieldAll(events []store.Event, contextID string) bool {
 	for i := range events {
 		u := f.update(&events[i], contextID)
 		final := events[i].State.Final() && events[i].Artifact == nil

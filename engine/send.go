@@ -21,8 +21,8 @@ type SendOptions struct {
 	RequestHash    [32]byte
 	// Stored, if not nil, is called once the message is stored, before any wait.
 	Stored func()
-	// Hold, if not nil, is called before a task with so many bytes of content is read to answer a message
-	// that was sent before, and with 0 before a wait. Send returns its error.
+	// Hold, if not nil, is called with the bytes of content of a task before the task is read to answer a
+	// repeated message, and with 0 before Send waits. Send returns its error.
 	Hold func(ctx context.Context, bytes int64) error
 	// Push, if not nil, returns the webhooks that come with the message; without it a
 	// configuration that has one is refused. seq is the task's version that the message

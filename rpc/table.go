@@ -22,9 +22,9 @@ type Call struct {
 	// Stored, if not nil, is called by a method that waits once the request's
 	// content is stored and need not be held any more.
 	Stored func()
-	// Hold, if not nil, is called by a method that waits before it reads a result with so many bytes
-	// of content, and with 0 before it waits without one. It waits for the memory that
-	// this takes; its error is the answer.
+	// Hold, if not nil, is called by a method that waits: with the bytes of content of a result
+	// before it reads the result, and with 0 before it waits. Hold waits for the memory that the
+	// result takes; its error is the answer.
 	Hold func(ctx context.Context, bytes int64) error
 	// TaskID is set by the method for the log: the task it was about.
 	TaskID string

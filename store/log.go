@@ -28,9 +28,9 @@ const (
 	LoadedPerByte = 2
 )
 
-// WalkLog calls f with the events of a log behind a place and up to another, in order and as many
-// as are read at once, until f returns false or the log ends. The memory for them comes from b, and goes
-// back when f returns. Errors: those of [memory.Hold.Grow], ErrNotFound.
+// WalkLog calls f with the events of a log behind one sequence and up to another, in order, page by
+// page, until f returns false or the log ends. A page draws from b until f returns. Errors: those of
+// [memory.Hold.Grow], ErrNotFound.
 func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
 	hold := b.Hold(task.Owner)
 	defer hold.Release()
