@@ -129,10 +129,7 @@ func TestADeadlockUndoesNoChange(t *testing.T) {
 // waitForLock returns when a session of the store waits for a lock in its schema.
 func waitForLock(t *testing.T, s *Store) {
 	t.Helper()
-	within(t, "the wait for a lock", func() {
-		for n := 0; n == 0; time.Sleep(10 * time.Millisecond) {
-			must(t, s.pool.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`,
-				s.cfg.Schema).Scan(&n))
-		}
+	await(t, "a session waits for a lock", func() bool {
+		return countRows(t, s, `pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`, s.cfg.Schema) > 0
 	})
 }

@@ -71,10 +71,10 @@ func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 	conn, err := pgx.Connect(bg, server.URL())
 	must(t, err)
 	defer func() { _ = conn.Close(bg) }()
-	within(t, "the end of the sessions", func() {
-		for n := 1; n > 0; time.Sleep(10 * time.Millisecond) {
-			must(t, conn.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'`).Scan(&n))
-		}
+	await(t, "the sessions end", func() bool {
+		var n int
+		must(t, conn.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'`).Scan(&n))
+		return n == 0
 	})
 	var deadlocks int
 	must(t, conn.QueryRow(bg, `SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'`).Scan(&deadlocks))

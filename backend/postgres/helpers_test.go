@@ -86,6 +86,32 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// patience is how long a test waits for what must happen: far more than the slowest machine
+// needs, and less than the ten minutes for which some tests let commands wait for locks.
+const patience = 5 * time.Minute
+
+// await waits until a condition holds.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// within fails the test unless f ends.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("not within %s: %s", patience, what)
+	}
+}
+
 // fillLanes gives the newest tasks that fill has made a webhook each, all of which
 // have told everything.
 func fillLanes(s *Store, n int) error {

@@ -61,14 +61,11 @@ func echo(ctx context.Context, turn *engine.Turn) error {
 // echoed waits until a task is completed.
 func echoed(t *testing.T, s store.Store, key store.Key) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	await(t, "task "+key.ID+" receives its message", func() bool {
 		task, err := s.Task(bg, key, store.TaskOptions{})
 		must(t, err)
-		if task.Status.State == a2a.StateCompleted {
-			return
-		}
-	}
-	t.Fatalf("task %s did not receive its message in 20 s", key.ID)
+		return task.Status.State == a2a.StateCompleted
+	})
 }
 
 // noClaims is a store whose process runs no task.

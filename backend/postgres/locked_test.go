@@ -47,19 +47,6 @@ func lockTask(t *testing.T, s *Store, k store.Key) (unlock func()) {
 	return lockRows(t, s, sqlLockRow, k.Owner, k.ID)
 }
 
-// within fails the test unless f ends in time, which is far more than it needs and far
-// less than a command may wait for a lock here.
-func within(t *testing.T, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatalf("%s takes more than a minute", what)
-	}
-}
-
 // said is a change by a task's run.
 func said(n int, text string) store.Change {
 	k := taskKey(n)
@@ -208,7 +195,7 @@ func TestASecondCommitterStartsWhenTheFirstTakesLong(t *testing.T) {
 // What stays locked is answered in time, and has changed nothing.
 func TestAChangeOfWhatStaysLockedIsAnswered(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{CommandTimeout: time.Second}))
+	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second}))
 	must(t, commitOne(s, submitted(1)))
 	unlock := lockTask(t, s, taskKey(1))
 	within(t, "the change", func() {

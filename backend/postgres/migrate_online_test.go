@@ -103,10 +103,8 @@ func traffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
 // awaitMore waits until n more tasks were completed.
 func awaitMore(t *testing.T, sent *atomic.Int64, n int64) {
 	t.Helper()
-	within(t, "completing tasks beside the migration", func() {
-		for end := sent.Load() + n; sent.Load() < end && !t.Failed(); time.Sleep(time.Millisecond) {
-		}
-	})
+	end := sent.Load() + n
+	await(t, "tasks complete beside the migration", func() bool { return sent.Load() >= end || t.Failed() })
 }
 
 // oldSnapshot starts a transaction whose snapshot keeps an index from being completed.
@@ -124,11 +122,9 @@ func oldSnapshot(t *testing.T, s *Store) (end func()) {
 // awaitBuild waits until the index is built but for older snapshots.
 func awaitBuild(t *testing.T, s *Store) {
 	t.Helper()
-	within(t, "building the index", func() {
-		for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
-			n = countRows(t, s, `pg_stat_progress_create_index WHERE phase = 'waiting for old snapshots' AND datname = current_database()
-				AND relid IN (SELECT '{s}.task_rows'::regclass UNION ALL SELECT inhrelid FROM pg_inherits)`)
-		}
+	await(t, "the index is built", func() bool {
+		return countRows(t, s, `pg_stat_progress_create_index WHERE phase = 'waiting for old snapshots' AND datname = current_database()
+			AND relid IN (SELECT '{s}.task_rows'::regclass UNION ALL SELECT inhrelid FROM pg_inherits)`) > 0
 	})
 }
 
@@ -218,10 +214,11 @@ func TestMigrationsGiveWayToTraffic(t *testing.T) {
 func TestMigrationsFailWhenTheyWaitForTooLong(t *testing.T) {
 	t.Parallel()
 	cfg, s, release := lockedTasks(t)
-	cfg.MigrationLockTimeout, cfg.MigrationWait = 20*time.Millisecond, 200*time.Millisecond
+	hasty := cfg
+	hasty.MigrationLockTimeout, hasty.MigrationWait = 20*time.Millisecond, 200*time.Millisecond
 	more := map[string]string{"209901010000_column": addColumn}
 	var coded *a2a.Error
-	if err := <-upgrade(bg, t, cfg, more); !errors.As(err, &coded) || coded.Code != a2a.CodeUnavailable ||
+	if err := <-upgrade(bg, t, hasty, more); !errors.As(err, &coded) || coded.Code != a2a.CodeUnavailable ||
 		!strings.Contains(err.Error(), "was not migrated within 200ms: apply migration 209901010000_column") {
 		t.Errorf("Open() = %v, want unavailable, and the migration and the limit named", err)
 	}

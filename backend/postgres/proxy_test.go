@@ -24,6 +24,7 @@ type proxy struct {
 	conns  map[net.Conn]chan struct{} // closed when the server is done with the connection
 	cuts   int
 	lag    chan struct{} // while set, what is sent to the server waits for it to be closed
+	late   []byte        // what waits so
 	parted bool          // new connections are refused
 	short  *shortened    // while set, the next large transaction loses its end
 }
@@ -33,15 +34,19 @@ type shortened struct {
 	over     int           // how large it is at least
 	held     chan struct{} // closed when there is one
 	released chan struct{}
+	release  func() // closes released
 }
 
 // shorten keeps back the end of the next transaction of more than so many bytes, and all
-// that follows on its connection, until released is closed.
+// that follows on its connection, until it is released.
 func (p *proxy) shorten(over int) *shortened {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.short = &shortened{over: over, held: make(chan struct{}), released: make(chan struct{})}
-	return p.short
+	s := &shortened{over: over, held: make(chan struct{}), released: make(chan struct{})}
+	s.release = sync.OnceFunc(func() { close(s.released) })
+	p.t.Cleanup(s.release)
+	p.short = s
+	return s
 }
 
 // shortens takes what is to be done with a transaction of a size that ends now.
@@ -94,11 +99,32 @@ func (p *proxy) cutAfter(n int) {
 	p.cut, p.armed = n, true
 }
 
+// disarm lets everything pass again.
+func (p *proxy) disarm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed = false
+}
+
+// isArmed reports whether there will be a cut.
+func (p *proxy) isArmed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.armed
+}
+
 // hold keeps what is sent to the server back until release.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lag = make(chan struct{})
+	p.lag, p.late = make(chan struct{}), nil
+}
+
+// holds reports whether a text is in what is kept back.
+func (p *proxy) holds(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return bytes.Contains(p.late, []byte(text))
 }
 
 func (p *proxy) release() {
@@ -118,6 +144,17 @@ func (p *proxy) part() (done []chan struct{}) {
 	defer p.mu.Unlock()
 	p.parted = true
 	return slices.Collect(maps.Values(p.conns))
+}
+
+// detach lets new connections pass, and returns what releases those there are.
+func (p *proxy) detach() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lag := p.lag
+	p.lag, p.parted = nil, false
+	release = sync.OnceFunc(func() { close(lag) })
+	p.t.Cleanup(release)
+	return release
 }
 
 // cutAll cuts the connections of the clients; the server reads what it was sent.
@@ -173,6 +210,9 @@ func (p *proxy) forward(client, server net.Conn) {
 		}
 		p.mu.Lock()
 		lag := p.lag
+		if lag != nil {
+			p.late = append(p.late, buf[:n]...)
+		}
 		p.mu.Unlock()
 		if lag != nil && n > 0 {
 			<-lag

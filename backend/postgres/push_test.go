@@ -92,9 +92,10 @@ func TestLanesStayRightWhileAllIsDoneAtOnce(t *testing.T) {
 		_, err := stores[0].SavePush(bg, webhook(n, "p0", "first"), store.PushCursor{}, began)
 		must(t, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
 	var commits, claims, acks, saves atomic.Int64
 	run := func(f func(s *Store, r *rand.Rand) error) {
 		for i, s := range stores {
@@ -163,7 +164,10 @@ func TestLanesStayRightWhileAllIsDoneAtOnce(t *testing.T) {
 		}
 		return err
 	})
-	wg.Wait()
+	await(t, "enough of each is done", func() bool {
+		return commits.Load() > 100 && acks.Load() > 100 && saves.Load() > 40 || t.Failed()
+	})
+	stop()
 	checkLanes(t, stores[0])
 	var deadlocks int
 	must(t, stores[0].pool.QueryRow(bg, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks))
@@ -171,9 +175,6 @@ func TestLanesStayRightWhileAllIsDoneAtOnce(t *testing.T) {
 		t.Errorf("%d deadlocks, want none", deadlocks)
 	}
 	t.Logf("%d commits, %d claimed, %d acknowledged, %d saved", commits.Load(), claims.Load(), acks.Load(), saves.Load())
-	if commits.Load() < 50 || acks.Load() < 50 || saves.Load() < 20 {
-		t.Error("that is too little to show anything")
-	}
 }
 
 // A commit that begins before a webhook is there and ends after must not leave its
@@ -191,10 +192,7 @@ func TestACommitFollowsAWebhookThatComesMeanwhile(t *testing.T) {
 	must(t, err)
 	done := make(chan error, 1)
 	go func() { done <- commitOne(s, told(1)) }()
-	for waiting := 0; waiting == 0; { // until the commit waits for the task
-		must(t, s.pool.QueryRow(bg, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1",
-			"%"+s.cfg.Schema+"%task_rows%").Scan(&waiting))
-	}
+	waitForLock(t, s)
 	must(t, s.each(bg, tx, stmtPush.text, func(record) error { return nil },
 		[]string{taskKey(1).Owner}, []string{taskKey(1).ID}, []string{"p"}, []string{"http://x"}, []string{"{}"}, []bool{false},
 		[]int64{2}, []int64{0}, []string{""}, []int64{1}, []int64{1}))
@@ -293,6 +291,14 @@ func TestStoresTellEachOtherOfLanes(t *testing.T) {
 	var here, there atomic.Int64
 	a.WatchLanes(func() { here.Add(1) })
 	stop := b.WatchLanes(func() { there.Add(1) })
+	tasks := 1
+	settle := func() { // what was to be told before has arrived when a task is told of
+		t.Helper()
+		untilNotified(t, a)
+		tasks++
+		must(t, commitOne(a, submitted(tasks)))
+		e.until(t, "a task without webhooks", func() bool { return slices.Contains(e.tasks, taskKey(tasks)) })
+	}
 	heard := func(what string, f func() error) {
 		t.Helper()
 		was, wasHere := there.Load(), here.Load()
@@ -301,9 +307,9 @@ func TestStoresTellEachOtherOfLanes(t *testing.T) {
 			t.Errorf("%s: those who watch in this process were not told", what)
 		}
 		e.until(t, what, func() bool { return there.Load() > was })
-		time.Sleep(5 * noticeEvery) // whatever else was to be told
+		settle()
 	}
-	time.Sleep(5 * noticeEvery)
+	settle()
 	heard("a webhook", func() error {
 		_, err := a.SavePush(bg, webhook(1, "p", "http://x"), store.PushCursor{}, began)
 		return err
@@ -311,15 +317,13 @@ func TestStoresTellEachOtherOfLanes(t *testing.T) {
 	heard("a commit", func() error { return commitOne(a, told(1)) })
 	heard("a replay", func() error { _, err := a.ReplayPush(bg, taskKey(1), "p", store.PushCursor{}, began); return err })
 	was := there.Load()
-	must(t, commitOne(a, submitted(2)))
-	e.until(t, "a task without webhooks", func() bool { return slices.Contains(e.tasks, taskKey(2)) })
+	settle()
 	if there.Load() != was {
 		t.Error("a task without webhooks was told to those who watch lanes")
 	}
 	stop()
 	must(t, commitOne(a, told(1)))
-	must(t, commitOne(a, submitted(3)))
-	e.until(t, "a last task", func() bool { return slices.Contains(e.tasks, taskKey(3)) })
+	settle()
 	if there.Load() != was {
 		t.Error("who does not watch any more was told")
 	}

@@ -65,10 +65,9 @@ func (c *cluster) query(url string, to any, text string) {
 
 func (c *cluster) awaitStandby() {
 	c.t.Helper()
-	within(c.t, "the standby", func() {
-		for n := 0; n == 0; time.Sleep(10 * time.Millisecond) {
-			c.query(c.primary.URL(), &n, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'`)
-		}
+	await(c.t, "the standby follows", func() (follows bool) {
+		c.query(c.primary.URL(), &follows, `SELECT count(*) > 0 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'`)
+		return follows
 	})
 }
 
@@ -83,7 +82,7 @@ func (c *cluster) open(timeout time.Duration, cfg Config) *Store {
 	c.t.Helper()
 	cfg.URL, cfg.Pooler, cfg.CommandTimeout, cfg.Timeout = c.url, c.pooler, timeout, timeout
 	cfg.Migrate, cfg.PoolMax, cfg.MaxRetries = true, 20, -1
-	return open(storetest.Wrap(c.t), cfg)
+	return openInTime(c.t, cfg)
 }
 
 // promote ends the primary for good and opens a store on the standby.
@@ -173,10 +172,9 @@ func notAcknowledged(t *testing.T, c *cluster) {
 	})
 
 	c.restoreStandby()
-	within(t, "the change that was not acknowledged", func() {
-		for err := errors.New("not read yet"); err != nil; _, err = s.Task(bg, keyed.Key, store.TaskOptions{}) {
-			time.Sleep(10 * time.Millisecond)
-		}
+	await(t, "the change that was not acknowledged is read", func() bool {
+		_, err := s.Task(bg, keyed.Key, store.TaskOptions{})
+		return err == nil
 	})
 	if err := commitOne(calm, again); !errors.Is(err, store.ErrDuplicate) {
 		t.Errorf("Commit() with the key of a replicated change = %v, want ErrDuplicate", err)
@@ -278,11 +276,8 @@ func nothingIsMissing(t *testing.T, c *cluster) {
 	}
 	awaitMore := func(what string, now func() int, more int) {
 		t.Helper()
-		within(t, what, func() {
-			for want := now() + more; now() < want; {
-				time.Sleep(5 * time.Millisecond)
-			}
-		})
+		want := now() + more
+		await(t, what, func() bool { return now() >= want })
 	}
 	answers := func() int { return int(next.Load()) }
 	for _, text := range []string{"pg_cancel_backend(pid)", "pg_terminate_backend(pid)"} {

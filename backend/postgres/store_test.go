@@ -60,6 +60,15 @@ func open(t storetest.T, cfg Config) *Store {
 	return s
 }
 
+// openInTime is open with timeouts that a slow machine does not always keep.
+func openInTime(t *testing.T, cfg Config) (s *Store) {
+	t.Helper()
+	var err error
+	await(t, "Open() succeeds", func() bool { s, err = Open(bg, cfg); return err == nil })
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 func TestStore(t *testing.T) {
 	t.Parallel()
 	runSuite(t, func(t storetest.T) Config { return fresh(t, Config{}) })

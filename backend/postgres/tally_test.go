@@ -289,7 +289,7 @@ func TestFewAreLookedUp(t *testing.T) {
 // tag, and of what it was putting together.
 func TestSuspendedTalliesHoldUpNobody(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second})
+	cfg := fresh(storetest.Wrap(t), Config{CommandTimeout: time.Minute})
 	s := open(storetest.Wrap(t), cfg)
 	common := labelKey{tagOwner, label(tagOwner, "tag", "common")}
 	for n := range 3 {

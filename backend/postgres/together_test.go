@@ -37,17 +37,18 @@ func TestConcurrentReadsShareStatements(t *testing.T) {
 		err  error
 	}
 	answers := make(chan answer)
+	// The first of each group wait for a connection, the others for these groups.
 	for i := range n + 2 { // two of which do not exist
 		go func() {
 			task, err := s.Task(bg, taskKey(i), store.TaskOptions{OmitArtifacts: i%4 == 0})
 			answers <- answer{i, task, err}
 		}()
-	}
-	// The first of each group wait for a connection, the others for these groups.
-	for begun, waiting := 0, 0; begun < togetherGroups || waiting == 0; time.Sleep(time.Millisecond) {
-		s.reads.mu.Lock()
-		begun, waiting = s.reads.groups, len(s.reads.waiting)
-		s.reads.mu.Unlock()
+		groups, waiting := min(i+1, togetherGroups), max(0, i+1-togetherGroups)
+		await(t, "the read starts or waits", func() bool {
+			s.reads.mu.Lock()
+			defer s.reads.mu.Unlock()
+			return s.reads.groups == groups && len(s.reads.waiting) == waiting
+		})
 	}
 	for range cap(s.calls) {
 		s.calls.give()

@@ -71,9 +71,10 @@ func cutOffForLong(t *testing.T) (lost bool) {
 		t.Errorf("Commit() = %+v, %v, want it to say that it does not know", got.results, got.err)
 	}
 	log, err := direct.Events(bg, k, 0, 100)
-	for end := time.Now().Add(10 * time.Second); err == nil && len(log) < 4 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		log, err = direct.Events(bg, k, 0, 100) // the server finishes without its client
-	}
+	await(t, "the server makes the change without its client", func() bool {
+		log, err = direct.Events(bg, k, 0, 100)
+		return err != nil || len(log) > 3
+	})
 	if err != nil || len(log) != 4 {
 		t.Errorf("the log has %d events, %v, want 4: the change was made once", len(log), err)
 	}
@@ -118,17 +119,17 @@ func TestACommitWhoseOutcomeWasNotKnownIsRuledOutBeforeTheNext(t *testing.T) {
 // pending, at two looks with more than noticeEvery between them.
 func untilNotified(t *testing.T, s *Store) {
 	t.Helper()
-	for idle, end := 0, time.Now().Add(20*time.Second); idle < 2; time.Sleep(2 * noticeEvery) {
+	idle := 0
+	await(t, "the notifications of the store are sent", func() bool {
+		time.Sleep(2 * noticeEvery)
 		s.news.mu.Lock()
 		pending := len(s.news.tasks) > 0 || s.news.lanes
 		s.news.mu.Unlock()
 		if idle++; pending || s.pool.Stat().AcquiredConns() > 0 {
 			idle = 0
 		}
-		if time.Now().After(end) {
-			t.Fatal("the notifications of the store have not been sent in 20 s")
-		}
-	}
+		return idle >= 2
+	})
 }
 
 // arriveLate holds a commit back until its change has been made again. It reports
@@ -152,15 +153,17 @@ func arriveLate(t *testing.T, look func(s *Store, k store.Key) error) bool {
 	late := p.detach()
 	p.cutAll()
 	if !errors.Is(err, errOpen) {
-		close(late)
+		late()
 		return false
 	}
 	must(t, look(s, k))
 	must(t, commitOne(s, again))
-	close(late) // now the server reads what was sent first
-	for _, done := range old {
-		<-done
-	}
+	late() // now the server reads what was sent first
+	within(t, "the end of the old connections", func() {
+		for _, done := range old {
+			<-done
+		}
+	})
 	if log, err := direct.Events(bg, k, 0, 100); err != nil || len(log) != 4 {
 		t.Errorf("the log has %d events, %v, want 4: the change was made once", len(log), err)
 	}

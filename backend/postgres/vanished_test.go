@@ -26,7 +26,7 @@ func TestATransactionThatLacksItsEndHoldsUpNobodyElse(t *testing.T) {
 	const large = 100_000
 	short := p.shorten(large)
 	waiting := later(s, said(1, strings.Repeat("x", large)))
-	<-short.held
+	within(t, "the start of the transaction", func() { <-short.held })
 	within(t, "the lock", func() {
 		for state := ""; state != stateLocked; {
 			_, err := direct.pool.Exec(bg, direct.q(sqlLockRow)+" NOWAIT", taskKey(1).Owner, taskKey(1).ID)
@@ -42,7 +42,7 @@ func TestATransactionThatLacksItsEndHoldsUpNobodyElse(t *testing.T) {
 		}
 	})
 	wantEvents(t, direct, 1, 3)
-	close(short.released)
+	short.release()
 	var err error
 	within(t, "the commit", func() { err = <-waiting })
 	log, e := s.Events(bg, taskKey(1), 0, 100)
@@ -74,7 +74,7 @@ func TestSessionsSayHowLongTheyWait(t *testing.T) {
 		want map[string]string
 	}{
 		"as they are":                      {Config{}, "", kept},
-		"short commands":                   {Config{CommandTimeout: time.Second}, "", with("lock_timeout", "250ms")},
+		"short commands":                   {Config{CommandTimeout: 4 * time.Second}, "", with("lock_timeout", "1s")},
 		"as the URL says":                  {Config{}, "&lock_timeout=7s", with("lock_timeout", "7s")},
 		"in a transaction behind a pooler": {Config{Pooler: true}, "", map[string]string{"lock_timeout": "2s"}},
 	} {

@@ -42,15 +42,11 @@ func listenTo(ctx context.Context, s *Store) *ear {
 // until waits for something that was heard.
 func (e *ear) until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	await(t, what+" is heard", func() bool {
 		e.mu.Lock()
-		ok := happened()
-		e.mu.Unlock()
-		if ok {
-			return
-		}
-	}
-	t.Fatalf("not heard in 10 s: %s", what)
+		defer e.mu.Unlock()
+		return happened()
+	})
 }
 
 func TestStoresTellEachOther(t *testing.T) {
@@ -101,14 +97,11 @@ func TestAWatchEndsWithItsConnection(t *testing.T) {
 	if _, err := c.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1", "LISTEN "+s.channel()); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-e.ended:
-		if err == nil {
+	within(t, "Watch() ends with its connection", func() {
+		if err := <-e.ended; err == nil {
 			t.Error("Watch() = nil, want an error when the connection is gone")
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("Watch() goes on without a connection")
-	}
+	})
 }
 
 func TestNoticesFitANotification(t *testing.T) {

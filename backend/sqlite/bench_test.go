@@ -85,10 +85,8 @@ func BenchmarkExpiry(b *testing.B) {
 	b.ReportMetric(float64((processorTime()-before).Microseconds())/float64(b.N), "cpu-us/op")
 	b.ReportMetric(creation.Seconds()/b.Elapsed().Seconds(), "x-creation")
 	for _, table := range []string{"task_rows", "task_log", "context_rows"} {
-		left, err := s.writer.ints(bg, "SELECT count(*) FROM "+table)
-		must(b, err)
-		if left[0] != 0 {
-			b.Errorf("%s has %d rows, want none", table, left[0])
+		if left := ints(b, s, "SELECT count(*) FROM "+table)[0]; left != 0 {
+			b.Errorf("%s has %d rows, want none", table, left)
 		}
 	}
 }

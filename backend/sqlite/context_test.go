@@ -209,9 +209,8 @@ func TestADeletionTakesSeveralTransactionsAndSurvives(t *testing.T) {
 	if more, err := s.DeleteContext(bg, owner, "many", 1<<30); more || err != nil {
 		t.Errorf("DeleteContext() = %v, %v, want the rest removed", more, err)
 	}
-	rows, err := s.writer.ints(bg, `SELECT (SELECT count(*) FROM task_rows), (SELECT count(*) FROM task_log), (SELECT count(*) FROM context_rows),
+	rows := ints(t, s, `SELECT (SELECT count(*) FROM task_rows), (SELECT count(*) FROM task_log), (SELECT count(*) FROM context_rows),
 		(SELECT count(*) FROM contexts_pending_deletion), (SELECT count(*) FROM tallies)`)
-	must(t, err)
 	if !slices.Equal(rows, make([]int64, 5)) {
 		t.Errorf("rows left of tasks, logs, contexts, pending deletions and tallies = %v, want none", rows)
 	}

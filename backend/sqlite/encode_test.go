@@ -137,10 +137,7 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	want := chatter()
 	then := row()
 	chatter()
-	counts, err := s.writer.ints(bg, `SELECT count(*) FROM task_log WHERE snapshot IS NOT NULL`)
-	must(t, err)
-	n := counts[0]
-	if n != 1 {
+	if n := ints(t, s, `SELECT count(*) FROM task_log WHERE snapshot IS NOT NULL`)[0]; n != 1 {
 		t.Errorf("%d snapshots of a task are stored, want 1", n)
 	}
 	got, err := s.taskAsOf(bg, &then)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -69,7 +70,7 @@ func TestAnAbandonedRequestIsNotApplied(t *testing.T) {
 		_, err := s.Commit(ctx, submitted(1))
 		done <- err
 	}()
-	waitQueued(s, 1)
+	waitQueued(t, s, 1)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Commit() = %v, want %v", err, context.Canceled)
@@ -97,16 +98,15 @@ func queueAll(t *testing.T, s *Store, n int, call func(n int) error) (failed int
 			}
 		})
 	}
-	waitQueued(s, n)
+	waitQueued(t, s, n)
 	release()
 	wg.Wait()
 	return failed, last
 }
 
-func waitQueued(s *Store, n int) {
-	for len(s.writer.queue) < n {
-		time.Sleep(100 * time.Microsecond)
-	}
+func waitQueued(t *testing.T, s *Store, n int) {
+	t.Helper()
+	await(t, fmt.Sprint(n, " requests are queued"), func() bool { return len(s.writer.queue) >= n })
 }
 
 // groups returns a count of the transactions since the call.
@@ -158,16 +158,10 @@ func TestTheLogIsEmptiedWhenIdle(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, runTask(s, 1))
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		if info, err := os.Stat(s.path + "-wal"); err == nil && info.Size() == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the write-ahead log is not emptied when the store is idle")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	await(t, "the write-ahead log is emptied when the store is idle", func() bool {
+		info, err := os.Stat(s.path + "-wal")
+		return err == nil && info.Size() == 0
+	})
 }
 
 func TestSecretsStayOutOfTheLog(t *testing.T) {
@@ -211,7 +205,7 @@ func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
 		})
 	}
 	started.Wait()
-	waitQueued(s, largeQueued)
+	waitQueued(t, s, largeQueued)
 	time.Sleep(20 * time.Millisecond) // the others would be queued by now
 	queued := len(s.writer.queue)
 	group.Go(func() {
@@ -220,7 +214,7 @@ func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
 			return nil
 		}})
 	})
-	waitQueued(s, queued+1)
+	waitQueued(t, s, queued+1)
 	release()
 	group.Wait()
 	if n := before.Load(); n > largeQueued {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
@@ -79,11 +78,7 @@ func TestLossIsNoticedWithoutWrites(t *testing.T) {
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, commitOne(s, submitted(1)))
 	must(t, os.Remove(s.path))
-	for deadline := time.Now().Add(30 * time.Second); s.files.lost() == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the store does not notice within 30 s that its file is gone")
-		}
-	}
+	await(t, "the store notices that its file is gone", func() bool { return s.files.lost() != nil })
 }
 
 func BenchmarkFileGuard(b *testing.B) {

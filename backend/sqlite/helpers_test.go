@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -63,6 +64,27 @@ func completed(c store.Change) store.Change {
 	}
 	done.Snapshot = foldChanges(c, done)
 	return done
+}
+
+// ints returns the integers of the first row of a query, which reads beside the writer.
+func ints(t testing.TB, s *Store, text string) (row []int64) {
+	t.Helper()
+	must(t, s.withReader(bg, func(r *reader) (err error) {
+		row, err = r.ints(bg, text)
+		return err
+	}))
+	return row
+}
+
+// await waits until a condition holds, for far longer than the slowest machine needs.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	const patience = 5 * time.Minute
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
 }
 
 // foldChanges returns the task that changes make.

@@ -201,8 +201,7 @@ func TestPingWritesAndGivesUp(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, s.Ping(t.Context()))
-	beats, err := s.writer.ints(t.Context(), sqlReadHeartbeat)
-	must(t, err)
+	beats := ints(t, s, sqlReadHeartbeat)
 	if len(beats) != 1 || beats[0] != 1 {
 		t.Errorf("heartbeats after one Ping = %v, want [1]", beats)
 	}

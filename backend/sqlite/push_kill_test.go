@@ -171,9 +171,7 @@ func TestAFullDatabaseRefusesAcknowledgementsWhole(t *testing.T) {
 	setMaxPages(s, 100_000)
 	k := taskKey(0)
 	must(t, commitOne(s, hooked(k, "https://hooks.example:443", events)))
-	pages, err := s.writer.ints(bg, "PRAGMA page_count")
-	must(t, err)
-	setMaxPages(s, pages[0]+8)
+	setMaxPages(s, ints(t, s, "PRAGMA page_count")[0]+8)
 	now, acked := began.Add(time.Hour), int64(0)
 	for {
 		lanes, err := claimLanes(s, now, 1, 5)

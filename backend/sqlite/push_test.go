@@ -87,8 +87,7 @@ func TestAttemptsThatShareARow(t *testing.T) {
 		must(t, err)
 	}
 	want = []int{800, 750, 750, 700, 350, 300, 250, 200, 150, 100, 50, 0}
-	rows, err := s.writer.ints(bg, "SELECT count(*), sum(n) FROM webhook_attempts")
-	must(t, err)
+	rows := ints(t, s, "SELECT count(*), sum(n) FROM webhook_attempts")
 	if diff := cmp.Diff([]int64{6, 12}, rows); diff != "" {
 		t.Errorf("rows and attempts (-want +got):\n%s", diff)
 	}

@@ -72,14 +72,9 @@ func smallBatches(t *testing.T, s *Store, n int) {
 }
 
 // indexed returns the number of records in the index.
-func indexed(t *testing.T, s *Store) (n int64) {
+func indexed(t *testing.T, s *Store) int64 {
 	t.Helper()
-	must(t, s.withReader(bg, func(r *reader) error {
-		row, err := r.ints(bg, `SELECT count(*) FROM idempotency_keys`)
-		n = row[0]
-		return err
-	}))
-	return n
+	return ints(t, s, `SELECT count(*) FROM idempotency_keys`)[0]
 }
 
 func TestRecentRecordsAreLoadedAtOpen(t *testing.T) {
