@@ -200,11 +200,7 @@ func (l *live) stand(v store.TaskVersion, state a2a.TaskState, events []store.Ev
 // unlock ends a change of the task. A task that neither runs here nor is over is shelved:
 // those who wait for it need no content until it moves on.
 func (l *live) unlock() {
-	l.shelve()
-	l.commit.Unlock()
-}
-
-func (l *live) shelve() {
+	defer l.commit.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.run != nil || l.at.state.Final() {

@@ -117,12 +117,26 @@ func (r *run) finish() {
 		r.l.run = nil
 	}
 	r.l.mu.Unlock()
-	r.l.shelve()
-	r.e.hub.release(r.l)
+	r.leave()
 	r.e.mu.Lock()
 	delete(r.e.runs, r)
 	r.e.mu.Unlock()
 	r.e.freeSlot(r.l.key.Owner)
+}
+
+// leave ends the run's hold on its task. It does not wait for a commit of the task, which
+// may take long: the slot of the run is free.
+func (r *run) leave() {
+	if r.l.commit.TryLock() {
+		r.l.unlock()
+		r.e.hub.release(r.l)
+		return
+	}
+	r.e.active.Go(func() {
+		defer r.e.hub.release(r.l)
+		r.l.commit.Lock()
+		defer r.l.unlock()
+	})
 }
 
 // turn runs the handler once and commits what came of it. It reports whether
