@@ -281,22 +281,18 @@ func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 	return &store.Event{State: a2a.StateWorking, Artifact: &artifact, Append: add, LastChunk: last}
 }
 
-// markLast makes the newest chunk of an artifact its last if it has not been
-// committed yet.
+// markLast makes the newest chunk of an artifact its last if it is pending and no commit
+// under way has a copy of it.
 func (r *run) markLast(id string) bool {
-	// A commit under way has its own copy of the chunk.
-	if !r.l.commit.TryLock() {
-		return false
-	}
-	defer r.l.unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lost != nil {
 		return false
 	}
-	for i, e := range slices.Backward(r.pending) {
+	fresh := r.pending[min(r.copied, len(r.pending)):]
+	for i, e := range slices.Backward(fresh) {
 		if e.Artifact != nil && e.Artifact.ID == id {
-			r.pending[i].LastChunk = true
+			fresh[i].LastChunk = true
 			return true
 		}
 	}

@@ -80,7 +80,7 @@ func TestNothingBeginsUnderALeaseThatIsOver(t *testing.T) {
 			// Another replica takes the task over, and is at it when the first comes back.
 			begun, end := make(chan struct{}), make(chan struct{})
 			e2 := start(t, engine.Config{
-				Store: replicas{shared}, Lease: lease, Poll: 20 * time.Millisecond,
+				Store: replicas{shared}, Poll: 20 * time.Millisecond,
 				Handler: func(context.Context, *engine.Turn) error { close(begun); <-end; return nil },
 			})
 			<-begun
@@ -100,5 +100,53 @@ func TestNothingBeginsUnderALeaseThatIsOver(t *testing.T) {
 				t.Errorf("the first replica ran the handler %d times and the step %d times, want %d and 0", handled.Load(), stepped.Load(), want)
 			}
 		})
+	}
+}
+
+func TestClosingAnArtifactAddsNoChunkWhileAMessageArrives(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New()
+	slow := &late{replicas: replicas{shared}}
+	began, arriving, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	e := start(t, engine.Config{
+		Store: slow, FlushInterval: time.Hour,
+		Handler: func(_ context.Context, turn *engine.Turn) error {
+			if turn.Number() == 2 {
+				return nil
+			}
+			close(began)
+			<-arriving
+			defer close(closed)
+			w := turn.Artifact("a")
+			if _, err := w.WriteString("x"); err != nil {
+				return err
+			}
+			return w.Close()
+		},
+	})
+	task := send(t, e, text("a"))
+	<-began
+	release := slow.hold()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := e.Send(t.Context(), alice, to(task.Key.ID, "b"), engine.SendOptions{})
+		sent <- err
+	}()
+	eventually(t, func() bool { return stored(t, shared, task.Key).Seq == 3 })
+	close(arriving)
+	<-closed
+	release()
+	if err := <-sent; err != nil {
+		t.Errorf("Send() = %v", err)
+	}
+	wantState(t, settled(t, e, task.Key.ID), a2a.StateCompleted)
+	chunks := 0
+	for _, event := range checkLog(t, shared, task.Key) {
+		if event.Artifact != nil {
+			chunks++
+		}
+	}
+	if chunks != 1 {
+		t.Errorf("the artifact was stored in %d chunks, want 1", chunks)
 	}
 }

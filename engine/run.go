@@ -36,6 +36,7 @@ type run struct {
 	mu        sync.Mutex
 	queue     store.Run // the task's place in the queue, as last committed by us
 	pending   []store.Event
+	copied    int         // how many of pending the commit under way has copies of
 	timer     *time.Timer // flushes pending
 	lost      *lostCommit // the last commit, when it failed; it may have gone through
 	dead      error       // why nothing can be committed any more

@@ -41,7 +41,9 @@ func (r *run) commit(c *runChange) error {
 	r.mu.Lock()
 	pending := len(r.pending)
 	events := slices.Concat(r.pending, c.events)
+	r.copied = pending
 	r.mu.Unlock()
+	defer r.copiesEnd()
 	if len(events) == 0 && c.queue == nil && len(c.steps) == 0 {
 		return nil
 	}
@@ -63,6 +65,12 @@ func (r *run) commit(c *runChange) error {
 		r.mu.Unlock()
 	}
 	return err
+}
+
+func (r *run) copiesEnd() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.copied = 0
 }
 
 // committed notes that a change has been made, with the first of what is pending.
