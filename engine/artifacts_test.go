@@ -116,7 +116,7 @@ func interrupted(t *testing.T, s store.Store, killAt int, handler func(ctx conte
 	task := send(t, start(t, config(first)), text("go"))
 	select {
 	case <-first.killed:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the first process was not killed")
 	}
 	got := settled(t, start(t, config(newProcess(s, 0, false))), task.Key.ID)

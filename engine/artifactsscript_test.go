@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
@@ -260,7 +259,7 @@ func (h *hooks) Post(_ context.Context, r safehttp.Request) (safehttp.Response, 
 // check waits until the receiver has been sent everything, and checks what it has.
 func (h *hooks) check(t *testing.T, task *store.Task) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	h.service.Drain(ctx)
 	h.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -67,24 +68,27 @@ func (s *halfHeard) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Ta
 
 func TestLeasesOfALostClaimEndOnASingleReplica(t *testing.T) {
 	t.Parallel()
-	s := &halfHeard{Store: inmem.New()}
-	keys := queueTasks(t, s, 8)
-	start(t, engine.Config{
-		Store: s, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond, MaxAttempts: 3,
-		Handler: func(context.Context, *engine.Turn) error { return nil },
-	})
-	attempts := make(map[int]int)
-	for _, k := range keys {
-		eventually(t, func() bool {
-			state, _ := stateOf(t, s, k)
-			return state == a2a.StateCompleted
+	synctest.Test(t, func(t *testing.T) {
+		s := &halfHeard{Store: inmem.New()}
+		keys := queueTasks(t, s, 8)
+		start(t, engine.Config{
+			Store: s, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond, MaxAttempts: 3,
+			Handler: func(context.Context, *engine.Turn) error { return nil },
 		})
-		_, attempt := stateOf(t, s, k)
-		attempts[attempt]++
-	}
-	if attempts[1] != 8-s.lost || attempts[2] != s.lost || s.lost == 0 {
-		t.Errorf("tasks by attempts = %v, want %d at the second: those whose lease was lost", attempts, s.lost)
-	}
+		attempts := make(map[int]int)
+		for _, k := range keys {
+			eventually(t, func() bool {
+				state, _ := stateOf(t, s, k)
+				return state == a2a.StateCompleted
+			})
+			_, attempt := stateOf(t, s, k)
+			attempts[attempt]++
+		}
+		if attempts[1] != 8-s.lost || attempts[2] != s.lost || s.lost == 0 {
+			t.Errorf("tasks by attempts = %v, want %d at the second: those whose lease was lost", attempts, s.lost)
+		}
+	})
+
 }
 
 // syncBuffer is a log that may be read while it is written.
@@ -128,7 +132,7 @@ func TestAnUnreadableTaskIsClaimedAgainAfterALease(t *testing.T) {
 	}
 	write := func(events string) {
 		t.Helper()
-		if _, err := db.ExecContext(t.Context(), `PRAGMA busy_timeout = 5000; UPDATE task_log SET events = ?`+which, events); err != nil {
+		if _, err := db.ExecContext(t.Context(), `PRAGMA busy_timeout = 60000; UPDATE task_log SET events = ?`+which, events); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -103,65 +103,67 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		t.Run(fmt.Sprint("exclusive ", exclusive), func(t *testing.T) {
 			t.Parallel()
-			shared := inmem.New()
-			var s store.Store = shared
-			if !exclusive {
-				s = replicas{shared}
-			}
-			began, cause, late := make(chan struct{}), make(chan error, 1), make(chan error, 2)
-			release := make(chan struct{})
-			handler := func(ctx context.Context, turn *engine.Turn) error {
-				if turn.Messages()[0].Text() == "ask" {
-					return turn.RequireInput()
+			synctest.Test(t, func(t *testing.T) {
+				shared := inmem.New()
+				var s store.Store = shared
+				if !exclusive {
+					s = replicas{shared}
 				}
-				_ = turn.Status("begun")
-				close(began)
-				<-ctx.Done()
-				cause <- context.Cause(ctx)
-				<-release // until all is gone
-				late <- turn.Status("late")
-				late <- turn.Flush()
-				return turn.Reply(a2a.TextPart{Text: "late"})
-			}
-			cfg := engine.Config{Handler: handler, Store: s, Poll: 10 * time.Millisecond, Lease: 3 * time.Second, HandlerGrace: time.Minute}
-			e := start(t, cfg)
-			clearer := e
-			if !exclusive {
-				clearer = start(t, cfg)
-			}
-			asks := sendWait(t, e, in("c", "ask"))
-			runs := send(t, e, in("c", "run"))
-			<-began
-			ends := follow(t, e, runs.Key.ID)
-			blocked, stored := make(chan error, 1), make(chan struct{})
-			go func() {
-				opts := engine.SendOptions{Wait: true, Stored: func() { close(stored) }}
-				_, err := e.Send(t.Context(), alice, to(runs.Key.ID, "more"), opts)
-				blocked <- err
-			}()
-			<-stored
-			_, err := clearContext(t, clearer, "c", false)
-			wantError(t, "ClearContext()", err, forbidden, "1 task that is")
-			n, err := clearContext(t, clearer, "c", true)
-			if err != nil || n != 2 {
-				t.Errorf("ClearContext(force) = %d, %v; want 2", n, err)
-			}
-			if err := <-ends; err != nil && a2a.CodeOf(err) != a2a.CodeTaskNotFound {
-				t.Errorf("the follower's stream ended with %v", err)
-			}
-			if err := <-blocked; err != nil && a2a.CodeOf(err) != a2a.CodeTaskNotFound {
-				t.Errorf("the blocked send ended with %v", err)
-			}
-			if err := <-cause; !errors.Is(err, engine.ErrCanceled) && !errors.Is(err, engine.ErrLeaseLost) {
-				t.Errorf("the handler's context ended with %v", err)
-			}
-			close(release)
-			for range 2 {
-				if err := <-late; !errors.Is(err, engine.ErrCanceled) && !errors.Is(err, engine.ErrLeaseLost) {
-					t.Errorf("the handler of a deleted task was told %v", err)
+				began, cause, late := make(chan struct{}), make(chan error, 1), make(chan error, 2)
+				release := make(chan struct{})
+				handler := func(ctx context.Context, turn *engine.Turn) error {
+					if turn.Messages()[0].Text() == "ask" {
+						return turn.RequireInput()
+					}
+					_ = turn.Status("begun")
+					close(began)
+					<-ctx.Done()
+					cause <- context.Cause(ctx)
+					<-release // until all is gone
+					late <- turn.Status("late")
+					late <- turn.Flush()
+					return turn.Reply(a2a.TextPart{Text: "late"})
 				}
-			}
-			wantGone(t, e, shared, "c", runs.Key.ID, asks.Key.ID)
+				cfg := engine.Config{Handler: handler, Store: s, Poll: 10 * time.Millisecond, Lease: 3 * time.Second, HandlerGrace: time.Minute}
+				e := start(t, cfg)
+				clearer := e
+				if !exclusive {
+					clearer = start(t, cfg)
+				}
+				asks := sendWait(t, e, in("c", "ask"))
+				runs := send(t, e, in("c", "run"))
+				<-began
+				ends := follow(t, e, runs.Key.ID)
+				blocked, stored := make(chan error, 1), make(chan struct{})
+				go func() {
+					opts := engine.SendOptions{Wait: true, Stored: func() { close(stored) }}
+					_, err := e.Send(t.Context(), alice, to(runs.Key.ID, "more"), opts)
+					blocked <- err
+				}()
+				<-stored
+				_, err := clearContext(t, clearer, "c", false)
+				wantError(t, "ClearContext()", err, forbidden, "1 task that is")
+				n, err := clearContext(t, clearer, "c", true)
+				if err != nil || n != 2 {
+					t.Errorf("ClearContext(force) = %d, %v; want 2", n, err)
+				}
+				if err := <-ends; err != nil && a2a.CodeOf(err) != a2a.CodeTaskNotFound {
+					t.Errorf("the follower's stream ended with %v", err)
+				}
+				if err := <-blocked; err != nil && a2a.CodeOf(err) != a2a.CodeTaskNotFound {
+					t.Errorf("the blocked send ended with %v", err)
+				}
+				if err := <-cause; !errors.Is(err, engine.ErrCanceled) && !errors.Is(err, engine.ErrLeaseLost) {
+					t.Errorf("the handler's context ended with %v", err)
+				}
+				close(release)
+				for range 2 {
+					if err := <-late; !errors.Is(err, engine.ErrCanceled) && !errors.Is(err, engine.ErrLeaseLost) {
+						t.Errorf("the handler of a deleted task was told %v", err)
+					}
+				}
+				wantGone(t, e, shared, "c", runs.Key.ID, asks.Key.ID)
+			})
 		})
 	}
 }
@@ -291,12 +293,12 @@ func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(time.Minute)
+	late := time.After(patience)
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatal("it did not happen in a minute")
+			t.Fatalf("it did not happen in %s", patience)
 		}
 	}
 }

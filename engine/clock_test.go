@@ -135,7 +135,7 @@ func (c *clockTest) send(text string) string {
 // settled follows a task to its end and checks its log.
 func (c *clockTest) settled(id string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	after, last := int64(0), time.Time{}
 	for u, err := range c.e.Follow(ctx, owner, id, &after) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +20,9 @@ import (
 )
 
 var alice = a2a.Principal{ID: "alice"}
+
+// patience is how long tests wait for what must happen.
+const patience = 5 * time.Minute
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
@@ -69,7 +73,7 @@ func send(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.T
 
 func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	sent, err := e.Send(ctx, alice, params, engine.SendOptions{Wait: true})
 	if err != nil {
@@ -81,7 +85,7 @@ func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *sto
 // settled follows a task to the end of its stream and returns it.
 func settled(t *testing.T, e *engine.Engine, id string) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var after int64
 	for _, err := range e.Follow(ctx, alice, id, &after) {
@@ -343,21 +347,26 @@ func TestAPanicFailsTheTaskNotTheServer(t *testing.T) {
 
 func TestATurnThatRunsTooLongFails(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{TaskTimeout: 20 * time.Millisecond, HandlerGrace: 20 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if turn.Messages()[0].Text() == "deaf" {
-			time.Sleep(200 * time.Millisecond)
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		e := start(t, engine.Config{TaskTimeout: 20 * time.Millisecond, HandlerGrace: 20 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			if turn.Messages()[0].Text() == "deaf" {
+				<-release
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		for _, s := range []string{"polite", "deaf"} {
+			task := sendWait(t, e, text(s))
+			wantState(t, task, a2a.StateFailed)
+			if got := task.Status.Message.Text(); !strings.Contains(got, "20ms") {
+				t.Errorf("%s: message = %q, want the limit named", s, got)
+			}
 		}
-		<-ctx.Done()
-		return ctx.Err()
-	}})
-	for _, s := range []string{"polite", "deaf"} {
-		task := sendWait(t, e, text(s))
-		wantState(t, task, a2a.StateFailed)
-		if got := task.Status.Message.Text(); !strings.Contains(got, "20ms") {
-			t.Errorf("%s: message = %q, want the limit named", s, got)
-		}
-	}
+	})
+
 }
 
 func TestRetryRunsTheTurnAgainUntilMaxAttempts(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -36,55 +37,61 @@ func queuedInStore(t *testing.T, s store.Store) int64 {
 
 func TestHealthReportsQueueOfAllReplicas(t *testing.T) {
 	t.Parallel()
-	const sent = 100
-	shared := inmem.New()
-	handler, release := untilReleased()
-	// The sender runs one task and queues the others, which the runner takes.
-	sender := start(t, engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond})
-	for range sent {
-		send(t, sender, text("a"))
-	}
-	runner := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 8, Poll: 10 * time.Millisecond})
-	agree := func(want int64) {
-		t.Helper()
-		eventually(t, func() bool { return queuedInStore(t, shared) == want })
-		for _, e := range []*engine.Engine{sender, runner} {
-			// A count that took long is not repeated at once.
-			eventually(t, func() bool { return e.Health(t.Context()).Queued == want })
+	synctest.Test(t, func(t *testing.T) {
+		const sent = 100
+		shared := inmem.New()
+		handler, release := untilReleased()
+		// The sender runs one task and queues the others, which the runner takes.
+		sender := start(t, engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond})
+		for range sent {
+			send(t, sender, text("a"))
 		}
-	}
-	agree(sent - 1 - 8)
-	close(release)
-	agree(0)
+		runner := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 8, Poll: 10 * time.Millisecond})
+		agree := func(want int64) {
+			t.Helper()
+			eventually(t, func() bool { return queuedInStore(t, shared) == want })
+			for _, e := range []*engine.Engine{sender, runner} {
+				// A count that took long is not repeated at once.
+				eventually(t, func() bool { return e.Health(t.Context()).Queued == want })
+			}
+		}
+		agree(sent - 1 - 8)
+		close(release)
+		agree(0)
+	})
+
 }
 
 func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 	t.Parallel()
-	const limit = 10
-	shared := inmem.New()
-	handler, release := untilReleased()
-	cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
-	other := start(t, cfg)
-	cfg.Limits.Queued = limit
-	limited := start(t, cfg)
-	send(t, limited, text("runs"))
-	for range limit + 1 {
-		send(t, other, text("one runs, the others are queued"))
-	}
-	trySend := func() error {
-		_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
-		return err
-	}
-	eventually(t, func() bool { return errors.Is(trySend(), a2a.ErrExhausted) })
-	n := queuedInStore(t, shared)
-	if err := trySend(); !errors.Is(err, a2a.ErrExhausted) || queuedInStore(t, shared) != n {
-		t.Errorf("Send() with %d queued tasks = %v, want resource_exhausted", n, err)
-	}
-	// What another replica takes makes room at once.
-	runner := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 100, Poll: 10 * time.Millisecond})
-	eventually(t, func() bool { return runner.Health(t.Context()).Queued == 0 })
-	eventually(t, func() bool { return trySend() == nil })
-	close(release)
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10
+		shared := inmem.New()
+		handler, release := untilReleased()
+		cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+		other := start(t, cfg)
+		cfg.Limits.Queued = limit
+		limited := start(t, cfg)
+		send(t, limited, text("runs"))
+		for range limit + 1 {
+			send(t, other, text("one runs, the others are queued"))
+		}
+		trySend := func() error {
+			_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+			return err
+		}
+		eventually(t, func() bool { return errors.Is(trySend(), a2a.ErrExhausted) })
+		n := queuedInStore(t, shared)
+		if err := trySend(); !errors.Is(err, a2a.ErrExhausted) || queuedInStore(t, shared) != n {
+			t.Errorf("Send() with %d queued tasks = %v, want resource_exhausted", n, err)
+		}
+		// What another replica takes makes room at once.
+		runner := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 100, Poll: 10 * time.Millisecond})
+		eventually(t, func() bool { return runner.Health(t.Context()).Queued == 0 })
+		eventually(t, func() bool { return trySend() == nil })
+		close(release)
+	})
+
 }
 
 func TestOneOwnerCannotFillTheQueue(t *testing.T) {
@@ -100,70 +107,75 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hold, release := untilReleased()
-			c.cfg.Concurrency = 1
-			c.cfg.Handler = func(ctx context.Context, turn *engine.Turn) error {
-				if turn.Messages()[0].Text() == "ask" {
-					return turn.RequireInput(a2a.TextPart{Text: "what?"})
+			synctest.Test(t, func(t *testing.T) {
+				hold, release := untilReleased()
+				c.cfg.Concurrency = 1
+				c.cfg.Handler = func(ctx context.Context, turn *engine.Turn) error {
+					if turn.Messages()[0].Text() == "ask" {
+						return turn.RequireInput(a2a.TextPart{Text: "what?"})
+					}
+					return hold(ctx, turn)
 				}
-				return hold(ctx, turn)
-			}
-			e := start(t, c.cfg)
-			paused := sendWait(t, e, text("ask"))
-			answer := text("the next turn waits too")
-			answer.Message.TaskID = paused.Key.ID
-			var refused int64
-			try := func(owner string, m a2a.MessageSendParams) error {
-				_, err := e.Send(t.Context(), a2a.Principal{ID: owner}, m, engine.SendOptions{})
-				if errors.Is(err, a2a.ErrExhausted) {
-					refused++
+				e := start(t, c.cfg)
+				paused := sendWait(t, e, text("ask"))
+				answer := text("the next turn waits too")
+				answer.Message.TaskID = paused.Key.ID
+				var refused int64
+				try := func(owner string, m a2a.MessageSendParams) error {
+					_, err := e.Send(t.Context(), a2a.Principal{ID: owner}, m, engine.SendOptions{})
+					if errors.Is(err, a2a.ErrExhausted) {
+						refused++
+					}
+					return err
 				}
-				return err
-			}
-			fill := func(owner string, n int) {
-				t.Helper()
-				for range n { // a count that took long is not repeated at once
-					eventually(t, func() bool { return try(owner, text("waits")) == nil })
+				fill := func(owner string, n int) {
+					t.Helper()
+					for range n { // a count that took long is not repeated at once
+						eventually(t, func() bool { return try(owner, text("waits")) == nil })
+					}
+					if err := try(owner, text("one too many")); !errors.Is(err, a2a.ErrExhausted) {
+						t.Errorf("Send() of %s with %d queued tasks = %v, want resource_exhausted", owner, n, err)
+					}
 				}
-				if err := try(owner, text("one too many")); !errors.Is(err, a2a.ErrExhausted) {
-					t.Errorf("Send() of %s with %d queued tasks = %v, want resource_exhausted", owner, n, err)
+				send(t, e, text("runs"))
+				eventually(t, func() bool { h := e.Health(t.Context()); return h.Running == 1 && h.Queued == 0 })
+				fill(alice.ID, c.own)
+				if err := try(alice.ID, answer); c.other > 0 && !errors.Is(err, a2a.ErrExhausted) {
+					t.Errorf("Send() to a paused task = %v, want resource_exhausted", err)
 				}
-			}
-			send(t, e, text("runs"))
-			eventually(t, func() bool { h := e.Health(t.Context()); return h.Running == 1 && h.Queued == 0 })
-			fill(alice.ID, c.own)
-			if err := try(alice.ID, answer); c.other > 0 && !errors.Is(err, a2a.ErrExhausted) {
-				t.Errorf("Send() to a paused task = %v, want resource_exhausted", err)
-			}
-			fill("bob", c.other)
-			if h := e.Health(t.Context()); c.other > 0 && (h.QueueRefused < 1 || h.OwnerQueueRefused < 2) || h.QueueRefused+h.OwnerQueueRefused != refused {
-				t.Errorf("Health() = %+v, want %d messages refused, one or more for the queue and two or more for the owner's", h, refused)
-			}
-			close(release)
-			eventually(t, func() bool { return try(alice.ID, text("again")) == nil })
+				fill("bob", c.other)
+				if h := e.Health(t.Context()); c.other > 0 && (h.QueueRefused < 1 || h.OwnerQueueRefused < 2) || h.QueueRefused+h.OwnerQueueRefused != refused {
+					t.Errorf("Health() = %+v, want %d messages refused, one or more for the queue and two or more for the owner's", h, refused)
+				}
+				close(release)
+				eventually(t, func() bool { return try(alice.ID, text("again")) == nil })
+			})
 		})
 	}
 }
 
 func TestQueueLimitOfAnOwnerCountsTasksOfAllReplicas(t *testing.T) {
 	t.Parallel()
-	shared := inmem.New()
-	handler, release := untilReleased()
-	defer close(release)
-	cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
-	cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = 100, 10
-	limited, other := start(t, cfg), start(t, cfg)
-	for range 6 {
-		send(t, limited, text("one runs, five wait")) // the owner is not yet counted
-	}
-	for range 6 {
-		send(t, other, text("one runs, five wait"))
-	}
-	eventually(t, func() bool {
-		_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
-		return errors.Is(err, a2a.ErrExhausted)
+	synctest.Test(t, func(t *testing.T) {
+		shared := inmem.New()
+		handler, release := untilReleased()
+		defer close(release)
+		cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+		cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = 100, 10
+		limited, other := start(t, cfg), start(t, cfg)
+		for range 6 {
+			send(t, limited, text("one runs, five wait")) // the owner is not yet counted
+		}
+		for range 6 {
+			send(t, other, text("one runs, five wait"))
+		}
+		eventually(t, func() bool {
+			_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+			return errors.Is(err, a2a.ErrExhausted)
+		})
+		if h := limited.Health(t.Context()); h.OwnerQueueRefused == 0 || h.QueueRefused > 0 {
+			t.Errorf("Health() = %+v, want messages refused for the owner's queue", h)
+		}
 	})
-	if h := limited.Health(t.Context()); h.OwnerQueueRefused == 0 || h.QueueRefused > 0 {
-		t.Errorf("Health() = %+v, want messages refused for the owner's queue", h)
-	}
+
 }

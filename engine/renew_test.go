@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -40,36 +41,39 @@ func (s *stubborn) Renew(ctx context.Context, until time.Time, leases []store.He
 // beginning.
 func TestALeaseThatCannotBeExtendedIsNoMatterOfOthers(t *testing.T) {
 	t.Parallel()
-	s := &stubborn{replicas: replicas{inmem.New()}, locked: newID(), asked: make(chan struct{}, 1)}
-	goOn := map[string]chan struct{}{"locked": make(chan struct{}), "other": make(chan struct{}), "queued": make(chan struct{})}
-	close(goOn["queued"])
-	e := start(t, engine.Config{
-		Store: s, Lease: time.Second, Poll: 20 * time.Millisecond, Concurrency: 2,
-		Handler: func(ctx context.Context, turn *engine.Turn) error {
-			select {
-			case <-goOn[turn.Messages()[0].Text()]:
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
+	synctest.Test(t, func(t *testing.T) {
+		s := &stubborn{replicas: replicas{inmem.New()}, locked: newID(), asked: make(chan struct{}, 1)}
+		goOn := map[string]chan struct{}{"locked": make(chan struct{}), "other": make(chan struct{}), "queued": make(chan struct{})}
+		close(goOn["queued"])
+		e := start(t, engine.Config{
+			Store: s, Lease: time.Second, Poll: 20 * time.Millisecond, Concurrency: 2,
+			Handler: func(ctx context.Context, turn *engine.Turn) error {
+				select {
+				case <-goOn[turn.Messages()[0].Text()]:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			},
+		})
+		ids := make(map[string]string)
+		for _, name := range []string{"locked", "other", "queued"} {
+			p := text(name)
+			p.Message.TaskID, p.Message.ContextID = newID(), newID()
+			if name == "locked" {
+				p.Message.TaskID = s.locked
 			}
-		},
-	})
-	ids := make(map[string]string)
-	for _, name := range []string{"locked", "other", "queued"} {
-		p := text(name)
-		p.Message.TaskID, p.Message.ContextID = newID(), newID()
-		if name == "locked" {
-			p.Message.TaskID = s.locked
+			ids[name] = p.Message.TaskID
+			send(t, e, p)
 		}
-		ids[name] = p.Message.TaskID
-		send(t, e, p)
-	}
-	for range 6 { // until the first lease is over
-		<-s.asked
-	}
-	close(goOn["other"])
-	wantState(t, settled(t, e, ids["other"]), a2a.StateCompleted)
-	wantState(t, settled(t, e, ids["queued"]), a2a.StateCompleted)
-	close(goOn["locked"])
-	wantState(t, settled(t, e, ids["locked"]), a2a.StateCompleted)
+		for range 6 { // until the first lease is over
+			<-s.asked
+		}
+		close(goOn["other"])
+		wantState(t, settled(t, e, ids["other"]), a2a.StateCompleted)
+		wantState(t, settled(t, e, ids["queued"]), a2a.StateCompleted)
+		close(goOn["locked"])
+		wantState(t, settled(t, e, ids["locked"]), a2a.StateCompleted)
+	})
+
 }

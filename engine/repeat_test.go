@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -36,7 +35,7 @@ func TestARepeatedBlockingSendDoesNotWaitForLaterTurns(t *testing.T) {
 			}
 			send(t, e, to(first.Task.Key.ID, "work"))
 			<-busy
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			again, err := e.Send(ctx, alice, params, opts)
 			if err != nil || again.Task.Seq != first.Task.Seq || again.Task.Status.State != a2a.StateInputRequired {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -40,46 +41,49 @@ func (s *deaf) Renew(ctx context.Context, until time.Time, leases []store.HeldLe
 
 func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
 	t.Parallel()
-	shared := inmem.New()
-	first := &deaf{replicas: replicas{shared}}
-	begun, release := make(chan int, 10), make(chan struct{})
-	var steps atomic.Int64
-	handler := func(ctx context.Context, turn *engine.Turn) error {
-		if _, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { steps.Add(1); return []byte("paid"), nil }); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		shared := inmem.New()
+		first := &deaf{replicas: replicas{shared}}
+		begun, release := make(chan int, 10), make(chan struct{})
+		var steps atomic.Int64
+		handler := func(ctx context.Context, turn *engine.Turn) error {
+			if _, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { steps.Add(1); return []byte("paid"), nil }); err != nil {
+				return err
+			}
+			begun <- turn.Attempt()
+			if turn.Attempt() == 1 {
+				<-release // as a process that is suspended: it does not even notice its context
+				_ = turn.Status("I am back")
+				return turn.Reply(a2a.TextPart{Text: "the stale run"})
+			}
+			return turn.Reply(a2a.TextPart{Text: "the second run"})
 		}
-		begun <- turn.Attempt()
-		if turn.Attempt() == 1 {
-			<-release // as a process that is suspended: it does not even notice its context
-			_ = turn.Status("I am back")
-			return turn.Reply(a2a.TextPart{Text: "the stale run"})
+		const lease = 2 * time.Second
+		e1 := start(t, engine.Config{Store: first, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute})
+		task := send(t, e1, text("a"))
+		if attempt := <-begun; attempt != 1 {
+			t.Fatalf("first attempt = %d", attempt)
 		}
-		return turn.Reply(a2a.TextPart{Text: "the second run"})
-	}
-	const lease = 2 * time.Second
-	e1 := start(t, engine.Config{Store: first, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute})
-	task := send(t, e1, text("a"))
-	if attempt := <-begun; attempt != 1 {
-		t.Fatalf("first attempt = %d", attempt)
-	}
-	first.cut.Store(true)
-	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
-	if attempt := <-begun; attempt != 2 {
-		t.Fatalf("second attempt = %d", attempt)
-	}
-	got := settled(t, e2, task.Key.ID)
-	first.cut.Store(false)
-	close(release)
-	stop(t, e1)
-	stop(t, e2)
-	after, err := shared.Task(t.Context(), task.Key, store.TaskOptions{})
-	if err != nil || after.Seq != got.Seq {
-		t.Errorf("the stale run changed the task: version %d after %d, %v", after.Seq, got.Seq, err)
-	}
-	if got.Status.Message.Text() != "the second run" || steps.Load() != 1 {
-		t.Errorf("reply = %q, the step ran %d times; want the second run's, once", got.Status.Message.Text(), steps.Load())
-	}
-	checkLog(t, shared, task.Key)
+		first.cut.Store(true)
+		e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
+		if attempt := <-begun; attempt != 2 {
+			t.Fatalf("second attempt = %d", attempt)
+		}
+		got := settled(t, e2, task.Key.ID)
+		first.cut.Store(false)
+		close(release)
+		stop(t, e1)
+		stop(t, e2)
+		after, err := shared.Task(t.Context(), task.Key, store.TaskOptions{})
+		if err != nil || after.Seq != got.Seq {
+			t.Errorf("the stale run changed the task: version %d after %d, %v", after.Seq, got.Seq, err)
+		}
+		if got.Status.Message.Text() != "the second run" || steps.Load() != 1 {
+			t.Errorf("reply = %q, the step ran %d times; want the second run's, once", got.Status.Message.Text(), steps.Load())
+		}
+		checkLog(t, shared, task.Key)
+	})
+
 }
 
 func TestAPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
@@ -148,26 +152,39 @@ func TestTwoReplicasRunEveryTaskOnce(t *testing.T) {
 
 func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
 	t.Parallel()
-	shared := inmem.New()
-	begun, told := make(chan struct{}), make(chan error, 1)
-	handler := func(ctx context.Context, _ *engine.Turn) error {
-		close(begun)
-		<-ctx.Done()
-		told <- context.Cause(ctx)
-		return nil
+	for name, test := range map[string]struct {
+		poll, lease time.Duration
+		cause       error
+	}{
+		"found by polling":            {time.Second, time.Hour, engine.ErrCanceled},
+		"found by renewing its lease": {time.Hour, 3 * time.Second, engine.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared := inmem.New()
+				begun, told := make(chan struct{}), make(chan error, 1)
+				handler := func(ctx context.Context, _ *engine.Turn) error {
+					close(begun)
+					<-ctx.Done()
+					told <- context.Cause(ctx)
+					return nil
+				}
+				e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Poll: test.poll, Lease: test.lease})
+				task := send(t, e1, text("a"))
+				<-begun
+				e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
+				if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if cause := <-told; !errors.Is(cause, test.cause) {
+					t.Errorf("cause = %v, want %v", cause, test.cause)
+				}
+				stop(t, e1)
+				wantState(t, settled(t, e2, task.Key.ID), a2a.StateCanceled)
+			})
+		})
 	}
-	e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: 3 * time.Second})
-	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
-	task := send(t, e1, text("a"))
-	<-begun
-	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if cause := <-told; !errors.Is(cause, engine.ErrLeaseLost) {
-		t.Errorf("cause = %v, want the lease to be lost", cause)
-	}
-	stop(t, e1)
-	wantState(t, settled(t, e2, task.Key.ID), a2a.StateCanceled)
 }
 
 // flaky fails commits, before or after they have been applied.
@@ -254,59 +271,62 @@ func TestARunOutlastsAStoreThatFailsForAWhile(t *testing.T) {
 // A poison task takes its process down; innocent tasks run beside it each time.
 func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
 	t.Parallel()
-	s := inmem.New()
-	const attempts = 3
-	ids := make(map[string]string)
-	for _, name := range []string{"a", "poison", "z"} {
-		message := text(name).Message
-		key := store.Key{Owner: alice.ID, ID: newID()}
-		ids[name] = key.ID
-		commit(t, s, store.Change{
-			Key: key, Create: &store.Create{ContextID: newID()},
-			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-			Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
-		})
-	}
-	for range attempts - 1 { // processes that the poison took down, with all three running
-		claimed, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 10, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}})
-		if err != nil || len(claimed) != 3 {
-			t.Fatalf("Claim() = %v, %v", claimed, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := inmem.New()
+		const attempts = 3
+		ids := make(map[string]string)
+		for _, name := range []string{"a", "poison", "z"} {
+			message := text(name).Message
+			key := store.Key{Owner: alice.ID, ID: newID()}
+			ids[name] = key.ID
+			commit(t, s, store.Change{
+				Key: key, Create: &store.Create{ContextID: newID()},
+				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
+				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+			})
 		}
-	}
-	// Processes, each of which dies once the poison runs; the next takes over.
-	for range 3 {
-		process := &mortal{Store: s}
-		dies := make(chan struct{}, 10)
-		e := start(t, engine.Config{Store: process, MaxAttempts: attempts, HandlerGrace: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-			if turn.Messages()[0].Text() == "poison" {
-				process.dead.Store(true)
-				dies <- struct{}{}
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			time.Sleep(50 * time.Millisecond) // innocent, and slower than the poison
-			return nil
-		}})
-		poison := settledOr(t, e, ids["poison"], dies)
-		if !poison.Status.State.Terminal() {
-			continue
-		}
-		wantState(t, poison, a2a.StateFailed)
-		for _, name := range []string{"a", "z"} {
-			if got := settled(t, e, ids[name]); got.Status.State != a2a.StateCompleted {
-				t.Errorf("%s ended %s (%s), want it completed", name, got.Status.State, got.Status.Message.Text())
+		for range attempts - 1 { // processes that the poison took down, with all three running
+			claimed, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 10, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}})
+			if err != nil || len(claimed) != 3 {
+				t.Fatalf("Claim() = %v, %v", claimed, err)
 			}
 		}
-		return
-	}
-	t.Error("the poison was never given up")
+		// Processes, each of which dies once the poison runs; the next takes over.
+		for range 3 {
+			process := &mortal{Store: s}
+			dies := make(chan struct{}, 10)
+			e := start(t, engine.Config{Store: process, MaxAttempts: attempts, HandlerGrace: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				if turn.Messages()[0].Text() == "poison" {
+					process.dead.Store(true)
+					dies <- struct{}{}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				time.Sleep(50 * time.Millisecond) // innocent, and slower than the poison
+				return nil
+			}})
+			poison := settledOr(t, e, ids["poison"], dies)
+			if !poison.Status.State.Terminal() {
+				continue
+			}
+			wantState(t, poison, a2a.StateFailed)
+			for _, name := range []string{"a", "z"} {
+				if got := settled(t, e, ids[name]); got.Status.State != a2a.StateCompleted {
+					t.Errorf("%s ended %s (%s), want it completed", name, got.Status.State, got.Status.Message.Text())
+				}
+			}
+			return
+		}
+		t.Error("the poison was never given up")
+	})
+
 }
 
 // settledOr returns a task when it is over, or as it stands when the process that
 // runs it has died.
 func settledOr(t *testing.T, e *engine.Engine, id string, dies <-chan struct{}) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
 		select {
@@ -360,56 +380,62 @@ func (s *mortal) Renew(ctx context.Context, until time.Time, leases []store.Held
 // A lease may be longer than any delay: it is not one of a clock set back.
 func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
 	t.Parallel()
-	shared := inmem.New()
-	begun, release := make(chan struct{}, 10), make(chan struct{})
-	cfg := engine.Config{
-		Store: replicas{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
-		Handler: func(context.Context, *engine.Turn) error {
-			begun <- struct{}{}
-			<-release
-			return nil
-		},
-	}
-	e1 := start(t, cfg)
-	task := send(t, e1, text("a"))
-	<-begun
-	start(t, cfg)
-	select {
-	case <-begun:
-		t.Error("the task was taken from the replica that runs it")
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(release)
-	settled(t, e1, task.Key.ID)
+	synctest.Test(t, func(t *testing.T) {
+		shared := inmem.New()
+		begun, release := make(chan struct{}, 10), make(chan struct{})
+		cfg := engine.Config{
+			Store: replicas{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
+			Handler: func(context.Context, *engine.Turn) error {
+				begun <- struct{}{}
+				<-release
+				return nil
+			},
+		}
+		e1 := start(t, cfg)
+		task := send(t, e1, text("a"))
+		<-begun
+		start(t, cfg)
+		select {
+		case <-begun:
+			t.Error("the task was taken from the replica that runs it")
+		case <-time.After(15 * time.Second):
+		}
+		close(release)
+		settled(t, e1, task.Key.ID)
+	})
+
 }
 
 // Suspects that wait for their turn leave room for everybody else.
 func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
-	s := inmem.New()
-	const attempts = 2
-	for range 12 {
-		message := text("suspect").Message
-		commit(t, s, store.Change{
-			Key: store.Key{Owner: alice.ID, ID: newID()}, Create: &store.Create{ContextID: newID()},
-			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-			Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
-		})
-	}
-	for range attempts - 1 { // a process that died with all of them
-		if _, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 100, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := inmem.New()
+		const attempts = 2
+		for range 12 {
+			message := text("suspect").Message
+			commit(t, s, store.Change{
+				Key: store.Key{Owner: alice.ID, ID: newID()}, Create: &store.Create{ContextID: newID()},
+				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
+				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+			})
 		}
-	}
-	e := start(t, engine.Config{Store: s, Concurrency: 4, MaxAttempts: attempts, Poll: 10 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if turn.Messages()[0].Text() == "suspect" {
-			<-ctx.Done()
+		for range attempts - 1 { // a process that died with all of them
+			if _, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 100, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return ctx.Err()
-	}})
-	begun := time.Now()
-	wantState(t, sendWait(t, e, text("innocent")), a2a.StateCompleted)
-	if took := time.Since(begun); took > 10*time.Second { // twelve suspects, two seconds apart, take 24
-		t.Errorf("a task that is no suspect took %s", took)
-	}
+		e := start(t, engine.Config{Store: s, Concurrency: 4, MaxAttempts: attempts, Poll: 10 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			if turn.Messages()[0].Text() == "suspect" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}})
+		begun := time.Now()
+		wantState(t, sendWait(t, e, text("innocent")), a2a.StateCompleted)
+		if took := time.Since(begun); took > 10*time.Second { // twelve suspects, two seconds apart, take 24
+			t.Errorf("a task that is no suspect took %s", took)
+		}
+	})
+
 }

@@ -35,7 +35,7 @@ func obeying() (engine.Handler, *atomic.Int64) {
 // the message joined, or with wait at its next final state.
 func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts engine.SendOptions, first *engine.Sent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	again, err := e.Send(ctx, alice, params, opts)
 	switch {
@@ -54,7 +54,7 @@ func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts
 
 func mustSend(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts engine.SendOptions) *engine.Sent {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	sent, err := e.Send(ctx, alice, params, opts)
 	if err != nil {
@@ -226,7 +226,7 @@ func wantOneTask(t *testing.T, params a2a.MessageSendParams, engines ...*engine.
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			sent, err := engines[i%len(engines)].Send(ctx, alice, params, engine.SendOptions{Wait: true})
 			if err != nil {
@@ -391,24 +391,27 @@ func (s *lostAnswer) Commit(ctx context.Context, changes ...store.Change) ([]sto
 
 func TestResendAfterTheStoresAnswerWasLost(t *testing.T) {
 	t.Parallel()
-	s := &lostAnswer{Store: inmem.New()}
-	handler, runs := obeying()
-	e := start(t, engine.Config{Handler: handler, Store: s, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond})
-	var task string
-	for i, words := range []string{"ask", "done"} {
-		params := to(task, words)
-		s.lose.Store(true)
-		_, err := e.Send(t.Context(), alice, params, engine.SendOptions{})
-		wantError(t, "Send(answer lost)", err, a2a.CodeUnavailable)
-		sent := mustSend(t, e, params, engine.SendOptions{Wait: true})
-		if task = sent.Task.Key.ID; len(sent.Task.History) != 2*i+2 && words == "ask" {
-			t.Errorf("history has %d messages after %q", len(sent.Task.History), words)
+	synctest.Test(t, func(t *testing.T) {
+		s := &lostAnswer{Store: inmem.New()}
+		handler, runs := obeying()
+		e := start(t, engine.Config{Handler: handler, Store: s, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond})
+		var task string
+		for i, words := range []string{"ask", "done"} {
+			params := to(task, words)
+			s.lose.Store(true)
+			_, err := e.Send(t.Context(), alice, params, engine.SendOptions{})
+			wantError(t, "Send(answer lost)", err, a2a.CodeUnavailable)
+			sent := mustSend(t, e, params, engine.SendOptions{Wait: true})
+			if task = sent.Task.Key.ID; len(sent.Task.History) != 2*i+2 && words == "ask" {
+				t.Errorf("history has %d messages after %q", len(sent.Task.History), words)
+			}
 		}
-	}
-	list, err := e.List(t.Context(), alice, a2a.ListTasksParams{HistoryLength: ptr(9)})
-	if err != nil || len(list.Tasks) != 1 || len(list.Tasks[0].History) != 4 || runs.Load() != 2 {
-		t.Errorf("List() = %d tasks, %v; the handler ran %d times; want one task with 4 messages and 2 runs", len(list.Tasks), err, runs.Load())
-	}
+		list, err := e.List(t.Context(), alice, a2a.ListTasksParams{HistoryLength: ptr(9)})
+		if err != nil || len(list.Tasks) != 1 || len(list.Tasks[0].History) != 4 || runs.Load() != 2 {
+			t.Errorf("List() = %d tasks, %v; the handler ran %d times; want one task with 4 messages and 2 runs", len(list.Tasks), err, runs.Load())
+		}
+	})
+
 }
 
 // A database may have committed the first message without being able to make it durable.

@@ -16,6 +16,15 @@ func TestStaleRunCannotCompleteATaskCreatedAgain(t *testing.T) {
 	t.Parallel()
 	shared := inmem.New()
 	running, finish := make(chan string, 2), map[string]chan struct{}{"old": make(chan struct{}), "new": make(chan struct{})}
+	// It runs nothing else.
+	busy, free := make(chan struct{}), make(chan struct{})
+	other := start(t, engine.Config{
+		Store: replicas{shared}, Poll: 10 * time.Millisecond, Concurrency: 1,
+		Handler: func(context.Context, *engine.Turn) error { close(busy); <-free; return nil },
+	})
+	t.Cleanup(func() { close(free) })
+	send(t, other, text("keeps the other replica busy"))
+	<-busy
 	runner := start(t, engine.Config{
 		Store: replicas{shared}, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute,
 		Handler: func(_ context.Context, turn *engine.Turn) error {
@@ -25,19 +34,11 @@ func TestStaleRunCannotCompleteATaskCreatedAgain(t *testing.T) {
 			return turn.Reply(a2a.TextPart{Text: name})
 		},
 	})
-	busy, free := make(chan struct{}), make(chan struct{})
-	other := start(t, engine.Config{
-		Store: replicas{shared}, Poll: 10 * time.Millisecond, Concurrency: 1,
-		Handler: func(context.Context, *engine.Turn) error { close(busy); <-free; return nil },
-	})
-	t.Cleanup(func() { close(free) })
 	p := text("old")
 	p.Message.TaskID, p.Message.ContextID = newID(), newID()
 	id, contextID := p.Message.TaskID, p.Message.ContextID
 	send(t, runner, p)
 	wantRunning(t, running, "old")
-	send(t, other, text("keeps the other replica busy"))
-	<-busy
 
 	if _, err := other.Cancel(t.Context(), alice, id, engine.SendOptions{}); err != nil {
 		t.Fatalf("Cancel() = %v", err)
@@ -51,11 +52,7 @@ func TestStaleRunCannotCompleteATaskCreatedAgain(t *testing.T) {
 	wantRunning(t, running, "new")
 
 	close(finish["old"])
-	for deadline := time.Now().Add(10 * time.Second); runner.Health(t.Context()).Running > 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the old run does not end")
-		}
-	}
+	eventually(t, func() bool { return runner.Health(t.Context()).Running == 1 })
 	task, err := other.Task(t.Context(), alice, id, nil)
 	if err != nil {
 		t.Fatalf("Task() = %v", err)
@@ -72,12 +69,7 @@ func TestStaleRunCannotCompleteATaskCreatedAgain(t *testing.T) {
 
 func wantRunning(t *testing.T, running <-chan string, want string) {
 	t.Helper()
-	select {
-	case got := <-running:
-		if got != want {
-			t.Fatalf("the handler runs for %q, want %q", got, want)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("the handler does not run for %q", want)
+	if got := receive(t, running); got != want {
+		t.Fatalf("the handler runs for %q, want %q", got, want)
 	}
 }

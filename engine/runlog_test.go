@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -65,72 +66,78 @@ func (l *lines) want(t *testing.T, level, message, task, cause string, attempts 
 
 func TestFailedAttemptsAreLogged(t *testing.T) {
 	t.Parallel()
-	var log lines
-	e := start(t, engine.Config{
-		Logger: log.logger(), MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, TaskTimeout: 2 * time.Second,
-		Handler: func(ctx context.Context, turn *engine.Turn) error {
-			switch turn.Messages()[0].Text() {
-			case "retry":
-				return engine.Retry(errors.New("busy " + strings.Repeat("x", 5000)))
-			case "error":
-				return errors.New("broken")
-			case "fail":
-				return turn.Fail(a2a.TextPart{Text: "cannot"})
-			case "panic":
-				panic("oh")
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		},
-	})
-	run := func(words string) string {
-		task := sendWait(t, e, text(words))
-		wantState(t, task, a2a.StateFailed)
-		return task.Key.ID
-	}
-	retried := run("retry")
-	log.want(t, "WARN", "attempt failed, retrying", retried, "busy", 1, 2)
-	log.want(t, "ERROR", "attempts exhausted", retried, "busy", 3)
-	for _, fields := range log.of("attempts exhausted", retried) {
-		if cause := fields["cause"].(string); len(cause) > 1000 {
-			t.Errorf("the cause has %d bytes, want at most 1000", len(cause))
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		e := start(t, engine.Config{
+			Logger: log.logger(), MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, TaskTimeout: 2 * time.Second,
+			Handler: func(ctx context.Context, turn *engine.Turn) error {
+				switch turn.Messages()[0].Text() {
+				case "retry":
+					return engine.Retry(errors.New("busy " + strings.Repeat("x", 5000)))
+				case "error":
+					return errors.New("broken")
+				case "fail":
+					return turn.Fail(a2a.TextPart{Text: "cannot"})
+				case "panic":
+					panic("oh")
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+		run := func(words string) string {
+			task := sendWait(t, e, text(words))
+			wantState(t, task, a2a.StateFailed)
+			return task.Key.ID
 		}
-	}
-	log.want(t, "WARN", "attempt failed", run("error"), "broken", 1)
-	log.want(t, "WARN", "attempt failed", run("wait"), engine.ErrTimeout.Error(), 1)
-	log.want(t, "INFO", "task failed by its handler", run("fail"), "cannot", 1)
-	log.want(t, "ERROR", "handler panicked", run("panic"), "", 1)
+		retried := run("retry")
+		log.want(t, "WARN", "attempt failed, retrying", retried, "busy", 1, 2)
+		log.want(t, "ERROR", "attempts exhausted", retried, "busy", 3)
+		for _, fields := range log.of("attempts exhausted", retried) {
+			if cause := fields["cause"].(string); len(cause) > 1000 {
+				t.Errorf("the cause has %d bytes, want at most 1000", len(cause))
+			}
+		}
+		log.want(t, "WARN", "attempt failed", run("error"), "broken", 1)
+		log.want(t, "WARN", "attempt failed", run("wait"), engine.ErrTimeout.Error(), 1)
+		log.want(t, "INFO", "task failed by its handler", run("fail"), "cannot", 1)
+		log.want(t, "ERROR", "handler panicked", run("panic"), "", 1)
+	})
+
 }
 
 func TestTakeoversAreLogged(t *testing.T) {
 	t.Parallel()
-	var log lines
-	shared := inmem.New()
-	first := &mortal{Store: replicas{shared}}
-	begun := make(chan int, 10)
-	handler := func(ctx context.Context, turn *engine.Turn) error {
-		begun <- turn.Attempt()
-		switch {
-		case turn.Messages()[0].Text() == "retry" && turn.Attempt() == 1:
-			return engine.Retry(errors.New("busy"))
-		case turn.Attempt() == 1:
-			<-ctx.Done()
-			return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		shared := inmem.New()
+		first := &mortal{Store: replicas{shared}}
+		begun := make(chan int, 10)
+		handler := func(ctx context.Context, turn *engine.Turn) error {
+			begun <- turn.Attempt()
+			switch {
+			case turn.Messages()[0].Text() == "retry" && turn.Attempt() == 1:
+				return engine.Retry(errors.New("busy"))
+			case turn.Attempt() == 1:
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return turn.Reply()
 		}
-		return turn.Reply()
-	}
-	cfg := engine.Config{Handler: handler, MaxAttempts: 3, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}
-	dying := cfg
-	dying.Store, dying.Lease = first, 2*time.Second
-	task := send(t, start(t, dying), text("go"))
-	<-begun
-	first.dead.Store(true)
-	cfg.Store, cfg.Logger = replicas{shared}, log.logger()
-	e := start(t, cfg)
-	wantState(t, settled(t, e, task.Key.ID), a2a.StateCompleted)
-	log.want(t, "WARN", "task taken over from an interrupted attempt", task.Key.ID, "lease", 2)
+		cfg := engine.Config{Handler: handler, MaxAttempts: 3, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}
+		dying := cfg
+		dying.Store, dying.Lease = first, 2*time.Second
+		task := send(t, start(t, dying), text("go"))
+		<-begun
+		first.dead.Store(true)
+		cfg.Store, cfg.Logger = replicas{shared}, log.logger()
+		e := start(t, cfg)
+		wantState(t, settled(t, e, task.Key.ID), a2a.StateCompleted)
+		log.want(t, "WARN", "task taken over from an interrupted attempt", task.Key.ID, "lease", 2)
 
-	retried := sendWait(t, e, text("retry"))
-	wantState(t, retried, a2a.StateCompleted)
-	log.want(t, "WARN", "task taken over from an interrupted attempt", retried.Key.ID, "")
+		retried := sendWait(t, e, text("retry"))
+		wantState(t, retried, a2a.StateCompleted)
+		log.want(t, "WARN", "task taken over from an interrupted attempt", retried.Key.ID, "")
+	})
+
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -63,7 +64,7 @@ func (l *longTurns) await(t *testing.T, want ...string) {
 		slices.Sort(all)
 		return fmt.Sprint(all)
 	}
-	for until := time.Now().Add(20 * time.Second); stand() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patience); stand() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("turns that run and were started by owner: %s, want %v", stand(), want)
 		}
@@ -81,33 +82,36 @@ func sendOf(t *testing.T, e *engine.Engine, owner string, n int) {
 
 func TestOneOwnerCannotTakeAllTurns(t *testing.T) {
 	t.Parallel()
-	turns := newLongTurns()
-	// No claim is made because of time.
-	cfg := engine.Config{Handler: turns.handle, MultiOwner: true, Concurrency: 16, Lease: time.Hour, Poll: time.Hour}
-	e := start(t, cfg)
-	sendOf(t, e, "alice", 30)
-	turns.await(t, "alice 12/12")
-	eventually(t, func() bool { return e.Health(t.Context()).HeldBack == 1 })
-	sendOf(t, e, "bob", 3)
-	turns.await(t, "alice 12/12", "bob 1/1")
-	sendOf(t, e, "carol", 1)
-	turns.await(t, "alice 12/12", "bob 1/1", "carol 1/1")
-	// The slot is one that bob may have again, for none of his turns runs then.
-	turns.endOne("bob")
-	turns.await(t, "alice 12/12", "bob 1/2", "carol 1/1")
-	turns.endOne("carol")
-	turns.await(t, "alice 12/12", "bob 1/2", "carol 0/1")
-	// All that are free are reserved.
-	turns.endOne("alice")
-	turns.await(t, "alice 11/12", "bob 1/2", "carol 0/1")
-	// One more is free than are reserved, so alice may have it.
-	turns.endOne("bob")
-	turns.await(t, "alice 12/13", "bob 1/3", "carol 0/1")
-	turns.endOne("bob")
-	for started := 14; started <= 30; started++ {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newLongTurns()
+		// No claim is made because of time.
+		cfg := engine.Config{Handler: turns.handle, MultiOwner: true, Concurrency: 16, Lease: time.Hour, Poll: time.Hour}
+		e := start(t, cfg)
+		sendOf(t, e, "alice", 30)
+		turns.await(t, "alice 12/12")
+		eventually(t, func() bool { return e.Health(t.Context()).HeldBack == 1 })
+		sendOf(t, e, "bob", 3)
+		turns.await(t, "alice 12/12", "bob 1/1")
+		sendOf(t, e, "carol", 1)
+		turns.await(t, "alice 12/12", "bob 1/1", "carol 1/1")
+		// The slot is one that bob may have again, for none of his turns runs then.
+		turns.endOne("bob")
+		turns.await(t, "alice 12/12", "bob 1/2", "carol 1/1")
+		turns.endOne("carol")
+		turns.await(t, "alice 12/12", "bob 1/2", "carol 0/1")
+		// All that are free are reserved.
 		turns.endOne("alice")
-		turns.await(t, fmt.Sprintf("alice 12/%d", started), "bob 0/3", "carol 0/1")
-	}
+		turns.await(t, "alice 11/12", "bob 1/2", "carol 0/1")
+		// One more is free than are reserved, so alice may have it.
+		turns.endOne("bob")
+		turns.await(t, "alice 12/13", "bob 1/3", "carol 0/1")
+		turns.endOne("bob")
+		for started := 14; started <= 30; started++ {
+			turns.endOne("alice")
+			turns.await(t, fmt.Sprintf("alice 12/%d", started), "bob 0/3", "carol 0/1")
+		}
+	})
+
 }
 
 func TestOneOwnerMayTakeAllTurnsWhenNoneAreReserved(t *testing.T) {
@@ -115,14 +119,16 @@ func TestOneOwnerMayTakeAllTurnsWhenNoneAreReserved(t *testing.T) {
 	for name, cfg := range map[string]engine.Config{"one owner": {}, "several, none reserved": {MultiOwner: true, Reserved: -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			turns := newLongTurns()
-			cfg.Handler, cfg.Concurrency = turns.handle, 16
-			e := start(t, cfg)
-			sendOf(t, e, "alice", 30)
-			turns.await(t, "alice 16/16")
-			if h := e.Health(t.Context()); h.Reserved != 0 || h.HeldBack != 0 {
-				t.Errorf("Health() = %+v, want none reserved", h)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				turns := newLongTurns()
+				cfg.Handler, cfg.Concurrency = turns.handle, 16
+				e := start(t, cfg)
+				sendOf(t, e, "alice", 30)
+				turns.await(t, "alice 16/16")
+				if h := e.Health(t.Context()); h.Reserved != 0 || h.HeldBack != 0 {
+					t.Errorf("Health() = %+v, want none reserved", h)
+				}
+			})
 		})
 	}
 }
@@ -130,61 +136,67 @@ func TestOneOwnerMayTakeAllTurnsWhenNoneAreReserved(t *testing.T) {
 // What was queued before the start, or by another replica, is claimed within the shares too.
 func TestClaimsLeaveReservedTurnsToOthers(t *testing.T) {
 	t.Parallel()
-	turns, shared := newLongTurns(), inmem.New()
-	sender := start(t, engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: turns.handle, Concurrency: 1})
-	sendOf(t, sender, "nobody", 1)
-	turns.await(t, "nobody 1/1")
-	sendOf(t, sender, "alice", 200)
-	e := start(t, engine.Config{Store: replicas{shared}, Handler: turns.handle, Concurrency: 100, Reserved: 40, Poll: 10 * time.Millisecond})
-	turns.await(t, "alice 60/60", "nobody 1/1")
-	sendOf(t, sender, "bob", 20)
-	sendOf(t, sender, "carol", 2)
-	eventually(t, func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		turns, shared := newLongTurns(), inmem.New()
+		sender := start(t, engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: turns.handle, Concurrency: 1})
+		sendOf(t, sender, "nobody", 1)
+		turns.await(t, "nobody 1/1")
+		sendOf(t, sender, "alice", 200)
+		e := start(t, engine.Config{Store: replicas{shared}, Handler: turns.handle, Concurrency: 100, Reserved: 40, Poll: 10 * time.Millisecond})
+		turns.await(t, "alice 60/60", "nobody 1/1")
+		sendOf(t, sender, "bob", 20)
+		sendOf(t, sender, "carol", 2)
+		eventually(t, func() bool {
+			turns.mu.Lock()
+			defer turns.mu.Unlock()
+			return turns.running["carol"] == 2 && turns.running["bob"] >= 5
+		})
+		if h := e.Health(t.Context()); h.HeldBack != 2 || h.Reserved != 40 {
+			t.Errorf("Health() = %+v, want 40 turns reserved and alice and bob held back", h)
+		}
 		turns.mu.Lock()
 		defer turns.mu.Unlock()
-		return turns.running["carol"] == 2 && turns.running["bob"] >= 5
+		if n := turns.running["bob"]; turns.running["alice"] != 60 || n >= 10 {
+			t.Errorf("turns run by owner: %v, want 60 of alice and 5 to 9 of bob", turns.running)
+		}
 	})
-	if h := e.Health(t.Context()); h.HeldBack != 2 || h.Reserved != 40 {
-		t.Errorf("Health() = %+v, want 40 turns reserved and alice and bob held back", h)
-	}
-	turns.mu.Lock()
-	defer turns.mu.Unlock()
-	if n := turns.running["bob"]; turns.running["alice"] != 60 || n >= 10 {
-		t.Errorf("turns run by owner: %v, want 60 of alice and 5 to 9 of bob", turns.running)
-	}
+
 }
 
 // No claim is made because of time: a task for which nothing wakes the dispatcher never ends.
 func TestSharesForgetNoTask(t *testing.T) {
 	t.Parallel()
-	const owners, each = 5, 200
-	var done sync.WaitGroup
-	done.Add(owners * each)
-	e := start(t, engine.Config{
-		Handler: func(context.Context, *engine.Turn) error {
-			time.Sleep(time.Millisecond)
-			done.Done()
-			return nil
-		},
-		Concurrency: 12, Reserved: 8, Lease: time.Hour, Poll: time.Hour,
+	synctest.Test(t, func(t *testing.T) {
+		const owners, each = 5, 200
+		var done sync.WaitGroup
+		done.Add(owners * each)
+		e := start(t, engine.Config{
+			Handler: func(context.Context, *engine.Turn) error {
+				time.Sleep(time.Millisecond)
+				done.Done()
+				return nil
+			},
+			Concurrency: 12, Reserved: 8, Lease: time.Hour, Poll: time.Hour,
+		})
+		for i := range owners {
+			go func() {
+				for n := range each {
+					if _, err := e.Send(t.Context(), a2a.Principal{ID: fmt.Sprint("owner", i)}, text("a"), engine.SendOptions{}); err != nil {
+						t.Errorf("Send() = %v", err)
+					}
+					if n%(10*(i+1)) == 0 {
+						time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+					}
+				}
+			}()
+		}
+		ended := make(chan struct{})
+		go func() { done.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatalf("tasks wait although slots are free: %+v", e.Health(t.Context()))
+		}
 	})
-	for i := range owners {
-		go func() {
-			for n := range each {
-				if _, err := e.Send(t.Context(), a2a.Principal{ID: fmt.Sprint("owner", i)}, text("a"), engine.SendOptions{}); err != nil {
-					t.Errorf("Send() = %v", err)
-				}
-				if n%(10*(i+1)) == 0 {
-					time.Sleep(time.Duration(i) * 3 * time.Millisecond)
-				}
-			}
-		}()
-	}
-	ended := make(chan struct{})
-	go func() { done.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatalf("tasks wait although slots are free: %+v", e.Health(t.Context()))
-	}
+
 }

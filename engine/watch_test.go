@@ -180,7 +180,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nothing happened")
 	}
 	return v
