@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -66,50 +67,99 @@ func TestTheTaskLimitIsAPartOfTheMemory(t *testing.T) {
 
 func TestLargeTasksRunAsMemoryAllows(t *testing.T) {
 	t.Parallel()
-	const size, tasks = 1 << 20, 12
-	budget := memory.New(8 << 20) // of which an owner may hold 4 MiB: a task of 1 MiB is read in 2
-	s := inmem.New()
-	var running, most atomic.Int64
-	block := make(chan struct{})
-	handler := func(ctx context.Context, turn *engine.Turn) error {
-		if turn.Owner() == "bob" {
+	synctest.Test(t, func(t *testing.T) {
+		const size, tasks = 1 << 20, 12
+		budget := memory.New(8 << 20) // of which an owner may hold 4 MiB: a task of 1 MiB is read in 2
+		s := inmem.New()
+		var running, most atomic.Int64
+		block := make(chan struct{})
+		handler := func(ctx context.Context, turn *engine.Turn) error {
+			if turn.Owner() == "bob" {
+				return turn.Reply()
+			}
+			n := running.Add(1)
+			defer running.Add(-1)
+			for old := most.Load(); old < n && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			select {
+			case <-block:
+			case <-ctx.Done():
+			}
 			return turn.Reply()
 		}
-		n := running.Add(1)
-		defer running.Add(-1)
-		for old := most.Load(); old < n && !most.CompareAndSwap(old, n); old = most.Load() {
+		first := start(t, engine.Config{Store: s, Concurrency: 1, Handler: func(ctx context.Context, _ *engine.Turn) error {
+			<-ctx.Done() // it queues the tasks and runs none
+			return context.Cause(ctx)
+		}})
+		var ids []string
+		for range tasks {
+			ids = append(ids, send(t, first, text(strings.Repeat("x", size))).Key.ID)
 		}
-		select {
-		case <-block:
-		case <-ctx.Done():
+		stopped, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := first.Stop(stopped); err != nil {
+			t.Fatal(err)
 		}
-		return turn.Reply()
+		e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 200 * time.Millisecond, Poll: 5 * time.Millisecond})
+		eventually(t, func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
+		// What waits for memory takes no worker from another owner.
+		if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, text("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
+			t.Errorf("Send() of another owner = %+v, %v", sent, err)
+		}
+		close(block)
+		for _, id := range ids {
+			wantState(t, settled(t, e, id), a2a.StateCompleted)
+		}
+		if most.Load() > 3 || budget.Stats().Largest > 4<<20 {
+			t.Errorf("%d tasks of 1 MiB ran at once with %d bytes, want at most 3 within 4 MiB", most.Load(), budget.Stats().Largest)
+		}
+		eventually(t, func() bool { return budget.Stats().Held == 0 })
+	})
+
+}
+
+// meeting is a store in which two runs read their steps at the same time.
+type meeting struct {
+	store.Store
+	runs atomic.Int64
+	met  chan struct{}
+}
+
+func (m *meeting) Steps(ctx context.Context, key store.Key, turn int) ([]store.Step, error) {
+	if m.runs.Add(1) == 2 {
+		close(m.met)
 	}
-	first := start(t, engine.Config{Store: s, Concurrency: 1, Handler: func(ctx context.Context, _ *engine.Turn) error {
-		<-ctx.Done() // it queues the tasks and runs none
-		return context.Cause(ctx)
-	}})
-	var ids []string
-	for range tasks {
-		ids = append(ids, send(t, first, text(strings.Repeat("x", size))).Key.ID)
-	}
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := first.Stop(stopped); err != nil {
-		t.Fatal(err)
-	}
-	e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 200 * time.Millisecond, Poll: 5 * time.Millisecond})
-	eventually(t, func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
-	// What waits for memory takes no worker from another owner.
-	if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, text("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
-		t.Errorf("Send() of another owner = %+v, %v", sent, err)
-	}
-	close(block)
-	for _, id := range ids {
-		wantState(t, settled(t, e, id), a2a.StateCompleted)
-	}
-	if most.Load() > 3 || budget.Stats().Largest > 4<<20 {
-		t.Errorf("%d tasks of 1 MiB ran at once with %d bytes, want at most 3 within 4 MiB", most.Load(), budget.Stats().Largest)
-	}
-	eventually(t, func() bool { return budget.Stats().Held == 0 })
+	<-m.met
+	return m.Store.Steps(ctx, key, turn)
+}
+
+// Each of two runs holds memory that the other needs to read what an earlier attempt stored.
+func TestRunsThatWaitForMemoryYield(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &meeting{Store: inmem.New(), met: make(chan struct{})}
+		var keys []store.Key
+		for range 2 {
+			message := text(strings.Repeat("x", 1_300_000)).Message
+			keys = append(keys, store.Key{Owner: alice.ID, ID: newID()})
+			commit(t, s, store.Change{
+				Key: keys[len(keys)-1], Create: &store.Create{ContextID: newID()},
+				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
+				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+			})
+		}
+		dead := store.ClaimParams{Worker: newID(), Limit: 2, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}}
+		if claimed, err := s.Claim(t.Context(), dead); err != nil || len(claimed) != 2 {
+			t.Fatalf("Claim() = %d tasks, %v", len(claimed), err)
+		}
+		budget := memory.New(8 << 20)
+		start(t, engine.Config{Store: s, Memory: budget, Handler: func(_ context.Context, turn *engine.Turn) error { return turn.Reply() }})
+		for _, key := range keys {
+			eventually(t, func() bool { return stored(t, s, key).Status.State == a2a.StateCompleted })
+			if attempt := stored(t, s, key).Run.Attempt; attempt != 2 {
+				t.Errorf("the task completed with attempt %d, want 2: one without memory is not charged", attempt)
+			}
+		}
+		eventually(t, func() bool { return budget.Stats().Held == 0 })
+	})
 }

@@ -45,7 +45,7 @@ type leftover struct {
 }
 
 // readEarlier reads what earlier attempts of the turn have stored. While the store
-// fails in a way that may pass it tries again.
+// fails in a way that may pass it tries again. Without memory it returns errNoMemory.
 func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlier, error) {
 	for pause := settlePause; ; pause = min(2*pause, settleMax) {
 		e, err := r.tryReadEarlier(ctx, task)
@@ -55,7 +55,10 @@ func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlier, erro
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
-		if !a2a.CodeOf(err).Retryable() {
+		switch code := a2a.CodeOf(err); {
+		case code == a2a.CodeExhausted: // another run may wait for what this one holds
+			return nil, errNoMemory
+		case !code.Retryable():
 			return nil, unstored(err)
 		}
 		r.e.log.Warn("read events of earlier attempts, trying again", "task", r.l.key.ID, "in", pause, "error", err)

@@ -161,6 +161,11 @@ func (r *run) turn() (again bool) {
 		return r.conclude(ctx, ctx.Err())
 	}
 	t, err := r.newTurn(ctx)
+	if errors.Is(err, errNoMemory) {
+		due := r.e.now().Add(r.e.cfg.Lease)
+		r.log().Warn("requeue task without memory for what earlier attempts stored", "due", due)
+		return r.handBack(due, nil)
+	}
 	if err != nil {
 		return r.conclude(ctx, err)
 	}
