@@ -342,7 +342,7 @@ func TestRequestsHaveTheTimeOfTheWallClock(t *testing.T) {
 	inBubble(t, plan{config: func(c *Config) {
 		clock = newSetClock()
 		sender.now = clock.now
-		c.clock, c.Sender = clock.now, &sender
+		c.clock, c.Sender, c.Poll = clock.now, &sender, time.Minute
 	}}, func(w *world) {
 		for n, d := range []time.Duration{0, time.Hour, -time.Hour, -time.Hour, 3 * time.Hour, -2 * time.Hour} {
 			clock.jump(d)

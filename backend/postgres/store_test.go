@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 	// Opening a store takes the time of many calls: a quarter of the default number of series,
 	// each four times as long. The command line overrides it.
 	_ = flag.Set("rapid.checks", "25")
+	if underRace {
+		_ = flag.Set("rapid.checks", "8")
+		harness.Tasks = 200
+	}
 	os.Exit(m.Run())
 }
 

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if underRace { // what the command line says comes later and wins
-		_ = flag.Set("rapid.checks", "25")
+		_ = flag.Set("rapid.checks", "10")
 	}
 	os.Exit(m.Run())
 }

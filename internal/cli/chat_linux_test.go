@@ -86,7 +86,7 @@ func (p *terminal) text() string {
 // await waits until want is shown after what was waited for before.
 func (p *terminal) await(want string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		text := p.text()
 		if i := strings.Index(text[p.seen:], want); i >= 0 {
 			p.seen += i + len(want)
@@ -105,7 +105,7 @@ func (p *terminal) typeIn(keys string) {
 
 func TestChatOnATerminal(t *testing.T) {
 	t.Parallel()
-	const program = `sh -c 'read -r x; case "$x" in hold) exec sleep 30 ;; esac; echo "did $x"'`
+	const program = `sh -c 'read -r x; case "$x" in hold) exec sleep 600 ;; esac; echo "did $x"'`
 	url := serveForTest(t, "--storage", "memory", "--exec", program, "--exec-plain", "--stop-grace", "100ms")
 	if code, _, stderr := run(t, "", nil, "send", "--server", url, "--context", "talk", "before"); code != 0 {
 		t.Fatalf("send = %d, %s", code, stderr)

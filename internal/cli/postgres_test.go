@@ -98,9 +98,9 @@ func number(t *testing.T, c *pgx.Conn, text string, args ...any) (n int) {
 // until waits until a condition is met.
 func until(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !met(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !met(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
+			t.Fatalf("%s: not within five minutes", what)
 		}
 	}
 }
@@ -289,13 +289,13 @@ func TestPoolSizes(t *testing.T) {
 
 func TestCommandTimeout(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond} {
+	for _, limit := range []time.Duration{1500 * time.Millisecond, 4 * time.Second} {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
 			read, _ := locked(t, "command-timeout", fmt.Sprint("STORAGE__POSTGRES_COMMAND_TIMEOUT=", limit.Seconds()), "STORAGE__POSTGRES_MAX_RETRIES=0")
 			began := time.Now()
 			code, stderr := read()
-			if took := time.Since(began); code != 7 || took < limit || took > 15*time.Second {
+			if took := time.Since(began); code != 7 || took < limit || took > 25*time.Second { // it is 30 s by default
 				t.Errorf("tasks get = %d after %s, %q, want 7 after %s or soon after", code, took, stderr, limit)
 			}
 		})
@@ -304,9 +304,9 @@ func TestCommandTimeout(t *testing.T) {
 
 func TestTimeoutOfAnExhaustedPool(t *testing.T) {
 	t.Parallel()
-	const limit = 400 * time.Millisecond
-	read, release := locked(t, "timeout", "STORAGE__POSTGRES_POOL_MIN=1", "STORAGE__POSTGRES_POOL_MAX=1", "STORAGE__POSTGRES_COMMAND_TIMEOUT=25",
-		"STORAGE__POSTGRES_TIMEOUT=400ms", "STORAGE__POSTGRES_MAX_RETRIES=0")
+	const limit = 2 * time.Second
+	read, release := locked(t, "timeout", "STORAGE__POSTGRES_POOL_MIN=1", "STORAGE__POSTGRES_POOL_MAX=1", "STORAGE__POSTGRES_COMMAND_TIMEOUT=60",
+		"STORAGE__POSTGRES_TIMEOUT=2s", "STORAGE__POSTGRES_MAX_RETRIES=0")
 	type answer struct {
 		code int
 		text string
@@ -320,7 +320,7 @@ func TestTimeoutOfAnExhaustedPool(t *testing.T) {
 		}()
 	}
 	first := <-answers
-	if took := time.Since(began); first.code != 7 || took < limit || took > 15*time.Second {
+	if took := time.Since(began); first.code != 7 || took < limit || took > 50*time.Second {
 		t.Errorf("the first of the reads ended with %d after %s, %q, want 7 after %s or soon after", first.code, took, first.text, limit)
 	}
 	release()

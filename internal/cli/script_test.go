@@ -134,7 +134,7 @@ func freePort(ts *testscript.TestScript, _ bool, _ []string) {
 // await repeats a command until it has something to show.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	said := ""
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var out, errs strings.Builder
 		code := cli.Main(context.Background(), cli.Program{
 			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")},
@@ -151,7 +151,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 // run runs a command in this process.
 func run(t *testing.T, stdin string, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, errs strings.Builder
 	code = cli.Main(ctx, cli.Program{
@@ -285,7 +285,7 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 	served := make(chan int, 1)
 	go func() {
 		served <- cli.Main(ctx, cli.Program{
-			Args:   []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory", "--exec", "sleep 30", "--exec-plain", "--stop-grace", "100ms"},
+			Args:   []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory", "--exec", "sleep 600", "--exec-plain", "--stop-grace", "100ms"},
 			Stdout: w, Stderr: io.Discard,
 		})
 	}()

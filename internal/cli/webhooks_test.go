@@ -85,7 +85,7 @@ type stopKey struct{}
 // untilShown repeats a command until it shows what is wanted.
 func untilShown(ts *testscript.TestScript, good func(stdout string) bool, args ...string) {
 	said := ""
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var out, errs strings.Builder
 		cli.Main(context.Background(), cli.Program{
 			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")}, Stdout: &out, Stderr: &errs,
