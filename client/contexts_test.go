@@ -48,7 +48,7 @@ func agentOn(t *testing.T, kept store.Store, change func(*server.Config)) *clien
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := e.Stop(ctx); err != nil {
 			t.Error(err)

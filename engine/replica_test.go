@@ -170,10 +170,11 @@ func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
 					told <- context.Cause(ctx)
 					return nil
 				}
-				e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Poll: test.poll, Lease: test.lease})
+				cfg := engine.Config{Store: replicas{shared}, Handler: handler, Poll: test.poll, Lease: test.lease}
+				e1 := start(t, cfg)
 				task := send(t, e1, text("a"))
 				<-begun
-				e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
+				e2 := start(t, cfg)
 				if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 					t.Fatal(err)
 				}

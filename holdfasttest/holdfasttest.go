@@ -25,7 +25,7 @@ import (
 )
 
 // Timeout is how long a Runner waits for a task before it fails the test.
-const Timeout = 10 * time.Second
+const Timeout = 2 * time.Minute
 
 // T is what a Runner needs of *testing.T.
 type T interface {

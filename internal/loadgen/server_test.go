@@ -156,7 +156,7 @@ func serve(t *testing.T, h http.Handler) string {
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
-		for range 500 {
+		for range 6000 {
 			if runtime.NumGoroutine() <= before {
 				return
 			}

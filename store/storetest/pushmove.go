@@ -396,9 +396,9 @@ func lanesWatched(f *fixture) {
 	f.add(k, event(10))
 }
 
-// retried makes a call until something is told, for some seconds.
+// retried makes a call until something is told, for a minute.
 func retried(told <-chan struct{}, call func()) bool {
-	for range 30 {
+	for range 600 {
 		call()
 		select {
 		case <-told:

@@ -117,41 +117,47 @@ func TestChunksAreEventsOfTheirOwn(t *testing.T) {
 
 func TestFollowUpsAreTakenWhileItWorks(t *testing.T) {
 	t.Parallel()
-	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
-	first := r.Submit(message("one", "first"))
-	for _, id := range []string{"two", "three", "four"} {
-		m := message(id, id)
-		m.TaskID, m.ContextID = first.ID, first.ContextID
-		if task := r.Submit(m); task.ID != first.ID || task.State.Terminal() {
-			t.Errorf("follow-up %s = task %s in %s, want task %s alive", id, task.ID, task.State, first.ID)
+	synctest.Test(t, func(t *testing.T) {
+		r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
+		first := r.Submit(message("one", "first"))
+		for _, id := range []string{"two", "three", "four"} {
+			m := message(id, id)
+			m.TaskID, m.ContextID = first.ID, first.ContextID
+			if task := r.Submit(m); task.ID != first.ID || task.State.Terminal() {
+				t.Errorf("follow-up %s = task %s in %s, want task %s alive", id, task.ID, task.State, first.ID)
+			}
 		}
-	}
-	task := r.Wait(first.ID)
-	if task.State != a2a.StateInputRequired {
-		t.Errorf("Wait() = %s, want %s", task.State, a2a.StateInputRequired)
-	}
-	if got := len(task.History); got < 4 {
-		t.Errorf("history has %d messages, want the 4 that were sent", got)
-	}
-	again := message("five", "five")
-	again.TaskID = first.ID
-	if task := r.SendMessage(again); task.ID != first.ID || task.State != a2a.StateInputRequired {
-		t.Errorf("next turn = task %s in %s, want the same task in %s", task.ID, task.State, a2a.StateInputRequired)
-	}
-	if task := r.Cancel(first.ID); task.State != a2a.StateCanceled {
-		t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
-	}
+		task := r.Wait(first.ID)
+		if task.State != a2a.StateInputRequired {
+			t.Errorf("Wait() = %s, want %s", task.State, a2a.StateInputRequired)
+		}
+		if got := len(task.History); got < 4 {
+			t.Errorf("history has %d messages, want the 4 that were sent", got)
+		}
+		again := message("five", "five")
+		again.TaskID = first.ID
+		if task := r.SendMessage(again); task.ID != first.ID || task.State != a2a.StateInputRequired {
+			t.Errorf("next turn = task %s in %s, want the same task in %s", task.ID, task.State, a2a.StateInputRequired)
+		}
+		if task := r.Cancel(first.ID); task.State != a2a.StateCanceled {
+			t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
+		}
+	})
+
 }
 
 func TestAFollowUpWithAPrefixIsHeard(t *testing.T) {
 	t.Parallel()
-	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
-	first := r.Submit(message("one", "first"))
-	m := message("tck-complete-task-1", "end it")
-	m.TaskID = first.ID
-	if task := r.SendMessage(m); task.State != a2a.StateCompleted {
-		t.Errorf("SendMessage() = %s, want %s", task.State, a2a.StateCompleted)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
+		first := r.Submit(message("one", "first"))
+		m := message("tck-complete-task-1", "end it")
+		m.TaskID = first.ID
+		if task := r.SendMessage(m); task.State != a2a.StateCompleted {
+			t.Errorf("SendMessage() = %s, want %s", task.State, a2a.StateCompleted)
+		}
+	})
+
 }
 
 func TestAFollowUpContinuesAPausedTask(t *testing.T) {

@@ -39,6 +39,9 @@ func newRunner(t *testing.T, cfg execagent.Config, hc ...holdfast.Config) *holdf
 	if err != nil {
 		t.Fatalf("New() = %v", err)
 	}
+	if len(hc) == 0 {
+		hc = []holdfast.Config{{HandlerGrace: time.Minute}}
+	}
 	return holdfasttest.New(t, h, hc...)
 }
 
@@ -57,7 +60,7 @@ func statuses(r *holdfasttest.Runner, id string) []string {
 // eventually waits until ok is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -320,7 +323,7 @@ func TestAProgramThatHangsTimesOut(t *testing.T) {
 			if want := "the program sh ran longer than the limit of 300ms"; task.State != a2a.StateFailed || task.Message != want {
 				t.Errorf("task = %s %q, want failed %q", task.State, task.Message, want)
 			}
-			if !gone(file) {
+			if read(file) != "" && !gone(file) { // on a busy machine it may not have written its id
 				t.Errorf("the program is still there when the task is over")
 			}
 		})
@@ -344,7 +347,9 @@ func TestCancelReachesTheProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	heard, pid := filepath.Join(dir, "heard"), filepath.Join(dir, "pid")
-	r := newRunner(t, shell(`trap '' TERM; echo $$ >"$2"; while read -r line; do echo "$line" >>"$1"; done; echo end >>"$1"`, heard, pid))
+	cfg := shell(`trap '' TERM; echo $$ >"$2"; while read -r line; do echo "$line" >>"$1"; done; echo end >>"$1"`, heard, pid)
+	cfg.Grace = 50 * time.Second
+	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
 	eventually(t, "the turn", func() bool { return strings.Contains(read(heard), `"turn"`) })
 	if got := r.Cancel(task.ID); got.State != a2a.StateCanceled {
@@ -390,7 +395,7 @@ func TestUnendedLineIsRefusedAtTheLimit(t *testing.T) {
 			t.Parallel()
 			pid := filepath.Join(t.TempDir(), "pid")
 			cfg := shell(script, pid)
-			cfg.MaxLine, cfg.Timeout = 1<<16, 10*time.Second
+			cfg.MaxLine = 1 << 16
 			task := newRunner(t, cfg).Send("go")
 			want := `line 2 of the program's output is longer than the limit of 65536 bytes: "xxxx`
 			if task.State != a2a.StateFailed || !strings.HasPrefix(task.Message, want) || len(task.Message) > 300 {
@@ -608,10 +613,12 @@ func TestStopTellsTheProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	heard := filepath.Join(dir, "heard")
-	r := newRunner(t, shell(`trap '' TERM; read -r turn
+	cfg := shell(`trap '' TERM; read -r turn
 		case $turn in *'"history":[]'*) ;; *) exit 1 ;; esac
 		if [ -e "$1" ]; then echo '{"type":"result","text":"again"}'; exit; fi
-		: >"$1"; read -r line; echo "$line" >>"$1"`, heard))
+		: >"$1"; read -r line; echo "$line" >>"$1"`, heard)
+	cfg.Grace = 50 * time.Second
+	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
 	eventually(t, "the program", func() bool { _, err := os.Stat(heard); return err == nil })
 	r.Restart()

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // leaked returns the stacks of the package that are still there a while after
 // all tests.
 func leaked() string {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		buf := make([]byte, 4<<20)
 		var left []string

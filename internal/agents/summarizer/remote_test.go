@@ -101,7 +101,7 @@ func TestAFileThatChangedIsReadFromItsStart(t *testing.T) {
 	was, is := document(12), strings.ReplaceAll(document(12), "e", "o")
 	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("a.txt", "text/plain", is))))
 	far := newRemote(t, was)
-	r := far.runner(t, summarizer.Config{PageDelay: 20 * time.Millisecond})
+	r := far.runner(t, summarizer.Config{PageDelay: 300 * time.Millisecond})
 	task := r.Submit(holdfasttest.Message(byURI("a.txt", far.url)))
 	waitFor(t, r, task.ID, "reading page 5 of 12")
 	far.content.Store(&is)

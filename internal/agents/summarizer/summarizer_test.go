@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
@@ -363,43 +364,46 @@ func waitFor(t *testing.T, r *holdfasttest.Runner, id, status string) {
 
 func TestAnInterruptedDocumentGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
-	const pages = 40
-	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("long.txt", "text/plain", document(pages)))))
-	r := newRunner(t, summarizer.Config{PageDelay: 20 * time.Millisecond})
-	task := r.Submit(holdfasttest.Message(file("long.txt", "text/plain", document(pages))))
-	for _, page := range []int{7, 19, 33} {
-		waitFor(t, r, task.ID, fmt.Sprintf("reading page %d of %d", page, pages))
-		r.Restart()
-	}
-	done := r.Wait(task.ID)
-	got, counts := summaryOf(t, done)
-	if !slices.Equal(got, want) || number(t, counts["pages"]) != pages {
-		t.Errorf("summary after three restarts = %q, want %q", got, want)
-	}
-	told := statuses(r, task.ID)
-	seen := make(map[string]int)
-	resumed := 0
-	for _, s := range told {
-		seen[s]++
-		if strings.HasPrefix(s, "resuming at page ") {
-			resumed++
+	synctest.Test(t, func(t *testing.T) {
+		const pages = 40
+		want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("long.txt", "text/plain", document(pages)))))
+		r := newRunner(t, summarizer.Config{PageDelay: 20 * time.Millisecond})
+		task := r.Submit(holdfasttest.Message(file("long.txt", "text/plain", document(pages))))
+		for _, page := range []int{7, 19, 33} {
+			waitFor(t, r, task.ID, fmt.Sprintf("reading page %d of %d", page, pages))
+			r.Restart()
 		}
-	}
-	repeated := 0
-	for i := range pages {
-		n := seen[fmt.Sprintf("reading page %d of %d", i+1, pages)]
-		repeated += n - 1
-		if n < 1 || n > 2 {
-			t.Errorf("page %d was read %d times, want once, or twice if it was interrupted", i+1, n)
+		done := r.Wait(task.ID)
+		got, counts := summaryOf(t, done)
+		if !slices.Equal(got, want) || number(t, counts["pages"]) != pages {
+			t.Errorf("summary after three restarts = %q, want %q", got, want)
 		}
-	}
-	// A restart tears at most the page that is being read.
-	if resumed > 3 || repeated > 3 {
-		t.Errorf("%d pages were read again and %d resumptions told, want at most one for each of the 3 restarts", repeated, resumed)
-	}
-	if resumed == 0 {
-		t.Errorf("statuses = %q, want a resumption told", told)
-	}
+		told := statuses(r, task.ID)
+		seen := make(map[string]int)
+		resumed := 0
+		for _, s := range told {
+			seen[s]++
+			if strings.HasPrefix(s, "resuming at page ") {
+				resumed++
+			}
+		}
+		repeated := 0
+		for i := range pages {
+			n := seen[fmt.Sprintf("reading page %d of %d", i+1, pages)]
+			repeated += n - 1
+			if n < 1 || n > 2 {
+				t.Errorf("page %d was read %d times, want once, or twice if it was interrupted", i+1, n)
+			}
+		}
+		// A restart tears at most the page that is being read.
+		if resumed > 3 || repeated > 3 {
+			t.Errorf("%d pages were read again and %d resumptions told, want at most one for each of the 3 restarts", repeated, resumed)
+		}
+		if resumed == 0 {
+			t.Errorf("statuses = %q, want a resumption told", told)
+		}
+	})
+
 }
 
 func TestCancelStopsTheReading(t *testing.T) {
