@@ -88,7 +88,6 @@ func TestLeasesOfALostClaimEndOnASingleReplica(t *testing.T) {
 			t.Errorf("tasks by attempts = %v, want %d at the second: those whose lease was lost", attempts, s.lost)
 		}
 	})
-
 }
 
 // syncBuffer is a log that may be read while it is written.

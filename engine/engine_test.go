@@ -366,7 +366,6 @@ func TestATurnThatRunsTooLongFails(t *testing.T) {
 			}
 		}
 	})
-
 }
 
 func TestRetryRunsTheTurnAgainUntilMaxAttempts(t *testing.T) {

@@ -209,7 +209,6 @@ func TestATaskWhoseEndCouldNotBeCommittedIsRunAgain(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-
 }
 
 func TestACancelWhoseAnswerWasLostReachesThoseWhoWait(t *testing.T) {
@@ -246,7 +245,6 @@ func TestACancelWhoseAnswerWasLostReachesThoseWhoWait(t *testing.T) {
 			t.Error("the stream did not come to its end")
 		}
 	})
-
 }
 
 func TestRunsOutlastAStoreThatIsAwayForLongerThanTheirLeases(t *testing.T) {
@@ -275,7 +273,6 @@ func TestRunsOutlastAStoreThatIsAwayForLongerThanTheirLeases(t *testing.T) {
 			t.Errorf("the task took %d attempts, want 1", got.Run.Attempt)
 		}
 	})
-
 }
 
 // nilError is an error whose nil pointer cannot be asked for anything.
@@ -333,7 +330,6 @@ func TestARepeatedBlockingSendIsAnsweredWhenItsTimeIsOver(t *testing.T) {
 			wantState(t, sent.Task, a2a.StateWorking)
 		}
 	})
-
 }
 
 func TestAStepOfAnEarlierTurnIsNotThatOfTheNext(t *testing.T) {
@@ -490,7 +486,6 @@ func TestDueTasksAreNotPassedByForEver(t *testing.T) {
 			}
 		}
 	})
-
 }
 
 func TestATaskReadsAlikeOnAllReplicas(t *testing.T) {

@@ -115,7 +115,6 @@ func TestLargeTasksRunAsMemoryAllows(t *testing.T) {
 		}
 		eventually(t, func() bool { return budget.Stats().Held == 0 })
 	})
-
 }
 
 // meeting is a store in which two runs read their steps at the same time.

@@ -59,7 +59,6 @@ func TestHealthReportsQueueOfAllReplicas(t *testing.T) {
 		close(release)
 		agree(0)
 	})
-
 }
 
 func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
@@ -91,7 +90,6 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 		eventually(t, func() bool { return trySend() == nil })
 		close(release)
 	})
-
 }
 
 func TestOneOwnerCannotFillTheQueue(t *testing.T) {
@@ -177,5 +175,4 @@ func TestQueueLimitOfAnOwnerCountsTasksOfAllReplicas(t *testing.T) {
 			t.Errorf("Health() = %+v, want messages refused for the owner's queue", h)
 		}
 	})
-
 }

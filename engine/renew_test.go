@@ -75,5 +75,4 @@ func TestALeaseThatCannotBeExtendedIsNoMatterOfOthers(t *testing.T) {
 		close(goOn["locked"])
 		wantState(t, settled(t, e, ids["locked"]), a2a.StateCompleted)
 	})
-
 }

@@ -83,7 +83,6 @@ func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
 		}
 		checkLog(t, shared, task.Key)
 	})
-
 }
 
 func TestAPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
@@ -320,7 +319,6 @@ func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
 		}
 		t.Error("the poison was never given up")
 	})
-
 }
 
 // settledOr returns a task when it is over, or as it stands when the process that
@@ -404,7 +402,6 @@ func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
 		close(release)
 		settled(t, e1, task.Key.ID)
 	})
-
 }
 
 // Suspects that wait for their turn leave room for everybody else.
@@ -438,5 +435,4 @@ func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
 			t.Errorf("a task that is no suspect took %s", took)
 		}
 	})
-
 }

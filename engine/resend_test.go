@@ -411,7 +411,6 @@ func TestResendAfterTheStoresAnswerWasLost(t *testing.T) {
 			t.Errorf("List() = %d tasks, %v; the handler ran %d times; want one task with 4 messages and 2 runs", len(list.Tasks), err, runs.Load())
 		}
 	})
-
 }
 
 // A database may have committed the first message without being able to make it durable.

@@ -103,7 +103,6 @@ func TestFailedAttemptsAreLogged(t *testing.T) {
 		log.want(t, "INFO", "task failed by its handler", run("fail"), "cannot", 1)
 		log.want(t, "ERROR", "handler panicked", run("panic"), "", 1)
 	})
-
 }
 
 func TestTakeoversAreLogged(t *testing.T) {
@@ -139,5 +138,4 @@ func TestTakeoversAreLogged(t *testing.T) {
 		wantState(t, retried, a2a.StateCompleted)
 		log.want(t, "WARN", "task taken over from an interrupted attempt", retried.Key.ID, "")
 	})
-
 }

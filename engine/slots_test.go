@@ -111,7 +111,6 @@ func TestOneOwnerCannotTakeAllTurns(t *testing.T) {
 			turns.await(t, fmt.Sprintf("alice 12/%d", started), "bob 0/3", "carol 0/1")
 		}
 	})
-
 }
 
 func TestOneOwnerMayTakeAllTurnsWhenNoneAreReserved(t *testing.T) {
@@ -160,7 +159,6 @@ func TestClaimsLeaveReservedTurnsToOthers(t *testing.T) {
 			t.Errorf("turns run by owner: %v, want 60 of alice and 5 to 9 of bob", turns.running)
 		}
 	})
-
 }
 
 // No claim is made because of time: a task for which nothing wakes the dispatcher never ends.
@@ -198,5 +196,4 @@ func TestSharesForgetNoTask(t *testing.T) {
 			t.Fatalf("tasks wait although slots are free: %+v", e.Health(t.Context()))
 		}
 	})
-
 }

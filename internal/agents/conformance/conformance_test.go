@@ -143,7 +143,6 @@ func TestFollowUpsAreTakenWhileItWorks(t *testing.T) {
 			t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
 		}
 	})
-
 }
 
 func TestAFollowUpWithAPrefixIsHeard(t *testing.T) {
@@ -157,7 +156,6 @@ func TestAFollowUpWithAPrefixIsHeard(t *testing.T) {
 			t.Errorf("SendMessage() = %s, want %s", task.State, a2a.StateCompleted)
 		}
 	})
-
 }
 
 func TestAFollowUpContinuesAPausedTask(t *testing.T) {

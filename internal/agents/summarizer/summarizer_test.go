@@ -403,7 +403,6 @@ func TestAnInterruptedDocumentGoesOnWhereItWas(t *testing.T) {
 			t.Errorf("statuses = %q, want a resumption told", told)
 		}
 	})
-
 }
 
 func TestCancelStopsTheReading(t *testing.T) {
