@@ -136,10 +136,9 @@ func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.Conte
 // tasksIn returns the ids of a context's newest tasks in some states, and the page of them
 // for its total.
 func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a.TaskState, limit int) (ids []string, page store.Page, err error) {
-	none := 0
 	page, err = e.cfg.Store.Tasks(ctx, store.Query{
 		Owner: key.Owner, ContextID: key.ID, States: states, Limit: limit, Total: true, TotalLimit: e.cfg.Limits.ListTotal,
-		Options: store.TaskOptions{History: &none, OmitArtifacts: true},
+		Options: store.TaskOptions{Outline: true},
 	})
 	for _, t := range page.Tasks {
 		ids = append(ids, t.Key.ID)

@@ -20,13 +20,12 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength})
 }
 
-// Outline is Task without messages and artifacts.
+// Outline is Task without content: see [store.TaskOptions].
 func (e *Engine) Outline(ctx context.Context, p a2a.Principal, id string) (*store.Task, error) {
 	if a2a.CheckID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
-	none := 0
-	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
+	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{Outline: true})
 }
 
 // Version returns the version of a task of the principal.

@@ -204,8 +204,7 @@ func (s *sending) replay(ctx context.Context, key store.Key, seq int64) (*Sent, 
 // read returns the task as its log has it up to seq, or to the next final state for who waits, or to
 // the end.
 func (s *sending) read(ctx context.Context, key store.Key, seq int64) (*Sent, error) {
-	none := 0
-	outline, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	outline, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	if err != nil {
 		return nil, err
 	}

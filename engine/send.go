@@ -81,9 +81,8 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 }
 
 func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []string) error {
-	none := 0
 	for i, id := range ids {
-		_, err := e.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
+		_, err := e.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{Outline: true})
 		if errors.Is(err, store.ErrNotFound) {
 			e := a2a.TaskNotFound(id)
 			e.Message = fmt.Sprintf("message.referenceTaskIds[%d]: %s", i, e.Message)
@@ -174,9 +173,8 @@ func (s *sending) exists(err error) bool {
 
 // taskExists reports whether the message's task is found.
 func (s *sending) taskExists(ctx context.Context) bool {
-	none := 0
 	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
-	_, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	_, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	return err == nil
 }
 

@@ -46,8 +46,7 @@ func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.Del
 
 // unfinishedTask is the error for a task that cannot be deleted yet.
 func (e *Engine) unfinishedTask(ctx context.Context, key store.Key) error {
-	none := 0
-	t, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	t, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	if err != nil {
 		return taskError(key.ID, err)
 	}

@@ -181,8 +181,7 @@ func (s *Service) task(ctx context.Context, owner, id string) (*store.Task, erro
 	if a2a.CheckID("taskId", id) != nil {
 		return nil, a2a.TaskNotFound(id)
 	}
-	none := 0
-	t, err := s.cfg.Store.Task(ctx, store.Key{Owner: owner, ID: id}, store.TaskOptions{History: &none, OmitArtifacts: true})
+	t, err := s.cfg.Store.Task(ctx, store.Key{Owner: owner, ID: id}, store.TaskOptions{Outline: true})
 	return t, taskError(id, err)
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -105,15 +104,20 @@ func (x *exchange) discard() {
 	}
 }
 
-// grow doubles the room of a body. The memory is held until the request's content is
-// stored.
+// grow doubles the room of a body, up to its announced length. The memory is held until the
+// request's content is stored.
 func (x *exchange) grow(b *buffer) error {
-	more := cap(b.b)
-	if err := x.held.Grow(x.r.Context(), int64(more)); err != nil {
+	more := int64(cap(b.b))
+	if length := x.r.ContentLength + 1; length > more { // one more, to read the end
+		more = min(more, length-more)
+	}
+	if err := x.held.Grow(x.r.Context(), more); err != nil {
 		x.w.Header().Set("Retry-After", "1")
 		return err
 	}
-	b.b = slices.Grow(b.b, more)
+	larger := make([]byte, len(b.b), int64(cap(b.b))+more) // append would take more
+	copy(larger, b.b)
+	b.b = larger
 	return nil
 }
 

@@ -60,10 +60,10 @@ func EncodeEvents(events []Event, task Key, contextID string) ([]byte, error) {
 }
 
 // DecodeEvents reads a row of the log of a task of a context. Its first event has the given
-// sequence.
+// sequence. Long strings of the events are parts of data, which must not be changed any more.
 func DecodeEvents(data []byte, first int64, task Key, contextID string) ([]Event, error) {
 	var kept []logEvent
-	if err := wire.Unmarshal(data, &kept); err != nil {
+	if err := wire.UnmarshalShared(data, &kept); err != nil {
 		return nil, err
 	}
 	events := make([]Event, len(kept))

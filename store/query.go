@@ -13,6 +13,9 @@ type TaskOptions struct {
 	History *int
 	// OmitArtifacts leaves the artifacts out.
 	OmitArtifacts bool
+	// Outline leaves all content out, as [Task.AsOutline] does. Then the store reads none, and
+	// the other options are without effect.
+	Outline bool
 }
 
 // Query selects tasks of one owner. Zero fields do not filter.
@@ -47,7 +50,8 @@ type Query struct {
 	Options TaskOptions
 	// Known, if not nil, is called with the outline of each task of the page before its content
 	// is read, perhaps more than once. If it returns true, the caller has the content already:
-	// the page holds the outline, which counts as size towards Bytes. It must not call the store.
+	// the page holds the outline, which counts as size towards Bytes. It must not call the store,
+	// and is not called with Options.Outline.
 	Known func(outline *Task) (size int, ok bool) `json:"-"`
 }
 
@@ -81,11 +85,19 @@ func (p *Page) Fit(q Query) {
 	}
 }
 
+// Keeps reports whether a page is to have a task as its outline, and how much of the page that takes.
+func (q *Query) Keeps(outline *Task) (size int, ok bool) {
+	if q.Options.Outline || q.Known == nil {
+		return outline.Size(), q.Options.Outline
+	}
+	return q.Known(outline)
+}
+
 // fit replaces a whole task by what the query asks for, and returns how much of the page that takes.
 func (q *Query) fit(t **Task) int {
 	if q.Known != nil {
 		outline := (*t).AsOutline()
-		if size, ok := q.Known(outline); ok {
+		if size, ok := q.Keeps(outline); ok {
 			*t = outline
 			return size
 		}

@@ -71,7 +71,8 @@ type Task struct {
 	// Bytes is the size of the content of all events: the sum of Event.Size. No part of the
 	// task is larger.
 	Bytes int64
-	// Outline is set when content was left out because of ClaimParams.Whole or Query.Known.
+	// Outline is set when content was left out because of TaskOptions.Outline, ClaimParams.Whole
+	// or Query.Known.
 	Outline bool
 	Run     Run
 	// LogSize is about how many bytes of the log a read of the task reads, where the store
@@ -203,8 +204,7 @@ func (t *Task) Unread(after int64) []a2a.Message {
 	return unread
 }
 
-// AsOutline returns the task without its content, as Claim does because of ClaimParams.Whole
-// and Tasks because of Query.Known.
+// AsOutline returns the task without its content, which is messages, artifacts and metadata.
 func (t *Task) AsOutline() *Task {
 	return &Task{
 		Key: t.Key, ContextID: t.ContextID, Seq: t.Seq, Status: a2a.TaskStatus{State: t.Status.State, Timestamp: t.Status.Timestamp},
@@ -215,6 +215,10 @@ func (t *Task) AsOutline() *Task {
 // Cut applies opts to a whole task: it keeps the newest messages and drops the
 // artifacts if so asked. Backends that read everything use it.
 func (t *Task) Cut(opts TaskOptions) {
+	if opts.Outline {
+		*t = *t.AsOutline()
+		return
+	}
 	if n := opts.History; n != nil && *n < len(t.History) {
 		// A copy, so that the messages left out are not held in memory.
 		t.History = slices.Clone(t.History[len(t.History)-max(*n, 0):])

@@ -137,7 +137,7 @@ func (l *laneTaking) add(r record, p *store.LaneClaim) {
 		l.full, l.large = true, true
 		return
 	}
-	events, err := store.DecodeEvents(r[5], r.int(4), l.Config.Task, r.text(3))
+	events, err := store.DecodeEvents(r.json(5), r.int(4), l.Config.Task, r.text(3))
 	if err != nil {
 		l.bad = fmt.Errorf("event %d: %w", r.int(4), err)
 	}

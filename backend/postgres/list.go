@@ -306,11 +306,11 @@ func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []ta
 func (s *Store) listed(ctx context.Context, c *pgx.Conn, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
 	tasks, sizes = make([]*store.Task, len(rows)), make([]int, len(rows))
 	unknown, places := rows, []int(nil)
-	if q.Known != nil {
+	if q.Known != nil || q.Options.Outline {
 		unknown = nil
 		for i := range rows {
 			outline := rows[i].outline()
-			if size, ok := q.Known(outline); ok {
+			if size, ok := q.Keeps(outline); ok {
 				tasks[i], sizes[i] = outline, size
 				continue
 			}

@@ -72,6 +72,9 @@ func storable(names ...string) bool {
 
 // Task implements store.Store.
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+	if opts.Outline {
+		return s.outline(ctx, key)
+	}
 	together, err := s.readTogether(ctx, key)
 	if err != nil {
 		return nil, err
@@ -92,6 +95,35 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	fold.row.settle(fold.task)
 	fold.task.Cut(opts)
 	return fold.task, nil
+}
+
+// outline reads the row of a task.
+func (s *Store) outline(ctx context.Context, key store.Key) (*store.Task, error) {
+	if !storable(key.Owner, key.ID) {
+		return nil, store.ErrNotFound
+	}
+	var rows []record
+	if len(s.doubts.of(key)) == 0 {
+		r, err := s.checks.do(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		rows = r.rows
+	} else if err := s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
+		rows = nil
+		return s.each(ctx, c, sqlReadVersions, func(r record) error {
+			rows = append(rows, r.clone())
+			return nil
+		}, []string{key.Owner}, []string{key.ID})
+	}); err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, store.ErrNotFound
+	}
+	var row taskRow
+	row.scan(rows[0])
+	return row.outline(), nil
 }
 
 func (s *Store) readAlone(ctx context.Context, key store.Key, fold *taskFold) error {
@@ -173,13 +205,13 @@ func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
 	first := r.int(0)
 	if first == row.checkpoint && !r.null(1) {
 		t.LogSize = int64(len(r[1]))
-		return foldSnapshot(t, r[1], omitArtifacts)
+		return foldSnapshot(t, r.json(1), omitArtifacts)
 	}
 	if first == row.checkpoint && first > 1 {
 		return errSuperseded
 	}
 	t.LogSize += int64(len(r[2]))
-	events, err := store.DecodeEvents(r[2], first, row.key, row.contextID)
+	events, err := store.DecodeEvents(r.json(2), first, row.key, row.contextID)
 	if err != nil {
 		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
 	}
@@ -191,11 +223,11 @@ func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
 	var err error
 	if omitArtifacts {
 		var o outline
-		err = wire.Unmarshal(data, &o)
+		err = wire.UnmarshalShared(data, &o)
 		t.Status, t.History, t.Metadata = o.Status.status(), o.History, o.Metadata
 	} else {
 		var s snapshot
-		err = wire.Unmarshal(data, &s)
+		err = wire.UnmarshalShared(data, &s)
 		t.Status, t.History, t.Artifacts, t.Metadata = s.Status.status(), s.History, s.Artifacts, s.Metadata
 	}
 	if err != nil {
@@ -227,7 +259,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 				return nil
 			}
 			first := r.int(1)
-			kept, err := store.DecodeEvents(r[2], first, key, r.text(3))
+			kept, err := store.DecodeEvents(r.json(2), first, key, r.text(3))
 			if err != nil {
 				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 			}

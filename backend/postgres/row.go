@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -175,6 +177,14 @@ func (r record) clone() record {
 		}
 	}
 	return c
+}
+
+// json returns a JSON document whose long strings stay valid.
+func (r record) json(i int) []byte {
+	if len(r[i]) > wire.ShareFrom {
+		return bytes.Clone(r[i])
+	}
+	return r[i]
 }
 
 func (r record) null(i int) bool { return r[i] == nil }

@@ -84,7 +84,7 @@ func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (
 
 // listed reads a task of a page, and how much of the page it takes.
 func (s *Store) listed(r *reader, q *store.Query, p *place, at int64) (*store.Task, int, error) {
-	if q.Known != nil {
+	if q.Known != nil || q.Options.Outline {
 		row, ok := s.rest.get(store.Key{Owner: q.Owner, ID: p.id})
 		if !ok || s.cfg.ReadOnly || row.pk != p.pk || row.state != p.state {
 			var err error
@@ -94,7 +94,7 @@ func (s *Store) listed(r *reader, q *store.Query, p *place, at int64) (*store.Ta
 			s.rest.put(at, row)
 		}
 		outline := row.outline()
-		if size, ok := q.Known(outline); ok {
+		if size, ok := q.Keeps(outline); ok {
 			return outline, size, nil
 		}
 	}

@@ -134,7 +134,13 @@ func (s *Store) readList(ctx context.Context, f func(r *reader) error) error {
 // Task implements store.Store.
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	var t *store.Task
-	err := s.read(ctx, func(r *reader) (err error) {
+	err := s.read(ctx, func(r *reader) error {
+		if opts.Outline {
+			row, err := r.row(key)
+			t = row.outline()
+			return err
+		}
+		var err error
 		t, err = r.readTask(r.task, opts, key.Owner, key.ID)
 		return err
 	})
@@ -234,11 +240,11 @@ func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
 	var err error
 	if omitArtifacts {
 		var o outline
-		err = wire.Unmarshal(data, &o)
+		err = wire.UnmarshalShared(data, &o)
 		t.Status, t.History, t.Metadata = o.Status.status(), o.History, o.Metadata
 	} else {
 		var s snapshot
-		err = wire.Unmarshal(data, &s)
+		err = wire.UnmarshalShared(data, &s)
 		t.Status, t.History, t.Artifacts, t.Metadata = s.Status.status(), s.History, s.Artifacts, s.Metadata
 	}
 	if err != nil {

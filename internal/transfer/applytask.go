@@ -48,8 +48,7 @@ func (m *importer) task(ctx context.Context, head *taskHead) error {
 	m.report.Document.add(Counts{Tasks: 1, Events: head.Events})
 	t := &incoming{taskHead: head, key: store.Key{Owner: m.record.Key.Owner, ID: head.ID}, fence: store.FirstFence(m.opts.Now())}
 	m.cur = t
-	none := 0
-	there, err := m.store.Task(ctx, t.key, store.TaskOptions{History: &none, OmitArtifacts: true})
+	there, err := m.store.Task(ctx, t.key, store.TaskOptions{Outline: true})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if c := m.there; c != nil && c.Status != a2a.ContextActive {

@@ -132,10 +132,9 @@ func (e *exporter) deleted() error {
 }
 
 func (e *exporter) tasks(ctx context.Context) error {
-	none := 0
 	q := store.Query{
 		Owner: e.key.Owner, ContextID: e.key.ID, ByCreated: true, Ascending: true, Limit: taskPage,
-		Options: store.TaskOptions{History: &none, OmitArtifacts: true},
+		Options: store.TaskOptions{Outline: true},
 	}
 	for {
 		page, err := e.store.Tasks(ctx, q)

@@ -11,10 +11,24 @@ import (
 // MaxDepth is the deepest accepted nesting of objects and arrays.
 const MaxDepth = 128
 
+// ShareFrom is the length above which strings may share memory with the input, see
+// [UnmarshalShared].
+const ShareFrom = 64 << 10
+
 // Unmarshal reads one JSON document into v, a non-nil pointer. Members that are
 // absent leave v as it was. Every error is an *Error.
-func Unmarshal(data []byte, v any) error {
-	d := &decoder{data: data}
+func Unmarshal(data []byte, v any) error { return (&decoder{data: data}).document(v) }
+
+// UnmarshalShared is [Unmarshal] for data that is never changed: strings of more than
+// ShareFrom bytes are parts of it.
+func UnmarshalShared(data []byte, v any) error {
+	return (&decoder{data: data, shared: dense(data)}).document(v)
+}
+
+// dense reports whether keeping data for its strings keeps little else.
+func dense(data []byte) bool { return cap(data)-len(data) <= len(data)/4 }
+
+func (d *decoder) document(v any) error {
 	rv := reflect.ValueOf(v).Elem()
 	if err := codecFor(rv.Type(), asTagged).decode(d, rv); err != nil {
 		return err
@@ -38,6 +52,7 @@ type decoder struct {
 	depth int
 
 	strict bool // see UnmarshalStrict
+	shared bool // see UnmarshalShared
 	lone   bool // the last string had a lone surrogate
 }
 
@@ -116,7 +131,7 @@ func (d *decoder) object(member func(name []byte) error) error {
 		if d.peek() != '"' {
 			return d.syntax("expected a member name")
 		}
-		name, err := d.stringBytes()
+		name, _, err := d.characters(true)
 		if err != nil {
 			return err
 		}
@@ -289,7 +304,7 @@ func (d *decoder) skip() error {
 	case '[':
 		return d.array(func(i int) error { return within(d.skip(), i) })
 	case '"':
-		_, err := d.stringBytes()
+		_, _, err := d.characters(false)
 		d.lone = false
 		return err
 	case 't', 'f':

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 func (d *decoder) string() (string, error) {
@@ -21,7 +22,10 @@ func (d *decoder) text() (string, error) {
 	if d.peek() != '"' {
 		return "", d.typeError("a string")
 	}
-	b, err := d.stringBytes()
+	b, own, err := d.characters(true)
+	if own && cap(b) <= 2*len(b) || d.shared && len(b) > ShareFrom {
+		return unsafe.String(unsafe.SliceData(b), len(b)), err //nolint:gosec // nobody changes b any more
+	}
 	return string(b), err
 }
 
@@ -32,9 +36,9 @@ func (d *decoder) freeText() (string, error) {
 	return s, err
 }
 
-// stringBytes reads the string literal at the position. The result may alias
-// the input.
-func (d *decoder) stringBytes() ([]byte, error) {
+// characters reads the string literal at the position. The result is memory of its own, or
+// part of the input. Without keep it is checked only.
+func (d *decoder) characters(keep bool) (b []byte, own bool, err error) {
 	d.pos++
 	start, data := d.pos, d.data
 	var bits byte // of all characters: those of ASCII are UTF-8
@@ -43,47 +47,72 @@ func (d *decoder) stringBytes() ([]byte, error) {
 		case c == '"':
 			s := data[start:i]
 			if d.pos = i; bits >= utf8.RuneSelf && !utf8.Valid(s) {
-				return nil, d.syntax("string is not UTF-8")
+				return nil, false, d.syntax("string is not UTF-8")
 			}
 			d.pos++
-			return s, nil
+			return s, false, nil
 		case c == '\\':
-			d.pos = i
-			return d.unescape(start)
+			d.pos = start
+			b, err = d.unescape(keep)
+			return b, keep, err
 		case c < 0x20:
 			d.pos = i
-			return nil, d.syntax("control character in a string")
+			return nil, false, d.syntax("control character in a string")
 		default:
 			bits |= c
 		}
 	}
 	d.pos = len(data)
-	return nil, d.syntax("unexpected end of a string")
+	return nil, false, d.syntax("unexpected end of a string")
 }
 
-func (d *decoder) unescape(start int) ([]byte, error) {
-	out := append([]byte(nil), d.data[start:d.pos]...)
-	for d.pos < len(d.data) {
-		switch c := d.data[d.pos]; {
-		case c == '"':
-			if !utf8.Valid(out) {
-				return nil, d.syntax("string is not UTF-8")
-			}
-			d.pos++
-			return out, nil
-		case c == '\\':
-			var err error
-			if out, err = d.escape(out); err != nil {
-				return nil, err
-			}
-		case c < 0x20:
-			return nil, d.syntax("control character in a string")
-		default:
-			out = append(out, c)
+// unescape reads the rest of a string literal with escapes, each of which is longer than
+// what it stands for.
+func (d *decoder) unescape(keep bool) (out []byte, err error) {
+	if keep {
+		out = make([]byte, 0, literalLength(d.data[d.pos:]))
+	}
+	var one [utf8.UTFMax]byte
+	for {
+		start := d.pos
+		for d.pos < len(d.data) && d.data[d.pos] != '"' && d.data[d.pos] != '\\' && d.data[d.pos] >= 0x20 {
 			d.pos++
 		}
+		part := d.data[start:d.pos]
+		switch {
+		case !utf8.Valid(part):
+			return nil, d.syntax("string is not UTF-8")
+		case d.pos == len(d.data):
+			return nil, d.syntax("unexpected end of a string")
+		case d.data[d.pos] < 0x20:
+			return nil, d.syntax("control character in a string")
+		}
+		if keep {
+			out = append(out, part...)
+		}
+		if d.data[d.pos] == '"' {
+			d.pos++
+			return out, nil
+		}
+		char, err := d.escape(one[:0])
+		if err != nil {
+			return nil, err
+		}
+		if keep {
+			out = append(out, char...)
+		}
 	}
-	return nil, d.syntax("unexpected end of a string")
+}
+
+// literalLength returns how many bytes are before the quote that ends a string literal.
+func literalLength(data []byte) (n int) {
+	for n < len(data) && data[n] != '"' {
+		if data[n] == '\\' {
+			n++
+		}
+		n++
+	}
+	return min(n, len(data))
 }
 
 func (d *decoder) escape(out []byte) ([]byte, error) {

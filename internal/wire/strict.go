@@ -3,21 +3,16 @@ package wire
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"strconv"
 )
 
 // UnmarshalStrict is [Unmarshal] for requests. It also refuses duplicate member names at every
 // level, numbers beyond the range of a float64, and lone surrogates in member names and in all
 // strings but free text: those of maps and any values and of members tagged wire:"text", in
-// which U+FFFD replaces them.
+// which U+FFFD replaces them. Strings of more than ShareFrom bytes are parts of data, which must
+// not be changed any more.
 func UnmarshalStrict(data []byte, v any) error {
-	d := &decoder{data: data, strict: true}
-	rv := reflect.ValueOf(v).Elem()
-	if err := codecFor(rv.Type(), asTagged).decode(d, rv); err != nil {
-		return err
-	}
-	return d.end()
+	return (&decoder{data: data, strict: true, shared: dense(data)}).document(v)
 }
 
 const loneSurrogate = `a lone surrogate (an escape from \ud800 to \udfff without its pair)`

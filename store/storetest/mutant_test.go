@@ -176,7 +176,7 @@ func (m *mutant) Task(ctx context.Context, k store.Key, opts store.TaskOptions) 
 	}
 	t, err := m.Store.Task(ctx, k, opts)
 	if m.shared != nil && err == nil {
-		id := fmt.Sprint(k, t.Seq, opts.History == nil, opts.OmitArtifacts)
+		id := fmt.Sprint(k, t.Seq, opts.History == nil, opts.OmitArtifacts, opts.Outline)
 		if m.shared[id] == nil {
 			m.shared[id] = t
 		}

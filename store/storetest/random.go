@@ -344,7 +344,7 @@ func (r *randomRun) list() {
 }
 
 func (r *randomRun) options() store.TaskOptions {
-	opts := store.TaskOptions{OmitArtifacts: r.oneIn("omit", 3)}
+	opts := store.TaskOptions{OmitArtifacts: r.oneIn("omit", 3), Outline: r.oneIn("outline", 5)}
 	if r.oneIn("cut", 2) {
 		opts.History = ptr(r.pick("history", 4))
 	}

@@ -79,6 +79,14 @@ func readWithoutArtifacts(f *fixture) {
 	page := f.list(store.Query{Owner: owner, Limit: 1, Options: store.TaskOptions{OmitArtifacts: true, History: ptr(0)}})
 	want.History = nil
 	f.equal("Tasks() without artifacts", page.Tasks, []*store.Task{want})
+
+	outline := store.TaskOptions{Outline: true}
+	f.equal("Task() as an outline", f.taskWith(k, outline), want.AsOutline())
+	page = f.list(store.Query{Owner: owner, Limit: 1, Options: outline})
+	f.equal("Tasks() as outlines", page.Tasks, []*store.Task{want.AsOutline()})
+	if _, err := f.s.Task(f.ctx, key("none"), outline); !errors.Is(err, store.ErrNotFound) {
+		f.Errorf("Task() of no task as an outline = %v, want ErrNotFound", err)
+	}
 }
 
 func readEvents(f *fixture) {
