@@ -156,7 +156,7 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	}
 	e := t.r.e
 	h := history{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
-	hold := e.cfg.Memory.Hold(t.Owner())
+	hold := t.hold()
 	if err := grow(ctx, &hold, int64(h.bytes)); err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 
 // holdTasks holds memory for tasks that are about to be read.
 func (t *Turn) holdTasks(ctx context.Context, ids []string) (memory.Hold, error) {
-	hold := t.r.e.cfg.Memory.Hold(t.Owner())
+	hold := t.hold()
 	if len(ids) == 0 {
 		return hold, nil
 	}

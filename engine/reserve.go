@@ -26,11 +26,16 @@ func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err er
 	if bytes < 0 {
 		return nil, a2a.Invalid("bytes", "is %d, want 0 or more", bytes)
 	}
-	hold := t.r.e.cfg.Memory.Hold(t.Owner())
+	hold := t.hold()
 	if err := grow(ctx, &hold, bytes); err != nil {
 		return nil, err
 	}
 	return t.reserved.add(&hold)
+}
+
+// hold begins to hold memory beside what the turn's handler holds.
+func (t *Turn) hold() memory.Hold {
+	return t.r.e.cfg.Memory.Hold(t.Owner()).Beside(t.reserved.bytes())
 }
 
 // grow waits for memory. Its error is ctx's cause when ctx is done.
@@ -60,6 +65,15 @@ func (r *reserved) add(hold *memory.Hold) (release func(), err error) {
 		delete(r.holds, hold)
 		hold.Release()
 	}, nil
+}
+
+func (r *reserved) bytes() (n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for hold := range r.holds {
+		n += hold.Bytes()
+	}
+	return n
 }
 
 // keep keeps a hold for what a call of a method has returned until the handler returns, unless

@@ -4,6 +4,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 const Wait = 10 * time.Second
 
 // Budget is a number of bytes that owners share. One owner holds at most half of it. When
-// several wait, the owner that holds least goes first; requests of one owner are served in
-// order. A nil Budget grants everything. It is safe for concurrent use.
+// several wait, the owner that holds least goes first; of one owner's requests the one whose
+// holder has most already, since that gives most back, else the oldest. A nil Budget grants
+// everything. It is safe for concurrent use.
 type Budget struct {
 	total, share int64
 
@@ -30,11 +32,12 @@ type Budget struct {
 // account is what one owner holds and waits for. It exists while there is either.
 type account struct {
 	held  int64
-	queue []*request // the oldest first
+	queue []*request // the next first
 }
 
 type request struct {
 	bytes   int64
+	has     int64 // bytes that its holder has already
 	granted chan struct{}
 }
 
@@ -80,6 +83,14 @@ type Hold struct {
 	b     *Budget
 	owner string
 	bytes int64
+	other int64 // bytes of other holds, see Beside
+}
+
+// Beside returns a hold of the same owner for somebody who has bytes more in other holds, and
+// releases them all together.
+func (h Hold) Beside(bytes int64) Hold {
+	h.other = bytes
+	return h
 }
 
 // Bytes returns how many bytes are held.
@@ -92,7 +103,7 @@ func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	if h.b == nil || bytes <= 0 {
 		return nil
 	}
-	if err := h.b.take(ctx, h.owner, bytes, h.bytes); err != nil {
+	if err := h.b.take(ctx, h, bytes); err != nil {
 		return err
 	}
 	h.bytes += bytes
@@ -130,13 +141,14 @@ func (h *Hold) Shrink(bytes int64) {
 // Release returns all. Calling it again is harmless.
 func (h *Hold) Release() { h.Shrink(h.bytes) }
 
-// take waits for bytes, of which the same hold has some already.
-func (b *Budget) take(ctx context.Context, owner string, bytes, has int64) error {
+// take waits for more bytes for a hold.
+func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
+	owner := h.owner
 	b.mu.Lock()
-	if has+bytes > b.share {
+	if h.bytes+bytes > b.share {
 		b.refused++
 		b.mu.Unlock()
-		return a2a.Errorf(a2a.CodeTooLarge, "this needs %d bytes of memory at once, one owner may hold %d (--memory)", has+bytes, b.share)
+		return a2a.Errorf(a2a.CodeTooLarge, "this needs %d bytes of memory at once, one owner may hold %d (--memory)", h.bytes+bytes, b.share)
 	}
 	a := b.owners[owner]
 	if b.waiting == 0 && b.fits(a, bytes) {
@@ -148,8 +160,12 @@ func (b *Budget) take(ctx context.Context, owner string, bytes, has int64) error
 		a = new(account)
 		b.owners[owner] = a
 	}
-	r := &request{bytes: bytes, granted: make(chan struct{})}
-	a.queue = append(a.queue, r)
+	r := &request{bytes: bytes, has: h.bytes + h.other, granted: make(chan struct{})}
+	next := len(a.queue)
+	for next > 0 && a.queue[next-1].has < r.has {
+		next--
+	}
+	a.queue = slices.Insert(a.queue, next, r)
 	b.waiting++
 	b.serve() // others may wait for their share only
 	b.mu.Unlock()
@@ -166,7 +182,7 @@ func (b *Budget) take(ctx context.Context, owner string, bytes, has int64) error
 	defer b.mu.Unlock()
 	for i, other := range a.queue {
 		if other == r {
-			a.queue = append(a.queue[:i:i], a.queue[i+1:]...)
+			a.queue = slices.Delete(a.queue, i, i+1)
 			b.waiting--
 			b.refused++
 			b.drop(owner, a)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,48 @@ func TestOneOwnerHoldsAtMostHalf(t *testing.T) {
 		alice.Release()
 		if s := b.Stats(); s.Held != 0 || s.Waiting != 0 || s.Refused != 2 || s.Largest != 100 || len(b.owners) != 0 {
 			t.Errorf("Stats() = %+v with %d owners, want nothing held, 2 refused", s, len(b.owners))
+		}
+	})
+}
+
+func TestWhoHoldsMostOfAnOwnerGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		hold := func(beside, bytes int64) *Hold {
+			h := b.Hold("bob").Beside(beside)
+			if err := h.Grow(t.Context(), bytes); err != nil {
+				t.Fatalf("Grow(%d) = %v", bytes, err)
+			}
+			return &h
+		}
+		done, small, large := hold(0, 10), hold(0, 10), hold(0, 30)
+		var order []string
+		wait := func(name string, h *Hold, bytes int64) {
+			go func() {
+				if err := h.Grow(t.Context(), bytes); err != nil {
+					t.Errorf("Grow(%d) of %s = %v", bytes, name, err)
+				}
+				order = append(order, name)
+				h.Shrink(10) // what the next one needs
+			}()
+			synctest.Wait()
+		}
+		first, second := b.Hold("bob"), b.Hold("bob")
+		file := b.Hold("bob").Beside(20)
+		wait("first new one", &first, 10)
+		wait("the one with 10", small, 10)
+		wait("second new one", &second, 10)
+		wait("the one with 30", large, 10)
+		wait("the one with 20 elsewhere", &file, 10)
+		done.Release()
+		synctest.Wait()
+		want := []string{"the one with 30", "the one with 20 elsewhere", "the one with 10", "first new one", "second new one"}
+		if !slices.Equal(order, want) {
+			t.Errorf("order = %q, want %q", order, want)
+		}
+		if s := b.Stats(); s.Held != 40 || s.Waiting != 0 || s.Refused != 0 {
+			t.Errorf("Stats() = %+v, want 40 held, nothing refused", s)
 		}
 	})
 }
