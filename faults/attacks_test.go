@@ -40,8 +40,8 @@ var attacks = []attack{
 	{"a full queue", 0, nil, attackQueue},
 }
 
-// longAttacks are made too when FAULTS_ATTACK or FAULTS_ATTACK_ONE is set. The server survives each of
-// them alone and all attacks together for twenty seconds, with no memory to spare, but not yet for ten minutes.
+// longAttacks are made too when FAULTS_ATTACK or FAULTS_ATTACK_ONE is set: their tasks of 27 MiB take longer
+// to make than the short test attacks.
 var longAttacks = []attack{
 	{"streams from the first event", 3, growTasks, attackOldEvents},
 	{"messages sent again", 3, growTasks, attackRepeats},

@@ -368,7 +368,7 @@ func (s *Service) refusals(l *lane, sequence int64) {
 			s.log.Warn("read webhook attempts", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
 		}
 		for _, a := range page.Attempts {
-			if a.Outcome != safehttp.OutcomeRefused || a.Sequence >= sequence || a.At.Before(set.Saved) {
+			if a.Outcome != safehttp.OutcomeRefused || a.Sequence >= sequence || !a.At.After(set.Saved) {
 				break
 			}
 			l.refused, sequence = l.refused+1, a.Sequence
