@@ -28,6 +28,7 @@ type process struct {
 	commits int  // under a lease
 	killAt  int  // the commit with which the process is killed, 0 for none
 	applied bool // that commit is still applied
+	claimed bool // a task
 	killed  chan struct{}
 }
 
@@ -85,7 +86,12 @@ func (p *process) Claim(ctx context.Context, params store.ClaimParams) ([]*store
 	if p.isKilled() {
 		return nil, nil
 	}
-	return p.Store.Claim(ctx, params)
+	// What the process before has leased is void until something was claimed, also when the first claim
+	// passed it over: PostgreSQL leaves out tasks whose webhooks are locked.
+	params.Takeover = params.Takeover || !p.claimed
+	tasks, err := p.Store.Claim(ctx, params)
+	p.claimed = p.claimed || len(tasks) > 0
+	return tasks, err
 }
 
 func (p *process) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
