@@ -80,10 +80,11 @@ func TestMessageThroughOtherReplicaArrivesWithoutNotices(t *testing.T) {
 
 func TestFollowingAnotherReplicaCostsWhatIsNew(t *testing.T) {
 	t.Parallel()
-	const chunks, length = 600, 200 // more than a page of events at once
+	const chunks, length, group = 600, 200, 100
 	for _, test := range []struct{ before, followers int }{{1, 1}, {4 << 20, 1}, {4 << 20, 30}} {
 		shared := inmem.New()
 		written, attached := make(chan struct{}), make(chan struct{})
+		var told atomic.Int64 // chunks, to all followers
 		e1 := start(t, engine.Config{Store: replicas{shared}, Handler: func(_ context.Context, turn *engine.Turn) error {
 			w := turn.Artifact("large")
 			for range 4 {
@@ -96,10 +97,18 @@ func TestFollowingAnotherReplicaCostsWhatIsNew(t *testing.T) {
 			}
 			close(written)
 			<-attached
-			for range chunks {
+			for n := range chunks {
 				if err := w.WriteParts(a2a.DataPart{Data: strings.Repeat("y", length)}); err != nil {
 					return err
 				}
+				if n%group < group-1 {
+					continue
+				}
+				if err := turn.Flush(); err != nil {
+					return err
+				}
+				// Who is late by more than what is kept in memory reads on its own.
+				eventually(t, func() bool { return told.Load() >= int64((n+1)*test.followers) })
 			}
 			return turn.Reply(a2a.TextPart{Text: "done"})
 		}})
@@ -121,6 +130,7 @@ func TestFollowingAnotherReplicaCostsWhatIsNew(t *testing.T) {
 						ready.Done()
 					} else if u.Event.Artifact != nil {
 						seen++
+						told.Add(1)
 					}
 				}
 				if seen < chunks {
