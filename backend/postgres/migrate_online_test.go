@@ -264,7 +264,7 @@ func TestAnIndexOfAProcessThatWasKilledIsWaitedFor(t *testing.T) {
 	killed.URL = through
 	done := upgrade(bg, t, killed, more)
 	awaitBuild(t, s)
-	_ = p.part() // the server is not asked to stop either
+	p.refuse() // the server is not asked to stop either
 	p.cutAll()
 	within(t, "the migration of the process that was cut off", func() {
 		if err := <-done; err == nil {

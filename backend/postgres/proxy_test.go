@@ -19,14 +19,14 @@ type proxy struct {
 	mu sync.Mutex
 	// cut is how many bytes of answers may pass, over all connections, before all of
 	// them are cut, once armed. What was sent to the server is delivered all the same.
-	cut    int
-	armed  bool
-	conns  map[net.Conn]chan struct{} // closed when the server is done with the connection
-	cuts   int
-	lag    chan struct{} // while set, what is sent to the server waits for it to be closed
-	late   []byte        // what waits so
-	parted bool          // new connections are refused
-	short  *shortened    // while set, the next large transaction loses its end
+	cut     int
+	armed   bool
+	conns   map[net.Conn]chan struct{} // closed when the server is done with the connection
+	cuts    int
+	lag     chan struct{} // while set, what is sent to the server waits for it to be closed
+	late    []byte        // what waits so
+	refused bool          // new connections are refused
+	short   *shortened    // while set, the next large transaction loses its end
 }
 
 // shortened is a transaction whose end is kept back.
@@ -140,10 +140,17 @@ func (p *proxy) release() {
 // the server is done with the connections that there are.
 func (p *proxy) part() (done []chan struct{}) {
 	p.hold()
+	p.refuse()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parted = true
 	return slices.Collect(maps.Values(p.conns))
+}
+
+// refuse accepts no new connections any more until detach.
+func (p *proxy) refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = true
 }
 
 // detach lets new connections pass, and returns what releases those there are.
@@ -151,7 +158,7 @@ func (p *proxy) detach() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lag := p.lag
-	p.lag, p.parted = nil, false
+	p.lag, p.refused = nil, false
 	release = sync.OnceFunc(func() { close(lag) })
 	p.t.Cleanup(release)
 	return release
@@ -169,9 +176,9 @@ func (p *proxy) cutAll() {
 
 func (p *proxy) serve(client net.Conn) {
 	p.mu.Lock()
-	parted := p.parted
+	refused := p.refused
 	p.mu.Unlock()
-	if parted {
+	if refused {
 		_ = client.Close()
 		return
 	}
