@@ -281,15 +281,15 @@ func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 	return &store.Event{State: a2a.StateWorking, Artifact: &artifact, Append: add, LastChunk: last}
 }
 
-// markLast makes the newest chunk of an artifact its last if it is pending and no commit
-// under way has a copy of it.
+// markLast marks the newest chunk of an artifact as its last and reports whether it did: only a
+// pending chunk can be marked that is not part of the commit in progress.
 func (r *run) markLast(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lost != nil {
 		return false
 	}
-	fresh := r.pending[min(r.copied, len(r.pending)):]
+	fresh := r.pending[min(r.committing, len(r.pending)):]
 	for i, e := range slices.Backward(fresh) {
 		if e.Artifact != nil && e.Artifact.ID == id {
 			fresh[i].LastChunk = true

@@ -45,7 +45,8 @@ type leftover struct {
 }
 
 // readEarlier reads what earlier attempts of the turn have stored. While the store
-// fails in a way that may pass it tries again. Without memory it returns errNoMemory.
+// fails in a way that may pass it tries again. If the memory budget is used up it returns
+// errNoMemory.
 func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlier, error) {
 	for pause := settlePause; ; pause = min(2*pause, settleMax) {
 		e, err := r.tryReadEarlier(ctx, task)

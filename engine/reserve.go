@@ -33,7 +33,7 @@ func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err er
 	return t.reserved.add(&hold)
 }
 
-// hold begins to hold memory beside what the turn's handler holds.
+// hold returns an empty hold that counts what the turn's handler holds already.
 func (t *Turn) hold() memory.Hold {
 	return t.r.e.cfg.Memory.Hold(t.Owner()).Beside(t.reserved.bytes())
 }

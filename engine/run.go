@@ -33,16 +33,17 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu        sync.Mutex
-	queue     store.Run // the task's place in the queue, as last committed by us
-	pending   []store.Event
-	copied    int         // how many of pending the commit under way has copies of
-	timer     *time.Timer // flushes pending
-	lost      *lostCommit // the last commit, when it failed; it may have gone through
-	dead      error       // why nothing can be committed any more
-	seen      int64       // messages through this sequence are with the handler
-	artifacts int         // bytes of artifacts in this turn
-	total     int64       // bytes of the task with what is pending
+	mu      sync.Mutex
+	queue   store.Run // the task's place in the queue, as last committed by us
+	pending []store.Event
+	// committing is the number of pending events in the commit in progress.
+	committing int
+	timer      *time.Timer // flushes pending
+	lost       *lostCommit // the last commit, when it failed; it may have gone through
+	dead       error       // why nothing can be committed any more
+	seen       int64       // messages through this sequence are with the handler
+	artifacts  int         // bytes of artifacts in this turn
+	total      int64       // bytes of the task with what is pending
 
 	until atomic.Int64 // when the lease ends, as far as is known, on Engine.elapsed
 
@@ -125,8 +126,8 @@ func (r *run) finish() {
 	r.e.freeSlot(r.l.key.Owner)
 }
 
-// leave ends the run's hold on its task. It does not wait for a commit of the task, which
-// may take long: the slot of the run is free.
+// leave releases the run's task. A commit of the task may take long, and the slot of the run is
+// free already, so leave does not wait for it.
 func (r *run) leave() {
 	if r.l.commit.TryLock() {
 		r.l.unlock()
@@ -163,7 +164,7 @@ func (r *run) turn() (again bool) {
 	t, err := r.newTurn(ctx)
 	if errors.Is(err, errNoMemory) {
 		due := r.e.now().Add(r.e.cfg.Lease)
-		r.log().Warn("requeue task without memory for what earlier attempts stored", "due", due)
+		r.log().Warn("no memory to read what earlier attempts stored; task is requeued", "due", due)
 		return r.handBack(due, nil)
 	}
 	if err != nil {

@@ -41,36 +41,31 @@ func (r *run) commit(c *runChange) error {
 	r.mu.Lock()
 	pending := len(r.pending)
 	events := slices.Concat(r.pending, c.events)
-	r.copied = pending
+	r.committing = pending
 	r.mu.Unlock()
-	defer r.copiesEnd()
 	if len(events) == 0 && c.queue == nil && len(c.steps) == 0 {
 		return nil
 	}
 	base, _ := r.l.snapshot()
 	_, err := r.e.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seen, Events: events, Run: c.queue, Steps: c.steps})
-	switch {
-	case err == nil:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.committed(c, pending)
-	case errors.Is(err, store.ErrUnread):
-		_, rerr := r.e.reload(context.WithoutCancel(r.ctx), r.l)
-		return errors.Join(err, rerr)
-	case errors.Is(err, store.ErrLeaseLost), errors.Is(err, store.ErrNotFound):
+	if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound) {
 		return r.die(ErrLeaseLost)
-	default:
-		r.mu.Lock()
-		r.lost = &lostCommit{change: c, base: base.Seq, events: events, pending: pending}
-		r.mu.Unlock()
 	}
-	return err
-}
-
-func (r *run) copiesEnd() {
+	unread := errors.Is(err, store.ErrUnread)
+	if unread {
+		_, rerr := r.e.reload(context.WithoutCancel(r.ctx), r.l)
+		err = errors.Join(err, rerr)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.copied = 0
+	r.committing = 0
+	switch {
+	case err == nil:
+		r.committed(c, pending)
+	case !unread:
+		r.lost = &lostCommit{change: c, base: base.Seq, events: events, pending: pending}
+	}
+	return err
 }
 
 // committed notes that a change has been made, with the first of what is pending.
