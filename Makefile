@@ -6,11 +6,11 @@ LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/internal/cli.version=$(VERS
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # SQLite is C made Go: with the race detector in it everything over it takes five times
-# as long, to watch memory that is its own. So do commands, which parse their own grammar.
+# as long, to watch memory that is its own. The parser of the command line (kong, regexp) costs tests of commands as much.
 RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
 
-# What runs the same code again (on other tables, in broken stores, by scripts of the command, with
-# more URLs, without a restart) or shows nothing of goroutines (processes that are killed, many rows).
+# Tests that run the same code again (on other tables, in broken stores, by scripts of the command, with
+# more URLs, without a restart), and tests in which the detector finds nothing (killed processes, many rows).
 RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotTold/bad
 RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|TestDeletionSurvivesKill|TestExpirySurvivesKill|TestLanesSurviveKill
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestRareTasksAreFound|TestRestCacheIsBounded|TestExpiryRemovesRecentRecords|TestAMoveContinues

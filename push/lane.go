@@ -355,8 +355,8 @@ func (s *Service) buryFrom(l *lane, i int, reason string, now time.Time) {
 }
 
 // refusals counts the events in a row that were refused, the last of them that of a
-// sequence, those of earlier claims too, but none from before the webhook was saved or set
-// back.
+// sequence, those of earlier claims too, but none up to the millisecond in which the webhook
+// was saved or set back.
 func (s *Service) refusals(l *lane, sequence int64) {
 	if !l.known {
 		l.known = true

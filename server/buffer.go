@@ -104,18 +104,18 @@ func (x *exchange) discard() {
 	}
 }
 
-// grow doubles the room of a body, up to its announced length. The memory is held until the
-// request's content is stored.
+// grow doubles the capacity of a body's buffer, up to the announced length. The memory is held
+// until the request's content is stored.
 func (x *exchange) grow(b *buffer) error {
 	more := int64(cap(b.b))
-	if length := x.r.ContentLength + 1; length > more { // one more, to read the end
+	if length := x.r.ContentLength + 1; length > more { // one byte more finds the end of the body
 		more = min(more, length-more)
 	}
 	if err := x.held.Grow(x.r.Context(), more); err != nil {
 		x.w.Header().Set("Retry-After", "1")
 		return err
 	}
-	larger := make([]byte, len(b.b), int64(cap(b.b))+more) // append would take more
+	larger := make([]byte, len(b.b), int64(cap(b.b))+more) // append would allocate more
 	copy(larger, b.b)
 	b.b = larger
 	return nil

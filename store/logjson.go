@@ -60,7 +60,7 @@ func EncodeEvents(events []Event, task Key, contextID string) ([]byte, error) {
 }
 
 // DecodeEvents reads a row of the log of a task of a context. Its first event has the given
-// sequence. Long strings of the events are parts of data, which must not be changed any more.
+// sequence. Long strings of the events share memory with data, which must not change afterwards.
 func DecodeEvents(data []byte, first int64, task Key, contextID string) ([]Event, error) {
 	var kept []logEvent
 	if err := wire.UnmarshalShared(data, &kept); err != nil {

@@ -13,8 +13,8 @@ type TaskOptions struct {
 	History *int
 	// OmitArtifacts leaves the artifacts out.
 	OmitArtifacts bool
-	// Outline leaves all content out, as [Task.AsOutline] does. Then the store reads none, and
-	// the other options are without effect.
+	// Outline omits all content, as [Task.AsOutline] does. The store reads none, and the other
+	// options have no effect.
 	Outline bool
 }
 
@@ -85,8 +85,9 @@ func (p *Page) Fit(q Query) {
 	}
 }
 
-// Keeps reports whether a page is to have a task as its outline, and how much of the page that takes.
-func (q *Query) Keeps(outline *Task) (size int, ok bool) {
+// OutlineOnly reports whether the page holds only the outline of a task, and the bytes that the
+// outline counts.
+func (q *Query) OutlineOnly(outline *Task) (size int, ok bool) {
 	if q.Options.Outline || q.Known == nil {
 		return outline.Size(), q.Options.Outline
 	}
@@ -97,7 +98,7 @@ func (q *Query) Keeps(outline *Task) (size int, ok bool) {
 func (q *Query) fit(t **Task) int {
 	if q.Known != nil {
 		outline := (*t).AsOutline()
-		if size, ok := q.Keeps(outline); ok {
+		if size, ok := q.OutlineOnly(outline); ok {
 			*t = outline
 			return size
 		}

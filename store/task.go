@@ -204,7 +204,7 @@ func (t *Task) Unread(after int64) []a2a.Message {
 	return unread
 }
 
-// AsOutline returns the task without its content, which is messages, artifacts and metadata.
+// AsOutline returns the task without its content: messages, artifacts and metadata.
 func (t *Task) AsOutline() *Task {
 	return &Task{
 		Key: t.Key, ContextID: t.ContextID, Seq: t.Seq, Status: a2a.TaskStatus{State: t.Status.State, Timestamp: t.Status.Timestamp},

@@ -86,16 +86,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// patience is how long a test waits for what must happen: far more than the slowest machine
+// waitLimit is how long a test waits for what must happen: far more than the slowest machine
 // needs, and less than the ten minutes for which some tests let commands wait for locks.
-const patience = 5 * time.Minute
+const waitLimit = 5 * time.Minute
 
 // await waits until a condition holds.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(waitLimit); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("not within %s: %s", waitLimit, what)
 		}
 	}
 }
@@ -107,8 +107,8 @@ func within(t *testing.T, what string, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("not within %s: %s", patience, what)
+	case <-time.After(waitLimit):
+		t.Fatalf("not within %s: %s", waitLimit, what)
 	}
 }
 

@@ -310,7 +310,7 @@ func (s *Store) listed(ctx context.Context, c *pgx.Conn, q *store.Query, rows []
 		unknown = nil
 		for i := range rows {
 			outline := rows[i].outline()
-			if size, ok := q.Keeps(outline); ok {
+			if size, ok := q.OutlineOnly(outline); ok {
 				tasks[i], sizes[i] = outline, size
 				continue
 			}

@@ -292,7 +292,7 @@ func TestStoresTellEachOtherOfLanes(t *testing.T) {
 	a.WatchLanes(func() { here.Add(1) })
 	stop := b.WatchLanes(func() { there.Add(1) })
 	tasks := 1
-	settle := func() { // what was to be told before has arrived when a task is told of
+	settle := func() { // earlier notifications have arrived when that of a task arrives
 		t.Helper()
 		untilNotified(t, a)
 		tasks++

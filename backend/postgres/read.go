@@ -98,31 +98,37 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 }
 
 // outline reads the row of a task.
-func (s *Store) outline(ctx context.Context, key store.Key) (*store.Task, error) {
-	if !storable(key.Owner, key.ID) {
-		return nil, store.ErrNotFound
+func (s *Store) outline(ctx context.Context, key store.Key) (outline *store.Task, err error) {
+	switch {
+	case !storable(key.Owner, key.ID):
+	case len(s.doubts.of(key)) == 0:
+		outline, err = s.outlineTogether(ctx, key)
+	default:
+		err = s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
+			outline = nil
+			return s.each(ctx, c, sqlReadVersions, func(r record) error {
+				var row taskRow
+				row.scan(r)
+				outline = row.outline()
+				return nil
+			}, []string{key.Owner}, []string{key.ID})
+		})
 	}
-	var rows []record
-	if len(s.doubts.of(key)) == 0 {
-		r, err := s.checks.do(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		rows = r.rows
-	} else if err := s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
-		rows = nil
-		return s.each(ctx, c, sqlReadVersions, func(r record) error {
-			rows = append(rows, r.clone())
-			return nil
-		}, []string{key.Owner}, []string{key.ID})
-	}); err != nil {
+	if err == nil && outline == nil {
+		err = store.ErrNotFound
+	}
+	return outline, err
+}
+
+// outlineTogether reads the row of a task with others that are asked for at the same time. It
+// returns nil if there is no such task.
+func (s *Store) outlineTogether(ctx context.Context, key store.Key) (*store.Task, error) {
+	r, err := s.checks.do(ctx, key)
+	if err != nil || len(r.rows) == 0 {
 		return nil, err
 	}
-	if len(rows) == 0 {
-		return nil, store.ErrNotFound
-	}
 	var row taskRow
-	row.scan(rows[0])
+	row.scan(r.rows[0])
 	return row.outline(), nil
 }
 
@@ -304,7 +310,11 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 // Versions implements store.Store.
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[store.Key]store.TaskVersion, err error) {
 	if len(keys) == 1 && storable(keys[0].Owner, keys[0].ID) {
-		return s.version(ctx, keys[0])
+		outline, err := s.outlineTogether(ctx, keys[0])
+		if outline == nil {
+			return nil, err
+		}
+		return map[store.Key]store.TaskVersion{keys[0]: outline.Version()}, nil
 	}
 	var owners, ids []string
 	for _, k := range keys {
@@ -322,17 +332,6 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[st
 		}, owners, ids)
 	})
 	return versions, err
-}
-
-// version reads the version of one task, with those that are asked for at the same time.
-func (s *Store) version(ctx context.Context, key store.Key) (map[store.Key]store.TaskVersion, error) {
-	r, err := s.checks.do(ctx, key)
-	if err != nil || len(r.rows) == 0 {
-		return nil, err
-	}
-	var row taskRow
-	row.scan(r.rows[0])
-	return map[store.Key]store.TaskVersion{key: row.outline().Version()}, nil
 }
 
 // Steps implements store.Store.

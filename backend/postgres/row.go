@@ -179,7 +179,7 @@ func (r record) clone() record {
 	return c
 }
 
-// json returns a JSON document whose long strings stay valid.
+// json returns a JSON document for [wire.UnmarshalShared]: a copy if its strings may be shared.
 func (r record) json(i int) []byte {
 	if len(r[i]) > wire.ShareFrom {
 		return bytes.Clone(r[i])

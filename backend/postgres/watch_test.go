@@ -42,7 +42,7 @@ func listenTo(ctx context.Context, s *Store) *ear {
 // until waits for something that was heard.
 func (e *ear) until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	await(t, what+" is heard", func() bool {
+	await(t, what+" arrives", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return happened()

@@ -79,10 +79,10 @@ func ints(t testing.TB, s *Store, text string) (row []int64) {
 // await waits until a condition holds, for far longer than the slowest machine needs.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	const patience = 5 * time.Minute
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+	const waitLimit = 5 * time.Minute
+	for end := time.Now().Add(waitLimit); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("not within %s: %s", waitLimit, what)
 		}
 	}
 }

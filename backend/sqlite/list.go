@@ -94,7 +94,7 @@ func (s *Store) listed(r *reader, q *store.Query, p *place, at int64) (*store.Ta
 			s.rest.put(at, row)
 		}
 		outline := row.outline()
-		if size, ok := q.Keeps(outline); ok {
+		if size, ok := q.OutlineOnly(outline); ok {
 			return outline, size, nil
 		}
 	}

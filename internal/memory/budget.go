@@ -15,9 +15,10 @@ import (
 const Wait = 10 * time.Second
 
 // Budget is a number of bytes that owners share. One owner holds at most half of it. When
-// several wait, the owner that holds least goes first; of one owner's requests the one whose
-// holder has most already, since that gives most back, else the oldest. A nil Budget grants
-// everything. It is safe for concurrent use.
+// several wait, the owner that holds least is served first. The requests of one owner are served
+// in the order of how much their holders have already, the largest first, because its release
+// frees most; equals are served in order. A nil Budget grants everything. It is safe for
+// concurrent use.
 type Budget struct {
 	total, share int64
 
@@ -37,7 +38,7 @@ type account struct {
 
 type request struct {
 	bytes   int64
-	has     int64 // bytes that its holder has already
+	held    int64 // bytes that its holder has already
 	granted chan struct{}
 }
 
@@ -83,11 +84,11 @@ type Hold struct {
 	b     *Budget
 	owner string
 	bytes int64
-	other int64 // bytes of other holds, see Beside
+	other int64 // bytes of the holder's other holds, see Beside
 }
 
-// Beside returns a hold of the same owner for somebody who has bytes more in other holds, and
-// releases them all together.
+// Beside returns h for a holder that has bytes in other holds as well. They count when the
+// requests of one owner are ordered.
 func (h Hold) Beside(bytes int64) Hold {
 	h.other = bytes
 	return h
@@ -160,9 +161,9 @@ func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 		a = new(account)
 		b.owners[owner] = a
 	}
-	r := &request{bytes: bytes, has: h.bytes + h.other, granted: make(chan struct{})}
+	r := &request{bytes: bytes, held: h.bytes + h.other, granted: make(chan struct{})}
 	next := len(a.queue)
-	for next > 0 && a.queue[next-1].has < r.has {
+	for next > 0 && a.queue[next-1].held < r.held {
 		next--
 	}
 	a.queue = slices.Insert(a.queue, next, r)

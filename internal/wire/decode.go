@@ -19,13 +19,14 @@ const ShareFrom = 64 << 10
 // absent leave v as it was. Every error is an *Error.
 func Unmarshal(data []byte, v any) error { return (&decoder{data: data}).document(v) }
 
-// UnmarshalShared is [Unmarshal] for data that is never changed: strings of more than
-// ShareFrom bytes are parts of it.
+// UnmarshalShared is [Unmarshal] without a copy of long strings: those of more than ShareFrom bytes
+// share memory with data, which the caller must not change afterwards.
 func UnmarshalShared(data []byte, v any) error {
 	return (&decoder{data: data, shared: dense(data)}).document(v)
 }
 
-// dense reports whether keeping data for its strings keeps little else.
+// dense reports whether the buffer of data is mostly in use. A string that shares memory with it
+// keeps the whole buffer.
 func dense(data []byte) bool { return cap(data)-len(data) <= len(data)/4 }
 
 func (d *decoder) document(v any) error {

@@ -36,8 +36,8 @@ func (d *decoder) freeText() (string, error) {
 	return s, err
 }
 
-// characters reads the string literal at the position. The result is memory of its own, or
-// part of the input. Without keep it is checked only.
+// characters reads the string literal at the position. The result has memory of its own (own) or
+// shares that of the input. With keep false the literal is only checked.
 func (d *decoder) characters(keep bool) (b []byte, own bool, err error) {
 	d.pos++
 	start, data := d.pos, d.data
@@ -66,8 +66,8 @@ func (d *decoder) characters(keep bool) (b []byte, own bool, err error) {
 	return nil, false, d.syntax("unexpected end of a string")
 }
 
-// unescape reads the rest of a string literal with escapes, each of which is longer than
-// what it stands for.
+// unescape reads the rest of a string literal with escapes. The result is never longer than the
+// literal.
 func (d *decoder) unescape(keep bool) (out []byte, err error) {
 	if keep {
 		out = make([]byte, 0, literalLength(d.data[d.pos:]))
@@ -104,7 +104,7 @@ func (d *decoder) unescape(keep bool) (out []byte, err error) {
 	}
 }
 
-// literalLength returns how many bytes are before the quote that ends a string literal.
+// literalLength returns the number of bytes before the quote that ends a string literal.
 func literalLength(data []byte) (n int) {
 	for n < len(data) && data[n] != '"' {
 		if data[n] == '\\' {

@@ -9,8 +9,8 @@ import (
 // UnmarshalStrict is [Unmarshal] for requests. It also refuses duplicate member names at every
 // level, numbers beyond the range of a float64, and lone surrogates in member names and in all
 // strings but free text: those of maps and any values and of members tagged wire:"text", in
-// which U+FFFD replaces them. Strings of more than ShareFrom bytes are parts of data, which must
-// not be changed any more.
+// which U+FFFD replaces them. Long strings share memory with data as in
+// [UnmarshalShared].
 func UnmarshalStrict(data []byte, v any) error {
 	return (&decoder{data: data, strict: true, shared: dense(data)}).document(v)
 }

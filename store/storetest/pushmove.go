@@ -396,7 +396,7 @@ func lanesWatched(f *fixture) {
 	f.add(k, event(10))
 }
 
-// retried makes a call until something is told, for a minute.
+// retried repeats a call until a notification arrives, for a minute at most.
 func retried(told <-chan struct{}, call func()) bool {
 	for range 600 {
 		call()
