@@ -86,8 +86,8 @@ func (p *process) Claim(ctx context.Context, params store.ClaimParams) ([]*store
 	if p.isKilled() {
 		return nil, nil
 	}
-	// What the process before has leased is void until something was claimed, also when the first claim
-	// passed it over: PostgreSQL leaves out tasks whose webhooks are locked.
+	// Leases of the previous process are void until a claim returned a task. The first claim may return
+	// none: PostgreSQL skips tasks whose webhooks are locked.
 	params.Takeover = params.Takeover || !p.claimed
 	tasks, err := p.Store.Claim(ctx, params)
 	p.claimed = p.claimed || len(tasks) > 0
@@ -122,7 +122,7 @@ func interrupted(t *testing.T, s store.Store, killAt int, handler func(ctx conte
 	task := send(t, start(t, config(first)), text("go"))
 	select {
 	case <-first.killed:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the first process was not killed")
 	}
 	got := settled(t, start(t, config(newProcess(s, 0, false))), task.Key.ID)

@@ -204,7 +204,7 @@ func (p *play) perform(t *testing.T, s store.Store, r *rand.Rand, hooks *hooks) 
 
 // follow returns when the task may be over or the process has been killed.
 func (p *play) follow(t *testing.T, e *engine.Engine, proc *process) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	go func() {
 		select {

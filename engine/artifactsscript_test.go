@@ -259,7 +259,7 @@ func (h *hooks) Post(_ context.Context, r safehttp.Request) (safehttp.Response, 
 // check waits until the receiver has been sent everything, and checks what it has.
 func (h *hooks) check(t *testing.T, task *store.Task) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	h.service.Drain(ctx)
 	h.mu.Lock()

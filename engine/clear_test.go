@@ -115,7 +115,7 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 					if turn.Messages()[0].Text() == "ask" {
 						return turn.RequireInput()
 					}
-					_ = turn.Status("begun")
+					_ = turn.Status("started")
 					close(began)
 					<-ctx.Done()
 					cause <- context.Cause(ctx)
@@ -159,7 +159,7 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 				close(release)
 				for range 2 {
 					if err := <-late; !errors.Is(err, engine.ErrCanceled) && !errors.Is(err, engine.ErrLeaseLost) {
-						t.Errorf("the handler of a deleted task was told %v", err)
+						t.Errorf("the context of a deleted task's handler ended with %v", err)
 					}
 				}
 				wantGone(t, e, shared, "c", runs.Key.ID, asks.Key.ID)
@@ -171,20 +171,20 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 // follow tells how the stream of a task ends.
 func follow(t *testing.T, e *engine.Engine, id string) <-chan error {
 	t.Helper()
-	begun, end := make(chan struct{}), make(chan error, 1)
+	started, end := make(chan struct{}), make(chan error, 1)
 	go func() {
 		var last error
 		first := true
 		for _, err := range e.Follow(t.Context(), alice, id, ptr(int64(0))) {
 			if first {
-				close(begun)
+				close(started)
 				first = false
 			}
 			last = err
 		}
 		end <- last
 	}()
-	<-begun
+	<-started
 	return end
 }
 
@@ -269,7 +269,7 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 					stop(t, e)
 					if nth == 1 && fault == storetest.FailBefore {
 						if _, err := s.Context(t.Context(), alice.ID, "c", 0); err != nil {
-							t.Errorf("Context() = %v, want a context whose deletion was never begun", err)
+							t.Errorf("Context() = %v, want a context whose deletion was never started", err)
 						}
 						return
 					}
@@ -293,12 +293,12 @@ func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(patience)
+	late := time.After(waitLimit)
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("it did not happen in %s", patience)
+			t.Fatalf("it did not happen in %s", waitLimit)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
 	})
 }
 
-// A new task, or context, of an id whose deletion was begun does not wait for the
+// A new task, or context, of an id whose deletion was started does not wait for the
 // janitor.
 func TestCreateCompletesPendingDeletionOfSameID(t *testing.T) {
 	t.Parallel()
@@ -371,7 +371,7 @@ func TestCreateCompletesPendingDeletionOfSameID(t *testing.T) {
 	}
 }
 
-// A task of an id whose deletion was begun begins too when another process ends the
+// A task of an id whose deletion was started begins too when another process ends the
 // deletion in the middle of it.
 func TestATaskBeginsWhileOthersFinishTheDeletionOfItsId(t *testing.T) {
 	t.Parallel()

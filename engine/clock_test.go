@@ -34,14 +34,14 @@ func (c *wallClock) now() time.Time {
 func TestAJumpOfTheWallClockIsNoJumpOfTheSteadyClock(t *testing.T) {
 	t.Parallel()
 	clock := new(wallClock)
-	begun, wall := time.Now(), clock.now()
+	started, wall := time.Now(), clock.now()
 	for _, d := range []time.Duration{time.Hour, -2 * time.Hour} {
 		clock.jump(d)
 		now := clock.now()
 		if got := now.Round(0).Sub(wall.Round(0)); (got - d).Abs() > time.Minute {
 			t.Errorf("the wall clock went %s, want %s: the clock of these tests is broken", got, d)
 		}
-		if got := now.Sub(begun); got.Abs() > time.Minute {
+		if got := now.Sub(started); got.Abs() > time.Minute {
 			t.Errorf("the steady part of the clock went %s", got)
 		}
 		wall = now
@@ -208,11 +208,11 @@ func TestARestartAfterAJumpOfTheClockLosesNothing(t *testing.T) {
 			c.stop()
 			c.clock.jump(jump)
 			c.start()
-			begun := time.Now()
+			started := time.Now()
 			for _, id := range ids {
 				c.settled(id)
 			}
-			if took := time.Since(begun); took > 30*time.Second {
+			if took := time.Since(started); took > 30*time.Second {
 				t.Errorf("the tasks took %s after the restart: a delay was measured by the wall", took)
 			}
 		})

@@ -21,8 +21,8 @@ import (
 
 var alice = a2a.Principal{ID: "alice"}
 
-// patience is how long tests wait for what must happen.
-const patience = 5 * time.Minute
+// waitLimit is how long tests wait for what must happen.
+const waitLimit = 5 * time.Minute
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
@@ -73,7 +73,7 @@ func send(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.T
 
 func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	sent, err := e.Send(ctx, alice, params, engine.SendOptions{Wait: true})
 	if err != nil {
@@ -85,7 +85,7 @@ func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *sto
 // settled follows a task to the end of its stream and returns it.
 func settled(t *testing.T, e *engine.Engine, id string) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	var after int64
 	for _, err := range e.Follow(ctx, alice, id, &after) {
@@ -202,12 +202,12 @@ func TestAMessageToAPausedTaskBeginsTheNextTurn(t *testing.T) {
 
 func TestAMessageToARunningTaskIsNeverLost(t *testing.T) {
 	t.Parallel()
-	begun, release := make(chan struct{}, 10), make(chan struct{})
+	started, release := make(chan struct{}, 10), make(chan struct{})
 	var runs atomic.Int64
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
 		runs.Add(1)
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-release
 		var texts []string
 		for _, m := range turn.Messages() {
@@ -216,7 +216,7 @@ func TestAMessageToARunningTaskIsNeverLost(t *testing.T) {
 		return turn.Reply(a2a.TextPart{Text: strings.Join(texts, "+")})
 	}})
 	task := send(t, e, text("a"))
-	<-begun
+	<-started
 	send(t, e, to(task.Key.ID, "b"))
 	send(t, e, to(task.Key.ID, "c"))
 	close(release)
@@ -236,9 +236,9 @@ func TestAMessageToARunningTaskIsNeverLost(t *testing.T) {
 
 func TestARunningHandlerTakesMessagesFromItsInbox(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{}, 1)
+	started := make(chan struct{}, 1)
 	e := start(t, engine.Config{Handler: func(ctx context.Context, turn *engine.Turn) error {
-		begun <- struct{}{}
+		started <- struct{}{}
 		more, err := turn.Receive(ctx)
 		if err != nil {
 			return err
@@ -246,7 +246,7 @@ func TestARunningHandlerTakesMessagesFromItsInbox(t *testing.T) {
 		return turn.Reply(more[0].Parts...)
 	}})
 	task := send(t, e, text("a"))
-	<-begun
+	<-started
 	send(t, e, to(task.Key.ID, "b"))
 	task = settled(t, e, task.Key.ID)
 	if got := task.Status.Message.Text(); got != "b" || task.Run.Turn != 1 {
@@ -256,10 +256,10 @@ func TestARunningHandlerTakesMessagesFromItsInbox(t *testing.T) {
 
 func TestNothingIsCommittedAfterACancel(t *testing.T) {
 	t.Parallel()
-	begun, told := make(chan struct{}), make(chan error, 1)
+	started, told := make(chan struct{}), make(chan error, 1)
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		close(begun)
+		close(started)
 		<-ctx.Done()
 		told <- context.Cause(ctx)
 		_ = turn.Status("still here")
@@ -267,7 +267,7 @@ func TestNothingIsCommittedAfterACancel(t *testing.T) {
 		return turn.Reply(a2a.TextPart{Text: "done all the same"})
 	}})
 	task := send(t, e, text("a"))
-	<-begun
+	<-started
 	canceled, err := e.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{})
 	if err != nil {
 		t.Fatalf("Cancel() = %v", err)
@@ -395,14 +395,14 @@ func TestRetryRunsTheTurnAgainUntilMaxAttempts(t *testing.T) {
 func TestAStoppingEngineHandsTasksBack(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	begun := make(chan struct{}, 1)
+	started := make(chan struct{}, 1)
 	var steps atomic.Int64
 	handler := func(ctx context.Context, turn *engine.Turn) error {
 		if _, err := turn.Step(ctx, "once", func(context.Context) ([]byte, error) { steps.Add(1); return nil, nil }); err != nil {
 			return err
 		}
 		select {
-		case begun <- struct{}{}:
+		case started <- struct{}{}:
 			<-ctx.Done()
 			return ctx.Err()
 		default:
@@ -411,7 +411,7 @@ func TestAStoppingEngineHandsTasksBack(t *testing.T) {
 	}
 	first := start(t, engine.Config{Store: s, Handler: handler})
 	task := send(t, first, text("a"))
-	for len(begun) == 0 {
+	for len(started) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	done, cancel := context.WithCancel(t.Context())

@@ -96,19 +96,19 @@ func TestAChunkWhoseAnswerWasLostIsToldOnce(t *testing.T) {
 func TestAReplyBetweenTurnsWhoseAnswerWasLostIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	begun, release := make(chan struct{}, 2), make(chan struct{})
+	started, release := make(chan struct{}, 2), make(chan struct{})
 	e := start(t, engine.Config{
 		Store: storetest.Faulty(s, failOnce(storetest.FailAfter, func(c storetest.Call) bool {
 			return c.Method == "Commit" && c.Changes[0].Run != nil && c.Changes[0].Run.Turn == 2
 		})),
 		Handler: func(_ context.Context, turn *engine.Turn) error {
-			begun <- struct{}{}
+			started <- struct{}{}
 			<-release
 			return turn.Reply(a2a.TextPart{Text: "answer to " + turn.Messages()[0].Text()})
 		},
 	})
 	task := send(t, e, text("a"))
-	<-begun
+	<-started
 	send(t, e, to(task.Key.ID, "b"))
 	close(release)
 	task = settled(t, e, task.Key.ID)
@@ -131,7 +131,7 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := inmem.New()
-				begun, block := make(chan struct{}, 9), make(chan struct{})
+				started, block := make(chan struct{}, 9), make(chan struct{})
 				var armed atomic.Bool
 				is := func(c storetest.Call) bool {
 					if name == "by claim" {
@@ -147,15 +147,15 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 							if turn.Attempt() != 1 {
 								t.Errorf("attempt %d of a run that was never interrupted", turn.Attempt())
 							}
-							begun <- struct{}{}
-							<-block // the lease of a run that goes on stays its own
+							started <- struct{}{}
+							<-block // a run that continues keeps its lease
 						}
 						return nil
 					},
 				})
 				if name == "by claim" {
 					send(t, e, text("block"))
-					<-begun // so that the claim to fail is not its own
+					<-started // so that the claim to fail is not its own
 				}
 				p := text("go")
 				p.Message.TaskID, p.Message.ContextID = newID(), newID()
@@ -196,7 +196,7 @@ func TestATaskWhoseEndCouldNotBeCommittedIsRunAgain(t *testing.T) {
 			},
 		})
 		task := send(t, e, text("go"))
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		for {
 			got, err := e.Task(ctx, alice, task.Key.ID, nil)
@@ -215,24 +215,24 @@ func TestACancelWhoseAnswerWasLostReachesThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
-		begun := make(chan struct{})
+		started := make(chan struct{})
 		e := start(t, engine.Config{
 			Poll: 20 * time.Millisecond, Lease: 100 * time.Millisecond,
 			Store: storetest.Faulty(s, failOnce(storetest.FailAfter, func(c storetest.Call) bool {
 				return c.Method == "Commit" && c.Changes[0].Events[0].State == a2a.StateCanceled
 			})),
 			Handler: func(ctx context.Context, _ *engine.Turn) error {
-				close(begun)
+				close(started)
 				<-ctx.Done()
 				return nil
 			},
 		})
 		task := send(t, e, text("go"))
-		<-begun
+		<-started
 		if _, err := e.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err == nil {
 			t.Fatal("Cancel() = nil, want the fault")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		last := false
 		for u, err := range e.Follow(ctx, alice, task.Key.ID, nil) {
@@ -251,17 +251,17 @@ func TestRunsOutlastAStoreThatIsAwayForLongerThanTheirLeases(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &mortal{Store: inmem.New()}
-		begun, release := make(chan struct{}, 10), make(chan struct{})
+		started, release := make(chan struct{}, 10), make(chan struct{})
 		e := start(t, engine.Config{
 			Store: s, Lease: 100 * time.Millisecond, Poll: 10 * time.Millisecond,
 			Handler: func(context.Context, *engine.Turn) error {
-				begun <- struct{}{}
+				started <- struct{}{}
 				<-release
 				return nil
 			},
 		})
 		task := send(t, e, text("go"))
-		<-begun
+		<-started
 		for range 3 { // the second time, this worker has another name than the run's
 			s.dead.Store(true)
 			time.Sleep(300 * time.Millisecond)
@@ -269,7 +269,7 @@ func TestRunsOutlastAStoreThatIsAwayForLongerThanTheirLeases(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		close(release)
-		if got := settled(t, e, task.Key.ID); got.Run.Attempt != 1 || len(begun) != 0 {
+		if got := settled(t, e, task.Key.ID); got.Run.Attempt != 1 || len(started) != 0 {
 			t.Errorf("the task took %d attempts, want 1", got.Run.Attempt)
 		}
 	})
@@ -334,12 +334,12 @@ func TestARepeatedBlockingSendIsAnsweredWhenItsTimeIsOver(t *testing.T) {
 
 func TestAStepOfAnEarlierTurnIsNotThatOfTheNext(t *testing.T) {
 	t.Parallel()
-	begun, proceed, late, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	started, proceed, late, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var ran atomic.Int64
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if turn.Number() == 1 {
-			close(begun)
+			close(started)
 			go func() {
 				defer close(ended)
 				_, _ = turn.Step(ctx, "s", func(context.Context) ([]byte, error) { <-late; return []byte("old"), nil })
@@ -356,7 +356,7 @@ func TestAStepOfAnEarlierTurnIsNotThatOfTheNext(t *testing.T) {
 		return turn.Reply(a2a.TextPart{Text: string(got)})
 	}})
 	task := send(t, e, text("a"))
-	<-begun
+	<-started
 	send(t, e, to(task.Key.ID, "b")) // which the first turn does not take, so that the second follows under its lease
 	close(proceed)
 	task = settled(t, e, task.Key.ID)
@@ -491,16 +491,16 @@ func TestDueTasksAreNotPassedByForEver(t *testing.T) {
 func TestATaskReadsAlikeOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	shared := inmem.New()
-	begun, release := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	handler := func(context.Context, *engine.Turn) error {
-		close(begun)
+		close(started)
 		<-release
 		return nil
 	}
 	e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
 	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
 	task := send(t, e1, text("a"))
-	<-begun
+	<-started
 	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -78,12 +78,12 @@ func TestNothingBeginsUnderALeaseThatIsOver(t *testing.T) {
 				release = slow.hold()
 			}
 			// Another replica takes the task over, and is at it when the first comes back.
-			begun, end := make(chan struct{}), make(chan struct{})
+			started, end := make(chan struct{}), make(chan struct{})
 			e2 := start(t, engine.Config{
 				Store: replicas{shared}, Poll: 20 * time.Millisecond,
-				Handler: func(context.Context, *engine.Turn) error { close(begun); <-end; return nil },
+				Handler: func(context.Context, *engine.Turn) error { close(started); <-end; return nil },
 			})
-			<-begun
+			<-started
 			release()
 			close(goOn)
 			if err := <-sent; err != nil {

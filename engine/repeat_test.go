@@ -35,7 +35,7 @@ func TestARepeatedBlockingSendDoesNotWaitForLaterTurns(t *testing.T) {
 			}
 			send(t, e, to(first.Task.Key.ID, "work"))
 			<-busy
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 			defer cancel()
 			again, err := e.Send(ctx, alice, params, opts)
 			if err != nil || again.Task.Seq != first.Task.Seq || again.Task.Status.State != a2a.StateInputRequired {

@@ -44,13 +44,13 @@ func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := inmem.New()
 		first := &deaf{replicas: replicas{shared}}
-		begun, release := make(chan int, 10), make(chan struct{})
+		started, release := make(chan int, 10), make(chan struct{})
 		var steps atomic.Int64
 		handler := func(ctx context.Context, turn *engine.Turn) error {
 			if _, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { steps.Add(1); return []byte("paid"), nil }); err != nil {
 				return err
 			}
-			begun <- turn.Attempt()
+			started <- turn.Attempt()
 			if turn.Attempt() == 1 {
 				<-release // as a process that is suspended: it does not even notice its context
 				_ = turn.Status("I am back")
@@ -61,12 +61,12 @@ func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
 		const lease = 2 * time.Second
 		e1 := start(t, engine.Config{Store: first, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute})
 		task := send(t, e1, text("a"))
-		if attempt := <-begun; attempt != 1 {
+		if attempt := <-started; attempt != 1 {
 			t.Fatalf("first attempt = %d", attempt)
 		}
 		first.cut.Store(true)
 		e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
-		if attempt := <-begun; attempt != 2 {
+		if attempt := <-started; attempt != 2 {
 			t.Fatalf("second attempt = %d", attempt)
 		}
 		got := settled(t, e2, task.Key.ID)
@@ -162,22 +162,22 @@ func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				shared := inmem.New()
-				begun, told := make(chan struct{}), make(chan error, 1)
+				started, causes := make(chan struct{}), make(chan error, 1)
 				handler := func(ctx context.Context, _ *engine.Turn) error {
-					close(begun)
+					close(started)
 					<-ctx.Done()
-					told <- context.Cause(ctx)
+					causes <- context.Cause(ctx)
 					return nil
 				}
 				cfg := engine.Config{Store: replicas{shared}, Handler: handler, Poll: test.poll, Lease: test.lease}
 				e1 := start(t, cfg)
 				task := send(t, e1, text("a"))
-				<-begun
+				<-started
 				e2 := start(t, cfg)
 				if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if cause := <-told; !errors.Is(cause, test.cause) {
+				if cause := <-causes; !errors.Is(cause, test.cause) {
 					t.Errorf("cause = %v, want %v", cause, test.cause)
 				}
 				stop(t, e1)
@@ -317,7 +317,7 @@ func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
 			}
 			return
 		}
-		t.Error("the poison was never given up")
+		t.Error("the poison task was never quarantined")
 	})
 }
 
@@ -325,7 +325,7 @@ func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
 // runs it has died.
 func settledOr(t *testing.T, e *engine.Engine, id string, dies <-chan struct{}) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	go func() {
 		select {
@@ -381,21 +381,21 @@ func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := inmem.New()
-		begun, release := make(chan struct{}, 10), make(chan struct{})
+		started, release := make(chan struct{}, 10), make(chan struct{})
 		cfg := engine.Config{
 			Store: replicas{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
 			Handler: func(context.Context, *engine.Turn) error {
-				begun <- struct{}{}
+				started <- struct{}{}
 				<-release
 				return nil
 			},
 		}
 		e1 := start(t, cfg)
 		task := send(t, e1, text("a"))
-		<-begun
+		<-started
 		start(t, cfg)
 		select {
-		case <-begun:
+		case <-started:
 			t.Error("the task was taken from the replica that runs it")
 		case <-time.After(15 * time.Second):
 		}
@@ -411,7 +411,7 @@ func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
 		s := inmem.New()
 		const attempts = 2
 		for range 12 {
-			message := text("suspect").Message
+			message := text("poison").Message
 			commit(t, s, store.Change{
 				Key: store.Key{Owner: alice.ID, ID: newID()}, Create: &store.Create{ContextID: newID()},
 				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
@@ -424,15 +424,15 @@ func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
 			}
 		}
 		e := start(t, engine.Config{Store: s, Concurrency: 4, MaxAttempts: attempts, Poll: 10 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-			if turn.Messages()[0].Text() == "suspect" {
+			if turn.Messages()[0].Text() == "poison" {
 				<-ctx.Done()
 			}
 			return ctx.Err()
 		}})
-		begun := time.Now()
+		started := time.Now()
 		wantState(t, sendWait(t, e, text("innocent")), a2a.StateCompleted)
-		if took := time.Since(begun); took > 10*time.Second { // twelve suspects, two seconds apart, take 24
-			t.Errorf("a task that is no suspect took %s", took)
+		if took := time.Since(started); took > 10*time.Second { // twelve poison tasks, two seconds apart, take 24
+			t.Errorf("a task that is no poison took %s", took)
 		}
 	})
 }

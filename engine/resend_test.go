@@ -35,7 +35,7 @@ func obeying() (engine.Handler, *atomic.Int64) {
 // the message joined, or with wait at its next final state.
 func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts engine.SendOptions, first *engine.Sent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	again, err := e.Send(ctx, alice, params, opts)
 	switch {
@@ -54,7 +54,7 @@ func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts
 
 func mustSend(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts engine.SendOptions) *engine.Sent {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	sent, err := e.Send(ctx, alice, params, opts)
 	if err != nil {
@@ -226,7 +226,7 @@ func wantOneTask(t *testing.T, params a2a.MessageSendParams, engines ...*engine.
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 			defer cancel()
 			sent, err := engines[i%len(engines)].Send(ctx, alice, params, engine.SendOptions{Wait: true})
 			if err != nil {

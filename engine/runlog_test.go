@@ -111,9 +111,9 @@ func TestTakeoversAreLogged(t *testing.T) {
 		var log lines
 		shared := inmem.New()
 		first := &mortal{Store: replicas{shared}}
-		begun := make(chan int, 10)
+		started := make(chan int, 10)
 		handler := func(ctx context.Context, turn *engine.Turn) error {
-			begun <- turn.Attempt()
+			started <- turn.Attempt()
 			switch {
 			case turn.Messages()[0].Text() == "retry" && turn.Attempt() == 1:
 				return engine.Retry(errors.New("busy"))
@@ -127,7 +127,7 @@ func TestTakeoversAreLogged(t *testing.T) {
 		dying := cfg
 		dying.Store, dying.Lease = first, 2*time.Second
 		task := send(t, start(t, dying), text("go"))
-		<-begun
+		<-started
 		first.dead.Store(true)
 		cfg.Store, cfg.Logger = replicas{shared}, log.logger()
 		e := start(t, cfg)

@@ -64,7 +64,7 @@ func (l *longTurns) await(t *testing.T, want ...string) {
 		slices.Sort(all)
 		return fmt.Sprint(all)
 	}
-	for until := time.Now().Add(patience); stand() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(waitLimit); stand() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("turns that run and were started by owner: %s, want %v", stand(), want)
 		}
@@ -192,7 +192,7 @@ func TestSharesForgetNoTask(t *testing.T) {
 		go func() { done.Wait(); close(ended) }()
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			t.Fatalf("tasks wait although slots are free: %+v", e.Health(t.Context()))
 		}
 	})

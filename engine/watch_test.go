@@ -97,9 +97,9 @@ func patient(s store.Store, h engine.Handler) engine.Config {
 func TestReplicasHearOfEachOther(t *testing.T) {
 	t.Parallel()
 	shared, p := inmem.New(), newParty()
-	begun, ended := make(chan struct{}, 1), make(chan error, 1)
+	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	e1 := start(t, patient(p.join(shared), func(ctx context.Context, turn *engine.Turn) error {
-		begun <- struct{}{}
+		started <- struct{}{}
 		if turn.Messages()[0].Text() == "wait" {
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
@@ -117,7 +117,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 	p.watching(t, 2)
 
 	task := send(t, e1, text("converse"))
-	<-begun
+	<-started
 	following, followed := make(chan struct{}), make(chan a2a.TaskState, 1)
 	go func() {
 		var last a2a.TaskState
@@ -143,7 +143,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 	}
 
 	task = send(t, e1, text("wait"))
-	<-begun
+	<-started
 	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 	}
 
 	task = send(t, e1, text("wait"))
-	<-begun
+	<-started
 	if _, err := shared.Claim(t.Context(), store.ClaimParams{Worker: "thief", Limit: 1, Takeover: true, Now: time.Now(), Until: time.Now().Add(time.Hour), Event: store.Event{State: a2a.StateWorking}}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("nothing happened")
 	}
 	return v

@@ -89,7 +89,7 @@ func (c *chaos) run(d time.Duration) {
 		c.fault()
 	}
 	clients.Wait()
-	c.verify(patience + d/2)
+	c.verify(waitLimit + d/2)
 }
 
 // policy answers most requests of webhooks and fails some.
@@ -222,7 +222,7 @@ func (c *chaos) killAll(int) {
 func (c *chaos) terminate(i int) {
 	c.r.shake()
 	c.replicas[i].signal(syscall.SIGTERM)
-	if code := c.replicas[i].exit(patience); code != 0 {
+	if code := c.replicas[i].exit(waitLimit); code != 0 {
 		c.t.Errorf("exit code = %d, want 0\n%s", code, c.replicas[i].log.tail(2000))
 	}
 	c.start(i)

@@ -244,7 +244,7 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 	ids := make(map[string]bool)
 	each(a.sent, func(s sentTask) {
 		again := s
-		for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(waitLimit); ; time.Sleep(100 * time.Millisecond) {
 			err := again.send(p)
 			if err == nil {
 				break
@@ -268,7 +268,7 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 // asserts that they are completed, or wait for their client when they have asked.
 func (c *cluster) settleAll(ids map[string]bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), waitLimit)
 	defer cancel()
 	var list []string
 	for id := range ids {

@@ -174,7 +174,7 @@ func (d *smallDisk) sendUntilRefused(senders int) (taken []string) {
 
 func (d *smallDisk) sendUntilError() (taken []string, err error) {
 	for i := range 5000 {
-		ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+		ctx, cancel := context.WithTimeout(d.t.Context(), waitLimit)
 		task, err := d.trySend(ctx, client.Text("length "+strings.Repeat("x", i%7<<10)), "")
 		cancel()
 		if err != nil {

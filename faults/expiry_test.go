@@ -99,7 +99,7 @@ func (f *fleet) removing(removed map[*process]int64) (server int) {
 // events of those that were acknowledged had arrived.
 func (f *fleet) awaitExpired() {
 	f.t.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(waitLimit)
 	each(f.sends.sent, func(s sentTask) {
 		var last error
 		for {

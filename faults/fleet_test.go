@@ -179,7 +179,7 @@ func (f *fleet) more(ctx context.Context, s *sentTask, i int) {
 func (f *fleet) ids() map[string]bool {
 	f.t.Helper()
 	ids := f.sends.repeatAll(f.any)
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), waitLimit)
 	defer cancel()
 	each(keys(ids), func(id string) {
 		if err := follow(ctx, f.any.client, id); err != nil {

@@ -53,7 +53,7 @@ func TestAHandlerThatBlocksForEverFailsAfterItsTime(t *testing.T) {
 		t.Errorf("/health tells of %d abandoned handlers, want 4", health.Abandoned)
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(patience); code != 0 {
+	if code := p.exit(waitLimit); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
 	s.prove()
@@ -100,9 +100,9 @@ func TestATaskThatKillsItsServerFailsInTheEnd(t *testing.T) {
 	m := withIDs("kill")
 	id := m.TaskID
 	_, _ = p.trySend(t.Context(), m, "") // maybe without an answer
-	p.exit(patience)
+	p.exit(waitLimit)
 	for range attempts - 1 {
-		s.spawn().exit(patience) // maybe before it answers anybody
+		s.spawn().exit(waitLimit) // maybe before it answers anybody
 	}
 	p = s.start()
 	task := p.settle(id)
@@ -131,7 +131,7 @@ func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
 	for range tasks {
 		ids = append(ids, p.send("chunks 100 20ms"))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	var wg sync.WaitGroup
 	var whole atomic.Int64
@@ -166,7 +166,7 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 	p := s.start()
 	id := p.send("chunks 60 20ms")
 	const readers = 50
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	failed := make(chan error, readers)
 	for range readers {
@@ -175,7 +175,7 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
 		time.Sleep(200 * time.Millisecond) // somewhere in the middle
 		p.signal(sig)
-		p.exit(patience)
+		p.exit(waitLimit)
 		p = s.start()
 	}
 	for range readers {

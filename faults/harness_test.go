@@ -57,9 +57,9 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// patience is how long a test waits for what must happen. It measures nothing: it is long
+// waitLimit is how long a test waits for what must happen. It measures nothing: it is long
 // enough for a slow machine that does other work, and ends a test that waits in vain.
-const patience = 5 * time.Minute
+const waitLimit = 5 * time.Minute
 
 // site is a place on disk and on the network where servers run, one after the
 // other.
@@ -133,7 +133,7 @@ func launch(t *testing.T, addr string, cmd *exec.Cmd) *process {
 			t.Fatalf("%s ended before it answered: %v\n%s", cmd.Path, p.err, p.log)
 		case <-time.After(5 * time.Millisecond):
 		}
-		if time.Since(begun) > patience {
+		if time.Since(begun) > waitLimit {
 			t.Fatalf("%s does not answer\n%s", cmd.Path, p.log)
 		}
 	}
@@ -269,7 +269,7 @@ func (p *process) task(id string) *a2a.Task {
 // settle follows a task to its end and returns it.
 func (p *process) settle(id string) *a2a.Task {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
 	defer cancel()
 	if err := follow(ctx, p.client, id); err != nil {
 		p.t.Fatalf("follow task %s: %v\n%s", id, err, p.log.tail(4000))
@@ -395,13 +395,13 @@ func (s *site) await(what, task, detail string) {
 // eventually repeats a look until it finds nothing to say.
 func eventually(t *testing.T, look func() error) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(waitLimit); ; time.Sleep(5 * time.Millisecond) {
 		err := look()
 		if err == nil {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("after %s: %v", patience, err)
+			t.Fatalf("after %s: %v", waitLimit, err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	second := *s
 	second.addr = freeAddr(t)
 	p := spawn(t, second.addr, second.holdfast("--agent", "echo"))
-	if code := p.exit(patience); code != a2a.CodeUnavailable.ExitCode() {
+	if code := p.exit(waitLimit); code != a2a.CodeUnavailable.ExitCode() {
 		t.Errorf("exit code = %d, want %d", code, a2a.CodeUnavailable.ExitCode())
 	}
 	if log := p.log.String(); !strings.Contains(log, "process "+strconv.Itoa(first.cmd.Process.Pid)) || !strings.Contains(log, s.dir) {
@@ -58,7 +58,7 @@ func TestStopUnderLoad(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		begun := time.Now()
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(patience); code != 0 {
+		if code := p.exit(waitLimit); code != 0 {
 			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 		}
 		t.Logf("ended %s after SIGTERM", time.Since(begun))
@@ -88,7 +88,7 @@ func TestATaskHandedBackIsNotCountedAsAnAttempt(t *testing.T) {
 	for range 4 {
 		s.awaitCount("begin", id)
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(patience); code != 0 {
+		if code := p.exit(waitLimit); code != 0 {
 			t.Fatalf("exit code = %d, want 0", code)
 		}
 		p = s.start()
@@ -345,7 +345,7 @@ func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
 			t.Errorf("blocking send while the server stops: %v", err)
 		}
 	}
-	if code := p.exit(patience); code != 0 {
+	if code := p.exit(waitLimit); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
 	if took := time.Since(begun); took > 8*time.Second { // the default is ten, and the handlers never end

@@ -248,7 +248,7 @@ func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		p, begun := c.replicas[round%len(c.replicas)], time.Now()
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(patience); code != 0 {
+		if code := p.exit(waitLimit); code != 0 {
 			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 		}
 		slowest = max(slowest, time.Since(begun))

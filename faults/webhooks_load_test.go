@@ -132,7 +132,7 @@ func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {
 	waiting := peakMemory(t, f.replicas[0].cmd.Process.Pid)
 	begun := time.Now()
 	f.r.open()
-	f.drained(ids, patience)
+	f.drained(ids, waitLimit)
 	took := f.r.last().Sub(begun)
 	_, events, _ := f.r.count()
 	after := peakMemory(t, f.replicas[0].cmd.Process.Pid)
@@ -161,7 +161,7 @@ func (f *fleet) hardTimes(hurt func()) *check.Report {
 	time.Sleep(300 * time.Millisecond)
 	cancel()
 	<-loaded
-	report := f.finish(f.ids(), patience)
+	report := f.finish(f.ids(), waitLimit)
 	wantNoneDead(f.t, report)
 	return report
 }
@@ -217,7 +217,7 @@ func TestWebhooksOnAFullDisk(t *testing.T) {
 	for _, id := range taken {
 		wantState(t, d.settle(id), a2a.StateCompleted)
 	}
-	took := f.drained(ids, patience)
+	took := f.drained(ids, waitLimit)
 	after, _, again := f.r.count()
 	t.Logf("%d requests before the disk was full, %d since, %d of them again; nothing is pending %s after there was space", requests, after-requests, again, took)
 	f.r.learnAll(f.any)
@@ -262,7 +262,7 @@ func TestWebhooksWhileTheDatabasesDiskIsFull(t *testing.T) {
 		for id := range ids {
 			told[id] = true
 		}
-		return f.finish(told, patience)
+		return f.finish(told, waitLimit)
 	}()
 	wantNoneDead(t, report)
 }

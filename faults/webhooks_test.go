@@ -18,7 +18,7 @@ func TestWebhooksAreToldOnceInACleanRun(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
-		wantNoneDead(f.t, f.finish(f.ids(), patience))
+		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
 			f.t.Errorf("%d requests told of %d events, %d of them again; want each once", requests, accepted, again)
 		}
@@ -62,7 +62,7 @@ func (f *fleet) killAgainAndAgain() {
 	}
 	cancel()
 	<-loaded
-	wantNoneDead(f.t, f.finish(f.ids(), patience))
+	wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 	_, accepted, again := f.r.count()
 	// What was under way or not yet acknowledged when a process died comes again.
 	if again*4 > accepted {
@@ -94,7 +94,7 @@ func TestWebhooksFencing(t *testing.T) {
 		}
 		slow.Store(int64(10 * time.Millisecond))
 		ids := f.ids()
-		took := f.drained(ids, patience)
+		took := f.drained(ids, waitLimit)
 		all, _, again := f.r.count()
 		f.replicas[0].signal(syscall.SIGCONT)
 		time.Sleep(1500 * time.Millisecond)
@@ -106,7 +106,7 @@ func TestWebhooksFencing(t *testing.T) {
 	}
 	f.cluster.lb.leaveOut()
 	f.start(0)
-	wantNoneDead(t, f.finish(f.ids(), patience))
+	wantNoneDead(t, f.finish(f.ids(), waitLimit))
 }
 
 // underWay says nothing when so many requests have come.
@@ -156,7 +156,7 @@ func TestWebhooksOutlastTheirReceiver(t *testing.T) {
 		f.r.open()
 		begun := time.Now()
 		ids := f.ids()
-		f.drained(ids, patience)
+		f.drained(ids, waitLimit)
 		took := f.r.last().Sub(begun)
 		f.t.Logf("an outage of %s was drained %s after it", outage, took)
 		// Some ten seconds until the breaker tries again, and the backlog. One request at a time, as
@@ -164,7 +164,7 @@ func TestWebhooksOutlastTheirReceiver(t *testing.T) {
 		if took > 40*time.Second {
 			f.t.Errorf("an outage of %s was drained %s after it, want 40s at most", outage, took)
 		}
-		wantNoneDead(f.t, f.finish(ids, patience))
+		wantNoneDead(f.t, f.finish(ids, waitLimit))
 	}, "-push-timeout", "2s")
 }
 
@@ -225,11 +225,11 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 		requests, _, _ := f.r.count()
 		events := f.replay(tasks[0]) + f.replay(tasks[1])
 		eventually(f.t, func() error { return f.underWay(requests + events) })
-		f.drained(ids, patience)
+		f.drained(ids, waitLimit)
 		if early := time.Until(retryAt); early > 0 {
 			f.t.Errorf("a retry was made %s before its time", early)
 		}
-		wantNoneDead(f.t, f.finish(ids, patience))
+		wantNoneDead(f.t, f.finish(ids, waitLimit))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events were told again that had been taken", again)
 		}
@@ -302,7 +302,7 @@ func TestNothingIsSentAfterADelete(t *testing.T) {
 		f.t.Logf("%d webhooks deleted, the slowest took %s", n, slowest)
 		cancel()
 		<-loaded
-		wantNoneDead(f.t, f.finish(f.ids(), patience))
+		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 	})
 }
 
@@ -323,7 +323,7 @@ func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			p, begun := f.replicas[round%len(f.replicas)], time.Now()
 			p.signal(syscall.SIGTERM)
-			if code := p.exit(patience); code != 0 {
+			if code := p.exit(waitLimit); code != 0 {
 				f.t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 			}
 			slowest = max(slowest, time.Since(begun))
@@ -333,7 +333,7 @@ func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
 		<-loaded
 		f.t.Logf("the slowest server ended after %s", slowest)
 		// With leases as long as these nothing is taken over: it is handed on.
-		wantNoneDead(f.t, f.finish(f.ids(), patience))
+		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events came again, want none: attempts under way have time to end", again)
 		}
@@ -369,7 +369,7 @@ func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
 		for i := range f.replicas {
 			f.start(i)
 		}
-		wantNoneDead(f.t, f.finish(ids, patience))
+		wantNoneDead(f.t, f.finish(ids, waitLimit))
 	}, "-push-lease", "10m", "-push-timeout", "1m", "-lease", "10m", "-stop-grace", "500ms")
 }
 

@@ -52,12 +52,12 @@ func TestAnAckThatCannotBeStoredHoldsUpNoOthers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		refused := kept.calls.Load()
-		begun := time.Now()
+		started := time.Now()
 		late := w.story("bob", "late", 20, 0)
 		for lane := w.laneOf(late); lane.Pending(); lane = w.laneOf(late) {
 			time.Sleep(time.Millisecond)
 		}
-		if took := time.Since(begun); took > 100*time.Millisecond {
+		if took := time.Since(started); took > 100*time.Millisecond {
 			w.t.Errorf("another lane took %s, want no pause", took)
 		}
 		time.Sleep(time.Minute)

@@ -57,17 +57,17 @@ func TestBreakerOpensWhenHalfOfTwentyFail(t *testing.T) {
 
 func TestBreakerTriesWithOneLaneAndLengthensItsPause(t *testing.T) {
 	t.Parallel()
-	begun := time.Unix(1e9, 0)
-	now := begun
+	started := time.Unix(1e9, 0)
+	now := started
 	var b breaker
 	for range 5 {
 		b.failedOnce(now, true, false)
 	}
 	tries := 0
 	for ; tries < 20; tries++ {
-		want := min(max(now.Sub(begun)/3, 5*time.Second), 5*time.Minute)
+		want := min(max(now.Sub(started)/3, 5*time.Second), 5*time.Minute)
 		if got := b.openUntil.Sub(now).Round(time.Second); got != want.Round(time.Second) {
-			t.Fatalf("open for %s after %s, want %s", got, now.Sub(begun), want)
+			t.Fatalf("open for %s after %s, want %s", got, now.Sub(started), want)
 		}
 		first, trial, ok := b.admit(now, 0)
 		if ok || trial || !first.Equal(b.openUntil) {
@@ -92,7 +92,7 @@ func TestBreakerTriesWithOneLaneAndLengthensItsPause(t *testing.T) {
 		}
 	}
 	now = b.openUntil
-	if open := now.Sub(begun); open < 15*time.Minute || open > time.Hour {
+	if open := now.Sub(started); open < 15*time.Minute || open > time.Hour {
 		t.Errorf("%d tries took %s, want few within the first hour", tries, open)
 	}
 	b.admit(now, 0)
@@ -109,25 +109,25 @@ func TestBreakerTriesWithOneLaneAndLengthensItsPause(t *testing.T) {
 
 func TestBreakerDisablesAfterFiveDaysWithoutASuccess(t *testing.T) {
 	t.Parallel()
-	begun := time.Unix(1e9, 0)
+	started := time.Unix(1e9, 0)
 	var b breaker
 	for n := 0; ; n++ {
-		now := begun.Add(time.Duration(n) * time.Hour)
+		now := started.Add(time.Duration(n) * time.Hour)
 		got := b.failedOnce(now, true, false)
-		if now.Sub(begun) < 5*24*time.Hour {
+		if now.Sub(started) < 5*24*time.Hour {
 			if got == disables {
-				t.Fatalf("disabled after %s", now.Sub(begun))
+				t.Fatalf("disabled after %s", now.Sub(started))
 			}
 			continue
 		}
 		if got != disables || !b.disabled || b.reason == "" {
-			t.Errorf("after %s: transition %d, %+v, want it disabled", now.Sub(begun), got, b)
+			t.Errorf("after %s: transition %d, %+v, want it disabled", now.Sub(started), got, b)
 		}
 		break
 	}
 	var rare breaker
 	for n := range 40 {
-		if rare.failedOnce(begun.Add(time.Duration(n)*(forgetAfter+time.Hour)), true, false) == disables {
+		if rare.failedOnce(started.Add(time.Duration(n)*(forgetAfter+time.Hour)), true, false) == disables {
 			t.Fatalf("disabled by failure %d of an endpoint that is hardly ever called", n)
 		}
 	}

@@ -95,7 +95,7 @@ func TestTableAcknowledgesAndRetries(t *testing.T) {
 		w.equal("lane", []any{l.State, l.Delivered, l.Attempt, l.FailedAt.IsZero()}, []any{store.LaneActive, 3, 0, true})
 		posts := w.postsOf(id)
 		for i, want := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond} {
-			if got := posts[i+2].begun.Sub(posts[i+1].ended); got < want*4/5 || got > want*6/5+dueStep+time.Millisecond {
+			if got := posts[i+2].started.Sub(posts[i+1].ended); got < want*4/5 || got > want*6/5+dueStep+time.Millisecond {
 				w.t.Errorf("pause %d = %s, want %s with a fifth more or less", i, got, want)
 			}
 		}
@@ -119,7 +119,7 @@ func TestTableWaitsWhileTheAddressIsBusy(t *testing.T) {
 		l := w.laneOf(id)
 		w.equal("lane", []any{l.State, l.Delivered, l.Attempt, l.FailedAt.IsZero()}, []any{store.LaneActive, 3, 0, true})
 		posts := w.postsOf(id)
-		if got := posts[busy+1].begun.Sub(posts[1].begun); got < busy*busyWait*4/5 {
+		if got := posts[busy+1].started.Sub(posts[1].started); got < busy*busyWait*4/5 {
 			w.t.Errorf("%d waits took %s, want about %s each", busy, got, busyWait)
 		}
 	})
@@ -369,7 +369,7 @@ func (w *world) checkMost(what string, limit, least int, key func(*post) string)
 	for _, p := range all {
 		n := 0
 		for _, q := range all {
-			if key(p) == key(q) && !q.begun.After(p.begun) && q.ended.After(p.begun) {
+			if key(p) == key(q) && !q.started.After(p.started) && q.ended.After(p.started) {
 				n++
 			}
 		}
@@ -391,9 +391,9 @@ func TestASaturatedEndpointCostsNoChurn(t *testing.T) {
 		for n := range lanes {
 			w.story(fmt.Sprint("owner-", n%50), fmt.Sprint("t", n), 0, 0)
 		}
-		begun := time.Now()
+		started := time.Now()
 		w.drain(time.Hour)
-		took := time.Since(begun)
+		took := time.Since(started)
 		if want := time.Duration(lanes) * time.Second / 8; took > want*6/5 {
 			w.t.Errorf("%d lanes of 1 s, 8 at a time, took %s, want about %s", lanes, took, want)
 		}

@@ -116,7 +116,7 @@ func TestANewGlobalURLHoldsForWhatWaits(t *testing.T) {
 		w.create(task, store.NewPush{ID: GlobalID, Endpoint: gone, Data: globalData})
 		time.Sleep(time.Hour)
 		if err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{
-			Name: gone, Failures: 99, FailedAt: w.begun, Disabled: true, Reason: "scripted", UpdatedAt: store.Time(time.Now()),
+			Name: gone, Failures: 99, FailedAt: w.started, Disabled: true, Reason: "scripted", UpdatedAt: store.Time(time.Now()),
 		}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestANewGlobalURLHoldsForWhatWaits(t *testing.T) {
 	})
 }
 
-// A task may have begun when there was no global webhook, have lost its own then, or have
+// A task may have started when there was no global webhook, have lost its own then, or have
 // been given up by it.
 func TestTheGlobalWebhookJoinsATaskThatGoesOn(t *testing.T) {
 	task := store.Key{Owner: "alice", ID: "t"}
@@ -150,14 +150,14 @@ func TestTheGlobalWebhookJoinsATaskThatGoesOn(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		begun       func(with *Service) []store.NewPush
+		started     func(with *Service) []store.NewPush
 		then        func(w *world, with, without *Service)
 		global, own []int64
 	}{
-		"begun without":  {global: []int64{2, 3, 4}},
-		"one of its own": {then: func(w *world, _, without *Service) { set(w, without) }, own: []int64{2, 3, 4}},
+		"started without": {global: []int64{2, 3, 4}},
+		"one of its own":  {then: func(w *world, _, without *Service) { set(w, without) }, own: []int64{2, 3, 4}},
 		"its own was deleted without": {
-			begun: (*Service).newGlobal,
+			started: (*Service).newGlobal,
 			then: func(w *world, with, without *Service) {
 				set(w, with)
 				if err := without.Delete(w.t.Context(), alice, a2a.DeleteTaskPushNotificationConfigParams{TaskID: task.ID, ConfigID: "own"}); err != nil {
@@ -176,11 +176,11 @@ func TestTheGlobalWebhookJoinsATaskThatGoesOn(t *testing.T) {
 				if err != nil {
 					w.t.Fatal(err)
 				}
-				var begun []store.NewPush
-				if c.begun != nil {
-					begun = c.begun(with)
+				var started []store.NewPush
+				if c.started != nil {
+					started = c.started(with)
 				}
-				w.create(task, begun...)
+				w.create(task, started...)
 				w.drain(time.Minute)
 				if c.then != nil {
 					c.then(w, with, without)

@@ -152,7 +152,7 @@ func TestAWebhookThatIsSetIsCalledAnewAtOnce(t *testing.T) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		begun := time.Now()
+		started := time.Now()
 		if _, err := r.s.Set(w.t.Context(), alice, a2a.TaskPushNotificationConfig{
 			TaskID: "t", Config: a2a.PushNotificationConfig{ID: id.id, URL: set.URL, Token: "new"},
 		}); err != nil {
@@ -160,7 +160,7 @@ func TestAWebhookThatIsSetIsCalledAnewAtOnce(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		posts := w.postsOf(id)
-		if len(posts) != 1 || posts[0].begun.Sub(begun) > 50*time.Millisecond {
+		if len(posts) != 1 || posts[0].started.Sub(started) > 50*time.Millisecond {
 			w.t.Errorf("requests 100ms after Set() = %+v, want one within half of that", posts)
 		}
 		w.drain(time.Minute)
@@ -225,9 +225,9 @@ func TestShutdownLetsAttemptsEnd(t *testing.T) {
 		})
 		id := w.story("alice", "t", 0, 5)
 		time.Sleep(1500 * time.Millisecond) // in the second attempt
-		begun := time.Now()
+		started := time.Now()
 		w.stop(0, time.Minute)
-		if took := time.Since(begun); took > time.Second {
+		if took := time.Since(started); took > time.Second {
 			w.t.Errorf("Stop() took %s, want what was left of one attempt", took)
 		}
 		l := w.laneOf(id)

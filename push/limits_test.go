@@ -16,7 +16,7 @@ func TestLimitsLetNoLaneWaitForAnIdleEndpoint(t *testing.T) {
 	for seed := range uint64(200) {
 		dice, now := newDice(seed), time.Unix(1e9, 0)
 		m := newLimits(Config{InFlight: 1 + dice.below(6), PerEndpoint: 1 + dice.below(4), PerOwner: 1 + dice.below(20)})
-		var in []*lane // begun, or waiting
+		var in []*lane // started, or waiting
 		for step := range 300 {
 			now = now.Add(dice.upTo(2 * time.Second))
 			name := endpointName{fmt.Sprint("o", dice.below(3)), fmt.Sprint("e", dice.below(4))}

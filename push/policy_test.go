@@ -114,7 +114,7 @@ func TestScheduleTriesTwentyTimesOverThreeDays(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		l, now := new(lane), time.Unix(1e9, 0)
-		begun := now
+		started := now
 		var pauses []time.Duration
 		for {
 			chance := r.Float64()
@@ -140,7 +140,7 @@ func TestScheduleTriesTwentyTimesOverThreeDays(t *testing.T) {
 				t.Errorf("seed %d: pause %d is %s, want %s to %s", seed, i, p, low, high)
 			}
 		}
-		if total := now.Sub(begun); total < 58*time.Hour {
+		if total := now.Sub(started); total < 58*time.Hour {
 			t.Errorf("seed %d: gave up after %s", seed, total)
 		}
 	}

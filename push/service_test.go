@@ -180,7 +180,7 @@ func TestAnEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
 		l := w.laneOf(id)
 		w.equal("lane", []any{l.State, l.Reason}, []any{store.LaneDisabled, "no attempt has succeeded for 5 days"})
 		w.equal("dead letters", len(w.deadOf(id)), 3)
-		if days := w.postsOf(id)[len(w.postsOf(id))-1].begun.Sub(w.begun) / (24 * time.Hour); days != 5 && days != 6 {
+		if days := w.postsOf(id)[len(w.postsOf(id))-1].started.Sub(w.started) / (24 * time.Hour); days != 5 && days != 6 {
 			w.t.Errorf("the last attempt was made after %d days, want 5", days)
 		}
 		if text := logged.String(); strings.Count(text, "webhook endpoint disabled") != 1 || strings.Count(text, "webhook disabled") != 1 {
@@ -331,7 +331,7 @@ func TestWebhooksThatCannotBeDecryptedWait(t *testing.T) {
 		w.tell(task, 2, chunk("one"))
 		id := laneID{task, "bad"}
 		time.Sleep(time.Minute)
-		if l := w.laneOf(id); l.Worker != "" || l.DueAt.Sub(w.begun) < unsealedWait*4/5 || len(w.deadOf(id)) > 0 {
+		if l := w.laneOf(id); l.Worker != "" || l.DueAt.Sub(w.started) < unsealedWait*4/5 || len(w.deadOf(id)) > 0 {
 			w.t.Errorf("lane = %+v, want it to wait for about %s", l, unsealedWait)
 		}
 		w.drain(time.Hour)
@@ -438,11 +438,11 @@ func TestStopWaitsNoLongerThanItMust(t *testing.T) {
 		w.story("alice", "t", 0, 3)
 		w.drain(time.Minute)
 		w.replicas[0].store.fail(2, 0)
-		begun := time.Now()
+		started := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		w.replicas[0].s.Stop(ctx)
-		if took := time.Since(begun); took > 2*stopGrace {
+		if took := time.Since(started); took > 2*stopGrace {
 			t.Errorf("Stop() took %s, want at most a few seconds", took)
 		}
 	})

@@ -9,11 +9,11 @@ import (
 // setClock is a wall clock that can be set, as an operator or NTP does: the steady part
 // of its readings does not notice.
 type setClock struct {
-	begun  time.Time
-	offset atomic.Int64
+	started time.Time
+	offset  atomic.Int64
 }
 
-func newSetClock() *setClock { return &setClock{begun: time.Now()} }
+func newSetClock() *setClock { return &setClock{started: time.Now()} }
 
 func (c *setClock) jump(d time.Duration) { c.offset.Add(int64(d)) }
 
@@ -21,8 +21,8 @@ func (c *setClock) jump(d time.Duration) { c.offset.Add(int64(d)) }
 // in place: a flag, 33 bits of seconds since 1885 and 30 of nanoseconds, then what has
 // been counted.
 func (c *setClock) now() time.Time {
-	passed := time.Since(c.begun)
-	wall := c.begun.Round(0).Add(passed + time.Duration(c.offset.Load()))
+	passed := time.Since(c.started)
+	wall := c.started.Round(0).Add(passed + time.Duration(c.offset.Load()))
 	t := wall
 	parts := (*struct {
 		wall    uint64

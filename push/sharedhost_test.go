@@ -99,7 +99,7 @@ func TestAHostThatAnswersAgainIsCalledForAllItsOwners(t *testing.T) {
 func TestOneOwnersReceiversDelayNoOtherAtARealHost(t *testing.T) {
 	t.Parallel()
 	const longest, webhooks, tasks = time.Second, 40, 5
-	const patience = 5 * time.Minute
+	const waitLimit = 5 * time.Minute
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +160,7 @@ func TestOneOwnersReceiversDelayNoOtherAtARealHost(t *testing.T) {
 			for n := range webhooks {
 				add("bob", fmt.Sprint("b", n))
 			}
-			for busy, end := false, time.Now().Add(patience); !busy; time.Sleep(time.Millisecond) {
+			for busy, end := false, time.Now().Add(waitLimit); !busy; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("the host is not busy")
 				}
@@ -176,15 +176,15 @@ func TestOneOwnersReceiversDelayNoOtherAtARealHost(t *testing.T) {
 				arrived[id] = sync.OnceFunc(func() { close(done) }) // an attempt may come again
 				before := bobs
 				mu.Unlock()
-				begun := time.Now()
+				started := time.Now()
 				add("alice", id)
 				select {
 				case <-done:
-				case <-time.After(patience):
+				case <-time.After(waitLimit):
 					t.Fatalf("event %d did not arrive", n)
 				}
 				mu.Lock()
-				t.Logf("event %d arrived after %s and %d attempts of others", n, time.Since(begun), bobs-before)
+				t.Logf("event %d arrived after %s and %d attempts of others", n, time.Since(started), bobs-before)
 				waits = append(waits, bobs-before)
 				mu.Unlock()
 			}

@@ -58,7 +58,7 @@ type post struct {
 	body     string
 	sequence int64
 	final    bool
-	begun    time.Time
+	started  time.Time
 	ended    time.Time // zero while it is under way
 	status   int       // that the sender got, 0 for none
 	excused  bool      // its sender was paused or killed
@@ -66,12 +66,12 @@ type post struct {
 }
 
 type world struct {
-	t     *testing.T
-	seed  uint64
-	plan  plan
-	dice  *dice
-	store store.Store
-	begun time.Time
+	t       *testing.T
+	seed    uint64
+	plan    plan
+	dice    *dice
+	store   store.Store
+	started time.Time
 
 	mu       sync.Mutex
 	posts    []*post
@@ -99,7 +99,7 @@ func (r *replica) setHanging(hanging bool) { r.hanging.Store(hanging) }
 
 func newWorld(t *testing.T, seed uint64, p plan) *world {
 	w := &world{
-		t: t, seed: seed, plan: p, dice: newDice(seed), store: inmem.New(), begun: time.Now(),
+		t: t, seed: seed, plan: p, dice: newDice(seed), store: inmem.New(), started: time.Now(),
 		down: make(map[string]bool), tries: make(map[string]int), deleted: make(map[laneID]time.Time),
 		buried: make(map[laneID][]store.DeadLetter),
 	}
@@ -223,7 +223,7 @@ func (w *world) receive(by int, req safehttp.Request) (p *post, nth int) {
 	q := req.URL.Query()
 	p = &post{
 		lane: laneID{store.Key{Owner: q.Get("owner"), ID: q.Get("task")}, q.Get("hook")}, host: req.URL.Host, by: by, body: string(req.Body),
-		id: req.Header.Get("Webhook-Id"), sequence: body.Sequence, final: body.Final, begun: time.Now(),
+		id: req.Header.Get("Webhook-Id"), sequence: body.Sequence, final: body.Final, started: time.Now(),
 	}
 	p.phantom = !w.committed(p)
 	w.mu.Lock()
@@ -409,8 +409,8 @@ func (w *world) setDown(host string, down bool) {
 
 // drain waits until no lane is pending.
 func (w *world) drain(most time.Duration) {
-	begun := time.Now()
-	for end := begun.Add(most); ; time.Sleep(max(500*time.Millisecond, time.Since(begun)/100)) {
+	started := time.Now()
+	for end := started.Add(most); ; time.Sleep(max(500*time.Millisecond, time.Since(started)/100)) {
 		backlog, err := w.store.PushBacklog(w.t.Context())
 		if err != nil {
 			w.t.Fatal(err)

@@ -114,7 +114,7 @@ func (w *world) committed(p *post) bool {
 func (w *world) checkNoPhantom(id laneID) {
 	for _, p := range w.postsOf(id) {
 		if p.phantom {
-			w.t.Errorf("seed %d: %v was told sequence %d at %s, which was not committed then: %s", w.seed, id, p.sequence, p.begun, p.body)
+			w.t.Errorf("seed %d: %v was told sequence %d at %s, which was not committed then: %s", w.seed, id, p.sequence, p.started, p.body)
 		}
 	}
 }
@@ -160,8 +160,8 @@ func (w *world) paused() bool {
 // checkDeleted is invariant 19.
 func (w *world) checkDeleted(id laneID, at time.Time) {
 	for _, p := range w.postsOf(id) {
-		if p.begun.After(at) {
-			w.t.Errorf("seed %d: %v, deleted at %s, had a request at %s", w.seed, id, at, p.begun)
+		if p.started.After(at) {
+			w.t.Errorf("seed %d: %v, deleted at %s, had a request at %s", w.seed, id, at, p.started)
 		}
 	}
 	if dead := w.deadOf(id); len(dead) > 0 {
@@ -205,8 +205,8 @@ func (w *world) checkOrder(id laneID) {
 		}
 	}
 	for _, p := range posts {
-		if before, ok := done[p.sequence-1]; p.sequence > 1 && (!ok || before.After(p.begun)) {
-			w.t.Errorf("seed %d: sequence %d of %v was sent at %s, before %d was done at %s", w.seed, p.sequence, id, p.begun, p.sequence-1, before)
+		if before, ok := done[p.sequence-1]; p.sequence > 1 && (!ok || before.After(p.started)) {
+			w.t.Errorf("seed %d: sequence %d of %v was sent at %s, before %d was done at %s", w.seed, p.sequence, id, p.started, p.sequence-1, before)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (w *world) checkOverlap(id laneID) {
 	posts := w.postsOf(id)
 	for i, p := range posts {
 		for _, q := range posts[i+1:] {
-			if q.begun.Before(p.ended) && !p.excused && !q.excused {
+			if q.started.Before(p.ended) && !p.excused && !q.excused {
 				w.t.Errorf("seed %d: %v had two requests at a time: %+v and %+v", w.seed, id, p, q)
 			}
 		}

@@ -27,8 +27,8 @@ var lastID atomic.Int64
 // newID makes ids that look like UUIDs and sort by the order they are made in.
 func newID() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", lastID.Add(1)) }
 
-// patience is how long tests wait for what must happen.
-const patience = 5 * time.Minute
+// waitLimit is how long tests wait for what must happen.
+const waitLimit = 5 * time.Minute
 
 // env is a server over a real engine over a store in memory.
 type env struct {

@@ -473,7 +473,7 @@ func TestHealthCountsExpiredTasks(t *testing.T) {
 	t.Cleanup(ts.Close)
 	e.url, e.client = ts.URL, ts.Client()
 	var body string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if body = string(e.do("GET", "/health", "", nil).Body); strings.Contains(body, `"expired":{"tasks":1,"contexts":1,"idempotencyRecords":0,`) {
 			return
 		}

@@ -42,7 +42,7 @@ func TestLimitAndOffsetPageThroughEveryList(t *testing.T) {
 		last = e.call(a2a.MethodSend, params(message("a"), fmt.Sprintf(`"configuration":{"blocking":true,"pushNotificationConfig":{"url":%q}}`, failing.URL)), as("alice")...).task(t)
 		e.call(a2a.MethodFeedback, fmt.Sprintf(`{"taskId":%q,"rating":%d}`, last.ID, i+1), as("alice")...)
 	}
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(waitLimit); ; {
 		if dead, _ := e.page(a2a.MethodDeadLetters, `{}`, "deadLetters"); len(dead) == 3*want {
 			break
 		} else if time.Now().After(end) {

@@ -76,9 +76,9 @@ func quantile(all []time.Duration, q float64) time.Duration {
 func (e *env) timed(n int) []time.Duration {
 	all := make([]time.Duration, n)
 	for i := range all {
-		begun := time.Now()
+		started := time.Now()
 		e.call(a2a.MethodSend, params(message("quick"), blocking), as("alice")...).task(e.t)
-		all[i] = time.Since(begun)
+		all[i] = time.Since(started)
 	}
 	return all
 }
@@ -169,12 +169,12 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 				r.Header.Set("Content-Type", "application/json")
 				headers(as("bob")).set(r)
 				w := httptest.NewRecorder()
-				begun := time.Now()
+				started := time.Now()
 				e.server.ServeHTTP(w, r)
 				switch {
 				case w.Code == 200 && strings.Contains(w.Body.String(), `"totalCapped":true`):
 					mu.Lock()
-					lists = append(lists, time.Since(begun))
+					lists = append(lists, time.Since(started))
 					mu.Unlock()
 				case strings.Contains(w.Body.String(), `"code":-32052`):
 					refused.Add(1)
@@ -197,7 +197,7 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 		mu.Unlock()
 	}
 	loaded := e.timed(sends)
-	for begun := time.Now(); long && time.Since(begun) < time.Minute; {
+	for started := time.Now(); long && time.Since(started) < time.Minute; {
 		loaded = append(loaded, e.timed(sends)...)
 	}
 	cancel()
@@ -247,7 +247,7 @@ func TestListsBeyondTheShareOfAnOwnerAreRefused(t *testing.T) {
 			e.server.ServeHTTP(w, r)
 			return w
 		}
-		begun := time.Now()
+		started := time.Now()
 		answers := make(chan *httptest.ResponseRecorder, 9)
 		list := func(owner string) {
 			go func() {
@@ -263,7 +263,7 @@ func TestListsBeyondTheShareOfAnOwnerAreRefused(t *testing.T) {
 			t.Errorf("/health = %s, want lists of Alice and Bob that are read and one that waits", w.Body)
 		}
 		w := <-answers
-		if since := time.Since(begun); !strings.Contains(w.Body.String(), "-32052") || !strings.Contains(w.Body.String(), "--max-lists") || since != 10*time.Second {
+		if since := time.Since(started); !strings.Contains(w.Body.String(), "-32052") || !strings.Contains(w.Body.String(), "--max-lists") || since != 10*time.Second {
 			t.Errorf("after %v: %s, want -32052 that names --max-lists after 10s", since, w.Body)
 		}
 		close(s.release)

@@ -159,7 +159,7 @@ func newReceiver(t testing.TB) *receiver {
 // through returns what comes up to an event that is told like this.
 func (r *receiver) through(last string) (said []string, posts []post) {
 	r.t.Helper()
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(waitLimit)
 	defer timeout.Stop()
 	for {
 		select {
@@ -420,7 +420,7 @@ func TestHealthTellsOfWebhooks(t *testing.T) {
 // What is under way when a context is cleared does not go on until somebody notices.
 func TestClearingAContextEndsTheAttemptsOfItsWebhooks(t *testing.T) {
 	t.Parallel()
-	e, _ := startPush(t, newStore(), worker, func(c *push.Config) { c.Timeout, c.Lease = 2*patience, 4*patience })
+	e, _ := startPush(t, newStore(), worker, func(c *push.Config) { c.Timeout, c.Lease = 2*waitLimit, 4*waitLimit })
 	called, gone := make(chan struct{}, 9), make(chan struct{}, 9)
 	ts := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -436,7 +436,7 @@ func TestClearingAContextEndsTheAttemptsOfItsWebhooks(t *testing.T) {
 	}
 	select {
 	case <-gone:
-	case <-time.After(patience):
-		t.Errorf("the attempt goes on %s after its context was cleared", patience)
+	case <-time.After(waitLimit):
+		t.Errorf("the attempt continues %s after its context was cleared", waitLimit)
 	}
 }

@@ -42,7 +42,7 @@ func TestDrippingResponseBodyFailsTheAttempt(t *testing.T) {
 	t.Cleanup(dripping.Close)
 	task := e.call("message/send", params(message("all"), fmt.Sprintf(`"configuration":{"blocking":true,"pushNotificationConfig":{"id":"w","url":%q}}`, dripping.URL)), as("alice")...).task(t)
 	var got string
-	for end := time.Now().Add(patience); !strings.Contains(got, `"attempt":2`); {
+	for end := time.Now().Add(waitLimit); !strings.Contains(got, `"attempt":2`); {
 		if time.Now().After(end) {
 			t.Fatalf("webhooks/attempts = %s, want a second attempt of event 1", got)
 		}

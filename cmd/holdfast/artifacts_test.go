@@ -52,7 +52,7 @@ func TestArtifactsOfAProgramSurviveKillAndRestart(t *testing.T) {
 		t.Fatalf("send = %d, %q", code, stderr)
 	}
 	id = strings.TrimSpace(id)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitLimit)
 	for _, err := os.Stat(reached); errors.Is(err, fs.ErrNotExist); _, err = os.Stat(reached) {
 		if time.Now().After(deadline) {
 			t.Fatal("the program did not reach its sixth step")

@@ -63,7 +63,7 @@ func TestJSONLogHasEveryLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"))
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(waitLimit))
 	_, _ = io.ReadAll(conn)
 	conn.Close()
 	s.signal(t, syscall.SIGHUP)

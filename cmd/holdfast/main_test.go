@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is how long tests wait for what must happen.
-const patience = 5 * time.Minute
+// waitLimit is how long tests wait for what must happen.
+const waitLimit = 5 * time.Minute
 
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -54,7 +54,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
@@ -82,7 +82,7 @@ func (s *syncBuffer) String() string {
 // logs waits until the server has logged a text n times.
 func (s *server) logs(t *testing.T, text string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); strings.Count(s.stderr.String(), text) < n; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); strings.Count(s.stderr.String(), text) < n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log lacks %q (%d times):\n%s", text, n, &s.stderr)
 		}
@@ -147,7 +147,7 @@ func (s *server) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-s.done:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the server does not end")
 	}
 	return s.cmd.ProcessState.ExitCode()
@@ -298,7 +298,7 @@ func TestSIGTERMTellsBalancers(t *testing.T) {
 	s.signal(t, syscall.SIGTERM)
 	began := time.Now()
 	for resp, _ := ask(http.MethodGet, "/readyz", ""); resp.StatusCode != http.StatusServiceUnavailable; resp, _ = ask(http.MethodGet, "/readyz", "") {
-		if time.Since(began) > patience {
+		if time.Since(began) > waitLimit {
 			t.Fatal("/readyz stays 200 after SIGTERM")
 		}
 	}
@@ -364,7 +364,7 @@ func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
 // working waits until a task runs.
 func working(t *testing.T, url string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Post(url, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{"states":["working"]}}`))
 		if err != nil {
 			t.Fatal(err)

@@ -378,10 +378,10 @@ func TestAnInterruptedDocumentGoesOnWhereItWas(t *testing.T) {
 		if !slices.Equal(got, want) || number(t, counts["pages"]) != pages {
 			t.Errorf("summary after three restarts = %q, want %q", got, want)
 		}
-		told := statuses(r, task.ID)
+		all := statuses(r, task.ID)
 		seen := make(map[string]int)
 		resumed := 0
-		for _, s := range told {
+		for _, s := range all {
 			seen[s]++
 			if strings.HasPrefix(s, "resuming at page ") {
 				resumed++
@@ -397,10 +397,10 @@ func TestAnInterruptedDocumentGoesOnWhereItWas(t *testing.T) {
 		}
 		// A restart tears at most the page that is being read.
 		if resumed > 3 || repeated > 3 {
-			t.Errorf("%d pages were read again and %d resumptions told, want at most one for each of the 3 restarts", repeated, resumed)
+			t.Errorf("%d pages were read again and %d resumptions reported, want at most one for each of the 3 restarts", repeated, resumed)
 		}
 		if resumed == 0 {
-			t.Errorf("statuses = %q, want a resumption told", told)
+			t.Errorf("statuses = %q, want a resumption", all)
 		}
 	})
 }
