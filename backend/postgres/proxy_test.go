@@ -243,12 +243,11 @@ func (p *proxy) answer(client, server net.Conn) {
 		n, err := server.Read(buf)
 		if !cut && n > 0 {
 			n, cut = p.pass(n)
-			if _, err := client.Write(buf[:n]); err != nil {
-				cut = true
-			}
+			_, err := client.Write(buf[:n])
 			if cut {
 				p.cutAll()
 			}
+			cut = cut || err != nil // a client that was cut off already: no other cut
 		}
 		if err != nil {
 			return
