@@ -65,7 +65,9 @@ func (e *Engine) newRun(l *live, t *store.Task) *run {
 		e: e, l: l, contextID: t.ContextID, queue: t.Run,
 		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
 	}
-	if t.Seq > t.Run.StartSeq+2 { // not only a message and this claim: an attempt has a claim of its own
+	// More than a message and this claim: an attempt has a claim of its own. A turn that does not start
+	// with a message followed another under its lease, so its first attempt had none.
+	if t.Seq > t.Run.StartSeq+2 || t.ReceivedSeq <= t.Run.StartSeq {
 		r.retried = t.Run.Turn
 	}
 	r.holdUntil(e.elapsed() + min(t.Run.Lease.Until.Sub(e.now()), e.cfg.Lease))
