@@ -105,6 +105,7 @@ func (s *Service) claim(ctx context.Context) (more bool) {
 	}
 	clear(s.cancelled)
 	if err != nil {
+		s.unclaimed++
 		return false
 	}
 	if len(claimed) < n {

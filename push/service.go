@@ -57,6 +57,7 @@ type Service struct {
 	notices   uint64                // of the store
 	claiming  bool                  // lanes are being claimed
 	empty     uint64                // claims that found nothing due
+	unclaimed uint64                // claims that the store failed
 	cancelled map[laneID]int64      // below which fence claims under way are of no use
 	enabled   map[endpointName]bool // endpoints to be enabled
 	hungry    bool                  // there may be due lanes for which there was no room
