@@ -215,52 +215,58 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 	return w, groups
 }
 
-// Tasks implements store.Store. A page is read with two statements: its rows, and
-// their logs as they stood then.
+// Tasks implements store.Store. A page is read with two statements: its rows, which callers that
+// ask for the same page share, and their logs as they stood then.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
-	err = s.readList(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) error {
-		page = store.Page{Total: -1}
-		if !storable(q.Owner, q.ContextID) {
-			if q.Total {
-				page.Total = 0
-			}
-			return nil
-		}
+	page.Total = -1
+	if !storable(q.Owner, q.ContextID) {
 		if q.Total {
-			w, groups := taskWalk(countedBy(q))
-			var err error
-			if page.Total, page.TotalCapped, err = s.countWalk(ctx, c, w, groups, q.TotalLimit); err != nil {
-				return err
-			}
+			page.Total = 0
 		}
-		return s.page(ctx, c, &q, &page)
+		return page, nil
+	}
+	w, groups := taskWalk(&q)
+	if q.Cursor != nil {
+		w.after(w.arg(millis(q.Cursor.Time), "bigint"), w.arg(q.Cursor.ID, "text"))
+	}
+	text := w.rows(rowColumns, groups, q.Limit+1, max(q.Offset, 0))
+	key := w.key(fmt.Sprint(q.Total, q.TotalLimit, text))
+	found, err := s.pages.do(ctx, key, func(ctx context.Context) (found listRows, err error) {
+		err = s.readList(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) (err error) {
+			found = listRows{total: -1}
+			if q.Total {
+				if found.total, found.capped, err = s.countTasks(ctx, c, q); err != nil {
+					return err
+				}
+			}
+			return s.each(ctx, c, text, func(r record) error {
+				var t taskRow
+				t.scan(r)
+				found.rows = append(found.rows, t)
+				return nil
+			}, w.args...)
+		})
+		return found, err
 	})
 	if err != nil {
+		return store.Page{}, err
+	}
+	page.Total, page.TotalCapped = found.total, found.capped
+	rows := found.rows
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		page.Next = cursorOf(&q, &rows[q.Limit-1])
+	}
+	if err := s.fill(ctx, &q, rows, &page); err != nil {
 		return store.Page{}, err
 	}
 	return page, nil
 }
 
-func (s *Store) page(ctx context.Context, c *pgx.Conn, q *store.Query, page *store.Page) error {
-	w, groups := taskWalk(q)
-	if q.Cursor != nil {
-		w.after(w.arg(millis(q.Cursor.Time), "bigint"), w.arg(q.Cursor.ID, "text"))
-	}
-	var rows []taskRow
-	err := s.each(ctx, c, w.rows(rowColumns, groups, q.Limit+1, max(q.Offset, 0)), func(r record) error {
-		var t taskRow
-		t.scan(r)
-		rows = append(rows, t)
-		return nil
-	}, w.args...)
-	if err != nil {
-		return err
-	}
-	if len(rows) > q.Limit {
-		rows = rows[:q.Limit]
-		page.Next = cursorOf(q, &rows[q.Limit-1])
-	}
-	return s.fill(ctx, c, q, rows, page)
+// countTasks counts what a query finds.
+func (s *Store) countTasks(ctx context.Context, c *pgx.Conn, q store.Query) (total int, capped bool, err error) {
+	w, groups := taskWalk(countedBy(q))
+	return s.countWalk(ctx, c, w, groups, q.TotalLimit)
 }
 
 func cursorOf(q *store.Query, t *taskRow) *store.Cursor {
@@ -274,7 +280,7 @@ func cursorOf(q *store.Query, t *taskRow) *store.Cursor {
 const fillRows = 32
 
 // fill reads the logs of a page's rows, as far as its bytes allow.
-func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []taskRow, page *store.Page) error {
+func (s *Store) fill(ctx context.Context, q *store.Query, rows []taskRow, page *store.Page) error {
 	step := len(rows)
 	if q.Bytes > 0 {
 		step = fillRows
@@ -283,7 +289,7 @@ func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []ta
 	size := 0
 	for i := 0; i < len(rows); i += step {
 		some := rows[i:min(i+step, len(rows))]
-		tasks, sizes, err := s.listed(ctx, c, q, some)
+		tasks, sizes, err := s.listed(ctx, q, some)
 		if err != nil {
 			return err
 		}
@@ -303,7 +309,7 @@ func (s *Store) fill(ctx context.Context, c *pgx.Conn, q *store.Query, rows []ta
 
 // listed returns the tasks of rows, nil for one that was removed since, and how much of the
 // page each takes. It reads the logs of those that the caller does not know.
-func (s *Store) listed(ctx context.Context, c *pgx.Conn, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
+func (s *Store) listed(ctx context.Context, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
 	tasks, sizes = make([]*store.Task, len(rows)), make([]int, len(rows))
 	unknown, places := rows, []int(nil)
 	if q.Known != nil || q.Options.Outline {
@@ -317,7 +323,14 @@ func (s *Store) listed(ctx context.Context, c *pgx.Conn, q *store.Query, rows []
 			unknown, places = append(unknown, rows[i]), append(places, i)
 		}
 	}
-	read, err := s.readLogs(ctx, c, unknown, q.Options.OmitArtifacts)
+	if len(unknown) == 0 {
+		return tasks, sizes, nil
+	}
+	var read []*store.Task
+	err = s.readList(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) (err error) {
+		read, err = s.readLogs(ctx, c, unknown, q.Options.OmitArtifacts)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,7 +30,8 @@ type Store struct {
 	calls    slots // connections for calls of clients, lists among them
 	lists    slots // connections for lists
 	reads    taskReads
-	checks   taskReads    // of versions
+	checks   taskReads // of versions
+	pages    listReads
 	reset    atomic.Int64 // when the pool was emptied last because a session was ended
 	texts    sync.Map     // statements with the schema's name, by those without
 	clock    clock
