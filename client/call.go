@@ -135,6 +135,10 @@ func (c *Client) readResult(ctx context.Context, resp *http.Response) (json.RawM
 	if own.Code == a2a.CodeInternal {
 		own.Code = status.Code // a number of its own says less than the status
 	}
+	if own.Data == nil {
+		own.Data = make(map[string]any)
+	}
+	maps.Copy(own.Data, status.Data)
 	return nil, own
 }
 

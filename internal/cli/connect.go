@@ -80,6 +80,9 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		hint = "check --server: it must be the URL of an A2A agent, such as " + defaultServer
 	case a2a.CodeMethodNotFound:
 		hint = "`" + a.name + " help call` lists the methods of this version"
+		if coded.Data["httpStatus"] != nil { // it is the path that is not known
+			hint = "check the path of --server: it must be the URL of an A2A agent, such as " + defaultServer
+		}
 	case a2a.CodePushNotSupported:
 		hint = "webhooks are off at this server: serve --webhooks turns them on"
 	case a2a.CodeTooLarge:
