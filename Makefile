@@ -11,9 +11,9 @@ RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/me
 
 # Tests that run the same code again (on other tables, in broken stores, by scripts of the command, with
 # more URLs, without a restart), and tests in which the detector finds nothing (killed processes, many rows).
-RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotTold/bad
+RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|TestDeletionSurvivesKill|TestExpirySurvivesKill|TestLanesSurviveKill
-RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestRareTasksAreFound|TestRestCacheIsBounded|TestExpiryRemovesRecentRecords|TestAMoveContinues
+RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestRareTasksAreFound|TestTerminalCacheIsBounded|TestExpiryRemovesRecentRecords|TestKeyMoveContinues
 
 .DEFAULT_GOAL := help
 
@@ -26,10 +26,11 @@ build: ## build the static binary bin/holdfast
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
 
-test: ## run every test of the module, after installing what they need
+test: ## run every test of the module and of its benchmarks, after installing what they need
 	./scripts/prerequisites
 	./scripts/services run go test -timeout 20m -shuffle=on -skip BehindAPooler ./...
 	./scripts/services run --pooler go test -count=1 -run BehindAPooler ./backend/postgres
+	cd bench && go test ./...
 
 test-race: ## run the tests under the race detector, but for those that show nothing more with it
 	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" ./...

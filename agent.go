@@ -19,37 +19,37 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
-	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// DefaultDataDir is where an Agent keeps its data when nothing else is said.
+// DefaultDataDir is the default of [Config.DataDir].
 const DefaultDataDir = "holdfast-data"
 
-// lastAnswers is how long blocking requests are held once no task runs any more:
-// what they wait for will be run by another process.
-const lastAnswers = 50 * time.Millisecond
+// blockingGrace is how long blocking requests wait after the last task of this process has
+// stopped. The tasks that they wait for will continue in another process.
+const blockingGrace = 50 * time.Millisecond
 
-// defaultPerAddress is how many webhooks of one public address are called at once.
+// defaultPerAddress is the default of Webhooks.PerAddress.
 const defaultPerAddress = 8
 
-// Agent is a handler made into a service. Make one with [New]; then either call
-// [Agent.ListenAndServe], or Start, use Handler in a server of your own, and Stop.
-// It is safe for concurrent use.
+// Agent serves a handler over HTTP. Create one with [New], then either call
+// [Agent.ListenAndServe], or call Start, mount Handler in a server of your own, and call
+// Stop. It is safe for concurrent use.
 type Agent struct {
-	cfg    Config
-	store  store.Store
-	owned  bool // the store is ours to close
-	engine *engine.Engine
-	push   *push.Service // nil: webhooks are off
-	server *server.Server
+	cfg       Config
+	store     store.Store
+	ownsStore bool // Stop closes the store
+	engine    *engine.Engine
+	webhook   *webhook.Service // nil if webhooks are off
+	server    *server.Server
 }
 
-// New returns an agent, or all that is wrong with cfg. It opens the store: only
-// one process at a time can have the default store of a DataDir. Call
-// [Agent.Stop] to release it, also when the agent was never started.
+// New returns an agent for h, or an error that lists all problems of cfg. It opens the
+// default store if [Config.Store] is nil; only one process at a time can open the store of
+// a [Config.DataDir]. Call [Agent.Stop] to release it, even if the agent was never started.
 func New(cfg Config, h Handler) (*Agent, error) {
 	cfg, err := cfg.withDefaults(h)
 	if err != nil {
@@ -60,7 +60,7 @@ func New(cfg Config, h Handler) (*Agent, error) {
 		if a.store, err = sqlite.Open(context.Background(), sqlite.Config{Dir: cfg.DataDir, Logger: cfg.Logger}); err != nil {
 			return nil, err
 		}
-		a.owned = true
+		a.ownsStore = true
 	}
 	if err := a.assemble(h); err != nil {
 		return nil, errors.Join(err, a.closeStore())
@@ -74,7 +74,7 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 		errs = append(errs, errors.New("Name is required"))
 	}
 	if h == nil {
-		errs = append(errs, errors.New("a handler is required"))
+		errs = append(errs, errors.New("handler is required"))
 	}
 	if c.Store != nil && c.DataDir != "" {
 		errs = append(errs, errors.New("Store and DataDir must not both be set"))
@@ -152,26 +152,26 @@ func (a *Agent) assemble(h Handler) (err error) {
 		return err
 	}
 	if !cfg.Webhooks.Off {
-		if a.push, err = newPush(cfg.Webhooks, cfg.Retention, a.store, budget, cfg.Logger); err != nil {
+		if a.webhook, err = newWebhookService(cfg.Webhooks, cfg.Retention, a.store, budget, cfg.Logger); err != nil {
 			return err
 		}
 	}
 	a.server, err = server.New(server.Config{
 		Engine:          a.engine,
-		Push:            a.push,
+		Webhook:         a.webhook,
 		Card:            a.card(),
 		Dialect:         rpc.Dialect(cfg.Dialect),
 		Tokens:          serverTokens(cfg.Tokens),
 		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,
-		Files:           files.places,
+		FileSlots:       files.slots,
 		MaxLists:        cfg.MaxLists,
 		MaxStreams:      cfg.MaxStreams,
 		MaxBatchBytes:   cfg.MaxBatchBytes,
 		ReadCache:       cfg.ReadCacheBytes,
 		BlockingTimeout: cfg.BlockingTimeout,
 		CORSOrigins:     cfg.CORSOrigins,
-		StopGrace:       lastAnswers,
+		StopGrace:       blockingGrace,
 		Logger:          cfg.Logger,
 	})
 	return err
@@ -185,66 +185,67 @@ func serverTokens(tokens []Token) []server.Token {
 	return list
 }
 
-// SetTokens replaces Config.Tokens for requests from now on. It reports everything that
-// is wrong with the new tokens and keeps the old ones then. An agent without tokens cannot
-// get any while it runs, nor the other way round. Safe for concurrent use.
+// SetTokens replaces [Config.Tokens] for subsequent requests. If any token is invalid, it
+// returns an error that lists all problems and keeps the current tokens. It cannot turn
+// authentication on or off. It is safe for concurrent use.
 func (a *Agent) SetTokens(tokens []Token) error { return a.server.SetTokens(serverTokens(tokens)) }
 
-// newPush returns the service that calls webhooks, or all that is wrong with w. It warns
-// of addresses that are not public and may be called.
-func newPush(w Webhooks, keep engine.Retention, kept store.Store, budget *memory.Budget, logger *slog.Logger) (*push.Service, error) {
+// newWebhookService returns the service that delivers events to webhooks, or an error that
+// lists all problems of w. It logs a warning if w allows addresses that are not public.
+func newWebhookService(w Webhooks, retention engine.Retention, st store.Store, budget *memory.Budget, logger *slog.Logger) (*webhook.Service, error) {
 	if w.PerAddress < 0 {
 		return nil, fmt.Errorf("webhooks config: PerAddress is %d, want at least 1", w.PerAddress)
 	}
-	sender, policy, err := newSender(w, safehttp.ClientConfig{Timeout: w.Timeout, MaxPerAddress: cmp.Or(w.PerAddress, defaultPerAddress)}, w.AllowNets, w.AllowHosts)
+	sender, policy, err := newClient(w, safehttp.ClientConfig{Timeout: w.Timeout, MaxPerAddress: cmp.Or(w.PerAddress, defaultPerAddress)}, w.AllowNets, w.AllowHosts)
 	if err != nil {
 		return nil, fmt.Errorf("webhooks config: %w", err)
 	}
 	lease := w.Lease
 	if lease == 0 {
-		lease = max(30*time.Second, 2*w.Timeout) // a lease must outlast an attempt
+		lease = max(30*time.Second, 2*w.Timeout) // longer than a delivery attempt
 	}
 	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
-		logger.Warn("webhooks may go to addresses that are not public: whoever may send a message can have these called",
+		logger.Warn("webhooks may go to addresses that are not public: everyone who can send a message can cause requests to them",
 			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
 	}
-	if len(w.Keys) == 0 && kept.Info().Durable {
-		logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --push-secret-key or PUSH_SECRET_KEYS")
+	if len(w.Keys) == 0 && st.Info().Durable {
+		logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --webhook-encryption-key or PUSH_SECRET_KEYS")
 	}
-	return push.New(push.Config{
-		Store: kept, NewID: newID, Sender: sender, Policy: policy, Agent: w.agent(), Logger: logger,
-		Global: push.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
+	return webhook.New(webhook.Config{
+		Store: st, NewID: newID, Sender: sender, Policy: policy, Agent: w.userAgent(), Logger: logger,
+		Global: webhook.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
 		Timeout: w.Timeout, Lease: lease, Memory: budget,
-		KeepAttempts: orForever(keep.Age(engine.RetainAttempts)), KeepDead: orForever(keep.Age(engine.RetainDead)),
+		KeepAttempts: webhookRetention(retention.Age(engine.RetainAttempts)), KeepDead: webhookRetention(retention.Age(engine.RetainDead)),
 	})
 }
 
-// orForever returns an age of [engine.Retention] as package push spells it.
-func orForever(age time.Duration) time.Duration {
+// webhookRetention converts an age of [engine.Retention] to one of [webhook.Config], which
+// are negative for data that is kept forever.
+func webhookRetention(age time.Duration) time.Duration {
 	if age == 0 {
 		return -1
 	}
 	return age
 }
 
-// agent is the user agent of requests.
-func (w *Webhooks) agent() string {
-	if w.Agent != "" {
-		return w.Agent
+// userAgent returns the User-Agent header of outgoing requests.
+func (w *Webhooks) userAgent() string {
+	if w.UserAgent != "" {
+		return w.UserAgent
 	}
 	info, _ := debug.ReadBuildInfo()
-	return push.UserAgent("holdfast", moduleVersion(info))
+	return webhook.UserAgent("holdfast", moduleVersion(info))
 }
 
-// newSender returns what makes requests to URLs of strangers: as cfg says, to where w and the
-// allowed addresses let them go.
-func newSender(w Webhooks, cfg safehttp.ClientConfig, nets, hosts []string) (*safehttp.Client, safehttp.Policy, error) {
+// newClient returns an HTTP client for URLs that clients supply. It reaches the addresses
+// that w, nets and hosts allow.
+func newClient(w Webhooks, cfg safehttp.ClientConfig, nets, hosts []string) (*safehttp.Client, safehttp.Policy, error) {
 	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: nets, AllowHosts: hosts, NAT64: w.NAT64, RequireHTTPS: w.RequireHTTPS})
 	if w.EgressProxy != "" {
 		u, proxyErr := url.Parse(w.EgressProxy)
 		if proxyErr != nil {
-			proxyErr = errors.New("egress proxy: is not a URL") // which may hold a password
+			proxyErr = errors.New("egress proxy: invalid URL") // without the URL, which may contain a password
 		}
 		cfg.EgressProxy, err = u, errors.Join(err, proxyErr)
 	}
@@ -252,11 +253,11 @@ func newSender(w Webhooks, cfg safehttp.ClientConfig, nets, hosts []string) (*sa
 		return nil, policy, err
 	}
 	cfg.Policy = policy
-	sender, err := safehttp.New(cfg)
-	return sender, policy, err
+	client, err := safehttp.New(cfg)
+	return client, policy, err
 }
 
-// newID returns a UUIDv7: ids that sort by time keep the stores' indexes dense.
+// newID returns a UUIDv7. IDs that sort by time keep the indexes of the stores dense.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 func (a *Agent) card() a2a.AgentCard {
@@ -267,13 +268,13 @@ func (a *Agent) card() a2a.AgentCard {
 	}
 }
 
-// Start begins to run tasks, those that an earlier process left unfinished
-// first among them, and to call webhooks.
+// Start starts to run tasks, first those that an earlier process left unfinished, and to
+// deliver events to webhooks.
 func (a *Agent) Start(ctx context.Context) error {
-	if err := a.engine.Start(ctx); err != nil || a.push == nil {
+	if err := a.engine.Start(ctx); err != nil || a.webhook == nil {
 		return err
 	}
-	if err := a.push.Start(ctx); err != nil {
+	if err := a.webhook.Start(ctx); err != nil {
 		stopNow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
 		return errors.Join(err, a.engine.Stop(stopNow))
@@ -281,41 +282,40 @@ func (a *Agent) Start(ctx context.Context) error {
 	return nil
 }
 
-// Handler serves the agent over HTTP: JSON-RPC, server-sent events, the agent
-// card and health. It may be mounted at the root of any server.
+// Handler returns the agent's HTTP handler: JSON-RPC, server-sent events, the agent card and
+// health checks. Mount it at the root of any server.
 func (a *Agent) Handler() http.Handler { return a.server }
 
-// Stop ends the agent: no new work is taken, running handlers may finish until
-// ctx is done, then they are told to return and their tasks are handed back to be
-// run later. Webhooks are told what is due until ctx is done; the rest is told later.
-// It closes the store unless that was given in the Config. Stopping twice is harmless.
+// Stop stops the agent. It accepts no new work and waits for running handlers until ctx is
+// done; after that it cancels their contexts and requeues their tasks. It also delivers due
+// webhook events until ctx is done; the remaining ones are delivered after the next start.
+// It closes the store unless [Config.Store] was set. Stop is idempotent.
 func (a *Agent) Stop(ctx context.Context) error {
 	stopped := a.engine.Stop(ctx)
 	a.server.Drain()
-	return errors.Join(stopped, a.stopPush(ctx), a.closeStore())
+	return errors.Join(stopped, a.stopWebhook(ctx), a.closeStore())
 }
 
-// stopPush stops to call webhooks, once they know how the last tasks have ended.
-func (a *Agent) stopPush(ctx context.Context) error {
-	if a.push == nil {
+// stopWebhook stops the delivery to webhooks after the last events of the tasks are sent.
+func (a *Agent) stopWebhook(ctx context.Context) error {
+	if a.webhook == nil {
 		return nil
 	}
-	enough, cancel := context.WithTimeout(ctx, a.cfg.StopGrace)
+	drainCtx, cancel := context.WithTimeout(ctx, a.cfg.StopGrace)
 	defer cancel()
-	a.push.Drain(enough)
-	return a.push.Stop(ctx)
+	a.webhook.Drain(drainCtx)
+	return a.webhook.Stop(ctx)
 }
 
 func (a *Agent) closeStore() error {
-	if !a.owned {
+	if !a.ownsStore {
 		return nil
 	}
 	return a.store.Close()
 }
 
-// ListenAndServe starts the agent and serves it on a TCP address until ctx is
-// done, then stops it gracefully, within StopGrace. It logs the address and returns
-// nil after a graceful stop.
+// ListenAndServe starts the agent and serves it on a TCP address until ctx is done. Then it
+// stops gracefully within [Config.StopGrace] and returns nil. It logs the address.
 func (a *Agent) ListenAndServe(ctx context.Context, addr string) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
@@ -326,28 +326,29 @@ func (a *Agent) ListenAndServe(ctx context.Context, addr string) error {
 	return a.Serve(ctx, ln)
 }
 
-// Serve is ListenAndServe on a listener, which it closes.
+// Serve is like [Agent.ListenAndServe] for a listener, which it closes.
 func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	if err := a.Start(ctx); err != nil {
 		err = errors.Join(err, ln.Close())
 		if errors.Is(err, engine.ErrStarted) {
-			return err // whoever started it stops it
+			return err // the caller that started the agent stops it
 		}
 		return errors.Join(err, a.closeStore())
 	}
-	serving, halt := context.WithCancel(context.WithoutCancel(ctx))
-	defer halt()
+	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
 	served := make(chan error, 1)
-	go func() { served <- a.server.Serve(serving, ln) }()
+	go func() { served <- a.server.Serve(serveCtx, ln) }()
 	select {
 	case err := <-served:
-		return errors.Join(err, a.Stop(serving))
+		return errors.Join(err, a.Stop(serveCtx))
 	case <-ctx.Done():
 	}
-	// Tasks come to their end first, so that those who follow them are told.
+	// Stop the engine first, so that open streams receive the last events of their tasks.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StopGrace)
 	defer cancel()
 	stopped := a.engine.Stop(grace)
-	halt()
-	return errors.Join(<-served, stopped, a.stopPush(grace), a.closeStore())
+	stopServing()
+
+	return errors.Join(<-served, stopped, a.stopWebhook(grace), a.closeStore())
 }

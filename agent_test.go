@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 )
 
-func TestServingAStartedAgentLeavesItRunning(t *testing.T) {
+func TestServeOfStartedAgentLeavesItRunning(t *testing.T) {
 	t.Parallel()
 	agent, err := holdfast.New(holdfast.Config{Name: "a", DataDir: t.TempDir()}, holdfast.HandlerFunc(shout))
 	if err != nil {
@@ -31,14 +31,14 @@ func TestServingAStartedAgentLeavesItRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := agent.Serve(t.Context(), ln); err == nil {
-		t.Error("Serve() of an agent that was started = nil, want an error")
+		t.Error("Serve() of a started agent = nil, want an error")
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/health", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if status := status(agent, request); status != http.StatusOK {
-		t.Errorf("health after it = %d, want 200", status)
+		t.Errorf("health after Serve() = %d, want 200", status)
 	}
 	stopNow, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -47,12 +47,12 @@ func TestServingAStartedAgentLeavesItRunning(t *testing.T) {
 	}
 }
 
-func TestAConfigTellsAllThatIsWrong(t *testing.T) {
+func TestNewReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := holdfast.New(holdfast.Config{StopGrace: -1}, nil)
 	for _, want := range []string{"Name", "handler", "StopGrace"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New() = %v, want %s named", err, want)
+			t.Errorf("New() = %v, want it to name %s", err, want)
 		}
 	}
 	for _, cfg := range []holdfast.Config{
@@ -68,7 +68,7 @@ func TestAConfigTellsAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestHalfOfTheMemoryIsForWhatIsLarge(t *testing.T) {
+func TestMemoryBudgetIsHalfOfMemory(t *testing.T) {
 	t.Parallel()
 	agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Memory: 96 << 20}, holdfast.HandlerFunc(shout))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestListenAndServeLogsItsAddress(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "msg=listening url=http://127.0.0.1:") {
 	}
 	if lines.Err() != nil || lines.Text() == "" {
-		t.Errorf("the log ends with %q, %v, want a line with the address", lines.Text(), lines.Err())
+		t.Errorf("the last log line is %q, %v, want one with the address", lines.Text(), lines.Err())
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()
 	_, rest, _ := strings.Cut(lines.Text(), "url=")
@@ -114,7 +114,7 @@ func TestListenAndServeLogsItsAddress(t *testing.T) {
 	}
 }
 
-func TestPlainSecretsOfWebhooksAreReportedOnce(t *testing.T) {
+func TestUnencryptedWebhookSecretsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	const warning = "stored unencrypted"
 	for name, tt := range map[string]struct {
@@ -136,12 +136,12 @@ func TestPlainSecretsOfWebhooksAreReportedOnce(t *testing.T) {
 			t.Error(err)
 		}
 		if got := strings.Count(log.String(), warning); got != tt.want {
-			t.Errorf("%s: the log says %q %d times, want %d:\n%s", name, warning, got, tt.want, &log)
+			t.Errorf("%s: the log has %q %d times, want %d:\n%s", name, warning, got, tt.want, &log)
 		}
 	}
 }
 
-func TestSetTokensCannotOpenOrCloseAnAgent(t *testing.T) {
+func TestSetTokensCannotTurnAuthenticationOnOrOff(t *testing.T) {
 	t.Parallel()
 	token := holdfast.Token{Token: "sesame", Principal: a2a.Principal{ID: "alice"}}
 	for name, tt := range map[string]struct {

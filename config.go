@@ -9,178 +9,182 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Config is what an Agent is made of. Only Name is required; zero fields take
-// the documented default.
+// Config configures an [Agent]. Only Name is required. Zero fields take the documented
+// default.
 type Config struct {
-	// Name, Description and Version are told on the agent card.
+	// Name, Description and Version appear on the agent card.
 	Name        string
 	Description string // default: Name
 	Version     string // default "0.0.0"
-	// URL is the address clients reach the agent at, told on the card. Default:
-	// the address the request for the card came to.
+	// URL is the address at which clients reach the agent, for the agent card. Default: the
+	// address to which the request for the card was sent.
 	URL string
-	// Provider is told on the card; nil leaves it out.
+	// Provider appears on the agent card. The card has no provider if it is nil.
 	Provider *a2a.AgentProvider
-	// Skills are told on the card. Default: one skill with the agent's name.
+	// Skills appear on the agent card. Default: one skill with the agent's name.
 	Skills []a2a.AgentSkill
-	// InputModes and OutputModes are the media types taken and produced. Default
-	// "text/plain" each.
+	// InputModes and OutputModes are the media types that the agent accepts and produces.
+	// Default "text/plain" each.
 	InputModes, OutputModes []string
 
-	// Store keeps everything; the caller closes it. Default: a SQLite file in
-	// DataDir, closed by the Agent.
+	// Store holds all durable data. The caller closes it. Default: a SQLite file in DataDir,
+	// which the Agent closes.
 	Store store.Store
-	// DataDir is where the default store keeps its file. Default "holdfast-data".
+	// DataDir is the directory of the default store. Default "holdfast-data".
 	DataDir string
 
-	// Tokens are the bearer tokens that callers must present, and whom they stand
-	// for. Empty: everybody is let in as the anonymous principal.
+	// Tokens are the accepted bearer tokens and the principals that they authenticate. If
+	// empty, every caller is the anonymous principal.
 	Tokens []Token
 
-	// Dialect is how answers are spelled: "a2a", as the protocol says, or "bindu", for
-	// clients of agents made with Bindu, with results in snake_case. Requests are read in
-	// either spelling. Default "a2a".
+	// Dialect is the JSON format of results: "a2a" as the protocol specifies, or "bindu",
+	// with member names in snake_case, for clients of agents made with Bindu. The agent
+	// accepts requests in both. Default "a2a".
 	Dialect string
 
-	// Concurrency is how many turns run at once. Default 256.
+	// Concurrency is the maximum number of turns that run at once. Default 256.
 	Concurrency int
-	// ReservedTurns is how many of these are kept for principals that run few: one that runs an eighth of
-	// ReservedTurns or more gets none of them. Less than Concurrency; negative: none. Default: a
-	// quarter of Concurrency with Tokens, else none.
+	// ReservedTurns is the part of Concurrency that is reserved for principals that run few
+	// turns: a principal that runs ReservedTurns/8 or more turns gets none of them. It must
+	// be less than Concurrency. Negative reserves none. Default: a quarter of Concurrency
+	// with Tokens, otherwise none.
 	ReservedTurns int
-	// TaskTimeout is the longest a turn may run. Default 1 h; negative is no limit.
+	// TaskTimeout is the maximum duration of a turn. Default 1 h. Negative means no limit.
 	TaskTimeout time.Duration
-	// MaxAttempts is how often a turn is begun before its task fails. Default 5.
+	// MaxAttempts is the number of attempts of a turn before its task fails. Default 5.
 	MaxAttempts int
-	// RetryDelay is the pause before a second attempt; it doubles with each, up to
-	// a minute. Default 1 s.
+	// RetryDelay is the delay before the second attempt of a turn. It doubles with each
+	// further attempt, up to a minute. Default 1 s.
 	RetryDelay time.Duration
-	// Lease is how long a task of a process that died waits for another. Default
-	// 15 s.
+	// Lease is how long a process may hold a task without renewing its lease. If the process
+	// dies, another process can claim the task after this time. Default 15 s.
 	Lease time.Duration
-	// FlushInterval is how long progress and chunks may wait for others to be
-	// committed with. Default 20 ms.
+	// FlushInterval is how long progress updates and artifact chunks may wait to be
+	// committed together. Default 20 ms.
 	FlushInterval time.Duration
-	// StopGrace is how long running handlers may take to finish when the agent
-	// stops, before they are told to return and their tasks are handed back.
-	// Default 10 s.
+	// StopGrace is how long running handlers may take to return after the agent starts to
+	// stop. After that their contexts are canceled and their tasks requeued. Default 10 s.
 	StopGrace time.Duration
-	// HandlerGrace is how long a handler may take to return once its context is
-	// done, before it is left behind. Default 5 s.
+	// HandlerGrace is how long a handler may take to return after its context is done. After
+	// that the agent abandons it. Default 5 s.
 	HandlerGrace time.Duration
-	// Retention is how long data is kept, such as {"completed": 90 * 24 * time.Hour}.
-	// Default: tasks and described contexts are kept, the rest for 30 days.
+	// Retention is how long data is kept, by kind, such as {"completed": 90 * 24 * time.Hour}.
+	// Default: tasks and described contexts are kept, everything else for 30 days.
 	Retention engine.Retention
-	// Limits bound what callers and handlers may ask for.
+	// Limits bound the requests of callers and handlers.
 	Limits engine.Limits
 
-	// Memory is how many bytes of memory the process may use. Half of them is for what is
-	// large: requests and responses, tasks, webhook bodies, files, the content of running
-	// turns; one principal may hold half of that. Whoever needs more waits up to 10 s and
-	// is refused then (429). The rest is for garbage and all that is small: a program
-	// should also give Memory to [runtime/debug.SetMemoryLimit], as holdfast serve does.
-	// At least 64 MiB. Default: three quarters of the limit of the cgroup or of the
-	// machine's memory, or 1 GiB where neither is known.
+	// Memory is the number of bytes of memory that the process may use, at least 64 MiB.
+	// Half of it is the budget for large data: requests, responses, tasks, webhook bodies,
+	// files, and the content of running turns. One principal may hold half of the budget. A
+	// request that needs more waits up to 10 s and is then rejected (429). The other half is
+	// for small data and garbage, so a program should also pass Memory to
+	// [runtime/debug.SetMemoryLimit], as "holdfast serve" does. Default: three quarters of
+	// the cgroup's limit or of the machine's memory, or 1 GiB if neither is known.
 	Memory int64
-	// MaxBodyBytes is the largest request taken. Default 10 MiB.
+	// MaxBodyBytes is the maximum size of a request body. Default 10 MiB.
 	MaxBodyBytes int64
-	// MaxLists is how many lists are read from the store at once, at least 2; one
-	// principal may read half of them. Others wait for 10 seconds and are refused then.
-	// Default 8.
+	// MaxLists is the number of lists that the agent reads from the store at once, at least
+	// 2. One principal may read half of them. Further list requests wait up to 10 s and are
+	// then rejected. Default 8.
 	MaxLists int
-	// MaxStreams is how many streams may be open at once. With tokens, one
-	// principal may have half of them. Default 10,000.
+	// MaxStreams is the maximum number of open streams. With Tokens, one principal may have
+	// half of them. Default 10,000.
 	MaxStreams int
-	// MaxBatchBytes is how large the responses of a batch may be together; items beyond it
-	// get an error. Default 32 MiB.
+	// MaxBatchBytes is the maximum total size of the responses of a batch. Items that exceed
+	// it get an error. Default 32 MiB.
 	MaxBatchBytes int64
-	// ReadCacheBytes is how much memory is used to keep finished tasks as they were encoded for
-	// responses, so that reading them again needs neither their content from the store nor
-	// another encoding. Negative keeps none. Default 32 MiB, at most 1/16 of Memory.
+	// ReadCacheBytes is the size of the cache of encoded finished tasks. Reading a cached task
+	// again neither loads its content from the store nor encodes it. Negative disables the
+	// cache. Default 32 MiB, at most 1/16 of Memory.
 	ReadCacheBytes int64
-	// BlockingTimeout is how long a blocking message/send is held at most, before
-	// it is answered with the task as it stands. Default 5 min.
+	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
+	// it returns the task in its current state. Default 5 min.
 	BlockingTimeout time.Duration
-	// CORSOrigins are the web origins that may call the agent from a browser; "*"
-	// is any. Default none.
+	// CORSOrigins are the web origins from which browsers may call the agent. "*" allows any.
+	// Default none.
 	CORSOrigins []string
 
-	// Webhooks says how those who asked for it are told what becomes of tasks. They are
-	// on by default.
+	// Webhooks configures the delivery of task events to webhooks, which is on by default.
 	Webhooks Webhooks
 
-	// Files says how files are read that messages name by URI.
+	// Files configures how [Turn.ReadFile] fetches files that messages name by URI.
 	Files Files
 
-	// Logger gets what operators should know. Default: discards.
+	// Logger receives messages for operators. Default: discards them.
 	Logger *slog.Logger
 }
 
-// Webhooks is how the URLs are called that clients have their tasks' updates sent to. Zero
+// Webhooks configures the delivery of task events to the URLs that clients register. Zero
 // fields take the documented default.
 type Webhooks struct {
-	// Off refuses webhooks, and sends nothing to those that are there.
+	// Off rejects new webhooks and pauses delivery to registered ones.
 	Off bool
 
-	// URL is told of all tasks that have no webhook of their own, with Token as bearer
-	// token, signed with Secret ("whsec_" and the base64 of 24 to 64 bytes). Default: none.
+	// URL receives the events of every task that has no webhook of its own. Requests carry
+	// Token as bearer token and are signed with Secret ("whsec_" and the base64 encoding of
+	// 24 to 64 bytes). Default: none.
 	URL, Token, Secret string
 
-	// AllowNets are networks ("10.1.0.0/16"), AllowHosts names or addresses with a port
-	// ("localhost:8888"), that may be called although they are not public: by everybody who
-	// may send a message, of which New warns in the log. Default: none.
+	// AllowNets are networks ("10.1.0.0/16") and AllowHosts are hosts with a port
+	// ("localhost:8888") that webhooks may use although their addresses are not public.
+	// Everyone who can send a message can cause requests to them, so New logs a warning.
+	// Default: none.
 	AllowNets, AllowHosts []string
-	// RequireHTTPS refuses URLs that are not https.
+	// RequireHTTPS rejects URLs whose scheme is not https.
 	RequireHTTPS bool
-	// NAT64 are the site's own prefixes of addresses that embed one of IPv4 (RFC 6052).
+	// NAT64 are the site's own prefixes for IPv4 addresses embedded in IPv6 (RFC 6052).
 	NAT64 []string
-	// EgressProxy is the URL of an HTTP proxy that makes the connections. Default: none;
-	// the environment is not asked.
+	// EgressProxy is the URL of an HTTP proxy for all requests. Default: none. The proxy
+	// variables of the environment are ignored.
 	EgressProxy string
 
-	// Agent is told as the user agent: "name/version" of the program. Default: "holdfast"
-	// and the version of this module.
-	Agent string
+	// UserAgent is the User-Agent header, as "name/version". Default: "holdfast" and the version
+	// of this module.
+	UserAgent string
 
-	// Keys, of 32 bytes each, encrypt the secrets of webhooks in the store: the first
-	// those that are new, and all are tried to read. Default: they are stored as they are.
+	// Keys encrypt the secrets of webhooks in the store; each has 32 bytes. The first key
+	// encrypts new secrets, and all keys can decrypt. Default: secrets are stored
+	// unencrypted.
 	Keys [][]byte
 
-	// PerTask is how many webhooks a task may have, default 10; PerMinute how many a
-	// principal may save in a minute, default 100.
+	// PerTask is the maximum number of webhooks of a task, default 10. PerMinute is the
+	// number of webhooks that a principal may save per minute, default 100.
 	PerTask, PerMinute int
-	// InFlight is how many are called at once, default 512; PerEndpoint how many of one
-	// scheme, host and port, default 8; PerAddress how many of one public address whatever
-	// its names, default 8; PerOwner how many of one principal, default 64.
+	// InFlight is the maximum number of concurrent requests, default 512. PerEndpoint limits
+	// those to one scheme, host and port, default 8. PerAddress limits those to one public
+	// IP address regardless of host names, default 8. PerOwner limits those for one
+	// principal, default 64.
 	InFlight, PerEndpoint, PerAddress, PerOwner int
-	// Timeout is the longest that a call may take. Default 15 s.
+	// Timeout is the maximum duration of a request. Default 15 s.
 	Timeout time.Duration
-	// Lease is how long a webhook waits for a process that died or hangs while it called
-	// it, before another goes on. Default 30 s, or twice Timeout if that is longer; at least
-	// twice Timeout less 5 s, and 100 ms.
+	// Lease is how long a process may hold a webhook without renewing its lease. If the
+	// process dies or hangs, another process continues the delivery after this time. It must
+	// be at least 100 ms and twice Timeout less 5 s. Default 30 s, or twice Timeout if that
+	// is longer.
 	Lease time.Duration
 }
 
-// Files is how [Turn.ReadFile] gets what the URI of a file names. Only the public internet
-// is called, as for webhooks, whose RequireHTTPS, NAT64, EgressProxy and Agent hold here too.
-// Zero fields take the documented default.
+// Files configures how [Turn.ReadFile] fetches files by URI. Only hosts on the public
+// internet can be reached, as for webhooks. RequireHTTPS, NAT64, EgressProxy and the user
+// agent of [Webhooks] apply here too. Zero fields take the documented default.
 type Files struct {
-	// Off gets none.
+	// Off disables fetching.
 	Off bool
-	// AllowNets and AllowHosts are written as those of [Webhooks], and are lists of their
-	// own, for more is at stake: the client that named a file may be told what is in it.
-	// New warns of them in the log. Default: none.
+	// AllowNets and AllowHosts have the format of those of [Webhooks]. They are separate
+	// because they risk more: the content of a file may reach the client that named it. New
+	// logs a warning if they are set. Default: none.
 	AllowNets, AllowHosts []string
-	// MaxBytes is the largest file that is got. Default 10 MiB.
+	// MaxBytes is the maximum size of a file. Default 10 MiB.
 	MaxBytes int64
-	// AtOnce is how many are fetched at once; with Tokens one principal may fetch half of them, and it is
-	// at least 2. Others wait. Default 64.
-	AtOnce int
-	// Timeout is the longest that one may take. Default 30 s.
+	// Concurrency is the maximum number of concurrent fetches. Further ones wait. With Tokens it
+	// must be at least 2, and one principal may use half of them. Default 64.
+	Concurrency int
+	// Timeout is the maximum duration of a fetch. Default 30 s.
 	Timeout time.Duration
 }
 
-// Token is a bearer token and the principal it stands for.
+// Token is a bearer token and the principal that it authenticates.
 type Token struct {
 	Token     string
 	Principal a2a.Principal

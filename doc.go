@@ -1,5 +1,5 @@
-// Package holdfast makes a Go function a durable agent: a service that speaks
-// the A2A protocol and forgets nothing.
+// Package holdfast turns a Go function into a durable agent: a service that speaks the A2A
+// protocol and continues its tasks after crashes and deployments.
 //
 //	agent, err := holdfast.New(holdfast.Config{Name: "greeter"}, holdfast.HandlerFunc(
 //		func(ctx context.Context, t *holdfast.Turn) error {
@@ -10,27 +10,26 @@
 //
 // # Concepts
 //
-// A client's message begins a task, or a new turn of one that waits. The
-// [Handler] is called once per turn with a [Turn], through which it reads the
-// message, tells progress, streams artifacts and says how the turn ended. What
-// it tells is stored before anyone sees it; by default in a SQLite file under
-// [Config.DataDir].
+// A client's message starts a task, or a new turn of a task that waits for input. The
+// [Handler] is called once per turn with a [Turn]. Through the Turn it reads the messages,
+// reports progress, streams artifacts and ends the turn with a result. Holdfast stores these
+// events before clients see them, by default in a SQLite file in [Config.DataDir].
 //
 // # Guarantees
 //
-// When a process dies, each of its unfinished tasks is run again, here or on
-// another replica: the handler is called with [Turn.Attempt] above 1. Work wrapped
-// in [Step] is not repeated: what it returned is read back. So a handler's effects
-// on the task happen exactly once, and its effects elsewhere at least once, once
-// per step in the absence of a crash within the step.
+// If a process dies, its unfinished tasks run again, in the next process or on another
+// replica: the handler is called with [Turn.Attempt] greater than 1. [Step] makes work
+// durable: a later attempt returns a step's stored result instead of repeating the step. The
+// events and artifacts of a task are therefore stored exactly once. Effects on other systems
+// happen at least once, and more than once only if the process dies within the step.
 //
 // # Concurrency
 //
-// Handlers run concurrently, up to [Config.Concurrency]; a task never runs twice
-// at once. A panic fails its task, never the process.
+// Up to [Config.Concurrency] handlers run at once. A task never runs more than once at the
+// same time. A panic in a handler fails its task and does not affect the process.
 //
 // # Errors
 //
-// A plain error of a handler fails the task with its text; wrap it by [Retry] to
-// have the turn run again later.
+// An error that a handler returns fails the task with the error's text. An error wrapped by
+// [Retry] makes the turn run again later.
 package holdfast

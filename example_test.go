@@ -33,7 +33,7 @@ func shout(ctx context.Context, t *holdfast.Turn) error {
 	return t.Reply("done")
 }
 
-// An agent that serves until it is told to stop.
+// This agent serves until it receives SIGINT or SIGTERM.
 func Example() {
 	agent, err := holdfast.New(holdfast.Config{Name: "shouter", Logger: slog.Default()}, holdfast.HandlerFunc(shout))
 	if err != nil {
@@ -46,8 +46,7 @@ func Example() {
 	}
 }
 
-// An agent on a store in memory, on a port of the system's choice, and a client
-// that talks to it.
+// This agent uses an in-memory store and a free port. A client sends it a message.
 func ExampleAgent_Serve() {
 	agent, err := holdfast.New(holdfast.Config{Name: "shouter", Store: inmem.New()}, holdfast.HandlerFunc(shout))
 	if err != nil {
@@ -65,14 +64,14 @@ func ExampleAgent_Serve() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	answer, err := c.Send(ctx, client.SendParams{
+	result, err := c.Send(ctx, client.SendParams{
 		Message:       client.Text("hello"),
 		Configuration: &a2a.MessageSendConfiguration{Blocking: true},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	task := answer.(*a2a.Task)
+	task := result.(*a2a.Task)
 	fmt.Println(task.Status.State, task.Artifacts[0].Text())
 
 	stop()
@@ -82,7 +81,7 @@ func ExampleAgent_Serve() {
 	// <nil>
 }
 
-// A handler that reads what was said in the conversation before.
+// This handler reads the earlier messages of the conversation.
 func ExampleTurn_History() {
 	agent, err := holdfast.New(holdfast.Config{Name: "parrot", Store: inmem.New()}, holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) error {
 		earlier, err := t.History(ctx, 20)
@@ -109,16 +108,16 @@ func ExampleTurn_History() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	conversation := ""
+	contextID := ""
 	for _, text := range []string{"hi", "cracker"} {
 		message := client.Text(text)
-		message.ContextID = conversation // a task of its own in the same conversation
-		answer, err := c.Send(ctx, client.SendParams{Message: message, Configuration: &a2a.MessageSendConfiguration{Blocking: true}})
+		message.ContextID = contextID // every message starts a task in the same conversation
+		result, err := c.Send(ctx, client.SendParams{Message: message, Configuration: &a2a.MessageSendConfiguration{Blocking: true}})
 		if err != nil {
 			log.Fatal(err)
 		}
-		task := answer.(*a2a.Task)
-		conversation = task.ContextID
+		task := result.(*a2a.Task)
+		contextID = task.ContextID
 		fmt.Println(task.Status.Message.Text())
 	}
 
@@ -129,12 +128,12 @@ func ExampleTurn_History() {
 	// after "hi" you say "cracker"
 }
 
-// A client whose webhook is told how its task goes. Receivers on this machine must be
-// allowed; those with public addresses need no settings.
+// A client registers a webhook for the events of its task. Receivers on this machine must be
+// allowed; receivers with public addresses need no configuration.
 func ExampleWebhooks() {
 	var updates []string
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		// A receiver of yours checks the token or the signature first.
+		// A production receiver verifies the token or the signature first.
 		var event struct {
 			Sequence int
 			Kind     string
@@ -174,8 +173,9 @@ func ExampleWebhooks() {
 		log.Fatal(err)
 	}
 	stop()
-	fmt.Println(<-served) // once the last updates have arrived
-	receiver.Close()      // waits for what it does
+	fmt.Println(<-served) // Serve returns after the last events are delivered
+	receiver.Close()
+
 	fmt.Println(strings.Join(updates, "\n"))
 	// Output:
 	// <nil>

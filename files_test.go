@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 )
 
-// library serves files, and counts how often it is asked.
-func library(t *testing.T) (url, host string, asked *atomic.Int64) {
+// newFileHost starts a file server on loopback and counts its requests.
+func newFileHost(t *testing.T) (url, host string, requests *atomic.Int64) {
 	t.Helper()
-	asked = new(atomic.Int64)
+	requests = new(atomic.Int64)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/a.txt", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -35,21 +35,21 @@ func library(t *testing.T) (url, host string, asked *atomic.Int64) {
 		<-r.Context().Done()
 	})
 	mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Load() < 3 {
+		if requests.Load() < 3 {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
-		fmt.Fprint(w, "at last")
+		fmt.Fprint(w, "content")
 	})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, s.Listener.Addr().String(), asked
+	return s.URL, s.Listener.Addr().String(), requests
 }
 
-// reader answers with what is in the file that it is sent.
+// reader replies with the content of the first file of the message.
 var reader = holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) error {
 	data, mimeType, err := t.ReadFile(ctx, t.Files()[0].File)
 	if err != nil {
@@ -61,7 +61,7 @@ var reader = holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) er
 	return t.Reply(mimeType + ": " + string(data))
 })
 
-func readOne(t *testing.T, f a2a.File, files holdfast.Files) holdfasttest.Task {
+func sendFile(t *testing.T, f a2a.File, files holdfast.Files) holdfasttest.Task {
 	t.Helper()
 	r := holdfasttest.New(t, reader, holdfast.Config{Files: files, RetryDelay: time.Millisecond, MaxAttempts: 3})
 	return r.SendMessage(holdfasttest.Message(a2a.FilePart{File: f}))
@@ -69,7 +69,7 @@ func readOne(t *testing.T, f a2a.File, files holdfast.Files) holdfasttest.Task {
 
 func TestReadFile(t *testing.T) {
 	t.Parallel()
-	url, host, _ := library(t)
+	url, host, _ := newFileHost(t)
 	allowed := holdfast.Files{AllowHosts: []string{host}}
 	for _, tt := range []struct {
 		name  string
@@ -80,69 +80,69 @@ func TestReadFile(t *testing.T) {
 		{"inline", a2a.FileWithBytes{MimeType: "text/csv", Bytes: []byte("a,b")}, holdfast.Files{Off: true}, "text/csv: a,b"},
 		{"by URI", a2a.FileWithURI{URI: url + "/a.txt"}, allowed, "text/plain; charset=utf-8: 0123456789"},
 		{"by URI with a type", a2a.FileWithURI{URI: url + "/a.txt", MimeType: "text/csv"}, allowed, "text/csv: 0123456789"},
-		{"as large as may be", a2a.FileWithURI{URI: url + "/a.txt"}, holdfast.Files{AllowNets: []string{"127.0.0.0/8"}, MaxBytes: 10}, "text/plain; charset=utf-8: 0123456789"},
+		{"of the maximum size", a2a.FileWithURI{URI: url + "/a.txt"}, holdfast.Files{AllowNets: []string{"127.0.0.0/8"}, MaxBytes: 10}, "text/plain; charset=utf-8: 0123456789"},
 	} {
-		if task := readOne(t, tt.file, tt.files); task.State != a2a.StateCompleted || task.Message != tt.want {
+		if task := sendFile(t, tt.file, tt.files); task.State != a2a.StateCompleted || task.Message != tt.want {
 			t.Errorf("%s = %s %q, want completed %q", tt.name, task.State, task.Message, tt.want)
 		}
 	}
 }
 
-func TestFilesThatAreNotRead(t *testing.T) {
+func TestReadFileRejects(t *testing.T) {
 	t.Parallel()
-	url, host, asked := library(t)
+	url, host, requests := newFileHost(t)
 	allowed := holdfast.Files{AllowHosts: []string{host}}
 	for _, tt := range []struct {
 		name, uri string
 		files     holdfast.Files
 		want      string
-		asked     int64
+		requests  int64
 	}{
-		{"not public", url + "/a.txt", holdfast.Files{}, `invalid_params: its URI is refused: host "127.0.0.1" is not allowed`, 0},
-		{"cloud metadata", "http://169.254.169.254/latest/", holdfast.Files{AllowNets: []string{"169.254.0.0/16"}}, `invalid_params: its URI is refused: host "169.254.169.254" is not allowed`, 0},
-		{"another scheme", "file:///etc/passwd", allowed, "invalid_params: its URI is refused: scheme must be https or http", 0},
-		{"off", url + "/a.txt", holdfast.Files{Off: true, AllowHosts: []string{host}}, "unsupported_operation: files by URI are not fetched here: send the bytes inline", 0},
-		{"too large", url + "/a.txt", holdfast.Files{AllowHosts: []string{host}, MaxBytes: 9}, "too_large: it has more than 9 bytes", 1},
-		{"redirect", url + "/moved", allowed, "invalid_params: its URI was answered with status 302: redirects are not followed", 1},
-		{"gone", url + "/gone", allowed, "invalid_params: its URI was answered with status 410", 1},
+		{"not public", url + "/a.txt", holdfast.Files{}, `invalid_params: URI rejected: host "127.0.0.1" is not allowed`, 0},
+		{"cloud metadata", "http://169.254.169.254/latest/", holdfast.Files{AllowNets: []string{"169.254.0.0/16"}}, `invalid_params: URI rejected: host "169.254.169.254" is not allowed`, 0},
+		{"another scheme", "file:///etc/passwd", allowed, "invalid_params: URI rejected: scheme must be https or http", 0},
+		{"off", url + "/a.txt", holdfast.Files{Off: true, AllowHosts: []string{host}}, "unsupported_operation: fetching files by URI is disabled; send the bytes inline", 0},
+		{"too large", url + "/a.txt", holdfast.Files{AllowHosts: []string{host}, MaxBytes: 9}, "too_large: file exceeds the limit of 9 bytes", 1},
+		{"redirect", url + "/moved", allowed, "invalid_params: URI returned status 302; redirects are not followed", 1},
+		{"gone", url + "/gone", allowed, "invalid_params: URI returned status 410", 1},
 	} {
-		before := asked.Load()
-		task := readOne(t, a2a.FileWithURI{URI: tt.uri}, tt.files)
+		before := requests.Load()
+		task := sendFile(t, a2a.FileWithURI{URI: tt.uri}, tt.files)
 		if task.State != a2a.StateRejected || task.Message != tt.want {
 			t.Errorf("%s = %s %q, want rejected %q", tt.name, task.State, task.Message, tt.want)
 		}
-		if n := asked.Load() - before; n != tt.asked {
-			t.Errorf("%s: the host was asked %d times, want %d", tt.name, n, tt.asked)
+		if n := requests.Load() - before; n != tt.requests {
+			t.Errorf("%s: the host received %d requests, want %d", tt.name, n, tt.requests)
 		}
 	}
 }
 
-func TestWhatMayPassIsReadAgain(t *testing.T) {
+func TestReadFileRetriesTemporaryErrors(t *testing.T) {
 	t.Parallel()
-	url, host, asked := library(t)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	url, host, requests := newFileHost(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := strings.Replace(nobody.Addr().String(), "127.0.0.1", "localhost", 1)
-	if err := nobody.Close(); err != nil {
+	closed := strings.Replace(ln.Addr().String(), "127.0.0.1", "localhost", 1)
+	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
 	allowed := holdfast.Files{AllowHosts: []string{host, closed}, Timeout: 300 * time.Millisecond}
 	for _, tt := range []struct {
 		name, uri, want string
 	}{
-		{"busy", url + "/busy", "gave up after 3 attempts: its URI was answered with status 503"},
-		{"slow", url + "/slow", "gave up after 3 attempts: fetching it took longer than 300ms"},
-		{"cut off", url + "/cut", "gave up after 3 attempts: what came for its URI broke off, or is not what HTTP asks for"},
-		{"nobody there", "http://" + closed + "/", "gave up after 3 attempts: the host of its URI cannot be reached"},
+		{"busy", url + "/busy", "failed after 3 attempts: URI returned status 503"},
+		{"slow", url + "/slow", "failed after 3 attempts: fetch exceeded the timeout of 300ms"},
+		{"cut off", url + "/cut", "failed after 3 attempts: the response was incomplete or not valid HTTP"},
+		{"no listener", "http://" + closed + "/", "failed after 3 attempts: host unreachable"},
 	} {
-		if task := readOne(t, a2a.FileWithURI{URI: tt.uri}, allowed); task.State != a2a.StateFailed || task.Message != tt.want {
+		if task := sendFile(t, a2a.FileWithURI{URI: tt.uri}, allowed); task.State != a2a.StateFailed || task.Message != tt.want {
 			t.Errorf("%s = %s %q, want failed %q", tt.name, task.State, task.Message, tt.want)
 		}
 	}
-	asked.Store(0)
-	if task := readOne(t, a2a.FileWithURI{URI: url + "/later"}, allowed); task.State != a2a.StateCompleted || !strings.HasSuffix(task.Message, "at last") {
+	requests.Store(0)
+	if task := sendFile(t, a2a.FileWithURI{URI: url + "/later"}, allowed); task.State != a2a.StateCompleted || !strings.HasSuffix(task.Message, "content") {
 		t.Errorf("later = %s %q, want it read by the third attempt", task.State, task.Message)
 	}
 }
@@ -151,34 +151,34 @@ func TestFilesConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := holdfast.New(holdfast.Config{
 		Name: "a", DataDir: t.TempDir(),
-		Files: holdfast.Files{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second, AtOnce: -1},
+		Files: holdfast.Files{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second, Concurrency: -1},
 	}, reader)
 	if err == nil {
 		t.Fatal("New() = nil, want an error")
 	}
-	for _, want := range []string{"files config: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "AtOnce is -1", "Timeout is -1s"} {
+	for _, want := range []string{"files config: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Concurrency is -1", "Timeout is -1s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want %q in it", err, want)
 		}
 	}
 }
 
-func TestFilesOfRunningTurnsComeOutOfTheMemoryOfTheirOwner(t *testing.T) {
+func TestReadFileReservesMemoryOfTheOwner(t *testing.T) {
 	t.Parallel()
-	const size = 9 << 20 // an owner may hold 16 MiB of what follows
+	const size = 9 << 20 // an owner may hold 16 MiB
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) }))
 	defer s.Close()
 	held, release := make(chan struct{}), make(chan struct{})
-	var waits atomic.Bool
+	var waited atomic.Bool
 	handler := holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
-		if turn.Text() == "impatient" {
+		if turn.Text() == "short timeout" {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()
 		}
 		data, _, err := turn.ReadFile(ctx, turn.Files()[0].File)
 		if err != nil {
-			waits.Store(ctx.Err() != nil)
+			waited.Store(ctx.Err() != nil)
 			return turn.Reject(err.Error())
 		}
 		if turn.Text() == "keep" {
@@ -194,7 +194,7 @@ func TestFilesOfRunningTurnsComeOutOfTheMemoryOfTheirOwner(t *testing.T) {
 	first := make(chan holdfasttest.Task)
 	go func() { first <- r.SendMessage(message("keep")) }()
 	<-held
-	if task := r.SendMessage(message("impatient")); task.State != a2a.StateRejected || !waits.Load() {
+	if task := r.SendMessage(message("short timeout")); task.State != a2a.StateRejected || !waited.Load() {
 		t.Errorf("a second file = %s %q, want it to wait for the memory of the first", task.State, task.Message)
 	}
 	close(release)
@@ -206,11 +206,48 @@ func TestFilesOfRunningTurnsComeOutOfTheMemoryOfTheirOwner(t *testing.T) {
 	}
 }
 
-func TestOneOwnerCannotTakeAllPlacesForFiles(t *testing.T) {
+// Four turns that each hold the memory of one of two files use all memory of their owner.
+func TestTurnsThatWaitForEachOthersMemoryComplete(t *testing.T) {
 	t.Parallel()
-	asked, release := make(chan string, 10), make(chan struct{})
+	const size, turns = 4<<20 - 1, 4 // an owner may hold 16 MiB
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) }))
+	defer s.Close()
+	var waiting, attempts atomic.Int64
+	all := make(chan struct{})
+	handler := holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		attempts.Add(1)
+		for i, f := range turn.Files() {
+			if _, _, err := turn.ReadFile(ctx, f.File); err != nil {
+				return err
+			}
+			if i == 0 && waiting.Add(1) == turns {
+				close(all)
+			}
+			<-all
+		}
+		return turn.Reply("read")
+	})
+	r := holdfasttest.New(t, handler, holdfast.Config{Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}}, Memory: 64 << 20, MaxAttempts: 1})
+	file := a2a.FilePart{File: a2a.FileWithURI{URI: s.URL}}
+	var group sync.WaitGroup
+	for range turns {
+		group.Go(func() {
+			if task := r.SendMessage(holdfasttest.Message(file, file)); task.State != a2a.StateCompleted {
+				t.Errorf("task = %s %q, want completed", task.State, task.Message)
+			}
+		})
+	}
+	group.Wait()
+	if attempts.Load() == turns {
+		t.Error("no turn ran again, want some to release their memory")
+	}
+}
+
+func TestFileFetchesAreLimitedPerOwner(t *testing.T) {
+	t.Parallel()
+	requested, release := make(chan string, 10), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.URL.Path
+		requested <- r.URL.Path
 		select {
 		case <-release:
 		case <-r.Context().Done():
@@ -219,7 +256,7 @@ func TestOneOwnerCannotTakeAllPlacesForFiles(t *testing.T) {
 	}))
 	defer s.Close()
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "a", DataDir: t.TempDir(), Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}, AtOnce: 4},
+		Name: "a", DataDir: t.TempDir(), Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}, Concurrency: 4},
 		Tokens: []holdfast.Token{{Token: "a", Principal: a2a.Principal{ID: "alice"}}, {Token: "b", Principal: a2a.Principal{ID: "bob"}}},
 	}, reader)
 	if err != nil {
@@ -239,9 +276,9 @@ func TestOneOwnerCannotTakeAllPlacesForFiles(t *testing.T) {
 		return w.Body.String()
 	}
 	fetch := func(token string) {
-		answer := call("POST", "/", token, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"file","file":{"uri":"%s/%s"}}]},"configuration":{"blocking":false}}}`, s.URL, token))
-		if strings.Contains(answer, `"error"`) {
-			t.Errorf("message/send = %s", answer)
+		response := call("POST", "/", token, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"file","file":{"uri":"%s/%s"}}]},"configuration":{"blocking":false}}}`, s.URL, token))
+		if strings.Contains(response, `"error"`) {
+			t.Errorf("message/send = %s", response)
 		}
 	}
 	for range 5 {
@@ -249,20 +286,20 @@ func TestOneOwnerCannotTakeAllPlacesForFiles(t *testing.T) {
 	}
 	for until := time.Now().Add(10 * time.Second); !strings.Contains(call("GET", "/health", "a", ""), `"files":{"fetching":2,"waiting":3}`); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("health %s, want 2 files fetched and 3 waiting", call("GET", "/health", "a", ""))
+			t.Fatalf("health = %s, want 2 files being fetched and 3 waiting", call("GET", "/health", "a", ""))
 		}
 	}
 	fetch("b")
 	for n := 1; ; n++ {
-		if path := <-asked; path == "/b" {
+		if path := <-requested; path == "/b" {
 			break
 		}
 		if n == 3 {
-			t.Fatal("a third file of one owner was fetched beside two")
+			t.Fatal("three files of one owner were fetched at once, want two")
 		}
 	}
 	once.Do(func() { close(release) })
 	for n := 0; n < 3; n++ {
-		<-asked // those that waited
+		<-requested // the fetches that waited
 	}
 }

@@ -12,52 +12,53 @@ import (
 
 // Handler does the work of an agent.
 type Handler interface {
-	// Handle runs one turn of a task. It returns nil when the task is completed,
-	// or what one of the turn's ending methods returns ([Turn.Reply],
-	// [Turn.RequireInput], [Turn.Reject], [Turn.Fail]), or a plain error, which
-	// fails the task with its text. It must return soon after ctx is done: that
-	// the task was cancelled, has run too long, or that the process stops is told
-	// by [context.Cause].
+	// Handle runs one turn of a task. A nil error completes the task. The methods that end a
+	// turn, such as [Turn.Reply], [Turn.RequireInput], [Turn.Reject] and [Turn.Fail], return
+	// the error to return here. Any other error fails the task with its text, unless it is
+	// wrapped by [Retry].
+	//
+	// Handle must return soon after ctx is done. [context.Cause] reports why: the task was
+	// canceled, the turn ran too long, or the process stops.
 	Handle(ctx context.Context, t *Turn) error
 }
 
-// HandlerFunc is a function that is a Handler.
+// HandlerFunc adapts a function to a [Handler].
 type HandlerFunc func(ctx context.Context, t *Turn) error
 
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, t *Turn) error { return f(ctx, t) }
 
-// Causes with which a handler's context ends, by [context.Cause].
+// Causes for the end of a handler's context, as reported by [context.Cause].
 var (
-	// ErrCanceled: the client cancelled the task.
+	// ErrCanceled: a client canceled the task.
 	ErrCanceled = engine.ErrCanceled
 	// ErrTimeout: the turn ran longer than [Config.TaskTimeout].
 	ErrTimeout = engine.ErrTimeout
-	// ErrStopping: the process stops; the turn will be run again.
+	// ErrStopping: the process stops. The turn will run again.
 	ErrStopping = engine.ErrStopping
-	// ErrLeaseLost: another process runs the task, or may run it since the store did not
-	// renew the lease in time.
+	// ErrLeaseLost: another process runs the task, or may run it because this process could
+	// not renew its lease in time.
 	ErrLeaseLost = engine.ErrLeaseLost
 )
 
-// ErrEnded is returned by the methods of a Turn whose handler has returned.
+// ErrEnded is returned by the methods of a [Turn] whose handler has returned.
 var ErrEnded = engine.ErrEnded
 
-// Retry marks an error as passing: the turn is run again after a pause that
-// grows with each attempt, and the task fails after [Config.MaxAttempts]. Retry(nil)
-// is nil.
+// Retry marks an error as temporary. The turn runs again after a delay that grows with each
+// attempt. The task fails after [Config.MaxAttempts]. Retry(nil) is nil.
 func Retry(err error) error { return engine.Retry(err) }
 
-// Step runs fn once per turn, however often the turn is begun: its result is
-// stored as JSON, and a later attempt reads it back instead of calling fn. The
-// same name used again in one attempt is another step, distinguished by its order;
-// use names in the same order in every attempt. A result may have 4 MiB. An
-// error of fn is returned and not stored.
+// Step runs fn and stores its result. A later attempt of the turn returns the stored result
+// instead of calling fn again. The result is stored as JSON and may have up to 4 MiB. Step
+// returns an error of fn without storing it.
 //
-// What is written to artifacts while fn runs belongs to the step: a later attempt that
-// reads the result back writes it again, too. Give a step within fn the context that fn
-// got. Write artifacts outside of steps that run at the same time: such writes are
-// refused, since it is not known whose they are.
+// Steps are identified by name and, if a name is used more than once, by order. Every
+// attempt must use the same names in the same order.
+//
+// Artifact content that fn writes belongs to the step: if a later attempt reads the stored
+// result, the content is written again too. Pass fn's context to steps within fn. Writes to
+// artifacts fail while several steps run at the same time, unless they are nested, because
+// it is unknown to which step the content belongs.
 func Step[T any](ctx context.Context, t *Turn, name string, fn func(context.Context) (T, error)) (T, error) {
 	var result T
 	raw, err := t.turn.Step(ctx, name, func(ctx context.Context) ([]byte, error) {
@@ -80,42 +81,41 @@ func Step[T any](ctx context.Context, t *Turn, name string, fn func(context.Cont
 	return result, nil
 }
 
-// Turn is what a handler is given: the messages that call for work, and the
-// means to answer. It is safe for concurrent use and ends when the handler
-// returns; its methods then return [ErrEnded].
+// Turn gives a handler the messages to answer and the means to answer them. It is safe for
+// concurrent use. After the handler has returned, its methods return [ErrEnded].
 type Turn struct {
 	turn  *engine.Turn
 	files *fileReader
 }
 
-// TaskID is the task's id.
+// TaskID returns the task's ID.
 func (t *Turn) TaskID() string { return t.turn.TaskID() }
 
-// ContextID is the id of the conversation the task belongs to.
+// ContextID returns the ID of the task's conversation.
 func (t *Turn) ContextID() string { return t.turn.ContextID() }
 
-// Owner is the id of the principal whose task it is.
+// Owner returns the ID of the principal that owns the task.
 func (t *Turn) Owner() string { return t.turn.Owner() }
 
-// Number counts the task's turns, from 1.
+// Number returns the number of this turn within the task, starting at 1.
 func (t *Turn) Number() int { return t.turn.Number() }
 
-// Attempt counts how often this turn has begun, from 1. Above 1, an earlier
-// attempt ended with its process or asked for another by [Retry]; a turn that a
-// stopping process handed back has not been counted.
+// Attempt returns the number of this attempt of the turn, starting at 1. It is greater than
+// 1 if an earlier attempt ended with its process or returned an error wrapped by [Retry].
+// Turns that a stopping process requeued do not count.
 func (t *Turn) Attempt() int { return t.turn.Attempt() }
 
-// Message is the newest of the messages that this turn is to answer.
+// Message returns the newest message that this turn is to answer.
 func (t *Turn) Message() a2a.Message {
 	messages := t.turn.Messages()
 	return messages[len(messages)-1]
 }
 
-// Messages are the messages that this turn is to answer, oldest first: one, or
-// more when several came while the task could not take them.
+// Messages returns the messages that this turn is to answer, oldest first. There is more
+// than one if several arrived before the turn started.
 func (t *Turn) Messages() []a2a.Message { return t.turn.Messages() }
 
-// Text is the text of the turn's messages, joined by line breaks.
+// Text returns the text of the turn's messages, joined by line breaks.
 func (t *Turn) Text() string {
 	text := ""
 	for _, m := range t.turn.Messages() {
@@ -129,7 +129,7 @@ func (t *Turn) Text() string {
 	return text
 }
 
-// Files are the file parts of the turn's messages. [Turn.ReadFile] reads them.
+// Files returns the file parts of the turn's messages. [Turn.ReadFile] reads their content.
 func (t *Turn) Files() []a2a.FilePart {
 	var files []a2a.FilePart
 	for _, m := range t.turn.Messages() {
@@ -138,7 +138,7 @@ func (t *Turn) Files() []a2a.FilePart {
 	return files
 }
 
-// Data are the data parts of the turn's messages.
+// Data returns the data parts of the turn's messages.
 func (t *Turn) Data() []a2a.DataPart {
 	var data []a2a.DataPart
 	for _, m := range t.turn.Messages() {
@@ -147,113 +147,113 @@ func (t *Turn) Data() []a2a.DataPart {
 	return data
 }
 
-// History returns the conversation before this turn: the messages of the context's
-// tasks that were created before this one, in the order of their creation, then
-// those of this task. It is the newest limit of them, oldest first: 100 when limit
-// is 0, at most 1,000 and about 8 MiB ([engine.Limits.PageBytes]). Each call reads
-// the store. It holds [Config.Memory] as Reserve does, until the handler returns, for the
-// largest of its results.
+// History returns up to limit of the newest messages of the conversation before this turn,
+// oldest first. They are the messages of the context's earlier tasks, in the order in which
+// the tasks were created, followed by those of this task. If limit is 0, it is 100. The
+// result has at most 1,000 messages and about 8 MiB ([engine.Limits.PageBytes]).
+//
+// Each call reads the store. The memory for the largest result counts toward
+// [Config.Memory] until the handler returns, as with [Turn.Reserve].
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	return t.turn.History(ctx, limit)
 }
 
-// TaskHistory are the messages of this task before this turn, oldest first.
+// TaskHistory returns the messages of this task before this turn, oldest first.
 func (t *Turn) TaskHistory() []a2a.Message { return t.turn.TaskHistory() }
 
-// Context returns the record of the conversation the task belongs to: its name,
-// status, tags, metadata and the ids of its newest 1,000 tasks. Each call reads
-// the store.
+// Context returns the record of the task's conversation: its name, status, tags, metadata
+// and the IDs of its newest 1,000 tasks. Each call reads the store.
 func (t *Turn) Context(ctx context.Context) (store.Context, error) { return t.turn.Context(ctx) }
 
 // Reference is a task that the client's messages refer to.
 type Reference = engine.Reference
 
-// References returns the tasks that the messages of this turn, or earlier ones of
-// the task, name in referenceTaskIds: with history, artifacts and state as they
-// stand, in the order in which they were first named. Tasks that are no more are
-// left out; at most 32 are read ([engine.Limits.References]), those named last. It
-// is an error when they hold more than 64 MiB ([engine.Limits.ArtifactBytes]). What they hold
-// comes out of [Config.Memory], as with Reserve, until the handler returns.
+// References returns the tasks that the messages of this task name in referenceTaskIds, in
+// the order in which they were first named, with their current history, artifacts and
+// state. Deleted tasks are left out. At most 32 tasks are read, those named last
+// ([engine.Limits.References]). It returns an error if their content exceeds 64 MiB
+// ([engine.Limits.ArtifactBytes]). The memory counts toward [Config.Memory] until the
+// handler returns, as with [Turn.Reserve].
 func (t *Turn) References(ctx context.Context) ([]Reference, error) { return t.turn.References(ctx) }
 
-// Artifacts returns the task's artifacts as the turn started, in every attempt: without
-// those of an attempt that was interrupted. They must not be changed.
+// Artifacts returns the task's artifacts at the start of the turn. Every attempt returns the
+// same ones, without the output of interrupted attempts. Callers must not modify them.
 func (t *Turn) Artifacts() []a2a.Artifact { return t.turn.Artifacts() }
 
-// Metadata is the task's metadata as the turn began. It must not be changed.
+// Metadata returns the task's metadata at the start of the turn. Callers must not modify it.
 func (t *Turn) Metadata() map[string]any { return t.turn.Metadata() }
 
-// SetMetadata changes the task's metadata by a JSON merge patch (RFC 7396): nil removes a
-// member, objects (map[string]any) merge recursively, any other value replaces. It returns an
-// error if the metadata would exceed 64 KiB of JSON.
+// SetMetadata applies a JSON merge patch (RFC 7396) to the task's metadata: nil removes a
+// member, objects (map[string]any) merge recursively, any other value replaces. It returns
+// an error if the metadata would exceed 64 KiB of JSON.
 func (t *Turn) SetMetadata(patch map[string]any) error { return t.turn.SetMetadata(patch) }
 
-// Inbox returns the messages that have arrived since the turn began or Inbox was
-// last called, and takes them: the turn answers them too. Messages not taken
-// begin a turn of their own before the task can end.
+// Inbox returns the messages that arrived since the turn started or since the last call of
+// Inbox or Receive. The turn then has to answer them too. Messages that are not read this
+// way start another turn before the task can end.
 func (t *Turn) Inbox() []a2a.Message { return t.turn.Inbox() }
 
-// Receive waits for messages as [Turn.Inbox] returns them, until ctx is done.
+// Receive is like [Turn.Inbox] but waits until a message arrives or ctx is done.
 func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) { return t.turn.Receive(ctx) }
 
-// Reserve holds bytes of [Config.Memory] for content that the handler is about to keep in
-// memory, such as what it downloads: until release is called, or the handler returns. While
-// they are not free it waits up to 10 s and until ctx is done; then it returns an error with
-// [a2a.CodeExhausted], or ctx's cause. The code is [a2a.CodeTooLarge] if one owner can never
-// hold that much. [Turn.ReadFile] does this by itself.
+// Reserve reserves bytes of [Config.Memory] for content that the handler is about to load,
+// such as a download. The reservation ends when release is called or the handler returns.
+// Reserve waits up to 10 s for free memory. After that it returns an error with
+// [a2a.CodeExhausted], or ctx's cause if ctx is done first. A handler that returns this
+// error runs again when memory may be free, and the attempt does not count. The code is
+// [a2a.CodeTooLarge] if the turn would hold more than the share of one owner.
+// [Turn.ReadFile] reserves memory itself.
 func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err error) {
 	return t.turn.Reserve(ctx, bytes)
 }
 
-// Status tells progress, such as "reading page 3 of 200": a working event, shown
-// to those who follow the task.
+// Status reports progress, such as "reading page 3 of 200". Clients that follow the task
+// receive it as an event with the state working.
 func (t *Turn) Status(text string) error { return t.turn.Status(text) }
 
-// Artifact begins an artifact that is written in chunks. It is complete when the turn
-// ends, if not closed before. The artifacts at the end of a turn are those that its final
-// attempt wrote, as if nothing had been interrupted: see [ArtifactWriter].
+// Artifact starts an artifact that is written in chunks. Close completes it; otherwise it is
+// complete at the end of the turn. The task keeps the artifacts that the turn's final
+// attempt wrote, as if the turn had not been interrupted: see [ArtifactWriter].
 func (t *Turn) Artifact(name string) *ArtifactWriter { return t.turn.Artifact(name) }
 
-// OpenArtifact returns the artifact of a name that [Turn.Artifact] or OpenArtifact began
-// and that is not complete, or begins one. Use it for an artifact that is written both
-// within steps and outside of them: when a recorded step began it, it is open as if the
-// step had run again.
+// OpenArtifact returns the incomplete artifact with the given name, or starts one. Use it
+// for an artifact that is written both within and outside of steps: an artifact that a
+// recorded step started is open as if the step had run again.
 func (t *Turn) OpenArtifact(name string) *ArtifactWriter { return t.turn.OpenArtifact(name) }
 
-// ArtifactWriter streams one artifact. Each write is a chunk, sent soon after to those
-// who follow; together the chunks are one artifact.
+// ArtifactWriter streams one artifact. Each write is a chunk that is sent to the clients
+// that follow the task soon after. The chunks together form one artifact.
 type ArtifactWriter = engine.ArtifactWriter
 
-// AddArtifact adds a whole artifact. An empty ID is made from the name.
+// AddArtifact adds a complete artifact. If its ID is empty, the ID is derived from the name.
 func (t *Turn) AddArtifact(a a2a.Artifact) error { return t.turn.AddArtifact(a) }
 
-// Flush commits what has been told so far and returns when it is stored.
+// Flush commits the pending progress and chunks and returns when they are stored.
 func (t *Turn) Flush() error { return t.turn.Flush() }
 
-// Reply completes the task with a message: return t.Reply("...").
+// Reply completes the task with a message. Use it as: return t.Reply("...").
 func (t *Turn) Reply(text string, more ...a2a.Part) error {
 	return t.turn.Reply(parts(text, more)...)
 }
 
-// RequireInput pauses the task with a question. The client's next message begins
-// a new turn: return t.RequireInput("Which date range?").
+// RequireInput pauses the task with a question. The client's next message starts a new
+// turn. Use it as: return t.RequireInput("Which date range?").
 func (t *Turn) RequireInput(text string, more ...a2a.Part) error {
 	return t.turn.RequireInput(parts(text, more)...)
 }
 
-// RequireAuth pauses the task until the client has authorised what the text says
-// and sends another message.
+// RequireAuth pauses the task until the client has provided the authorization that text
+// describes. The client's next message starts a new turn.
 func (t *Turn) RequireAuth(text string, more ...a2a.Part) error {
 	return t.turn.RequireAuth(parts(text, more)...)
 }
 
-// Reject ends the task: the agent will not do it, and why.
-func (t *Turn) Reject(why string, more ...a2a.Part) error {
-	return t.turn.Reject(parts(why, more)...)
+// Reject ends the task: the agent declines to do it, for the given reason.
+func (t *Turn) Reject(reason string, more ...a2a.Part) error {
+	return t.turn.Reject(parts(reason, more)...)
 }
 
-// Fail ends the task: the agent could not do it. Returning err itself does the
-// same.
+// Fail ends the task: the agent could not do it. Returning err itself has the same effect.
 func (t *Turn) Fail(err error) error {
 	return t.turn.Fail(parts(err.Error(), nil)...)
 }

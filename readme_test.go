@@ -14,8 +14,8 @@ import (
 
 func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
-// The Go program in the README is the code of the examples.
-func TestTheReadmeShowsTheExamples(t *testing.T) {
+// TestReadmeShowsTheExamples checks that each function in the README is one of the examples, which are compiled and run.
+func TestReadmeShowsTheExamples(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -25,22 +25,25 @@ func TestTheReadmeShowsTheExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if words := len(strings.Fields(string(readme))); words > 1000 {
+		t.Errorf("README.md has %d words, want at most 1000", words)
+	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(readme, -1)
 	if len(blocks) == 0 {
-		t.Fatal("the README has no Go code")
+		t.Fatal("README.md has no Go code")
 	}
 	for _, block := range blocks {
 		code := string(block[1])
 		for _, f := range regexp.MustCompile(`(?ms)^func \w+\(.*?^}$`).FindAllString(code, -1) {
 			f = strings.Replace(f, "func main()", "func Example()", 1)
 			if !strings.Contains(string(examples), f) {
-				t.Errorf("the README shows code that no example has:\n%s", f)
+				t.Errorf("README.md: code differs from every example:\n%s", f)
 			}
 		}
 	}
 }
 
-// status is what an agent answers a request with.
+// status returns the HTTP status of an agent's response to a request.
 func status(agent *holdfast.Agent, request *http.Request) int {
 	answer := httptest.NewRecorder()
 	agent.Handler().ServeHTTP(answer, request)

@@ -4,8 +4,7 @@ import "runtime/debug"
 
 const modulePath = "github.com/holdfast-dev/holdfast"
 
-// moduleVersion returns the version of this module in a program, "dev" when that is not
-// known.
+// moduleVersion returns the version of this module in a program, or "dev" if it is unknown.
 func moduleVersion(info *debug.BuildInfo) string {
 	if info == nil {
 		return "dev"

@@ -10,8 +10,8 @@ func TestModuleVersion(t *testing.T) {
 	module := func(path, version string) *debug.Module { return &debug.Module{Path: path, Version: version} }
 	replaced := module(modulePath, "v1.2.3")
 	replaced.Replace = module("example.com/fork", "v1.2.4")
-	here := module(modulePath, "v1.2.3")
-	here.Replace = module("../holdfast", "")
+	local := module(modulePath, "v1.2.3")
+	local.Replace = module("../holdfast", "")
 	for name, test := range map[string]struct {
 		info *debug.BuildInfo
 		want string
@@ -22,8 +22,8 @@ func TestModuleVersion(t *testing.T) {
 		"no version":         {&debug.BuildInfo{Main: *module(modulePath, "")}, "dev"},
 		"in another program": {&debug.BuildInfo{Main: *module("example.com/a", "v9.0.0"), Deps: []*debug.Module{module("example.com/b", "v8.0.0"), module(modulePath, "v1.2.3")}}, "v1.2.3"},
 		"a fork":             {&debug.BuildInfo{Main: *module("example.com/a", "v9.0.0"), Deps: []*debug.Module{replaced}}, "v1.2.4"},
-		"a checkout":         {&debug.BuildInfo{Main: *module("example.com/a", "v9.0.0"), Deps: []*debug.Module{here}}, "dev"},
-		"not there":          {&debug.BuildInfo{Main: *module("example.com/a", "v9.0.0")}, "dev"},
+		"a checkout":         {&debug.BuildInfo{Main: *module("example.com/a", "v9.0.0"), Deps: []*debug.Module{local}}, "dev"},
+		"not a dependency":   {&debug.BuildInfo{Main: *module("example.com/a", "v9.0.0")}, "dev"},
 	} {
 		if got := moduleVersion(test.info); got != test.want {
 			t.Errorf("moduleVersion(%s) = %q, want %q", name, got, test.want)

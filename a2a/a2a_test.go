@@ -20,7 +20,7 @@ func TestMethodsAreWellFormed(t *testing.T) {
 	for _, m := range a2a.Methods() {
 		for _, name := range []string{m.Name, m.NameV10, m.HTTPMethod + " " + m.Path} {
 			if seen[name] && name != "" {
-				t.Errorf("%s is told twice", name)
+				t.Errorf("%s occurs more than once", name)
 			}
 			seen[name] = true
 		}
@@ -32,13 +32,13 @@ func TestMethodsAreWellFormed(t *testing.T) {
 		}
 	}
 	if _, ok := a2a.MethodByName("no/such"); ok {
-		t.Error("MethodByName found a method that is not there")
+		t.Error("MethodByName found a method that does not exist")
 	}
 }
 
-func TestCodesGoThereAndBack(t *testing.T) {
+func TestCodesRoundTrip(t *testing.T) {
 	t.Parallel()
-	// The numbers of JSON-RPC and of A2A 0.3 section 8.
+	// The numbers of JSON-RPC 2.0 and of A2A 0.3 section 8.
 	for number, code := range map[int]a2a.Code{
 		-32700: a2a.CodeParse, -32600: a2a.CodeInvalidRequest, -32601: a2a.CodeMethodNotFound, -32602: a2a.CodeInvalid, -32603: a2a.CodeInternal,
 		-32001: a2a.CodeTaskNotFound, -32002: a2a.CodeTaskNotCancelable, -32003: a2a.CodePushNotSupported, -32004: a2a.CodeUnsupported,
@@ -62,9 +62,9 @@ func TestCodesGoThereAndBack(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
-	err := fmt.Errorf("get: %w", a2a.Wrap(a2a.CodeTaskNotFound, cause, "gone"))
+	err := fmt.Errorf("get: %w", a2a.Wrap(a2a.CodeTaskNotFound, cause, "deleted"))
 	if !errors.Is(err, a2a.ErrTaskNotFound) || !errors.Is(err, cause) || errors.Is(err, a2a.ErrConflict) || a2a.CodeOf(err) != a2a.CodeTaskNotFound {
-		t.Errorf("error %v does not compare as it should", err)
+		t.Errorf("errors.Is(%v) has an unexpected result", err)
 	}
 	for text, want := range map[string]a2a.Code{`{`: a2a.CodeParse, `[]`: a2a.CodeInvalid} {
 		if got := a2a.CodeOf(wire.Unmarshal([]byte(text), new(a2a.Task))); got != want {
@@ -76,24 +76,24 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestStatesMoveAsTheTableSays(t *testing.T) {
+func TestStateTransitions(t *testing.T) {
 	t.Parallel()
 	for _, from := range a2a.States() {
 		for _, to := range a2a.States() {
 			can := from.CanMove(to)
 			if from.Terminal() && can {
-				t.Errorf("%s can move to %s, want a terminal state to stay for ever", from, to)
+				t.Errorf("%s can move to %s, want terminal states to be permanent", from, to)
 			}
 			if from == to && can == from.Terminal() {
-				t.Errorf("%s can stay: %t", from, can)
+				t.Errorf("%s.CanMove(itself) = %t", from, can)
 			}
 		}
 		if from.Paused() && (!from.CanMove(a2a.StateSubmitted) || !from.CanMove(a2a.StateCanceled)) {
-			t.Errorf("%s waits for its client, but neither a message nor a cancel moves it", from)
+			t.Errorf("%s waits for its client, but neither a message nor a cancel can change it", from)
 		}
 	}
 	if a2a.TaskState("made up").CanMove("made up") || a2a.TaskState("made up").Known() {
-		t.Error("an unknown state moves")
+		t.Error("an unknown state can change")
 	}
 }
 

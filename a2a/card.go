@@ -1,8 +1,7 @@
 package a2a
 
-// AgentCard describes an agent to its clients (A2A 0.3 section 5.5). The members
-// from ID on are an extension; cards of other agents lack them, and
-// [AgentCard.ValidateExtended] names those that are missing.
+// AgentCard describes an agent to its clients (A2A 0.3 section 5.5). The members from ID on
+// are an extension that other agents' cards lack; [AgentCard.ValidateExtended] requires them.
 type AgentCard struct {
 	ProtocolVersion      string                    `json:"protocolVersion" wire:"required"`
 	Name                 string                    `json:"name" wire:"required"`
@@ -32,7 +31,7 @@ type AgentCard struct {
 	AgentTrust *AgentTrust `json:"agentTrust,omitempty"`
 	// ExecutionCost is the price in credits.
 	ExecutionCost *AgentExecutionCost `json:"executionCost,omitempty"`
-	// NumHistorySessions is how many sessions are remembered, 0 or more.
+	// NumHistorySessions is the number of sessions that the agent remembers, 0 or more.
 	NumHistorySessions *int           `json:"numHistorySessions,omitempty"`
 	ExtraData          map[string]any `json:"extraData,omitzero"`
 	DebugMode          *bool          `json:"debugMode,omitempty"`
@@ -41,7 +40,7 @@ type AgentCard struct {
 	Telemetry          *bool          `json:"telemetry,omitempty"`
 }
 
-// AgentKind is what kind of agent a card describes, an extension.
+// AgentKind is the kind of agent that a card describes, an extension.
 type AgentKind string
 
 // The kinds of agents.
@@ -51,11 +50,11 @@ const (
 	AgentKindWorkflow AgentKind = "workflow"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (AgentKind) EnumValues() []string { return []string{"agent", "team", "workflow"} }
 
-// DebugLevel is how much an agent tells when it is debugged, an extension. 0 is
-// not told.
+// DebugLevel is the amount of debug output of an agent, an extension. 0 means that it is not
+// set.
 type DebugLevel int
 
 // The debug levels.
@@ -64,10 +63,10 @@ const (
 	DebugDetailed DebugLevel = 2
 )
 
-// EnumNumbers lists the values accepted on input.
+// EnumNumbers returns the accepted values.
 func (DebugLevel) EnumNumbers() []int64 { return []int64{1, 2} }
 
-// AgentInterface is one more address of an agent (A2A 0.3 section 5.5.5).
+// AgentInterface is an additional address of an agent (A2A 0.3 section 5.5.5).
 type AgentInterface struct {
 	URL string `json:"url" wire:"required"`
 	// Transport is JSONRPC, GRPC or HTTP+JSON, or another name.
@@ -86,7 +85,7 @@ type AgentCardSignature struct {
 	Header map[string]any `json:"header,omitzero"`
 }
 
-// AgentProvider is who runs an agent (A2A 0.3 section 5.5.1).
+// AgentProvider is the organization that runs an agent (A2A 0.3 section 5.5.1).
 type AgentProvider struct {
 	Organization string `json:"organization" wire:"required"`
 	URL          string `json:"url" wire:"required"`
@@ -101,8 +100,8 @@ type AgentCapabilities struct {
 	Extensions             []AgentExtension `json:"extensions,omitempty"`
 }
 
-// AgentExtension is an extension of the protocol that an agent knows (A2A 0.3
-// section 5.5.2.1). URI may be a DID; Required says that clients must comply.
+// AgentExtension is a protocol extension that an agent supports (A2A 0.3 section 5.5.2.1).
+// URI may be a DID. If Required is set, clients must comply.
 type AgentExtension struct {
 	URI         string         `json:"uri" wire:"required"`
 	Description string         `json:"description,omitempty"`
@@ -110,8 +109,8 @@ type AgentExtension struct {
 	Params      map[string]any `json:"params,omitzero"`
 }
 
-// AgentSkill is something an agent can do (A2A 0.3 section 5.5.4). Empty modes
-// mean those of the card. The members from DocumentationPath on are an extension.
+// AgentSkill is a capability of an agent (A2A 0.3 section 5.5.4). Empty modes mean those of
+// the card. The members from DocumentationPath on are an extension.
 type AgentSkill struct {
 	ID          string   `json:"id" wire:"required"`
 	Name        string   `json:"name" wire:"required"`
@@ -120,23 +119,23 @@ type AgentSkill struct {
 	Examples    []string `json:"examples,omitempty"`
 	InputModes  []string `json:"inputModes,omitempty"`
 	OutputModes []string `json:"outputModes,omitempty"`
-	// Security are the alternatives to authenticate for this skill.
+	// Security lists the alternative ways to authenticate for this skill.
 	Security []map[string][]string `json:"security,omitempty"`
 
-	// DocumentationPath is where the skill is documented.
+	// DocumentationPath is the location of the skill's documentation.
 	DocumentationPath string `json:"documentationPath,omitempty"`
-	// DocumentationContent is the skill's file as it is.
+	// DocumentationContent is the content of the skill's file.
 	DocumentationContent string `json:"documentationContent,omitempty"`
-	// MarkdownContent is the body of its SKILL.md.
+	// MarkdownContent is the body of the skill's SKILL.md.
 	MarkdownContent    string         `json:"markdownContent,omitempty"`
 	CapabilitiesDetail map[string]any `json:"capabilitiesDetail,omitzero"`
 	// Requirements are dependencies, such as packages.
 	Requirements map[string]any `json:"requirements,omitzero"`
-	// Performance is speed and limits.
+	// Performance describes speed and limits.
 	Performance map[string]any `json:"performance,omitzero"`
 	Version     string         `json:"version,omitempty"`
 	Author      string         `json:"author,omitempty"`
-	// AllowedTools are the tools the skill may use.
+	// AllowedTools are the tools that the skill may use.
 	AllowedTools []string `json:"allowedTools,omitempty"`
 	// Assessment are hints for negotiation, such as keywords.
 	Assessment map[string]any `json:"assessment,omitzero"`

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// The catalogue names every type of the protocol with its members; the tests in
-// catalogue_types_test.go hold the Go types to it. What is here reads it, and
-// turns documents from one spelling into another as it says.
+// testdata/types_catalog.json describes every type of the protocol and its members. This file
+// reads it and renames the members of documents. The tests in catalogue_types_test.go compare
+// the Go types with it.
 
 type catalogueField struct {
 	Name, Snake, Type, Constraint string
@@ -39,7 +39,7 @@ func (t *catalogueType) field(name string) *catalogueField {
 	return nil
 }
 
-// wireName is the name of the field in what is emitted.
+// wireName returns the name of the field on the wire.
 func (t *catalogueType) wireName(f *catalogueField) string {
 	if name, ok := renamed[t.Type+"."+f.Name]; ok {
 		return name
@@ -87,7 +87,7 @@ func readJSON(t testing.TB, name string, v any) {
 	}
 }
 
-// members returns the object types a type expression can stand for.
+// members returns the object types that a type expression includes.
 func (c *catalogue) members(expr string) []*catalogueType {
 	var types []*catalogueType
 	if inner, ok := generic(expr, "union"); ok {
@@ -110,14 +110,14 @@ func (c *catalogue) members(expr string) []*catalogueType {
 	}
 }
 
-// generic returns what stands between the angle brackets of name<...>.
+// generic returns the argument of the type expression name<argument>.
 func generic(expr, name string) (inner string, ok bool) {
 	inner, ok = strings.CutPrefix(expr, name+"<")
 	return strings.TrimSuffix(inner, ">"), ok
 }
 
-// matches reports whether v can be of the type: its literals and what is required
-// are there under the names that nameOf gives.
+// matches reports whether v can be of type t: literals are equal and required members are
+// present under the names that nameOf returns.
 func (t *catalogueType) matches(v map[string]any, nameOf func(*catalogueType, *catalogueField) string) bool {
 	for i := range t.Fields {
 		f := &t.Fields[i]
@@ -139,8 +139,8 @@ func ownName(_ *catalogueType, f *catalogueField) string   { return f.Name }
 func snakeName(_ *catalogueType, f *catalogueField) string { return f.snake() }
 func wireName(t *catalogueType, f *catalogueField) string  { return t.wireName(f) }
 
-// rename returns a copy of a document of the type with the members of typed
-// objects named by to instead of by from. What is free-form stays as it is.
+// rename returns a copy of a document in which the members of typed objects have the names of
+// to instead of from. Free-form values are unchanged.
 func (c *catalogue) rename(expr string, v any, from, to nameFunc) any {
 	if inner, ok := generic(expr, "array"); ok {
 		list, _ := v.([]any)
@@ -190,32 +190,31 @@ func (c *catalogue) renameObject(t *catalogueType, object map[string]any, from, 
 	return out
 }
 
-// settle removes from a document, in place, what defaults lists, and brings the
-// times that times lists into one form.
-func (c *catalogue) settle(expr string, v any) {
+// normalize removes default values and normalizes times in a document, in place.
+func (c *catalogue) normalize(expr string, v any) {
 	switch v := v.(type) {
 	case []any:
 		inner, _ := generic(expr, "array")
 		for _, item := range v {
-			c.settle(inner, item)
+			c.normalize(inner, item)
 		}
 	case map[string]any:
 		if inner, ok := generic(expr, "map"); ok {
 			for _, item := range v {
-				c.settle(strings.TrimPrefix(inner, "string,"), item)
+				c.normalize(strings.TrimPrefix(inner, "string,"), item)
 			}
 			return
 		}
 		for _, t := range c.members(expr) {
 			if t.matches(v, ownName) {
-				c.settleObject(t, v)
+				c.normalizeObject(t, v)
 				return
 			}
 		}
 	}
 }
 
-func (c *catalogue) settleObject(t *catalogueType, object map[string]any) {
+func (c *catalogue) normalizeObject(t *catalogueType, object map[string]any) {
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		key := t.Type + "." + f.Name
@@ -223,22 +222,22 @@ func (c *catalogue) settleObject(t *catalogueType, object map[string]any) {
 		if !ok {
 			continue
 		}
-		c.settle(f.Type, value)
+		c.normalize(f.Type, value)
 		if absent, ok := defaults[key]; ok && reflect.DeepEqual(value, absent) {
 			delete(object, f.Name)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(value)); err == nil && times[key] {
+		if at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(value)); err == nil && timeMembers[key] {
 			object[f.Name] = at.UTC().Format(time.RFC3339Nano)
 		}
 	}
 }
 
-// same reports how two documents of a type differ once both are settled; got is
-// as it was emitted.
-func (c *catalogue) same(expr string, got, want any) string {
+// diff returns the difference between two documents, "" if they are equal after settle. got
+// has the names of the wire format.
+func (c *catalogue) diff(expr string, got, want any) string {
 	got, want = c.rename(expr, got, wireName, ownName), c.rename(expr, want, ownName, ownName)
-	c.settle(expr, got)
-	c.settle(expr, want)
+	c.normalize(expr, got)
+	c.normalize(expr, want)
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Sprintf("got  %s\nwant %s", text(got), text(want))
 	}
@@ -253,8 +252,8 @@ func text(v any) []byte {
 	return b
 }
 
-// full returns the example of an object type with a value for every member.
-func (c *catalogue) full(t *catalogueType) map[string]any {
+// fullExample returns the example of an object type extended by values for all other members.
+func (c *catalogue) fullExample(t *catalogueType) map[string]any {
 	object := maps.Clone(c.examples[t.Type].(map[string]any))
 	for _, f := range t.Fields {
 		if _, ok := object[f.Name]; !ok {
@@ -264,8 +263,8 @@ func (c *catalogue) full(t *catalogueType) map[string]any {
 	return object
 }
 
-// free is what a free-form member may hold.
-func free() map[string]any {
+// freeForm returns a free-form value.
+func freeForm() map[string]any {
 	return map[string]any{
 		"snake_key": 1.0, "camelKey": map[string]any{"in_ner": nil, "context_id": "x", "contextId": "y"},
 		"": []any{true, "kind", map[string]any{"message_id": 1e-7}},
@@ -295,7 +294,7 @@ func (c *catalogue) sample(expr string) any {
 	case "uuid":
 		return "77777777-7777-4777-8777-777777777777"
 	case "any", "map<string,any>":
-		return free()
+		return freeForm()
 	}
 	t := c.types[expr]
 	if t.Kind == "enum" {
@@ -304,8 +303,7 @@ func (c *catalogue) sample(expr string) any {
 	return c.examples[expr]
 }
 
-// scalars returns a value for each type, and each value of an enum, of a union of
-// such.
+// scalars returns the values for a union: one for each type and all values of enums.
 func (c *catalogue) scalars(union string) (values []any) {
 	for name := range strings.SplitSeq(union, "|") {
 		switch t := c.types[name]; {
@@ -320,8 +318,8 @@ func (c *catalogue) scalars(union string) (values []any) {
 	return values
 }
 
-// decode reads a document into the Go type of the catalogue's name and returns
-// what is emitted for it.
+// decode decodes a document into the Go type with the catalogue's name and returns the
+// encoded result.
 func (c *catalogue) decode(name string, document any) (emitted any, err error) {
 	v := reflect.New(goTypes[name])
 	if err := wire.Unmarshal(text(document), v.Interface()); err != nil {
@@ -372,11 +370,11 @@ func TestEveryTypeOfTheCatalogueHasAGoType(t *testing.T) {
 			t.Errorf("%s is not in the catalogue", name)
 		}
 	}
-	exceptions := slices.Concat(slices.Collect(maps.Keys(lenient)), slices.Collect(maps.Keys(renamed)), slices.Collect(maps.Keys(defaults)), slices.Collect(maps.Keys(times)))
+	exceptions := slices.Concat(slices.Collect(maps.Keys(lenient)), slices.Collect(maps.Keys(renamed)), slices.Collect(maps.Keys(defaults)), slices.Collect(maps.Keys(timeMembers)))
 	for _, key := range exceptions {
 		name, field, _ := strings.Cut(key, ".")
 		if c.types[name] == nil || c.types[name].field(field) == nil {
-			t.Errorf("the exception %s is for a member that the catalogue does not have", key)
+			t.Errorf("the exception %s names a member that is not in the catalogue", key)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// goNames are the Go names of the catalogue's types where they differ: for Go's
-// initialisms, and for types that had a name before.
+// goNames are the Go names of the catalogue's types if they differ, because of Go's initialisms
+// or for historical reasons.
 var goNames = map[string]string{
 	"TaskIdParams":                "TaskIDParams",
 	"MessageRole":                 "Role",
@@ -23,8 +23,8 @@ var goNames = map[string]string{
 	"OpenIdConnectSecurityScheme": "OpenIDConnectSecurityScheme",
 }
 
-// goTypes are the Go types of the catalogue's names. Responses are instances of
-// a generic type.
+// goTypes are the Go types by the catalogue's names. Responses are instances of a generic
+// type.
 var goTypes = map[string]reflect.Type{
 	"TaskState":                              reflect.TypeFor[a2a.TaskState](),
 	"NegotiationStatus":                      reflect.TypeFor[a2a.NegotiationStatus](),
@@ -166,37 +166,37 @@ var goTypes = map[string]reflect.Type{
 	"GetAuthenticatedExtendedCardRequest":         reflect.TypeFor[a2a.GetAuthenticatedExtendedCardRequest](),
 }
 
-// renamed are members that are emitted under another name than the catalogue's,
-// that of A2A 0.3; both names are accepted.
+// renamed are members that are written under the name of A2A 0.3 instead of the catalogue's.
+// Both names are accepted.
 var renamed = map[string]string{
 	"TaskIdParams.taskId":           "id",
 	"TaskQueryParams.taskId":        "id",
 	"TaskPushNotificationConfig.id": "taskId",
 }
 
-// lenient are members that the catalogue requires and that may be absent on
-// input, with the reason.
+// lenient are members that are required in the catalogue but optional on input, with the
+// reason.
 var lenient = map[string]string{
-	"Message.kind":                "clients of A2A 1.0 and many scripts leave it out, and nothing else can be meant; it is always emitted",
-	"TaskFeedbackParams.feedback": "a rating alone is feedback, too",
-	"TaskStatus.timestamp":        "A2A 0.3 makes it optional, so other agents leave it out; the server always emits it",
+	"Message.kind":                "clients of A2A 1.0 and many scripts omit it, and it has only one value; it is always written",
+	"TaskFeedbackParams.feedback": "a rating without text is valid feedback",
+	"TaskStatus.timestamp":        "A2A 0.3 makes it optional, so other agents omit it; the server always writes it",
 
-	"AgentCard.id":                 extended,
-	"AgentCard.kind":               extended,
-	"AgentCard.agentTrust":         extended,
-	"AgentCard.numHistorySessions": extended,
-	"AgentCard.extraData":          extended,
-	"AgentCard.debugMode":          extended,
-	"AgentCard.debugLevel":         extended,
-	"AgentCard.monitoring":         extended,
-	"AgentCard.telemetry":          extended,
+	"AgentCard.id":                 extendedReason,
+	"AgentCard.kind":               extendedReason,
+	"AgentCard.agentTrust":         extendedReason,
+	"AgentCard.numHistorySessions": extendedReason,
+	"AgentCard.extraData":          extendedReason,
+	"AgentCard.debugMode":          extendedReason,
+	"AgentCard.debugLevel":         extendedReason,
+	"AgentCard.monitoring":         extendedReason,
+	"AgentCard.telemetry":          extendedReason,
 }
 
-// extended is the reason for members that ValidateExtended requires instead.
-const extended = "an extension: cards of A2A lack it, and the catalogue says to require none when reading peers"
+// extendedReason is the reason for members that ValidateExtended requires.
+const extendedReason = "an extension: A2A cards lack it, and the catalogue does not require it for cards of peers"
 
-// defaults are members whose absence says the same as the value, so either may
-// be emitted.
+// defaults are members whose value here means the same as their absence. Either form may be
+// written.
 var defaults = map[string]any{
 	"Artifact.parts":                              []any{},
 	"Artifact.append":                             false,
@@ -214,8 +214,8 @@ var defaults = map[string]any{
 	"AgentCard.supportsAuthenticatedExtendedCard": false,
 }
 
-// times are members that hold a time, which is emitted in UTC with milliseconds.
-var times = map[string]bool{
+// timeMembers are members with a time, which is written in UTC with milliseconds.
+var timeMembers = map[string]bool{
 	"TaskStatus.timestamp":            true,
 	"Context.createdAt":               true,
 	"Context.updatedAt":               true,
@@ -223,21 +223,21 @@ var times = map[string]bool{
 	"ExecutionResponse.executionTime": true,
 }
 
-// open are enums whose set the catalogue does not close.
-var open = map[string]string{
-	"ShippingType": "AP2 has it as a plain string; the catalogue says not to reject others",
+// openEnums are enums that allow other values.
+var openEnums = map[string]string{
+	"ShippingType": "a plain string in AP2; the catalogue does not reject other values",
 }
 
-func TestExamplesComeBackAsTheyWere(t *testing.T) {
+func TestExamplesRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
-		for what, document := range map[string]any{"example": c.examples[entry.Type], "full": c.full(entry)} {
+		for what, document := range map[string]any{"example": c.examples[entry.Type], "full": c.fullExample(entry)} {
 			for spelling, name := range map[string]nameFunc{"catalogue": ownName, "snake_case": snakeName, "wire": wireName} {
 				emitted, err := c.decode(entry.Type, c.rename(entry.Type, document, ownName, name))
 				if err != nil {
 					t.Errorf("%s in %s: %v", what, spelling, err)
-				} else if diff := c.same(entry.Type, emitted, document); diff != "" {
+				} else if diff := c.diff(entry.Type, emitted, document); diff != "" {
 					t.Errorf("%s in %s:\n%s", what, spelling, diff)
 				}
 			}
@@ -253,7 +253,7 @@ func TestPaymentsAreEmittedInSnakeCase(t *testing.T) {
 		if entry.Kind != "object" || entry.Standard != "ap2" {
 			continue
 		}
-		document := c.full(entry)
+		document := c.fullExample(entry)
 		emitted, err := c.decode(name, document)
 		if want := c.rename(name, document, ownName, snakeName); err != nil || !reflect.DeepEqual(emitted, want) {
 			t.Errorf("%s: %v, emitted %s, want %s", name, err, text(emitted), text(want))
@@ -261,13 +261,13 @@ func TestPaymentsAreEmittedInSnakeCase(t *testing.T) {
 	}
 }
 
-func TestMembersAreRequiredAsTheCatalogueSays(t *testing.T) {
+func TestRequiredMembersMatchTheCatalogue(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
 		for i := range entry.Fields {
 			f := &entry.Fields[i]
-			absent, null := c.full(entry), c.full(entry)
+			absent, null := c.fullExample(entry), c.fullExample(entry)
 			delete(absent, f.Name)
 			null[f.Name] = nil
 			without, err := c.decode(entry.Type, absent)
@@ -276,14 +276,14 @@ func TestMembersAreRequiredAsTheCatalogueSays(t *testing.T) {
 				if _, err := c.decode(entry.Type, null); !strings.Contains(f.Type, "null") {
 					wantPath(t, err, entry.wireName(f), "is required")
 				} else if err != nil {
-					t.Errorf("%s: null: %v, want it to be taken", f.Name, err)
+					t.Errorf("%s: null: %v, want no error", f.Name, err)
 				}
 				continue
 			}
 			if err != nil {
 				t.Errorf("without %s: %v", f.Name, err)
 			} else if !strings.HasPrefix(f.Type, "literal") {
-				if diff := c.same(entry.Type, without, absent); diff != "" {
+				if diff := c.diff(entry.Type, without, absent); diff != "" {
 					t.Errorf("without %s:\n%s", f.Name, diff)
 				}
 			}
@@ -294,7 +294,7 @@ func TestMembersAreRequiredAsTheCatalogueSays(t *testing.T) {
 	})
 }
 
-// wantPath checks that err is a refusal of the member.
+// wantPath checks that err is an error for the member at path.
 func wantPath(t *testing.T, err error, path, rule string) {
 	t.Helper()
 	var e *wire.Error
@@ -303,15 +303,15 @@ func wantPath(t *testing.T, err error, path, rule string) {
 	}
 }
 
-func TestTheExtendedCardRequiresWhatOthersMayLack(t *testing.T) {
+func TestValidateExtendedRequiresExtensionMembers(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	for key, reason := range lenient {
 		name, ok := strings.CutPrefix(key, "AgentCard.")
-		if !ok || reason != extended {
+		if !ok || reason != extendedReason {
 			continue
 		}
-		document := c.full(c.types["AgentCard"])
+		document := c.fullExample(c.types["AgentCard"])
 		delete(document, name)
 		var card a2a.AgentCard
 		if err := wire.Unmarshal(text(document), &card); err != nil {
@@ -327,9 +327,9 @@ func TestUnknownMembersAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
-		document := c.full(entry)
+		document := c.fullExample(entry)
 		want, err := c.decode(entry.Type, document)
-		document["noSuchMember"], document["no_such_member"] = free(), nil
+		document["noSuchMember"], document["no_such_member"] = freeForm(), nil
 		if got, err2 := c.decode(entry.Type, document); err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("with unknown members: %v, %v, emitted %s, want %s", err, err2, text(got), text(want))
 		}
@@ -346,13 +346,13 @@ func TestFreeFormMembersKeepTheirKeys(t *testing.T) {
 			if f.Type != "any" && f.Type != "map<string,any>" {
 				continue
 			}
-			document := c.full(entry)
-			document[f.Name] = free()
+			document := c.fullExample(entry)
+			document[f.Name] = freeForm()
 			emitted, err := c.decode(entry.Type, c.rename(entry.Type, document, ownName, snakeName))
 			if err != nil {
 				t.Errorf("%s: %v", f.Name, err)
-			} else if got := emitted.(map[string]any)[entry.wireName(f)]; !reflect.DeepEqual(got, any(free())) {
-				t.Errorf("%s: got %s, want %s", f.Name, text(got), text(free()))
+			} else if got := emitted.(map[string]any)[entry.wireName(f)]; !reflect.DeepEqual(got, any(freeForm())) {
+				t.Errorf("%s: got %s, want %s", f.Name, text(got), text(freeForm()))
 			}
 			checked++
 		}
@@ -362,8 +362,8 @@ func TestFreeFormMembersKeepTheirKeys(t *testing.T) {
 	}
 }
 
-// A member with an empty object says so still, but for those that the server
-// leaves out where it emits what a client sent.
+// Empty objects are kept, except for members that the server omits when it returns client
+// input.
 func TestEmptyObjectsAreKept(t *testing.T) {
 	t.Parallel()
 	dropped := []string{
@@ -376,7 +376,7 @@ func TestEmptyObjectsAreKept(t *testing.T) {
 			if !strings.HasPrefix(f.Type, "map<") || f.Name != "data" && slices.Contains(dropped, entry.Type) || f.Name == "securitySchemes" {
 				continue
 			}
-			document := c.full(entry)
+			document := c.fullExample(entry)
 			document[f.Name] = map[string]any{}
 			emitted, err := c.decode(entry.Type, document)
 			if err != nil {
@@ -388,7 +388,7 @@ func TestEmptyObjectsAreKept(t *testing.T) {
 	})
 }
 
-func TestMembersTakeEveryTypeOfTheirUnion(t *testing.T) {
+func TestMembersAcceptEveryTypeOfTheirUnion(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	checked := 0
@@ -397,7 +397,7 @@ func TestMembersTakeEveryTypeOfTheirUnion(t *testing.T) {
 			f := &entry.Fields[i]
 			var values []any
 			for _, member := range c.members(f.Type) {
-				values = append(values, c.full(member))
+				values = append(values, c.fullExample(member))
 			}
 			if inner, ok := generic(f.Type, "union"); ok && len(values) == 0 {
 				values = c.scalars(inner)
@@ -406,12 +406,12 @@ func TestMembersTakeEveryTypeOfTheirUnion(t *testing.T) {
 				continue
 			}
 			for _, value := range values {
-				document := c.full(entry)
+				document := c.fullExample(entry)
 				document[f.Name] = value
 				emitted, err := c.decode(entry.Type, c.rename(entry.Type, document, ownName, snakeName))
 				if err != nil {
 					t.Errorf("%s is %s: %v", f.Name, text(value), err)
-				} else if diff := c.same(entry.Type, emitted, document); diff != "" {
+				} else if diff := c.diff(entry.Type, emitted, document); diff != "" {
 					t.Errorf("%s:\n%s", f.Name, diff)
 				}
 				checked++
@@ -423,7 +423,7 @@ func TestMembersTakeEveryTypeOfTheirUnion(t *testing.T) {
 	}
 }
 
-func TestWrongValuesAreRefusedByName(t *testing.T) {
+func TestInvalidValuesAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
@@ -439,7 +439,7 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 				continue
 			}
 			for _, value := range []any{"no-such-value", -7.0} {
-				document := c.full(entry)
+				document := c.fullExample(entry)
 				document[f.Name] = value
 				_, err := c.decode(entry.Type, document)
 				var e *wire.Error
@@ -461,9 +461,9 @@ func TestEnumsHaveTheValuesOfTheCatalogue(t *testing.T) {
 			}
 		}
 		zero := reflect.Zero(goTypes[entry.Type]).Interface()
-		if open[entry.Type] != "" {
+		if openEnums[entry.Type] != "" {
 			if ap2.ShippingType("drone").Known() || !ap2.ShippingPickup.Known() {
-				t.Error("Known does not tell the values of AP2 from others")
+				t.Error("Known() is wrong for values of AP2 or others")
 			}
 			return
 		}
@@ -485,17 +485,17 @@ func TestEnumsHaveTheValuesOfTheCatalogue(t *testing.T) {
 	})
 }
 
-func TestUnionsAreToldApart(t *testing.T) {
+func TestUnionsDecodeToTheirType(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	c.each(t, "union", func(t *testing.T, entry *catalogueType) {
-		if entry.Type == "A2AResponse" { // told apart by the request: see below
+		if entry.Type == "A2AResponse" { // identified by the request: see below
 			return
 		}
 		for _, value := range entry.Values {
 			member := value.(string)
 			v := reflect.New(goTypes[entry.Type])
-			document := c.full(c.types[member])
+			document := c.fullExample(c.types[member])
 			if err := wire.Unmarshal(text(document), v.Interface()); err != nil {
 				t.Errorf("%s: %v", member, err)
 			} else if got := v.Elem().Elem().Type(); got != goTypes[member] {
@@ -504,13 +504,13 @@ func TestUnionsAreToldApart(t *testing.T) {
 			emitted, err := c.decode(entry.Type, c.rename(member, document, ownName, snakeName))
 			if err != nil {
 				t.Errorf("%s: %v", member, err)
-			} else if diff := c.same(member, emitted, document); diff != "" {
+			} else if diff := c.diff(member, emitted, document); diff != "" {
 				t.Errorf("%s:\n%s", member, diff)
 			}
 		}
 		if emitted, err := c.decode(entry.Type, c.examples[entry.Type]); err != nil {
 			t.Error(err)
-		} else if diff := c.same(entry.Type, emitted, c.examples[entry.Type]); diff != "" {
+		} else if diff := c.diff(entry.Type, emitted, c.examples[entry.Type]); diff != "" {
 			t.Error(diff)
 		}
 		for _, bad := range []any{map[string]any{}, map[string]any{"kind": "song", "type": "song", "method": "song"}, map[string]any{"kind": nil}, []any{}, "text"} {
@@ -521,7 +521,7 @@ func TestUnionsAreToldApart(t *testing.T) {
 	})
 }
 
-func TestResponsesAreDecodedByTheirRequest(t *testing.T) {
+func TestDecodeResponse(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
 	for i, request := range c.types["A2ARequest"].Values {

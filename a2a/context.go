@@ -2,41 +2,40 @@ package a2a
 
 import "time"
 
-// ContextStatus is where a context is in its life, an extension. The empty status
-// means active.
+// ContextStatus is the status of a context, an extension. The empty status means active.
 type ContextStatus string
 
 // The statuses of contexts.
 const (
-	// ContextActive contexts take new tasks.
+	// ContextActive contexts accept new tasks.
 	ContextActive ContextStatus = "active"
-	// ContextPaused contexts take no new tasks; running ones go on.
+	// ContextPaused contexts accept no new tasks; running ones continue.
 	ContextPaused ContextStatus = "paused"
-	// ContextCompleted contexts take no new tasks.
+	// ContextCompleted contexts accept no new tasks.
 	ContextCompleted ContextStatus = "completed"
-	// ContextArchived contexts are read-only for ever.
+	// ContextArchived contexts are permanently read-only.
 	ContextArchived ContextStatus = "archived"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (ContextStatus) EnumValues() []string {
 	return []string{"active", "paused", "completed", "archived"}
 }
 
-// Context is a conversation: the tasks that belong together, an extension.
+// Context is a conversation: a group of related tasks, an extension.
 type Context struct {
 	_  struct{} `wire:"const=kind:context,required"`
 	ID string   `json:"contextId" wire:"required"`
-	// Tasks are the ids of its tasks, oldest first: of the newest when there are many.
+	// Tasks are the ids of its tasks, oldest first. If there are many, only the newest.
 	Tasks []string `json:"tasks,omitzero"`
-	// TaskCount, an addition of ours, is how many tasks it has.
+	// TaskCount, an extension of Holdfast, is the number of its tasks.
 	TaskCount int `json:"taskCount,omitempty"`
-	// History, an addition of ours, are messages of its tasks, oldest first, where
-	// they were asked for.
+	// History, an extension of Holdfast, has messages of its tasks, oldest first, if
+	// requested.
 	History     []Message `json:"history,omitempty"`
 	Name        string    `json:"name,omitempty"`
 	Description string    `json:"description,omitempty"`
-	// Role is the part played in the conversation, in free text such as analyst.
+	// Role is the agent's role in the conversation as free text, such as analyst.
 	Role      string    `json:"role" wire:"required"`
 	CreatedAt time.Time `json:"createdAt" wire:"required"`
 	// UpdatedAt is not before CreatedAt.
@@ -44,21 +43,21 @@ type Context struct {
 	Status    ContextStatus  `json:"status,omitempty"`
 	Tags      []string       `json:"tags,omitempty"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
-	// ParentID is the context around this one; parents form no cycle.
+	// ParentID is the enclosing context. Parents form no cycle.
 	ParentID string `json:"parentContextId,omitempty"`
 	// ReferenceIDs are related contexts.
 	ReferenceIDs []string `json:"referenceContextIds,omitempty"`
-	// Extensions is free-form, other than the URIs of [Message].
+	// Extensions is free-form, unlike the URIs of [Message].
 	Extensions map[string]any `json:"extensions,omitempty"`
 }
 
-// ContextIDParams name a context, an extension: what contexts/clear needs at least.
+// ContextIDParams identify a context, an extension: the minimal params of contexts/clear.
 type ContextIDParams struct {
 	ContextID string         `json:"contextId" wire:"required"`
 	Metadata  map[string]any `json:"metadata,omitzero"`
 }
 
-// ContextQueryParams ask for a context, an extension. A nil HistoryLength means
+// ContextQueryParams identify a context to read, an extension. A nil HistoryLength means
 // the whole history of each task, N at most the newest N messages.
 type ContextQueryParams struct {
 	ContextID     string         `json:"contextId" wire:"required"`
@@ -66,39 +65,38 @@ type ContextQueryParams struct {
 	Metadata      map[string]any `json:"metadata,omitzero"`
 }
 
-// ListContextsParams are the params of contexts/list, an extension. Metadata
-// holds the filters: status, tags (all of them), role, createdAfter,
-// createdBefore, limit, offset, sortBy, sortOrder and pageToken. HistoryLength, if
-// positive, asks for the newest messages of each task. PageSize and PageToken,
-// additions of ours, page as in tasks/list.
+// ListContextsParams are the params of contexts/list, an extension. Metadata has the
+// filters: status, tags (all of them), role, createdAfter, createdBefore, limit, offset,
+// sortBy, sortOrder and pageToken. HistoryLength, if positive, requests the newest messages
+// of each task. PageSize and PageToken, extensions of Holdfast, work as in tasks/list.
 type ListContextsParams struct {
 	HistoryLength *int           `json:"historyLength,omitempty"`
 	PageSize      *int           `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken     string         `json:"pageToken,omitempty"`
-	Offset        *int           `json:"offset,omitempty"` // how many to skip; not with PageToken
+	Offset        *int           `json:"offset,omitempty"` // number of contexts to skip; not with PageToken
 	Metadata      map[string]any `json:"metadata,omitzero"`
 }
 
 // ListContextsResult is the result of contexts/list.
 type ListContextsResult struct {
 	Contexts []Context `json:"contexts" wire:"required"`
-	// Total is how many contexts match the filters.
+	// Total is the number of contexts that match the filters.
 	Total int `json:"total" wire:"required"`
-	// TotalCapped is set when more contexts match than were counted for Total.
+	// TotalCapped is set if more contexts match than Total counts.
 	TotalCapped bool `json:"totalCapped,omitempty"`
-	// Page counts from 1; pages that a token asks for are counted too.
+	// Page is the number of the page, starting at 1, also for pages requested by token.
 	Page int `json:"page" wire:"required"`
-	// PageSize is the size that was applied.
+	// PageSize is the page size that was used.
 	PageSize int `json:"pageSize" wire:"required"`
-	// NextPageToken asks for the page after; "" on the last.
+	// NextPageToken requests the next page; "" on the last page.
 	NextPageToken string `json:"nextPageToken"`
-	// TruncatedBySize is set when the page has fewer than PageSize contexts because their
-	// content reached the limit of a page; NextPageToken continues.
+	// TruncatedBySize is set if the page has fewer than PageSize contexts because it reached
+	// the maximum content size. NextPageToken continues the list.
 	TruncatedBySize bool `json:"truncatedBySize,omitempty"`
 }
 
-// CreateContextParams are the params of contexts/create, an extension. All are
-// optional: the id is made up, the role is assistant.
+// CreateContextParams are the params of contexts/create, an extension. All are optional. By
+// default the server generates the id, and the role is assistant.
 type CreateContextParams struct {
 	ContextID    string         `json:"contextId,omitempty"`
 	Name         string         `json:"name,omitempty"`
@@ -112,9 +110,9 @@ type CreateContextParams struct {
 	Extensions   map[string]any `json:"extensions,omitzero"`
 }
 
-// UpdateContextParams are the params of contexts/update, an extension. A field
-// that is given replaces the one of the context, an empty one clears it; nil leaves
-// it. Metadata instead changes that of the context by a JSON merge patch (RFC 7396).
+// UpdateContextParams are the params of contexts/update, an extension. A field that is set
+// replaces that of the context; an empty value clears it; nil leaves it unchanged. Metadata
+// is instead applied as a JSON merge patch (RFC 7396).
 type UpdateContextParams struct {
 	ContextID    string          `json:"contextId" wire:"required"`
 	Name         *string         `json:"name,omitempty"`
@@ -126,12 +124,12 @@ type UpdateContextParams struct {
 	ParentID     *string         `json:"parentContextId,omitempty"`
 	ReferenceIDs *[]string       `json:"referenceContextIds,omitempty"`
 	Extensions   *map[string]any `json:"extensions,omitempty"`
-	// Force cancels the tasks that are not over, when the new status asks for that.
+	// Force cancels unfinished tasks if the new status requires that.
 	Force bool `json:"force,omitempty"`
 }
 
-// DeleteTaskParams are the params of tasks/delete, an extension. Force may stand in
-// Metadata too.
+// DeleteTaskParams are the params of tasks/delete, an extension. Force may also be a member
+// of Metadata.
 type DeleteTaskParams struct {
 	ID string `json:"id" wire:"required"`
 	// Force drops webhook events that are not delivered yet.
@@ -139,11 +137,11 @@ type DeleteTaskParams struct {
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
-// ClearContextParams are the params of contexts/clear, an extension. Force may
-// stand in Metadata too.
+// ClearContextParams are the params of contexts/clear, an extension. Force may also be a
+// member of Metadata.
 type ClearContextParams struct {
 	ContextID string `json:"contextId" wire:"required"`
-	// Force cancels what runs first, and clears archived contexts too.
+	// Force cancels running tasks first, and also clears archived contexts.
 	Force    bool           `json:"force,omitempty"`
 	Metadata map[string]any `json:"metadata,omitzero"`
 }

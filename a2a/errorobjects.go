@@ -1,8 +1,8 @@
 package a2a
 
-// ErrorCode is the number of an error of the protocol, as JSON-RPC responses
-// carry it. [Code] is what Holdfast itself tells errors apart by. A2A 1.0 gives
-// -32008 and -32009 other meanings than the extensions here.
+// ErrorCode is the number of a protocol error in JSON-RPC responses. Holdfast itself
+// distinguishes errors by [Code]. A2A 1.0 uses -32008 and -32009 for other errors than the
+// extensions here.
 type ErrorCode int
 
 // The error numbers.
@@ -30,7 +30,7 @@ const (
 	ErrorSkillNotFound                          ErrorCode = -32030
 )
 
-// EnumNumbers lists the values accepted on input.
+// EnumNumbers returns the accepted values.
 func (ErrorCode) EnumNumbers() []int64 {
 	return []int64{
 		-32700, -32600, -32601, -32602, -32603, -32001, -32002, -32003, -32004, -32005, -32006,
@@ -38,154 +38,154 @@ func (ErrorCode) EnumNumbers() []int64 {
 	}
 }
 
-// ProtocolError is an error object of the protocol: its code is fixed by its
-// type, its message is for people, its data for machines.
+// ProtocolError is an error object of the protocol. Its type determines its code. Its
+// message is for people, its data for programs.
 type ProtocolError interface {
-	// ErrorCode returns the number of the type.
+	// ErrorCode returns the error's number.
 	ErrorCode() ErrorCode
 }
 
-// JSONParseError says that the body is not JSON.
+// JSONParseError reports that the body is not JSON.
 type JSONParseError struct {
 	_       struct{} `wire:"number=code:-32700,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InvalidRequestError says that the body is no JSON-RPC request.
+// InvalidRequestError reports that the body is not a JSON-RPC request.
 type InvalidRequestError struct {
 	_       struct{} `wire:"number=code:-32600,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// MethodNotFoundError says that there is no such method.
+// MethodNotFoundError reports that the method does not exist.
 type MethodNotFoundError struct {
 	_       struct{} `wire:"number=code:-32601,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InvalidParamsError says that the params break a rule.
+// InvalidParamsError reports that the params are invalid.
 type InvalidParamsError struct {
 	_       struct{} `wire:"number=code:-32602,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InternalError says that something unexpected failed.
+// InternalError reports an unexpected failure.
 type InternalError struct {
 	_       struct{} `wire:"number=code:-32603,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// TaskNotFoundError says that the task is absent or someone else's.
+// TaskNotFoundError reports that the task does not exist or belongs to another owner.
 type TaskNotFoundError struct {
 	_       struct{} `wire:"number=code:-32001,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// TaskNotCancelableError says that the task is over.
+// TaskNotCancelableError reports that the task is finished.
 type TaskNotCancelableError struct {
 	_       struct{} `wire:"number=code:-32002,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// PushNotificationNotSupportedError says that the agent sends no notifications.
+// PushNotificationNotSupportedError reports that the agent does not support webhooks.
 type PushNotificationNotSupportedError struct {
 	_       struct{} `wire:"number=code:-32003,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// UnsupportedOperationError says that the agent does not offer the operation.
+// UnsupportedOperationError reports that the agent does not support the operation.
 type UnsupportedOperationError struct {
 	_       struct{} `wire:"number=code:-32004,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// ContentTypeNotSupportedError says that a media type is refused.
+// ContentTypeNotSupportedError reports that a media type is not supported.
 type ContentTypeNotSupportedError struct {
 	_       struct{} `wire:"number=code:-32005,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InvalidAgentResponseError says that the agent's output is malformed.
+// InvalidAgentResponseError reports that the agent's output is malformed.
 type InvalidAgentResponseError struct {
 	_       struct{} `wire:"number=code:-32006,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// AuthenticatedExtendedCardNotConfiguredError says that there is no extended card.
+// AuthenticatedExtendedCardNotConfiguredError reports that the agent has no extended card.
 type AuthenticatedExtendedCardNotConfiguredError struct {
 	_       struct{} `wire:"number=code:-32007,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// TaskImmutableError says that a message addresses a task that is over, an extension.
+// TaskImmutableError reports that the task of a message is finished, an extension.
 type TaskImmutableError struct {
 	_       struct{} `wire:"number=code:-32008,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// AuthenticationRequiredError says that there is no token, an extension.
+// AuthenticationRequiredError reports that the request has no token, an extension.
 type AuthenticationRequiredError struct {
 	_       struct{} `wire:"number=code:-32009,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InvalidTokenError says that the token is malformed or unknown, an extension.
+// InvalidTokenError reports that the token is malformed or unknown, an extension.
 type InvalidTokenError struct {
 	_       struct{} `wire:"number=code:-32010,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// TokenExpiredError says that the token has expired, an extension.
+// TokenExpiredError reports that the token has expired, an extension.
 type TokenExpiredError struct {
 	_       struct{} `wire:"number=code:-32011,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InvalidTokenSignatureError says that the token's signature is wrong, an extension.
+// InvalidTokenSignatureError reports that the token's signature is invalid, an extension.
 type InvalidTokenSignatureError struct {
 	_       struct{} `wire:"number=code:-32012,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// InsufficientPermissionsError says that scope or trust of the caller are too low, an extension.
+// InsufficientPermissionsError reports that the caller's scope or trust level is too low, an extension.
 type InsufficientPermissionsError struct {
 	_       struct{} `wire:"number=code:-32013,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// ContextNotFoundError says that the context is absent or someone else's, an extension.
+// ContextNotFoundError reports that the context does not exist or belongs to another owner, an extension.
 type ContextNotFoundError struct {
 	_       struct{} `wire:"number=code:-32020,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// ContextNotCancelableError says that the context is closed or has running tasks, an extension.
+// ContextNotCancelableError reports that the context is closed or has running tasks, an extension.
 type ContextNotCancelableError struct {
 	_       struct{} `wire:"number=code:-32021,required"`
 	Message string   `json:"message" wire:"required"`
 	Data    any      `json:"data,omitempty"`
 }
 
-// SkillNotFoundError says that there is no such skill, an extension.
+// SkillNotFoundError reports that the skill does not exist, an extension.
 type SkillNotFoundError struct {
 	_       struct{} `wire:"number=code:-32030,required"`
 	Message string   `json:"message" wire:"required"`

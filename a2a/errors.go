@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// Code says what kind of thing went wrong. It is stable: clients may rely on
-// it, and every transport's own number derives from it.
+// Code classifies an error. Codes are stable: clients may rely on them. The numbers of all
+// transports derive from them.
 type Code string
 
 // The codes.
@@ -45,8 +45,8 @@ type codeInfo struct {
 	retryable bool
 }
 
-// codeTable is the one place where a code meets the numbers of transports. The
-// first row with a JSON-RPC number is the code that number decodes to.
+// codeTable maps codes to the numbers of the transports. A JSON-RPC number decodes to the
+// first code that has it.
 var codeTable = []codeInfo{
 	{CodeInternal, -32603, http.StatusInternalServerError, 10, false},
 	{CodeParse, -32700, http.StatusBadRequest, 3, false},
@@ -71,7 +71,7 @@ var codeTable = []codeInfo{
 	{CodeUnavailable, -32053, http.StatusServiceUnavailable, 7, true},
 }
 
-// Codes lists every code.
+// Codes returns all codes.
 func Codes() []Code {
 	codes := make([]Code, len(codeTable))
 	for i, row := range codeTable {
@@ -92,17 +92,17 @@ func (c Code) info() codeInfo {
 // JSONRPC returns the JSON-RPC error number (A2A 0.3 section 8).
 func (c Code) JSONRPC() int { return c.info().jsonRPC }
 
-// HTTPStatus returns the status for transports that use HTTP's own.
+// HTTPStatus returns the HTTP status for transports that use it for errors.
 func (c Code) HTTPStatus() int { return c.info().http }
 
-// ExitCode returns the exit code of the command line.
+// ExitCode returns the exit code of the command line program.
 func (c Code) ExitCode() int { return c.info().exit }
 
 // Retryable reports whether the same request may succeed later.
 func (c Code) Retryable() bool { return c.info().retryable }
 
-// CodeOfJSONRPC returns the code of a JSON-RPC error number, [CodeInternal]
-// when it is not known.
+// CodeOfJSONRPC returns the code of a JSON-RPC error number, or [CodeInternal] if the number
+// is unknown.
 func CodeOfJSONRPC(number int) Code {
 	for _, row := range codeTable {
 		if row.jsonRPC == number {
@@ -112,13 +112,13 @@ func CodeOfJSONRPC(number int) Code {
 	return CodeInternal
 }
 
-// Error is an error with a code and a text for the caller. Message never holds
-// internals; those are in the wrapped Err, which is for the log alone.
+// Error is an error with a code and a message for the caller. Message has no internal
+// details. They are in the wrapped Err, which is only for the log.
 type Error struct {
 	Code    Code
 	Message string
-	Data    map[string]any // more for machines; may be nil
-	Err     error          // the cause; may be nil
+	Data    map[string]any // details for programs; may be nil
+	Err     error          // cause; may be nil
 }
 
 func (e *Error) Error() string {
@@ -131,14 +131,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is an *Error of the same code and without a
-// message, so that errors.Is(err, a2a.ErrTaskNotFound) holds for any task.
+// Is reports whether target is an *Error with the same code and without a message, so that
+// errors.Is(err, a2a.ErrTaskNotFound) is true for any task.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && t.Message == ""
 }
 
-// Errors to compare with errors.Is.
+// Errors for use with errors.Is.
 var (
 	ErrTaskNotFound    = &Error{Code: CodeTaskNotFound}
 	ErrContextNotFound = &Error{Code: CodeContextNotFound}
@@ -152,13 +152,13 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an *Error whose cause is err; the caller sees only the message.
+// Wrap returns an *Error with the cause err. The caller sees only the message.
 func Wrap(code Code, err error, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
-// CodeOf returns the code of err: that of the first *Error in its chain,
-// [CodeInvalid] or [CodeParse] for a malformed document, else [CodeInternal].
+// CodeOf returns the code of the first *Error in err's chain. For a malformed document it
+// returns [CodeInvalid] or [CodeParse], and otherwise [CodeInternal].
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
@@ -174,25 +174,24 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// TaskNotFound is the error for a task that is absent or someone else's.
+// TaskNotFound returns the error for a task that does not exist or has another owner.
 func TaskNotFound(id string) *Error {
 	return Errorf(CodeTaskNotFound, "task %s not found", Quote(id))
 }
 
-// ContextNotFound is the error for a context that is absent or someone else's.
+// ContextNotFound returns the error for a context that does not exist or has another owner.
 func ContextNotFound(id string) *Error {
 	return Errorf(CodeContextNotFound, "context %s not found", Quote(id))
 }
 
-// Invalid is the error for a field that breaks a rule; field is its camelCase
-// path.
+// Invalid returns the error for an invalid field. field is its path in camelCase.
 func Invalid(field, format string, args ...any) *Error {
 	e := Errorf(CodeInvalid, "%s %s", field, fmt.Sprintf(format, args...))
 	e.Data = map[string]any{"field": field}
 	return e
 }
 
-// Quote quotes s for an error text, shortened when it is long.
+// Quote returns s quoted for an error message, shortened if it is long.
 func Quote(s string) string {
 	const limit = 64
 	if len(s) > limit {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-func TestCodesHaveNumbersOfTheirOwn(t *testing.T) {
+func TestCodesHaveUniqueNumbers(t *testing.T) {
 	t.Parallel()
 	numbers := make(map[int]a2a.Code)
 	for _, c := range a2a.Codes() {
@@ -57,7 +57,7 @@ func TestErrorsCompareByCode(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("get: %w", a2a.TaskNotFound("x"))
 	if !errors.Is(err, a2a.ErrTaskNotFound) || errors.Is(err, a2a.ErrConflict) {
-		t.Errorf("errors.Is(%v) does not go by code", err)
+		t.Errorf("errors.Is(%v) does not compare codes", err)
 	}
 	invalid := a2a.Invalid("message.parts", "must not be empty")
 	if invalid.Message != "message.parts must not be empty" || invalid.Data["field"] != "message.parts" {
@@ -65,11 +65,11 @@ func TestErrorsCompareByCode(t *testing.T) {
 	}
 	long := a2a.TaskNotFound(strings.Repeat("x", 1000))
 	if len(long.Message) > 200 {
-		t.Errorf("an error text repeats %d bytes of the client's", len(long.Message))
+		t.Errorf("error message of %d bytes, want long input shortened", len(long.Message))
 	}
 }
 
-func TestMethodsAreKnownByName(t *testing.T) {
+func TestMethodByName(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, m := range a2a.Methods() {

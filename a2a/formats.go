@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// CanonicalUUID returns the usual form of a UUID, lower-case with dashes (RFC
-// 4122). It also reads upper case, 32 digits without dashes, a urn:uuid: prefix
-// and braces; ok is false for anything else.
+// CanonicalUUID returns the canonical form of a UUID, in lower case with dashes (RFC 4122).
+// It accepts upper case, 32 digits without dashes, the prefix urn:uuid: and braces. ok is
+// false if s is not a UUID.
 func CanonicalUUID(s string) (canonical string, ok bool) {
 	if len(s) > 64 {
 		return "", false
@@ -38,7 +38,7 @@ func (p *Problems) uuid(path, s string) {
 	}
 }
 
-// agent checks the name of an agent: a UUID or a DID.
+// agent checks an agent's identifier: a UUID or a DID.
 func (p *Problems) agent(path, s string) {
 	if _, ok := CanonicalUUID(s); !ok && !isDID(s) {
 		p.Add(path, "is %s, want a UUID or a DID", Quote(s))
@@ -55,8 +55,8 @@ func isDID(s string) bool {
 	return ok && cut && method != "" && id != "" && strings.Trim(method, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// absolute checks a URL with one of the schemes, with any if there are none. An
-// http or https URL needs a host.
+// absolute checks an absolute URL with one of the schemes, or with any scheme if there are
+// none. http and https URLs must have a host.
 func (p *Problems) absolute(path, s string, schemes ...string) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" {
@@ -68,7 +68,7 @@ func (p *Problems) absolute(path, s string, schemes ...string) {
 			break
 		}
 		if i == len(schemes)-1 {
-			p.Add(path, "is %s, want a URL that begins with %s", Quote(s), strings.Join(schemes, ":// or ")+"://")
+			p.Add(path, "is %s, want a URL that starts with %s", Quote(s), strings.Join(schemes, ":// or ")+"://")
 			return
 		}
 	}
@@ -77,7 +77,7 @@ func (p *Problems) absolute(path, s string, schemes ...string) {
 	}
 }
 
-// https checks a URL that must not be fetched in the clear; none is fine.
+// https checks a URL that must use https. It may be empty.
 func (p *Problems) https(path, s string) {
 	if s != "" {
 		p.absolute(path, s, "https")

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// roots are the types whose documents contain all others. A fuzzed byte chooses
-// one; add to the end so that the corpus keeps its meaning.
+// roots are types whose documents contain all others. A fuzzed byte selects one. Append new
+// types at the end, so that the corpus keeps its meaning.
 var roots = []string{
 	"A2ARequest", "Part", "Message", "Task", "TaskStatusUpdateEvent", "TaskArtifactUpdateEvent", "AgentCard", "SecurityScheme",
 	"TaskPushNotificationConfig", "Context", "NegotiationContext", "ExecutionRequest", "ExecutionResponse", "AgentIdentity",
@@ -21,8 +21,8 @@ var roots = []string{
 	"CartMandate", "PaymentMandate", "IntentMandate", "TaskSendParams", "TaskNotFoundError", "GetAuthenticatedExtendedCardRequest",
 }
 
-// FuzzTypes decodes anything as each of the roots. What is accepted must be
-// emitted, and be the same once more; Validate must not mind what it is given.
+// FuzzTypes decodes any document as one of the roots. An accepted document must be encodable,
+// and decoding the result must be the same. Validate must not panic.
 func FuzzTypes(f *testing.F) {
 	c := readCatalogue(f)
 	for i, name := range roots {
@@ -37,14 +37,14 @@ func FuzzTypes(f *testing.F) {
 		validate(v)
 		once, err := wire.Marshal(v.Interface())
 		if err != nil {
-			t.Fatalf("%s: Marshal of what %q decoded to: %v", name, document, err)
+			t.Fatalf("%s: Marshal of the decoded document %q: %v", name, document, err)
 		}
 		again := reflect.New(goTypes[name])
 		if err := wire.Unmarshal(once, again.Interface()); err != nil {
-			t.Fatalf("%s: Unmarshal(%s), which was emitted: %v", name, once, err)
+			t.Fatalf("%s: Unmarshal of the encoded document %s: %v", name, once, err)
 		}
 		if twice, err := wire.Marshal(again.Interface()); err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("%s: emitted %s, then %s (%v)", name, once, twice, err)
+			t.Fatalf("%s: encoded as %s, then as %s (%v)", name, once, twice, err)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func validate(v reflect.Value) {
 	}
 }
 
-// Time that grows with the square of the input would take minutes here.
+// With quadratic time, this test would take minutes.
 func TestDecodingIsLinear(t *testing.T) {
 	t.Parallel()
 	const n = 1 << 20

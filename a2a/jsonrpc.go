@@ -2,19 +2,18 @@ package a2a
 
 import "github.com/holdfast-dev/holdfast/internal/wire"
 
-// RequestID is the id of a JSON-RPC request. In a request it is a string or an
-// integer; in a response it is null, the zero value, if that of the request could
-// not be read.
+// RequestID is the id of a JSON-RPC request. In a request it is a string or an integer. In a
+// response it is null, the zero value, if the request's id could not be read.
 type RequestID = StringOrInt
 
-// JSONRPCMessage is what requests and responses have in common (JSON-RPC 2.0).
+// JSONRPCMessage has the common members of requests and responses (JSON-RPC 2.0).
 type JSONRPCMessage struct {
 	_  struct{}  `wire:"const=jsonrpc:2.0,required"`
 	ID RequestID `json:"id" wire:"required"`
 }
 
-// JSONRPCRequest is a request of any method (A2A 0.3 section 6.11.1). Package rpc
-// reads what servers receive; this type is for clients and tests.
+// JSONRPCRequest is a request of any method (A2A 0.3 section 6.11.1). It is for clients and
+// tests; servers use package rpc.
 type JSONRPCRequest struct {
 	_      struct{}  `wire:"const=jsonrpc:2.0,required"`
 	ID     RequestID `json:"id" wire:"required"`
@@ -22,17 +21,17 @@ type JSONRPCRequest struct {
 	Params any       `json:"params,omitempty"`
 }
 
-// JSONRPCError is the error of a response (A2A 0.3 section 6.12). Code may be any
-// number; those of the protocol are of type [ErrorCode].
+// JSONRPCError is the error of a response (A2A 0.3 section 6.12). Code may be any number.
+// Those of the protocol are [ErrorCode] constants.
 type JSONRPCError struct {
 	Code    int    `json:"code" wire:"required"`
 	Message string `json:"message" wire:"required"`
-	// Data is more for machines.
+	// Data has details for programs.
 	Data any `json:"data,omitempty"`
 }
 
-// Response is a JSON-RPC response with a result of type R: exactly one of Result
-// and Error is there. A nil or zero Result is left out.
+// Response is a JSON-RPC response with a result of type R. It has either a result or an
+// error. A nil or zero Result is omitted.
 type Response[R any] struct {
 	_      struct{}      `wire:"const=jsonrpc:2.0,required"`
 	ID     RequestID     `json:"id" wire:"required,nullable"`
@@ -43,18 +42,17 @@ type Response[R any] struct {
 // JSONRPCResponse is a response with any result (A2A 0.3 section 6.11.2).
 type JSONRPCResponse = Response[any]
 
-// A2AResponse is the response to one of the methods: a [Response] of the result
-// that the method has. Nothing in a response tells which that is:
-// [DecodeResponse] goes by the request.
+// A2AResponse is the response to one of the methods: a [Response] with the method's result
+// type. A response does not identify its method, so [DecodeResponse] needs it.
 type A2AResponse interface { //nolint:revive // the name of the protocol
-	// Validate reports every rule that the response breaks.
+	// Validate reports all violated rules as an [*InvalidError].
 	Validate() error
 	response()
 }
 
 func (Response[R]) response() {}
 
-// responses makes an empty response for each method.
+// responses maps each method to a function that returns an empty response.
 var responses = map[string]func() A2AResponse{
 	MethodSend:        func() A2AResponse { return new(SendMessageResponse) },
 	MethodStream:      func() A2AResponse { return new(StreamMessageResponse) },
@@ -81,8 +79,8 @@ var responses = map[string]func() A2AResponse{
 	MethodFeedbackList:   func() A2AResponse { return new(Response[*ListTaskFeedbackResult]) },
 }
 
-// DecodeResponse reads the response to a request of the method, a JSON-RPC name
-// of A2A 0.3. The result is a pointer to the method's response type.
+// DecodeResponse decodes the response to a request of the given method, a JSON-RPC name of
+// A2A 0.3. It returns a pointer to the method's response type.
 func DecodeResponse(method string, data []byte) (A2AResponse, error) {
 	empty, ok := responses[method]
 	if !ok {

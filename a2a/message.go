@@ -2,7 +2,7 @@ package a2a
 
 import "strings"
 
-// Role is who sent a message.
+// Role is the sender of a message.
 type Role string
 
 // The roles. RoleSystem is an extension.
@@ -12,11 +12,11 @@ const (
 	RoleSystem Role = "system"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (Role) EnumValues() []string { return []string{"user", "agent", "system"} }
 
-// Message is one turn of a conversation (A2A 0.3 section 6.4). Its kind is always
-// sent and need not be.
+// Message is one message of a conversation (A2A 0.3 section 6.4). Its kind is always written
+// but optional on input.
 type Message struct {
 	_                struct{}       `wire:"const=kind:message"`
 	ID               string         `json:"messageId" wire:"required"`
@@ -54,8 +54,8 @@ func (m Message) Data() []DataPart {
 	return data
 }
 
-// Artifact is something a task produced (A2A 0.3 section 6.7). Append and
-// LastChunk are an extension: A2A tells them on [TaskArtifactUpdateEvent].
+// Artifact is an output of a task (A2A 0.3 section 6.7). Append and LastChunk are an
+// extension: A2A has them in [TaskArtifactUpdateEvent].
 type Artifact struct {
 	ID          string         `json:"artifactId" wire:"required"`
 	Name        string         `json:"name,omitempty"`
@@ -63,9 +63,9 @@ type Artifact struct {
 	Parts       []Part         `json:"parts"`
 	Extensions  []string       `json:"extensions,omitempty"` // URIs
 	Metadata    map[string]any `json:"metadata,omitempty"`
-	// Append adds the parts to an earlier chunk of the same id.
+	// Append means that the parts continue an earlier chunk with the same id.
 	Append bool `json:"append,omitempty"`
-	// LastChunk says that no more chunks follow.
+	// LastChunk means that no more chunks follow.
 	LastChunk bool `json:"lastChunk,omitempty"`
 }
 

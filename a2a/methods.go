@@ -2,25 +2,25 @@ package a2a
 
 import "slices"
 
-// Method is everything a transport must know of a method. Dispatch, client,
-// command line, metrics and documents derive from it.
+// Method describes a method for all transports. Dispatch, client, command line, metrics and
+// documentation derive from it.
 type Method struct {
 	// Name is the JSON-RPC name of A2A 0.3.
 	Name string
-	// NameV10 is the JSON-RPC name of A2A 1.0; "" when it has none.
+	// NameV10 is the JSON-RPC name of A2A 1.0, "" if it has none.
 	NameV10 string
-	// HTTPMethod and Path are the REST route of A2A 0.3; "" when it has none.
+	// HTTPMethod and Path are the REST route of A2A 0.3, "" if it has none.
 	HTTPMethod, Path string
-	// Streaming methods answer with server-sent events.
+	// Streaming methods respond with server-sent events.
 	Streaming bool
 	// Idempotent methods change nothing.
 	Idempotent bool
 	// Extension methods are not part of A2A 0.3.
 	Extension bool
-	// Off, if not empty, is what a known method that is not offered is refused with.
-	// It has no binding.
+	// Off, if not empty, is the error code of a method that is known but not supported. It
+	// has no binding.
 	Off Code
-	// Summary is one line for people.
+	// Summary is a one-line description.
 	Summary string
 }
 
@@ -54,25 +54,25 @@ const (
 	MethodFeedbackList = "tasks/feedback/list"
 )
 
-// methods lists every method that is known. Adding one is a row here and a
-// binding in package server; a row without a binding fails a test by name.
+// methods are all known methods. To add one, add a row here and a binding in package server.
+// A test fails for rows without a binding.
 var methods = []Method{
-	{Name: MethodSend, NameV10: "SendMessage", HTTPMethod: "POST", Path: "/v1/message:send", Summary: "Send a message; answers with the task"},
-	{Name: MethodStream, NameV10: "SendStreamingMessage", HTTPMethod: "POST", Path: "/v1/message:stream", Streaming: true, Summary: "Send a message and follow the task as it goes"},
+	{Name: MethodSend, NameV10: "SendMessage", HTTPMethod: "POST", Path: "/v1/message:send", Summary: "Send a message and return the task"},
+	{Name: MethodStream, NameV10: "SendStreamingMessage", HTTPMethod: "POST", Path: "/v1/message:stream", Streaming: true, Summary: "Send a message and stream the task's updates"},
 	{Name: MethodGet, NameV10: "GetTask", HTTPMethod: "GET", Path: "/v1/tasks/{id}", Idempotent: true, Summary: "Read a task"},
 	{Name: MethodList, NameV10: "ListTasks", HTTPMethod: "GET", Path: "/v1/tasks", Idempotent: true, Extension: true, Summary: "List your tasks, newest first"},
 	{Name: MethodCancel, NameV10: "CancelTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:cancel", Summary: "Cancel a task"},
-	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Summary: "Follow a task again from where you lost it"},
-	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Summary: "Delete a finished task with all that belongs to it"},
+	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Summary: "Resume the stream of a task's updates"},
+	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Summary: "Delete a finished task and its data"},
 
-	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Have a task's updates posted to a URL"},
-	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read one push notification config of a task"},
+	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Register a webhook for a task's updates"},
+	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read a push notification config of a task"},
 	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the push notification configs of a task"},
 	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a push notification config of a task"},
-	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List the updates that your webhooks did not get"},
-	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Summary: "Send a webhook its updates again, from one on"},
-	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List the attempts to deliver a task's updates, newest first"},
-	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the card for authenticated clients"},
+	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List updates that your webhooks did not accept"},
+	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Summary: "Resend updates to a webhook from a given one on"},
+	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List a task's delivery attempts, newest first"},
+	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the agent card for authenticated clients"},
 
 	{Name: MethodContextsList, HTTPMethod: "GET", Path: "/v1/contexts", Idempotent: true, Extension: true, Summary: "List your contexts"},
 	{Name: MethodContextsGet, HTTPMethod: "GET", Path: "/v1/contexts/{contextId}", Idempotent: true, Extension: true, Summary: "Read a context, with the messages of its tasks"},
@@ -80,14 +80,14 @@ var methods = []Method{
 	{Name: MethodContextsUpdate, HTTPMethod: "PATCH", Path: "/v1/contexts/{contextId}", Extension: true, Summary: "Change a context: describe, pause, complete or archive it"},
 	{Name: MethodContextsClear, HTTPMethod: "DELETE", Path: "/v1/contexts/{contextId}", Extension: true, Summary: "Delete a context with all its tasks"},
 
-	{Name: MethodFeedback, HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Summary: "Say what you think of a task"},
-	{Name: MethodFeedbackList, HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Summary: "List the feedback you gave, newest first"},
+	{Name: MethodFeedback, HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Summary: "Add feedback to a task"},
+	{Name: MethodFeedbackList, HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Summary: "List your feedback, newest first"},
 }
 
-// Methods returns every method that is known, those that are off too.
+// Methods returns all known methods, including those that are off.
 func Methods() []Method { return slices.Clone(methods) }
 
-// MethodByName returns the method with a JSON-RPC name of A2A 0.3.
+// MethodByName returns the method with the given JSON-RPC name of A2A 0.3.
 func MethodByName(name string) (Method, bool) {
 	for _, m := range methods {
 		if m.Name == name {

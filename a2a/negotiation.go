@@ -16,13 +16,13 @@ const (
 	ProposalCountered NegotiationStatus = "countered"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (NegotiationStatus) EnumValues() []string {
 	return []string{"proposed", "accepted", "rejected", "countered"}
 }
 
-// CanMove reports whether a proposal in s may change to next: a proposal is
-// answered once.
+// CanMove reports whether a proposal with status s may change to next. A proposal is answered
+// once.
 func (s NegotiationStatus) CanMove(next NegotiationStatus) bool {
 	return s == ProposalProposed && next != s && slices.Contains(next.EnumValues(), string(next))
 }
@@ -38,20 +38,20 @@ const (
 	SessionRejected  NegotiationSessionStatus = "rejected"
 )
 
-// sessionOf is what the statuses of proposals mean for a session.
-var sessionOf = map[AnySessionStatus]NegotiationSessionStatus{
+// sessionStatusOf maps statuses of proposals to those of sessions.
+var sessionStatusOf = map[AnySessionStatus]NegotiationSessionStatus{
 	AnySessionStatus(ProposalProposed):  SessionInitiated,
 	AnySessionStatus(ProposalCountered): SessionOngoing,
 	AnySessionStatus(ProposalAccepted):  SessionCompleted,
 }
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (NegotiationSessionStatus) EnumValues() []string {
 	return []string{"initiated", "ongoing", "completed", "rejected"}
 }
 
-// CanMove reports whether a session in s may change to next. Staying is allowed
-// while the session goes on.
+// CanMove reports whether a session with status s may change to next. An unfinished session
+// may keep its status.
 func (s NegotiationSessionStatus) CanMove(next NegotiationSessionStatus) bool {
 	switch s {
 	case SessionInitiated:
@@ -63,31 +63,31 @@ func (s NegotiationSessionStatus) CanMove(next NegotiationSessionStatus) bool {
 	}
 }
 
-// AnySessionStatus is a [NegotiationSessionStatus], or a [NegotiationStatus] as
-// some peers send it in place of one.
+// AnySessionStatus is a [NegotiationSessionStatus], or a [NegotiationStatus] that some peers
+// send instead.
 type AnySessionStatus string
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (AnySessionStatus) EnumValues() []string {
 	return []string{"initiated", "ongoing", "completed", "rejected", "proposed", "accepted", "countered"}
 }
 
-// Session returns the status of the session that s stands for.
+// Session returns the session status that corresponds to s.
 func (s AnySessionStatus) Session() NegotiationSessionStatus {
-	if status, ok := sessionOf[s]; ok {
+	if status, ok := sessionStatusOf[s]; ok {
 		return status
 	}
 	return NegotiationSessionStatus(s)
 }
 
-// NegotiationProposal is an offer of one agent to another, an extension. A
-// counter-offer is a proposal of its own with the agents swapped.
+// NegotiationProposal is an offer of one agent to another, an extension. A counter-offer is a
+// new proposal with the agents swapped.
 type NegotiationProposal struct {
 	ID string `json:"proposalId" wire:"required"` // a UUID
 	// FromAgent and ToAgent differ; each is a UUID or a DID.
 	FromAgent string `json:"fromAgent" wire:"required"`
 	ToAgent   string `json:"toAgent" wire:"required"`
-	// Terms is what is offered. Those of an accepted proposal do not change.
+	// Terms are the terms of the offer. They must not change after it is accepted.
 	Terms     map[string]any    `json:"terms" wire:"required"`
 	Timestamp time.Time         `json:"timestamp" wire:"required"`
 	Status    NegotiationStatus `json:"status" wire:"required"`
@@ -97,7 +97,7 @@ type NegotiationProposal struct {
 type NegotiationContext struct {
 	ContextID string           `json:"contextId" wire:"required"`
 	Status    AnySessionStatus `json:"status" wire:"required"`
-	// Participants are UUIDs or DIDs, two or more.
+	// Participants are two or more UUIDs or DIDs.
 	Participants []string `json:"participants" wire:"required"`
 	// Proposals are the offers, oldest first.
 	Proposals []NegotiationProposal `json:"proposals" wire:"required"`

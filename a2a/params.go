@@ -11,12 +11,12 @@ type MessageSendParams struct {
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
-// MessageSendConfiguration is how the client wants to be answered. A nil
+// MessageSendConfiguration has the client's preferences for the response. A nil
 // HistoryLength means the whole history, N at most the newest N messages.
 type MessageSendConfiguration struct {
-	// AcceptedOutputModes are media types; none means any.
+	// AcceptedOutputModes are media types. Empty means any.
 	AcceptedOutputModes []string `json:"acceptedOutputModes,omitempty"`
-	// Blocking holds the answer back until the task ends or waits for its client.
+	// Blocking delays the response until the task ends or waits for its client.
 	Blocking               bool                    `json:"blocking,omitempty"`
 	HistoryLength          *int                    `json:"historyLength,omitempty"`
 	PushNotificationConfig *PushNotificationConfig `json:"pushNotificationConfig,omitempty"`
@@ -24,14 +24,14 @@ type MessageSendConfiguration struct {
 	LongRunning bool `json:"longRunning,omitempty"`
 }
 
-// TaskSendParams hand a task to a worker, an extension; no method takes them.
+// TaskSendParams assign a task to a worker, an extension. No method uses them.
 type TaskSendParams struct {
 	TaskID        string         `json:"taskId" wire:"required"`
 	ContextID     string         `json:"contextId" wire:"required"`
 	Message       *Message       `json:"message,omitempty"`
 	HistoryLength *int           `json:"historyLength,omitempty"` // 0 or more
 	Metadata      map[string]any `json:"metadata,omitzero"`
-	// PaymentContext is what was verified of a payment. It never comes from a client.
+	// PaymentContext has the verified properties of a payment. Clients cannot set it.
 	PaymentContext map[string]any `json:"paymentContext,omitzero"`
 }
 
@@ -59,22 +59,22 @@ type TaskIDParams struct {
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
-// ListTasksParams are the params of tasks/list, an extension. Zero fields do not
-// filter. Times are inclusive below and exclusive above.
+// ListTasksParams are the params of tasks/list, an extension. Zero fields do not filter. Time
+// ranges include their start and exclude their end.
 type ListTasksParams struct {
 	ContextID string `json:"contextId,omitempty"`
-	// States keeps tasks in one of these states.
+	// States selects tasks in one of these states.
 	States []TaskState `json:"states,omitempty"`
-	// Status is one state; it may be given instead of States.
+	// Status selects one state. It is an alternative to States.
 	Status       TaskState `json:"status,omitempty"`
 	StatusAfter  time.Time `json:"statusTimestampAfter,omitempty"`
 	StatusBefore time.Time `json:"statusTimestampBefore,omitempty"`
 	PageSize     *int      `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken    string    `json:"pageToken,omitempty"`
-	// Offset is how many tasks to skip; not with PageToken.
+	// Offset is the number of tasks to skip; not with PageToken.
 	Offset *int `json:"offset,omitempty"`
-	// HistoryLength is how many of the newest messages of each task to return. Nil means
-	// none, and in the dialect bindu all.
+	// HistoryLength is the number of each task's newest messages to return. Nil means none,
+	// or all in the dialect bindu.
 	HistoryLength    *int `json:"historyLength,omitempty"`
 	IncludeArtifacts bool `json:"includeArtifacts,omitempty"`
 	IncludeTotal     bool `json:"includeTotal,omitempty"`
@@ -87,9 +87,9 @@ type ListTasksParams struct {
 // ListTasksResult is the result of tasks/list.
 type ListTasksResult = TasksPage[[]Task]
 
-// TasksPage is a page of tasks. T is []Task, or json.RawMessage if the tasks are encoded
-// already. NextPageToken is "" on the last page. Page counts from 1. Total and TotalSize,
-// which are the same, are set if the caller requested the total.
+// TasksPage is a page of tasks. T is []Task, or json.RawMessage for encoded tasks.
+// NextPageToken is "" on the last page. Page starts at 1. Total and TotalSize are equal and
+// set if the caller requested the total.
 type TasksPage[T any] struct {
 	Tasks         T      `json:"tasks"`
 	NextPageToken string `json:"nextPageToken"`
@@ -97,14 +97,14 @@ type TasksPage[T any] struct {
 	PageSize      int    `json:"pageSize"`
 	Total         *int   `json:"total,omitempty"`
 	TotalSize     *int   `json:"totalSize,omitempty"`
-	// TotalCapped is set when more tasks match than were counted for Total.
+	// TotalCapped is set if more tasks match than Total counts.
 	TotalCapped bool `json:"totalCapped,omitempty"`
-	// TruncatedBySize is set when the page has fewer than PageSize tasks because their
-	// content reached the limit of a page; NextPageToken continues.
+	// TruncatedBySize is set if the page has fewer than PageSize tasks because it reached
+	// the maximum content size. NextPageToken continues the list.
 	TruncatedBySize bool `json:"truncatedBySize,omitempty"`
 }
 
-// TaskFeedback is feedback that was given on a task, an extension.
+// TaskFeedback is feedback on a task, an extension.
 type TaskFeedback struct {
 	ID        string         `json:"feedbackId" wire:"required"`
 	TaskID    string         `json:"taskId" wire:"required"`
@@ -120,7 +120,7 @@ type ListTaskFeedbackParams struct {
 	TaskID    string         `json:"taskId,omitempty" wire:"alias=id"`
 	PageSize  *int           `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken string         `json:"pageToken,omitempty"`
-	Offset    *int           `json:"offset,omitempty"` // how many to skip; not with PageToken
+	Offset    *int           `json:"offset,omitempty"` // number of items to skip; not with PageToken
 	Metadata  map[string]any `json:"metadata,omitzero"`
 }
 
@@ -129,17 +129,17 @@ type ListTaskFeedbackResult struct {
 	Feedback      []TaskFeedback `json:"feedback" wire:"required"`
 	NextPageToken string         `json:"nextPageToken"`
 	PageSize      int            `json:"pageSize" wire:"required"`
-	// Summary counts all feedback that the caller has given this agent.
+	// Summary counts all feedback of the caller to this agent.
 	Summary FeedbackSummary `json:"summary" wire:"required"`
 }
 
-// FeedbackSummary counts feedback, an extension.
+// FeedbackSummary has statistics of feedback, an extension.
 type FeedbackSummary struct {
 	Count int `json:"count" wire:"required"`
-	// Rated is how much of it has a rating, Average the mean of those; nil when there
-	// is none.
+	// Rated is the number of items with a rating, and Average the mean rating; nil if Rated
+	// is 0.
 	Rated   int      `json:"rated" wire:"required"`
 	Average *float64 `json:"average,omitempty"`
-	// Ratings counts each rating, by "1" to "5".
+	// Ratings counts the items with each rating, "1" to "5".
 	Ratings map[string]int `json:"ratings" wire:"required"`
 }

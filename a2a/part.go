@@ -10,11 +10,11 @@ import (
 // Part is one piece of content: a [TextPart], a [FilePart] or a [DataPart]
 // (A2A 0.3 section 6.5). No other type implements it.
 type Part interface {
-	// Kind is the discriminator: "text", "file" or "data".
+	// Kind returns the discriminator: "text", "file" or "data".
 	Kind() PartKind
 }
 
-// PartKind names the type of a part.
+// PartKind is the type of a part.
 type PartKind string
 
 // The kinds of parts.
@@ -24,7 +24,7 @@ const (
 	KindData PartKind = "data"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (PartKind) EnumValues() []string { return []string{"text", "file", "data"} }
 
 var _ = wire.Union("kind", map[string]Part{
@@ -36,8 +36,8 @@ type TextPart struct {
 	_        struct{}       `wire:"const=kind:text,required"`
 	Text     string         `json:"text" wire:"required,text"`
 	Metadata map[string]any `json:"metadata,omitempty"`
-	// Embeddings, an extension, is the part as a vector of finite numbers, for
-	// similarity search.
+	// Embeddings, an extension, is a vector representation of the part for similarity
+	// search. All values are finite.
 	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
@@ -52,8 +52,8 @@ type FilePart struct {
 	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
-// DataPart is structured data (A2A 0.3 section 6.5.3). A2A 0.3 asks for an
-// object; any JSON value is kept as it came, its keys too.
+// DataPart is structured data (A2A 0.3 section 6.5.3). A2A 0.3 requires an object. Any JSON
+// value is accepted and kept unchanged, including its keys.
 type DataPart struct {
 	_        struct{}       `wire:"const=kind:data,required"`
 	Data     any            `json:"data" wire:"required"`
@@ -73,7 +73,7 @@ func (FilePart) Kind() PartKind { return KindFile }
 // Kind returns [KindData].
 func (DataPart) Kind() PartKind { return KindData }
 
-// Decode stores the data in v, a pointer, as encoding/json would.
+// Decode stores the data in the value that v points to, as encoding/json does.
 func (p DataPart) Decode(v any) error {
 	raw, err := json.Marshal(p.Data)
 	if err == nil {
@@ -96,8 +96,8 @@ var _ = wire.UnionByMember(map[string]File{
 	"bytes": FileWithBytes{}, "uri": FileWithURI{}, "url": FileWithURI{},
 })
 
-// FileWithBytes is a file sent inline. Bytes is the decoded content; it travels
-// as base64 (A2A 0.3 section 6.6.1).
+// FileWithBytes is an inline file. Bytes is the decoded content, which is base64 on the wire
+// (A2A 0.3 section 6.6.1).
 type FileWithBytes struct {
 	Name     string `json:"name,omitempty"`
 	MimeType string `json:"mimeType,omitempty" wire:"literal"` // type/subtype
@@ -106,8 +106,7 @@ type FileWithBytes struct {
 	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
-// FileWithURI is a file to be fetched from an absolute URI (A2A 0.3 section
-// 6.6.2).
+// FileWithURI is a file to fetch from an absolute URI (A2A 0.3 section 6.6.2).
 type FileWithURI struct {
 	Name     string `json:"name,omitempty"`
 	MimeType string `json:"mimeType,omitempty" wire:"literal"` // type/subtype

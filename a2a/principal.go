@@ -1,13 +1,13 @@
 package a2a
 
-// Anonymous is the id of the principal of callers who need not authenticate.
+// Anonymous is the id of the principal of unauthenticated callers.
 const Anonymous = "anonymous"
 
-// Principal is who asks: every read and write names one, and what belongs to
-// another looks exactly like what is not there.
+// Principal is a caller. Every read and write names one. Objects of other principals are
+// indistinguishable from objects that do not exist.
 type Principal struct {
-	// ID owns what the principal creates. It is never empty.
+	// ID is the owner of the objects that the principal creates. It is never empty.
 	ID string
-	// Name is for people.
+	// Name is a display name.
 	Name string
 }

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// Problem is a rule that a value breaks. Rule reads on after the path: "rating"
-// + " " + "is 6, want 1 to 5".
+// Problem is a violated rule. Rule continues the path: "rating" + " " + "is 6, want 1 to 5".
 type Problem struct {
-	// Path is the member in its spelling on the wire, with dots and [indices]; ""
-	// is the value itself.
+	// Path is the path of the member as on the wire, with dots and [indices]. "" is the value
+	// itself.
 	Path string
 	Rule string
-	// Advice marks what A2A recommends but does not ask for: a server may take the
-	// value all the same.
+	// Advice marks a recommendation of A2A that is not required. A server may accept the
+	// value.
 	Advice bool
 }
 
@@ -24,29 +23,28 @@ func (p Problem) String() string {
 	return p.Path + " " + p.Rule
 }
 
-// InvalidError holds every rule that a value breaks, one or more. errors.As finds
-// an [*Error] of [CodeInvalid] in it.
+// InvalidError lists the rules that a value violates, at least one. errors.As finds an
+// [*Error] with [CodeInvalid] in it.
 type InvalidError struct {
 	Problems []Problem
 }
 
-// maxTold bounds the text of an InvalidError, in problems.
-const maxTold = 20
+// maxListed is the maximum number of problems in the text of an InvalidError.
+const maxListed = 20
 
 func (e *InvalidError) Error() string {
 	var texts []string
-	for _, p := range e.Problems[:min(len(e.Problems), maxTold)] {
+	for _, p := range e.Problems[:min(len(e.Problems), maxListed)] {
 		texts = append(texts, p.String())
 	}
-	if n := len(e.Problems) - maxTold; n > 0 {
+	if n := len(e.Problems) - maxListed; n > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", n))
 	}
 	return strings.Join(texts, "; ")
 }
 
-// As lets errors.As find the error for the caller: its field is that of the
-// first problem, its fields, if there is more than one problem, those of all that
-// are told.
+// As lets errors.As find the error for the caller. Data["field"] is the path of the first
+// problem. If there are several, Data["fields"] has the paths of all listed problems.
 func (e *InvalidError) As(target any) bool {
 	t, ok := target.(**Error)
 	if !ok {
@@ -56,7 +54,7 @@ func (e *InvalidError) As(target any) bool {
 	(*t).Data = map[string]any{"field": e.Problems[0].Path}
 	if len(e.Problems) > 1 {
 		var fields []any
-		for _, p := range e.Problems[:min(len(e.Problems), maxTold)] {
+		for _, p := range e.Problems[:min(len(e.Problems), maxListed)] {
 			fields = append(fields, p.Path)
 		}
 		(*t).Data["fields"] = fields
@@ -64,8 +62,7 @@ func (e *InvalidError) As(target any) bool {
 	return true
 }
 
-// Required returns e without the problems that are [Problem.Advice], nil if it
-// has no others.
+// Required returns e without the problems that are advice, or nil if there are no others.
 func (e *InvalidError) Required() error {
 	var p Problems
 	for _, problem := range e.Problems {
@@ -76,31 +73,31 @@ func (e *InvalidError) Required() error {
 	return p.Err()
 }
 
-// Problems gathers problems. The zero value is ready for use.
+// Problems collects problems. The zero value is ready to use.
 type Problems struct {
 	list []Problem
 }
 
-// Add notes a problem.
+// Add adds a problem.
 func (p *Problems) Add(path, format string, args ...any) {
 	p.list = append(p.list, Problem{Path: path, Rule: fmt.Sprintf(format, args...)})
 }
 
-// Advise notes a problem that is [Problem.Advice].
+// Advise adds a problem with [Problem.Advice].
 func (p *Problems) Advise(path, format string, args ...any) {
 	p.list = append(p.list, Problem{Path: path, Rule: fmt.Sprintf(format, args...), Advice: true})
 }
 
-// Check notes a problem unless ok.
+// Check adds a problem unless ok is true.
 func (p *Problems) Check(ok bool, path, format string, args ...any) {
 	if !ok {
 		p.Add(path, format, args...)
 	}
 }
 
-// In notes the problems of the member path, as its own Validate returned them.
+// In adds the problems that Validate returned for the member at path.
 func (p *Problems) In(path string, err error) {
-	switch e := err.(type) { //nolint:errorlint // what Validate returns is not wrapped
+	switch e := err.(type) { //nolint:errorlint // Validate does not wrap its error
 	case nil:
 	case *InvalidError:
 		for _, problem := range e.Problems {
@@ -119,7 +116,7 @@ func joinPath(head, tail string) string {
 	return head + "." + tail
 }
 
-// Err returns an [*InvalidError], or nil if nothing was noted.
+// Err returns an [*InvalidError], or nil if there are no problems.
 func (p *Problems) Err() error {
 	if len(p.list) == 0 {
 		return nil
@@ -127,5 +124,5 @@ func (p *Problems) Err() error {
 	return &InvalidError{Problems: p.list}
 }
 
-// Index returns the path of an element of an array.
+// Index returns the path of an array element.
 func Index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

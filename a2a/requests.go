@@ -2,10 +2,10 @@ package a2a
 
 import "github.com/holdfast-dev/holdfast/internal/wire"
 
-// A2ARequest is a JSON-RPC request of one of the methods, told apart by its
-// method. No other type than those below implements it.
+// A2ARequest is a JSON-RPC request of one of the methods; its member method identifies the
+// type. Only the types below implement it.
 type A2ARequest interface { //nolint:revive // the name of the protocol
-	// RPCMethod is the JSON-RPC name of the method in A2A 0.3.
+	// RPCMethod returns the JSON-RPC name of the method in A2A 0.3.
 	RPCMethod() string
 	request()
 }
@@ -130,8 +130,8 @@ type DeleteTaskPushNotificationConfigRequest struct {
 	Params DeleteTaskPushNotificationConfigParams `json:"params" wire:"required"`
 }
 
-// GetAuthenticatedExtendedCardRequest is a request of agent/getAuthenticatedExtendedCard. It has no params and is no
-// [A2ARequest].
+// GetAuthenticatedExtendedCardRequest is a request of agent/getAuthenticatedExtendedCard. It has no params and is not
+// an [A2ARequest].
 type GetAuthenticatedExtendedCardRequest struct {
 	_  struct{}  `wire:"const=jsonrpc:2.0,required"`
 	ID RequestID `json:"id" wire:"required"`

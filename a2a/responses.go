@@ -31,43 +31,42 @@ func (*Task) resubscribeResult()                    {}
 func (*TaskStatusUpdateEvent) resubscribeResult()   {}
 func (*TaskArtifactUpdateEvent) resubscribeResult() {}
 
-// The responses of the methods. Those of tasks/feedback and contexts/clear, both
-// extensions, hold texts for people and ids.
+// Responses of the methods. The results of tasks/feedback and contexts/clear, both
+// extensions, have messages for people and ids.
 type (
-	// SendMessageResponse answers message/send.
+	// SendMessageResponse is the response of message/send.
 	SendMessageResponse = Response[SendMessageResult]
 	// StreamMessageResponse is an item of the stream of message/stream.
 	StreamMessageResponse = Response[Event]
-	// GetTaskResponse answers tasks/get.
+	// GetTaskResponse is the response of tasks/get.
 	GetTaskResponse = Response[*Task]
-	// CancelTaskResponse answers tasks/cancel.
+	// CancelTaskResponse is the response of tasks/cancel.
 	CancelTaskResponse = Response[*Task]
-	// ListTasksResponse answers tasks/list with an array of tasks, as agents with
-	// that extension do. Holdfast itself answers with a [ListTasksResult].
+	// ListTasksResponse is the response of tasks/list with an array of tasks, as from other
+	// agents with that extension. Holdfast returns a [ListTasksResult].
 	ListTasksResponse = Response[[]Task]
-	// TaskFeedbackResponse answers tasks/feedback.
+	// TaskFeedbackResponse is the response of tasks/feedback.
 	TaskFeedbackResponse = Response[map[string]string]
-	// ListContextsResponse answers contexts/list with an array of contexts, as agents
-	// with that extension do. Holdfast itself answers with a [ListContextsResult].
+	// ListContextsResponse is the response of contexts/list with an array of contexts, as from
+	// other agents with that extension. Holdfast returns a [ListContextsResult].
 	ListContextsResponse = Response[[]Context]
-	// ClearContextsResponse answers contexts/clear.
+	// ClearContextsResponse is the response of contexts/clear.
 	ClearContextsResponse = Response[map[string]string]
-	// DeleteTaskResponse answers tasks/delete, an extension.
+	// DeleteTaskResponse is the response of tasks/delete, an extension.
 	DeleteTaskResponse = Response[map[string]string]
-	// SetTaskPushNotificationResponse answers tasks/pushNotificationConfig/set.
+	// SetTaskPushNotificationResponse is the response of tasks/pushNotificationConfig/set.
 	SetTaskPushNotificationResponse = Response[*TaskPushNotificationConfig]
-	// GetTaskPushNotificationResponse answers tasks/pushNotificationConfig/get.
+	// GetTaskPushNotificationResponse is the response of tasks/pushNotificationConfig/get.
 	GetTaskPushNotificationResponse = Response[*TaskPushNotificationConfig]
 	// ResubscribeTaskResponse is an item of the stream of tasks/resubscribe.
 	ResubscribeTaskResponse = Response[ResubscribeTaskResult]
-	// ListTaskPushNotificationConfigResponse answers
+	// ListTaskPushNotificationConfigResponse is the response of
 	// tasks/pushNotificationConfig/list.
 	ListTaskPushNotificationConfigResponse = Response[[]TaskPushNotificationConfig]
-	// DeleteTaskPushNotificationConfigResponse answers
-	// tasks/pushNotificationConfig/delete. A2A has a null result there, which is a
-	// nil Result.
+	// DeleteTaskPushNotificationConfigResponse is the response of
+	// tasks/pushNotificationConfig/delete. A2A specifies a null result, which is a nil Result.
 	DeleteTaskPushNotificationConfigResponse = Response[*DeletedPushNotificationConfig]
 )
 
-// DeletedPushNotificationConfig is the config that was deleted.
+// DeletedPushNotificationConfig is a config that was deleted.
 type DeletedPushNotificationConfig TaskPushNotificationConfig

@@ -2,9 +2,9 @@ package a2a
 
 import "strconv"
 
-// StringOrInt is a value that peers send as a string or as an integer: the id of
-// a JSON-RPC request, or the creator of an agent. The zero value is neither and
-// travels as null. Values compare with ==; "1" and 1 differ.
+// StringOrInt is a value that peers send as a string or as an integer: the id of a JSON-RPC
+// request, or the creator of an agent. The zero value is neither and is null on the wire.
+// Values are comparable with ==; "1" and 1 differ.
 type StringOrInt struct {
 	text   string
 	number int64
@@ -25,8 +25,7 @@ func String(s string) StringOrInt { return StringOrInt{text: s, kind: scalarText
 // Int returns the integer value n.
 func Int(n int64) StringOrInt { return StringOrInt{number: n, kind: scalarNumber} }
 
-// String returns the text of a string, the digits of an integer, and "" for the
-// zero value.
+// String returns the string, the digits of the integer, or "" for the zero value.
 func (v StringOrInt) String() string {
 	if v.kind == scalarNumber {
 		return strconv.FormatInt(v.number, 10)
@@ -37,7 +36,7 @@ func (v StringOrInt) String() string {
 // IsZero reports whether v is neither a string nor an integer.
 func (v StringOrInt) IsZero() bool { return v.kind == scalarNone }
 
-// Scalar returns a string, an int64 or nil.
+// Scalar returns v as a string, an int64 or nil.
 func (v *StringOrInt) Scalar() any {
 	switch v.kind {
 	case scalarText:

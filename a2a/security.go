@@ -2,13 +2,13 @@ package a2a
 
 import "github.com/holdfast-dev/holdfast/internal/wire"
 
-// SecurityScheme is a way to authenticate with an agent (A2A 0.3 section 5.5.3):
+// SecurityScheme is a way to authenticate to an agent (A2A 0.3 section 5.5.3):
 // an [HTTPAuthSecurityScheme], [APIKeySecurityScheme], [OAuth2SecurityScheme],
 // [OpenIDConnectSecurityScheme] or [MutualTLSSecurityScheme]. No other type
 // implements it.
 type SecurityScheme interface {
 	PushAuthentication
-	// SchemeType is the discriminator: "http", "apiKey", "oauth2",
+	// SchemeType returns the discriminator: "http", "apiKey", "oauth2",
 	// "openIdConnect" or "mutualTLS".
 	SchemeType() string
 }
@@ -23,14 +23,14 @@ var _ = wire.Union("type", schemes)
 // HTTPAuthSecurityScheme is a scheme of the Authorization header.
 type HTTPAuthSecurityScheme struct {
 	_ struct{} `wire:"const=type:http,required"`
-	// Scheme is a name of the IANA registry in any case, such as bearer.
+	// Scheme is a name from the IANA registry in any case, such as bearer.
 	Scheme string `json:"scheme" wire:"required"`
-	// BearerFormat hints at the form of bearer tokens, such as JWT.
+	// BearerFormat is a hint about the format of bearer tokens, such as JWT.
 	BearerFormat string `json:"bearerFormat,omitempty"`
 	Description  string `json:"description,omitempty"`
 }
 
-// APIKeyLocation is where an API key travels.
+// APIKeyLocation is the location of an API key in a request.
 type APIKeyLocation string
 
 // The locations of API keys.
@@ -40,20 +40,20 @@ const (
 	InCookie APIKeyLocation = "cookie"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (APIKeyLocation) EnumValues() []string { return []string{"query", "header", "cookie"} }
 
-// APIKeySecurityScheme is a key in a header, a cookie or the query.
+// APIKeySecurityScheme authenticates with a key in a header, a cookie or the query.
 type APIKeySecurityScheme struct {
 	_ struct{} `wire:"const=type:apiKey,required"`
-	// Name is that of the header, cookie or parameter.
+	// Name is the name of the header, cookie or query parameter.
 	Name string `json:"name" wire:"required"`
-	// In is also accepted as in_, which some peers send.
+	// In is the key's location. It is also accepted as in_, because some peers send that.
 	In          APIKeyLocation `json:"in" wire:"required,alias=in_"`
 	Description string         `json:"description,omitempty"`
 }
 
-// OAuth2SecurityScheme is OAuth 2.0.
+// OAuth2SecurityScheme authenticates with OAuth 2.0.
 type OAuth2SecurityScheme struct {
 	_     struct{}   `wire:"const=type:oauth2,required"`
 	Flows OAuthFlows `json:"flows" wire:"required"`
@@ -62,7 +62,7 @@ type OAuth2SecurityScheme struct {
 	Description string `json:"description,omitempty"`
 }
 
-// OpenIDConnectSecurityScheme is OpenID Connect.
+// OpenIDConnectSecurityScheme authenticates with OpenID Connect.
 type OpenIDConnectSecurityScheme struct {
 	_ struct{} `wire:"const=type:openIdConnect,required"`
 	// URL is the https URL of the discovery document.
@@ -70,7 +70,7 @@ type OpenIDConnectSecurityScheme struct {
 	Description string `json:"description,omitempty"`
 }
 
-// MutualTLSSecurityScheme is a client certificate.
+// MutualTLSSecurityScheme authenticates with a client certificate.
 type MutualTLSSecurityScheme struct {
 	_           struct{} `wire:"const=type:mutualTLS,required"`
 	Description string   `json:"description,omitempty"`
@@ -97,7 +97,7 @@ func (OAuth2SecurityScheme) pushAuthentication()        {}
 func (OpenIDConnectSecurityScheme) pushAuthentication() {}
 func (MutualTLSSecurityScheme) pushAuthentication()     {}
 
-// OAuthFlows are the flows of OAuth 2.0 an agent supports, one or more.
+// OAuthFlows are the OAuth 2.0 flows that an agent supports, at least one.
 type OAuthFlows struct {
 	AuthorizationCode *AuthorizationCodeOAuthFlow `json:"authorizationCode,omitempty"`
 	ClientCredentials *ClientCredentialsOAuthFlow `json:"clientCredentials,omitempty"`
@@ -106,8 +106,8 @@ type OAuthFlows struct {
 	Password *PasswordOAuthFlow `json:"password,omitempty"`
 }
 
-// AuthorizationCodeOAuthFlow is the authorization code flow. All URLs are https;
-// Scopes maps a scope to its description.
+// AuthorizationCodeOAuthFlow is the authorization code flow. All URLs are https. Scopes maps
+// scopes to their descriptions.
 type AuthorizationCodeOAuthFlow struct {
 	AuthorizationURL string            `json:"authorizationUrl" wire:"required"`
 	TokenURL         string            `json:"tokenUrl" wire:"required"`
@@ -115,7 +115,7 @@ type AuthorizationCodeOAuthFlow struct {
 	Scopes           map[string]string `json:"scopes" wire:"required"`
 }
 
-// ClientCredentialsOAuthFlow is the flow between machines. Its members are as in
+// ClientCredentialsOAuthFlow is the client credentials flow. Its members are as in
 // [AuthorizationCodeOAuthFlow].
 type ClientCredentialsOAuthFlow struct {
 	TokenURL   string            `json:"tokenUrl" wire:"required"`
@@ -131,7 +131,7 @@ type ImplicitOAuthFlow struct {
 	Scopes           map[string]string `json:"scopes" wire:"required"`
 }
 
-// PasswordOAuthFlow is the flow of the resource owner's password. Its members
+// PasswordOAuthFlow is the resource owner password flow. Its members
 // are as in [AuthorizationCodeOAuthFlow].
 type PasswordOAuthFlow struct {
 	TokenURL   string            `json:"tokenUrl" wire:"required"`

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// What is written in snake_case has the catalogue's other names throughout, and says the same.
+// The snake_case encoding uses the catalogue's snake_case names and decodes to the same value.
 func TestEveryTypeIsWrittenInSnakeCase(t *testing.T) {
 	t.Parallel()
 	c := readCatalogue(t)
@@ -16,7 +16,7 @@ func TestEveryTypeIsWrittenInSnakeCase(t *testing.T) {
 		if name, ok := renamed[t.Type+"."+f.Name]; ok {
 			return wire.Snake(name)
 		}
-		if f.Name == "in" { // whose underscore is Python's
+		if f.Name == "in" { // in_ is a Python name
 			return f.Name
 		}
 		return f.snake()
@@ -24,7 +24,7 @@ func TestEveryTypeIsWrittenInSnakeCase(t *testing.T) {
 	c.each(t, "object", func(t *testing.T, entry *catalogueType) {
 		t.Parallel()
 		v, again := reflect.New(goTypes[entry.Type]), reflect.New(goTypes[entry.Type])
-		if err := wire.Unmarshal(text(c.full(entry)), v.Interface()); err != nil {
+		if err := wire.Unmarshal(text(c.fullExample(entry)), v.Interface()); err != nil {
 			t.Fatal(err)
 		}
 		out, err := wire.AppendSnake(nil, v.Interface())
@@ -39,11 +39,11 @@ func TestEveryTypeIsWrittenInSnakeCase(t *testing.T) {
 		if want := c.rename(entry.Type, own, ownName, other); !reflect.DeepEqual(got, want) {
 			t.Errorf("in snake_case:\ngot  %s\nwant %s", text(got), text(want))
 		}
-		if diff := c.same(entry.Type, c.rename(entry.Type, own, ownName, wireName), c.full(entry)); diff != "" {
+		if diff := c.diff(entry.Type, c.rename(entry.Type, own, ownName, wireName), c.fullExample(entry)); diff != "" {
 			t.Errorf("in snake_case:\n%s", diff)
 		}
 		if err := wire.Unmarshal(out, again.Interface()); err != nil || !reflect.DeepEqual(again.Interface(), v.Interface()) {
-			t.Errorf("read again: %v\n%s", err, out)
+			t.Errorf("decoding the output: %v\n%s", err, out)
 		}
 	})
 }

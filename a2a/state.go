@@ -28,10 +28,9 @@ const (
 	StateBidWon                    TaskState = "negotiation-bid-won"
 )
 
-// moves is the one table of allowed state changes. A state that is not a key
-// never moves. A task that stays in its state (progress while working) is not a
-// move.
-var moves = map[TaskState][]TaskState{
+// transitions has the allowed state changes. A state that is not a key never changes. Staying in a
+// state, such as progress while working, is not a change.
+var transitions = map[TaskState][]TaskState{
 	StatePending:   {StateSubmitted, StateCanceled, StateRejected, StateFailed},
 	StateSubmitted: append([]TaskState{StateWorking}, afterSubmitted...),
 	StateWorking:   append([]TaskState{StateSubmitted}, outcomes...),
@@ -48,18 +47,18 @@ var moves = map[TaskState][]TaskState{
 }
 
 var (
-	// outcomes are the states in which a run can leave a task.
+	// outcomes are the states in which an execution can leave a task.
 	outcomes = []TaskState{
 		StateCompleted, StateFailed, StateRejected, StateCanceled,
 		StateInputRequired, StateAuthRequired, StatePaymentRequired,
 		StateTrustVerificationRequired, StateSuspended,
 	}
 	afterSubmitted = append([]TaskState{StateBidSubmitted}, outcomes...)
-	// resume leaves a pause: by a new message, or for good.
+	// resume are the states that can follow a pause.
 	resume = []TaskState{StateSubmitted, StateWorking, StateCanceled, StateFailed, StateRejected}
 )
 
-// States lists every known state.
+// States returns all known states.
 func States() []TaskState {
 	return []TaskState{
 		StateSubmitted, StateWorking, StateInputRequired, StateCompleted, StateCanceled,
@@ -69,7 +68,7 @@ func States() []TaskState {
 	}
 }
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (TaskState) EnumValues() []string {
 	var values []string
 	for _, s := range States() {
@@ -81,7 +80,7 @@ func (TaskState) EnumValues() []string {
 // Known reports whether s is one of the states of this package.
 func (s TaskState) Known() bool { return slices.Contains(States(), s) }
 
-// Terminal reports whether s is final: a task in it never changes again.
+// Terminal reports whether s is final: the task never changes again.
 func (s TaskState) Terminal() bool {
 	switch s {
 	case StateCompleted, StateCanceled, StateFailed, StateRejected, StateBidLost:
@@ -91,8 +90,8 @@ func (s TaskState) Terminal() bool {
 	}
 }
 
-// Paused reports whether a task in s waits for its client: nothing runs until a
-// new message arrives.
+// Paused reports whether a task in state s waits for its client: it does not run until a new
+// message arrives.
 func (s TaskState) Paused() bool {
 	switch s {
 	case StateInputRequired, StateAuthRequired, StatePaymentRequired,
@@ -103,15 +102,15 @@ func (s TaskState) Paused() bool {
 	}
 }
 
-// Final reports whether an event stream of A2A 0.3 ends at s: the task is over
-// or waits for its client (section 7.2).
+// Final reports whether an A2A 0.3 event stream ends at s because the task is finished or
+// waits for its client (section 7.2).
 func (s TaskState) Final() bool { return s.Terminal() || s.Paused() }
 
-// CanMove reports whether a task in s may change to next. Staying in a state
-// that is not terminal is allowed.
+// CanMove reports whether a task may change from s to next. Staying in a state that is not
+// terminal is allowed.
 func (s TaskState) CanMove(next TaskState) bool {
 	if s == next {
 		return !s.Terminal() && s.Known()
 	}
-	return slices.Contains(moves[s], next)
+	return slices.Contains(transitions[s], next)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-func TestMovesOfTasks(t *testing.T) {
+func TestTaskStateCanMove(t *testing.T) {
 	t.Parallel()
 	const (
 		submitted, working, input = a2a.StateSubmitted, a2a.StateWorking, a2a.StateInputRequired
@@ -17,12 +17,12 @@ func TestMovesOfTasks(t *testing.T) {
 		want     bool
 	}{
 		{submitted, working, true},
-		{submitted, completed, true}, // A2A 1.0 lets short tasks skip working
+		{submitted, completed, true}, // A2A 1.0 allows short tasks to skip working
 		{submitted, canceled, true},
 		{working, working, true},
 		{working, completed, true},
 		{working, input, true},
-		{working, submitted, true}, // to be tried again
+		{working, submitted, true}, // for a retry
 		{input, submitted, true},
 		{input, working, true},
 		{input, completed, false},
@@ -59,12 +59,12 @@ func TestTerminalStatesNeverMove(t *testing.T) {
 			}
 		}
 		if from.Paused() && (!from.CanMove(a2a.StateSubmitted) || !from.CanMove(a2a.StateCanceled)) {
-			t.Errorf("%s is a pause and can be neither resumed nor canceled", from)
+			t.Errorf("%s is a paused state that can be neither resumed nor canceled", from)
 		}
 	}
 }
 
-func TestEveryLiveStateCanBeCanceled(t *testing.T) {
+func TestEveryUnfinishedStateCanBeCanceled(t *testing.T) {
 	t.Parallel()
 	for _, s := range a2a.States() {
 		if s != a2a.StateUnknown && !s.Terminal() && !s.CanMove(a2a.StateCanceled) {

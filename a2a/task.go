@@ -6,16 +6,16 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// TaskStatus is a state with the time it was entered and what the agent said
-// about it (A2A 0.3 section 6.2).
+// TaskStatus is a state, the time at which the task entered it, and the agent's message about
+// it (A2A 0.3 section 6.2).
 type TaskStatus struct {
 	State     TaskState `json:"state" wire:"required"`
 	Message   *Message  `json:"message,omitempty"`
 	Timestamp time.Time `json:"timestamp,omitempty"`
 }
 
-// Task is a unit of work and its results (A2A 0.3 section 6.1). A nil History
-// or Artifacts is left out on the wire.
+// Task is a unit of work and its results (A2A 0.3 section 6.1). Nil History and Artifacts are
+// omitted on the wire.
 type Task struct {
 	_         struct{}       `wire:"const=kind:task,required"`
 	ID        string         `json:"id" wire:"required"`
@@ -40,7 +40,7 @@ func (*Message) streamEvent()                 {}
 func (*TaskStatusUpdateEvent) streamEvent()   {}
 func (*TaskArtifactUpdateEvent) streamEvent() {}
 
-// TaskStatusUpdateEvent tells a new status (A2A 0.3 section 7.2.2).
+// TaskStatusUpdateEvent reports a new status (A2A 0.3 section 7.2.2).
 type TaskStatusUpdateEvent struct {
 	_         struct{}   `wire:"const=kind:status-update,required"`
 	TaskID    string     `json:"taskId" wire:"required"`
@@ -51,21 +51,21 @@ type TaskStatusUpdateEvent struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// TaskArtifactUpdateEvent tells an artifact or a chunk of one (A2A 0.3 section
+// TaskArtifactUpdateEvent reports an artifact or a chunk of one (A2A 0.3 section
 // 7.2.3).
 type TaskArtifactUpdateEvent struct {
 	_         struct{} `wire:"const=kind:artifact-update,required"`
 	TaskID    string   `json:"taskId" wire:"required"`
 	ContextID string   `json:"contextId" wire:"required"`
 	Artifact  Artifact `json:"artifact" wire:"required"`
-	// Append adds the parts to the artifact of the same id instead of replacing it.
+	// Append means that the parts continue the artifact with the same id instead of replacing it.
 	Append bool `json:"append,omitempty"`
 	// LastChunk is set on the chunk that completes the artifact.
 	LastChunk bool           `json:"lastChunk,omitempty"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// DecodeEvent reads one stream item, told apart by its kind.
+// DecodeEvent decodes one stream item by its kind.
 func DecodeEvent(data []byte) (Event, error) {
 	var head struct {
 		Kind string `json:"kind" wire:"required"`

@@ -2,8 +2,8 @@ package a2a
 
 import "slices"
 
-// TrustLevel is how much a caller may do, an extension. Levels are ordered:
-// [TrustLevel.AtLeast] compares them.
+// TrustLevel determines what a caller may do, an extension. Levels are ordered; compare them
+// with [TrustLevel.AtLeast].
 type TrustLevel string
 
 // The trust levels, highest first.
@@ -20,7 +20,7 @@ const (
 	TrustGuest      TrustLevel = "guest"
 )
 
-// EnumValues lists the values accepted on input, highest first.
+// EnumValues returns the accepted values, highest first.
 func (TrustLevel) EnumValues() []string {
 	return []string{
 		"super_admin", "admin", "manager", "operator", "editor",
@@ -28,7 +28,7 @@ func (TrustLevel) EnumValues() []string {
 	}
 }
 
-// Rank returns 0 for guest up to 9 for super_admin, and -1 for what is no level.
+// Rank returns 0 for guest to 9 for super_admin, and -1 for unknown levels.
 func (l TrustLevel) Rank() int {
 	levels := l.EnumValues()
 	if i := slices.Index(levels, string(l)); i >= 0 {
@@ -37,14 +37,13 @@ func (l TrustLevel) Rank() int {
 	return -1
 }
 
-// AtLeast reports whether l is need or higher. It is false when either is no
-// level, so that a spelling mistake grants nothing.
+// AtLeast reports whether l is at least need. It is false if either level is unknown, so that
+// a misspelled level grants nothing.
 func (l TrustLevel) AtLeast(need TrustLevel) bool {
 	return need.Rank() >= 0 && l.Rank() >= need.Rank()
 }
 
-// Lower returns the lower of two levels: what a claim is worth that was verified
-// only up to other.
+// Lower returns the lower of two levels, such as that of a claimed level and a verified one.
 func (l TrustLevel) Lower(other TrustLevel) TrustLevel {
 	if l.Rank() < other.Rank() {
 		return l
@@ -52,7 +51,7 @@ func (l TrustLevel) Lower(other TrustLevel) TrustLevel {
 	return other
 }
 
-// IdentityProvider is who authenticates callers, an extension.
+// IdentityProvider is a service that authenticates callers, an extension.
 type IdentityProvider string
 
 // The identity providers.
@@ -65,7 +64,7 @@ const (
 	ProviderHydra    IdentityProvider = "hydra"
 )
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (IdentityProvider) EnumValues() []string {
 	return []string{"keycloak", "azure_ad", "okta", "auth0", "custom", "hydra"}
 }
@@ -74,48 +73,48 @@ func (IdentityProvider) EnumValues() []string {
 type KeycloakRole struct {
 	ID   string `json:"roleId" wire:"required"` // a UUID
 	Name string `json:"roleName" wire:"required"`
-	// Permissions are dotted names such as agent.create; there may be none.
+	// Permissions are dotted names such as agent.create; may be empty.
 	Permissions []string `json:"permissions" wire:"required"`
-	// TrustLevel is what the role confers.
+	// TrustLevel is the level that the role grants.
 	TrustLevel TrustLevel `json:"trustLevel" wire:"required"`
 	RealmName  string     `json:"realmName" wire:"required"`
-	// ExternalMappings maps another provider to the name of the same role there.
+	// ExternalMappings maps other providers to their names of the same role.
 	ExternalMappings map[string]string `json:"externalMappings,omitzero"`
-	// OperationPermissions maps an operation to the lowest level that may do it.
+	// OperationPermissions maps operations to the minimum trust level.
 	OperationPermissions map[string]TrustLevel `json:"operationPermissions,omitzero"`
 }
 
-// AgentTrust is what an agent demands of its callers, an extension.
+// AgentTrust has the requirements of an agent for its callers, an extension.
 type AgentTrust struct {
 	IdentityProvider IdentityProvider `json:"identityProvider" wire:"required"`
-	// InheritedRoles are those of the creator; there may be none.
+	// InheritedRoles are the roles of the creator; may be empty.
 	InheritedRoles []KeycloakRole `json:"inheritedRoles" wire:"required"`
-	// Certificate is PEM.
+	// Certificate is a certificate in PEM.
 	Certificate string `json:"certificate,omitempty"`
-	// CertificateFingerprint is the SHA-256 of the certificate's DER, in lower-case
-	// pairs of hex digits joined by colons.
+	// CertificateFingerprint is the SHA-256 of the certificate's DER, as lower-case pairs of
+	// hex digits separated by colons.
 	CertificateFingerprint string `json:"certificateFingerprint,omitempty"`
 	// CreatorID is a UUID, another string such as system, or an integer.
 	CreatorID StringOrInt `json:"creatorId" wire:"required"`
-	// CreationTimestamp is in seconds of Unix time.
+	// CreationTimestamp is a Unix time in seconds.
 	CreationTimestamp int64 `json:"creationTimestamp" wire:"required"`
-	// TrustVerificationRequired holds tasks back until the caller's identity is proven.
+	// TrustVerificationRequired delays tasks until the caller's identity is verified.
 	TrustVerificationRequired bool `json:"trustVerificationRequired" wire:"required"`
-	// AllowedOperations maps an operation to the lowest level that may do it.
+	// AllowedOperations maps operations to the minimum trust level.
 	AllowedOperations map[string]TrustLevel `json:"allowedOperations" wire:"required"`
 }
 
-// AgentIdentity is who an agent is, an extension.
+// AgentIdentity is the identity of an agent, an extension.
 type AgentIdentity struct {
 	// DID is did:bindu:author:name:id or did:key:z...
 	DID string `json:"did" wire:"required"`
 	// DIDDocument is free-form.
 	DIDDocument map[string]any `json:"didDocument" wire:"required"`
-	// AgentDNSURL is the agent's AgentDNS record.
+	// AgentDNSURL is the URL of the agent's AgentDNS record.
 	AgentDNSURL string `json:"agentdnsUrl,omitempty"`
-	// Endpoint is the URL for contact.
+	// Endpoint is the URL of the agent.
 	Endpoint string `json:"endpoint,omitempty"`
-	// PublicKey is PEM or base58.
+	// PublicKey is a key in PEM or base58.
 	PublicKey string `json:"publicKey" wire:"required"`
 	// CSR is a certificate signing request in PEM.
 	CSR string `json:"csr" wire:"required"`

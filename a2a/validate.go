@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// The Validate methods report every rule of the protocol that a value breaks and
-// that concerns the value alone, as an [*InvalidError]. What decoding refuses
-// already (absent members, unknown values) they check again where a program can
-// make such a value. Ids of messages, tasks and contexts are opaque.
+// The Validate methods report all violations of protocol rules that depend on the value alone
+// as an [*InvalidError]. They repeat the checks of decoding (missing members, unknown values)
+// for values that a program can construct. Ids of messages, tasks and contexts are opaque.
 
-// MaxInlineFile is the most bytes of a file that should travel inline. It is
-// advice: an agent may set another limit.
+// MaxInlineFile is the recommended maximum size of an inline file in bytes. An agent may set
+// another limit.
 const MaxInlineFile = 1 << 20
 
-// Validate reports every rule that the part breaks.
+// Validate reports all violated rules.
 func (t TextPart) Validate() error {
 	var p Problems
 	p.vector(t.Embeddings)
 	return p.Err()
 }
 
-// Validate reports every rule that the part breaks, those of the file too.
+// Validate reports all violated rules, including those of the file.
 func (f FilePart) Validate() error {
 	var p Problems
 	switch file := f.File.(type) {
@@ -36,7 +35,7 @@ func (f FilePart) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the part breaks.
+// Validate reports all violated rules.
 func (p DataPart) Validate() error {
 	var found Problems
 	found.Check(p.Data != nil, "data", "is required")
@@ -44,19 +43,19 @@ func (p DataPart) Validate() error {
 	return found.Err()
 }
 
-// Validate reports every rule that the file breaks. Whether a file has both bytes
-// and uri, or bytes that are no base64, is found when it is decoded.
+// Validate reports all violated rules. Decoding detects files with both bytes and uri, and
+// bytes that are not base64.
 func (f FileWithBytes) Validate() error {
 	var p Problems
 	if n := len(f.Bytes); n > MaxInlineFile {
-		p.Advise("bytes", "has %d bytes, at most %d should travel inline", n, MaxInlineFile)
+		p.Advise("bytes", "has %d bytes, want at most %d inline", n, MaxInlineFile)
 	}
 	p.mediaType("mimeType", f.MimeType)
 	p.vector(f.Embeddings)
 	return p.Err()
 }
 
-// Validate reports every rule that the file breaks.
+// Validate reports all violated rules.
 func (f FileWithURI) Validate() error {
 	var p Problems
 	p.absolute("uri", f.URI)
@@ -85,7 +84,7 @@ func (p *Problems) parts(parts []Part) {
 	}
 }
 
-// Validate reports every rule that the message breaks.
+// Validate reports all violated rules.
 func (m Message) Validate() error {
 	var p Problems
 	p.notEmpty("messageId", m.ID)
@@ -96,7 +95,7 @@ func (m Message) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the artifact breaks.
+// Validate reports all violated rules.
 func (a Artifact) Validate() error {
 	var p Problems
 	p.notEmpty("artifactId", a.ID)
@@ -104,7 +103,7 @@ func (a Artifact) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (s MessageSendParams) Validate() error {
 	var p Problems
 	p.In("message", s.Message.Validate())
@@ -114,7 +113,7 @@ func (s MessageSendParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the configuration breaks.
+// Validate reports all violated rules.
 func (c MessageSendConfiguration) Validate() error {
 	var p Problems
 	for i, mode := range c.AcceptedOutputModes {
@@ -129,7 +128,7 @@ func (c MessageSendConfiguration) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (q TaskQueryParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", q.ID)
@@ -137,21 +136,21 @@ func (q TaskQueryParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (i TaskIDParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", i.ID)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break. Paging is the server's.
+// Validate reports all violated rules, except those of paging, which the server checks.
 func (l ListTasksParams) Validate() error {
 	var p Problems
 	p.historyLength(l.HistoryLength)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (s TaskSendParams) Validate() error {
 	var p Problems
 	p.notEmpty("taskId", s.TaskID)
@@ -163,7 +162,7 @@ func (s TaskSendParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (f TaskFeedbackParams) Validate() error {
 	var p Problems
 	p.notEmpty("taskId", f.TaskID)
@@ -173,8 +172,7 @@ func (f TaskFeedbackParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the context breaks. Longer cycles of parents
-// are for those who know the other contexts: see [CheckParents].
+// Validate reports all violated rules. [CheckParents] detects cycles of several contexts.
 func (c Context) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", c.ID)
@@ -184,8 +182,8 @@ func (c Context) Validate() error {
 	return p.Err()
 }
 
-// CheckParents refuses a parent that would close a cycle: parentOf returns the
-// parent of a context, "" when it has none.
+// CheckParents returns an error if setting parent as the parent of the context id would close
+// a cycle. parentOf returns the parent of a context, "" if it has none.
 func CheckParents(id, parent string, parentOf func(id string) string) error {
 	var p Problems
 	seen := map[string]bool{id: true}
@@ -199,7 +197,7 @@ func CheckParents(id, parent string, parentOf func(id string) string) error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (q ContextQueryParams) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", q.ContextID)
@@ -207,45 +205,44 @@ func (q ContextQueryParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (l ListContextsParams) Validate() error {
 	var p Problems
 	p.historyLength(l.HistoryLength)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break and that concerns them alone:
-// what a context may hold is the server's.
+// Validate reports all violated rules that depend on the params alone. The server checks the
+// limits of contexts.
 func (u UpdateContextParams) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", u.ContextID)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break and that concerns them alone:
-// what the metadata may hold is the server's.
+// Validate reports all violated rules that depend on the params alone. The server checks the
+// metadata.
 func (d DeleteTaskParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", d.ID)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break and that concerns them alone:
-// what the metadata may hold is the server's.
+// Validate reports all violated rules that depend on the params alone. The server checks the
+// metadata.
 func (c ClearContextParams) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", c.ContextID)
 	return p.Err()
 }
 
-// Validate reports every rule that the response breaks: exactly one of result and
-// error is there, but for tasks/pushNotificationConfig/delete, where A2A has a
-// null result.
+// Validate reports all violated rules. A response has either a result or an error, except that
+// of tasks/pushNotificationConfig/delete, which has a null result in A2A.
 func (r Response[R]) Validate() error {
 	var p Problems
 	empty := any(r.Result) == nil || isZero(r.Result)
-	_, mayBeNull := any(r.Result).(*DeletedPushNotificationConfig)
-	p.Check(r.Error == nil || empty, "result", "must not stand beside error")
-	p.Check(r.Error != nil || !empty || mayBeNull, "result", "is required when there is no error")
+	_, nullable := any(r.Result).(*DeletedPushNotificationConfig)
+	p.Check(r.Error == nil || empty, "result", "must be absent if there is an error")
+	p.Check(r.Error != nil || !empty || nullable, "result", "is required if there is no error")
 	return p.Err()
 }

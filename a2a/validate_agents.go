@@ -13,41 +13,41 @@ import (
 
 func isZero(v any) bool { return reflect.ValueOf(v).IsZero() }
 
-// Validate reports every rule that the proposal breaks.
+// Validate reports all violated rules.
 func (n NegotiationProposal) Validate() error {
 	var p Problems
 	p.uuid("proposalId", n.ID)
 	p.agent("fromAgent", n.FromAgent)
 	p.agent("toAgent", n.ToAgent)
-	p.Check(n.FromAgent != n.ToAgent, "toAgent", "is the agent that makes the offer")
+	p.Check(n.FromAgent != n.ToAgent, "toAgent", "must differ from fromAgent")
 	p.Check(n.Terms != nil, "terms", "is required")
 	return p.Err()
 }
 
-// ValidateMove reports every rule that next, the same proposal later on, breaks:
-// it is answered at most once, and its parties and terms stay.
+// ValidateMove reports all rules that the update of a proposal to next violates. A proposal is
+// answered at most once, and its parties and terms do not change.
 func (n NegotiationProposal) ValidateMove(next NegotiationProposal) error {
 	var p Problems
-	p.Check(n.ID == next.ID, "proposalId", "is that of another proposal")
-	p.Check(n.FromAgent == next.FromAgent && n.ToAgent == next.ToAgent, "toAgent", "or fromAgent has changed")
+	p.Check(n.ID == next.ID, "proposalId", "must not change")
+	p.Check(n.FromAgent == next.FromAgent && n.ToAgent == next.ToAgent, "toAgent", "and fromAgent must not change")
 	p.Check(n.Status == next.Status || n.Status.CanMove(next.Status), "status", "is %s and cannot become %s", n.Status, Quote(string(next.Status)))
 	p.Check(reflect.DeepEqual(n.Terms, next.Terms), "terms", "must not change; a counter-offer is another proposal")
 	return p.Err()
 }
 
-// ValidateCounter reports every rule that counter, the answer to n with an offer
-// of its own, breaks: it is a new proposal with the agents swapped.
+// ValidateCounter reports all rules that counter, a counter-offer to n, violates. It must be a
+// new proposal with the agents swapped.
 func (n NegotiationProposal) ValidateCounter(counter NegotiationProposal) error {
 	var p Problems
 	p.In("", counter.Validate())
-	p.Check(counter.ID != n.ID, "proposalId", "is that of the proposal it answers")
-	p.Check(counter.FromAgent == n.ToAgent, "fromAgent", "is not the agent that was asked")
-	p.Check(counter.ToAgent == n.FromAgent, "toAgent", "is not the agent that asked")
+	p.Check(counter.ID != n.ID, "proposalId", "must differ from that of the original proposal")
+	p.Check(counter.FromAgent == n.ToAgent, "fromAgent", "must be the toAgent of the original proposal")
+	p.Check(counter.ToAgent == n.FromAgent, "toAgent", "must be the fromAgent of the original proposal")
 	p.Check(counter.Status == ProposalProposed, "status", "is %s, want proposed", Quote(string(counter.Status)))
 	return p.Err()
 }
 
-// Validate reports every rule that the negotiation breaks.
+// Validate reports all violated rules.
 func (n NegotiationContext) Validate() error {
 	var p Problems
 	p.notEmpty("contextId", n.ContextID)
@@ -55,7 +55,7 @@ func (n NegotiationContext) Validate() error {
 	seen := make(map[string]bool)
 	for i, agent := range n.Participants {
 		p.agent(Index("participants", i), agent)
-		p.Check(!seen[agent], Index("participants", i), "is told twice")
+		p.Check(!seen[agent], Index("participants", i), "occurs more than once")
 		seen[agent] = true
 	}
 	for i, proposal := range n.Proposals {
@@ -64,7 +64,7 @@ func (n NegotiationContext) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the price breaks.
+// Validate reports all violated rules.
 func (c AgentExecutionCost) Validate() error {
 	var p Problems
 	p.notEmpty("agentId", c.AgentID)
@@ -74,7 +74,7 @@ func (c AgentExecutionCost) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the request breaks.
+// Validate reports all violated rules.
 func (r ExecutionRequest) Validate() error {
 	var p Problems
 	p.uuid("requestId", r.RequestID)
@@ -85,9 +85,8 @@ func (r ExecutionRequest) Validate() error {
 	return p.Err()
 }
 
-// ValidateFor reports why the request cannot be run by the caller at the price,
-// besides what [ExecutionRequest.Validate] reports; verified is the level the
-// caller has proven.
+// ValidateFor reports why the caller cannot execute the request at the given price, in
+// addition to [ExecutionRequest.Validate]. verified is the verified trust level of the caller.
 func (r ExecutionRequest) ValidateFor(cost AgentExecutionCost, callerDID string, verified TrustLevel) error {
 	var p Problems
 	p.Check(r.ExecutorDID == callerDID, "executorDid", "is not the caller")
@@ -97,19 +96,19 @@ func (r ExecutionRequest) ValidateFor(cost AgentExecutionCost, callerDID string,
 	return p.Err()
 }
 
-// Validate reports every rule that the response breaks.
+// Validate reports all violated rules.
 func (r ExecutionResponse) Validate() error {
 	var p Problems
 	p.uuid("requestId", r.RequestID)
 	p.uuid("executionId", r.ExecutionID)
 	p.Check(r.CreditsCharged >= 0, "creditsCharged", "is %d, want 0 or more", r.CreditsCharged)
-	p.Check(r.Success || r.OutputData == "", "outputData", "must not stand in a failure")
-	p.Check(!r.Success || r.ErrorMessage == "", "errorMessage", "must not stand in a success")
-	p.Check(r.CreditsCharged > 0 || r.TransactionID == "", "transactionId", "must not be there when nothing was charged")
+	p.Check(r.Success || r.OutputData == "", "outputData", "must be absent if success is false")
+	p.Check(!r.Success || r.ErrorMessage == "", "errorMessage", "must be absent if success is true")
+	p.Check(r.CreditsCharged > 0 || r.TransactionID == "", "transactionId", "must be absent if nothing was charged")
 	switch {
 	case r.CreditsCharged <= 0:
 	case r.TransactionID == "":
-		p.Add("transactionId", "is required when credits were charged")
+		p.Add("transactionId", "is required if credits were charged")
 	default:
 		p.uuid("transactionId", r.TransactionID)
 	}
@@ -126,7 +125,7 @@ func (p *Problems) levels(path string, operations map[string]TrustLevel) {
 	}
 }
 
-// Validate reports every rule that the role breaks.
+// Validate reports all violated rules.
 func (r KeycloakRole) Validate() error {
 	var p Problems
 	p.uuid("roleId", r.ID)
@@ -136,8 +135,8 @@ func (r KeycloakRole) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the settings break. A fingerprint is compared
-// with the certificate if both are there.
+// Validate reports all violated rules. If both certificate and fingerprint are present, they
+// must match.
 func (t AgentTrust) Validate() error {
 	var p Problems
 	for i, role := range t.InheritedRoles {
@@ -155,7 +154,7 @@ func (p *Problems) fingerprint(certificate, fingerprint string) {
 	}
 	block, _ := pem.Decode([]byte(certificate))
 	if block == nil || block.Type != "CERTIFICATE" {
-		p.Add("certificate", "is no PEM certificate")
+		p.Add("certificate", "is not a PEM certificate")
 		return
 	}
 	if want := Fingerprint(block.Bytes); fingerprint != "" && fingerprint != want {
@@ -163,8 +162,8 @@ func (p *Problems) fingerprint(certificate, fingerprint string) {
 	}
 }
 
-// Fingerprint returns the SHA-256 of a certificate's DER as
-// [AgentTrust.CertificateFingerprint] has it.
+// Fingerprint returns the SHA-256 of a certificate's DER in the format of
+// [AgentTrust.CertificateFingerprint].
 func Fingerprint(der []byte) string {
 	sum := sha256.Sum256(der)
 	pairs := make([]string, len(sum))
@@ -174,7 +173,7 @@ func Fingerprint(der []byte) string {
 	return strings.Join(pairs, ":")
 }
 
-// Validate reports every rule that the identity breaks.
+// Validate reports all violated rules.
 func (a AgentIdentity) Validate() error {
 	var p Problems
 	p.did("did", a.DID)
@@ -189,8 +188,7 @@ func (a AgentIdentity) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the signature breaks in its form; it does not
-// verify it.
+// Validate reports all violated rules of the format. It does not verify the signature.
 func (s AgentCardSignature) Validate() error {
 	var p Problems
 	p.base64url("protected", s.Protected)

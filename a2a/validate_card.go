@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Validate reports every rule that the scheme breaks.
+// Validate reports all violated rules.
 func (s HTTPAuthSecurityScheme) Validate() error {
 	var p Problems
 	p.notEmpty("scheme", s.Scheme)
 	return p.Err()
 }
 
-// Validate reports every rule that the scheme breaks.
+// Validate reports all violated rules.
 func (s APIKeySecurityScheme) Validate() error {
 	var p Problems
 	p.notEmpty("name", s.Name)
@@ -20,7 +20,7 @@ func (s APIKeySecurityScheme) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the scheme breaks.
+// Validate reports all violated rules.
 func (s OAuth2SecurityScheme) Validate() error {
 	var p Problems
 	p.In("flows", s.Flows.Validate())
@@ -28,21 +28,21 @@ func (s OAuth2SecurityScheme) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the scheme breaks.
+// Validate reports all violated rules.
 func (s OpenIDConnectSecurityScheme) Validate() error {
 	var p Problems
 	p.absolute("openIdConnectUrl", s.URL, "https")
 	return p.Err()
 }
 
-// Validate reports nothing: the scheme has no rules.
+// Validate returns nil: the scheme has no rules.
 func (MutualTLSSecurityScheme) Validate() error { return nil }
 
-// Validate reports every rule that the flows break: there is one or more, and all
-// URLs are https.
+// Validate reports all violated rules: there must be at least one flow, and all URLs must be
+// https.
 func (f OAuthFlows) Validate() error {
 	var p Problems
-	p.Check(f != OAuthFlows{}, "", "must have one flow or more")
+	p.Check(f != OAuthFlows{}, "", "must have at least one flow")
 	if f := f.AuthorizationCode; f != nil {
 		p.flow("authorizationCode", map[string]string{"authorizationUrl": f.AuthorizationURL, "tokenUrl": f.TokenURL}, f.RefreshURL)
 	}
@@ -65,8 +65,7 @@ func (p *Problems) flow(path string, urls map[string]string, refresh string) {
 	p.https(path+".refreshUrl", refresh)
 }
 
-// Validate reports every rule of A2A that the card breaks, and those of the
-// extensions it has.
+// Validate reports all violated rules of A2A, and those of the extensions that the card has.
 func (c AgentCard) Validate() error {
 	var p Problems
 	p.notEmpty("name", c.Name)
@@ -93,12 +92,12 @@ func (c AgentCard) Validate() error {
 	return p.Err()
 }
 
-// security checks that every name of the alternatives is a scheme of the card.
+// security checks that all names in alternatives are security schemes of the card.
 func (p *Problems) security(path string, alternatives []map[string][]string, schemes map[string]SecurityScheme) {
 	for i, all := range alternatives {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			_, ok := schemes[name]
-			p.Check(ok, Index(path, i), "names %s, which is not in securitySchemes", Quote(name))
+			p.Check(ok, Index(path, i), "has %s, which is not in securitySchemes", Quote(name))
 		}
 	}
 }
@@ -118,8 +117,7 @@ func (c AgentCard) validateExtensions(p *Problems) {
 	}
 }
 
-// ValidateExtended is [AgentCard.Validate] for a card that has the extensions: it
-// names those that are missing too.
+// ValidateExtended is like [AgentCard.Validate] but requires the extension members.
 func (c AgentCard) ValidateExtended() error {
 	var p Problems
 	p.In("", c.Validate())

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxID is the longest id that a client may choose, in bytes.
+// MaxID is the maximum length in bytes of an id chosen by a client.
 const MaxID = 128
 
-// CheckID refuses ids that could not be told apart by a reader, or that no store could
-// index. field is where the id is.
+// CheckID returns an error if a reader could not distinguish the id from others or a store
+// could not index it. field is the path of the id.
 func CheckID(field, id string) error {
 	switch {
 	case id == "":
@@ -28,13 +28,12 @@ func CheckID(field, id string) error {
 // signatures are the versions of Standard Webhooks signatures.
 var signatures = []string{"v1", "v1a"}
 
-// EnumValues lists the values accepted on input.
+// EnumValues returns the accepted values.
 func (PayloadFormat) EnumValues() []string {
 	return []string{string(PayloadEvent), string(PayloadTask), string(PayloadStreamResponse)}
 }
 
-// Validate reports every rule that the config breaks. Whether its URL may be called is
-// the server's to say.
+// Validate reports all violated rules. The server checks whether the URL is allowed.
 func (c PushNotificationConfig) Validate() error {
 	var p Problems
 	p.absolute("url", c.URL, "http", "https")
@@ -48,13 +47,13 @@ func (c PushNotificationConfig) Validate() error {
 		if !slices.Contains(signatures, version) {
 			p.Add(Index("signatures", i), "is %s, want v1 or v1a", Quote(version))
 		} else if slices.Contains(c.Signatures[:i], version) {
-			p.Add(Index("signatures", i), "is there twice")
+			p.Add(Index("signatures", i), "occurs more than once")
 		}
 	}
 	return p.Err()
 }
 
-// Validate reports every rule that the authentication breaks.
+// Validate reports all violated rules.
 func (a PushNotificationAuthenticationInfo) Validate() error {
 	var p Problems
 	p.Check(len(a.Schemes) > 0, "schemes", "must not be empty")
@@ -64,7 +63,7 @@ func (a PushNotificationAuthenticationInfo) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the config breaks.
+// Validate reports all violated rules.
 func (c TaskPushNotificationConfig) Validate() error {
 	var p Problems
 	p.notEmpty("taskId", c.TaskID)
@@ -72,21 +71,21 @@ func (c TaskPushNotificationConfig) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (g GetTaskPushNotificationConfigParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", g.TaskID)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (l ListTaskPushNotificationConfigParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", l.TaskID)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (d DeleteTaskPushNotificationConfigParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", d.TaskID)
@@ -94,15 +93,15 @@ func (d DeleteTaskPushNotificationConfigParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (l ListDeadLettersParams) Validate() error {
 	var p Problems
-	p.Check(l.ConfigID == "" || l.TaskID != "", "pushNotificationConfigId", "needs taskId")
+	p.Check(l.ConfigID == "" || l.TaskID != "", "pushNotificationConfigId", "requires taskId")
 	p.page(l.PageSize, l.Offset, l.PageToken)
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (r ReplayParams) Validate() error {
 	var p Problems
 	p.notEmpty("taskId", r.TaskID)
@@ -110,7 +109,7 @@ func (r ReplayParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the params break.
+// Validate reports all violated rules.
 func (l ListAttemptsParams) Validate() error {
 	var p Problems
 	p.notEmpty("taskId", l.TaskID)
@@ -125,16 +124,16 @@ func (p *Problems) page(size, offset int, token string) {
 	}
 }
 
-// maxOffset is the largest offset of a list: a store has to read all that it skips.
+// maxOffset is the maximum offset of a list, because a store reads all skipped items.
 const maxOffset = 10_000
 
-// OffsetRule returns the rule that the offset of a list breaks, "" if it breaks none.
+// OffsetRule returns the rule that the offset of a list violates, or "".
 func OffsetRule(offset int, pageToken string) string {
 	switch {
 	case offset < 0 || offset > maxOffset:
 		return fmt.Sprintf("is %d, want 0 to %d; continue with pageToken to read further", offset, maxOffset)
 	case offset > 0 && pageToken != "":
-		return "and pageToken must not both be given"
+		return "and pageToken must not both be set"
 	}
 	return ""
 }

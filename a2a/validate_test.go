@@ -25,7 +25,7 @@ const (
 
 func ptr[T any](v T) *T { return &v }
 
-// problems returns the texts of what Validate found.
+// problems returns the texts of the problems in err.
 func problems(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
@@ -46,7 +46,7 @@ func validMessage() a2a.Message {
 	return a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{}}}
 }
 
-func TestRulesOfMessages(t *testing.T) {
+func TestValidateMessages(t *testing.T) {
 	t.Parallel()
 	file := func(f a2a.File) a2a.Message {
 		m := validMessage()
@@ -63,9 +63,9 @@ func TestRulesOfMessages(t *testing.T) {
 		{"a nil part", a2a.Message{ID: "m", Role: "user", Parts: []a2a.Part{nil}}, []string{"parts[0] must not be null"}},
 		{"no file", file(nil), []string{"parts[0].file must have exactly one of bytes, uri"}},
 		{"a file", file(a2a.FileWithBytes{Bytes: []byte("x"), MimeType: "text/plain; charset=utf-8"}), nil},
-		{"a file that is too large", file(a2a.FileWithBytes{Bytes: make([]byte, a2a.MaxInlineFile+1)}), []string{"parts[0].file.bytes has 1048577 bytes, at most 1048576 should travel inline"}},
+		{"a file that is too large", file(a2a.FileWithBytes{Bytes: make([]byte, a2a.MaxInlineFile+1)}), []string{"parts[0].file.bytes has 1048577 bytes, want at most 1048576 inline"}},
 		{"a file of no type", file(a2a.FileWithBytes{MimeType: "text"}), []string{`parts[0].file.mimeType is "text", want a media type such as text/plain`}},
-		{"a file elsewhere", file(a2a.FileWithURI{URI: "s3://bucket/key"}), nil},
+		{"a file at another scheme", file(a2a.FileWithURI{URI: "s3://bucket/key"}), nil},
 		{"a relative URI", file(a2a.FileWithURI{URI: "a.pdf"}), []string{`parts[0].file.uri is "a.pdf", want an absolute URL`}},
 		{"a URI without a host", file(a2a.FileWithURI{URI: "https:///a"}), []string{`parts[0].file.uri is "https:///a", which has no host`}},
 		{"embeddings", a2a.TextPart{Embeddings: []float64{1, math.NaN(), math.Inf(1)}}, []string{"embeddings[1] must be a finite number", "embeddings[2] must be a finite number"}},
@@ -78,7 +78,7 @@ func TestRulesOfMessages(t *testing.T) {
 		}}, []string{
 			"message.messageId must not be empty", `message.role is "", want user, agent or system`, "message.parts must not be empty",
 			"configuration.acceptedOutputModes[0] must not be empty", "configuration.historyLength is -1, want 0 or more",
-			`configuration.pushNotificationConfig.url is "ftp://x", want a URL that begins with http:// or https://`,
+			`configuration.pushNotificationConfig.url is "ftp://x", want a URL that starts with http:// or https://`,
 		}},
 		{"worker params", a2a.TaskSendParams{Message: &a2a.Message{ID: "m", Role: "agent", Parts: []a2a.Part{a2a.TextPart{}}}, HistoryLength: ptr(-2)}, []string{"taskId must not be empty", "contextId must not be empty", "historyLength is -2, want 0 or more"}},
 	} {
@@ -88,8 +88,8 @@ func TestRulesOfMessages(t *testing.T) {
 	}
 }
 
-// What decoding refuses is not asked again.
-func TestRulesOfDecoding(t *testing.T) {
+// Validate does not repeat these checks of decoding.
+func TestDecodingRules(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"kind":"file","file":{"bytes":"aGk=","uri":"https://x"}}`: "file must have exactly one of bytes, uri",
@@ -106,7 +106,7 @@ func TestRulesOfDecoding(t *testing.T) {
 	}
 }
 
-func TestRulesOfTasksAndContexts(t *testing.T) {
+func TestValidateTasksAndContexts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for _, test := range []struct {
@@ -145,7 +145,7 @@ func TestRulesOfTasksAndContexts(t *testing.T) {
 	}
 }
 
-func TestRulesOfNegotiation(t *testing.T) {
+func TestValidateNegotiation(t *testing.T) {
 	t.Parallel()
 	offer := a2a.NegotiationProposal{ID: uuid1, FromAgent: "did:web:a", ToAgent: uuid2, Terms: map[string]any{"price": 1.0}, Status: a2a.ProposalProposed}
 	counter := a2a.NegotiationProposal{ID: uuid2, FromAgent: uuid2, ToAgent: "did:web:a", Terms: map[string]any{"price": 2.0}, Status: a2a.ProposalProposed}
@@ -160,22 +160,22 @@ func TestRulesOfNegotiation(t *testing.T) {
 		{"an offer", offer.Validate(), nil},
 		{"an offer to oneself", a2a.NegotiationProposal{ID: "1", FromAgent: "me", ToAgent: "me"}.Validate(), []string{
 			`proposalId is "1", want a UUID`, `fromAgent is "me", want a UUID or a DID`, `toAgent is "me", want a UUID or a DID`,
-			"toAgent is the agent that makes the offer", "terms is required",
+			"toAgent must differ from fromAgent", "terms is required",
 		}},
 		{"accepting", offer.ValidateMove(accepted), nil},
 		{"staying", accepted.ValidateMove(accepted), nil},
 		{"changing terms", offer.ValidateMove(changed), []string{"terms must not change; a counter-offer is another proposal"}},
 		{"taking back", accepted.ValidateMove(offer), []string{`status is accepted and cannot become "proposed"`}},
-		{"moving another", offer.ValidateMove(counter), []string{"proposalId is that of another proposal", "toAgent or fromAgent has changed", "terms must not change; a counter-offer is another proposal"}},
+		{"moving another", offer.ValidateMove(counter), []string{"proposalId must not change", "toAgent and fromAgent must not change", "terms must not change; a counter-offer is another proposal"}},
 		{"a counter-offer", offer.ValidateCounter(counter), nil},
 		{"an offer as its own counter", offer.ValidateCounter(accepted), []string{
-			"proposalId is that of the proposal it answers", "fromAgent is not the agent that was asked", "toAgent is not the agent that asked", `status is "accepted", want proposed`,
+			"proposalId must differ from that of the original proposal", "fromAgent must be the toAgent of the original proposal", "toAgent must be the fromAgent of the original proposal", `status is "accepted", want proposed`,
 		}},
 		{"a session", a2a.NegotiationContext{ContextID: "c", Participants: []string{uuid1, uuid2}, Proposals: []a2a.NegotiationProposal{offer}}.Validate(), nil},
-		{"a lonely session", a2a.NegotiationContext{Participants: []string{uuid1}}.Validate(), []string{"contextId must not be empty", "participants has 1 agents, want 2 or more"}},
+		{"a session of one agent", a2a.NegotiationContext{Participants: []string{uuid1}}.Validate(), []string{"contextId must not be empty", "participants has 1 agents, want 2 or more"}},
 		{"a session of one", a2a.NegotiationContext{ContextID: "c", Participants: []string{uuid1, uuid1}, Proposals: []a2a.NegotiationProposal{{}}}.Validate(), []string{
-			"participants[1] is told twice", `proposals[0].proposalId is "", want a UUID`, `proposals[0].fromAgent is "", want a UUID or a DID`,
-			`proposals[0].toAgent is "", want a UUID or a DID`, "proposals[0].toAgent is the agent that makes the offer", "proposals[0].terms is required",
+			"participants[1] occurs more than once", `proposals[0].proposalId is "", want a UUID`, `proposals[0].fromAgent is "", want a UUID or a DID`,
+			`proposals[0].toAgent is "", want a UUID or a DID`, "proposals[0].toAgent must differ from fromAgent", "proposals[0].terms is required",
 		}},
 	} {
 		if diff := cmp.Diff(test.want, problems(t, test.err)); diff != "" {
@@ -184,7 +184,7 @@ func TestRulesOfNegotiation(t *testing.T) {
 	}
 }
 
-func TestMovesOfNegotiations(t *testing.T) {
+func TestNegotiationCanMove(t *testing.T) {
 	t.Parallel()
 	legal := []string{
 		"proposed accepted", "proposed rejected", "proposed countered",
@@ -217,7 +217,7 @@ func TestMovesOfNegotiations(t *testing.T) {
 	}
 }
 
-func TestRulesOfCredits(t *testing.T) {
+func TestValidateCredits(t *testing.T) {
 	t.Parallel()
 	cost := a2a.AgentExecutionCost{AgentID: "a", CreditsPerRequest: 10, CreatorDID: "did:web:c", MinimumTrustLevel: a2a.TrustAnalyst}
 	request := a2a.ExecutionRequest{RequestID: uuid1, ExecutorDID: "did:web:u", AgentID: "a", EstimatedCredits: 10, TrustLevel: a2a.TrustAdmin}
@@ -245,11 +245,11 @@ func TestRulesOfCredits(t *testing.T) {
 		{"a response", response.Validate(), nil},
 		{"a refusal", a2a.ExecutionResponse{RequestID: uuid1, ExecutionID: uuid2, ErrorMessage: "no"}.Validate(), nil},
 		{"a failure with output", a2a.ExecutionResponse{RequestID: uuid1, ExecutionID: uuid2, OutputData: "x", CreditsCharged: 1}.Validate(), []string{
-			"outputData must not stand in a failure", "transactionId is required when credits were charged",
+			"outputData must be absent if success is false", "transactionId is required if credits were charged",
 		}},
 		{"a bad response", a2a.ExecutionResponse{Success: true, ErrorMessage: "x", CreditsCharged: -1, TransactionID: "t"}.Validate(), []string{
 			`requestId is "", want a UUID`, `executionId is "", want a UUID`, "creditsCharged is -1, want 0 or more",
-			"errorMessage must not stand in a success", "transactionId must not be there when nothing was charged",
+			"errorMessage must be absent if success is true", "transactionId must be absent if nothing was charged",
 		}},
 	} {
 		if diff := cmp.Diff(test.want, problems(t, test.err)); diff != "" {
@@ -271,15 +271,15 @@ func TestTrustLevelsAreOrdered(t *testing.T) {
 			}
 		}
 		if a2a.TrustLevel(have).AtLeast("Guest") || a2a.TrustLevel("root").AtLeast(a2a.TrustLevel(have)) {
-			t.Errorf("%s compares with what is no level", have)
+			t.Errorf("%s.AtLeast or Lower accepts an unknown level", have)
 		}
 	}
 	if top, bottom := a2a.TrustSuperAdmin.Rank(), a2a.TrustGuest.Rank(); top != 9 || bottom != 0 {
-		t.Errorf("ranks go from %d to %d, want 0 to 9", bottom, top)
+		t.Errorf("ranks are %d to %d, want 0 to 9", bottom, top)
 	}
 }
 
-func TestRulesOfTrust(t *testing.T) {
+func TestValidateTrust(t *testing.T) {
 	t.Parallel()
 	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("der")}))
 	fingerprint := a2a.Fingerprint([]byte("der"))
@@ -297,7 +297,7 @@ func TestRulesOfTrust(t *testing.T) {
 		{"another certificate", a2a.AgentTrust{CreatorID: a2a.String("x"), Certificate: certificate, CertificateFingerprint: "ab:cd"}, []string{`certificateFingerprint is "ab:cd", the certificate's is ` + fingerprint}},
 		{"bad trust", a2a.AgentTrust{InheritedRoles: []a2a.KeycloakRole{role}, Certificate: "x", AllowedOperations: map[string]a2a.TrustLevel{"tasks/get": "guest"}}, []string{
 			`inheritedRoles[0].operationPermissions.agent.delete is "root", want one of super_admin, admin, manager, operator, editor, analyst, auditor, support, viewer, guest`,
-			"creatorId is required", "certificate is no PEM certificate",
+			"creatorId is required", "certificate is not a PEM certificate",
 		}},
 		{"an identity", a2a.AgentIdentity{DID: "did:key:z1", DIDDocument: map[string]any{}, PublicKey: "k", Endpoint: "https://a"}, nil},
 		{"a bad identity", a2a.AgentIdentity{DID: "did:Key:z", AgentDNSURL: "x", Endpoint: "y"}, []string{
@@ -313,7 +313,7 @@ func TestRulesOfTrust(t *testing.T) {
 	}
 }
 
-func TestRulesOfCardsAndSecurity(t *testing.T) {
+func TestValidateCardsAndSecurity(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -329,7 +329,7 @@ func TestRulesOfCardsAndSecurity(t *testing.T) {
 		}, []string{
 			"name must not be empty", `url is "/", want an absolute URL`, `additionalInterfaces[0].url is "", want an absolute URL`,
 			"securitySchemes.a.name must not be empty", `securitySchemes.a.in is "body", want query, header or cookie`, "securitySchemes.b must not be null",
-			`security[0] names "c", which is not in securitySchemes`, "skills[0].id must not be empty", `skills[0].security[0] names "d", which is not in securitySchemes`,
+			`security[0] has "c", which is not in securitySchemes`, "skills[0].id must not be empty", `skills[0].security[0] has "d", which is not in securitySchemes`,
 			"signatures[0].signature must be base64url without padding", `id is "x", want a UUID`, "agentTrust.creatorId is required",
 			"executionCost.creditsPerRequest is -1, want 0 or more", "numHistorySessions is -1, want 0 or more",
 		}},
@@ -339,32 +339,32 @@ func TestRulesOfCardsAndSecurity(t *testing.T) {
 		}},
 		{"http", a2a.HTTPAuthSecurityScheme{}, []string{"scheme must not be empty"}},
 		{"OpenID Connect", a2a.OpenIDConnectSecurityScheme{URL: "https://as/.well-known/openid-configuration"}, nil},
-		{"OpenID Connect in the clear", a2a.OpenIDConnectSecurityScheme{URL: "http://as/"}, []string{`openIdConnectUrl is "http://as/", want a URL that begins with https://`}},
+		{"OpenID Connect over http", a2a.OpenIDConnectSecurityScheme{URL: "http://as/"}, []string{`openIdConnectUrl is "http://as/", want a URL that starts with https://`}},
 		{"mutual TLS", a2a.MutualTLSSecurityScheme{}, nil},
-		{"OAuth without flows", a2a.OAuth2SecurityScheme{}, []string{"flows must have one flow or more"}},
+		{"OAuth without flows", a2a.OAuth2SecurityScheme{}, []string{"flows must have at least one flow"}},
 		{"OAuth", a2a.OAuth2SecurityScheme{MetadataURL: "http://m", Flows: a2a.OAuthFlows{
 			AuthorizationCode: &a2a.AuthorizationCodeOAuthFlow{AuthorizationURL: "https://a", TokenURL: "http://t", RefreshURL: "http://r"},
 			ClientCredentials: &a2a.ClientCredentialsOAuthFlow{TokenURL: "https://t"},
 			Implicit:          &a2a.ImplicitOAuthFlow{AuthorizationURL: "x"},
 			Password:          &a2a.PasswordOAuthFlow{TokenURL: "https://"},
 		}}, []string{
-			`flows.authorizationCode.tokenUrl is "http://t", want a URL that begins with https://`, `flows.authorizationCode.refreshUrl is "http://r", want a URL that begins with https://`,
+			`flows.authorizationCode.tokenUrl is "http://t", want a URL that starts with https://`, `flows.authorizationCode.refreshUrl is "http://r", want a URL that starts with https://`,
 			`flows.implicit.authorizationUrl is "x", want an absolute URL`, `flows.password.tokenUrl is "https://", which has no host`,
-			`oauth2MetadataUrl is "http://m", want a URL that begins with https://`,
+			`oauth2MetadataUrl is "http://m", want a URL that starts with https://`,
 		}},
 		{"a webhook", a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{URL: "http://h:1/x", Authentication: a2a.PushNotificationAuthenticationInfo{Schemes: []string{"Bearer"}}}}, nil},
-		{"a bad webhook", a2a.TaskPushNotificationConfig{Config: a2a.PushNotificationConfig{URL: "https://:1", Authentication: a2a.PushNotificationAuthenticationInfo{}}}, []string{
+		{"an invalid webhook", a2a.TaskPushNotificationConfig{Config: a2a.PushNotificationConfig{URL: "https://:1", Authentication: a2a.PushNotificationAuthenticationInfo{}}}, []string{
 			"taskId must not be empty", `pushNotificationConfig.url is "https://:1", which has no host`, "pushNotificationConfig.authentication.schemes must not be empty",
 		}},
 		{"an empty scheme", a2a.PushNotificationAuthenticationInfo{Schemes: []string{""}}, []string{"schemes[0] must not be empty"}},
-		{"a webhook with wishes", a2a.PushNotificationConfig{URL: "https://h", PayloadFormat: "xml", Signatures: []string{"v1", "v2", "v1"}}, []string{
-			`payloadFormat is "xml", want event, task or stream-response`, `signatures[1] is "v2", want v1 or v1a`, "signatures[2] is there twice",
+		{"a webhook with invalid options", a2a.PushNotificationConfig{URL: "https://h", PayloadFormat: "xml", Signatures: []string{"v1", "v2", "v1"}}, []string{
+			`payloadFormat is "xml", want event, task or stream-response`, `signatures[1] is "v2", want v1 or v1a`, "signatures[2] occurs more than once",
 		}},
-		{"a webhook with good wishes", a2a.PushNotificationConfig{URL: "https://h", PayloadFormat: a2a.PayloadTask, Signatures: []string{"v1a", "v1"}}, nil},
+		{"a webhook with valid options", a2a.PushNotificationConfig{URL: "https://h", PayloadFormat: a2a.PayloadTask, Signatures: []string{"v1a", "v1"}}, nil},
 		{"a webhook that is read", a2a.GetTaskPushNotificationConfigParams{}, []string{"id must not be empty"}},
 		{"webhooks that are listed", a2a.ListTaskPushNotificationConfigParams{}, []string{"id must not be empty"}},
 		{"a webhook that is deleted", a2a.DeleteTaskPushNotificationConfigParams{}, []string{"id must not be empty", "pushNotificationConfigId must not be empty"}},
-		{"dead letters", a2a.ListDeadLettersParams{ConfigID: "w", PageSize: -1}, []string{"pushNotificationConfigId needs taskId", "pageSize is -1, want 1 to 100"}},
+		{"dead letters", a2a.ListDeadLettersParams{ConfigID: "w", PageSize: -1}, []string{"pushNotificationConfigId requires taskId", "pageSize is -1, want 1 to 100"}},
 		{"dead letters of a webhook", a2a.ListDeadLettersParams{TaskID: "t", ConfigID: "w", PageSize: 100}, nil},
 		{"a replay", a2a.ReplayParams{FromSequence: -1}, []string{"taskId must not be empty", "fromSequence is -1, want 0 or more"}},
 		{"attempts", a2a.ListAttemptsParams{PageSize: 101}, []string{"taskId must not be empty", "pageSize is 101, want 1 to 100"}},
@@ -380,7 +380,7 @@ type extendedCard a2a.AgentCard
 
 func (c extendedCard) Validate() error { return a2a.AgentCard(c).ValidateExtended() }
 
-func TestAResponseHasAResultOrAnError(t *testing.T) {
+func TestValidateResponses(t *testing.T) {
 	t.Parallel()
 	failure := &a2a.JSONRPCError{Code: -32001, Message: "x"}
 	for _, test := range []struct {
@@ -390,9 +390,9 @@ func TestAResponseHasAResultOrAnError(t *testing.T) {
 	}{
 		{"result", a2a.JSONRPCResponse{Result: "x"}, nil},
 		{"error", a2a.JSONRPCResponse{Error: failure}, nil},
-		{"both", a2a.GetTaskResponse{Result: &a2a.Task{}, Error: failure}, []string{"result must not stand beside error"}},
-		{"neither", a2a.GetTaskResponse{}, []string{"result is required when there is no error"}},
-		{"neither of a union", a2a.SendMessageResponse{}, []string{"result is required when there is no error"}},
+		{"both", a2a.GetTaskResponse{Result: &a2a.Task{}, Error: failure}, []string{"result must be absent if there is an error"}},
+		{"neither", a2a.GetTaskResponse{}, []string{"result is required if there is no error"}},
+		{"neither of a union", a2a.SendMessageResponse{}, []string{"result is required if there is no error"}},
 		{"an empty list", a2a.ListTasksResponse{Result: []a2a.Task{}}, nil},
 		{"null of delete", a2a.DeleteTaskPushNotificationConfigResponse{}, nil},
 	} {
@@ -402,28 +402,28 @@ func TestAResponseHasAResultOrAnError(t *testing.T) {
 	}
 }
 
-func TestInvalidErrorsAreErrorsForTheCaller(t *testing.T) {
+func TestInvalidErrorAs(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("send: %w", a2a.Message{}.Validate())
 	var e *a2a.Error
 	if !errors.As(err, &e) || e.Code != a2a.CodeInvalid || e.Data["field"] != "messageId" || a2a.CodeOf(err) != a2a.CodeInvalid {
-		t.Errorf("error %v is %+v to the caller", err, e)
+		t.Errorf("errors.As(%v) = %+v", err, e)
 	}
 	many := a2a.Message{ID: "m", Role: "user", Parts: make([]a2a.Part, 1000)}
 	if text := many.Validate().Error(); len(text) > 1000 || !strings.HasSuffix(text, "and 980 more") {
-		t.Errorf("the text of 1000 problems is %q", text)
+		t.Errorf("text of 1000 problems = %q", text)
 	}
 	if fields, _ := e.Data["fields"].([]any); len(fields) != 3 || fields[0] != "messageId" || fields[2] != "parts" {
-		t.Errorf("fields = %v, want those of all three problems", e.Data["fields"])
+		t.Errorf("fields = %v, want the paths of all three problems", e.Data["fields"])
 	}
 	var advised, mixed *a2a.InvalidError
 	large := a2a.FileWithBytes{Bytes: make([]byte, a2a.MaxInlineFile+1)}
 	if !errors.As(large.Validate(), &advised) || !advised.Problems[0].Advice || advised.Required() != nil {
-		t.Errorf("the size of a file = %+v, want advice", advised)
+		t.Errorf("Validate of a large file = %+v, want advice", advised)
 	}
 	large.MimeType = "x"
 	if !errors.As(large.Validate(), &mixed) || len(problems(t, mixed.Required())) != 1 {
-		t.Errorf("Required() of advice and a rule = %+v, want the rule", mixed)
+		t.Errorf("Required() of advice and a violation = %+v, want the violation", mixed)
 	}
 	var p a2a.Problems
 	p.In("member", errors.New("is strange"))
@@ -455,6 +455,6 @@ func TestStringOrInt(t *testing.T) {
 		}
 	}
 	if a2a.String("1") == a2a.Int(1) || a2a.String("").IsZero() {
-		t.Error("a string, an integer and nothing are not told apart")
+		t.Error("String(\"1\"), Int(1) and the zero value are not distinct")
 	}
 }

@@ -24,8 +24,8 @@ type request struct {
 	stream         bool
 }
 
-// requestID is the JSON-RPC id of every request: each has an exchange of its
-// own, so nothing else could be mistaken for the answer.
+// requestID is the JSON-RPC id of all requests. Each request has its own HTTP
+// exchange, so responses cannot be confused.
 const requestID = 1
 
 func (r request) body() ([]byte, error) {
@@ -46,7 +46,7 @@ func (r request) body() ([]byte, error) {
 	return body, nil
 }
 
-// call makes a request and returns the result of its response.
+// call sends a request and returns the result of its response.
 func (c *Client) call(ctx context.Context, r request) (json.RawMessage, error) {
 	resp, err := c.post(ctx, r)
 	if err != nil {
@@ -54,12 +54,12 @@ func (c *Client) call(ctx context.Context, r request) (json.RawMessage, error) {
 	}
 	defer resp.Body.Close()
 	if isStream(resp) {
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "%s answers with a stream", r.method)
+		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response to %s is a stream", r.method)
 	}
 	return c.readResult(ctx, resp)
 }
 
-// post sends a request. Whoever gets a response closes its body.
+// post sends a request. The caller must close the body of the response.
 func (c *Client) post(ctx context.Context, r request) (*http.Response, error) {
 	body, err := r.body()
 	if err != nil {
@@ -104,15 +104,15 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// read returns the body of a response, as long as it is within the limit.
+// read returns the body of a response, or an error if it exceeds the limit.
 func (c *Client) read(ctx context.Context, resp *http.Response) ([]byte, error) {
 	limit := int64(c.cfg.MaxResponseBytes)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, lost(ctx, err)
+		return nil, connectionLost(ctx, err)
 	}
 	if int64(len(body)) > limit {
-		return nil, tooLarge("answer", c.cfg.MaxResponseBytes)
+		return nil, tooLarge("response", c.cfg.MaxResponseBytes)
 	}
 	return body, nil
 }
@@ -128,22 +128,22 @@ func (c *Client) readResult(ctx context.Context, resp *http.Response) (json.RawM
 		return result, rpcErr
 	}
 	status := statusError(resp)
-	var own *a2a.Error
-	if !errors.As(rpcErr, &own) || own.Code == a2a.CodeInvalidAgentResponse {
+	var agentErr *a2a.Error
+	if !errors.As(rpcErr, &agentErr) || agentErr.Code == a2a.CodeInvalidAgentResponse {
 		return nil, status
 	}
-	if own.Code == a2a.CodeInternal {
-		own.Code = status.Code // a number of its own says less than the status
+	if agentErr.Code == a2a.CodeInternal {
+		agentErr.Code = status.Code // the status is more specific than an unknown number
 	}
-	if own.Data == nil {
-		own.Data = make(map[string]any)
+	if agentErr.Data == nil {
+		agentErr.Data = make(map[string]any)
 	}
-	maps.Copy(own.Data, status.Data)
-	return nil, own
+	maps.Copy(agentErr.Data, status.Data)
+	return nil, agentErr
 }
 
-// response is a JSON-RPC response. Result is nil when there is none, and null
-// when it is null.
+// response is a JSON-RPC response. Result is nil if the member is missing, and
+// "null" if it is null.
 type response struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -161,21 +161,22 @@ type responseError struct {
 func parseResponse(body []byte) (json.RawMessage, error) {
 	var r response
 	if err := json.Unmarshal(body, &r); err != nil {
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the answer is not JSON-RPC: it begins with %s", a2a.Quote(string(body[:min(len(body), 65)])))
+		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it starts with %s", a2a.Quote(string(body[:min(len(body), 65)])))
 	}
 	switch {
 	case r.Error != nil:
 		return nil, r.Error.decode()
 	case r.Version != "2.0" || r.Result == nil:
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the answer is not JSON-RPC: it has neither result nor error")
+		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it has neither result nor error")
 	case string(r.ID) != "1":
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the answer is to another request: its id is %s", a2a.Quote(string(r.ID)))
+		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is for another request: its id is %s", a2a.Quote(string(r.ID)))
 	}
 	return r.Result, nil
 }
 
-// decode returns the error with the code of its number. Data that is not an
-// object is found under "data"; a number that is not known under "jsonrpc".
+// decode returns the error with the code for its number. Data that is not an
+// object becomes the member "data" of Data, an unknown number the member
+// "jsonrpc".
 func (e *responseError) decode() *a2a.Error {
 	out := &a2a.Error{Code: a2a.CodeOfJSONRPC(e.Code), Message: e.Message}
 	if out.Message == "" {

@@ -18,18 +18,18 @@ func (c *Client) Card(ctx context.Context) (*a2a.AgentCard, error) {
 	}
 	card := new(a2a.AgentCard)
 	if err := wire.Unmarshal(raw, card); err != nil {
-		return nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not what A2A 0.3 says")
+		return nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not valid A2A 0.3")
 	}
 	return card, nil
 }
 
-// CardJSON fetches the agent's card as the server wrote it. It looks at the
-// well-known places, below the path of the client's URL first and then at the
-// root of its host.
+// CardJSON fetches the agent's card and returns it unchanged. It tries the
+// well-known paths relative to the client's URL first, and then at the root of
+// its host.
 func (c *Client) CardJSON(ctx context.Context) (json.RawMessage, error) {
 	var first error
-	for _, place := range c.cardPlaces() {
-		raw, err := c.fetchCard(ctx, place)
+	for _, url := range c.cardURLs() {
+		raw, err := c.fetchCard(ctx, url)
 		if err == nil {
 			return raw, nil
 		}
@@ -44,14 +44,14 @@ func (c *Client) CardJSON(ctx context.Context) (json.RawMessage, error) {
 	return nil, first
 }
 
-func (c *Client) cardPlaces() []string {
+func (c *Client) cardURLs() []string {
 	bases := []string{c.url.JoinPath("/").String()}
 	root := *c.url
 	root.Path, root.RawPath, root.RawQuery = "/", "", ""
 	if r := root.String(); r != bases[0] {
 		bases = append(bases, r)
 	}
-	var places []string
+	var urls []string
 	for _, base := range bases {
 		for _, name := range []string{"agent-card.json", "agent.json"} {
 			u, err := c.url.Parse(base)
@@ -60,14 +60,14 @@ func (c *Client) cardPlaces() []string {
 			}
 			u = u.JoinPath(".well-known", name)
 			u.RawQuery = ""
-			places = append(places, u.String())
+			urls = append(urls, u.String())
 		}
 	}
-	return places
+	return urls
 }
 
-func (c *Client) fetchCard(ctx context.Context, place string) (json.RawMessage, error) {
-	req, err := c.newRequest(ctx, http.MethodGet, place, nil)
+func (c *Client) fetchCard(ctx context.Context, url string) (json.RawMessage, error) {
+	req, err := c.newRequest(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (c *Client) fetchCard(ctx context.Context, place string) (json.RawMessage, 
 		return nil, err
 	}
 	if err := wire.Valid(body); err != nil {
-		return nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card cannot be read")
+		return nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not valid JSON")
 	}
 	return body, nil
 }

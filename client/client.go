@@ -23,51 +23,52 @@ const (
 	DefaultReconnects       = 12
 )
 
-// Config says which agent to talk to, and how. Only URL is required; zero
-// fields take the documented default.
+// Config configures a Client. Only URL is required. Zero fields have the
+// documented default.
 type Config struct {
-	// URL is where JSON-RPC requests are posted: the url of the agent's card,
-	// such as http://127.0.0.1:3773/. It must not carry credentials.
+	// URL is the JSON-RPC endpoint: the url of the agent's card, such as
+	// http://127.0.0.1:3773/. It must not contain credentials.
 	URL string
-	// Token, if set, is sent as a bearer token.
+	// Token is sent as a bearer token, if set.
 	Token string
-	// HTTPClient sends the requests. It needs no Timeout: calls end with their
-	// context, and a blocking send may take long. Default: a client that gives up
-	// on dialling after 10 s and does not turn a redirected POST into a GET.
+	// HTTPClient sends the requests. It should have no Timeout, since a blocking
+	// send may take long and calls end with their context. Default: a client with
+	// a dial timeout of 10 s that does not turn a redirected POST into a GET.
 	HTTPClient *http.Client
 	// Header is sent with every request.
 	Header http.Header
-	// MaxResponseBytes is the largest answer, and the largest single event of a
-	// stream, that is read. Default 128 MiB.
+	// MaxResponseBytes is the maximum size of a response, and of a single event of
+	// a stream. Default 128 MiB.
 	MaxResponseBytes int
-	// Reconnects is how many attempts in a row a stream makes to get its
-	// connection back before it gives up; an event that arrives starts the count
-	// anew. Default 12, which is about a minute; negative is none.
+	// Reconnects is the maximum number of consecutive attempts of a stream to
+	// reconnect. A received event resets the count. Default 12, about a minute; a
+	// negative value disables reconnects.
 	Reconnects int
-	// OnReconnect, if set, is called before each of these attempts, by the
-	// goroutine that ranges over the stream.
+	// OnReconnect is called before each of these attempts, if set, by the goroutine
+	// that ranges over the stream.
 	OnReconnect func(Reconnect)
 }
 
-// Reconnect says that a stream has lost its connection and will try again.
+// Reconnect describes an attempt of a stream to reconnect.
 type Reconnect struct {
-	// TaskID is "" when the connection was lost before the task was known.
+	// TaskID is "" if the connection was lost before the task was known.
 	TaskID string
-	// Attempt counts from 1 since the last event.
+	// Attempt is the number of the attempt since the last event, from 1.
 	Attempt int
-	// Delay is the pause before the attempt.
+	// Delay is the backoff before the attempt.
 	Delay time.Duration
-	// Err is why the connection ended.
+	// Err is the error that ended the connection.
 	Err error
 }
 
-// Client talks to one agent. Make one with [New].
+// Client is a client of one agent. Create it with [New]. It is safe for
+// concurrent use.
 type Client struct {
 	cfg Config
 	url *url.URL
 }
 
-// New returns a client, or all that is wrong with cfg. It sends nothing.
+// New returns a client, or an error with all problems of cfg. It sends nothing.
 func New(cfg Config) (*Client, error) {
 	u, err := cfg.validate()
 	if err != nil {
@@ -91,15 +92,15 @@ func (c Config) validate() (*url.URL, error) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		// The text of a parse error repeats the URL, which may carry a secret.
+		// The text of a parse error contains the URL, which may contain a secret.
 		errs = append(errs, errors.New("URL cannot be parsed"))
 	case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-		errs = append(errs, errors.New("URL must begin with http:// or https:// and name a host"))
+		errs = append(errs, errors.New("URL must start with http:// or https:// and name a host"))
 	case u.User != nil:
-		errs = append(errs, errors.New("URL must not carry credentials: use Token"))
+		errs = append(errs, errors.New("URL must not contain credentials: use Token"))
 	}
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		errs = append(errs, errors.New("Token has a character that no header may carry"))
+		errs = append(errs, errors.New("Token contains a character that is not allowed in a header"))
 	}
 	if c.MaxResponseBytes < 0 {
 		errs = append(errs, fmt.Errorf("MaxResponseBytes is %d, want more than 0", c.MaxResponseBytes))
@@ -128,29 +129,29 @@ func defaultHTTPClient() *http.Client {
 	}
 }
 
-// URL is where requests are posted.
+// URL returns the URL of the JSON-RPC endpoint.
 func (c *Client) URL() string { return c.url.String() }
 
 // SendParams are the arguments of [Client.Send] and [Client.Stream].
 type SendParams struct {
-	// Message is what to say. An empty Role is that of the user; an empty ID is
-	// made up. To retry after an answer was lost, pass the same message with the same
-	// ID: [Text] and [UserMessage] make one that Holdfast recognises.
+	// Message is the message to send. An empty Role means the user role, an empty
+	// ID a new random one. To retry after a lost response, pass the same message
+	// with the same ID: Holdfast recognizes it. [Text] and [UserMessage] set an ID.
 	Message       a2a.Message
 	Configuration *a2a.MessageSendConfiguration
 	Metadata      map[string]any
-	// IdempotencyKey, if set, is sent in the header of that name: a server that
-	// knows it takes the message once, however often it is sent with this key.
-	// Stream then sends again when the connection is lost before an answer.
+	// IdempotencyKey is sent in the Idempotency-Key header, if set. A server that
+	// supports it accepts the message once, even if it is sent several times.
+	// Stream then resends the message if the connection is lost before a response.
 	IdempotencyKey string
 }
 
-// UserMessage returns a message of the user with a new id.
+// UserMessage returns a message with the user role and a new id.
 func UserMessage(parts ...a2a.Part) a2a.Message {
 	return a2a.Message{ID: newID(), Role: a2a.RoleUser, Parts: parts}
 }
 
-// Text returns a message of the user that is one text.
+// Text returns a message with the user role, one text part and a new id.
 func Text(text string) a2a.Message { return UserMessage(a2a.TextPart{Text: text}) }
 
 func (p SendParams) encode() (json.RawMessage, error) {
@@ -163,9 +164,9 @@ func (p SendParams) encode() (json.RawMessage, error) {
 	return encode(a2a.MessageSendParams{Message: p.Message, Configuration: p.Configuration, Metadata: p.Metadata})
 }
 
-// Send sends a message and returns the answer: an [*a2a.Task] or, from agents
-// that keep no tasks, an [*a2a.Message]. Whether it waits for the task's end is up
-// to Configuration.Blocking and to the server; the task may still be working.
+// Send sends a message and returns an [*a2a.Task] or, from agents without tasks,
+// an [*a2a.Message]. Configuration.Blocking and the server determine whether it
+// waits for the task to finish; the returned task may still be working.
 func (c *Client) Send(ctx context.Context, p SendParams) (a2a.Event, error) {
 	params, err := p.encode()
 	if err != nil {
@@ -185,31 +186,31 @@ func (c *Client) Send(ctx context.Context, p SendParams) (a2a.Event, error) {
 	return nil, badResult(a2a.MethodSend, err)
 }
 
-// Task reads a task.
+// Task returns a task.
 func (c *Client) Task(ctx context.Context, p a2a.TaskQueryParams) (*a2a.Task, error) {
 	return result[a2a.Task](ctx, c, a2a.MethodGet, p)
 }
 
-// Cancel cancels a task and returns it as it then stands.
+// Cancel cancels a task and returns its new state.
 func (c *Client) Cancel(ctx context.Context, id string) (*a2a.Task, error) {
 	return result[a2a.Task](ctx, c, a2a.MethodCancel, a2a.TaskIDParams{ID: id})
 }
 
-// DeleteTask deletes a finished task with all that belongs to it. A task that is not
-// finished, or that has webhook events to deliver unless p.Force is set, is a conflict. An
-// extension of A2A 0.3.
+// DeleteTask deletes a finished task with all its data. The error is a conflict if the task
+// is not finished, or has undelivered webhook events and p.Force is not set. The method is
+// an extension of A2A 0.3.
 func (c *Client) DeleteTask(ctx context.Context, p a2a.DeleteTaskParams) error {
 	_, err := result[map[string]string](ctx, c, a2a.MethodTasksDelete, p)
 	return err
 }
 
-// Call calls any method that answers with one result and returns that, null
-// included. A nil params sends none.
+// Call calls any method with a single result and returns the result, which may
+// be null. If params is nil, the request has no params.
 func (c *Client) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	return c.call(ctx, request{method: method, params: params})
 }
 
-// result calls a method and decodes what it answers.
+// result calls a method and decodes its result.
 func result[T any](ctx context.Context, c *Client, method string, params any) (*T, error) {
 	raw, err := encode(params)
 	if err != nil {
@@ -234,7 +235,7 @@ func encode(params any) (json.RawMessage, error) {
 }
 
 func badResult(method string, err error) error {
-	return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not what A2A 0.3 says", method)
+	return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not valid A2A 0.3", method)
 }
 
 // newID returns a random UUID.

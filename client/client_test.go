@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// call is what a server saw of a JSON-RPC request.
+// call is a JSON-RPC request as seen by a server.
 type call struct {
 	Method string          `json:"method"`
 	ID     json.RawMessage `json:"id"`
@@ -25,7 +25,7 @@ type call struct {
 	header http.Header
 }
 
-// serve starts a server whose handler is given each request parsed.
+// serve starts a server that passes each parsed request to handle.
 func serve(t *testing.T, handle func(w http.ResponseWriter, c call)) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,18 +119,18 @@ func TestErrorsCarryACode(t *testing.T) {
 	}{
 		{"task not found", reply(200, rpcError("-32001", "")), a2a.CodeTaskNotFound, "no"},
 		{"unauthenticated by JSON-RPC", reply(401, rpcError("-32010", "")), a2a.CodeUnauthenticated, "no"},
-		{"a number of its own", reply(200, rpcError("-1", `,"data":"x"`)), a2a.CodeInternal, "no"},
-		{"a number of its own with a status", reply(429, rpcError("-1", "")), a2a.CodeExhausted, "no"},
+		{"an unknown number", reply(200, rpcError("-1", `,"data":"x"`)), a2a.CodeInternal, "no"},
+		{"an unknown number with a status", reply(429, rpcError("-1", "")), a2a.CodeExhausted, "no"},
 		{"401", reply(401, "go away"), a2a.CodeUnauthenticated, "token is missing"},
 		{"403", reply(403, ""), a2a.CodeDenied, "does not allow"},
 		{"404", reply(404, "not found"), a2a.CodeInvalidAgentResponse, "is that the URL of an A2A agent?"},
 		{"405", reply(405, ""), a2a.CodeInvalidAgentResponse, "405"},
-		{"413", reply(413, ""), a2a.CodeTooLarge, "larger than the agent takes"},
+		{"413", reply(413, ""), a2a.CodeTooLarge, "larger than the agent accepts"},
 		{"429", reply(429, ""), a2a.CodeExhausted, "later"},
 		{"500", reply(500, "oops"), a2a.CodeInternal, "500"},
 		{"502", reply(502, "<html>"), a2a.CodeUnavailable, "not available"},
 		{"503", reply(503, ""), a2a.CodeUnavailable, "not available"},
-		{"HTML", reply(200, "<html>hello"), a2a.CodeInvalidAgentResponse, `begins with "<html>hello"`},
+		{"HTML", reply(200, "<html>hello"), a2a.CodeInvalidAgentResponse, `starts with "<html>hello"`},
 		{"empty", reply(200, ""), a2a.CodeInvalidAgentResponse, "not JSON-RPC"},
 		{"other JSON", reply(200, `{"hello":1}`), a2a.CodeInvalidAgentResponse, "neither result nor error"},
 		{"an array", reply(200, `[]`), a2a.CodeInvalidAgentResponse, "not JSON-RPC"},
@@ -148,7 +148,7 @@ func TestErrorsCarryACode(t *testing.T) {
 		{"a stream", func(w http.ResponseWriter, _ call) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: x\n\n")
-		}, a2a.CodeInvalidAgentResponse, "answers with a stream"},
+		}, a2a.CodeInvalidAgentResponse, "is a stream"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,13 +160,13 @@ func TestErrorsCarryACode(t *testing.T) {
 				t.Errorf("Task() = %v (code %s), want code %s and %q", err, a2a.CodeOf(err), tt.want, tt.text)
 			}
 			if err != nil && strings.Contains(err.Error(), "sesame") {
-				t.Errorf("Task() = %v, which tells the token", err)
+				t.Errorf("Task() = %v, want no token in it", err)
 			}
 		})
 	}
 }
 
-func TestNothingListens(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(nil)
 	s.Close()
@@ -201,14 +201,14 @@ func TestCall(t *testing.T) {
 		t.Errorf("Call() = %s, %v, want null", raw, err)
 	}
 	if got.Method != "x/y" || string(got.Params) != `{"a_b":1}` {
-		t.Errorf("sent %s %s, want the params as they are", got.Method, got.Params)
+		t.Errorf("sent %s %s, want the params unchanged", got.Method, got.Params)
 	}
 	if _, err := c.Call(t.Context(), "x/y", json.RawMessage(`{"a":`)); a2a.CodeOf(err) != a2a.CodeInvalid {
 		t.Errorf("Call(malformed params) = %v, want %s", err, a2a.CodeInvalid)
 	}
 }
 
-func TestCardIsFoundInOtherPlaces(t *testing.T) {
+func TestCardIsFoundAtAllWellKnownPaths(t *testing.T) {
 	t.Parallel()
 	const card = `{"protocolVersion":"0.3.0","name":"n","description":"d","url":"u","version":"1","capabilities":{},"defaultInputModes":[],"defaultOutputModes":[],"skills":[]}`
 	for _, place := range []string{"/agents/a/.well-known/agent-card.json", "/agents/a/.well-known/agent.json", "/.well-known/agent-card.json", "/.well-known/agent.json"} {
@@ -226,7 +226,7 @@ func TestCardIsFoundInOtherPlaces(t *testing.T) {
 	}
 	url := serve(t, func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) })
 	if _, err := newClient(t, client.Config{URL: url}).Card(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("Card() of a server without one = %v, want that it answers 404", err)
+		t.Errorf("Card() of a server without one = %v, want 404 in it", err)
 	}
 }
 
@@ -258,14 +258,14 @@ func TestTasksReadsAllPages(t *testing.T) {
 func TestNewReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	_, err := client.New(client.Config{URL: "ftp://x", Token: "a\nb", MaxResponseBytes: -1})
-	for _, want := range []string{"URL must begin with", "Token has a character", "MaxResponseBytes is -1"} {
+	for _, want := range []string{"URL must start with", "Token contains a character", "MaxResponseBytes is -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want %q in it", err, want)
 		}
 	}
 	_, err = client.New(client.Config{URL: "http://user:secret@host/"})
 	if err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("New(URL with credentials) = %v, want a refusal that does not repeat them", err)
+		t.Errorf("New(URL with credentials) = %v, want an error that does not repeat them", err)
 	}
 	_, err = client.New(client.Config{URL: "http://user:secret@host/%zz"})
 	if diff := cmp.Diff("client config: URL cannot be parsed", err.Error()); diff != "" {

@@ -9,14 +9,15 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// ListContexts reads a page of the caller's contexts. Filters, order and page are
-// members of p.Metadata. Contexts are an extension of A2A 0.3.
+// ListContexts returns a page of the caller's contexts. Filters, order and page are
+// members of p.Metadata. The method is an extension of A2A 0.3.
 func (c *Client) ListContexts(ctx context.Context, p a2a.ListContextsParams) (*a2a.ListContextsResult, error) {
 	return result[a2a.ListContextsResult](ctx, c, a2a.MethodContextsList, p)
 }
 
-// Contexts yields the contexts of all pages from that of p.Metadata on, fetching
-// each page when the one before has been consumed. It ends after the first error.
+// Contexts yields the contexts of all pages, starting with that of p.Metadata. It
+// fetches a page after the previous one was consumed, and ends after the first
+// error.
 func (c *Client) Contexts(ctx context.Context, p a2a.ListContextsParams) iter.Seq2[a2a.Context, error] {
 	return pages("", func(token string) ([]a2a.Context, string, error) {
 		if token != "" {
@@ -24,7 +25,7 @@ func (c *Client) Contexts(ctx context.Context, p a2a.ListContextsParams) iter.Se
 			if p.Metadata == nil {
 				p.Metadata = make(map[string]any)
 			}
-			delete(p.Metadata, "offset") // the token knows
+			delete(p.Metadata, "offset") // the token includes it
 			p.Metadata["pageToken"] = token
 		}
 		page, err := c.ListContexts(ctx, p)
@@ -35,31 +36,33 @@ func (c *Client) Contexts(ctx context.Context, p a2a.ListContextsParams) iter.Se
 	})
 }
 
-// GetContext reads a context with the messages of its tasks, as many of each as
-// p.HistoryLength says. An extension of A2A 0.3.
+// GetContext returns a context with up to p.HistoryLength messages of each of its
+// tasks. The method is an extension of A2A 0.3.
 func (c *Client) GetContext(ctx context.Context, p a2a.ContextQueryParams) (*a2a.Context, error) {
 	return result[a2a.Context](ctx, c, a2a.MethodContextsGet, p)
 }
 
-// CreateContext creates a context and returns it. An extension of A2A 0.3.
+// CreateContext creates a context and returns it. The method is an extension of
+// A2A 0.3.
 func (c *Client) CreateContext(ctx context.Context, p a2a.CreateContextParams) (*a2a.Context, error) {
 	return result[a2a.Context](ctx, c, a2a.MethodContextsCreate, p)
 }
 
-// UpdateContext changes a context and returns it as it then stands. An extension of
-// A2A 0.3.
+// UpdateContext changes a context and returns its new state. The method is an
+// extension of A2A 0.3.
 func (c *Client) UpdateContext(ctx context.Context, p a2a.UpdateContextParams) (*a2a.Context, error) {
 	return result[a2a.Context](ctx, c, a2a.MethodContextsUpdate, p)
 }
 
-// ClearContext deletes a context with all its tasks and returns how many they
-// were, 0 if the agent does not say. An extension of A2A 0.3.
+// ClearContext deletes a context with all its tasks. It returns the number of
+// tasks, or 0 if the response does not have it. The method is an extension of
+// A2A 0.3.
 func (c *Client) ClearContext(ctx context.Context, p a2a.ClearContextParams) (tasks int, err error) {
-	told, err := result[map[string]string](ctx, c, a2a.MethodContextsClear, p)
+	out, err := result[map[string]string](ctx, c, a2a.MethodContextsClear, p)
 	if err != nil {
 		return 0, err
 	}
-	if text, ok := (*told)["tasks"]; ok {
+	if text, ok := (*out)["tasks"]; ok {
 		if tasks, err = strconv.Atoi(text); err != nil {
 			return 0, badResult(a2a.MethodContextsClear, err)
 		}
@@ -67,18 +70,18 @@ func (c *Client) ClearContext(ctx context.Context, p a2a.ClearContextParams) (ta
 	return tasks, nil
 }
 
-// Feedback says what the caller thinks of a task and returns the id of what was
-// said, "" if the agent does not tell it. An extension of A2A 0.3.
+// Feedback submits feedback on a task and returns its id, or "" if the response
+// does not have it. The method is an extension of A2A 0.3.
 func (c *Client) Feedback(ctx context.Context, p a2a.TaskFeedbackParams) (id string, err error) {
-	told, err := result[map[string]string](ctx, c, a2a.MethodFeedback, p)
+	out, err := result[map[string]string](ctx, c, a2a.MethodFeedback, p)
 	if err != nil {
 		return "", err
 	}
-	return (*told)["feedbackId"], nil
+	return (*out)["feedbackId"], nil
 }
 
-// ListFeedback reads a page of the feedback that the caller has given, newest
-// first. An extension of A2A 0.3.
+// ListFeedback returns a page of the caller's feedback, newest first. The method is
+// an extension of A2A 0.3.
 func (c *Client) ListFeedback(ctx context.Context, p a2a.ListTaskFeedbackParams) (*a2a.ListTaskFeedbackResult, error) {
 	return result[a2a.ListTaskFeedbackResult](ctx, c, a2a.MethodFeedbackList, p)
 }

@@ -23,19 +23,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// agent starts a real agent and returns a client of it. The agent asks back when
-// it is told to, else it thanks.
-func agent(t *testing.T) *client.Client {
+// startAgent starts a real agent and returns a client of it. The agent requires
+// input if the message is "ask"; otherwise it completes with a reply.
+func startAgent(t *testing.T) *client.Client {
 	t.Helper()
-	return agentOn(t, inmem.New(), func(*server.Config) {})
+	return startAgentWith(t, inmem.New(), func(*server.Config) {})
 }
 
-// agentOn is agent with a store, and a server that is made as change says.
-func agentOn(t *testing.T, kept store.Store, change func(*server.Config)) *client.Client {
+// startAgentWith is like startAgent, with a store and a changed server configuration.
+func startAgentWith(t *testing.T, st store.Store, change func(*server.Config)) *client.Client {
 	t.Helper()
 	var last atomic.Int64
 	newID := func() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", last.Add(1)) }
-	e, err := engine.New(engine.Config{Store: kept, NewID: newID, Handler: func(_ context.Context, turn *engine.Turn) error {
+	e, err := engine.New(engine.Config{Store: st, NewID: newID, Handler: func(_ context.Context, turn *engine.Turn) error {
 		if turn.Messages()[0].Text() == "ask" {
 			return turn.RequireInput(a2a.TextPart{Text: "which one?"})
 		}
@@ -65,8 +65,8 @@ func agentOn(t *testing.T, kept store.Store, change func(*server.Config)) *clien
 	return newClient(t, client.Config{URL: ts.URL})
 }
 
-// say sends a message into a context and waits for its task.
-func say(t *testing.T, c *client.Client, contextID, text string) *a2a.Task {
+// sendText sends a message to a context and waits for its task.
+func sendText(t *testing.T, c *client.Client, contextID, text string) *a2a.Task {
 	t.Helper()
 	m := client.Text(text)
 	m.ContextID = contextID
@@ -82,7 +82,7 @@ func ptr[T any](v T) *T { return &v }
 
 func TestContextsOfARealAgent(t *testing.T) {
 	t.Parallel()
-	c, ctx := agent(t), t.Context()
+	c, ctx := startAgent(t), t.Context()
 	made, err := c.CreateContext(ctx, a2a.CreateContextParams{ContextID: "c", Name: "n", Tags: []string{"b", "a"}, Metadata: map[string]any{"snake_case": 1.0}})
 	if err != nil {
 		t.Fatalf("CreateContext() = %v", err)
@@ -98,7 +98,7 @@ func TestContextsOfARealAgent(t *testing.T) {
 		t.Errorf("CreateContext() again = %v, want a conflict", err)
 	}
 
-	first, second := say(t, c, "c", "hello"), say(t, c, "c", "ask")
+	first, second := sendText(t, c, "c", "hello"), sendText(t, c, "c", "ask")
 	got, err := c.GetContext(ctx, a2a.ContextQueryParams{ContextID: "c", HistoryLength: ptr(1)})
 	if err != nil || !slices.Equal(got.Tasks, []string{first.ID, second.ID}) || got.TaskCount != 2 {
 		t.Errorf("GetContext() = %+v, %v, want both tasks", got, err)
@@ -107,9 +107,9 @@ func TestContextsOfARealAgent(t *testing.T) {
 		t.Errorf("history = %+v, want the newest message of each task", got.History)
 	}
 
-	var refused *a2a.Error
-	if _, err := c.UpdateContext(ctx, a2a.UpdateContextParams{ContextID: "c", Status: ptr(a2a.ContextCompleted)}); !errors.As(err, &refused) || refused.Code != a2a.CodeContextNotCancelable || refused.Data["tasks"] == nil {
-		t.Errorf("UpdateContext() with an open task = %v, want a refusal that names it", err)
+	var rejected *a2a.Error
+	if _, err := c.UpdateContext(ctx, a2a.UpdateContextParams{ContextID: "c", Status: ptr(a2a.ContextCompleted)}); !errors.As(err, &rejected) || rejected.Code != a2a.CodeContextNotCancelable || rejected.Data["tasks"] == nil {
+		t.Errorf("UpdateContext() with an open task = %v, want an error that names it", err)
 	}
 	changed, err := c.UpdateContext(ctx, a2a.UpdateContextParams{
 		ContextID: "c", Name: ptr(""), Tags: ptr([]string(nil)), Metadata: ptr(map[string]any{"snake_case": nil}), Status: ptr(a2a.ContextCompleted), Force: true,
@@ -131,16 +131,16 @@ func TestContextsOfARealAgent(t *testing.T) {
 		t.Errorf("ClearContext() = %d, %v, want 1 task", n, err)
 	}
 	if _, err := c.GetContext(ctx, a2a.ContextQueryParams{ContextID: "c"}); a2a.CodeOf(err) != a2a.CodeContextNotFound {
-		t.Errorf("GetContext() of what was cleared = %v, want %s", err, a2a.CodeContextNotFound)
+		t.Errorf("GetContext() of a deleted context = %v, want %s", err, a2a.CodeContextNotFound)
 	}
 	if _, err := c.ClearContext(ctx, a2a.ClearContextParams{ContextID: "c"}); a2a.CodeOf(err) != a2a.CodeContextNotFound {
 		t.Errorf("ClearContext() again = %v, want %s", err, a2a.CodeContextNotFound)
 	}
 }
 
-func TestContextsAreReadPageByPage(t *testing.T) {
+func TestContextsReadsAllPages(t *testing.T) {
 	t.Parallel()
-	c, ctx := agent(t), t.Context()
+	c, ctx := startAgent(t), t.Context()
 	for i := range 5 {
 		if _, err := c.CreateContext(ctx, a2a.CreateContextParams{ContextID: fmt.Sprint("c", i), Name: fmt.Sprint("n", i)}); err != nil {
 			t.Fatal(err)
@@ -159,20 +159,20 @@ func TestContextsAreReadPageByPage(t *testing.T) {
 		got = append(got, each.ID)
 	}
 	if strings.Join(got, " ") != "c1 c2 c3 c4" || len(filters) != 3 {
-		t.Errorf("Contexts() yields %v, want all from the second on, and its filters as they were: %v", got, filters)
+		t.Errorf("Contexts() yields %v with filters %v, want all from the second on and unchanged filters", got, filters)
 	}
 	for _, err := range c.Contexts(ctx, a2a.ListContextsParams{Metadata: map[string]any{"sortBy": "size"}}) {
-		var refused *a2a.Error
-		if !errors.As(err, &refused) || refused.Data["field"] != "metadata.sortBy" {
-			t.Errorf("Contexts() by size = %v, want the filter refused", err)
+		var rejected *a2a.Error
+		if !errors.As(err, &rejected) || rejected.Data["field"] != "metadata.sortBy" {
+			t.Errorf("Contexts() by size = %v, want the filter rejected", err)
 		}
 	}
 }
 
 func TestFeedbackOfARealAgent(t *testing.T) {
 	t.Parallel()
-	c, ctx := agent(t), t.Context()
-	task := say(t, c, "", "hello")
+	c, ctx := startAgent(t), t.Context()
+	task := sendText(t, c, "", "hello")
 	var ids []string
 	for _, p := range []a2a.TaskFeedbackParams{
 		{TaskID: task.ID, Feedback: "good", Rating: ptr(4), Metadata: map[string]any{"k": "v"}},
@@ -190,7 +190,7 @@ func TestFeedbackOfARealAgent(t *testing.T) {
 	}
 	for _, f := range list.Feedback {
 		if !slices.Contains(ids, f.ID) || f.TaskID != task.ID || f.CreatedAt.IsZero() || (f.Rating == nil) != (f.Feedback == "hm") {
-			t.Errorf("feedback = %+v, want it as it was given", f)
+			t.Errorf("feedback = %+v, want it as submitted", f)
 		}
 	}
 	want := a2a.FeedbackSummary{Count: 2, Rated: 1, Average: ptr(4.0), Ratings: map[string]int{"1": 0, "2": 0, "3": 0, "4": 1, "5": 0}}
@@ -198,15 +198,15 @@ func TestFeedbackOfARealAgent(t *testing.T) {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 	if _, err := c.Feedback(ctx, a2a.TaskFeedbackParams{TaskID: "none", Feedback: "x"}); !errors.Is(err, a2a.ErrTaskNotFound) {
-		t.Errorf("Feedback() on no task = %v, want task_not_found", err)
+		t.Errorf("Feedback() on a missing task = %v, want task_not_found", err)
 	}
 	if _, err := c.Feedback(ctx, a2a.TaskFeedbackParams{TaskID: task.ID, Feedback: "x", Rating: ptr(9)}); a2a.CodeOf(err) != a2a.CodeInvalid {
 		t.Errorf("Feedback() with a rating of 9 = %v, want invalid_params", err)
 	}
 }
 
-// Other agents tell less, or something else.
-func TestAnswersOfOtherAgents(t *testing.T) {
+// Other agents return fewer members, or other types.
+func TestResponsesOfOtherAgents(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		result string
@@ -222,13 +222,13 @@ func TestAnswersOfOtherAgents(t *testing.T) {
 		url := serve(t, func(w http.ResponseWriter, _ call) { answer(w, test.result) })
 		n, err := newClient(t, client.Config{URL: url}).ClearContext(t.Context(), a2a.ClearContextParams{ContextID: "c"})
 		if n != test.tasks || (err != nil) != (test.code != "") || err != nil && a2a.CodeOf(err) != test.code {
-			t.Errorf("ClearContext() answered with %s = %d, %v, want %d, code %q", test.result, n, err, test.tasks, test.code)
+			t.Errorf("ClearContext() with the result %s = %d, %v, want %d, code %q", test.result, n, err, test.tasks, test.code)
 		}
 	}
 	url := serve(t, func(w http.ResponseWriter, _ call) {
 		answer(w, `{"message":"Feedback submitted successfully","task_id":"t"}`)
 	})
 	if id, err := newClient(t, client.Config{URL: url}).Feedback(t.Context(), a2a.TaskFeedbackParams{TaskID: "t", Feedback: "x"}); id != "" || err != nil {
-		t.Errorf("Feedback() without an id told = %q, %v, want none and no error", id, err)
+		t.Errorf("Feedback() without an id in the result = %q, %v, want none and no error", id, err)
 	}
 }

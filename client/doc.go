@@ -1,33 +1,32 @@
-// Package client talks to agents: it speaks A2A 0.3 over JSON-RPC and
-// server-sent events, to Holdfast and to any other server of the protocol.
+// Package client is an A2A 0.3 client over JSON-RPC and server-sent events. It
+// works with Holdfast and with other servers of the protocol.
 //
 // # Concepts
 //
-// [Client.Send] hands a message over and returns the task that it began or
-// went on with; [Client.Stream] does the same and yields the task's updates as
-// they happen. [Client.Resubscribe] follows a task that is already known, from
-// an event id on. Tasks, contexts and feedback are listed page by page.
-// [Client.Call] reaches any other method.
+// [Client.Send] sends a message and returns the task that it started or
+// continued. [Client.Stream] does the same and yields the task's updates as
+// they happen. [Client.Resubscribe] yields the updates of an existing task after
+// an event id. Tasks, contexts and feedback are listed page by page.
+// [Client.Call] calls any other method.
 //
 // # Guarantees
 //
-// A stream whose connection is lost goes on by itself: the client subscribes
-// again after the last event it has yielded, with a pause that grows, and tells
-// [Config.OnReconnect]. With a server that numbers its events, as Holdfast does,
-// nothing is yielded twice and nothing is missed. A message is never sent twice
-// unless an idempotency key makes that harmless. What is kept of one answer or
-// one event is bounded by [Config.MaxResponseBytes].
+// A stream reconnects if its connection is lost. The client calls
+// [Config.OnReconnect] and subscribes again after the last event that it
+// yielded, with an increasing backoff. With a server that numbers its events,
+// as Holdfast does, no event is missing or yielded twice. The client never sends
+// a message twice without an idempotency key. [Config.MaxResponseBytes] limits
+// the memory for one response or event.
 //
 // # Concurrency
 //
-// A [Client] is safe for concurrent use and holds no goroutines of its own. A
-// stream belongs to the goroutine that ranges over it; breaking out of the loop
-// ends it.
+// A [Client] is safe for concurrent use and starts no goroutines. A stream must
+// be used by one goroutine; breaking out of the loop ends it.
 //
 // # Errors
 //
-// Every error carries an [a2a.Code], to be read by [a2a.CodeOf]: the server's own
-// when it answered with one, else what HTTP or the network said (unauthenticated,
-// too_large, unavailable, ...). When the context ended the call, the error
-// wraps its cause as well. No error repeats the token.
+// Every error has an [a2a.Code], which [a2a.CodeOf] returns: that of the server's
+// error, or one for the HTTP status or network error (unauthenticated,
+// too_large, unavailable, ...). If the context ended the call, the error also
+// wraps its cause. No error contains the token.
 package client

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// statusError says what a response that is not JSON-RPC means.
+// statusError returns the error for a response that is not JSON-RPC.
 func statusError(resp *http.Response) *a2a.Error {
 	code, hint := a2a.CodeInvalidAgentResponse, "is that the URL of an A2A agent?"
 	switch resp.StatusCode {
@@ -22,30 +22,30 @@ func statusError(resp *http.Response) *a2a.Error {
 	case http.StatusForbidden:
 		code, hint = a2a.CodeDenied, "the token does not allow this"
 	case http.StatusRequestEntityTooLarge:
-		code, hint = a2a.CodeTooLarge, "the message is larger than the agent takes"
+		code, hint = a2a.CodeTooLarge, "the message is larger than the agent accepts"
 	case http.StatusTooManyRequests:
 		code, hint = a2a.CodeExhausted, "try again later"
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		code, hint = a2a.CodeUnavailable, "the agent is not available; try again later"
 	case http.StatusInternalServerError:
-		code, hint = a2a.CodeInternal, "the agent has a problem of its own"
+		code, hint = a2a.CodeInternal, "internal error of the agent"
 	}
 	e := a2a.Errorf(code, "%s answers %s: %s", resp.Request.URL.Host, resp.Status, hint)
-	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
-		e.Message = resp.Request.URL.Host + " answers " + resp.Status + ": the agent has moved to " + to.Redacted()
+	if location, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		e.Message = resp.Request.URL.Host + " answers " + resp.Status + ": the agent has moved to " + location.Redacted()
 	}
 	e.Data = map[string]any{"httpStatus": float64(resp.StatusCode)}
 	return e
 }
 
-// networkError says why a request got no response.
+// networkError returns the error for a request without a response.
 func networkError(req *http.Request, err error) error {
-	if ended := contextError(req.Context(), err); ended != nil {
-		return ended
+	if ctxErr := contextError(req.Context(), err); ctxErr != nil {
+		return ctxErr
 	}
 	var outer *url.Error
 	if errors.As(err, &outer) {
-		err = outer.Err // it repeats method and URL
+		err = outer.Err // the outer error repeats method and URL
 	}
 	var dns *net.DNSError
 	text := "cannot reach %s"
@@ -60,26 +60,26 @@ func networkError(req *http.Request, err error) error {
 	return a2a.Wrap(a2a.CodeUnavailable, err, text, req.URL.Host)
 }
 
-// lost says that a response broke off.
-func lost(ctx context.Context, err error) error {
-	if ended := contextError(ctx, err); ended != nil {
-		return ended
+// connectionLost returns the error for an incomplete response.
+func connectionLost(ctx context.Context, err error) error {
+	if ctxErr := contextError(ctx, err); ctxErr != nil {
+		return ctxErr
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return a2a.Wrap(a2a.CodeUnavailable, err, "the connection was lost before the end of the answer")
+	return a2a.Wrap(a2a.CodeUnavailable, err, "the connection was lost before the end of the response")
 }
 
-// contextError returns the error of a call that ended with its context, nil if
-// that is not why.
+// contextError returns the error for a call that its context ended, or nil if
+// the context is not done.
 func contextError(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return a2a.Wrap(a2a.CodeUnavailable, errors.Join(context.Cause(ctx), err), "the call was ended")
+	return a2a.Wrap(a2a.CodeUnavailable, errors.Join(context.Cause(ctx), err), "the call was canceled")
 }
 
 func tooLarge(what string, limit int) *a2a.Error {
-	return a2a.Errorf(a2a.CodeTooLarge, "an %s of the agent is larger than %d bytes", what, limit)
+	return a2a.Errorf(a2a.CodeTooLarge, "a %s of the agent is larger than %d bytes", what, limit)
 }

@@ -9,51 +9,51 @@ import (
 	"time"
 )
 
-// errEventTooLarge is returned by eventReader.next when an event or a line is
-// larger than its limit.
+// errEventTooLarge is returned by eventReader.next if an event or a line exceeds
+// the limit.
 var errEventTooLarge = errors.New("event is too large")
 
-// maxRetry bounds what a server may ask a client to wait.
+// maxRetry is the upper bound of the retry field of a stream.
 const maxRetry = time.Minute
 
-// serverEvent is a dispatched event.
+// serverEvent is an event of a stream.
 type serverEvent struct {
 	// id is the last event id of the stream, this event's or an earlier one's.
 	id   string
-	name string // "" is a message
+	name string // "" means "message"
 	data []byte
 }
 
-// eventReader reads a text/event-stream as the HTML standard says (section
-// 9.2.6): lines end with CR, LF or CRLF, data lines are joined by LF, comments
-// are skipped, an id stays until another comes, an event that is cut off by the
-// end of the stream is dropped.
+// eventReader reads a text/event-stream (HTML standard, section 9.2.6). Lines end
+// with CR, LF or CRLF. Data lines are joined by LF. Comments are skipped. An id
+// applies until the next one. An incomplete event at the end of the stream is
+// dropped.
 type eventReader struct {
 	r   *bufio.Reader
-	max int // bytes of one event, field names and line ends not counted
+	max int // maximum size of an event in bytes, without field names and line ends
 
-	// lastID is the id of the last event that was complete.
+	// lastID is the id of the last complete event.
 	lastID string
-	// retry is the pause the server asks for, 0 when it has not.
+	// retry is the reconnection time that the server sent, or 0.
 	retry time.Duration
 
-	idBuffer string
-	line     []byte
-	data     []byte
-	began    bool // the byte order mark has been looked for
-	afterCR  bool // a LF that comes next belongs to the line before
+	idBuffer    string
+	line        []byte
+	data        []byte
+	markChecked bool // a byte order mark was skipped or is missing
+	afterCR     bool // a following LF belongs to the previous line
 }
 
 func newEventReader(r io.Reader, limit int) *eventReader {
 	return &eventReader{r: bufio.NewReaderSize(r, 32<<10), max: limit}
 }
 
-// next returns the next event that has data, or the error of the stream, io.EOF
-// at its end. The event is complete as soon as the line end that closes it has
-// been read: nothing after that is waited for.
+// next returns the next event with data, or the error of the stream, which is
+// io.EOF at its end. It returns an event as soon as it has read the line end that
+// completes it, and does not wait for more.
 func (e *eventReader) next() (serverEvent, error) {
 	name, hasData := "", false
-	e.data = nil // the event before may still be in use
+	e.data = nil // the caller may still use the previous event
 	for {
 		line, err := e.readLine()
 		if err != nil {
@@ -98,8 +98,8 @@ func (e *eventReader) setRetry(value []byte) {
 	}
 }
 
-// readLine returns a line without its end. The line is valid until the next
-// call. A last line without an end is not returned.
+// readLine returns a line without its line end. It is valid until the next call. An
+// incomplete last line is not returned.
 func (e *eventReader) readLine() ([]byte, error) {
 	if err := e.skipMark(); err != nil {
 		return nil, err
@@ -134,20 +134,20 @@ func (e *eventReader) readLine() ([]byte, error) {
 	}
 }
 
-// skipMark skips the byte order mark that a stream may begin with.
+// skipMark skips an optional byte order mark at the start of the stream.
 func (e *eventReader) skipMark() error {
-	if e.began {
+	if e.markChecked {
 		return nil
 	}
 	mark := []byte("\ufeff")
 	for n := range mark {
 		head, err := e.r.Peek(n + 1)
 		if err != nil || head[n] != mark[n] {
-			e.began = true
-			return nil // the error comes again
+			e.markChecked = true
+			return nil // the next read returns the error again
 		}
 	}
-	e.began = true
+	e.markChecked = true
 	_, err := e.r.Discard(len(mark))
 	return err
 }

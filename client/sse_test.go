@@ -77,7 +77,7 @@ func TestEventReader(t *testing.T) {
 	}
 }
 
-func TestEventReaderKeepsTheIDOfTheLastCompleteEvent(t *testing.T) {
+func TestEventReaderKeepsTheLastCompleteID(t *testing.T) {
 	t.Parallel()
 	_, e, _ := readAll(strings.NewReader("id: 1\ndata: a\n\nid: 2\ndata: b"), 100)
 	if e.lastID != "1" {
@@ -115,9 +115,9 @@ func TestEventReaderLimit(t *testing.T) {
 	}
 }
 
-// An event ends with the line end that closes it: a reader that waited for one
-// more byte, to tell CR from CRLF, would show each event one too late.
-func TestEventReaderDoesNotWaitForTheNextEvent(t *testing.T) {
+// A reader that waits for one more byte, to distinguish CR from CRLF, returns each
+// event too late.
+func TestEventReaderReturnsAnEventAtItsLineEnd(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r\n"} {
 		r, w := io.Pipe()
@@ -130,8 +130,8 @@ func TestEventReaderDoesNotWaitForTheNextEvent(t *testing.T) {
 	}
 }
 
-// naive is the standard's algorithm on a whole text.
-func naive(in string) (events []seen) {
+// referenceParse applies the algorithm of the standard to a whole text.
+func referenceParse(in string) (events []seen) {
 	in = strings.TrimPrefix(in, "\ufeff")
 	in = strings.ReplaceAll(strings.ReplaceAll(in, "\r\n", "\n"), "\r", "\n")
 	lines := strings.Split(in, "\n")
@@ -168,7 +168,7 @@ func FuzzEventReader(f *testing.F) {
 		f.Add(in, 3)
 	}
 	f.Fuzz(func(t *testing.T, in string, size int) {
-		want := naive(in)
+		want := referenceParse(in)
 		got, _, err := readAll(strings.NewReader(in), 1<<20)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("read(%s): %v (-want +got):\n%s", strconv.Quote(in), err, diff)

@@ -15,21 +15,21 @@ import (
 
 // Update is one item of a stream.
 type Update struct {
-	// ID is the event's id: what [Client.Resubscribe] goes on after. It is "" when
-	// the server does not number its events.
+	// ID is the event's id, which [Client.Resubscribe] accepts. It is "" if the
+	// server does not number its events.
 	ID string
-	// Event is a [*a2a.Task], [*a2a.Message], [*a2a.TaskStatusUpdateEvent] or
+	// Event is an [*a2a.Task], [*a2a.Message], [*a2a.TaskStatusUpdateEvent] or
 	// [*a2a.TaskArtifactUpdateEvent]. It is never nil.
 	Event a2a.Event
-	// Raw is the event as the server wrote it.
+	// Raw is the event as sent by the server.
 	Raw json.RawMessage
 }
 
-// Stream sends a message and yields the updates of its task until that is over
-// or waits for its client. When the connection is lost it goes on as
-// [Client.Resubscribe] does, once the task is known; before, it sends the message
-// again if p has an idempotency key, and else ends with an error, since the
-// message may or may not have been taken.
+// Stream sends a message and yields the updates of its task until the task is
+// finished or requires input. If the connection is lost it reconnects like
+// [Client.Resubscribe]. If that happens before the first event, Stream resends
+// the message only if p has an idempotency key. Without one it ends with an error,
+// since the agent may have accepted the message.
 func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		params, err := p.encode()
@@ -42,8 +42,8 @@ func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, err
 	}
 }
 
-// CallStream calls any method that answers with a stream of a task's updates, and
-// goes on like Stream when the connection is lost.
+// CallStream calls any method whose response is a stream of a task's updates. If
+// the connection is lost it reconnects like Stream.
 func (c *Client) CallStream(ctx context.Context, method string, params json.RawMessage) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		f := &follower{c: c, send: &request{method: method, params: params, stream: true}}
@@ -51,10 +51,10 @@ func (c *Client) CallStream(ctx context.Context, method string, params json.RawM
 	}
 }
 
-// Resubscribe yields the updates of a task that come after the event
-// lastEventID until the task is over or waits for its client; with "" it begins
-// with the task as it stands. When the connection is lost, or the server closes
-// it early, Resubscribe connects again and goes on where it was.
+// Resubscribe yields the updates of a task after the event lastEventID until the
+// task is finished or requires input. With "" it starts with the current task. If
+// the connection is lost or the server closes it early, Resubscribe reconnects and
+// continues after the last event.
 func (c *Client) Resubscribe(ctx context.Context, id, lastEventID string) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		f := &follower{c: c, taskID: id, lastID: lastEventID}
@@ -62,11 +62,11 @@ func (c *Client) Resubscribe(ctx context.Context, id, lastEventID string) iter.S
 	}
 }
 
-// errStopped ends a stream without a word: it is over, or the consumer has
-// broken out of its loop.
+// errStopped ends a stream without an error: it is complete, or the consumer left
+// its loop.
 var errStopped = errors.New("stopped")
 
-// Pauses between attempts to get a connection back.
+// Bounds of the backoff between attempts to reconnect.
 const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 10 * time.Second
@@ -75,15 +75,15 @@ const (
 // follower is one stream across its connections.
 type follower struct {
 	c *Client
-	// send begins the stream; nil when the task is known from the start.
+	// send starts the stream; nil if the task is known from the start.
 	send   *request
 	taskID string
 	lastID string
-	// final is whether the last state that was told ends streams.
+	// final reports whether the last received state ends streams.
 	final bool
-	// told counts events, failures the attempts since the last of them.
-	told, failures int
-	retry          time.Duration
+	// received counts events, failures the attempts since the last event.
+	received, failures int
+	retry              time.Duration
 }
 
 func (f *follower) run(ctx context.Context, yield func(Update, error) bool) {
@@ -92,13 +92,13 @@ func (f *follower) run(ctx context.Context, yield func(Update, error) bool) {
 		if err == nil || errors.Is(err, errStopped) {
 			return
 		}
-		if ctx.Err() == nil && f.resumed() && !a2a.CodeOf(err).Retryable() {
-			err = f.settle(ctx, yield, err)
+		if ctx.Err() == nil && f.connectedBefore() && !a2a.CodeOf(err).Retryable() {
+			err = f.checkTask(ctx, yield, err)
 		}
 		if errors.Is(err, errStopped) {
 			return
 		}
-		if !f.again(ctx, err) {
+		if !f.shouldRetry(ctx, err) {
 			yield(Update{}, err)
 			return
 		}
@@ -109,11 +109,12 @@ func (f *follower) run(ctx context.Context, yield func(Update, error) bool) {
 	}
 }
 
-// resumed reports whether the stream has had a connection before this one.
-func (f *follower) resumed() bool { return f.told > 0 || f.failures > 0 }
+// connectedBefore reports whether the stream already had a connection or an
+// attempt.
+func (f *follower) connectedBefore() bool { return f.received > 0 || f.failures > 0 }
 
-// connect opens one connection and yields what comes over it. It returns nil at
-// the end of the stream.
+// connect opens a connection and yields its events. It returns nil at the end of
+// the stream.
 func (f *follower) connect(ctx context.Context, yield func(Update, error) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,16 +127,16 @@ func (f *follower) connect(ctx context.Context, yield func(Update, error) bool) 
 		if _, err := f.c.readResult(ctx, resp); err != nil {
 			return err
 		}
-		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the agent answers a request for a stream without one")
+		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response to a request for a stream is not a stream")
 	}
 	events := newEventReader(resp.Body, f.c.cfg.MaxResponseBytes)
 	events.idBuffer = f.lastID
 	for {
 		event, err := events.next()
 		if f.retry = events.retry; err != nil {
-			return f.ended(ctx, yield, err)
+			return f.handleEnd(ctx, yield, err)
 		}
-		if err := f.tell(event, yield); err != nil {
+		if err := f.yieldEvent(event, yield); err != nil {
 			return err
 		}
 	}
@@ -149,25 +150,25 @@ func (f *follower) request() request {
 	return request{method: a2a.MethodResubscribe, params: params, lastEventID: f.lastID, stream: true}
 }
 
-// tell yields one event. It returns errStopped after the last.
-func (f *follower) tell(e serverEvent, yield func(Update, error) bool) error {
+// yieldEvent yields one event. It returns errStopped after the last one.
+func (f *follower) yieldEvent(e serverEvent, yield func(Update, error) bool) error {
 	if e.name != "" && e.name != "message" {
-		return nil // not of the protocol
+		return nil // not part of the protocol
 	}
 	raw, err := parseResponse(e.data)
 	if err != nil {
 		return err
 	}
 	if !knownKind(raw) {
-		return nil // of a later version: what it may add must not end the stream
+		return nil // added by a later version of the protocol
 	}
 	event, err := a2a.DecodeEvent(raw)
 	if err != nil {
 		return badResult("a stream", err)
 	}
-	last := f.note(event)
+	last := f.track(event)
 	f.lastID, f.failures = e.id, 0
-	f.told++
+	f.received++
 	if !yield(Update{ID: e.id, Event: event, Raw: raw}, nil) || last {
 		return errStopped
 	}
@@ -179,7 +180,7 @@ func knownKind(raw json.RawMessage) bool {
 		Kind string `json:"kind"`
 	}
 	if json.Unmarshal(raw, &head) != nil {
-		return true // let the decoder say what is wrong
+		return true // the decoder reports the problem
 	}
 	switch head.Kind {
 	case "", "task", "message", "status-update", "artifact-update":
@@ -188,8 +189,9 @@ func knownKind(raw json.RawMessage) bool {
 	return false
 }
 
-// note keeps what an event says of the task, and reports whether it is the last.
-func (f *follower) note(event a2a.Event) (last bool) {
+// track records the task and its state, and reports whether the event is the last
+// one.
+func (f *follower) track(event a2a.Event) (last bool) {
 	switch e := event.(type) {
 	case *a2a.Task:
 		f.taskID, f.final = e.ID, e.Status.State.Final()
@@ -204,26 +206,27 @@ func (f *follower) note(event a2a.Event) (last bool) {
 	return false
 }
 
-// ended says what it means that a connection has come to its end by err.
-func (f *follower) ended(ctx context.Context, yield func(Update, error) bool, err error) error {
+// handleEnd returns the error for a connection that ended with err, or nil if the
+// stream is complete.
+func (f *follower) handleEnd(ctx context.Context, yield func(Update, error) bool, err error) error {
 	if f.final {
 		return nil
 	}
 	if errors.Is(err, errEventTooLarge) {
 		return tooLarge("event", f.c.cfg.MaxResponseBytes)
 	}
-	gone := lost(ctx, err)
+	lostErr := connectionLost(ctx, err)
 	if !errors.Is(err, io.EOF) || f.taskID == "" {
-		return gone
+		return lostErr
 	}
-	// The server has ended the stream in good order, which it does for a task
-	// that is over, or when it stops.
-	return f.settle(ctx, yield, gone)
+	// The server closed the stream normally: the task is finished, or the server
+	// stops.
+	return f.checkTask(ctx, yield, lostErr)
 }
 
-// settle asks for the task itself. It returns errStopped when that is over, and
-// otherwise why.
-func (f *follower) settle(ctx context.Context, yield func(Update, error) bool, why error) error {
+// checkTask reads the task. It returns errStopped if the task is finished, and why
+// otherwise.
+func (f *follower) checkTask(ctx context.Context, yield func(Update, error) bool, why error) error {
 	if f.taskID == "" {
 		return why
 	}
@@ -240,18 +243,18 @@ func (f *follower) settle(ctx context.Context, yield func(Update, error) bool, w
 		return why
 	}
 	if f.lastID == "" {
-		// Without numbers nobody knows what was missed: this is all of it.
+		// Without event ids, updates may be missing: yield the whole task.
 		yield(Update{Event: task, Raw: raw}, nil)
 	}
 	return errStopped
 }
 
-// again reports whether err is worth another attempt.
-func (f *follower) again(ctx context.Context, err error) bool {
+// shouldRetry reports whether to reconnect after err.
+func (f *follower) shouldRetry(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || !a2a.CodeOf(err).Retryable() || f.failures >= f.c.cfg.Reconnects {
 		return false
 	}
-	if f.resumed() {
+	if f.connectedBefore() {
 		return true
 	}
 	var op *net.OpError
@@ -269,8 +272,8 @@ func (f *follower) pause(ctx context.Context, why error) error {
 	delay := max(min(firstDelay<<min(f.failures, 10), maxDelay), f.retry)
 	delay += rand.N(delay / 4) //nolint:gosec // spreads clients over time; nothing secret
 	f.failures++
-	if tell := f.c.cfg.OnReconnect; tell != nil {
-		tell(Reconnect{TaskID: f.taskID, Attempt: f.failures, Delay: delay, Err: why})
+	if onReconnect := f.c.cfg.OnReconnect; onReconnect != nil {
+		onReconnect(Reconnect{TaskID: f.taskID, Attempt: f.failures, Delay: delay, Err: why})
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

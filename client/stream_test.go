@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// exchange is one request that a script expects, and what it answers.
+// exchange is a request that a script expects, and its response.
 type exchange struct {
 	method, lastID string
-	// stream is sent as text/event-stream, body as JSON-RPC.
+	// stream is the body of a text/event-stream, body that of a JSON-RPC response.
 	stream, body string
-	// dead ends the body by an error instead of in good order.
-	dead bool
-	err  error
+	// reset ends the body with an error.
+	reset bool
+	err   error
 }
 
 // script is a RoundTripper that plays exchanges in order.
@@ -63,16 +63,16 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 		text = step.stream
 	}
 	var body io.Reader = strings.NewReader(text)
-	if step.dead {
-		body = io.MultiReader(body, broken{})
+	if step.reset {
+		body = io.MultiReader(body, resetReader{})
 	}
 	resp.Body = io.NopCloser(body)
 	return resp, nil
 }
 
-type broken struct{}
+type resetReader struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errReset }
+func (resetReader) Read([]byte) (int, error) { return 0, errReset }
 
 func event(id, result string) string {
 	text := `data: {"jsonrpc":"2.0","id":1,"result":` + result + "}\n\n"
@@ -96,7 +96,7 @@ func rpcFailure(code int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"no"}}`, code)
 }
 
-// play runs a stream against a script and returns what it yielded.
+// play runs a stream against a script and returns the yielded updates.
 func play(t *testing.T, steps []exchange, follow func(context.Context, *client.Client) func(func(client.Update, error) bool)) (got []string, reconnects []client.Reconnect, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func play(t *testing.T, steps []exchange, follow func(context.Context, *client.C
 			}
 		}
 		if len(s.steps) > 0 {
-			t.Errorf("%d exchanges are left over", len(s.steps))
+			t.Errorf("%d exchanges remain, want none", len(s.steps))
 		}
 	})
 	return got, reconnects, err
@@ -161,7 +161,7 @@ func TestStreams(t *testing.T) {
 		reconnects int
 	}{
 		{
-			"to the end", stream(""),
+			"until the final event", stream(""),
 			[]exchange{{method: send, stream: start + event("3", status("completed", true)) + "garbage"}},
 			[]string{"1 task submitted", "2 working", "3 completed"},
 			"", 0,
@@ -173,9 +173,9 @@ func TestStreams(t *testing.T) {
 			"", 0,
 		},
 		{
-			"a connection that dies", stream(""),
+			"a lost connection", stream(""),
 			[]exchange{
-				{method: send, stream: start + "id: 3\ndata: {\"jsonr", dead: true},
+				{method: send, stream: start + "id: 3\ndata: {\"jsonr", reset: true},
 				{method: again, lastID: "2", stream: event("3", status("completed", true))},
 			},
 			[]string{"1 task submitted", "2 working", "3 completed"},
@@ -184,17 +184,17 @@ func TestStreams(t *testing.T) {
 		{
 			"a server that restarts", stream(""),
 			[]exchange{
-				{method: send, stream: start, dead: true},
+				{method: send, stream: start, reset: true},
 				{method: again, lastID: "2", err: errReset},
 				{method: again, lastID: "2", body: rpcFailure(-32053)},
-				{method: again, lastID: "2", stream: event("3", status("working", false)), dead: true},
+				{method: again, lastID: "2", stream: event("3", status("working", false)), reset: true},
 				{method: again, lastID: "3", stream: event("4", status("completed", true))},
 			},
 			[]string{"1 task submitted", "2 working", "3 working", "4 completed"},
 			"", 4,
 		},
 		{
-			"a server that is stopping says so in the stream", stream(""),
+			"a stopping server sends an error in the stream", stream(""),
 			[]exchange{
 				{method: send, stream: start + "data: " + rpcFailure(-32053) + "\n\n"},
 				{method: again, lastID: "2", stream: event("3", status("completed", true))},
@@ -203,38 +203,38 @@ func TestStreams(t *testing.T) {
 			"", 1,
 		},
 		{
-			"a server that never comes back", stream(""),
-			[]exchange{{method: send, stream: start, dead: true}, {method: again, lastID: "2", err: errReset}, {method: again, lastID: "2", err: errReset}, {method: again, lastID: "2", err: errReset}},
+			"a server that does not return", stream(""),
+			[]exchange{{method: send, stream: start, reset: true}, {method: again, lastID: "2", err: errReset}, {method: again, lastID: "2", err: errReset}, {method: again, lastID: "2", err: errReset}},
 			[]string{"1 task submitted", "2 working"},
 			a2a.CodeUnavailable, 3,
 		},
 		{
-			"a server that has forgotten the task", stream(""),
-			[]exchange{{method: send, stream: start, dead: true}, {method: again, lastID: "2", body: rpcFailure(-32001)}, {method: get, body: rpcFailure(-32001)}},
+			"a server that lost the task", stream(""),
+			[]exchange{{method: send, stream: start, reset: true}, {method: again, lastID: "2", body: rpcFailure(-32001)}, {method: get, body: rpcFailure(-32001)}},
 			[]string{"1 task submitted", "2 working"},
 			a2a.CodeTaskNotFound, 1,
 		},
 		{
-			"an early end in good order is looked into", stream(""),
+			"a normal end before the final event", stream(""),
 			[]exchange{{method: send, stream: start}, {method: get, body: rpcResult(taskIn("working"))}, {method: again, lastID: "2", stream: event("3", status("failed", true))}},
 			[]string{"1 task submitted", "2 working", "3 failed"},
 			"", 1,
 		},
 		{
-			"a server without numbers ends early", stream(""),
+			"a normal end without event ids", stream(""),
 			[]exchange{{method: send, stream: event("", taskIn("working"))}, {method: get, body: rpcResult(taskIn("completed"))}},
 			[]string{" task working", " task completed"},
 			"", 0,
 		},
 		{
-			"a server that cannot resubscribe to what is over", stream(""),
-			[]exchange{{method: send, stream: event("", taskIn("working")), dead: true}, {method: again, body: rpcFailure(-32004)}, {method: get, body: rpcResult(taskIn("completed"))}},
+			"a server that cannot resubscribe to a finished task", stream(""),
+			[]exchange{{method: send, stream: event("", taskIn("working")), reset: true}, {method: again, body: rpcFailure(-32004)}, {method: get, body: rpcResult(taskIn("completed"))}},
 			[]string{" task working", " task completed"},
 			"", 1,
 		},
 		{
-			"a final state is an end even when nobody says final", stream(""),
-			[]exchange{{method: send, stream: start + event("3", status("completed", false)), dead: true}},
+			"a final state without the final flag", stream(""),
+			[]exchange{{method: send, stream: start + event("3", status("completed", false)), reset: true}},
 			[]string{"1 task submitted", "2 working", "3 completed"},
 			"", 0,
 		},
@@ -244,13 +244,13 @@ func TestStreams(t *testing.T) {
 			nil, a2a.CodeUnavailable, 0,
 		},
 		{
-			"unless a key makes that harmless", stream("k"),
-			[]exchange{{method: send, err: errReset}, {method: send, stream: ": nothing\n\n", dead: true}, {method: send, stream: start + event("3", status("completed", true))}},
+			"a message with an idempotency key is resent", stream("k"),
+			[]exchange{{method: send, err: errReset}, {method: send, stream: ": nothing\n\n", reset: true}, {method: send, stream: start + event("3", status("completed", true))}},
 			[]string{"1 task submitted", "2 working", "3 completed"},
 			"", 2,
 		},
 		{
-			"a refusal", stream("k"),
+			"a rejected message", stream("k"),
 			[]exchange{{method: send, body: rpcFailure(-32602)}},
 			nil, a2a.CodeInvalid, 0,
 		},
@@ -260,13 +260,13 @@ func TestStreams(t *testing.T) {
 			nil, a2a.CodeInvalidAgentResponse, 0,
 		},
 		{
-			"kinds and names of a later version are passed over", stream(""),
+			"unknown kinds and event names are skipped", stream(""),
 			[]exchange{{method: send, stream: start + event("3", `{"kind":"timeline"}`) + "event: ping\ndata: x\n\n" + event("4", status("completed", true))}},
 			[]string{"1 task submitted", "2 working", "4 completed"},
 			"", 0,
 		},
 		{
-			"an event that is not of the protocol", stream(""),
+			"an invalid event", stream(""),
 			[]exchange{{method: send, stream: start + event("3", `{"kind":"task"}`)}, {method: get, body: rpcFailure(-32601)}},
 			[]string{"1 task submitted", "2 working"},
 			a2a.CodeInvalidAgentResponse, 0,
@@ -283,7 +283,7 @@ func TestStreams(t *testing.T) {
 			nil, "", 0,
 		},
 		{
-			"resubscribe to nothing", resubscribe("7"),
+			"resubscribe to a missing task", resubscribe("7"),
 			[]exchange{{method: again, lastID: "7", body: rpcFailure(-32001)}},
 			nil, a2a.CodeTaskNotFound, 0,
 		},
@@ -304,9 +304,9 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-func TestReconnectsWaitLongerEachTimeAndWithinBounds(t *testing.T) {
+func TestReconnectDelayGrowsWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		steps := []exchange{{method: "tasks/resubscribe", stream: "retry: 2000\n\n" + event("1", taskIn("working")), dead: true}}
+		steps := []exchange{{method: "tasks/resubscribe", stream: "retry: 2000\n\n" + event("1", taskIn("working")), reset: true}}
 		for range 10 {
 			steps = append(steps, exchange{method: "tasks/resubscribe", lastID: "1", err: errReset})
 		}
@@ -320,18 +320,18 @@ func TestReconnectsWaitLongerEachTimeAndWithinBounds(t *testing.T) {
 				delays = append(delays, r.Delay)
 			},
 		})
-		began := time.Now()
+		started := time.Now()
 		for _, err := range c.Resubscribe(t.Context(), "t1", "") {
 			_ = err
 		}
 		if delays[0] < 2*time.Second {
-			t.Errorf("first delay = %v, want the 2 s that the server asked for", delays[0])
+			t.Errorf("first delay = %v, want at least the 2 s of the retry field", delays[0])
 		}
 		if last := delays[len(delays)-1]; last < 10*time.Second || last > 12500*time.Millisecond {
-			t.Errorf("last delay = %v, want 10 s and up to a quarter more", last)
+			t.Errorf("last delay = %v, want 10 s to 12.5 s", last)
 		}
-		if took := time.Since(began); took > 75*time.Second {
-			t.Errorf("gave up after %v, want about a minute", took)
+		if took := time.Since(started); took > 75*time.Second {
+			t.Errorf("stream ended after %v, want about a minute", took)
 		}
 	})
 }
@@ -341,7 +341,7 @@ func TestContextEndsAStream(t *testing.T) {
 		why := errors.New("had enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, why)
 		defer cancel()
-		s := &script{t: t, steps: []exchange{{method: "tasks/resubscribe", stream: event("1", taskIn("working")), dead: true}}}
+		s := &script{t: t, steps: []exchange{{method: "tasks/resubscribe", stream: event("1", taskIn("working")), reset: true}}}
 		c := newClient(t, client.Config{URL: "http://agent.test/", HTTPClient: &http.Client{Transport: s}})
 		var last error
 		for _, err := range c.Resubscribe(ctx, "t1", "") {
@@ -365,7 +365,7 @@ func TestBreakingOutOfAStreamClosesTheConnection(t *testing.T) {
 				return
 			}
 		}
-		t.Error("the connection stays open")
+		t.Error("the connection is still open")
 	})
 	for _, err := range newClient(t, client.Config{URL: url}).Stream(t.Context(), client.SendParams{Message: client.Text("hi")}) {
 		if err != nil {
@@ -376,7 +376,7 @@ func TestBreakingOutOfAStreamClosesTheConnection(t *testing.T) {
 	<-gone
 }
 
-func TestAStreamOfTooLargeAnEventEnds(t *testing.T) {
+func TestTooLargeEventEndsTheStream(t *testing.T) {
 	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, _ call) {
 		w.Header().Set("Content-Type", "text/event-stream")

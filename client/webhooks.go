@@ -7,18 +7,17 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// SetWebhook has the updates of a task sent to a URL, and returns the webhook as it was
-// saved.
+// SetWebhook registers or replaces a webhook of a task, and returns the saved webhook.
 func (c *Client) SetWebhook(ctx context.Context, p a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
 	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushSet, p)
 }
 
-// GetWebhook reads a webhook of a task; without an id its only one.
+// GetWebhook returns a webhook of a task. Without an id it returns the only one.
 func (c *Client) GetWebhook(ctx context.Context, p a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
 	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushGet, p)
 }
 
-// ListWebhooks reads the webhooks of a task.
+// ListWebhooks returns the webhooks of a task.
 func (c *Client) ListWebhooks(ctx context.Context, taskID string) ([]a2a.TaskPushNotificationConfig, error) {
 	list, err := result[[]a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: taskID})
 	if err != nil {
@@ -27,20 +26,20 @@ func (c *Client) ListWebhooks(ctx context.Context, taskID string) ([]a2a.TaskPus
 	return *list, nil
 }
 
-// DeleteWebhook removes a webhook of a task.
+// DeleteWebhook deletes a webhook of a task.
 func (c *Client) DeleteWebhook(ctx context.Context, taskID, id string) error {
 	_, err := result[any](ctx, c, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: taskID, ConfigID: id})
 	return err
 }
 
-// ListDeadLetters reads a page of the updates that the caller's webhooks did not get,
-// newest first. An extension of A2A 0.3.
+// ListDeadLetters returns a page of the events that could not be delivered to the caller's
+// webhooks, newest first. The method is an extension of A2A 0.3.
 func (c *Client) ListDeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
 	return result[a2a.ListDeadLettersResult](ctx, c, a2a.MethodDeadLetters, p)
 }
 
-// DeadLetters yields the dead letters of all pages from p.PageToken on, fetching each page
-// when the one before has been consumed. It ends after the first error.
+// DeadLetters yields the dead letters of all pages from p.PageToken on. It fetches a page
+// after the previous one was consumed, and ends after the first error.
 func (c *Client) DeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) iter.Seq2[a2a.DeadLetter, error] {
 	return pages(p.PageToken, func(token string) ([]a2a.DeadLetter, string, error) {
 		p.PageToken = token
@@ -52,14 +51,14 @@ func (c *Client) DeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) i
 	})
 }
 
-// Replay has a webhook sent its updates again, from one on or from its first dead letter.
-// An extension of A2A 0.3.
+// Replay makes the agent resend the events of a webhook, from p.FromSequence or, if that is
+// 0, from its first dead letter. The method is an extension of A2A 0.3.
 func (c *Client) Replay(ctx context.Context, p a2a.ReplayParams) (*a2a.ReplayResult, error) {
 	return result[a2a.ReplayResult](ctx, c, a2a.MethodPushReplay, p)
 }
 
-// ListAttempts reads a page of the attempts to deliver a task's updates, newest first. An
-// extension of A2A 0.3.
+// ListAttempts returns a page of the delivery attempts of a task's webhooks, newest first.
+// The method is an extension of A2A 0.3.
 func (c *Client) ListAttempts(ctx context.Context, p a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
 	return result[a2a.ListAttemptsResult](ctx, c, a2a.MethodPushAttempts, p)
 }

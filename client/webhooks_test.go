@@ -9,24 +9,24 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
-	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 func TestWebhooksOfARealAgent(t *testing.T) {
 	t.Parallel()
-	kept := inmem.New()
-	hooks, err := push.New(push.Config{Store: kept, NewID: func() string { return "made" }})
+	st := inmem.New()
+	hooks, err := webhook.New(webhook.Config{Store: st, NewID: func() string { return "made" }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, ctx := agentOn(t, kept, func(cfg *server.Config) { cfg.Push = hooks }), t.Context()
-	task := say(t, c, "", "ask")
+	c, ctx := startAgentWith(t, st, func(cfg *server.Config) { cfg.Webhook = hooks }), t.Context()
+	task := sendText(t, c, "", "ask")
 	made, err := c.SetWebhook(ctx, a2a.TaskPushNotificationConfig{TaskID: task.ID, LongRunning: true, Config: a2a.PushNotificationConfig{URL: "https://203.0.114.1/hook", Token: "t"}})
 	if err != nil || made.Config.ID != "made" || made.Config.SigningSecret == "" || !made.LongRunning {
 		t.Fatalf("SetWebhook() = %+v, %v, want an id and the secret", made, err)
 	}
-	if got, err := c.GetWebhook(ctx, a2a.GetTaskPushNotificationConfigParams{TaskID: task.ID}); err != nil || got.Config.ID != "made" || got.Config.Token != push.Mask {
+	if got, err := c.GetWebhook(ctx, a2a.GetTaskPushNotificationConfigParams{TaskID: task.ID}); err != nil || got.Config.ID != "made" || got.Config.Token != webhook.Mask {
 		t.Errorf("GetWebhook() = %+v, %v, want the only one with its token masked", got, err)
 	}
 	if list, err := c.ListWebhooks(ctx, task.ID); err != nil || len(list) != 1 {
@@ -48,11 +48,11 @@ func TestWebhooksOfARealAgent(t *testing.T) {
 		t.Errorf("GetWebhook() of a deleted webhook = %v, want %s", err, a2a.CodePushConfigNotFound)
 	}
 	if _, err := c.ListWebhooks(ctx, "none"); !errors.Is(err, a2a.ErrTaskNotFound) {
-		t.Errorf("ListWebhooks() of no task = %v, want task_not_found", err)
+		t.Errorf("ListWebhooks() of a missing task = %v, want task_not_found", err)
 	}
 }
 
-func TestDeadLettersOfAllPages(t *testing.T) {
+func TestDeadLettersReadsAllPages(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, client.Config{URL: serve(t, func(w http.ResponseWriter, c call) {
 		page := `{"deadLetters":[{"taskId":"t","pushNotificationConfigId":"w","eventId":"e1","sequence":1,"reason":"r","attempts":1,"at":"2026-01-01T00:00:00Z"}],"pageSize":1,"nextPageToken":"next"}`

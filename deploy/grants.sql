@@ -1,5 +1,5 @@
--- What replicas may do; run by holdfast_owner after the first migration. Tables of
--- later migrations are granted as they are made.
+-- Grants replicas their privileges. Run it as holdfast_owner after the first migration; the
+-- default privileges cover tables of later migrations.
 --   psql "$OWNER_URL" -f deploy/grants.sql
 \set ON_ERROR_STOP on
 GRANT USAGE ON SCHEMA holdfast TO holdfast_agent;

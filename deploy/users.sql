@@ -1,7 +1,7 @@
--- The users and the database of an agent; run by a superuser:
+-- Creates the users and the database of an agent. Run it as a superuser:
 --   psql "$ADMIN" -v owner_password=... -v agent_password=... -f deploy/users.sql
--- holdfast_owner migrates. holdfast_agent is what replicas connect as: it reads and
--- writes rows, and cannot create, alter or drop anything.
+-- holdfast_owner migrates. Replicas connect as holdfast_agent, which reads and writes rows,
+-- and cannot create, alter or drop anything.
 \set ON_ERROR_STOP on
 CREATE ROLE holdfast_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE holdfast_agent LOGIN PASSWORD :'agent_password';

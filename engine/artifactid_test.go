@@ -10,7 +10,7 @@ import (
 func TestArtifactIDs(t *testing.T) {
 	t.Parallel()
 	turn := func(task string, number int) *Turn {
-		return &Turn{task: &store.Task{Key: store.Key{ID: task}}, run: store.Run{Turn: number}, names: make(map[string]int)}
+		return &Turn{task: &store.Task{Key: store.Key{ID: task}}, entry: store.QueueEntry{Turn: number}, nameUses: make(map[string]int)}
 	}
 	first := turn("t1", 1)
 	summary, again := first.artifactID("summary"), first.artifactID("summary")

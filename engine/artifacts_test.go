@@ -19,16 +19,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// process is the view of a store that a process has: after the process is killed nothing
-// it does reaches the store any more. The next process finds its leases void.
+// process is the store as seen by a process: after the process is killed, none of its calls
+// reach the store. The leases of a killed process are void for the next one.
 type process struct {
 	store.Store
 
 	mu      sync.Mutex
-	commits int  // under a lease
-	killAt  int  // the commit with which the process is killed, 0 for none
+	commits int  // number of commits under a lease
+	killAt  int  // the commit at which the process is killed, 0 for none
 	applied bool // that commit is still applied
-	claimed bool // a task
+	claimed bool // a claim has returned a task
 	killed  chan struct{}
 }
 
@@ -86,8 +86,8 @@ func (p *process) Claim(ctx context.Context, params store.ClaimParams) ([]*store
 	if p.isKilled() {
 		return nil, nil
 	}
-	// Leases of the previous process are void until a claim returned a task. The first claim may return
-	// none: PostgreSQL skips tasks whose webhooks are locked.
+	// Leases of the previous process are void until a claim returned a task. The first claim
+	// may return none: PostgreSQL skips tasks whose webhooks are locked.
 	params.Takeover = params.Takeover || !p.claimed
 	tasks, err := p.Store.Claim(ctx, params)
 	p.claimed = p.claimed || len(tasks) > 0
@@ -105,10 +105,9 @@ func (p *process) Renew(ctx context.Context, until time.Time, leases []store.Hel
 	return lost, nil
 }
 
-// interrupted runs a handler as a task of alice until its process is killed, by
-// the handler with kill or with a commit, and then in another process, and returns the
-// task at its end.
-func interrupted(t *testing.T, s store.Store, killAt int, handler func(ctx context.Context, turn *engine.Turn, kill func()) error) *store.Task {
+// runInterrupted runs a handler for a task of alice until its process is killed, by kill or at
+// a commit. Then it runs the task in another process and returns the finished task.
+func runInterrupted(t *testing.T, s store.Store, killAt int, handler func(ctx context.Context, turn *engine.Turn, kill func()) error) *store.Task {
 	t.Helper()
 	first := newProcess(s, killAt, false)
 	config := func(p *process) engine.Config {
@@ -119,21 +118,21 @@ func interrupted(t *testing.T, s store.Store, killAt int, handler func(ctx conte
 			},
 		}
 	}
-	task := send(t, start(t, config(first)), text("go"))
+	task := send(t, start(t, config(first)), message("go"))
 	select {
 	case <-first.killed:
 	case <-time.After(waitLimit):
 		t.Fatal("the first process was not killed")
 	}
-	got := settled(t, start(t, config(newProcess(s, 0, false))), task.Key.ID)
+	got := waitFinal(t, start(t, config(newProcess(s, 0, false))), task.Key.ID)
 	checkLog(t, s, got.Key)
 	checkReader(t, s, got)
 	return got
 }
 
-// seen is an artifact as a client has it that knows nothing but the rules of A2A 0.3 and
-// that a replacement without parts withdraws.
-type seen struct {
+// clientArtifact is an artifact as reconstructed by a client that follows only the rules of A2A
+// 0.3, and treats a replacement without parts as a withdrawal.
+type clientArtifact struct {
 	ID          string         `json:"artifactId"`
 	Name        string         `json:"name,omitempty"`
 	Description string         `json:"description,omitempty"`
@@ -141,19 +140,19 @@ type seen struct {
 	Parts       []any          `json:"parts"`
 }
 
-// reader is such a client.
-type reader struct{ artifacts []seen }
+// eventReader is such a client.
+type eventReader struct{ artifacts []clientArtifact }
 
-func (r *reader) apply(t *testing.T, e *store.Event) {
+func (r *eventReader) apply(t *testing.T, e *store.Event) {
 	t.Helper()
 	if e.Artifact == nil {
 		return
 	}
-	r.add(viewed(t, e.Artifact), e.Append)
+	r.add(toClientArtifact(t, e.Artifact), e.Append)
 }
 
-func (r *reader) add(a seen, more bool) {
-	i := slices.IndexFunc(r.artifacts, func(o seen) bool { return o.ID == a.ID })
+func (r *eventReader) add(a clientArtifact, more bool) {
+	i := slices.IndexFunc(r.artifacts, func(o clientArtifact) bool { return o.ID == a.ID })
 	switch {
 	case !more && len(a.Parts) == 0:
 		if i >= 0 {
@@ -168,7 +167,7 @@ func (r *reader) add(a seen, more bool) {
 	}
 }
 
-func viewed(t *testing.T, a *a2a.Artifact) (out seen) {
+func toClientArtifact(t *testing.T, a *a2a.Artifact) (out clientArtifact) {
 	t.Helper()
 	raw, err := wire.Marshal(a)
 	if err == nil {
@@ -180,8 +179,8 @@ func viewed(t *testing.T, a *a2a.Artifact) (out seen) {
 	return out
 }
 
-// joined returns artifacts with adjacent texts as one.
-func joined(artifacts []seen) (out []seen) {
+// mergeTexts returns artifacts with adjacent texts merged.
+func mergeTexts(artifacts []clientArtifact) (out []clientArtifact) {
 	for _, a := range artifacts {
 		var parts []any
 		for _, p := range a.Parts {
@@ -206,32 +205,32 @@ func joined(artifacts []seen) (out []seen) {
 	return out
 }
 
-// checkReader checks that a reader who applies all events of a task has its artifacts.
+// checkReader checks that a reader that applies all events of a task has its artifacts.
 func checkReader(t *testing.T, s store.Store, task *store.Task) {
 	t.Helper()
 	events, err := s.Events(t.Context(), task.Key, 0, 100_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r reader
+	var r eventReader
 	for i := range events {
 		r.apply(t, &events[i])
 	}
 	wantReader(t, &r, task)
 }
 
-func wantReader(t *testing.T, r *reader, task *store.Task) {
+func wantReader(t *testing.T, r *eventReader, task *store.Task) {
 	t.Helper()
-	var want []seen
+	var want []clientArtifact
 	for i := range task.Artifacts {
-		want = append(want, viewed(t, &task.Artifacts[i]))
+		want = append(want, toClientArtifact(t, &task.Artifacts[i]))
 	}
-	if diff := cmp.Diff(joined(want), joined(r.artifacts)); diff != "" {
+	if diff := cmp.Diff(mergeTexts(want), mergeTexts(r.artifacts)); diff != "" {
 		t.Errorf("artifacts of a reader of the events (-task +reader):\n%s", diff)
 	}
 }
 
-// artifactTexts returns the text of each artifact of a task, parts separated by |.
+// artifactTexts returns the text of each artifact of a task, with parts separated by |.
 func artifactTexts(task *store.Task) (all []string) {
 	for _, a := range task.Artifacts {
 		var parts []string
@@ -254,16 +253,16 @@ func wantTexts(t *testing.T, task *store.Task, want ...string) {
 	}
 }
 
-func write(w *engine.ArtifactWriter, text string) error {
+func writeText(w *engine.ArtifactWriter, text string) error {
 	_, err := w.WriteString(text)
 	return err
 }
 
-// step runs a step that writes texts to w.
-func step(ctx context.Context, turn *engine.Turn, name string, w *engine.ArtifactWriter, texts ...string) error {
+// writeStep runs a step that writes texts to w.
+func writeStep(ctx context.Context, turn *engine.Turn, name string, w *engine.ArtifactWriter, texts ...string) error {
 	_, err := turn.Step(ctx, name, func(context.Context) ([]byte, error) {
 		for _, text := range texts {
-			if err := write(w, text); err != nil {
+			if err := writeText(w, text); err != nil {
 				return nil, err
 			}
 		}
@@ -272,15 +271,15 @@ func step(ctx context.Context, turn *engine.Turn, name string, w *engine.Artifac
 	return err
 }
 
-func TestChunksWrittenInCompletedStepsSurviveAKill(t *testing.T) {
+func TestChunksOfCompletedStepsSurviveKill(t *testing.T) {
 	t.Parallel()
-	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+	task := runInterrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
 		w := turn.Artifact("out")
 		for i, name := range []string{"0", "1", "2", "3"} {
 			if i == 2 && turn.Attempt() == 1 {
 				kill()
 			}
-			if err := step(ctx, turn, name, w, name); err != nil {
+			if err := writeStep(ctx, turn, name, w, name); err != nil {
 				return err
 			}
 		}
@@ -293,7 +292,7 @@ func TestChunksWrittenInCompletedStepsSurviveAKill(t *testing.T) {
 func TestChunksWrittenOutsideStepsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	task := interrupted(t, s, 0, func(_ context.Context, turn *engine.Turn, kill func()) error {
+	task := runInterrupted(t, s, 0, func(_ context.Context, turn *engine.Turn, kill func()) error {
 		w := turn.Artifact("out")
 		for i, text := range []string{"0", "1", "2", "3"} {
 			if i == 2 && turn.Attempt() == 1 {
@@ -302,7 +301,7 @@ func TestChunksWrittenOutsideStepsAreStoredOnce(t *testing.T) {
 				}
 				kill()
 			}
-			if err := write(w, text); err != nil {
+			if err := writeText(w, text); err != nil {
 				return err
 			}
 		}
@@ -316,11 +315,11 @@ func TestChunksWrittenOutsideStepsAreStoredOnce(t *testing.T) {
 		}
 	}
 	if replaced != 1 {
-		t.Errorf("the artifact was replaced %d times, want only what is new to be committed", replaced)
+		t.Errorf("the artifact was replaced %d times, want once, because only new content is committed", replaced)
 	}
 }
 
-func TestArtifactsThatTheFinalAttemptDidNotWriteAreWithdrawn(t *testing.T) {
+func TestUnwrittenArtifactsAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"retry", "kill"} {
 		t.Run(how, func(t *testing.T) {
@@ -353,12 +352,12 @@ func TestArtifactsThatTheFinalAttemptDidNotWriteAreWithdrawn(t *testing.T) {
 			}
 			var task *store.Task
 			if how == "kill" {
-				task = interrupted(t, s, 0, handler)
+				task = runInterrupted(t, s, 0, handler)
 			} else {
 				e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					return handler(ctx, turn, nil)
 				}})
-				task = settled(t, e, send(t, e, text("go")).Key.ID)
+				task = waitFinal(t, e, send(t, e, message("go")).Key.ID)
 				checkReader(t, s, task)
 			}
 			wantState(t, task, a2a.StateCompleted)
@@ -367,7 +366,7 @@ func TestArtifactsThatTheFinalAttemptDidNotWriteAreWithdrawn(t *testing.T) {
 	}
 }
 
-func TestAnArtifactOfBeforeTheTurnReturnsWhenTheFinalAttemptDoesNotWriteIt(t *testing.T) {
+func TestUnwrittenArtifactIsRestored(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	add := func(turn *engine.Turn, text string) error {
@@ -385,17 +384,17 @@ func TestAnArtifactOfBeforeTheTurnReturnsWhenTheFinalAttemptDoesNotWriteIt(t *te
 		}
 		return nil
 	}})
-	task := settled(t, e, send(t, e, text("a")).Key.ID)
-	send(t, e, to(task.Key.ID, "b"))
-	task = settled(t, e, task.Key.ID)
+	task := waitFinal(t, e, send(t, e, message("a")).Key.ID)
+	send(t, e, messageTo(task.Key.ID, "b"))
+	task = waitFinal(t, e, task.Key.ID)
 	wantState(t, task, a2a.StateCompleted)
 	wantTexts(t, task, "r=first turn")
 	checkReader(t, s, task)
 }
 
-func TestAnArtifactBegunInAStepIsWrittenOnByLaterAttempts(t *testing.T) {
+func TestLaterAttemptsContinueArtifactStartedInStep(t *testing.T) {
 	t.Parallel()
-	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+	task := runInterrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
 		for i, name := range []string{"0", "1", "2"} {
 			if i == 2 && turn.Attempt() == 1 {
 				kill()
@@ -403,13 +402,13 @@ func TestAnArtifactBegunInAStepIsWrittenOnByLaterAttempts(t *testing.T) {
 			_, err := turn.Step(ctx, name, func(context.Context) ([]byte, error) {
 				w := turn.OpenArtifact("out")
 				w.Describe("described in a step", map[string]any{"n": 1})
-				return nil, write(w, name)
+				return nil, writeText(w, name)
 			})
 			if err != nil {
 				return err
 			}
 		}
-		return write(turn.OpenArtifact("out"), "!")
+		return writeText(turn.OpenArtifact("out"), "!")
 	})
 	wantTexts(t, task, "out=012!")
 	if got := task.Artifacts[0].Description; got != "described in a step" {
@@ -417,20 +416,20 @@ func TestAnArtifactBegunInAStepIsWrittenOnByLaterAttempts(t *testing.T) {
 	}
 }
 
-func TestContentThatDiffersReplacesWhatAnEarlierAttemptStored(t *testing.T) {
+func TestDifferentContentReplacesEarlierAttempt(t *testing.T) {
 	t.Parallel()
-	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+	task := runInterrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
 		w := turn.Artifact("out")
-		if err := write(w, map[int]string{1: "first ", 2: "second "}[turn.Attempt()]); err != nil {
+		if err := writeText(w, map[int]string{1: "first ", 2: "second "}[turn.Attempt()]); err != nil {
 			return err
 		}
-		if err := step(ctx, turn, "s", w, "of the step "); err != nil {
+		if err := writeStep(ctx, turn, "s", w, "of the step "); err != nil {
 			return err
 		}
 		if turn.Attempt() == 1 {
 			kill()
 		}
-		return write(w, "end")
+		return writeText(w, "end")
 	})
 	wantTexts(t, task, "out=second of the step end")
 }
@@ -438,14 +437,14 @@ func TestContentThatDiffersReplacesWhatAnEarlierAttemptStored(t *testing.T) {
 func TestContentIsComparedAcrossChunkBorders(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	task := interrupted(t, s, 0, func(_ context.Context, turn *engine.Turn, kill func()) error {
+	task := runInterrupted(t, s, 0, func(_ context.Context, turn *engine.Turn, kill func()) error {
 		w := turn.Artifact("out")
 		chunks := []string{"ab", "cde"}
 		if turn.Attempt() == 2 {
 			chunks = []string{"a", "bcdef", "g"}
 		}
 		for _, chunk := range chunks {
-			if err := write(w, chunk); err != nil {
+			if err := writeText(w, chunk); err != nil {
 				return err
 			}
 		}
@@ -470,7 +469,7 @@ func TestContentIsComparedAcrossChunkBorders(t *testing.T) {
 	}
 }
 
-func TestWritesDuringConcurrentStepsAreRefused(t *testing.T) {
+func TestWritesDuringConcurrentStepsAreRejected(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(ctx context.Context, turn *engine.Turn) error {
 		w := turn.Artifact("out")
@@ -484,31 +483,31 @@ func TestWritesDuringConcurrentStepsAreRefused(t *testing.T) {
 			})
 		})
 		<-inside
-		_, err := turn.Step(ctx, "b", func(context.Context) ([]byte, error) { return nil, write(w, "whose?") })
+		_, err := turn.Step(ctx, "b", func(context.Context) ([]byte, error) { return nil, writeText(w, "ambiguous") })
 		if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), "steps") {
 			t.Errorf("WriteString() within two steps = %v, want invalid", err)
 		}
 		close(done)
 		both.Wait()
 		_, err = turn.Step(ctx, "c", func(ctx context.Context) ([]byte, error) {
-			return nil, step(ctx, turn, "d", w, "nested")
+			return nil, writeStep(ctx, turn, "d", w, "nested")
 		})
 		return err
 	}})
-	wantTexts(t, sendWait(t, e, text("go")), "out=nested")
+	wantTexts(t, sendWait(t, e, message("go")), "out=nested")
 }
 
-func TestAnArtifactWithoutPartsIsKept(t *testing.T) {
+func TestArtifactWithoutPartsIsStored(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
 		return errors.Join(turn.AddArtifact(a2a.Artifact{Name: "added"}), turn.Artifact("written").WriteParts())
 	}})
-	wantTexts(t, sendWait(t, e, text("go")), "added=", "written=")
+	wantTexts(t, sendWait(t, e, message("go")), "added=", "written=")
 }
 
-func TestStepsWithinRecordedStepsKeepTheirNames(t *testing.T) {
+func TestNestedStepsOfRecordedStepsKeepNames(t *testing.T) {
 	t.Parallel()
-	task := interrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+	task := runInterrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
 		said := func(ctx context.Context, text string) ([]byte, error) {
 			return turn.Step(ctx, "say", func(context.Context) ([]byte, error) { return []byte(text), nil })
 		}
@@ -525,14 +524,14 @@ func TestStepsWithinRecordedStepsKeepTheirNames(t *testing.T) {
 		return turn.Reply(a2a.TextPart{Text: string(got)})
 	})
 	if got := task.Status.Message.Text(); got != "outside" {
-		t.Errorf("the step after a recorded one that has a step of its name = %q, want outside", got)
+		t.Errorf("step after a recorded step with a nested step of the same name = %q, want outside", got)
 	}
 }
 
-func TestADescriptionWithinNestedStepsIsRepeatedWithTheOuterOne(t *testing.T) {
+func TestRecordedOuterStepRepeatsNestedDescription(t *testing.T) {
 	t.Parallel()
-	// The first attempt records the inner step, the second the outer one, which repeats
-	// the inner one; the third repeats the outer one.
+	// The first attempt records the inner step. The second attempt records the outer step,
+	// which repeats the inner one. The third attempt repeats the outer step.
 	e := start(t, engine.Config{RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		again := engine.Retry(errors.New("again"))
 		w := turn.Artifact("out")
@@ -544,14 +543,14 @@ func TestADescriptionWithinNestedStepsIsRepeatedWithTheOuterOne(t *testing.T) {
 			if err == nil && turn.Attempt() == 1 {
 				err = again
 			}
-			return nil, errors.Join(err, write(w, "text"))
+			return nil, errors.Join(err, writeText(w, "text"))
 		})
 		if err == nil && turn.Attempt() == 2 {
 			err = again
 		}
 		return err
 	}})
-	task := sendWait(t, e, text("go"))
+	task := sendWait(t, e, message("go"))
 	wantTexts(t, task, "out=text")
 	if got := task.Artifacts[0].Description; got != "described in a step" {
 		t.Errorf("description = %q", got)

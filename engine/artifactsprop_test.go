@@ -20,19 +20,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// seedVariable names the environment variable that has TestArtifactsEqualThoseOfARun...
-// run one seed alone, or, set to "random", seeds that differ with each run.
-const seedVariable = "HOLDFAST_TEST_ARTIFACT_SEED"
+// seedEnv names the environment variable that makes TestArtifactsEqualUninterruptedRun run only
+// one seed or, if set to "random", different seeds in each run.
+const seedEnv = "HOLDFAST_TEST_ARTIFACT_SEED"
 
-// TestArtifactsEqualThoseOfARunWithoutInterruption runs random handlers whose processes
-// are killed at random commits, and which ask for retries, and compares the artifacts
-// with those of the same handler without interruption. A reader of the stream, one that
-// resumes it, and the receiver of a webhook must have the same.
-func TestArtifactsEqualThoseOfARunWithoutInterruption(t *testing.T) {
+// TestArtifactsEqualUninterruptedRun runs random handlers that ask for retries and whose
+// processes are killed at random commits. It compares the artifacts with those of the same
+// handlers without interruption. A reader of the stream, a reader that resumes it, and the
+// receiver of a webhook must get the same artifacts.
+func TestArtifactsEqualUninterruptedRun(t *testing.T) {
 	t.Parallel()
 	runs := map[string]int{"memory": 250, "sqlite": 40, "postgres": 30}
 	base := uint64(1)
-	if text := os.Getenv(seedVariable); text == "random" {
+	if text := os.Getenv(seedEnv); text == "random" {
 		base = rand.Uint64() >> 1
 	} else if text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -42,32 +42,32 @@ func TestArtifactsEqualThoseOfARunWithoutInterruption(t *testing.T) {
 		base, runs = seed, nil
 	}
 	onAllStores(t, func(t *testing.T, name string, s store.Store) {
-		hooks := newHooks(t, s)
+		hooks := newWebhookReceiver(t, s)
 		for i := range uint64(max(1, runs[name])) {
-			if playOne(t, s, hooks, base+i); t.Failed() {
-				t.Fatalf("%s=%d", seedVariable, base+i)
+			if checkSeed(t, s, hooks, base+i); t.Failed() {
+				t.Fatalf("%s=%d", seedEnv, base+i)
 			}
 		}
 	})
 }
 
-// playOne plays the script of a seed in processes that are killed, then without
-// interruption, and compares.
-func playOne(t *testing.T, s store.Store, hooks *hooks, seed uint64) {
+// checkSeed runs the script of a seed in processes that are killed, then without interruption,
+// and compares the results.
+func checkSeed(t *testing.T, s store.Store, hooks *webhookReceiver, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	p := &play{script: newScript(r), id: newID(), contextID: newID(), recorded: map[string]int{}, runs: map[int]int{}, started: map[int]string{}}
-	task := p.perform(t, s, r, hooks)
+	p := &scriptRun{script: newScript(r), id: newID(), contextID: newID(), recorded: map[string]int{}, attempts: map[int]int{}, startArtifacts: map[int]string{}}
+	task := p.execute(t, s, r, hooks)
 
-	calm := &play{script: p.script, id: p.id, contextID: p.contextID, recorded: p.recorded, runs: p.runs, calm: true, started: map[int]string{}}
-	want := calm.perform(t, inmem.New(), nil, nil)
+	uninterrupted := &scriptRun{script: p.script, id: p.id, contextID: p.contextID, recorded: p.recorded, attempts: p.attempts, uninterrupted: true, startArtifacts: map[int]string{}}
+	want := uninterrupted.execute(t, inmem.New(), nil, nil)
 	if diff := cmp.Diff(artifactLines(t, want), artifactLines(t, task)); diff != "" {
 		t.Errorf("seed %d: artifacts (-without interruption +with):\n%s\nscript:\n%s", seed, diff, p.script)
 	}
 	if task.Status.State != want.Status.State {
 		t.Errorf("seed %d: state %s, want %s", seed, task.Status.State, want.Status.State)
 	}
-	if diff := cmp.Diff(calm.started, p.started); diff != "" {
+	if diff := cmp.Diff(uninterrupted.startArtifacts, p.startArtifacts); diff != "" {
 		t.Errorf("seed %d: Turn.Artifacts() by turn (-without interruption +with):\n%s", seed, diff)
 	}
 	if t.Failed() {
@@ -98,13 +98,12 @@ func artifactLines(t *testing.T, task *store.Task) (lines []string) {
 	return lines
 }
 
-// checkStream follows a finished task from its first event, with a new connection now and
-// then.
+// checkStream follows a finished task from its first event, reconnecting at random intervals.
 func checkStream(t *testing.T, s store.Store, task *store.Task, r *rand.Rand) {
 	t.Helper()
 	e := start(t, engine.Config{Store: s, Handler: func(context.Context, *engine.Turn) error { return nil }})
 	defer stop(t, e)
-	var got reader
+	var got eventReader
 	var after int64
 	for after < task.Seq {
 		left := 1 + r.IntN(8)
@@ -123,22 +122,22 @@ func checkStream(t *testing.T, s store.Store, task *store.Task, r *rand.Rand) {
 	wantReader(t, &got, task)
 }
 
-// play performs a script as the handler of one task.
-type play struct {
+// scriptRun runs a script as the handler of one task.
+type scriptRun struct {
 	script        *script
 	id, contextID string
-	calm          bool // without interruption, as the last attempts of another play
+	uninterrupted bool // without interruption, repeating the final attempts of another scriptRun
 
-	mu       sync.Mutex
-	runs     map[int]int    // attempts of each turn
-	recorded map[string]int // the attempt in which each step was completed
-	started  map[int]string // artifacts as each turn started
-	broken   error
+	mu             sync.Mutex
+	attempts       map[int]int    // number of attempts of each turn
+	recorded       map[string]int // the attempt in which each step was completed
+	startArtifacts map[int]string // artifacts at the start of each turn
+	err            error
 }
 
-// perform sends the messages of the script, and returns the task after its last turn.
-// Processes are killed as r has it.
-func (p *play) perform(t *testing.T, s store.Store, r *rand.Rand, hooks *hooks) *store.Task {
+// execute sends the messages of the script and returns the task after its last turn. Processes
+// are killed at random commits chosen by r.
+func (p *scriptRun) execute(t *testing.T, s store.Store, r *rand.Rand, hooks *webhookReceiver) *store.Task {
 	t.Helper()
 	key := store.Key{Owner: alice.ID, ID: p.id}
 	kills := 0
@@ -168,12 +167,12 @@ func (p *play) perform(t *testing.T, s store.Store, r *rand.Rand, hooks *hooks) 
 	next()
 	defer func() { stop(t, e) }()
 	for turn := range p.script.turns {
-		m := text("go")
+		m := message("go")
 		m.Message.TaskID = p.id
 		opts := engine.SendOptions{}
 		if turn == 0 {
 			m.Message.ContextID = p.contextID
-			opts.Push = hooks.inline(t)
+			opts.Webhook = hooks.webhooksFor(t)
 		}
 		for {
 			_, err := e.Send(t.Context(), alice, m, opts)
@@ -185,15 +184,15 @@ func (p *play) perform(t *testing.T, s store.Store, r *rand.Rand, hooks *hooks) 
 			}
 			next()
 		}
-		for !p.over(t, s, key, turn) {
-			p.follow(t, e, proc)
+		for !p.turnEnded(t, s, key, turn) {
+			p.waitForEnd(t, e, proc)
 			if proc.isKilled() {
 				next()
 			}
 		}
 	}
-	if p.broken != nil {
-		t.Error(p.broken)
+	if p.err != nil {
+		t.Error(p.err)
 	}
 	task, err := s.Task(t.Context(), key, store.TaskOptions{})
 	if err != nil {
@@ -202,8 +201,8 @@ func (p *play) perform(t *testing.T, s store.Store, r *rand.Rand, hooks *hooks) 
 	return task
 }
 
-// follow returns when the task may be over or the process has been killed.
-func (p *play) follow(t *testing.T, e *engine.Engine, proc *process) {
+// waitForEnd returns when the task may have ended or the process has been killed.
+func (p *scriptRun) waitForEnd(t *testing.T, e *engine.Engine, proc *process) {
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	go func() {
@@ -219,38 +218,38 @@ func (p *play) follow(t *testing.T, e *engine.Engine, proc *process) {
 		}
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t.Fatal("the task does not end")
+		t.Fatal("the task did not end")
 	}
 }
 
-func (p *play) over(t *testing.T, s store.Store, key store.Key, turn int) bool {
+func (p *scriptRun) turnEnded(t *testing.T, s store.Store, key store.Key, turn int) bool {
 	task, err := s.Task(t.Context(), key, store.TaskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return task.Run.Phase == store.PhaseIdle && task.Run.Turn == turn+1
+	return task.Queue.Phase == store.PhaseIdle && task.Queue.Turn == turn+1
 }
 
-func (p *play) handle(ctx context.Context, turn *engine.Turn) error {
+func (p *scriptRun) handle(ctx context.Context, turn *engine.Turn) error {
 	n := turn.Number()
 	p.mu.Lock()
-	if !p.calm {
-		p.runs[n]++
+	if !p.uninterrupted {
+		p.attempts[n]++
 	}
-	a := &actor{p: p, turn: turn, number: n, attempt: p.runs[n], calm: p.calm}
+	a := &attemptRunner{p: p, turn: turn, number: n, attempt: p.attempts[n], uninterrupted: p.uninterrupted}
 	artifacts, err := wire.Marshal(turn.Artifacts())
-	if old, ok := p.started[n]; err != nil {
-		p.broken = err
+	if old, ok := p.startArtifacts[n]; err != nil {
+		p.err = err
 	} else if ok && old != string(artifacts) {
-		p.broken = fmt.Errorf("Turn.Artifacts() = %s in attempt %d, %s before", artifacts, a.attempt, old)
+		p.err = fmt.Errorf("Turn.Artifacts() = %s in attempt %d, %s before", artifacts, a.attempt, old)
 	}
-	p.started[n] = string(artifacts)
+	p.startArtifacts[n] = string(artifacts)
 	p.mu.Unlock()
 	ops := p.script.turns[n-1]
-	if err := a.all(ctx, ops, a.attempt, nil); err != nil {
+	if err := a.runOps(ctx, ops, a.attempt, nil); err != nil {
 		return err
 	}
-	if !p.calm && a.attempt <= p.script.retries[n-1] {
+	if !p.uninterrupted && a.attempt <= p.script.retries[n-1] {
 		return engine.Retry(errors.New("again"))
 	}
 	if n < len(p.script.turns) {
@@ -259,17 +258,17 @@ func (p *play) handle(ctx context.Context, turn *engine.Turn) error {
 	return p.script.end(turn)
 }
 
-// actor performs one attempt.
-type actor struct {
-	p               *play
+// attemptRunner runs one attempt.
+type attemptRunner struct {
+	p               *scriptRun
 	turn            *engine.Turn
 	number, attempt int
-	calm            bool
+	uninterrupted   bool
 }
 
-// all performs operations. attempt is the one that their texts are of: within a step, that
-// in which the step is recorded.
-func (a *actor) all(ctx context.Context, ops []op, attempt int, open []*engine.ArtifactWriter) error {
+// runOps runs operations. attempt is the number that texts of operations contain: within a
+// step, the attempt in which the step is recorded.
+func (a *attemptRunner) runOps(ctx context.Context, ops []op, attempt int, open []*engine.ArtifactWriter) error {
 	for i := range ops {
 		o := &ops[i]
 		if o.parity >= 0 && attempt%2 != o.parity {
@@ -284,7 +283,7 @@ func (a *actor) all(ctx context.Context, ops []op, attempt int, open []*engine.A
 		case "flush":
 			err = a.turn.Flush()
 		case "add":
-			err = a.turn.AddArtifact(a2a.Artifact{ID: o.id, Name: o.name, Description: o.name, Parts: o.made(attempt)})
+			err = a.turn.AddArtifact(a2a.Artifact{ID: o.id, Name: o.name, Description: o.name, Parts: o.partsFor(attempt)})
 		default:
 			err = a.write(o, attempt, open)
 		}
@@ -295,7 +294,7 @@ func (a *actor) all(ctx context.Context, ops []op, attempt int, open []*engine.A
 	return nil
 }
 
-func (a *actor) write(o *op, attempt int, open []*engine.ArtifactWriter) error {
+func (a *attemptRunner) write(o *op, attempt int, open []*engine.ArtifactWriter) error {
 	var w *engine.ArtifactWriter
 	switch {
 	case o.name != "":
@@ -312,34 +311,34 @@ func (a *actor) write(o *op, attempt int, open []*engine.ArtifactWriter) error {
 	case "close":
 		return w.Close()
 	}
-	if err := w.WriteParts(o.made(attempt)...); a2a.CodeOf(err) != a2a.CodeInvalid {
+	if err := w.WriteParts(o.partsFor(attempt)...); a2a.CodeOf(err) != a2a.CodeInvalid {
 		return err
 	}
 	return nil // it is closed
 }
 
-var errOfStep = errors.New("a step that fails")
+var errStep = errors.New("a step that fails")
 
-func (a *actor) step(ctx context.Context, o *op, attempt int, open []*engine.ArtifactWriter) error {
+func (a *attemptRunner) step(ctx context.Context, o *op, attempt int, open []*engine.ArtifactWriter) error {
 	of := attempt
 	if !o.fails {
 		of = a.attempt
-		if a.calm {
+		if a.uninterrupted {
 			a.p.mu.Lock()
 			of = a.p.recorded[o.id]
 			a.p.mu.Unlock()
 		}
 	}
 	result, err := a.turn.Step(ctx, o.name, func(ctx context.Context) ([]byte, error) {
-		if err := a.all(ctx, o.ops, of, open); err != nil {
+		if err := a.runOps(ctx, o.ops, of, open); err != nil {
 			return nil, err
 		}
 		if o.fails {
-			return nil, errOfStep
+			return nil, errStep
 		}
 		return []byte(strconv.Itoa(of)), nil
 	})
-	if errors.Is(err, errOfStep) {
+	if errors.Is(err, errStep) {
 		return nil
 	}
 	if err != nil {

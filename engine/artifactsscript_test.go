@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
-	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// script is what a handler does in each turn.
+// script defines the operations of a handler in each turn.
 type script struct {
 	turns   [][]op
-	retries []int // how many attempts of each turn ask for another
-	fails   bool  // the last turn does
+	retries []int // number of attempts of each turn that ask for a retry
+	fails   bool  // the last turn fails
 }
 
 func (s *script) end(turn *engine.Turn) error {
@@ -37,32 +37,32 @@ func (s *script) String() string {
 	var b strings.Builder
 	for i, ops := range s.turns {
 		fmt.Fprintf(&b, "turn %d, %d retries\n", i+1, s.retries[i])
-		show(&b, ops, "  ")
+		writeOps(&b, ops, "  ")
 	}
 	return b.String()
 }
 
-func show(b *strings.Builder, ops []op, indent string) {
+func writeOps(b *strings.Builder, ops []op, indent string) {
 	for _, o := range ops {
 		fmt.Fprintf(b, "%s%s name=%q id=%q slot=%d parity=%d fails=%v %v\n", indent, o.kind, o.name, o.id, o.slot, o.parity, o.fails, o.parts)
-		show(b, o.ops, indent+"  ")
+		writeOps(b, o.ops, indent+"  ")
 	}
 }
 
 // op is one operation of a handler.
 type op struct {
-	kind     string // open, write, close, describe, add, flush, step
+	kind     string // open, write, close, describe, add, flush or step
 	name, id string
-	slot     int      // which of the open artifacts
-	parts    []string // text, or data:..., or meta:...
+	slot     int      // index of the open artifact
+	parts    []string // text, data:... or meta:...
 	ops      []op
-	fails    bool // a step that is not recorded
-	parity   int  // of the attempts that do it, -1 for all
-	varies   bool // the text has the attempt in it
+	fails    bool // the step fails and is not recorded
+	parity   int  // run only in attempts of this parity, -1 for all
+	varies   bool // the text contains the attempt
 }
 
-// made returns the operation's parts.
-func (o *op) made(attempt int) (parts []a2a.Part) {
+// partsFor returns the operation's parts.
+func (o *op) partsFor(attempt int) (parts []a2a.Part) {
 	for _, text := range o.parts {
 		if data, ok := strings.CutPrefix(text, "data:"); ok {
 			parts = append(parts, a2a.DataPart{Data: map[string]any{"n": data, "list": []any{1, 2.5, nil}}})
@@ -81,15 +81,15 @@ func (o *op) made(attempt int) (parts []a2a.Part) {
 	return parts
 }
 
-// writer makes scripts.
-type scriptWriter struct {
+// scriptGenerator generates random scripts.
+type scriptGenerator struct {
 	r      *rand.Rand
-	made   int
-	varied bool // what is done depends on the attempt
+	count  int
+	varied bool // operations depend on the attempt
 }
 
 func newScript(r *rand.Rand) *script {
-	w := &scriptWriter{r: r, varied: r.IntN(2) == 0}
+	w := &scriptGenerator{r: r, varied: r.IntN(2) == 0}
 	s := &script{fails: r.IntN(6) == 0}
 	for range 1 + r.IntN(3) {
 		s.turns = append(s.turns, w.ops(3, 2+r.IntN(10)))
@@ -98,15 +98,15 @@ func newScript(r *rand.Rand) *script {
 	return s
 }
 
-func (w *scriptWriter) ops(depth, n int) (ops []op) {
+func (w *scriptGenerator) ops(depth, n int) (ops []op) {
 	for range n {
 		ops = append(ops, w.op(depth))
 	}
 	return ops
 }
 
-func (w *scriptWriter) op(depth int) op {
-	w.made++
+func (w *scriptGenerator) op(depth int) op {
+	w.count++
 	o := op{parity: -1, slot: w.r.IntN(4)}
 	if w.r.IntN(2) == 0 {
 		o.name = fmt.Sprint("shared", w.r.IntN(2))
@@ -115,7 +115,7 @@ func (w *scriptWriter) op(depth int) op {
 	case k < 2:
 		o.kind, o.name = "open", fmt.Sprint("stream", w.r.IntN(2))
 	case k < 3:
-		o.kind, o.id = "describe", fmt.Sprint("what", w.made)
+		o.kind, o.id = "describe", fmt.Sprint("what", w.count)
 	case k < 4:
 		o.kind = "close"
 	case k < 6:
@@ -126,7 +126,7 @@ func (w *scriptWriter) op(depth int) op {
 	case k < 8:
 		o.kind = "flush"
 	case k < 12 && depth > 0:
-		o.kind, o.id, o.fails = "step", fmt.Sprint("step", w.made), w.r.IntN(6) == 0
+		o.kind, o.id, o.fails = "step", fmt.Sprint("step", w.count), w.r.IntN(6) == 0
 		o.name, o.ops = o.id, w.ops(depth-1, w.r.IntN(5))
 		if !w.varied {
 			o.name = fmt.Sprint("step", w.r.IntN(3))
@@ -136,13 +136,13 @@ func (w *scriptWriter) op(depth int) op {
 	}
 	o.varies = w.varied && w.r.IntN(3) == 0
 	if w.varied && o.kind == "add" && w.r.IntN(3) == 0 {
-		o.name, o.parity = fmt.Sprint("some", w.made), w.r.IntN(2)
+		o.name, o.parity = fmt.Sprint("some", w.count), w.r.IntN(2)
 	}
 	return o
 }
 
-func (w *scriptWriter) parts() []string {
-	text := func() string { return fmt.Sprint("t", w.made, string(rune('a'+w.r.IntN(26)))) }
+func (w *scriptGenerator) parts() []string {
+	text := func() string { return fmt.Sprint("t", w.count, string(rune('a'+w.r.IntN(26)))) }
 	switch w.r.IntN(12) {
 	case 0:
 		return []string{"data:" + text()}
@@ -184,25 +184,25 @@ func onAllStores(t *testing.T, test func(t *testing.T, name string, s store.Stor
 	})
 }
 
-// hooks is a webhook service whose receiver applies what it gets.
-type hooks struct {
-	service *push.Service
+// webhookReceiver is a webhook service whose receiver applies the events.
+type webhookReceiver struct {
+	service *webhook.Service
 
 	mu    sync.Mutex
-	tasks map[string]*hookReader
+	tasks map[string]*webhookReader
 }
 
-// hookReader is what a receiver has of a task.
-type hookReader struct {
-	reader
+// webhookReader is the state of a task at the receiver.
+type webhookReader struct {
+	eventReader
 	final bool // the last event ended a turn
 }
 
-func newHooks(t *testing.T, s store.Store) *hooks {
+func newWebhookReceiver(t *testing.T, s store.Store) *webhookReceiver {
 	t.Helper()
-	h := &hooks{tasks: make(map[string]*hookReader)}
+	h := &webhookReceiver{tasks: make(map[string]*webhookReader)}
 	var err error
-	if h.service, err = push.New(push.Config{Store: s, NewID: newID, Sender: h, Global: push.Global{URL: "https://example.com/hook"}}); err != nil {
+	if h.service, err = webhook.New(webhook.Config{Store: s, NewID: newID, Sender: h, Global: webhook.Global{URL: "https://example.com/hook"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.service.Start(t.Context()); err != nil {
@@ -212,8 +212,8 @@ func newHooks(t *testing.T, s store.Store) *hooks {
 	return h
 }
 
-// inline returns the webhooks of a message.
-func (h *hooks) inline(t *testing.T) func(context.Context, store.Key, int64) ([]store.NewPush, error) {
+// webhooksFor returns the webhooks of a message.
+func (h *webhookReceiver) webhooksFor(t *testing.T) func(context.Context, store.Key, int64) ([]store.NewWebhook, error) {
 	t.Helper()
 	if h == nil {
 		return nil
@@ -225,9 +225,9 @@ func (h *hooks) inline(t *testing.T) func(context.Context, store.Key, int64) ([]
 	return in.Push
 }
 
-func (h *hooks) Check(context.Context, string) error { return nil }
+func (h *webhookReceiver) Check(context.Context, string) error { return nil }
 
-func (h *hooks) Post(_ context.Context, r safehttp.Request) (safehttp.Response, error) {
+func (h *webhookReceiver) Post(_ context.Context, r safehttp.Request) (safehttp.Response, error) {
 	var event struct {
 		TaskID   string `json:"task_id"`
 		Kind     string `json:"kind"`
@@ -235,7 +235,7 @@ func (h *hooks) Post(_ context.Context, r safehttp.Request) (safehttp.Response, 
 		Final    bool   `json:"final"`
 		Artifact *struct {
 			ID string `json:"artifact_id"`
-			seen
+			clientArtifact
 		} `json:"artifact"`
 	}
 	if err := json.Unmarshal(r.Body, &event); err != nil {
@@ -245,19 +245,19 @@ func (h *hooks) Post(_ context.Context, r safehttp.Request) (safehttp.Response, 
 	defer h.mu.Unlock()
 	to := h.tasks[event.TaskID]
 	if to == nil {
-		to = new(hookReader)
+		to = new(webhookReader)
 		h.tasks[event.TaskID] = to
 	}
 	to.final = event.Final
 	if event.Artifact != nil {
-		event.Artifact.seen.ID = event.Artifact.ID
-		to.add(event.Artifact.seen, event.Append)
+		event.Artifact.clientArtifact.ID = event.Artifact.ID
+		to.add(event.Artifact.clientArtifact, event.Append)
 	}
 	return safehttp.Response{Status: 200}, nil
 }
 
-// check waits until the receiver has been sent everything, and checks what it has.
-func (h *hooks) check(t *testing.T, task *store.Task) {
+// check waits until all events have been delivered, and checks the received artifacts.
+func (h *webhookReceiver) check(t *testing.T, task *store.Task) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
@@ -266,7 +266,7 @@ func (h *hooks) check(t *testing.T, task *store.Task) {
 	defer h.mu.Unlock()
 	got := h.tasks[task.Key.ID]
 	if got == nil || !got.final {
-		t.Fatal("the webhook did not get the end of the task")
+		t.Fatal("the webhook did not receive the final event")
 	}
-	wantReader(t, &reader{artifacts: slices.Clone(got.artifacts)}, task)
+	wantReader(t, &eventReader{artifacts: slices.Clone(got.artifacts)}, task)
 }

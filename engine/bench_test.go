@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// BenchmarkSend is a blocking send of a short task, without a transport.
+// BenchmarkSend measures a blocking send of a short task, without a transport.
 func BenchmarkSend(b *testing.B) {
 	stores := map[string]func() store.Store{
 		"memory": func() store.Store { return inmem.New() },
@@ -25,7 +25,7 @@ func BenchmarkSend(b *testing.B) {
 	for name, open := range stores {
 		b.Run(name, func(b *testing.B) {
 			s := open()
-			e, err := engine.New(engine.Config{Store: s, Handler: reply, NewID: newID})
+			e, err := engine.New(engine.Config{Store: s, Handler: replyHandler, NewID: newID})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func BenchmarkSend(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if _, err := e.Send(context.Background(), alice, text("hello"), engine.SendOptions{Wait: true}); err != nil {
+					if _, err := e.Send(context.Background(), alice, message("hello"), engine.SendOptions{Wait: true}); err != nil {
 						b.Error(err)
 						return
 					}

@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Cancel ends a task of the principal: it is canceled when Cancel returns, and
-// the handler that runs it is told. Errors: task_not_found, task_not_cancelable
-// for a task that is over.
+// Cancel cancels a task of the principal and the context of its handler. The cancellation is
+// stored when Cancel returns. Errors: task_not_found, task_not_cancelable for a finished task.
 func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts SendOptions) (*store.Task, error) {
 	if a2a.CheckID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
@@ -35,28 +34,28 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 			return nil, taskError(id, err)
 		}
 	}
-	return nil, a2a.Errorf(a2a.CodeUnavailable, "task %s changes too fast; try again", a2a.Quote(id))
+	return nil, errConflicts("task", id)
 }
 
 func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts SendOptions) (*store.Task, error) {
-	s := &sending{e: e, owner: l.key.Owner, params: new(a2a.MessageSendParams), opts: opts}
+	s := &sendCall{e: e, owner: l.key.Owner, params: new(a2a.MessageSendParams), opts: opts}
 	s.params.Message.TaskID = l.key.ID
 	s.record = s.requestRecord()
-	if record, err := s.earlier(ctx); err != nil || record != nil {
+	if record, err := s.previousRecord(ctx); err != nil || record != nil {
 		return s.repeatCancel(ctx, record, err)
 	}
 	if state := base.Status.State; !state.CanMove(a2a.StateCanceled) {
 		return nil, a2a.Errorf(a2a.CodeTaskNotCancelable, "task %s is %s and cannot be canceled", a2a.Quote(l.key.ID), state)
 	}
-	queue := base.Run
+	queue := base.Queue
 	queue.Phase, queue.Lease.Worker = store.PhaseIdle, ""
 	queue.Lease.Fence++
 	t, err := e.write(ctx, l, base, store.Change{
-		Version: base.Seq, Run: &queue,
+		Version: base.Seq, Queue: &queue,
 		Events:      []store.Event{{State: a2a.StateCanceled}},
-		Idempotency: s.stamped(),
+		Idempotency: s.recordToStore(),
 	})
-	var dup *duplicate
+	var dup *duplicateError
 	if errors.As(err, &dup) {
 		return s.repeatCancel(ctx, dup.record, nil)
 	}
@@ -67,16 +66,16 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 	r := l.run
 	l.mu.Unlock()
 	if r != nil {
-		_ = r.die(ErrCanceled)
+		_ = r.abort(ErrCanceled)
 	}
 	return t, nil
 }
 
-func (s *sending) repeatCancel(ctx context.Context, record *store.IdempotencyRecord, err error) (*store.Task, error) {
+func (s *sendCall) repeatCancel(ctx context.Context, record *store.IdempotencyRecord, err error) (*store.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	sent, err := s.repeat(ctx, record)
+	sent, err := s.answerRepeat(ctx, record)
 	if err != nil {
 		return nil, err
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// catchUpReaders is how many tasks that other processes have changed are read at once.
+// catchUpReaders is the maximum number of concurrent reads of tasks that other processes
+// changed.
 const catchUpReaders = 8
 
-// poll finds what other processes have done to the queue, to the tasks that run here and
-// to those that somebody here waits for. Notices, if the store sends any, only make it sooner.
+// poll detects changes by other processes to the queue and to live tasks. Notifications, if the
+// store sends any, only reduce the delay.
 func (e *Engine) poll(ctx context.Context, beat func()) {
 	tick := time.NewTicker(e.cfg.Poll)
 	defer tick.Stop()
@@ -29,14 +30,14 @@ func (e *Engine) poll(ctx context.Context, beat func()) {
 	}
 }
 
-// checkAll reads the versions of all live tasks in one query, however many wait for
-// them, and catches up with those that have changed.
+// checkAll reads the versions of all live tasks in one query and catches up with those that
+// have changed.
 func (e *Engine) checkAll(ctx context.Context) {
 	lives := e.hub.all()
-	before := make(map[store.Key]standing, len(lives))
+	before := make(map[store.Key]knownVersion, len(lives))
 	keys := make([]store.Key, 0, len(lives))
 	for _, l := range lives {
-		if at := l.stands(); at.Seq > 0 { // else who holds it reads it first
+		if at := l.version(); at.Seq > 0 { // otherwise its user reads it first
 			before[l.key] = at
 			keys = append(keys, l.key)
 		}
@@ -47,7 +48,7 @@ func (e *Engine) checkAll(ctx context.Context) {
 		versions, err = e.cfg.Store.Versions(ctx, keys)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Debug("read the versions of tasks", "error", err)
+		e.log.Debug("read task versions", "error", err)
 	}
 	for _, l := range lives {
 		known, ok := before[l.key]
@@ -59,22 +60,22 @@ func (e *Engine) checkAll(ctx context.Context) {
 	}
 }
 
-// isBehind reports whether the store has another version of the task than known, which
-// was what was known here when the versions were read. A task that has changed here
-// since is not behind: each commit finds out by itself what others have added.
-func (l *live) isBehind(known standing, versions map[store.Key]store.TaskVersion) bool {
-	if l.inDoubt() {
+// isBehind reports whether the store has another version of the task than known, the version
+// known here before versions were read. A task that has changed here since is not behind,
+// because each commit detects events of others.
+func (l *live) isBehind(known knownVersion, versions map[store.Key]store.TaskVersion) bool {
+	if l.isStale() {
 		return true
 	}
-	if l.stands().changes != known.changes {
+	if l.version().changes != known.changes {
 		return false
 	}
 	v, exists := versions[l.key]
-	return !exists || v.Seq != known.Seq || v.Run.Lease.Fence != known.Run.Lease.Fence || !v.CreatedAt.Equal(known.CreatedAt)
+	return !exists || v.Seq != known.Seq || v.Queue.Lease.Fence != known.Queue.Lease.Fence || !v.CreatedAt.Equal(known.CreatedAt)
 }
 
-// startCatchUp catches up with a task in the background and then releases it. A commit
-// of the task may take long, and is waited for by one goroutine at most.
+// startCatchUp catches up with a task in the background and then releases it. Only one
+// goroutine per task waits, because a commit of the task may be slow.
 func (e *Engine) startCatchUp(ctx context.Context, l *live) {
 	if !l.catchingUp.CompareAndSwap(false, true) {
 		e.hub.release(l)
@@ -84,44 +85,44 @@ func (e *Engine) startCatchUp(ctx context.Context, l *live) {
 		defer e.hub.release(l)
 		l.commit.Lock()
 		defer l.unlock()
-		l.catchingUp.Store(false) // what changes from here on may not be read any more
+		l.catchingUp.Store(false) // later changes may be missed by this read
 		select {
-		case e.readers <- struct{}{}:
-			defer func() { <-e.readers }()
+		case e.readSlots <- struct{}{}:
+			defer func() { <-e.readSlots }()
 			e.catchUp(ctx, l)
 		case <-ctx.Done():
 		}
 	})
 }
 
-// catchUp reads a task that another process may have changed, and ends its run
-// here if that has lost its lease. The caller holds l.commit.
+// catchUp reads a task that another process may have changed, and aborts its run here if the
+// run has lost its lease. The caller holds l.commit.
 func (e *Engine) catchUp(ctx context.Context, l *live) {
 	at, err := e.advance(ctx, l)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
-			e.log.Debug("read task that was changed", "task", l.key.ID, "error", err)
+			e.log.Debug("read changed task", "task", l.key.ID, "error", err)
 		}
 		return
 	}
 	l.mu.Lock()
 	r := l.run
 	l.mu.Unlock()
-	if r == nil || at.Run.Lease.Fence == r.lease.Fence && at.Run.Phase == store.PhaseLeased {
+	if r == nil || at.Queue.Lease.Fence == r.lease.Fence && at.Queue.Phase == store.PhaseLeased {
 		return
 	}
 	cause := ErrLeaseLost
 	if at.state == a2a.StateCanceled {
 		cause = ErrCanceled
 	}
-	_ = r.die(cause)
+	_ = r.abort(cause)
 }
 
-// advance adds to the task as it is known here the events that the store has beyond
-// it. It reads the whole task when that is not enough. The caller holds l.commit.
-func (e *Engine) advance(ctx context.Context, l *live) (standing, error) {
-	known := l.stands()
-	if known.Seq == 0 || l.inDoubt() {
+// advance adds the missing events from the store to the known task. It reads the whole task if
+// that is not possible. The caller holds l.commit.
+func (e *Engine) advance(ctx context.Context, l *live) (knownVersion, error) {
+	known := l.version()
+	if known.Seq == 0 || l.isStale() {
 		return e.reread(ctx, l)
 	}
 	versions, err := e.cfg.Store.Versions(ctx, []store.Key{l.key})
@@ -133,27 +134,26 @@ func (e *Engine) advance(ctx context.Context, l *live) (standing, error) {
 		return e.reread(ctx, l)
 	}
 	for newest := v.Seq; ; {
-		events, err := e.missing(ctx, l, newest)
+		events, err := e.missingEvents(ctx, l, newest)
 		if err != nil {
 			return e.reread(ctx, l)
 		}
 		if t, _ := l.snapshot(); t != nil {
-			l.publish(l.extend(t, events, v.Run), events)
+			l.publish(l.extend(t, events, v.Queue), events)
 		} else {
-			v.Seq = l.stands().Seq + int64(len(events))
-			l.follow(v, events)
+			v.Seq = l.version().Seq + int64(len(events))
+			l.publishVersion(v, events)
 		}
-		if at := l.stands(); at.Seq >= newest {
+		if at := l.version(); at.Seq >= newest {
 			return at, nil
 		}
 	}
 }
 
-// missing reads the events that the task as it is known here lacks, up to a sequence or as
-// many as are kept for those who follow: so that they need not read them again. The caller
-// holds l.commit.
-func (e *Engine) missing(ctx context.Context, l *live, newest int64) (events []store.Event, err error) {
-	seq, size := l.stands().Seq, 0
+// missingEvents reads the events after the known version, up to newest, but no more than
+// readers keep in memory, so that readers need not read them again. The caller holds l.commit.
+func (e *Engine) missingEvents(ctx context.Context, l *live, newest int64) (events []store.Event, err error) {
+	seq, size := l.version().Seq, 0
 	for seq < newest && size < recentBytes {
 		page, err := e.cfg.Store.Events(ctx, l.key, seq, int(min(newest-seq, eventPage)))
 		if err != nil {
@@ -170,7 +170,7 @@ func (e *Engine) missing(ctx context.Context, l *live, newest int64) (events []s
 	return events, nil
 }
 
-func (e *Engine) reread(ctx context.Context, l *live) (standing, error) {
-	_, err := e.admitAndReload(ctx, l)
-	return l.stands(), err
+func (e *Engine) reread(ctx context.Context, l *live) (knownVersion, error) {
+	_, err := e.holdAndReload(ctx, l)
+	return l.version(), err
 }

@@ -25,9 +25,9 @@ func queueTasks(t *testing.T, s store.Store, n int) (keys []store.Key) {
 	t.Helper()
 	for i := range n {
 		k := store.Key{Owner: "alice", ID: fmt.Sprint("t", i)}
-		params := text("hello")
+		params := message("hello")
 		results, err := s.Commit(t.Context(), store.Change{
-			Key: k, Create: &store.Create{ContextID: fmt.Sprint("c", i)}, Run: &store.Run{Phase: store.PhaseQueued, Turn: 1},
+			Key: k, Create: &store.Create{ContextID: fmt.Sprint("c", i)}, Queue: &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &params.Message}},
 		})
 		if err != nil || results[0].Err != nil {
@@ -44,18 +44,18 @@ func stateOf(t *testing.T, s store.Store, k store.Key) (a2a.TaskState, int) {
 	if err != nil {
 		return "", 0
 	}
-	return task.Status.State, task.Run.Attempt
+	return task.Status.State, task.Queue.Attempt
 }
 
-// halfHeard is a store whose first claim of several tasks loses its answer after the
-// first of them.
-type halfHeard struct {
+// partialClaimStore is a store whose first claim of several tasks loses its answer after the
+// first task.
+type partialClaimStore struct {
 	store.Store
 	mu   sync.Mutex
 	lost int
 }
 
-func (s *halfHeard) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+func (s *partialClaimStore) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
 	tasks, err := s.Store.Claim(ctx, p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,10 +66,10 @@ func (s *halfHeard) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Ta
 	return tasks, err
 }
 
-func TestLeasesOfALostClaimEndOnASingleReplica(t *testing.T) {
+func TestLeasesOfLostClaimExpireOnSingleReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &halfHeard{Store: inmem.New()}
+		s := &partialClaimStore{Store: inmem.New()}
 		keys := queueTasks(t, s, 8)
 		start(t, engine.Config{
 			Store: s, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond, MaxAttempts: 3,
@@ -85,7 +85,7 @@ func TestLeasesOfALostClaimEndOnASingleReplica(t *testing.T) {
 			attempts[attempt]++
 		}
 		if attempts[1] != 8-s.lost || attempts[2] != s.lost || s.lost == 0 {
-			t.Errorf("tasks by attempts = %v, want %d at the second: those whose lease was lost", attempts, s.lost)
+			t.Errorf("tasks by attempts = %v, want %d with 2 attempts: those whose lease was lost", attempts, s.lost)
 		}
 	})
 }
@@ -108,9 +108,9 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// A task whose log is damaged does not keep its lease, is tried once per lease period
-// at no charge, and runs once its log was repaired.
-func TestAnUnreadableTaskIsClaimedAgainAfterALease(t *testing.T) {
+// A task whose log is damaged is tried once per lease period without counting attempts. It runs
+// after the log is repaired.
+func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
@@ -125,8 +125,8 @@ func TestAnUnreadableTaskIsClaimedAgainAfterALease(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	const which = ` WHERE id = (SELECT pk << 24 FROM task_rows WHERE id = 't1') + 1`
-	var sound string
-	if err := db.QueryRowContext(t.Context(), `SELECT events FROM task_log`+which).Scan(&sound); err != nil {
+	var original string
+	if err := db.QueryRowContext(t.Context(), `SELECT events FROM task_log`+which).Scan(&original); err != nil {
 		t.Fatal(err)
 	}
 	write := func(events string) {
@@ -138,7 +138,7 @@ func TestAnUnreadableTaskIsClaimedAgainAfterALease(t *testing.T) {
 	write("[{")
 	var log syncBuffer
 	const lease = 300 * time.Millisecond
-	began := time.Now()
+	startedAt := time.Now()
 	start(t, engine.Config{
 		Store: s, Lease: lease, Poll: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Handler: func(context.Context, *engine.Turn) error { return nil },
@@ -157,15 +157,15 @@ func TestAnUnreadableTaskIsClaimedAgainAfterALease(t *testing.T) {
 	})
 	eventually(t, func() bool {
 		phase, attempt, claims := row()
-		return claims >= 3 && phase == 3 && attempt == 0 // it waits
+		return claims >= 3 && phase == 3 && attempt == 0 // it is queued with a delay
 	})
-	if _, _, claims := row(); claims > 2+int(time.Since(began)/lease) {
-		t.Errorf("%d claims within %s, want one per lease of %s", claims, time.Since(began), lease)
+	if _, _, claims := row(); claims > 2+int(time.Since(startedAt)/lease) {
+		t.Errorf("%d claims within %s, want one per lease of %s", claims, time.Since(startedAt), lease)
 	}
 	if got := log.String(); !strings.Contains(got, "read claimed task") || !strings.Contains(got, "task=t1") || !strings.Contains(got, "event 1") {
 		t.Errorf("log = %s, want the task and the cause", got)
 	}
-	write(sound)
+	write(original)
 	eventually(t, func() bool {
 		state, _ := stateOf(t, s, keys[1])
 		return state == a2a.StateCompleted

@@ -21,15 +21,15 @@ func clearContext(t *testing.T, e *engine.Engine, id string, force bool) (int, e
 	return e.ClearContext(t.Context(), alice, a2a.ClearContextParams{ContextID: id, Force: force}, engine.SendOptions{})
 }
 
-// wantGone checks that nothing is to be found of a context and its tasks.
-func wantGone(t *testing.T, e *engine.Engine, s store.Store, contextID string, tasks ...string) {
+// wantDeleted checks that a context and its tasks are not found.
+func wantDeleted(t *testing.T, e *engine.Engine, s store.Store, contextID string, tasks ...string) {
 	t.Helper()
 	_, err := e.Context(t.Context(), alice, contextID, nil)
 	wantError(t, "Context()", err, a2a.CodeContextNotFound)
 	for _, id := range tasks {
 		_, err := e.Task(t.Context(), alice, id, nil)
 		wantError(t, "Task()", err, a2a.CodeTaskNotFound)
-		_, err = e.Send(t.Context(), alice, to(id, "x"), engine.SendOptions{})
+		_, err = e.Send(t.Context(), alice, messageTo(id, "x"), engine.SendOptions{})
 		wantError(t, "Send(to task)", err, a2a.CodeTaskNotFound)
 		_, err = e.Cancel(t.Context(), alice, id, engine.SendOptions{})
 		wantError(t, "Cancel()", err, a2a.CodeTaskNotFound)
@@ -45,17 +45,16 @@ func wantGone(t *testing.T, e *engine.Engine, s store.Store, contextID string, t
 	}
 }
 
-// seedTasks adds 450 tasks that are over to a context: more than fit into two
-// batches of a deletion.
+// seedTasks adds 450 finished tasks to a context, more than two deletion batches.
 func seedTasks(t *testing.T, s store.Store, contextID string) (ids []string) {
 	t.Helper()
 	var changes []store.Change
 	for i := range 450 {
 		ids = append(ids, newID())
-		m := text("x").Message
+		m := message("x").Message
 		now := store.Time(time.Now())
 		changes = append(changes, store.Change{
-			Key: store.Key{Owner: alice.ID, ID: ids[i]}, Create: &store.Create{ContextID: contextID}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+			Key: store.Key{Owner: alice.ID, ID: ids[i]}, Create: &store.Create{ContextID: contextID}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
 			Events: []store.Event{{Time: now, State: a2a.StateSubmitted, Received: &m}, {Time: now, State: a2a.StateCompleted}},
 		})
 	}
@@ -66,21 +65,21 @@ func seedTasks(t *testing.T, s store.Store, contextID string) (ids []string) {
 	return ids
 }
 
-func TestAClearedContextIsGone(t *testing.T) {
+func TestClearContextRemovesTasks(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
 		key := engine.SendOptions{Wait: true, IdempotencyKey: "k", RequestHash: [32]byte{1}}
-		params := in("mine", "x")
+		params := messageIn("mine", "x")
 		first, err := e.Send(t.Context(), alice, params, key)
 		wantError(t, "Send()", err, "")
 		tasks := append([]string{first.Task.Key.ID}, seedTasks(t, s, "mine")...)
-		other := sendWait(t, e, text("x"))
+		other := sendWait(t, e, message("x"))
 		n, err := clearContext(t, e, "mine", false)
 		if err != nil || n != len(tasks) {
 			t.Fatalf("ClearContext() = %d, %v; want %d", n, err, len(tasks))
 		}
-		wantGone(t, e, s, "mine", tasks[0], tasks[200], tasks[450])
+		wantDeleted(t, e, s, "mine", tasks[0], tasks[200], tasks[450])
 		if _, err := e.Task(t.Context(), alice, other.Key.ID, nil); err != nil {
 			t.Errorf("Task(of another context) = %v", err)
 		}
@@ -96,9 +95,9 @@ func TestAClearedContextIsGone(t *testing.T) {
 	})
 }
 
-// While a handler runs, a reader follows, one waits and a client blocks: all come to
-// their end, and the handler's run does not commit any more.
-func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
+// A handler runs, and a stream and a blocking send wait for the task. All of them end, and the
+// run commits nothing more.
+func TestForcedClearEndsRunsAndStreams(t *testing.T) {
 	t.Parallel()
 	for _, exclusive := range []bool{true, false} {
 		t.Run(fmt.Sprint("exclusive ", exclusive), func(t *testing.T) {
@@ -107,19 +106,19 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 				shared := inmem.New()
 				var s store.Store = shared
 				if !exclusive {
-					s = replicas{shared}
+					s = sharedStore{shared}
 				}
-				began, cause, late := make(chan struct{}), make(chan error, 1), make(chan error, 2)
+				started, cause, late := make(chan struct{}), make(chan error, 1), make(chan error, 2)
 				release := make(chan struct{})
 				handler := func(ctx context.Context, turn *engine.Turn) error {
 					if turn.Messages()[0].Text() == "ask" {
 						return turn.RequireInput()
 					}
 					_ = turn.Status("started")
-					close(began)
+					close(started)
 					<-ctx.Done()
 					cause <- context.Cause(ctx)
-					<-release // until all is gone
+					<-release // until everything is removed
 					late <- turn.Status("late")
 					late <- turn.Flush()
 					return turn.Reply(a2a.TextPart{Text: "late"})
@@ -130,19 +129,19 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 				if !exclusive {
 					clearer = start(t, cfg)
 				}
-				asks := sendWait(t, e, in("c", "ask"))
-				runs := send(t, e, in("c", "run"))
-				<-began
-				ends := follow(t, e, runs.Key.ID)
+				asks := sendWait(t, e, messageIn("c", "ask"))
+				runs := send(t, e, messageIn("c", "run"))
+				<-started
+				ends := followEnd(t, e, runs.Key.ID)
 				blocked, stored := make(chan error, 1), make(chan struct{})
 				go func() {
 					opts := engine.SendOptions{Wait: true, Stored: func() { close(stored) }}
-					_, err := e.Send(t.Context(), alice, to(runs.Key.ID, "more"), opts)
+					_, err := e.Send(t.Context(), alice, messageTo(runs.Key.ID, "more"), opts)
 					blocked <- err
 				}()
 				<-stored
 				_, err := clearContext(t, clearer, "c", false)
-				wantError(t, "ClearContext()", err, forbidden, "1 task that is")
+				wantError(t, "ClearContext()", err, notCancelable, "1 unfinished task and")
 				n, err := clearContext(t, clearer, "c", true)
 				if err != nil || n != 2 {
 					t.Errorf("ClearContext(force) = %d, %v; want 2", n, err)
@@ -162,14 +161,14 @@ func TestClearingByForceWhileATaskRunsAndIsFollowed(t *testing.T) {
 						t.Errorf("the context of a deleted task's handler ended with %v", err)
 					}
 				}
-				wantGone(t, e, shared, "c", runs.Key.ID, asks.Key.ID)
+				wantDeleted(t, e, shared, "c", runs.Key.ID, asks.Key.ID)
 			})
 		})
 	}
 }
 
-// follow tells how the stream of a task ends.
-func follow(t *testing.T, e *engine.Engine, id string) <-chan error {
+// followEnd returns a channel that receives the last error of a task's stream.
+func followEnd(t *testing.T, e *engine.Engine, id string) <-chan error {
 	t.Helper()
 	started, end := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -188,39 +187,39 @@ func follow(t *testing.T, e *engine.Engine, id string) <-chan error {
 	return end
 }
 
-// A stream of a task that nobody cancels ends when it is deleted: here another
-// process has claimed and deleted it.
-func TestAStreamEndsWithTheTaskThatWasDeletedUnderIt(t *testing.T) {
+// A stream of a task that is not canceled ends when the task is deleted. Here another process
+// has claimed and deleted it.
+func TestStreamEndsWhenTaskIsDeleted(t *testing.T) {
 	t.Parallel()
-	for name, recreate := range map[string]bool{"deleted": false, "created anew": true} {
+	for name, recreate := range map[string]bool{"deleted": false, "created again": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := inmem.New()
-				e := start(t, engine.Config{Handler: obey, Store: replicas{s}})
-				task := send(t, e, text("run"))
-				end := follow(t, e, task.Key.ID)
+				e := start(t, engine.Config{Handler: commandHandler, Store: sharedStore{s}})
+				task := send(t, e, message("run"))
+				end := followEnd(t, e, task.Key.ID)
 				waited := make(chan error, 1)
 				go func() {
-					_, err := e.Send(t.Context(), alice, to(task.Key.ID, "more"), engine.SendOptions{Wait: true})
+					_, err := e.Send(t.Context(), alice, messageTo(task.Key.ID, "more"), engine.SendOptions{Wait: true})
 					waited <- err
 				}()
 				synctest.Wait()
-				steal(t, s, task.Key)
+				revokeLease(t, s, task.Key)
 				if _, err := s.DeleteContext(t.Context(), alice.ID, task.ContextID, 10); err != nil {
 					t.Fatalf("DeleteContext() = %v", err)
 				}
 				if recreate {
-					time.Sleep(time.Millisecond) // or it is the same task
-					m := text("ask").Message
+					time.Sleep(time.Millisecond) // otherwise it is the same task
+					m := message("ask").Message
 					commit(t, s, store.Change{
-						Key: task.Key, Create: &store.Create{ContextID: task.ContextID}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+						Key: task.Key, Create: &store.Create{ContextID: task.ContextID}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
 						Events: []store.Event{{Time: time.Now(), State: a2a.StateSubmitted, Received: &m}},
 					})
 				}
 				wantError(t, "the stream's end", <-end, a2a.CodeTaskNotFound, task.Key.ID)
 				wantError(t, "the wait's end", <-waited, a2a.CodeTaskNotFound, task.Key.ID)
-				time.Sleep(time.Minute) // for the run to find out
+				time.Sleep(time.Minute) // time for the run to detect the deletion
 				if h := e.Health(t.Context()); h.Running != 0 || h.Abandoned != 0 {
 					t.Errorf("Health() = %+v, want nothing running", h)
 				}
@@ -229,23 +228,22 @@ func TestAStreamEndsWithTheTaskThatWasDeletedUnderIt(t *testing.T) {
 	}
 }
 
-// steal ends the run of a task as another process would that cancels it, but tells
-// no event.
-func steal(t *testing.T, s store.Store, key store.Key) {
+// revokeLease ends the lease of a task like a cancel by another process, but without an event.
+func revokeLease(t *testing.T, s store.Store, key store.Key) {
 	t.Helper()
 	task, err := s.Task(t.Context(), key, store.TaskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := task.Run
+	run := task.Queue
 	run.Phase, run.Lease.Worker = store.PhaseIdle, ""
 	run.Lease.Fence++
-	commit(t, s, store.Change{Key: key, Version: task.Seq, Run: &run})
+	commit(t, s, store.Change{Key: key, Version: task.Seq, Queue: &run})
 }
 
-// A deletion that breaks off, with the answer lost or not, is gone for everybody
-// from then on, and the next process ends it.
-func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
+// After an interrupted deletion, with or without the answer, nobody sees the context, and the
+// next process completes the deletion.
+func TestInterruptedDeletionIsFinished(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter} {
 		for _, nth := range []int{1, 2, 3} {
@@ -253,9 +251,9 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 				t.Parallel()
 				onStores(t, func(t *testing.T, s store.Store) {
 					down := false
-					e := start(t, engine.Config{Handler: obey, Store: storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
+					e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
 						if c.Method == "PendingDeletions" || down && c.Method == "FinishDelete" {
-							return storetest.FailBefore // this process does no more about it
+							return storetest.FailBefore // this process does not continue the deletion
 						}
 						if c.Method == "DeleteContext" && nth == 1 || c.Method == "FinishDelete" && c.N == nth-1 {
 							down = true
@@ -276,19 +274,19 @@ func TestADeletionThatBrokeOffIsFinished(t *testing.T) {
 					if _, err := s.Context(t.Context(), alice.ID, "c", 0); !errors.Is(err, store.ErrNotFound) {
 						t.Errorf("Context() = %v, want ErrNotFound", err)
 					}
-					next := start(t, engine.Config{Handler: obey, Store: s})
+					next := start(t, engine.Config{Handler: commandHandler, Store: s})
 					eventually(t, func() bool {
 						pending, err := s.PendingDeletions(t.Context(), 10)
 						return err == nil && len(pending) == 0
 					})
-					wantGone(t, next, s, "c", tasks[0], tasks[449])
+					wantDeleted(t, next, s, "c", tasks[0], tasks[449])
 				})
 			})
 		}
 	}
 }
 
-// eventually waits for something another goroutine does, which tells nobody.
+// eventually waits for a condition by polling.
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -298,20 +296,19 @@ func eventually(t *testing.T, done func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("it did not happen in %s", waitLimit)
+			t.Fatalf("condition not met within %s", waitLimit)
 		}
 	}
 }
 
-// Who asks right after a start sees nothing of a context whose deletion an earlier
-// process began.
-func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
+// Directly after a start, readers see nothing of a context whose deletion is pending.
+func TestStartFinishesPendingDeletions(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		first := start(t, engine.Config{Handler: obey, Store: s})
+		first := start(t, engine.Config{Handler: commandHandler, Store: s})
 		c := newID()
 		for range 20 {
-			sendWait(t, first, in(c, "x"))
+			sendWait(t, first, messageIn(c, "x"))
 		}
 		if err := first.Stop(t.Context()); err != nil {
 			t.Fatal(err)
@@ -319,7 +316,7 @@ func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
 		if more, err := s.DeleteContext(t.Context(), alice.ID, c, 1); err != nil || !more {
 			t.Fatalf("DeleteContext(1) = %v, %v; want more to remove", more, err)
 		}
-		second := start(t, engine.Config{Handler: obey, Store: s})
+		second := start(t, engine.Config{Handler: commandHandler, Store: s})
 		list, err := second.List(t.Context(), alice, a2a.ListTasksParams{IncludeTotal: true})
 		if err != nil || list.Total != 0 {
 			t.Errorf("List() after the start = %+v, %v; want no tasks", list, err)
@@ -327,17 +324,16 @@ func TestDeletionsThatWereBegunAreEndedAtStart(t *testing.T) {
 	})
 }
 
-// A new task, or context, of an id whose deletion was started does not wait for the
-// janitor.
+// Creating a task or context with the id of a pending deletion does not wait for the janitor.
 func TestCreateCompletesPendingDeletionOfSameID(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(t *testing.T, e *engine.Engine, old *store.Task) error{
+	for name, create := range map[string]func(t *testing.T, e *engine.Engine, old *store.Task) error{
 		"task": func(t *testing.T, e *engine.Engine, old *store.Task) error {
-			_, err := e.Send(t.Context(), alice, in(old.ContextID, "x"), engine.SendOptions{})
+			_, err := e.Send(t.Context(), alice, messageIn(old.ContextID, "x"), engine.SendOptions{})
 			return err
 		},
 		"task of an old id": func(t *testing.T, e *engine.Engine, old *store.Task) error {
-			p := to(old.Key.ID, "x")
+			p := messageTo(old.Key.ID, "x")
 			p.Message.ContextID = old.ContextID
 			_, err := e.Send(t.Context(), alice, p, engine.SendOptions{})
 			return err
@@ -350,37 +346,37 @@ func TestCreateCompletesPendingDeletionOfSameID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onStores(t, func(t *testing.T, s store.Store) {
-				e := start(t, engine.Config{Handler: obey, Store: s})
+				e := start(t, engine.Config{Handler: commandHandler, Store: s})
 				c := newID()
-				p := in(c, "ask")
+				p := messageIn(c, "ask")
 				p.Message.TaskID = newID()
 				old := sendWait(t, e, p)
 				for range 2 {
-					sendWait(t, e, in(c, "ask"))
+					sendWait(t, e, messageIn(c, "ask"))
 				}
 				more, err := s.DeleteContext(t.Context(), alice.ID, old.ContextID, 1)
 				if err != nil || !more {
 					t.Fatalf("DeleteContext(1) = %v, %v; want more to remove", more, err)
 				}
-				wantError(t, "begin", begin(t, e, old), "")
+				wantError(t, "create", create(t, e, old), "")
 				if c, err := e.Context(t.Context(), alice, old.ContextID, nil); err != nil || c.TaskCount > 1 {
-					t.Errorf("Context() = %+v, %v; want the old ones gone", c, err)
+					t.Errorf("Context() = %+v, %v; want the old tasks removed", c, err)
 				}
 			})
 		})
 	}
 }
 
-// A task of an id whose deletion was started begins too when another process ends the
-// deletion in the middle of it.
-func TestATaskBeginsWhileOthersFinishTheDeletionOfItsId(t *testing.T) {
+// A task with the id of a pending deletion starts even if another process completes the
+// deletion at the same time.
+func TestTaskStartsDuringDeletionOfSameID(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		c := newID()
 		var plan storetest.Plan = func(call storetest.Call) storetest.Fault {
 			switch call.Method {
 			case "PendingDeletions":
-				return storetest.FailBefore // the janitor does nothing about it
+				return storetest.FailBefore // the janitor does not continue the deletion
 			case "FinishDelete":
 				for more := true; more; {
 					more, _ = s.FinishDelete(context.WithoutCancel(t.Context()), alice.ID, c, 1)
@@ -388,25 +384,24 @@ func TestATaskBeginsWhileOthersFinishTheDeletionOfItsId(t *testing.T) {
 			}
 			return storetest.Pass
 		}
-		e := start(t, engine.Config{Handler: obey, Store: storetest.Faulty(s, plan)})
-		p := in(c, "ask")
+		e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, plan)})
+		p := messageIn(c, "ask")
 		p.Message.TaskID = newID()
 		old := sendWait(t, e, p)
-		sendWait(t, e, in(c, "ask"))
+		sendWait(t, e, messageIn(c, "ask"))
 		if more, err := s.DeleteContext(t.Context(), alice.ID, c, 1); err != nil || !more {
 			t.Fatalf("DeleteContext(1) = %v, %v; want more to remove", more, err)
 		}
-		p = to(old.Key.ID, "x")
+		p = messageTo(old.Key.ID, "x")
 		p.Message.ContextID = c
 		_, err := e.Send(t.Context(), alice, p, engine.SendOptions{})
 		wantError(t, "Send()", err, "")
 	})
 }
 
-// Clears, sends, cancels, reads and archiving of one context at once, in two
-// processes, with a store that fails now and then: nothing panics, nothing is stuck,
-// and no error is internal.
-func TestAStormAroundOneContext(t *testing.T) {
+// Clears, sends, cancels, reads and archiving of one context run concurrently in two processes,
+// with a store that sometimes fails. Nothing panics or blocks, and no error is internal.
+func TestConcurrentOperationsOnOneContext(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -414,8 +409,8 @@ func TestAStormAroundOneContext(t *testing.T) {
 			s := inmem.New()
 			var engines [2]*engine.Engine
 			for i := range engines {
-				faulty := storetest.Faulty(replicas{s}, afterStart(storetest.FailRandomly(seed+uint64(i)*100, 0.02)))
-				engines[i] = start(t, engine.Config{Store: faulty, Handler: obey, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond})
+				faulty := storetest.Faulty(sharedStore{s}, exceptBacklog(storetest.FailRandomly(seed+uint64(i)*100, 0.02)))
+				engines[i] = start(t, engine.Config{Store: faulty, Handler: commandHandler, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
@@ -424,7 +419,7 @@ func TestAStormAroundOneContext(t *testing.T) {
 				e := engines[n%2]
 				actors.Go(func() {
 					for i := 0; ctx.Err() == nil; i++ {
-						act(ctx, t, e, n, i)
+						randomOperation(ctx, t, e, n, i)
 					}
 				})
 			}
@@ -441,8 +436,8 @@ func TestAStormAroundOneContext(t *testing.T) {
 	}
 }
 
-// act does one thing to the context of the storm.
-func act(ctx context.Context, t *testing.T, e *engine.Engine, n, i int) {
+// randomOperation runs one operation on the shared context.
+func randomOperation(ctx context.Context, t *testing.T, e *engine.Engine, n, i int) {
 	var err error
 	switch n {
 	case 0:
@@ -453,7 +448,7 @@ func act(ctx context.Context, t *testing.T, e *engine.Engine, n, i int) {
 		_, err = e.Context(ctx, alice, "c", nil)
 	default:
 		var sent *engine.Sent
-		if sent, err = e.Send(ctx, alice, in("c", []string{"x", "ask", "run"}[i%3]), engine.SendOptions{}); err == nil {
+		if sent, err = e.Send(ctx, alice, messageIn("c", []string{"x", "ask", "run"}[i%3]), engine.SendOptions{}); err == nil {
 			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			for range e.Follow(short, alice, sent.Task.Key.ID, nil) {
 				continue
@@ -463,6 +458,6 @@ func act(ctx context.Context, t *testing.T, e *engine.Engine, n, i int) {
 		}
 	}
 	if err != nil && a2a.CodeOf(err) == a2a.CodeInternal && ctx.Err() == nil {
-		t.Errorf("actor %d was told %v", n, err)
+		t.Errorf("operation %d = %v, want no internal error", n, err)
 	}
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// wallClock is a clock whose wall time can be set, as an operator or NTP does:
-// the steady part of its readings does not notice.
+// wallClock is a clock whose wall time can be set. The monotonic part of its readings is not
+// affected.
 type wallClock struct{ offset atomic.Int64 } // in seconds
 
 func (c *wallClock) jump(d time.Duration) { c.offset.Add(int64(d / time.Second)) }
 
-// now is time.Now with another wall time. Package time has no way to make one, so
-// the seconds are changed in place: they are 33 bits above the nanoseconds of a
-// reading that is both.
+// now returns time.Now with another wall time. Package time has no function for this, so now
+// changes the seconds in place: they are 33 bits above the nanoseconds of a reading with a
+// monotonic part.
 func (c *wallClock) now() time.Time {
 	t := time.Now()
 	seconds := (*uint64)(unsafe.Pointer(&t))
@@ -31,7 +31,7 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-func TestAJumpOfTheWallClockIsNoJumpOfTheSteadyClock(t *testing.T) {
+func TestWallClockJumpKeepsMonotonicReading(t *testing.T) {
 	t.Parallel()
 	clock := new(wallClock)
 	started, wall := time.Now(), clock.now()
@@ -39,16 +39,16 @@ func TestAJumpOfTheWallClockIsNoJumpOfTheSteadyClock(t *testing.T) {
 		clock.jump(d)
 		now := clock.now()
 		if got := now.Round(0).Sub(wall.Round(0)); (got - d).Abs() > time.Minute {
-			t.Errorf("the wall clock went %s, want %s: the clock of these tests is broken", got, d)
+			t.Errorf("the wall clock moved %s, want %s: the clock of these tests is broken", got, d)
 		}
 		if got := now.Sub(started); got.Abs() > time.Minute {
-			t.Errorf("the steady part of the clock went %s", got)
+			t.Errorf("the monotonic part of the clock moved %s", got)
 		}
 		wall = now
 	}
 }
 
-// clockTest is an engine whose clock jumps while it works.
+// clockTest runs an engine whose clock is set while it works.
 type clockTest struct {
 	t     *testing.T
 	store store.Store
@@ -56,7 +56,7 @@ type clockTest struct {
 	e     *Engine
 
 	mu   sync.Mutex
-	runs map[string]int // by text, attempt and step
+	runs map[string]int // by task id and attempt or step
 }
 
 var owner = a2a.Principal{ID: "alice"}
@@ -86,21 +86,21 @@ func (c *clockTest) stop() {
 	_ = c.e.Stop(ctx)
 }
 
-func (c *clockTest) ran(what string) {
+func (c *clockTest) countRun(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs[what]++
 }
 
-// handle works for a few tenths of a second in steps, streams and asks for a
-// second attempt when the text says so.
+// handle runs steps for a few tenths of a second and writes an artifact. If the text is
+// "retry", the first attempt asks for a second one.
 func (c *clockTest) handle(ctx context.Context, t *Turn) error {
 	text := t.Messages()[0].Text()
-	c.ran(fmt.Sprintf("%s attempt %d", t.TaskID(), t.Attempt()))
+	c.countRun(fmt.Sprintf("%s attempt %d", t.TaskID(), t.Attempt()))
 	w := t.Artifact("a")
 	for i := range 5 {
 		_, err := t.Step(ctx, "step", func(ctx context.Context) ([]byte, error) {
-			c.ran(fmt.Sprintf("%s step %d", t.TaskID(), i))
+			c.countRun(fmt.Sprintf("%s step %d", t.TaskID(), i))
 			select {
 			case <-time.After(20 * time.Millisecond):
 				return nil, nil
@@ -132,8 +132,8 @@ func (c *clockTest) send(text string) string {
 	return sent.Task.Key.ID
 }
 
-// settled follows a task to its end and checks its log.
-func (c *clockTest) settled(id string) {
+// wantCompleted follows a task to its end and checks its log.
+func (c *clockTest) wantCompleted(id string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
@@ -152,7 +152,7 @@ func (c *clockTest) settled(id string) {
 	}
 	task, err := c.e.Task(c.t.Context(), owner, id, nil)
 	if err != nil || task.Status.State != a2a.StateCompleted {
-		c.t.Fatalf("Task() = %+v, %v, want it completed", task, err)
+		c.t.Fatalf("Task() = %+v, %v, want completed", task, err)
 	}
 }
 
@@ -165,14 +165,14 @@ func newClockTest(t *testing.T) *clockTest {
 
 var jumps = []time.Duration{time.Hour, -time.Hour, -26 * time.Hour, 26 * time.Hour}
 
-func TestTasksOutlastJumpsOfTheClock(t *testing.T) {
+func TestTasksSurviveClockJumps(t *testing.T) {
 	t.Parallel()
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {
 			t.Parallel()
 			c := newClockTest(t)
 			var ids []string
-			for i := range 8 { // two run, the others wait
+			for i := range 8 { // two run, the others are queued
 				ids = append(ids, c.send([]string{"work", "retry"}[i%2]))
 			}
 			for range 4 {
@@ -181,7 +181,7 @@ func TestTasksOutlastJumpsOfTheClock(t *testing.T) {
 				jump = -jump
 			}
 			for _, id := range ids {
-				c.settled(id)
+				c.wantCompleted(id)
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -194,7 +194,7 @@ func TestTasksOutlastJumpsOfTheClock(t *testing.T) {
 	}
 }
 
-func TestARestartAfterAJumpOfTheClockLosesNothing(t *testing.T) {
+func TestRestartAfterClockJumpLosesNoTask(t *testing.T) {
 	t.Parallel()
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {
@@ -210,10 +210,10 @@ func TestARestartAfterAJumpOfTheClockLosesNothing(t *testing.T) {
 			c.start()
 			started := time.Now()
 			for _, id := range ids {
-				c.settled(id)
+				c.wantCompleted(id)
 			}
 			if took := time.Since(started); took > 30*time.Second {
-				t.Errorf("the tasks took %s after the restart: a delay was measured by the wall", took)
+				t.Errorf("the tasks took %s after the restart: a delay was measured by the wall clock", took)
 			}
 		})
 	}

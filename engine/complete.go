@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// complete makes the task's artifacts those of this attempt, the turn's last: it
-// completes what the handler left open and reverts what only earlier attempts wrote. An
-// event that cannot be added is missing for a reason that the end of the turn meets, too.
-func (t *Turn) complete() {
+// completeArtifacts sets the task's artifacts to those of this attempt, the last one of the
+// turn. It closes artifacts that the handler left open and reverts artifacts that only earlier
+// attempts wrote. It ignores errors, because the end of the turn fails for the same reason.
+func (t *Turn) completeArtifacts() {
 	t.mu.Lock()
 	writers := slices.Clone(t.writers)
 	t.mu.Unlock()
@@ -23,46 +23,46 @@ func (t *Turn) complete() {
 		return
 	}
 	for _, id := range t.earlier.ids {
-		if event := t.earlier.left[id].revert(id); event != nil {
+		if event := t.earlier.artifacts[id].revert(id); event != nil {
 			_ = t.r.enqueue(*event)
 		}
 	}
 	t.reorder()
 }
 
-// revert returns the event that makes an artifact what it was as the turn started, nil
-// when it is that or belongs to this attempt.
-func (l *leftover) revert(id string) *store.Event {
+// revert returns the event that restores an artifact to its state at the start of the turn. It
+// returns nil if nothing changed or this attempt wrote the artifact.
+func (l *earlierArtifact) revert(id string) *store.Event {
 	switch {
-	case l.claimed:
+	case l.rewritten:
 		return nil
-	case l.before == nil && l.artifact == nil:
+	case l.atStart == nil && l.artifact == nil:
 		return nil
-	case l.before == nil:
-		return withdrawal(l.artifact)
-	case l.artifact != nil && l.last && equalHeads(l.before, l.artifact) && equalParts(l.before.Parts, l.artifact.Parts):
+	case l.atStart == nil:
+		return withdrawEvent(l.artifact)
+	case l.artifact != nil && l.complete && equalHeads(l.atStart, l.artifact) && equalParts(l.atStart.Parts, l.artifact.Parts):
 		return nil
 	}
-	return replacement(l.before)
+	return replaceEvent(l.atStart)
 }
 
-func withdrawal(a *a2a.Artifact) *store.Event {
-	gone := a2a.Artifact{ID: a.ID, Name: a.Name, Parts: []a2a.Part{}}
-	return &store.Event{State: a2a.StateWorking, Artifact: &gone, LastChunk: true}
+func withdrawEvent(a *a2a.Artifact) *store.Event {
+	withdrawn := a2a.Artifact{ID: a.ID, Name: a.Name, Parts: []a2a.Part{}}
+	return &store.Event{State: a2a.StateWorking, Artifact: &withdrawn, LastChunk: true}
 }
 
-func replacement(a *a2a.Artifact) *store.Event {
+func replaceEvent(a *a2a.Artifact) *store.Event {
 	whole := *a
 	return &store.Event{State: a2a.StateWorking, Artifact: &whole, LastChunk: true}
 }
 
-// reorder puts the artifacts in the order in which this attempt began them. That differs
-// from the order in which they are stored only if earlier attempts began them in another.
+// reorder puts the artifacts in the order in which this attempt started them. The stored order
+// differs only if earlier attempts started them in another order.
 func (t *Turn) reorder() {
 	if slices.Equal(t.storedOrder(), t.wantedOrder()) {
 		return
 	}
-	if err := t.r.insist(t.r.e.settling, new(runChange)); err != nil {
+	if err := t.r.commitWithRetry(t.r.e.commitCtx, new(runChange)); err != nil {
 		return
 	}
 	task, _ := t.r.l.snapshot()
@@ -79,19 +79,19 @@ func (t *Turn) reorder() {
 		task = &store.Task{Artifacts: task.Artifacts[1:]}
 	}
 	for _, id := range want {
-		_ = t.r.enqueue(*withdrawal(stored[id]))
+		_ = t.r.enqueue(*withdrawEvent(stored[id]))
 	}
 	for _, id := range want {
-		_ = t.r.enqueue(*replacement(stored[id]))
+		_ = t.r.enqueue(*replaceEvent(stored[id]))
 	}
 }
 
-// storedOrder returns the ids of the artifacts in the order of the log with what is
-// pending.
+// storedOrder returns the ids of the artifacts in the order of the log, including pending
+// events.
 func (t *Turn) storedOrder() (ids []string) {
 	known := make(map[string]bool)
 	add := func(id string) {
-		if l := t.earlier.left[id]; l != nil && !l.claimed && l.before == nil {
+		if l := t.earlier.artifacts[id]; l != nil && !l.rewritten && l.atStart == nil {
 			return // withdrawn
 		}
 		if !known[id] {
@@ -102,21 +102,21 @@ func (t *Turn) storedOrder() (ids []string) {
 	for _, a := range t.task.Artifacts {
 		add(a.ID)
 	}
-	for _, id := range slices.Concat(t.order, t.earlier.ids) {
+	for _, id := range slices.Concat(t.startedOrder, t.earlier.ids) {
 		add(id)
 	}
 	return ids
 }
 
-// wantedOrder returns the ids of the artifacts as the turn started, then those that this
-// attempt has begun.
+// wantedOrder returns the ids of the artifacts at the start of the turn, followed by those that
+// this attempt has started.
 func (t *Turn) wantedOrder() (ids []string) {
 	known := make(map[string]bool)
-	for _, a := range t.earlier.start {
+	for _, a := range t.earlier.startArtifacts {
 		ids = append(ids, a.ID)
 		known[a.ID] = true
 	}
-	for _, id := range t.order {
+	for _, id := range t.startedOrder {
 		if !known[id] {
 			ids = append(ids, id)
 		}

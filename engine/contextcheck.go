@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Bounds of a context's fields, in bytes, and of the number of its tags.
+// Limits of a context's fields in bytes, and of its number of tags.
 const (
 	maxName        = 256
 	maxDescription = 4096
@@ -23,8 +23,8 @@ const (
 	maxTags        = 64
 )
 
-// contextMoves is the one table of allowed changes of a context's status. Staying
-// is allowed too, save that archived contexts are not changed at all.
+// contextMoves defines the allowed changes of a context's status. Keeping the status is also
+// allowed, except that archived contexts cannot be changed at all.
 var contextMoves = map[a2a.ContextStatus][]a2a.ContextStatus{
 	a2a.ContextActive:    {a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived},
 	a2a.ContextPaused:    {a2a.ContextActive, a2a.ContextCompleted, a2a.ContextArchived},
@@ -32,16 +32,19 @@ var contextMoves = map[a2a.ContextStatus][]a2a.ContextStatus{
 	a2a.ContextArchived:  nil,
 }
 
-// closes reports whether the tasks of a context have to be over before its status
-// becomes s.
-func closes(s a2a.ContextStatus) bool { return s == a2a.ContextCompleted || s == a2a.ContextArchived }
+// requiresFinishedTasks reports whether all tasks of a context must have finished before its
+// status changes to s.
+func requiresFinishedTasks(s a2a.ContextStatus) bool {
+	return s == a2a.ContextCompleted || s == a2a.ContextArchived
+}
 
-// forbidden is the error for what a context's status or tasks do not allow.
-func forbidden(id, format string, args ...any) *a2a.Error {
+// contextForbids returns the error for an operation that the context's status or tasks do not
+// allow.
+func contextForbids(id, format string, args ...any) *a2a.Error {
 	return a2a.Errorf(a2a.CodeContextNotCancelable, "context %s %s", a2a.Quote(id), fmt.Sprintf(format, args...))
 }
 
-// checkMove reports why a context's status may not become next.
+// checkMove returns an error if a context's status cannot change to next.
 func checkMove(id string, from, next a2a.ContextStatus) error {
 	if _, known := contextMoves[next]; !known {
 		return a2a.Invalid("status", "is %s, want one of %s", a2a.Quote(string(next)), strings.Join(next.EnumValues(), ", "))
@@ -49,31 +52,30 @@ func checkMove(id string, from, next a2a.ContextStatus) error {
 	if from == next || slices.Contains(contextMoves[from], next) {
 		return nil
 	}
-	return forbidden(id, "is %s and cannot become %s; it can only be archived", from, next)
+	return contextForbids(id, "is %s and cannot change to %s; it can only be archived", from, next)
 }
 
-// closed is the error for a new task in a context that takes none.
-func closed(c *store.Context) error {
-	what := "send the message without contextId to begin another context"
+// closedContext returns the error for a new task in a context that accepts none.
+func closedContext(c *store.Context) error {
+	hint := "send the message without contextId to start a new context"
 	if c.Status == a2a.ContextPaused {
-		what = "set its status to active first"
+		hint = "set its status to active first"
 	}
-	return forbidden(c.Key.ID, "is %s and takes no new tasks; %s", c.Status, what)
+	return contextForbids(c.Key.ID, "is %s and accepts no new tasks; %s", c.Status, hint)
 }
 
-// checkContext applies the rules of a context's own fields, and brings its tags
-// into the form in which they are stored.
+// checkContext checks the fields of a context and normalizes its tags.
 func (e *Engine) checkContext(c *store.Context) error {
 	for _, field := range []struct {
 		name, value string
-		most        int
-		lines       bool
+		limit       int
+		multiline   bool
 	}{
 		{"name", c.Name, maxName, false},
 		{"description", c.Description, maxDescription, true},
 		{"role", c.Role, maxRole, false},
 	} {
-		if err := checkText(field.name, field.value, field.most, field.lines); err != nil {
+		if err := checkText(field.name, field.value, field.limit, field.multiline); err != nil {
 			return err
 		}
 	}
@@ -87,22 +89,24 @@ func (e *Engine) checkContext(c *store.Context) error {
 	if err := e.checkMap("extensions", c.Extensions); err != nil {
 		return err
 	}
-	return e.checkRelatives(c)
+	return e.checkRelated(c)
 }
 
-// checkText applies the rules of free text; lines allows it to have several.
-func checkText(field, s string, most int, lines bool) error {
-	if len(s) > most {
-		return a2a.Invalid(field, "has %d bytes, at most %d are taken", len(s), most)
+// checkText checks free text; multiline allows line breaks and tabs.
+func checkText(field, s string, limit int, multiline bool) error {
+	if len(s) > limit {
+		return a2a.Invalid(field, "has %d bytes, want at most %d", len(s), limit)
 	}
-	bad := func(r rune) bool { return unicode.IsControl(r) && (!lines || (r != '\n' && r != '\r' && r != '\t')) }
+	bad := func(r rune) bool {
+		return unicode.IsControl(r) && (!multiline || (r != '\n' && r != '\r' && r != '\t'))
+	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, bad) {
 		return a2a.Invalid(field, "must be text without control characters")
 	}
 	return nil
 }
 
-// cleanTags returns tags sorted and each once.
+// cleanTags checks tags and returns them sorted, without duplicates.
 func cleanTags(tags []string) ([]string, error) {
 	for i, tag := range tags {
 		if err := checkTag(fmt.Sprintf("tags[%d]", i), tag); err != nil {
@@ -111,7 +115,7 @@ func cleanTags(tags []string) ([]string, error) {
 	}
 	tags = slices.Compact(slices.Sorted(slices.Values(tags)))
 	if len(tags) > maxTags {
-		return nil, a2a.Invalid("tags", "has %d tags, at most %d are taken", len(tags), maxTags)
+		return nil, a2a.Invalid("tags", "has %d tags, want at most %d", len(tags), maxTags)
 	}
 	return tags, nil
 }
@@ -123,12 +127,12 @@ func checkTag(field, tag string) error {
 	case !utf8.ValidString(tag) || strings.ContainsFunc(tag, func(r rune) bool { return !unicode.IsGraphic(r) }):
 		return a2a.Invalid(field, "must consist of printable characters")
 	case strings.TrimSpace(tag) != tag:
-		return a2a.Invalid(field, "must not begin or end with a space")
+		return a2a.Invalid(field, "must not start or end with a space")
 	}
 	return nil
 }
 
-// checkMap applies the rules of free-form members.
+// checkMap checks a free-form map.
 func (e *Engine) checkMap(field string, m map[string]any) error {
 	if len(m) == 0 {
 		return nil
@@ -138,21 +142,21 @@ func (e *Engine) checkMap(field string, m map[string]any) error {
 		return a2a.Invalid(field, "cannot be stored: %s", err)
 	}
 	if limit := e.cfg.Limits.MetadataBytes; len(raw) > limit {
-		return a2a.Invalid(field, "has %d bytes of JSON, at most %d are taken", len(raw), limit)
+		return a2a.Invalid(field, "has %d bytes of JSON, want at most %d", len(raw), limit)
 	}
 	return nil
 }
 
-// checkRelatives applies those rules of parent and references that need no store.
-func (e *Engine) checkRelatives(c *store.Context) error {
+// checkRelated checks the parent and the references of a context without reading the store.
+func (e *Engine) checkRelated(c *store.Context) error {
 	if c.ParentID == c.Key.ID {
 		return errCycle
 	}
 	if c.ParentID != "" && a2a.CheckID("parentContextId", c.ParentID) != nil {
-		return noRelative("parentContextId", c.ParentID)
+		return relatedNotFound("parentContextId", c.ParentID)
 	}
 	if n := e.cfg.Limits.References; len(c.ReferenceIDs) > n {
-		return a2a.Invalid("referenceContextIds", "has %d ids, at most %d are taken", len(c.ReferenceIDs), n)
+		return a2a.Invalid("referenceContextIds", "has %d ids, want at most %d", len(c.ReferenceIDs), n)
 	}
 	for i, id := range c.ReferenceIDs {
 		field := fmt.Sprintf("referenceContextIds[%d]", i)
@@ -160,9 +164,9 @@ func (e *Engine) checkRelatives(c *store.Context) error {
 		case id == c.Key.ID:
 			return a2a.Invalid(field, "is the context itself")
 		case slices.Contains(c.ReferenceIDs[:i], id):
-			return a2a.Invalid(field, "%s is given twice", a2a.Quote(id))
+			return a2a.Invalid(field, "%s appears twice", a2a.Quote(id))
 		case a2a.CheckID(field, id) != nil:
-			return noRelative(field, id)
+			return relatedNotFound(field, id)
 		}
 	}
 	return nil
@@ -170,20 +174,20 @@ func (e *Engine) checkRelatives(c *store.Context) error {
 
 var errCycle = a2a.Invalid("parentContextId", "would make the context its own ancestor")
 
-// noRelative is the error for a field that names a context which is not there.
-func noRelative(field, id string) error {
+// relatedNotFound returns the error for a field that names a context that does not exist.
+func relatedNotFound(field, id string) error {
 	err := a2a.ContextNotFound(id)
 	err.Message = field + ": " + err.Message
 	err.Data = map[string]any{"field": field}
 	return err
 }
 
-// checkReferenceContexts checks that the contexts referred to are there.
+// checkReferenceContexts checks that the referenced contexts exist.
 func (e *Engine) checkReferenceContexts(ctx context.Context, c *store.Context) error {
 	for i, id := range c.ReferenceIDs {
 		_, err := e.cfg.Store.Context(ctx, c.Key.Owner, id, 0)
 		if errors.Is(err, store.ErrNotFound) {
-			return noRelative(fmt.Sprintf("referenceContextIds[%d]", i), id)
+			return relatedNotFound(fmt.Sprintf("referenceContextIds[%d]", i), id)
 		}
 		if err != nil {
 			return err
@@ -192,16 +196,16 @@ func (e *Engine) checkReferenceContexts(ctx context.Context, c *store.Context) e
 	return nil
 }
 
-// relativesError words the store's refusals of a parent; other errors stay as
-// they are.
-func relativesError(c *store.Context, err error) error {
+// parentError replaces the store's errors about a parent by errors that name the field; it
+// returns other errors unchanged.
+func parentError(c *store.Context, err error) error {
 	switch {
 	case errors.Is(err, store.ErrParentNotFound):
-		return noRelative("parentContextId", c.ParentID)
+		return relatedNotFound("parentContextId", c.ParentID)
 	case errors.Is(err, store.ErrParentCycle):
 		return errCycle
 	case errors.Is(err, store.ErrParentDepth):
-		return a2a.Invalid("parentContextId", "nests contexts too deep: at most %d may stand above one", store.MaxContextDepth)
+		return a2a.Invalid("parentContextId", "exceeds the maximum of %d ancestors", store.MaxContextDepth)
 	}
 	return err
 }

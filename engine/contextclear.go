@@ -13,41 +13,42 @@ import (
 )
 
 const (
-	// deleteBatch is how many tasks are removed in one transaction.
+	// deleteBatch is the number of tasks removed in one transaction.
 	deleteBatch = 200
-	// toldTasks is how many ids of the tasks in the way an error names.
-	toldTasks = 5
-	// cancelRounds is how often deleteBatch tasks are cancelled in one go.
+	// namedTasks is the maximum number of unfinished tasks that an error names.
+	namedTasks = 5
+	// cancelRounds is the maximum number of batches of deleteBatch tasks that are canceled.
 	cancelRounds = 5000
-	// startDeletions is how long Start works at deletions that were left unfinished.
-	startDeletions = 3 * time.Second
+	// startDeletionTimeout limits how long Start works on pending deletions.
+	startDeletionTimeout = 3 * time.Second
 )
 
-// unfinished are the states of tasks that are not over, running those in which a
-// task may be queued or leased.
+// unfinished are the non-terminal states; running are those of them in which a task may be
+// queued or leased.
 var (
-	unfinished = statesThat(func(s a2a.TaskState) bool { return !s.Terminal() })
-	running    = statesThat(func(s a2a.TaskState) bool { return !s.Final() })
+	unfinished = statesMatching(func(s a2a.TaskState) bool { return !s.Terminal() })
+	running    = statesMatching(func(s a2a.TaskState) bool { return !s.Final() })
 )
 
-func statesThat(match func(a2a.TaskState) bool) []a2a.TaskState {
+func statesMatching(match func(a2a.TaskState) bool) []a2a.TaskState {
 	return slices.DeleteFunc(a2a.States(), func(s a2a.TaskState) bool { return !match(s) })
 }
 
-// ClearContext removes a context with all that belongs to it and returns how many
-// tasks it had. It is refused while one of them runs or waits to, and when it is
-// archived; Force cancels those that are not over first, pausing the context, and
-// clears archived ones too. Once removing has begun it is seen to its end whatever
-// becomes of ctx, by the janitor if this call fails: from then on the context is
-// gone for everybody. Those who follow its tasks are told task_not_found. A clear
-// that is repeated finds the context gone, with and without an Idempotency-Key:
-// that is the answer. Errors: context_not_found, context_not_cancelable,
-// invalid_params, unavailable.
+// ClearContext removes a context with all its data and returns the number of its tasks. It
+// returns context_not_cancelable while a task runs or is queued, and for an archived context.
+// With Force it pauses the context and cancels unfinished tasks first, and it clears archived
+// contexts.
+//
+// A started removal is completed even if ctx is canceled; if this call fails, the janitor
+// completes it. From then on nobody can see the context, and readers of its tasks get
+// task_not_found. A repeated call returns context_not_found, with and without an
+// Idempotency-Key. Errors: context_not_found, context_not_cancelable, invalid_params,
+// unavailable.
 func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.ClearContextParams, opts SendOptions) (tasks int, err error) {
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return 0, err
 	}
-	force, err := forced(params.Force, params.Metadata)
+	force, err := forceParam(params.Force, params.Metadata)
 	if err != nil {
 		return 0, err
 	}
@@ -58,29 +59,30 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 			return 0, err
 		}
 		if c.Status == a2a.ContextArchived && !force {
-			return 0, forbidden(key.ID, "is archived; set force to clear it all the same")
+			return 0, contextForbids(key.ID, "is archived; set force to clear it")
 		}
-		err = e.clear(ctx, key)
+		err = e.deleteContext(ctx, key)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return 0, a2a.ContextNotFound(key.ID)
 		case !errors.Is(err, store.ErrBusy):
 			return c.TaskCount, err
 		case !force:
-			return 0, e.busy(ctx, key, "cannot be cleared", running)
+			return 0, e.busyError(ctx, key, "cannot be cleared", running)
 		}
-		if err := e.pause(ctx, c); err != nil {
+		if err := e.pauseContext(ctx, c); err != nil {
 			return 0, err
 		}
 		if err := e.cancelAll(ctx, p, key); err != nil {
 			return 0, err
 		}
 	}
-	return 0, errContextRace(key.ID)
+	return 0, errConflicts("context", key.ID)
 }
 
-// forced returns the force of a deletion, which may also be given in the metadata.
-func forced(force bool, metadata map[string]any) (bool, error) {
+// forceParam returns the force parameter of a deletion, which may also be given in the
+// metadata.
+func forceParam(force bool, metadata map[string]any) (bool, error) {
 	if force || metadata["force"] == nil {
 		return force, nil
 	}
@@ -91,9 +93,9 @@ func forced(force bool, metadata map[string]any) (bool, error) {
 	return force, nil
 }
 
-// pause keeps new tasks out of a context. That somebody else was faster is seen in
-// the next attempt.
-func (e *Engine) pause(ctx context.Context, c store.Context) error {
+// pauseContext pauses a context so that it accepts no new tasks. It ignores a conflict with
+// another change; the caller's next attempt detects it.
+func (e *Engine) pauseContext(ctx context.Context, c store.Context) error {
 	if c.Status != a2a.ContextActive {
 		return nil
 	}
@@ -109,7 +111,7 @@ func (e *Engine) pause(ctx context.Context, c store.Context) error {
 	return err
 }
 
-// cancelAll cancels the tasks of a context that are not over.
+// cancelAll cancels the unfinished tasks of a context.
 func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.ContextKey) error {
 	for range cancelRounds {
 		ids, _, err := e.tasksIn(ctx, key, unfinished, deleteBatch)
@@ -127,14 +129,14 @@ func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.Conte
 			}
 		}
 		if canceled == 0 {
-			return nil // they ended by themselves; if not, the store says so
+			return nil // the tasks finished by themselves; otherwise the store reports the context as busy
 		}
 	}
 	return nil
 }
 
-// tasksIn returns the ids of a context's newest tasks in some states, and the page of them
-// for its total.
+// tasksIn returns the ids of a context's newest tasks in some states, and the page that they
+// are from.
 func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a.TaskState, limit int) (ids []string, page store.Page, err error) {
 	page, err = e.cfg.Store.Tasks(ctx, store.Query{
 		Owner: key.Owner, ContextID: key.ID, States: states, Limit: limit, Total: true, TotalLimit: e.cfg.Limits.ListTotal,
@@ -146,59 +148,58 @@ func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a
 	return ids, page, err
 }
 
-// busy is the error for what tasks of a context are in the way of.
-func (e *Engine) busy(ctx context.Context, key store.ContextKey, what string, states []a2a.TaskState) error {
-	ids, page, err := e.tasksIn(ctx, key, states, toldTasks)
+// busyError returns the error for an operation that unfinished tasks of the context prevent.
+func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect string, states []a2a.TaskState) error {
+	ids, page, err := e.tasksIn(ctx, key, states, namedTasks)
 	if err != nil {
 		return err
 	}
-	tasks := fmt.Sprintf("%d tasks that are", page.Total)
+	tasks := fmt.Sprintf("%d unfinished tasks", page.Total)
 	switch {
 	case page.TotalCapped:
 		tasks = "more than " + tasks
 	case page.Total == 1:
-		tasks = "1 task that is"
+		tasks = "1 unfinished task"
 	}
-	out := forbidden(key.ID, "has %s not over and %s; cancel what is not over first, or set force", tasks, what)
+	out := contextForbids(key.ID, "has %s and %s; cancel them first or set force", tasks, effect)
 	out.Data = map[string]any{"tasks": ids}
 	return out
 }
 
-// clear removes a context that is there. Its errors are those of
-// Store.DeleteContext.
-func (e *Engine) clear(ctx context.Context, key store.ContextKey) error {
+// deleteContext removes an existing context. It returns the errors of Store.DeleteContext.
+func (e *Engine) deleteContext(ctx context.Context, key store.ContextKey) error {
 	unlock, err := e.deletions.lock(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
-	defer e.wakeJanitor() // content of large tasks may be left
+	defer e.wakeJanitor() // content of large tasks may remain
 	more, err := e.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
 	if err == nil && more {
-		_, err = e.remove(ctx, key)
+		_, err = e.removeBatches(ctx, key)
 	}
 	return err
 }
 
-// finishDeletion completes the pending deletion of a context and reports whether it
-// removed anything. It does nothing if the context exists.
+// finishDeletion completes the pending deletion of a context and reports whether it removed
+// anything. It does nothing if the context exists.
 func (e *Engine) finishDeletion(ctx context.Context, key store.ContextKey) (removed bool, err error) {
 	unlock, err := e.deletions.lock(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	return e.remove(ctx, key)
+	return e.removeBatches(ctx, key)
 }
 
-// remove goes on with a deletion to its end, and reports whether it removed
-// anything. The caller holds the lock of the context's deletion.
-func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool, err error) {
+// removeBatches completes a pending deletion and reports whether it removed anything. The
+// caller holds the lock of the context's deletion.
+func (e *Engine) removeBatches(ctx context.Context, key store.ContextKey) (removed bool, err error) {
 	for {
 		more, err := e.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
 		if errors.Is(err, store.ErrNotFound) {
-			return removed, nil // another process was faster; it may be there anew
+			return removed, nil // another process has finished it, and the context may have been created again
 		}
 		if err != nil || !more {
 			return true, err
@@ -207,17 +208,16 @@ func (e *Engine) remove(ctx context.Context, key store.ContextKey) (removed bool
 	}
 }
 
-// finishAtStart ends the deletions that an earlier process left unfinished before
-// anybody can see tasks of a context that is gone. What takes longer is left to the
-// janitor.
-func (e *Engine) finishAtStart(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, startDeletions)
+// finishDeletionsAtStart completes pending deletions before readers can see tasks of a deleted
+// context. The janitor completes those that take too long.
+func (e *Engine) finishDeletionsAtStart(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startDeletionTimeout)
 	defer cancel()
 	e.finishDeletions(ctx, func() {})
 }
 
-// finishDeletions completes the deletions that an earlier process, or a call that
-// failed, left pending.
+// finishDeletions completes the deletions that an earlier process, or a call that failed, left
+// pending.
 func (e *Engine) finishDeletions(ctx context.Context, beat func()) {
 	const batch = 100
 	for ctx.Err() == nil {
@@ -235,20 +235,19 @@ func (e *Engine) finishDeletions(ctx context.Context, beat func()) {
 			}
 		}
 		if len(keys) < batch || failed {
-			return // what failed is tried again with the next tick
+			return // failed deletions are retried at the next tick
 		}
 	}
 }
 
-// deletions has a lock for each context that is being deleted. The zero value is
-// ready.
+// deletions has a lock for each context that is being deleted. The zero value is ready to use.
 type deletions struct {
 	mu    sync.Mutex
 	locks map[store.ContextKey]*deletion
 }
 
 type deletion struct {
-	token chan struct{} // empty while it is held
+	token chan struct{} // empty while the lock is held
 	users int
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// historyTasks is of how many of a context's newest tasks a list shows messages.
+// historyTasks is the maximum number of a context's newest tasks whose messages are included in
+// a list.
 const historyTasks = 20
 
-// contextFilters are the filters that contexts/list takes in its metadata.
+// contextFilters are the filters that contexts/list accepts in its metadata.
 var contextFilters = []string{
 	"status", "tags", "role", "createdAfter", "createdBefore", "limit", "offset", "sortBy", "sortOrder", "historyLength", "pageToken",
 }
@@ -19,24 +20,23 @@ var contextFilters = []string{
 // ContextList is a page of contexts.
 type ContextList struct {
 	Contexts []Conversation
-	// Total is how many contexts match; TotalCapped is as in [List].
+	// Total is the number of matching contexts; for TotalCapped see [List].
 	Total       int
 	TotalCapped bool
-	// Page is the number of the page, from 1.
+	// Page is the number of the page, starting at 1.
 	Page int
-	// PageSize is the size that was applied.
+	// PageSize is the page size that was applied.
 	PageSize int
-	// NextPageToken asks for the page after; "" on the last.
+	// NextPageToken requests the next page; empty on the last page.
 	NextPageToken string
-	// TruncatedBySize is set when Limits.PageBytes ended the page before PageSize.
+	// TruncatedBySize is set if Limits.PageBytes ended the page before PageSize.
 	TruncatedBySize bool
 }
 
-// Contexts returns a page of the principal's contexts, last updated first unless
-// the filters in the metadata say otherwise, each with the ids of its newest 100
-// tasks. A history length above 0 adds so many of the newest messages of each of
-// the newest 20 tasks; a page whose contexts hold more than Limits.PageBytes ends
-// early. Errors: invalid_params naming the filter.
+// Contexts returns a page of the principal's contexts, last updated first unless the filters in
+// the metadata say otherwise. Each context has the ids of its newest 100 tasks. A history
+// length above 0 adds that number of newest messages of each of the newest 20 tasks. A page
+// ends early if its contexts exceed Limits.PageBytes. Errors: invalid_params naming the filter.
 func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListContextsParams) (*ContextList, error) {
 	q, token, historyLength, err := e.contextQuery(p, params)
 	if err != nil {
@@ -68,8 +68,8 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 	return out, nil
 }
 
-// conversation adds messages to a context, and tells how many bytes it holds: more
-// than left when there was no room for all of it.
+// conversation adds messages to a context and returns its size in bytes. The size is more than
+// left if not all messages fit.
 func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, left int) (out Conversation, used int, err error) {
 	out.Context = c
 	used = contextSize(&c)
@@ -79,13 +79,13 @@ func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, lef
 	h := history{e: e, perTask: &perTask, tasks: historyTasks, bytes: left - used}
 	out.History, err = h.read(ctx, store.Query{Owner: c.Key.Owner, ContextID: c.Key.ID})
 	used += h.used
-	if h.full {
+	if h.truncated {
 		used = left + 1
 	}
 	return out, used, err
 }
 
-// contextSize is roughly how many bytes a record takes.
+// contextSize returns the approximate size of a record in bytes.
 func contextSize(c *store.Context) int {
 	size := len(c.Name) + len(c.Description) + len(c.Role) + mapSize(c.Metadata) + mapSize(c.Extensions)
 	for _, list := range [][]string{c.Tags, c.ReferenceIDs, c.TaskIDs} {
@@ -96,8 +96,7 @@ func contextSize(c *store.Context) int {
 	return size
 }
 
-// contextQuery reads the params. historyLength is 0 when no messages are asked
-// for.
+// contextQuery parses the params. historyLength is 0 if no messages are requested.
 func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q store.ContextQuery, t *pageToken, historyLength int, err error) {
 	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
 		return q, nil, 0, err
@@ -106,15 +105,15 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 		return q, nil, 0, err
 	}
 	f := newFilters("contexts/list", contextFilters, params.Metadata)
-	f.once("historyLength", "historyLength", params.HistoryLength != nil)
-	f.once("limit", "pageSize", params.PageSize != nil)
-	f.once("pageToken", "pageToken", params.PageToken != "")
-	f.once("offset", "offset", params.Offset != nil)
+	f.exclusiveWith("historyLength", "historyLength", params.HistoryLength != nil)
+	f.exclusiveWith("limit", "pageSize", params.PageSize != nil)
+	f.exclusiveWith("pageToken", "pageToken", params.PageToken != "")
+	f.exclusiveWith("offset", "offset", params.Offset != nil)
 	token, field := params.PageToken, "pageToken"
 	if in := f.text("pageToken"); in != "" {
 		token, field = in, "metadata.pageToken"
 	}
-	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTasks, TotalLimit: e.cfg.Limits.ListTotal}
+	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTaskIDs, TotalLimit: e.cfg.Limits.ListTotal}
 	for _, s := range f.enum("status", a2a.ContextStatus("").EnumValues()) {
 		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
 	}
@@ -123,9 +122,9 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 		if _, one := f.values["tags"].(string); !one {
 			field = fmt.Sprintf("metadata.tags[%d]", i)
 		}
-		f.keep(checkTag(field, tag))
+		f.setErr(checkTag(field, tag))
 	}
-	f.keep(checkText("metadata.role", q.Role, maxRole, false))
+	f.setErr(checkText("metadata.role", q.Role, maxRole, false))
 	q.CreatedAfter, q.CreatedBefore = f.created()
 	q.Sort = store.ContextSort(f.choice("sortBy", string(store.ContextsByUpdated), string(store.ContextsByCreated), string(store.ContextsByName)))
 	q.Ascending = f.ascending(q.Sort == store.ContextsByName)
@@ -150,7 +149,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	return q, t, historyLength, err
 }
 
-// contextsHash ties page tokens to a list of contexts.
+// contextsHash returns the hash that ties page tokens to a list of contexts.
 func contextsHash(q store.ContextQuery) []byte {
 	q.Cursor, q.Offset, q.Limit, q.Tasks, q.TotalLimit = nil, 0, 0, 0, 0
 	return filterHash("contexts", q)

@@ -28,15 +28,14 @@ func listContexts(t *testing.T, e *engine.Engine, f filter) *engine.ContextList 
 	return list
 }
 
-// tick has what comes after it happen at a later time, to the grain of stored
-// times.
-func tick() {
+// waitNextMillisecond waits until the stored time changes.
+func waitNextMillisecond() {
 	for now := store.Time(time.Now()); store.Time(time.Now()).Equal(now); {
 		runtime.Gosched()
 	}
 }
 
-func names(list *engine.ContextList) string {
+func contextNames(list *engine.ContextList) string {
 	var all []string
 	for _, c := range list.Contexts {
 		all = append(all, c.Name)
@@ -44,10 +43,10 @@ func names(list *engine.ContextList) string {
 	return strings.Join(all, " ")
 }
 
-// seedContexts makes contexts a to e, one second apart in time.
+// seedContexts creates contexts a to e with creation times one second apart.
 func seedContexts(t *testing.T, s store.Store) time.Time {
 	t.Helper()
-	begin := time.Date(2025, 10, 31, 9, 0, 0, 0, time.UTC)
+	first := time.Date(2025, 10, 31, 9, 0, 0, 0, time.UTC)
 	for i, c := range []store.Context{
 		{Name: "a", Role: "analyst", Status: a2a.ContextActive, Tags: []string{"q4", "x"}},
 		{Name: "b", Role: "assistant", Status: a2a.ContextPaused, Tags: []string{"q4"}},
@@ -56,20 +55,20 @@ func seedContexts(t *testing.T, s store.Store) time.Time {
 		{Name: "e", Role: "assistant", Status: a2a.ContextActive},
 	} {
 		c.Key = store.ContextKey{Owner: alice.ID, ID: "id-" + c.Name}
-		c.CreatedAt = begin.Add(time.Duration(i) * time.Second)
-		c.UpdatedAt = begin.Add(time.Duration(10-i) * time.Second)
+		c.CreatedAt = first.Add(time.Duration(i) * time.Second)
+		c.UpdatedAt = first.Add(time.Duration(10-i) * time.Second)
 		if _, err := s.SaveContext(t.Context(), store.ContextChange{Context: c, Create: true}); err != nil {
 			t.Fatalf("SaveContext() = %v", err)
 		}
 	}
-	return begin
+	return first
 }
 
 func TestFiltersSelectAndSortContexts(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		seedContexts(t, s)
-		e := start(t, engine.Config{Store: s, Handler: obey, Limits: engine.Limits{PageSize: 4}})
+		e := start(t, engine.Config{Store: s, Handler: commandHandler, Limits: engine.Limits{PageSize: 4}})
 		for _, c := range []struct {
 			f     filter
 			want  string
@@ -101,29 +100,29 @@ func TestFiltersSelectAndSortContexts(t *testing.T) {
 			{filter{"offset": 10000}, "", 5, 2501, 4},
 		} {
 			list := listContexts(t, e, c.f)
-			if got := names(list); got != c.want || list.Total != c.total || list.Page != c.page || list.PageSize != c.size {
+			if got := contextNames(list); got != c.want || list.Total != c.total || list.Page != c.page || list.PageSize != c.size {
 				t.Errorf("Contexts(%v) = %q, total %d, page %d of size %d; want %+v", c.f, got, list.Total, list.Page, list.PageSize, c)
 			}
 		}
 	})
 }
 
-func TestPageTokensGoThroughAnyOrder(t *testing.T) {
+func TestPageTokensWorkInAnyOrder(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		seedContexts(t, s)
-		e := start(t, engine.Config{Store: s, Handler: obey})
+		e := start(t, engine.Config{Store: s, Handler: commandHandler})
 		for _, sortBy := range []string{"createdAt", "updatedAt", "name"} {
 			for _, order := range []string{"asc", "desc"} {
 				f := filter{"sortBy": sortBy, "sortOrder": order}
-				want := names(listContexts(t, e, f))
+				want := contextNames(listContexts(t, e, f))
 				f["limit"] = 2
 				got, page := "", 0
 				for {
 					list := listContexts(t, e, f)
-					got += names(list) + " "
+					got += contextNames(list) + " "
 					if page++; list.Page != page || list.Total != 5 {
-						t.Errorf("page %d tells page %d, total %d", page, list.Page, list.Total)
+						t.Errorf("page %d reports page %d, total %d", page, list.Page, list.Total)
 					}
 					if list.NextPageToken == "" {
 						break
@@ -141,33 +140,33 @@ func TestPageTokensGoThroughAnyOrder(t *testing.T) {
 		}
 		after := listContexts(t, e, filter{"limit": 2, "offset": 2})
 		next := listContexts(t, e, filter{"limit": 2, "pageToken": after.NextPageToken})
-		if after.Page != 2 || next.Page != 3 || names(next) != "e" {
-			t.Errorf("page after the offset is %d with %q, want 3 with e", next.Page, names(next))
+		if after.Page != 2 || next.Page != 3 || contextNames(next) != "e" {
+			t.Errorf("page after the offset is %d with %q, want 3 with e", next.Page, contextNames(next))
 		}
 		two := 2
-		beside, err := e.Contexts(t.Context(), alice, a2a.ListContextsParams{PageSize: &two, PageToken: after.NextPageToken})
-		if err != nil || names(beside) != names(next) || beside.PageSize != 2 {
-			t.Errorf("page by members beside the metadata = %+v, %v, want as by filters", beside, err)
+		byParams, err := e.Contexts(t.Context(), alice, a2a.ListContextsParams{PageSize: &two, PageToken: after.NextPageToken})
+		if err != nil || contextNames(byParams) != contextNames(next) || byParams.PageSize != 2 {
+			t.Errorf("page by params = %+v, %v, want the same as by filters", byParams, err)
 		}
 		zero, token := 0, after.NextPageToken
-		for field, bad := range map[string]a2a.ListContextsParams{
+		for field, params := range map[string]a2a.ListContextsParams{
 			"pageSize":           {PageSize: &zero},
 			"pageToken":          {PageToken: token, Metadata: filter{"role": "analyst"}},
 			"metadata.offset":    {PageToken: token, Metadata: filter{"offset": 1}},
 			"metadata.limit":     {PageSize: &two, Metadata: filter{"limit": 2}},
 			"metadata.pageToken": {PageToken: token, Metadata: filter{"pageToken": token}},
 		} {
-			_, err := e.Contexts(t.Context(), alice, bad)
+			_, err := e.Contexts(t.Context(), alice, params)
 			wantError(t, field, err, a2a.CodeInvalid, field)
 		}
 	})
 }
 
-func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
+func TestInvalidFiltersAreNamed(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	seedContexts(t, s)
-	e := start(t, engine.Config{Store: s, Handler: obey})
+	e := start(t, engine.Config{Store: s, Handler: commandHandler})
 	tasks, err := e.List(t.Context(), alice, a2a.ListTasksParams{})
 	if err != nil {
 		t.Fatal(err)
@@ -178,16 +177,16 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 		says  string
 	}{
 		{filter{"foo": 1}, "metadata.foo", "is not a filter of"},
-		{filter{"Status": "active"}, "metadata.Status", "there are: status, "},
-		{filter{"status": 1}, "metadata.status", "must be a string or an array"},
-		{filter{"status": []any{}}, "metadata.status", "not empty"},
-		{filter{"status": []any{1}}, "metadata.status[0]", "must be a string"},
+		{filter{"Status": "active"}, "metadata.Status", "want one of status, "},
+		{filter{"status": 1}, "metadata.status", "must be a non-empty string or array"},
+		{filter{"status": []any{}}, "metadata.status", "non-empty"},
+		{filter{"status": []any{1}}, "metadata.status[0]", "must be a non-empty string"},
 		{filter{"status": "done"}, "metadata.status", "want one of"},
-		{filter{"status": ""}, "metadata.status", "not empty"},
+		{filter{"status": ""}, "metadata.status", "non-empty"},
 		{filter{strings.Repeat("x", 100): 1}, "metadata." + strings.Repeat("x", 64) + "...", "is not a filter of"},
 		{filter{"createdAfter": "yesterday"}, "metadata.createdAfter", "RFC 3339"},
 		{filter{"createdBefore": "2025-10-31"}, "metadata.createdBefore", "RFC 3339"},
-		{filter{"created_before": 5}, "metadata.createdBefore", "must be a string"},
+		{filter{"created_before": 5}, "metadata.createdBefore", "must be a non-empty string"},
 		{filter{"createdAfter": "2025-10-31T09:00:00Z", "createdBefore": "2025-10-31T09:00:00Z"}, "metadata.createdAfter", "must be before"},
 		{filter{"createdAfter": "2025-10-31T09:00:00Z", "created_after": "2025-10-31T09:00:00Z"}, "metadata.createdAfter", "created_after"},
 		{filter{"limit": 0}, "metadata.limit", "want 1 or more"},
@@ -203,9 +202,9 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 		{filter{"sortOrder": "up"}, "metadata.sortOrder", "want one of desc, asc"},
 		{filter{"historyLength": -1}, "metadata.historyLength", "0 or more"},
 		{filter{"historyLength": true}, "metadata.historyLength", "whole number"},
-		{filter{"pageToken": ""}, "metadata.pageToken", "not empty"},
-		{filter{"pageToken": 7}, "metadata.pageToken", "must be a string"},
-		{filter{"page_token": "abc"}, "metadata.pageToken", "not one that this agent gave out"},
+		{filter{"pageToken": ""}, "metadata.pageToken", "non-empty"},
+		{filter{"pageToken": 7}, "metadata.pageToken", "must be a non-empty string"},
+		{filter{"page_token": "abc"}, "metadata.pageToken", "not issued by this agent"},
 	}
 	for i, c := range both {
 		_, err := e.Contexts(t.Context(), alice, a2a.ListContextsParams{Metadata: c.f})
@@ -223,12 +222,12 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 	}{
 		{filter{"tags": []any{"a", " b"}}, "metadata.tags[1]", "space"},
 		{filter{"tags": 1}, "metadata.tags", "array of strings"},
-		{filter{"tags": ""}, "metadata.tags", "not empty"},
+		{filter{"tags": ""}, "metadata.tags", "non-empty"},
 		{filter{"tags": " b"}, "metadata.tags", "space"},
-		{filter{"role": []any{"a"}}, "metadata.role", "must be a string"},
+		{filter{"role": []any{"a"}}, "metadata.role", "must be a non-empty string"},
 		{filter{"role": strings.Repeat("r", 65)}, "metadata.role", "at most 64"},
 		{filter{"role": "a\x00"}, "metadata.role", "control characters"},
-		{filter{"contextId": "a"}, "metadata.contextId", "is not a filter of contexts/list; there are: status, tags, role, "},
+		{filter{"contextId": "a"}, "metadata.contextId", "is not a filter of contexts/list, want one of status, tags, role, "},
 	} {
 		_, err := e.Contexts(t.Context(), alice, a2a.ListContextsParams{Metadata: c.f})
 		wantField(t, fmt.Sprintf("Contexts(%v)", c.f), err, c.field, c.says)
@@ -250,14 +249,14 @@ func TestFiltersThatBreakARuleAreNamed(t *testing.T) {
 		wantField(t, fmt.Sprintf("List(%v)", f), err, name, "")
 	}
 	if got, err := e.List(t.Context(), alice, a2a.ListTasksParams{}); err != nil || cmp.Diff(tasks, got) != "" {
-		t.Errorf("the refused lists changed something: %v", err)
+		t.Errorf("rejected lists changed the tasks: %v", err)
 	}
 }
 
 func wantField(t *testing.T, what string, err error, field, says string) {
 	t.Helper()
 	wantError(t, what, err, a2a.CodeInvalid, field, says)
-	if coded, ok := err.(*a2a.Error); !ok || coded.Data["field"] != field { //nolint:errorlint // it is what the caller is told
+	if coded, ok := err.(*a2a.Error); !ok || coded.Data["field"] != field { //nolint:errorlint // the error is returned unwrapped
 		t.Errorf("%s = %v, want the field %s", what, err, field)
 	}
 }
@@ -265,9 +264,9 @@ func wantField(t *testing.T, what string, err error, field, says string) {
 func TestContextsAreListedWithHistory(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Handler: obey})
+		e := start(t, engine.Config{Store: s, Handler: commandHandler})
 		for range 25 {
-			sendWait(t, e, in("c", "x"))
+			sendWait(t, e, messageIn("c", "x"))
 		}
 		params := a2a.ListContextsParams{}
 		for want, n := range map[int]*int{0: nil, 20: ptr(1), 40: ptr(2)} {
@@ -283,12 +282,12 @@ func TestContextsAreListedWithHistory(t *testing.T) {
 	})
 }
 
-// A page with too much history ends early, and no message is lost on the way.
-func TestAPageOfContextsIsBounded(t *testing.T) {
+// A page with too much history ends early, and no message is lost.
+func TestContextPageIsLimitedBySize(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey, Limits: engine.Limits{PageBytes: 10_000}})
+	e := start(t, engine.Config{Handler: commandHandler, Limits: engine.Limits{PageBytes: 10_000}})
 	for i := range 9 {
-		sendWait(t, e, in(fmt.Sprint("c", i), strings.Repeat("x", 3000)))
+		sendWait(t, e, messageIn(fmt.Sprint("c", i), strings.Repeat("x", 3000)))
 	}
 	seen, pages := 0, 0
 	f := filter{"historyLength": 5, "limit": 9}
@@ -306,7 +305,7 @@ func TestAPageOfContextsIsBounded(t *testing.T) {
 			}
 		}
 		if size > 10_000 || list.Page != pages {
-			t.Errorf("page %d tells page %d with %d bytes, want at most 10000", pages, list.Page, size)
+			t.Errorf("page %d reports page %d with %d bytes, want at most 10000", pages, list.Page, size)
 		}
 		if list.NextPageToken == "" {
 			break
@@ -316,26 +315,26 @@ func TestAPageOfContextsIsBounded(t *testing.T) {
 	if seen != 9 || pages != 3 {
 		t.Errorf("%d contexts on %d pages, want 9 on 3", seen, pages)
 	}
-	tick()
-	sendWait(t, e, in("big", strings.Repeat("x", 30_000)))
+	waitNextMillisecond()
+	sendWait(t, e, messageIn("big", strings.Repeat("x", 30_000)))
 	list := listContexts(t, e, filter{"historyLength": 5})
 	if len(list.Contexts) != 1 || len(list.Contexts[0].History) != 1 || list.NextPageToken == "" {
 		t.Errorf("%d contexts on the page with the big one, want it alone", len(list.Contexts))
 	}
 }
 
-func TestTasksAreListedByFiltersOfTheMetadata(t *testing.T) {
+func TestListTasksByMetadataFilters(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Handler: obey})
+		e := start(t, engine.Config{Store: s, Handler: commandHandler})
 		var ids []string
 		for _, said := range []string{"ask", "x", "y", "z"} {
-			tick()
-			ids = append(ids, sendWait(t, e, in("c", said)).Key.ID)
+			waitNextMillisecond()
+			ids = append(ids, sendWait(t, e, messageIn("c", said)).Key.ID)
 		}
-		sendWait(t, e, text("elsewhere"))
-		tick()
-		sendWait(t, e, to(ids[0], "x")) // its status is the newest now
+		sendWait(t, e, message("elsewhere"))
+		waitNextMillisecond()
+		sendWait(t, e, messageTo(ids[0], "x")) // its status is the newest now
 		for _, c := range []struct {
 			f    filter
 			want []int
@@ -370,7 +369,7 @@ func TestTasksAreListedByFiltersOfTheMetadata(t *testing.T) {
 				t.Fatal(err)
 			}
 			if pages++; list.Page != pages || list.Total != 5 {
-				t.Errorf("page %d tells page %d, total %d", pages, list.Page, list.Total)
+				t.Errorf("page %d reports page %d, total %d", pages, list.Page, list.Total)
 			}
 			got += len(list.Tasks)
 			if f["pageToken"] = list.NextPageToken; list.NextPageToken == "" {

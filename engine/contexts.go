@@ -8,23 +8,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// How many ids of a context's tasks are told: of the newest.
+// Maximum number of task ids in a context, newest tasks only.
 const (
-	listedTasks = 100
-	shownTasks  = 1000
+	listedTaskIDs = 100
+	shownTaskIDs  = 1000
 )
 
-// errContextRace is told when others were always faster.
-func errContextRace(id string) error {
-	return a2a.Errorf(a2a.CodeUnavailable, "context %s changes too fast; try again", a2a.Quote(id))
-}
-
-// CreateContext makes a context before its first task. The id is made up unless
-// the params name one, the role is assistant and the status active unless they
-// say otherwise. An Idempotency-Key makes the call repeatable: it is then answered
-// with the context as it stands. Errors: invalid_params naming the field,
-// context_not_found naming the relative that is not there, conflict for an id that
-// is taken or the key of another request.
+// CreateContext creates a context without tasks. The defaults are a generated id, role
+// assistant and status active. An Idempotency-Key makes the call repeatable; a repeated call
+// returns the current context. Errors: invalid_params naming the field, context_not_found for a
+// parent or reference that does not exist, conflict for an existing id or the key of another
+// request.
 func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.CreateContextParams, opts SendOptions) (store.Context, error) {
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return store.Context{}, err
@@ -51,8 +45,8 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 		return store.Context{}, err
 	}
 	w := &contextWrite{e: e, key: c.Key, opts: opts}
-	if earlier, err := w.earlier(ctx); earlier != nil || err != nil {
-		return w.repeat(ctx, earlier, err)
+	if earlier, err := w.previousRecord(ctx); earlier != nil || err != nil {
+		return w.answerRepeat(ctx, earlier, err)
 	}
 	if err := e.checkReferenceContexts(ctx, &c); err != nil {
 		return store.Context{}, err
@@ -75,7 +69,7 @@ func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Conte
 		}
 		switch _, err := w.e.cfg.Store.Context(ctx, w.key.Owner, w.key.ID, 0); {
 		case err == nil:
-			return store.Context{}, a2a.Errorf(a2a.CodeConflict, "context %s exists already; choose another contextId or update it", a2a.Quote(w.key.ID))
+			return store.Context{}, a2a.Errorf(a2a.CodeConflict, "context %s already exists; choose another contextId or update it", a2a.Quote(w.key.ID))
 		case !errors.Is(err, store.ErrNotFound):
 			return store.Context{}, err
 		}
@@ -83,21 +77,21 @@ func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Conte
 			return store.Context{}, err
 		}
 	}
-	return store.Context{}, errContextRace(w.key.ID)
+	return store.Context{}, errConflicts("context", w.key.ID)
 }
 
-// save writes a change with the idempotency record that the client asked for.
+// save stores a change together with the idempotency record of the request.
 func (w *contextWrite) save(ctx context.Context, change store.ContextChange) (store.Context, error) {
 	change.Idempotency = w.record()
 	saved, err := w.e.cfg.Store.SaveContext(context.WithoutCancel(ctx), change)
 	if errors.Is(err, store.ErrDuplicate) {
-		record, err := w.earlier(ctx)
+		record, err := w.previousRecord(ctx)
 		if record == nil && err == nil {
-			err = errContextRace(w.key.ID) // it has just expired
+			err = errConflicts("context", w.key.ID) // the record has just expired
 		}
-		return w.repeat(ctx, record, err)
+		return w.answerRepeat(ctx, record, err)
 	}
-	return saved, relativesError(&change.Context, err)
+	return saved, parentError(&change.Context, err)
 }
 
 func (w *contextWrite) record() *store.IdempotencyRecord {
@@ -108,21 +102,20 @@ func (w *contextWrite) record() *store.IdempotencyRecord {
 	return record
 }
 
-// earlier returns the record of the request that this one repeats, nil when it
-// repeats none.
-func (w *contextWrite) earlier(ctx context.Context) (*store.IdempotencyRecord, error) {
-	return w.e.recorded(ctx, keyRecord(w.key.Owner, w.opts))
+// previousRecord returns the record of the request that this one repeats, or nil.
+func (w *contextWrite) previousRecord(ctx context.Context) (*store.IdempotencyRecord, error) {
+	return w.e.storedRecord(ctx, keyRecord(w.key.Owner, w.opts))
 }
 
-// repeat answers a request that was made before with the context as it stands.
-func (w *contextWrite) repeat(ctx context.Context, record *store.IdempotencyRecord, err error) (store.Context, error) {
+// answerRepeat answers a repeated request with the current context.
+func (w *contextWrite) answerRepeat(ctx context.Context, record *store.IdempotencyRecord, err error) (store.Context, error) {
 	if err != nil {
 		return store.Context{}, err
 	}
 	if record.Hash != w.opts.RequestHash {
-		return store.Context{}, keyTaken(w.opts.IdempotencyKey)
+		return store.Context{}, keyConflict(w.opts.IdempotencyKey)
 	}
-	return w.e.context(ctx, store.ContextKey{Owner: w.key.Owner, ID: record.TaskID}, shownTasks)
+	return w.e.context(ctx, store.ContextKey{Owner: w.key.Owner, ID: record.TaskID}, shownTaskIDs)
 }
 
 // context reads a context of an owner.
@@ -137,23 +130,21 @@ func (e *Engine) context(ctx context.Context, key store.ContextKey, tasks int) (
 	return c, err
 }
 
-// UpdateContext changes the record of a context. Its status moves from active to
-// paused and back, from both to completed, and from any to archived. To be
-// completed or archived its tasks must be over; Force pauses it and cancels them
-// first, and leaves it paused if that cannot be brought to its end. An archived
-// context is not changed any more, save that archiving it again is answered as if
-// it had been done. An Idempotency-Key makes the call repeatable: it is then
-// answered with the context as it stands. Errors: context_not_found, also for a
-// relative that is not there, invalid_params naming the field,
-// context_not_cancelable for what the status or the tasks forbid, conflict,
-// unavailable.
+// UpdateContext changes the record of a context. The status can change between active and
+// paused, from both to completed, and from any status to archived. A context can be completed
+// or archived only when its tasks have finished. Force pauses the context and cancels them
+// first; if that fails, the context stays paused. An archived context cannot be changed, but
+// archiving it again succeeds without effect. An Idempotency-Key makes the call repeatable; a
+// repeated call returns the current context. Errors: context_not_found, also for a parent or
+// reference that does not exist, invalid_params naming the field, context_not_cancelable if the
+// status or the tasks do not allow the change, conflict, unavailable.
 func (e *Engine) UpdateContext(ctx context.Context, p a2a.Principal, params a2a.UpdateContextParams, opts SendOptions) (store.Context, error) {
 	w := &contextWrite{e: e, key: store.ContextKey{Owner: p.ID, ID: params.ContextID}, opts: opts}
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return store.Context{}, err
 	}
-	if earlier, err := w.earlier(ctx); earlier != nil || err != nil {
-		return w.repeat(ctx, earlier, err)
+	if earlier, err := w.previousRecord(ctx); earlier != nil || err != nil {
+		return w.answerRepeat(ctx, earlier, err)
 	}
 	for range maxConflicts {
 		base, err := e.context(ctx, w.key, 0)
@@ -161,7 +152,7 @@ func (e *Engine) UpdateContext(ctx context.Context, p a2a.Principal, params a2a.
 			return store.Context{}, err
 		}
 		if base.Status == a2a.ContextArchived {
-			return w.unchanged(ctx, params)
+			return w.updateArchived(ctx, params)
 		}
 		saved, err := w.update(ctx, p, base, params)
 		switch {
@@ -171,24 +162,24 @@ func (e *Engine) UpdateContext(ctx context.Context, p a2a.Principal, params a2a.
 			return saved, err
 		}
 	}
-	return store.Context{}, errContextRace(w.key.ID)
+	return store.Context{}, errConflicts("context", w.key.ID)
 }
 
-// unchanged answers an update of an archived context: only what asks for nothing
-// but that it be archived is not refused.
-func (w *contextWrite) unchanged(ctx context.Context, params a2a.UpdateContextParams) (store.Context, error) {
+// updateArchived handles an update of an archived context. It accepts only a request to archive
+// the context and nothing else.
+func (w *contextWrite) updateArchived(ctx context.Context, params a2a.UpdateContextParams) (store.Context, error) {
 	archived := params.Status != nil && *params.Status == a2a.ContextArchived
 	params.ContextID, params.Status, params.Force = "", nil, false
 	if !archived || params != (a2a.UpdateContextParams{}) {
-		return store.Context{}, forbidden(w.key.ID, "is archived and cannot be changed; begin another context")
+		return store.Context{}, contextForbids(w.key.ID, "is archived and cannot be changed; start a new context")
 	}
-	return w.e.context(ctx, w.key, shownTasks)
+	return w.e.context(ctx, w.key, shownTaskIDs)
 }
 
-// update makes one attempt to change a context that stands at base. It fails with
-// store.ErrConflict when it is to be made again.
+// update makes one attempt to change the context base. It returns store.ErrConflict if the
+// attempt must be repeated.
 func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.Context, params a2a.UpdateContextParams) (store.Context, error) {
-	next := amend(base, params)
+	next := applyUpdate(base, params)
 	if now := store.Time(w.e.cfg.clock()); now.After(next.UpdatedAt) {
 		next.UpdatedAt = now
 	}
@@ -203,25 +194,24 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 			return store.Context{}, err
 		}
 	}
-	change := store.ContextChange{Context: next, Version: base.Version, TasksOver: closes(next.Status) && base.Status != next.Status}
+	change := store.ContextChange{Context: next, Version: base.Version, TasksOver: requiresFinishedTasks(next.Status) && base.Status != next.Status}
 	saved, err := w.save(ctx, change)
 	if err == nil {
-		return w.e.context(ctx, w.key, shownTasks)
+		return w.e.context(ctx, w.key, shownTaskIDs)
 	}
 	if !errors.Is(err, store.ErrBusy) {
 		return saved, err
 	}
 	if !params.Force {
-		return saved, w.e.busy(ctx, w.key, "cannot become "+string(next.Status), unfinished)
+		return saved, w.e.busyError(ctx, w.key, "cannot change to "+string(next.Status), unfinished)
 	}
-	// The other fields come first, so that nothing is cancelled for a change that is
-	// refused.
+	// Save the other fields first, so that no task is canceled for a change that is rejected.
 	change.TasksOver, change.Context.Status = false, base.Status
 	if base.Status == a2a.ContextActive {
 		change.Context.Status = a2a.ContextPaused
 	}
 	if _, err := w.e.cfg.Store.SaveContext(ctx, change); err != nil {
-		return store.Context{}, relativesError(&change.Context, err)
+		return store.Context{}, parentError(&change.Context, err)
 	}
 	if err := w.e.cancelAll(ctx, p, w.key); err != nil {
 		return store.Context{}, err
@@ -229,8 +219,8 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 	return store.Context{}, store.ErrConflict
 }
 
-// amend returns c with what the params change.
-func amend(c store.Context, params a2a.UpdateContextParams) store.Context {
+// applyUpdate returns c with the changes of params.
+func applyUpdate(c store.Context, params a2a.UpdateContextParams) store.Context {
 	replace(&c.Name, params.Name)
 	replace(&c.Description, params.Description)
 	replace(&c.Role, params.Role)

@@ -20,16 +20,16 @@ import (
 
 func ptr[V any](v V) *V { return &v }
 
-// in makes a message that begins a task in a context.
-func in(contextID, s string) a2a.MessageSendParams {
-	p := text(s)
+// messageIn returns a message that starts a task in a context.
+func messageIn(contextID, s string) a2a.MessageSendParams {
+	p := message(s)
 	p.Message.ContextID = contextID
 	return p
 }
 
-// obey ends its turn as the message says: "ask" waits for the client, "run" runs
-// until it is cancelled, anything else completes.
-func obey(ctx context.Context, turn *engine.Turn) error {
+// commandHandler ends its turn as the message says: "ask" waits for the client, "run" runs
+// until it is canceled, anything else completes.
+func commandHandler(ctx context.Context, turn *engine.Turn) error {
 	switch turn.Messages()[0].Text() {
 	case "ask":
 		return turn.RequireInput(a2a.TextPart{Text: "what?"})
@@ -49,8 +49,8 @@ func newContext(t *testing.T, e *engine.Engine, params a2a.CreateContextParams) 
 	return c
 }
 
-func move(ctx context.Context, e *engine.Engine, id string, to a2a.ContextStatus, force bool) error {
-	_, err := e.UpdateContext(ctx, alice, a2a.UpdateContextParams{ContextID: id, Status: &to, Force: force}, engine.SendOptions{})
+func setStatus(ctx context.Context, e *engine.Engine, id string, status a2a.ContextStatus, force bool) error {
+	_, err := e.UpdateContext(ctx, alice, a2a.UpdateContextParams{ContextID: id, Status: &status, Force: force}, engine.SendOptions{})
 	return err
 }
 
@@ -62,8 +62,8 @@ func wantStatus(t *testing.T, e *engine.Engine, id string, want a2a.ContextStatu
 	}
 }
 
-// wantError checks the code of an error, or that there is none, and that its text
-// holds what is given.
+// wantError checks the code of an error, or that there is none, and that its text contains the
+// given texts.
 func wantError(t *testing.T, what string, err error, code a2a.Code, holds ...string) {
 	t.Helper()
 	if code == "" {
@@ -78,91 +78,91 @@ func wantError(t *testing.T, what string, err error, code a2a.Code, holds ...str
 	}
 	for _, text := range holds {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%s = %q, want it to say %q", what, err, text)
+			t.Errorf("%s = %q, want it to contain %q", what, err, text)
 		}
 	}
 }
 
-const forbidden = a2a.CodeContextNotCancelable
+const notCancelable = a2a.CodeContextNotCancelable
 
-// What each status allows. The context has a task that is over.
-func TestStatusesRuleOverWhatCanBeDone(t *testing.T) {
+// Each operation is tried in each context status. The context has a finished task.
+func TestContextStatusAllowsOperations(t *testing.T) {
 	t.Parallel()
 	statuses := []a2a.ContextStatus{a2a.ContextActive, a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived}
-	type scene struct {
+	type fixture struct {
 		e    *engine.Engine
 		id   string
 		task string
 	}
-	update := func(change func(*a2a.UpdateContextParams)) func(*testing.T, scene) error {
-		return func(t *testing.T, s scene) error {
+	update := func(change func(*a2a.UpdateContextParams)) func(*testing.T, fixture) error {
+		return func(t *testing.T, s fixture) error {
 			params := a2a.UpdateContextParams{ContextID: s.id}
 			change(&params)
 			_, err := s.e.UpdateContext(t.Context(), alice, params, engine.SendOptions{})
 			return err
 		}
 	}
-	status := func(to a2a.ContextStatus) func(*testing.T, scene) error {
+	status := func(to a2a.ContextStatus) func(*testing.T, fixture) error {
 		return update(func(p *a2a.UpdateContextParams) { p.Status = &to })
 	}
 	const none a2a.Code = ""
 	for name, op := range map[string]struct {
-		do   func(*testing.T, scene) error
+		do   func(*testing.T, fixture) error
 		want [4]a2a.Code // by status
 	}{
-		"new task": {func(t *testing.T, s scene) error {
-			_, err := s.e.Send(t.Context(), alice, in(s.id, "x"), engine.SendOptions{})
+		"new task": {func(t *testing.T, s fixture) error {
+			_, err := s.e.Send(t.Context(), alice, messageIn(s.id, "x"), engine.SendOptions{})
 			return err
-		}, [4]a2a.Code{none, forbidden, forbidden, forbidden}},
-		"message to a task that is over": {func(t *testing.T, s scene) error {
-			_, err := s.e.Send(t.Context(), alice, to(s.task, "x"), engine.SendOptions{})
+		}, [4]a2a.Code{none, notCancelable, notCancelable, notCancelable}},
+		"message to a finished task": {func(t *testing.T, s fixture) error {
+			_, err := s.e.Send(t.Context(), alice, messageTo(s.task, "x"), engine.SendOptions{})
 			return err
 		}, [4]a2a.Code{a2a.CodeUnsupported, a2a.CodeUnsupported, a2a.CodeUnsupported, a2a.CodeUnsupported}},
-		"cancel of a task that is over": {func(t *testing.T, s scene) error {
+		"cancel of a finished task": {func(t *testing.T, s fixture) error {
 			_, err := s.e.Cancel(t.Context(), alice, s.task, engine.SendOptions{})
 			return err
 		}, [4]a2a.Code{a2a.CodeTaskNotCancelable, a2a.CodeTaskNotCancelable, a2a.CodeTaskNotCancelable, a2a.CodeTaskNotCancelable}},
-		"name": {update(func(p *a2a.UpdateContextParams) { p.Name = ptr("n") }), [4]a2a.Code{none, none, none, forbidden}},
-		"name with the status it has": {func(t *testing.T, s scene) error {
+		"name": {update(func(p *a2a.UpdateContextParams) { p.Name = ptr("n") }), [4]a2a.Code{none, none, none, notCancelable}},
+		"name and unchanged status": {func(t *testing.T, s fixture) error {
 			c, _ := s.e.Context(t.Context(), alice, s.id, ptr(0))
 			return update(func(p *a2a.UpdateContextParams) { p.Name, p.Status = ptr("n"), &c.Status })(t, s)
-		}, [4]a2a.Code{none, none, none, forbidden}},
-		"to active":    {status(a2a.ContextActive), [4]a2a.Code{none, none, forbidden, forbidden}},
-		"to paused":    {status(a2a.ContextPaused), [4]a2a.Code{none, none, forbidden, forbidden}},
-		"to completed": {status(a2a.ContextCompleted), [4]a2a.Code{none, none, none, forbidden}},
+		}, [4]a2a.Code{none, none, none, notCancelable}},
+		"to active":    {status(a2a.ContextActive), [4]a2a.Code{none, none, notCancelable, notCancelable}},
+		"to paused":    {status(a2a.ContextPaused), [4]a2a.Code{none, none, notCancelable, notCancelable}},
+		"to completed": {status(a2a.ContextCompleted), [4]a2a.Code{none, none, none, notCancelable}},
 		"to archived":  {status(a2a.ContextArchived), [4]a2a.Code{none, none, none, none}},
 		"to active by force": {update(func(p *a2a.UpdateContextParams) {
 			p.Status, p.Force = ptr(a2a.ContextActive), true
-		}), [4]a2a.Code{none, none, forbidden, forbidden}},
-		"to nowhere": {status("gone"), [4]a2a.Code{a2a.CodeInvalid, a2a.CodeInvalid, a2a.CodeInvalid, forbidden}},
-		"feedback": {func(t *testing.T, s scene) error {
+		}), [4]a2a.Code{none, none, notCancelable, notCancelable}},
+		"to unknown status": {status("gone"), [4]a2a.Code{a2a.CodeInvalid, a2a.CodeInvalid, a2a.CodeInvalid, notCancelable}},
+		"feedback": {func(t *testing.T, s fixture) error {
 			_, err := s.e.AddFeedback(t.Context(), alice, a2a.TaskFeedbackParams{TaskID: s.task, Feedback: "good"}, engine.SendOptions{})
 			return err
 		}, [4]a2a.Code{none, none, none, none}},
-		"clear": {func(t *testing.T, s scene) error {
+		"clear": {func(t *testing.T, s fixture) error {
 			_, err := s.e.ClearContext(t.Context(), alice, a2a.ClearContextParams{ContextID: s.id}, engine.SendOptions{})
 			return err
-		}, [4]a2a.Code{none, none, none, forbidden}},
-		"clear by force": {func(t *testing.T, s scene) error {
+		}, [4]a2a.Code{none, none, none, notCancelable}},
+		"clear by force": {func(t *testing.T, s fixture) error {
 			_, err := s.e.ClearContext(t.Context(), alice, a2a.ClearContextParams{ContextID: s.id, Metadata: map[string]any{"force": true}}, engine.SendOptions{})
 			return err
 		}, [4]a2a.Code{none, none, none, none}},
-		"reading": {func(t *testing.T, s scene) error {
+		"read": {func(t *testing.T, s fixture) error {
 			_, err := s.e.Context(t.Context(), alice, s.id, nil)
 			return err
 		}, [4]a2a.Code{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := start(t, engine.Config{Handler: obey})
+			e := start(t, engine.Config{Handler: commandHandler})
 			for i, from := range statuses {
-				task := sendWait(t, e, text("x"))
-				if err := move(t.Context(), e, task.ContextID, from, false); err != nil {
+				task := sendWait(t, e, message("x"))
+				if err := setStatus(t.Context(), e, task.ContextID, from, false); err != nil {
 					t.Fatalf("move to %s = %v", from, err)
 				}
-				err := op.do(t, scene{e, task.ContextID, task.Key.ID})
+				err := op.do(t, fixture{e, task.ContextID, task.Key.ID})
 				holds := []string{task.ContextID, string(from)}
-				if op.want[i] != forbidden {
+				if op.want[i] != notCancelable {
 					holds = nil
 				}
 				wantError(t, fmt.Sprintf("%s when %s", name, from), err, op.want[i], holds...)
@@ -171,16 +171,16 @@ func TestStatusesRuleOverWhatCanBeDone(t *testing.T) {
 	}
 }
 
-// What tasks that are not over stand in the way of, with and without force.
-func TestTasksThatAreNotOverHoldAContextOpen(t *testing.T) {
+// Unfinished tasks prevent completing, archiving and clearing, except with force.
+func TestUnfinishedTasksKeepContextOpen(t *testing.T) {
 	t.Parallel()
 	type ops map[string]func(ctx context.Context, e *engine.Engine, id string, force bool) error
 	all := ops{
 		"complete": func(ctx context.Context, e *engine.Engine, id string, force bool) error {
-			return move(ctx, e, id, a2a.ContextCompleted, force)
+			return setStatus(ctx, e, id, a2a.ContextCompleted, force)
 		},
 		"archive": func(ctx context.Context, e *engine.Engine, id string, force bool) error {
-			return move(ctx, e, id, a2a.ContextArchived, force)
+			return setStatus(ctx, e, id, a2a.ContextArchived, force)
 		},
 		"clear": func(ctx context.Context, e *engine.Engine, id string, force bool) error {
 			_, err := e.ClearContext(ctx, alice, a2a.ClearContextParams{ContextID: id, Force: force}, engine.SendOptions{})
@@ -188,20 +188,20 @@ func TestTasksThatAreNotOverHoldAContextOpen(t *testing.T) {
 		},
 	}
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s, Concurrency: 2})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s, Concurrency: 2})
 		for name, op := range all {
 			for _, kind := range []string{"ask", "run"} {
-				task := send(t, e, text(kind))
+				task := send(t, e, message(kind))
 				if kind == "ask" {
-					settled(t, e, task.Key.ID)
+					waitFinal(t, e, task.Key.ID)
 				}
-				more := send(t, e, in(task.ContextID, kind))
+				more := send(t, e, messageIn(task.ContextID, kind))
 				if kind == "ask" {
-					settled(t, e, more.Key.ID)
+					waitFinal(t, e, more.Key.ID)
 				}
 				if name != "clear" || kind != "ask" {
 					err := op(t.Context(), e, task.ContextID, false)
-					wantError(t, name+" with tasks that "+kind, err, forbidden, task.ContextID, "2 tasks")
+					wantError(t, name+" with tasks that "+kind, err, notCancelable, task.ContextID, "2 unfinished tasks")
 					var coded *a2a.Error
 					if errors.As(err, &coded) {
 						got := slices.Sorted(slices.Values(coded.Data["tasks"].([]string)))
@@ -219,30 +219,30 @@ func TestTasksThatAreNotOverHoldAContextOpen(t *testing.T) {
 					continue
 				}
 				for _, id := range []string{task.Key.ID, more.Key.ID} {
-					wantState(t, settled(t, e, id), a2a.StateCanceled)
+					wantState(t, waitFinal(t, e, id), a2a.StateCanceled)
 				}
 			}
 		}
 	})
 }
 
-func TestAPausedContextsTasksGoOn(t *testing.T) {
+func TestTasksOfPausedContextContinue(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey})
-	task := sendWait(t, e, text("ask"))
-	wantError(t, "pause", move(t.Context(), e, task.ContextID, a2a.ContextPaused, false), "")
-	wantState(t, sendWait(t, e, to(task.Key.ID, "go on")), a2a.StateCompleted)
-	_, err := e.Send(t.Context(), alice, in(task.ContextID, "x"), engine.SendOptions{})
-	wantError(t, "Send(new task)", err, forbidden, "is paused and takes no new tasks", "active")
-	wantError(t, "resume", move(t.Context(), e, task.ContextID, a2a.ContextActive, false), "")
-	wantState(t, sendWait(t, e, in(task.ContextID, "x")), a2a.StateCompleted)
+	e := start(t, engine.Config{Handler: commandHandler})
+	task := sendWait(t, e, message("ask"))
+	wantError(t, "pause", setStatus(t.Context(), e, task.ContextID, a2a.ContextPaused, false), "")
+	wantState(t, sendWait(t, e, messageTo(task.Key.ID, "continue")), a2a.StateCompleted)
+	_, err := e.Send(t.Context(), alice, messageIn(task.ContextID, "x"), engine.SendOptions{})
+	wantError(t, "Send(new task)", err, notCancelable, "is paused and accepts no new tasks", "active")
+	wantError(t, "resume", setStatus(t.Context(), e, task.ContextID, a2a.ContextActive, false), "")
+	wantState(t, sendWait(t, e, messageIn(task.ContextID, "x")), a2a.StateCompleted)
 }
 
-// A refused change leaves no task cancelled, whatever it was refused for.
-func TestAForcedChangeThatIsRefusedCancelsNothing(t *testing.T) {
+// A rejected update cancels no task, whatever the reason.
+func TestRejectedForcedUpdateCancelsNothing(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey})
-	task := sendWait(t, e, text("ask"))
+	e := start(t, engine.Config{Handler: commandHandler})
+	task := sendWait(t, e, message("ask"))
 	for _, params := range []a2a.UpdateContextParams{
 		{ParentID: ptr("nobody")},
 		{ParentID: &task.ContextID},
@@ -257,13 +257,13 @@ func TestAForcedChangeThatIsRefusedCancelsNothing(t *testing.T) {
 	}
 	got, err := e.Task(t.Context(), alice, task.Key.ID, nil)
 	if err != nil || got.Status.State != a2a.StateInputRequired {
-		t.Errorf("task is %v, %v; want it to wait still", got.Status.State, err)
+		t.Errorf("task is %v, %v; want input-required", got.Status.State, err)
 	}
 }
 
-func TestContextFieldsThatBreakARuleAreNamed(t *testing.T) {
+func TestInvalidContextFieldsAreNamed(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey, Limits: engine.Limits{MetadataBytes: 100, References: 2}})
+	e := start(t, engine.Config{Handler: commandHandler, Limits: engine.Limits{MetadataBytes: 100, References: 2}})
 	for _, id := range []string{"a", "b", "c"} {
 		newContext(t, e, a2a.CreateContextParams{ContextID: id})
 	}
@@ -294,14 +294,14 @@ func TestContextFieldsThatBreakARuleAreNamed(t *testing.T) {
 		"metadata too big":     {a2a.UpdateContextParams{Metadata: &big}, a2a.CodeInvalid, "metadata"},
 		"extensions too big":   {a2a.UpdateContextParams{Extensions: &big}, a2a.CodeInvalid, "extensions"},
 		"metadata not JSON":    {a2a.UpdateContextParams{Metadata: &map[string]any{"k": make(chan int)}}, a2a.CodeInvalid, "metadata"},
-		"parent not there":     {a2a.UpdateContextParams{ParentID: ptr("x")}, a2a.CodeContextNotFound, "parentContextId"},
+		"unknown parent":       {a2a.UpdateContextParams{ParentID: ptr("x")}, a2a.CodeContextNotFound, "parentContextId"},
 		"parent of another":    {a2a.UpdateContextParams{ParentID: ptr("bobs")}, a2a.CodeContextNotFound, "parentContextId"},
 		"parent malformed":     {a2a.UpdateContextParams{ParentID: ptr("a\nb")}, a2a.CodeContextNotFound, "parentContextId"},
 		"parent itself":        {a2a.UpdateContextParams{ParentID: ptr("a")}, a2a.CodeInvalid, "parentContextId"},
 		"too many references":  {a2a.UpdateContextParams{ReferenceIDs: ptr([]string{"b", "c", "d"})}, a2a.CodeInvalid, "referenceContextIds"},
 		"reference twice":      {a2a.UpdateContextParams{ReferenceIDs: ptr([]string{"b", "b"})}, a2a.CodeInvalid, "referenceContextIds[1]"},
 		"reference to itself":  {a2a.UpdateContextParams{ReferenceIDs: ptr([]string{"a"})}, a2a.CodeInvalid, "referenceContextIds[0]"},
-		"reference to nobody":  {a2a.UpdateContextParams{ReferenceIDs: ptr([]string{"b", "x"})}, a2a.CodeContextNotFound, "referenceContextIds[1]"},
+		"unknown reference":    {a2a.UpdateContextParams{ReferenceIDs: ptr([]string{"b", "x"})}, a2a.CodeContextNotFound, "referenceContextIds[1]"},
 		"reference to another": {a2a.UpdateContextParams{ReferenceIDs: ptr([]string{"bobs"})}, a2a.CodeContextNotFound, "referenceContextIds[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,16 +315,16 @@ func TestContextFieldsThatBreakARuleAreNamed(t *testing.T) {
 				t.Errorf("UpdateContext() names the field %v, want %s", coded.Data["field"], c.field)
 			}
 			if after, _ := e.Context(t.Context(), alice, "a", nil); after.Version != before.Version {
-				t.Errorf("a refused change moved the version from %d to %d", before.Version, after.Version)
+				t.Errorf("a rejected change changed the version from %d to %d", before.Version, after.Version)
 			}
 		})
 	}
 }
 
-func TestParentsFormNoCycleAndAreNotTooDeep(t *testing.T) {
+func TestParentCyclesAndDepthAreRejected(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
 		top := newContext(t, e, a2a.CreateContextParams{})
 		last := top
 		for range store.MaxContextDepth {
@@ -337,10 +337,10 @@ func TestParentsFormNoCycleAndAreNotTooDeep(t *testing.T) {
 	})
 }
 
-func TestAnUpdateReplacesWhatIsGivenAndClearsWhatIsEmpty(t *testing.T) {
+func TestUpdateContextReplacesAndClearsFields(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
 		parent := newContext(t, e, a2a.CreateContextParams{})
 		c := newContext(t, e, a2a.CreateContextParams{
 			Name: "n", Description: "two\nlines", Role: "analyst", Tags: []string{"b", "a", "b"}, Status: a2a.ContextPaused,
@@ -361,15 +361,15 @@ func TestAnUpdateReplacesWhatIsGivenAndClearsWhatIsEmpty(t *testing.T) {
 		}, engine.SendOptions{})
 		if err != nil || got.Name+got.Description+got.ParentID != "" || got.Role != store.DefaultContextRole || got.Status != a2a.ContextPaused ||
 			len(got.Tags)+len(got.Metadata)+len(got.ReferenceIDs)+len(got.Extensions) != 0 {
-			t.Errorf("UpdateContext(all empty) = %+v, %v; want nothing left", got, err)
+			t.Errorf("UpdateContext(all empty) = %+v, %v; want all fields empty", got, err)
 		}
 	})
 }
 
-func TestCreatingAContextTwice(t *testing.T) {
+func TestCreateContextTwice(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
 		key := engine.SendOptions{IdempotencyKey: "k", RequestHash: [32]byte{1}}
 		first, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "a"}, key)
 		wantError(t, "CreateContext()", err, "")
@@ -377,7 +377,7 @@ func TestCreatingAContextTwice(t *testing.T) {
 		wantError(t, "UpdateContext()", err, "")
 		again, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "a"}, key)
 		if err != nil || again.Key != first.Key || again.Name != "b" {
-			t.Errorf("CreateContext(again) = %v %q, %v; want %v as it stands, named b", again.Key, again.Name, err, first.Key)
+			t.Errorf("CreateContext(again) = %v %q, %v; want %v with the current name b", again.Key, again.Name, err, first.Key)
 		}
 		key.RequestHash[0]++
 		_, err = e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "c"}, key)
@@ -397,10 +397,10 @@ func TestCreatingAContextTwice(t *testing.T) {
 	})
 }
 
-// An update is told once, whatever the context has become since.
-func TestARepeatedUpdateIsAnsweredAsItStands(t *testing.T) {
+// An update with an Idempotency-Key is applied once, whatever the status is now.
+func TestRepeatedUpdateReturnsCurrentContext(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey})
+	e := start(t, engine.Config{Handler: commandHandler})
 	c := newContext(t, e, a2a.CreateContextParams{})
 	key := engine.SendOptions{IdempotencyKey: "k", RequestHash: [32]byte{1}}
 	for range 2 {
@@ -414,11 +414,11 @@ func TestARepeatedUpdateIsAnsweredAsItStands(t *testing.T) {
 	wantError(t, "UpdateContext(other request, same key)", err, a2a.CodeConflict)
 }
 
-// No call tells whether another owner has a context.
+// No call reveals whether another owner has a context.
 func TestContextsOfOthersAreNotFound(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey})
-	task := sendWait(t, e, text("x"))
+	e := start(t, engine.Config{Handler: commandHandler})
+	task := sendWait(t, e, message("x"))
 	bob := a2a.Principal{ID: "bob"}
 	for _, id := range []string{task.ContextID, "nobody", "", "a\nb", strings.Repeat("x", 1000)} {
 		_, err := e.Context(t.Context(), bob, id, nil)
@@ -436,9 +436,9 @@ func TestContextsOfOthersAreNotFound(t *testing.T) {
 	}
 }
 
-// Two processes, one archiving while the other sends: in the end the context is
-// archived and has no task that is not over.
-func TestArchivingWhileAnotherProcessSends(t *testing.T) {
+// One process archives a context while another sends. In the end the context is archived and
+// has no unfinished task.
+func TestArchiveDuringConcurrentSends(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{true, false} {
 		t.Run(fmt.Sprint("force ", force), func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestArchivingWhileAnotherProcessSends(t *testing.T) {
 			shared := inmem.New()
 			var engines []*engine.Engine
 			for range 2 {
-				engines = append(engines, start(t, engine.Config{Store: replicas{shared}, Handler: obey, Poll: 10 * time.Millisecond, Lease: time.Second}))
+				engines = append(engines, start(t, engine.Config{Store: sharedStore{shared}, Handler: commandHandler, Poll: 10 * time.Millisecond, Lease: time.Second}))
 			}
 			for i := range 10 {
 				id := newContext(t, engines[0], a2a.CreateContextParams{}).Key.ID
@@ -454,23 +454,23 @@ func TestArchivingWhileAnotherProcessSends(t *testing.T) {
 				for n := range 4 {
 					senders.Go(func() {
 						for k := range 20 {
-							_, err := engines[n%2].Send(t.Context(), alice, in(id, []string{"x", "ask", "run"}[(k+i)%3]), engine.SendOptions{})
+							_, err := engines[n%2].Send(t.Context(), alice, messageIn(id, []string{"x", "ask", "run"}[(k+i)%3]), engine.SendOptions{})
 							if err != nil {
-								wantError(t, "Send()", err, forbidden, "takes no new tasks")
+								wantError(t, "Send()", err, notCancelable, "accepts no new tasks")
 								return
 							}
 						}
 					})
 				}
-				err := move(t.Context(), engines[1], id, a2a.ContextArchived, force)
+				err := setStatus(t.Context(), engines[1], id, a2a.ContextArchived, force)
 				senders.Wait()
 				switch {
 				case force:
 					wantError(t, "archive by force", err, "")
 				case err != nil:
-					wantError(t, "archive", err, forbidden, "not over")
+					wantError(t, "archive", err, notCancelable, "unfinished")
 					wantStatus(t, engines[0], id, a2a.ContextActive)
-					wantError(t, "archive by force", move(t.Context(), engines[0], id, a2a.ContextArchived, true), "")
+					wantError(t, "archive by force", setStatus(t.Context(), engines[0], id, a2a.ContextArchived, true), "")
 				}
 				wantStatus(t, engines[0], id, a2a.ContextArchived)
 				page, err := shared.Tasks(t.Context(), store.Query{Owner: alice.ID, ContextID: id, Limit: 1000})

@@ -12,31 +12,35 @@ import (
 )
 
 const (
-	// A context is measured again when this process has added a contextPart-th of
-	// Limits.ContextBytes to it.
-	contextPart = 64
-	// fullFor is how long messages for a full context are rejected before it is measured again.
-	fullFor = 10 * time.Second
-	// knownContexts is the least number of contexts that are remembered: those that grew last.
-	knownContexts = 10_000
-	// measuredTasks is the most tasks whose sizes are read with one call of the store.
+	// remeasureShare defines when a context is measured again: after this process has added
+	// 1/remeasureShare of Limits.ContextBytes to it.
+	remeasureShare = 64
+	// remeasureFullAfter is how long messages for a full context are rejected before it is
+	// measured again.
+	remeasureFullAfter = 10 * time.Second
+	// rememberedContexts is the minimum number of contexts whose sizes are cached: those that
+	// grew last.
+	rememberedContexts = 10_000
+	// measuredTasks is the maximum number of tasks whose sizes are read with one call of the
+	// store.
 	measuredTasks = 1000
 )
 
-// contextSizes remember how many bytes this process added to contexts. Only contexts that grow by
-// much are measured in the store. It is safe for concurrent use; the zero value is ready.
+// contextSizes caches how many bytes this process has added to contexts. Only contexts that
+// grow a lot are measured in the store. It is safe for concurrent use; the zero value is ready
+// to use.
 type contextSizes struct {
 	mu            sync.Mutex
-	recent, older map[store.ContextKey]*contextContent // each with up to knownContexts
+	recent, older map[store.ContextKey]*contextContent // each has up to rememberedContexts
 }
 
 type contextContent struct {
-	added    int64     // bytes since it was measured, or else since it is remembered
-	measured int64     // 0 until it was
-	at       time.Time // when it was measured
+	added    int64     // bytes added since it was measured or cached
+	measured int64     // 0 if not measured
+	at       time.Time // time of the measurement
 }
 
-// get returns what is known of a context, nil if nothing is. s.mu is held.
+// get returns the cached size of a context, or nil. The caller holds s.mu.
 func (s *contextSizes) get(key store.ContextKey) *contextContent {
 	if c := s.recent[key]; c != nil {
 		return c
@@ -44,9 +48,9 @@ func (s *contextSizes) get(key store.ContextKey) *contextContent {
 	return s.older[key]
 }
 
-// set remembers what is known of a context. s.mu is held.
+// set caches the size of a context. The caller holds s.mu.
 func (s *contextSizes) set(key store.ContextKey, c *contextContent) {
-	if s.recent == nil || len(s.recent) >= knownContexts {
+	if s.recent == nil || len(s.recent) >= rememberedContexts {
 		s.older, s.recent = s.recent, make(map[store.ContextKey]*contextContent)
 	}
 	s.recent[key] = c
@@ -67,9 +71,10 @@ func (s *contextSizes) add(key store.ContextKey, bytes int64) {
 	s.set(key, c)
 }
 
-// checkContextSize rejects a message for a context whose tasks have reached Limits.ContextBytes. The
-// writes of handlers are not rejected, and growth through other processes is found late, so a context
-// can exceed the limit by a 64th for each process and by the content of running tasks.
+// checkContextSize rejects a message for a context whose tasks have reached
+// Limits.ContextBytes. Writes of handlers are not rejected, and growth through other processes
+// is detected late. A context can therefore exceed the limit by a 64th for each process and by
+// the content of running tasks.
 func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) error {
 	limit := int64(e.cfg.Limits.ContextBytes)
 	e.contexts.mu.Lock()
@@ -80,7 +85,7 @@ func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) err
 	}
 	known, full := *c, c.measured+c.added >= limit
 	e.contexts.mu.Unlock()
-	if known.added > limit/contextPart || full && (known.at.IsZero() || e.now().Sub(known.at).Abs() >= fullFor) {
+	if known.added > limit/remeasureShare || full && (known.at.IsZero() || e.now().Sub(known.at).Abs() >= remeasureFullAfter) {
 		bytes, err := e.measureContext(ctx, key)
 		if err != nil {
 			return err
@@ -95,7 +100,7 @@ func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) err
 		return nil
 	}
 	e.contextsFull.Add(1)
-	return a2a.Errorf(a2a.CodeTooLarge, "context %s has about %d bytes of content, the limit is %d (--max-context); begin another context", a2a.Quote(key.ID), known.measured+known.added, limit)
+	return a2a.Errorf(a2a.CodeTooLarge, "context %s has about %d bytes of content, the limit is %d (--max-context); start a new context", a2a.Quote(key.ID), known.measured+known.added, limit)
 }
 
 // measureContext returns the bytes of content of a context's tasks, 0 if it does not exist.

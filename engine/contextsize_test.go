@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The limit counts messages and artifacts, and applies to new tasks and to messages for a task
-// that waits, in this process and in another.
+// The limit counts messages and artifacts. It applies to new tasks and to messages for waiting
+// tasks, in this process and in others.
 func TestContextContentIsLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 1_000_000
 	s := inmem.New()
-	cfg := engine.Config{Store: replicas{s}, Limits: engine.Limits{ContextBytes: limit}, Handler: func(_ context.Context, turn *engine.Turn) error {
+	cfg := engine.Config{Store: sharedStore{s}, Limits: engine.Limits{ContextBytes: limit}, Handler: func(_ context.Context, turn *engine.Turn) error {
 		if turn.Messages()[0].Text() == "write" {
 			if _, err := turn.Artifact("a").WriteString(strings.Repeat("x", 10_000)); err != nil {
 				return err
@@ -26,15 +26,10 @@ func TestContextContentIsLimited(t *testing.T) {
 		return turn.RequireInput(a2a.TextPart{Text: "more"})
 	}}
 	e := start(t, cfg)
-	in := func(contextID, content string) a2a.MessageSendParams {
-		p := text(content)
-		p.Message.ContextID = contextID
-		return p
-	}
 	var first string
 	fill := func(e *engine.Engine, contextID, content string) (err error) {
 		for range 200 {
-			sent, err := e.Send(t.Context(), alice, in(contextID, content), engine.SendOptions{Wait: true})
+			sent, err := e.Send(t.Context(), alice, messageIn(contextID, content), engine.SendOptions{Wait: true})
 			if err != nil {
 				return err
 			}
@@ -50,7 +45,7 @@ func TestContextContentIsLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range c.TaskIDs {
-			bytes += stored(t, s, store.Key{Owner: alice.ID, ID: id}).Bytes
+			bytes += storedTask(t, s, store.Key{Owner: alice.ID, ID: id}).Bytes
 		}
 		return bytes
 	}
@@ -65,15 +60,15 @@ func TestContextContentIsLimited(t *testing.T) {
 			t.Errorf("the context has %d bytes, want at most a 64th and a task more than %d", got, limit)
 		}
 		before := content(contextID)
-		if _, err := e.Send(t.Context(), alice, to(first, message), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
+		if _, err := e.Send(t.Context(), alice, messageTo(first, message), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
 			t.Errorf("Send() to a task of the context = %v, want too_large", err)
 		}
-		send(t, e, in(newID(), message))
+		send(t, e, messageIn(newID(), message))
 		other := start(t, cfg)
 		if err := fill(other, contextID, message); a2a.CodeOf(err) != a2a.CodeTooLarge {
 			t.Errorf("Send() to another process = %v, want too_large", err)
 		}
-		stop(t, other) // or it could run tasks of the next context
+		stop(t, other) // otherwise it could run tasks of the next context
 		if got := content(contextID); got > before+limit/64+20_000 {
 			t.Errorf("another process let the context grow from %d to %d bytes, want a 64th of the limit more", before, got)
 		}

@@ -11,29 +11,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// messageOverhead is what a message costs beside its content.
+// messageOverhead is added to the size of each message.
 const messageOverhead = 128
 
-// historyPage is how many tasks' messages are read at a time.
+// historyPage is the maximum number of tasks whose messages are read with one call.
 const historyPage = 100
 
 // Conversation is a context with messages of its tasks.
 type Conversation struct {
 	store.Context
-	// History is as much as was asked for and fits, oldest task first and in the
-	// order of the log within a task.
+	// History has the requested messages that fit the limits, oldest task first, in log order
+	// within a task.
 	History []a2a.Message
 }
 
-// Context returns a context of the principal with the ids of its newest 1,000
-// tasks. historyLength keeps the newest messages of each task; nil keeps all, as
-// far as Limits.PageBytes go: what is newest comes first. Errors:
-// context_not_found, invalid_params.
+// Context returns a context of the principal with the ids of its newest 1,000 tasks.
+// historyLength limits the history to the newest messages of each task; nil returns all. The
+// history has the newest messages that fit Limits.PageBytes. Errors: context_not_found,
+// invalid_params.
 func (e *Engine) Context(ctx context.Context, p a2a.Principal, id string, historyLength *int) (*Conversation, error) {
 	if err := checkHistoryLength("historyLength", historyLength); err != nil {
 		return nil, err
 	}
-	c, err := e.context(ctx, store.ContextKey{Owner: p.ID, ID: id}, shownTasks)
+	c, err := e.context(ctx, store.ContextKey{Owner: p.ID, ID: id}, shownTaskIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -46,21 +46,21 @@ func (e *Engine) Context(ctx context.Context, p a2a.Principal, id string, histor
 	return out, err
 }
 
-// history gathers the newest messages of a context's tasks. Its limits are those
-// that are left.
+// history collects the newest messages of a context's tasks. Its limits decrease as messages
+// are added.
 type history struct {
-	e       *Engine
-	perTask *int // the limit for each task; nil is all
-	tasks   int  // the limit of tasks; 0 is none
-	limit   int  // the limit of messages; 0 is none
-	bytes   int  // at most so much content, but one message in any case
-	used    int
-	full    bool // something was left out because of bytes
-	newest  []a2a.Message
+	e         *Engine
+	perTask   *int // limit per task; nil means no limit
+	tasks     int  // limit of tasks; 0 means no limit
+	limit     int  // limit of messages; 0 means no limit
+	bytes     int  // limit of content in bytes; one message is always accepted
+	used      int
+	truncated bool // messages were omitted because of bytes
+	newest    []a2a.Message
 }
 
-// read takes messages from the tasks that q selects, newest task first, until
-// something is used up, and returns what was taken, oldest first.
+// read adds messages of the tasks that q selects, newest task first, until a limit is reached.
+// It returns the messages oldest first.
 func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error) {
 	q.ByCreated = true
 	for {
@@ -81,7 +81,7 @@ func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error
 			return nil, err
 		}
 		for _, t := range page.Tasks {
-			if !h.take(t.History) {
+			if !h.add(t.History) {
 				return h.messages(), nil
 			}
 		}
@@ -96,16 +96,15 @@ func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error
 	}
 }
 
-// take takes the entries of a task, newest first, and reports whether there may be
-// more.
-func (h *history) take(entries []store.Entry) bool {
+// add adds the entries of a task, newest first, and reports whether more fit.
+func (h *history) add(entries []store.Entry) bool {
 	for _, entry := range slices.Backward(entries) {
 		if h.limit > 0 && len(h.newest) >= h.limit {
 			return false
 		}
 		size := messageSize(&entry.Message)
 		if len(h.newest) > 0 && h.used+size > h.bytes {
-			h.full = true
+			h.truncated = true
 			return false
 		}
 		h.used += size
@@ -114,7 +113,7 @@ func (h *history) take(entries []store.Entry) bool {
 	return h.limit == 0 || len(h.newest) < h.limit
 }
 
-// messages returns what was taken, oldest first.
+// messages returns the added messages, oldest first.
 func (h *history) messages() []a2a.Message {
 	slices.Reverse(h.newest)
 	return h.newest
@@ -124,29 +123,27 @@ func messageSize(m *a2a.Message) int {
 	return messageOverhead + store.PartsSize(m.Parts) + mapSize(m.Metadata)
 }
 
-// mapSize is roughly how many bytes a free-form map takes.
+// mapSize returns the approximate size of a free-form map in bytes.
 func mapSize(m map[string]any) int {
 	if len(m) == 0 {
 		return 0
 	}
-	raw, _ := wire.Marshal(m) // what cannot be encoded is refused elsewhere
+	raw, _ := wire.Marshal(m) // other checks reject values that cannot be encoded
 	return len(raw)
 }
 
-// Bounds of Turn.History.
+// Limits of Turn.History.
 const (
 	defaultHistory = 100
 	maxHistory     = 1000
 )
 
-// History returns the conversation before this turn: the messages of those tasks
-// of the context that were created before this one, in the order of their
-// creation, then those of this task before this turn. It is the newest limit of
-// them, oldest first: 100 when limit is 0, at most 1,000, and no more content than
-// Limits.PageBytes. What earlier tasks that still run have said so far is part of
-// it. It reads the store no further than needed. As Turn.Reserve does, it holds
-// Config.Memory: Limits.PageBytes while it reads, then, until the handler returns, what
-// the largest of its results takes.
+// History returns the messages before this turn: those of the context's tasks that were created
+// before this one, in creation order, then those of this task. It returns the newest limit
+// messages, oldest first, with at most Limits.PageBytes of content. The default limit for 0 is
+// 100, the maximum 1,000. It includes messages of earlier tasks that still run. It reads the
+// store no further than needed. Like Turn.Reserve it holds Config.Memory: Limits.PageBytes
+// during the call, then the size of the largest result until the handler returns.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -156,13 +153,13 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	}
 	e := t.r.e
 	h := history{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
-	hold := t.hold()
-	if err := grow(ctx, &hold, int64(h.bytes)); err != nil {
+	hold := t.newHold()
+	if err := growHold(ctx, &hold, int64(h.bytes)); err != nil {
 		return nil, err
 	}
 	messages, err := t.history(ctx, &h)
 	hold.Shrink(hold.Bytes() - int64(h.used))
-	if err := t.reserved.keep("History", &hold); err != nil {
+	if err := t.memory.keepLargest("History", &hold); err != nil {
 		return nil, err
 	}
 	return messages, handlerError(ctx, err)
@@ -173,7 +170,7 @@ func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
 	for _, m := range t.TaskHistory() {
 		own = append(own, store.Entry{Message: m})
 	}
-	if !h.take(own) {
+	if !h.add(own) {
 		return h.messages(), nil
 	}
 	return h.read(ctx, store.Query{
@@ -182,29 +179,28 @@ func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
 	})
 }
 
-// handlerError returns an error of the store as a handler may see it.
+// handlerError hides the text of store errors from the handler, unless ctx is done.
 func handlerError(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return unstored(err)
+	return hideStoreError(err)
 }
 
-// Context returns the record of the context that the task belongs to, with the
-// ids of its newest 1,000 tasks.
+// Context returns the record of the task's context with the ids of its newest 1,000 tasks.
 func (t *Turn) Context(ctx context.Context) (store.Context, error) {
 	if err := t.usable(); err != nil {
 		return store.Context{}, err
 	}
-	c, err := t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTasks)
+	c, err := t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTaskIDs)
 	if a2a.CodeOf(err) == a2a.CodeContextNotFound {
 		return c, err
 	}
 	return c, handlerError(ctx, err)
 }
 
-// Reference is a task that a message refers to, as it stood when it was read. It
-// must not be changed.
+// Reference is a task that a message refers to, as of the time of the read. It must not be
+// modified.
 type Reference struct {
 	TaskID    string
 	ContextID string
@@ -213,22 +209,21 @@ type Reference struct {
 	Artifacts []a2a.Artifact
 }
 
-// References returns the tasks that the messages of this turn and the earlier
-// ones of its task name in referenceTaskIds, each once, in the order in which they
-// were first named: of the same owner, and at most Limits.References, those named
-// last. Tasks that are no more are left out. Together they may hold
-// Limits.ArtifactBytes; more is an error. They draw from
-// Config.Memory until the handler returns, as with Turn.Reserve.
+// References returns the tasks that the messages of this task name in referenceTaskIds, up to
+// this turn. Each task appears once, in the order of its first mention. It returns only
+// existing tasks of the same owner, and at most the last Limits.References of them. It returns
+// an error if their content exceeds Limits.ArtifactBytes. Like Turn.Reserve it holds
+// Config.Memory for them until the handler returns.
 func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
 	ids := t.referenceIDs()
-	hold, err := t.holdTasks(ctx, ids)
+	hold, err := t.holdForTasks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.reserved.keep("References", &hold); err != nil {
+	if err := t.memory.keepLargest("References", &hold); err != nil {
 		return nil, err
 	}
 	var refs []Reference
@@ -242,7 +237,7 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 			return nil, handlerError(ctx, err)
 		}
 		if size += task.Size(); size > limit {
-			return nil, a2a.Errorf(a2a.CodeTooLarge, "the tasks referred to hold more than %d bytes", limit)
+			return nil, a2a.Errorf(a2a.CodeTooLarge, "the referenced tasks have more than %d bytes of content", limit)
 		}
 		ref := Reference{TaskID: id, ContextID: task.ContextID, State: task.Status.State, Artifacts: task.Artifacts}
 		for _, entry := range task.History {
@@ -253,9 +248,9 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	return refs, nil
 }
 
-// holdTasks holds memory for tasks that are about to be read.
-func (t *Turn) holdTasks(ctx context.Context, ids []string) (memory.Hold, error) {
-	hold := t.hold()
+// holdForTasks holds memory for tasks that are about to be read.
+func (t *Turn) holdForTasks(ctx context.Context, ids []string) (memory.Hold, error) {
+	hold := t.newHold()
 	if len(ids) == 0 {
 		return hold, nil
 	}
@@ -271,10 +266,10 @@ func (t *Turn) holdTasks(ctx context.Context, ids []string) (memory.Hold, error)
 	for _, v := range versions {
 		bytes += v.Bytes
 	}
-	return hold, grow(ctx, &hold, min(bytes, int64(t.r.e.cfg.Limits.ArtifactBytes)))
+	return hold, growHold(ctx, &hold, min(bytes, int64(t.r.e.cfg.Limits.ArtifactBytes)))
 }
 
-// referenceIDs are the ids of the tasks referred to.
+// referenceIDs returns the ids of the referenced tasks.
 func (t *Turn) referenceIDs() []string {
 	var ids []string
 	for _, m := range slices.Concat(t.TaskHistory(), t.messages) {

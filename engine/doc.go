@@ -1,38 +1,39 @@
-// Package engine runs tasks: it takes messages in, commits what they mean,
-// leases work to a pool of workers, runs the handler, and lets readers follow.
-// The state machine, ownership, limits and defaults are applied here, above the
-// stores and below the transports.
+// Package engine runs tasks. It stores messages, leases due tasks to a pool of workers,
+// calls the handler, commits its events and streams them to readers. The state machine,
+// ownership checks, limits and defaults are applied here, above the stores and below the
+// transports.
 //
 // # Concepts
 //
-// A message begins a task or a new turn of one. A turn is run by the [Handler]
-// under a lease; what the handler tells is committed under that lease before
-// anyone sees it. A run that dies is claimed again with the next attempt; what
-// its durable steps returned is read back instead of run again. A message that
-// arrives during a run waits in the task's log: the running handler may take it,
-// else the task runs once more before it can end.
+// A message starts a task or a new turn of an existing task. The engine runs a turn by
+// calling the [Handler] under a lease. It commits everything that the handler reports under
+// that lease before any reader sees it. If the process dies, another worker claims the task
+// and runs the turn again as the next attempt, which reads the results of durable steps
+// instead of computing them again. A message that arrives while the task runs is added to
+// the task's inbox. The handler can receive it with [Turn.Inbox]; otherwise the task runs
+// another turn before it can end.
 //
-// Tasks belong to a context, a conversation, which begins with its first task or is
-// created before it. Its status says whether it takes new tasks; a handler reads
-// what was said in it with [Turn.History]. A context that is cleared is gone at
-// once, and removed with its tasks batch by batch.
+// Every task belongs to a context, that is, a conversation. A context is created with its
+// first task or before it. Its status determines whether it accepts new tasks. A handler
+// reads earlier messages of the context with [Turn.History]. Clearing a context hides it at
+// once and then removes its tasks in batches.
 //
 // # Guarantees
 //
-//   - What Send, Cancel or an update told is in the store first.
-//   - The artifacts of a turn are those of a run without interruption.
-//   - One terminal event per task, last. After a cancel nothing of the handler is
-//     committed.
-//   - No two runs of one task commit.
-//   - A context is completed or archived only when its tasks are over.
-//   - A reader that goes away, or is slow, holds up neither task nor other readers.
+//   - Send, Cancel and updates return after their change is stored.
+//   - The artifacts of a turn equal those of a run without interruption.
+//   - A task has one terminal event, and it is the last one. After a cancel, nothing that
+//     the handler writes is committed.
+//   - Only the run that holds the task's current lease can commit.
+//   - A context is completed or archived only after its tasks have finished.
+//   - A slow or disconnected reader delays neither the task nor other readers.
 //
 // # Concurrency
 //
-// An Engine is safe for concurrent use. A [Turn] is safe for concurrent use by
-// the goroutines of one handler call and ends with it.
+// An Engine is safe for concurrent use. A [Turn] is safe for concurrent use by the
+// goroutines of one handler call, until the handler returns.
 //
 // # Errors
 //
-// Methods return errors that carry an [a2a.Code]; anything else is internal.
+// Methods return errors that carry an [a2a.Code]; other errors are internal.
 package engine

@@ -14,39 +14,40 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Engine runs tasks. Make one with [New], then Start and Stop it once.
+// Engine runs tasks. Create it with [New], then call Start and Stop once.
 type Engine struct {
 	cfg   Config
 	log   *slog.Logger
 	hub   *hub
-	now   func() time.Time // steady clock for leases and delays
+	now   func() time.Time // monotonic clock for leases and delays
 	slots *slots
 
-	readers chan struct{} // one token per task that is read because others changed it
+	readSlots chan struct{} // limits concurrent reads of tasks that other processes changed
 
-	suspects  chan struct{} // holds one token while a suspect is on probation
-	waiting   atomic.Int64  // suspects that wait for it
-	wake      chan struct{} // the dispatcher should look for work
-	untidy    chan struct{} // the janitor has work
-	ready     atomic.Bool   // there may be due tasks in the store
-	limited   atomic.Bool   // there may be due tasks of owners for whom no slot was free
-	queued    queueCount    // tasks waiting to run
-	owners    ownerCounts   // those of one owner
-	refusals  queueRefusals // for full queues
-	abandoned atomic.Int64  // handlers left behind that still run
-	oversized atomic.Int64  // messages and writes refused by Limits.TaskBytes
+	quarantineSlot chan struct{} // holds a token while one quarantined task may start
+	quarantined    atomic.Int64  // number of quarantined tasks that wait for the slot
+	dispatcherWake chan struct{} // wakes the dispatcher
+	janitorWake    chan struct{} // wakes the janitor
+	mayHaveDue     atomic.Bool   // the store may have due tasks
+	mayHaveSkipped atomic.Bool   // the store may have due tasks of owners that the last claim skipped
+	queued         queueCount    // tasks waiting to run, of all owners
+	owners         ownerCounts   // tasks waiting to run, by owner
+	refusals       queueRefusals // rejections because of full queues
+	retries        memoryRetries // next claims of tasks without memory
+	abandoned      atomic.Int64  // abandoned handlers that still run
+	oversized      atomic.Int64  // messages and writes rejected by Limits.TaskBytes
 
 	contexts     contextSizes
-	contextsFull atomic.Int64 // messages refused by Limits.ContextBytes
-	expired      expiry       // what the janitor has removed
+	contextsFull atomic.Int64 // messages rejected by Limits.ContextBytes
+	expired      expiry       // data removed by the janitor
 
-	worker   atomic.Pointer[string] // the name under which leases are taken
-	strayed  atomic.Bool            // there may be a lease of this name without a run
-	renewed  atomic.Int64           // when leases were last renewed, on elapsed
-	outage   outage                 // of the store, as it is known here
-	born     time.Time              // when the engine was made
-	bornAt   time.Time              // by the clock of leases
-	takeover bool                   // leases of an earlier process are void; the dispatcher's
+	worker           atomic.Pointer[string] // current worker ID for new leases
+	orphanLease      atomic.Bool            // a lease of the current worker ID may have no run
+	renewed          atomic.Int64           // time of the last renewal of leases, as Engine.elapsed
+	outage           outage                 // recent outage of the store
+	createdAt        time.Time              // creation time of the engine, for elapsed
+	createdLeaseTime time.Time              // the same on the clock of leases
+	takeover         bool                   // leases of earlier processes can be claimed; used by the dispatcher only
 
 	deletions deletions
 
@@ -54,17 +55,17 @@ type Engine struct {
 	runs     map[*run]struct{}
 	stopping bool
 
-	loops  sync.WaitGroup
-	active sync.WaitGroup // runs, and those about to begin one
-	life   sync.Mutex     // held while the state changes
-	ended  chan struct{}  // closed when Stop has ended, or there is nothing to stop
-	stop   context.CancelFunc
-	ctx    context.Context // of the loops
-	// settling ends when runs must no longer insist on committing their end.
-	settling context.Context
-	settled  context.CancelFunc
-	alive    map[string]*atomic.Int64
-	state    atomic.Int32
+	loops     sync.WaitGroup
+	active    sync.WaitGroup // runs, and callers of addActive
+	lifecycle sync.Mutex     // held while state changes
+	stopped   chan struct{}  // closed when Stop has finished or there is nothing to stop
+	stop      context.CancelFunc
+	ctx       context.Context // context of the loops
+	// commitCtx is done when runs must stop retrying their last commit.
+	commitCtx   context.Context
+	stopCommits context.CancelFunc
+	lastBeats   map[string]*atomic.Int64
+	state       atomic.Int32
 }
 
 const (
@@ -73,65 +74,64 @@ const (
 	stateStopped
 )
 
-// New returns an engine, or all that is wrong with cfg.
+// New returns an engine, or an error that lists all problems of cfg.
 func New(cfg Config) (*Engine, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: steady(cfg.clock),
-		slots:    newSlots(cfg.Concurrency, max(cfg.Reserved, 0)),
-		wake:     make(chan struct{}, 1),
-		untidy:   make(chan struct{}, 1),
-		readers:  make(chan struct{}, catchUpReaders),
-		suspects: make(chan struct{}, 1),
-		runs:     make(map[*run]struct{}),
-		alive:    make(map[string]*atomic.Int64),
-		ended:    make(chan struct{}),
-		takeover: cfg.Store.Info().Exclusive,
+		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: monotonic(cfg.clock),
+		slots:          newSlots(cfg.Concurrency, max(cfg.Reserved, 0)),
+		dispatcherWake: make(chan struct{}, 1),
+		janitorWake:    make(chan struct{}, 1),
+		readSlots:      make(chan struct{}, catchUpReaders),
+		quarantineSlot: make(chan struct{}, 1),
+		runs:           make(map[*run]struct{}),
+		lastBeats:      make(map[string]*atomic.Int64),
+		stopped:        make(chan struct{}),
+		takeover:       cfg.Store.Info().Exclusive,
 	}
-	e.outage.lease, e.born, e.bornAt = cfg.Lease, time.Now(), e.now()
-	e.rename()
+	e.outage.lease, e.createdAt, e.createdLeaseTime = cfg.Lease, time.Now(), e.now()
+	e.newWorkerID()
 	return e, nil
 }
 
-// steady returns a clock that starts at the wall's time and from then on only
-// counts: leases and delays do not jump when the wall clock is set.
-func steady(wall func() time.Time) func() time.Time {
+// monotonic returns a clock that starts at the wall clock time and does not jump when the wall
+// clock is set.
+func monotonic(wall func() time.Time) func() time.Time {
 	start := wall()
 	return func() time.Time { return start.Add(wall().Sub(start)) }
 }
 
-// Start begins to run tasks: those that are due, those whose worker has died,
-// and those that Send brings. It returns once the store has told what it has, and
-// deletions of contexts that an earlier process began have been ended, as far as
-// that takes no longer than a few seconds.
+// Start starts the engine. It runs tasks that are due, tasks whose worker died, and tasks that
+// Send creates. Before it returns it reads the backlog from the store and finishes deletions of
+// contexts that an earlier process started, for up to a few seconds.
 func (e *Engine) Start(ctx context.Context) error {
-	e.life.Lock()
-	defer e.life.Unlock()
+	e.lifecycle.Lock()
+	defer e.lifecycle.Unlock()
 	if e.state.Load() != stateNew {
 		return ErrStarted
 	}
 	backlog, err := e.cfg.Store.Backlog(ctx)
 	if err != nil {
 		e.state.Store(stateStopped)
-		close(e.ended)
+		close(e.stopped)
 		return fmt.Errorf("read backlog: %w", err)
 	}
 	e.queued.set(int64(backlog.Queued), 0, e.now())
-	e.ready.Store(backlog.Queued+backlog.Leased > 0)
+	e.mayHaveDue.Store(backlog.Queued+backlog.Leased > 0)
 	e.renewed.Store(int64(e.elapsed()))
 	if n := backlog.Queued + backlog.Leased; n > 0 {
 		e.log.Info("resuming tasks", "queued", backlog.Queued, "interrupted", backlog.Leased)
 	}
-	e.finishAtStart(ctx)
+	e.finishDeletionsAtStart(ctx)
 	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
-	e.settling, e.settled = context.WithCancel(e.ctx)
+	e.commitCtx, e.stopCommits = context.WithCancel(e.ctx)
 	e.supervise("dispatch", e.dispatch)
 	e.supervise("heartbeat", e.heartbeat)
 	e.supervise("janitor", e.janitor)
-	if !e.cfg.Store.Info().Exclusive {
+	if !e.exclusive() {
 		e.supervise("poll", e.poll)
 	}
 	if w, ok := e.cfg.Store.(store.Watcher); ok {
@@ -141,24 +141,23 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the engine: no new work is taken, running handlers get until ctx is
-// done to finish, then their context is cancelled and what has not returned is
-// handed back to the queue. Stop returns when nothing runs any more or, at the
-// latest, a second and twice HandlerGrace after ctx is done. Stopping twice is
-// harmless: the second call waits for the first, until its own ctx is done.
+// Stop stops the engine. It accepts no new work and lets running handlers finish until ctx is
+// done. Then it cancels their contexts and requeues the tasks of handlers that have not
+// returned. Stop returns when nothing runs any more or, at the latest, a second and twice
+// HandlerGrace after ctx is done. A second call waits for the first until its own ctx is done.
 func (e *Engine) Stop(ctx context.Context) error {
-	e.life.Lock()
+	e.lifecycle.Lock()
 	old := e.state.Swap(stateStopped)
-	e.life.Unlock()
+	e.lifecycle.Unlock()
 	switch old {
 	case stateRunning:
-		defer close(e.ended)
+		defer close(e.stopped)
 	case stateNew:
-		close(e.ended)
+		close(e.stopped)
 		return nil
 	default:
 		select {
-		case <-e.ended:
+		case <-e.stopped:
 		case <-ctx.Done():
 		}
 		return nil
@@ -175,27 +174,27 @@ func (e *Engine) Stop(ctx context.Context) error {
 	case <-finished:
 	case <-ctx.Done():
 		e.cancelRuns(ErrStopping)
-		e.settled()
+		e.stopCommits()
 		grace := time.NewTimer(2*e.cfg.HandlerGrace + time.Second)
 		defer grace.Stop()
 		select {
 		case <-finished:
 		case <-grace.C:
-			e.log.Error("stopped with runs that did not end")
+			e.log.Error("stopped with unfinished runs")
 		}
 	}
-	e.settled()
+	e.stopCommits()
 	e.stop()
 	e.loops.Wait()
 	return nil
 }
 
-// Stopping reports whether Stop has been called: no new work is taken.
+// Stopping reports whether Stop has been called. A stopping engine accepts no new work.
 func (e *Engine) Stopping() bool { return e.state.Load() == stateStopped }
 
-// hold keeps Stop from believing that nothing runs any more until active.Done is
-// called. It reports false when the engine stops already.
-func (e *Engine) hold() bool {
+// addActive makes Stop wait until active.Done is called. It returns false if the engine is
+// already stopping.
+func (e *Engine) addActive() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stopping {
@@ -219,17 +218,16 @@ func (e *Engine) isStopping() bool {
 	return e.stopping
 }
 
-// supervise runs a loop until the engine stops, and begins it again when it
-// panics.
+// supervise runs a loop until the engine stops, and restarts it after a panic.
 func (e *Engine) supervise(name string, loop func(ctx context.Context, beat func())) {
 	last := new(atomic.Int64)
 	last.Store(e.now().UnixNano())
-	e.alive[name] = last
+	e.lastBeats[name] = last
 	beat := func() { last.Store(e.now().UnixNano()) }
 	e.loops.Go(func() {
 		for e.ctx.Err() == nil {
 			if err := guard(func() { loop(e.ctx, beat) }); err != nil {
-				e.log.Error("loop failed, starting it again", "loop", name, "error", err)
+				e.log.Error("loop failed, restarting", "loop", name, "error", err)
 				e.sleep(e.ctx, time.Second)
 			}
 		}
@@ -263,38 +261,38 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// kick has the dispatcher look for work now.
-func (e *Engine) kick() {
-	e.ready.Store(true)
+// notifyWork makes the dispatcher check for due work now.
+func (e *Engine) notifyWork() {
+	e.mayHaveDue.Store(true)
 	e.wakeDispatcher()
 }
 
 func (e *Engine) wakeDispatcher() {
 	select {
-	case e.wake <- struct{}{}:
+	case e.dispatcherWake <- struct{}{}:
 	default:
 	}
 }
 
-// Health says how the engine fares.
+// Health describes the state of the engine.
 type Health struct {
-	Running     int   // turns that run here
-	Concurrency int   // how many may
-	Reserved    int   // those of them that are kept for owners that run few
-	HeldBack    int   // owners that wait for others' turns to end, because they run many
-	Queued      int64 // tasks waiting to run in the store, whoever queued them
-	Abandoned   int64 // handlers that did not return when told to
-	Oversized   int64 // messages and writes refused since the start, for Limits.TaskBytes
-	ContextFull int64 // messages refused since the start, for Limits.ContextBytes
+	Running     int   // turns that run in this process
+	Concurrency int   // maximum number of running turns
+	Reserved    int   // slots reserved for owners with few running turns
+	HeldBack    int   // owners that get no slot until one of their turns ends, because they run many
+	Queued      int64 // tasks in the store that wait to run, from all processes
+	Abandoned   int64 // handlers that still run after HandlerGrace
+	Oversized   int64 // messages and writes rejected for Limits.TaskBytes since the start
+	ContextFull int64 // messages rejected for Limits.ContextBytes since the start
 	Expired     Expired
-	// QueueRefused and OwnerQueueRefused are how many new tasks, or new turns of a task, were
-	// refused since the start, for Limits.Queued and Limits.QueuedPerOwner.
+	// QueueRefused and OwnerQueueRefused count the new tasks and new turns that were rejected
+	// since the start for Limits.Queued and Limits.QueuedPerOwner.
 	QueueRefused, OwnerQueueRefused int64
-	// Problems lists what is wrong; empty when all is well.
+	// Problems lists problems of the engine and its store; empty if there are none.
 	Problems []string
 }
 
-// Health checks the loops and really reads and writes the store.
+// Health checks the loops and checks that the store can be read and written.
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
@@ -306,23 +304,23 @@ func (e *Engine) Health(ctx context.Context) Health {
 		return h
 	}
 	if err := e.cfg.Store.Ping(ctx); err != nil {
-		e.log.Warn("store does not answer properly", "error", err)
-		h.Problems = append(h.Problems, "store: "+problem(err))
+		e.log.Warn("store health check failed", "error", err)
+		h.Problems = append(h.Problems, "store: "+problemText(err))
 	}
 	limit := 10 * max(e.cfg.Poll, e.cfg.Lease)
-	for name, last := range e.alive {
+	for name, last := range e.lastBeats {
 		if silent := e.now().Sub(time.Unix(0, last.Load())); silent > limit {
 			h.Problems = append(h.Problems, fmt.Sprintf("%s loop: silent for %s", name, silent.Round(time.Second)))
 		}
 	}
 	if h.Abandoned >= int64(e.cfg.Concurrency) {
-		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return when told to", h.Abandoned))
+		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return after cancellation", h.Abandoned))
 	}
 	return h
 }
 
-// problem says what is wrong with a store, without what is only for the log.
-func problem(err error) string {
+// problemText returns the text of a store error without details that belong in the log only.
+func problemText(err error) string {
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
 		return coded.Message

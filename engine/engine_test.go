@@ -21,12 +21,12 @@ import (
 
 var alice = a2a.Principal{ID: "alice"}
 
-// waitLimit is how long tests wait for what must happen.
+// waitLimit is the maximum time that tests wait for a condition.
 const waitLimit = 5 * time.Minute
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// start runs an engine until the test ends.
+// start starts an engine that is stopped at the end of the test.
 func start(t *testing.T, cfg engine.Config) *engine.Engine {
 	t.Helper()
 	if cfg.Store == nil {
@@ -50,14 +50,14 @@ func start(t *testing.T, cfg engine.Config) *engine.Engine {
 	return e
 }
 
-func text(s string) a2a.MessageSendParams {
+func message(s string) a2a.MessageSendParams {
 	return a2a.MessageSendParams{Message: a2a.Message{
 		ID: newID(), Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: s}},
 	}}
 }
 
-func to(taskID, s string) a2a.MessageSendParams {
-	p := text(s)
+func messageTo(taskID, s string) a2a.MessageSendParams {
+	p := message(s)
 	p.Message.TaskID = taskID
 	return p
 }
@@ -82,8 +82,8 @@ func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *sto
 	return sent.Task
 }
 
-// settled follows a task to the end of its stream and returns it.
-func settled(t *testing.T, e *engine.Engine, id string) *store.Task {
+// waitFinal follows a task to the end of its stream and returns it.
+func waitFinal(t *testing.T, e *engine.Engine, id string) *store.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
@@ -114,7 +114,7 @@ func wantState(t *testing.T, task *store.Task, want a2a.TaskState) {
 	}
 }
 
-// checkLog asserts the invariants of a finished log.
+// checkLog checks the invariants of a finished log and returns its events.
 func checkLog(t *testing.T, s store.Store, key store.Key) []store.Event {
 	t.Helper()
 	events, err := s.Events(t.Context(), key, 0, 100_000)
@@ -134,7 +134,7 @@ func checkLog(t *testing.T, s store.Store, key store.Key) []store.Event {
 	return events
 }
 
-func reply(ctx context.Context, t *engine.Turn) error {
+func replyHandler(ctx context.Context, t *engine.Turn) error {
 	w := t.Artifact("answer")
 	if _, err := w.WriteString("you said: " + t.Messages()[0].Text()); err != nil {
 		return err
@@ -142,11 +142,11 @@ func reply(ctx context.Context, t *engine.Turn) error {
 	return t.Reply(a2a.TextPart{Text: "done"})
 }
 
-func TestABlockingSendReturnsTheFinishedTask(t *testing.T) {
+func TestBlockingSendReturnsFinishedTask(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	e := start(t, engine.Config{Handler: reply, Store: s, FlushInterval: time.Minute})
-	task := sendWait(t, e, text("hi"))
+	e := start(t, engine.Config{Handler: replyHandler, Store: s, FlushInterval: time.Minute})
+	task := sendWait(t, e, message("hi"))
 	wantState(t, task, a2a.StateCompleted)
 	if got := task.Artifacts[0].Text(); got != "you said: hi" {
 		t.Errorf("artifact = %q", got)
@@ -160,27 +160,27 @@ func TestABlockingSendReturnsTheFinishedTask(t *testing.T) {
 	}
 }
 
-func TestAShortTaskCostsTwoCommits(t *testing.T) {
+func TestShortTaskNeedsTwoCommits(t *testing.T) {
 	t.Parallel()
-	s := &counting{Store: inmem.New()}
-	e := start(t, engine.Config{Handler: reply, Store: s, FlushInterval: time.Minute})
-	sendWait(t, e, text("hi"))
+	s := &commitCounter{Store: inmem.New()}
+	e := start(t, engine.Config{Handler: replyHandler, Store: s, FlushInterval: time.Minute})
+	sendWait(t, e, message("hi"))
 	if got := s.commits.Load(); got != 2 {
 		t.Errorf("a short task took %d commits, want 2", got)
 	}
 }
 
-type counting struct {
+type commitCounter struct {
 	store.Store
 	commits atomic.Int64
 }
 
-func (c *counting) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+func (c *commitCounter) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	c.commits.Add(1)
 	return c.Store.Commit(ctx, changes...)
 }
 
-func TestAMessageToAPausedTaskBeginsTheNextTurn(t *testing.T) {
+func TestMessageToPausedTaskStartsNextTurn(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
 		if turn.Number() == 1 {
@@ -188,19 +188,19 @@ func TestAMessageToAPausedTaskBeginsTheNextTurn(t *testing.T) {
 		}
 		return turn.Reply(a2a.TextPart{Text: fmt.Sprintf("%d earlier, now %s", len(turn.TaskHistory()), turn.Messages()[0].Text())})
 	}})
-	task := sendWait(t, e, text("one"))
+	task := sendWait(t, e, message("one"))
 	wantState(t, task, a2a.StateInputRequired)
-	task = sendWait(t, e, to(task.Key.ID, "two"))
+	task = sendWait(t, e, messageTo(task.Key.ID, "two"))
 	wantState(t, task, a2a.StateCompleted)
 	if got, want := task.Status.Message.Text(), "2 earlier, now two"; got != want {
 		t.Errorf("reply = %q, want %q", got, want)
 	}
-	if _, err := e.Send(t.Context(), alice, to(task.Key.ID, "three"), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeUnsupported {
+	if _, err := e.Send(t.Context(), alice, messageTo(task.Key.ID, "three"), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeUnsupported {
 		t.Errorf("Send to a completed task = %v, want unsupported_operation", err)
 	}
 }
 
-func TestAMessageToARunningTaskIsNeverLost(t *testing.T) {
+func TestMessageToRunningTaskIsNotLost(t *testing.T) {
 	t.Parallel()
 	started, release := make(chan struct{}, 10), make(chan struct{})
 	var runs atomic.Int64
@@ -215,12 +215,12 @@ func TestAMessageToARunningTaskIsNeverLost(t *testing.T) {
 		}
 		return turn.Reply(a2a.TextPart{Text: strings.Join(texts, "+")})
 	}})
-	task := send(t, e, text("a"))
+	task := send(t, e, message("a"))
 	<-started
-	send(t, e, to(task.Key.ID, "b"))
-	send(t, e, to(task.Key.ID, "c"))
+	send(t, e, messageTo(task.Key.ID, "b"))
+	send(t, e, messageTo(task.Key.ID, "c"))
 	close(release)
-	task = settled(t, e, task.Key.ID)
+	task = waitFinal(t, e, task.Key.ID)
 	wantState(t, task, a2a.StateCompleted)
 	if got := task.Status.Message.Text(); got != "b+c" {
 		t.Errorf("last reply = %q, want b+c", got)
@@ -234,7 +234,7 @@ func TestAMessageToARunningTaskIsNeverLost(t *testing.T) {
 	checkLog(t, s, task.Key)
 }
 
-func TestARunningHandlerTakesMessagesFromItsInbox(t *testing.T) {
+func TestReceiveReturnsInboxMessages(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{}, 1)
 	e := start(t, engine.Config{Handler: func(ctx context.Context, turn *engine.Turn) error {
@@ -245,35 +245,35 @@ func TestARunningHandlerTakesMessagesFromItsInbox(t *testing.T) {
 		}
 		return turn.Reply(more[0].Parts...)
 	}})
-	task := send(t, e, text("a"))
+	task := send(t, e, message("a"))
 	<-started
-	send(t, e, to(task.Key.ID, "b"))
-	task = settled(t, e, task.Key.ID)
-	if got := task.Status.Message.Text(); got != "b" || task.Run.Turn != 1 {
-		t.Errorf("reply = %q in turn %d, want b in turn 1", got, task.Run.Turn)
+	send(t, e, messageTo(task.Key.ID, "b"))
+	task = waitFinal(t, e, task.Key.ID)
+	if got := task.Status.Message.Text(); got != "b" || task.Queue.Turn != 1 {
+		t.Errorf("reply = %q in turn %d, want b in turn 1", got, task.Queue.Turn)
 	}
 }
 
-func TestNothingIsCommittedAfterACancel(t *testing.T) {
+func TestNothingIsCommittedAfterCancel(t *testing.T) {
 	t.Parallel()
-	started, told := make(chan struct{}), make(chan error, 1)
+	started, causes := make(chan struct{}), make(chan error, 1)
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		close(started)
 		<-ctx.Done()
-		told <- context.Cause(ctx)
+		causes <- context.Cause(ctx)
 		_ = turn.Status("still here")
 		_, _ = turn.Artifact("late").WriteString("too late")
-		return turn.Reply(a2a.TextPart{Text: "done all the same"})
+		return turn.Reply(a2a.TextPart{Text: "done anyway"})
 	}})
-	task := send(t, e, text("a"))
+	task := send(t, e, message("a"))
 	<-started
 	canceled, err := e.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{})
 	if err != nil {
 		t.Fatalf("Cancel() = %v", err)
 	}
 	wantState(t, canceled, a2a.StateCanceled)
-	if cause := <-told; !errors.Is(cause, engine.ErrCanceled) {
+	if cause := <-causes; !errors.Is(cause, engine.ErrCanceled) {
 		t.Errorf("the handler's cause = %v, want ErrCanceled", cause)
 	}
 	if _, err := e.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTaskNotCancelable {
@@ -293,14 +293,14 @@ func stop(t *testing.T, e *engine.Engine) {
 	}
 }
 
-func TestRacingCancelsAndCompletionsHaveOneWinner(t *testing.T) {
+func TestConcurrentCancelAndCompletionHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
 		return turn.Reply(a2a.TextPart{Text: "done"})
 	}})
 	for range 50 {
-		task := send(t, e, text("a"))
+		task := send(t, e, message("a"))
 		var wg sync.WaitGroup
 		var won atomic.Int64
 		for range 20 {
@@ -313,7 +313,7 @@ func TestRacingCancelsAndCompletionsHaveOneWinner(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		final := settled(t, e, task.Key.ID)
+		final := waitFinal(t, e, task.Key.ID)
 		if canceled := final.Status.State == a2a.StateCanceled; (won.Load() == 1) != canceled || won.Load() > 1 {
 			t.Fatalf("%d cancels won and the task is %s", won.Load(), final.Status.State)
 		}
@@ -329,7 +329,7 @@ func TestRacingCancelsAndCompletionsHaveOneWinner(t *testing.T) {
 	}
 }
 
-func TestAPanicFailsTheTaskNotTheServer(t *testing.T) {
+func TestPanicFailsTaskOnly(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
 		if turn.Messages()[0].Text() == "boom" {
@@ -337,29 +337,29 @@ func TestAPanicFailsTheTaskNotTheServer(t *testing.T) {
 		}
 		return nil
 	}})
-	task := sendWait(t, e, text("boom"))
+	task := sendWait(t, e, message("boom"))
 	wantState(t, task, a2a.StateFailed)
 	if strings.Contains(task.Status.Message.Text(), "secret") {
-		t.Errorf("the client is told %q", task.Status.Message.Text())
+		t.Errorf("status message = %q, want no panic value", task.Status.Message.Text())
 	}
-	wantState(t, sendWait(t, e, text("fine")), a2a.StateCompleted)
+	wantState(t, sendWait(t, e, message("fine")), a2a.StateCompleted)
 }
 
-func TestATurnThatRunsTooLongFails(t *testing.T) {
+func TestTurnFailsAtTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		e := start(t, engine.Config{TaskTimeout: 20 * time.Millisecond, HandlerGrace: 20 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-			if turn.Messages()[0].Text() == "deaf" {
+			if turn.Messages()[0].Text() == "ignores its context" {
 				<-release
 				return nil
 			}
 			<-ctx.Done()
 			return ctx.Err()
 		}})
-		for _, s := range []string{"polite", "deaf"} {
-			task := sendWait(t, e, text(s))
+		for _, s := range []string{"returns", "ignores its context"} {
+			task := sendWait(t, e, message(s))
 			wantState(t, task, a2a.StateFailed)
 			if got := task.Status.Message.Text(); !strings.Contains(got, "20ms") {
 				t.Errorf("%s: message = %q, want the limit named", s, got)
@@ -368,7 +368,7 @@ func TestATurnThatRunsTooLongFails(t *testing.T) {
 	})
 }
 
-func TestRetryRunsTheTurnAgainUntilMaxAttempts(t *testing.T) {
+func TestRetryRunsTurnUntilMaxAttempts(t *testing.T) {
 	t.Parallel()
 	var steps, runs atomic.Int64
 	e := start(t, engine.Config{MaxAttempts: 3, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
@@ -381,18 +381,18 @@ func TestRetryRunsTheTurnAgainUntilMaxAttempts(t *testing.T) {
 		}
 		return engine.Retry(errors.New("backend is down"))
 	}})
-	wantState(t, settled(t, e, send(t, e, text("third time lucky")).Key.ID), a2a.StateCompleted)
+	wantState(t, waitFinal(t, e, send(t, e, message("third time lucky")).Key.ID), a2a.StateCompleted)
 	if steps.Load() != 1 || runs.Load() != 3 {
 		t.Errorf("%d runs, step ran %d times, want 3 and 1", runs.Load(), steps.Load())
 	}
-	task := settled(t, e, send(t, e, text("never")).Key.ID)
+	task := waitFinal(t, e, send(t, e, message("never")).Key.ID)
 	wantState(t, task, a2a.StateFailed)
 	if got := task.Status.Message.Text(); !strings.Contains(got, "after 3 attempts") || !strings.Contains(got, "backend is down") {
 		t.Errorf("message = %q", got)
 	}
 }
 
-func TestAStoppingEngineHandsTasksBack(t *testing.T) {
+func TestStopRequeuesTasks(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	started := make(chan struct{}, 1)
@@ -410,7 +410,7 @@ func TestAStoppingEngineHandsTasksBack(t *testing.T) {
 		}
 	}
 	first := start(t, engine.Config{Store: s, Handler: handler})
-	task := send(t, first, text("a"))
+	task := send(t, first, message("a"))
 	for len(started) == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -419,11 +419,11 @@ func TestAStoppingEngineHandsTasksBack(t *testing.T) {
 	if err := first.Stop(done); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.Send(t.Context(), alice, text("late"), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeUnavailable {
+	if _, err := first.Send(t.Context(), alice, message("late"), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeUnavailable {
 		t.Errorf("Send after Stop = %v, want unavailable", err)
 	}
 	second := start(t, engine.Config{Store: s, Handler: handler})
-	got := settled(t, second, task.Key.ID)
+	got := waitFinal(t, second, task.Key.ID)
 	wantState(t, got, a2a.StateCompleted)
 	if steps.Load() != 1 {
 		t.Errorf("the step ran %d times, want 1", steps.Load())
@@ -431,7 +431,7 @@ func TestAStoppingEngineHandsTasksBack(t *testing.T) {
 	checkLog(t, s, task.Key)
 }
 
-func TestTenThousandQueuedTasksAreTaken(t *testing.T) {
+func TestTenThousandTasksAreQueued(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	s := inmem.New()
@@ -444,12 +444,11 @@ func TestTenThousandQueuedTasksAreTaken(t *testing.T) {
 	}})
 	var ids []string
 	for range 9_900 {
-		ids = append(ids, send(t, e, text("a")).Key.ID)
+		ids = append(ids, send(t, e, message("a")).Key.ID)
 	}
-	// While a count of the store is under way a task may be counted twice, and those
-	// that run are not counted.
+	// A task may be counted twice during a count, and running tasks are not counted.
 	for {
-		sent, err := e.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+		sent, err := e.Send(t.Context(), alice, message("a"), engine.SendOptions{})
 		if errors.Is(err, a2a.ErrExhausted) {
 			break
 		}
@@ -460,27 +459,27 @@ func TestTenThousandQueuedTasksAreTaken(t *testing.T) {
 	}
 	close(release)
 	for _, id := range ids {
-		wantState(t, settled(t, e, id), a2a.StateCompleted)
+		wantState(t, waitFinal(t, e, id), a2a.StateCompleted)
 	}
 }
 
-func TestAnInboxHasALimit(t *testing.T) {
+func TestInboxIsLimited(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	e := start(t, engine.Config{Limits: engine.Limits{Inbox: 2}, Handler: func(context.Context, *engine.Turn) error {
 		<-release
 		return nil
 	}})
-	id := send(t, e, text("a")).Key.ID
-	send(t, e, to(id, "b"))
-	if _, err := e.Send(t.Context(), alice, to(id, "c"), engine.SendOptions{}); !errors.Is(err, a2a.ErrExhausted) {
+	id := send(t, e, message("a")).Key.ID
+	send(t, e, messageTo(id, "b"))
+	if _, err := e.Send(t.Context(), alice, messageTo(id, "c"), engine.SendOptions{}); !errors.Is(err, a2a.ErrExhausted) {
 		t.Errorf("a message over the limit = %v, want resource_exhausted", err)
 	}
 	close(release)
-	wantState(t, settled(t, e, id), a2a.StateCompleted)
+	wantState(t, waitFinal(t, e, id), a2a.StateCompleted)
 }
 
-func TestFollowReplaysWhatWasMissed(t *testing.T) {
+func TestFollowReplaysMissedEvents(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
 		w := turn.Artifact("numbers")
@@ -494,7 +493,7 @@ func TestFollowReplaysWhatWasMissed(t *testing.T) {
 		}
 		return nil
 	}})
-	task := sendWait(t, e, text("a"))
+	task := sendWait(t, e, message("a"))
 	id, last := task.Key.ID, task.Seq
 	for _, after := range []int64{0, 1, 2, 300, last - 1, last} {
 		next := after + 1
@@ -519,14 +518,14 @@ func TestFollowReplaysWhatWasMissed(t *testing.T) {
 	}
 }
 
-func TestClientMadeIdsRunOnce(t *testing.T) {
+func TestClientChosenIDsRunOnce(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
 		runs.Add(1)
 		return turn.RequireInput(a2a.TextPart{Text: "more?"})
 	}})
-	p := text("a")
+	p := message("a")
 	p.Message.TaskID, p.Message.ContextID = newID(), newID()
 	var wg sync.WaitGroup
 	for range 200 {
@@ -551,7 +550,7 @@ func TestClientMadeIdsRunOnce(t *testing.T) {
 	p.Message.ID = newID()
 	sendWait(t, e, p)
 	if runs.Load() != 2 {
-		t.Errorf("a different message did not begin a turn")
+		t.Errorf("a different message did not start a turn")
 	}
 	bob := a2a.Principal{ID: "bob"}
 	sent, err := e.Send(t.Context(), bob, p, engine.SendOptions{Wait: true})
@@ -562,38 +561,38 @@ func TestClientMadeIdsRunOnce(t *testing.T) {
 	if _, err := e.Send(t.Context(), alice, p, engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeInvalid {
 		t.Errorf("Send with another context = %v, want invalid_params", err)
 	}
-	if _, err := e.Send(t.Context(), bob, to(newID(), "x"), engine.SendOptions{}); !errors.Is(err, a2a.ErrTaskNotFound) {
+	if _, err := e.Send(t.Context(), bob, messageTo(newID(), "x"), engine.SendOptions{}); !errors.Is(err, a2a.ErrTaskNotFound) {
 		t.Errorf("Send to an unknown task = %v, want task_not_found", err)
 	}
 }
 
-func TestAnIdempotencyKeyGivesTheFirstAnswer(t *testing.T) {
+func TestIdempotencyKeyReturnsFirstAnswer(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: reply})
+	e := start(t, engine.Config{Handler: replyHandler})
 	opts := engine.SendOptions{IdempotencyKey: "k", RequestHash: [32]byte{1}}
-	first, err := e.Send(t.Context(), alice, text("a"), opts)
+	first, err := e.Send(t.Context(), alice, message("a"), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settled(t, e, first.Task.Key.ID)
-	again, err := e.Send(t.Context(), alice, text("a"), opts)
+	waitFinal(t, e, first.Task.Key.ID)
+	again, err := e.Send(t.Context(), alice, message("a"), opts)
 	if err != nil || again.Task.Key != first.Task.Key || again.Task.Seq != first.Task.Seq || again.Task.Status.State != first.Task.Status.State {
 		t.Errorf("repeated Send = %+v, %v, want the first answer %+v", again, err, first.Task)
 	}
 	if again.First.Seq != first.First.Seq {
-		t.Errorf("repeated Send begins at %d, want %d", again.First.Seq, first.First.Seq)
+		t.Errorf("repeated Send starts at %d, want %d", again.First.Seq, first.First.Seq)
 	}
 	opts.RequestHash = [32]byte{2}
-	if _, err := e.Send(t.Context(), alice, text("b"), opts); !errors.Is(err, a2a.ErrConflict) {
+	if _, err := e.Send(t.Context(), alice, message("b"), opts); !errors.Is(err, a2a.ErrConflict) {
 		t.Errorf("Send of another body = %v, want conflict", err)
 	}
 	bob := a2a.Principal{ID: "bob"}
-	if sent, err := e.Send(t.Context(), bob, text("b"), opts); err != nil || sent.Task.Key == first.Task.Key {
+	if sent, err := e.Send(t.Context(), bob, message("b"), opts); err != nil || sent.Task.Key == first.Task.Key {
 		t.Errorf("another owner's key = %v, %v, want a task of their own", sent, err)
 	}
 }
 
-func TestMetadataKeepsTheStatus(t *testing.T) {
+func TestSetMetadataKeepsStatus(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
@@ -602,9 +601,9 @@ func TestMetadataKeepsTheStatus(t *testing.T) {
 		}
 		return turn.SetMetadata(map[string]any{"pages": 200})
 	}})
-	task := sendWait(t, e, text("a"))
+	task := sendWait(t, e, message("a"))
 	events := checkLog(t, s, task.Key)
-	if told := events[3]; told.Metadata == nil || told.Message == nil || told.Message.Text() != "page 3" {
-		t.Errorf("event with metadata = %+v, want the status to stay as it was told", told)
+	if event := events[3]; event.Metadata == nil || event.Message == nil || event.Message.Text() != "page 3" {
+		t.Errorf("event with metadata = %+v, want the previous status message", event)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// An engine without a transport: a message in, the finished task out.
+// An engine without a transport: send a message and wait for the finished task.
 func Example() {
 	ctx := context.Background()
 	e, err := engine.New(engine.Config{

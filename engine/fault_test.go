@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// failOnce is the plan that fails the first call that is as described.
+// failOnce returns a plan that fails the first call that matches is.
 func failOnce(fault storetest.Fault, is func(storetest.Call) bool) storetest.Plan {
 	done := false
 	return func(c storetest.Call) storetest.Fault {
@@ -29,21 +29,21 @@ func failOnce(fault storetest.Fault, is func(storetest.Call) bool) storetest.Pla
 	}
 }
 
-// withChunk says whether a call commits a chunk that is added to an artifact.
-func withChunk(c storetest.Call) bool {
+// commitsChunk reports whether a call commits a chunk that is appended to an artifact.
+func commitsChunk(c storetest.Call) bool {
 	return c.Method == "Commit" && len(c.Changes) == 1 && len(c.Changes[0].Events) > 0 && c.Changes[0].Events[0].Append
 }
 
-func TestAChunkWhoseAnswerWasLostIsToldOnce(t *testing.T) {
+func TestChunkWithLostAnswerIsStoredOnce(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]func(t *testing.T, e *engine.Engine, turn *engine.Turn, w *engine.ArtifactWriter){
+	for name, during := range map[string]func(t *testing.T, e *engine.Engine, turn *engine.Turn, w *engine.ArtifactWriter){
 		"alone": func(*testing.T, *engine.Engine, *engine.Turn, *engine.ArtifactWriter) {},
 		"with more written since": func(t *testing.T, _ *engine.Engine, _ *engine.Turn, w *engine.ArtifactWriter) {
 			if _, err := w.WriteString("b"); err != nil {
 				t.Errorf("WriteString(b) = %v", err)
 			}
 		},
-		"with a reader who looked since": func(t *testing.T, e *engine.Engine, turn *engine.Turn, _ *engine.ArtifactWriter) {
+		"with a reader after the failure": func(t *testing.T, e *engine.Engine, turn *engine.Turn, _ *engine.ArtifactWriter) {
 			for range e.Follow(t.Context(), alice, turn.TaskID(), nil) {
 				return
 			}
@@ -55,7 +55,7 @@ func TestAChunkWhoseAnswerWasLostIsToldOnce(t *testing.T) {
 				s := inmem.New()
 				var e *engine.Engine
 				failed, written := make(chan struct{}), make(chan *engine.Engine, 1)
-				plan := failOnce(storetest.FailAfter, withChunk)
+				plan := failOnce(storetest.FailAfter, commitsChunk)
 				e = start(t, engine.Config{
 					Store: storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
 						fault := plan(c)
@@ -76,13 +76,13 @@ func TestAChunkWhoseAnswerWasLostIsToldOnce(t *testing.T) {
 							return err
 						}
 						<-failed
-						time.Sleep(20 * time.Millisecond) // the run has noticed
-						meanwhile(t, e, turn, w)
+						time.Sleep(20 * time.Millisecond) // time for the run to detect the failure
+						during(t, e, turn, w)
 						return nil
 					},
 				})
 				written <- e
-				task := sendWait(t, e, text("go"))
+				task := sendWait(t, e, message("go"))
 				wantState(t, task, a2a.StateCompleted)
 				if got := task.Artifacts[0].Text(); got != "0a" && got != "0ab" || strings.Contains(name, "written") != (got == "0ab") {
 					t.Errorf("artifact = %q, want each chunk once", got)
@@ -93,13 +93,13 @@ func TestAChunkWhoseAnswerWasLostIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestAReplyBetweenTurnsWhoseAnswerWasLostIsSaidOnce(t *testing.T) {
+func TestReplyBetweenTurnsWithLostAnswerIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	started, release := make(chan struct{}, 2), make(chan struct{})
 	e := start(t, engine.Config{
 		Store: storetest.Faulty(s, failOnce(storetest.FailAfter, func(c storetest.Call) bool {
-			return c.Method == "Commit" && c.Changes[0].Run != nil && c.Changes[0].Run.Turn == 2
+			return c.Method == "Commit" && c.Changes[0].Queue != nil && c.Changes[0].Queue.Turn == 2
 		})),
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			started <- struct{}{}
@@ -107,11 +107,11 @@ func TestAReplyBetweenTurnsWhoseAnswerWasLostIsSaidOnce(t *testing.T) {
 			return turn.Reply(a2a.TextPart{Text: "answer to " + turn.Messages()[0].Text()})
 		},
 	})
-	task := send(t, e, text("a"))
+	task := send(t, e, message("a"))
 	<-started
-	send(t, e, to(task.Key.ID, "b"))
+	send(t, e, messageTo(task.Key.ID, "b"))
 	close(release)
-	task = settled(t, e, task.Key.ID)
+	task = waitFinal(t, e, task.Key.ID)
 	wantState(t, task, a2a.StateCompleted)
 	if len(task.History) != 4 {
 		var said []string
@@ -122,9 +122,9 @@ func TestAReplyBetweenTurnsWhoseAnswerWasLostIsSaidOnce(t *testing.T) {
 	}
 }
 
-// A lease that was taken in the store while its taker was told otherwise must
-// not stay taken for as long as the process lives.
-func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
+// If the store leased a task but its answer was lost, the task must not stay leased for the
+// lifetime of the process.
+func TestLeaseWithLostAnswerIsClaimedAgain(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"by send", "by claim"} {
 		t.Run(name, func(t *testing.T) {
@@ -154,10 +154,10 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 					},
 				})
 				if name == "by claim" {
-					send(t, e, text("block"))
-					<-started // so that the claim to fail is not its own
+					send(t, e, message("block"))
+					<-started // so that this task's claim does not fail
 				}
-				p := text("go")
+				p := message("go")
 				p.Message.TaskID, p.Message.ContextID = newID(), newID()
 				key := store.Key{Owner: alice.ID, ID: p.Message.TaskID}
 				if name == "by claim" {
@@ -165,37 +165,36 @@ func TestALeaseWhoseAnswerWasLostIsTakenAgain(t *testing.T) {
 					commit(t, s, store.Change{
 						Key: key, Create: &store.Create{ContextID: newID()},
 						Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &queued}},
-						Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1, Attempt: 0, DueAt: store.Time(time.Now().Add(50 * time.Millisecond))},
+						Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1, Attempt: 0, DueAt: store.Time(time.Now().Add(50 * time.Millisecond))},
 					})
 					armed.Store(true)
-					time.Sleep(300 * time.Millisecond) // until the claim has been made, and the leases of before are over if nobody renewed them
+					time.Sleep(300 * time.Millisecond) // until the claim is made and leases that nobody renews have expired
 				} else if _, err := e.Send(t.Context(), alice, p, engine.SendOptions{}); err == nil {
 					t.Fatal("Send() = nil, want the fault")
 				}
-				wantState(t, settled(t, e, key.ID), a2a.StateCompleted)
+				wantState(t, waitFinal(t, e, key.ID), a2a.StateCompleted)
 				close(block)
 			})
 		})
 	}
 }
 
-// A store that fails for a while in a way that does not pass must not leave the
-// tasks that ended meanwhile without anybody to run them.
-func TestATaskWhoseEndCouldNotBeCommittedIsRunAgain(t *testing.T) {
+// After a permanent store failure, tasks that ended during the failure must run again.
+func TestTaskWithFailedFinalCommitIsRunAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &mortal{Store: inmem.New()}
+		s := &killableStore{Store: inmem.New()}
 		e := start(t, engine.Config{
 			Store: s, Lease: 100 * time.Millisecond, Poll: 20 * time.Millisecond,
 			Handler: func(_ context.Context, turn *engine.Turn) error {
 				if turn.Attempt() == 1 {
-					s.dead.Store(true)
-					time.AfterFunc(4*time.Second, func() { s.dead.Store(false) })
+					s.killed.Store(true)
+					time.AfterFunc(4*time.Second, func() { s.killed.Store(false) })
 				}
 				return nil
 			},
 		})
-		task := send(t, e, text("go"))
+		task := send(t, e, message("go"))
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		for {
@@ -211,7 +210,7 @@ func TestATaskWhoseEndCouldNotBeCommittedIsRunAgain(t *testing.T) {
 	})
 }
 
-func TestACancelWhoseAnswerWasLostReachesThoseWhoWait(t *testing.T) {
+func TestCancelWithLostAnswerEndsStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
@@ -227,7 +226,7 @@ func TestACancelWhoseAnswerWasLostReachesThoseWhoWait(t *testing.T) {
 				return nil
 			},
 		})
-		task := send(t, e, text("go"))
+		task := send(t, e, message("go"))
 		<-started
 		if _, err := e.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err == nil {
 			t.Fatal("Cancel() = nil, want the fault")
@@ -242,15 +241,15 @@ func TestACancelWhoseAnswerWasLostReachesThoseWhoWait(t *testing.T) {
 			last = u.Last
 		}
 		if !last {
-			t.Error("the stream did not come to its end")
+			t.Error("the stream did not end")
 		}
 	})
 }
 
-func TestRunsOutlastAStoreThatIsAwayForLongerThanTheirLeases(t *testing.T) {
+func TestRunsSurviveOutageLongerThanLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &mortal{Store: inmem.New()}
+		s := &killableStore{Store: inmem.New()}
 		started, release := make(chan struct{}, 10), make(chan struct{})
 		e := start(t, engine.Config{
 			Store: s, Lease: 100 * time.Millisecond, Poll: 10 * time.Millisecond,
@@ -260,36 +259,36 @@ func TestRunsOutlastAStoreThatIsAwayForLongerThanTheirLeases(t *testing.T) {
 				return nil
 			},
 		})
-		task := send(t, e, text("go"))
+		task := send(t, e, message("go"))
 		<-started
-		for range 3 { // the second time, this worker has another name than the run's
-			s.dead.Store(true)
+		for range 3 { // from the second time on, this worker's ID differs from that of the run's lease
+			s.killed.Store(true)
 			time.Sleep(300 * time.Millisecond)
-			s.dead.Store(false)
+			s.killed.Store(false)
 			time.Sleep(100 * time.Millisecond)
 		}
 		close(release)
-		if got := settled(t, e, task.Key.ID); got.Run.Attempt != 1 || len(started) != 0 {
-			t.Errorf("the task took %d attempts, want 1", got.Run.Attempt)
+		if got := waitFinal(t, e, task.Key.ID); got.Queue.Attempt != 1 || len(started) != 0 {
+			t.Errorf("the task took %d attempts, want 1", got.Queue.Attempt)
 		}
 	})
 }
 
-// nilError is an error whose nil pointer cannot be asked for anything.
+// nilError is an error whose methods panic on a nil pointer.
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-func TestAnErrorThatPanicsFailsTheTaskNotTheServer(t *testing.T) {
+func TestPanickingErrorFailsTaskOnly(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(context.Context, *engine.Turn) error {
 		var err *nilError
 		return err
 	}})
-	wantState(t, sendWait(t, e, text("go")), a2a.StateFailed)
+	wantState(t, sendWait(t, e, message("go")), a2a.StateFailed)
 }
 
-func TestWhatAHandlerChangesAfterwardsIsNotStored(t *testing.T) {
+func TestLaterChangesOfHandlerAreNotStored(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{FlushInterval: time.Hour, Handler: func(_ context.Context, turn *engine.Turn) error {
 		data, file := map[string]any{"n": "before"}, []byte("before")
@@ -301,16 +300,16 @@ func TestWhatAHandlerChangesAfterwardsIsNotStored(t *testing.T) {
 		copy(file, "after!")
 		return nil
 	}})
-	parts := sendWait(t, e, text("go")).Artifacts[0].Parts
+	parts := sendWait(t, e, message("go")).Artifacts[0].Parts
 	if data := parts[0].(a2a.DataPart).Data.(map[string]any); data["n"] != "before" {
-		t.Errorf("data = %v, want what it was when it was told", data)
+		t.Errorf("data = %v, want the value at the time of the call", data)
 	}
 	if file := parts[1].(a2a.FilePart).File.(a2a.FileWithBytes); string(file.Bytes) != "before" {
-		t.Errorf("file = %q, want what it was when it was told", file.Bytes)
+		t.Errorf("file = %q, want the value at the time of the call", file.Bytes)
 	}
 }
 
-func TestARepeatedBlockingSendIsAnsweredWhenItsTimeIsOver(t *testing.T) {
+func TestRepeatedBlockingSendReturnsAtDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -319,20 +318,20 @@ func TestARepeatedBlockingSendIsAnsweredWhenItsTimeIsOver(t *testing.T) {
 			return nil
 		}})
 		defer close(release)
-		p := text("go")
+		p := message("go")
 		for i := range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			sent, err := e.Send(ctx, alice, p, engine.SendOptions{Wait: true, IdempotencyKey: "k"})
 			cancel()
 			if err != nil {
-				t.Fatalf("Send() number %d = %v, want the task as it stands", i+1, err)
+				t.Fatalf("Send() number %d = %v, want the current task", i+1, err)
 			}
 			wantState(t, sent.Task, a2a.StateWorking)
 		}
 	})
 }
 
-func TestAStepOfAnEarlierTurnIsNotThatOfTheNext(t *testing.T) {
+func TestStepsOfTurnsAreSeparate(t *testing.T) {
 	t.Parallel()
 	started, proceed, late, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var ran atomic.Int64
@@ -355,17 +354,17 @@ func TestAStepOfAnEarlierTurnIsNotThatOfTheNext(t *testing.T) {
 		}
 		return turn.Reply(a2a.TextPart{Text: string(got)})
 	}})
-	task := send(t, e, text("a"))
+	task := send(t, e, message("a"))
 	<-started
-	send(t, e, to(task.Key.ID, "b")) // which the first turn does not take, so that the second follows under its lease
+	send(t, e, messageTo(task.Key.ID, "b")) // the first turn does not receive it, so the second turn follows under the same lease
 	close(proceed)
-	task = settled(t, e, task.Key.ID)
+	task = waitFinal(t, e, task.Key.ID)
 	if got := task.Status.Message.Text(); got != "new" {
 		t.Errorf("the second turn's step = %q, want new", got)
 	}
 }
 
-func TestStopWaitsForWhatBeginsAtTheSameTime(t *testing.T) {
+func TestStopWaitsForConcurrentSends(t *testing.T) {
 	t.Parallel()
 	for range 50 {
 		s := inmem.New()
@@ -380,7 +379,7 @@ func TestStopWaitsForWhatBeginsAtTheSameTime(t *testing.T) {
 		for range 4 {
 			senders.Go(func() {
 				for range 5 {
-					_, _ = e.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+					_, _ = e.Send(t.Context(), alice, message("a"), engine.SendOptions{})
 				}
 			})
 		}
@@ -401,16 +400,16 @@ func TestStopWaitsForWhatBeginsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// slow takes its time to tell the backlog.
-type slow struct {
+// blockingBacklog delays the answer of Backlog.
+type blockingBacklog struct {
 	store.Store
-	asked, answer chan struct{}
+	called, release chan struct{}
 }
 
-func (s *slow) Backlog(ctx context.Context) (store.Backlog, error) {
+func (s *blockingBacklog) Backlog(ctx context.Context) (store.Backlog, error) {
 	select {
-	case s.asked <- struct{}{}:
-		<-s.answer
+	case s.called <- struct{}{}:
+		<-s.release
 	default:
 	}
 	return s.Store.Backlog(ctx)
@@ -418,20 +417,20 @@ func (s *slow) Backlog(ctx context.Context) (store.Backlog, error) {
 
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
-	s := &slow{Store: inmem.New(), asked: make(chan struct{}), answer: make(chan struct{})}
-	e, err := engine.New(engine.Config{Store: s, NewID: newID, Handler: reply})
+	s := &blockingBacklog{Store: inmem.New(), called: make(chan struct{}), release: make(chan struct{})}
+	e, err := engine.New(engine.Config{Store: s, NewID: newID, Handler: replyHandler})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var both sync.WaitGroup
 	both.Go(func() { _ = e.Start(t.Context()) })
-	<-s.asked
+	<-s.called
 	both.Go(func() { stop(t, e) })
 	both.Go(func() { _ = e.Health(t.Context()) })
-	if _, err := e.Send(t.Context(), alice, text("early"), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeUnavailable {
+	if _, err := e.Send(t.Context(), alice, message("early"), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeUnavailable {
 		t.Errorf("Send() before the end of Start = %v, want unavailable", err)
 	}
-	close(s.answer)
+	close(s.release)
 	both.Wait()
 	stop(t, e)
 	if err := e.Start(t.Context()); err == nil {
@@ -439,13 +438,12 @@ func TestStopDuringStart(t *testing.T) {
 	}
 }
 
-// What another process has left must not wait for as long as this one is busy
-// with its own.
-func TestDueTasksAreNotPassedByForEver(t *testing.T) {
+// Due tasks of other processes must not wait while this process is busy with its own tasks.
+func TestDueTasksDoNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
-		e := start(t, engine.Config{Store: replicas{s}, Concurrency: 1, Poll: 10 * time.Millisecond, Handler: func(context.Context, *engine.Turn) error {
+		e := start(t, engine.Config{Store: sharedStore{s}, Concurrency: 1, Poll: 10 * time.Millisecond, Handler: func(context.Context, *engine.Turn) error {
 			time.Sleep(3 * time.Millisecond)
 			return nil
 		}})
@@ -457,18 +455,18 @@ func TestDueTasksAreNotPassedByForEver(t *testing.T) {
 				case <-done:
 					return
 				default:
-					_, _ = e.Send(t.Context(), alice, text("mine"), engine.SendOptions{Wait: true})
+					_, _ = e.Send(t.Context(), alice, message("mine"), engine.SendOptions{Wait: true})
 				}
 			}
 		}()
 		defer func() { close(done); <-busy }()
 		for range 5 {
-			message := text("theirs").Message
+			message := message("theirs").Message
 			key := store.Key{Owner: "bob", ID: newID()}
 			commit(t, s, store.Change{
 				Key: key, Create: &store.Create{ContextID: newID()},
 				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+				Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 			})
 			deadline := time.Now().Add(time.Second)
 			for {
@@ -488,7 +486,7 @@ func TestDueTasksAreNotPassedByForEver(t *testing.T) {
 	})
 }
 
-func TestATaskReadsAlikeOnAllReplicas(t *testing.T) {
+func TestReplicasReturnSameTask(t *testing.T) {
 	t.Parallel()
 	shared := inmem.New()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -497,9 +495,9 @@ func TestATaskReadsAlikeOnAllReplicas(t *testing.T) {
 		<-release
 		return nil
 	}
-	e1 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
-	e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler})
-	task := send(t, e1, text("a"))
+	e1 := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler})
+	e2 := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler})
+	task := send(t, e1, message("a"))
 	<-started
 	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 		t.Fatal(err)
@@ -512,26 +510,26 @@ func TestATaskReadsAlikeOnAllReplicas(t *testing.T) {
 	wantState(t, got, a2a.StateCanceled)
 }
 
-func TestWhatTheStoreSaysIsNotToldToTheClient(t *testing.T) {
+func TestStoreErrorsAreHiddenFromClients(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{
-		Store: &secretive{Store: s},
+		Store: &detailedErrorStore{Store: s},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			_ = turn.Status("working")
 			return turn.Flush()
 		},
 	})
-	task := settled(t, e, send(t, e, text("go")).Key.ID)
+	task := waitFinal(t, e, send(t, e, message("go")).Key.ID)
 	if got := task.Status.Message.Text(); strings.Contains(got, "/var/secret") {
-		t.Errorf("the client is told %q", got)
+		t.Errorf("status message = %q, want no store details", got)
 	}
 }
 
-// secretive cannot store progress, and says why at length.
-type secretive struct{ store.Store }
+// detailedErrorStore fails to store progress with a detailed error.
+type detailedErrorStore struct{ store.Store }
 
-func (s *secretive) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+func (s *detailedErrorStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	for _, e := range changes[0].Events {
 		if e.Progress {
 			return nil, a2a.Wrap(a2a.CodeInternal, errors.New("/var/secret/holdfast.db: no such column"), "the database failed")
@@ -540,24 +538,24 @@ func (s *secretive) Commit(ctx context.Context, changes ...store.Change) ([]stor
 	return s.Store.Commit(ctx, changes...)
 }
 
-// A run that has lost its lease, and whose handler does not return, must not take
-// down the run of the same task that has it now.
-func TestARunIsNotTakenForTheOneBeforeIt(t *testing.T) {
+// A run that has lost its lease and whose handler does not return must not end the run that now
+// holds the lease.
+func TestAbandonedRunDoesNotEndNewRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, runIsNotTakenForTheOneBeforeIt)
+	synctest.Test(t, testAbandonedRunDoesNotEndNewRun)
 }
 
-func runIsNotTakenForTheOneBeforeIt(t *testing.T) {
+func testAbandonedRunDoesNotEndNewRun(t *testing.T) {
 	s := inmem.New()
 	const lease = 100 * time.Millisecond
 	first, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	e := start(t, engine.Config{
-		Store: replicas{s}, Lease: lease, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute,
+		Store: sharedStore{s}, Lease: lease, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute,
 		Handler: func(ctx context.Context, turn *engine.Turn) error {
 			if turn.Attempt() == 1 {
 				close(first)
-				<-release // deaf
+				<-release // ignores its context
 				return nil
 			}
 			select {
@@ -569,16 +567,16 @@ func runIsNotTakenForTheOneBeforeIt(t *testing.T) {
 			}
 		},
 	})
-	task := send(t, e, text("go"))
+	task := send(t, e, message("go"))
 	<-first
-	// Another replica claims the task, as it stands now, and hands it back.
+	// Another replica claims the task at its current version and requeues it.
 	task, err := s.Task(t.Context(), task.Key, store.TaskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := task.Run
+	run := task.Queue
 	run.Phase, run.Lease.Worker = store.PhaseQueued, ""
 	run.Lease.Fence++
-	commit(t, s, store.Change{Key: task.Key, Version: task.Seq, Run: &run})
-	wantState(t, settled(t, e, task.Key.ID), a2a.StateCompleted)
+	commit(t, s, store.Change{Key: task.Key, Version: task.Seq, Queue: &run})
+	wantState(t, waitFinal(t, e, task.Key.ID), a2a.StateCompleted)
 }

@@ -15,19 +15,19 @@ import (
 // FeedbackList is a page of feedback, newest first.
 type FeedbackList struct {
 	Feedback []store.Feedback
-	// PageSize is the size that was applied.
+	// PageSize is the page size that was applied.
 	PageSize int
-	// NextPageToken asks for the page after; "" on the last.
+	// NextPageToken requests the next page; empty on the last page.
 	NextPageToken string
-	// Summary counts all feedback of the principal, whatever the list selects.
+	// Summary counts all feedback of the principal, regardless of the list's filters.
 	Summary store.FeedbackSummary
 }
 
-// AddFeedback stores the principal's feedback on a task, which may be in any state and in a
-// context of any status. The text may be empty when there is a rating. With an Idempotency-Key the
-// same feedback on the task is kept once and a repeat is answered with it; a key
-// is tied to the task. Errors: task_not_found, invalid_params naming the field, conflict for
-// the key of other feedback.
+// AddFeedback stores the principal's feedback on a task. The task may be in any state and its
+// context in any status. The text may be empty if there is a rating. With an Idempotency-Key,
+// the same feedback on a task is stored once and a repeated call returns it; a key applies to
+// one task. Errors: task_not_found, invalid_params naming the field, conflict for the key of
+// other feedback.
 func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.TaskFeedbackParams, opts SendOptions) (store.Feedback, error) {
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return store.Feedback{}, err
@@ -55,7 +55,7 @@ func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.Ta
 			return store.Feedback{}, serr
 		}
 		if stored != nil && !sameFeedback(stored, &f) {
-			return store.Feedback{}, keyTaken(opts.IdempotencyKey)
+			return store.Feedback{}, keyConflict(opts.IdempotencyKey)
 		}
 		if stored != nil {
 			return *stored, nil
@@ -80,8 +80,7 @@ func (e *Engine) checkFeedback(params a2a.TaskFeedbackParams) error {
 	return e.checkMap("metadata", params.Metadata)
 }
 
-// storedFeedback returns the feedback on the task that has the id of f, nil when
-// there is none.
+// storedFeedback returns the feedback on the task with the id of f, or nil.
 func (e *Engine) storedFeedback(ctx context.Context, f store.Feedback) (*store.Feedback, error) {
 	q := store.FeedbackQuery{Owner: f.Key.Owner, TaskID: f.Key.ID, Limit: e.cfg.Limits.PageSize}
 	for {
@@ -100,7 +99,7 @@ func (e *Engine) storedFeedback(ctx context.Context, f store.Feedback) (*store.F
 	}
 }
 
-// sameFeedback reports whether two pieces of feedback say the same.
+// sameFeedback reports whether two feedback entries have the same content.
 func sameFeedback(a, b *store.Feedback) bool {
 	if a.Rating != b.Rating || a.Text != b.Text || len(a.Metadata) != len(b.Metadata) {
 		return false
@@ -110,9 +109,8 @@ func sameFeedback(a, b *store.Feedback) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// Feedback returns a page of the feedback that the principal has given, of one task
-// if the params name one, in pages of 50 unless they say otherwise. Errors:
-// invalid_params naming the field.
+// Feedback returns a page of the principal's feedback, limited to one task if the params name
+// one. The default page size is 50. Errors: invalid_params naming the field.
 func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListTaskFeedbackParams) (*FeedbackList, error) {
 	if err := e.checkPageSize(params.PageSize); err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (e *Engine) Feedback(ctx context.Context, p a2a.Principal, params a2a.ListT
 	return out, nil
 }
 
-// feedbackAfter reads a page of feedback after the first skip of the list.
+// feedbackAfter reads a page of feedback after skipping the first skip entries.
 func (e *Engine) feedbackAfter(ctx context.Context, q store.FeedbackQuery, skip int) (store.FeedbackPage, error) {
 	for skip > 0 {
 		skipped := q

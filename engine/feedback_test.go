@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestFeedbackIsKeptAndListed(t *testing.T) {
+func TestFeedbackIsStoredAndListed(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Handler: obey})
-		over, runs := sendWait(t, e, text("x")), send(t, e, text("run"))
+		e := start(t, engine.Config{Store: s, Handler: commandHandler})
+		finished, runs := sendWait(t, e, message("x")), send(t, e, message("run"))
 		var want []store.Feedback
 		for i, params := range []a2a.TaskFeedbackParams{
-			{TaskID: over.Key.ID, Feedback: "good", Rating: ptr(5), Metadata: map[string]any{"k": "v"}},
+			{TaskID: finished.Key.ID, Feedback: "good", Rating: ptr(5), Metadata: map[string]any{"k": "v"}},
 			{TaskID: runs.Key.ID, Feedback: "slow"},
-			{TaskID: over.Key.ID, Rating: ptr(2)},
+			{TaskID: finished.Key.ID, Rating: ptr(2)},
 		} {
 			f, err := e.AddFeedback(t.Context(), alice, params, engine.SendOptions{})
 			if err != nil {
@@ -44,21 +44,21 @@ func TestFeedbackIsKeptAndListed(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("Feedback() (-want +got):\n%s", diff)
 		}
-		list, err := e.Feedback(t.Context(), alice, a2a.ListTaskFeedbackParams{TaskID: over.Key.ID})
+		list, err := e.Feedback(t.Context(), alice, a2a.ListTaskFeedbackParams{TaskID: finished.Key.ID})
 		if diff := cmp.Diff([]store.Feedback{want[0], want[2]}, list.Feedback); err != nil || diff != "" || list.Summary != summary {
 			t.Errorf("Feedback(task) = %v (-want +got):\n%s", err, diff)
 		}
-		bobs, err := e.Feedback(t.Context(), a2a.Principal{ID: "bob"}, a2a.ListTaskFeedbackParams{TaskID: over.Key.ID})
+		bobs, err := e.Feedback(t.Context(), a2a.Principal{ID: "bob"}, a2a.ListTaskFeedbackParams{TaskID: finished.Key.ID})
 		if err != nil || len(bobs.Feedback) != 0 || bobs.Summary.Count() != 0 {
 			t.Errorf("Feedback() of another owner = %+v, %v; want none", bobs, err)
 		}
 	})
 }
 
-func TestFeedbackThatBreaksARuleIsRefused(t *testing.T) {
+func TestInvalidFeedbackIsRejected(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey, Limits: engine.Limits{FeedbackBytes: 10, MetadataBytes: 10}})
-	task := sendWait(t, e, text("x"))
+	e := start(t, engine.Config{Handler: commandHandler, Limits: engine.Limits{FeedbackBytes: 10, MetadataBytes: 10}})
+	task := sendWait(t, e, message("x"))
 	for _, c := range []struct {
 		params a2a.TaskFeedbackParams
 		code   a2a.Code
@@ -90,11 +90,11 @@ func TestFeedbackThatBreaksARuleIsRefused(t *testing.T) {
 	}
 }
 
-func TestFeedbackWithAKeyIsKeptOnce(t *testing.T) {
+func TestFeedbackWithKeyIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Handler: obey, Limits: engine.Limits{PageSize: 2}})
-		task := sendWait(t, e, text("x"))
+		e := start(t, engine.Config{Store: s, Handler: commandHandler, Limits: engine.Limits{PageSize: 2}})
+		task := sendWait(t, e, message("x"))
 		params := a2a.TaskFeedbackParams{TaskID: task.Key.ID, Feedback: "good", Rating: ptr(4), Metadata: map[string]any{"n": 1.5}}
 		key := engine.SendOptions{IdempotencyKey: "k"}
 		first, err := e.AddFeedback(t.Context(), alice, params, key)
@@ -108,7 +108,7 @@ func TestFeedbackWithAKeyIsKeptOnce(t *testing.T) {
 			t.Errorf("AddFeedback(again) = %v (-want +got):\n%s", err, diff)
 		}
 		second := params
-		second.TaskID = sendWait(t, e, text("y")).Key.ID
+		second.TaskID = sendWait(t, e, message("y")).Key.ID
 		if other, err := e.AddFeedback(t.Context(), alice, second, key); err != nil || other.ID == first.ID {
 			t.Errorf("AddFeedback(another task, same key) = %s, %v; want feedback with an id of its own", other.ID, err)
 		}
@@ -122,7 +122,7 @@ func TestFeedbackWithAKeyIsKeptOnce(t *testing.T) {
 			_, err := e.AddFeedback(t.Context(), alice, p, key)
 			wantError(t, "AddFeedback(other "+name+", same key)", err, a2a.CodeConflict, "Idempotency-Key")
 		}
-		wantError(t, "archive", move(t.Context(), e, task.ContextID, a2a.ContextArchived, false), "")
+		wantError(t, "archive", setStatus(t.Context(), e, task.ContextID, a2a.ContextArchived, false), "")
 		if again, err = e.AddFeedback(t.Context(), alice, params, key); err != nil || again.ID != first.ID {
 			t.Errorf("AddFeedback(again, once archived) = %v, %v; want the first", again.ID, err)
 		}

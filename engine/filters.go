@@ -13,16 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// filters reads the filters of a list from the metadata of its params. The first
-// thing that is wrong with them is kept in err; what is read after that means
-// nothing.
+// filters parses the filters of a list from the metadata of its params. err is the first error;
+// values parsed after an error are meaningless.
 type filters struct {
 	values map[string]any // by camelCase name
 	err    error
 }
 
-// newFilters takes the members of metadata, in camelCase or snake_case, that are
-// not null, and refuses those that are not among known.
+// newFilters returns the non-null members of metadata, whose names may be in camelCase or
+// snake_case. It fails for names that are not among known.
 func newFilters(list string, known []string, metadata map[string]any) *filters {
 	f := &filters{values: make(map[string]any, len(metadata))}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
@@ -31,12 +30,12 @@ func newFilters(list string, known []string, metadata map[string]any) *filters {
 		}
 		i := slices.IndexFunc(known, func(name string) bool { return key == name || key == snake(name) })
 		if i < 0 {
-			f.fail(shorten(key), "is not a filter of %s; there are: %s", list, strings.Join(known, ", "))
+			f.fail(shorten(key), "is not a filter of %s, want one of %s", list, strings.Join(known, ", "))
 			return f
 		}
 		name := known[i]
 		if _, twice := f.values[name]; twice {
-			f.fail(name, "is given as %s too; give it once", snake(name))
+			f.fail(name, "is also given as %s; give only one", snake(name))
 			return f
 		}
 		f.values[name] = metadata[key]
@@ -44,7 +43,7 @@ func newFilters(list string, known []string, metadata map[string]any) *filters {
 	return f
 }
 
-// shorten cuts a name that a client made up to what fits into an error.
+// shorten truncates a name given by a client for use in an error.
 func shorten(name string) string {
 	const limit = 64
 	if len(name) > limit {
@@ -53,7 +52,7 @@ func shorten(name string) string {
 	return name
 }
 
-// snake returns the snake_case spelling of a camelCase name.
+// snake returns the snake_case form of a camelCase name.
 func snake(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -66,29 +65,29 @@ func snake(name string) string {
 	return b.String()
 }
 
-// fail says what is wrong with a filter.
+// fail records an error of a filter.
 func (f *filters) fail(name, format string, args ...any) {
-	f.keep(a2a.Invalid("metadata."+name, format, args...))
+	f.setErr(a2a.Invalid("metadata."+name, format, args...))
 }
 
-// keep keeps the first thing that is wrong.
-func (f *filters) keep(err error) {
+// setErr records err if there is no earlier error.
+func (f *filters) setErr(err error) {
 	if f.err == nil {
 		f.err = err
 	}
 }
 
-// given reports whether there is any filter.
-func (f *filters) given() bool { return len(f.values) > 0 }
+// hasAny reports whether there is any filter.
+func (f *filters) hasAny() bool { return len(f.values) > 0 }
 
-// once refuses a filter that is a member of the params too, under the name field.
-func (f *filters) once(name, field string, alsoGiven bool) {
+// exclusiveWith fails if the filter is given and the params have the member field too.
+func (f *filters) exclusiveWith(name, field string, alsoGiven bool) {
 	if _, ok := f.values[name]; ok && alsoGiven {
 		f.fail(name, "and %s must not both be given", field)
 	}
 }
 
-// text reads a string, "" when it is not given.
+// text returns a string, "" if it is not given.
 func (f *filters) text(name string) string {
 	value, ok := f.values[name]
 	if !ok {
@@ -96,13 +95,13 @@ func (f *filters) text(name string) string {
 	}
 	s, ok := value.(string)
 	if !ok || s == "" {
-		f.fail(name, "must be a string that is not empty")
+		f.fail(name, "must be a non-empty string")
 	}
 	return s
 }
 
-// texts reads a string or an array of strings, nil when it is not given.
-func (f *filters) texts(name string, most int) []string {
+// texts returns a string or an array of strings, nil if it is not given.
+func (f *filters) texts(name string, limit int) []string {
 	value, ok := f.values[name]
 	if !ok {
 		return nil
@@ -111,31 +110,31 @@ func (f *filters) texts(name string, most int) []string {
 	if s, isText := value.(string); isText && s != "" {
 		return []string{s}
 	}
-	if strs, isTexts := value.([]string); isTexts { // of a caller in Go
+	if strs, isTexts := value.([]string); isTexts { // from a Go caller
 		items, ok = make([]any, len(strs)), true
 		for i := range strs {
 			items[i] = strs[i]
 		}
 	}
 	if !ok || len(items) == 0 {
-		f.fail(name, "must be a string or an array of strings that is not empty")
+		f.fail(name, "must be a non-empty string or array of strings")
 		return nil
 	}
-	if len(items) > most {
-		f.fail(name, "has %d values, at most %d are taken", len(items), most)
+	if len(items) > limit {
+		f.fail(name, "has %d values, want at most %d", len(items), limit)
 		return nil
 	}
 	texts := make([]string, len(items))
 	for i, item := range items {
 		if texts[i], ok = item.(string); !ok || texts[i] == "" {
-			f.fail(fmt.Sprintf("%s[%d]", name, i), "must be a string that is not empty")
+			f.fail(fmt.Sprintf("%s[%d]", name, i), "must be a non-empty string")
 			return nil
 		}
 	}
 	return texts
 }
 
-// enum reads one or several values of a set.
+// enum returns one or several values of a set.
 func (f *filters) enum(name string, set []string) []string {
 	values := f.texts(name, len(set))
 	for _, v := range values {
@@ -147,7 +146,7 @@ func (f *filters) enum(name string, set []string) []string {
 	return values
 }
 
-// choice reads a value of a set, its first when it is not given.
+// choice returns a value of a set, by default the first.
 func (f *filters) choice(name string, set ...string) string {
 	if _, ok := f.values[name]; !ok {
 		return set[0]
@@ -159,8 +158,8 @@ func (f *filters) choice(name string, set ...string) string {
 	return v
 }
 
-// number reads a whole number of at least least, nil when it is not given. One that
-// is larger than any list is long is taken for math.MaxInt32.
+// number returns an integer of at least least, nil if it is not given. Numbers above
+// math.MaxInt32 are reduced to it.
 func (f *filters) number(name string, least int) *int {
 	value, ok := f.values[name]
 	if !ok {
@@ -194,7 +193,7 @@ func (f *filters) number(name string, least int) *int {
 	return &i
 }
 
-// time reads a time, zero when it is not given.
+// time returns a time, zero if it is not given.
 func (f *filters) time(name string) time.Time {
 	if _, ok := f.values[name]; !ok {
 		return time.Time{}
@@ -209,7 +208,7 @@ func (f *filters) time(name string) time.Time {
 	return ceil(t)
 }
 
-// created reads the bounds of the time of creation.
+// created returns the limits of the creation time.
 func (f *filters) created() (after, before time.Time) {
 	after, before = f.time("createdAfter"), f.time("createdBefore")
 	if !after.IsZero() && !before.IsZero() && !after.Before(before) {
@@ -218,19 +217,18 @@ func (f *filters) created() (after, before time.Time) {
 	return after, before
 }
 
-// ascending reads the order, which is descending unless it is said otherwise or
-// rising is set.
-func (f *filters) ascending(rising bool) bool {
-	if rising {
+// ascending returns whether the order is ascending. ascendingDefault is the default.
+func (f *filters) ascending(ascendingDefault bool) bool {
+	if ascendingDefault {
 		return f.choice("sortOrder", "asc", "desc") == "asc"
 	}
 	return f.choice("sortOrder", "desc", "asc") == "asc"
 }
 
-// offset returns how much to skip: outside, if it is not nil, else the filter. A token
-// continues a list and excludes both.
-func (f *filters) offset(outside *int, token string) int {
-	field, n := "offset", outside
+// offset returns the number of entries to skip: param if it is not nil, otherwise the filter. A
+// page token excludes both.
+func (f *filters) offset(param *int, token string) int {
+	field, n := "offset", param
 	if n == nil {
 		field, n = "metadata.offset", f.number("offset", 0)
 	}
@@ -238,7 +236,7 @@ func (f *filters) offset(outside *int, token string) int {
 		return 0
 	}
 	if rule := a2a.OffsetRule(*n, token); rule != "" {
-		f.keep(a2a.Invalid(field, "%s", rule))
+		f.setErr(a2a.Invalid(field, "%s", rule))
 	}
 	return *n
 }

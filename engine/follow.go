@@ -10,28 +10,28 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// eventPage is how many events are read from the store at a time.
+// eventPage is the number of events that are read from the store at a time.
 const eventPage = 256
 
 // Update is one item of a task's stream.
 type Update struct {
-	// Seq identifies the update: a reader that has seen it goes on after it.
+	// Seq identifies the update. A reader that has received it resumes after it.
 	Seq int64
-	// Task is set when the update is the whole task, Event when it is a change.
+	// Task is set if the update is the whole task, Event if it is a change.
 	Task  *store.Task
 	Event *store.Event
 	// Last is set on the update that ends the stream.
 	Last bool
-	// More is set when the next update is at hand.
+	// More is set if the next update is already available.
 	More bool
 }
 
-// Follow yields the updates of a task of the principal until it is over or
-// waits for its client, ctx is done, or the consumer stops. With after nil it
-// starts with the task as it stands; else with the first event whose sequence is
-// greater, and event 1 is yielded as the task that it created. Events that the consumer was
-// too slow for are read from the store, a page at a time, and draw from Config.Memory.
-// Errors: task_not_found, also when the task is deleted meanwhile, invalid_params,
+// Follow yields the updates of a task of the principal. The stream ends when the task has
+// finished or waits for its client, when ctx is done, or when the consumer stops. If after is
+// nil, the stream starts with the current task. Otherwise it starts with the first event after
+// that sequence, and event 1 is yielded as the task that it created. A consumer that falls
+// behind gets its events from the store, one page at a time, using Config.Memory. Errors:
+// task_not_found, also if the task is deleted during the stream, invalid_params,
 // resource_exhausted.
 func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
@@ -51,9 +51,10 @@ type follower struct {
 	e     *Engine
 	l     *live
 	yield func(Update, error) bool
-	seq   int64 // of the last update told
-	// born is when the task was created: a later one of the same id is another.
-	born time.Time
+	seq   int64 // of the last yielded update
+	// createdAt is the creation time of the task. A task with the same id and another creation
+	// time is another task.
+	createdAt time.Time
 }
 
 func (f *follower) follow(ctx context.Context, after *int64) error {
@@ -61,7 +62,7 @@ func (f *follower) follow(ctx context.Context, after *int64) error {
 	if err != nil {
 		return taskError(f.l.key.ID, err)
 	}
-	f.born = t.CreatedAt
+	f.createdAt = t.CreatedAt
 	f.l.addFollowers(1)
 	defer f.l.addFollowers(-1)
 	if after == nil {
@@ -82,16 +83,16 @@ func (f *follower) follow(ctx context.Context, after *int64) error {
 
 func (f *follower) stream(ctx context.Context, contextID string) error {
 	for {
-		if !f.l.stands().CreatedAt.Equal(f.born) {
+		if !f.l.version().CreatedAt.Equal(f.createdAt) {
 			return a2a.TaskNotFound(f.l.key.ID)
 		}
 		before := f.seq
-		events, changed, ok := f.l.after(f.seq)
+		events, changed, ok := f.l.eventsAfter(f.seq)
 		more := true
 		if ok {
 			more = f.yieldAll(events, contextID)
 		} else if err := store.WalkLog(ctx, f.e.cfg.Store, f.e.cfg.Memory, f.l.key, f.seq, math.MaxInt64, func(page []store.Event) bool {
-			if !f.l.stands().CreatedAt.Equal(f.born) {
+			if !f.l.version().CreatedAt.Equal(f.createdAt) {
 				return false
 			}
 			more = f.yieldAll(page, contextID)
@@ -110,7 +111,7 @@ func (f *follower) yieldAll(events []store.Event, contextID string) bool {
 	for i := range events {
 		u := f.update(&events[i], contextID)
 		final := events[i].State.Final() && events[i].Artifact == nil
-		u.Last = final && f.newest(events[i:])
+		u.Last = final && f.isNewest(events[i:])
 		u.More = i+1 < len(events)
 		if !f.yield(u, nil) || u.Last {
 			return false
@@ -129,11 +130,11 @@ func (f *follower) update(event *store.Event, contextID string) Update {
 	return Update{Seq: 1, Task: t}
 }
 
-// newest reports whether the first of rest is the log's last event, as far as is
-// known here.
-func (f *follower) newest(rest []store.Event) bool {
+// isNewest reports whether the first of rest is the last event of the log, as far as known in
+// this process.
+func (f *follower) isNewest(rest []store.Event) bool {
 	if len(rest) > 1 {
 		return false
 	}
-	return f.l.stands().Seq <= rest[0].Seq
+	return f.l.version().Seq <= rest[0].Seq
 }

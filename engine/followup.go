@@ -9,12 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// maxConflicts is how often a change is made again because another process was
-// faster.
+// maxConflicts is the maximum number of attempts of a change that conflicts with changes of
+// other processes.
 const maxConflicts = 100
 
-// follow sends a message to a task that is there.
-func (s *sending) follow(ctx context.Context) (*Sent, error) {
+// errConflicts returns the error for a change that failed after maxConflicts attempts.
+func errConflicts(kind, id string) error {
+	return a2a.Errorf(a2a.CodeUnavailable, "%s %s: too many conflicting changes; retry later", kind, a2a.Quote(id))
+}
+
+// addToTask adds the message to an existing task.
+func (s *sendCall) addToTask(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
@@ -25,11 +30,11 @@ func (s *sending) follow(ctx context.Context) (*Sent, error) {
 		if err != nil {
 			return nil, taskError(m.TaskID, err)
 		}
-		if err := s.joins(ctx, base); err != nil {
+		if err := s.checkAppend(ctx, base); err != nil {
 			return nil, err
 		}
 		m.ContextID = base.ContextID
-		sent, err := s.append(ctx, l, base)
+		sent, err := s.appendMessage(ctx, l, base)
 		if !errors.Is(err, store.ErrConflict) {
 			return sent, taskError(m.TaskID, err)
 		}
@@ -37,41 +42,42 @@ func (s *sending) follow(ctx context.Context) (*Sent, error) {
 			return nil, taskError(m.TaskID, err)
 		}
 	}
-	return nil, a2a.Errorf(a2a.CodeUnavailable, "task %s changes too fast; try again", a2a.Quote(m.TaskID))
+	return nil, errConflicts("task", m.TaskID)
 }
 
-// joins reports why the message cannot join the task: a *duplicate when it did before.
-func (s *sending) joins(ctx context.Context, t *store.Task) error {
+// checkAppend returns an error if the message cannot be added to the task: a *duplicateError if
+// it was added before.
+func (s *sendCall) checkAppend(ctx context.Context, t *store.Task) error {
 	m := &s.params.Message
 	if m.ContextID != "" && m.ContextID != t.ContextID {
 		return a2a.Invalid("message.contextId", "is not the context of task %s", a2a.Quote(m.TaskID))
 	}
-	record, err := s.earlier(ctx)
+	record, err := s.previousRecord(ctx)
 	if record == nil && err == nil {
-		record, err = s.joined(ctx, t)
+		record, err = s.appendedBefore(ctx, t)
 	}
 	if err != nil {
 		return err
 	}
 	if record != nil {
-		return &duplicate{record: record}
+		return &duplicateError{record: record}
 	}
 	if state := t.Status.State; state.Terminal() {
-		return a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and takes no more messages; send one without taskId to begin another task in its context", a2a.Quote(m.TaskID), state)
+		return a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and accepts no more messages; send the message without taskId to start a new task in its context", a2a.Quote(m.TaskID), state)
 	}
 	return nil
 }
 
-// append adds the message to the task: to its inbox while it runs or waits to,
-// else it begins the next turn.
-func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent, error) {
+// appendMessage adds the message to the task. If the task is queued or runs, the message goes
+// to its inbox; otherwise it starts the next turn.
+func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task) (*Sent, error) {
 	e := s.e
 	state := base.Status.State
 	if base.Seq >= maxEvents {
-		return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s has %d events and takes no more; send a message without taskId to begin another task in its context", a2a.Quote(l.key.ID), base.Seq)
+		return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s has %d events, the maximum; send the message without taskId to start a new task in its context", a2a.Quote(l.key.ID), base.Seq)
 	}
-	if n := len(base.Unread(base.Run.SeenSeq)); n >= e.cfg.Limits.Inbox {
-		return nil, a2a.Errorf(a2a.CodeExhausted, "%d messages are waiting for task %s, no more are taken for now; try again later", n, a2a.Quote(l.key.ID))
+	if n := len(base.Unread(base.Queue.SeenSeq)); n >= e.cfg.Limits.Inbox {
+		return nil, a2a.Errorf(a2a.CodeExhausted, "inbox of task %s is full (%d messages waiting); retry later", a2a.Quote(l.key.ID), n)
 	}
 	if s.params.Metadata != nil {
 		if err := e.checkMap("metadata", store.MergePatch(base.Metadata, s.params.Metadata)); err != nil {
@@ -89,24 +95,24 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 	if err := l.holdMemory(ctx, base.Bytes+size); err != nil {
 		return nil, err
 	}
-	push, err := s.push(ctx, base.Seq)
+	webhook, err := s.webhook(ctx, base.Seq)
 	if err != nil {
 		return nil, err
 	}
-	change := store.Change{Version: base.Seq, Idempotency: s.stamped(), Push: push}
+	change := store.Change{Version: base.Seq, Idempotency: s.recordToStore(), Webhooks: webhook}
 	slot := false
-	if base.Run.Phase == store.PhaseIdle {
+	if base.Queue.Phase == store.PhaseIdle {
 		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {
-			return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and takes no messages", a2a.Quote(l.key.ID), state)
+			return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and accepts no messages", a2a.Quote(l.key.ID), state)
 		}
 		if err := e.checkOwnQueue(ctx, s.owner); err != nil {
 			return nil, err
 		}
-		queue := base.Run
+		queue := base.Queue
 		queue.Phase, queue.DueAt, queue.Attempt = store.PhaseQueued, time.Time{}, 0
 		queue.Turn++
 		queue.StartSeq = base.Seq
-		change.Run = &queue
+		change.Queue = &queue
 		change.Events = []store.Event{event}
 		slot = e.reserveSlot(s.owner, &queue, &change.Events)
 	} else {
@@ -117,8 +123,8 @@ func (s *sending) append(ctx context.Context, l *live, base *store.Task) (*Sent,
 		e.returnSlot(slot, s.owner)
 		return nil, err
 	}
-	if change.Run != nil {
-		e.begin(l, t, slot)
+	if change.Queue != nil {
+		e.runOrAnnounce(l, t, slot)
 	}
-	return s.sent(l, base, change.Events[:1], t), nil
+	return s.result(l, base, change.Events[:1], t), nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func texts(messages []a2a.Message) []string {
+func messageTexts(messages []a2a.Message) []string {
 	var said []string
 	for _, m := range messages {
 		said = append(said, m.Text())
@@ -22,9 +22,9 @@ func texts(messages []a2a.Message) []string {
 	return said
 }
 
-// remember answers "ask ..." with a question and all else with an echo; what its
-// turns found of the conversation goes to the function.
-func remember(found func(*engine.Turn)) engine.Handler {
+// recordingHandler calls found in each turn. It answers "ask ..." with a question and other
+// messages with an echo.
+func recordingHandler(found func(*engine.Turn)) engine.Handler {
 	return func(_ context.Context, turn *engine.Turn) error {
 		found(turn)
 		said := turn.Messages()[0].Text()
@@ -35,7 +35,7 @@ func remember(found func(*engine.Turn)) engine.Handler {
 	}
 }
 
-func TestHistoryGoesBackThroughTheConversation(t *testing.T) {
+func TestHistoryIncludesEarlierTasks(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		found := make(map[string][]string)
@@ -44,9 +44,9 @@ func TestHistoryGoesBackThroughTheConversation(t *testing.T) {
 			if err != nil {
 				t.Errorf("History(%d) = %v", limit, err)
 			}
-			found[name] = texts(messages)
+			found[name] = messageTexts(messages)
 		}
-		e := start(t, engine.Config{Store: s, Concurrency: 1, Handler: remember(func(turn *engine.Turn) {
+		e := start(t, engine.Config{Store: s, Concurrency: 1, Handler: recordingHandler(func(turn *engine.Turn) {
 			switch turn.Messages()[0].Text() {
 			case "one":
 				history(turn, "first", 0)
@@ -54,17 +54,17 @@ func TestHistoryGoesBackThroughTheConversation(t *testing.T) {
 				for _, limit := range []int{0, 1, 2, 3, 4, 5, 2000} {
 					history(turn, fmt.Sprint("limit ", limit), limit)
 				}
-				found["task"] = texts(turn.TaskHistory())
+				found["task"] = messageTexts(turn.TaskHistory())
 				if _, err := turn.History(t.Context(), -1); a2a.CodeOf(err) != a2a.CodeInvalid {
 					t.Errorf("History(-1) = %v, want %s", err, a2a.CodeInvalid)
 				}
 			}
 		})})
-		one := sendWait(t, e, text("one"))
-		asked := sendWait(t, e, in(one.ContextID, "ask"))
-		sendWait(t, e, text("elsewhere"))
-		sendWait(t, e, in(one.ContextID, "later"))
-		sendWait(t, e, to(asked.Key.ID, "more"))
+		one := sendWait(t, e, message("one"))
+		asked := sendWait(t, e, messageIn(one.ContextID, "ask"))
+		sendWait(t, e, message("elsewhere"))
+		sendWait(t, e, messageIn(one.ContextID, "later"))
+		sendWait(t, e, messageTo(asked.Key.ID, "more"))
 		whole := []string{"one", "re one", "ask", "what about ask?"}
 		want := map[string][]string{
 			"first": nil, "task": whole[2:], "limit 0": whole, "limit 1": whole[3:], "limit 2": whole[2:],
@@ -76,9 +76,9 @@ func TestHistoryGoesBackThroughTheConversation(t *testing.T) {
 	})
 }
 
-func TestHistoryIsBoundedAndReadsNoMoreThanNeeded(t *testing.T) {
+func TestHistoryIsLimited(t *testing.T) {
 	t.Parallel()
-	s := &counted{Store: inmem.New()}
+	s := &countingStore{Store: inmem.New()}
 	long := strings.Repeat("x", 1000)
 	var few, many, most []a2a.Message
 	reads := 0
@@ -93,9 +93,9 @@ func TestHistoryIsBoundedAndReadsNoMoreThanNeeded(t *testing.T) {
 		return nil
 	}})
 	for i := range 150 {
-		sendWait(t, e, in("c", fmt.Sprint(i, long)))
+		sendWait(t, e, messageIn("c", fmt.Sprint(i, long)))
 	}
-	sendWait(t, e, in("c", "look"))
+	sendWait(t, e, messageIn("c", "look"))
 	if len(few) != 2 || reads != 2 {
 		t.Errorf("History(2) = %d messages of %d tasks read, want 2 of 2", len(few), reads)
 	}
@@ -106,13 +106,13 @@ func TestHistoryIsBoundedAndReadsNoMoreThanNeeded(t *testing.T) {
 	}
 }
 
-// Concerning contexts: the whole history, of each task, and of none.
-func TestAContextIsReadWithItsHistory(t *testing.T) {
+// The history is limited by historyLength per task, and by size.
+func TestContextReturnsHistory(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Handler: remember(func(*engine.Turn) {}), Limits: engine.Limits{PageBytes: 2000}})
-		one := sendWait(t, e, text("one"))
-		two := sendWait(t, e, in(one.ContextID, "two"))
+		e := start(t, engine.Config{Store: s, Handler: recordingHandler(func(*engine.Turn) {}), Limits: engine.Limits{PageBytes: 2000}})
+		one := sendWait(t, e, message("one"))
+		two := sendWait(t, e, messageIn(one.ContextID, "two"))
 		for _, c := range []struct {
 			n    *int
 			want []string
@@ -126,7 +126,7 @@ func TestAContextIsReadWithItsHistory(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Context() = %v", err)
 			}
-			if diff := cmp.Diff(c.want, texts(got.History)); diff != "" {
+			if diff := cmp.Diff(c.want, messageTexts(got.History)); diff != "" {
 				t.Errorf("history (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{one.Key.ID, two.Key.ID}, got.TaskIDs); diff != "" || got.TaskCount != 2 {
@@ -135,15 +135,15 @@ func TestAContextIsReadWithItsHistory(t *testing.T) {
 		}
 		_, err := e.Context(t.Context(), alice, one.ContextID, ptr(-1))
 		wantError(t, "Context(-1)", err, a2a.CodeInvalid, "historyLength")
-		big := sendWait(t, e, in(one.ContextID, strings.Repeat("x", 5000)))
+		big := sendWait(t, e, messageIn(one.ContextID, strings.Repeat("x", 5000)))
 		got, err := e.Context(t.Context(), alice, one.ContextID, nil)
 		if err != nil || len(got.History) != 1 || got.History[0].ID != big.History[1].Message.ID {
-			t.Errorf("Context() = %d messages, %v; want only the newest, which alone is too much", len(got.History), err)
+			t.Errorf("Context() = %d messages, %v; want only the newest, which alone exceeds the limit", len(got.History), err)
 		}
 	})
 }
 
-func TestReferencesAreReadFromTheirOwner(t *testing.T) {
+func TestReferencesReturnsTasksOfOwner(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		var refs []engine.Reference
@@ -166,17 +166,17 @@ func TestReferencesAreReadFromTheirOwner(t *testing.T) {
 		e := start(t, engine.Config{Store: s, Handler: handler, Limits: engine.Limits{References: 3, ArtifactBytes: 5000}})
 		var ids []string
 		for _, name := range []string{"a", "b", "c", "d"} {
-			ids = append(ids, sendWait(t, e, text(name)).Key.ID)
+			ids = append(ids, sendWait(t, e, message(name)).Key.ID)
 		}
-		p := text("ask")
+		p := message("ask")
 		p.Message.ReferenceTaskIDs = []string{ids[1], ids[0], ids[1]}
 		asked := sendWait(t, e, p)
 		if len(refs) != 2 || refs[0].TaskID != ids[1] || refs[1].TaskID != ids[0] {
 			t.Fatalf("References() = %+v, want b and a", refs)
 		}
 		got := refs[0]
-		if got.State != a2a.StateCompleted || got.ContextID == "" || strings.Join(texts(got.History), ",") != "b,done" || got.Artifacts[0].Text() != "artifact of b" {
-			t.Errorf("References()[0] = %+v, want task b whole", got)
+		if got.State != a2a.StateCompleted || got.ContextID == "" || strings.Join(messageTexts(got.History), ",") != "b,done" || got.Artifacts[0].Text() != "artifact of b" {
+			t.Errorf("References()[0] = %+v, want all of task b", got)
 		}
 		if record.Key.ID != asked.ContextID || record.TaskCount != 1 {
 			t.Errorf("Context() = %+v, want %s with one task", record, asked.ContextID)
@@ -188,42 +188,42 @@ func TestReferencesAreReadFromTheirOwner(t *testing.T) {
 		if _, err := clearContext(t, e, b.ContextID, false); err != nil {
 			t.Fatalf("ClearContext() = %v", err)
 		}
-		p = to(asked.Key.ID, "go on")
+		p = messageTo(asked.Key.ID, "continue")
 		p.Message.ReferenceTaskIDs = []string{ids[2], ids[3], asked.Key.ID}
 		sendWait(t, e, p)
 		if len(refs) != 3 || refs[0].TaskID != ids[0] || refs[1].TaskID != ids[2] || refs[2].TaskID != ids[3] {
-			t.Errorf("References() = %+v, want a, c and d: b is no more", refs)
+			t.Errorf("References() = %+v, want a, c and d: b is deleted", refs)
 		}
-		p = text("x")
+		p = message("x")
 		p.Message.ReferenceTaskIDs = ids[:1]
 		_, err = e.Send(t.Context(), a2a.Principal{ID: "bob"}, p, engine.SendOptions{})
 		wantError(t, "Send(reference to another's task)", err, a2a.CodeTaskNotFound, "referenceTaskIds[0]")
-		long := sendWait(t, e, text(strings.Repeat("x", 5000)))
-		p = text("too much")
+		long := sendWait(t, e, message(strings.Repeat("x", 5000)))
+		p = message("too much")
 		p.Message.ReferenceTaskIDs = []string{long.Key.ID}
 		if failed := sendWait(t, e, p); failed.Status.State != a2a.StateFailed || !strings.Contains(failed.Status.Message.Text(), "more than 5000 bytes") {
-			t.Errorf("task = %s %v, want it failed for too much", failed.Status.State, failed.Status.Message)
+			t.Errorf("task = %s %v, want failed because of the size", failed.Status.State, failed.Status.Message)
 		}
 	})
 }
 
-// What the store says is for the log, not for those who read a handler's error.
-func TestAHandlerIsNotToldWhatTheStoreSays(t *testing.T) {
+// Store errors are for the log, not for readers of a handler's error.
+func TestStoreErrorsAreHiddenFromHandlers(t *testing.T) {
 	t.Parallel()
-	s := &counted{Store: inmem.New()}
+	s := &countingStore{Store: inmem.New()}
 	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		s.broken.Store(true)
-		defer s.broken.Store(false)
+		s.failing.Store(true)
+		defer s.failing.Store(false)
 		_, herr := turn.History(ctx, 0)
 		_, cerr := turn.Context(ctx)
 		_, rerr := turn.References(ctx)
 		return fmt.Errorf("%w; %w; %w", herr, cerr, rerr)
 	}})
-	other := sendWait(t, e, text("x"))
-	p := text("y")
+	other := sendWait(t, e, message("x"))
+	p := message("y")
 	p.Message.ReferenceTaskIDs = []string{other.Key.ID}
-	const told = "the agent's store failed"
-	if task := sendWait(t, e, p); task.Status.Message.Text() != told+"; "+told+"; "+told {
-		t.Errorf("task was told %q, want only that the store failed", task.Status.Message.Text())
+	const want = "the agent's store failed"
+	if task := sendWait(t, e, p); task.Status.Message.Text() != want+"; "+want+"; "+want {
+		t.Errorf("status message = %q, want only that the store failed", task.Status.Message.Text())
 	}
 }

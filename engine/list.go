@@ -11,44 +11,44 @@ import (
 // List is a page of tasks.
 type List struct {
 	Tasks []*store.Task
-	// NextPageToken asks for the page after; "" on the last.
+	// NextPageToken requests the next page; empty on the last page.
 	NextPageToken string
-	// Page is the number of the page, from 1.
+	// Page is the number of the page, starting at 1.
 	Page int
-	// PageSize is the size that was applied.
+	// PageSize is the page size that was applied.
 	PageSize int
-	// Total is how many tasks match, -1 when it was not asked for. If TotalCapped, there
-	// are more, or may be: see Limits.ListTotal.
+	// Total is the number of matching tasks, -1 if it was not requested. TotalCapped reports
+	// that there are or may be more; see Limits.ListTotal.
 	Total       int
 	TotalCapped bool
-	// TruncatedBySize is set when Limits.PageBytes ended the page before PageSize.
+	// TruncatedBySize is set if Limits.PageBytes ended the page before PageSize.
 	TruncatedBySize bool
-	// Options are how much of each task was read.
+	// Options specify which parts of each task were read.
 	Options store.TaskOptions
 }
 
-// Known is as [store.Query.Known], with how much of each task the list reads.
-type Known func(outline *store.Task, read store.TaskOptions) (size int, ok bool)
+// Cached is like [store.Query.Cached]; read specifies which parts of each task the list reads.
+type Cached func(outline *store.Task, read store.TaskOptions) (size int, ok bool)
 
-// taskFilters are the filters that tasks/list takes in its metadata.
+// taskFilters are the filters that tasks/list accepts in its metadata.
 var taskFilters = []string{"status", "contextId", "createdAfter", "createdBefore", "limit", "offset", "sortBy", "sortOrder", "historyLength", "pageToken"}
 
-// List returns a page of the principal's tasks, newest status first unless the
-// params say otherwise. The params' zero fields take the documented defaults:
-// pages of 50, no messages, no artifacts. Filters in the metadata ask for the
-// total too. Errors: invalid_params naming the field.
+// List returns a page of the principal's tasks, newest status first unless the params say
+// otherwise. Zero fields of the params take the documented defaults: pages of 50, no messages,
+// no artifacts. Filters in the metadata also request the total. Errors: invalid_params naming
+// the field.
 func (e *Engine) List(ctx context.Context, p a2a.Principal, params a2a.ListTasksParams) (*List, error) {
-	return e.ListUnknown(ctx, p, params, nil)
+	return e.ListUncached(ctx, p, params, nil)
 }
 
-// ListUnknown is List with outlines of the tasks whose content known reports as known.
-func (e *Engine) ListUnknown(ctx context.Context, p a2a.Principal, params a2a.ListTasksParams, known Known) (*List, error) {
+// ListUncached is like List, but tasks for which cached returns true are returned as outlines.
+func (e *Engine) ListUncached(ctx context.Context, p a2a.Principal, params a2a.ListTasksParams, cached Cached) (*List, error) {
 	q, token, err := e.query(p, params)
 	if err != nil {
 		return nil, err
 	}
-	if known != nil {
-		q.Known = func(outline *store.Task) (int, bool) { return known(outline, q.Options) }
+	if cached != nil {
+		q.Cached = func(outline *store.Task) (int, bool) { return cached(outline, q.Options) }
 	}
 	page, err := e.cfg.Store.Tasks(ctx, q)
 	if err != nil {
@@ -72,12 +72,12 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 		}
 		states = []a2a.TaskState{params.Status}
 	}
-	f.once("status", "status or states", len(states) > 0)
-	f.once("contextId", "contextId", params.ContextID != "")
-	f.once("limit", "pageSize", params.PageSize != nil)
-	f.once("historyLength", "historyLength", params.HistoryLength != nil)
-	f.once("pageToken", "pageToken", params.PageToken != "")
-	f.once("offset", "offset", params.Offset != nil)
+	f.exclusiveWith("status", "status or states", len(states) > 0)
+	f.exclusiveWith("contextId", "contextId", params.ContextID != "")
+	f.exclusiveWith("limit", "pageSize", params.PageSize != nil)
+	f.exclusiveWith("historyLength", "historyLength", params.HistoryLength != nil)
+	f.exclusiveWith("pageToken", "pageToken", params.PageToken != "")
+	f.exclusiveWith("offset", "offset", params.Offset != nil)
 	if err := e.checkListParams(params); err != nil {
 		return store.Query{}, nil, err
 	}
@@ -88,7 +88,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 		Options: store.TaskOptions{History: params.HistoryLength, OmitArtifacts: !params.IncludeArtifacts},
 	}
 	token, field := params.PageToken, "pageToken"
-	if f.given() {
+	if f.hasAny() {
 		q.Total = true
 		if in := f.text("pageToken"); in != "" {
 			token, field = in, "metadata.pageToken"
@@ -109,8 +109,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	return q, decoded, err
 }
 
-// checkListParams applies the rules of the members that are not filters of the
-// metadata.
+// checkListParams checks the members that are not filters in the metadata.
 func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
 	if err := e.checkPageSize(params.PageSize); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
 		return err
 	}
 	if params.States != nil && len(params.States) == 0 {
-		return a2a.Invalid("states", "must not be empty") // else no state would mean every state
+		return a2a.Invalid("states", "must not be empty") // otherwise no state would mean every state
 	}
 	if params.ContextID != "" {
 		if err := a2a.CheckID("contextId", params.ContextID); err != nil {
@@ -139,13 +138,13 @@ func (e *Engine) checkPageSize(n *int) error {
 	return nil
 }
 
-// filterTasks adds to q what the metadata says.
+// filterTasks adds the filters of the metadata to q.
 func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 	for _, s := range f.enum("status", a2a.TaskState("").EnumValues()) {
 		q.States = append(q.States, a2a.TaskState(s))
 	}
 	if id := f.text("contextId"); id != "" {
-		f.keep(a2a.CheckID("metadata.contextId", id))
+		f.setErr(a2a.CheckID("metadata.contextId", id))
 		q.ContextID = id
 	}
 	q.CreatedAfter, q.CreatedBefore = f.created()
@@ -160,8 +159,7 @@ func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 	}
 }
 
-// pageLimit is the size of a page that is to have n: never more than one may
-// have.
+// pageLimit returns the page size for a requested size n, limited to Limits.PageSize.
 func (e *Engine) pageLimit(n *int) int {
 	if n == nil {
 		return min(50, e.cfg.Limits.PageSize)
@@ -169,13 +167,13 @@ func (e *Engine) pageLimit(n *int) int {
 	return min(max(*n, 1), e.cfg.Limits.PageSize)
 }
 
-// tasksHash ties page tokens to a list of tasks.
+// tasksHash returns the hash that ties page tokens to a list of tasks.
 func tasksHash(q store.Query) []byte {
 	q.Cursor, q.Offset, q.Limit, q.Bytes, q.Total, q.TotalLimit, q.Options = nil, 0, 0, 0, false, 0, store.TaskOptions{}
 	return filterHash("tasks", q)
 }
 
-// ceil rounds up to the millisecond, the grain of stored times.
+// ceil rounds up to the millisecond, the resolution of stored times.
 func ceil(t time.Time) time.Time {
 	if s := store.Time(t); s.Before(t) {
 		return s.Add(time.Millisecond)

@@ -13,54 +13,53 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// How much of the end of a task's log is kept for its readers: a reader further
-// behind reads the store.
+// Limits of the recent events that are kept in memory for readers. A reader further behind
+// reads from the store.
 const (
 	recentEvents = 256
 	recentBytes  = 1 << 20
 )
 
-// live is a task that somebody in this process is busy with: a run, a reader or
-// a caller about to commit.
+// live is a task that this process uses: it has a run, a reader or a caller about to commit.
 type live struct {
 	key  store.Key
 	refs int // guarded by the hub's lock
 
-	holding sync.Mutex
-	held    memory.Hold // for the task's content
+	heldMu sync.Mutex
+	held   memory.Hold // memory held for the task's content
 
-	// commit serialises this process's changes of the task, so that what is told
-	// follows the order of the log.
+	// commit serializes this process's changes of the task, so that readers see events in the
+	// order of the log.
 	commit sync.Mutex
-	// chain is the task that commits are folded into, one after the other; it is
-	// guarded by commit and shared with nobody.
-	chain *store.Task
-	// catchingUp is set while a goroutine waits for commit to read what other
-	// processes have done.
+	// workingCopy is the task to which commits are applied one after another. It is guarded by
+	// commit and never shared.
+	workingCopy *store.Task
+	// catchingUp is set while a goroutine waits for commit to read changes of other processes.
 	catchingUp atomic.Bool
 
-	mu        sync.Mutex
-	at        standing      // as last committed here
-	task      *store.Task   // the task at that point, never changed; nil until known and while it is shelved
-	doubted   bool          // a commit failed: the task may have moved on all the same
-	writing   bool          // a commit is under way: the store may be ahead of at
-	gone      bool          // the store does not have the task, or not any more
-	recent    []store.Event // the log's end, up to at.Seq, without gaps
-	bytes     int           // size of recent, roughly
-	changed   chan struct{} // closed when the task moves on
-	run       *run          // the run in this process, if any
-	followers int           // readers of the log
+	mu         sync.Mutex
+	known      knownVersion  // version after the last known commit
+	task       *store.Task   // the task at that version, never modified; nil if unknown or dropped by unlock
+	stale      bool          // the outcome of a commit is unknown: the store may have a newer version
+	committing bool          // a commit is in progress: the store may have a newer version
+	deleted    bool          // the task does not exist in the store
+	recent     []store.Event // last events of the log, up to known.Seq, without gaps
+	bytes      int           // approximate size of recent
+	changed    chan struct{} // closed when the version changes
+	run        *run          // the run in this process; nil if there is none
+	followers  int           // number of readers of the log
 }
 
-// standing is how a task stands, without its content. Seq is 0 until it is known.
-type standing struct {
+// knownVersion is the version of a task as known in this process, without its content. Seq is 0
+// until it is known.
+type knownVersion struct {
 	store.TaskVersion
-	state   a2a.TaskState
-	last    time.Time // of the newest event, zero when it is not known
-	changes int       // of the standing, since the task is live
+	state       a2a.TaskState
+	lastEventAt time.Time // time of the newest event; zero if unknown
+	changes     int       // number of version changes since the task is live
 }
 
-// hub finds live tasks.
+// hub indexes live tasks by key.
 type hub struct {
 	memory *memory.Budget
 	shards [64]hubShard
@@ -87,7 +86,7 @@ func (h *hub) shard(key store.Key) *hubShard {
 	return &h.shards[hash%uint32(len(h.shards))]
 }
 
-// acquire returns the live task of a key until release is called.
+// acquire returns the live task of a key. The caller must release it.
 func (h *hub) acquire(key store.Key) *live {
 	s := h.shard(key)
 	s.mu.Lock()
@@ -101,11 +100,11 @@ func (h *hub) acquire(key store.Key) *live {
 	return l
 }
 
-// running returns a task that runs in this process as the store has it, nil when
-// only the store knows that: the task does not run here, or a commit is under way.
-// Whoever the commit wakes, such as the sender of webhooks, must not cause a read of
-// the state before it. The task is not to be changed.
-func (h *hub) running(key store.Key) *store.Task {
+// runningTask returns a task that runs in this process, or nil if its state in the store may
+// differ: the task does not run here, or a commit is in progress. A reader that the commit
+// notifies, such as the webhook sender, must not read the state before it. The caller must not
+// modify the task.
+func (h *hub) runningTask(key store.Key) *store.Task {
 	s := h.shard(key)
 	s.mu.Lock()
 	l := s.tasks[key]
@@ -114,16 +113,16 @@ func (h *hub) running(key store.Key) *store.Task {
 		return nil
 	}
 	l.mu.Lock()
-	t, r, unsure := l.task, l.run, l.doubted || l.gone || l.writing
+	t, r, stale := l.task, l.run, l.stale || l.deleted || l.committing
 	l.mu.Unlock()
-	if t == nil || r == nil || unsure || !r.alive() {
+	if t == nil || r == nil || stale || !r.canCommit() {
 		return nil
 	}
 	return t
 }
 
-// of returns those of some tasks that are live, each to be released.
-func (h *hub) of(keys []store.Key) (lives []*live) {
+// lookup returns the live tasks among keys. The caller must release each.
+func (h *hub) lookup(keys []store.Key) (lives []*live) {
 	for _, key := range keys {
 		s := h.shard(key)
 		s.mu.Lock()
@@ -136,7 +135,7 @@ func (h *hub) of(keys []store.Key) (lives []*live) {
 	return lives
 }
 
-// all returns every live task, each to be released.
+// all returns all live tasks. The caller must release each.
 func (h *hub) all() (lives []*live) {
 	for i := range h.shards {
 		s := &h.shards[i]
@@ -160,73 +159,73 @@ func (h *hub) release(l *live) {
 	}
 }
 
-// publish makes t, which events led to, the task as it is known here and wakes
-// its readers. The caller holds l.commit; t is not changed by anyone afterwards.
+// publish sets the known task to t, the task after events, and wakes its readers. The caller
+// holds l.commit and does not modify t afterwards.
 func (l *live) publish(t *store.Task, events []store.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(events) > 0 && events[0].Seq == 1 {
-		l.recent, l.bytes = nil, 0 // those of a task of the same id that was deleted
+		l.recent, l.bytes = nil, 0 // events of a deleted task with the same id
 	}
 	l.task = t
-	l.stand(t.Version(), t.Status.State, events)
+	l.setVersion(t.Version(), t.Status.State, events)
 }
 
-// follow makes what events led to the task as it is known here, while nobody here needs
-// its content. The caller holds l.commit.
-func (l *live) follow(v store.TaskVersion, events []store.Event) {
+// publishVersion is publish for a task whose content is not needed in this process. The caller
+// holds l.commit.
+func (l *live) publishVersion(v store.TaskVersion, events []store.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state := l.at.state
+	state := l.known.state
 	if len(events) > 0 {
 		state = events[len(events)-1].State
 	}
 	l.task = nil
-	l.stand(v, state, events)
+	l.setVersion(v, state, events)
 }
 
-// stand notes how the task stands after events. The caller holds l.mu.
-func (l *live) stand(v store.TaskVersion, state a2a.TaskState, events []store.Event) {
-	l.at = standing{TaskVersion: v, state: state, last: l.at.last, changes: l.at.changes + 1}
-	l.doubted, l.gone = false, false
+// setVersion sets the known version after events. The caller holds l.mu.
+func (l *live) setVersion(v store.TaskVersion, state a2a.TaskState, events []store.Event) {
+	l.known = knownVersion{TaskVersion: v, state: state, lastEventAt: l.known.lastEventAt, changes: l.known.changes + 1}
+	l.stale, l.deleted = false, false
 	if len(events) == 0 {
 		return
 	}
-	l.at.last = events[len(events)-1].Time
-	l.remember(events)
+	l.known.lastEventAt = events[len(events)-1].Time
+	l.addRecent(events)
 	l.wake()
 }
 
-// unlock ends a change of the task. A task that neither runs here nor is over is shelved:
-// those who wait for it need no content until it moves on.
+// unlock ends a change of the task. It drops the content of a task that does not run here,
+// unless the task is in a final state: waiting readers need only new events.
 func (l *live) unlock() {
 	defer l.commit.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.run != nil || l.at.state.Final() {
+	if l.run != nil || l.known.state.Final() {
 		return
 	}
-	l.task, l.chain = nil, nil
+	l.task, l.workingCopy = nil, nil
 	l.releaseMemory()
 	if l.followers == 0 {
 		l.recent, l.bytes = nil, 0
 	}
 }
 
-// extend returns base, the task as it is known here, with events applied. The caller
-// holds l.commit.
-func (l *live) extend(base *store.Task, events []store.Event, run store.Run) *store.Task {
-	if l.chain == nil || l.chain.Seq != base.Seq {
-		l.chain = base.Clone()
+// extend returns a copy of base, the known task, with events applied. The caller holds
+// l.commit.
+func (l *live) extend(base *store.Task, events []store.Event, run store.QueueEntry) *store.Task {
+	if l.workingCopy == nil || l.workingCopy.Seq != base.Seq {
+		l.workingCopy = base.Clone()
 	}
-	l.chain.Apply(events...)
-	l.chain.Run, l.chain.LogSize = run, base.LogSize
-	return l.chain.Clone()
+	l.workingCopy.Apply(events...)
+	l.workingCopy.Queue, l.workingCopy.LogSize = run, base.LogSize
+	return l.workingCopy.Clone()
 }
 
-// remember adds events to the recent ones. Readers may hold parts of the old
-// slice, so it is never shifted in place.
-func (l *live) remember(events []store.Event) {
+// addRecent appends events to the recent ones. Readers may hold parts of the old slice, so it
+// is never shifted in place.
+func (l *live) addRecent(events []store.Event) {
 	if l.bytes > recentBytes {
 		l.recent, l.bytes = nil, 0
 	}
@@ -251,125 +250,123 @@ func (l *live) wake() {
 	l.changed = make(chan struct{})
 }
 
-// isGone reports whether the store was last found not to have the task.
-func (l *live) isGone() bool {
+// isDeleted reports whether the last read of the store did not find the task.
+func (l *live) isDeleted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.gone
+	return l.deleted
 }
 
-// set makes t the task as it is known here, which may not follow on what was
-// known before. t is not changed by anyone afterwards. The caller holds l.commit.
-func (l *live) set(t *store.Task) {
+// setTask sets the known task to t, which need not follow the version known before. The caller
+// holds l.commit and does not modify t afterwards.
+func (l *live) setTask(t *store.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.at.Seq != t.Seq || !l.at.CreatedAt.Equal(t.CreatedAt) {
-		l.recent, l.bytes, l.chain, l.at.last = nil, 0, nil, time.Time{}
+	if l.known.Seq != t.Seq || !l.known.CreatedAt.Equal(t.CreatedAt) {
+		l.recent, l.bytes, l.workingCopy, l.known.lastEventAt = nil, 0, nil, time.Time{}
 	}
 	l.task = t
-	l.stand(t.Version(), t.Status.State, nil)
+	l.setVersion(t.Version(), t.Status.State, nil)
 	l.wake()
 }
 
-// vanish notes that the store does not have the task: its run ends, and those who
-// wait for it are woken to see for themselves.
-func (l *live) vanish() {
+// markDeleted records that the store does not have the task. It aborts the run and wakes
+// readers.
+func (l *live) markDeleted() {
 	l.mu.Lock()
-	l.gone = true
+	l.deleted = true
 	r := l.run
 	l.wake()
 	l.mu.Unlock()
 	if r != nil {
-		_ = r.die(ErrLeaseLost)
+		_ = r.abort(ErrLeaseLost)
 	}
 }
 
-// setWriting notes whether a commit of the task is under way. The caller holds
-// l.commit.
-func (l *live) setWriting(writing bool) {
+// setCommitting records whether a commit of the task is in progress. The caller holds l.commit.
+func (l *live) setCommitting(committing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writing = writing
+	l.committing = committing
 }
 
-// doubt notes that a commit has failed, and has those who wait for the task look
-// at the store until it is known what became of it.
-func (l *live) doubt() {
+// markStale records that the outcome of a commit is unknown. Readers then poll the store until
+// the version is known again.
+func (l *live) markStale() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.doubted = true
+	l.stale = true
 	l.wake()
 }
 
-// inDoubt reports whether the store has to be asked how the task stands.
-func (l *live) inDoubt() bool {
+// isStale reports whether the version must be read from the store.
+func (l *live) isStale() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doubted || l.gone
+	return l.stale || l.deleted
 }
 
-// snapshot returns the task as it is known here, which is not to be changed, nil
-// when it is not known or shelved, and a channel that is closed when it moves on. The task
-// of a run that is alive is at hand.
+// snapshot returns the known task and a channel that is closed when its version changes. The
+// task is nil if it is unknown or was dropped by unlock; it is not nil while a run is alive.
+// The caller must not modify it.
 func (l *live) snapshot() (*store.Task, <-chan struct{}) {
-	_, t, changed := l.position()
+	_, t, changed := l.versionAndTask()
 	return t, changed
 }
 
-// stands returns how the task stands as far as is known here.
-func (l *live) stands() standing {
-	at, _, _ := l.position()
+// version returns the known version of the task.
+func (l *live) version() knownVersion {
+	at, _, _ := l.versionAndTask()
 	return at
 }
 
-// position is stands and snapshot at one moment.
-func (l *live) position() (standing, *store.Task, <-chan struct{}) {
+// versionAndTask returns version and snapshot consistently.
+func (l *live) versionAndTask() (knownVersion, *store.Task, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.at, l.task, l.changed
+	return l.known, l.task, l.changed
 }
 
-// addFollowers notes that some more, or fewer, follow the task's log.
+// addFollowers changes the number of readers of the task's log by n.
 func (l *live) addFollowers(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.followers += n
 }
 
-// after returns the events that follow a sequence if they are at hand. ok is
-// false when the store has to be asked.
-func (l *live) after(seq int64) (events []store.Event, changed <-chan struct{}, ok bool) {
+// eventsAfter returns the events after a sequence from memory. ok is false if the caller must
+// read them from the store.
+func (l *live) eventsAfter(seq int64) (events []store.Event, changed <-chan struct{}, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.at.Seq == 0 || l.gone {
+	if l.known.Seq == 0 || l.deleted {
 		return nil, l.changed, false
 	}
-	if seq >= l.at.Seq {
+	if seq >= l.known.Seq {
 		return nil, l.changed, true
 	}
-	first := l.at.Seq - int64(len(l.recent)) + 1
+	first := l.known.Seq - int64(len(l.recent)) + 1
 	if seq < first-1 {
 		return nil, l.changed, false
 	}
 	return l.recent[seq-first+1:], l.changed, true
 }
 
-// current returns the task as the store has it, reading it when this process
-// does not run the task and so may not know its newest state. The caller holds
-// l.commit.
+// current returns the task as stored. It reads the store unless the task runs in this process,
+// which then knows its newest state. The caller holds l.commit.
 func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 	l.mu.Lock()
-	r, doubted := l.run, l.doubted || l.gone
+	r, stale := l.run, l.stale || l.deleted
 	l.mu.Unlock()
-	if r != nil && !doubted && r.alive() {
+	if r != nil && !stale && r.canCommit() {
 		t, _ := l.snapshot()
 		return t, nil
 	}
-	return e.admitAndReload(ctx, l)
+	return e.holdAndReload(ctx, l)
 }
 
-func (e *Engine) admitAndReload(ctx context.Context, l *live) (*store.Task, error) {
-	release, err := e.admit(ctx, l)
+func (e *Engine) holdAndReload(ctx context.Context, l *live) (*store.Task, error) {
+	release, err := e.holdForRead(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -380,11 +377,11 @@ func (e *Engine) admitAndReload(ctx context.Context, l *live) (*store.Task, erro
 func (e *Engine) reload(ctx context.Context, l *live) (*store.Task, error) {
 	t, err := e.cfg.Store.Task(ctx, l.key, store.TaskOptions{})
 	if errors.Is(err, store.ErrNotFound) {
-		l.vanish()
+		l.markDeleted()
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.set(t)
+	l.setTask(t)
 	return t, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/memory"
@@ -11,26 +13,59 @@ import (
 )
 
 const (
-	// smallTask is the size up to which the content of a task does not draw from the budget.
+	// smallTask is the maximum size of a task that needs no memory from the budget.
 	smallTask = 64 << 10
-	// memoryStep is by how much a task that grows holds more of it.
+	// memoryStep is the minimum increment by which a growing task holds more memory.
 	memoryStep = 256 << 10
-	// taskShare is the part of what an owner may hold that one task may take: while it is read, it
-	// is in memory as JSON and as a task.
+	// taskShare is the divisor of an owner's share that limits the size of one task. While a
+	// task is read, it is in memory both as JSON and decoded.
 	taskShare = 3
+	// retriesPerPoll is the number of tasks without memory that are claimed again per Config.Poll.
+	retriesPerPoll = 64
 )
 
-var errNoMemory error = a2a.Errorf(a2a.CodeExhausted, "the server has no memory for the task now (--memory)")
+var errNoMemory error = a2a.Errorf(a2a.CodeExhausted, "not enough free memory for the task (--memory)")
 
-// holdMemory raises what the task holds of the memory budget to bytes, before its content
-// is read or added to. It waits for them as [memory.Hold.Grow] does.
-func (l *live) holdMemory(ctx context.Context, bytes int64) error {
-	return l.grow(bytes, func(more int64) error { return l.held.Grow(ctx, more) })
+// memoryRetries spreads the next claims of tasks without memory over time, to limit the load on
+// the store. The zero value is ready to use.
+type memoryRetries struct {
+	mu   sync.Mutex
+	last time.Time
 }
 
-// tryMemory is holdMemory without a wait.
-func (l *live) tryMemory(bytes int64) error {
-	return l.grow(bytes, func(more int64) error {
+// next returns when a task without memory is due again: one poll interval from now or after the
+// previous such task, but within limit.
+func (m *memoryRetries) next(now time.Time, poll, limit time.Duration) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	earliest, latest := now.Add(poll), now.Add(max(poll, limit))
+	m.last = m.last.Add(poll / retriesPerPoll)
+	if m.last.Before(earliest) {
+		m.last = earliest
+	} else if m.last.After(latest) {
+		m.last = latest
+	}
+	return m.last
+}
+
+// dueAgain returns when a task that could not be read because of err is due again. Without memory
+// that is soon; otherwise after a lease period, because the task may never be readable.
+func (e *Engine) dueAgain(err error) time.Time {
+	if errors.Is(err, errNoMemory) {
+		return store.Time(e.retries.next(e.now(), e.cfg.Poll, e.cfg.Lease))
+	}
+	return store.Time(e.now().Add(e.cfg.Lease))
+}
+
+// holdMemory raises the task's hold of the memory budget to bytes, before its content is read
+// or extended. It waits like [memory.Hold.Grow].
+func (l *live) holdMemory(ctx context.Context, bytes int64) error {
+	return l.growMemory(bytes, func(more int64) error { return l.held.Grow(ctx, more) })
+}
+
+// tryHoldMemory is holdMemory without waiting.
+func (l *live) tryHoldMemory(bytes int64) error {
+	return l.growMemory(bytes, func(more int64) error {
 		if !l.held.TryGrow(more) {
 			return errNoMemory
 		}
@@ -38,47 +73,47 @@ func (l *live) tryMemory(bytes int64) error {
 	})
 }
 
-func (l *live) grow(bytes int64, grow func(more int64) error) error {
+func (l *live) growMemory(bytes int64, grow func(more int64) error) error {
 	if bytes <= smallTask {
 		return nil
 	}
-	l.holding.Lock()
-	defer l.holding.Unlock()
+	l.heldMu.Lock()
+	defer l.heldMu.Unlock()
 	more := bytes - l.held.Bytes()
 	if more <= 0 {
 		return nil
 	}
-	if l.held.Bytes() > 0 { // it grows, and will again
+	if l.held.Bytes() > 0 { // it grows, and will probably grow again
 		more = max(more, memoryStep)
 	}
 	return grow(more)
 }
 
-// releaseMemory returns what the task holds: its content is not needed here any more.
+// releaseMemory releases the memory of the task when its content is no longer needed.
 func (l *live) releaseMemory() {
-	l.holding.Lock()
-	defer l.holding.Unlock()
+	l.heldMu.Lock()
+	defer l.heldMu.Unlock()
 	l.held.Release()
 }
 
-// taskLimit is how much content a task may have.
+// taskLimit returns the maximum content of a task in bytes.
 func (e *Engine) taskLimit() int64 {
 	return min(int64(e.cfg.Limits.TaskBytes), e.cfg.Memory.Share()/taskShare)
 }
 
-// checkTaskSize refuses to add bytes to a task that has some already.
+// checkTaskSize returns an error if a task with has bytes may not grow by bytes.
 func (e *Engine) checkTaskSize(id string, has, bytes int64) error {
 	limit := e.taskLimit()
 	if has+bytes <= limit {
 		return nil
 	}
 	e.oversized.Add(1)
-	return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d bytes of content, with %d more it would exceed the limit of %d (--max-task)", a2a.Quote(id), has, bytes, limit)
+	return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d bytes of content; %d more would exceed the limit of %d (--max-task)", a2a.Quote(id), has, bytes, limit)
 }
 
-// admit holds memory for a task that is about to be read whole, and as much again until release
-// is called. The caller holds l.commit.
-func (e *Engine) admit(ctx context.Context, l *live) (release func(), err error) {
+// holdForRead holds memory for a task that is about to be read completely, and the same amount
+// again until release is called. The caller holds l.commit.
+func (e *Engine) holdForRead(ctx context.Context, l *live) (release func(), err error) {
 	none := func() {}
 	if e.cfg.Memory == nil {
 		return none, nil
@@ -102,22 +137,22 @@ func (e *Engine) admit(ctx context.Context, l *live) (release func(), err error)
 	return reading.Release, nil
 }
 
-// startLarge reads a task that was claimed as an outline and runs it, in a slot that is
-// taken. Without memory for it the task is requeued, so that it does not keep others from the slot.
-func (e *Engine) startLarge(outline *store.Task, suspect bool) {
+// startLarge reads a task that was claimed as an outline and runs it, in a slot that the caller
+// has acquired. Without memory the task is requeued, so that it does not block the slot.
+func (e *Engine) startLarge(outline *store.Task, quarantined bool) {
 	l := e.hub.acquire(outline.Key)
 	defer e.hub.release(l)
 	reading := e.cfg.Memory.Hold(outline.Key.Owner)
 	defer reading.Release()
 	t, err := e.readLarge(l, &reading, outline)
 	if err == nil {
-		e.start(t, suspect)
+		e.start(t, quarantined)
 		return
 	}
 	if !errors.Is(err, ErrLeaseLost) {
-		unread := []store.UnreadTask{{Key: outline.Key, Run: outline.Run, Err: err}}
+		unread := []store.UnreadableTask{{Key: outline.Key, Queue: outline.Queue, Err: err}}
 		if !e.requeueUnread(e.ctx, unread) {
-			e.strayed.Store(true)
+			e.orphanLease.Store(true)
 		}
 	}
 	e.freeSlot(outline.Key.Owner)
@@ -127,33 +162,33 @@ func (e *Engine) readLarge(l *live, reading *memory.Hold, outline *store.Task) (
 	if !reading.TryGrow(outline.Bytes) {
 		return nil, errNoMemory
 	}
-	if err := l.tryMemory(outline.Bytes); err != nil {
+	if err := l.tryHoldMemory(outline.Bytes); err != nil {
 		return nil, err
 	}
 	t, err := e.cfg.Store.Task(e.ctx, outline.Key, store.TaskOptions{})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read large task: %w", err)
-	case t.Run.Lease.Fence != outline.Run.Lease.Fence || t.Run.Phase != store.PhaseLeased:
+	case t.Queue.Lease.Fence != outline.Queue.Lease.Fence || t.Queue.Phase != store.PhaseLeased:
 		return nil, ErrLeaseLost
 	}
 	return t, nil
 }
 
-// grow counts bytes that the run is about to add to its task, and holds memory for them.
-func (r *run) grow(bytes int64) error {
+// addBytes counts bytes that the run is about to add to its task, and holds memory for them.
+func (r *run) addBytes(bytes int64) error {
 	r.mu.Lock()
-	total := r.total + bytes
-	if err := r.e.checkTaskSize(r.l.key.ID, r.total, bytes); err != nil {
+	total := r.taskBytes + bytes
+	if err := r.e.checkTaskSize(r.l.key.ID, r.taskBytes, bytes); err != nil {
 		r.mu.Unlock()
 		return err
 	}
-	r.total = total
+	r.taskBytes = total
 	r.mu.Unlock()
 	err := r.l.holdMemory(r.ctx, total)
 	if err != nil {
 		r.mu.Lock()
-		r.total -= bytes
+		r.taskBytes -= bytes
 		r.mu.Unlock()
 		if cause := context.Cause(r.ctx); cause != nil {
 			err = cause

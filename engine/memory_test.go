@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestTasksMayHaveSoMuchContent(t *testing.T) {
+func TestTaskContentIsLimited(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	written := make(chan error, 1)
@@ -27,19 +27,19 @@ func TestTasksMayHaveSoMuchContent(t *testing.T) {
 		return turn.RequireInput(a2a.TextPart{Text: "more"})
 	}})
 	large := strings.Repeat("x", 60_000)
-	task := settled(t, e, send(t, e, text(large)).Key.ID)
+	task := waitFinal(t, e, send(t, e, message(large)).Key.ID)
 	before := task.Seq
-	_, err := e.Send(t.Context(), alice, to(task.Key.ID, large), engine.SendOptions{})
+	_, err := e.Send(t.Context(), alice, messageTo(task.Key.ID, large), engine.SendOptions{})
 	if a2a.CodeOf(err) != a2a.CodeTooLarge || !strings.Contains(err.Error(), "--max-task") {
 		t.Errorf("Send() beyond the limit = %v, want too_large and the name of the limit", err)
 	}
-	if _, err := e.Send(t.Context(), alice, text(strings.Repeat("x", 100_001)), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
+	if _, err := e.Send(t.Context(), alice, message(strings.Repeat("x", 100_001)), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
 		t.Errorf("Send() of a new task beyond the limit = %v, want too_large", err)
 	}
-	if task := stored(t, s, task.Key); task.Seq != before || task.Bytes < 60_000 || task.Bytes > 61_000 {
-		t.Errorf("task has %d events with %d bytes, want the %d of before", task.Seq, task.Bytes, before)
+	if task := storedTask(t, s, task.Key); task.Seq != before || task.Bytes < 60_000 || task.Bytes > 61_000 {
+		t.Errorf("task has %d events with %d bytes, want the previous %d events", task.Seq, task.Bytes, before)
 	}
-	send(t, e, to(task.Key.ID, "go on"))
+	send(t, e, messageTo(task.Key.ID, "continue"))
 	if err := <-written; a2a.CodeOf(err) != a2a.CodeTooLarge {
 		t.Errorf("WriteString() beyond the limit = %v, want too_large", err)
 	}
@@ -48,7 +48,7 @@ func TestTasksMayHaveSoMuchContent(t *testing.T) {
 	}
 }
 
-func stored(t *testing.T, s store.Store, key store.Key) *store.Task {
+func storedTask(t *testing.T, s store.Store, key store.Key) *store.Task {
 	t.Helper()
 	task, err := s.Task(t.Context(), key, store.TaskOptions{})
 	if err != nil {
@@ -57,19 +57,19 @@ func stored(t *testing.T, s store.Store, key store.Key) *store.Task {
 	return task
 }
 
-func TestTheTaskLimitIsAPartOfTheMemory(t *testing.T) {
+func TestTaskLimitIsShareOfMemory(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Memory: memory.New(6 << 20), Handler: func(context.Context, *engine.Turn) error { return nil }})
-	if _, err := e.Send(t.Context(), alice, text(strings.Repeat("x", 1<<20+1)), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
+	if _, err := e.Send(t.Context(), alice, message(strings.Repeat("x", 1<<20+1)), engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeTooLarge {
 		t.Errorf("Send() of a third of an owner's memory = %v, want too_large", err)
 	}
 }
 
-func TestLargeTasksRunAsMemoryAllows(t *testing.T) {
+func TestLargeTasksAreLimitedByMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size, tasks = 1 << 20, 12
-		budget := memory.New(8 << 20) // of which an owner may hold 4 MiB: a task of 1 MiB is read in 2
+		budget := memory.New(8 << 20) // one owner may hold 4 MiB; reading a task of 1 MiB needs 2 MiB
 		s := inmem.New()
 		var running, most atomic.Int64
 		block := make(chan struct{})
@@ -88,27 +88,31 @@ func TestLargeTasksRunAsMemoryAllows(t *testing.T) {
 			return turn.Reply()
 		}
 		first := start(t, engine.Config{Store: s, Concurrency: 1, Handler: func(ctx context.Context, _ *engine.Turn) error {
-			<-ctx.Done() // it queues the tasks and runs none
+			<-ctx.Done() // it only queues the tasks
 			return context.Cause(ctx)
 		}})
 		var ids []string
 		for range tasks {
-			ids = append(ids, send(t, first, text(strings.Repeat("x", size))).Key.ID)
+			ids = append(ids, send(t, first, message(strings.Repeat("x", size))).Key.ID)
 		}
 		stopped, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := first.Stop(stopped); err != nil {
 			t.Fatal(err)
 		}
-		e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 200 * time.Millisecond, Poll: 5 * time.Millisecond})
+		e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 2 * time.Minute})
 		eventually(t, func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
-		// What waits for memory takes no worker from another owner.
-		if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, text("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
+		// Tasks that wait for memory use no slot that another owner needs.
+		if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, message("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
 			t.Errorf("Send() of another owner = %+v, %v", sent, err)
 		}
 		close(block)
+		freed := time.Now()
 		for _, id := range ids {
-			wantState(t, settled(t, e, id), a2a.StateCompleted)
+			wantState(t, waitFinal(t, e, id), a2a.StateCompleted)
+		}
+		if took := time.Since(freed); took > time.Minute { // at least one of them completes per second
+			t.Errorf("tasks that waited for memory completed %s after it was released, want no wait of lease periods", took)
 		}
 		if most.Load() > 3 || budget.Stats().Largest > 4<<20 {
 			t.Errorf("%d tasks of 1 MiB ran at once with %d bytes, want at most 3 within 4 MiB", most.Load(), budget.Stats().Largest)
@@ -117,34 +121,34 @@ func TestLargeTasksRunAsMemoryAllows(t *testing.T) {
 	})
 }
 
-// meeting is a store in which two runs read their steps at the same time.
-type meeting struct {
+// stepsBarrier is a store in which two runs read their steps at the same time.
+type stepsBarrier struct {
 	store.Store
 	runs atomic.Int64
-	met  chan struct{}
+	both chan struct{}
 }
 
-func (m *meeting) Steps(ctx context.Context, key store.Key, turn int) ([]store.Step, error) {
+func (m *stepsBarrier) Steps(ctx context.Context, key store.Key, turn int) ([]store.Step, error) {
 	if m.runs.Add(1) == 2 {
-		close(m.met)
+		close(m.both)
 	}
-	<-m.met
+	<-m.both
 	return m.Store.Steps(ctx, key, turn)
 }
 
-// Each of two runs holds memory that the other needs to read what an earlier attempt stored.
-func TestRunsThatWaitForMemoryYield(t *testing.T) {
+// Each of two runs holds memory that the other needs to read the data of an earlier attempt.
+func TestRunsWithoutMemoryAreRequeued(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &meeting{Store: inmem.New(), met: make(chan struct{})}
+		s := &stepsBarrier{Store: inmem.New(), both: make(chan struct{})}
 		var keys []store.Key
 		for range 2 {
-			message := text(strings.Repeat("x", 1_300_000)).Message
+			message := message(strings.Repeat("x", 1_300_000)).Message
 			keys = append(keys, store.Key{Owner: alice.ID, ID: newID()})
 			commit(t, s, store.Change{
 				Key: keys[len(keys)-1], Create: &store.Create{ContextID: newID()},
 				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+				Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 			})
 		}
 		dead := store.ClaimParams{Worker: newID(), Limit: 2, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}}
@@ -154,8 +158,8 @@ func TestRunsThatWaitForMemoryYield(t *testing.T) {
 		budget := memory.New(8 << 20)
 		start(t, engine.Config{Store: s, Memory: budget, Handler: func(_ context.Context, turn *engine.Turn) error { return turn.Reply() }})
 		for _, key := range keys {
-			eventually(t, func() bool { return stored(t, s, key).Status.State == a2a.StateCompleted })
-			if attempt := stored(t, s, key).Run.Attempt; attempt != 2 {
+			eventually(t, func() bool { return storedTask(t, s, key).Status.State == a2a.StateCompleted })
+			if attempt := storedTask(t, s, key).Queue.Attempt; attempt != 2 {
 				t.Errorf("the task completed with attempt %d, want 2: one without memory is not charged", attempt)
 			}
 		}

@@ -28,7 +28,7 @@ func TestMetadataChangesAreMergePatches(t *testing.T) {
 	}})
 	send := func(taskID string, metadata map[string]any) *store.Task {
 		t.Helper()
-		params := to(taskID, "a")
+		params := messageTo(taskID, "a")
 		params.Metadata = metadata
 		return sendWait(t, e, params)
 	}
@@ -44,7 +44,7 @@ func TestMetadataChangesAreMergePatches(t *testing.T) {
 
 func TestContextMetadataIsPatched(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: echo})
+	e := start(t, engine.Config{Handler: echoHandler})
 	c, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Metadata: map[string]any{"a": map[string]any{"x": 1.0}, "b": 1.0}}, engine.SendOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestContextMetadataIsPatched(t *testing.T) {
 	}
 }
 
-func TestTaskMetadataIsBounded(t *testing.T) {
+func TestTaskMetadataIsLimited(t *testing.T) {
 	t.Parallel()
 	half := strings.Repeat("x", 600)
 	var failed error
@@ -78,12 +78,12 @@ func TestTaskMetadataIsBounded(t *testing.T) {
 		}
 		return turn.RequireInput()
 	}})
-	task := sendWait(t, e, text("a"))
-	const want = "metadata has 1219 bytes of JSON, at most 1000 are taken"
+	task := sendWait(t, e, message("a"))
+	const want = "metadata has 1219 bytes of JSON, want at most 1000"
 	if failed == nil || failed.Error() != want || task.Status.State != a2a.StateInputRequired || task.Metadata["two"] != half {
 		t.Errorf("SetMetadata() = %v with %s and %v, want %q and the last change", failed, task.Status.State, task.Metadata, want)
 	}
-	for _, params := range []a2a.MessageSendParams{text("b"), to(task.Key.ID, "c")} {
+	for _, params := range []a2a.MessageSendParams{message("b"), messageTo(task.Key.ID, "c")} {
 		params.Metadata = map[string]any{"one": half}
 		if params.Message.TaskID == "" {
 			params.Metadata["two"] = half

@@ -5,61 +5,62 @@ import (
 	"time"
 )
 
-// outage notes when the store did not answer in time and when its clock was set. The
-// leases of live workers may have ended then. Each of them renews its own within one
-// lease, and until then the others leave ended leases alone.
+// outage detects that the store did not answer in time, or that its clock was set. Leases of
+// live workers may have expired then. Each worker renews its own leases within one lease
+// period; until then the others claim no expired leases.
 type outage struct {
 	lease time.Duration
 
-	mu       sync.Mutex
-	failing  bool          // no call has been answered since the one begun at failedAt
-	failedAt time.Duration // this and other times are on Engine.elapsed
-	over     time.Duration // ended leases are left alone until then
-	ahead    time.Duration // by how much the clock of leases differs from Engine.elapsed
+	mu         sync.Mutex
+	failing    bool          // no call has succeeded since the one started at failedAt
+	failedAt   time.Duration // like all times here, as Engine.elapsed
+	graceUntil time.Duration // expired leases are not claimed until then
+	offset     time.Duration // difference between the clock of leases and Engine.elapsed
 }
 
-// called notes a call that renewed or claimed leases. One that was not answered within
-// a third of a lease since the first try is an outage.
-func (o *outage) called(begun, now time.Duration, err error) {
+// recordCall records a call that renewed or claimed leases. If no call succeeded within a third
+// of a lease period since the first attempt, that is an outage.
+func (o *outage) recordCall(started, now time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.failing {
-		o.failedAt = begun
+		o.failedAt = started
 	}
 	o.failing = err != nil
-	if !o.failing && now-min(begun, o.failedAt) > o.lease/3 {
-		o.over = now + o.lease
+	if !o.failing && now-min(started, o.failedAt) > o.lease/3 {
+		o.graceUntil = now + o.lease
 	}
 }
 
-// clock notes how far the clock of leases has come since the engine was made, and
-// reports whether it was set by more than a quarter of a lease.
-func (o *outage) clock(leases, now time.Duration) (set bool) {
+// checkClock records the time on the clock of leases, relative to the engine's creation. It
+// reports whether the clock was set by more than a quarter of a lease period.
+func (o *outage) checkClock(leases, now time.Duration) (set bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ahead := leases - now
-	set = (ahead - o.ahead).Abs() > o.lease/4
-	if o.ahead = ahead; set {
-		o.over = now + o.lease
+	offset := leases - now
+	set = (offset - o.offset).Abs() > o.lease/4
+	if o.offset = offset; set {
+		o.graceUntil = now + o.lease
 	}
 	return set
 }
 
-// recent reports whether leases of other workers may have ended though they live.
+// recent reports whether leases of live workers may have expired.
 func (o *outage) recent(now time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.failing || now < o.over
+	return o.failing || now < o.graceUntil
 }
 
-// elapsed is the time since the engine was made, on the monotonic clock of this process.
-func (e *Engine) elapsed() time.Duration { return time.Since(e.born) }
+// elapsed returns the time since the engine was created, on the monotonic clock of this
+// process.
+func (e *Engine) elapsed() time.Duration { return time.Since(e.createdAt) }
 
-// leaseTime returns the time by the clock of leases, and whether that was set.
+// leaseTime returns the time on the clock of leases, and whether that clock was set.
 func (e *Engine) leaseTime() (now time.Time, set bool) {
 	now = e.now()
-	if set = e.outage.clock(now.Sub(e.bornAt), e.elapsed()); set {
-		e.log.Warn("the clock of the store was set: renewing leases, and claiming none of other workers for one lease")
+	if set = e.outage.checkClock(now.Sub(e.createdLeaseTime), e.elapsed()); set {
+		e.log.Warn("store clock was set; renewing leases and claiming no expired leases for one lease period")
 	}
 	return now, set
 }

@@ -16,56 +16,55 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// outageTest has engines with the default lease share a store in a bubble of synctest.
-// Each is cut off from the store while its switch is on, and its clock of leases is ahead
-// of the others by its offset.
+// outageTest runs engines with the default lease that share a store, in a synctest bubble. Each
+// engine can be disconnected from the store, and its clock of leases has its own offset.
 type outageTest struct {
-	t       *testing.T
-	shared  store.Store
-	engines []*engine.Engine
-	cut     []*atomic.Bool
-	ahead   []*atomic.Int64
-	work    time.Duration // how long a handler works
+	t            *testing.T
+	shared       store.Store
+	engines      []*engine.Engine
+	disconnected []*atomic.Bool
+	clockOffsets []*atomic.Int64
+	workTime     time.Duration // duration of a handler
 
 	mu      sync.Mutex
 	running map[string]int // handlers by task
-	began   []begun
-	stopped []stopped
+	starts  []handlerStart
+	stops   []handlerStop
 }
 
-type begun struct {
+type handlerStart struct {
 	engine, attempt int
 	at              time.Time
 }
 
-type stopped struct {
+type handlerStop struct {
 	engine int
 	cause  error
 	at     time.Time
 }
 
-// view is one replica's view of the store.
-type view struct {
-	replicas
-	ahead *atomic.Int64
+// replicaView is one replica's view of the store.
+type replicaView struct {
+	sharedStore
+	clockOffset *atomic.Int64
 }
 
-func (v view) Now() time.Time {
-	return time.Now().Add(time.Duration(v.ahead.Load())).Round(0)
+func (v replicaView) Now() time.Time {
+	return time.Now().Add(time.Duration(v.clockOffset.Load())).Round(0)
 }
 
-func newOutageTest(t *testing.T, replicaCount int, work time.Duration) *outageTest {
-	o := &outageTest{t: t, shared: inmem.New(), work: work, running: make(map[string]int)}
+func newOutageTest(t *testing.T, replicaCount int, workTime time.Duration) *outageTest {
+	o := &outageTest{t: t, shared: inmem.New(), workTime: workTime, running: make(map[string]int)}
 	for i := range replicaCount {
-		cut, ahead := new(atomic.Bool), new(atomic.Int64)
+		disconnected, clockOffset := new(atomic.Bool), new(atomic.Int64)
 		s := storetest.Faulty(o.shared, func(storetest.Call) storetest.Fault {
-			if cut.Load() {
+			if disconnected.Load() {
 				return storetest.FailBefore
 			}
 			return storetest.Pass
 		})
-		o.cut, o.ahead = append(o.cut, cut), append(o.ahead, ahead)
-		o.engines = append(o.engines, start(t, engine.Config{Store: view{replicas{s}, ahead}, Handler: o.handler(i)}))
+		o.disconnected, o.clockOffsets = append(o.disconnected, disconnected), append(o.clockOffsets, clockOffset)
+		o.engines = append(o.engines, start(t, engine.Config{Store: replicaView{sharedStore{s}, clockOffset}, Handler: o.handler(i)}))
 	}
 	return o
 }
@@ -73,7 +72,7 @@ func newOutageTest(t *testing.T, replicaCount int, work time.Duration) *outageTe
 func (o *outageTest) handler(i int) engine.Handler {
 	return func(ctx context.Context, turn *engine.Turn) error {
 		o.mu.Lock()
-		o.began = append(o.began, begun{i, turn.Attempt(), time.Now()})
+		o.starts = append(o.starts, handlerStart{i, turn.Attempt(), time.Now()})
 		if o.running[turn.TaskID()]++; o.running[turn.TaskID()] > 1 {
 			o.t.Errorf("task %s runs twice at the same time", turn.TaskID())
 		}
@@ -84,11 +83,11 @@ func (o *outageTest) handler(i int) engine.Handler {
 			o.mu.Unlock()
 		}()
 		select {
-		case <-time.After(o.work):
+		case <-time.After(o.workTime):
 			return turn.Reply(a2a.TextPart{Text: "done"})
 		case <-ctx.Done():
 			o.mu.Lock()
-			o.stopped = append(o.stopped, stopped{i, context.Cause(ctx), time.Now()})
+			o.stops = append(o.stops, handlerStop{i, context.Cause(ctx), time.Now()})
 			o.mu.Unlock()
 			return ctx.Err()
 		}
@@ -99,20 +98,20 @@ func (o *outageTest) send(each int) (ids []string) {
 	o.t.Helper()
 	for _, e := range o.engines {
 		for range each {
-			ids = append(ids, send(o.t, e, text("x")).Key.ID)
+			ids = append(ids, send(o.t, e, message("x")).Key.ID)
 		}
 	}
 	return ids
 }
 
-func (o *outageTest) setAll(down bool) {
-	for _, cut := range o.cut {
-		cut.Store(down)
+func (o *outageTest) setAll(disconnected bool) {
+	for _, flag := range o.disconnected {
+		flag.Store(disconnected)
 	}
 }
 
-// settle checks after a time that all tasks have ended well.
-func (o *outageTest) settle(after time.Duration, ids ...string) {
+// wantCompleted checks after a delay that all tasks have completed.
+func (o *outageTest) wantCompleted(after time.Duration, ids ...string) {
 	o.t.Helper()
 	time.Sleep(after)
 	synctest.Wait()
@@ -125,25 +124,25 @@ func (o *outageTest) settle(after time.Duration, ids ...string) {
 	}
 }
 
-// wantFirstAttempts checks how many handlers began, all of them with their first attempt.
+// wantFirstAttempts checks the number of handler starts and that all were first attempts.
 func (o *outageTest) wantFirstAttempts(n int) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.began) != n {
-		o.t.Errorf("%d handlers began, want %d", len(o.began), n)
+	if len(o.starts) != n {
+		o.t.Errorf("%d handlers started, want %d", len(o.starts), n)
 	}
-	for _, b := range o.began {
+	for _, b := range o.starts {
 		if b.attempt != 1 {
-			o.t.Errorf("a handler of replica %d began with attempt %d: an attempt was charged", b.engine, b.attempt)
+			o.t.Errorf("a handler of replica %d started with attempt %d: an attempt was charged", b.engine, b.attempt)
 		}
 	}
 }
 
 const lease = 15 * time.Second // the default
 
-// An outage that is longer than a lease stops the handlers of all replicas, whose tasks
-// are handed back and run again with the same attempt.
+// An outage longer than a lease stops the handlers of all replicas. Their tasks are requeued
+// and run again as the same attempt.
 func TestOutageChargesNoAttempt(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{5 * time.Second, 9 * time.Second, 20 * time.Second, 30 * time.Second, 2 * time.Minute} {
@@ -153,19 +152,19 @@ func TestOutageChargesNoAttempt(t *testing.T) {
 				o := newOutageTest(t, 3, 40*time.Second)
 				ids := o.send(5)
 				time.Sleep(12 * time.Second)
-				begun := time.Now()
+				started := time.Now()
 				o.setAll(true)
 				time.Sleep(away)
 				o.setAll(false)
-				o.settle(2*time.Minute, ids...)
+				o.wantCompleted(2*time.Minute, ids...)
 				if away < lease*2/3 {
 					o.wantFirstAttempts(len(ids))
 					return
 				}
 				o.wantFirstAttempts(2 * len(ids))
-				for _, s := range o.stopped {
-					if took := s.at.Sub(begun); !errors.Is(s.cause, engine.ErrLeaseLost) || took < lease*2/3-time.Second || took > lease {
-						t.Errorf("a handler of replica %d was stopped %s after the outage began, cause %v", s.engine, took, s.cause)
+				for _, s := range o.stops {
+					if took := s.at.Sub(started); !errors.Is(s.cause, engine.ErrLeaseLost) || took < lease*2/3-time.Second || took > lease {
+						t.Errorf("a handler of replica %d was stopped %s after the outage started, cause %v", s.engine, took, s.cause)
 					}
 				}
 			})
@@ -173,86 +172,86 @@ func TestOutageChargesNoAttempt(t *testing.T) {
 	}
 }
 
-// A replica that is cut off stops its handlers before another may run their tasks.
-func TestCutOffHandlerIsStoppedWhenItsLeaseEnds(t *testing.T) {
+// A disconnected replica stops its handlers before another replica may run their tasks.
+func TestDisconnectedHandlerStopsAtLeaseEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutageTest(t, 2, 40*time.Second)
-		id := send(t, o.engines[0], text("x")).Key.ID
+		id := send(t, o.engines[0], message("x")).Key.ID
 		time.Sleep(12 * time.Second)
 		cutAt := time.Now()
-		o.cut[0].Store(true)
-		o.settle(2*time.Minute, id)
-		if len(o.stopped) != 1 || !errors.Is(o.stopped[0].cause, engine.ErrLeaseLost) {
-			t.Fatalf("stopped handlers = %+v, want one that lost its lease", o.stopped)
+		o.disconnected[0].Store(true)
+		o.wantCompleted(2*time.Minute, id)
+		if len(o.stops) != 1 || !errors.Is(o.stops[0].cause, engine.ErrLeaseLost) {
+			t.Fatalf("stopped handlers = %+v, want one that lost its lease", o.stops)
 		}
-		if took := o.stopped[0].at.Sub(cutAt); took > lease {
+		if took := o.stops[0].at.Sub(cutAt); took > lease {
 			t.Errorf("the handler was stopped after %s, want within its lease", took)
 		}
-		if len(o.began) != 2 || o.began[1].engine != 1 || o.began[1].attempt != 2 {
-			t.Fatalf("handlers began as %+v, want the second at the other replica, with attempt 2", o.began)
+		if len(o.starts) != 2 || o.starts[1].engine != 1 || o.starts[1].attempt != 2 {
+			t.Fatalf("handler starts = %+v, want the second at the other replica, with attempt 2", o.starts)
 		}
-		if took := o.began[1].at.Sub(cutAt); took > lease+2*time.Second || o.began[1].at.Before(o.stopped[0].at) {
+		if took := o.starts[1].at.Sub(cutAt); took > lease+2*time.Second || o.starts[1].at.Before(o.stops[0].at) {
 			t.Errorf("the other replica ran the task after %s, want within a lease and 2 s, and not before the first had stopped", took)
 		}
-		o.cut[0].Store(false)
-		o.settle(time.Minute, id)
+		o.disconnected[0].Store(false)
+		o.wantCompleted(time.Minute, id)
 	})
 }
 
 // A replica that dies during an outage does not keep its tasks.
-func TestTasksOfAReplicaThatDiedInAnOutageAreClaimed(t *testing.T) {
+func TestTasksOfReplicaThatDiedInOutageAreClaimed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutageTest(t, 2, time.Second)
-		o.work = time.Minute
-		id := send(t, o.engines[0], text("x")).Key.ID
+		o.workTime = time.Minute
+		id := send(t, o.engines[0], message("x")).Key.ID
 		time.Sleep(time.Second)
 		o.setAll(true)
 		time.Sleep(30 * time.Second)
-		o.cut[1].Store(false)
+		o.disconnected[1].Store(false)
 		answers := time.Now()
-		o.settle(2*time.Minute, id)
-		if len(o.began) != 2 || o.began[1].engine != 1 {
-			t.Fatalf("handlers began as %+v, want the second at the other replica", o.began)
+		o.wantCompleted(2*time.Minute, id)
+		if len(o.starts) != 2 || o.starts[1].engine != 1 {
+			t.Fatalf("handler starts = %+v, want the second at the other replica", o.starts)
 		}
-		if took := o.began[1].at.Sub(answers); took < lease-2*time.Second || took > lease+2*time.Second {
+		if took := o.starts[1].at.Sub(answers); took < lease-2*time.Second || took > lease+2*time.Second {
 			t.Errorf("the task was claimed %s after the outage, want one lease", took)
 		}
 	})
 }
 
-// stuck is a store of which some renewals are not answered.
-type stuck struct {
-	replicas
-	n atomic.Int64
+// hangingRenewStore is a store that does not answer every second renewal.
+type hangingRenewStore struct {
+	sharedStore
+	calls atomic.Int64
 }
 
-func (s *stuck) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
-	if s.n.Add(1)%2 == 0 {
+func (s *hangingRenewStore) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if s.calls.Add(1)%2 == 0 {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	return s.replicas.Renew(ctx, until, leases)
+	return s.sharedStore.Renew(ctx, until, leases)
 }
 
-func TestRenewalWithoutAnAnswerStopsNoHandler(t *testing.T) {
+func TestUnansweredRenewalStopsNoHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutageTest(t, 1, 2*time.Minute)
-		e := start(t, engine.Config{Store: &stuck{replicas: replicas{o.shared}}, Handler: o.handler(9)})
-		id := send(t, e, text("x")).Key.ID
-		o.settle(3*time.Minute, id)
+		e := start(t, engine.Config{Store: &hangingRenewStore{sharedStore: sharedStore{o.shared}}, Handler: o.handler(9)})
+		id := send(t, e, message("x")).Key.ID
+		o.wantCompleted(3*time.Minute, id)
 		o.wantFirstAttempts(1)
-		if len(o.stopped) > 0 {
-			t.Errorf("stopped handlers = %+v, want none", o.stopped)
+		if len(o.stops) > 0 {
+			t.Errorf("stopped handlers = %+v, want none", o.stops)
 		}
 	})
 }
 
-// The clock of the store is set, as by a new primary. The replicas notice it at once, or
-// one after the other if it was set by less than the horizon of claims.
-func TestSettingTheClockOfTheStoreVoidsNoLease(t *testing.T) {
+// The clock of the store changes, as after a failover. The replicas detect it at once, or one
+// after the other if the change is less than the horizon of claims.
+func TestStoreClockChangeVoidsNoLease(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ by, apart time.Duration }{
 		{6 * time.Second, 0},
@@ -270,14 +269,14 @@ func TestSettingTheClockOfTheStoreVoidsNoLease(t *testing.T) {
 				o := newOutageTest(t, 3, 40*time.Second)
 				ids := o.send(5)
 				time.Sleep(12 * time.Second)
-				for _, ahead := range o.ahead {
+				for _, ahead := range o.clockOffsets {
 					ahead.Store(int64(test.by))
 					time.Sleep(test.apart)
 				}
-				o.settle(2*time.Minute, ids...)
+				o.wantCompleted(2*time.Minute, ids...)
 				o.wantFirstAttempts(len(ids))
-				if len(o.stopped) > 0 {
-					t.Errorf("stopped handlers = %+v, want none", o.stopped)
+				if len(o.stops) > 0 {
+					t.Errorf("stopped handlers = %+v, want none", o.stops)
 				}
 			})
 		})

@@ -6,14 +6,14 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Outcome is how a turn ended. It is an error so that a handler can return it;
-// it is made by the methods of [Turn].
+// Outcome is the result of a turn. It is created by methods of [Turn]. It implements error so
+// that a handler can return it.
 type Outcome struct {
 	State   a2a.TaskState
 	Message *a2a.Message // may be nil
 }
 
-// Error describes the outcome.
+// Error returns the state and the message's text.
 func (o *Outcome) Error() string {
 	if o.Message == nil {
 		return string(o.State)
@@ -21,8 +21,8 @@ func (o *Outcome) Error() string {
 	return string(o.State) + ": " + o.Message.Text()
 }
 
-// Retry marks an error of a handler as passing: the turn is run again, after a
-// pause that grows with each attempt, until MaxAttempts. Retry(nil) is nil.
+// Retry marks an error of a handler as temporary. The engine then runs the turn again, with a
+// backoff, until MaxAttempts. Retry(nil) returns nil.
 func Retry(err error) error {
 	if err == nil {
 		return nil
@@ -35,19 +35,19 @@ type retryError struct{ err error }
 func (r *retryError) Error() string { return r.err.Error() }
 func (r *retryError) Unwrap() error { return r.err }
 
-// Causes with which a handler's context ends, and errors of a turn that is over.
+// Causes of the cancellation of a handler's context, and errors of the methods of a Turn.
 var (
-	// ErrCanceled: the task was cancelled.
+	// ErrCanceled means that the task was canceled.
 	ErrCanceled = errors.New("task canceled")
-	// ErrTimeout: the turn ran longer than it may.
+	// ErrTimeout means that the turn exceeded Config.TaskTimeout.
 	ErrTimeout = errors.New("turn timed out")
-	// ErrStopping: the process is stopping and will hand the task back.
+	// ErrStopping means that the process is stopping and will requeue the task.
 	ErrStopping = errors.New("server is stopping")
-	// ErrLeaseLost: another process runs the task, or may run it since the lease could not
-	// be renewed.
+	// ErrLeaseLost means that another process runs the task, or may run it because the lease
+	// could not be renewed.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrStarted: an engine is started once, and not after it was stopped.
+	// ErrStarted is returned by Start if the engine has been started or stopped before.
 	ErrStarted = errors.New("engine has been started or stopped before")
-	// ErrEnded: the handler has returned.
+	// ErrEnded means that the handler has returned.
 	ErrEnded = errors.New("turn has ended")
 )

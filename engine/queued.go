@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// countShare bounds the cost of counting a long queue: after a count the store is not
-	// asked again for this many times as long as it took.
-	countShare = 20
-	// countedOwners is the number of owners whose count of queued tasks is remembered.
+	// countPauseFactor limits the cost of counting a long queue: the next count starts at the
+	// earliest after this many times the duration of the last one.
+	countPauseFactor = 20
+	// countedOwners is the maximum number of owners whose queue counts are cached.
 	countedOwners = 1000
 )
 
-// queueCount is a number of tasks that wait to run: those that the store had when it
-// last counted them, and those that this process has queued since. Tasks that were
-// claimed since then are still included, until the store counts again.
+// queueCount is a number of tasks that wait to run: the tasks that the store counted last, plus
+// those that this process has queued since. It includes tasks that were claimed since the
+// count.
 type queueCount struct {
 	counting sync.Mutex // held while the store counts
-	next     time.Time  // when the store may count again; guarded by counting
+	next     time.Time  // earliest time of the next count; guarded by counting
 
 	mu      sync.Mutex
 	stored  int64
 	since   int64
-	counted time.Time // zero: never
+	counted time.Time // time of the last count; zero if there was none
 }
 
-// add notes that this process has queued a task.
+// add counts a task that this process has queued.
 func (q *queueCount) add() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,23 +43,23 @@ func (q *queueCount) load() int64 {
 	return q.stored + q.since
 }
 
-// age returns how long ago the store has counted, and false if it never did.
+// age returns the time since the last count, and false if there was none.
 func (q *queueCount) age(now time.Time) (time.Duration, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return now.Sub(q.counted), !q.counted.IsZero()
 }
 
-// set notes that the store has counted n tasks at a time, which include the first included
-// of those that this process has queued.
+// set records that the store counted n tasks at a time. n includes the first included tasks
+// that this process has queued since the previous count.
 func (q *queueCount) set(n, included int64, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.stored, q.since, q.counted = n, q.since-included, at
 }
 
-// count has the store count, unless it did so only just. When it fails the last count
-// remains.
+// count updates q from the store, unless the last count was too recent. If the count fails, q
+// keeps its value.
 func (e *Engine) count(ctx context.Context, q *queueCount, read func() (int, error)) {
 	q.counting.Lock()
 	defer q.counting.Unlock()
@@ -79,7 +79,7 @@ func (e *Engine) count(ctx context.Context, q *queueCount, read func() (int, err
 	}
 	q.set(int64(n), included, start)
 	end := e.now()
-	q.next = end.Add(countShare * end.Sub(start))
+	q.next = end.Add(countPauseFactor * end.Sub(start))
 }
 
 // countQueued counts the queued tasks of all owners.
@@ -90,11 +90,11 @@ func (e *Engine) countQueued(ctx context.Context) {
 	})
 }
 
-// queueRefusals counts new turns that were refused since the start.
+// queueRefusals counts rejected new tasks and turns since the start.
 type queueRefusals struct{ all, owner atomic.Int64 }
 
-// checkQueue rejects a new task while the queue is full: that of all owners, or the share of
-// this one. It asks the store before it does: tasks may have been claimed since the last count.
+// checkQueue rejects a new task while the queue is full, or the owner's share of it. It updates
+// the count before it rejects, because tasks may have been claimed since the last count.
 func (e *Engine) checkQueue(ctx context.Context, owner string) error {
 	limit := int64(e.cfg.Limits.Queued)
 	if e.queued.load() >= limit {
@@ -107,8 +107,8 @@ func (e *Engine) checkQueue(ctx context.Context, owner string) error {
 	return e.checkOwnQueue(ctx, owner)
 }
 
-// checkOwnQueue rejects a turn while the owner's share of the queue is full. It counts the owner's tasks
-// only while the whole queue holds at least that number.
+// checkOwnQueue rejects a turn while the owner's share of the queue is full. It counts the
+// owner's tasks only if the length of the whole queue has reached Limits.QueuedPerOwner.
 func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
 	limit := int64(e.cfg.Limits.QueuedPerOwner)
 	if limit == int64(e.cfg.Limits.Queued) || e.queued.load() < limit {
@@ -117,33 +117,43 @@ func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
 	if e.countQueued(ctx); e.queued.load() < limit {
 		return nil
 	}
-	q := e.owners.of(owner)
+	share := e.ownerShare(e.queued.load())
+	q := e.owners.get(owner)
 	age, counted := q.age(e.now())
-	if !counted || q.load() >= limit || !e.exclusive() && age >= e.cfg.Poll {
+	if !counted || q.load() >= share || !e.exclusive() && age >= e.cfg.Poll {
 		e.count(ctx, q, func() (int, error) { return e.cfg.Store.Queued(ctx, owner, int(limit)) })
 	}
 	n := q.load()
-	if n < limit {
+	if n < share {
 		return nil
 	}
 	e.refusals.owner.Add(1)
-	return a2a.Errorf(a2a.CodeExhausted, "queue of this owner is full (%d tasks waiting, --max-queued-per-owner); retry later", n)
+	return a2a.Errorf(a2a.CodeExhausted, "queue of this owner is full (%d tasks waiting, limit %d at present; see --max-queued-per-owner); retry later", n, share)
 }
 
-// noteQueued notes that this process has queued a task.
+// ownerShare returns the number of tasks that one owner may have in a queue of the given
+// length, at least 1. It is proportional to the number of free places, so a few owners with
+// many tasks cannot fill the queue. A single owner reaches Limits.QueuedPerOwner. If that is
+// half of the queue, n owners leave at least 1/(n+1) of the queue free.
+func (e *Engine) ownerShare(queued int64) int64 {
+	all, limit := int64(e.cfg.Limits.Queued), int64(e.cfg.Limits.QueuedPerOwner)
+	return min(limit, max(1, limit*(all-queued)/(all-limit)))
+}
+
+// noteQueued counts a task that this process has queued.
 func (e *Engine) noteQueued(owner string) {
 	e.queued.add()
-	e.owners.note(owner)
+	e.owners.add(owner)
 }
 
-// ownerCounts has the queue counts of owners that were counted in the store.
+// ownerCounts caches the queue counts of owners.
 type ownerCounts struct {
 	mu     sync.Mutex
 	counts map[string]*queueCount
 }
 
-// of returns the count of an owner, which the store has yet to make if it is new.
-func (o *ownerCounts) of(owner string) *queueCount {
+// get returns the cached count of an owner, or a new one that has not been counted yet.
+func (o *ownerCounts) get(owner string) *queueCount {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.counts[owner]
@@ -157,7 +167,7 @@ func (o *ownerCounts) of(owner string) *queueCount {
 	return q
 }
 
-func (o *ownerCounts) note(owner string) {
+func (o *ownerCounts) add(owner string) {
 	o.mu.Lock()
 	q := o.counts[owner]
 	o.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// untilReleased returns a handler that runs until release is closed.
-func untilReleased() (handler engine.Handler, release chan struct{}) {
+// handlerUntilReleased returns a handler that runs until release is closed.
+func handlerUntilReleased() (handler engine.Handler, release chan struct{}) {
 	release = make(chan struct{})
 	return func(ctx context.Context, turn *engine.Turn) error {
 		select {
@@ -25,7 +25,7 @@ func untilReleased() (handler engine.Handler, release chan struct{}) {
 	}, release
 }
 
-// queuedInStore returns how many tasks wait to run.
+// queuedInStore returns the number of queued tasks in the store.
 func queuedInStore(t *testing.T, s store.Store) int64 {
 	t.Helper()
 	backlog, err := s.Backlog(t.Context())
@@ -40,18 +40,18 @@ func TestHealthReportsQueueOfAllReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sent = 100
 		shared := inmem.New()
-		handler, release := untilReleased()
-		// The sender runs one task and queues the others, which the runner takes.
-		sender := start(t, engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond})
+		handler, release := handlerUntilReleased()
+		// The sender runs one task and queues the others, which the runner claims.
+		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond})
 		for range sent {
-			send(t, sender, text("a"))
+			send(t, sender, message("a"))
 		}
-		runner := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 8, Poll: 10 * time.Millisecond})
+		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 8, Poll: 10 * time.Millisecond})
 		agree := func(want int64) {
 			t.Helper()
 			eventually(t, func() bool { return queuedInStore(t, shared) == want })
 			for _, e := range []*engine.Engine{sender, runner} {
-				// A count that took long is not repeated at once.
+				// A slow count is not repeated at once.
 				eventually(t, func() bool { return e.Health(t.Context()).Queued == want })
 			}
 		}
@@ -66,17 +66,17 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 10
 		shared := inmem.New()
-		handler, release := untilReleased()
-		cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+		handler, release := handlerUntilReleased()
+		cfg := engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
 		other := start(t, cfg)
 		cfg.Limits.Queued = limit
 		limited := start(t, cfg)
-		send(t, limited, text("runs"))
+		send(t, limited, message("runs"))
 		for range limit + 1 {
-			send(t, other, text("one runs, the others are queued"))
+			send(t, other, message("one runs, the others are queued"))
 		}
 		trySend := func() error {
-			_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+			_, err := limited.Send(t.Context(), alice, message("a"), engine.SendOptions{})
 			return err
 		}
 		eventually(t, func() bool { return errors.Is(trySend(), a2a.ErrExhausted) })
@@ -84,8 +84,8 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 		if err := trySend(); !errors.Is(err, a2a.ErrExhausted) || queuedInStore(t, shared) != n {
 			t.Errorf("Send() with %d queued tasks = %v, want resource_exhausted", n, err)
 		}
-		// What another replica takes makes room at once.
-		runner := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 100, Poll: 10 * time.Millisecond})
+		// Tasks claimed by another replica free places at once.
+		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 100, Poll: 10 * time.Millisecond})
 		eventually(t, func() bool { return runner.Health(t.Context()).Queued == 0 })
 		eventually(t, func() bool { return trySend() == nil })
 		close(release)
@@ -96,17 +96,18 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cfg   engine.Config
-		own   int // tasks of one owner that may wait
-		other int // tasks of another owner that may wait beside them
+		own   int // maximum number of waiting tasks of one owner
+		other int // of a second owner at the same time
+		third int // of a third owner at the same time
 	}{
-		"half with several owners": {engine.Config{MultiOwner: true, Limits: engine.Limits{Queued: 10}}, 5, 5},
-		"as set":                   {engine.Config{Limits: engine.Limits{Queued: 10, QueuedPerOwner: 7}}, 7, 3},
-		"all with one owner":       {engine.Config{Limits: engine.Limits{Queued: 10}}, 10, 0},
+		"half with several owners": {engine.Config{MultiOwner: true, Limits: engine.Limits{Queued: 100}}, 50, 25, 13},
+		"as set":                   {engine.Config{Limits: engine.Limits{Queued: 10, QueuedPerOwner: 7}}, 7, 2, 1},
+		"all with one owner":       {engine.Config{Limits: engine.Limits{Queued: 10}}, 10, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				hold, release := untilReleased()
+				hold, release := handlerUntilReleased()
 				c.cfg.Concurrency = 1
 				c.cfg.Handler = func(ctx context.Context, turn *engine.Turn) error {
 					if turn.Messages()[0].Text() == "ask" {
@@ -115,8 +116,8 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 					return hold(ctx, turn)
 				}
 				e := start(t, c.cfg)
-				paused := sendWait(t, e, text("ask"))
-				answer := text("the next turn waits too")
+				paused := sendWait(t, e, message("ask"))
+				answer := message("the next turn waits too")
 				answer.Message.TaskID = paused.Key.ID
 				var refused int64
 				try := func(owner string, m a2a.MessageSendParams) error {
@@ -128,25 +129,26 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 				}
 				fill := func(owner string, n int) {
 					t.Helper()
-					for range n { // a count that took long is not repeated at once
-						eventually(t, func() bool { return try(owner, text("waits")) == nil })
+					for range n { // a slow count is not repeated at once
+						eventually(t, func() bool { return try(owner, message("waits")) == nil })
 					}
-					if err := try(owner, text("one too many")); !errors.Is(err, a2a.ErrExhausted) {
+					if err := try(owner, message("one too many")); !errors.Is(err, a2a.ErrExhausted) {
 						t.Errorf("Send() of %s with %d queued tasks = %v, want resource_exhausted", owner, n, err)
 					}
 				}
-				send(t, e, text("runs"))
+				send(t, e, message("runs"))
 				eventually(t, func() bool { h := e.Health(t.Context()); return h.Running == 1 && h.Queued == 0 })
 				fill(alice.ID, c.own)
 				if err := try(alice.ID, answer); c.other > 0 && !errors.Is(err, a2a.ErrExhausted) {
 					t.Errorf("Send() to a paused task = %v, want resource_exhausted", err)
 				}
 				fill("bob", c.other)
-				if h := e.Health(t.Context()); c.other > 0 && (h.QueueRefused < 1 || h.OwnerQueueRefused < 2) || h.QueueRefused+h.OwnerQueueRefused != refused {
-					t.Errorf("Health() = %+v, want %d messages refused, one or more for the queue and two or more for the owner's", h, refused)
+				fill("carol", c.third)
+				if h := e.Health(t.Context()); c.other > 0 && h.OwnerQueueRefused < 2 || h.QueueRefused+h.OwnerQueueRefused != refused {
+					t.Errorf("Health() = %+v, want %d messages refused, two or more for the owners' shares", h, refused)
 				}
 				close(release)
-				eventually(t, func() bool { return try(alice.ID, text("again")) == nil })
+				eventually(t, func() bool { return try(alice.ID, message("again")) == nil })
 			})
 		})
 	}
@@ -156,19 +158,19 @@ func TestQueueLimitOfAnOwnerCountsTasksOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := inmem.New()
-		handler, release := untilReleased()
+		handler, release := handlerUntilReleased()
 		defer close(release)
-		cfg := engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+		cfg := engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
 		cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = 100, 10
 		limited, other := start(t, cfg), start(t, cfg)
 		for range 6 {
-			send(t, limited, text("one runs, five wait")) // the owner is not yet counted
+			send(t, limited, message("one runs, five wait")) // the owner's tasks are not counted yet
 		}
 		for range 6 {
-			send(t, other, text("one runs, five wait"))
+			send(t, other, message("one runs, five wait"))
 		}
 		eventually(t, func() bool {
-			_, err := limited.Send(t.Context(), alice, text("a"), engine.SendOptions{})
+			_, err := limited.Send(t.Context(), alice, message("a"), engine.SendOptions{})
 			return errors.Is(err, a2a.ErrExhausted)
 		})
 		if h := limited.Health(t.Context()); h.OwnerQueueRefused == 0 || h.QueueRefused > 0 {

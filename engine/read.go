@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Task returns a task of the principal, which is not to be changed. historyLength
-// keeps the newest messages; nil keeps all.
+// Task returns a task of the principal. The caller must not modify it. historyLength limits the
+// history to the newest messages; nil returns all.
 func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLength *int) (*store.Task, error) {
 	if err := checkHistoryLength("historyLength", historyLength); err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func (e *Engine) Task(ctx context.Context, p a2a.Principal, id string, historyLe
 	return e.task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{History: historyLength})
 }
 
-// Outline is Task without content: see [store.TaskOptions].
+// Outline returns a task of the principal without content; see [store.TaskOptions].
 func (e *Engine) Outline(ctx context.Context, p a2a.Principal, id string) (*store.Task, error) {
 	if a2a.CheckID("id", id) != nil {
 		return nil, a2a.TaskNotFound(id)
@@ -43,8 +43,8 @@ func (e *Engine) Version(ctx context.Context, p a2a.Principal, id string) (store
 }
 
 func (e *Engine) task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
-	if e.cfg.Store.Info().Exclusive { // else another process may know better
-		if running := e.hub.running(key); running != nil {
+	if e.exclusive() { // otherwise another process may have a newer version
+		if running := e.hub.runningTask(key); running != nil {
 			t := running.Clone()
 			t.Cut(opts)
 			return t, nil
@@ -54,8 +54,7 @@ func (e *Engine) task(ctx context.Context, key store.Key, opts store.TaskOptions
 	return t, taskError(key.ID, err)
 }
 
-// taskError words the store's error for a task that is not there, or not any
-// more; other errors stay as they are.
+// taskError replaces store.ErrNotFound with task_not_found and returns other errors unchanged.
 func taskError(id string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return a2a.TaskNotFound(id)

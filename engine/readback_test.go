@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// pausedStore reports each commit of a state once the commit is applied, and keeps its
-// result back until release is closed.
+// pausedStore reports each applied commit of a state, and blocks its result until release is
+// closed.
 type pausedStore struct {
 	store.Store
 	state   a2a.TaskState
@@ -29,9 +29,9 @@ func (s *pausedStore) Commit(ctx context.Context, changes ...store.Change) ([]st
 	return results, err
 }
 
-// A webhook can deliver an event as soon as the store has applied its commit, before the
-// commit returns to the engine.
-func TestReadReturnsStateWhoseCommitHasNotReturned(t *testing.T) {
+// A webhook can deliver an event as soon as the store has applied its commit, before the commit
+// returns to the engine.
+func TestReadReturnsStateOfCommitInProgress(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		paused := &pausedStore{Store: s, state: a2a.StateCanceled, applied: make(chan struct{}), release: make(chan struct{})}
@@ -41,7 +41,7 @@ func TestReadReturnsStateWhoseCommitHasNotReturned(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
-		task := send(t, e, text("a"))
+		task := send(t, e, message("a"))
 		<-started
 		canceled := make(chan error, 1)
 		go func() {

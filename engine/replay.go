@@ -10,45 +10,44 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// earlier is what earlier attempts of a turn have stored.
-type earlier struct {
+// earlierAttempts is the data that earlier attempts of a turn stored.
+type earlierAttempts struct {
 	steps map[string]*doneStep
-	// left has the artifacts that they wrote, by id, and ids the ids in the order of
-	// the first writes.
-	left map[string]*leftover
-	ids  []string
-	// replaced is content that steps refer to and that has been replaced since.
+	// artifacts has the artifacts that they wrote, by id. ids lists the ids in the order of the
+	// first writes.
+	artifacts map[string]*earlierArtifact
+	ids       []string
+	// replaced is content that recorded steps refer to and that has since been replaced.
 	replaced map[generation]*store.Task
-	// start is the task's artifacts as the turn started.
-	start []a2a.Artifact
+	// startArtifacts are the task's artifacts at the start of the turn.
+	startArtifacts []a2a.Artifact
 }
 
-// doneStep is a step that is recorded.
+// doneStep is a recorded step.
 type doneStep struct {
 	result []byte
 	stepRecord
 }
 
-// generation names the content of an artifact from one replacement to the next.
+// generation identifies the content of an artifact from one replacement to the next.
 type generation struct {
 	id string
-	n  int // the events of the turn that replaced the artifact, this one included
+	n  int // number of events of the turn that replaced the artifact, including this one
 }
 
-// leftover is an artifact that earlier attempts wrote.
-type leftover struct {
-	artifact   *a2a.Artifact // nil when they withdrew it
-	last       bool          // its last chunk has been committed
+// earlierArtifact is an artifact that earlier attempts wrote.
+type earlierArtifact struct {
+	artifact   *a2a.Artifact // nil if they withdrew it
+	complete   bool          // its last chunk has been committed
 	generation int
-	before     *a2a.Artifact // as the turn started; nil if there was none
-	claimed    bool          // this attempt writes it, too
+	atStart    *a2a.Artifact // at the start of the turn; nil if it did not exist
+	rewritten  bool          // this attempt writes it too
 }
 
-// readEarlier reads what earlier attempts of the turn have stored. While the store
-// fails in a way that may pass it tries again. If the memory budget is used up it returns
-// errNoMemory.
-func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlier, error) {
-	for pause := settlePause; ; pause = min(2*pause, settleMax) {
+// readEarlier reads the data that earlier attempts of the turn stored. It retries while the store
+// fails temporarily. If the memory budget is exhausted it returns errNoMemory.
+func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {
+	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
 		e, err := r.tryReadEarlier(ctx, task)
 		if err == nil {
 			return e, nil
@@ -57,18 +56,18 @@ func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlier, erro
 			return nil, cause
 		}
 		switch code := a2a.CodeOf(err); {
-		case code == a2a.CodeExhausted: // another run may wait for what this one holds
+		case code == a2a.CodeExhausted: // another run may wait for memory that this one holds
 			return nil, errNoMemory
 		case !code.Retryable():
-			return nil, unstored(err)
+			return nil, hideStoreError(err)
 		}
-		r.e.log.Warn("read events of earlier attempts, trying again", "task", r.l.key.ID, "in", pause, "error", err)
+		r.e.log.Warn("reading events of earlier attempts failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
 		r.e.sleep(ctx, pause)
 	}
 }
 
-func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlier, error) {
-	e := &earlier{steps: make(map[string]*doneStep), left: make(map[string]*leftover), start: task.Artifacts}
+func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {
+	e := &earlierAttempts{steps: make(map[string]*doneStep), artifacts: make(map[string]*earlierArtifact), startArtifacts: task.Artifacts}
 	steps, err := r.e.cfg.Store.Steps(ctx, task.Key, r.queue.Turn)
 	if err != nil {
 		return nil, fmt.Errorf("read steps: %w", err)
@@ -82,11 +81,11 @@ func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlier, e
 		}
 		e.steps[s.Name] = done
 	}
-	if err := r.scan(ctx, r.queue.StartSeq, task.Seq, e.add); err != nil {
+	if err := r.scanArtifacts(ctx, r.queue.StartSeq, task.Seq, e.add); err != nil {
 		return nil, err
 	}
 	for i := range task.Artifacts {
-		if l := e.left[task.Artifacts[i].ID]; l != nil {
+		if l := e.artifacts[task.Artifacts[i].ID]; l != nil {
 			l.artifact = &task.Artifacts[i]
 		}
 	}
@@ -96,53 +95,53 @@ func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlier, e
 	return e, r.readReplaced(ctx, e, task)
 }
 
-// add notes an event of the turn.
-func (e *earlier) add(event *store.Event) {
+// add records an artifact event of the turn.
+func (e *earlierAttempts) add(event *store.Event) {
 	id := event.Artifact.ID
-	l := e.left[id]
+	l := e.artifacts[id]
 	if l == nil {
-		l = new(leftover)
-		e.left[id] = l
+		l = new(earlierArtifact)
+		e.artifacts[id] = l
 		e.ids = append(e.ids, id)
 	}
 	if !event.Append {
 		l.generation++
-		l.last = false
+		l.complete = false
 	}
-	l.last = l.last || event.LastChunk
+	l.complete = l.complete || event.LastChunk
 }
 
-// readStart finds out how the artifacts that earlier attempts wrote were before the turn.
-func (r *run) readStart(ctx context.Context, e *earlier, task *store.Task) error {
-	if len(e.left) == 0 {
+// readStart reads the state before the turn of the artifacts that earlier attempts wrote.
+func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Task) error {
+	if len(e.artifacts) == 0 {
 		return nil
 	}
 	var before store.Task
-	err := r.scan(ctx, 0, r.queue.StartSeq, func(event *store.Event) {
-		if e.left[event.Artifact.ID] != nil {
+	err := r.scanArtifacts(ctx, 0, r.queue.StartSeq, func(event *store.Event) {
+		if e.artifacts[event.Artifact.ID] != nil {
 			before.Apply(*event)
 		}
 	})
 	for i := range before.Artifacts {
-		e.left[before.Artifacts[i].ID].before = &before.Artifacts[i]
+		e.artifacts[before.Artifacts[i].ID].atStart = &before.Artifacts[i]
 	}
-	e.start = nil
+	e.startArtifacts = nil
 	for _, a := range task.Artifacts {
-		if l := e.left[a.ID]; l == nil {
-			e.start = append(e.start, a)
-		} else if l.before != nil {
-			e.start = append(e.start, *l.before)
+		if l := e.artifacts[a.ID]; l == nil {
+			e.startArtifacts = append(e.startArtifacts, a)
+		} else if l.atStart != nil {
+			e.startArtifacts = append(e.startArtifacts, *l.atStart)
 		}
 	}
 	return err
 }
 
-// readReplaced reads content that steps refer to and that the task does not have any more.
-func (r *run) readReplaced(ctx context.Context, e *earlier, task *store.Task) error {
+// readReplaced reads content that recorded steps refer to and that the task no longer has.
+func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.Task) error {
 	for _, done := range e.steps {
 		for _, w := range done.Artifacts {
 			g := generation{w.ID, w.Generation}
-			if l := e.left[g.id]; l != nil && g.n > 0 && g.n < l.generation {
+			if l := e.artifacts[g.id]; l != nil && g.n > 0 && g.n < l.generation {
 				if e.replaced == nil {
 					e.replaced = make(map[generation]*store.Task)
 				}
@@ -154,7 +153,7 @@ func (r *run) readReplaced(ctx context.Context, e *earlier, task *store.Task) er
 		return nil
 	}
 	at := make(map[string]int)
-	return r.scan(ctx, r.queue.StartSeq, task.Seq, func(event *store.Event) {
+	return r.scanArtifacts(ctx, r.queue.StartSeq, task.Seq, func(event *store.Event) {
 		id := event.Artifact.ID
 		if !event.Append {
 			at[id]++
@@ -165,12 +164,12 @@ func (r *run) readReplaced(ctx context.Context, e *earlier, task *store.Task) er
 	})
 }
 
-// scan reads the artifact events of the task after a sequence, up to another.
-func (r *run) scan(ctx context.Context, after, until int64, see func(*store.Event)) error {
+// scanArtifacts calls visit for the task's artifact events after a sequence, up to another.
+func (r *run) scanArtifacts(ctx context.Context, after, until int64, visit func(*store.Event)) error {
 	err := store.WalkLog(ctx, r.e.cfg.Store, r.e.cfg.Memory, r.l.key, after, until, func(page []store.Event) bool {
 		for i := range page {
 			if page[i].Artifact != nil {
-				see(&page[i])
+				visit(&page[i])
 			}
 		}
 		return true
@@ -181,8 +180,8 @@ func (r *run) scan(ctx context.Context, after, until int64, see func(*store.Even
 	return nil
 }
 
-// content returns what a step added to an artifact.
-func (e *earlier) content(w *written) ([]a2a.Part, error) {
+// content returns the content that a step added to an artifact.
+func (e *earlierAttempts) content(w *writeRecord) ([]a2a.Part, error) {
 	from, to, ok := w.positions()
 	if !ok {
 		return nil, nil
@@ -190,18 +189,18 @@ func (e *earlier) content(w *written) ([]a2a.Part, error) {
 	var parts []a2a.Part
 	if t := e.replaced[generation{w.ID, w.Generation}]; t != nil && len(t.Artifacts) == 1 {
 		parts = t.Artifacts[0].Parts
-	} else if l := e.left[w.ID]; l != nil && l.artifact != nil && l.generation == w.Generation {
+	} else if l := e.artifacts[w.ID]; l != nil && l.artifact != nil && l.generation == w.Generation {
 		parts = l.artifact.Parts
 	}
 	chunk, ok := store.Between(parts, from, to)
 	if !ok {
-		return nil, fmt.Errorf("artifact %s: the log does not have what a step wrote", a2a.Quote(w.ID))
+		return nil, fmt.Errorf("artifact %s: content written by a step is missing in the log", a2a.Quote(w.ID))
 	}
 	return chunk, nil
 }
 
-// repeat does what a recorded step did besides its result.
-func (t *Turn) repeat(ctx context.Context, done *doneStep) error {
+// repeatStep repeats the effects of a recorded step besides its result.
+func (t *Turn) repeatStep(ctx context.Context, done *doneStep) error {
 	in := t.scopeOf(ctx)
 	t.mu.Lock()
 	for _, name := range done.Steps {
@@ -209,76 +208,76 @@ func (t *Turn) repeat(ctx context.Context, done *doneStep) error {
 	}
 	t.mu.Unlock()
 	for i := range done.Artifacts {
-		if err := t.rewrite(in, &done.Artifacts[i]); err != nil {
+		if err := t.repeatWrite(in, &done.Artifacts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rewrite writes again what a recorded step wrote to an artifact.
-func (t *Turn) rewrite(in *scope, did *written) error {
-	parts, err := t.earlier.content(did)
+// repeatWrite repeats a write of a recorded step to an artifact.
+func (t *Turn) repeatWrite(in *stepScope, record *writeRecord) error {
+	parts, err := t.earlier.content(record)
 	if err != nil {
 		return err
 	}
-	w := t.rewriter(in, did)
+	w := t.repeatWriter(in, record)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if did.Head != nil && !w.begun {
-		w.head.Description, w.head.Metadata, w.head.Extensions = did.Head.Description, did.Head.Metadata, did.Head.Extensions
+	if record.Head != nil && !w.started {
+		w.head.Description, w.head.Metadata, w.head.Extensions = record.Head.Description, record.Head.Metadata, record.Head.Extensions
 		t.mu.Lock()
-		in.note(w, w.pos, w.pos, didDescribe)
+		in.addWrite(w, w.pos, w.pos, wroteDescription)
 		t.mu.Unlock()
 	}
 	switch {
 	case len(parts) > 0:
-		if err := t.r.account(did.Name, parts); err != nil {
+		if err := t.r.countArtifactBytes(record.Name, parts); err != nil {
 			return err
 		}
-		w.closed = w.closed || did.Ends
-		return w.chunk(in, parts, did.Ends)
-	case did.Ends && w.begun:
+		w.closed = w.closed || record.Ends
+		return w.writeChunk(in, parts, record.Ends)
+	case record.Ends && w.started:
 		return w.close(in)
-	case did.Ends:
-		w.closed = true // it was refused what it was to hold
+	case record.Ends:
+		w.closed = true // the limit rejected the content that it was meant to have
 	}
 	return nil
 }
 
-// rewriter returns the artifact that a recorded step wrote to.
-func (t *Turn) rewriter(in *scope, did *written) *ArtifactWriter {
+// repeatWriter returns the artifact that a recorded step wrote to.
+func (t *Turn) repeatWriter(in *stepScope, record *writeRecord) *ArtifactWriter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !did.Starts {
-		if w := t.newest(did); w != nil {
+	if !record.Starts {
+		if w := t.newestWriter(record); w != nil {
 			return w
 		}
 	}
-	w := t.newWriter(a2a.Artifact{ID: did.ID, Name: did.Name}, true)
-	deeds := didStart
-	if did.Starts {
-		if id := t.artifactID(did.Name); !did.Explicit {
+	w := t.newWriter(a2a.Artifact{ID: record.ID, Name: record.Name}, true)
+	flags := wroteStart
+	if record.Starts {
+		if id := t.artifactID(record.Name); !record.Explicit {
 			w.head.ID, w.explicit = id, false
 		}
 	}
-	if did.Ends {
-		deeds |= didEnd
+	if record.Ends {
+		flags |= wroteEnd
 	} else {
-		t.keepOpen(w)
+		t.setOpen(w)
 	}
-	in.note(w, w.pos, w.pos, deeds)
+	in.addWrite(w, w.pos, w.pos, flags)
 	return w
 }
 
-// newest returns the newest artifact that has the id of one that a step wrote to, or its
-// name if this attempt has none of the id. The caller holds t.mu.
-func (t *Turn) newest(did *written) (named *ArtifactWriter) {
+// newestWriter returns the newest artifact with the id of a recorded write, or with its name if
+// this attempt has none with the id. The caller holds t.mu.
+func (t *Turn) newestWriter(record *writeRecord) (named *ArtifactWriter) {
 	for _, w := range slices.Backward(t.writers) {
-		if w.head.ID == did.ID {
+		if w.head.ID == record.ID {
 			return w
 		}
-		if named == nil && w.head.Name == did.Name {
+		if named == nil && w.head.Name == record.Name {
 			named = w
 		}
 	}

@@ -15,35 +15,33 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// replicas is a store that several engines share, each as if in a process of
-// its own.
-type replicas struct{ store.Store }
+// sharedStore is a store that several engines share, as if each were in its own process.
+type sharedStore struct{ store.Store }
 
-func (s replicas) Info() store.Info {
+func (s sharedStore) Info() store.Info {
 	info := s.Store.Info()
 	info.Exclusive = false
 	return info
 }
 
-// deaf is a replica's view of a store to which its signs of life do not get
-// through while it is cut off.
-type deaf struct {
-	replicas
-	cut atomic.Bool
+// renewBlocker is a replica's view of a store whose renewals fail while blocked is set.
+type renewBlocker struct {
+	sharedStore
+	blocked atomic.Bool
 }
 
-func (s *deaf) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
-	if s.cut.Load() {
+func (s *renewBlocker) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if s.blocked.Load() {
 		return nil, a2a.Errorf(a2a.CodeUnavailable, "cut off")
 	}
-	return s.replicas.Renew(ctx, until, leases)
+	return s.sharedStore.Renew(ctx, until, leases)
 }
 
-func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
+func TestTaskOfDeadWorkerIsClaimedAfterLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := inmem.New()
-		first := &deaf{replicas: replicas{shared}}
+		first := &renewBlocker{sharedStore: sharedStore{shared}}
 		started, release := make(chan int, 10), make(chan struct{})
 		var steps atomic.Int64
 		handler := func(ctx context.Context, turn *engine.Turn) error {
@@ -52,25 +50,25 @@ func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
 			}
 			started <- turn.Attempt()
 			if turn.Attempt() == 1 {
-				<-release // as a process that is suspended: it does not even notice its context
-				_ = turn.Status("I am back")
+				<-release // like a suspended process: it does not check its context
+				_ = turn.Status("resumed")
 				return turn.Reply(a2a.TextPart{Text: "the stale run"})
 			}
 			return turn.Reply(a2a.TextPart{Text: "the second run"})
 		}
 		const lease = 2 * time.Second
 		e1 := start(t, engine.Config{Store: first, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute})
-		task := send(t, e1, text("a"))
+		task := send(t, e1, message("a"))
 		if attempt := <-started; attempt != 1 {
 			t.Fatalf("first attempt = %d", attempt)
 		}
-		first.cut.Store(true)
-		e2 := start(t, engine.Config{Store: replicas{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
+		first.blocked.Store(true)
+		e2 := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
 		if attempt := <-started; attempt != 2 {
 			t.Fatalf("second attempt = %d", attempt)
 		}
-		got := settled(t, e2, task.Key.ID)
-		first.cut.Store(false)
+		got := waitFinal(t, e2, task.Key.ID)
+		first.blocked.Store(false)
 		close(release)
 		stop(t, e1)
 		stop(t, e2)
@@ -85,16 +83,16 @@ func TestATaskOfADeadWorkerIsClaimedWithinItsLease(t *testing.T) {
 	})
 }
 
-func TestAPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
+func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	key := store.Key{Owner: alice.ID, ID: newID()}
-	message := text("poison").Message
-	// The claims of processes that died, each with the task.
+	message := message("poison").Message
+	// Claims of processes that died with the task.
 	commit(t, s, store.Change{
 		Key: key, Create: &store.Create{ContextID: newID()},
 		Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-		Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+		Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 	})
 	for range 3 {
 		claimed, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 1, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}})
@@ -106,7 +104,7 @@ func TestAPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 		t.Error("the poison task was run once more")
 		return nil
 	}})
-	task := settled(t, e, key.ID)
+	task := waitFinal(t, e, key.ID)
 	wantState(t, task, a2a.StateFailed)
 }
 
@@ -131,14 +129,14 @@ func TestTwoReplicasRunEveryTaskOnce(t *testing.T) {
 	}
 	var engines []*engine.Engine
 	for range 2 {
-		engines = append(engines, start(t, engine.Config{Store: replicas{shared}, Handler: handler, Concurrency: 2, Poll: 5 * time.Millisecond}))
+		engines = append(engines, start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 2, Poll: 5 * time.Millisecond}))
 	}
 	var ids []string
 	for i := range 500 {
-		ids = append(ids, send(t, engines[i%2], text("a")).Key.ID)
+		ids = append(ids, send(t, engines[i%2], message("a")).Key.ID)
 	}
 	for i, id := range ids {
-		wantState(t, settled(t, engines[(i+1)%2], id), a2a.StateCompleted)
+		wantState(t, waitFinal(t, engines[(i+1)%2], id), a2a.StateCompleted)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -149,7 +147,7 @@ func TestTwoReplicasRunEveryTaskOnce(t *testing.T) {
 	}
 }
 
-func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
+func TestCancelStopsHandlerOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		poll, lease time.Duration
@@ -169,9 +167,9 @@ func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
 					causes <- context.Cause(ctx)
 					return nil
 				}
-				cfg := engine.Config{Store: replicas{shared}, Handler: handler, Poll: test.poll, Lease: test.lease}
+				cfg := engine.Config{Store: sharedStore{shared}, Handler: handler, Poll: test.poll, Lease: test.lease}
 				e1 := start(t, cfg)
-				task := send(t, e1, text("a"))
+				task := send(t, e1, message("a"))
 				<-started
 				e2 := start(t, cfg)
 				if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
@@ -181,21 +179,21 @@ func TestACancelOnOneReplicaStopsTheHandlerOnAnother(t *testing.T) {
 					t.Errorf("cause = %v, want %v", cause, test.cause)
 				}
 				stop(t, e1)
-				wantState(t, settled(t, e2, task.Key.ID), a2a.StateCanceled)
+				wantState(t, waitFinal(t, e2, task.Key.ID), a2a.StateCanceled)
 			})
 		})
 	}
 }
 
-// flaky fails commits, before or after they have been applied.
-type flaky struct {
+// failingStore fails commits, before or after applying them.
+type failingStore struct {
 	store.Store
 	mu     sync.Mutex
 	before int // commits to fail without applying them
-	after  int // commits to apply and then lose the answer of
+	after  int // commits to apply without returning the result
 }
 
-func (s *flaky) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+func (s *failingStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	s.mu.Lock()
 	before, after := s.before > 0, s.after > 0
 	if before {
@@ -214,13 +212,13 @@ func (s *flaky) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	return results, err
 }
 
-func (s *flaky) fail(before, after int) {
+func (s *failingStore) fail(before, after int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before, s.after = before, after
 }
 
-func TestARunOutlastsAStoreThatFailsForAWhile(t *testing.T) {
+func TestRunSurvivesTemporaryStoreFailure(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name          string
@@ -229,27 +227,27 @@ func TestARunOutlastsAStoreThatFailsForAWhile(t *testing.T) {
 		for _, at := range []string{"chunk", "step", "end"} {
 			t.Run(test.name+" at the "+at, func(t *testing.T) {
 				t.Parallel()
-				s := &flaky{Store: inmem.New()}
+				s := &failingStore{Store: inmem.New()}
 				var steps atomic.Int64
 				e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-					trouble := func(here string) {
-						if here == at {
+					failAt := func(point string) {
+						if point == at {
 							s.fail(test.before, test.after)
 						}
 					}
 					w := turn.Artifact("a")
-					trouble("chunk")
+					failAt("chunk")
 					_, _ = w.WriteString("one ")
 					_ = turn.Flush()
 					_, _ = w.WriteString("two")
-					trouble("step")
+					failAt("step")
 					if _, err := turn.Step(ctx, "s", func(context.Context) ([]byte, error) { steps.Add(1); return nil, nil }); err != nil {
 						return err
 					}
-					trouble("end")
+					failAt("end")
 					return turn.Reply(a2a.TextPart{Text: "done"})
 				}})
-				task := settled(t, e, send(t, e, text("a")).Key.ID)
+				task := waitFinal(t, e, send(t, e, message("a")).Key.ID)
 				wantState(t, task, a2a.StateCompleted)
 				if got := task.Artifacts[0].Text(); got != "one two" || steps.Load() != 1 {
 					t.Errorf("artifact = %q, the step ran %d times", got, steps.Load())
@@ -268,51 +266,51 @@ func TestARunOutlastsAStoreThatFailsForAWhile(t *testing.T) {
 	}
 }
 
-// A poison task takes its process down; innocent tasks run beside it each time.
-func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
+// A poison task kills its process; other tasks run in the same process each time.
+func TestOnlyPoisonTaskFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
 		const attempts = 3
 		ids := make(map[string]string)
 		for _, name := range []string{"a", "poison", "z"} {
-			message := text(name).Message
+			message := message(name).Message
 			key := store.Key{Owner: alice.ID, ID: newID()}
 			ids[name] = key.ID
 			commit(t, s, store.Change{
 				Key: key, Create: &store.Create{ContextID: newID()},
 				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+				Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 			})
 		}
-		for range attempts - 1 { // processes that the poison took down, with all three running
+		for range attempts - 1 { // processes that the poison task killed while all three tasks ran
 			claimed, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 10, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}})
 			if err != nil || len(claimed) != 3 {
 				t.Fatalf("Claim() = %v, %v", claimed, err)
 			}
 		}
-		// Processes, each of which dies once the poison runs; the next takes over.
+		// Each process dies when the poison task runs; the next one takes over.
 		for range 3 {
-			process := &mortal{Store: s}
-			dies := make(chan struct{}, 10)
+			process := &killableStore{Store: s}
+			killed := make(chan struct{}, 10)
 			e := start(t, engine.Config{Store: process, MaxAttempts: attempts, HandlerGrace: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 				if turn.Messages()[0].Text() == "poison" {
-					process.dead.Store(true)
-					dies <- struct{}{}
+					process.killed.Store(true)
+					killed <- struct{}{}
 					<-ctx.Done()
 					return ctx.Err()
 				}
-				time.Sleep(50 * time.Millisecond) // innocent, and slower than the poison
+				time.Sleep(50 * time.Millisecond) // not a poison task, and slower than it
 				return nil
 			}})
-			poison := settledOr(t, e, ids["poison"], dies)
+			poison := waitFinalOrKilled(t, e, ids["poison"], killed)
 			if !poison.Status.State.Terminal() {
 				continue
 			}
 			wantState(t, poison, a2a.StateFailed)
 			for _, name := range []string{"a", "z"} {
-				if got := settled(t, e, ids[name]); got.Status.State != a2a.StateCompleted {
-					t.Errorf("%s ended %s (%s), want it completed", name, got.Status.State, got.Status.Message.Text())
+				if got := waitFinal(t, e, ids[name]); got.Status.State != a2a.StateCompleted {
+					t.Errorf("%s ended %s (%s), want completed", name, got.Status.State, got.Status.Message.Text())
 				}
 			}
 			return
@@ -321,15 +319,14 @@ func TestTheInnocentAreNotFailedWithThePoison(t *testing.T) {
 	})
 }
 
-// settledOr returns a task when it is over, or as it stands when the process that
-// runs it has died.
-func settledOr(t *testing.T, e *engine.Engine, id string, dies <-chan struct{}) *store.Task {
+// waitFinalOrKilled returns a finished task, or its current state when its process has died.
+func waitFinalOrKilled(t *testing.T, e *engine.Engine, id string, killed <-chan struct{}) *store.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	go func() {
 		select {
-		case <-dies:
+		case <-killed:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -347,43 +344,43 @@ func settledOr(t *testing.T, e *engine.Engine, id string, dies <-chan struct{}) 
 	return task
 }
 
-// mortal is a process's view of a store: once it is dead nothing gets through.
-type mortal struct {
+// killableStore is a process's view of a store; all calls fail once killed is set.
+type killableStore struct {
 	store.Store
-	dead atomic.Bool
+	killed atomic.Bool
 }
 
-var errDead = a2a.Errorf(a2a.CodeInternal, "the process is dead")
+var errKilled = a2a.Errorf(a2a.CodeInternal, "the process is dead")
 
-func (s *mortal) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
-	if s.dead.Load() {
-		return nil, errDead
+func (s *killableStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	if s.killed.Load() {
+		return nil, errKilled
 	}
 	return s.Store.Commit(ctx, changes...)
 }
 
-func (s *mortal) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
-	if s.dead.Load() {
-		return nil, errDead
+func (s *killableStore) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	if s.killed.Load() {
+		return nil, errKilled
 	}
 	return s.Store.Claim(ctx, p)
 }
 
-func (s *mortal) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
-	if s.dead.Load() {
-		return nil, errDead
+func (s *killableStore) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if s.killed.Load() {
+		return nil, errKilled
 	}
 	return s.Store.Renew(ctx, until, leases)
 }
 
-// A lease may be longer than any delay: it is not one of a clock set back.
-func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
+// The duration of a lease may exceed any delay; that is no sign of a clock that was set back.
+func TestLongLeaseIsNotVoid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := inmem.New()
 		started, release := make(chan struct{}, 10), make(chan struct{})
 		cfg := engine.Config{
-			Store: replicas{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
+			Store: sharedStore{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
 			Handler: func(context.Context, *engine.Turn) error {
 				started <- struct{}{}
 				<-release
@@ -391,34 +388,34 @@ func TestALongLeaseIsNotTakenForOneOfAnotherTime(t *testing.T) {
 			},
 		}
 		e1 := start(t, cfg)
-		task := send(t, e1, text("a"))
+		task := send(t, e1, message("a"))
 		<-started
 		start(t, cfg)
 		select {
 		case <-started:
-			t.Error("the task was taken from the replica that runs it")
+			t.Error("another replica claimed the task during its lease")
 		case <-time.After(15 * time.Second):
 		}
 		close(release)
-		settled(t, e1, task.Key.ID)
+		waitFinal(t, e1, task.Key.ID)
 	})
 }
 
-// Suspects that wait for their turn leave room for everybody else.
-func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
+// Waiting quarantined tasks leave slots to other tasks.
+func TestQuarantinedTasksDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
 		const attempts = 2
 		for range 12 {
-			message := text("poison").Message
+			message := message("poison").Message
 			commit(t, s, store.Change{
 				Key: store.Key{Owner: alice.ID, ID: newID()}, Create: &store.Create{ContextID: newID()},
 				Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &message}},
-				Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+				Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 			})
 		}
-		for range attempts - 1 { // a process that died with all of them
+		for range attempts - 1 { // a process that died while it ran all of them
 			if _, err := s.Claim(t.Context(), store.ClaimParams{Worker: newID(), Limit: 100, Takeover: true, Now: time.Now(), Event: store.Event{State: a2a.StateWorking}}); err != nil {
 				t.Fatal(err)
 			}
@@ -430,9 +427,9 @@ func TestSuspectsDoNotHoldUpOthers(t *testing.T) {
 			return ctx.Err()
 		}})
 		started := time.Now()
-		wantState(t, sendWait(t, e, text("innocent")), a2a.StateCompleted)
-		if took := time.Since(started); took > 10*time.Second { // twelve poison tasks, two seconds apart, take 24
-			t.Errorf("a task that is no poison took %s", took)
+		wantState(t, sendWait(t, e, message("innocent")), a2a.StateCompleted)
+		if took := time.Since(started); took > 10*time.Second { // twelve poison tasks, two seconds apart, need 24 s
+			t.Errorf("a normal task took %s, want less than 10 s", took)
 		}
 	})
 }

@@ -22,18 +22,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// obeying returns a handler that obeys, and the number of its runs.
-func obeying() (engine.Handler, *atomic.Int64) {
+// countingCommandHandler returns a commandHandler and the number of its runs.
+func countingCommandHandler() (engine.Handler, *atomic.Int64) {
 	runs := new(atomic.Int64)
 	return func(ctx context.Context, turn *engine.Turn) error {
 		runs.Add(1)
-		return obey(ctx, turn)
+		return commandHandler(ctx, turn)
 	}, runs
 }
 
-// wantSame checks that a message that is sent again is answered with the task as it was after
-// the message joined, or with wait at its next final state.
-func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts engine.SendOptions, first *engine.Sent) {
+// wantSameAnswer checks the answer to a message that is sent again: the task directly after the
+// message or, with Wait, at its next final state.
+func wantSameAnswer(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts engine.SendOptions, first *engine.Sent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
@@ -45,9 +45,9 @@ func wantSame(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts
 		t.Errorf("Send(again) = task %s, want %s", again.Task.Key.ID, first.Task.Key.ID)
 	case opts.Wait && (again.Task.Seq != first.Task.Seq || again.Task.Status.State != first.Task.Status.State):
 		t.Errorf("Send(again) = event %d, %s; want %d, %s", again.Task.Seq, again.Task.Status.State, first.Task.Seq, first.Task.Status.State)
-	case first.First == nil || again.First == nil: // who has waited may have none
+	case first.First == nil || again.First == nil: // a caller that waited may have none
 	case again.First.Seq != first.First.Seq || again.First.Status.State != first.First.Status.State:
-		t.Errorf("Send(again) begins with event %d, %s; want %d, %s",
+		t.Errorf("Send(again) starts with event %d, %s; want %d, %s",
 			again.First.Seq, again.First.Status.State, first.First.Seq, first.First.Status.State)
 	}
 }
@@ -63,24 +63,24 @@ func mustSend(t *testing.T, e *engine.Engine, params a2a.MessageSendParams, opts
 	return sent
 }
 
-func TestResentMessageForATaskChangesNothing(t *testing.T) {
+func TestResentMessageChangesNothing(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		handler, runs := obeying()
+		handler, runs := countingCommandHandler()
 		e := start(t, engine.Config{Handler: handler, Store: s})
 		wait := engine.SendOptions{Wait: true}
-		task := sendWait(t, e, text("ask"))
-		// The two ways to answer: the task waits again, and is over.
+		task := sendWait(t, e, message("ask"))
+		// The task either waits again or finishes.
 		for i, words := range []string{"ask", "done"} {
-			reply := to(task.Key.ID, words)
+			reply := messageTo(task.Key.ID, words)
 			reply.Message.ID = fmt.Sprint("msg-", i) // any form of id
 			reply.Metadata = map[string]any{"n": float64(i), "a": "b"}
 			first := mustSend(t, e, reply, wait)
 			log := checkLog(t, s, task.Key)
 			for range 2 {
-				wantSame(t, e, reply, wait, first)
-				wantSame(t, e, reply, engine.SendOptions{}, first)
-				wantSame(t, e, reply, engine.SendOptions{IdempotencyKey: "unused"}, first)
+				wantSameAnswer(t, e, reply, wait, first)
+				wantSameAnswer(t, e, reply, engine.SendOptions{}, first)
+				wantSameAnswer(t, e, reply, engine.SendOptions{IdempotencyKey: "unused"}, first)
 				reply.Message.ContextID = task.ContextID
 			}
 			for what, change := range map[string]func(*a2a.MessageSendParams){
@@ -105,7 +105,7 @@ func TestResentMessageForATaskChangesNothing(t *testing.T) {
 	})
 }
 
-func TestResentMessageIsDeliveredOnceToARunningTask(t *testing.T) {
+func TestResentMessageIsDeliveredOnceToRunningTask(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		var got []string
@@ -122,40 +122,40 @@ func TestResentMessageIsDeliveredOnceToARunningTask(t *testing.T) {
 				}
 			}
 		}})
-		task := send(t, e, text("go"))
-		more := to(task.Key.ID, "more")
+		task := send(t, e, message("go"))
+		more := messageTo(task.Key.ID, "more")
 		for range 3 {
 			mustSend(t, e, more, engine.SendOptions{})
 		}
-		done := sendWait(t, e, to(task.Key.ID, "end"))
+		done := sendWait(t, e, messageTo(task.Key.ID, "end"))
 		if len(done.History) != 3 || strings.Join(got, " ") != "go more end" {
 			t.Errorf("history has %d messages, the handler received %q; want 3, and each once", len(done.History), got)
 		}
 	})
 }
 
-func TestMessageThatCreatedTheTaskIsRecognisedByTaskID(t *testing.T) {
+func TestFirstMessageIsRecognizedByTaskID(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		handler, runs := obeying()
+		handler, runs := countingCommandHandler()
 		e := start(t, engine.Config{Handler: handler, Store: s})
-		params := text("x")
+		params := message("x")
 		params.Message.ID = "msg-1"
 		first := mustSend(t, e, params, engine.SendOptions{Wait: true})
 		params.Message.TaskID = first.Task.Key.ID
-		wantSame(t, e, params, engine.SendOptions{Wait: true}, first)
+		wantSameAnswer(t, e, params, engine.SendOptions{Wait: true}, first)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the handler ran %d times, want once", n)
 		}
 	})
 }
 
-func TestResentFirstMessageIsTheSameTask(t *testing.T) {
+func TestResentFirstMessageReturnsSameTask(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		handler, runs := obeying()
+		handler, runs := countingCommandHandler()
 		e := start(t, engine.Config{Handler: handler, Store: s})
-		params := text("x")
+		params := message("x")
 		params.Message.ContextID = "c"
 		params.Metadata = map[string]any{"a": 1.0, "b": "c"}
 		wait := engine.SendOptions{Wait: true}
@@ -163,8 +163,8 @@ func TestResentFirstMessageIsTheSameTask(t *testing.T) {
 		again := params
 		again.Configuration = &a2a.MessageSendConfiguration{AcceptedOutputModes: []string{"text/plain"}}
 		again.Metadata = maps.Clone(params.Metadata)
-		wantSame(t, e, again, wait, first)
-		wantSame(t, e, again, engine.SendOptions{}, first)
+		wantSameAnswer(t, e, again, wait, first)
+		wantSameAnswer(t, e, again, engine.SendOptions{}, first)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the handler ran %d times, want once", n)
 		}
@@ -179,7 +179,7 @@ func TestResentFirstMessageIsTheSameTask(t *testing.T) {
 			if sent := mustSend(t, e, other, wait); sent.Task.Key == first.Task.Key {
 				t.Errorf("Send(other %s) = the same task, want another", what)
 			} else {
-				wantSame(t, e, other, wait, sent)
+				wantSameAnswer(t, e, other, wait, sent)
 			}
 		}
 		bob, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, params, engine.SendOptions{})
@@ -189,37 +189,38 @@ func TestResentFirstMessageIsTheSameTask(t *testing.T) {
 		keyed := engine.SendOptions{Wait: true, IdempotencyKey: "k"}
 		sent := mustSend(t, e, params, keyed)
 		if sent.Task.Key == first.Task.Key {
-			t.Error("Send(with an Idempotency-Key) = the same task, want that only the key decides")
+			t.Error("Send(with an Idempotency-Key) = the same task, want another task, identified by the key")
 		}
-		wantSame(t, e, params, keyed, sent)
+		wantSameAnswer(t, e, params, keyed, sent)
 	})
 }
 
-func TestIDsThatAreNotUniqueAreNotMatched(t *testing.T) {
+func TestNonUniqueMessageIDsAreNotMatched(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Handler: obey})
+	e := start(t, engine.Config{Handler: commandHandler})
 	for _, id := range []string{"msg-1", "1", strings.ReplaceAll(newID(), "-", ""), "00000000-0000-0000-0000-000000000000"} {
-		params := text("x")
+		params := message("x")
 		params.Message.ID = id
 		if a, b := send(t, e, params), send(t, e, params); a.Key == b.Key {
-			t.Errorf("messages %q began one task, want two", id)
+			t.Errorf("messages %q started one task, want two", id)
 		}
 	}
 }
 
-func TestConcurrentResendsBeginOneTask(t *testing.T) {
+func TestConcurrentResendsStartOneTask(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		handler, runs := obeying()
+		handler, runs := countingCommandHandler()
 		e := start(t, engine.Config{Handler: handler, Store: s})
-		wantOneTask(t, text("x"), e)
+		wantOneTask(t, message("x"), e)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the handler ran %d times, want once", n)
 		}
 	})
 }
 
-// wantOneTask sends a message 50 times at once to engines, and checks that one task answers.
+// wantOneTask sends a message 50 times concurrently to engines, and checks that one task
+// answers.
 func wantOneTask(t *testing.T, params a2a.MessageSendParams, engines ...*engine.Engine) (id string) {
 	t.Helper()
 	var ids sync.Map
@@ -252,11 +253,11 @@ func wantOneTask(t *testing.T, params a2a.MessageSendParams, engines ...*engine.
 	return id
 }
 
-func TestFirstMessageIsForgottenAfter30Days(t *testing.T) {
+func TestMessageIDExpiresAfter30Days(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := start(t, engine.Config{Handler: obey, Poll: time.Hour, Lease: time.Hour})
-		params := text("x")
+		e := start(t, engine.Config{Handler: commandHandler, Poll: time.Hour, Lease: time.Hour})
+		params := message("x")
 		first := send(t, e, params)
 		time.Sleep(30*day - time.Hour)
 		if again := send(t, e, params); again.Key != first.Key {
@@ -269,11 +270,11 @@ func TestFirstMessageIsForgottenAfter30Days(t *testing.T) {
 	})
 }
 
-func TestResendsAfterARestart(t *testing.T) {
+func TestResendAfterRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	handler, runs := obeying()
-	params, reply := text("ask"), text("done")
+	handler, runs := countingCommandHandler()
+	params, reply := message("ask"), message("done")
 	reply.Message.ID = "msg-2"
 	var first, second *engine.Sent
 	wait := engine.SendOptions{Wait: true}
@@ -294,19 +295,19 @@ func TestResendsAfterARestart(t *testing.T) {
 		second = mustSend(t, e, reply, wait)
 	})
 	session(func(e *engine.Engine) {
-		wantSame(t, e, params, wait, first)
-		wantSame(t, e, reply, wait, second)
+		wantSameAnswer(t, e, params, wait, first)
+		wantSameAnswer(t, e, reply, wait, second)
 	})
 	if n := runs.Load(); n != 2 {
 		t.Errorf("the handler ran %d times, want twice", n)
 	}
 }
 
-func TestResendsThroughAnotherReplica(t *testing.T) {
+func TestResendThroughOtherReplica(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	schema := pgtest.Schema(t, url)
-	handler, runs := obeying()
+	handler, runs := countingCommandHandler()
 	var engines []*engine.Engine
 	for range 2 {
 		s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Schema: schema, Migrate: true})
@@ -316,12 +317,12 @@ func TestResendsThroughAnotherReplica(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		engines = append(engines, start(t, engine.Config{Handler: handler, Store: s, Poll: 50 * time.Millisecond}))
 	}
-	id := wantOneTask(t, text("ask"), engines...)
-	reply := to(id, "done")
+	id := wantOneTask(t, message("ask"), engines...)
+	reply := messageTo(id, "done")
 	if got := wantOneTask(t, reply, engines...); got != id {
 		t.Errorf("Send(reply) = task %s, want %s", got, id)
 	}
-	other := to(id, "other")
+	other := messageTo(id, "other")
 	other.Message.ID = reply.Message.ID
 	for _, e := range engines {
 		_, err := e.Send(t.Context(), alice, other, engine.SendOptions{})
@@ -332,8 +333,8 @@ func TestResendsThroughAnotherReplica(t *testing.T) {
 	}
 }
 
-// A repeat is answered although the queue is full or a webhook is not accepted any more.
-func TestResentMessageIsAnsweredWhenNoMoreAreAccepted(t *testing.T) {
+// A repeat is answered even if the queue is full or its webhook would now be rejected.
+func TestResentMessageIsAnsweredWhenQueueIsFull(t *testing.T) {
 	t.Parallel()
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -348,56 +349,56 @@ func TestResentMessageIsAnsweredWhenNoMoreAreAccepted(t *testing.T) {
 		},
 	})
 	t.Cleanup(func() { close(release) })
-	full := errors.New("no webhooks are accepted")
-	refuse := engine.SendOptions{Push: func(context.Context, store.Key, int64) ([]store.NewPush, error) { return nil, full }}
-	running, waiting := text("runs"), text("waits")
+	errRejected := errors.New("no webhooks are accepted")
+	rejecting := engine.SendOptions{Webhook: func(context.Context, store.Key, int64) ([]store.NewWebhook, error) { return nil, errRejected }}
+	running, waiting := message("runs"), message("waits")
 	first := mustSend(t, e, running, engine.SendOptions{})
 	<-held
 	second := mustSend(t, e, waiting, engine.SendOptions{})
-	wantSame(t, e, running, refuse, first)
-	wantSame(t, e, waiting, engine.SendOptions{}, second)
-	_, err := e.Send(t.Context(), alice, text("other"), engine.SendOptions{})
+	wantSameAnswer(t, e, running, rejecting, first)
+	wantSameAnswer(t, e, waiting, engine.SendOptions{}, second)
+	_, err := e.Send(t.Context(), alice, message("other"), engine.SendOptions{})
 	wantError(t, "Send(other)", err, a2a.CodeExhausted)
 }
 
-func TestMessageIsForgottenWithItsTask(t *testing.T) {
+func TestMessageIDExpiresWithTask(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
-		params := in("c", "x")
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
+		params := messageIn("c", "x")
 		first := sendWait(t, e, params)
 		if _, err := clearContext(t, e, "c", false); err != nil {
 			t.Fatal(err)
 		}
 		if again := sendWait(t, e, params); again.Key == first.Key {
-			t.Error("Send(after the context was cleared) = the task that is gone, want another")
+			t.Error("Send(after the context was cleared) = the deleted task, want another")
 		}
 	})
 }
 
-// lostAnswer is a store that commits the next change and does not say so.
-type lostAnswer struct {
+// lostAnswerStore is a store that commits the next change but returns an error.
+type lostAnswerStore struct {
 	store.Store
 	lose atomic.Bool
 }
 
-func (s *lostAnswer) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+func (s *lostAnswerStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	results, err := s.Store.Commit(ctx, changes...)
 	if s.lose.CompareAndSwap(true, false) {
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "answer lost")
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "connection lost")
 	}
 	return results, err
 }
 
-func TestResendAfterTheStoresAnswerWasLost(t *testing.T) {
+func TestResendAfterLostAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &lostAnswer{Store: inmem.New()}
-		handler, runs := obeying()
+		s := &lostAnswerStore{Store: inmem.New()}
+		handler, runs := countingCommandHandler()
 		e := start(t, engine.Config{Handler: handler, Store: s, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond})
 		var task string
 		for i, words := range []string{"ask", "done"} {
-			params := to(task, words)
+			params := messageTo(task, words)
 			s.lose.Store(true)
 			_, err := e.Send(t.Context(), alice, params, engine.SendOptions{})
 			wantError(t, "Send(answer lost)", err, a2a.CodeUnavailable)
@@ -413,19 +414,19 @@ func TestResendAfterTheStoresAnswerWasLost(t *testing.T) {
 	})
 }
 
-// A database may have committed the first message without being able to make it durable.
-func TestResendIsAcknowledgedOnlyAfterADurableWrite(t *testing.T) {
+// A database may have committed the first message but failed to make it durable.
+func TestResendIsAcknowledgedOnlyAfterDurableWrite(t *testing.T) {
 	t.Parallel()
 	var stuck atomic.Bool
-	e := start(t, engine.Config{Handler: obey, Store: storetest.Faulty(replicas{inmem.New()}, func(c storetest.Call) storetest.Fault {
+	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(sharedStore{inmem.New()}, func(c storetest.Call) storetest.Fault {
 		if c.Method == "Ping" && stuck.Load() {
 			return storetest.FailBefore
 		}
 		return storetest.Pass
 	})})
-	params := text("ask")
+	params := message("ask")
 	first := mustSend(t, e, params, engine.SendOptions{Wait: true})
-	reply := to(first.Task.Key.ID, "x")
+	reply := messageTo(first.Task.Key.ID, "x")
 	second := mustSend(t, e, reply, engine.SendOptions{Wait: true})
 	stuck.Store(true)
 	for _, p := range []a2a.MessageSendParams{params, reply} {
@@ -434,6 +435,6 @@ func TestResendIsAcknowledgedOnlyAfterADurableWrite(t *testing.T) {
 		}
 	}
 	stuck.Store(false)
-	wantSame(t, e, params, engine.SendOptions{Wait: true}, first)
-	wantSame(t, e, reply, engine.SendOptions{Wait: true}, second)
+	wantSameAnswer(t, e, params, engine.SendOptions{Wait: true}, first)
+	wantSameAnswer(t, e, reply, engine.SendOptions{Wait: true}, second)
 }

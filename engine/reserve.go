@@ -8,50 +8,56 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
-// reserved is the memory that a turn's handler holds.
-type reserved struct {
+// handlerMemory is the memory held for a turn's handler.
+type handlerMemory struct {
 	mu    sync.Mutex
-	over  bool
+	ended bool
 	holds map[*memory.Hold]bool
-	// largest has, by method of Turn, the largest hold for what one call of it returned.
+	// largest has the largest hold for results of each method of Turn, by method name.
 	largest map[string]*memory.Hold
 }
 
-// Reserve holds bytes of Config.Memory, in the name of the task's owner, for content that the
-// handler is about to keep in memory: until release is called, or the handler returns. While
-// they are not free it waits up to 10 s and until ctx is done; then it returns an error with
-// [a2a.CodeExhausted], or ctx's cause. The code is [a2a.CodeTooLarge] if one owner can never
-// hold that much.
+// Reserve holds bytes of Config.Memory, accounted to the task's owner, for content that the
+// handler is about to keep in memory. The memory is held until release is called or the handler
+// returns. If the memory is not available, Reserve waits up to 10 s or until ctx is done. Then
+// it returns an error with [a2a.CodeExhausted], or ctx's cause. A handler that returns this error runs
+// again when there may be memory, and the attempt is not counted. The error has [a2a.CodeTooLarge] if one
+// owner can never hold that much in addition to what the turn holds.
 func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err error) {
 	if bytes < 0 {
 		return nil, a2a.Invalid("bytes", "is %d, want 0 or more", bytes)
 	}
-	hold := t.hold()
-	if err := grow(ctx, &hold, bytes); err != nil {
+	hold := t.newHold()
+	if err := growHold(ctx, &hold, bytes); err != nil {
 		return nil, err
 	}
-	return t.reserved.add(&hold)
+	return t.memory.add(&hold)
 }
 
-// hold returns an empty hold that counts what the turn's handler holds already.
-func (t *Turn) hold() memory.Hold {
-	return t.r.e.cfg.Memory.Hold(t.Owner()).Beside(t.reserved.bytes())
+// newHold returns an empty hold. Memory that the handler already holds counts toward the
+// owner's share.
+func (t *Turn) newHold() memory.Hold {
+	return t.r.e.cfg.Memory.Hold(t.Owner()).Of(t.r, t.memory.bytes())
 }
 
-// grow waits for memory. Its error is ctx's cause when ctx is done.
-func grow(ctx context.Context, hold *memory.Hold, bytes int64) error {
+// growHold waits for memory. It returns ctx's cause if ctx is done, and errNoMemory if the memory is
+// not available.
+func growHold(ctx context.Context, hold *memory.Hold, bytes int64) error {
 	err := hold.Grow(ctx, bytes)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
+	case a2a.CodeOf(err) == a2a.CodeExhausted:
+		return errNoMemory
 	}
 	return err
 }
 
-// add keeps a hold until it is released or the handler returns.
-func (r *reserved) add(hold *memory.Hold) (release func(), err error) {
+// add registers a hold that lasts until release is called or the handler returns.
+func (r *handlerMemory) add(hold *memory.Hold) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over {
+	if r.ended {
 		hold.Release()
 		return nil, ErrEnded
 	}
@@ -67,7 +73,7 @@ func (r *reserved) add(hold *memory.Hold) (release func(), err error) {
 	}, nil
 }
 
-func (r *reserved) bytes() (n int64) {
+func (r *handlerMemory) bytes() (n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for hold := range r.holds {
@@ -76,9 +82,10 @@ func (r *reserved) bytes() (n int64) {
 	return n
 }
 
-// keep keeps a hold for what a call of a method has returned until the handler returns, unless
-// an earlier call of the method holds as much: what that returned is then taken to be out of use.
-func (r *reserved) keep(method string, hold *memory.Hold) error {
+// keepLargest holds memory for a method's result until the handler returns. Of several calls of
+// a method only the largest hold is kept: the handler is assumed to have dropped the other
+// results.
+func (r *handlerMemory) keepLargest(method string, hold *memory.Hold) error {
 	if hold.Bytes() == 0 {
 		return nil
 	}
@@ -87,13 +94,13 @@ func (r *reserved) keep(method string, hold *memory.Hold) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	less := r.largest[method]
-	if less != nil && less.Bytes() >= hold.Bytes() {
-		less, hold = hold, less
+	previous := r.largest[method]
+	if previous != nil && previous.Bytes() >= hold.Bytes() {
+		previous, hold = hold, previous
 	}
-	if less != nil {
-		delete(r.holds, less)
-		less.Release()
+	if previous != nil {
+		delete(r.holds, previous)
+		previous.Release()
 	}
 	if r.largest == nil {
 		r.largest = make(map[string]*memory.Hold)
@@ -102,11 +109,11 @@ func (r *reserved) keep(method string, hold *memory.Hold) error {
 	return nil
 }
 
-// end releases everything once the handler has returned.
-func (r *reserved) end() {
+// end releases all memory after the handler has returned.
+func (r *handlerMemory) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.over = true
+	r.ended = true
 	for hold := range r.holds {
 		hold.Release()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
-func TestWhatATurnReadsIsHeldUntilItEnds(t *testing.T) {
+func TestMemoryOfReadsIsHeldUntilTurnEnds(t *testing.T) {
 	t.Parallel()
 	const size = 300_000
 	budget := memory.New(64 << 20)
@@ -35,7 +35,7 @@ func TestWhatATurnReadsIsHeldUntilItEnds(t *testing.T) {
 		return turn.Reply()
 	}
 	e := start(t, engine.Config{Memory: budget, Handler: handler})
-	p := text(strings.Repeat("x", size))
+	p := message(strings.Repeat("x", size))
 	var id string
 	for range 4 {
 		sent, err := e.Send(t.Context(), alice, p, engine.SendOptions{Wait: true})
@@ -45,8 +45,8 @@ func TestWhatATurnReadsIsHeldUntilItEnds(t *testing.T) {
 		id, p.Message.ContextID = sent.Task.Key.ID, sent.Task.ContextID
 		p.Message.ID += "x"
 	}
-	p = text("now")
-	p.Message.ContextID = settled(t, e, id).ContextID
+	p = message("now")
+	p.Message.ContextID = waitFinal(t, e, id).ContextID
 	p.Message.ReferenceTaskIDs = []string{id}
 	if sent, err := e.Send(t.Context(), alice, p, engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
 		t.Fatalf("Send() = %+v, %v", sent, err)
@@ -60,13 +60,13 @@ func TestWhatATurnReadsIsHeldUntilItEnds(t *testing.T) {
 	eventually(t, func() bool { return budget.Stats().Held == 0 })
 }
 
-func TestATurnWithoutMemoryForItsHistoryIsRefusedIt(t *testing.T) {
+func TestHistoryFailsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	budget := memory.New(64 << 20)
 	handler := func(ctx context.Context, turn *engine.Turn) error {
 		other := budget.Hold(turn.Owner())
 		if !other.TryGrow(budget.Share() - 1<<20) {
-			t.Error("the memory is in use")
+			t.Error("TryGrow() = false, want true")
 		}
 		defer other.Release()
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -77,7 +77,7 @@ func TestATurnWithoutMemoryForItsHistoryIsRefusedIt(t *testing.T) {
 		return turn.Reply()
 	}
 	e := start(t, engine.Config{Memory: budget, Handler: handler})
-	if sent, err := e.Send(t.Context(), alice, text("hi"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
+	if sent, err := e.Send(t.Context(), alice, message("hi"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
 		t.Fatalf("Send() = %+v, %v", sent, err)
 	}
 	if n := budget.Stats().Refused; n != 1 {

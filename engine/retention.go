@@ -15,45 +15,44 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Retention is how long data is kept, by kind. A kind is a terminal state, such as
-// "completed", for the tasks in that state; [RetainTasks] for the tasks in terminal states
-// without an entry; [RetainContexts], [RetainDescribed], [RetainIdempotency], [RetainAttempts]
-// or [RetainDead]. An age of 0 keeps the kind for ever, others are at least a second. Default: tasks and described
-// contexts are kept, the rest for 30 days. The age of a task counts from its last status,
-// that of a context from its last message or change. Unfinished tasks, tasks with webhook
-// events that are not delivered, and contexts with tasks or within which there are
-// others are kept whatever their age.
+// Retention is how long data is stored, by kind. A kind is a terminal state such as
+// "completed", for tasks in that state, or one of the Retain constants. An age of 0 stores the
+// kind without limit; other ages must be at least one second. Default: tasks and described
+// contexts are stored without limit, other data for 30 days.
+//
+// The age of a task starts at its last status change, the age of a context at its last message
+// or change. Unfinished tasks, tasks with undelivered webhook events, and contexts with tasks
+// or child contexts are never removed.
 type Retention map[string]time.Duration
 
 // Kinds that are not a state.
 const (
-	// RetainTasks is the kind of tasks whose terminal state has no entry of its own.
+	// RetainTasks is the kind of tasks in terminal states that have no entry of their own.
 	RetainTasks = "tasks"
-	// RetainContexts is the kind of contexts without tasks that no client created or changed:
-	// a first message created them.
+	// RetainContexts is the kind of contexts without tasks that were created by a first message
+	// and that no client has changed.
 	RetainContexts = "contexts"
-	// RetainDescribed is the kind of the other contexts without tasks.
+	// RetainDescribed is the kind of all other contexts without tasks.
 	RetainDescribed = "described-contexts"
-	// RetainIdempotency is the kind of idempotency records: keys, and the ids of
-	// messages that started tasks. A record ends with its task at the latest.
+	// RetainIdempotency is the kind of idempotency records: keys, and the ids of messages that
+	// started tasks. A record is removed with its task at the latest.
 	RetainIdempotency = "idempotency"
-	// RetainAttempts and RetainDead are the kinds of delivery attempts and of dead letters
-	// of webhooks; package push removes them.
+	// RetainAttempts and RetainDead are the kinds of delivery attempts and dead letters of
+	// webhooks. Package webhook removes them.
 	RetainAttempts = "attempts"
 	RetainDead     = "dead-letters"
 )
 
 const (
 	defaultAge = 30 * 24 * time.Hour
-	leastAge   = time.Second
+	minAge     = time.Second
 )
 
 // terminal are the states that a task never leaves.
-var terminal = statesThat(a2a.TaskState.Terminal)
+var terminal = statesMatching(a2a.TaskState.Terminal)
 
-// ParseRetention reads a list such as "tasks=90d,failed=365d,idempotency=7d". An age is a
-// number of days ("90d"), a duration ("36h") or "0". The error lists every entry that is
-// not valid.
+// ParseRetention parses a list such as "tasks=90d,failed=365d,idempotency=7d". An age is a
+// number of days ("90d"), a duration ("36h") or "0". The error lists every invalid entry.
 func ParseRetention(text string) (Retention, error) {
 	r := make(Retention)
 	var errs []error
@@ -67,7 +66,7 @@ func ParseRetention(text string) (Retention, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("entry %s: want KIND=AGE with an age such as 90d, 36h or 0", a2a.Quote(entry)))
 		case twice:
-			errs = append(errs, fmt.Errorf("entry %s: %s has an age already", a2a.Quote(entry), a2a.Quote(kind)))
+			errs = append(errs, fmt.Errorf("entry %s: duplicate kind %s", a2a.Quote(entry), a2a.Quote(kind)))
 		default:
 			r[kind] = age
 		}
@@ -84,7 +83,7 @@ func parseAge(text string) (time.Duration, error) {
 	return time.Duration(n) * 24 * time.Hour, err
 }
 
-// check returns what is wrong with kinds and ages.
+// check returns an error that lists invalid kinds and ages.
 func (r Retention) check() error {
 	kinds := []string{RetainTasks, RetainContexts, RetainDescribed, RetainIdempotency, RetainAttempts, RetainDead}
 	for _, s := range terminal {
@@ -95,14 +94,14 @@ func (r Retention) check() error {
 		switch age := r[kind]; {
 		case !slices.Contains(kinds, kind):
 			errs = append(errs, fmt.Errorf("%s is not a kind, want one of %s", a2a.Quote(kind), strings.Join(kinds, ", ")))
-		case age != 0 && age < leastAge:
-			errs = append(errs, fmt.Errorf("%s is %s, want 0 or at least %s", kind, age, leastAge))
+		case age != 0 && age < minAge:
+			errs = append(errs, fmt.Errorf("%s is %s, want 0 or at least %s", kind, age, minAge))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// tasks returns how long tasks in a terminal state are kept; 0 is for ever.
+// tasks returns how long tasks in a terminal state are stored; 0 means without limit.
 func (r Retention) tasks(s a2a.TaskState) time.Duration {
 	if age, ok := r[string(s)]; ok {
 		return age
@@ -110,7 +109,7 @@ func (r Retention) tasks(s a2a.TaskState) time.Duration {
 	return r[RetainTasks]
 }
 
-// Age returns how long a kind that is not of tasks is kept; 0 is for ever.
+// Age returns how long a kind that is not a state is stored; 0 means without limit.
 func (r Retention) Age(kind string) time.Duration {
 	if age, ok := r[kind]; ok || kind == RetainDescribed {
 		return age
@@ -118,7 +117,7 @@ func (r Retention) Age(kind string) time.Duration {
 	return defaultAge
 }
 
-// Expired counts what a process has removed by its [Retention] since its start.
+// Expired counts the data that this process has removed by its [Retention] since its start.
 type Expired struct {
 	Tasks              int64
 	Contexts           int64
@@ -127,43 +126,43 @@ type Expired struct {
 
 const (
 	expiryBatch = 200
-	// expiryRound bounds a round, between which the janitor ends deletions. The next
-	// round continues where the last one ended.
+	// expiryRound limits the duration of a round. Between rounds the janitor finishes
+	// deletions. The next round continues where the last one ended.
 	expiryRound = 10 * time.Second
-	// expiryPause bounds the pause after a batch.
+	// expiryPause is the maximum pause after a batch.
 	expiryPause = time.Second
 )
 
-// expiry removes, for the janitor, what is older than the retention.
+// expiry is the janitor's state for removing expired data.
 type expiry struct {
 	tasks, contexts, records atomic.Int64
-	// places is where each kind continues; nil starts from the front.
-	places map[string]*store.ExpiryPlace
+	// places has the position where each kind continues; nil starts from the beginning.
+	places map[string]*store.ExpiryCursor
 }
 
 func (x *expiry) stats() Expired { return Expired{x.tasks.Load(), x.contexts.Load(), x.records.Load()} }
 
-func (x *expiry) moveTo(kind string, next *store.ExpiryPlace) {
+func (x *expiry) setPlace(kind string, next *store.ExpiryCursor) {
 	if x.places == nil {
-		x.places = make(map[string]*store.ExpiryPlace)
+		x.places = make(map[string]*store.ExpiryCursor)
 	}
 	x.places[kind] = next
 }
 
-// expire removes what is older than the retention, in batches, one of each kind in turn.
-// more reports that it ended early, by its time.
+// expire removes expired data in batches, one batch of each kind in turn. more reports that it
+// reached its time limit.
 func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
 	started, before := e.elapsed(), e.expired.stats()
 	kinds := e.expiries(beat)
 	for len(kinds) > 0 && ctx.Err() == nil && e.elapsed()-started < expiryRound {
 		kinds = slices.DeleteFunc(kinds, func(batch func(context.Context) (bool, error)) bool {
 			beat()
-			begun := e.elapsed()
+			batchStarted := e.elapsed()
 			more, err := batch(ctx)
 			if err != nil && ctx.Err() == nil {
 				e.log.Warn("remove expired data", "error", err)
 			}
-			e.yieldStore(ctx, begun)
+			e.yieldStore(ctx, batchStarted)
 			return err != nil || !more
 		})
 	}
@@ -175,19 +174,19 @@ func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
 	return len(kinds) > 0
 }
 
-// yieldStore leaves the store to the tasks that run here for as long as a batch that began
-// at a time, on elapsed, has had it.
-func (e *Engine) yieldStore(ctx context.Context, begun time.Duration) {
+// yieldStore pauses after a batch for as long as the batch took, if tasks run in this process.
+// started is the start of the batch as Engine.elapsed.
+func (e *Engine) yieldStore(ctx context.Context, started time.Duration) {
 	e.mu.Lock()
 	idle := len(e.runs) == 0
 	e.mu.Unlock()
 	if !idle {
-		e.sleep(ctx, min(e.elapsed()-begun, expiryPause))
+		e.sleep(ctx, min(e.elapsed()-started, expiryPause))
 	}
 }
 
-// expiries returns a function for each kind that is not kept for ever. It removes a batch
-// and reports whether there may be more.
+// expiries returns a function for each kind that expires. The function removes a batch and
+// reports whether there may be more.
 func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool, err error)) {
 	since := func(age time.Duration) time.Time { return store.Time(e.cfg.clock().Add(-age)) }
 	for _, state := range terminal {
@@ -210,7 +209,7 @@ func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool
 	return kinds
 }
 
-// expireTasks removes a batch of the tasks that have been in a state since before a time.
+// expireTasks removes a batch of tasks that have been in a state since before a time.
 func (e *Engine) expireTasks(ctx context.Context, beat func(), state a2a.TaskState, before time.Time) (more bool, err error) {
 	x := &e.expired
 	n, next, err := e.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: x.places[string(state)], Limit: expiryBatch})
@@ -218,23 +217,23 @@ func (e *Engine) expireTasks(ctx context.Context, beat func(), state a2a.TaskSta
 		return false, err
 	}
 	x.tasks.Add(int64(n))
-	x.moveTo(string(state), next)
+	x.setPlace(string(state), next)
 	if n > 0 {
 		e.purge(ctx, beat)
 	}
 	return next != nil, nil
 }
 
-// expireContexts removes a batch of the empty contexts that were last updated before a time.
+// expireContexts removes a batch of empty contexts that were last updated before a time.
 func (e *Engine) expireContexts(ctx context.Context, kind string, before time.Time) (more bool, err error) {
 	x := &e.expired
 	n, next, err := e.cfg.Store.ExpireContexts(ctx, store.ContextExpiry{
-		Described: kind == RetainDescribed, Before: before, After: x.places[kind], Limit: expiryBatch,
+		Saved: kind == RetainDescribed, Before: before, After: x.places[kind], Limit: expiryBatch,
 	})
 	if err != nil {
 		return false, err
 	}
 	x.contexts.Add(int64(n))
-	x.moveTo(kind, next)
+	x.setPlace(kind, next)
 	return next != nil, nil
 }

@@ -52,7 +52,7 @@ func TestParseRetention(t *testing.T) {
 		"=1d":                          `""` + kinds,
 		"completed=999ms":              `completed is 999ms, want 0 or at least 1s`,
 		"idempotency=-1h":              `idempotency is -1h0m0s, want 0 or at least 1s`,
-		"failed=1d,failed=2d":          `entry "failed=2d": "failed" has an age already`,
+		"failed=1d,failed=2d":          `entry "failed=2d": duplicate kind "failed"`,
 		"failed=soon,working=1d,b=2us": `entry "failed=soon"` + form + "\n" + `"b"` + kinds + "\n" + `"working"` + kinds,
 	} {
 		if _, err := engine.ParseRetention(in); err == nil || err.Error() != want {
@@ -61,7 +61,7 @@ func TestParseRetention(t *testing.T) {
 	}
 }
 
-func TestNewRejectsRetention(t *testing.T) {
+func TestNewRejectsInvalidRetention(t *testing.T) {
 	t.Parallel()
 	_, err := engine.New(engine.Config{Retention: engine.Retention{"completed": time.Millisecond}})
 	if want := "Retention: completed is 1ms, want 0 or at least 1s"; err == nil || !containsLine(err, want) {
@@ -101,32 +101,32 @@ func wantTasks(t *testing.T, e *engine.Engine, when string, tasks map[string]*st
 	}
 }
 
-// finishing does what a message says.
-func finishing(ctx context.Context, turn *engine.Turn) error {
+// finishHandler ends its turn as the message says.
+func finishHandler(ctx context.Context, turn *engine.Turn) error {
 	switch turn.Messages()[0].Text() {
 	case "fail":
 		return turn.Fail(a2a.TextPart{Text: "no"})
 	case "reject":
 		return turn.Reject(a2a.TextPart{Text: "no"})
 	}
-	return obey(ctx, turn)
+	return commandHandler(ctx, turn)
 }
 
 func TestFinishedTasksAreRemovedAfterTheirAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := start(t, engine.Config{
-			Handler: finishing, Poll: time.Hour, Lease: time.Hour, TaskTimeout: -1,
+			Handler: finishHandler, Poll: time.Hour, Lease: time.Hour, TaskTimeout: -1,
 			Retention: engine.Retention{"completed": 10 * day, "failed": 20 * day, "rejected": 0, engine.RetainTasks: 30 * day},
 		})
-		tasks := map[string]*store.Task{"running": send(t, e, text("run"))}
+		tasks := map[string]*store.Task{"running": send(t, e, message("run"))}
 		for name, words := range map[string]string{"completed": "x", "failed": "fail", "rejected": "reject", "paused": "ask", "canceled": "ask", "later": "ask"} {
-			tasks[name] = sendWait(t, e, text(words))
+			tasks[name] = sendWait(t, e, message(words))
 		}
 		_, err := e.Cancel(t.Context(), alice, tasks["canceled"].Key.ID, engine.SendOptions{})
 		wantError(t, "Cancel()", err, "")
 		time.Sleep(9 * day)
-		sendWait(t, e, to(tasks["later"].Key.ID, "x")) // its age starts now
+		sendWait(t, e, messageTo(tasks["later"].Key.ID, "x")) // its age starts now
 		wantTasks(t, e, "on day 9", tasks, "running", "completed", "failed", "rejected", "paused", "canceled", "later")
 		time.Sleep(2 * day)
 		wantTasks(t, e, "on day 11", tasks, "running", "failed", "rejected", "paused", "canceled", "later")
@@ -143,8 +143,8 @@ func TestFinishedTasksAreRemovedAfterTheirAge(t *testing.T) {
 func TestTasksAreKeptByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := start(t, engine.Config{Handler: obey, Poll: time.Hour, Lease: time.Hour})
-		tasks := map[string]*store.Task{"completed": sendWait(t, e, text("x"))}
+		e := start(t, engine.Config{Handler: commandHandler, Poll: time.Hour, Lease: time.Hour})
+		tasks := map[string]*store.Task{"completed": sendWait(t, e, message("x"))}
 		time.Sleep(1000 * day)
 		wantTasks(t, e, "on day 1000", tasks, "completed")
 	})
@@ -157,22 +157,22 @@ func TestIdempotencyRecordsAreRemovedAfterTheirAge(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				e := start(t, engine.Config{
-					Handler: obey, Poll: time.Hour, Lease: time.Hour, Retention: engine.Retention{engine.RetainIdempotency: age},
+					Handler: commandHandler, Poll: time.Hour, Lease: time.Hour, Retention: engine.Retention{engine.RetainIdempotency: age},
 				})
-				params, plain, keyed := text("x"), engine.SendOptions{Wait: true}, engine.SendOptions{Wait: true, IdempotencyKey: "k"}
+				params, plain, keyed := message("x"), engine.SendOptions{Wait: true}, engine.SendOptions{Wait: true, IdempotencyKey: "k"}
 				first, withKey := mustSend(t, e, params, plain), mustSend(t, e, params, keyed)
 				time.Sleep(7*day - time.Hour)
-				wantSame(t, e, params, plain, first)
-				wantSame(t, e, params, keyed, withKey)
+				wantSameAnswer(t, e, params, plain, first)
+				wantSameAnswer(t, e, params, keyed, withKey)
 				time.Sleep(1000 * day)
 				if age == 0 {
-					wantSame(t, e, params, plain, first)
-					wantSame(t, e, params, keyed, withKey)
+					wantSameAnswer(t, e, params, plain, first)
+					wantSameAnswer(t, e, params, keyed, withKey)
 					return
 				}
 				for _, opts := range []engine.SendOptions{plain, keyed} {
 					if again := mustSend(t, e, params, opts); again.Task.Key == first.Task.Key || again.Task.Key == withKey.Task.Key {
-						t.Errorf("Send(%+v) = a task of earlier, want another", opts)
+						t.Errorf("Send(%+v) = an earlier task, want a new one", opts)
 					}
 				}
 				if got := e.Health(t.Context()).Expired; got != (engine.Expired{IdempotencyRecords: 2}) {
@@ -183,15 +183,15 @@ func TestIdempotencyRecordsAreRemovedAfterTheirAge(t *testing.T) {
 	}
 }
 
-// addOld stores tasks that were completed some time ago.
-func addOld(t *testing.T, s store.Store, ago time.Duration, ids ...string) {
+// addOldTasks stores tasks that completed some time ago.
+func addOldTasks(t *testing.T, s store.Store, ago time.Duration, ids ...string) {
 	t.Helper()
 	at := store.Time(time.Now().Add(-ago))
 	var changes []store.Change
 	for _, id := range ids {
-		m := text("x").Message
+		m := message("x").Message
 		changes = append(changes, store.Change{
-			Key: store.Key{Owner: alice.ID, ID: id}, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+			Key: store.Key{Owner: alice.ID, ID: id}, Create: &store.Create{ContextID: "c"}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
 			Events: []store.Event{{Time: at, State: a2a.StateSubmitted, Received: &m}, {Time: at, State: a2a.StateCompleted}},
 		})
 	}
@@ -207,44 +207,44 @@ func addOld(t *testing.T, s store.Store, ago time.Duration, ids ...string) {
 func TestTasksWithUndeliveredEventsAreKept(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		addOld(t, s, 100*day, "undelivered")
-		addOld(t, s, 99*day, "delivered")
-		webhook := store.PushConfig{
+		addOldTasks(t, s, 100*day, "undelivered")
+		addOldTasks(t, s, 99*day, "delivered")
+		webhook := store.Webhook{
 			Task: store.Key{Owner: alice.ID, ID: "undelivered"}, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte("{}"), CreatedAt: store.Time(time.Now()),
 		}
-		_, err := s.SavePush(t.Context(), webhook, store.PushCursor{}, store.Time(time.Now()))
-		wantError(t, "SavePush()", err, "")
+		_, err := s.SaveWebhook(t.Context(), webhook, store.WebhookCursor{}, store.Time(time.Now()))
+		wantError(t, "SaveWebhook()", err, "")
 		e := start(t, engine.Config{
-			Handler: obey, Store: s, Poll: 100 * time.Millisecond, Lease: 100 * time.Millisecond, Retention: engine.Retention{engine.RetainTasks: 90 * day},
+			Handler: commandHandler, Store: s, Poll: 100 * time.Millisecond, Lease: 100 * time.Millisecond, Retention: engine.Retention{engine.RetainTasks: 90 * day},
 		})
 		removed := func(n int64) func() bool {
 			return func() bool { return e.Health(t.Context()).Expired.Tasks == n }
 		}
 		eventually(t, removed(1))
-		addOld(t, s, 98*day, "another") // removed by a later round, which checks the undelivered one again
+		addOldTasks(t, s, 98*day, "another") // removed by a later round, which checks the undelivered one again
 		eventually(t, removed(2))
 		_, err = e.Task(t.Context(), alice, "undelivered", nil)
 		wantError(t, "Task()", err, "")
-		_, err = s.DeletePush(t.Context(), webhook.Task, webhook.ID, store.Time(time.Now()))
-		wantError(t, "DeletePush()", err, "")
+		_, err = s.DeleteWebhook(t.Context(), webhook.Task, webhook.ID, store.Time(time.Now()))
+		wantError(t, "DeleteWebhook()", err, "")
 		eventually(t, removed(3))
 	})
 }
 
-// expireTogether has two replicas remove old tasks at once.
-func expireTogether(t *testing.T, stores [2]store.Store) {
+// testReplicasExpireTasks lets two replicas remove old tasks concurrently.
+func testReplicasExpireTasks(t *testing.T, stores [2]store.Store) {
 	t.Helper()
 	const old = 300
 	ids := make([]string, old)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("old-%03d", i)
 	}
-	addOld(t, stores[0], 100*day, ids...)
-	addOld(t, stores[0], 80*day, "young")
+	addOldTasks(t, stores[0], 100*day, ids...)
+	addOldTasks(t, stores[0], 80*day, "young")
 	var engines []*engine.Engine
 	for _, s := range stores {
 		engines = append(engines, start(t, engine.Config{
-			Handler: obey, Store: s, Poll: 100 * time.Millisecond, Lease: 3 * time.Second, Retention: engine.Retention{"completed": 90 * day},
+			Handler: commandHandler, Store: s, Poll: 100 * time.Millisecond, Lease: 3 * time.Second, Retention: engine.Retention{"completed": 90 * day},
 		}))
 	}
 	removed := func() (n int64) {
@@ -258,7 +258,7 @@ func expireTogether(t *testing.T, stores [2]store.Store) {
 	if err != nil || len(list.Tasks) != 1 || list.Tasks[0].Key.ID != "young" {
 		t.Errorf("List() = %d tasks, %v, want the young one", len(list.Tasks), err)
 	}
-	task := sendWait(t, engines[1], text("x"))
+	task := sendWait(t, engines[1], message("x"))
 	wantState(t, task, a2a.StateCompleted)
 	if n := removed(); n != old {
 		t.Errorf("the replicas removed %d tasks, want each of %d once", n, old)
@@ -268,7 +268,7 @@ func expireTogether(t *testing.T, stores [2]store.Store) {
 func TestReplicasExpireTasksTogether(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		expireTogether(t, [2]store.Store{replicas{s}, replicas{s}})
+		testReplicasExpireTasks(t, [2]store.Store{sharedStore{s}, sharedStore{s}})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -283,7 +283,7 @@ func TestReplicasExpireTasksTogether(t *testing.T) {
 			t.Cleanup(func() { _ = s.Close() })
 			stores[i] = s
 		}
-		expireTogether(t, stores)
+		testReplicasExpireTasks(t, stores)
 	})
 }
 
@@ -291,12 +291,12 @@ func TestEmptyContextsAreRemovedAfterTheirAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := start(t, engine.Config{
-			Handler: obey, Poll: time.Hour, Lease: time.Hour,
+			Handler: commandHandler, Poll: time.Hour, Lease: time.Hour,
 			Retention: engine.Retention{"completed": 10 * day, engine.RetainDescribed: 50 * day},
 		})
 		made, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "made"}, engine.SendOptions{})
 		wantError(t, "CreateContext()", err, "")
-		emptied, used := sendWait(t, e, text("x")), sendWait(t, e, text("ask"))
+		emptied, used := sendWait(t, e, message("x")), sendWait(t, e, message("ask"))
 		wantContexts := func(when string, want ...string) {
 			t.Helper()
 			for name, id := range map[string]string{"made": made.Key.ID, "emptied": emptied.ContextID, "used": used.ContextID} {

@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Bounds of what a run keeps uncommitted while the store does not answer.
+// Limits of uncommitted events, of the log, and of the backoff of commits.
 const (
 	maxPending = 1000
-	// maxEvents is the length of a log from which only a turn's end is added to it.
-	// A store can take twice as many.
-	maxEvents   = 1 << 23
-	settlePause = 100 * time.Millisecond
-	settleMax   = 5 * time.Second
+	// maxEvents is the length of a log above which only the end of a turn is appended. Stores
+	// support twice this length.
+	maxEvents      = 1 << 23
+	minCommitRetry = 100 * time.Millisecond
+	maxCommitRetry = 5 * time.Second
 )
 
-// run is one claim of a task: one lease, one or more turns.
+// run executes a claimed task: one lease, one or more turns.
 type run struct {
 	e     *Engine
 	l     *live
@@ -34,56 +34,58 @@ type run struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
-	queue   store.Run // the task's place in the queue, as last committed by us
+	queue   store.QueueEntry // queue entry as last committed by this run
 	pending []store.Event
 	// committing is the number of pending events in the commit in progress.
-	committing int
-	timer      *time.Timer // flushes pending
-	lost       *lostCommit // the last commit, when it failed; it may have gone through
-	dead       error       // why nothing can be committed any more
-	seen       int64       // messages through this sequence are with the handler
-	artifacts  int         // bytes of artifacts in this turn
-	total      int64       // bytes of the task with what is pending
+	committing    int
+	timer         *time.Timer          // flushes pending
+	indeterminate *indeterminateCommit // the last commit, if its outcome is unknown
+	endErr        error                // why nothing more can be committed; nil while commits are possible
+	seenSeq       int64                // the handler has received messages up to this sequence
+	artifactBytes int                  // bytes of artifacts in this turn
+	taskBytes     int64                // bytes of the task including pending events
 
-	until atomic.Int64 // when the lease ends, as far as is known, on Engine.elapsed
+	leaseUntil atomic.Int64 // known end of the lease, as Engine.elapsed
 
-	// retried is the number of the turn of which earlier attempts may have left steps and
-	// artifacts: the first turn of this run. It is 0 when there was no earlier attempt.
-	retried int
-	// turnNow is the turn whose handler has been called and whose end is not settled.
-	turnNow *Turn
-	// claimed is the version that the claim left behind; 0 for a run that began with its message.
-	claimed int64
-	// suspect is set when the run is to wait for its turn among suspects.
-	suspect bool
+	// retriedTurn is the number of the turn for which earlier attempts may have stored steps
+	// and artifacts, always the first of the run. It is 0 if there was no earlier attempt.
+	retriedTurn int
+	// currentTurn is the turn whose handler has been called and whose outcome is not yet
+	// committed.
+	currentTurn *Turn
+	// claimSeq is the task's version after the claim; 0 for a run that started with its
+	// message.
+	claimSeq int64
+	// quarantined is set if the run must wait in quarantine before it starts.
+	quarantined bool
 }
 
-// newRun prepares a run of t, which this process holds the lease of. An older run of
-// the task has lost its lease then. newRun takes over the caller's hold on l.
+// newRun prepares a run of t, whose lease this process holds. An older run of the task has lost
+// its lease and is aborted. newRun takes over the caller's reference to l.
 func (e *Engine) newRun(l *live, t *store.Task) *run {
 	r := &run{
-		e: e, l: l, contextID: t.ContextID, queue: t.Run,
-		lease: store.HeldLease{Key: t.Key, Worker: t.Run.Lease.Worker, Fence: t.Run.Lease.Fence},
+		e: e, l: l, contextID: t.ContextID, queue: t.Queue,
+		lease: store.HeldLease{Key: t.Key, Worker: t.Queue.Lease.Worker, Fence: t.Queue.Lease.Fence},
 	}
-	// More than a message and this claim: an attempt has a claim of its own. A turn that does not start
-	// with a message followed another under its lease, so its first attempt had none.
-	if t.Seq > t.Run.StartSeq+2 || t.ReceivedSeq <= t.Run.StartSeq {
-		r.retried = t.Run.Turn
+	// The first attempt of a turn adds only its message and claim to the log; later attempts
+	// add a claim each. A turn that does not start with a message followed another turn under
+	// its lease, so its first attempt added no claim.
+	if t.Seq > t.Queue.StartSeq+2 || t.ReceivedSeq <= t.Queue.StartSeq {
+		r.retriedTurn = t.Queue.Turn
 	}
-	r.holdUntil(e.elapsed() + min(t.Run.Lease.Until.Sub(e.now()), e.cfg.Lease))
+	r.extendLease(e.elapsed() + min(t.Queue.Lease.Until.Sub(e.now()), e.cfg.Lease))
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	older := l.run
 	l.run = r
 	l.mu.Unlock()
 	if older != nil {
-		_ = older.die(ErrLeaseLost)
+		_ = older.abort(ErrLeaseLost)
 	}
 	return r
 }
 
-// launch begins a run. Its slot is taken already, and the caller holds the engine
-// open.
+// launch starts a run. The caller has acquired its slot and called addActive.
 func (e *Engine) launch(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,8 +100,8 @@ func (r *run) main() {
 	defer r.finish()
 	r.logTakeover()
 	for again := true; again; {
-		// An error or a value of the handler may panic when it is looked at.
-		if p := guard(func() { again = r.turn() }); p != nil {
+		// Methods of the handler's error or values may panic.
+		if p := guard(func() { again = r.runTurn() }); p != nil {
 			again = r.panicked(p)
 		}
 	}
@@ -108,10 +110,10 @@ func (r *run) main() {
 func (r *run) finish() {
 	r.cancel(ErrEnded)
 	r.mu.Lock()
-	if r.dead == nil {
-		r.e.strayed.Store(true) // nobody renews the lease, and it may still be ours
+	if r.endErr == nil {
+		r.e.orphanLease.Store(true) // nobody renews the lease any more, and it may still be valid
 	}
-	r.dead = ErrEnded
+	r.endErr = ErrEnded
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -121,16 +123,16 @@ func (r *run) finish() {
 		r.l.run = nil
 	}
 	r.l.mu.Unlock()
-	r.leave()
+	r.releaseTask()
 	r.e.mu.Lock()
 	delete(r.e.runs, r)
 	r.e.mu.Unlock()
 	r.e.freeSlot(r.l.key.Owner)
 }
 
-// leave releases the run's task. A commit of the task may take long, and the slot of the run is
-// free already, so leave does not wait for it.
-func (r *run) leave() {
+// releaseTask releases the run's task. It does not wait for a commit in progress, because the
+// slot must be freed without delay.
+func (r *run) releaseTask() {
 	if r.l.commit.TryLock() {
 		r.l.unlock()
 		r.e.hub.release(r.l)
@@ -143,38 +145,33 @@ func (r *run) leave() {
 	})
 }
 
-// turn runs the handler once and commits what came of it. It reports whether
-// there is another turn to run under the same lease.
-func (r *run) turn() (again bool) {
+// runTurn runs the handler once and commits the outcome. It reports whether another turn must
+// run under the same lease.
+func (r *run) runTurn() (again bool) {
 	if r.queue.Attempt > r.e.cfg.MaxAttempts {
 		r.logExhausted(errProcessEnded)
-		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: %s", r.e.cfg.MaxAttempts, errProcessEnded)))
+		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.e.cfg.MaxAttempts, errProcessEnded)))
 	}
-	done, ok := r.admit()
+	done, ok := r.waitInQuarantine()
 	if !ok {
 		return false
 	}
 	defer done()
 	ctx, cancel := r.turnContext()
 	defer cancel()
-	if err := r.hold(ctx); err != nil {
-		return r.conclude(ctx, err)
+	if err := r.ensureLease(ctx); err != nil {
+		return r.handleResult(ctx, err)
 	}
 	if ctx.Err() != nil {
-		return r.conclude(ctx, ctx.Err())
+		return r.handleResult(ctx, ctx.Err())
 	}
 	t, err := r.newTurn(ctx)
-	if errors.Is(err, errNoMemory) {
-		due := r.e.now().Add(r.e.cfg.Lease)
-		r.log().Warn("no memory to read what earlier attempts stored; task is requeued", "due", due)
-		return r.handBack(due, nil)
-	}
 	if err != nil {
-		return r.conclude(ctx, err)
+		return r.handleResult(ctx, err)
 	}
-	err = r.call(ctx, t)
+	err = r.callHandler(ctx, t)
 	t.end()
-	return r.conclude(ctx, err)
+	return r.handleResult(ctx, err)
 }
 
 func (r *run) turnContext() (context.Context, context.CancelFunc) {
@@ -184,15 +181,15 @@ func (r *run) turnContext() (context.Context, context.CancelFunc) {
 	return context.WithCancel(r.ctx)
 }
 
-// call runs the handler, and leaves it behind when it does not return in time
-// after its context is done. It cancels the context when the lease ends, unless the
-// store is of this process alone: another worker may run the task from then on.
-func (r *run) call(ctx context.Context, t *Turn) error {
+// callHandler runs the handler. If the handler does not return within HandlerGrace after its
+// context is done, callHandler abandons it. It cancels the context when the lease ends, unless
+// the store is exclusive: from then on another worker may run the task.
+func (r *run) callHandler(ctx context.Context, t *Turn) error {
 	done := make(chan error, 1)
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
-		defer t.reserved.end()
+		defer t.memory.end()
 		var err error
 		if p := guard(func() { err = r.e.cfg.Handler(ctx, t) }); p != nil {
 			err = p
@@ -206,7 +203,7 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 		case err := <-done:
 			return err
 		case <-leaseEnd.C:
-			r.fence(leaseEnd)
+			r.stopIfLeaseEnded(leaseEnd)
 		case <-ctx.Done():
 		}
 	}
@@ -218,7 +215,7 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 	case <-grace.C:
 	}
 	r.e.abandoned.Add(1)
-	r.e.log.Error("handler did not return when told to", "task", r.l.key.ID, "cause", context.Cause(ctx))
+	r.e.log.Error("handler did not return after cancellation", "task", r.l.key.ID, "cause", context.Cause(ctx))
 	go func() {
 		<-returned
 		r.e.abandoned.Add(-1)
@@ -226,28 +223,28 @@ func (r *run) call(ctx context.Context, t *Turn) error {
 	return ctx.Err()
 }
 
-// fence stops the handler if the lease has ended, else it sets the timer again. The
-// lease may still be held: if it is, the run hands the task back.
-func (r *run) fence(leaseEnd *time.Timer) {
+// stopIfLeaseEnded cancels the run if the lease has ended, otherwise it resets the timer. If
+// the store has not given the lease to another worker, the run requeues the task.
+func (r *run) stopIfLeaseEnded(leaseEnd *time.Timer) {
 	switch left := r.leaseLeft(); {
 	case r.e.exclusive():
 	case left > 0:
 		leaseEnd.Reset(left)
 	default:
-		r.e.log.Warn("lease ended before the store renewed it, stopping the handler", "task", r.l.key.ID)
+		r.e.log.Warn("lease expired before it was renewed, stopping the handler", "task", r.l.key.ID)
 		r.cancel(ErrLeaseLost)
 	}
 }
 
-// conclude turns what the handler returned into the end of the turn.
-func (r *run) conclude(ctx context.Context, err error) (again bool) {
+// handleResult commits the outcome that follows from the handler's result.
+func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 	var outcome *Outcome
 	if err == nil {
-		return r.settle(&Outcome{State: a2a.StateCompleted})
+		return r.finishTurn(&Outcome{State: a2a.StateCompleted})
 	}
 	if errors.As(err, &outcome) {
 		r.logOutcome(outcome)
-		return r.settle(outcome)
+		return r.finishTurn(outcome)
 	}
 	var panicked *panicError
 	var retry *retryError
@@ -257,19 +254,23 @@ func (r *run) conclude(ctx context.Context, err error) (again bool) {
 		return r.panicked(panicked)
 	case errors.Is(cause, ErrCanceled):
 		return false
-	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // refused if another worker has the task
-		return r.handBack(time.Time{}, nil)
+	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // the store rejects this if another worker has the task
+		return r.requeue(time.Time{}, nil)
 	case errors.Is(cause, ErrTimeout):
 		r.logFailed(ErrTimeout)
-		return r.settle(r.failed(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.TaskTimeout)))
+		return r.finishTurn(r.failure(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.TaskTimeout)))
+	case errors.Is(err, errNoMemory):
+		due := r.e.dueAgain(err)
+		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
+		return r.requeue(due, nil)
 	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.MaxAttempts:
 		return r.retry(err)
 	case errors.As(err, &retry):
 		r.logExhausted(err)
-		return r.settle(r.failed(fmt.Sprintf("gave up after %d attempts: %s", r.queue.Attempt, err)))
+		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.queue.Attempt, err)))
 	}
 	r.logFailed(err)
-	return r.settle(r.failed(err.Error()))
+	return r.finishTurn(r.failure(err.Error()))
 }
 
 func (r *run) panicked(p error) (again bool) {
@@ -277,50 +278,50 @@ func (r *run) panicked(p error) (again bool) {
 	if errors.As(p, &panicked) {
 		r.log().Error("handler panicked", "panic", panicked.value, "stack", string(panicked.stack))
 	}
-	return r.settle(r.failed("the agent's handler panicked; its log says more"))
+	return r.finishTurn(r.failure("the agent's handler panicked; see the agent's log"))
 }
 
-func (r *run) failed(text string) *Outcome {
-	return &Outcome{State: a2a.StateFailed, Message: r.say(text)}
+func (r *run) failure(text string) *Outcome {
+	return &Outcome{State: a2a.StateFailed, Message: r.agentText(text)}
 }
 
-// say makes a message of the agent.
-func (r *run) say(text string) *a2a.Message {
-	return r.sayParts([]a2a.Part{a2a.TextPart{Text: text}})
+// agentText returns a message of the agent with one text part.
+func (r *run) agentText(text string) *a2a.Message {
+	return r.agentMessage([]a2a.Part{a2a.TextPart{Text: text}})
 }
 
-func (r *run) sayParts(parts []a2a.Part) *a2a.Message {
+func (r *run) agentMessage(parts []a2a.Part) *a2a.Message {
 	return &a2a.Message{ID: r.e.cfg.NewID(), Role: a2a.RoleAgent, TaskID: r.l.key.ID, ContextID: r.contextID, Parts: parts}
 }
 
-// settle commits the end of the turn. A message that nobody has read yet keeps
-// the task going: what the handler said is kept, and the next turn begins.
-func (r *run) settle(o *Outcome) (again bool) {
-	if t := r.turnNow; t != nil {
-		r.turnNow = nil
-		t.complete()
+// finishTurn commits the end of the turn. If the task has an unread message, finishTurn commits
+// the handler's message, starts the next turn and returns true.
+func (r *run) finishTurn(o *Outcome) (again bool) {
+	if t := r.currentTurn; t != nil {
+		r.currentTurn = nil
+		t.completeArtifacts()
 	}
-	over := store.Event{State: o.State, Message: o.Message}.Copy()
+	final := store.Event{State: o.State, Message: o.Message}.Copy()
 	for {
 		r.mu.Lock()
 		queue := r.queue
-		queue.Phase, queue.SeenSeq, queue.Lease.Worker = store.PhaseIdle, r.seen, ""
-		seen := r.seen
+		queue.Phase, queue.SeenSeq, queue.Lease.Worker = store.PhaseIdle, r.seenSeq, ""
+		seen := r.seenSeq
 		r.mu.Unlock()
-		err := r.persist(over, &queue, seen)
-		if err != nil && r.unstorable() {
-			over = store.Event{State: a2a.StateFailed, Message: r.say("what the task produced could not be stored")}
-			err = r.persist(over, &queue, seen)
+		err := r.persist(final, &queue, seen)
+		if err != nil && r.discardPending() {
+			final = store.Event{State: a2a.StateFailed, Message: r.agentText("the output of the task could not be stored")}
+			err = r.persist(final, &queue, seen)
 		}
 		if !errors.Is(err, store.ErrUnread) {
 			return false
 		}
-		// What is pending belongs to this turn; the next one starts after it.
-		if r.insist(r.e.settling, new(runChange)) != nil {
+		// Pending events belong to this turn; the next turn starts after them.
+		if r.commitWithRetry(r.e.commitCtx, new(runChange)) != nil {
 			return false
 		}
 		next := r.nextTurn()
-		err = r.persist(store.Event{State: a2a.StateWorking, Message: over.Message}, &next, 0)
+		err = r.persist(store.Event{State: a2a.StateWorking, Message: final.Message}, &next, 0)
 		if err == nil {
 			return true
 		}
@@ -330,46 +331,45 @@ func (r *run) settle(o *Outcome) (again bool) {
 	}
 }
 
-// unstorable reports whether a commit failed for good while the lease is held.
-// It drops what is pending, which may be the cause.
-func (r *run) unstorable() bool {
+// discardPending reports whether a commit failed permanently while the lease is held. It drops
+// pending events, which may be the cause.
+func (r *run) discardPending() bool {
 	r.l.commit.Lock()
 	defer r.l.unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead != nil || r.lost == nil || r.e.settling.Err() != nil {
+	if r.endErr != nil || r.indeterminate == nil || r.e.commitCtx.Err() != nil {
 		return false
 	}
 	r.pending = nil
 	return true
 }
 
-func (r *run) nextTurn() store.Run {
-	at := r.l.stands()
+func (r *run) nextTurn() store.QueueEntry {
+	at := r.l.version()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := r.queue
 	next.Turn++
-	next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seen, at.Seq
-	r.artifacts = 0
+	next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seenSeq, at.Seq
+	r.artifactBytes = 0
 	return next
 }
 
-// retry puts the task back into the queue, due after a pause.
+// retry requeues the task with a delay.
 func (r *run) retry(err error) bool {
 	delay := r.e.cfg.RetryDelay
 	for range r.queue.Attempt - 1 {
 		delay = min(2*delay, r.e.cfg.RetryDelayMax)
 	}
 	r.logRetry(err, delay)
-	text := fmt.Sprintf("attempt %d of %d: %s; trying again in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, err, delay)
-	event := store.Event{State: a2a.StateSubmitted, Message: r.say(text), Progress: true}
-	return r.handBack(r.e.now().Add(delay), &event)
+	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, err, delay)
+	event := store.Event{State: a2a.StateSubmitted, Message: r.agentText(text), Progress: true}
+	return r.requeue(r.e.now().Add(delay), &event)
 }
 
-// handBack returns the task to the queue. Without an event it is as if the
-// attempt had not been made.
-func (r *run) handBack(due time.Time, event *store.Event) bool {
+// requeue returns the task to the queue. Without an event the attempt is not counted.
+func (r *run) requeue(due time.Time, event *store.Event) bool {
 	r.mu.Lock()
 	queue := r.queue
 	r.mu.Unlock()
@@ -386,17 +386,17 @@ func (r *run) handBack(due time.Time, event *store.Event) bool {
 	err := r.persistAll(events, &queue, 0)
 	if err == nil {
 		r.e.noteQueued(r.l.key.Owner)
-		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.kick)
+		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.notifyWork)
 	}
 	return false
 }
 
-func (r *run) persist(event store.Event, queue *store.Run, seen int64) error {
+func (r *run) persist(event store.Event, queue *store.QueueEntry, seen int64) error {
 	return r.persistAll([]store.Event{event}, queue, seen)
 }
 
-func (r *run) persistAll(events []store.Event, queue *store.Run, seen int64) error {
-	err := r.insist(r.e.settling, &runChange{events: events, queue: queue, seen: seen})
+func (r *run) persistAll(events []store.Event, queue *store.QueueEntry, seen int64) error {
+	err := r.commitWithRetry(r.e.commitCtx, &runChange{events: events, queue: queue, seenSeq: seen})
 	if err != nil && !errors.Is(err, store.ErrUnread) {
 		r.e.log.Info("run ended without a commit", "task", r.l.key.ID, "cause", err)
 	}

@@ -10,25 +10,25 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// runChange is what a run wants committed besides what is pending. It may be
-// tried several times; once it is done it is not made again.
+// runChange is a change that a run commits together with its pending events. The commit may be
+// tried several times; once done is set it is not repeated.
 type runChange struct {
-	events []store.Event
-	queue  *store.Run
-	steps  []store.Step
-	seen   int64
-	done   bool // guarded by l.commit
+	events  []store.Event
+	queue   *store.QueueEntry
+	steps   []store.Step
+	seenSeq int64
+	done    bool // guarded by l.commit
 }
 
-// lostCommit is a commit that failed: it may have been made all the same.
-type lostCommit struct {
+// indeterminateCommit is a failed commit that the store may have applied.
+type indeterminateCommit struct {
 	change  *runChange
-	base    int64         // the task's version before it
-	events  []store.Event // all of it, with the stamps by which they are recognised
-	pending int           // how many of the events were pending
+	base    int64         // the task's version before the commit
+	events  []store.Event // all its events, with the timestamps that identify them
+	pending int           // number of pending events among them
 }
 
-// commit writes what is pending and the given change under the run's lease.
+// commit commits the pending events and c under the run's lease.
 func (r *run) commit(c *runChange) error {
 	r.l.commit.Lock()
 	defer r.l.unlock()
@@ -47,9 +47,9 @@ func (r *run) commit(c *runChange) error {
 		return nil
 	}
 	base, _ := r.l.snapshot()
-	_, err := r.e.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seen, Events: events, Run: c.queue, Steps: c.steps})
+	_, err := r.e.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: c.steps})
 	if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound) {
-		return r.die(ErrLeaseLost)
+		return r.abort(ErrLeaseLost)
 	}
 	unread := errors.Is(err, store.ErrUnread)
 	if unread {
@@ -63,93 +63,93 @@ func (r *run) commit(c *runChange) error {
 	case err == nil:
 		r.committed(c, pending)
 	case !unread:
-		r.lost = &lostCommit{change: c, base: base.Seq, events: events, pending: pending}
+		r.indeterminate = &indeterminateCommit{change: c, base: base.Seq, events: events, pending: pending}
 	}
 	return err
 }
 
-// committed notes that a change has been made, with the first of what is pending.
-// The caller holds r.mu.
+// committed records a successful commit of c and of the first flushed pending events. The
+// caller holds r.mu.
 func (r *run) committed(c *runChange, flushed int) {
 	c.done = true
-	r.pending = slices.Delete(r.pending, 0, min(flushed, len(r.pending))) // a run that died has dropped them
+	r.pending = slices.Delete(r.pending, 0, min(flushed, len(r.pending))) // an aborted run has dropped them
 	if c.queue == nil {
 		return
 	}
 	r.queue = *c.queue
-	if c.queue.Phase != store.PhaseLeased && r.dead == nil {
-		r.dead = ErrEnded // the lease is given back
+	if c.queue.Phase != store.PhaseLeased && r.endErr == nil {
+		r.endErr = ErrEnded // the lease has been released
 	}
 }
 
-// usable reports why the run may not commit. After a failed commit it finds out
-// what the store has. The caller holds l.commit.
+// usable returns the reason why the run may not commit, or nil. After a failed commit it reads
+// the store to determine the outcome. The caller holds l.commit.
 func (r *run) usable() error {
 	r.mu.Lock()
-	dead, lost := r.dead, r.lost
+	endErr, indeterminate := r.endErr, r.indeterminate
 	r.mu.Unlock()
-	if dead != nil || lost == nil {
-		return dead
+	if endErr != nil || indeterminate == nil {
+		return endErr
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	t, err := r.e.reload(ctx, r.l)
 	if errors.Is(err, store.ErrNotFound) {
-		return r.die(ErrLeaseLost)
+		return r.abort(ErrLeaseLost)
 	}
 	if err != nil {
 		return err
 	}
-	if t.Run.Lease.Fence != r.lease.Fence {
-		return r.die(ErrLeaseLost)
+	if t.Queue.Lease.Fence != r.lease.Fence {
+		return r.abort(ErrLeaseLost)
 	}
-	if t.Run.Phase != store.PhaseLeased {
-		// Our own last commit ended the run; only its answer was lost.
-		lost.change.done = true
-		return r.die(ErrEnded)
+	if t.Queue.Phase != store.PhaseLeased {
+		// Our last commit ended the run; only its answer was lost.
+		indeterminate.change.done = true
+		return r.abort(ErrEnded)
 	}
-	done, err := r.e.applied(ctx, r.l.key, lost.base, lost.events)
+	done, err := r.e.applied(ctx, r.l.key, indeterminate.base, indeterminate.events)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lost = nil
+	r.indeterminate = nil
 	if done {
-		r.committed(lost.change, lost.pending)
+		r.committed(indeterminate.change, indeterminate.pending)
 	}
 	return nil
 }
 
-// alive reports whether the run may still commit, as far as it knows.
-func (r *run) alive() bool {
+// canCommit reports whether the run may still commit, as far as known.
+func (r *run) canCommit() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.dead == nil && r.lost == nil
+	return r.endErr == nil && r.indeterminate == nil
 }
 
-// over reports whether nothing can be committed any more.
-func (r *run) over() bool {
+// ended reports whether the run can commit nothing more.
+func (r *run) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.dead != nil
+	return r.endErr != nil
 }
 
-// die makes the run refuse all further commits and stops its handler.
-func (r *run) die(cause error) error {
+// abort makes all further commits fail with cause and cancels the handler's context. It returns
+// the cause of the first call.
+func (r *run) abort(cause error) error {
 	r.mu.Lock()
-	if r.dead == nil {
-		r.dead = cause
+	if r.endErr == nil {
+		r.endErr = cause
 	}
-	cause = r.dead
+	cause = r.endErr
 	r.pending = nil
 	r.mu.Unlock()
 	r.cancel(cause)
 	return cause
 }
 
-// enqueue adds an event to be committed soon, with others. It keeps a copy: what
-// the handler changes afterwards is not told. It blocks on a commit when the store
-// has not kept up.
+// enqueue adds an event to the next commit. It stores a copy, so later changes by the handler
+// have no effect. It blocks on a commit if too many events are pending.
 func (r *run) enqueue(event store.Event) error {
 	event = event.Copy()
 	r.mu.Lock()
@@ -160,16 +160,16 @@ func (r *run) enqueue(event store.Event) error {
 			return err
 		}
 	}
-	if at := r.l.stands(); at.Seq >= maxEvents {
-		return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d events, the most that a task may have", a2a.Quote(r.l.key.ID), at.Seq)
+	if at := r.l.version(); at.Seq >= maxEvents {
+		return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d events, the maximum", a2a.Quote(r.l.key.ID), at.Seq)
 	}
-	if err := r.grow(int64(event.Size())); err != nil {
+	if err := r.addBytes(int64(event.Size())); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead != nil {
-		return r.dead
+	if r.endErr != nil {
+		return r.endErr
 	}
 	r.pending = append(r.pending, event)
 	if r.timer == nil {
@@ -178,31 +178,31 @@ func (r *run) enqueue(event store.Event) error {
 	return nil
 }
 
-// flush commits what is pending, for the handler.
-func (r *run) flush() error { return unstored(r.insist(r.ctx, new(runChange))) }
+// flush commits the pending events on behalf of the handler.
+func (r *run) flush() error { return hideStoreError(r.commitWithRetry(r.ctx, new(runChange))) }
 
-// storeError is what a handler is told when the store failed: its text may reach
-// the client, so it does not say more.
+// storeError is the error that a handler gets when the store failed. Its text may reach the
+// client, so it contains no details.
 type storeError struct{ err error }
 
 func (s *storeError) Error() string { return "the agent's store failed" }
 func (s *storeError) Unwrap() error { return s.err }
 
-// unstored hides what the store says from those who print err.
-func unstored(err error) error {
-	for _, told := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
-		if errors.Is(err, told) {
+// hideStoreError hides the text of store errors from handlers and clients.
+func hideStoreError(err error) error {
+	for _, known := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
+		if errors.Is(err, known) {
 			return err
 		}
 	}
 	return &storeError{err}
 }
 
-// insist repeats a commit until the store answers: what has been done must not
-// be forgotten because a disk is full for a while. It gives up when ctx is done,
-// and soon when the error is not one that passes.
-func (r *run) insist(ctx context.Context, c *runChange) error {
-	for pause := settlePause; ; pause = min(2*pause, settleMax) {
+// commitWithRetry repeats a commit until the store answers, so that completed work is not lost
+// during a temporary failure such as a full disk. It returns the error when ctx is done, and
+// after a few attempts if the error is not retryable.
+func (r *run) commitWithRetry(ctx context.Context, c *runChange) error {
+	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
 		err := r.commit(c)
 		switch {
 		case err == nil, errors.Is(err, store.ErrUnread):
@@ -210,18 +210,18 @@ func (r *run) insist(ctx context.Context, c *runChange) error {
 		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrCanceled), errors.Is(err, ErrEnded), errors.Is(err, store.ErrClosed):
 			return err
 		}
-		if !a2a.CodeOf(err).Retryable() && pause >= 8*settlePause {
+		if !a2a.CodeOf(err).Retryable() && pause >= 8*minCommitRetry {
 			return err
 		}
-		r.e.log.Error("commit, trying again", "task", r.l.key.ID, "in", pause, "error", err)
+		r.e.log.Error("commit failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
 		if r.e.sleep(ctx, pause); ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// flushSoon is the timer's commit. When it fails it is tried again later; by
-// then the handler may have met the error itself.
+// flushSoon commits the pending events when the timer fires. After a failure it sets the timer
+// again; in the meantime a call of the handler may return the same error.
 func (r *run) flushSoon() {
 	r.mu.Lock()
 	r.timer = nil
@@ -229,8 +229,8 @@ func (r *run) flushSoon() {
 	err := r.commit(new(runChange))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil && r.dead == nil && r.timer == nil {
-		r.e.log.Warn("commit progress, trying again", "task", r.l.key.ID, "error", err)
-		r.timer = time.AfterFunc(settlePause+r.e.cfg.FlushInterval, r.flushSoon)
+	if err != nil && r.endErr == nil && r.timer == nil {
+		r.e.log.Warn("commit of progress failed, retrying", "task", r.l.key.ID, "error", err)
+		r.timer = time.AfterFunc(minCommitRetry+r.e.cfg.FlushInterval, r.flushSoon)
 	}
 }

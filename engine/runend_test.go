@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The next run of a task may start in this process before the one that ended has left it.
-func TestEndOfARunKeepsATaskThatIsBeingClaimed(t *testing.T) {
+// The next run of a task may start in this process before the previous run has released the
+// task.
+func TestRunEndKeepsTaskBeingClaimed(t *testing.T) {
 	t.Parallel()
 	e, err := New(Config{Store: inmem.New(), NewID: t.Name, Handler: func(context.Context, *Turn) error { return nil }})
 	if err != nil {
@@ -20,17 +21,17 @@ func TestEndOfARunKeepsATaskThatIsBeingClaimed(t *testing.T) {
 	l := e.hub.acquire(key)
 	defer e.hub.release(l)
 	ended := &run{e: e, l: e.hub.acquire(key)}
-	known := func() bool { task, _ := l.snapshot(); return task != nil }
+	cached := func() bool { task, _ := l.snapshot(); return task != nil }
 
 	l.commit.Lock()
-	l.set(&store.Task{Key: key, Seq: 2, Status: a2a.TaskStatus{State: a2a.StateWorking}})
-	ended.leave()
-	if !known() {
+	l.setTask(&store.Task{Key: key, Seq: 2, Status: a2a.TaskStatus{State: a2a.StateWorking}})
+	ended.releaseTask()
+	if !cached() {
 		t.Error("the task is not known while it is being claimed")
 	}
 	l.commit.Unlock()
 	e.active.Wait()
-	if known() {
-		t.Error("the task is still in memory although it runs nowhere here")
+	if cached() {
+		t.Error("the task is still in memory after its run ended")
 	}
 }

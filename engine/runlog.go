@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// maxCause bounds the reason of a failure in the log, in bytes.
+// maxCause limits the cause of a failure in the log, in bytes.
 const maxCause = 1000
 
-// log is the engine's log with what names the attempt.
+// log returns the engine's logger with attributes that identify the attempt.
 func (r *run) log() *slog.Logger {
 	return r.e.log.With("task", r.l.key.ID, "attempt", r.queue.Attempt, "max_attempts", r.e.cfg.MaxAttempts)
 }
 
-// causeText is the text of a failure, which may come from a program, as the log has it.
+// causeText returns the text of an error for the log, truncated and valid UTF-8.
 func causeText(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), maxCause)], "")
@@ -32,20 +32,20 @@ func (r *run) logFailed(err error) { r.log().Warn("attempt failed", "cause", cau
 
 func (r *run) logExhausted(err error) { r.log().Error("attempts exhausted", "cause", causeText(err)) }
 
-// logOutcome logs a failure that the handler reported as the result of its work.
+// logOutcome logs a failure that the handler reported as its outcome.
 func (r *run) logOutcome(o *Outcome) {
 	if o.State == a2a.StateFailed {
 		r.log().Info("task failed by its handler", "cause", causeText(o))
 	}
 }
 
-// logTakeover logs that the attempt before this one was cut short: the process that ran it
-// died, was stopped, or lost its lease.
+// logTakeover logs that the previous attempt was interrupted: its process died, was stopped, or
+// lost the lease.
 func (r *run) logTakeover() {
-	if r.claimed == 0 || !r.suspect && !r.e.interrupted(context.WithoutCancel(r.ctx), r.l.key, r.claimed, r.queue.Attempt) {
+	if r.claimSeq == 0 || !r.quarantined && !r.e.interrupted(context.WithoutCancel(r.ctx), r.l.key, r.claimSeq, r.queue.Attempt) {
 		return
 	}
-	r.log().Warn("task taken over from an interrupted attempt", "cause", "the lease of the attempt before ended without a result")
+	r.log().Warn("task taken over from an interrupted attempt", "cause", "the lease of the previous attempt expired without a result")
 }
 
-var errProcessEnded = errors.New("each time the process that ran the task ended")
+var errProcessEnded = errors.New("the process that ran the task ended each time")

@@ -18,13 +18,13 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// lines collects what a logger writes, as JSON.
-type lines struct {
+// logLines collects the JSON lines of a logger.
+type logLines struct {
 	mu  sync.Mutex
 	all []map[string]any
 }
 
-func (l *lines) Write(line []byte) (int, error) {
+func (l *logLines) Write(line []byte) (int, error) {
 	var fields map[string]any
 	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&fields); err != nil {
 		return 0, err
@@ -35,10 +35,10 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
+func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
 
-// of returns the lines with a message about a task.
-func (l *lines) of(message, task string) (found []map[string]any) {
+// find returns the lines with a message about a task.
+func (l *logLines) find(message, task string) (found []map[string]any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, fields := range l.all {
@@ -49,11 +49,11 @@ func (l *lines) of(message, task string) (found []map[string]any) {
 	return found
 }
 
-// want checks that there is one line with a message for each attempt given.
-func (l *lines) want(t *testing.T, level, message, task, cause string, attempts ...float64) {
+// want checks that there is one line with a message for each of the attempts.
+func (l *logLines) want(t *testing.T, level, message, task, cause string, attempts ...float64) {
 	t.Helper()
 	var got []float64
-	for _, fields := range l.of(message, task) {
+	for _, fields := range l.find(message, task) {
 		got = append(got, fields["attempt"].(float64))
 		if text, _ := fields["cause"].(string); fields["level"] != level || !strings.Contains(text, cause) || fields["max_attempts"] != 3.0 {
 			t.Errorf("line %v, want level %s, the cause %q and 3 max_attempts", fields, level, cause)
@@ -67,7 +67,7 @@ func (l *lines) want(t *testing.T, level, message, task, cause string, attempts 
 func TestFailedAttemptsAreLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
+		var log logLines
 		e := start(t, engine.Config{
 			Logger: log.logger(), MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, TaskTimeout: 2 * time.Second,
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
@@ -86,14 +86,14 @@ func TestFailedAttemptsAreLogged(t *testing.T) {
 			},
 		})
 		run := func(words string) string {
-			task := sendWait(t, e, text(words))
+			task := sendWait(t, e, message(words))
 			wantState(t, task, a2a.StateFailed)
 			return task.Key.ID
 		}
 		retried := run("retry")
 		log.want(t, "WARN", "attempt failed, retrying", retried, "busy", 1, 2)
 		log.want(t, "ERROR", "attempts exhausted", retried, "busy", 3)
-		for _, fields := range log.of("attempts exhausted", retried) {
+		for _, fields := range log.find("attempts exhausted", retried) {
 			if cause := fields["cause"].(string); len(cause) > 1000 {
 				t.Errorf("the cause has %d bytes, want at most 1000", len(cause))
 			}
@@ -108,9 +108,9 @@ func TestFailedAttemptsAreLogged(t *testing.T) {
 func TestTakeoversAreLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
+		var log logLines
 		shared := inmem.New()
-		first := &mortal{Store: replicas{shared}}
+		first := &killableStore{Store: sharedStore{shared}}
 		started := make(chan int, 10)
 		handler := func(ctx context.Context, turn *engine.Turn) error {
 			started <- turn.Attempt()
@@ -126,15 +126,15 @@ func TestTakeoversAreLogged(t *testing.T) {
 		cfg := engine.Config{Handler: handler, MaxAttempts: 3, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}
 		dying := cfg
 		dying.Store, dying.Lease = first, 2*time.Second
-		task := send(t, start(t, dying), text("go"))
+		task := send(t, start(t, dying), message("go"))
 		<-started
-		first.dead.Store(true)
-		cfg.Store, cfg.Logger = replicas{shared}, log.logger()
+		first.killed.Store(true)
+		cfg.Store, cfg.Logger = sharedStore{shared}, log.logger()
 		e := start(t, cfg)
-		wantState(t, settled(t, e, task.Key.ID), a2a.StateCompleted)
+		wantState(t, waitFinal(t, e, task.Key.ID), a2a.StateCompleted)
 		log.want(t, "WARN", "task taken over from an interrupted attempt", task.Key.ID, "lease", 2)
 
-		retried := sendWait(t, e, text("retry"))
+		retried := sendWait(t, e, message("retry"))
 		wantState(t, retried, a2a.StateCompleted)
 		log.want(t, "WARN", "task taken over from an interrupted attempt", retried.Key.ID, "")
 	})

@@ -9,63 +9,62 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// scope is a step whose function runs. What is written meanwhile belongs to it, and
-// to the steps around it.
-type scope struct {
+// stepScope is a running step. Writes during the step belong to it and to the steps around it.
+type stepScope struct {
 	t      *Turn
-	parent *scope
+	parent *stepScope
 
-	marks []*mark  // guarded by t.mu, as is steps
-	steps []string // names of the steps within it
+	writes []*artifactWrite // guarded by t.mu, like steps
+	steps  []string         // names of nested steps
 }
 
-// mark is what a step did to one artifact: content that it added without anything
-// else in between, if from and to differ.
-type mark struct {
+// artifactWrite is the effect of a step on one artifact. It covers a contiguous range of content; if
+// from equals to, the step wrote no content.
+type artifactWrite struct {
 	w        *ArtifactWriter
 	from, to store.Position
-	did      deed
+	flags    writeFlags
 }
 
-// deed is what was done to an artifact besides adding content.
-type deed uint8
+// writeFlags are the operations of a step on an artifact besides writing content.
+type writeFlags uint8
 
 const (
-	didStart deed = 1 << iota
-	didDescribe
-	didEnd
+	wroteStart writeFlags = 1 << iota
+	wroteDescription
+	wroteEnd
 )
 
-type scopeKey struct{}
+type stepScopeKey struct{}
 
-// scopeOf returns the innermost step of the turn that ctx was given to.
-func (t *Turn) scopeOf(ctx context.Context) *scope {
-	s, _ := ctx.Value(scopeKey{}).(*scope)
+// scopeOf returns the innermost step of the turn that ctx was passed to.
+func (t *Turn) scopeOf(ctx context.Context) *stepScope {
+	s, _ := ctx.Value(stepScopeKey{}).(*stepScope)
 	if s == nil || s.t != t {
 		return nil
 	}
 	return s
 }
 
-// enter starts a step; the context is for its function.
-func (t *Turn) enter(ctx context.Context) (*scope, context.Context) {
-	s := &scope{t: t, parent: t.scopeOf(ctx)}
+// enterStep starts a step and returns the context for its function.
+func (t *Turn) enterStep(ctx context.Context) (*stepScope, context.Context) {
+	s := &stepScope{t: t, parent: t.scopeOf(ctx)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.scopes = append(t.scopes, s)
-	return s, context.WithValue(ctx, scopeKey{}, s)
+	return s, context.WithValue(ctx, stepScopeKey{}, s)
 }
 
-func (s *scope) leave() {
+func (s *stepScope) leave() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
 	i := slices.Index(s.t.scopes, s)
 	s.t.scopes = slices.Delete(s.t.scopes, i, i+1)
 }
 
-// scope returns the step that a write belongs to, nil outside of steps. Of steps that
-// run at the same time each must run within the one before. The caller holds t.mu.
-func (t *Turn) scope() (*scope, error) {
+// innerScope returns the step that a write belongs to, nil outside of steps. It returns an
+// error if the running steps are not nested in each other. The caller holds t.mu.
+func (t *Turn) innerScope() (*stepScope, error) {
 	if len(t.scopes) == 0 {
 		return nil, nil
 	}
@@ -81,26 +80,26 @@ func (t *Turn) scope() (*scope, error) {
 	return inner, nil
 }
 
-// note adds what was done to an artifact to a step and those around it. The caller
+// addWrite records an operation on an artifact in a step and in the steps around it. The caller
 // holds t.mu.
-func (s *scope) note(w *ArtifactWriter, from, to store.Position, did deed) {
+func (s *stepScope) addWrite(w *ArtifactWriter, from, to store.Position, flags writeFlags) {
 	for ; s != nil; s = s.parent {
-		m := s.last(w, from, to)
+		m := s.extendable(w, from, to)
 		if m == nil {
-			m = &mark{w: w, from: from}
-			s.marks = append(s.marks, m)
+			m = &artifactWrite{w: w, from: from}
+			s.writes = append(s.writes, m)
 		}
 		m.to = to
-		m.did |= did
+		m.flags |= flags
 	}
 }
 
-// last returns the newest mark of an artifact if it can be extended: its content goes on
-// at from. The order in which artifacts get their first content is kept.
-func (s *scope) last(w *ArtifactWriter, from, to store.Position) *mark {
-	for i, m := range slices.Backward(s.marks) {
+// extendable returns the newest write to an artifact if content that starts at from can extend
+// it. The order in which artifacts get their first content is preserved.
+func (s *stepScope) extendable(w *ArtifactWriter, from, to store.Position) *artifactWrite {
+	for i, m := range slices.Backward(s.writes) {
 		if m.w == w {
-			if m.to != from || m.from == m.to && from != to && i < len(s.marks)-1 {
+			if m.to != from || m.from == m.to && from != to && i < len(s.writes)-1 {
 				return nil
 			}
 			return m
@@ -109,60 +108,60 @@ func (s *scope) last(w *ArtifactWriter, from, to store.Position) *mark {
 	return nil
 }
 
-// stepRecord is store.Step.Artifacts: what a step did besides its result.
+// stepRecord is the content of store.Step.Artifacts: the effects of a step besides its result.
 type stepRecord struct {
-	Artifacts []written `json:"artifacts,omitempty"`
-	// Steps are the names of the steps within it, as often as they were used.
+	Artifacts []writeRecord `json:"artifacts,omitempty"`
+	// Steps are the names of the nested steps, one entry per use.
 	Steps []string `json:"steps,omitempty"`
 }
 
-// written is what a step did to one artifact. The content itself is in the log.
-type written struct {
+// writeRecord is the stored form of an artifactWrite. The content itself is in the log.
+type writeRecord struct {
 	ID string `json:"id" wire:"required"`
-	// Explicit is set when the id was not made from the name.
+	// Explicit is set if the id was not made from the name.
 	Explicit bool   `json:"explicit,omitempty"`
 	Name     string `json:"name,omitempty"`
-	// Starts is set when the artifact was started within the step, Ends when it was
-	// completed there. Head is set when the step described it.
+	// Starts is set if the step started the artifact, Ends if it completed it. Head is set if
+	// the step described it.
 	Starts bool  `json:"starts,omitempty"`
 	Ends   bool  `json:"ends,omitempty"`
 	Head   *head `json:"head,omitempty"`
-	// Generation counts the events of the turn that replaced the artifact. From and To
-	// are positions in what was written since the last of them: parts, text.
+	// Generation is the number of events of the turn that replaced the artifact. From and To
+	// are positions (parts, text) in the content written since the last of them.
 	Generation int   `json:"gen,omitempty"`
 	From       []int `json:"from,omitempty"`
 	To         []int `json:"to,omitempty"`
 }
 
-// head is what describes an artifact besides its name.
+// head is the description of an artifact without its name.
 type head struct {
 	Description string         `json:"description,omitempty"`
 	Metadata    map[string]any `json:"metadata,omitempty"`
 	Extensions  []string       `json:"extensions,omitempty"`
 }
 
-// record returns what a later attempt has to repeat when it gets the step's result.
-func (s *scope) record() ([]byte, error) {
+// record returns the effects of the step that a later attempt must repeat.
+func (s *stepScope) record() ([]byte, error) {
 	s.t.mu.Lock()
-	marks := slices.Clone(s.marks)
+	writes := slices.Clone(s.writes)
 	out := stepRecord{Steps: slices.Clone(s.steps)}
 	s.t.mu.Unlock()
-	if len(marks) == 0 && len(out.Steps) == 0 {
+	if len(writes) == 0 && len(out.Steps) == 0 {
 		return nil, nil
 	}
-	for _, m := range marks {
-		out.Artifacts = append(out.Artifacts, m.written())
+	for _, m := range writes {
+		out.Artifacts = append(out.Artifacts, m.record())
 	}
 	return wire.Marshal(&out)
 }
 
-func (m *mark) written() written {
+func (m *artifactWrite) record() writeRecord {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	out := written{
-		ID: m.w.head.ID, Explicit: m.w.explicit, Name: m.w.head.Name, Starts: m.did&didStart != 0, Ends: m.did&didEnd != 0,
+	out := writeRecord{
+		ID: m.w.head.ID, Explicit: m.w.explicit, Name: m.w.head.Name, Starts: m.flags&wroteStart != 0, Ends: m.flags&wroteEnd != 0,
 	}
-	if m.did&(didStart|didDescribe) != 0 {
+	if m.flags&(wroteStart|wroteDescription) != 0 {
 		out.Head = &head{Description: m.w.head.Description, Metadata: m.w.head.Metadata, Extensions: m.w.head.Extensions}
 	}
 	if m.from != m.to {
@@ -172,8 +171,8 @@ func (m *mark) written() written {
 	return out
 }
 
-// positions returns from and to; ok is false when the step added no content.
-func (w *written) positions() (from, to store.Position, ok bool) {
+// positions returns from and to; ok is false if the step wrote no content.
+func (w *writeRecord) positions() (from, to store.Position, ok bool) {
 	if len(w.From) != 2 || len(w.To) != 2 {
 		return from, to, false
 	}

@@ -10,47 +10,52 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// SendOptions are what a transport knows beyond the params.
+// SendOptions are options of Send that are not part of the request's params.
 type SendOptions struct {
-	// Wait has Send return when the task is over or waits for its client, or when
-	// ctx is done, whichever is first.
+	// Wait makes Send wait until the task has finished or waits for its client, or until ctx is
+	// done.
 	Wait bool
-	// IdempotencyKey, if not empty, makes the call repeatable: the same key with
-	// the same RequestHash is answered as the first time, with another refused.
+	// IdempotencyKey, if not empty, makes the call repeatable. Send answers a call with the
+	// same key and RequestHash like the first one, and rejects the same key with another
+	// RequestHash.
 	IdempotencyKey string
 	RequestHash    [32]byte
-	// Stored, if not nil, is called once the message is stored, before any wait.
+	// Stored, if not nil, is called after the message is stored, before any wait.
 	Stored func()
-	// Hold, if not nil, is called with the bytes of content of a task before the task is read to answer a
-	// repeated message, and with 0 before Send waits. Send returns its error.
+	// Hold, if not nil, is called before Send reads a task to answer a repeated message, with
+	// the size of the task's content in bytes. It is called with 0 before Send waits. Send
+	// returns its error.
 	Hold func(ctx context.Context, bytes int64) error
-	// Push, if not nil, returns the webhooks that come with the message; without it a
-	// configuration that has one is refused. seq is the task's version that the message
-	// is added to, 0 for a new task. It is called before each try to store the message, so
-	// that what it returns may not be stored, and must not call the engine. Its error
-	// refuses the message, unless that repeats a request.
-	Push func(ctx context.Context, task store.Key, seq int64) ([]store.NewPush, error)
+	// Webhook, if not nil, returns the webhooks to register with the message. If it is nil,
+	// Send rejects a configuration that has a webhook. seq is the version of the task before
+	// the message, 0 for a new task. Send calls Webhook before each attempt to store the
+	// message, so its result may not be stored. It must not call the engine. If it returns an
+	// error, Send rejects the message, unless the message repeats an earlier request.
+	Webhook func(ctx context.Context, task store.Key, seq int64) ([]store.NewWebhook, error)
 }
 
-// Sent is what became of a message.
+// Sent is the result of Send.
 type Sent struct {
-	// First is the task as it stood when the message had just joined it: the
-	// first event of a stream. It may be nil for a caller that has waited.
+	// First is the task directly after the message was added: the first event of a stream. It
+	// may be nil if the caller has waited.
 	First *store.Task
-	// Task is the task as it stands, after the wait if there was one.
+	// Task is the current task, after the wait if there was one.
 	Task *store.Task
 }
 
-// Send takes a message in: it begins a task, goes on with one that waits, or
-// joins the inbox of one that runs. When Send returns without an error the
-// message is stored. A message that is sent again is answered as the first time and
-// changes nothing: one for a task whose id the task has, and a first one whose id is a
-// UUID, for as long as Retention keeps idempotency records. Errors: invalid_params naming the field, task_not_found,
-// unsupported_operation for a task that is over, context_not_cancelable for a new
-// task in a context that takes none, conflict for an idempotency key of another
-// request, resource_exhausted, unavailable.
+// Send stores a message. The message starts a new task, starts the next turn of a task that
+// waits for its client, or is added to the inbox of a running task. When Send returns without
+// an error, the message is stored.
+//
+// A message that is sent again changes nothing and gets the same answer. This applies to a
+// message whose id the task already has. It also applies to a message that starts a task and
+// whose id is a UUID, while Retention keeps its idempotency record.
+//
+// Errors: invalid_params naming the field, task_not_found, unsupported_operation for a finished
+// task, context_not_cancelable for a new task in a context that accepts none, conflict for an
+// idempotency key of another request, resource_exhausted, unavailable.
 func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
-	if err := e.checkSend(&params, opts.Push != nil); err != nil {
+	if err := e.checkSend(&params, opts.Webhook != nil); err != nil {
 		return nil, err
 	}
 	if err := checkKey(opts.IdempotencyKey); err != nil {
@@ -60,18 +65,18 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 		return nil, ErrShutdown
 	}
 	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)
-	s := &sending{e: e, owner: p.ID, params: &params, opts: opts, references: references}
+	s := &sendCall{e: e, owner: p.ID, params: &params, opts: opts, referenceErr: references}
 	s.record = s.requestRecord()
 	sent, err := s.send(ctx)
-	var dup *duplicate
+	var dup *duplicateError
 	if errors.As(err, &dup) {
-		return s.repeat(ctx, dup.record)
+		return s.answerRepeat(ctx, dup.record)
 	}
 	if err != nil || !opts.Wait {
 		return sent, err
 	}
 	seq := sent.First.Seq
-	sent, s.params = nil, nil // who waits holds no content
+	sent, s.params = nil, nil // do not hold content while waiting
 	defer e.hub.release(s.task)
 	t, err := e.wait(ctx, s.task, seq)
 	if err != nil {
@@ -95,48 +100,48 @@ func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []str
 	return nil
 }
 
-// sending is one call of Send.
-type sending struct {
+// sendCall is one call of Send.
+type sendCall struct {
 	e      *Engine
 	owner  string
 	params *a2a.MessageSendParams // nil once the message is stored
 	opts   SendOptions
-	// record is of the request, nil if it can only be recognised in the task's history.
+	// record identifies the request; nil if only the task's history can identify it.
 	record *store.IdempotencyRecord
 
-	task       *live // the task, when the message is stored and the caller waits for it
-	references error // why the message is not taken, unless it repeats a request
-	turnedAway bool  // what else forbids it has been found
+	task         *live // set if the message is stored and the caller waits
+	referenceErr error // why the message is rejected, unless it repeats a request
+	wasRefused   bool  // the message was rejected for another reason
 }
 
-func (s *sending) send(ctx context.Context) (*Sent, error) {
+func (s *sendCall) send(ctx context.Context) (*Sent, error) {
 	m := &s.params.Message
 	if m.TaskID == "" {
 		m.TaskID = s.e.cfg.NewID()
 		if m.ContextID == "" {
 			m.ContextID = s.e.cfg.NewID()
 		}
-		return s.open(ctx)
+		return s.createTask(ctx)
 	}
-	chosen := isUUID(m.TaskID) && isUUID(m.ContextID) // by the client, for a task that may be new
-	sent, err := s.follow(ctx)
+	chosen := isUUID(m.TaskID) && isUUID(m.ContextID) // the client chose the ids; the task may be new
+	sent, err := s.addToTask(ctx)
 	if !errors.Is(err, a2a.ErrTaskNotFound) || !chosen {
 		return sent, err
 	}
-	sent, err = s.open(ctx)
-	if errors.Is(err, store.ErrExists) || s.turnedAway && s.taskExists(ctx) {
-		return s.follow(ctx) // another request has created it
+	sent, err = s.createTask(ctx)
+	if errors.Is(err, store.ErrExists) || s.wasRefused && s.taskExists(ctx) {
+		return s.addToTask(ctx) // a concurrent request has created it
 	}
 	return sent, err
 }
 
-// open begins a task in a context that takes new tasks. One whose deletion was
-// begun is removed first, and begins anew.
-func (s *sending) open(ctx context.Context) (*Sent, error) {
+// createTask starts a task in a context that accepts new tasks. If the context's deletion is
+// pending, createTask finishes the deletion and creates the context again.
+func (s *sendCall) createTask(ctx context.Context) (*Sent, error) {
 	key := store.ContextKey{Owner: s.owner, ID: s.params.Message.ContextID}
 	for range maxConflicts {
-		sent, err := s.create(ctx)
-		exists := s.exists(err)
+		sent, err := s.tryCreate(ctx)
+		exists := s.alreadyExists(err)
 		if !exists && !errors.Is(err, store.ErrContextClosed) {
 			return sent, err
 		}
@@ -155,35 +160,34 @@ func (s *sending) open(ctx context.Context) (*Sent, error) {
 		case exists:
 			return nil, err
 		case c.Status != a2a.ContextActive:
-			return nil, closed(&c)
+			return nil, closedContext(&c)
 		}
 	}
-	return nil, errContextRace(key.ID)
+	return nil, errConflicts("context", key.ID)
 }
 
-// exists reports whether a task was not created because it, or the record of the
-// request for it, exists.
-func (s *sending) exists(err error) bool {
-	var dup *duplicate
+// alreadyExists reports whether a task was not created because it, or the record of its
+// request, already exists.
+func (s *sendCall) alreadyExists(err error) bool {
+	var dup *duplicateError
 	if errors.As(err, &dup) {
 		return dup.record.TaskID == s.params.Message.TaskID
 	}
 	return errors.Is(err, store.ErrExists)
 }
 
-// taskExists reports whether the message's task is found.
-func (s *sending) taskExists(ctx context.Context) bool {
+// taskExists reports whether the message's task exists.
+func (s *sendCall) taskExists(ctx context.Context) bool {
 	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
 	_, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	return err == nil
 }
 
-// create begins a task. When a worker of this process is idle it is claimed with
-// the same commit.
-func (s *sending) create(ctx context.Context) (*Sent, error) {
+// tryCreate starts a task. If a slot is free, the same commit leases the task to this worker.
+func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
 	if err := e.checkQueue(ctx, s.owner); err != nil {
-		return nil, s.refused(ctx, err)
+		return nil, s.refuse(ctx, err)
 	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
@@ -192,53 +196,53 @@ func (s *sending) create(ctx context.Context) (*Sent, error) {
 
 	first := store.Event{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}
 	if err := e.checkTaskSize(l.key.ID, 0, int64(first.Size())); err != nil {
-		return nil, s.refused(ctx, err)
+		return nil, s.refuse(ctx, err)
 	}
 	if err := e.checkContextSize(ctx, store.ContextKey{Owner: s.owner, ID: m.ContextID}); err != nil {
-		return nil, s.refused(ctx, err)
+		return nil, s.refuse(ctx, err)
 	}
 	if err := l.holdMemory(ctx, int64(first.Size())); err != nil {
 		return nil, err
 	}
-	push, err := s.push(ctx, 0)
+	webhook, err := s.webhook(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	queue := store.Run{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
+	queue := store.QueueEntry{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
 	events := []store.Event{first}
 	slot := e.reserveSlot(s.owner, &queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.write(ctx, l, base, store.Change{
-		Create: &store.Create{ContextID: m.ContextID}, Events: events, Run: &queue, Idempotency: s.stamped(), Push: push,
+		Create: &store.Create{ContextID: m.ContextID}, Events: events, Queue: &queue, Idempotency: s.recordToStore(), Webhooks: webhook,
 	})
 	if err != nil {
 		e.returnSlot(slot, s.owner)
 		return nil, err
 	}
-	e.begin(l, t, slot)
-	return s.sent(l, base, events[:1], t), nil
+	e.runOrAnnounce(l, t, slot)
+	return s.result(l, base, events[:1], t), nil
 }
 
-// push returns the webhooks that come with the message, or why what it refers to
-// forbids it.
-func (s *sending) push(ctx context.Context, seq int64) (push []store.NewPush, err error) {
-	if err = s.references; err == nil && s.opts.Push != nil {
-		push, err = s.opts.Push(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
+// webhook returns the webhooks to register with the message, or the error that rejects the
+// message.
+func (s *sendCall) webhook(ctx context.Context, seq int64) (webhook []store.NewWebhook, err error) {
+	if err = s.referenceErr; err == nil && s.opts.Webhook != nil {
+		webhook, err = s.opts.Webhook(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
 	}
 	if err != nil {
-		return nil, s.refused(ctx, err)
+		return nil, s.refuse(ctx, err)
 	}
-	return push, nil
+	return webhook, nil
 }
 
-// reserveSlot takes a free worker for a task that is about to be queued, unless
-// others wait for one or the owner may have none, and holds the engine open for its run. Either returnSlot
-// or begin must follow.
-func (e *Engine) reserveSlot(owner string, queue *store.Run, events *[]store.Event) bool {
-	if e.ready.Load() || !e.hold() {
+// reserveSlot acquires a slot for a task that is about to be queued. It does not if other tasks
+// are due first or the owner may have no slot. It also keeps the engine from stopping. The
+// caller must call returnSlot or runOrAnnounce afterwards.
+func (e *Engine) reserveSlot(owner string, queue *store.QueueEntry, events *[]store.Event) bool {
+	if e.mayHaveDue.Load() || !e.addActive() {
 		return false
 	}
-	if !e.slots.takeFor(owner, e.limited.Load()) {
+	if !e.slots.acquireFor(owner, e.mayHaveSkipped.Load()) {
 		e.active.Done()
 		return false
 	}
@@ -256,13 +260,13 @@ func (e *Engine) returnSlot(taken bool, owner string) {
 	}
 }
 
-// begin runs a task that was just committed with a lease, or announces that it
-// waits for one. The caller holds l.commit.
-func (e *Engine) begin(l *live, t *store.Task, leased bool) {
+// runOrAnnounce runs a task that was committed with a lease, or announces a queued one to the
+// dispatcher. The caller holds l.commit.
+func (e *Engine) runOrAnnounce(l *live, t *store.Task, leased bool) {
 	if !leased {
 		e.noteQueued(l.key.Owner)
-		if !e.waitsForShare(l.key.Owner) {
-			e.kick()
+		if !e.waitsForSlot(l.key.Owner) {
+			e.notifyWork()
 		}
 		return
 	}
@@ -270,9 +274,9 @@ func (e *Engine) begin(l *live, t *store.Task, leased bool) {
 	e.active.Done()
 }
 
-// sent reports that the message is stored. base with first applied is the task as the
-// message joined it. The caller holds l.commit.
-func (s *sending) sent(l *live, base *store.Task, first []store.Event, t *store.Task) *Sent {
+// result returns the answer to a stored message. base with first applied is the task directly
+// after the message. The caller holds l.commit.
+func (s *sendCall) result(l *live, base *store.Task, first []store.Event, t *store.Task) *Sent {
 	start := base.Clone()
 	start.Apply(first...)
 	if s.opts.Stored != nil {
@@ -284,49 +288,49 @@ func (s *sending) sent(l *live, base *store.Task, first []store.Event, t *store.
 	return &Sent{First: start, Task: t}
 }
 
-// wait returns the task at its first final state at or after a sequence, or as
-// it stands when ctx is done.
+// wait blocks until the task reaches a final state at or after seq, or until ctx is done, and
+// returns the task as last seen.
 func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, error) {
-	var born time.Time
+	var createdAt time.Time
 	for {
-		at, t, changed := l.position()
-		if at.Seq < seq || l.isGone() {
+		at, t, changed := l.versionAndTask()
+		if at.Seq < seq || l.isDeleted() {
 			if _, err := e.refresh(ctx, l); err != nil {
 				return nil, taskError(l.key.ID, err)
 			}
-			at, t, changed = l.position()
+			at, t, changed = l.versionAndTask()
 		}
-		if orDefault(&born, at.CreatedAt); !at.CreatedAt.Equal(born) {
-			return nil, a2a.TaskNotFound(l.key.ID) // another task has its id now
+		if orDefault(&createdAt, at.CreatedAt); !at.CreatedAt.Equal(createdAt) {
+			return nil, a2a.TaskNotFound(l.key.ID) // another task with the same id has been created
 		}
 		if at.Seq >= seq && at.state.Final() {
-			if t == nil { // it ran elsewhere
-				return e.asItStands(ctx, l)
+			if t == nil { // it ran in another process
+				return e.latestTask(ctx, l)
 			}
 			return t, nil
 		}
-		t = nil //nolint:ineffassign,wastedassign // who waits holds no content
+		t = nil //nolint:ineffassign,wastedassign // do not hold content while waiting
 		if e.await(ctx, l, changed) {
-			return e.asItStands(ctx, l)
+			return e.latestTask(ctx, l)
 		}
 	}
 }
 
-// asItStands returns the task as it is known here, or else as the store has it.
-func (e *Engine) asItStands(ctx context.Context, l *live) (*store.Task, error) {
+// latestTask returns the known task, or reads it from the store if its content is not known.
+func (e *Engine) latestTask(ctx context.Context, l *live) (*store.Task, error) {
 	if t, _ := l.snapshot(); t != nil {
 		return t, nil
 	}
-	t, err := e.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // the time to wait has ended, not the time to answer
+	t, err := e.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // the deadline ends the wait, not the answer
 	return t, taskError(l.key.ID, err)
 }
 
-// await returns when the task has moved on; it reports whether ctx is done. While the
-// outcome of a commit is unknown it reads the store now and then. What other processes
-// do is found by the engine's loops.
+// await blocks until the task changes. It reports whether ctx is done. While the outcome of a
+// commit is unknown, it reads the store at the poll interval. Changes by other processes are
+// detected by the engine's loops.
 func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
 	var poll <-chan time.Time
-	if l.inDoubt() {
+	if l.isStale() {
 		timer := time.NewTimer(e.cfg.Poll)
 		defer timer.Stop()
 		poll = timer.C
@@ -343,7 +347,7 @@ func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (d
 	return false
 }
 
-// refresh reads the task anew.
+// refresh returns the task as stored.
 func (e *Engine) refresh(ctx context.Context, l *live) (*store.Task, error) {
 	l.commit.Lock()
 	defer l.unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// onDisk runs a test on each database. size returns how many bytes the database takes on
-// disk; the store must not be used after that.
+// onDisk runs a test on each database. size returns the database size on disk in bytes; the
+// store must not be used after that.
 func onDisk(t *testing.T, test func(t *testing.T, s store.Store, size func() int64)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -69,8 +69,8 @@ func onDisk(t *testing.T, test func(t *testing.T, s store.Store, size func() int
 	})
 }
 
-// noise returns text that no database can compress much.
-func noise(random *rand.Rand, n int) string {
+// randomText returns text that compresses poorly.
+func randomText(random *rand.Rand, n int) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	var b strings.Builder
 	for range n {
@@ -79,17 +79,17 @@ func noise(random *rand.Rand, n int) string {
 	return b.String()
 }
 
-func TestTurnsTakeTheSizeOfTheirContent(t *testing.T) {
+func TestStoredSizeIsProportionalToContent(t *testing.T) {
 	t.Parallel()
-	const turns, each = 100, 10_000 // bytes of the message, and as many of the answer
+	const turns, each = 100, 10_000 // bytes per message, and per answer
 	onDisk(t, func(t *testing.T, s store.Store, size func() int64) {
 		random := rand.New(rand.NewPCG(1, 2))
 		e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
 			return turn.RequireInput(a2a.TextPart{Text: strings.ToLower(turn.Messages()[0].Text())})
 		}})
-		task := sendWait(t, e, text(noise(random, each)))
+		task := sendWait(t, e, message(randomText(random, each)))
 		for range turns - 1 {
-			task = sendWait(t, e, to(task.Key.ID, noise(random, each)))
+			task = sendWait(t, e, messageTo(task.Key.ID, randomText(random, each)))
 		}
 		got, err := s.Task(t.Context(), task.Key, store.TaskOptions{})
 		if err != nil {
@@ -103,9 +103,9 @@ func TestTurnsTakeTheSizeOfTheirContent(t *testing.T) {
 			t.Errorf("a read of %d bytes reads %d", content, got.LogSize)
 		}
 		if stored := size(); stored > 3*content {
-			t.Errorf("%d bytes in %d turns take %d on disk, %.1f times as many", content, turns, stored, float64(stored)/float64(content))
+			t.Errorf("%d bytes in %d turns take %d on disk, a factor of %.1f", content, turns, stored, float64(stored)/float64(content))
 		} else {
-			t.Logf("%d bytes in %d turns take %.2f times as many on disk", content, turns, float64(stored)/float64(content))
+			t.Logf("%d bytes in %d turns take %.2f times that on disk", content, turns, float64(stored)/float64(content))
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestTurnsTakeTheSizeOfTheirContent(t *testing.T) {
 func TestLargeContentIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	onDisk(t, func(t *testing.T, s store.Store, size func() int64) {
-		large := noise(rand.New(rand.NewPCG(3, 4)), 5_400_000)
+		large := randomText(rand.New(rand.NewPCG(3, 4)), 5_400_000)
 		e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
 			err := turn.AddArtifact(a2a.Artifact{ID: "a", Parts: []a2a.Part{a2a.TextPart{Text: large}}})
 			return errors.Join(err, turn.RequireInput(a2a.TextPart{Text: large}))
@@ -121,12 +121,12 @@ func TestLargeContentIsStoredOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		var task *store.Task
-		for params, turn := text(large), 1; turn <= 4; turn++ {
+		for params, turn := message(large), 1; turn <= 4; turn++ {
 			sent, err := e.Send(ctx, alice, params, engine.SendOptions{Wait: true})
 			if err != nil {
 				t.Fatalf("Send() in turn %d = %v", turn, err)
 			}
-			task, params = sent.Task, to(sent.Task.Key.ID, large)
+			task, params = sent.Task, messageTo(sent.Task.Key.ID, large)
 		}
 		got, err := s.Task(t.Context(), task.Key, store.TaskOptions{})
 		if err != nil {

@@ -2,27 +2,30 @@ package engine
 
 import "sync"
 
-// slots limits the runs of a process. Some slots are reserved for owners that run few turns, so
-// that an owner that fills all other slots with long turns leaves room for others.
+// slots limits the number of concurrent runs. Some slots are reserved for owners with few
+// running turns, so an owner with many long turns cannot use all slots.
 type slots struct {
-	reserved int // the number of reserved slots
-	few      int // an owner with this number of slots gets no reserved one
+	reserved      int // number of reserved slots
+	reservedLimit int // an owner with this many slots gets no reserved one
 
-	mu   sync.Mutex
-	free int
-	busy map[string]int // slots by owner, of those that have any
+	mu         sync.Mutex
+	free       int
+	unassigned int            // slots acquired for a claim whose owners are not known yet
+	busy       map[string]int // used slots by owner
 }
 
 func newSlots(n, reserved int) *slots {
-	return &slots{free: n, reserved: reserved, few: max(reserved/8, 1), busy: make(map[string]int)}
+	return &slots{free: n, reserved: reserved, reservedLimit: max(reserved/8, 1), busy: make(map[string]int)}
 }
 
-// takeFor takes a slot for a run of an owner, if the owner may have one. waiting reports that
-// tasks are waiting of owners that were left out.
-func (s *slots) takeFor(owner string, waiting bool) bool {
+// acquireFor acquires a slot for a run of an owner, if the owner may have one. waiting reports
+// that tasks of skipped owners are waiting. During a claim no reserved slot is acquired: the
+// claim may assign slots to the same owner.
+func (s *slots) acquireFor(owner string, waiting bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.free == 0 || s.busy[owner] >= s.few && (waiting || s.free <= s.reserved) {
+	scarce := s.free <= s.reserved
+	if s.free == 0 || scarce && s.unassigned > 0 || s.busy[owner] >= s.reservedLimit && (waiting || scarce) {
 		return false
 	}
 	s.free--
@@ -30,11 +33,11 @@ func (s *slots) takeFor(owner string, waiting bool) bool {
 	return true
 }
 
-// leavesOut reports whether slots are free but an owner may have none of them.
-func (s *slots) leavesOut(owner string) bool {
+// excludes reports whether slots are free but the owner may have none of them.
+func (s *slots) excludes(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.free > 0 && s.free <= s.reserved && s.busy[owner] >= s.few
+	return s.free > 0 && s.free <= s.reserved && s.busy[owner] >= s.reservedLimit
 }
 
 // scarce reports whether all free slots are reserved.
@@ -44,62 +47,66 @@ func (s *slots) scarce() bool {
 	return s.free <= s.reserved
 }
 
-// takeAny takes up to most slots for a claim and returns the owners that the claim must skip. If
-// it must skip some, it takes slots only if others may have due tasks.
-func (s *slots) takeAny(most int, others bool) (n int, skip []string) {
+// acquireAny acquires up to limit slots for a claim and returns the owners that the claim must
+// skip. If it must skip some, it acquires slots only if others reports that other owners may
+// have due tasks.
+func (s *slots) acquireAny(limit int, others bool) (n int, skip []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n = min(most, s.free-s.reserved); n <= 0 {
-		if skip = s.overs(); len(skip) > 0 && !others {
+	if n = min(limit, s.free-s.reserved); n <= 0 {
+		if skip = s.excludedOwners(); len(skip) > 0 && !others {
 			return 0, skip
 		}
-		n = min(most, s.free)
+		n = min(limit, s.free)
 		if s.reserved > 0 {
-			n = min(n, s.few)
+			n = min(n, s.reservedLimit)
 		}
 	}
 	s.free -= n
+	s.unassigned += n
 	return n, skip
 }
 
-// overs returns the owners that get none of the reserved slots. The caller holds s.mu.
-func (s *slots) overs() (owners []string) {
+// excludedOwners returns the owners that get no reserved slot. The caller holds s.mu.
+func (s *slots) excludedOwners() (owners []string) {
 	if s.reserved == 0 {
 		return nil
 	}
 	for owner, n := range s.busy {
-		if n >= s.few {
+		if n >= s.reservedLimit {
 			owners = append(owners, owner)
 		}
 	}
 	return owners
 }
 
-// heldBack returns the number of owners that get no slot now although some are free.
+// heldBack returns the number of owners that get no slot although some are free.
 func (s *slots) heldBack() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.free == 0 || s.free > s.reserved {
 		return 0
 	}
-	return len(s.overs())
+	return len(s.excludedOwners())
 }
 
-// assign records the owner of a slot that takeAny took.
+// assign records the owner of a slot that acquireAny acquired.
 func (s *slots) assign(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unassigned--
 	s.busy[owner]++
 }
 
-// giveBack frees slots that takeAny took.
-func (s *slots) giveBack(n int) {
+// returnUnused frees slots that acquireAny acquired.
+func (s *slots) returnUnused(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unassigned -= n
 	s.free += n
 }
 
-// release frees the slot of a run of an owner. It reports whether the owner may get reserved ones again.
+// release frees the slot of a run. It reports whether its owner may get reserved slots again.
 func (s *slots) release(owner string) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,15 +114,15 @@ func (s *slots) release(owner string) (again bool) {
 	if s.busy[owner]--; s.busy[owner] == 0 {
 		delete(s.busy, owner)
 	}
-	return s.reserved > 0 && s.busy[owner] == s.few-1
+	return s.reserved > 0 && s.busy[owner] == s.reservedLimit-1
 }
 
-// waitsForShare reports whether a queued task starts only when a slot is freed, because its owner
-// runs many turns.
-func (e *Engine) waitsForShare(owner string) bool {
+// waitsForSlot reports whether a queued task starts only when a slot is freed, because its
+// owner already runs many turns.
+func (e *Engine) waitsForSlot(owner string) bool {
 	if e.slots.reserved == 0 {
 		return false
 	}
-	e.limited.Store(true) // before the slots are checked: one that is freed later wakes the dispatcher
-	return e.slots.leavesOut(owner)
+	e.mayHaveSkipped.Store(true) // set before the check: a slot freed after the check then wakes the dispatcher
+	return e.slots.excludes(owner)
 }

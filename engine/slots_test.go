@@ -14,19 +14,19 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// longTurns has handlers wait until their turns are ended.
-type longTurns struct {
+// blockingTurns is a handler whose turns wait until the test finishes them.
+type blockingTurns struct {
 	mu      sync.Mutex
 	running map[string]int // by owner
-	started map[string]int // since the start
+	started map[string]int // by owner, in total
 	end     map[string]chan struct{}
 }
 
-func newLongTurns() *longTurns {
-	return &longTurns{running: make(map[string]int), started: make(map[string]int), end: make(map[string]chan struct{})}
+func newBlockingTurns() *blockingTurns {
+	return &blockingTurns{running: make(map[string]int), started: make(map[string]int), end: make(map[string]chan struct{})}
 }
 
-func (l *longTurns) count(owner string, by int) chan struct{} {
+func (l *blockingTurns) count(owner string, by int) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running[owner] += by
@@ -37,7 +37,7 @@ func (l *longTurns) count(owner string, by int) chan struct{} {
 	return l.end[owner]
 }
 
-func (l *longTurns) handle(ctx context.Context, turn *engine.Turn) error {
+func (l *blockingTurns) handle(ctx context.Context, turn *engine.Turn) error {
 	end := l.count(turn.Owner(), 1)
 	defer l.count(turn.Owner(), -1)
 	select {
@@ -48,13 +48,13 @@ func (l *longTurns) handle(ctx context.Context, turn *engine.Turn) error {
 	}
 }
 
-// endOne ends a turn of an owner.
-func (l *longTurns) endOne(owner string) { l.count(owner, 0) <- struct{}{} }
+// finishOne ends one turn of an owner.
+func (l *blockingTurns) finishOne(owner string) { l.count(owner, 0) <- struct{}{} }
 
-// await waits until each owner has the given numbers of running and of started turns: "a 1/2".
-func (l *longTurns) await(t *testing.T, want ...string) {
+// want waits until each owner has the given numbers of running and of started turns: "a 1/2".
+func (l *blockingTurns) want(t *testing.T, want ...string) {
 	t.Helper()
-	stand := func() string {
+	current := func() string {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		var all []string
@@ -64,66 +64,66 @@ func (l *longTurns) await(t *testing.T, want ...string) {
 		slices.Sort(all)
 		return fmt.Sprint(all)
 	}
-	for until := time.Now().Add(waitLimit); stand() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(waitLimit); current() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("turns that run and were started by owner: %s, want %v", stand(), want)
+			t.Fatalf("running/started turns by owner = %s, want %v", current(), want)
 		}
 	}
 }
 
-func sendOf(t *testing.T, e *engine.Engine, owner string, n int) {
+func sendAs(t *testing.T, e *engine.Engine, owner string, n int) {
 	t.Helper()
 	for range n {
-		if _, err := e.Send(t.Context(), a2a.Principal{ID: owner}, text("a"), engine.SendOptions{}); err != nil {
+		if _, err := e.Send(t.Context(), a2a.Principal{ID: owner}, message("a"), engine.SendOptions{}); err != nil {
 			t.Fatalf("Send() of %s = %v", owner, err)
 		}
 	}
 }
 
-func TestOneOwnerCannotTakeAllTurns(t *testing.T) {
+func TestOneOwnerCannotUseAllSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := newLongTurns()
-		// No claim is made because of time.
+		turns := newBlockingTurns()
+		// The dispatcher claims only when it is woken.
 		cfg := engine.Config{Handler: turns.handle, MultiOwner: true, Concurrency: 16, Lease: time.Hour, Poll: time.Hour}
 		e := start(t, cfg)
-		sendOf(t, e, "alice", 30)
-		turns.await(t, "alice 12/12")
+		sendAs(t, e, "alice", 30)
+		turns.want(t, "alice 12/12")
 		eventually(t, func() bool { return e.Health(t.Context()).HeldBack == 1 })
-		sendOf(t, e, "bob", 3)
-		turns.await(t, "alice 12/12", "bob 1/1")
-		sendOf(t, e, "carol", 1)
-		turns.await(t, "alice 12/12", "bob 1/1", "carol 1/1")
-		// The slot is one that bob may have again, for none of his turns runs then.
-		turns.endOne("bob")
-		turns.await(t, "alice 12/12", "bob 1/2", "carol 1/1")
-		turns.endOne("carol")
-		turns.await(t, "alice 12/12", "bob 1/2", "carol 0/1")
-		// All that are free are reserved.
-		turns.endOne("alice")
-		turns.await(t, "alice 11/12", "bob 1/2", "carol 0/1")
-		// One more is free than are reserved, so alice may have it.
-		turns.endOne("bob")
-		turns.await(t, "alice 12/13", "bob 1/3", "carol 0/1")
-		turns.endOne("bob")
+		sendAs(t, e, "bob", 3)
+		turns.want(t, "alice 12/12", "bob 1/1")
+		sendAs(t, e, "carol", 1)
+		turns.want(t, "alice 12/12", "bob 1/1", "carol 1/1")
+		// bob may use the reserved slot again because none of his turns runs.
+		turns.finishOne("bob")
+		turns.want(t, "alice 12/12", "bob 1/2", "carol 1/1")
+		turns.finishOne("carol")
+		turns.want(t, "alice 12/12", "bob 1/2", "carol 0/1")
+		// All free slots are reserved.
+		turns.finishOne("alice")
+		turns.want(t, "alice 11/12", "bob 1/2", "carol 0/1")
+		// One free slot is not reserved, so alice may use it.
+		turns.finishOne("bob")
+		turns.want(t, "alice 12/13", "bob 1/3", "carol 0/1")
+		turns.finishOne("bob")
 		for started := 14; started <= 30; started++ {
-			turns.endOne("alice")
-			turns.await(t, fmt.Sprintf("alice 12/%d", started), "bob 0/3", "carol 0/1")
+			turns.finishOne("alice")
+			turns.want(t, fmt.Sprintf("alice 12/%d", started), "bob 0/3", "carol 0/1")
 		}
 	})
 }
 
-func TestOneOwnerMayTakeAllTurnsWhenNoneAreReserved(t *testing.T) {
+func TestOneOwnerMayUseAllUnreservedSlots(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]engine.Config{"one owner": {}, "several, none reserved": {MultiOwner: true, Reserved: -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				turns := newLongTurns()
+				turns := newBlockingTurns()
 				cfg.Handler, cfg.Concurrency = turns.handle, 16
 				e := start(t, cfg)
-				sendOf(t, e, "alice", 30)
-				turns.await(t, "alice 16/16")
+				sendAs(t, e, "alice", 30)
+				turns.want(t, "alice 16/16")
 				if h := e.Health(t.Context()); h.Reserved != 0 || h.HeldBack != 0 {
 					t.Errorf("Health() = %+v, want none reserved", h)
 				}
@@ -132,19 +132,20 @@ func TestOneOwnerMayTakeAllTurnsWhenNoneAreReserved(t *testing.T) {
 	}
 }
 
-// What was queued before the start, or by another replica, is claimed within the shares too.
-func TestClaimsLeaveReservedTurnsToOthers(t *testing.T) {
+// Claims of tasks queued before the start, or by another replica, also respect the reserved
+// slots.
+func TestClaimLeavesReservedSlotsToOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns, shared := newLongTurns(), inmem.New()
-		sender := start(t, engine.Config{Store: &idleReplica{replicas: replicas{shared}}, Handler: turns.handle, Concurrency: 1})
-		sendOf(t, sender, "nobody", 1)
-		turns.await(t, "nobody 1/1")
-		sendOf(t, sender, "alice", 200)
-		e := start(t, engine.Config{Store: replicas{shared}, Handler: turns.handle, Concurrency: 100, Reserved: 40, Poll: 10 * time.Millisecond})
-		turns.await(t, "alice 60/60", "nobody 1/1")
-		sendOf(t, sender, "bob", 20)
-		sendOf(t, sender, "carol", 2)
+		turns, shared := newBlockingTurns(), inmem.New()
+		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: turns.handle, Concurrency: 1})
+		sendAs(t, sender, "nobody", 1)
+		turns.want(t, "nobody 1/1")
+		sendAs(t, sender, "alice", 200)
+		e := start(t, engine.Config{Store: sharedStore{shared}, Handler: turns.handle, Concurrency: 100, Reserved: 40, Poll: 10 * time.Millisecond})
+		turns.want(t, "alice 60/60", "nobody 1/1")
+		sendAs(t, sender, "bob", 20)
+		sendAs(t, sender, "carol", 2)
 		eventually(t, func() bool {
 			turns.mu.Lock()
 			defer turns.mu.Unlock()
@@ -161,8 +162,8 @@ func TestClaimsLeaveReservedTurnsToOthers(t *testing.T) {
 	})
 }
 
-// No claim is made because of time: a task for which nothing wakes the dispatcher never ends.
-func TestSharesForgetNoTask(t *testing.T) {
+// The dispatcher claims only when it is woken: a task without a wake-up never ends.
+func TestReservedSlotsStarveNoTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const owners, each = 5, 200
@@ -179,7 +180,7 @@ func TestSharesForgetNoTask(t *testing.T) {
 		for i := range owners {
 			go func() {
 				for n := range each {
-					if _, err := e.Send(t.Context(), a2a.Principal{ID: fmt.Sprint("owner", i)}, text("a"), engine.SendOptions{}); err != nil {
+					if _, err := e.Send(t.Context(), a2a.Principal{ID: fmt.Sprint("owner", i)}, message("a"), engine.SendOptions{}); err != nil {
 						t.Errorf("Send() = %v", err)
 					}
 					if n%(10*(i+1)) == 0 {

@@ -11,14 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Step runs fn once per turn, however often the turn is begun: its result is recorded,
-// and a later attempt gets the record. The same name used again in one attempt is another
-// step, distinguished by order; names must therefore be used in the same order in every
-// attempt. An error of fn is not recorded.
+// Step runs fn at most once per turn, across attempts: its result is stored, and a later
+// attempt returns the stored result. A name that is used again in one attempt is another step,
+// distinguished by its order. Therefore names must be used in the same order in every attempt.
+// An error of fn is not stored.
 //
-// What is written to artifacts while fn runs belongs to the step: a later attempt that
-// gets the record writes it again, too. A step within fn must be given the context that
-// fn got. While steps run that are not within each other, writes are refused.
+// Artifact content that is written while fn runs belongs to the step. A later attempt that
+// returns the stored result writes that content again. A nested step must be given the context
+// that was passed to fn. While steps run that are not nested in each other, artifact writes
+// return an error.
 func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -28,9 +29,9 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	}
 	name = t.stepName(ctx, name)
 	if done := t.recorded(name); done != nil {
-		return slices.Clone(done.result), t.repeat(ctx, done)
+		return slices.Clone(done.result), t.repeatStep(ctx, done)
 	}
-	if err := t.r.hold(ctx); err != nil {
+	if err := t.r.ensureLease(ctx); err != nil {
 		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -43,8 +44,8 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	return result, t.record(ctx, name, result, s)
 }
 
-func (t *Turn) runStep(ctx context.Context, fn func(context.Context) ([]byte, error)) (*scope, []byte, error) {
-	s, ctx := t.enter(ctx)
+func (t *Turn) runStep(ctx context.Context, fn func(context.Context) ([]byte, error)) (*stepScope, []byte, error) {
+	s, ctx := t.enterStep(ctx)
 	defer s.leave()
 	result, err := fn(ctx)
 	return s, result, err
@@ -58,27 +59,27 @@ func checkStepName(name string) error {
 	return nil
 }
 
-// stepName returns the name of the next step that is called so, and counts it.
+// stepName returns the unique name of the next use of a step name, and counts the use.
 func (t *Turn) stepName(ctx context.Context, name string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.countStep(t.scopeOf(ctx), name)
-	if n := t.names[name]; n > 1 {
+	if n := t.nameUses[name]; n > 1 {
 		name += "#" + strconv.Itoa(n)
 	}
 	return name
 }
 
-// countStep counts a use of a step's name, for the steps around it, too: with their
-// records it is counted without being run. The caller holds t.mu.
-func (t *Turn) countStep(in *scope, name string) {
-	t.names[name]++
+// countStep counts a use of a step name, also for the steps around it: a later attempt that
+// reads their records counts it without running it. The caller holds t.mu.
+func (t *Turn) countStep(in *stepScope, name string) {
+	t.nameUses[name]++
 	for ; in != nil; in = in.parent {
 		in.steps = append(in.steps, name)
 	}
 }
 
-// recorded returns a step if an earlier attempt has completed it, else nil.
+// recorded returns a step that an earlier attempt completed, or nil.
 func (t *Turn) recorded(name string) *doneStep {
 	if t.earlier == nil {
 		return nil
@@ -86,21 +87,21 @@ func (t *Turn) recorded(name string) *doneStep {
 	return t.earlier.steps[name]
 }
 
-// record commits the result of a step, together with all that was reported before.
-func (t *Turn) record(ctx context.Context, name string, result []byte, s *scope) error {
+// record commits the result of a step, together with everything that was reported before.
+func (t *Turn) record(ctx context.Context, name string, result []byte, s *stepScope) error {
 	if limit := t.r.e.cfg.Limits.StepBytes; len(result) > limit {
-		return a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, at most %d are kept", a2a.Quote(name), len(result), limit)
+		return a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, want at most %d", a2a.Quote(name), len(result), limit)
 	}
 	if err := t.usable(); err != nil {
-		return err // the step took longer than its turn
+		return err // the step ran longer than its turn
 	}
-	did, err := s.record()
+	artifacts, err := s.record()
 	if err != nil {
 		return fmt.Errorf("step %s: artifacts: %w", a2a.Quote(name), err)
 	}
-	step := store.Step{Turn: t.run.Turn, Name: name, Result: slices.Clone(result), Artifacts: did}
-	if err := t.r.insist(ctx, &runChange{steps: []store.Step{step}}); err != nil {
-		return fmt.Errorf("step %s: %w", a2a.Quote(name), unstored(err))
+	step := store.Step{Turn: t.entry.Turn, Name: name, Result: slices.Clone(result), Artifacts: artifacts}
+	if err := t.r.commitWithRetry(ctx, &runChange{steps: []store.Step{step}}); err != nil {
+		return fmt.Errorf("step %s: %w", a2a.Quote(name), hideStoreError(err))
 	}
 	return nil
 }

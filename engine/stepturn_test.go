@@ -11,8 +11,8 @@ import (
 )
 
 // A turn that follows another under the same lease has no claim of its own. A later attempt
-// of it must find its steps nevertheless, also if they are all that the first attempt stored.
-func TestStepsOfATurnWithoutAClaimAreKept(t *testing.T) {
+// must still find its steps, even if they are all that the first attempt stored.
+func TestStepsOfTurnWithoutClaimAreReused(t *testing.T) {
 	t.Parallel()
 	first := newProcess(inmem.New(), 0, false)
 	working, joined := make(chan struct{}), make(chan struct{})
@@ -38,14 +38,14 @@ func TestStepsOfATurnWithoutAClaimAreKept(t *testing.T) {
 		}
 	}
 	e := start(t, config(first))
-	task := send(t, e, text("first turn"))
+	task := send(t, e, message("first turn"))
 	<-working
-	send(t, e, to(task.Key.ID, "second turn"))
+	send(t, e, messageTo(task.Key.ID, "second turn"))
 	close(joined)
 	<-first.killed
-	got := settled(t, start(t, config(newProcess(first.Store, 0, false))), task.Key.ID)
+	got := waitFinal(t, start(t, config(newProcess(first.Store, 0, false))), task.Key.ID)
 	wantState(t, got, a2a.StateCompleted)
-	if got.Run.Turn != 2 || ran != 1 {
-		t.Errorf("turn %d: the step ran %d times, want turn 2 and once", got.Run.Turn, ran)
+	if got.Queue.Turn != 2 || ran != 1 {
+		t.Errorf("turn %d: the step ran %d times, want turn 2 and once", got.Queue.Turn, ran)
 	}
 }

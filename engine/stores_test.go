@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// onStores runs a test on each backend.
+// onStores runs a test on each embedded backend.
 func onStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {

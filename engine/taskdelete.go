@@ -8,19 +8,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// DeleteTask removes a finished task of the principal with all that belongs to it: its
-// events, steps, feedback, idempotency records, webhooks, attempts and dead letters.
-// Undelivered webhook events are a conflict; Force drops them. When DeleteTask returns, no
-// read finds the task and its id is free; the janitor removes what is left of a large log.
-// Readers that follow the task end with task_not_found, on other replicas within Poll.
-// A repeated deletion answers task_not_found. Errors: task_not_found, conflict naming the state of a
-// task that is not finished, invalid_params.
+// DeleteTask removes a finished task of the principal with all its data: events, steps,
+// feedback, idempotency records, webhooks, delivery attempts and dead letters. If webhook
+// events are undelivered it returns conflict; Force drops them. When DeleteTask returns, no
+// read finds the task and its id is free; the janitor removes the rest of a large log. Readers
+// that follow the task end with task_not_found, on other replicas within Poll. A repeated call
+// returns task_not_found. Errors: task_not_found, conflict naming the state of an unfinished
+// task, invalid_params.
 func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.DeleteTaskParams) error {
 	id := params.ID
 	if a2a.CheckID("id", id) != nil {
 		return a2a.TaskNotFound(id)
 	}
-	force, err := forced(params.Force, params.Metadata)
+	force, err := forceParam(params.Force, params.Metadata)
 	if err != nil {
 		return err
 	}
@@ -33,18 +33,18 @@ func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.Del
 	case errors.Is(err, store.ErrBusy):
 		return e.unfinishedTask(ctx, l.key)
 	case errors.Is(err, store.ErrUndelivered):
-		return a2a.Errorf(a2a.CodeConflict, "task %s has webhook events that are not delivered; set force to drop them", a2a.Quote(id))
+		return a2a.Errorf(a2a.CodeConflict, "task %s has undelivered webhook events; set force to drop them", a2a.Quote(id))
 	case err != nil:
 		return taskError(id, err)
 	}
-	l.vanish()
+	l.markDeleted()
 	if more {
 		e.wakeJanitor()
 	}
 	return nil
 }
 
-// unfinishedTask is the error for a task that cannot be deleted yet.
+// unfinishedTask returns the error for a task that cannot be deleted yet.
 func (e *Engine) unfinishedTask(ctx context.Context, key store.Key) error {
 	t, err := e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	if err != nil {
@@ -53,26 +53,26 @@ func (e *Engine) unfinishedTask(ctx context.Context, key store.Key) error {
 	return a2a.Errorf(a2a.CodeConflict, "task %s is %s; only a finished task can be deleted, cancel it first", a2a.Quote(key.ID), t.Status.State)
 }
 
-// purge removes content that deletions of tasks have left.
+// purge removes content left by deletions of tasks.
 func (e *Engine) purge(ctx context.Context, beat func()) {
 	for more := true; more && ctx.Err() == nil; {
 		beat()
-		begun := e.elapsed()
+		started := e.elapsed()
 		var err error
 		if more, err = e.cfg.Store.PurgeDeleted(ctx); err != nil {
 			e.log.Warn("remove the content of deleted tasks", "error", err)
 			return
 		}
 		if more {
-			e.yieldStore(ctx, begun)
+			e.yieldStore(ctx, started)
 		}
 	}
 }
 
-// wakeJanitor has the janitor start a round now.
+// wakeJanitor makes the janitor start a round now.
 func (e *Engine) wakeJanitor() {
 	select {
-	case e.untidy <- struct{}{}:
+	case e.janitorWake <- struct{}{}:
 	default:
 	}
 }

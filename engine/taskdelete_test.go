@@ -16,17 +16,17 @@ func deleteTask(t *testing.T, e *engine.Engine, id string, force bool) error {
 	return e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: id, Force: force})
 }
 
-func TestADeletedTaskIsGone(t *testing.T) {
+func TestDeleteTaskRemovesTask(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
-		first, second := sendWait(t, e, in("mine", "x")), sendWait(t, e, in("mine", "y"))
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
+		first, second := sendWait(t, e, messageIn("mine", "x")), sendWait(t, e, messageIn("mine", "y"))
 		id := first.Key.ID
 		wantError(t, "DeleteTask() by another", e.DeleteTask(t.Context(), a2a.Principal{ID: "bob"}, a2a.DeleteTaskParams{ID: id}), a2a.CodeTaskNotFound)
 		wantError(t, "DeleteTask()", deleteTask(t, e, id, false), "")
 		_, err := e.Task(t.Context(), alice, id, nil)
 		wantError(t, "Task()", err, a2a.CodeTaskNotFound)
-		_, err = e.Send(t.Context(), alice, to(id, "x"), engine.SendOptions{})
+		_, err = e.Send(t.Context(), alice, messageTo(id, "x"), engine.SendOptions{})
 		wantError(t, "Send(to task)", err, a2a.CodeTaskNotFound)
 		for _, err := range e.Follow(t.Context(), alice, id, nil) {
 			wantError(t, "Follow()", err, a2a.CodeTaskNotFound)
@@ -39,7 +39,7 @@ func TestADeletedTaskIsGone(t *testing.T) {
 	})
 }
 
-func TestAnUnfinishedTaskIsNotDeleted(t *testing.T) {
+func TestDeleteTaskRejectsUnfinishedTask(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		running := make(chan struct{})
@@ -48,7 +48,7 @@ func TestAnUnfinishedTaskIsNotDeleted(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}})
-		sent, err := e.Send(t.Context(), alice, text("x"), engine.SendOptions{})
+		sent, err := e.Send(t.Context(), alice, message("x"), engine.SendOptions{})
 		wantError(t, "Send()", err, "")
 		<-running
 		id := sent.Task.Key.ID
@@ -68,19 +68,19 @@ func TestAnUnfinishedTaskIsNotDeleted(t *testing.T) {
 	})
 }
 
-// A reader in the middle of a log that is deleted ends with task_not_found.
-func TestReadersOfADeletedTaskEnd(t *testing.T) {
+// A reader in the middle of a deleted log gets task_not_found.
+func TestReadersOfDeletedTaskEnd(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
 		k := store.Key{Owner: alice.ID, ID: "long"}
-		m := text("x").Message
+		m := message("x").Message
 		c := store.Change{
-			Key: k, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
+			Key: k, Create: &store.Create{ContextID: "c"}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
 			Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateSubmitted, Received: &m}},
 		}
 		changes := []store.Change{c}
-		for n := range 600 { // more rows than are read at once
+		for n := range 600 { // more rows than one read returns
 			changes = append(changes, store.Change{
 				Key: k, Version: int64(n + 1), Events: []store.Event{{Time: store.Time(time.Now()), State: a2a.StateWorking}},
 			})
@@ -103,30 +103,30 @@ func TestReadersOfADeletedTaskEnd(t *testing.T) {
 			}
 			n++
 		}
-		wantError(t, "Follow() of a task that is deleted meanwhile", last, a2a.CodeTaskNotFound)
+		wantError(t, "Follow() of a task deleted during the stream", last, a2a.CodeTaskNotFound)
 		if n >= 600 {
 			t.Errorf("Follow() yielded %d updates of a deleted task, want an early end", n)
 		}
 	})
 }
 
-func TestAnUndeliveredEventIsDroppedOnlyByForce(t *testing.T) {
+func TestDeleteTaskDropsUndeliveredEventsOnlyByForce(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: obey, Store: s})
-		id := sendWait(t, e, text("x")).Key.ID
-		_, err := s.SavePush(t.Context(), store.PushConfig{
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
+		id := sendWait(t, e, message("x")).Key.ID
+		_, err := s.SaveWebhook(t.Context(), store.Webhook{
 			Task: store.Key{Owner: alice.ID, ID: id}, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte("{}"), CreatedAt: store.Time(time.Now()),
-		}, store.PushCursor{}, store.Time(time.Now()))
-		wantError(t, "SavePush()", err, "")
+		}, store.WebhookCursor{}, store.Time(time.Now()))
+		wantError(t, "SaveWebhook()", err, "")
 		wantError(t, "DeleteTask()", deleteTask(t, e, id, false), a2a.CodeConflict)
 		if _, err := e.Task(t.Context(), alice, id, nil); err != nil {
 			t.Errorf("Task() after a rejected deletion = %v", err)
 		}
 		wantError(t, "DeleteTask() by force", deleteTask(t, e, id, true), "")
-		b, err := s.PushBacklog(t.Context())
-		if err != nil || b != (store.PushBacklog{}) {
-			t.Errorf("PushBacklog() = %+v, %v, want none", b, err)
+		b, err := s.WebhookBacklog(t.Context())
+		if err != nil || b != (store.WebhookBacklog{}) {
+			t.Errorf("WebhookBacklog() = %+v, %v, want none", b, err)
 		}
 	})
 }

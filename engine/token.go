@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// pageToken is what a page token carries: a place in a list and the number of the
-// page that begins after it. Filter ties it to the list it was made for.
+// pageToken is the content of a page token: a position in a list and the number of the page
+// that starts after it. Filter ties the token to the list that it was created for.
 type pageToken struct {
 	Time   int64  `json:"t"`
 	Name   string `json:"n,omitempty"`
@@ -24,7 +24,7 @@ type pageToken struct {
 
 func (t pageToken) at() time.Time { return store.Time(time.UnixMilli(t.Time)) }
 
-// filterHash identifies a list by its name and the query that selects from it.
+// filterHash identifies a list by its name and query.
 func filterHash(list string, query any) []byte {
 	raw, _ := json.Marshal(query) // plain strings and times: cannot fail
 	sum := sha256.Sum256(append([]byte(list+"\x00"), raw...))
@@ -37,8 +37,8 @@ func (t pageToken) encode(filter []byte) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// next returns the token of the page after one that token, if any, asked for. Only a first
-// page has its list hashed.
+// next returns the token of the page after the one that token, if any, requested. The hash of
+// the list is computed only for the first page.
 func (t pageToken) next(token *pageToken, hash func() []byte) string {
 	if token != nil {
 		return t.encode(token.Filter)
@@ -46,8 +46,8 @@ func (t pageToken) next(token *pageToken, hash func() []byte) string {
 	return t.encode(hash())
 }
 
-// decodeToken reads a token that was given out for a list; nil when there is none.
-// field is where the caller gave it.
+// decodeToken decodes a token created for the list with this hash; it returns nil for an empty
+// token. Errors name field.
 func decodeToken(field, token string, hash func() []byte) (*pageToken, error) {
 	if token == "" {
 		return nil, nil
@@ -55,15 +55,15 @@ func decodeToken(field, token string, hash func() []byte) (*pageToken, error) {
 	var t pageToken
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || json.Unmarshal(raw, &t) != nil || t.ID == "" || t.Page < 2 {
-		return nil, a2a.Invalid(field, "is not one that this agent gave out")
+		return nil, a2a.Invalid(field, "was not issued by this agent")
 	}
 	if !bytes.Equal(t.Filter, hash()) {
-		return nil, a2a.Invalid(field, "was given out for a list with other filters")
+		return nil, a2a.Invalid(field, "was issued for a list with other filters")
 	}
 	return &t, nil
 }
 
-// pageNumber is the number, from 1, of the page at an offset or after a token.
+// pageNumber returns the number, from 1, of the page at an offset or after a token.
 func pageNumber(t *pageToken, offset, limit int) int {
 	if t != nil {
 		return t.Page

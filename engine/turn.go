@@ -10,43 +10,43 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Turn is what a handler is given: the messages that call for work, and the
-// means to answer. It is safe for concurrent use and ends when the handler
-// returns; its methods then return [ErrEnded].
+// Turn is passed to the handler. It provides the messages to answer and the methods to report
+// progress, artifacts and the outcome. It is safe for concurrent use. After the handler has
+// returned, its methods return [ErrEnded].
 type Turn struct {
 	r        *run
-	task     *store.Task // as the turn began
-	run      store.Run   // its place in the queue then
+	task     *store.Task      // the task when the turn started
+	entry    store.QueueEntry // its queue entry at that time
 	messages []a2a.Message
 
-	earlier *earlier // what earlier attempts left; nil in the first
+	earlier *earlierAttempts // stored by earlier attempts; nil in the first attempt
 
-	reserved reserved
+	memory handlerMemory
 
 	mu    sync.Mutex
 	ended bool
-	// metadata is the task's, with what SetMetadata has merged.
+	// metadata is the task's metadata with the patches of SetMetadata applied.
 	metadata map[string]any
-	names    map[string]int // uses of each name of a step and of an artifact
-	scopes   []*scope       // steps that run, in the order of their starts
+	nameUses map[string]int // number of uses of each step name and artifact name
+	scopes   []*stepScope   // running steps, in start order
 	writers  []*ArtifactWriter
-	open     map[string]*ArtifactWriter // by name, the newest that is not complete
-	// generations counts the events that replaced an artifact, by id, where earlier
-	// attempts wrote or ids are explicit.
+	open     map[string]*ArtifactWriter // by name, the newest artifact that is not complete
+	// generations counts the events that replaced an artifact, by artifact id. It is used for
+	// explicit ids and if there were earlier attempts.
 	generations map[string]int
-	// order has the ids of the artifacts that this attempt has begun, wrote is the set
-	// of them; both only after the first attempt.
-	order []string
-	wrote map[string]bool
+	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is
+	// the same as a set. Both are used only after the first attempt.
+	startedOrder []string
+	startedIDs   map[string]bool
 }
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	task, _ := r.l.snapshot()
-	if task == nil { // another run of the task has begun and ended
+	if task == nil { // another run of the task has started and ended
 		return nil, ErrLeaseLost
 	}
-	var before *earlier
-	if r.queue.Turn == r.retried {
+	var before *earlierAttempts
+	if r.queue.Turn == r.retriedTurn {
 		var err error
 		if before, err = r.readEarlier(ctx, task); err != nil {
 			return nil, err
@@ -54,11 +54,11 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen, r.total = task.ReceivedSeq, task.Bytes
-	r.turnNow = &Turn{
-		r: r, task: task, metadata: task.Metadata, run: r.queue, messages: task.Unread(r.queue.SeenSeq), names: make(map[string]int), earlier: before,
+	r.seenSeq, r.taskBytes = task.ReceivedSeq, task.Bytes
+	r.currentTurn = &Turn{
+		r: r, task: task, metadata: task.Metadata, entry: r.queue, messages: task.Unread(r.queue.SeenSeq), nameUses: make(map[string]int), earlier: before,
 	}
-	return r.turnNow, nil
+	return r.currentTurn, nil
 }
 
 func (t *Turn) end() {
@@ -76,49 +76,49 @@ func (t *Turn) usable() error {
 	return nil
 }
 
-// writing returns the step that a write to an artifact belongs to, nil outside of
-// steps, or why the artifact cannot be written.
-func (t *Turn) writing() (*scope, error) {
+// writeScope returns the step that an artifact write belongs to, nil outside of steps, or an
+// error if the artifact cannot be written.
+func (t *Turn) writeScope() (*stepScope, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.writable()
+	return t.writeScopeLocked()
 }
 
-// writable is writing for a caller that holds t.mu.
-func (t *Turn) writable() (*scope, error) {
+// writeScopeLocked is writeScope for a caller that holds t.mu.
+func (t *Turn) writeScopeLocked() (*stepScope, error) {
 	if t.ended {
 		return nil, ErrEnded
 	}
-	return t.scope()
+	return t.innerScope()
 }
 
-// TaskID is the task's id.
+// TaskID returns the id of the task.
 func (t *Turn) TaskID() string { return t.task.Key.ID }
 
-// ContextID is the id of the conversation the task belongs to.
+// ContextID returns the id of the context that the task belongs to.
 func (t *Turn) ContextID() string { return t.task.ContextID }
 
-// Owner is the id of the principal whose task it is.
+// Owner returns the id of the principal that owns the task.
 func (t *Turn) Owner() string { return t.task.Key.Owner }
 
-// Number counts the task's turns, from 1.
-func (t *Turn) Number() int { return t.run.Turn }
+// Number returns the number of the turn within its task, starting at 1.
+func (t *Turn) Number() int { return t.entry.Turn }
 
-// Attempt counts how often this turn has begun, from 1. Above 1, an earlier
-// attempt ended with its process or asked for another; a turn that a stopping
-// process handed back has not been counted.
-func (t *Turn) Attempt() int { return t.run.Attempt }
+// Attempt returns the number of this attempt of the turn, starting at 1. It is above 1 if the
+// process of an earlier attempt died or its handler returned an error made by [Retry]. Attempts
+// that were requeued because their process stopped are not counted.
+func (t *Turn) Attempt() int { return t.entry.Attempt }
 
-// Metadata is the task's metadata as the turn began. It must not be changed.
+// Metadata returns the task's metadata at the start of the turn. It must not be modified.
 func (t *Turn) Metadata() map[string]any { return t.task.Metadata }
 
-// Messages are the client's messages that this turn is to answer, oldest first;
-// at least one.
+// Messages returns the client's messages that this turn must answer, oldest first. It contains
+// at least one message.
 func (t *Turn) Messages() []a2a.Message { return t.messages }
 
-// TaskHistory are the messages of the task before this turn, oldest first.
+// TaskHistory returns the messages of the task before this turn, oldest first.
 func (t *Turn) TaskHistory() []a2a.Message {
-	first := t.run.SeenSeq
+	first := t.entry.SeenSeq
 	var earlier []a2a.Message
 	for _, e := range t.task.History {
 		if !e.Received || e.Seq <= first {
@@ -128,18 +128,18 @@ func (t *Turn) TaskHistory() []a2a.Message {
 	return earlier
 }
 
-// Artifacts returns the task's artifacts as the turn started, in every attempt: without
-// those of an attempt that was interrupted. They must not be changed.
+// Artifacts returns the task's artifacts at the start of the turn. It returns the same in every
+// attempt, without artifacts of interrupted attempts. They must not be modified.
 func (t *Turn) Artifacts() []a2a.Artifact {
 	if t.earlier != nil {
-		return t.earlier.start
+		return t.earlier.startArtifacts
 	}
 	return t.task.Artifacts
 }
 
-// Inbox returns the messages that have arrived since the turn began or Inbox was
-// last called, and takes them: the turn answers them too. Messages not taken
-// begin a turn of their own after this one.
+// Inbox returns the messages that have arrived since the turn started or since the last call of
+// Inbox. This turn must answer them. Messages that the handler does not receive start another
+// turn after this one.
 func (t *Turn) Inbox() []a2a.Message {
 	if t.usable() != nil {
 		return nil
@@ -150,13 +150,13 @@ func (t *Turn) Inbox() []a2a.Message {
 	}
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
-	unread := task.Unread(t.r.seen)
-	t.r.seen = max(t.r.seen, task.ReceivedSeq)
+	unread := task.Unread(t.r.seenSeq)
+	t.r.seenSeq = max(t.r.seenSeq, task.ReceivedSeq)
 	return unread
 }
 
-// Receive waits for messages as Inbox returns them, until ctx is done or the run
-// is over.
+// Receive waits for messages and returns them like Inbox. It returns an error when ctx is done
+// or the run has ended.
 func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) {
 	for {
 		if err := t.usable(); err != nil {
@@ -176,19 +176,18 @@ func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) {
 	}
 }
 
-// Status tells progress: a working event with text, which is shown to those who
-// follow and does not join the history.
+// Status reports progress: a working event with text. Readers of the task see it; it is not
+// added to the history.
 func (t *Turn) Status(text string) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.say(text), Progress: true})
+	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.agentText(text), Progress: true})
 }
 
 // SetMetadata changes the task's metadata by a JSON merge patch (RFC 7396): nil removes a
-// member, objects (map[string]any) merge recursively, any other value replaces. A value must
-// be one that JSON can express. It returns an error if the metadata would exceed
-// Limits.MetadataBytes.
+// member, objects (map[string]any) merge recursively, any other value replaces. Values must be
+// encodable as JSON. It returns an error if the metadata would exceed Limits.MetadataBytes.
 func (t *Turn) SetMetadata(patch map[string]any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,15 +202,16 @@ func (t *Turn) SetMetadata(patch map[string]any) error {
 	if err := t.r.e.checkMap("metadata", merged); err != nil {
 		return err
 	}
-	if err := t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.saying(), Progress: true, Metadata: patch}); err != nil {
+	if err := t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.statusMessage(), Progress: true, Metadata: patch}); err != nil {
 		return err
 	}
 	t.metadata = merged
 	return nil
 }
 
-// saying is the message of the task's status once what is pending is committed.
-func (r *run) saying() *a2a.Message {
+// statusMessage returns the message of the task's status after all pending events are
+// committed.
+func (r *run) statusMessage() *a2a.Message {
 	r.mu.Lock()
 	for _, e := range slices.Backward(r.pending) {
 		if e.Artifact == nil {
@@ -226,7 +226,8 @@ func (r *run) saying() *a2a.Message {
 	return nil // the run has ended
 }
 
-// Flush commits what has been told so far and returns when it is stored.
+// Flush commits all progress and artifact chunks reported so far and returns after they are
+// stored.
 func (t *Turn) Flush() error {
 	if err := t.usable(); err != nil {
 		return err
@@ -234,23 +235,24 @@ func (t *Turn) Flush() error {
 	return t.r.flush()
 }
 
-// Reply completes the task with a message. Return what it returns.
+// Reply completes the task with a message. The handler must return the result.
 func (t *Turn) Reply(parts ...a2a.Part) error { return t.outcome(a2a.StateCompleted, parts) }
 
-// RequireInput pauses the task until the client sends another message. Return
-// what it returns.
+// RequireInput pauses the task until the client sends another message. The handler must return
+// the result.
 func (t *Turn) RequireInput(parts ...a2a.Part) error {
 	return t.outcome(a2a.StateInputRequired, parts)
 }
 
-// RequireAuth pauses the task until the client has authorised what the message
-// says and sends another message. Return what it returns.
+// RequireAuth pauses the task until the client has granted the authorization described by the
+// message and sends another message. The handler must return the result.
 func (t *Turn) RequireAuth(parts ...a2a.Part) error { return t.outcome(a2a.StateAuthRequired, parts) }
 
-// Reject ends the task: the agent will not do it. Return what it returns.
+// Reject ends the task as rejected: the agent declines to do it. The handler must return the
+// result.
 func (t *Turn) Reject(parts ...a2a.Part) error { return t.outcome(a2a.StateRejected, parts) }
 
-// Fail ends the task: the agent could not do it. Return what it returns.
+// Fail ends the task as failed. The handler must return the result.
 func (t *Turn) Fail(parts ...a2a.Part) error { return t.outcome(a2a.StateFailed, parts) }
 
 func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
@@ -259,13 +261,13 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 		return o
 	}
 	for _, p := range parts {
-		if err := encodable(p); err != nil {
+		if err := checkEncodable(p); err != nil {
 			return a2a.Invalid("parts", "cannot be stored: %s", err)
 		}
 	}
-	if err := t.r.grow(int64(store.PartsSize(parts))); err != nil {
+	if err := t.r.addBytes(int64(store.PartsSize(parts))); err != nil {
 		return err
 	}
-	o.Message = store.Event{Message: t.r.sayParts(parts)}.Copy().Message
+	o.Message = store.Event{Message: t.r.agentMessage(parts)}.Copy().Message
 	return o
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// checkKey refuses idempotency keys that are no ids; none is fine.
+// checkKey rejects idempotency keys that are not valid ids. An empty key is valid.
 func checkKey(key string) error {
 	if key == "" {
 		return nil
@@ -16,9 +16,9 @@ func checkKey(key string) error {
 	return a2a.CheckID("Idempotency-Key", key)
 }
 
-// checkSend applies the rules of message/send that need no store. push says whether
-// webhooks are taken.
-func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
+// checkSend checks the params of message/send without reading the store. webhook reports
+// whether webhooks are accepted.
+func (e *Engine) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 	m := &p.Message
 	if err := a2a.CheckID("message.messageId", m.ID); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
 		return a2a.Invalid("message.parts", "must not be empty")
 	}
 	if n := e.cfg.Limits.Parts; len(m.Parts) > n {
-		return a2a.Invalid("message.parts", "has %d parts, at most %d are taken", len(m.Parts), n)
+		return a2a.Invalid("message.parts", "has %d parts, want at most %d", len(m.Parts), n)
 	}
 	if m.TaskID != "" {
 		if err := a2a.CheckID("message.taskId", m.TaskID); err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
 		}
 	}
 	if n := e.cfg.Limits.References; len(m.ReferenceTaskIDs) > n {
-		return a2a.Invalid("message.referenceTaskIds", "has %d ids, at most %d are taken", len(m.ReferenceTaskIDs), n)
+		return a2a.Invalid("message.referenceTaskIds", "has %d ids, want at most %d", len(m.ReferenceTaskIDs), n)
 	}
 	for i, id := range m.ReferenceTaskIDs {
 		if err := a2a.CheckID(fmt.Sprintf("message.referenceTaskIds[%d]", i), id); err != nil {
@@ -53,17 +53,17 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, push bool) error {
 	if err := e.checkMap("metadata", store.MergePatch(nil, p.Metadata)); err != nil {
 		return err
 	}
-	return e.checkConfiguration(p.Configuration, push)
+	return e.checkConfiguration(p.Configuration, webhook)
 }
 
-func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration, push bool) error {
+func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration, webhook bool) error {
 	if c == nil {
 		return nil
 	}
 	if err := checkHistoryLength("configuration.historyLength", c.HistoryLength); err != nil {
 		return err
 	}
-	if c.PushNotificationConfig != nil && !push {
+	if c.PushNotificationConfig != nil && !webhook {
 		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: push notifications are not supported by this agent")
 	}
 	if len(c.AcceptedOutputModes) > 0 && len(e.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, e.cfg.OutputModes) {
@@ -80,8 +80,8 @@ func checkHistoryLength(field string, n *int) error {
 	return nil
 }
 
-// accepts reports whether a client that takes wanted can take one of offered.
-// Short forms such as "text" stand for a whole type.
+// accepts reports whether a client that accepts the wanted media types accepts one of offered.
+// Short forms such as "text" match a whole type.
 func accepts(wanted, offered []string) bool {
 	for _, w := range wanted {
 		w = mediaType(w)
@@ -105,7 +105,7 @@ func mediaType(s string) string {
 	return strings.ToLower(strings.TrimSpace(s))
 }
 
-// isUUID reports whether s is a UUID in its usual form.
+// isUUID reports whether s is a UUID in its canonical form.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false

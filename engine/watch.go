@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// watchPause is how long a watch that broke off is left alone.
-const watchPause = time.Second
+// watchRetryDelay is the pause after a failed watch.
+const watchRetryDelay = time.Second
 
-// watch hears what other processes do to the tasks that somebody here waits for.
-// All it does is done by polling too, only later.
+// watch receives notifications about changes by other processes to tasks that are live here.
+// Polling has the same effect, only later.
 func (e *Engine) watch(w store.Watcher) func(ctx context.Context, beat func()) {
 	return func(ctx context.Context, beat func()) {
 		watched := make(chan error, 1)
 		go func() {
 			watched <- guard(func() {
-				if err := w.Watch(ctx, func(n store.Notice) { e.notice(ctx, n) }); err != nil && ctx.Err() == nil {
-					e.log.Warn("notices of other processes broke off", "error", err)
+				if err := w.Watch(ctx, func(n store.Notification) { e.onNotification(ctx, n) }); err != nil && ctx.Err() == nil {
+					e.log.Warn("watch for notifications failed", "error", err)
 				}
 			})
 		}()
@@ -30,25 +30,25 @@ func (e *Engine) watch(w store.Watcher) func(ctx context.Context, beat func()) {
 				beat()
 			case err := <-watched:
 				if err != nil {
-					e.log.Error("watch", "error", err)
+					e.log.Error("watch panicked", "error", err)
 				}
-				e.sleep(ctx, watchPause)
+				e.sleep(ctx, watchRetryDelay)
 				return
 			}
 		}
 	}
 }
 
-// notice acts on what other processes have committed.
-func (e *Engine) notice(ctx context.Context, n store.Notice) {
+// onNotification handles a notification about commits of other processes.
+func (e *Engine) onNotification(ctx context.Context, n store.Notification) {
 	if n.Work || n.Lost {
-		e.kick()
+		e.notifyWork()
 	}
 	if n.Lost {
 		e.checkAll(ctx)
 		return
 	}
-	for _, l := range e.hub.of(n.Tasks) {
+	for _, l := range e.hub.lookup(n.Tasks) {
 		e.startCatchUp(ctx, l)
 	}
 }

@@ -13,51 +13,53 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// party lets the replicas of a shared store hear of each other's commits.
-type party struct {
-	mu    sync.Mutex
-	hears map[*replica]chan store.Notice
+// notificationBus notifies the replicas of a shared store of each other's commits.
+type notificationBus struct {
+	mu          sync.Mutex
+	subscribers map[*replica]chan store.Notification
 }
 
-func newParty() *party { return &party{hears: make(map[*replica]chan store.Notice)} }
+func newNotificationBus() *notificationBus {
+	return &notificationBus{subscribers: make(map[*replica]chan store.Notification)}
+}
 
-// watching waits until n replicas receive notices.
-func (p *party) watching(t *testing.T, n int) {
+// wantSubscribers waits until n replicas receive notifications.
+func (p *notificationBus) wantSubscribers(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.hears) == n })
+	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.subscribers) == n })
 }
 
 // replica is one process's view of the shared store.
 type replica struct {
-	replicas
-	party *party
-	ahead time.Duration // of the wall clock: the store's own
-	idle  bool          // it claims nothing: all work is for the others
+	sharedStore
+	bus         *notificationBus
+	clockOffset time.Duration // offset of the store's clock from the wall clock
+	idle        bool          // it claims nothing
 }
 
 func (r *replica) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
 	if r.idle {
 		return nil, nil
 	}
-	return r.replicas.Claim(ctx, p)
+	return r.sharedStore.Claim(ctx, p)
 }
 
-func (p *party) join(s store.Store) *replica {
-	return &replica{replicas: replicas{s}, party: p}
+func (p *notificationBus) newReplica(s store.Store) *replica {
+	return &replica{sharedStore: sharedStore{s}, bus: p}
 }
 
-func (r *replica) Now() time.Time { return time.Now().Add(r.ahead).Round(0) }
+func (r *replica) Now() time.Time { return time.Now().Add(r.clockOffset).Round(0) }
 
-// Watch calls f with one notice after the other, as stores do.
-func (r *replica) Watch(ctx context.Context, f func(store.Notice)) error {
-	notices := make(chan store.Notice, 1000)
-	r.party.mu.Lock()
-	r.party.hears[r] = notices
-	r.party.mu.Unlock()
+// Watch calls f with one notification after another, like real stores.
+func (r *replica) Watch(ctx context.Context, f func(store.Notification)) error {
+	notices := make(chan store.Notification, 1000)
+	r.bus.mu.Lock()
+	r.bus.subscribers[r] = notices
+	r.bus.mu.Unlock()
 	defer func() {
-		r.party.mu.Lock()
-		delete(r.party.hears, r)
-		r.party.mu.Unlock()
+		r.bus.mu.Lock()
+		delete(r.bus.subscribers, r)
+		r.bus.mu.Unlock()
 	}()
 	for {
 		select {
@@ -70,35 +72,35 @@ func (r *replica) Watch(ctx context.Context, f func(store.Notice)) error {
 }
 
 func (r *replica) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
-	results, err := r.replicas.Commit(ctx, changes...)
-	n := store.Notice{Work: true}
+	results, err := r.sharedStore.Commit(ctx, changes...)
+	n := store.Notification{Work: true}
 	for _, c := range changes {
 		n.Tasks = append(n.Tasks, c.Key)
 	}
-	r.tell(n)
+	r.publish(n)
 	return results, err
 }
 
-func (r *replica) tell(n store.Notice) {
-	r.party.mu.Lock()
-	defer r.party.mu.Unlock()
-	for other, notices := range r.party.hears {
+func (r *replica) publish(n store.Notification) {
+	r.bus.mu.Lock()
+	defer r.bus.mu.Unlock()
+	for other, notices := range r.bus.subscribers {
 		if other != r {
 			notices <- n
 		}
 	}
 }
 
-// patient polls so seldom that only notices can be why something happens.
-func patient(s store.Store, h engine.Handler) engine.Config {
+// withoutPolling returns a config that polls so rarely that only notifications have an effect.
+func withoutPolling(s store.Store, h engine.Handler) engine.Config {
 	return engine.Config{Store: s, Handler: h, Poll: time.Hour, Lease: time.Hour}
 }
 
-func TestReplicasHearOfEachOther(t *testing.T) {
+func TestReplicasNotifyEachOther(t *testing.T) {
 	t.Parallel()
-	shared, p := inmem.New(), newParty()
+	shared, p := inmem.New(), newNotificationBus()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	e1 := start(t, patient(p.join(shared), func(ctx context.Context, turn *engine.Turn) error {
+	e1 := start(t, withoutPolling(p.newReplica(shared), func(ctx context.Context, turn *engine.Turn) error {
 		started <- struct{}{}
 		if turn.Messages()[0].Text() == "wait" {
 			<-ctx.Done()
@@ -111,12 +113,12 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 		}
 		return turn.Reply(messages[0].Parts...)
 	}))
-	second := p.join(shared)
+	second := p.newReplica(shared)
 	second.idle = true
-	e2 := start(t, patient(second, func(context.Context, *engine.Turn) error { return errors.New("ran at the wrong replica") }))
-	p.watching(t, 2)
+	e2 := start(t, withoutPolling(second, func(context.Context, *engine.Turn) error { return errors.New("ran at the wrong replica") }))
+	p.wantSubscribers(t, 2)
 
-	task := send(t, e1, text("converse"))
+	task := send(t, e1, message("converse"))
 	<-started
 	following, followed := make(chan struct{}), make(chan a2a.TaskState, 1)
 	go func() {
@@ -135,14 +137,14 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 		followed <- last
 	}()
 	receive(t, following)
-	reply := text("go on")
+	reply := message("continue")
 	reply.Message.TaskID = task.Key.ID
-	send(t, e2, reply) // joins the inbox of the run at the other replica
+	send(t, e2, reply) // joins the inbox of the run on the other replica
 	if state := receive(t, followed); state != a2a.StateCompleted {
 		t.Errorf("the follower's last state = %s, want completed", state)
 	}
 
-	task = send(t, e1, text("wait"))
+	task = send(t, e1, message("wait"))
 	<-started
 	if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 		t.Fatal(err)
@@ -151,28 +153,28 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 		t.Errorf("the handler's context ended with %v, want ErrCanceled", cause)
 	}
 
-	task = send(t, e1, text("wait"))
+	task = send(t, e1, message("wait"))
 	<-started
 	if _, err := shared.Claim(t.Context(), store.ClaimParams{Worker: "thief", Limit: 1, Takeover: true, Now: time.Now(), Until: time.Now().Add(time.Hour), Event: store.Event{State: a2a.StateWorking}}); err != nil {
 		t.Fatal(err)
 	}
-	second.tell(store.Notice{Lost: true})
+	second.publish(store.Notification{Lost: true})
 	if cause := receive(t, ended); !errors.Is(cause, engine.ErrLeaseLost) {
 		t.Errorf("the handler's context ended with %v, want ErrLeaseLost", cause)
 	}
-	if got, err := e2.Task(t.Context(), alice, task.Key.ID, nil); err != nil || got.Run.Lease.Worker != "thief" {
+	if got, err := e2.Task(t.Context(), alice, task.Key.ID, nil); err != nil || got.Queue.Lease.Worker != "thief" {
 		t.Errorf("Task() = %+v, %v; want the thief's", got, err)
 	}
 }
 
-func TestTheStoresClockIsTheOnlyOne(t *testing.T) {
+func TestStoreClockIsUsed(t *testing.T) {
 	t.Parallel()
-	s := newParty().join(inmem.New())
-	s.ahead = -48 * time.Hour
+	s := newNotificationBus().newReplica(inmem.New())
+	s.clockOffset = -48 * time.Hour
 	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error { return turn.Reply() }})
-	task := settled(t, e, send(t, e, text("a")).Key.ID)
-	if off := time.Until(task.Status.Timestamp.Add(48 * time.Hour)).Abs(); off > time.Minute {
-		t.Errorf("the status is of %s, which is %s from the store's time", task.Status.Timestamp, off)
+	task := waitFinal(t, e, send(t, e, message("a")).Key.ID)
+	if difference := time.Until(task.Status.Timestamp.Add(48 * time.Hour)).Abs(); difference > time.Minute {
+		t.Errorf("status time %s differs from the store's time by %s", task.Status.Timestamp, difference)
 	}
 }
 
@@ -181,7 +183,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(waitLimit):
-		t.Fatal("nothing happened")
+		t.Fatal("no value received")
 	}
 	return v
 }

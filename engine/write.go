@@ -11,45 +11,43 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// write commits one change of l's task on top of base, the task as it is known
-// here, and publishes what came of it. It returns the task after the change, or
-// the reason for which it was refused. A commit that has begun is seen to its
-// end, whatever becomes of the request that asked for it. The caller holds
-// l.commit.
+// write commits one change of l's task on top of base, the known task, and publishes the
+// result. It returns the task after the change, or the reason why the store rejected it. A
+// started commit is completed even if ctx is canceled. The caller holds l.commit.
 func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
 	c.Key = l.key
 	after := e.fold(l, base, &c)
 	c.Snapshot = after
-	chain := l.chain
-	l.chain = nil // until it is known that the change was made
+	workingCopy := l.workingCopy
+	l.workingCopy = nil // until the commit has succeeded
 	ctx = context.WithoutCancel(ctx)
-	l.setWriting(true)
-	defer l.setWriting(false)
+	l.setCommitting(true)
+	defer l.setCommitting(false)
 	results, err := e.cfg.Store.Commit(ctx, c)
 	if err != nil {
-		l.doubt()
-		if c.Lease == nil && c.Run != nil && c.Run.Phase == store.PhaseLeased {
-			e.strayed.Store(true)
+		l.markStale()
+		if c.Lease == nil && c.Queue != nil && c.Queue.Phase == store.PhaseLeased {
+			e.orphanLease.Store(true)
 		}
 		return nil, fmt.Errorf("task %s: commit: %w", l.key.ID, err)
 	}
 	res := results[0]
 	if res.Err != nil {
 		if errors.Is(res.Err, store.ErrDuplicate) {
-			return nil, &duplicate{record: res.Record}
+			return nil, &duplicateError{record: res.Record}
 		}
 		if errors.Is(res.Err, store.ErrNotFound) {
-			l.vanish()
+			l.markDeleted()
 		}
 		return nil, res.Err
 	}
 	if res.Seq != after.Seq {
-		// Another process added to the log in between.
+		// Another process has added events in the meantime.
 		return e.reload(ctx, l)
 	}
-	l.chain = chain
+	l.workingCopy = workingCopy
 	if res.LogSize != after.LogSize {
-		after = after.Clone() // the store may have kept the other
+		after = after.Clone() // the store may have kept a reference to it
 		after.LogSize = res.LogSize
 	}
 	e.contexts.add(store.ContextKey{Owner: l.key.Owner, ID: after.ContextID}, after.Bytes-base.Bytes)
@@ -57,11 +55,11 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	return after, nil
 }
 
-// fold stamps the events of c, none earlier than those before it, and its idempotency
-// record, and returns base with the events applied.
+// fold assigns sequence numbers and non-decreasing timestamps to c's events and its idempotency
+// record. It returns a copy of base with the events applied.
 func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	now := store.Time(e.cfg.clock())
-	for _, last := range []time.Time{base.Status.Timestamp, l.stands().last} {
+	for _, last := range []time.Time{base.Status.Timestamp, l.version().lastEventAt} {
 		if now.Before(last) {
 			now = last
 		}
@@ -73,20 +71,20 @@ func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	if c.Idempotency != nil {
 		c.Idempotency.CreatedAt = now
 	}
-	run := base.Run
-	if c.Run != nil {
-		run = *c.Run
+	run := base.Queue
+	if c.Queue != nil {
+		run = *c.Queue
 	}
 	return l.extend(base, c.Events, run)
 }
 
-// duplicate reports that an idempotency key is taken.
-type duplicate struct{ record *store.IdempotencyRecord }
+// duplicateError means that the idempotency record of the change already exists.
+type duplicateError struct{ record *store.IdempotencyRecord }
 
-func (d *duplicate) Error() string { return store.ErrDuplicate.Error() }
+func (d *duplicateError) Error() string { return store.ErrDuplicate.Error() }
 
-// applied reports whether events stand in the log after base already: the commit
-// that failed had gone through and only its answer was lost.
+// applied reports whether the log after base already contains events. If so, the failed commit
+// was applied and only its answer was lost.
 func (e *Engine) applied(ctx context.Context, key store.Key, base int64, events []store.Event) (bool, error) {
 	if len(events) == 0 {
 		return false, nil

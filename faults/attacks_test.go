@@ -78,7 +78,7 @@ func attackWebhooks(a *attacker) {
 func attackBatches(a *attacker) {
 	one := request("tasks/get", map[string]any{"id": a.tasks[0]})
 	batch := "[" + strings.Repeat(one+",", 49) + one + "]"
-	a.crowd(4, func() {
+	a.repeat(4, func() {
 		conn := a.open("application/json", batch, len(batch))
 		if conn == nil {
 			return
@@ -95,7 +95,7 @@ func attackBatches(a *attacker) {
 // attackUnread asks for large answers and streams and reads nothing of them.
 func attackUnread(a *attacker) {
 	var n atomic.Int64
-	a.crowd(40, func() {
+	a.repeat(40, func() {
 		i := int(n.Add(1))
 		accept, method := "application/json", "tasks/get"
 		if i%2 == 0 {
@@ -123,7 +123,7 @@ func growTasks(a *attacker) {
 // attackOldEvents asks for all events of large tasks and reads none of them.
 func attackOldEvents(a *attacker) {
 	var n atomic.Int64
-	a.crowd(20, func() {
+	a.repeat(20, func() {
 		body := request("tasks/resubscribe", map[string]any{"id": a.tasks[int(n.Add(1))%len(a.tasks)]})
 		if conn := a.open("text/event-stream\r\nLast-Event-ID: 0", body, len(body)); conn != nil {
 			a.pause(10 * time.Second)
@@ -139,19 +139,19 @@ func attackRepeats(a *attacker) {
 		bodies = append(bodies, message1(id, `{"kind":"text","text":" "}`, true))
 	}
 	var n atomic.Int64
-	a.crowd(20, func() { a.call(bodies[int(n.Add(1))%len(bodies)]) })
+	a.repeat(20, func() { a.call(bodies[int(n.Add(1))%len(bodies)]) })
 }
 
 // attackWaiting has large messages wait for an agent that takes its time.
 func attackWaiting(a *attacker) {
 	parts := `{"kind":"text","text":"` + strings.Repeat(`First. Second.\f`, 50) + `"},` + bulk(4*mib)
-	a.crowd(100, func() { a.call(message1("", parts, true)) })
+	a.repeat(100, func() { a.call(message1("", parts, true)) })
 }
 
 // attackFiles names files that are large and slow to come.
 func attackFiles(a *attacker) {
 	one := `{"kind":"file","file":{"mimeType":"text/plain","uri":"http://` + a.s.files + `/file"}}`
-	a.crowd(8, func() {
+	a.repeat(8, func() {
 		a.call(message1("", strings.Join([]string{one, one, one}, ","), false))
 		a.pause(3 * time.Second)
 	})
@@ -160,17 +160,17 @@ func attackFiles(a *attacker) {
 // attackHistory makes a task long, and longer.
 func attackHistory(a *attacker) {
 	id := a.tasks[0]
-	a.crowd(2, func() {
+	a.repeat(2, func() {
 		a.call(message1(id, bulk(9*mib), false))
 		a.call(message1(id, `{"kind":"text","text":" "}`, true))
 		a.pause(time.Second)
 	})
 }
 
-// attackStalled begins large requests and does not end them.
+// attackStalled starts large requests and does not complete them.
 func attackStalled(a *attacker) {
 	begin := message1("", bulk(2*mib), false)
-	a.crowd(100, func() {
+	a.repeat(100, func() {
 		if conn := a.open("application/json", begin[:mib], 9*mib); conn != nil {
 			a.pause(10 * time.Second)
 			_ = conn.Close()
@@ -188,7 +188,7 @@ func startLongTask(a *attacker) {
 	a.tasks = append(a.tasks, reply.Result.ID)
 }
 
-// attackStreams keeps as many streams open as FAULTS_STREAMS says, of one task that runs for long: each
+// attackStreams keeps the number of streams of FAULTS_STREAMS open, of one task that runs for long: each
 // task takes a worker.
 func attackStreams(a *attacker) {
 	most := 500
@@ -196,7 +196,7 @@ func attackStreams(a *attacker) {
 		most = n
 	}
 	body := request("tasks/resubscribe", map[string]any{"id": a.tasks[0]})
-	a.crowd(most/2, func() {
+	a.repeat(most/2, func() {
 		if conn := a.open("text/event-stream", body, len(body)); conn != nil {
 			stop := context.AfterFunc(a.ctx, func() { _ = conn.Close() })
 			_, _ = io.Copy(io.Discard, conn)
@@ -210,7 +210,7 @@ func attackStreams(a *attacker) {
 // attackQueue sends many small messages at a time.
 func attackQueue(a *attacker) {
 	parts := `{"kind":"text","text":" "}`
-	a.crowd(4, func() {
+	a.repeat(4, func() {
 		for range 100 {
 			if a.ctx.Err() != nil {
 				return

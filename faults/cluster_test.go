@@ -181,7 +181,7 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // storm sends texts from some senders until ctx is done, whatever they are
-// answered, and notes each message. It asserts that whoever is refused is told to
+// answered, and records each message. It asserts that every refusal asks the client to
 // try again, and returns how many were.
 func (a *acknowledged) storm(ctx context.Context, p *process, senders int, texts ...string) (refused int) {
 	var wg sync.WaitGroup
@@ -255,7 +255,7 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 			}
 		}
 		if s.id != "" && again.id != s.id {
-			p.t.Errorf("repeated send began task %s, first it was %s", again.id, s.id)
+			p.t.Errorf("repeated send created task %s, first it was %s", again.id, s.id)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -326,7 +326,7 @@ func (c *cluster) healed() (time.Duration, map[string]bool) {
 	return took, ids
 }
 
-// runner waits until a task is begun and returns the server that has, and others.
+// runner waits until a task runs and returns the server that runs it, and others.
 func (c *cluster) runner(id string) (p *process, others []*process) {
 	c.t.Helper()
 	c.await("begin", id, "")
@@ -350,7 +350,7 @@ func (c *cluster) runner(id string) (p *process, others []*process) {
 }
 
 // sendTo sends a text until its task is run by the server it was sent to, as is
-// usual, and notes all tasks it begins.
+// usual, and records all tasks it starts.
 func (c *cluster) sendTo(p *process, text string, ids map[string]bool) string {
 	c.t.Helper()
 	for range 20 {
@@ -365,7 +365,7 @@ func (c *cluster) sendTo(p *process, text string, ids map[string]bool) string {
 }
 
 // takeover returns how long after a moment the last of the tasks that a process
-// was running was begun by another, and how many there were.
+// was running was started by another, and their number.
 func (c *cluster) takeover(pid int, since time.Time) (slowest time.Duration, tasks int) {
 	running := make(map[string]bool)
 	for _, e := range c.done() {

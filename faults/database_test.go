@@ -24,7 +24,7 @@ var mixed = []string{"steps 3 20ms", "chunks 20 5ms", "work 100ms", "ask", "step
 
 // hardTimes loads the cluster while f does something to it, and then shows that
 // it heals by itself, that nothing acknowledged is lost, and that all ends well.
-// f may begin tasks of its own, which it returns.
+// f may start tasks of its own, which it returns.
 func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -97,7 +97,7 @@ func TestTheDatabaseRestartsUnderLoad(t *testing.T) {
 			}
 			away := 500 * time.Millisecond
 			if round%3 == 0 {
-				away = 4 * time.Second // longer than anybody asks what became of a commit
+				away = 4 * time.Second // longer than anybody asks for the outcome of a commit
 			}
 			time.Sleep(away)
 			begun := time.Now()
@@ -209,7 +209,7 @@ func TestThePoolIsExhausted(t *testing.T) {
 					refused++
 				}
 				mu.Unlock()
-				// What was refused is sent until it is there.
+				// Refused messages are sent until they are accepted.
 				for err := s.send(c.any); err != nil && c.t.Context().Err() == nil; err = s.send(c.any) {
 					time.Sleep(200 * time.Millisecond)
 				}
@@ -296,7 +296,7 @@ func TestTheDatabasesDiskIsFull(t *testing.T) {
 			free()
 			t.Logf("answers while the disk was full: %v", codes)
 			if codes[a2a.CodeExhausted]+codes[a2a.CodeUnavailable] == 0 {
-				t.Error("nobody was told of a full disk")
+				t.Error("no client got an error about a full disk")
 			}
 			// Without space for its log PostgreSQL ends itself, and maybe for good:
 			// then it is for whoever runs it to start it again.

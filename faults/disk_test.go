@@ -109,7 +109,7 @@ func TestAFullDisk(t *testing.T) {
 		acknowledged = append(acknowledged, d.sendUntilRefused(4)...)
 	}
 
-	// What is there can still be read, by all ways.
+	// Stored tasks can still be read by every method.
 	if got := d.task(finished.ID); got.Status.State != a2a.StateCompleted || len(got.Artifacts) != 1 {
 		t.Errorf("tasks/get on a full disk = %s with %d artifacts", got.Status.State, len(got.Artifacts))
 	}
@@ -126,7 +126,7 @@ func TestAFullDisk(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(1500 * time.Millisecond) // the running tasks come to their ends and cannot tell
+	time.Sleep(1500 * time.Millisecond) // the running tasks end and cannot store it
 	free()
 	begun := time.Now()
 	for _, id := range append(running, acknowledged...) {

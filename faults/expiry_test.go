@@ -46,7 +46,7 @@ func TestServersAreKilledWhileTasksExpire(t *testing.T) {
 	}, "-lease", "1s", "-retention", "completed=1s,contexts=1s")
 }
 
-// sendKept begins tasks that never expire, and returns their states: some do not finish, the
+// sendKept starts tasks that never expire, and returns their states: some do not finish, the
 // webhooks of others have events to deliver.
 func (f *fleet) sendKept(unreachable *receiver) map[string]a2a.TaskState {
 	f.t.Helper()

@@ -16,11 +16,11 @@ import (
 )
 
 // fleet is what keeps webhooks: one server on SQLite, or three on PostgreSQL, and
-// the receiver that they tell.
+// the receiver of their webhooks.
 type fleet struct {
 	t *testing.T
 	r *receiver
-	// any answers by whichever server's turn it is, whenever one is there.
+	// any is answered by the servers in turn, by whichever runs.
 	any      *process
 	replicas []*process
 	site     *site
@@ -30,14 +30,14 @@ type fleet struct {
 	pace  time.Duration
 	sends acknowledged
 	mu    sync.Mutex
-	late  []laneName // registered and acknowledged after their tasks had begun
+	late  []laneName // registered and acknowledged after their tasks had started
 }
 
-// pushArgs let servers call the receiver, and have them notice soon that another is gone. A machine
+// webhookArgs let servers call the receiver, and have them notice soon that another is gone. A machine
 // that stands still for a second or two ends neither a lease nor an attempt.
-func pushArgs(more ...string) []string {
+func webhookArgs(more ...string) []string {
 	return append([]string{
-		"-push-allow", "127.0.0.1/32", "-push-timeout", "5s", "-push-lease", "5s", "-push-per-minute", "1000000",
+		"-webhook-allow", "127.0.0.1/32", "-webhook-timeout", "5s", "-webhook-lease", "5s", "-webhook-per-minute", "1000000",
 		"-lease", "5s", "-attempts", "100", "-concurrency", "32",
 	}, more...)
 }
@@ -56,7 +56,7 @@ func onBoth(t *testing.T, test func(f *fleet), args ...string) {
 
 func onSQLite(t *testing.T, args ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, pushArgs(args...)...)}
+	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, webhookArgs(args...)...)}
 	f.replicas = []*process{f.site.start()}
 	f.any = f.replicas[0]
 	f.r.read = f.read
@@ -66,7 +66,7 @@ func onSQLite(t *testing.T, args ...string) *fleet {
 func onPostgres(t *testing.T, db string, args ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, r: newReceiver(t)}
-	f.cluster = newCluster(t, db, pushArgs(args...)...)
+	f.cluster = newCluster(t, db, webhookArgs(args...)...)
 	f.site, f.replicas, f.any = f.cluster.site, f.cluster.replicas, f.cluster.any
 	f.r.read = f.read
 	return f
@@ -103,7 +103,7 @@ func (f *fleet) prove(ids map[string]bool) *check.Report {
 	}
 	there := make(map[laneName]bool)
 	for _, l := range report.Lanes {
-		there[laneName{l.Config.Task.ID, l.Config.ID}] = true
+		there[laneName{l.Webhook.Task.ID, l.Webhook.ID}] = true
 	}
 	for _, s := range f.sends.sent {
 		if hook := s.config.PushNotificationConfig.ID; s.id != "" && !there[laneName{s.id, hook}] && !f.r.isDeleted(hook) {
@@ -116,7 +116,7 @@ func (f *fleet) prove(ids map[string]bool) *check.Report {
 		}
 	}
 	f.r.prove(report)
-	f.r.tell()
+	f.r.summary()
 	return report
 }
 
@@ -125,7 +125,7 @@ func wantNoneDead(t *testing.T, report *check.Report) {
 	t.Helper()
 	for _, l := range report.Lanes {
 		if len(l.Dead) > 0 {
-			t.Errorf("webhook %s of task %s has %d dead letters: %v", l.Config.ID, l.Config.Task.ID, len(l.Dead), l.Dead)
+			t.Errorf("webhook %s of task %s has %d dead letters: %v", l.Webhook.ID, l.Webhook.Task.ID, len(l.Dead), l.Dead)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func wantNoneDead(t *testing.T, report *check.Report) {
 // hooked are texts for tasks with webhooks: chunks, steps, and questions.
 var hooked = []string{"chunks 8 10ms", "steps 3 20ms", "ask", "work 50ms", "chunks 20 2ms"}
 
-// load sends tasks with webhooks until ctx is done, or so many of each sender, and
+// load sends tasks with webhooks until ctx is done, or a number by each sender, and
 // registers more for some of them while they run.
 func (f *fleet) load(ctx context.Context, senders, most int, texts ...string) {
 	var wg sync.WaitGroup
@@ -224,7 +224,7 @@ func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration
 	return time.Since(begun)
 }
 
-// finish waits until all is told and proves it.
+// finish waits until all events are delivered and proves it.
 func (f *fleet) finish(ids map[string]bool, within time.Duration) *check.Report {
 	f.t.Helper()
 	took := f.drained(ids, within)

@@ -50,7 +50,7 @@ func TestAHandlerThatBlocksForEverFailsAfterItsTime(t *testing.T) {
 	var health struct{ Abandoned int }
 	p.getJSON("health", &health)
 	if health.Abandoned != 4 {
-		t.Errorf("/health tells of %d abandoned handlers, want 4", health.Abandoned)
+		t.Errorf("/health reports %d abandoned handlers, want 4", health.Abandoned)
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(waitLimit); code != 0 {
@@ -232,7 +232,7 @@ func TestRacingCancelsAndCompletesHaveOneWinner(t *testing.T) {
 			want = 1
 		}
 		if winners != want {
-			t.Errorf("task %s is %s, and %d cancels were told that they won", id, report.States[id], winners)
+			t.Errorf("task %s is %s, and %d cancels were answered with success", id, report.States[id], winners)
 		}
 		ends := slices.DeleteFunc(slices.Clone(report.Logs[id]), func(e store.Event) bool { return !e.State.Terminal() })
 		if len(ends) != 1 {

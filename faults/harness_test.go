@@ -172,7 +172,7 @@ func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	return p
 }
 
-// httpClient holds as many connections as the tests ask for.
+// httpClient does not limit the number of connections.
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}}
 
 // kill is kill -9. It returns when the process is gone.
@@ -231,7 +231,7 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// withIDs is a message that begins a task whose ids the client has made, so that
+// withIDs returns a message that creates a task whose ids the client has chosen, so that
 // sending it again is the same request.
 func withIDs(text string) a2a.Message {
 	m := client.Text(text)

@@ -92,7 +92,7 @@ type acknowledged struct {
 	sent []sentTask
 }
 
-// sentTask is a message and the task that the server said it began. id is "" when
+// sentTask is a message and the task that the server created for it. id is "" when
 // there was no answer.
 type sentTask struct {
 	message a2a.Message
@@ -145,7 +145,7 @@ func (a *acknowledged) repeat(t *testing.T, p *process) map[string]bool {
 			t.Fatalf("repeated send: %v", err)
 		}
 		if s.id != "" && task.ID != s.id {
-			t.Errorf("repeated send began task %s, first it was %s", task.ID, s.id)
+			t.Errorf("repeated send created task %s, first it was %s", task.ID, s.id)
 		}
 		ids[task.ID] = true
 	}
@@ -195,7 +195,7 @@ func wantRecordedOnce(t *testing.T, effects []effect) {
 	}
 }
 
-// wantOnce asserts that besides no attempt at a turn began twice, unless its handler was
+// wantOnce also asserts that no attempt of a turn started twice, unless its handler was
 // stopped because its lease ended: then it was handed back and does not count.
 func wantOnce(t *testing.T, effects []effect) {
 	t.Helper()
@@ -206,7 +206,7 @@ func wantOnce(t *testing.T, effects []effect) {
 		switch e.what {
 		case "begin":
 			if begun[attempt] {
-				t.Errorf("task %s: attempt %d of turn %d began again", e.task, e.attempt, e.turn)
+				t.Errorf("task %s: attempt %d of turn %d started again", e.task, e.attempt, e.turn)
 			}
 			begun[attempt] = true
 		case "lost":
@@ -244,7 +244,7 @@ func TestKillBetweenCommitAndResponse(t *testing.T) {
 		t.Errorf("the store has %d tasks, %d messages were sent", len(report.States), len(ids))
 	}
 	wantOnce(t, s.done())
-	// What was told to have ended has not run again.
+	// Turns that were reported as ended have not run again.
 	ended := make(map[string]int)
 	for _, e := range s.done() {
 		if e.what == "end" {

@@ -52,7 +52,7 @@ func TestFrozenDatabaseChargesNoAttempt(t *testing.T) {
 				switch e.what {
 				case "begin":
 					if e.attempt != 1 {
-						t.Errorf("a handler of task %s began with attempt %d", e.task, e.attempt)
+						t.Errorf("a handler of task %s started with attempt %d", e.task, e.attempt)
 					}
 					if running[e.task] {
 						t.Errorf("task %s runs twice at the same time", e.task)

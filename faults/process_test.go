@@ -99,7 +99,7 @@ func TestATaskHandedBackIsNotCountedAsAnAttempt(t *testing.T) {
 	s.prove()
 }
 
-// awaitCount waits until a task has begun once more than it has ended.
+// awaitCount waits until a task has started once more than it has ended.
 func (s *site) awaitCount(what, task string) {
 	s.t.Helper()
 	eventually(s.t, func() error {
@@ -207,7 +207,7 @@ func TestProgramsThatAreKilledOrHang(t *testing.T) {
 	task = p.settle(hung)
 	wantState(t, task, a2a.StateFailed)
 	if !strings.Contains(said(task), "8s") {
-		t.Errorf("message = %q, want it to tell the limit", said(task))
+		t.Errorf("message = %q, want the limit in it", said(task))
 	}
 	awaitGone(t, child)
 	canceled := p.send("hello")

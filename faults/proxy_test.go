@@ -53,7 +53,7 @@ func newWire(t *testing.T, database string) (*wire, string) {
 }
 
 // stall keeps back what is sent in either direction, as a network does that loses
-// every packet: no connection ends. What was kept back arrives when it heals.
+// every packet: no connection ends. Packets that were held arrive when it heals.
 func (w *wire) stall() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // receiver is where webhooks go. It checks each request as it comes against all
@@ -38,8 +38,8 @@ type receiver struct {
 
 	mu      sync.Mutex
 	hooks   map[string]*hook // by id, which is made here and unique
-	events  map[eventName]*toldEvent
-	lanes   map[laneName]*told
+	events  map[eventName]*deliveredEvent
+	lanes   map[laneName]*deliveries
 	shaken  time.Time // when a process was killed, suspended or cut off last
 	zombies bool      // a process may be at it that is no longer meant to be
 	wrong   int
@@ -48,12 +48,12 @@ type receiver struct {
 	lastAt                                      time.Time // when an event was taken last
 }
 
-// hook is a webhook that may be told.
+// hook is a webhook of the receiver.
 type hook struct {
 	id     string
 	secret string // "" while it is not known
 	after  string // the message it came with; "" if with the first or by set
-	// begin is the sequence behind which it is told; -1 if that is not known.
+	// The sequence after which events are delivered; -1 if that is not known.
 	begin   int64
 	deleted time.Time
 }
@@ -65,14 +65,14 @@ type eventName struct {
 
 type laneName struct{ task, hook string }
 
-// toldEvent is an event of a task as it was told first, by whichever webhook.
-type toldEvent struct {
+// deliveredEvent is an event of a task as it was delivered first, by any webhook.
+type deliveredEvent struct {
 	id, body string
 	envelope envelope
 }
 
-// told is what one webhook of one task has been told.
-type told struct {
+// deliveries has the events that one webhook of one task received.
+type deliveries struct {
 	low, next int64 // the first, and the next that has neither been taken nor refused
 	seen      map[int64]bool
 	refused   map[int64]bool
@@ -120,7 +120,7 @@ type answer struct {
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{
-		t: t, addr: freeAddr(t), hooks: make(map[string]*hook), events: make(map[eventName]*toldEvent), lanes: make(map[laneName]*told),
+		t: t, addr: freeAddr(t), hooks: make(map[string]*hook), events: make(map[eventName]*deliveredEvent), lanes: make(map[laneName]*deliveries),
 	}
 	r.open()
 	t.Cleanup(func() {
@@ -162,7 +162,7 @@ func (r *receiver) failf(format string, args ...any) {
 	}
 }
 
-// add makes a webhook. What it is told of is not known yet.
+// add makes a webhook. Its task is not known yet.
 func (r *receiver) add() *a2a.PushNotificationConfig {
 	h := &hook{id: newID(), begin: -1}
 	r.mu.Lock()
@@ -171,7 +171,7 @@ func (r *receiver) add() *a2a.PushNotificationConfig {
 	return &a2a.PushNotificationConfig{ID: h.id, URL: "http://" + r.addr + "/" + h.id, Token: "token of " + h.id}
 }
 
-// inline makes a webhook for a message that begins a task.
+// inline makes a webhook for a message that creates a task.
 func (r *receiver) inline() *a2a.MessageSendConfiguration {
 	c := r.add()
 	r.note(c.ID, func(h *hook) { h.begin = 0 })
@@ -184,7 +184,7 @@ func (r *receiver) note(id string, f func(h *hook)) {
 	f(r.hooks[id])
 }
 
-// register adds a webhook to a task that is there, at any time.
+// register adds a webhook to an existing task, at any time.
 func (r *receiver) register(ctx context.Context, p *process, task string) (string, error) {
 	c := r.add()
 	saved, err := p.client.SetWebhook(ctx, a2a.TaskPushNotificationConfig{TaskID: task, Config: *c})
@@ -196,7 +196,7 @@ func (r *receiver) register(ctx context.Context, p *process, task string) (strin
 	return c.ID, nil
 }
 
-// learn verifies what a webhook was told so far, and all from now on.
+// learn verifies the events that a webhook received so far, and all from now on.
 func (r *receiver) learn(task, id, secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func (r *receiver) learn(task, id, secret string) {
 func (r *receiver) verify(id, secret, body string, header http.Header) {
 	w, err := standardwebhooks.NewWebhook(secret)
 	if err == nil {
-		// What was kept may have become old meanwhile: how old it was is checked as it comes.
+		// A held event may be old by now: its age is checked on arrival.
 		err = w.VerifyIgnoringTimestamp([]byte(body), header)
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	came := time.Now()
 	if r.isDeleted(d.hook) {
-		// It may have been sent, and given up, before.
+		// It may have been sent and abandoned before.
 		select {
 		case <-req.Context().Done():
 			return
@@ -279,8 +279,8 @@ func (r *receiver) isDeleted(id string) bool {
 }
 
 // arrive checks a request by what has come before. look reports whether its task is
-// to be looked at.
-func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came time.Time) (l *told, look bool) {
+// to be inspected.
+func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came time.Time) (l *deliveries, look bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests++
@@ -295,14 +295,14 @@ func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came tim
 	r.checkHeader(d, header)
 	event := eventName{d.TaskID, d.Sequence}
 	if e := r.events[event]; e == nil {
-		r.events[event] = &toldEvent{d.EventID, string(body), d.envelope}
+		r.events[event] = &deliveredEvent{d.EventID, string(body), d.envelope}
 	} else if e.id != d.EventID || e.body != string(body) {
-		r.failf("event %d of task %s is told as %s %s, and as %s %s", d.Sequence, d.TaskID, e.id, e.body, d.EventID, body)
+		r.failf("event %d of task %s was delivered as %s %s, and as %s %s", d.Sequence, d.TaskID, e.id, e.body, d.EventID, body)
 	}
 	name := laneName{d.TaskID, d.hook}
 	l = r.lanes[name]
 	if l == nil {
-		l = &told{low: d.Sequence, next: d.Sequence, seen: make(map[int64]bool), refused: make(map[int64]bool)}
+		l = &deliveries{low: d.Sequence, next: d.Sequence, seen: make(map[int64]bool), refused: make(map[int64]bool)}
 		r.lanes[name] = l
 	}
 	if h.secret != "" {
@@ -351,7 +351,7 @@ func (r *receiver) look(ctx context.Context, d *delivery) {
 	defer cancel()
 	task, err := r.read(ctx, d.TaskID)
 	if err != nil {
-		return // nobody is there to be asked
+		return // no server can be asked
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -361,16 +361,16 @@ func (r *receiver) look(ctx context.Context, d *delivery) {
 	case err != nil:
 		r.failf("timestamp %q: %v", d.Timestamp, err)
 	case d.Kind == "status-update" && task.Status.Timestamp.Before(at):
-		r.failf("event %d of task %s was told at %s, the task stands at %s", d.Sequence, d.TaskID, at, task.Status.Timestamp)
+		r.failf("event %d of task %s was delivered at %s, the task is as of %s", d.Sequence, d.TaskID, at, task.Status.Timestamp)
 	case d.Final && task.Status.State != d.Status.State:
-		r.failf("task %s was told to be %s, and is %s", d.TaskID, d.Status.State, task.Status.State)
+		r.failf("task %s was reported as %s, and is %s", d.TaskID, d.Status.State, task.Status.State)
 	case d.Kind == "artifact-update" && len(task.Artifacts) == 0:
-		r.failf("event %d of task %s told of an artifact, the task has none", d.Sequence, d.TaskID)
+		r.failf("event %d of task %s has an artifact, the task has none", d.Sequence, d.TaskID)
 	}
 }
 
 // leave notes what a request is answered.
-func (r *receiver) leave(d *delivery, l *told, a answer) {
+func (r *receiver) leave(d *delivery, l *deliveries, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.underWay--
@@ -389,7 +389,7 @@ func (r *receiver) leave(d *delivery, l *told, a answer) {
 	l.at = append(l.at, time.Now())
 }
 
-// replayed has a webhook be told again from a sequence on.
+// replayed replays a webhook from a sequence on.
 func (r *receiver) replayed(task, id string, from int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -419,17 +419,17 @@ func (r *receiver) last() time.Time {
 	return r.lastAt
 }
 
-// tell summarizes what came.
-func (r *receiver) tell() {
+// summary summarizes the received requests.
+func (r *receiver) summary() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.t.Logf("%d requests to %d webhooks, %d events taken, %d again after that, %d while another was under way, %d tasks looked at",
+	r.t.Logf("%d requests to %d webhooks, %d events accepted, %d again after that, %d while another was in progress, %d tasks read",
 		r.requests, len(r.lanes), r.accepted, r.again, r.overlaps, r.looked)
 }
 
 // learnAll asks for the secrets of webhooks that came with messages, whose requests
 // can only then be verified. That of a webhook whose registration was not answered has
-// been told to nobody: it is lost. Nothing may be pending.
+// been delivered to nobody: it is lost. Nothing may be pending.
 func (r *receiver) learnAll(p *process) {
 	r.t.Helper()
 	var names []laneName
@@ -441,7 +441,7 @@ func (r *receiver) learnAll(p *process) {
 	}
 	r.mu.Unlock()
 	each(names, func(name laneName) {
-		config := a2a.PushNotificationConfig{ID: name.hook, URL: "http://" + r.addr + "/" + name.hook, Token: push.Mask}
+		config := a2a.PushNotificationConfig{ID: name.hook, URL: "http://" + r.addr + "/" + name.hook, Token: webhook.Mask}
 		saved, err := p.client.SetWebhook(r.t.Context(), a2a.TaskPushNotificationConfig{TaskID: name.task, Config: config})
 		if err != nil || saved.Config.SigningSecret == "" {
 			r.t.Errorf("secret of webhook %s of task %s: %+v, %v", name.hook, name.task, saved, err)

@@ -39,7 +39,7 @@ func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
 		})
 		streams.Go(func() {
 			if err := c.followHandedOn(id); err != nil {
-				t.Errorf("stream that goes on elsewhere: %v", err)
+				t.Errorf("stream that continues on another replica: %v", err)
 			}
 		})
 	}
@@ -61,9 +61,9 @@ func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
 	wantState(t, b.task(canceled), a2a.StateCanceled)
 	c.await("end", canceled, "")
 	told := time.Since(begun)
-	t.Logf("the handler was told of a cancel elsewhere after %s", told)
+	t.Logf("the handler was canceled through another replica after %s", told)
 	if told > lease { // a renewal, every third of a lease, finds out
-		t.Errorf("the handler was told of a cancel elsewhere after %s, its lease is %s", told, lease)
+		t.Errorf("the handler was canceled through another replica after %s, its lease is %s", told, lease)
 	}
 	wantState(t, ranIt.task(canceled), a2a.StateCanceled)
 	wantWholeChunks(t, c.prove(ids))
@@ -98,12 +98,12 @@ func (c *cluster) followHandedOn(id string) error {
 	}
 }
 
-// wantRunBy asserts that a task was begun by one server only.
+// wantRunBy asserts that only one server started a task.
 func (c *cluster) wantRunBy(p *process, id string) {
 	c.t.Helper()
 	for _, e := range c.done() {
 		if e.what == "begin" && e.task == id && e.pid != p.cmd.Process.Pid {
-			c.t.Errorf("task %s was begun by process %d, want %d", e.task, e.pid, p.cmd.Process.Pid)
+			c.t.Errorf("task %s was started by process %d, want %d", e.task, e.pid, p.cmd.Process.Pid)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
 	a := c.replicas[0]
 	ids := make(map[string]bool)
 	busy := c.sendTo(a, "until served", ids)
-	// The one who waits is told by the one who is busy what another has done.
+	// The server with the waiting client learns from the busy one what another has done.
 	begun := time.Now()
 	event, err := a.client.Send(t.Context(), client.SendParams{
 		Message: client.Text("length x"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
@@ -265,7 +265,7 @@ func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 
 func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
 	t.Parallel()
-	// What is sent to the first replica runs until it is suspended, and then elsewhere until it wakes.
+	// Tasks sent to the first replica run there until it is suspended, then on others until it resumes.
 	const lease = 3 * time.Second
 	c := newCluster(t, pgtest.URL(t), "-lease", lease.String())
 	a, pid := c.replicas[0], c.replicas[0].cmd.Process.Pid
@@ -300,7 +300,7 @@ func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
 						return nil
 					}
 				}
-				return fmt.Errorf("the handler of task %s has not been told that it lost its lease", id)
+				return fmt.Errorf("the handler of task %s has not been stopped after it lost its lease", id)
 			})
 		}
 		if got, want := said(c.any.task(steps)), "sum 190"; got != want {
@@ -333,7 +333,7 @@ func TestManyFirstSendsOfOneTaskAreOne(t *testing.T) {
 				if err := one.send(p); err != nil {
 					t.Errorf("send: %v", err)
 				} else if one.id != s.message.TaskID {
-					t.Errorf("send began task %s, want %s", one.id, s.message.TaskID)
+					t.Errorf("send created task %s, want %s", one.id, s.message.TaskID)
 				}
 			})
 		}
@@ -363,7 +363,7 @@ func TestManyFirstSendsOfOneTaskAreOne(t *testing.T) {
 	}
 	for id := range ids {
 		if begun[id] != 1 {
-			t.Errorf("task %s was begun %d times, want once", id, begun[id])
+			t.Errorf("task %s was started %d times, want once", id, begun[id])
 		}
 	}
 	wantOnce(t, c.done())
@@ -398,7 +398,7 @@ func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
 	t.Logf("all answer after %s", time.Since(begun))
 	_, ids := c.healed()
 	if len(ids) != len(c.replicas) {
-		t.Errorf("%d servers have begun %d tasks", len(c.replicas), len(ids))
+		t.Errorf("%d servers have started %d tasks", len(c.replicas), len(ids))
 	}
 	c.prove(ids)
 }
@@ -420,7 +420,7 @@ func TestTheSummarizerGoesOnInAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The stream began at the one that is killed: it goes on at another.
+	// The stream started at the server that is killed: it continues at another.
 	followed := make(chan error, 1)
 	go func() { followed <- follow(t.Context(), c.any.client, task.ID) }()
 	awaitPage(t, c.any, task.ID, 3)
@@ -451,7 +451,7 @@ func TestTheSummarizerGoesOnInAnotherProcess(t *testing.T) {
 	}
 }
 
-// What a killed replica had queued is counted by the others as long as it waits.
+// The others count the tasks that a killed replica had queued as long as they wait.
 func TestHealthReportsQueueAfterAReplicaIsKilled(t *testing.T) {
 	t.Parallel()
 	const sent = 12

@@ -44,7 +44,7 @@ func (f *fleet) as(owner string) *process {
 	return &process{t: f.t, client: c, log: new(syncBuffer)}
 }
 
-// sendAs has an owner begin a task with a webhook.
+// sendAs creates a task of an owner with a webhook.
 func (f *fleet) sendAs(p *process, text string, c *a2a.MessageSendConfiguration) error {
 	event, err := p.client.Send(f.t.Context(), client.SendParams{Message: client.Text(text), Configuration: c})
 	if err == nil && event.(*a2a.Task).ID == "" {
@@ -71,7 +71,7 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 			var all []time.Duration
 			eventually(f.t, func() error {
 				if all = f.r.latencies(hooks); len(all) < 12*len(hooks) {
-					return fmt.Errorf("%d tasks have told %d events", len(hooks), len(all))
+					return fmt.Errorf("%d tasks have delivered %d events", len(hooks), len(all))
 				}
 				return nil
 			})
@@ -95,17 +95,17 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 		besideFlood := measure()
 		wg.Wait()
 		_, flood, _ := flooded.count()
-		f.t.Logf("a healthy webhook is told after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
+		f.t.Logf("events of a healthy webhook arrive after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
 			part(alone, 0.5), part(alone, 0.99), part(besideDead, 0.5), part(besideDead, 0.99), part(besideFlood, 0.5), part(besideFlood, 0.99), flood)
 		// Attempts to a dead endpoint take 30 s each: waiting for one of them is what may not
-		// happen. What others do to the same two cores is not what is measured.
+		// happen. Load of other processes on the same two cores is not measured.
 		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideDead, 0.99) > limit {
 			f.t.Errorf("p99 beside a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
 		}
 		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideFlood, 0.99) > limit {
 			f.t.Errorf("p99 beside a flood = %s, want at most %s", part(besideFlood, 0.99), limit)
 		}
-	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead", "-push-timeout", "30s", "-push-lease", "1m")
+	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead", "-webhook-timeout", "30s", "-webhook-lease", "1m")
 }
 
 // Invariant 17; how fast lanes are claimed out of a backlog is measured by bench/cmd/compare.
@@ -136,7 +136,7 @@ func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {
 	took := f.r.last().Sub(begun)
 	_, events, _ := f.r.count()
 	after := peakMemory(t, f.replicas[0].cmd.Process.Pid)
-	t.Logf("peak memory: %d MiB idle, %d MiB with %d events of %d tasks pending, %d MiB when they were told, %s after their endpoint was back",
+	t.Logf("peak memory: %d MiB idle, %d MiB with %d events of %d tasks pending, %d MiB when they were delivered, %s after their endpoint was back",
 		idle/mib, waiting/mib, events, tasks, after/mib, took)
 	if after > 400*mib {
 		t.Errorf("a backlog of %d events needs %d MiB, want at most 400", events, after/mib)
@@ -145,7 +145,7 @@ func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {
 }
 
 // hardTimes is a load during which f does something to the database. Nothing may be
-// lost, or told in another order.
+// lost, or delivered in another order.
 func (f *fleet) hardTimes(hurt func()) *check.Report {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -203,7 +203,7 @@ func TestWebhooksWhileTheDatabaseRestarts(t *testing.T) {
 
 func TestWebhooksOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, pushArgs()...)}
+	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, webhookArgs()...)}
 	d := f.site.startOnSmallDisk("40m")
 	f.replicas, f.any = []*process{d.process}, d.process
 	f.pace = 50 * time.Millisecond
@@ -211,7 +211,7 @@ func TestWebhooksOnAFullDisk(t *testing.T) {
 	requests, _, _ := f.r.count()
 	free := d.fill()
 	taken := d.sendUntilRefused(1)
-	time.Sleep(1500 * time.Millisecond) // what was told cannot be noted
+	time.Sleep(1500 * time.Millisecond) // the delivery cannot be recorded
 	free()
 	ids := f.ids()
 	for _, id := range taken {
@@ -233,7 +233,7 @@ func (f *fleet) proveOnDisk(d *smallDisk) {
 		f.t.Fatal(err)
 	}
 	f.r.prove(report)
-	f.r.tell()
+	f.r.summary()
 	wantNoneDead(f.t, report)
 }
 

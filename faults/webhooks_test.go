@@ -14,27 +14,27 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-func TestWebhooksAreToldOnceInACleanRun(t *testing.T) {
+func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
 		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
-			f.t.Errorf("%d requests told of %d events, %d of them again; want each once", requests, accepted, again)
+			f.t.Errorf("%d requests delivered %d events, %d of them again; want each once", requests, accepted, again)
 		}
 		if f.r.looked == 0 {
-			f.t.Error("no task was looked at when an event of it came")
+			f.t.Error("no task was read when an event of it arrived")
 		}
-	}, "-push-timeout", "20s", "-push-lease", "1m", "-lease", "1m")
+	}, "-webhook-timeout", "20s", "-webhook-lease", "1m", "-lease", "1m")
 }
 
-// Invariants 1, 2, 4 to 7 and 11, by a receiver that looks at the task inside its handler.
+// Invariants 1, 2, 4 to 7 and 11, by a receiver that reads the task inside its handler.
 func TestWebhooksNoLossOverKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		// The leases of the dead are void at once.
-		onSQLite(t, "-push-lease", "10m").killAgainAndAgain()
+		onSQLite(t, "-webhook-lease", "10m").killAgainAndAgain()
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -64,7 +64,7 @@ func (f *fleet) killAgainAndAgain() {
 	<-loaded
 	wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 	_, accepted, again := f.r.count()
-	// What was under way or not yet acknowledged when a process died comes again.
+	// Requests that were in progress or not yet acknowledged when a process died are sent again.
 	if again*4 > accepted {
 		f.t.Errorf("%d of %d events came again", again, accepted)
 	}
@@ -73,7 +73,7 @@ func (f *fleet) killAgainAndAgain() {
 func TestWebhooksFencing(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, r: newReceiver(t), cluster: newEmptyCluster(t, pgtest.URL(t), 3)}
-	f.cluster.args = pushArgs()
+	f.cluster.args = webhookArgs()
 	f.site, f.replicas, f.any = f.cluster.site, f.cluster.replicas, f.cluster.any
 	var slow atomic.Int64
 	f.r.policy = func(*delivery) answer { return answer{pause: time.Duration(slow.Load())} }
@@ -101,7 +101,7 @@ func TestWebhooksFencing(t *testing.T) {
 		if after, _, late := f.r.count(); after != all {
 			t.Errorf("the process that woke made %d requests, %d of them again", after-all, late-again)
 		}
-		t.Logf("drained %s after the tasks; %d events told again", took, again)
+		t.Logf("drained %s after the tasks; %d events delivered again", took, again)
 		f.kill(0)
 	}
 	f.cluster.lb.leaveOut()
@@ -109,7 +109,7 @@ func TestWebhooksFencing(t *testing.T) {
 	wantNoneDead(t, f.finish(f.ids(), waitLimit))
 }
 
-// underWay says nothing when so many requests have come.
+// underWay returns after n requests.
 func (f *fleet) underWay(most int) error {
 	if n, _, _ := f.r.count(); n < most {
 		return a2a.Errorf(a2a.CodeUnavailable, "%d requests have come, want %d", n, most)
@@ -165,7 +165,7 @@ func TestWebhooksOutlastTheirReceiver(t *testing.T) {
 			f.t.Errorf("an outage of %s was drained %s after it, want 40s at most", outage, took)
 		}
 		wantNoneDead(f.t, f.finish(ids, waitLimit))
-	}, "-push-timeout", "2s")
+	}, "-webhook-timeout", "2s")
 }
 
 func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
@@ -231,12 +231,12 @@ func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
 		}
 		wantNoneDead(f.t, f.finish(ids, waitLimit))
 		if _, _, again := f.r.count(); again > 0 {
-			f.t.Errorf("%d events were told again that had been taken", again)
+			f.t.Errorf("%d accepted events were delivered again", again)
 		}
 	})
 }
 
-// leastEvents is how many a task has that begins, writes an artifact in two chunks with a
+// leastEvents is the number of events of a task that starts, writes an artifact in two chunks with a
 // status each, and ends.
 const leastEvents = 5
 
@@ -252,7 +252,7 @@ func (f *fleet) replay(task string) (events int) {
 		}
 		hook = d.ConfigID
 		if e := f.r.events[eventName{task, d.Sequence}]; e != nil && e.id != d.EventID {
-			f.t.Errorf("dead letter %d has id %s, was told as %s", d.Sequence, d.EventID, e.id)
+			f.t.Errorf("dead letter %d has id %s, was delivered as %s", d.Sequence, d.EventID, e.id)
 		}
 		events, last = events+1, max(last, d.Sequence)
 	}
@@ -337,7 +337,7 @@ func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events came again, want none: attempts under way have time to end", again)
 		}
-	}, "-push-timeout", "20s", "-push-lease", "10m", "-lease", "10m", "-stop-grace", "20s")
+	}, "-webhook-timeout", "20s", "-webhook-lease", "10m", "-lease", "10m", "-stop-grace", "20s")
 }
 
 func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
@@ -370,13 +370,13 @@ func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
 			f.start(i)
 		}
 		wantNoneDead(f.t, f.finish(ids, waitLimit))
-	}, "-push-lease", "10m", "-push-timeout", "1m", "-lease", "10m", "-stop-grace", "500ms")
+	}, "-webhook-lease", "10m", "-webhook-timeout", "1m", "-lease", "10m", "-stop-grace", "500ms")
 }
 
-func TestAContextThatIsClearedIsToldOfNothing(t *testing.T) {
+func TestClearedContextReceivesNoEvents(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
-		// All have more to be told than they are until they are cleared.
+		// All have more events than are delivered before they are cleared.
 		f.r.policy = func(*delivery) answer { return answer{pause: 200 * time.Millisecond} }
 		f.load(f.t.Context(), 2, 5, "chunks 60 1ms")
 		ids := f.ids()
@@ -388,7 +388,7 @@ func TestAContextThatIsClearedIsToldOfNothing(t *testing.T) {
 			if _, err := f.any.client.ClearContext(f.t.Context(), a2a.ClearContextParams{ContextID: s.message.ContextID}); err != nil {
 				f.t.Fatalf("contexts/clear: %v", err)
 			}
-			// What is under way elsewhere is seen to its end: one request each.
+			// Requests in progress on other replicas are completed: one each.
 			end := time.Now().Add(3 * time.Second)
 			for _, id := range append(hooks[s.id], s.config.PushNotificationConfig.ID) {
 				f.r.note(id, func(h *hook) { h.deleted = end })

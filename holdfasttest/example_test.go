@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 )
 
-// A handler is tested like a function: a message in, the task out.
+// A test sends a message to a handler and checks the resulting task.
 func ExampleNew() {
 	greet := holdfast.HandlerFunc(func(_ context.Context, t *holdfast.Turn) error {
 		return t.Reply("Hello, " + t.Text())
@@ -20,6 +20,6 @@ func ExampleNew() {
 			t.Errorf("task = %s %q", task.State, task.Message)
 		}
 	}
-	_ = test // go test runs it as func TestGreet(t *testing.T)
+	_ = test // in a test file: func TestGreet(t *testing.T) { ... }
 	// Output:
 }

@@ -1,14 +1,13 @@
-// Package holdfasttest runs a handler in the test's process, without a network
-// and as if synchronously: a message in, the task out.
+// Package holdfasttest tests handlers in the process of the test, without a network. A test
+// sends a message and receives the resulting task:
 //
 //	r := holdfasttest.New(t, holdfast.HandlerFunc(summarize))
 //	task := r.Send("a long text ...")
 //	if task.State != a2a.StateCompleted || task.Artifact("summary") == "" { ... }
 //
-// The handler runs under the real engine on a store in memory, so that turns,
-// steps, inbox, cancel and limits are those of production. [Runner.Restart] stops
-// the engine in the middle of whatever runs and starts another on the same data,
-// as a deploy does.
+// The handler runs in the real engine with an in-memory store, so turns, steps, inbox,
+// cancellation and limits behave as in production. [Runner.Restart] interrupts running
+// handlers and starts another agent with the same data, as a deployment does.
 package holdfasttest
 
 import (
@@ -24,10 +23,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Timeout is how long a Runner waits for a task before it fails the test.
+// Timeout is how long a [Runner] waits for a task before it fails the test.
 const Timeout = 2 * time.Minute
 
-// T is what a Runner needs of *testing.T.
+// T is the part of *testing.T that a [Runner] uses.
 type T interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -36,8 +35,8 @@ type T interface {
 	Context() context.Context
 }
 
-// Runner runs one handler. It is safe for concurrent use; its methods fail the
-// test when something other than the handler goes wrong.
+// Runner runs one handler. It is safe for concurrent use. Its methods fail the test on
+// errors other than those of the handler.
 type Runner struct {
 	t       T
 	handler holdfast.Handler
@@ -47,16 +46,16 @@ type Runner struct {
 	client  *client.Client
 }
 
-// Task is a task as a test wants to see it.
+// Task is a task with shortcuts for tests.
 type Task struct {
 	a2a.Task
 	// State is Status.State.
 	State a2a.TaskState
-	// Message is the text of the status message, "" when there is none.
+	// Message is the text of the status message, "" if the status has none.
 	Message string
 }
 
-// Artifact returns the text of the artifact with a name, "" when there is none.
+// Artifact returns the text of the artifact with the given name, "" if the task has none.
 func (t Task) Artifact(name string) string {
 	for _, a := range t.Artifacts {
 		if a.Name == name {
@@ -66,8 +65,8 @@ func (t Task) Artifact(name string) string {
 	return ""
 }
 
-// New returns a Runner that ends with the test. cfg may change limits and
-// timeouts; its Name and Store need not be set.
+// New returns a [Runner] for h that stops when the test ends. Limits and timeouts can be set
+// by cfg; its Name is optional and its Store is ignored.
 func New(t T, h holdfast.Handler, cfg ...holdfast.Config) *Runner {
 	t.Helper()
 	r := &Runner{t: t, handler: h, store: inmem.New()}
@@ -99,7 +98,7 @@ func (r *Runner) start() {
 	}
 }
 
-// stopNow is a context that gives running handlers no time to finish.
+// stopNow returns a context that gives running handlers no time to finish.
 func (r *Runner) stopNow() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -113,28 +112,28 @@ func (r *Runner) stop(ctx context.Context) {
 	}
 }
 
-// Restart stops the agent and starts another on the same data: handlers that run
-// are told to return, and their turns are run again.
+// Restart stops the agent and starts another one with the same data. The contexts of running
+// handlers end, and their turns run again.
 func (r *Runner) Restart() {
 	r.t.Helper()
 	r.stop(r.stopNow())
 	r.start()
 }
 
-// Message makes a client's message of parts. Set its TaskID to answer a task.
+// Message returns a message of a client. Set its TaskID to answer a task.
 func Message(parts ...a2a.Part) a2a.Message {
 	return a2a.Message{ID: uuid.NewString(), Role: a2a.RoleUser, Parts: parts}
 }
 
-// Send sends a text that begins a task and returns the task when it is over or
-// waits for its client.
+// Send starts a task with a text message. It returns the task when it has ended or waits
+// for its client.
 func (r *Runner) Send(text string) Task {
 	r.t.Helper()
 	return r.SendMessage(Message(a2a.TextPart{Text: text}))
 }
 
-// Reply sends a text to a task and returns the task when it is over or waits
-// again.
+// Reply sends a text message to a task. It returns the task when it has ended or waits for
+// its client again.
 func (r *Runner) Reply(taskID, text string) Task {
 	r.t.Helper()
 	m := Message(a2a.TextPart{Text: text})
@@ -142,15 +141,15 @@ func (r *Runner) Reply(taskID, text string) Task {
 	return r.SendMessage(m)
 }
 
-// SendMessage sends a message and returns the task when it is over or waits for
-// its client.
+// SendMessage sends a message. It returns the task when it has ended or waits for its
+// client.
 func (r *Runner) SendMessage(m a2a.Message) Task {
 	r.t.Helper()
 	task := r.Submit(m)
 	return r.Wait(task.ID)
 }
 
-// Submit sends a message and returns at once.
+// Submit sends a message and returns the task without waiting for it.
 func (r *Runner) Submit(m a2a.Message) Task {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), Timeout)
@@ -166,7 +165,7 @@ func (r *Runner) Submit(m a2a.Message) Task {
 	return view(task)
 }
 
-// Wait returns a task when it is over or waits for its client.
+// Wait returns a task when it has ended or waits for its client.
 func (r *Runner) Wait(taskID string) Task {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), Timeout)
@@ -183,7 +182,7 @@ func (r *Runner) Wait(taskID string) Task {
 	return task
 }
 
-// Task returns a task as it stands.
+// Task returns a task in its current state.
 func (r *Runner) Task(taskID string) Task {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), Timeout)
@@ -195,7 +194,7 @@ func (r *Runner) Task(taskID string) Task {
 	return view(task)
 }
 
-// Cancel cancels a task.
+// Cancel cancels a task and returns it.
 func (r *Runner) Cancel(taskID string) Task {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), Timeout)
@@ -207,7 +206,7 @@ func (r *Runner) Cancel(taskID string) Task {
 	return view(task)
 }
 
-// Events returns the log of a task: every event that was committed, in order.
+// Events returns all committed events of a task, in order.
 func (r *Runner) Events(taskID string) []store.Event {
 	r.t.Helper()
 	events, err := r.store.Events(r.t.Context(), store.Key{Owner: a2a.Anonymous, ID: taskID}, 0, 1<<20)

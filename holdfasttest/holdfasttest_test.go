@@ -38,7 +38,7 @@ func TestAConversationOfTwoTurns(t *testing.T) {
 	}
 }
 
-func TestARestartGoesOnAfterTheLastStep(t *testing.T) {
+func TestRestartContinuesAfterTheLastStep(t *testing.T) {
 	t.Parallel()
 	var first, second atomic.Int64
 	halfway := make(chan struct{}, 1)
@@ -62,7 +62,7 @@ func TestARestartGoesOnAfterTheLastStep(t *testing.T) {
 	r.Restart()
 	got := r.Wait(task.ID)
 	if got.State != a2a.StateCompleted || got.Message != "1" || first.Load() != 1 || second.Load() != 2 {
-		t.Errorf("after the restart: %s %q, step ran %d times, handler %d times", got.State, got.Message, first.Load(), second.Load())
+		t.Errorf("after the restart: %s %q, the step ran %d times and the handler %d times", got.State, got.Message, first.Load(), second.Load())
 	}
 }
 
@@ -78,7 +78,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestATaskKnowsItsConversation(t *testing.T) {
+func TestHandlerReadsItsConversation(t *testing.T) {
 	t.Parallel()
 	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
 		history, herr := turn.History(ctx, 0)
@@ -90,19 +90,19 @@ func TestATaskKnowsItsConversation(t *testing.T) {
 		if err := turn.AddArtifact(a2a.Artifact{Name: "a", Parts: []a2a.Part{a2a.TextPart{Text: "of " + turn.Text()}}}); err != nil {
 			return err
 		}
-		said := fmt.Sprintf("%d earlier, %d of this task, %d tasks, role %s", len(history), len(turn.TaskHistory()), c.TaskCount, c.Role)
+		text := fmt.Sprintf("%d earlier, %d of this task, %d tasks, role %s", len(history), len(turn.TaskHistory()), c.TaskCount, c.Role)
 		for _, ref := range refs {
-			said += fmt.Sprintf("; %s %s", ref.State, ref.Artifacts[0].Text())
+			text += fmt.Sprintf("; %s %s", ref.State, ref.Artifacts[0].Text())
 		}
-		return turn.Reply(said)
+		return turn.Reply(text)
 	}))
 	first := r.Send("one")
 	if want := "0 earlier, 0 of this task, 1 tasks, role assistant"; first.Message != want {
-		t.Errorf("first task said %q, want %q", first.Message, want)
+		t.Errorf("first task replied %q, want %q", first.Message, want)
 	}
 	m := holdfasttest.Message(a2a.TextPart{Text: "two"})
 	m.ContextID, m.ReferenceTaskIDs = first.ContextID, []string{first.ID}
 	if second, want := r.SendMessage(m), "2 earlier, 0 of this task, 2 tasks, role assistant; completed of one"; second.Message != want {
-		t.Errorf("second task said %q, want %q", second.Message, want)
+		t.Errorf("second task replied %q, want %q", second.Message, want)
 	}
 }

@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// inProcess is an HTTP client whose requests a handler answers directly, with
-// responses that stream.
+// inProcess returns an HTTP client that calls h directly. Responses are streamed.
 func inProcess(h http.Handler) *http.Client { return &http.Client{Transport: &roundTripper{h}} }
 
 type roundTripper struct{ handler http.Handler }
 
 func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, writer := io.Pipe()
-	rw := &responseWriter{header: make(http.Header), pipe: writer, begun: make(chan struct{})}
+	rw := &responseWriter{header: make(http.Header), pipe: writer, started: make(chan struct{})}
 	inner := req.Clone(req.Context())
 	inner.RequestURI, inner.RemoteAddr = req.URL.RequestURI(), "127.0.0.1:0"
 	inner.Host = req.URL.Host
@@ -30,7 +29,7 @@ func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = writer.Close() // never fails
 	}()
 	select {
-	case <-rw.begun:
+	case <-rw.started:
 	case <-req.Context().Done():
 		_ = body.Close()
 		return nil, req.Context().Err()
@@ -42,12 +41,12 @@ func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 type responseWriter struct {
-	header http.Header
-	pipe   *io.PipeWriter
-	once   sync.Once
-	begun  chan struct{} // closed when status and sent are set
-	status int
-	sent   http.Header
+	header  http.Header
+	pipe    *io.PipeWriter
+	once    sync.Once
+	started chan struct{} // closed when status and sent are set
+	status  int
+	sent    http.Header
 }
 
 func (w *responseWriter) Header() http.Header { return w.header }
@@ -55,7 +54,7 @@ func (w *responseWriter) Header() http.Header { return w.header }
 func (w *responseWriter) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()
-		close(w.begun)
+		close(w.started)
 	})
 }
 

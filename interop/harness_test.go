@@ -130,7 +130,7 @@ func (s *server) client(opts ...a2aclient.FactoryOption) *a2aclient.Client {
 	return c
 }
 
-// message is a user's message whose id begins as told, by which the conformance
+// message returns a user's message whose id has the given prefix, by which the conformance
 // agent chooses what to do.
 func message(id string, parts ...a2a.Part) *a2a.Message {
 	if len(parts) == 0 {
@@ -168,7 +168,7 @@ func getTask(t *testing.T, c *a2aclient.Client, id a2a.TaskID) *a2a.Task {
 	return task
 }
 
-// streamed is what a stream told.
+// streamed is what a stream returned.
 type streamed struct {
 	task   *a2a.Task // its first event
 	states []a2a.TaskState
@@ -211,7 +211,7 @@ func read(t *testing.T, events iter.Seq2[a2a.Event, error], stop func(*streamed)
 		}
 	}
 	if got.task == nil {
-		t.Error("the stream does not begin with the task")
+		t.Error("the stream does not start with the task")
 	}
 	return got
 }

@@ -51,7 +51,7 @@ func TestSend(t *testing.T) {
 		t.Errorf("a send that does not block = %s", task.Status.State)
 	}
 	if got := getTask(t, c, task.ID); got.ID != task.ID || got.ContextID != task.ContextID || text(got.History[0].Parts) != "hello" {
-		t.Errorf("GetTask() = %+v, want the task that was begun", got)
+		t.Errorf("GetTask() = %+v, want the task that was created", got)
 	}
 	none := 0
 	if got, err := c.GetTask(t.Context(), &a2a.TaskQueryParams{ID: task.ID, HistoryLength: &none}); err != nil || len(got.History) != 0 {
@@ -135,7 +135,7 @@ func TestResubscribeToARunningTask(t *testing.T) {
 	}
 	again := read(t, c.ResubscribeToTask(t.Context(), &a2a.TaskIDParams{ID: first.task.ID}), nil)
 	if again.last() != a2a.TaskStateCompleted {
-		t.Errorf("resubscribing to what is over told %s", again.last())
+		t.Errorf("resubscribing to a finished task returned %s", again.last())
 	}
 }
 
@@ -166,7 +166,7 @@ func TestResubscribeAfterTheServerWasKilled(t *testing.T) {
 		t.Fatalf("the stream ended in %s with %d last events", got.last(), got.final)
 	}
 	if slices.Contains(got.said, "reading page 1 of 12") {
-		t.Error("the server began again at page 1")
+		t.Error("the server started again at page 1")
 	}
 	task := getTask(t, c, first.task.ID)
 	if len(task.Artifacts) != 1 || !strings.Contains(text(task.Artifacts[0].Parts), "durable servers") {
@@ -207,7 +207,7 @@ func TestMultiTurn(t *testing.T) {
 	m = message("tck-complete-task")
 	m.ContextID = first.ContextID
 	if third := sendTask(t.Context(), t, c, params(m, true)); third.ID == first.ID || third.ContextID != first.ContextID {
-		t.Errorf("a message to the context began task %s in %s, want a new one in %s", third.ID, third.ContextID, first.ContextID)
+		t.Errorf("a message to the context created task %s in %s, want a new one in %s", third.ID, third.ContextID, first.ContextID)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/a2a"
 )
 
-// notice is what a webhook is told.
+// notice is the body of a webhook request.
 type notice struct {
 	header   http.Header
 	Sequence int    `json:"sequence"`
@@ -39,7 +39,7 @@ func webhook(t *testing.T) (url string, notices chan notice) {
 	return s.URL + "/hook", notices
 }
 
-// await is what is told until the task is over.
+// await returns the requests up to the task's final state.
 func await(t *testing.T, notices chan notice) []notice {
 	t.Helper()
 	var all []notice
@@ -55,10 +55,10 @@ func await(t *testing.T, notices chan notice) []notice {
 	}
 }
 
-// The client registers webhooks with a message and by themselves, and they are told.
+// The client registers webhooks with a message and separately, and each receives the events.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--agent", "conformance", "--push-allow-nets", "127.0.0.0/8").client()
+	c := start(t, "--agent", "conformance", "--webhook-allow-nets", "127.0.0.0/8").client()
 	url, notices := webhook(t)
 	p := params(message("tck-artifact-text"), false)
 	p.Config.PushConfig = &a2a.PushConfig{ID: "mine", URL: url, Token: "s3cret"}

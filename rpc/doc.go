@@ -1,21 +1,20 @@
-// Package rpc is JSON-RPC 2.0 as A2A uses it, without a transport: envelopes
-// are parsed and written, methods are found and called.
+// Package rpc implements JSON-RPC 2.0 as A2A uses it, without a transport. It parses and
+// writes envelopes, and looks up and calls methods.
 //
 // # Concepts
 //
-// [Parse] reads one [Request]; [Table] finds its method by the descriptors of
-// package a2a and their bindings ([Bind], [BindStream]). [Table.Prepare] reads
-// the params, after which the text of the request is no longer needed, and the
-// [Prepared] call is run. Results and errors are written by
-// [Dialect.AppendResult] and [Dialect.AppendError].
+// [Parse] reads one [Request]. [Table] finds its method by the descriptors of package a2a
+// and their bindings ([Bind], [BindStream]). [Table.Prepare] decodes the params and returns
+// a [Prepared] call, which no longer refers to the text of the request.
+// [Dialect.AppendResult] and [Dialect.AppendError] write the response.
 //
 // # Guarantees
 //
-//   - The id of a request is echoed as the very literal it came as.
-//   - A request without an id is answered: with its error if it has one, else with
-//     one that says that notifications are not supported. Nothing is run for it.
-//   - Members that are unknown are ignored; of members sent twice the last counts.
-//   - What is not meant for the caller is never told: see [ErrorOf].
+//   - A response repeats the id of its request exactly as it was sent.
+//   - A request without an id (a notification) is not executed. The response is its error,
+//     or an error that says that notifications are not supported.
+//   - Unknown members are ignored. Duplicate members are rejected.
+//   - Responses contain no internal errors: see [ErrorOf].
 //
 // # Concurrency
 //

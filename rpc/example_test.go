@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// A table binds descriptors to functions; a request finds its method, has its
-// params read, and is run.
+// A table binds method descriptors to functions. A request is parsed, looked up in the
+// table, prepared and run.
 func Example() {
 	methods := []a2a.Method{{Name: a2a.MethodGet, Summary: "Read a task"}}
 	table, err := rpc.NewTable(methods, rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams],

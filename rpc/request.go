@@ -7,24 +7,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// maxID is the longest id, in bytes: it is repeated in every event of a stream.
+// maxID is the maximum length of an id in bytes. A stream repeats the id in every event.
 const maxID = 1024
 
-// ID is the literal of a request's id: a string, a number or null. An ID of
-// length 0 was absent.
+// ID is the JSON literal of a request's id: a string, a number or null. An empty ID means
+// that the request has none.
 type ID []byte
 
-// Request is one call. ID and Params share memory with the text it was parsed
-// from.
+// Request is a JSON-RPC request. ID and Params refer to the memory of the parsed text.
 type Request struct {
 	ID     ID
 	Method string
-	// Params is the text of the params, empty when they are absent.
+	// Params is the JSON text of the params, empty if they are absent.
 	Params []byte
 }
 
-// Parse reads one request. On error the request still has the ID that the answer
-// is to bear, if one could be made out. Errors: parse_error, invalid_request.
+// Parse reads one request. If it returns an error, the request has the ID for the response
+// if the ID is valid. Errors: parse_error, invalid_request.
 func Parse(data []byte) (Request, error) {
 	var r Request
 	var version, id, method []byte
@@ -63,7 +62,7 @@ func Parse(data []byte) (Request, error) {
 	return r, nil
 }
 
-// IsBatch reports whether data begins like a batch.
+// IsBatch reports whether the first non-blank character of data is "[".
 func IsBatch(data []byte) bool {
 	for _, c := range data {
 		switch c {
@@ -75,8 +74,8 @@ func IsBatch(data []byte) bool {
 	return false
 }
 
-// ParseBatch returns the texts of the requests of a batch of 1 to limit. They
-// share memory with data. Errors: parse_error, invalid_request.
+// ParseBatch returns the texts of the requests of a batch, at least one and at most limit.
+// They refer to the memory of data. Errors: parse_error, invalid_request.
 func ParseBatch(data []byte, limit int) ([][]byte, error) {
 	var items [][]byte
 	n := 0
@@ -92,18 +91,18 @@ func ParseBatch(data []byte, limit int) ([][]byte, error) {
 	case n == 0:
 		return nil, a2a.Errorf(a2a.CodeInvalidRequest, "the batch is empty")
 	case n > limit:
-		return nil, a2a.Errorf(a2a.CodeInvalidRequest, "the batch has %d requests, at most %d are taken", n, limit)
+		return nil, a2a.Errorf(a2a.CodeInvalidRequest, "the batch has %d requests, want at most %d", n, limit)
 	}
 	return items, nil
 }
 
-func malformed(err error, what string) error {
+func malformed(err error, subject string) error {
 	var w *wire.Error
 	if errors.As(err, &w) && !w.Syntax {
 		if w.Path != "" {
-			what = "member " + a2a.Quote(w.Path) + " of " + what
+			subject = "member " + a2a.Quote(w.Path) + " of " + subject
 		}
-		return a2a.Errorf(a2a.CodeInvalidRequest, "%s %s", what, w.Rule)
+		return a2a.Errorf(a2a.CodeInvalidRequest, "%s %s", subject, w.Rule)
 	}
 	return a2a.Errorf(a2a.CodeParse, "%s", err)
 }
@@ -127,7 +126,7 @@ func checkID(id []byte) (ID, error) {
 	return id, nil
 }
 
-// text returns the string of a JSON literal.
+// text returns the value of a JSON string literal.
 func text(literal []byte) (string, bool) {
 	var s string
 	if len(literal) == 0 || literal[0] != '"' || wire.Unmarshal(literal, &s) != nil {

@@ -10,23 +10,22 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// Dialect is how answers are spelled.
+// Dialect is the JSON format of results.
 type Dialect string
 
 const (
-	// A2A is as A2A 0.3 says. So is the empty Dialect.
+	// A2A is the format of A2A 0.3. The empty Dialect is the same.
 	A2A Dialect = "a2a"
-	// Bindu is as agents made with Bindu answer: the members of results are in
-	// snake_case, as those of requests may be anyway, but for mimeType; and that there are
-	// no webhooks is error -32005.
+	// Bindu is the format of agents made with Bindu. The members of results are in snake_case,
+	// except for mimeType. The error for unsupported webhooks has the number -32005.
 	Bindu Dialect = "bindu"
 )
 
-// Dialects lists the dialects there are, the default first.
+// Dialects returns all dialects, the default first.
 func Dialects() []Dialect { return []Dialect{A2A, Bindu} }
 
-// AppendResult appends the answer to a request that went well. On error dst is
-// returned as it was.
+// AppendResult appends the response to a successful request to dst. On error it returns dst
+// unchanged.
 func (d Dialect) AppendResult(dst []byte, id ID, result any) ([]byte, error) {
 	out, err := d.Append(append(appendHead(dst, id), `,"result":`...), result)
 	if err != nil {
@@ -35,8 +34,8 @@ func (d Dialect) AppendResult(dst []byte, id ID, result any) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Append appends a result, or a part of one. On error dst is returned as it was. A [json.RawMessage]
-// is appended as it is.
+// Append appends the JSON of a result, or of a part of one, to dst. A [json.RawMessage] is
+// appended unchanged. On error it returns dst unchanged.
 func (d Dialect) Append(dst []byte, v any) ([]byte, error) {
 	if d == Bindu {
 		return wire.AppendSnake(dst, v)
@@ -44,11 +43,11 @@ func (d Dialect) Append(dst []byte, v any) ([]byte, error) {
 	return wire.Append(dst, v)
 }
 
-// AppendError appends the answer to a request that was refused. requestID, if
-// not empty, is told with it, to be found in the server's log.
+// AppendError appends the response to a failed request to dst. If requestID is not empty,
+// the response contains it so that the caller can report it to the operator.
 func (d Dialect) AppendError(dst []byte, id ID, e *a2a.Error, requestID string) []byte {
 	dst = append(appendHead(dst, id), `,"error":{"code":`...)
-	dst = strconv.AppendInt(dst, int64(d.number(e.Code)), 10)
+	dst = strconv.AppendInt(dst, int64(d.errorCode(e.Code)), 10)
 	dst = wire.AppendString(append(dst, `,"message":`...), e.Message)
 	data := make(map[string]any, len(e.Data)+2)
 	maps.Copy(data, e.Data)
@@ -63,8 +62,8 @@ func (d Dialect) AppendError(dst []byte, id ID, e *a2a.Error, requestID string) 
 	return append(dst, "}}"...)
 }
 
-// number is that of an error.
-func (d Dialect) number(code a2a.Code) int {
+// errorCode returns the JSON-RPC error code of code.
+func (d Dialect) errorCode(code a2a.Code) int {
 	if d == Bindu && code == a2a.CodePushNotSupported {
 		return a2a.CodeContentType.JSONRPC()
 	}
@@ -79,10 +78,10 @@ func appendHead(dst []byte, id ID) []byte {
 	return append(dst, id...)
 }
 
-// ErrorOf returns what the caller is told of err: the [a2a.Error] in its chain,
-// less its cause, and nothing more. internal is set when that is not the whole
-// story and err belongs in the log.
-func ErrorOf(err error) (told *a2a.Error, internal bool) {
+// ErrorOf returns the error to send to the caller: the [a2a.Error] in the chain of err
+// without its cause, or a general error. internal is set if err has details that the caller
+// must not see and that belong in the log.
+func ErrorOf(err error) (public *a2a.Error, internal bool) {
 	var e *a2a.Error
 	var w *wire.Error
 	switch {
@@ -91,9 +90,9 @@ func ErrorOf(err error) (told *a2a.Error, internal bool) {
 	case errors.As(err, &w) && !w.Syntax:
 		return a2a.Invalid(w.Path, "%s", w.Rule), false
 	case errors.Is(err, context.DeadlineExceeded):
-		return a2a.Errorf(a2a.CodeUnavailable, "this took too long; try again later"), true
+		return a2a.Errorf(a2a.CodeUnavailable, "the request timed out; retry later"), true
 	case errors.Is(err, context.Canceled):
-		return a2a.Errorf(a2a.CodeUnavailable, "the request was given up"), false
+		return a2a.Errorf(a2a.CodeUnavailable, "the request was canceled"), false
 	}
 	return a2a.Errorf(a2a.CodeInternal, "internal error"), true
 }

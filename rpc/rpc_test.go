@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-func TestParseKeepsTheLiteralOfTheID(t *testing.T) {
+func TestParseKeepsTheIDLiteral(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{`1`, `-0.0`, `1e400`, `""`, `"\u00e9"`, `null`, `123456789012345678901234567890`} {
 		r, err := rpc.Parse([]byte(`{"params":{"a":[1]},"method":"m","id":` + id + `,"jsonrpc":"2.0"}`))
@@ -34,15 +34,15 @@ func TestAppendError(t *testing.T) {
 		t.Errorf("AppendError = %s, want %s", got, want)
 	}
 	if len(err.Data) != 1 {
-		t.Errorf("error data = %v after AppendError, want it as it was", err.Data)
+		t.Errorf("error data = %v after AppendError, want it unchanged", err.Data)
 	}
-	odd := &a2a.Error{Code: a2a.CodeConflict, Message: "m", Data: map[string]any{"f": func() {}}}
-	if got, want := string(rpc.A2A.AppendError(nil, rpc.ID("1"), odd, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
+	invalid := &a2a.Error{Code: a2a.CodeConflict, Message: "m", Data: map[string]any{"f": func() {}}}
+	if got, want := string(rpc.A2A.AppendError(nil, rpc.ID("1"), invalid, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
 		t.Errorf("AppendError = %s, want %s", got, want)
 	}
 }
 
-func TestAppendResultThatCannotBeExpressed(t *testing.T) {
+func TestAppendResultOfUnsupportedTypeReturnsError(t *testing.T) {
 	t.Parallel()
 	if got, err := rpc.A2A.AppendResult([]byte("x"), nil, map[string]any{"f": func() {}}); err == nil || string(got) != "x" {
 		t.Errorf("AppendResult = %q, %v, want x and an error", got, err)
@@ -60,9 +60,9 @@ func TestErrorOf(t *testing.T) {
 	}{
 		{secret, a2a.CodeInternal, "internal error", true},
 		{fmt.Errorf("get: %w", a2a.TaskNotFound("x")), a2a.CodeTaskNotFound, `task "x" not found`, false},
-		{a2a.Wrap(a2a.CodeUnavailable, secret, "the store is away"), a2a.CodeUnavailable, "the store is away", true},
-		{fmt.Errorf("x: %w", context.DeadlineExceeded), a2a.CodeUnavailable, "this took too long; try again later", true},
-		{context.Canceled, a2a.CodeUnavailable, "the request was given up", false},
+		{a2a.Wrap(a2a.CodeUnavailable, secret, "the store is unavailable"), a2a.CodeUnavailable, "the store is unavailable", true},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), a2a.CodeUnavailable, "the request timed out; retry later", true},
+		{context.Canceled, a2a.CodeUnavailable, "the request was canceled", false},
 	} {
 		got, internal := rpc.ErrorOf(test.err)
 		if got.Code != test.code || got.Message != test.message || internal != test.internal || got.Err != nil {
@@ -99,29 +99,29 @@ func TestParseBatch(t *testing.T) {
 	}
 }
 
-type none struct{}
+type noParams struct{}
 
-func decode([]byte) (none, error)                         { return none{}, nil }
-func unary(context.Context, *rpc.Call, none) (any, error) { return "done", nil }
-func stream(context.Context, *rpc.Call, none) (rpc.Stream, error) {
-	return rpc.Stream{Begun: true}, nil
+func decode([]byte) (noParams, error)                         { return noParams{}, nil }
+func unary(context.Context, *rpc.Call, noParams) (any, error) { return "done", nil }
+func stream(context.Context, *rpc.Call, noParams) (rpc.Stream, error) {
+	return rpc.Stream{Started: true}, nil
 }
 
-func TestTableNamesWhatDoesNotFit(t *testing.T) {
+func TestNewTableReportsAllMismatches(t *testing.T) {
 	t.Parallel()
 	methods := []a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodeUnsupported}, {Name: "a/bare"}, {Name: "a/twice"}}
 	_, err := rpc.NewTable(methods,
 		rpc.BindStream("a/one", decode, stream), rpc.Bind("a/two", decode, unary), rpc.Bind("a/off", decode, unary),
 		rpc.Bind("a/twice", decode, unary), rpc.Bind("a/twice", decode, unary), rpc.Bind("a/unknown", decode, unary))
 	if err == nil {
-		t.Fatal("NewTable() = nil error, want all that does not fit")
+		t.Fatal("NewTable() = nil error, want all mismatches")
 	}
 	for _, want := range []string{
-		"method a/one: descriptor says streaming false, binding true", "method a/two: descriptor says streaming true, binding false",
+		"method a/one: descriptor has streaming false, binding true", "method a/two: descriptor has streaming true, binding false",
 		"method a/off is off but has a binding", "method a/bare has no binding", "method a/twice has two bindings", "method a/unknown has a binding but no descriptor",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("NewTable() = %v, want it to say %q", err, want)
+			t.Errorf("NewTable() = %v, want it to contain %q", err, want)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestTable(t *testing.T) {
 		}
 		p, err := table.Prepare(&rpc.Call{Method: m}, nil)
 		if err != nil || (p.Stream != nil) != m.Streaming || (p.Run != nil) == m.Streaming {
-			t.Errorf("Prepare(%s) = %+v, %v, want one function, as the method says", m.Name, p, err)
+			t.Errorf("Prepare(%s) = %+v, %v, want Run or Stream as the descriptor says", m.Name, p, err)
 		}
 	}
 }
@@ -167,12 +167,12 @@ func FuzzParse(f *testing.F) {
 		if code := a2a.CodeOf(err); err != nil && code != a2a.CodeParse && code != a2a.CodeInvalidRequest {
 			t.Errorf("Parse(%q) = %v with code %s", data, err, code)
 		}
-		answer, err := rpc.A2A.AppendResult(nil, r.ID, nil)
+		response, err := rpc.A2A.AppendResult(nil, r.ID, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rpc.IsBatch(answer) {
-			t.Errorf("answer %s is a batch", answer)
+		if rpc.IsBatch(response) {
+			t.Errorf("response %s is a batch", response)
 		}
 		_, _ = rpc.ParseBatch(data, 10)
 	})

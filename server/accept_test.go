@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAnErrorReachesAClientThatOnlyTakesAStream(t *testing.T) {
+func TestErrorsAreEventsForClientsThatAcceptOnlyStreams(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	absent := `{"jsonrpc":"2.0","id":7,"method":"tasks/resubscribe","params":{"id":"absent"}}`

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// tokens are what callers may present, by hash, so that comparing takes the same
-// time whatever is presented.
+// tokens are the accepted bearer tokens. They are compared by hash, so that the duration
+// does not depend on the token presented.
 type tokens []hashedToken
 
 type hashedToken struct {
@@ -28,10 +28,10 @@ func newTokens(list []Token) *tokens {
 	return &t
 }
 
-// SetTokens replaces the tokens that callers may present, for requests from now on;
-// open streams stay open. It reports everything that is wrong with the new ones and
-// keeps the old ones then. Whether tokens are required at all cannot change, since the
-// agent card says so. Safe for concurrent use.
+// SetTokens replaces the accepted tokens for subsequent requests. Open streams stay open. If
+// any token is invalid, it returns an error that lists all problems and keeps the current
+// tokens. It cannot turn authentication on or off, because the agent card declares it. It is
+// safe for concurrent use.
 func (s *Server) SetTokens(list []Token) error {
 	errs := checkTokens(list)
 	if len(list) == 0 != (len(s.cfg.Tokens) == 0) {
@@ -44,7 +44,7 @@ func (s *Server) SetTokens(list []Token) error {
 	return nil
 }
 
-// principal returns whom a token stands for.
+// principal returns the principal that a token authenticates.
 func (t tokens) principal(token string) (a2a.Principal, bool) {
 	hash := sha256.Sum256([]byte(token))
 	found := -1
@@ -59,26 +59,26 @@ func (t tokens) principal(token string) (a2a.Principal, bool) {
 	return t[found].principal, true
 }
 
-// authenticate finds out who asks, or refuses the request.
+// authenticate sets the principal of the request, or rejects the request.
 func (x *exchange) authenticate() bool {
-	known := *x.s.tokens.Load()
-	if len(known) == 0 {
+	accepted := *x.s.tokens.Load()
+	if len(accepted) == 0 {
 		x.principal = a2a.Principal{ID: a2a.Anonymous}
 		return true
 	}
-	given := x.r.Header.Values("Authorization")
-	if len(given) == 1 {
-		scheme, token, _ := strings.Cut(given[0], " ")
+	credentials := x.r.Header.Values("Authorization")
+	if len(credentials) == 1 {
+		scheme, token, _ := strings.Cut(credentials[0], " ")
 		if strings.EqualFold(scheme, "Bearer") {
-			if p, ok := known.principal(strings.Trim(token, " ")); ok {
+			if p, ok := accepted.principal(strings.Trim(token, " ")); ok {
 				x.principal = p
 				return true
 			}
 		}
 	}
 	challenge, text := `Bearer realm="holdfast"`, "authentication is required: send Authorization: Bearer"
-	if len(given) > 0 {
-		challenge, text = challenge+`, error="invalid_token"`, "the credentials are not known here"
+	if len(credentials) > 0 {
+		challenge, text = challenge+`, error="invalid_token"`, "invalid credentials"
 	}
 	x.w.Header().Set("WWW-Authenticate", challenge)
 	x.refuse(http.StatusUnauthorized, a2a.Errorf(a2a.CodeUnauthenticated, "%s", text))

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// bareEcho is a plain net/http handler that reads and writes JSON: the floor
-// that the server is measured against (see bench/).
+// bareEcho is a net/http handler that only decodes and encodes JSON, as the baseline of the
+// benchmarks (see bench/).
 func bareEcho(w http.ResponseWriter, r *http.Request) {
 	var body any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -27,7 +27,7 @@ func bareEcho(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// sendBody is what a client of the benchmark sends.
+// sendBody is the request of the benchmarks.
 const sendBody = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"8f7b2c1e-5c53-4d5b-9a51-XXXXXXXXXXXX","role":"user","parts":[{"kind":"text","text":"The quick brown fox jumps over the lazy dog, again and again, until somebody is sent to tell it to stop."}]},"configuration":{"blocking":true}}}`
 
 type benchCase struct {
@@ -38,7 +38,8 @@ type benchCase struct {
 
 var benchCalls atomic.Int64
 
-// next returns the body with a message id of its own: a repeat would be answered with the first task.
+// next returns the body with a unique message ID, because a repeated message returns the
+// first task.
 func (c benchCase) next() string {
 	return strings.Replace(c.body, "XXXXXXXXXXXX", fmt.Sprintf("%012x", benchCalls.Add(1)), 1)
 }
@@ -77,7 +78,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// discard is a ResponseWriter that costs nothing.
+// discard is a ResponseWriter without cost.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }
@@ -112,7 +113,7 @@ func BenchmarkListener(b *testing.B) {
 	}
 }
 
-// roundTrip costs the client as little as it can, so that the server shows.
+// roundTrip is a minimal client, so that the benchmark measures the server.
 func roundTrip(conn net.Conn, in *bufio.Reader, request string) error {
 	if _, err := io.WriteString(conn, request); err != nil {
 		return err
@@ -135,12 +136,12 @@ func roundTrip(conn net.Conn, in *bufio.Reader, request string) error {
 	}
 }
 
-// BenchmarkFanOut tells one update to a thousand readers; an operation ends when
-// the last of them has it.
+// BenchmarkFanOut sends one update to a thousand readers. An operation ends when the last
+// reader has received it.
 func BenchmarkFanOut(b *testing.B) {
 	const readers = 1000
 	next := make(chan int)
-	e := start(b, steps(next), nil)
+	e := start(b, stepHandler(next), nil)
 	task := e.call("message/send", params(message("hi"))).task(b)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/resubscribe","params":{"id":%q}}`, task.ID)
 	addr := strings.TrimPrefix(e.url, "http://")

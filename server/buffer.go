@@ -11,37 +11,37 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// keepBuffer is the largest buffer that is kept for another request.
-const keepBuffer = 64 << 10
+// maxPooledBuffer is the maximum capacity of buffers that are reused for other requests.
+const maxPooledBuffer = 64 << 10
 
 const (
-	// discardTime is how long the rest of a body that is too large is read, and discardIdle
-	// how long the client may pause meanwhile.
+	// discardTime is how long the rest of an oversized body is read, and discardIdle how long
+	// the client may pause.
 	discardTime, discardIdle = 30 * time.Second, 5 * time.Second
 )
 
-// buffer is memory for one body or answer.
+// buffer is a reusable buffer for a request body or a response.
 type buffer struct{ b []byte }
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
 
 func newBuffer() *buffer { return buffers.Get().(*buffer) }
 
-// free gives the memory back. It must not be used any more.
+// free makes the buffer available to other requests. The caller must not use it anymore.
 func (b *buffer) free() {
-	if cap(b.b) > keepBuffer {
+	if cap(b.b) > maxPooledBuffer {
 		return
 	}
 	b.b = b.b[:0]
 	buffers.Put(b)
 }
 
-// readBody reads a body of at most MaxBody bytes. What is announced is not
-// believed before it has come.
+// readBody reads a body of at most MaxBody bytes. It allocates memory for data that has
+// arrived, not for the announced length.
 func (x *exchange) readBody() (*buffer, error) {
 	limit := x.s.cfg.MaxBody
 	if x.r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, bodyTooLarge(limit)
 	}
 	b := newBuffer()
 	body := http.MaxBytesReader(x.w, x.r.Body, limit)
@@ -61,33 +61,34 @@ func (x *exchange) readBody() (*buffer, error) {
 			b.free()
 			var over *http.MaxBytesError
 			if errors.As(err, &over) {
-				return nil, tooLarge(limit)
+				return nil, bodyTooLarge(limit)
 			}
-			x.s.log.Debug("request body not read", "request", x.id, "error", err)
-			return nil, unread(err)
+			x.s.log.Debug("could not read request body", "request", x.id, "error", err)
+			return nil, bodyError(err)
 		}
 	}
 }
 
-// unread says why a body could not be read. It is the client's doing, so it is no
-// matter for the log.
-func unread(err error) error {
+// bodyError returns the error for a body that could not be read. It is not logged as an error,
+// because the client caused it.
+func bodyError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return a2a.Errorf(a2a.CodeParse, "the request body did not come in time")
+		return a2a.Errorf(a2a.CodeParse, "timed out reading the request body")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return a2a.Errorf(a2a.CodeParse, "the request body is shorter than was announced")
+		return a2a.Errorf(a2a.CodeParse, "the request body is shorter than its Content-Length")
 	default:
-		return a2a.Errorf(a2a.CodeParse, "the request body could not be read")
+		return a2a.Errorf(a2a.CodeParse, "could not read the request body")
 	}
 }
 
-// discard reads the rest of a body after its refusal was sent, so that a client that sends its
-// whole request before it reads the response receives it: closing a connection with unread data
-// resets it. It ends with the body, after discardTime, or when nothing arrives for discardIdle.
+// discard reads the rest of a body after its rejection was sent. Closing a connection with
+// unread data resets it, and a client that sends its whole request before it reads would not
+// receive the response. It ends with the body, after discardTime, or when nothing arrives
+// for discardIdle.
 func (x *exchange) discard() {
 	if x.r.Header.Get("Expect") != "" {
-		return // the client waits for permission to send, which the response denies
+		return // the client waits for a 100 Continue that it does not get
 	}
 	c := http.NewResponseController(x.w)
 	if c.Flush() != nil {
@@ -104,14 +105,14 @@ func (x *exchange) discard() {
 	}
 }
 
-// grow doubles the capacity of a body's buffer, up to the announced length. The memory is held
-// until the request's content is stored.
+// grow increases the capacity of a body's buffer: it doubles it, up to the announced length.
+// It reserves the memory, which is released when the request's content is stored.
 func (x *exchange) grow(b *buffer) error {
 	more := int64(cap(b.b))
-	if length := x.r.ContentLength + 1; length > more { // one byte more finds the end of the body
+	if length := x.r.ContentLength + 1; length > more { // one more byte to detect the end of the body
 		more = min(more, length-more)
 	}
-	if err := x.held.Grow(x.r.Context(), more); err != nil {
+	if err := x.requestMemory.Grow(x.r.Context(), more); err != nil {
 		x.w.Header().Set("Retry-After", "1")
 		return err
 	}
@@ -121,6 +122,6 @@ func (x *exchange) grow(b *buffer) error {
 	return nil
 }
 
-func tooLarge(limit int64) error {
+func bodyTooLarge(limit int64) error {
 	return a2a.Errorf(a2a.CodeTooLarge, "request body exceeds the limit of %d bytes (--max-body)", limit)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// URIs of the extensions that the card declares.
+// URIs of the extensions that the agent card declares.
 const (
 	extensionsDoc = "https://github.com/holdfast-dev/holdfast/blob/main/docs/extensions.md"
 
@@ -26,34 +26,34 @@ const (
 	ExtensionWebhooks   = extensionsDoc + "#webhooks"
 )
 
-func extensions(push bool) []a2a.AgentExtension {
+func extensions(hooks bool) []a2a.AgentExtension {
 	all := []a2a.AgentExtension{
 		{URI: ExtensionList, Description: "tasks/list pages through the caller's tasks, newest first, with filters by context, state and time."},
 		{URI: ExtensionResume, Description: "Stream events have ids; tasks/resubscribe with Last-Event-ID replays exactly what was missed, also after a restart and for finished tasks."},
-		{URI: ExtensionRepeatable, Description: "message/send, message/stream, tasks/cancel, tasks/feedback, contexts/create and contexts/update may be repeated safely with an Idempotency-Key header."},
-		{URI: ExtensionClientIDs, Description: "A message may begin a task with a taskId and contextId that its client made."},
+		{URI: ExtensionRepeatable, Description: "message/send, message/stream, tasks/cancel, tasks/feedback, contexts/create and contexts/update are safe to repeat with an Idempotency-Key header."},
+		{URI: ExtensionClientIDs, Description: "A message may start a task with a taskId and contextId chosen by its client."},
 		{URI: ExtensionContexts, Description: "contexts/list, get, create, update and clear manage the conversations that the caller's tasks belong to."},
-		{URI: ExtensionFeedback, Description: "tasks/feedback takes a comment and a rating of a task, tasks/feedback/list reads them back."},
+		{URI: ExtensionFeedback, Description: "tasks/feedback stores a comment and a rating of a task; tasks/feedback/list returns them."},
 	}
-	if push {
-		all = append(all, a2a.AgentExtension{URI: ExtensionWebhooks, Description: "Webhooks are told of every update, in order and signed, in the payload format they ask for, until it has arrived; webhooks/dead/list, webhooks/replay and webhooks/attempts show and repeat what has not."})
+	if hooks {
+		all = append(all, a2a.AgentExtension{URI: ExtensionWebhooks, Description: "Webhooks receive every update in order, signed, in the payload format of their configuration, with retries until it is delivered; webhooks/dead/list, webhooks/attempts and webhooks/replay list failed deliveries and repeat them."})
 	}
 	return all
 }
 
-// card is the agent card as it is served.
+// card is the agent card that the server returns.
 type card struct {
 	model a2a.AgentCard
-	fixed []byte // the whole of it when its URL does not depend on the request
-	made  time.Time
+	fixed []byte // the encoded card if its URL does not depend on the request
+	built time.Time
 }
 
 func newCard(cfg Config) (*card, error) {
 	c := cfg.Card
 	c.ProtocolVersion = v03.Version
 	c.PreferredTransport = "JSONRPC"
-	orDefault(&c.Description, c.Name)
-	orDefault(&c.Version, "0.0.0")
+	setDefault(&c.Description, c.Name)
+	setDefault(&c.Version, "0.0.0")
 	if len(c.DefaultInputModes) == 0 {
 		c.DefaultInputModes = []string{"text/plain"}
 	}
@@ -61,38 +61,38 @@ func newCard(cfg Config) (*card, error) {
 		c.DefaultOutputModes = []string{"text/plain"}
 	}
 	c.Capabilities.Streaming = true
-	c.Capabilities.PushNotifications = cfg.Push != nil
+	c.Capabilities.PushNotifications = cfg.Webhook != nil
 	c.Capabilities.StateTransitionHistory = true
-	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg.Push != nil))
+	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg.Webhook != nil))
 	if len(cfg.Tokens) > 0 {
 		c.SecuritySchemes = map[string]a2a.SecurityScheme{"bearer": a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}}
 		c.Security = []map[string][]string{{"bearer": {}}}
 	}
-	made := &card{model: c, made: time.Now()}
+	built := &card{model: c, built: time.Now()}
 	raw, err := wire.Marshal(&c)
 	if c.URL != "" {
-		made.fixed = raw
+		built.fixed = raw
 	}
-	return made, err
+	return built, err
 }
 
-// card serves the agent card.
-func (x *exchange) card() {
+// serveCard returns the agent card.
+func (x *exchange) serveCard() {
 	body := x.s.card.fixed
 	if body == nil {
 		model := x.s.card.model
 		model.URL = address(x.r)
-		body, _ = wire.Marshal(&model) // has been marshalled before
+		body, _ = wire.Marshal(&model) // newCard has encoded it without error
 	}
 	sum := sha256.Sum256(body)
 	h := x.Header()
 	h["Content-Type"] = jsonType
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
-	http.ServeContent(x, x.r, "", x.s.card.made, bytes.NewReader(body))
+	http.ServeContent(x, x.r, "", x.s.card.built, bytes.NewReader(body))
 }
 
-// address is the URL that a request came to, as far as the server can see itself.
+// address returns the URL to which a request was sent, as far as the server can know it.
 func address(r *http.Request) string {
 	host := r.Host
 	if host == "" {

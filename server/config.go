@@ -12,118 +12,120 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
-	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// Config is what a Server is made of. Zero fields take the documented default.
+// Config configures a [Server]. Zero fields take the documented default.
 type Config struct {
-	// Engine does the work. Required; the caller starts and stops it.
+	// Engine executes tasks. Required. The caller starts and stops it.
 	Engine *engine.Engine
-	// Push keeps the webhooks of tasks and delivers to them; the caller starts and stops
-	// it. nil: there are none.
-	Push *push.Service
-	// Card describes the agent. Name is required. An empty URL is told as the
-	// address a request came to; the protocol's version, transport, capabilities and
-	// security are filled in by the server.
+	// Webhook stores the webhooks of tasks and delivers to them. The caller starts and stops
+	// it. If nil, webhooks are not supported.
+	Webhook *webhook.Service
+	// Card describes the agent. Its Name is required. If its URL is empty, the card has the
+	// address to which the request for it was sent. The server sets the protocol version,
+	// transport, capabilities and security.
 	Card a2a.AgentCard
-	// Dialect is how answers are spelled. Default [rpc.A2A].
+	// Dialect is the JSON format of results. Default [rpc.A2A].
 	Dialect rpc.Dialect
-	// Tokens are the bearer tokens that callers must present. Empty: everybody is
-	// the anonymous principal.
+	// Tokens are the accepted bearer tokens. If empty, every caller is the anonymous
+	// principal.
 	Tokens []Token
-	// Version is the server's own version, told to operators. Default: Card.Version.
+	// Version is the version of the server for operators. Default: Card.Version.
 	Version string
 
-	// MaxBody is the largest request body in bytes. Default 10 MiB.
+	// MaxBody is the maximum size of a request body in bytes. Default 10 MiB.
 	MaxBody int64
-	// Memory is the budget that request bodies and responses draw from. Default: no limit.
+	// Memory is the budget for request bodies and responses. Default: no limit.
 	Memory *memory.Budget
-	// Files has a byte for each file that is fetched, for /health. nil: there are none.
-	Files *memory.Budget
-	// MaxBatch is how many requests a batch may have. Default 50.
+	// FileSlots counts the files that are being fetched, for /health; one unit is one file. It
+	// may be nil.
+	FileSlots *memory.Budget
+	// MaxBatch is the maximum number of requests in a batch. Default 50.
 	MaxBatch int
-	// MaxBatchBytes is how large the responses of a batch may be together; items beyond
+	// MaxBatchBytes is the maximum total size of the responses of a batch. Items that exceed
 	// it get an error. Default 32 MiB.
 	MaxBatchBytes int64
-	// MaxStreams is how many streams may be open at once. With tokens, one owner may have
-	// half of them. Default 10,000.
+	// MaxStreams is the maximum number of open streams. With Tokens, one owner may have half
+	// of them. Default 10,000.
 	MaxStreams int
-	// MaxLists is how many lists are read from the store at once, at least 2; one owner
-	// may read half of them. Others wait for 10 seconds and are refused then. Default 8.
+	// MaxLists is the number of lists that the server reads from the store at once, at least
+	// 2. One owner may read half of them. Further list requests wait up to 10 s and are then
+	// rejected. Default 8.
 	MaxLists int
-	// ReadCache is the number of bytes of encoded tasks kept in memory, so that those that are
-	// over are neither read from the store nor encoded again. Default 32 MiB; negative keeps none.
+	// ReadCache is the size in bytes of the cache of encoded finished tasks. Reading a cached
+	// task neither loads it from the store nor encodes it again. Default 32 MiB. Negative
+	// disables the cache.
 	ReadCache int64
-	// Heartbeat is the longest silence on a stream. Default 15 s.
+	// Heartbeat is the maximum time without data on a stream. Default 15 s.
 	Heartbeat time.Duration
-	// ReadTimeout is how long a request may take to arrive. Default 1 min.
+	// ReadTimeout is the maximum time to receive a request. Default 1 min.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept an answer, or what is
-	// ready of a stream. Default 30 s.
+	// WriteTimeout is the maximum time to send a response, or the pending events of a stream.
+	// Default 30 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection is kept without a request. Default 2 min.
+	// IdleTimeout is how long a connection without requests stays open. Default 2 min.
 	IdleTimeout time.Duration
-	// BlockingTimeout is how long a blocking message/send is held before it is
-	// answered with the task as it stands. Default 5 min.
+	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
+	// it returns the task in its current state. Default 5 min.
 	BlockingTimeout time.Duration
-	// StopGrace is how long requests under way may take when the server stops. Then
-	// blocking ones are answered with the task as it stands. Default 10 s.
+	// StopGrace is how long requests in progress may take after the server starts to stop.
+	// After that, blocking requests return the task in its current state. Default 10 s.
 	StopGrace time.Duration
 
-	// CORSOrigins are the web origins whose pages may call the agent, such as
-	// "https://example.com"; "*" is any. Default none.
+	// CORSOrigins are the web origins from which browsers may call the agent, such as
+	// "https://example.com". "*" allows any. Default none.
 	CORSOrigins []string
-	// Logger gets what operators should know; requests at debug level. Default:
-	// discards.
+	// Logger receives messages for operators, and requests at debug level. Default: discards
+	// them.
 	Logger *slog.Logger
 }
 
-// Token is a bearer token and the principal it stands for.
+// Token is a bearer token and the principal that it authenticates.
 type Token struct {
 	Token     string
 	Principal a2a.Principal
 }
 
-// String hides the token from logs.
+// String returns a description without the token, for logs.
 func (t Token) String() string { return "token of " + t.Principal.ID }
 
-// GoString hides the token from logs.
+// GoString returns a description without the token, for logs.
 func (t Token) GoString() string { return t.String() }
 
-// LogValue hides the token from logs.
+// LogValue returns a description without the token, for logs.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-func orDefault[T comparable](v *T, value T) {
+func setDefault[T comparable](v *T, value T) {
 	var zero T
 	if *v == zero {
 		*v = value
 	}
 }
 
-// withDefaults returns the config with its defaults, or all that is wrong with
-// it.
+// withDefaults returns c with defaults, or an error that lists all problems of c.
 func (c Config) withDefaults() (Config, error) {
-	orDefault(&c.Version, c.Card.Version)
-	orDefault(&c.Dialect, rpc.A2A)
-	orDefault(&c.MaxBody, 10<<20)
-	orDefault(&c.MaxBatch, 50)
-	orDefault(&c.MaxBatchBytes, 32<<20)
-	orDefault(&c.MaxStreams, 10_000)
-	orDefault(&c.MaxLists, 8)
-	orDefault(&c.ReadCache, 32<<20)
-	orDefault(&c.Heartbeat, 15*time.Second)
-	orDefault(&c.ReadTimeout, time.Minute)
-	orDefault(&c.WriteTimeout, 30*time.Second)
-	orDefault(&c.IdleTimeout, 2*time.Minute)
-	orDefault(&c.BlockingTimeout, 5*time.Minute)
-	orDefault(&c.StopGrace, 10*time.Second)
+	setDefault(&c.Version, c.Card.Version)
+	setDefault(&c.Dialect, rpc.A2A)
+	setDefault(&c.MaxBody, 10<<20)
+	setDefault(&c.MaxBatch, 50)
+	setDefault(&c.MaxBatchBytes, 32<<20)
+	setDefault(&c.MaxStreams, 10_000)
+	setDefault(&c.MaxLists, 8)
+	setDefault(&c.ReadCache, 32<<20)
+	setDefault(&c.Heartbeat, 15*time.Second)
+	setDefault(&c.ReadTimeout, time.Minute)
+	setDefault(&c.WriteTimeout, 30*time.Second)
+	setDefault(&c.IdleTimeout, 2*time.Minute)
+	setDefault(&c.BlockingTimeout, 5*time.Minute)
+	setDefault(&c.StopGrace, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	var errs []error
-	check := func(bad bool, format string, args ...any) {
-		if bad {
+	check := func(invalid bool, format string, args ...any) {
+		if invalid {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
@@ -163,30 +165,30 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// CheckURL checks a URL for an agent card.
+// CheckURL returns an error if text is not a valid URL for an agent card.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return fmt.Errorf("want a URL such as https://agent.example.com/, but got %q", text)
+		return fmt.Errorf("%q is not a URL such as https://agent.example.com/", text)
 	}
 	return nil
 }
 
-// CheckOrigin checks an item of [Config.CORSOrigins].
+// CheckOrigin returns an error if origin is not valid for [Config.CORSOrigins].
 func CheckOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-		return fmt.Errorf("want an origin such as https://example.com, but got %q", origin)
+		return fmt.Errorf("%q is not an origin such as https://example.com", origin)
 	}
 	return nil
 }
 
-// checkTokens says what is wrong with tokens, without telling any.
+// checkTokens returns the problems of tokens. The errors do not contain the tokens.
 func checkTokens(tokens []Token) (errs []error) {
 	seen := make(map[string]int, len(tokens))
 	for i, t := range tokens {
 		if t.Token == "" || strings.ContainsFunc(t.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			errs = append(errs, fmt.Errorf("Tokens[%d]: the token must be printable ASCII without spaces, and not empty", i))
+			errs = append(errs, fmt.Errorf("Tokens[%d]: the token must be non-empty printable ASCII without spaces", i))
 		}
 		if t.Principal.ID == "" {
 			errs = append(errs, fmt.Errorf("Tokens[%d]: Principal.ID is required", i))

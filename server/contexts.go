@@ -19,7 +19,7 @@ func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContex
 		Page: list.Page, PageSize: list.PageSize, NextPageToken: list.NextPageToken, TruncatedBySize: list.TruncatedBySize,
 	}
 	for i := range list.Contexts {
-		out.Contexts[i] = *conversation(&list.Contexts[i].Context, list.Contexts[i].History)
+		out.Contexts[i] = *convertContext(&list.Contexts[i].Context, list.Contexts[i].History)
 	}
 	return out, nil
 }
@@ -29,29 +29,29 @@ func (s *Server) getContext(ctx context.Context, c *rpc.Call, p a2a.ContextQuery
 	if err != nil {
 		return nil, err
 	}
-	return conversation(&found.Context, found.History), nil
+	return convertContext(&found.Context, found.History), nil
 }
 
 func (s *Server) createContext(ctx context.Context, c *rpc.Call, p a2a.CreateContextParams) (any, error) {
-	made, err := s.cfg.Engine.CreateContext(ctx, c.Principal, p, sendOptions(c))
+	created, err := s.cfg.Engine.CreateContext(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
 		return nil, err
 	}
-	return conversation(&made, nil), nil
+	return convertContext(&created, nil), nil
 }
 
 func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateContextParams) (any, error) {
-	changed, err := s.cfg.Engine.UpdateContext(ctx, c.Principal, p, sendOptions(c))
+	updated, err := s.cfg.Engine.UpdateContext(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
 		return nil, err
 	}
-	return conversation(&changed, nil), nil
+	return convertContext(&updated, nil), nil
 }
 
 func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (any, error) {
 	tasks, err := s.cfg.Engine.ClearContext(ctx, c.Principal, p, sendOptions(c))
-	if s.cfg.Push != nil {
-		s.cfg.Push.Recheck(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are gone
+	if s.cfg.Webhook != nil {
+		s.cfg.Webhook.Recheck(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are deleted
 	}
 	if err != nil {
 		return nil, err
@@ -65,12 +65,12 @@ func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearConte
 
 func (s *Server) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbackParams) (any, error) {
 	c.TaskID = p.TaskID
-	given, err := s.cfg.Engine.AddFeedback(ctx, c.Principal, p, sendOptions(c))
+	added, err := s.cfg.Engine.AddFeedback(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
 		return nil, err
 	}
 	return map[string]string{
-		"message": "Feedback submitted successfully", "taskId": given.Key.ID, "feedbackId": given.ID,
+		"message": "Feedback submitted successfully", "taskId": added.Key.ID, "feedbackId": added.ID,
 	}, nil
 }
 
@@ -82,10 +82,10 @@ func (s *Server) listFeedback(ctx context.Context, c *rpc.Call, p a2a.ListTaskFe
 	}
 	out := &a2a.ListTaskFeedbackResult{
 		Feedback: make([]a2a.TaskFeedback, len(list.Feedback)), NextPageToken: list.NextPageToken,
-		PageSize: list.PageSize, Summary: feedbackSummary(list.Summary),
+		PageSize: list.PageSize, Summary: convertFeedbackSummary(list.Summary),
 	}
 	for i := range list.Feedback {
-		out.Feedback[i] = feedback(&list.Feedback[i])
+		out.Feedback[i] = convertFeedback(&list.Feedback[i])
 	}
 	return out, nil
 }

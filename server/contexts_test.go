@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// ok calls a method that must not be refused and reads its result.
+// ok calls a method that must succeed and decodes its result.
 func (e *env) ok(method, params string, result any, h ...string) {
 	e.t.Helper()
 	got := e.call(method, params, h...)
 	if got.Error != nil {
-		e.t.Fatalf("%s %s = %s, want it done", method, params, got.Body)
+		e.t.Fatalf("%s %s = %s, want success", method, params, got.Body)
 	}
 	if result == nil {
 		return
@@ -27,7 +27,7 @@ func (e *env) ok(method, params string, result any, h ...string) {
 
 func TestErrorsOfContextsAndFeedback(t *testing.T) {
 	t.Parallel()
-	h, _ := hold(t)
+	h, _ := blockingHandler(t)
 	e := start(t, h, nil)
 	for _, status := range []string{"paused", "completed", "archived"} {
 		e.ok("contexts/create", fmt.Sprintf(`{"contextId":%q}`, status), nil)
@@ -88,10 +88,10 @@ func TestErrorsOfContextsAndFeedback(t *testing.T) {
 	var list a2a.ListContextsResult
 	e.ok("contexts/list", `{"metadata":{"sortBy":"name"}}`, &list)
 	if list.Total != 4 {
-		t.Errorf("there are %d contexts, want 4: what was refused must change nothing", list.Total)
+		t.Errorf("found %d contexts, want 4: rejected requests must have no effect", list.Total)
 	}
 	if got := e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, busy.ID)).task(t); got.Status.State != "working" {
-		t.Errorf("task = %+v, want it at work: what was refused must cancel nothing", got)
+		t.Errorf("task = %+v, want working: rejected requests must have no effect", got)
 	}
 }
 
@@ -118,12 +118,12 @@ func TestContextsListPages(t *testing.T) {
 		}
 		e.ok("contexts/list", `{"metadata":{`+filters+`}}`, &list)
 		if list.Total != 5 || list.Page != page || list.PageSize != 2 || list.NextPageToken == nil {
-			t.Fatalf("page %d = %+v, want it numbered, with total 5 and nextPageToken", page, list)
+			t.Fatalf("page %d = %+v, want its number, total 5 and nextPageToken", page, list)
 		}
 		for _, c := range list.Contexts {
 			got = append(got, c.ContextID)
 			if c.Kind != "context" || c.Role != "assistant" || c.Status != "active" || c.CreatedAt == "" || c.UpdatedAt == "" || c.Tasks == nil {
-				t.Errorf("context = %+v, want kind, role, status, times and tasks told", c)
+				t.Errorf("context = %+v, want kind, role, status, times and tasks", c)
 			}
 		}
 		if token = *list.NextPageToken; token == "" {
@@ -131,12 +131,12 @@ func TestContextsListPages(t *testing.T) {
 		}
 	}
 	if want := "c4 c3 c2 c1 c0"; strings.Join(got, " ") != want {
-		t.Errorf("pages hold %v, want %s", got, want)
+		t.Errorf("pages have %v, want %s", got, want)
 	}
 }
 
-// A page of tasks tells its number and its total, under both names.
-func TestTasksListTellsItsPage(t *testing.T) {
+// A page of tasks has its number, and its total in both members.
+func TestTasksListReportsPageAndTotal(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	for i := range 3 {
@@ -144,7 +144,7 @@ func TestTasksListTellsItsPage(t *testing.T) {
 	}
 	for _, test := range []struct {
 		params      string
-		page, total int // -1: not there
+		page, total int // -1: absent
 	}{
 		{`{"pageSize":2}`, 1, -1},
 		{`{"pageSize":2,"includeTotal":true}`, 1, 3},

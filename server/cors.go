@@ -10,27 +10,27 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// cors decides which web pages may call. Programs that are not browsers are not
-// its concern.
+// cors decides which web pages may call the server. It does not restrict clients that are not
+// browsers.
 type cors struct {
 	origins []string
 	any     bool
-	hosts   []string // names of this server and of pages that may call
+	hosts   []string // host names of this server and of allowed origins
 	protect *http.CrossOriginProtection
 }
 
-// newCORS takes origins that have been checked, and the server's public URL, which may be "".
+// newCORS accepts validated origins and the server's public URL, which may be "".
 func newCORS(origins []string, public string) *cors {
 	c := &cors{origins: origins, any: slices.Contains(origins, "*"), protect: http.NewCrossOriginProtection()}
 	for _, origin := range origins {
-		_ = c.protect.AddTrustedOrigin(origin) // fails only for what is not an origin: "*"
+		_ = c.protect.AddTrustedOrigin(origin) // fails only for "*"
 		c.hosts = append(c.hosts, hostOf(origin)...)
 	}
 	c.hosts = append(c.hosts, hostOf(public)...)
 	return c
 }
 
-// hostOf returns the host name of a URL, if it has one.
+// hostOf returns the host name of a URL as the only element, or nil if it has none.
 func hostOf(rawURL string) []string {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" {
@@ -39,13 +39,13 @@ func hostOf(rawURL string) []string {
 	return []string{hostname(u.Host)}
 }
 
-// rebound reports whether a web page may have sent the request under a name that its owner
-// has pointed at this machine (DNS rebinding), so that browsers take this server for the page's
-// own. Nobody can point addresses, localhost and names without a dot elsewhere. Where there are
-// tokens the page would need one. Browsers send Origin with each POST, but not with a GET, so
-// a GET is checked whoever sends it; the probes disclose nothing and are exempt, since load
-// balancers choose the name.
-func (c *cors) rebound(x *exchange) bool {
+// dnsRebinding reports whether the request may be a DNS rebinding attack: a web page reaches this
+// server under its own host name, which its owner has pointed at this machine, so browsers
+// treat both as one origin. IP addresses, localhost and names without a dot cannot be
+// dnsRebinding. If tokens are required, the page would need one. Browsers send Origin with every
+// POST but not with GET, so GET is checked for all clients. Probes disclose nothing and are
+// exempt, because load balancers choose the host name.
+func (c *cors) dnsRebinding(x *exchange) bool {
 	origin := x.r.Header.Get("Origin")
 	if len(x.s.cfg.Tokens) > 0 || slices.Contains(c.origins, origin) {
 		return false
@@ -67,7 +67,7 @@ func (c *cors) rebound(x *exchange) bool {
 	return !local && !slices.Contains(c.hosts, host)
 }
 
-// hostname is the name or address of a host that may have a port, in lower case.
+// hostname returns the host name or address without the port, in lower case.
 func hostname(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -76,18 +76,17 @@ func hostname(hostport string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// admit reports whether the request is to be answered, and answers it when it is
-// not. A page of an origin that is not listed cannot make a browser on this
-// machine act on an agent that listens on it.
+// admit reports whether the request may be served, and otherwise sends the response. It keeps
+// pages of origins that are not allowed from using an agent through the browser.
 func (c *cors) admit(x *exchange) bool {
 	if !c.any {
 		if err := c.protect.Check(x.r); err != nil {
-			x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "requests from web pages of other origins are not allowed here"))
+			x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "requests from web pages of this origin are not allowed"))
 			return false
 		}
 	}
-	if !c.any && c.rebound(x) {
-		x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "host %s is not a name of this server: use its address or localhost, or start it with --url", a2a.Quote(x.r.Host)))
+	if !c.any && c.dnsRebinding(x) {
+		x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "host %s is not a name of this server; use its address or localhost, or set --url", a2a.Quote(x.r.Host)))
 		return false
 	}
 	if len(c.origins) == 0 {

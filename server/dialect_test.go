@@ -15,7 +15,7 @@ import (
 
 func inBindu(c *server.Config) { c.Dialect = rpc.Bindu }
 
-// memberNames collects the names of members at every level but in what is free-form.
+// memberNames adds the member names at every level to into, except those of free-form values.
 func memberNames(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case []any:
@@ -31,7 +31,7 @@ func memberNames(v any, into map[string]bool) {
 	}
 }
 
-func TestAnswersInTheDialectOfBindu(t *testing.T) {
+func TestBinduDialect(t *testing.T) {
 	t.Parallel()
 	handler := func(_ context.Context, turn *engine.Turn) error {
 		file := a2a.FilePart{File: a2a.FileWithBytes{Name: "a.txt", MimeType: "text/plain", Bytes: []byte("x")}}
@@ -69,7 +69,7 @@ func TestAnswersInTheDialectOfBindu(t *testing.T) {
 		}
 	}
 	if got := string(e.call("message/send", sent).Body); !strings.Contains(got, `"keepMe":{"asItIs":1}`) || !strings.Contains(got, `"camelCase":1,"snake_case":2`) {
-		t.Errorf("message/send = %s, want what is free-form as it was", got)
+		t.Errorf("message/send = %s, want free-form values unchanged", got)
 	}
 	for _, event := range e.open("message/stream", sent).rest() {
 		if text := string(event.Data.Result); !strings.Contains(text, `"context_id":`) || strings.Contains(text, `"contextId":`) {
@@ -78,29 +78,29 @@ func TestAnswersInTheDialectOfBindu(t *testing.T) {
 	}
 	card := string(e.do("GET", "/.well-known/agent-card.json", "", nil).Body)
 	if !strings.Contains(card, `"protocolVersion"`) || !strings.Contains(card, `"pushNotifications":false`) {
-		t.Errorf("card = %s, want it as ever", card)
+		t.Errorf("card = %s, want it in A2A format", card)
 	}
 }
 
-func TestNumbersOfErrorsInTheDialects(t *testing.T) {
+func TestErrorCodesByDialect(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
-		dialect      rpc.Dialect
-		push, absent int
+		dialect         rpc.Dialect
+		webhook, absent int
 	}{{"", -32003, -32001}, {rpc.A2A, -32003, -32001}, {rpc.Bindu, -32005, -32001}} {
 		e := start(t, echo, func(c *server.Config) { c.Dialect = x.dialect })
 		got := e.call("tasks/pushNotificationConfig/list", `{"id":"t"}`)
-		if got.code() != x.push || !strings.Contains(string(got.Body), `"code":"push_notification_not_supported"`) {
-			t.Errorf("in %q, webhooks that are off = %s, want %d", x.dialect, got.Body, x.push)
+		if got.code() != x.webhook || !strings.Contains(string(got.Body), `"code":"push_notification_not_supported"`) {
+			t.Errorf("dialect %q: webhooks off = %s, want %d", x.dialect, got.Body, x.webhook)
 		}
 		if got := e.call("tasks/get", `{"id":"00000000-0000-7000-8000-000000000000"}`); got.code() != x.absent {
-			t.Errorf("in %q, a task that is not there = %s, want %d", x.dialect, got.Body, x.absent)
+			t.Errorf("dialect %q: unknown task = %s, want %d", x.dialect, got.Body, x.absent)
 		}
 	}
 	_, err := server.New(server.Config{Card: a2a.AgentCard{Name: "a"}, Dialect: "latin"})
 	if err == nil || !slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(line string) bool {
 		return strings.HasSuffix(line, `Dialect is "latin", want one of ["a2a" "bindu"]`)
 	}) {
-		t.Errorf("New() = %v, want the dialect refused", err)
+		t.Errorf("New() = %v, want an error for the dialect", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// mutants returns value with one of its strings or member names replaced by long, for each of
-// them, and with long added to each list.
+// mutants returns copies of value: one for each string and member name, which it replaces by
+// long, and one for each list, to which it adds long.
 func mutants(value any, long string) (all []any) {
 	switch v := value.(type) {
 	case string:
@@ -49,22 +49,22 @@ func mutants(value any, long string) (all []any) {
 
 func TestErrorsDoNotEchoLongInput(t *testing.T) {
 	t.Parallel()
-	kept := newStore()
-	on := withPush(t, kept)
-	e := startConfig(t, engine.Config{Store: kept, Handler: echo, NewID: newID, OutputModes: []string{"application/x-none"}}, on)
+	st := newStore()
+	on := withWebhook(t, st)
+	e := startConfig(t, engine.Config{Store: st, Handler: echo, NewID: newID, OutputModes: []string{"application/x-none"}}, on)
 	ts := httptest.NewServer(e.server)
 	t.Cleanup(ts.Close)
 	e.url, e.client = ts.URL, ts.Client()
 	long := strings.Repeat("é\n", 10_000)
-	push := `"pushNotificationConfig":{"id":"w","url":"https://a.example/","token":"t","authentication":{"schemes":["Bearer"],"credentials":"c","type":"apiKey","in":"header","name":"n"},"payloadFormat":"event","signatures":["v1"]}`
+	hooks := `"pushNotificationConfig":{"id":"w","url":"https://a.example/","token":"t","authentication":{"schemes":["Bearer"],"credentials":"c","type":"apiKey","in":"header","name":"n"},"payloadFormat":"event","signatures":["v1"]}`
 	more := map[string]string{
 		a2a.MethodSend: `{"message":{"messageId":"m","taskId":"t","contextId":"c","role":"user","referenceTaskIds":["r"],"metadata":{"a":"b"},"parts":[{"kind":"text","text":"a"},
 			{"kind":"file","file":{"name":"n","mimeType":"text/plain","uri":"https://a.example/"}},{"kind":"file","file":{"bytes":"YQ=="}},{"kind":"data","data":{"a":1}}]},
-			"configuration":{"acceptedOutputModes":["text/plain"],"historyLength":1,"blocking":true,` + push + `}}`,
+			"configuration":{"acceptedOutputModes":["text/plain"],"historyLength":1,"blocking":true,` + hooks + `}}`,
 		a2a.MethodList:                 `{"contextId":"c","states":["working"],"status":"working","statusTimestampAfter":"2020-01-01T00:00:00Z","pageSize":1,"pageToken":"x"}`,
 		a2a.MethodContextsList:         `{"pageToken":"x","pageSize":1}`,
 		a2a.MethodFeedbackList:         `{"taskId":"x","pageToken":"x"}`,
-		a2a.MethodPushSet:              `{"taskId":"x",` + push + `}`,
+		a2a.MethodPushSet:              `{"taskId":"x",` + hooks + `}`,
 		a2a.MethodPushGet:              `{"id":"x","pushNotificationConfigId":"y"}`,
 		a2a.MethodPushList:             `{"id":"x"}`,
 		a2a.MethodPushDelete:           `{"id":"x","pushNotificationConfigId":"y"}`,
@@ -85,11 +85,11 @@ func TestErrorsDoNotEchoLongInput(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := e.call(method, string(raw)); got.Error != nil && len(got.Body) > 4096 {
-				t.Errorf("%s %.600s: the error has %d bytes: %.300s", method, strings.ReplaceAll(string(raw), strings.ReplaceAll(long, "\n", `\n`), "LONG"), len(got.Body), got.Body)
+				t.Errorf("%s %.600s: error of %d bytes: %.300s", method, strings.ReplaceAll(string(raw), strings.ReplaceAll(long, "\n", `\n`), "LONG"), len(got.Body), got.Body)
 			}
 		}
 	}
-	for method, text := range samples {
+	for method, text := range sampleParams {
 		if method != a2a.MethodStream {
 			check(method, text)
 		}
@@ -105,7 +105,7 @@ func TestErrorsDoNotEchoLongInput(t *testing.T) {
 		e.call(a2a.MethodResubscribe, `{"id":"x"}`, "Last-Event-Id", strings.Repeat("k", 20_000)),
 	} {
 		if len(got.Body) > 4096 {
-			t.Errorf("the error has %d bytes: %.300s", len(got.Body), got.Body)
+			t.Errorf("error of %d bytes: %.300s", len(got.Body), got.Body)
 		}
 	}
 }

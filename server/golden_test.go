@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-var update = flag.Bool("update", false, "write the golden transcripts anew")
+var convertUpdate = flag.Bool("update", false, "rewrite the golden transcripts")
 
-// transcript is the agent of the golden transcripts: what it does is said by
-// the first word of the message.
-func transcript(ctx context.Context, turn *engine.Turn) error {
+// transcriptHandler is the handler of the golden transcripts. The first word of the message selects
+// its behavior.
+func transcriptHandler(ctx context.Context, turn *engine.Turn) error {
 	text := turn.Messages()[0].Text()
 	switch {
 	case turn.Number() > 1:
@@ -57,27 +57,27 @@ func transcript(ctx context.Context, turn *engine.Turn) error {
 var (
 	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
-	// tokenForm is a page token with what stands before it.
+	// tokenForm matches a page token with its member name.
 	tokenForm = regexp.MustCompile(`("nextPageToken":")([^"]+)`)
 	keyForm   = regexp.MustCompile(`(whsec|whpk)_[A-Za-z0-9+/]+=*`)
 )
 
-// names replaces ids and page tokens by names in the order in which they are first
-// seen, and back.
-type names struct{ ids, tokens []string }
+// placeholders replaces IDs and page tokens with numbered placeholders, in the order in which they
+// first appear, and back.
+type placeholders struct{ ids, tokens []string }
 
-func (n *names) hide(text string) string {
+func (n *placeholders) mask(text string) string {
 	text = timeForm.ReplaceAllString(text, "<time>")
 	text = keyForm.ReplaceAllString(text, "<$1>")
 	text = tokenForm.ReplaceAllStringFunc(text, func(member string) string {
 		parts := tokenForm.FindStringSubmatch(member)
-		return parts[1] + name(&n.tokens, "token", parts[2])
+		return parts[1] + placeholder(&n.tokens, "token", parts[2])
 	})
-	return uuidForm.ReplaceAllStringFunc(text, func(id string) string { return name(&n.ids, "id", id) })
+	return uuidForm.ReplaceAllStringFunc(text, func(id string) string { return placeholder(&n.ids, "id", id) })
 }
 
-// name returns the name of value, which is given one if it has none.
-func name(known *[]string, kind, value string) string {
+// placeholder returns the placeholder of value, adding value to the list if it is new.
+func placeholder(known *[]string, kind, value string) string {
 	i := slices.Index(*known, value)
 	if i < 0 {
 		i = len(*known)
@@ -86,7 +86,7 @@ func name(known *[]string, kind, value string) string {
 	return fmt.Sprintf("<%s%d>", kind, i+1)
 }
 
-func (n *names) show(text string) string {
+func (n *placeholders) unmask(text string) string {
 	for i, id := range n.ids {
 		text = strings.ReplaceAll(text, fmt.Sprintf("<id%d>", i+1), id)
 	}
@@ -96,10 +96,10 @@ func (n *names) show(text string) string {
 	return text
 }
 
-// A transcript is a list of requests, each a line that begins with "> " after
-// lines of headers that begin with "H ", and answers, whose lines begin with
-// "< ". Lines that begin with "#" say what is going on. The server asks for a token
-// if any request has one.
+// A transcript has requests, responses and comments. A request is a line that starts with
+// "> ", preceded by a line that starts with "H " for each header. The lines of a response
+// start with "< ", those of a comment with "#". The server requires a token if any request
+// has one.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.transcript")
@@ -113,9 +113,9 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := newStore()
-			on := withPush(t, kept)
-			got := play(startOn(t, kept, transcript, func(c *server.Config) {
+			st := newStore()
+			on := withWebhook(t, st)
+			got := playTranscript(startOn(t, st, transcriptHandler, func(c *server.Config) {
 				if strings.Contains(string(want), "H Authorization: ") {
 					twoTokens(c)
 				}
@@ -123,23 +123,23 @@ func TestTranscripts(t *testing.T) {
 					on(c)
 				}
 			}), string(want))
-			if *update {
+			if *convertUpdate {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
 			if got != string(want) {
-				t.Errorf("%s differs (go test ./server -run Transcripts -update writes it anew):\n%s", file, firstDifference(got, string(want)))
+				t.Errorf("%s differs (go test ./server -run Transcripts -update rewrites it):\n%s", file, firstDifference(got, string(want)))
 			}
 		})
 	}
 }
 
-// play sends the requests of a transcript and returns it with the answers given.
-func play(e *env, text string) string {
+// playTranscript sends the requests of a transcript and returns it with the actual responses.
+func playTranscript(e *env, text string) string {
 	var out strings.Builder
-	var n names
+	var n placeholders
 	h := headers{"X-Request-Id", "golden"}
 	for line := range strings.Lines(text) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -152,9 +152,9 @@ func play(e *env, text string) string {
 			name, value, _ := strings.Cut(rest, ": ")
 			h = append(h, name, value)
 		case ">":
-			got := e.do("POST", "/", n.show(rest), h)
+			got := e.do("POST", "/", n.unmask(rest), h)
 			fmt.Fprintf(&out, "< %d %s\n", got.Status, got.Header.Get("Content-Type"))
-			for answer := range strings.Lines(n.hide(string(got.Body))) {
+			for answer := range strings.Lines(n.mask(string(got.Body))) {
 				if answer = strings.TrimRight(answer, "\n"); answer != "" {
 					fmt.Fprintf(&out, "< %s\n", answer)
 				}
@@ -172,5 +172,5 @@ func firstDifference(got, want string) string {
 			return fmt.Sprintf("line %d\ngot  %s\nwant %s", i+1, g[i], strings.Join(w[i:min(len(w), i+1)], ""))
 		}
 	}
-	return "the answers end early"
+	return "the responses end early"
 }

@@ -24,13 +24,13 @@ import (
 
 var lastID atomic.Int64
 
-// newID makes ids that look like UUIDs and sort by the order they are made in.
+// newID returns IDs that look like UUIDs and sort by creation order.
 func newID() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", lastID.Add(1)) }
 
-// waitLimit is how long tests wait for what must happen.
+// waitLimit is the timeout for expected events.
 const waitLimit = 5 * time.Minute
 
-// env is a server over a real engine over a store in memory.
+// env is a server with a real engine and an in-memory store.
 type env struct {
 	t      testing.TB
 	store  store.Store
@@ -42,15 +42,15 @@ type env struct {
 
 func newStore() store.Store { return inmem.New() }
 
-// start returns an agent that listens on loopback. change may be nil.
+// start starts an agent on loopback. change may be nil.
 func start(t testing.TB, handler engine.Handler, change func(*server.Config)) *env {
 	t.Helper()
 	return startOn(t, newStore(), handler, change)
 }
 
-func startOn(t testing.TB, kept store.Store, handler engine.Handler, change func(*server.Config)) *env {
+func startOn(t testing.TB, st store.Store, handler engine.Handler, change func(*server.Config)) *env {
 	t.Helper()
-	e := startEngine(t, kept, handler, change)
+	e := startEngine(t, st, handler, change)
 	ts := httptest.NewServer(e.server)
 	t.Cleanup(ts.Close)
 	t.Cleanup(ts.CloseClientConnections)
@@ -58,10 +58,10 @@ func startOn(t testing.TB, kept store.Store, handler engine.Handler, change func
 	return e
 }
 
-// startEngine returns an agent that does not listen.
-func startEngine(t testing.TB, kept store.Store, handler engine.Handler, change func(*server.Config)) *env {
+// startEngine starts an agent without a listener.
+func startEngine(t testing.TB, st store.Store, handler engine.Handler, change func(*server.Config)) *env {
 	t.Helper()
-	return startConfig(t, engine.Config{Store: kept, Handler: handler, NewID: newID}, change)
+	return startConfig(t, engine.Config{Store: st, Handler: handler, NewID: newID}, change)
 }
 
 func startConfig(t testing.TB, from engine.Config, change func(*server.Config)) *env {
@@ -90,7 +90,7 @@ func startConfig(t testing.TB, from engine.Config, change func(*server.Config)) 
 	return &env{t: t, store: from.Store, engine: e, server: s}
 }
 
-// echo completes each task with the text it was sent.
+// echo is a handler that completes the task with the text of the message.
 func echo(_ context.Context, t *engine.Turn) error {
 	if err := t.AddArtifact(a2a.Artifact{Name: "echo", Parts: []a2a.Part{a2a.TextPart{Text: t.Messages()[0].Text()}}}); err != nil {
 		return err
@@ -98,7 +98,7 @@ func echo(_ context.Context, t *engine.Turn) error {
 	return t.Reply(a2a.TextPart{Text: "done"})
 }
 
-// reply is a JSON-RPC answer with its HTTP side.
+// reply is a JSON-RPC response with its HTTP properties.
 type reply struct {
 	Status  int             `json:"-"`
 	Header  http.Header     `json:"-"`
@@ -123,7 +123,7 @@ func (r reply) code() int {
 func (r reply) task(t testing.TB) taskView {
 	t.Helper()
 	if r.Error != nil {
-		t.Fatalf("answer is the error %d %s, want a task", r.Error.Code, r.Error.Message)
+		t.Fatalf("response = error %d %s, want a task", r.Error.Code, r.Error.Message)
 	}
 	var v taskView
 	if err := json.Unmarshal(r.Result, &v); err != nil {
@@ -132,7 +132,7 @@ func (r reply) task(t testing.TB) taskView {
 	return v
 }
 
-// taskView is what tests look at of a task or an update.
+// taskView has the members of a task or an update that tests check.
 type taskView struct {
 	Kind      string `json:"kind"`
 	ID        string `json:"id"`
@@ -153,7 +153,7 @@ type taskView struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-// headers are header names and values in turn.
+// headers has alternating header names and values.
 type headers []string
 
 func (h headers) set(r *http.Request) {
@@ -175,7 +175,7 @@ func (e *env) request(verb, path, body string, h headers) *http.Request {
 	return r
 }
 
-// do sends a request and reads the whole answer.
+// do sends a request and reads the whole response.
 func (e *env) do(verb, path, body string, h headers) reply {
 	e.t.Helper()
 	resp, err := e.client.Do(e.request(verb, path, body, h))
@@ -190,31 +190,31 @@ func (e *env) do(verb, path, body string, h headers) reply {
 	out := reply{Status: resp.StatusCode, Header: resp.Header, Body: raw}
 	if bytes.HasPrefix(raw, []byte("{")) {
 		if err := json.Unmarshal(raw, &out); err != nil {
-			e.t.Fatalf("answer %q: %v", raw, err)
+			e.t.Fatalf("response %q: %v", raw, err)
 		}
 	}
 	return out
 }
 
-// post sends a JSON-RPC text.
+// post sends a JSON-RPC request.
 func (e *env) post(body string, h ...string) reply {
 	e.t.Helper()
 	return e.do(http.MethodPost, "/", body, h)
 }
 
-// call calls a method with the JSON of its params.
+// call calls a method with params in JSON.
 func (e *env) call(method, params string, h ...string) reply {
 	e.t.Helper()
 	return e.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params), h...)
 }
 
-// message is the JSON of a message of the client; more are members to add.
+// message returns the JSON of a user message with additional members.
 func message(text string, more ...string) string {
 	return fmt.Sprintf(`{"kind":"message","messageId":"m-%s","role":"user","parts":[{"kind":"text","text":%q}]%s}`,
 		text, text, members(more))
 }
 
-// params is the JSON of the params of message/send.
+// params returns the JSON of the params of message/send.
 func params(message string, configuration ...string) string {
 	return fmt.Sprintf(`{"message":%s%s}`, message, members(configuration))
 }
@@ -313,7 +313,7 @@ func (s *stream) rest() []event {
 	}
 }
 
-// listen serves on a listener of its own until the test ends or stop is called.
+// listen serves on a new listener until the test ends or stop is called.
 func (e *env) listen() (addr string, stop func() error) {
 	e.t.Helper()
 	var lc net.ListenConfig

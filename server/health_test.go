@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever asks and goes away must not make the server look unready to others.
-func TestAnAskerWhoLeavesDoesNotMakeTheServerUnready(t *testing.T) {
+// A client that disconnects must not make the server report itself unready to others.
+func TestCanceledHealthCheckDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t, newStore(), echo, nil)
 	gone, leave := context.WithCancel(t.Context())

@@ -163,7 +163,7 @@ func TestContentTypeAndSize(t *testing.T) {
 }
 
 // Clients that send their whole request before they read would be reset by an early close.
-func TestTooLargeBodiesAreAnsweredBeforeTheConnectionCloses(t *testing.T) {
+func TestOversizedBodyResponseIsSentBeforeClose(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxBody = 4 << 20 })
 	addr, _ := e.listen()
@@ -200,7 +200,7 @@ func TestTooLargeBodiesAreAnsweredBeforeTheConnectionCloses(t *testing.T) {
 	}
 }
 
-func TestBrokenBodiesAreNoErrorsOfOurs(t *testing.T) {
+func TestIncompleteBodiesAreNotLoggedAsErrors(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
 	e := startEngine(t, newStore(), echo, func(c *server.Config) {
@@ -208,8 +208,8 @@ func TestBrokenBodiesAreNoErrorsOfOurs(t *testing.T) {
 	})
 	addr, _ := e.listen()
 	for _, test := range []struct{ head, body, want string }{
-		{"Content-Length: 100", "{", "shorter than was announced"},
-		{"Transfer-Encoding: chunked", "zz\r\n", "could not be read"},
+		{"Content-Length: 100", "{", "shorter than its Content-Length"},
+		{"Transfer-Encoding: chunked", "zz\r\n", "could not read the request body"},
 	} {
 		var d net.Dialer
 		conn, err := d.DialContext(t.Context(), "tcp", addr)
@@ -221,11 +221,11 @@ func TestBrokenBodiesAreNoErrorsOfOurs(t *testing.T) {
 		answer, _ := io.ReadAll(conn)
 		_ = conn.Close()
 		if got := string(answer); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, test.want) {
-			t.Errorf("%s = %s, want HTTP 400 that says %q", test.head, got, test.want)
+			t.Errorf("%s = %s, want HTTP 400 with %q", test.head, got, test.want)
 		}
 	}
 	if got := logged.String(); got != "" {
-		t.Errorf("log = %s, want nothing: what a client breaks off is not our failure", got)
+		t.Errorf("log = %s, want nothing: the client caused the error", got)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestAuthentication(t *testing.T) {
 		{"health", "GET", "/health", "", 401},
 		{"health known", "GET", "/health", "Bearer bob-token", 200},
 		{"info", "GET", "/agent/info", "", 401},
-		{"nothing there", "GET", "/nope", "", 401},
+		{"unknown path", "GET", "/nope", "", 401},
 		{"card", "GET", "/.well-known/agent-card.json", "", 200},
 		{"card at the root", "GET", "/", "", 200},
 		{"alive", "GET", "/healthz", "", 200},
@@ -276,7 +276,7 @@ func TestAuthentication(t *testing.T) {
 func TestWebPagesAndCORS(t *testing.T) {
 	t.Parallel()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
-	const good, bad = "https://app.example", "https://evil.example"
+	const listed, unlisted = "https://app.example", "https://evil.example"
 	for _, test := range []struct {
 		name    string
 		origins []string
@@ -285,10 +285,10 @@ func TestWebPagesAndCORS(t *testing.T) {
 		allowed string
 	}{
 		{"no browser", nil, "", 200, ""},
-		{"a page elsewhere", nil, bad, 403, ""},
-		{"a listed page", []string{good}, good, 200, good},
-		{"a page that is not listed", []string{good}, bad, 403, ""},
-		{"any page", []string{"*"}, bad, 200, bad},
+		{"a page elsewhere", nil, unlisted, 403, ""},
+		{"a listed page", []string{listed}, listed, 200, listed},
+		{"a page that is not listed", []string{listed}, unlisted, 403, ""},
+		{"any page", []string{"*"}, unlisted, 200, unlisted},
 	} {
 		e := start(t, echo, func(c *server.Config) { c.CORSOrigins = test.origins })
 		h := headers{}
@@ -301,14 +301,14 @@ func TestWebPagesAndCORS(t *testing.T) {
 		}
 		pre := e.do("OPTIONS", "/", "", append(h, "Access-Control-Request-Method", "POST"))
 		if (pre.Status == http.StatusNoContent) != (test.allowed != "") || pre.Header.Get("Access-Control-Allow-Origin") != test.allowed {
-			t.Errorf("%s: preflight HTTP %d %v, want leave only if allowed", test.name, pre.Status, pre.Header)
+			t.Errorf("%s: preflight HTTP %d %v, want success only if allowed", test.name, pre.Status, pre.Header)
 		}
 	}
 }
 
-// TestNamesPointedAtUs is about pages whose owner lets their name resolve to this
-// machine: browsers take such a page and this server for one origin.
-func TestNamesPointedAtUs(t *testing.T) {
+// Pages whose owner points their host name at this machine (DNS rebinding) must not reach the
+// server: browsers treat such a page and this server as one origin.
+func TestDNSRebindingIsRejected(t *testing.T) {
 	t.Parallel()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
 	own := func(c *server.Config) { c.Card.URL = "https://agent.example/" }
@@ -321,7 +321,7 @@ func TestNamesPointedAtUs(t *testing.T) {
 		get    int // of the card, /agent/info and /health
 	}{
 		{"a page's own name", nil, "evil.example:3773", headers{"Origin", "http://evil.example:3773"}, 403, 403},
-		{"no page", nil, "evil.example:3773", nil, 200, 403},
+		{"no browser", nil, "evil.example:3773", nil, 200, 403},
 		{"localhost", nil, "localhost:3773", headers{"Origin", "http://localhost:3773"}, 200, 200},
 		{"below localhost", nil, "app.localhost", headers{"Origin", "http://app.localhost"}, 200, 200},
 		{"address", nil, "127.0.0.1:3773", headers{"Origin", "http://127.0.0.1:3773"}, 200, 200},
@@ -352,7 +352,7 @@ func TestNamesPointedAtUs(t *testing.T) {
 			check("GET", path, "", test.get)
 			check("HEAD", path, "", test.get)
 		}
-		if test.h == nil { // load balancers name the host as they like
+		if test.h == nil { // load balancers choose the host name
 			check("GET", "/healthz", "", 200)
 			check("GET", "/readyz", "", 200)
 		}
@@ -364,7 +364,7 @@ func TestRequestIDs(t *testing.T) {
 	e := start(t, echo, nil)
 	for _, test := range []struct {
 		given string
-		kept  bool
+		used  bool
 	}{
 		{"abc-123_X.y:z/1", true},
 		{strings.Repeat("x", 128), true},
@@ -374,8 +374,8 @@ func TestRequestIDs(t *testing.T) {
 	} {
 		got := e.call("tasks/get", `{"id":"x"}`, "X-Request-Id", test.given)
 		id := got.Header.Get("X-Request-Id")
-		if (id == test.given) != test.kept || id == "" || got.Error.Data["requestId"] != id {
-			t.Errorf("X-Request-Id %q: header %q, data %v, want it kept: %t", test.given, id, got.Error.Data, test.kept)
+		if (id == test.given) != test.used || id == "" || got.Error.Data["requestId"] != id {
+			t.Errorf("X-Request-Id %q: header %q, data %v, want it used: %t", test.given, id, got.Error.Data, test.used)
 		}
 	}
 }
@@ -389,13 +389,13 @@ func TestExtensionsAreEchoed(t *testing.T) {
 	}
 }
 
-// faulty is a store that fails or panics when a task is read.
-type faulty struct {
+// faultyStore is a store that fails or panics when a task is read.
+type faultyStore struct {
 	store.Store
 	task func() error
 }
 
-func (f faulty) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+func (f faultyStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if f.task != nil {
 		if err := f.task(); err != nil {
 			return nil, err
@@ -404,9 +404,9 @@ func (f faulty) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	return f.Store.Task(ctx, key, opts)
 }
 
-func (f faulty) Ping(context.Context) error { return fmt.Errorf("disk is full") }
+func (f faultyStore) Ping(context.Context) error { return fmt.Errorf("disk is full") }
 
-func TestInternalErrorsStayInside(t *testing.T) {
+func TestInternalErrorsAreNotExposed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -420,12 +420,12 @@ func TestInternalErrorsStayInside(t *testing.T) {
 		{"for the caller", func() error {
 			return fmt.Errorf("task: %w", a2a.Wrap(a2a.CodeUnavailable, fmt.Errorf("hunter2"), "the disk is full"))
 		}, 200, -32053, "the disk is full"},
-		{"deadline", func() error { return fmt.Errorf("hunter2: %w", context.DeadlineExceeded) }, 200, -32053, "this took too long; try again later"},
+		{"deadline", func() error { return fmt.Errorf("hunter2: %w", context.DeadlineExceeded) }, 200, -32053, "the request timed out; retry later"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var logged syncBuffer
-			e := startOn(t, faulty{newStore(), test.task}, echo, func(c *server.Config) {
+			e := startOn(t, faultyStore{newStore(), test.task}, echo, func(c *server.Config) {
 				c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 			})
 			got := e.call("tasks/get", `{"id":"x"}`)
@@ -436,18 +436,18 @@ func TestInternalErrorsStayInside(t *testing.T) {
 				t.Errorf("log = %s, want the error and the request id", text)
 			}
 			if again := e.call("tasks/list", `{}`); again.code() != 0 {
-				t.Errorf("the next request = %s, want it served", again.Body)
+				t.Errorf("the next request = %s, want success", again.Body)
 			}
 		})
 	}
 }
 
-func TestHealthTellsWhatIsWrong(t *testing.T) {
+func TestHealthReportsProblems(t *testing.T) {
 	t.Parallel()
-	e := startOn(t, faulty{newStore(), nil}, echo, nil)
+	e := startOn(t, faultyStore{newStore(), nil}, echo, nil)
 	got := e.do("GET", "/health", "", nil)
 	if got.Status != http.StatusServiceUnavailable || !strings.Contains(string(got.Body), `"store: disk is full"`) {
-		t.Errorf("/health = HTTP %d %s, want 503 and what is wrong", got.Status, got.Body)
+		t.Errorf("/health = HTTP %d %s, want 503 and the problem", got.Status, got.Body)
 	}
 	if got := e.do("GET", "/readyz", "", nil); got.Status != http.StatusServiceUnavailable || strings.Contains(string(got.Body), "disk") {
 		t.Errorf("/readyz = HTTP %d %s, want 503 without details", got.Status, got.Body)
@@ -461,10 +461,10 @@ func TestHealthCountsExpiredTasks(t *testing.T) {
 	t.Parallel()
 	s := newStore()
 	m := a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "x"}}}
-	long := store.Time(time.Now().Add(-100 * 24 * time.Hour))
+	old := store.Time(time.Now().Add(-100 * 24 * time.Hour))
 	if _, err := s.Commit(t.Context(), store.Change{
-		Key: store.Key{Owner: "alice", ID: "old"}, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle, Turn: 1},
-		Events: []store.Event{{Time: long, State: a2a.StateSubmitted, Received: &m}, {Time: long, State: a2a.StateFailed}},
+		Key: store.Key{Owner: "alice", ID: "old"}, Create: &store.Create{ContextID: "c"}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
+		Events: []store.Event{{Time: old, State: a2a.StateSubmitted, Received: &m}, {Time: old, State: a2a.StateFailed}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -504,7 +504,7 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// syncBuffer is a buffer that a logger and a test may share.
+// syncBuffer is a buffer for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -522,7 +522,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-func TestConfigTellsAllProblemsAtOnce(t *testing.T) {
+func TestNewReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := server.New(server.Config{
 		Card: a2a.AgentCard{URL: "agent.example.com"}, MaxBody: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
@@ -531,13 +531,13 @@ func TestConfigTellsAllProblemsAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("New() = nil error, want all problems")
 	}
-	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: want a URL such as https://agent.example.com/, but got "agent.example.com"`, "MaxBody is -1", "Heartbeat is -1s", `CORSOrigins: want an origin such as https://example.com, but got "example.com"`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
+	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: "agent.example.com" is not a URL such as https://agent.example.com/`, "MaxBody is -1", "Heartbeat is -1s", `CORSOrigins: "example.com" is not an origin such as https://example.com`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("New() = %v, want it to say %q", err, want)
+			t.Errorf("New() = %v, want it to contain %q", err, want)
 		}
 	}
 	if strings.Contains(err.Error(), "same\"") {
-		t.Errorf("New() = %v, which tells a token", err)
+		t.Errorf("New() = %v, want no token in it", err)
 	}
 }
 
@@ -545,7 +545,7 @@ func TestServeStopsGracefully(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan int)
-		e := startEngine(t, newStore(), steps(next), nil)
+		e := startEngine(t, newStore(), stepHandler(next), nil)
 		_, stop := e.servePipe(t)
 		s := e.open("message/stream", params(message("hi")))
 		_, _ = s.next()
@@ -556,7 +556,7 @@ func TestServeStopsGracefully(t *testing.T) {
 		synctest.Wait()
 		go func() {
 			if left := <-ended; len(left) != 0 {
-				t.Errorf("the stream told %s, want it to end before the task does", ids(left))
+				t.Errorf("the stream sent %s, want it to end before the task does", ids(left))
 			}
 			close(next) // both tasks end while the server stops
 		}()
@@ -572,20 +572,20 @@ func TestServeStopsGracefully(t *testing.T) {
 	})
 }
 
-func TestServeAnswersBlockingRequestsWhenGraceIsOver(t *testing.T) {
+func TestServeAnswersBlockingRequestsAfterStopGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan int)
-		e := startEngine(t, newStore(), steps(next), nil)
+		e := startEngine(t, newStore(), stepHandler(next), nil)
 		_, stop := e.servePipe(t)
 		done := make(chan taskView, 1)
 		go func() { done <- e.send("blocked") }()
 		synctest.Wait()
-		begin := time.Now()
+		started := time.Now()
 		go func() {
 			got := <-done
-			if took := time.Since(begin); took != 10*time.Second || got.Status.State != "working" {
-				t.Errorf("answered %s after %s, want working after 10s", got.Status.State, took)
+			if took := time.Since(started); took != 10*time.Second || got.Status.State != "working" {
+				t.Errorf("response %s after %s, want working after 10s", got.Status.State, took)
 			}
 			close(next)
 		}()
@@ -613,10 +613,10 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				begin := time.Now()
+				started := time.Now()
 				go func() { _, _ = io.WriteString(conn, test.sent) }()
 				_, _ = io.Copy(io.Discard, conn)
-				if took := time.Since(begin); took > test.within+time.Second {
+				if took := time.Since(started); took > test.within+time.Second {
 					t.Errorf("connection was closed after %s, want within %s", took, test.within)
 				}
 			})

@@ -19,15 +19,15 @@ func twoTokens(c *server.Config) {
 	}
 }
 
-// as are the headers by which a principal of twoTokens is known.
+// as returns the headers that authenticate a principal of twoTokens.
 func as(name string) []string { return []string{"Authorization", "Bearer " + name + "-token"} }
 
-// foreignRows are calls that name what is Bob's, %q in their params: a task of his,
-// or his context. Every method that is offered is here or in ownRows.
-var foreignRows = []struct {
+// foreignCalls are calls with the ID of Bob's task or context in place of %q. Every supported
+// method is in foreignCalls or in ownLists.
+var foreignCalls = []struct {
 	name, method, params string
-	context              bool // the id is that of the context
-	code                 int  // 0: the answer is one without anything of Bob's
+	context              bool // the ID is that of the context
+	code                 int  // 0: success without data of Bob
 }{
 	{"get", "tasks/get", `{"id":%q}`, false, -32001},
 	{"cancel", "tasks/cancel", `{"id":%q}`, false, -32001},
@@ -69,24 +69,23 @@ var foreignRows = []struct {
 	{"follow-up with a webhook", "message/send", params(message("a", `"taskId":%q`), `"configuration":{"pushNotificationConfig":{"url":"https://example.com/"}}`), false, -32001},
 }
 
-// ownRows are methods that list what is the caller's.
-var ownRows = []struct{ method, params string }{
+// ownLists are methods that list objects of the caller.
+var ownLists = []struct{ method, params string }{
 	{"tasks/list", `{"includeArtifacts":true,"includeTotal":true,"historyLength":100}`},
 	{"contexts/list", `{"historyLength":100,"metadata":{"sortBy":"name"}}`},
 	{"tasks/feedback/list", `{}`},
 }
 
-// What is Bob's must look to Alice like what is not there: the same answer but
-// for the id.
-func TestForeignIsAbsent(t *testing.T) {
+// Bob's objects must look nonexistent to Alice: the responses are the same except for the ID.
+func TestForeignObjectsLookAbsent(t *testing.T) {
 	t.Parallel()
-	h, _ := hold(t)
-	kept := newStore()
-	on := withPush(t, kept)
-	e := startOn(t, kept, h, func(c *server.Config) { twoTokens(c); on(c) })
+	h, _ := blockingHandler(t)
+	st := newStore()
+	on := withWebhook(t, st)
+	e := startOn(t, st, h, func(c *server.Config) { twoTokens(c); on(c) })
 	stream := e.open("message/stream", params(message("secret")), as("bob")...)
 	first, _ := stream.next()
-	_, _ = stream.next() // at work: nothing more happens to it
+	_, _ = stream.next() // working: no more events follow
 	foreign := first.view(t)
 	freshTask, freshContext := freshUUID(), freshUUID()
 	for _, call := range []struct{ who, method, params string }{
@@ -101,13 +100,13 @@ func TestForeignIsAbsent(t *testing.T) {
 	}
 	bobs := func() string {
 		var all strings.Builder
-		for _, row := range ownRows {
+		for _, row := range ownLists {
 			all.Write(e.call(row.method, row.params, as("bob")...).Result)
 		}
 		return all.String()
 	}
 	before := bobs()
-	for _, test := range foreignRows {
+	for _, test := range foreignCalls {
 		t.Run(test.method+" "+test.name, func(t *testing.T) {
 			alice := append(as("alice"), "X-Request-Id", "same")
 			theirs, fresh := foreign.ID, freshTask
@@ -121,63 +120,63 @@ func TestForeignIsAbsent(t *testing.T) {
 				t.Errorf("foreign: HTTP %d %s\nabsent:  HTTP %d %s\nwant the same", got.Status, got.Body, absent.Status, want)
 			}
 			if got.code() != test.code || strings.Contains(string(got.Body), "secret") {
-				t.Errorf("foreign: %s, want code %d and nothing of Bob's", got.Body, test.code)
+				t.Errorf("foreign: %s, want code %d and no data of Bob", got.Body, test.code)
 			}
 		})
 	}
 	if after := bobs(); after != before {
-		t.Errorf("Bob has %s\nwant it as it was: %s", after, before)
+		t.Errorf("Bob's objects = %s\nwant them unchanged: %s", after, before)
 	}
-	t.Run("both ids chosen anew", func(t *testing.T) {
+	t.Run("both ids reused", func(t *testing.T) {
 		mine := e.call("message/send", params(message("a", fmt.Sprintf(`"taskId":%q,"contextId":%q`, foreign.ID, freshContext))), as("alice")...).task(t)
 		if mine.ID != foreign.ID || mine.ContextID != freshContext || len(mine.History) != 1 {
-			t.Errorf("task = %+v, want a task of Alice's own, as if Bob's were not there", mine)
+			t.Errorf("task = %+v, want a new task of Alice", mine)
 		}
 		bobs := e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, foreign.ID), as("bob")...).task(t)
 		if bobs.ContextID != foreign.ContextID || len(bobs.History) != 1 {
-			t.Errorf("Bob's task = %+v, want it as it was", bobs)
+			t.Errorf("Bob's task = %+v, want it unchanged", bobs)
 		}
 	})
 	t.Run("foreign context", func(t *testing.T) {
 		mine := e.call("message/send", params(message("b", fmt.Sprintf(`"contextId":%q`, foreign.ContextID))), as("alice")...).task(t)
 		if mine.ContextID != foreign.ContextID {
-			t.Errorf("context = %s, want the one asked for", mine.ContextID)
+			t.Errorf("context = %s, want the requested one", mine.ContextID)
 		}
 		list := e.call("tasks/list", fmt.Sprintf(`{"contextId":%q}`, foreign.ContextID), as("bob")...)
 		if strings.Contains(string(list.Result), mine.ID) || !strings.Contains(string(list.Result), foreign.ID) {
-			t.Errorf("Bob's list = %s, want his own task alone", list.Result)
+			t.Errorf("Bob's list = %s, want only his own task", list.Result)
 		}
 	})
-	t.Run("foreign context made", func(t *testing.T) {
+	t.Run("foreign context created", func(t *testing.T) {
 		id := freshUUID()
 		for _, who := range []string{"bob", "alice"} {
 			if got := e.call("contexts/create", fmt.Sprintf(`{"contextId":%q,"name":"of %s"}`, id, who), as(who)...); got.Error != nil {
-				t.Errorf("%s: %s, want a context of the same id for each", who, got.Body)
+				t.Errorf("%s: %s, want a context with this ID for each owner", who, got.Body)
 			}
 		}
 		if got := e.call("contexts/get", fmt.Sprintf(`{"contextId":%q}`, id), as("bob")...); !strings.Contains(string(got.Result), "of bob") {
-			t.Errorf("Bob's context = %s, want it as he made it", got.Body)
+			t.Errorf("Bob's context = %s, want it unchanged", got.Body)
 		}
 	})
-	for _, row := range ownRows {
+	for _, row := range ownLists {
 		t.Run(row.method, func(t *testing.T) {
 			if list := e.call(row.method, row.params, as("alice")...); list.code() != 0 || strings.Contains(string(list.Body), "secret") {
-				t.Errorf("Alice's list = %s, want one without what is Bob's", list.Body)
+				t.Errorf("Alice's list = %s, want no objects of Bob", list.Body)
 			}
 			if list := e.call(row.method, row.params, as("bob")...); !strings.Contains(string(list.Body), "secret") {
-				t.Errorf("Bob's list = %s, want what is his", list.Body)
+				t.Errorf("Bob's list = %s, want his objects", list.Body)
 			}
 		})
 	}
 }
 
-func TestOwnershipIsTestedOfEveryMethod(t *testing.T) {
+func TestOwnershipTestsCoverEveryMethod(t *testing.T) {
 	t.Parallel()
 	tested := make(map[string]bool)
-	for _, row := range foreignRows {
+	for _, row := range foreignCalls {
 		tested[row.method] = true
 	}
-	for _, row := range ownRows {
+	for _, row := range ownLists {
 		tested[row.method] = true
 	}
 	for _, m := range a2a.Methods() {
@@ -223,7 +222,7 @@ func TestFollowUps(t *testing.T) {
 	}
 }
 
-func TestIdsMadeByClients(t *testing.T) {
+func TestClientChosenIDs(t *testing.T) {
 	t.Parallel()
 	var turns atomic.Int64
 	e := start(t, func(_ context.Context, turn *engine.Turn) error {
@@ -240,7 +239,7 @@ func TestIdsMadeByClients(t *testing.T) {
 		t.Errorf("the handler ran %d times, want once", n)
 	}
 	if got := e.call("message/send", params(message("b", ids), blocking)); got.code() != -32004 {
-		t.Errorf("another message with the same ids: %s, want -32004: the task is over", got.Body)
+		t.Errorf("another message with the same ids: %s, want -32004: the task is finished", got.Body)
 	}
 	if got := e.call("message/send", params(message("a", `"taskId":"mine","contextId":"too"`))); got.code() != -32001 {
 		t.Errorf("ids that are no UUIDs: %s, want -32001", got.Body)
@@ -261,7 +260,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 	spaced := strings.ReplaceAll(body, `":`, `" : `)
 	if again := e.call("message/send", spaced, bob...); string(again.Result) != string(first.Result) {
-		t.Errorf("the same again = %s, want the first answer %s", again.Body, first.Result)
+		t.Errorf("the repeated request = %s, want the first response %s", again.Body, first.Result)
 	}
 	if other := e.call("message/send", params(message("b"), blocking), bob...); other.code() != -32050 || !strings.Contains(other.Error.Message, `"k1"`) {
 		t.Errorf("another body = %s, want the conflict -32050 naming the key", other.Body)
@@ -270,7 +269,7 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Errorf("another method = %s, want the conflict -32050", other.Body)
 	}
 	if alices := e.call("message/send", body, append(as("alice"), "Idempotency-Key", "k1")...).task(t); alices.ID == task.ID {
-		t.Error("Alice's key gave Bob's task")
+		t.Error("Alice's key returned Bob's task")
 	}
 	if n := turns.Load(); n != 2 {
 		t.Errorf("the handler ran %d times, want twice: once for each principal", n)
@@ -283,7 +282,7 @@ func TestIdempotencyKey(t *testing.T) {
 	for range 2 {
 		got := e.call("tasks/cancel", fmt.Sprintf(`{"id":%q}`, task.ID), cancel...)
 		if got.task(t).Status.State != "canceled" {
-			t.Errorf("tasks/cancel with a key = %s, want a canceled task each time", got.Body)
+			t.Errorf("tasks/cancel with a key = %s, want a canceled task both times", got.Body)
 		}
 	}
 	if got := e.call("tasks/cancel", fmt.Sprintf(`{"id":%q}`, task.ID), as("bob")...); got.code() != -32002 {
@@ -294,11 +293,11 @@ func TestIdempotencyKey(t *testing.T) {
 	one := e.open("message/stream", params(message("s")), stream...).rest()
 	two := e.open("message/stream", params(message("s")), stream...).rest()
 	if a, b := ids(one), ids(two); a != b || len(one) == 0 || one[0].view(t).ID != two[0].view(t).ID {
-		t.Errorf("repeated stream: events %s, then %s, want the same of one task", a, b)
+		t.Errorf("repeated stream: events %s, then %s, want the same events of one task", a, b)
 	}
 }
 
-// ids are the ids of events.
+// ids returns the IDs of events, separated by spaces.
 func ids(events []event) string {
 	var all []string
 	for _, v := range events {

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// rpc answers a JSON-RPC request or batch. Errors of the protocol have HTTP
-// status 200; those of the transport have their own, and so has a server that stops.
-func (x *exchange) rpc() {
+// serveRPC responds to a JSON-RPC request or batch. The HTTP status is 200 for JSON-RPC errors.
+// Transport errors and a stopping server have other statuses.
+func (x *exchange) serveRPC() {
 	if err := checkContentType(x.r.Header.Get("Content-Type")); err != nil {
 		x.refuse(http.StatusUnsupportedMediaType, err)
 		return
@@ -28,18 +28,18 @@ func (x *exchange) rpc() {
 		return
 	}
 	x.activateExtensions()
-	x.held = x.s.cfg.Memory.Hold(x.principal.ID)
-	x.reply = x.s.cfg.Memory.Hold(x.principal.ID)
+	x.requestMemory = x.s.cfg.Memory.Hold(x.principal.ID)
+	x.responseMemory = x.s.cfg.Memory.Hold(x.principal.ID)
 	defer func() {
-		x.held.Release()
-		x.reply.Release()
+		x.requestMemory.Release()
+		x.responseMemory.Release()
 	}()
 	body, err := x.readBody()
 	switch {
 	case err == nil && rpc.IsBatch(body.b):
-		x.batch(body)
+		x.serveBatch(body)
 	case err == nil:
-		x.single(body)
+		x.serveSingle(body)
 	case a2a.CodeOf(err) == a2a.CodeTooLarge:
 		x.w.Header().Set("Connection", "close")
 		x.refuse(http.StatusRequestEntityTooLarge, err)
@@ -53,7 +53,7 @@ func (x *exchange) rpc() {
 	}
 }
 
-func (x *exchange) single(body *buffer) {
+func (x *exchange) serveSingle(body *buffer) {
 	req, err := rpc.Parse(body.b)
 	var c rpc.Call
 	var p rpc.Prepared
@@ -64,56 +64,56 @@ func (x *exchange) single(body *buffer) {
 	body.free()
 	switch {
 	case err != nil:
-		x.answerRPC(id, nil, err)
+		x.respondRPC(id, nil, err)
 	case p.Stream != nil:
-		x.stream(id, &c, p)
+		x.serveStream(id, &c, p)
 	case c.Method.Idempotent:
-		x.get(id, &c, p)
+		x.serveRead(id, &c, p)
 	default:
-		x.unhurried()
+		x.clearDeadlines()
 		result, err := x.run(x.r.Context(), &c, p)
 		if err == nil {
-			if err := x.hold(result); err != nil {
-				x.exhausted(id, err)
+			if err := x.reserveEncoding(result); err != nil {
+				x.refuseExhausted(id, err)
 				return
 			}
 		}
-		x.answerRPC(id, result, err)
+		x.respondRPC(id, result, err)
 	}
 }
 
-// get answers a call that reads only.
-func (x *exchange) get(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
+// serveRead responds to a call that only reads.
+func (x *exchange) serveRead(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 	var failed error
-	out, err := x.read(func() *buffer {
+	out, err := x.readReserved(func() *buffer {
 		var result any
 		out := newBuffer()
 		if result, failed = x.run(x.r.Context(), c, p); failed == nil {
-			out.b = x.appendSized(out.b, id, result)
+			out.b = x.appendSizedResponse(out.b, id, result)
 		}
 		return out
 	})
 	if err != nil {
-		x.exhausted(id, err)
+		x.refuseExhausted(id, err)
 		return
 	}
 	defer out.free()
 	if failed != nil {
-		x.answerRPC(id, nil, failed)
+		x.respondRPC(id, nil, failed)
 		return
 	}
-	x.hurried()
-	x.answer(http.StatusOK, out.b)
+	x.setWriteDeadline()
+	x.respond(http.StatusOK, out.b)
 }
 
-// exhausted refuses a call for whose response there is no memory.
-func (x *exchange) exhausted(id rpc.ID, err error) {
+// refuseExhausted rejects a call because there is no free memory for its response.
+func (x *exchange) refuseExhausted(id rpc.ID, err error) {
 	x.w.Header().Set("Retry-After", "1")
 	x.refuseRPC(http.StatusTooManyRequests, id, err)
 }
 
-// prepare reads what a call says, so that the request's text is not needed any
-// more.
+// prepare looks up the method and decodes the params. The request's text is not needed
+// afterwards.
 func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) {
 	var err error
 	if c.Method, err = x.s.table.Lookup(req); err != nil {
@@ -121,8 +121,8 @@ func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) 
 	}
 	x.method = c.Method.Name
 	c.Principal = x.principal
-	c.Stored = x.held.Release
-	c.Hold = x.holdContent
+	c.Stored = x.requestMemory.Release
+	c.Reserve = x.reserveContent
 	h := x.r.Header
 	c.LastEventID = h.Get("Last-Event-Id")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {
@@ -131,20 +131,20 @@ func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) 
 	return x.s.table.Prepare(c, req.Params)
 }
 
-// requestHash tells requests apart that bear the same idempotency key: by method
-// and params, white space aside.
+// requestHash identifies the content of a request with an idempotency key: its method and
+// params without insignificant white space.
 func requestHash(req *rpc.Request) [32]byte {
 	text := bytes.NewBuffer(make([]byte, 0, len(req.Method)+1+len(req.Params)))
 	text.WriteString(req.Method)
 	text.WriteByte('\n')
-	_ = json.Compact(text, req.Params) // has been found well formed
+	_ = json.Compact(text, req.Params) // the params are valid JSON
 	return sha256.Sum256(text.Bytes())
 }
 
-// errPanicked is what a call fails with that panicked.
+// errPanicked is the error of a call that panicked.
 var errPanicked = a2a.Errorf(a2a.CodeInternal, "internal error")
 
-// run runs a call that is not a stream and contains its panic.
+// run executes a unary call and recovers from a panic.
 func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result any, err error) {
 	defer func() {
 		if c.TaskID != "" {
@@ -158,43 +158,42 @@ func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result
 	return p.Run(ctx)
 }
 
-// answerRPC answers a single request.
-func (x *exchange) answerRPC(id rpc.ID, result any, err error) {
+// respondRPC responds to a single request.
+func (x *exchange) respondRPC(id rpc.ID, result any, err error) {
 	if errors.Is(err, engine.ErrShutdown) {
-		x.turnAway(id, err)
+		x.refuseStopping(id, err)
 		return
 	}
 	out := newBuffer()
 	defer out.free()
-	if err != nil && x.wantsOnlyEvents() {
-		x.answerEvent(out, id, err)
+	if err != nil && x.acceptsOnlyEvents() {
+		x.respondEvent(out, id, err)
 		return
 	}
 	if err == nil {
-		out.b = x.appendSized(out.b, id, result)
+		out.b = x.appendSizedResponse(out.b, id, result)
 	} else {
-		out.b = x.appendAnswer(out.b, id, nil, err)
+		out.b = x.appendResponse(out.b, id, nil, err)
 	}
 	status := http.StatusOK
 	if errors.Is(err, errPanicked) {
 		status = http.StatusInternalServerError
 	}
-	x.hurried()
-	x.answer(status, out.b)
+	x.setWriteDeadline()
+	x.respond(status, out.b)
 }
 
-// turnAway refuses what a server that stops does not take, so that balancers
-// understand: the next request comes by another connection, to another server.
-func (x *exchange) turnAway(id rpc.ID, err error) {
+// refuseStopping rejects work that a stopping server does not accept. The headers make load
+// balancers and clients retry on another connection.
+func (x *exchange) refuseStopping(id rpc.ID, err error) {
 	x.w.Header().Set("Retry-After", "1")
 	x.w.Header().Set("Connection", "close")
 	x.refuseRPC(http.StatusServiceUnavailable, id, err)
 }
 
-// wantsOnlyEvents reports whether the client takes a stream and nothing else. The
-// official clients ask for streams like this and do not see an error that is
-// answered as JSON.
-func (x *exchange) wantsOnlyEvents() bool {
+// acceptsOnlyEvents reports whether the client accepts only event streams. The official clients
+// do when they request a stream, and they ignore an error in a JSON response.
+func (x *exchange) acceptsOnlyEvents() bool {
 	events := false
 	for _, header := range x.r.Header["Accept"] {
 		for kind := range strings.SplitSeq(header, ",") {
@@ -210,32 +209,32 @@ func (x *exchange) wantsOnlyEvents() bool {
 	return events
 }
 
-// answerEvent answers with a stream that has an error as its only event.
-func (x *exchange) answerEvent(out *buffer, id rpc.ID, err error) {
-	out.b = append(x.appendAnswer(append(out.b, "data: "...), id, nil, err), "\n\n"...)
-	x.hurried()
+// respondEvent responds with a stream whose only event is an error.
+func (x *exchange) respondEvent(out *buffer, id rpc.ID, err error) {
+	out.b = append(x.appendResponse(append(out.b, "data: "...), id, nil, err), "\n\n"...)
+	x.setWriteDeadline()
 	h := x.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	x.WriteHeader(http.StatusOK)
-	_, _ = x.Write(out.b) // fails only if the client has gone
+	_, _ = x.Write(out.b) // fails only if the client has disconnected
 }
 
-func (x *exchange) appendAnswer(dst []byte, id rpc.ID, result any, err error) []byte {
+func (x *exchange) appendResponse(dst []byte, id rpc.ID, result any, err error) []byte {
 	if err == nil {
 		var out []byte
 		if out, err = x.s.cfg.Dialect.AppendResult(dst, id, result); err == nil {
 			return out
 		}
-		err = a2a.Wrap(a2a.CodeInternal, err, "internal error") // ours, whatever its text says
+		err = a2a.Wrap(a2a.CodeInternal, err, "internal error") // an encoding error is internal whatever its type
 	}
-	if err == errPanicked { //nolint:errorlint // this very value; it has been logged
+	if err == errPanicked { //nolint:errorlint // run returned this value and has logged the panic
 		return x.s.cfg.Dialect.AppendError(dst, id, errPanicked, x.id)
 	}
-	return x.s.cfg.Dialect.AppendError(dst, id, x.told(err), x.id)
+	return x.s.cfg.Dialect.AppendError(dst, id, x.publicError(err), x.id)
 }
 
-// checkContentType refuses what is said not to be JSON. Saying nothing is fine.
+// checkContentType rejects content types other than JSON. An absent header is accepted.
 func checkContentType(header string) error {
 	if header == "" || header == "application/json" {
 		return nil
@@ -247,8 +246,8 @@ func checkContentType(header string) error {
 	return a2a.Errorf(a2a.CodeContentType, "Content-Type is %s, want application/json", a2a.Quote(header))
 }
 
-// activateExtensions echoes the extensions that the client named and the card
-// declares (A2A 0.3, header X-A2A-Extensions). They need no activation.
+// activateExtensions returns the requested extensions that the card declares in the header
+// X-A2A-Extensions (A2A 0.3). They are always active.
 func (x *exchange) activateExtensions() {
 	var active []string
 	for _, header := range x.r.Header["X-A2a-Extensions"] {

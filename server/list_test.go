@@ -11,9 +11,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
-	"github.com/holdfast-dev/holdfast/push"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // page calls a list method and returns its items as JSON, and its other members.
@@ -35,7 +35,7 @@ func TestLimitAndOffsetPageThroughEveryList(t *testing.T) {
 	t.Parallel()
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	t.Cleanup(failing.Close)
-	e, _ := startPush(t, newStore(), worker, func(c *push.Config) { c.Policy.AllowHosts = nil })
+	e, _ := startWebhook(t, newStore(), worker, func(c *webhook.Config) { c.Policy.AllowHosts = nil })
 	const want = 3
 	var last taskView
 	for i := range want {
@@ -80,7 +80,7 @@ func TestLimitAndOffsetPageThroughEveryList(t *testing.T) {
 	}
 }
 
-func TestTaskListsLeaveOutWhatWasNotAskedFor(t *testing.T) {
+func TestTaskListsOmitUnrequestedContent(t *testing.T) {
 	t.Parallel()
 	for dialect, whole := range map[rpc.Dialect]bool{rpc.A2A: false, rpc.Bindu: true} {
 		e := start(t, worker, func(c *server.Config) {
@@ -105,7 +105,7 @@ func TestTaskListsLeaveOutWhatWasNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestPagesSayThatSizeEndedThem(t *testing.T) {
+func TestPagesReportTruncationBySize(t *testing.T) {
 	t.Parallel()
 	e := startConfig(t, engine.Config{Store: newStore(), Handler: worker, NewID: newID, Limits: engine.Limits{PageBytes: 3000}}, twoTokens)
 	ts := httptest.NewServer(e.server)

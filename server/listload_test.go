@@ -24,8 +24,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// fillOwner gives an owner n tasks that are over.
-func fillOwner(t *testing.T, s store.Store, owner string, n int) {
+// createTasks creates n finished tasks of an owner.
+func createTasks(t *testing.T, s store.Store, owner string, n int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -43,7 +43,7 @@ func fillOwner(t *testing.T, s store.Store, owner string, n int) {
 					changes = append(changes, store.Change{
 						Key: store.Key{Owner: owner, ID: fmt.Sprintf("t%08d", i)}, Create: &store.Create{ContextID: fmt.Sprint("c", i/50)},
 						Events: []store.Event{{Time: at, State: a2a.StateSubmitted, Received: m}, {Time: at, State: a2a.StateCompleted}},
-						Run:    &store.Run{Phase: store.PhaseIdle, Turn: 1, SeenSeq: 1},
+						Queue:  &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1, SeenSeq: 1},
 					})
 				}
 				results, err := s.Commit(t.Context(), changes...)
@@ -66,28 +66,28 @@ func fillOwner(t *testing.T, s store.Store, owner string, n int) {
 	}
 }
 
-// quantile returns the share q of durations, which it sorts.
+// quantile sorts durations and returns their quantile q.
 func quantile(all []time.Duration, q float64) time.Duration {
 	slices.Sort(all)
 	return all[int(q*float64(len(all)-1))]
 }
 
-// timed sends n messages one after the other and returns how long each took.
-func (e *env) timed(n int) []time.Duration {
+// timeSends sends n messages one after the other and returns the duration of each.
+func (e *env) timeSends(n int) []time.Duration {
 	all := make([]time.Duration, n)
 	for i := range all {
-		started := time.Now()
+		sentAt := time.Now()
 		e.call(a2a.MethodSend, params(message("quick"), blocking), as("alice")...).task(e.t)
-		all[i] = time.Since(started)
+		all[i] = time.Since(sentAt)
 	}
 	return all
 }
 
-// An owner with many tasks has many callers list them with totals. Sends of another owner
-// do not wait behind the lists, and no handler loses its lease.
-// HOLDFAST_TEST_LISTS=1000000 runs it with that number of tasks and 400 callers, and compares the sends
-// with those of an idle server.
-func TestListsOfOneOwnerDelayNoOther(t *testing.T) {
+// Many callers list the many tasks of one owner with totals. Messages of another owner must
+// not wait for the lists, and no handler may lose its lease. With
+// HOLDFAST_TEST_LISTS=1000000 the test uses that number of tasks and 400 callers, and
+// compares the message latency with that of an idle server.
+func TestListsOfOneOwnerDoNotDelayOthers(t *testing.T) {
 	size, callers, long := 20_000, 100, os.Getenv("HOLDFAST_TEST_LISTS")
 	if long != "" {
 		var err error
@@ -127,15 +127,15 @@ func TestListsOfOneOwnerDelayNoOther(t *testing.T) {
 }
 
 func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch func()) {
-	fillOwner(t, s, "bob", size)
+	createTasks(t, s, "bob", size)
 	const holding = 20
-	var began, lost atomic.Int64
+	var started, lost atomic.Int64
 	release := make(chan struct{})
 	handler := func(ctx context.Context, turn *engine.Turn) error {
 		if turn.Messages()[0].Text() != "hold" {
 			return turn.Reply(a2a.TextPart{Text: "done"})
 		}
-		began.Add(1)
+		started.Add(1)
 		select {
 		case <-release:
 		case <-ctx.Done():
@@ -150,11 +150,11 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 	for range holding {
 		e.call(a2a.MethodSend, params(message("hold")), as("alice")...).task(t)
 	}
-	for began.Load() < holding {
+	for started.Load() < holding {
 		time.Sleep(time.Millisecond)
 	}
 	const sends = 300
-	alone := e.timed(sends)
+	alone := e.timeSends(sends)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -169,12 +169,12 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 				r.Header.Set("Content-Type", "application/json")
 				headers(as("bob")).set(r)
 				w := httptest.NewRecorder()
-				started := time.Now()
+				listedAt := time.Now()
 				e.server.ServeHTTP(w, r)
 				switch {
 				case w.Code == 200 && strings.Contains(w.Body.String(), `"totalCapped":true`):
 					mu.Lock()
-					lists = append(lists, time.Since(started))
+					lists = append(lists, time.Since(listedAt))
 					mu.Unlock()
 				case strings.Contains(w.Body.String(), `"code":-32052`):
 					refused.Add(1)
@@ -196,45 +196,45 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 		answered = len(lists)
 		mu.Unlock()
 	}
-	loaded := e.timed(sends)
-	for started := time.Now(); long && time.Since(started) < time.Minute; {
-		loaded = append(loaded, e.timed(sends)...)
+	loaded := e.timeSends(sends)
+	for begin := time.Now(); long && time.Since(begin) < time.Minute; {
+		loaded = append(loaded, e.timeSends(sends)...)
 	}
 	cancel()
 	wg.Wait()
 	close(release)
-	if lost.Load() > 0 || began.Load() != holding {
-		t.Errorf("%d of %d handlers were ended while others listed, %d began", lost.Load(), holding, began.Load())
+	if lost.Load() > 0 || started.Load() != holding {
+		t.Errorf("%d of %d handlers were canceled during the lists, %d started", lost.Load(), holding, started.Load())
 	}
 	p99, idle, list := quantile(loaded, 0.99), quantile(alone, 0.99), quantile(lists, 0.5)
-	t.Logf("%d tasks, %d callers: %d lists in %v each (median), %d refused; sends p50 %v, p99 %v, alone %v, %v",
+	t.Logf("%d tasks, %d callers: %d lists in %v each (median), %d refused; sends p50 %v, p99 %v, idle %v, %v",
 		size, callers, len(lists), list, refused.Load(), quantile(loaded, 0.5), p99, quantile(alone, 0.5), idle)
 	// On a busy machine any single send may be slow.
 	if p50 := quantile(loaded, 0.5); p50 > list || long && p99 > list {
-		t.Errorf("sends of another owner took %v (median), %v (p99), lists %v: sends must not wait behind lists", p50, p99, list)
+		t.Errorf("sends of another owner took %v (median), %v (p99), lists %v: sends must not wait for lists", p50, p99, list)
 	}
 	if long && p99 > 3*idle {
-		t.Errorf("sends of another owner took %v (p99), %v on an idle server: want three times that at most", p99, idle)
+		t.Errorf("sends of another owner took %v (p99), %v on an idle server: want at most three times as long", p99, idle)
 	}
 }
 
-// heldLists is a store whose lists take until they are released.
-type heldLists struct {
+// blockedLists is a store whose lists block until release is closed.
+type blockedLists struct {
 	store.Store
 	release chan struct{}
 }
 
-func (s heldLists) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
+func (s blockedLists) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	<-s.release
 	return s.Store.Tasks(ctx, q)
 }
 
-// An owner has half of the lists that are read at once. The next one waits, and is refused
-// after ten seconds, while other owners list.
-func TestListsBeyondTheShareOfAnOwnerAreRefused(t *testing.T) {
+// An owner may use half of the concurrent lists. Its next list waits and is rejected after
+// ten seconds, while other owners can list.
+func TestListsBeyondOwnerShareAreRejected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := heldLists{Store: newStore(), release: make(chan struct{})}
+		s := blockedLists{Store: newStore(), release: make(chan struct{})}
 		e := startEngine(t, s, echo, func(c *server.Config) {
 			twoTokens(c)
 			c.MaxLists = 4
@@ -260,7 +260,7 @@ func TestListsBeyondTheShareOfAnOwnerAreRefused(t *testing.T) {
 		}
 		list("bob")
 		if w := get("GET", "/health", "", as("bob")); !strings.Contains(w.Body.String(), `"lists":{"reading":3,"waiting":1,"refused":0}`) {
-			t.Errorf("/health = %s, want lists of Alice and Bob that are read and one that waits", w.Body)
+			t.Errorf("/health = %s, want 3 lists being read and one waiting", w.Body)
 		}
 		w := <-answers
 		if since := time.Since(started); !strings.Contains(w.Body.String(), "-32052") || !strings.Contains(w.Body.String(), "--max-lists") || since != 10*time.Second {
@@ -269,7 +269,7 @@ func TestListsBeyondTheShareOfAnOwnerAreRefused(t *testing.T) {
 		close(s.release)
 		for range 3 {
 			if w := <-answers; !strings.Contains(w.Body.String(), `"tasks":[]`) {
-				t.Errorf("%s, want an answer to lists within the share", w.Body)
+				t.Errorf("%s, want a result for lists within the share", w.Body)
 			}
 		}
 	})

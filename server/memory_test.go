@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-// hang sends a request on a connection of its own and never reads the response. body may
-// be shorter than it is announced.
-func (e *env) hang(owner, body string, announced int) {
+// sendWithoutReading sends a request on a new connection and never reads the response. body may be shorter
+// than its announced length.
+func (e *env) sendWithoutReading(owner, body string, announced int) {
 	e.t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(e.t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
@@ -35,22 +35,22 @@ func (e *env) hang(owner, body string, announced int) {
 	}
 }
 
-// long is the JSON of a message with a text of the given size.
-func long(size int) string {
+// longMessage returns the JSON of a message with a text of the given size.
+func longMessage(size int) string {
 	return fmt.Sprintf(`{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"%s"}]}`, strings.Repeat("x", size))
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
+// waitUntil waits for a condition.
+func waitUntil(t *testing.T, description string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(waitLimit); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, waitLimit)
+			t.Fatalf("%s: not within %s", description, waitLimit)
 		}
 	}
 }
 
-func TestReadersThatDoNotReadHoldABoundedShare(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestStalledReadersUseBoundedMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
 	const size, clients = 8 << 20, 24
 	for _, method := range []string{a2a.MethodGet, a2a.MethodResubscribe, "batch"} {
 		t.Run(strings.ReplaceAll(method, "/", " "), func(t *testing.T) {
@@ -59,8 +59,8 @@ func TestReadersThatDoNotReadHoldABoundedShare(t *testing.T) { //nolint:parallel
 				twoTokens(c)
 				c.Memory, c.MaxBody = budget, 2*size
 			})
-			large := e.call(a2a.MethodSend, params(long(size), blocking), as("bob")...).task(t)
-			until(t, "the body is released", func() bool { return budget.Stats().Held == 0 })
+			large := e.call(a2a.MethodSend, params(longMessage(size), blocking), as("bob")...).task(t)
+			waitUntil(t, "the body's memory is released", func() bool { return budget.Stats().Held == 0 })
 			small := e.call(a2a.MethodSend, params(message("small"), blocking), as("alice")...).task(t)
 			request := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"id":%q}}`, method, large.ID)
 			if method == "batch" {
@@ -69,51 +69,51 @@ func TestReadersThatDoNotReadHoldABoundedShare(t *testing.T) { //nolint:parallel
 			}
 			before := liveHeap()
 			for range clients {
-				e.hang("bob", request, len(request))
+				e.sendWithoutReading("bob", request, len(request))
 			}
-			const most = 10 * size // of which the history and the artifact are encoded: 2*size each
+			const most = 10 * size // history and artifact are encoded, 2*size each
 			held := int64(0)
-			until(t, "the readers wait", func() bool {
+			waitUntil(t, "the readers wait", func() bool {
 				held = liveHeap() - before
 				return held > most || budget.Stats().Waiting+int(budget.Stats().Refused) > clients/2
 			})
 			if held > most {
-				t.Errorf("%d readers of %d bytes that do not read hold %d bytes, want at most %d", clients, 2*size, held, int64(most))
+				t.Errorf("%d readers of %d bytes that do not read use %d bytes, want at most %d", clients, 2*size, held, int64(most))
 			}
 			if got := e.call(a2a.MethodGet, fmt.Sprintf(`{"id":%q}`, small.ID), as("alice")...); got.Status != http.StatusOK || got.Error != nil {
-				t.Errorf("another owner meanwhile = %d %s, want the task", got.Status, got.Body)
+				t.Errorf("request of another owner = %d %s, want the task", got.Status, got.Body)
 			}
 		})
 	}
 }
 
-func TestABatchHasOneSizeLimit(t *testing.T) {
+func TestBatchResponsesShareOneSizeLimit(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) { c.MaxBatchBytes = 100_000 })
-	id := e.call(a2a.MethodSend, params(long(20_000), blocking)).task(t).ID // whose response is twice as large
+	id := e.call(a2a.MethodSend, params(longMessage(20_000), blocking)).task(t).ID // its response is twice as large
 	one := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":%q}}`, id)
 	got := e.post("[" + one + strings.Repeat(","+one, 4) + "]")
 	var replies []reply
 	if err := json.Unmarshal(got.Body, &replies); err != nil || len(replies) != 5 {
-		t.Fatalf("batch = %d answers, %v", len(replies), err)
+		t.Fatalf("batch = %d responses, %v", len(replies), err)
 	}
 	for i, r := range replies {
 		switch {
 		case i < 2 && r.Error != nil:
-			t.Errorf("answer %d = %s, want the task", i, r.Error.Message)
-		case i >= 2 && (r.Error == nil || r.Error.Data["code"] != string(a2a.CodeTooLarge) || !strings.Contains(r.Error.Message, "send it by itself")):
-			t.Errorf("answer %d = %+v, want that it is too large for the batch", i, r.Error)
+			t.Errorf("response %d = %s, want the task", i, r.Error.Message)
+		case i >= 2 && (r.Error == nil || r.Error.Data["code"] != string(a2a.CodeTooLarge) || !strings.Contains(r.Error.Message, "send the request separately")):
+			t.Errorf("response %d = %+v, want too_large", i, r.Error)
 		}
 	}
 	if len(got.Body) > 100_000 {
-		t.Errorf("the batch has %d bytes, want at most its limit", len(got.Body))
+		t.Errorf("the batch response has %d bytes, want at most 100000", len(got.Body))
 	}
 	if health := e.do(http.MethodGet, "/health", "", nil); !strings.Contains(string(health.Body), `"batches":{"refused":3}`) {
-		t.Errorf("health = %s, want that 3 items of batches were refused", health.Body)
+		t.Errorf("health = %s, want 3 rejected items of batches", health.Body)
 	}
 }
 
-func TestOneOwnerHasHalfOfTheStreams(t *testing.T) {
+func TestOwnerMayUseHalfOfTheStreams(t *testing.T) {
 	t.Parallel()
 	e := start(t, func(ctx context.Context, _ *engine.Turn) error { <-ctx.Done(); return ctx.Err() }, func(c *server.Config) {
 		twoTokens(c)
@@ -125,7 +125,7 @@ func TestOneOwnerHasHalfOfTheStreams(t *testing.T) {
 		}
 	}
 	if got := e.call(a2a.MethodStream, params(message("wait")), as("bob")...); got.Status != http.StatusTooManyRequests || got.code() != a2a.CodeExhausted.JSONRPC() {
-		t.Errorf("a third of 4 streams = %d %s, want 429", got.Status, got.Body)
+		t.Errorf("the owner's third of 4 streams = %d %s, want 429", got.Status, got.Body)
 	}
 	if _, ok := e.open(a2a.MethodStream, params(message("wait")), as("alice")...).next(); !ok {
 		t.Error("another owner's stream ended, want a task")
@@ -143,12 +143,12 @@ func TestStalledBodiesDoNotDelayOtherOwners(t *testing.T) {
 		c.Memory = budget
 	})
 	for range 6 {
-		e.hang("bob", strings.Repeat(" ", 600<<10), 900<<10)
+		e.sendWithoutReading("bob", strings.Repeat(" ", 600<<10), 900<<10)
 	}
-	until(t, "bodies of bob wait", func() bool { return budget.Stats().Waiting > 0 })
-	ctx, cancel := context.WithTimeout(t.Context(), memory.Wait/2) // of bob's bodies none is refused before
+	waitUntil(t, "Bob's bodies wait", func() bool { return budget.Stats().Waiting > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), memory.Wait/2) // before any of Bob's bodies is rejected
 	defer cancel()
-	r := e.request(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":%s}`, params(long(200<<10))), as("alice"))
+	r := e.request(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":%s}`, params(longMessage(200<<10))), as("alice"))
 	resp, err := e.client.Do(r.WithContext(ctx))
 	if err != nil {
 		t.Fatalf("a message of another owner: %v", err)

@@ -11,34 +11,34 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// bindings lists what each method does. A descriptor of package a2a without one
-// here keeps the server from being made, and fails a test by name.
+// bindings returns the implementation of each method. New fails if a descriptor of package
+// a2a has no binding.
 func (s *Server) bindings() []rpc.Binding {
 	all := []rpc.Binding{
 		rpc.Bind(a2a.MethodSend, v03.Params[a2a.MessageSendParams], s.send),
 		rpc.BindStream(a2a.MethodStream, v03.Params[a2a.MessageSendParams], s.sendStream),
-		rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams], s.get),
-		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], listed(s, s.list)),
-		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancel),
+		rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams], s.getTask),
+		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], limitLists(s, s.listTasks)),
+		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancelTask),
 		rpc.BindStream(a2a.MethodResubscribe, v03.Params[a2a.TaskIDParams], s.resubscribe),
 		rpc.Bind(a2a.MethodTasksDelete, v03.Params[a2a.DeleteTaskParams], s.deleteTask),
 
-		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], listed(s, s.listContexts)),
-		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], listed(s, s.getContext)),
+		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], limitLists(s, s.listContexts)),
+		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], limitLists(s, s.getContext)),
 		rpc.Bind(a2a.MethodContextsCreate, v03.Params[a2a.CreateContextParams], s.createContext),
 		rpc.Bind(a2a.MethodContextsUpdate, v03.Params[a2a.UpdateContextParams], s.updateContext),
 		rpc.Bind(a2a.MethodContextsClear, v03.Params[a2a.ClearContextParams], s.clearContext),
 		rpc.Bind(a2a.MethodFeedback, v03.Params[a2a.TaskFeedbackParams], s.addFeedback),
-		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], listed(s, s.listFeedback)),
+		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], limitLists(s, s.listFeedback)),
 	}
-	if s.cfg.Push != nil {
-		all = append(all, s.pushBindings()...)
+	if s.cfg.Webhook != nil {
+		all = append(all, s.webhookBindings()...)
 	}
 	return all
 }
 
 func sendOptions(c *rpc.Call) engine.SendOptions {
-	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, Stored: c.Stored, Hold: c.Hold}
+	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, Stored: c.Stored, Hold: c.Reserve}
 }
 
 func historyLength(c *a2a.MessageSendConfiguration) *int {
@@ -50,7 +50,7 @@ func historyLength(c *a2a.MessageSendConfiguration) *int {
 
 func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (any, error) {
 	c.TaskID = p.Message.TaskID
-	opts, err := s.withPush(ctx, c.Principal, p.Configuration, sendOptions(c))
+	opts, err := s.addWebhook(ctx, c.Principal, p.Configuration, sendOptions(c))
 	if err != nil {
 		return nil, err
 	}
@@ -59,21 +59,21 @@ func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams)
 		var cancel, leave context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.BlockingTimeout)
 		defer cancel()
-		ctx, leave = joined(ctx, s.halting)
+		ctx, leave = joinContexts(ctx, s.graceEnded)
 		defer leave()
 	}
 	length := historyLength(p.Configuration)
-	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, opts) // p is not used any more: it may be large
+	sent, err := s.cfg.Engine.Send(ctx, c.Principal, p, opts) // p may be large and must not be used after this
 	if err != nil {
 		return nil, err
 	}
 	c.TaskID = sent.Task.Key.ID
-	return task(sent.Task, length), nil
+	return convertTask(sent.Task, length), nil
 }
 
 func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (rpc.Stream, error) {
 	c.TaskID = p.Message.TaskID
-	opts, err := s.withPush(ctx, c.Principal, p.Configuration, sendOptions(c))
+	opts, err := s.addWebhook(ctx, c.Principal, p.Configuration, sendOptions(c))
 	if err != nil {
 		return rpc.Stream{}, err
 	}
@@ -87,17 +87,17 @@ func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendP
 	}
 	c.TaskID = first.Key.ID
 	seq, contextID := first.Seq, first.ContextID
-	item := rpc.Item{Seq: seq, Result: task(first, historyLength(p.Configuration)), More: sent.Task.Seq > seq}
+	item := rpc.Item{Seq: seq, Result: convertTask(first, historyLength(p.Configuration)), More: sent.Task.Seq > seq}
 	return rpc.Stream{Items: func(yield func(rpc.Item, error) bool) {
 		ok := yield(item, nil)
-		item = rpc.Item{} // the stream may wait for long, and the task may be large
+		item = rpc.Item{} // release the task, which may be large, while the stream waits
 		if ok {
 			s.follow(ctx, c.Principal, c.TaskID, contextID, &seq)(yield)
 		}
 	}}, nil
 }
 
-// follow tells the updates of a task as items of a stream.
+// follow returns the updates of a task as items of a stream.
 func (s *Server) follow(ctx context.Context, p a2a.Principal, id, contextID string, after *int64) iter.Seq2[rpc.Item, error] {
 	return func(yield func(rpc.Item, error) bool) {
 		for u, err := range s.cfg.Engine.Follow(ctx, p, id, after) {
@@ -105,7 +105,7 @@ func (s *Server) follow(ctx context.Context, p a2a.Principal, id, contextID stri
 				yield(rpc.Item{}, err)
 				return
 			}
-			if !yield(rpc.Item{Seq: u.Seq, Result: update(&u, id, contextID, nil), More: u.More}, nil) {
+			if !yield(rpc.Item{Seq: u.Seq, Result: convertUpdate(&u, id, contextID, nil), More: u.More}, nil) {
 				return
 			}
 		}
@@ -117,19 +117,19 @@ func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskPa
 	if err := s.cfg.Engine.DeleteTask(ctx, c.Principal, p); err != nil {
 		return nil, err
 	}
-	if s.cfg.Push != nil {
-		s.cfg.Push.RecheckTask(ctx, c.Principal.ID, p.ID) // its webhooks are gone
+	if s.cfg.Webhook != nil {
+		s.cfg.Webhook.RecheckTask(ctx, c.Principal.ID, p.ID) // its webhooks are deleted
 	}
 	return map[string]string{"taskId": p.ID, "message": "Task " + p.ID + " deleted"}, nil
 }
 
-func (s *Server) cancel(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (any, error) {
+func (s *Server) cancelTask(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (any, error) {
 	c.TaskID = p.ID
 	t, err := s.cfg.Engine.Cancel(ctx, c.Principal, p.ID, sendOptions(c))
 	if err != nil {
 		return nil, err
 	}
-	return task(t, nil), nil
+	return convertTask(t, nil), nil
 }
 
 func (s *Server) resubscribe(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (rpc.Stream, error) {
@@ -144,13 +144,13 @@ func (s *Server) resubscribe(ctx context.Context, c *rpc.Call, p a2a.TaskIDParam
 	}
 	return rpc.Stream{
 		Items: s.follow(ctx, c.Principal, p.ID, t.ContextID, after),
-		// Nothing may happen for a long time after what the reader has seen. A number
-		// from the future is left to be refused.
-		Begun: after != nil && *after <= t.Seq,
+		// The next event may be far in the future. A number that is too large is rejected with
+		// the first item.
+		Started: after != nil && *after <= t.Seq,
 	}, nil
 }
 
-// lastEventID reads a Last-Event-ID header; nil when there is none.
+// lastEventID parses a Last-Event-ID header; it returns nil if the header is absent.
 func lastEventID(header string) (*int64, error) {
 	if header == "" {
 		return nil, nil

@@ -19,9 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// samples are params of each method that is offered, such that it has to ask the
-// store.
-var samples = map[string]string{
+// sampleParams has valid params of each supported method that require access to the store.
+var sampleParams = map[string]string{
 	a2a.MethodSend:        params(message("a")),
 	a2a.MethodStream:      params(message("a")),
 	a2a.MethodGet:         `{"id":"x","historyLength":1}`,
@@ -40,7 +39,7 @@ var samples = map[string]string{
 	a2a.MethodFeedbackList: `{"taskId":"x","pageSize":5}`,
 }
 
-func TestEveryMethodRefusesNonsense(t *testing.T) {
+func TestEveryMethodRejectsInvalidParams(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	for _, m := range a2a.Methods() {
@@ -48,7 +47,7 @@ func TestEveryMethodRefusesNonsense(t *testing.T) {
 			continue
 		}
 		var valid map[string]any
-		if err := json.Unmarshal([]byte(samples[m.Name]), &valid); err != nil {
+		if err := json.Unmarshal([]byte(sampleParams[m.Name]), &valid); err != nil {
 			t.Errorf("method %s has no sample of its params: %v", m.Name, err)
 			continue
 		}
@@ -70,135 +69,135 @@ func TestEveryMethodRefusesNonsense(t *testing.T) {
 		for _, text := range nonsense {
 			got := e.call(m.Name, text)
 			if got.Status != http.StatusOK || got.code() != -32602 {
-				t.Errorf("%s %s = HTTP %d %s, want it refused with -32602", m.Name, text, got.Status, got.Body)
+				t.Errorf("%s %s = HTTP %d %s, want -32602", m.Name, text, got.Status, got.Body)
 			} else if field, _ := got.Error.Data["field"].(string); field == "" || !strings.HasPrefix(got.Error.Message, field) {
-				t.Errorf("%s %s = %s, want the field told", m.Name, text, got.Body)
+				t.Errorf("%s %s = %s, want the field in the error", m.Name, text, got.Body)
 			}
 		}
 	}
-	for _, row := range ownRows {
+	for _, row := range ownLists {
 		if got := e.call(row.method, row.params); strings.Contains(string(got.Result), "Id\"") {
-			t.Errorf("%s = %s, want nothing there: what was refused must change nothing", row.method, got.Result)
+			t.Errorf("%s = %s, want nothing: rejected requests must have no effect", row.method, got.Result)
 		}
 	}
 }
 
-// failing is a store whose reads and writes fail once it is broken.
-type failing struct {
+// brokenStore is a store whose operations fail when broken is set.
+type brokenStore struct {
 	store.Store
 	broken atomic.Bool
 }
 
-func (f *failing) err() error {
+func (f *brokenStore) err() error {
 	if f.broken.Load() {
 		return errors.New("write /srv/data: password hunter2")
 	}
 	return nil
 }
 
-func (f *failing) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+func (f *brokenStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
 	return f.Store.Commit(ctx, changes...)
 }
 
-func (f *failing) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+func (f *brokenStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
 	return f.Store.Task(ctx, key, opts)
 }
 
-func (f *failing) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
+func (f *brokenStore) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := f.err(); err != nil {
 		return store.Page{}, err
 	}
 	return f.Store.Tasks(ctx, q)
 }
 
-func (f *failing) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
+func (f *brokenStore) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
 	if err := f.err(); err != nil {
 		return store.Context{}, err
 	}
 	return f.Store.Context(ctx, owner, id, tasks)
 }
 
-func (f *failing) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
+func (f *brokenStore) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
 	if err := f.err(); err != nil {
 		return store.ContextPage{}, err
 	}
 	return f.Store.Contexts(ctx, q)
 }
 
-func (f *failing) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
+func (f *brokenStore) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
 	if err := f.err(); err != nil {
 		return store.Context{}, err
 	}
 	return f.Store.SaveContext(ctx, c)
 }
 
-func (f *failing) DeleteContext(ctx context.Context, owner, id string, limit int) (bool, error) {
+func (f *brokenStore) DeleteContext(ctx context.Context, owner, id string, limit int) (bool, error) {
 	if err := f.err(); err != nil {
 		return false, err
 	}
 	return f.Store.DeleteContext(ctx, owner, id, limit)
 }
 
-func (f *failing) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
+func (f *brokenStore) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
 	if err := f.err(); err != nil {
 		return false, err
 	}
 	return f.Store.FinishDelete(ctx, owner, id, limit)
 }
 
-func (f *failing) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
+func (f *brokenStore) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
 	if err := f.err(); err != nil {
 		return false, err
 	}
 	return f.Store.DeleteTask(ctx, k, force)
 }
 
-func (f *failing) AddFeedback(ctx context.Context, given store.Feedback) error {
+func (f *brokenStore) AddFeedback(ctx context.Context, fb store.Feedback) error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	return f.Store.AddFeedback(ctx, given)
+	return f.Store.AddFeedback(ctx, fb)
 }
 
-func (f *failing) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
+func (f *brokenStore) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
 	if err := f.err(); err != nil {
 		return store.FeedbackPage{}, err
 	}
 	return f.Store.Feedback(ctx, q)
 }
 
-func TestEveryMethodKeepsInternalErrorsInside(t *testing.T) {
+func TestNoMethodExposesInternalErrors(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
-	kept := &failing{Store: newStore()}
-	e := startOn(t, kept, echo, func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
-	kept.broken.Store(true)
+	st := &brokenStore{Store: newStore()}
+	e := startOn(t, st, echo, func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	st.broken.Store(true)
 	for _, m := range a2a.Methods() {
 		if m.Off != "" {
 			continue
 		}
-		got := e.call(m.Name, samples[m.Name])
+		got := e.call(m.Name, sampleParams[m.Name])
 		if got.code() != -32603 && got.code() != -32053 || strings.Contains(string(got.Body), "hunter2") {
-			t.Errorf("%s = HTTP %d %s, want an error that keeps its cause inside", m.Name, got.Status, got.Body)
+			t.Errorf("%s = HTTP %d %s, want an error without its cause", m.Name, got.Status, got.Body)
 		}
 		if id := got.Header.Get("X-Request-Id"); id == "" || !strings.Contains(logged.String(), id) {
-			t.Errorf("%s: the log does not tell of request %s", m.Name, id)
+			t.Errorf("%s: request %s is not in the log", m.Name, id)
 		}
 	}
 }
 
-// FuzzMethods calls any method with any params. Whatever is said, the answer is
-// JSON-RPC, and no error is one of ours.
+// FuzzMethods calls any method with any params. Every response must be JSON-RPC without an
+// internal error.
 func FuzzMethods(f *testing.F) {
 	methods := a2a.Methods()
 	for i, m := range methods {
-		f.Add(uint8(i), []byte(samples[m.Name])) //nolint:gosec // there are few
+		f.Add(uint8(i), []byte(sampleParams[m.Name])) //nolint:gosec // there are few
 	}
 	e := startEngine(f, newStore(), echo, nil)
 	f.Fuzz(func(t *testing.T, method uint8, params []byte) {
@@ -213,7 +212,7 @@ func FuzzMethods(f *testing.F) {
 		}
 		var got reply
 		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || got.code() == -32603 {
-			t.Errorf("%s = HTTP %d %s (%v), want an answer", body, rec.Code, rec.Body, err)
+			t.Errorf("%s = HTTP %d %s (%v), want a JSON-RPC response", body, rec.Code, rec.Body, err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pipeListener is a network in memory, whose time is that of a synctest bubble.
+// pipeListener is an in-memory network for synctest bubbles.
 type pipeListener struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -53,8 +53,8 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// servePipe serves e in a bubble. The returned function stops it and everything
-// that belongs to it; it must be called before the bubble ends.
+// servePipe serves e in a bubble. The returned function stops the server and its engine. It
+// must be called before the bubble ends.
 func (e *env) servePipe(t *testing.T) (l *pipeListener, stop func()) {
 	l = newPipeListener()
 	ctx, cancel := context.WithCancel(context.Background())

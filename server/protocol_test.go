@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-// hold returns a handler that waits until release is called, and pauses the task
-// then.
-func hold(t testing.TB) (h engine.Handler, release func()) {
+// blockingHandler returns a handler that blocks until release is called, then asks for input.
+func blockingHandler(t testing.TB) (h engine.Handler, release func()) {
 	t.Helper()
 	gate := make(chan struct{})
 	open := false
@@ -39,13 +38,13 @@ func hold(t testing.TB) (h engine.Handler, release func()) {
 func TestEnvelope(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
-	known := e.send("known").ID
-	get := fmt.Sprintf(`"method":"tasks/get","params":{"id":%q}`, known)
+	id := e.send("known").ID
+	get := fmt.Sprintf(`"method":"tasks/get","params":{"id":%q}`, id)
 	for _, test := range []struct {
 		name, body string
 		code       int
 		id         string
-		message    string // a part of it
+		message    string // a part of the message
 	}{
 		{"not JSON", `{"jsonrpc": "2.0", "method": "message/send", "params": `, -32700, "null", "not JSON"},
 		{"nothing at all", ``, -32700, "null", "not JSON"},
@@ -82,7 +81,7 @@ func TestEnvelope(t *testing.T) {
 			t.Parallel()
 			got := e.post(test.body)
 			if got.Status != http.StatusOK || got.code() != test.code || string(got.ID) != test.id || got.JSONRPC != "2.0" {
-				t.Errorf("answer = HTTP %d %s, want HTTP 200, id %s, code %d", got.Status, got.Body, test.id, test.code)
+				t.Errorf("response = HTTP %d %s, want HTTP 200, id %s, code %d", got.Status, got.Body, test.id, test.code)
 			}
 			if got.Error != nil && !strings.Contains(got.Error.Message, test.message) {
 				t.Errorf("message = %q, want it to contain %q", got.Error.Message, test.message)
@@ -94,7 +93,7 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-func TestParamsAreRefusedByName(t *testing.T) {
+func TestInvalidParamsNameTheField(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	for _, test := range []struct {
@@ -123,7 +122,7 @@ func TestParamsAreRefusedByName(t *testing.T) {
 		{"no id", "tasks/cancel", `{}`, -32602, "id", "id is required"},
 		{"no id", "tasks/resubscribe", `{}`, -32602, "id", "id is required"},
 		{"page size", "tasks/list", `{"pageSize":0}`, -32602, "pageSize", "is 0, want 1 to"},
-		{"page token", "tasks/list", `{"pageToken":"x"}`, -32602, "pageToken", "is not one that this agent gave out"},
+		{"page token", "tasks/list", `{"pageToken":"x"}`, -32602, "pageToken", "was not issued by this agent"},
 		{"state", "tasks/list", `{"states":["working","lazy"]}`, -32602, "states[1]", `states[1] is "lazy", want one of`},
 		{"time", "tasks/list", `{"statusTimestampAfter":"yesterday"}`, -32602, "statusTimestampAfter", "want a time in RFC 3339 form"},
 		{"unknown task", "tasks/get", `{"id":"x"}`, -32001, "", `task "x" not found`},
@@ -141,7 +140,7 @@ func TestParamsAreRefusedByName(t *testing.T) {
 			t.Parallel()
 			got := e.call(test.method, test.params)
 			if got.Status != http.StatusOK || got.code() != test.code {
-				t.Fatalf("answer = HTTP %d %s, want HTTP 200, code %d", got.Status, got.Body, test.code)
+				t.Fatalf("response = HTTP %d %s, want HTTP 200, code %d", got.Status, got.Body, test.code)
 			}
 			if !strings.Contains(got.Error.Message, test.message) {
 				t.Errorf("message = %q, want it to contain %q", got.Error.Message, test.message)
@@ -155,7 +154,7 @@ func TestParamsAreRefusedByName(t *testing.T) {
 		})
 	}
 	if tasks := e.call("tasks/list", `{}`); !strings.Contains(string(tasks.Result), `"tasks":[]`) {
-		t.Errorf("tasks/list = %s, want no tasks: what was refused must change nothing", tasks.Result)
+		t.Errorf("tasks/list = %s, want no tasks: rejected requests must have no effect", tasks.Result)
 	}
 }
 
@@ -178,7 +177,7 @@ func TestInputIsLenient(t *testing.T) {
 				t.Errorf("task = %+v, want it completed with one message", task)
 			}
 			if strings.Contains(string(got.Result), "message_id") {
-				t.Errorf("answer %s has snake case", got.Result)
+				t.Errorf("response %s is in snake_case", got.Result)
 			}
 		})
 	}
@@ -186,7 +185,7 @@ func TestInputIsLenient(t *testing.T) {
 
 func TestHistoryLength(t *testing.T) {
 	t.Parallel()
-	h, _ := hold(t)
+	h, _ := blockingHandler(t)
 	e := start(t, h, nil)
 	task := e.call("message/send", params(message("one"))).task(t)
 	for _, text := range []string{"two", "three"} {
@@ -213,7 +212,7 @@ func TestHistoryLength(t *testing.T) {
 		if err := json.Unmarshal(list.Result, &page); err != nil || len(page.Tasks) != 1 {
 			t.Fatalf("tasks/list = %s, want one task", list.Body)
 		}
-		if test.member != "" && !strings.Contains(test.member, "null") { // by default a list has no messages
+		if test.member != "" && !strings.Contains(test.member, "null") { // by default lists have no messages
 			checkHistory(t, "tasks/list "+test.member, list.Result, page.Tasks[0], test.want)
 		}
 	}
@@ -261,7 +260,7 @@ func TestTasksListPages(t *testing.T) {
 		for _, task := range list.Tasks {
 			got = append(got, task.ID)
 			if len(task.Artifacts) > 0 {
-				t.Errorf("task %s has artifacts that were not asked for", task.ID)
+				t.Errorf("task %s has artifacts that were not requested", task.ID)
 			}
 		}
 		if token = *list.NextPageToken; token == "" {
@@ -269,7 +268,7 @@ func TestTasksListPages(t *testing.T) {
 		}
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("pages hold %v, want %v", got, want)
+		t.Errorf("pages have %v, want %v", got, want)
 	}
 	if r := e.call("tasks/list", `{"includeArtifacts":true}`); !strings.Contains(string(r.Result), `"artifacts":[`) {
 		t.Errorf("tasks/list = %s, want artifacts", r.Result)
@@ -281,7 +280,7 @@ func TestTasksListPages(t *testing.T) {
 
 func TestBlockingWaits(t *testing.T) {
 	t.Parallel()
-	h, release := hold(t)
+	h, release := blockingHandler(t)
 	e := start(t, h, nil)
 	if task := e.call("message/send", params(message("a"))).task(t); task.Status.State != "submitted" && task.Status.State != "working" {
 		t.Errorf("without blocking: state = %s, want submitted or working", task.Status.State)
@@ -296,7 +295,7 @@ func TestBlockingWaits(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	h, _ := hold(t)
+	h, _ := blockingHandler(t)
 	e := start(t, h, nil)
 	task := e.call("message/send", params(message("a"))).task(t)
 	id := fmt.Sprintf(`{"id":%q}`, task.ID)
@@ -319,16 +318,16 @@ func TestBatch(t *testing.T) {
 		`{"jsonrpc":"2.0","id":"two","method":"tasks/get","params":{"id":"x"}}, 5, {"jsonrpc":"2.0","method":"tasks/list"},` +
 		`{"jsonrpc":"2.0","id":3,"method":"message/stream","params":` + params(message("b")) + `},` +
 		`{"jsonrpc":"2.0","id":4,"method":"tasks/list"}]`)
-	var answers []reply
-	if err := json.Unmarshal(got.Body, &answers); err != nil {
-		t.Fatalf("answer %s: %v", got.Body, err)
+	var responses []reply
+	if err := json.Unmarshal(got.Body, &responses); err != nil {
+		t.Fatalf("response %s: %v", got.Body, err)
 	}
-	var told []string
-	for _, a := range answers {
-		told = append(told, fmt.Sprintf("%s:%d", a.ID, a.code()))
+	var list []string
+	for _, r := range responses {
+		list = append(list, fmt.Sprintf("%s:%d", r.ID, r.code()))
 	}
-	if got, want := strings.Join(told, " "), `1:0 "two":-32001 null:-32600 null:-32600 3:-32600 4:0`; got != want {
-		t.Errorf("batch answers = %s, want %s", got, want)
+	if got, want := strings.Join(list, " "), `1:0 "two":-32001 null:-32600 null:-32600 3:-32600 4:0`; got != want {
+		t.Errorf("batch responses = %s, want %s", got, want)
 	}
 	for _, test := range []struct {
 		name, body string
@@ -341,7 +340,7 @@ func TestBatch(t *testing.T) {
 		{"with an idempotency key", `[{"jsonrpc":"2.0","id":4,"method":"tasks/list"}]`, []string{"Idempotency-Key", "k"}, -32600},
 	} {
 		if got := e.post(test.body, test.h...); got.code() != test.code || string(got.ID) != "null" {
-			t.Errorf("%s: answer = %s, want one error %d", test.name, got.Body, test.code)
+			t.Errorf("%s: response = %s, want one error %d", test.name, got.Body, test.code)
 		}
 	}
 }

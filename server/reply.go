@@ -13,117 +13,117 @@ import (
 )
 
 const (
-	// largeReply is the size from which a response draws from the memory budget.
-	largeReply = 64 << 10
-	// readsAtOnce is how many results are read and encoded at once before it is known how
-	// large they are; one owner may have half of them.
-	readsAtOnce = 32
-	// sizeMemory is how long the size of an owner's largest response is remembered.
-	sizeMemory = time.Minute
-	// sizeOwners is how many owners that is remembered of.
-	sizeOwners = 1024
+	// largeResponse is the size from which a response needs memory of the budget.
+	largeResponse = 64 << 10
+	// maxConcurrentReads is the number of results that are read and encoded at once while their size
+	// is unknown. One owner may use half of them.
+	maxConcurrentReads = 32
+	// sizeTTL is how long the size of an owner's largest response is remembered.
+	sizeTTL = time.Minute
+	// maxSizeOwners is the maximum number of owners whose sizes are remembered.
+	maxSizeOwners = 1024
 )
 
-// replySizes remembers how large the largest responses of owners were lately, so that
-// memory for the next ones is held before they are read.
-type replySizes struct {
-	mu    sync.Mutex
-	known map[string]replySize
+// responseSizes remembers the size of the largest recent response of each owner. The server
+// reserves this much memory before it reads the owner's next response.
+type responseSizes struct {
+	mu     sync.Mutex
+	owners map[string]responseSize
 }
 
-type replySize struct {
-	bytes int64
-	until time.Time
+type responseSize struct {
+	bytes   int64
+	expires time.Time
 }
 
-// of returns the size that is expected, 0 for less than largeReply.
-func (s *replySizes) of(owner string) int64 {
+// expected returns the expected size of an owner's response, 0 if it is less than largeResponse.
+func (s *responseSizes) expected(owner string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if size := s.known[owner]; time.Now().Before(size.until) {
+	if size := s.owners[owner]; time.Now().Before(size.expires) {
 		return size.bytes
 	}
 	return 0
 }
 
-func (s *replySizes) note(owner string, bytes int64) {
-	if bytes < largeReply {
+func (s *responseSizes) record(owner string, bytes int64) {
+	if bytes < largeResponse {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if size := s.known[owner]; now.Before(size.until) && bytes < size.bytes {
+	if size := s.owners[owner]; now.Before(size.expires) && bytes < size.bytes {
 		return
 	}
-	if s.known == nil || len(s.known) >= sizeOwners {
-		s.known = make(map[string]replySize)
+	if s.owners == nil || len(s.owners) >= maxSizeOwners {
+		s.owners = make(map[string]responseSize)
 	}
-	s.known[owner] = replySize{bytes: bytes, until: now.Add(sizeMemory)}
+	s.owners[owner] = responseSize{bytes: bytes, expires: now.Add(sizeTTL)}
 }
 
-// expect holds the memory that the next large result of the caller is expected to take: a
-// result is there twice while it is encoded.
-func (x *exchange) expect(bytes int64) error {
+// reserveResult reserves memory for a response with a result of the given size. A result needs
+// twice its size while it is encoded.
+func (x *exchange) reserveResult(bytes int64) error {
 	want := min(2*bytes, x.s.cfg.Memory.Share())
-	return x.reply.Grow(x.r.Context(), want-x.reply.Bytes())
+	return x.responseMemory.Grow(x.r.Context(), want-x.responseMemory.Bytes())
 }
 
-// read returns what f reads and encodes. The memory for it is held until x.reply is
-// released. A result that is larger than the memory that is free is dropped, and read
-// again once there is enough.
-func (x *exchange) read(f func() *buffer) (*buffer, error) {
-	place := x.s.reads.Hold(x.principal.ID)
-	defer place.Release()
-	expected := x.s.sizes.of(x.principal.ID)
+// readReserved returns the result of f, which reads and encodes a response. The memory is reserved
+// until x.reply is released. If the response exceeds the free memory, read drops it, waits
+// for enough memory and calls f again.
+func (x *exchange) readReserved(f func() *buffer) (*buffer, error) {
+	slot := x.s.readSlots.Hold(x.principal.ID)
+	defer slot.Release()
+	expected := x.s.sizes.expected(x.principal.ID)
 	for again := false; ; again = true {
-		if err := x.expect(expected); err != nil {
+		if err := x.reserveResult(expected); err != nil {
 			return nil, err
 		}
-		if err := place.Grow(x.r.Context(), 1); err != nil {
+		if err := slot.Grow(x.r.Context(), 1); err != nil {
 			return nil, err
 		}
 		out := f()
 		size := int64(cap(out.b))
-		if size < largeReply {
+		if size < largeResponse {
 			size = 0
 		}
-		x.s.sizes.note(x.principal.ID, size)
-		more := size - x.reply.Bytes()
-		x.reply.Shrink(-more)
-		if x.reply.TryGrow(more) {
+		x.s.sizes.record(x.principal.ID, size)
+		more := size - x.responseMemory.Bytes()
+		x.responseMemory.Shrink(-more)
+		if x.responseMemory.TryGrow(more) {
 			return out, nil
 		}
 		out.free()
-		if again { // it is more than the owner may hold, or others were faster
-			return nil, x.reply.Grow(x.r.Context(), more)
+		if again { // the response exceeds the owner's share, or other requests took the memory
+			return nil, x.responseMemory.Grow(x.r.Context(), more)
 		}
-		place.Release()
+		slot.Release()
 		expected = size
 	}
 }
 
-// hold holds the memory for the encoding of a result that has been read.
-func (x *exchange) hold(result any) error {
+// reserveEncoding reserves memory for the encoding of a result that has been read.
+func (x *exchange) reserveEncoding(result any) error {
 	size := int64(sizeHint(result))
-	if size < largeReply {
+	if size < largeResponse {
 		return nil
 	}
-	x.s.sizes.note(x.principal.ID, size)
-	return x.reply.Grow(x.r.Context(), size-x.reply.Bytes())
+	x.s.sizes.record(x.principal.ID, size)
+	return x.responseMemory.Grow(x.r.Context(), size-x.responseMemory.Bytes())
 }
 
-// holdContent holds the memory for content that is about to be read and then encoded, instead of what was
-// held for the response before.
-func (x *exchange) holdContent(ctx context.Context, bytes int64) error {
-	x.reply.Release()
-	if bytes < largeReply {
+// reserveContent reserves memory for reading and encoding content. It releases the previous
+// reservation for the response.
+func (x *exchange) reserveContent(ctx context.Context, bytes int64) error {
+	x.responseMemory.Release()
+	if bytes < largeResponse {
 		return nil
 	}
-	return x.reply.Grow(ctx, 2*bytes)
+	return x.responseMemory.Grow(ctx, 2*bytes)
 }
 
-// sizeHint is about how large a result is once it is encoded, data parts not counted.
+// sizeHint returns the approximate size of an encoded result, without data parts.
 func sizeHint(result any) (n int) {
 	switch r := result.(type) {
 	case json.RawMessage:
@@ -164,19 +164,19 @@ func partsHint(parts []a2a.Part) (n int) {
 	return n
 }
 
-// appendSized appends a result to a buffer that is made large enough at once.
-func (x *exchange) appendSized(dst []byte, id rpc.ID, result any) []byte {
+// appendSizedResponse appends a response to a buffer, after growing the buffer to the expected size.
+func (x *exchange) appendSizedResponse(dst []byte, id rpc.ID, result any) []byte {
 	if n := sizeHint(result); n > cap(dst)-len(dst) {
 		dst = slices.Grow(dst, n+n/32+4<<10)
 	}
-	return x.appendAnswer(dst, id, result, nil)
+	return x.appendResponse(dst, id, result, nil)
 }
 
-// newPlaces returns the places for results of unknown size, and those for streams.
-func newPlaces(cfg Config) (reads, streams *memory.Budget) {
+// newBudgets returns the budgets for results of unknown size and for streams.
+func newBudgets(cfg Config) (reads, streams *memory.Budget) {
 	n := int64(cfg.MaxStreams)
 	if len(cfg.Tokens) == 0 {
-		n *= 2 // there is one owner, who may have half
+		n *= 2 // the only owner may use half
 	}
-	return memory.New(readsAtOnce), memory.New(n)
+	return memory.New(maxConcurrentReads), memory.New(n)
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// requestIDs names requests.
+// requestIDs creates request IDs.
 type requestIDs struct {
 	prefix string
 	next   atomic.Uint64
@@ -18,17 +18,17 @@ func newRequestIDs() *requestIDs {
 	return &requestIDs{prefix: strings.ToLower(rand.Text()[:8]) + "-"}
 }
 
-// of returns the id that a request brought in X-Request-Id, or a new one.
-func (ids *requestIDs) of(r *http.Request) string {
-	if given := r.Header.Get("X-Request-Id"); saneID(given) {
-		return given
+// forRequest returns the valid ID in the request's X-Request-Id header, or a new one.
+func (ids *requestIDs) forRequest(r *http.Request) string {
+	if id := r.Header.Get("X-Request-Id"); validRequestID(id) {
+		return id
 	}
 	var buf [32]byte
 	return string(strconv.AppendUint(append(buf[:0], ids.prefix...), ids.next.Add(1), 36))
 }
 
-// saneID reports whether an id is safe to be repeated in headers and logs.
-func saneID(id string) bool {
+// validRequestID reports whether an ID is safe to repeat in headers and logs.
+func validRequestID(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// asking is a handler that asks back once, and the number of its runs.
-func asking() (engine.Handler, *atomic.Int64) {
+// askOnce returns a handler that asks for input once, and counts its executions.
+func askOnce() (engine.Handler, *atomic.Int64) {
 	runs := new(atomic.Int64)
 	return func(_ context.Context, turn *engine.Turn) error {
 		runs.Add(1)
@@ -24,25 +24,25 @@ func asking() (engine.Handler, *atomic.Int64) {
 	}, runs
 }
 
-func TestResentMessages(t *testing.T) {
+func TestResentMessagesReturnTheFirstResult(t *testing.T) {
 	t.Parallel()
-	handler, runs := asking()
+	handler, runs := askOnce()
 	e := start(t, handler, twoTokens)
 	alice := as("alice")
-	body := params(withMessageID("a"), blocking, `"metadata":{"a":1,"b":[true]}`)
+	body := params(messageWithUUID("a"), blocking, `"metadata":{"a":1,"b":[true]}`)
 	first := e.call("message/send", body, alice...)
 	task := first.task(t)
-	// The order of members, spaces, the spelling of names and the configuration do not matter.
+	// The order of members, spaces, the case of names and the configuration are irrelevant.
 	respelled := `{"metadata" : {"b":[true], "a":1.0}, "message":{"parts":[{"text":"a","kind":"text"}],"role":"user","message_id":"6f1c9f56-58a1-4d0e-9d0b-0c1d8a6f3c11"},` +
 		`"configuration":{"blocking":true,"acceptedOutputModes":["text/plain"]}}`
 	for _, again := range []string{body, respelled} {
 		if got := e.call("message/send", again, alice...); string(got.Result) != string(first.Result) {
-			t.Errorf("the message again = %s, want the first answer %s", got.Body, first.Result)
+			t.Errorf("the repeated message = %s, want the first response %s", got.Body, first.Result)
 		}
 	}
 	events := e.open("message/stream", body, alice...).rest()
 	if len(events) == 0 || events[0].view(t).ID != task.ID || events[len(events)-1].view(t).Status.State != "input-required" {
-		t.Errorf("the message again as a stream = %v, want the stream of task %s", events, task.ID)
+		t.Errorf("the repeated message as a stream = %v, want the stream of task %s", events, task.ID)
 	}
 
 	answer := params(message("b", fmt.Sprintf(`"taskId":%q`, task.ID)), blocking)
@@ -50,12 +50,12 @@ func TestResentMessages(t *testing.T) {
 	full := params(message("b", fmt.Sprintf(`"taskId":%q,"contextId":%q`, task.ID, task.ContextID)), blocking)
 	for _, again := range []string{answer, full} {
 		if got := e.call("message/send", again, alice...); string(got.Result) != string(second.Result) || got.code() != 0 {
-			t.Errorf("the answer again = %s, want the first answer %s", got.Body, second.Result)
+			t.Errorf("the repeated answer = %s, want the first response %s", got.Body, second.Result)
 		}
 	}
 	events = e.open("message/stream", answer, alice...).rest()
 	if len(events) == 0 || events[0].view(t).ID != task.ID || events[len(events)-1].view(t).Status.State != "completed" {
-		t.Errorf("the answer again as a stream = %v, want the stream of task %s to its end", events, task.ID)
+		t.Errorf("the repeated answer as a stream = %v, want the whole stream of task %s", events, task.ID)
 	}
 	other := e.call("message/send", strings.Replace(answer, `"text":"b"`, `"text":"c"`, 1), alice...)
 	if other.code() != -32602 || other.Error.Data["field"] != "message.messageId" {
@@ -65,18 +65,18 @@ func TestResentMessages(t *testing.T) {
 		t.Errorf("the handler ran %d times, want twice", n)
 	}
 	if bobs := e.call("message/send", body, as("bob")...).task(t); bobs.ID == task.ID {
-		t.Error("Bob's message of the same id gave Alice's task")
+		t.Error("Bob's message with the same ID returned Alice's task")
 	}
 }
 
 func TestConcurrentResendsByCallAndStream(t *testing.T) {
 	t.Parallel()
-	handler, runs := asking()
+	handler, runs := askOnce()
 	e := start(t, handler, nil)
 	ts := httptest.NewServer(e.server)
 	t.Cleanup(ts.Close)
 	e.url, e.client = ts.URL, ts.Client()
-	body := params(withMessageID("a"), blocking)
+	body := params(messageWithUUID("a"), blocking)
 	var ids sync.Map
 	var wg sync.WaitGroup
 	for i := range 50 {
@@ -97,6 +97,6 @@ func TestConcurrentResendsByCallAndStream(t *testing.T) {
 	n := 0
 	ids.Range(func(any, any) bool { n++; return true })
 	if n != 1 || runs.Load() != 1 {
-		t.Errorf("50 requests of one message are answered with %d tasks and %d runs of the handler, want one", n, runs.Load())
+		t.Errorf("50 requests with one message returned %d tasks and ran the handler %d times, want one", n, runs.Load())
 	}
 }

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// headerTimeout is how long a request's head may take to arrive.
+	// headerTimeout is the maximum time to receive the headers of a request.
 	headerTimeout = 10 * time.Second
 	maxHeader     = 64 << 10
-	// lastAnswers is how long answers may take to be sent once StopGrace is over.
-	lastAnswers = time.Second
+	// responseGrace is how long responses may take after StopGrace has ended.
+	responseGrace = time.Second
 )
 
-// Serve answers the connections of a listener until ctx is done, then stops: the
-// server is not ready any more, streams end, so that their readers go on
-// elsewhere, and requests under way get StopGrace. Serve closes the listener and
-// returns nil after a stop by ctx. It may be called once.
+// Serve serves the connections of a listener until ctx is done. Then it shuts down: the
+// server reports that it is not ready, streams end so that clients resume elsewhere, and
+// requests in progress get StopGrace to finish. Serve closes the listener and returns nil
+// after a shutdown by ctx. It may be called once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	base := context.WithoutCancel(ctx)
 	hs := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.cfg.ReadTimeout,
-		// Set anew by those who wait, and for each part of a stream.
+		// Requests that wait and streams set their own deadlines.
 		WriteTimeout:   s.cfg.ReadTimeout + s.cfg.WriteTimeout,
 		IdleTimeout:    s.cfg.IdleTimeout,
 		MaxHeaderBytes: maxHeader,
@@ -43,11 +43,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.Drain()
-	grace, cancel := context.WithTimeout(base, s.cfg.StopGrace+lastAnswers)
+	grace, cancel := context.WithTimeout(base, s.cfg.StopGrace+responseGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("stopped with requests that did not end")
+		s.log.Warn("closed connections with unfinished requests")
 		err = hs.Close()
 	}
 	if end := <-failed; !errors.Is(end, http.ErrServerClosed) {
@@ -59,14 +59,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Drain begins the server's end: it is not ready any more, its streams end, no
-// more of them are begun, and blocking requests are answered at the latest when
-// StopGrace is over. Serve does so by itself; whoever mounts the server elsewhere
-// calls it before shutting that down. Draining twice is harmless.
+// Drain starts the shutdown: the server reports that it is not ready, its streams end, it
+// accepts no new ones, and blocking requests return when StopGrace has ended. Serve calls it.
+// A program that mounts the server in its own http.Server calls it before shutting that
+// down. Drain is idempotent.
 func (s *Server) Drain() {
 	if s.stopping.Err() != nil {
 		return
 	}
 	s.stop()
-	time.AfterFunc(s.cfg.StopGrace, s.halt)
+	time.AfterFunc(s.cfg.StopGrace, s.endGrace)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// Server answers for an engine. Make one with [New].
+// Server serves an engine over HTTP. Create one with [New].
 type Server struct {
 	cfg           Config
 	log           *slog.Logger
@@ -21,34 +21,34 @@ type Server struct {
 	tokens        atomic.Pointer[tokens]
 	card          *card
 	cors          *cors
-	ids           *requestIDs
+	requestIDs    *requestIDs
 	routes        map[string]route
 	started       time.Time
-	streams       *memory.Budget // a byte is a stream
-	batchRefusals atomic.Int64   // items of batches
-	reads         *memory.Budget // a byte is a result of unknown size that is read
-	sizes         replySizes
-	lists         *memory.Budget // a byte is a list that is read
-	encoded       *encodedTasks
+	streamSlots   *memory.Budget // one unit is one open stream
+	batchRefusals atomic.Int64   // rejected items of batches
+	readSlots     *memory.Budget // one unit is the reading of one result of unknown size
+	sizes         responseSizes
+	listSlots     *memory.Budget // one unit is the reading of one list
+	cache         *readCache
 
 	healthCheck healthCheck
 
-	// stopping ends when the server begins to stop: it is not ready any more, and
-	// streams end. halting ends when blocking requests are to be answered.
-	stopping, halting context.Context
-	stop, halt        context.CancelFunc
+	// stopping ends when the server starts to stop: it is then not ready, and streams end.
+	// graceEnded ends when blocking requests must return.
+	stopping, graceEnded context.Context
+	stop, endGrace       context.CancelFunc
 }
 
-// route is what is served at a path. nil functions are verbs that are not.
+// route has the handlers of a path. A nil handler means that the HTTP method is not allowed.
 type route struct {
 	get, post func(x *exchange)
-	// open routes need no token: get alone, since post is for callers.
-	open bool
-	// probe routes are answered under any host name.
+	// public routes need no token for get; post always needs one.
+	public bool
+	// probe routes accept any host name.
 	probe bool
 }
 
-// New returns a server, or all that is wrong with cfg.
+// New returns a server, or an error that lists all problems of cfg.
 func New(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -56,12 +56,12 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		ids: newRequestIDs(), started: time.Now(), lists: memory.New(int64(cfg.MaxLists)), encoded: newEncodedTasks(cfg.ReadCache),
+		requestIDs: newRequestIDs(), started: time.Now(), listSlots: memory.New(int64(cfg.MaxLists)), cache: newReadCache(cfg.ReadCache),
 	}
-	s.reads, s.streams = newPlaces(cfg)
+	s.readSlots, s.streamSlots = newBudgets(cfg)
 	s.tokens.Store(newTokens(cfg.Tokens))
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.halting, s.halt = context.WithCancel(context.Background())
+	s.graceEnded, s.endGrace = context.WithCancel(context.Background())
 	if s.table, err = rpc.NewTable(cfg.methods(), s.bindings()...); err != nil {
 		return nil, err
 	}
@@ -69,41 +69,41 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.routes = map[string]route{
-		"/":                            {get: (*exchange).card, post: (*exchange).rpc, open: true},
-		"/.well-known/agent-card.json": {get: (*exchange).card, open: true},
-		"/.well-known/agent.json":      {get: (*exchange).card, open: true},
-		"/agent/info":                  {get: (*exchange).info},
-		"/health":                      {get: (*exchange).health},
-		"/healthz":                     {get: (*exchange).healthz, open: true, probe: true},
-		"/readyz":                      {get: (*exchange).readyz, open: true, probe: true},
+		"/":                            {get: (*exchange).serveCard, post: (*exchange).serveRPC, public: true},
+		"/.well-known/agent-card.json": {get: (*exchange).serveCard, public: true},
+		"/.well-known/agent.json":      {get: (*exchange).serveCard, public: true},
+		"/agent/info":                  {get: (*exchange).serveInfo},
+		"/health":                      {get: (*exchange).serveHealth},
+		"/healthz":                     {get: (*exchange).serveHealthz, public: true, probe: true},
+		"/readyz":                      {get: (*exchange).serveReadyz, public: true, probe: true},
 	}
 	return s, nil
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{s: s, w: w, r: r, start: time.Now(), id: s.ids.of(r)}
+	x := &exchange{s: s, w: w, r: r, start: time.Now(), id: s.requestIDs.forRequest(r)}
 	w.Header().Set("X-Request-Id", x.id)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	defer x.end(r.Context())
+	defer x.finish(r.Context())
 	if !s.cors.admit(x) {
 		return
 	}
-	route, known := s.routes[r.URL.Path]
+	route, found := s.routes[r.URL.Path]
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if open := route.open && read; !open && !x.authenticate() {
+	if public := route.public && read; !public && !x.authenticate() {
 		return
 	}
 	switch {
-	case !known:
-		x.refuse(http.StatusNotFound, a2a.Errorf(a2a.CodeMethodNotFound, "there is nothing at %s", a2a.Quote(r.URL.Path)))
+	case !found:
+		x.refuse(http.StatusNotFound, a2a.Errorf(a2a.CodeMethodNotFound, "path %s not found", a2a.Quote(r.URL.Path)))
 	case read && route.get != nil:
 		route.get(x)
 	case r.Method == http.MethodPost && route.post != nil:
 		route.post(x)
 	default:
 		w.Header().Set("Allow", route.allow())
-		x.refuse(http.StatusMethodNotAllowed, a2a.Errorf(a2a.CodeInvalidRequest, "%s takes %s, not %s", r.URL.Path, route.allow(), a2a.Quote(r.Method)))
+		x.refuse(http.StatusMethodNotAllowed, a2a.Errorf(a2a.CodeInvalidRequest, "%s allows %s, not %s", r.URL.Path, route.allow(), a2a.Quote(r.Method)))
 	}
 }
 

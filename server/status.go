@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// healthTimeout is how long the store may take to show that it works.
+// healthTimeout is the maximum time for a health check of the store.
 const healthTimeout = 5 * time.Second
 
-// agentInfo is what GET /agent/info tells.
+// agentInfo is the response of GET /agent/info.
 type agentInfo struct {
 	Name            string       `json:"name"`
 	Description     string       `json:"description"`
@@ -40,24 +40,24 @@ type methodInfo struct {
 	Extension bool   `json:"extension"`
 }
 
-func (x *exchange) info() {
+func (x *exchange) serveInfo() {
 	s := x.s
 	info := agentInfo{
 		Name: s.card.model.Name, Description: s.card.model.Description, Version: s.card.model.Version,
 		ServerVersion: s.cfg.Version, ProtocolVersion: v03.Version,
 		StartedAt: s.started, UptimeSeconds: int64(time.Since(s.started).Seconds()),
 	}
-	kept := s.cfg.Engine.Info()
-	info.Store = storeInfo{Name: kept.Name, Durable: kept.Durable}
+	backend := s.cfg.Engine.Info()
+	info.Store = storeInfo{Name: backend.Name, Durable: backend.Durable}
 	for _, m := range s.cfg.methods() {
 		if m.Off == "" {
 			info.Methods = append(info.Methods, methodInfo{Name: m.Name, Summary: m.Summary, Streaming: m.Streaming, Extension: m.Extension})
 		}
 	}
-	x.answerJSON(http.StatusOK, info)
+	x.respondJSON(http.StatusOK, info)
 }
 
-// healthInfo is what GET /health tells.
+// healthInfo is the response of GET /health.
 type healthInfo struct {
 	Status      string      `json:"status"`
 	Problems    []string    `json:"problems"`
@@ -74,36 +74,37 @@ type healthInfo struct {
 	Lists       listsInfo   `json:"lists"`
 	Batches     batchesInfo `json:"batches"`
 	Files       filesInfo   `json:"files"`
-	// ReadCache are finished tasks that are kept as they were encoded.
-	ReadCache encodedInfo `json:"readCache"`
-	// Expired counts what retention has removed.
+	// ReadCache describes the cache of encoded finished tasks.
+	ReadCache readCacheInfo `json:"readCache"`
+	// Expired counts what retention has deleted since the start of the process.
 	Expired expiredInfo `json:"expired"`
-	// Memory is the budget for what is large; nil if there is none.
+	// Memory is the budget for large data; nil if it has no limit.
 	Memory *memoryInfo `json:"memory,omitempty"`
-	// Webhooks is how this process fares with them; nil if they are off.
+	// Webhooks describes the deliveries of this process; nil if webhooks are off.
 	Webhooks *webhooksInfo `json:"webhooks,omitempty"`
 }
 
-// queueInfo counts messages that were refused since the process was started, because too many tasks
-// waited: of all owners, or of this one.
+// queueInfo counts the messages rejected since the start of the process because too many
+// tasks were waiting: of all owners, or of the message's owner.
 type queueInfo struct {
 	Refused         int64 `json:"refused"`
 	RefusedPerOwner int64 `json:"refusedPerOwner"`
 }
 
-// turnsInfo has the number of reserved turns, and of owners that get none now because they run many.
+// turnsInfo has the number of reserved turns, and of owners that currently get no turns
+// because they run many.
 type turnsInfo struct {
 	Reserved int `json:"reserved"`
 	HeldBack int `json:"heldBack"`
 }
 
-// filesInfo counts files that are fetched, and that wait for others to be.
+// filesInfo counts the files that are being fetched, and those that wait.
 type filesInfo struct {
 	Fetching int64 `json:"fetching"`
 	Waiting  int   `json:"waiting"`
 }
 
-// expiredInfo counts since the process was started.
+// expiredInfo counts what retention has deleted since the start of the process.
 type expiredInfo struct {
 	Tasks              int64 `json:"tasks"`
 	Contexts           int64 `json:"contexts"`
@@ -113,7 +114,7 @@ type expiredInfo struct {
 	Webhooks           int64 `json:"webhooks"`
 }
 
-// memoryInfo is in bytes, but for requests that wait and that were refused.
+// memoryInfo describes a memory budget in bytes; Waiting and Refused count requests.
 type memoryInfo struct {
 	Total   int64 `json:"total"`
 	Held    int64 `json:"held"`
@@ -122,68 +123,68 @@ type memoryInfo struct {
 	Refused int64 `json:"refused"`
 }
 
-// webhooksInfo counts events since the process was started, and what it does now.
+// webhooksInfo counts events since the start of the process, and current activity.
 type webhooksInfo struct {
 	Delivered int64 `json:"delivered"`
 	Failed    int64 `json:"failed"`
 	Dead      int64 `json:"dead"`
 	InFlight  int   `json:"inFlight"`
 	Disabled  int   `json:"disabledEndpoints"`
-	// Bytes of memory that they take, webhooks that wait for memory, and how often one was
-	// put off for want of it.
-	Memory  int64 `json:"memoryHeld"`
-	Starved int   `json:"memoryWaiting"`
-	Refused int64 `json:"memoryRefused"`
+	// MemoryHeld is in bytes. MemoryWaiting is the number of webhooks that wait for memory,
+	// MemoryRefused the number of times that a webhook did not get it.
+	MemoryHeld    int64 `json:"memoryHeld"`
+	MemoryWaiting int   `json:"memoryWaiting"`
+	MemoryRefused int64 `json:"memoryRefused"`
 }
 
-// healthAge is how old an answer about the store and the workers may be: asking
-// writes to the store, and anybody may ask.
-const healthAge = 200 * time.Millisecond
+// healthTTL is how long the result of a health check is reused. A check writes to the store,
+// and everyone may request one.
+const healthTTL = 200 * time.Millisecond
 
-// healthCheck asks at most every healthAge.
+// healthCheck caches the result of the last health check for healthTTL.
 type healthCheck struct {
-	mu   sync.Mutex
-	at   time.Time
-	last engine.Health
+	mu        sync.Mutex
+	checkedAt time.Time
+	last      engine.Health
 }
 
-func (h *healthCheck) ask(ctx context.Context, e *engine.Engine) engine.Health {
+func (h *healthCheck) check(ctx context.Context, e *engine.Engine) engine.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.at.IsZero() || time.Since(h.at) >= healthAge {
+	if h.checkedAt.IsZero() || time.Since(h.checkedAt) >= healthTTL {
 		h.last = e.Health(ctx)
-		h.at = time.Now()
+		h.checkedAt = time.Now()
 	}
 	return h.last
 }
 
-// checkHealth really asks the store and the workers, and not for ever.
+// checkHealth returns the health of the engine, the store and the webhooks.
 func (x *exchange) checkHealth() healthInfo {
-	// The answer is for others too, so that it must not depend on who asked first.
+	// The result is shared, so the check must not end with the first request.
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(x.r.Context()), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
 	defer cancel()
-	h := x.s.healthCheck.ask(ctx, x.s.cfg.Engine)
+	h := x.s.healthCheck.check(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.encoded.info(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.cache.info(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}
-	files := x.s.cfg.Files.Stats()
+	files := x.s.cfg.FileSlots.Stats()
 	info.Files = filesInfo{files.Held, files.Waiting}
 	if x.s.cfg.Memory != nil {
 		stats := x.s.cfg.Memory.Stats()
 		info.Memory = (*memoryInfo)(&stats)
 	}
-	if push := x.s.cfg.Push; push != nil {
-		stats := push.Stats()
+	if hooks := x.s.cfg.Webhook; hooks != nil {
+		stats := hooks.Stats()
 		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.Dead, stats.InFlight, stats.Disabled, stats.Memory, stats.Starved, stats.Refused}
 		info.Expired.Attempts, info.Expired.DeadLetters, info.Expired.Webhooks = stats.Expired.Attempts, stats.Expired.DeadLetters, stats.Expired.Webhooks
-		if problems := push.Health(); len(problems) > 0 {
+		if problems := hooks.Health(); len(problems) > 0 {
 			info.Problems = slices.Concat(info.Problems, problems)
 		}
 	}
-	if x.s.stopping.Err() != nil || x.s.cfg.Engine.Stopping() { // at once, whatever the last check has found
+	if x.s.stopping.Err() != nil || x.s.cfg.Engine.Stopping() { // not cached
 		info.Problems = append(slices.Clone(info.Problems), "server: stopping")
 	}
 	if len(info.Problems) > 0 {
@@ -192,26 +193,26 @@ func (x *exchange) checkHealth() healthInfo {
 	return info
 }
 
-func (x *exchange) health() {
+func (x *exchange) serveHealth() {
 	info := x.checkHealth()
 	status := http.StatusOK
 	if len(info.Problems) > 0 {
 		status = http.StatusServiceUnavailable
 	}
-	x.answerJSON(status, info)
+	x.respondJSON(status, info)
 }
 
-// healthz tells that the process answers at all.
-func (x *exchange) healthz() {
-	x.answerJSON(http.StatusOK, map[string]any{"status": "ok"})
+// serveHealthz reports that the process responds.
+func (x *exchange) serveHealthz() {
+	x.respondJSON(http.StatusOK, map[string]any{"status": "ok"})
 }
 
-// readyz tells whether requests should be sent here. Since it is open to
-// everybody it does not say why not.
-func (x *exchange) readyz() {
+// serveReadyz reports whether the server accepts requests. It needs no token, so it does not
+// disclose the problems.
+func (x *exchange) serveReadyz() {
 	if info := x.checkHealth(); len(info.Problems) > 0 {
-		x.answerJSON(http.StatusServiceUnavailable, map[string]any{"status": info.Status})
+		x.respondJSON(http.StatusServiceUnavailable, map[string]any{"status": info.Status})
 		return
 	}
-	x.answerJSON(http.StatusOK, map[string]any{"status": "ok"})
+	x.respondJSON(http.StatusOK, map[string]any{"status": "ok"})
 }

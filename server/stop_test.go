@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// While running turns finish, a server that stops sends new work elsewhere in a way
-// that balancers understand, and serves all else.
-func TestAServerThatStopsTurnsNewWorkAway(t *testing.T) {
+// While running turns finish, a stopping server rejects new work with a response that makes
+// clients and load balancers use another server, and serves all other requests.
+func TestStoppingServerRejectsNewWork(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, steps(next), nil)
+	e := start(t, stepHandler(next), nil)
 	s := e.open("message/stream", params(message("first")))
 	first, _ := s.next()
 	task := first.view(t)
 	get := func(path string) int { return e.do(http.MethodGet, path, "", nil).Status }
-	for _, path := range []string{"/readyz", "/health"} { // its answer serves for a while
+	for _, path := range []string{"/readyz", "/health"} { // the result is cached for a while
 		if status := get(path); status != http.StatusOK {
 			t.Fatalf("%s = %d before the stop, want 200", path, status)
 		}
@@ -35,7 +35,7 @@ func TestAServerThatStopsTurnsNewWorkAway(t *testing.T) {
 		}
 	}
 
-	const told = `"code":-32053,"message":"the server is stopping; try again"`
+	const message503 = `"code":-32053,"message":"the server is stopping; retry later"`
 	call := func(accept, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
@@ -50,21 +50,21 @@ func TestAServerThatStopsTurnsNewWorkAway(t *testing.T) {
 		{"send", "*/*", one("message/send", params(message("new")))},
 		{"follow-up", "*/*", one("message/send", params(message("more", `"taskId":"`+task.ID+`"`)))},
 		{"stream", "*/*", one("message/stream", params(message("new")))},
-		{"stream of one who takes nothing else", "text/event-stream", one("message/stream", params(message("new")))},
+		{"stream for a client that accepts only streams", "text/event-stream", one("message/stream", params(message("new")))},
 	} {
 		w := call(test.accept, test.body)
 		h := w.Header()
 		if w.Code != http.StatusServiceUnavailable || h.Get("Retry-After") != "1" || h.Get("Connection") != "close" || h.Get("Content-Type") != "application/json" {
 			t.Errorf("%s = %d %v, want 503, Retry-After, Connection: close and JSON", test.name, w.Code, h)
 		}
-		if body := w.Body.String(); !strings.Contains(body, `"id":7`) || !strings.Contains(body, told) {
-			t.Errorf("%s is answered %s, want its id and %s", test.name, body, told)
+		if body := w.Body.String(); !strings.Contains(body, `"id":7`) || !strings.Contains(body, message503) {
+			t.Errorf("%s = %s, want its id and %s", test.name, body, message503)
 		}
 	}
 	for _, test := range []struct{ name, body, want string }{
 		{"get", one("tasks/get", `{"id":"`+task.ID+`"}`), `"id":"` + task.ID + `"`},
 		{"an invalid send", one("message/send", `{}`), `"code":-32602`},
-		{"a batch", "[" + one("message/send", params(message("new"))) + "," + one("tasks/get", `{"id":"`+task.ID+`"}`) + "]", told},
+		{"a batch", "[" + one("message/send", params(message("new"))) + "," + one("tasks/get", `{"id":"`+task.ID+`"}`) + "]", message503},
 	} {
 		w := call("*/*", test.body)
 		if w.Code != http.StatusOK || w.Header().Get("Retry-After") != "" || !strings.Contains(w.Body.String(), test.want) {
@@ -75,10 +75,10 @@ func TestAServerThatStopsTurnsNewWorkAway(t *testing.T) {
 	again := e.open("tasks/resubscribe", `{"id":"`+task.ID+`"}`)
 	next <- 1
 	close(next)
-	for name, s := range map[string]*stream{"the stream that was open": s, "the one begun since": again} {
+	for name, s := range map[string]*stream{"the stream that was open": s, "the stream opened while stopping": again} {
 		events := s.rest()
 		if len(events) == 0 || !events[len(events)-1].view(t).Final {
-			t.Errorf("%s told %v, want it to go on to the end of the task", name, events)
+			t.Errorf("%s sent %v, want all events of the task", name, events)
 		}
 	}
 	if err := <-stopped; err != nil {

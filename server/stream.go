@@ -12,166 +12,166 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// flushAt is how much of a stream is collected at most before it is sent.
+// flushAt is the amount of buffered stream data that is sent immediately.
 const flushAt = 32 << 10
 
-// streamsInfo counts streams: those refused since the start.
+// streamsInfo counts open streams, and those rejected since the start.
 type streamsInfo struct {
 	Open    int64 `json:"open"`
 	Refused int64 `json:"refused"`
 }
 
 func (s *Server) streamsInfo() streamsInfo {
-	stats := s.streams.Stats()
+	stats := s.streamSlots.Stats()
 	return streamsInfo{Open: stats.Held, Refused: stats.Refused}
 }
 
-// stream answers with server-sent events, or with an error if there is one
-// before the first of them.
-func (x *exchange) stream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
+// serveStream responds with server-sent events, or with an error if one occurs before the first
+// event.
+func (x *exchange) serveStream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 	s := x.s
-	place := s.streams.Hold(x.principal.ID)
-	defer place.Release()
-	if !place.TryGrow(1) {
-		x.exhausted(id, a2a.Errorf(a2a.CodeExhausted, "too many streams are open: one owner may have %d (--max-streams); retry later", s.streams.Share()))
+	slot := s.streamSlots.Hold(x.principal.ID)
+	defer slot.Release()
+	if !slot.TryGrow(1) {
+		x.refuseExhausted(id, a2a.Errorf(a2a.CodeExhausted, "too many open streams (limit per owner %d, see --max-streams); retry later", s.streamSlots.Share()))
 		return
 	}
 	if s.stopping.Err() != nil {
-		x.answerRPC(id, nil, engine.ErrShutdown)
+		x.respondRPC(id, nil, engine.ErrShutdown)
 		return
 	}
-	ctx, cancel := x.until(s.stopping)
+	ctx, cancel := joinContexts(x.r.Context(), s.stopping)
 	defer cancel()
-	x.unhurried()
+	x.clearDeadlines()
 	w := &eventWriter{x: x, id: id, cancel: cancel}
 	defer w.close()
-	if c.Method.Idempotent && c.LastEventID == "" { // it begins with a whole task that is to be read
-		w.first = s.reads.Hold(x.principal.ID)
-		if err := w.expect(); err != nil {
-			x.exhausted(id, err)
+	if c.Method.Idempotent && c.LastEventID == "" { // the first event is the whole task, which must be read
+		w.readSlot = s.readSlots.Hold(x.principal.ID)
+		if err := w.reserveFirst(); err != nil {
+			x.refuseExhausted(id, err)
 			return
 		}
 	}
 	stream, err := p.Stream(ctx)
 	x.task = c.TaskID
 	if err != nil {
-		x.answerRPC(id, nil, err)
+		x.respondRPC(id, nil, err)
 		return
 	}
-	if stream.Begun {
-		w.begin()
+	if stream.Started {
+		w.open()
 	}
 	for item, err := range stream.Items {
 		if err != nil {
 			w.fail(err)
 			return
 		}
-		if !w.item(item) {
+		if !w.writeItem(item) {
 			return
 		}
 	}
-	w.begin() // there may have been no event
+	w.open() // the stream may have no events
 }
 
 func (x *exchange) refuseRPC(status int, id rpc.ID, err error) {
-	x.hurried()
-	x.answer(status, x.s.cfg.Dialect.AppendError(nil, id, x.told(err), x.id))
+	x.setWriteDeadline()
+	x.respond(status, x.s.cfg.Dialect.AppendError(nil, id, x.publicError(err), x.id))
 }
 
-// eventWriter writes the events of one stream, and heartbeats when there are
-// none. What cannot be written in time ends the stream.
+// eventWriter writes the events of one stream, and heartbeats while there are none. If a
+// write fails or exceeds WriteTimeout, the stream ends.
 type eventWriter struct {
-	x      *exchange
-	id     rpc.ID
-	cancel func()      // ends the stream's source
-	first  memory.Hold // a place to read the first item
+	x        *exchange
+	id       rpc.ID
+	cancel   func()      // ends the source of events
+	readSlot memory.Hold // the slot for reading the first item
 
-	mu     sync.Mutex
-	out    *buffer // what has been collected; nil when there is nothing
-	begun  bool
-	closed bool
-	err    error
-	seq    int64
-	beat   *time.Timer
+	mu        sync.Mutex
+	out       *buffer // pending data; nil if there is none
+	started   bool
+	closed    bool
+	err       error
+	seq       int64
+	heartbeat *time.Timer
 }
 
-// expect holds what reading the first item is expected to take.
-func (w *eventWriter) expect() error {
-	if err := w.x.expect(w.x.s.sizes.of(w.x.principal.ID)); err != nil {
+// reserveFirst reserves memory for reading the first item.
+func (w *eventWriter) reserveFirst() error {
+	if err := w.x.reserveResult(w.x.s.sizes.expected(w.x.principal.ID)); err != nil {
 		return err
 	}
-	return w.first.Grow(w.x.r.Context(), 1)
+	return w.readSlot.Grow(w.x.r.Context(), 1)
 }
 
-// begin sends the head of the answer, once. From then on there is a stream.
-func (w *eventWriter) begin() {
+// open sends the status and headers once. From then on errors are events.
+func (w *eventWriter) open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.start()
+	w.writeHead()
 	w.flush()
 }
 
-func (w *eventWriter) start() {
-	if w.begun {
+func (w *eventWriter) writeHead() {
+	if w.started {
 		return
 	}
-	w.begun = true
+	w.started = true
 	h := w.x.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	w.x.WriteHeader(http.StatusOK)
-	w.beat = time.AfterFunc(w.x.s.cfg.Heartbeat, w.heartbeat)
+	w.heartbeat = time.AfterFunc(w.x.s.cfg.Heartbeat, w.sendHeartbeat)
 }
 
-// item tells an item. It reports whether the stream goes on.
-func (w *eventWriter) item(item rpc.Item) bool {
+// writeItem writes an item. It reports whether the stream continues.
+func (w *eventWriter) writeItem(item rpc.Item) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.start()
+	w.writeHead()
 	if w.err != nil {
 		return false
 	}
-	err := w.x.hold(item.Result)
-	w.first.Release()
+	err := w.x.reserveEncoding(item.Result)
+	w.readSlot.Release()
 	if err != nil {
-		w.end(err)
+		w.writeError(err)
 		return false
 	}
 	w.seq = item.Seq
-	w.collect()
+	w.ensureBuffer()
 	b := append(w.out.b, "id: "...)
 	b = append(strconv.AppendInt(b, item.Seq, 10), "\ndata: "...)
-	w.out.b = append(w.x.appendSized(b, w.id, item.Result), "\n\n"...)
+	w.out.b = append(w.x.appendSizedResponse(b, w.id, item.Result), "\n\n"...)
 	if !item.More || len(w.out.b) >= flushAt {
 		w.flush()
 	}
 	return w.err == nil
 }
 
-// fail tells the error that ends the stream, as an ordinary answer if it has not
-// begun.
+// fail ends the stream with an error: as an ordinary response if the stream has not started,
+// otherwise as an event.
 func (w *eventWriter) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.begun {
-		w.x.answerRPC(w.id, nil, err)
+	if !w.started {
+		w.x.respondRPC(w.id, nil, err)
 		return
 	}
-	w.end(err)
+	w.writeError(err)
 }
 
-// end tells the error that ends the stream. The caller holds w.mu.
-func (w *eventWriter) end(err error) {
-	w.collect()
-	b := w.x.appendAnswer(append(w.out.b, "data: "...), w.id, nil, err)
+// writeError writes an error as the last event. The caller holds w.mu.
+func (w *eventWriter) writeError(err error) {
+	w.ensureBuffer()
+	b := w.x.appendResponse(append(w.out.b, "data: "...), w.id, nil, err)
 	w.out.b = append(b, "\n\n"...)
 	w.flush()
 }
 
-// heartbeat breaks a silence. When something is being written there is none, and
-// that something asks for the next heartbeat.
-func (w *eventWriter) heartbeat() {
+// sendHeartbeat writes a comment. If another write is in progress it does nothing: that write
+// schedules the next heartbeat.
+func (w *eventWriter) sendHeartbeat() {
 	if !w.mu.TryLock() {
 		return
 	}
@@ -179,52 +179,52 @@ func (w *eventWriter) heartbeat() {
 	if w.closed || w.err != nil {
 		return
 	}
-	w.collect()
+	w.ensureBuffer()
 	w.out.b = append(w.out.b, ": heartbeat\n\n"...)
 	w.flush()
 }
 
-// collect sees to it that there is a buffer. A stream that is silent has none.
-func (w *eventWriter) collect() {
+// ensureBuffer ensures that w.out is set. Idle streams have no buffer.
+func (w *eventWriter) ensureBuffer() {
 	if w.out == nil {
 		w.out = newBuffer()
 	}
 }
 
-// flush sends what has been collected. The caller holds w.mu.
+// flush sends the pending data. The caller holds w.mu.
 func (w *eventWriter) flush() {
 	if w.err != nil {
 		return
 	}
-	w.x.hurried()
+	w.x.setWriteDeadline()
 	if w.out != nil {
 		_, w.err = w.x.w.Write(w.out.b)
 		w.out.free()
 		w.out = nil
-		w.x.reply.Release()
+		w.x.responseMemory.Release()
 	}
 	if w.err == nil {
 		w.err = http.NewResponseController(w.x.w).Flush()
 	}
 	if w.err != nil {
-		w.x.s.log.Debug("stream cut off", "request", w.x.id, "task", w.x.task, "last", w.seq, "error", w.err)
+		w.x.s.log.Debug("stream aborted", "request", w.x.id, "task", w.x.task, "last", w.seq, "error", w.err)
 		w.cancel()
 		return
 	}
-	w.beat.Reset(w.x.s.cfg.Heartbeat)
+	w.heartbeat.Reset(w.x.s.cfg.Heartbeat)
 }
 
-// close ends the heartbeats. Nothing is written after it.
+// close stops the heartbeats. The writer must not be used afterwards.
 func (w *eventWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	w.first.Release()
-	if !w.begun {
+	w.readSlot.Release()
+	if !w.started {
 		return
 	}
 	if w.out != nil {
 		w.flush()
 	}
-	w.beat.Stop()
+	w.heartbeat.Stop()
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-// steps returns a handler that tells a number for each value sent, and completes
+// stepHandler returns a handler that reports each received number as status and completes the task
 // when the channel is closed.
-func steps(next <-chan int) engine.Handler {
+func stepHandler(next <-chan int) engine.Handler {
 	return func(ctx context.Context, turn *engine.Turn) error {
 		for {
 			select {
@@ -41,7 +41,7 @@ func steps(next <-chan int) engine.Handler {
 	}
 }
 
-func TestStreamTellsTheTaskThenItsEvents(t *testing.T) {
+func TestStreamSendsTaskThenEvents(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	s := e.open("message/stream", params(message("hi")))
@@ -49,31 +49,31 @@ func TestStreamTellsTheTaskThenItsEvents(t *testing.T) {
 		t.Errorf("headers = %v, want Cache-Control: no-store and X-Accel-Buffering: no", got)
 	}
 	events := s.rest()
-	var told []string
+	var list []string
 	for _, v := range events {
 		view := v.view(t)
-		told = append(told, fmt.Sprintf("%s %s %s %t", v.ID, view.Kind, view.Status.State, view.Final))
+		list = append(list, fmt.Sprintf("%s %s %s %t", v.ID, view.Kind, view.Status.State, view.Final))
 		if string(v.Data.ID) != `"s"` || v.Data.JSONRPC != "2.0" {
-			t.Errorf("event %s is %+v, want an answer to request s", v.ID, v.Data)
+			t.Errorf("event %s is %+v, want a response to request s", v.ID, v.Data)
 		}
 	}
 	want := "1 task submitted false, 2 status-update working false, 3 artifact-update  false, 4 status-update completed true"
-	if got := strings.Join(told, ", "); got != want {
+	if got := strings.Join(list, ", "); got != want {
 		t.Errorf("events = %s, want %s", got, want)
 	}
 }
 
 func TestResubscribeReplaysWhatWasMissed(t *testing.T) {
 	t.Parallel()
-	kept := newStore()
-	first := startOn(t, kept, echo, nil)
+	st := newStore()
+	first := startOn(t, st, echo, nil)
 	all := first.open("message/stream", params(message("hi"))).rest()
 	id := all[0].view(t).ID
 	if err := first.engine.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	e := startOn(t, kept, echo, nil) // after a restart
+	e := startOn(t, st, echo, nil) // after a restart
 	for after := range len(all) + 1 {
 		s := e.open("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, id), "Last-Event-ID", fmt.Sprint(after))
 		got := s.rest()
@@ -88,12 +88,12 @@ func TestResubscribeReplaysWhatWasMissed(t *testing.T) {
 	}
 	whole := e.open("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, id)).rest()
 	if len(whole) != 1 || whole[0].ID != "4" || whole[0].view(t).Status.State != "completed" {
-		t.Errorf("without Last-Event-ID: %+v, want the task as it stands", whole)
+		t.Errorf("without Last-Event-ID: %+v, want the current task", whole)
 	}
 	for _, bad := range []string{"x", "-1", "+1", "1.5", "5", "99999999999999999999", " 1 2"} {
 		got := e.call("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, id), "Last-Event-ID", bad)
 		if got.code() != -32602 || got.Status != http.StatusOK || got.Error.Data["field"] != "Last-Event-ID" {
-			t.Errorf("Last-Event-ID %q: answer = HTTP %d %s, want -32602", bad, got.Status, got.Body)
+			t.Errorf("Last-Event-ID %q: response = HTTP %d %s, want -32602", bad, got.Status, got.Body)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestResubscribeReplaysWhatWasMissed(t *testing.T) {
 func TestResubscribeFollowsARunningTask(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, steps(next), nil)
+	e := start(t, stepHandler(next), nil)
 	s := e.open("message/stream", params(message("hi")))
 	task, _ := s.next()
 	_, _ = s.next() // working
@@ -109,7 +109,7 @@ func TestResubscribeFollowsARunningTask(t *testing.T) {
 	seen, _ := s.next()
 	s.cancel()
 
-	// Nothing is missed yet: the stream is there all the same.
+	// No event was missed: the response starts nevertheless.
 	again := e.open("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, task.view(t).ID), "Last-Event-ID", seen.ID)
 	next <- 2
 	close(next)
@@ -118,10 +118,10 @@ func TestResubscribeFollowsARunningTask(t *testing.T) {
 	}
 }
 
-func TestQueuedMessageIsTold(t *testing.T) {
+func TestQueuedMessageIsAnEvent(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, steps(next), nil)
+	e := start(t, stepHandler(next), nil)
 	s := e.open("message/stream", params(message("hi")))
 	task, _ := s.next()
 	_, _ = s.next()
@@ -136,7 +136,7 @@ func TestQueuedMessageIsTold(t *testing.T) {
 func TestDisconnectDoesNotCancel(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, steps(next), nil)
+	e := start(t, stepHandler(next), nil)
 	s := e.open("message/stream", params(message("hi")))
 	task, _ := s.next()
 	s.cancel()
@@ -155,7 +155,7 @@ func TestThousandStreamsOfOneTask(t *testing.T) {
 	t.Parallel()
 	const readers, updates = 1000, 20
 	next := make(chan int)
-	e := start(t, steps(next), nil)
+	e := start(t, stepHandler(next), nil)
 	task := e.call("message/send", params(message("hi"))).task(t)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/resubscribe","params":{"id":%q}}`, task.ID)
 	var open, done sync.WaitGroup
@@ -180,7 +180,7 @@ func TestThousandStreamsOfOneTask(t *testing.T) {
 	close(next)
 	done.Wait()
 	close(results)
-	// The first event is the task as each reader found it: working, at 2 or later.
+	// The first event is the task when the reader subscribed: working, at 2 or later.
 	for got := range results {
 		first, _, _ := strings.Cut(got, " ")
 		var want []string
@@ -190,12 +190,12 @@ func TestThousandStreamsOfOneTask(t *testing.T) {
 			}
 		}
 		if got != strings.Join(want, " ") || len(want) == 0 {
-			t.Fatalf("a reader saw events %q, want them without gaps to %d", got, updates+3)
+			t.Fatalf("a reader saw events %q, want all up to %d without gaps", got, updates+3)
 		}
 	}
 }
 
-// eventIDs reads the ids of a stream's events.
+// eventIDs returns the IDs of a stream's events.
 func eventIDs(body io.Reader) string {
 	var all []string
 	lines := bufio.NewScanner(body)
@@ -213,19 +213,19 @@ func eventIDs(body io.Reader) string {
 func TestStreamLimit(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, steps(next), func(c *server.Config) { c.MaxStreams = 1 })
+	e := start(t, stepHandler(next), func(c *server.Config) { c.MaxStreams = 1 })
 	s := e.open("message/stream", params(message("hi")))
 	task, _ := s.next()
 	got := e.call("message/stream", params(message("two")))
 	if got.Status != http.StatusTooManyRequests || got.code() != -32052 || got.Header.Get("Retry-After") == "" {
-		t.Errorf("answer = HTTP %d %s, want 429 with Retry-After and -32052", got.Status, got.Body)
+		t.Errorf("response = HTTP %d %s, want 429 with Retry-After and -32052", got.Status, got.Body)
 	}
 	if list := e.call("tasks/list", `{}`); strings.Contains(string(list.Result), "m-two") {
 		t.Errorf("tasks/list = %s, want no task of the refused message", list.Result)
 	}
 	close(next)
 	s.rest()
-	for { // the place is free once the server has seen the stream end
+	for { // the slot is free when the server notices the end of the stream
 		if got := e.call("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, task.view(t).ID)); got.Status == http.StatusOK {
 			return
 		}
@@ -236,7 +236,7 @@ func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan int)
-		e := startEngine(t, newStore(), steps(next), nil)
+		e := startEngine(t, newStore(), stepHandler(next), nil)
 		_, stop := e.servePipe(t)
 		defer stop()
 		s := e.open("message/stream", params(message("hi")))
@@ -248,14 +248,14 @@ func TestHeartbeats(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			close(next)
 		}()
-		begin := time.Now()
+		started := time.Now()
 		_, _ = s.next()
-		if s.comments != 3 || time.Since(begin) != 50*time.Second {
-			t.Errorf("%d heartbeats in %s, want 3 in 50s", s.comments, time.Since(begin))
+		if s.comments != 3 || time.Since(started) != 50*time.Second {
+			t.Errorf("%d heartbeats in %s, want 3 in 50s", s.comments, time.Since(started))
 		}
 		s.rest()
 		if s.comments != 3 {
-			t.Errorf("%d heartbeats, want still 3: an event is a sign of life, too", s.comments)
+			t.Errorf("%d heartbeats, want still 3: events postpone heartbeats", s.comments)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan int)
-		e := startEngine(t, newStore(), steps(next), nil)
+		e := startEngine(t, newStore(), stepHandler(next), nil)
 		l, stop := e.servePipe(t)
 		defer stop()
 		conn, err := l.dial(t.Context(), "", "")
@@ -281,20 +281,20 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The reader reads no more. The work goes on all the same.
+		// The reader stops reading. The task continues.
 		for i := range 5 {
 			next <- i
 		}
 		time.Sleep(31 * time.Second)
 		left, err := io.ReadAll(in)
 		if err != nil || bytes.Contains(left, []byte("\r\n0\r\n")) {
-			t.Errorf("after 31 s: %v, %q, want the connection closed and the answer cut short", err, left)
+			t.Errorf("after 31 s: %v, %q, want the connection closed before the end of the response", err, left)
 		}
 		close(next)
 		list := e.call("tasks/list", `{"includeArtifacts":true}`)
 		id := strings.Split(strings.SplitAfter(string(list.Result), `"id":"`)[1], `"`)[0]
 		if got := ids(e.open("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, id), "Last-Event-ID", "1").rest()); got != "2 3 4 5 6 7 8" {
-			t.Errorf("events after the first = %s, want all that were missed", got)
+			t.Errorf("events after the first = %s, want all missed events", got)
 		}
 	})
 }
@@ -303,22 +303,22 @@ func TestBlockingTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan int)
-		e := startEngine(t, newStore(), steps(next), nil)
+		e := startEngine(t, newStore(), stepHandler(next), nil)
 		_, stop := e.servePipe(t)
 		defer stop()
-		begin := time.Now()
+		started := time.Now()
 		task := e.send("hi")
-		if took := time.Since(begin); took != 5*time.Minute || task.Status.State != "working" {
-			t.Errorf("answered %s after %s, want the task as it stands after 5m", task.Status.State, took)
+		if took := time.Since(started); took != 5*time.Minute || task.Status.State != "working" {
+			t.Errorf("response %s after %s, want the current task after 5m", task.Status.State, took)
 		}
 		close(next)
 	})
 }
 
-func TestBlockingAnswerEndsWithItsClient(t *testing.T) {
+func TestBlockingRequestEndsWhenClientDisconnects(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, steps(next), nil)
+	e := start(t, stepHandler(next), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := e.request(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":%s}`, params(message("hi"), blocking)), nil)
 	done := make(chan error, 1)
@@ -332,13 +332,13 @@ func TestBlockingAnswerEndsWithItsClient(t *testing.T) {
 	next <- 1
 	cancel()
 	if err := <-done; err == nil {
-		t.Error("the request was answered, want it given up")
+		t.Error("the request succeeded, want it canceled")
 	}
 	next <- 2
 	close(next)
 }
 
-// flushSpy keeps what had been written when it was first flushed.
+// flushSpy records the output before the first flush.
 type flushSpy struct {
 	*httptest.ResponseRecorder
 	first string
@@ -350,8 +350,8 @@ func (w *flushSpy) Flush() {
 	}
 }
 
-// The commit that takes a message in has a worker begin it, too: both events are sent at once.
-func TestStreamsBeginWithAllThatIsCommitted(t *testing.T) {
+// The commit that adds the message also starts the turn, so the first flush has both events.
+func TestStreamStartsWithAllCommittedEvents(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t, newStore(), echo, nil)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/stream","params":%s}`, params(message("hi")))
@@ -360,9 +360,9 @@ func TestStreamsBeginWithAllThatIsCommitted(t *testing.T) {
 	w := &flushSpy{ResponseRecorder: httptest.NewRecorder()}
 	e.server.ServeHTTP(w, r)
 	if n := strings.Count(w.first, "data: "); n < 2 {
-		t.Errorf("first flushed: %d events, %q, want the task and that it is working", n, w.first)
+		t.Errorf("first flushed: %d events, %q, want the task and the working update", n, w.first)
 	}
 	if !strings.Contains(w.Body.String(), `"final":true`) {
-		t.Errorf("the stream is %q, want it to its end", w.Body)
+		t.Errorf("stream = %q, want it complete", w.Body)
 	}
 }

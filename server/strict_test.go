@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Parsers disagree about such documents: one that filters requests before this server would
-// see another request than the server does.
+// Parsers disagree about such documents: a proxy that filters requests could see another
+// request than the server.
 func TestAmbiguousParamsAreRefused(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
@@ -22,17 +22,17 @@ func TestAmbiguousParamsAreRefused(t *testing.T) {
 		}
 	}
 	for _, m := range a2a.Methods() {
-		if m.Off != "" || samples[m.Name] == "" {
+		if m.Off != "" || sampleParams[m.Name] == "" {
 			continue
 		}
 		var valid map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(samples[m.Name]), &valid); err != nil {
+		if err := json.Unmarshal([]byte(sampleParams[m.Name]), &valid); err != nil {
 			t.Fatal(err)
 		}
 		for member, value := range valid {
-			refused(m.Name, fmt.Sprintf(`{%q:%s,%s`, member, value, samples[m.Name][1:]), member, "occurs more than once")
+			refused(m.Name, fmt.Sprintf(`{%q:%s,%s`, member, value, sampleParams[m.Name][1:]), member, "occurs more than once")
 		}
-		refused(m.Name, `{"unknown":{"a":[{"b":1,"b":1}]},`+samples[m.Name][1:], "unknown.a[0].b", "occurs more than once")
+		refused(m.Name, `{"unknown":{"a":[{"b":1,"b":1}]},`+sampleParams[m.Name][1:], "unknown.a[0].b", "occurs more than once")
 	}
 	const lone = "lone surrogate"
 	for _, test := range []struct{ message, field, rule string }{
@@ -66,7 +66,7 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A message with the agent's role would stand in the history as the agent's own words.
+// A message with the agent's role would appear in the history as written by the agent.
 func TestClientsMayNotSendAsAgent(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
@@ -74,7 +74,7 @@ func TestClientsMayNotSendAsAgent(t *testing.T) {
 		for role, field := range map[string]any{"agent": "message.role", "user": nil, "system": nil} {
 			got := e.call(method, params(strings.Replace(message("a"), `"role":"user"`, fmt.Sprintf(`"role":%q`, role), 1)))
 			if field == nil && !strings.Contains(string(got.Body), `"result"`) || field != nil && (got.code() != -32602 || got.Error.Data["field"] != field) {
-				t.Errorf("%s as %s = %s, want it refused on %v", method, role, got.Body, field)
+				t.Errorf("%s as %s = %s, want an error on %v", method, role, got.Body, field)
 			}
 		}
 	}

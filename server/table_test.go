@@ -17,15 +17,15 @@ func TestEveryMethodHasABinding(t *testing.T) {
 		got := e.call(m.Name, `{}`)
 		switch {
 		case got.Error != nil && got.Error.Code == -32601:
-			t.Errorf("method %s has a descriptor and is not served: %s", m.Name, got.Body)
+			t.Errorf("method %s has a descriptor but no binding: %s", m.Name, got.Body)
 		case m.Off != "" && got.code() != m.Off.JSONRPC():
-			t.Errorf("method %s, which is off, answers %s, want %d", m.Name, got.Body, m.Off.JSONRPC())
+			t.Errorf("method %s, which is off, = %s, want %d", m.Name, got.Body, m.Off.JSONRPC())
 		}
 	}
 	info := string(e.do("GET", "/agent/info", "", nil).Body)
 	for _, m := range a2a.Methods() {
-		if told := strings.Contains(info, fmt.Sprintf(`"name":%q`, m.Name)); told != (m.Off == "") {
-			t.Errorf("/agent/info tells of %s: %t, want it to tell what is offered", m.Name, told)
+		if listed := strings.Contains(info, fmt.Sprintf(`"name":%q`, m.Name)); listed != (m.Off == "") {
+			t.Errorf("/agent/info lists %s: %t, want only supported methods", m.Name, listed)
 		}
 	}
 }
@@ -44,14 +44,14 @@ func TestExtensionsAreDocumented(t *testing.T) {
 	}
 	for _, uri := range []string{server.ExtensionList, server.ExtensionResume, server.ExtensionRepeatable, server.ExtensionClientIDs, server.ExtensionContexts, server.ExtensionFeedback, server.ExtensionWebhooks} {
 		if file, anchor, _ := strings.Cut(uri, "#"); !strings.HasSuffix(file, "/docs/extensions.md") || !anchors[anchor] {
-			t.Errorf("%s is no section of docs/extensions.md", uri)
+			t.Errorf("%s has no section in docs/extensions.md", uri)
 		}
 	}
 }
 
 func TestCancelEndsStreams(t *testing.T) {
 	t.Parallel()
-	h, _ := hold(t)
+	h, _ := blockingHandler(t)
 	e := start(t, h, nil)
 	s := e.open("message/stream", params(message("a")))
 	first, _ := s.next()

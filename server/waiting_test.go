@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// liveHeap is what is left after a collection.
+// liveHeap returns the size of the live heap in bytes.
 func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // pools give up what they have after two
+	runtime.GC() // pools are empty after two collections
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-func TestWaitingRequestsHoldNoContent(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestWaitingRequestsReleaseContent(t *testing.T) { //nolint:paralleltest // it measures the heap
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -76,19 +76,19 @@ func TestWaitingRequestsHoldNoContent(t *testing.T) { //nolint:paralleltest // i
 		queued = backlog.Queued
 	}
 	held := liveHeap() - before - size
-	for range 50 { // the first events of some streams may be on their way
+	for range 50 { // some streams may still be sending their first events
 		if held > 2*waiting*size/5 {
 			held = liveHeap() - before - size
 		}
 	}
 	if held > 2*waiting*size/5 {
-		t.Errorf("%d waiting requests of %d bytes hold %d bytes, want at most a fifth of their content", 2*waiting, size, held)
+		t.Errorf("%d waiting requests of %d bytes use %d bytes, want at most a fifth of their content", 2*waiting, size, held)
 	}
 	close(release)
 	group.Wait()
 	for i, n := range ended {
 		if n < size {
-			t.Errorf("answer %d has %d bytes, want the whole task", i, n)
+			t.Errorf("response %d has %d bytes, want the whole task", i, n)
 		}
 	}
 }

@@ -6,57 +6,61 @@ import (
 	"time"
 )
 
-// Change is everything one step does to one task. Exactly one of Create,
-// Version and Lease says what it saw; there is no way to say "don't care".
+// Change is everything that one operation does to one task. Exactly one of Create,
+// Version and Lease states the expected state of the task; no change can skip this check.
 //
-// A change is refused for the first of these that holds: its idempotency key is
-// taken (ErrDuplicate), what it saw is not so (ErrNotFound, ErrExists,
-// ErrConflict, ErrLeaseLost), a message is unread (ErrUnread), its context takes
-// no new tasks (ErrContextClosed). So a change whose
-// answer was lost may be sent again and finds its own record. A refused change
-// leaves nothing behind.
+// The store rejects a change for the first of these reasons that applies:
+//  1. its idempotency key exists (ErrDuplicate)
+//  2. the task is not in the expected state (ErrNotFound, ErrExists, ErrConflict, ErrLeaseLost)
+//  3. the task has an unread message (ErrUnread)
+//  4. its context accepts no new tasks (ErrContextClosed)
+//
+// So a caller that lost the response to a change can send it again and receives its own
+// idempotency record. A rejected change has no effect.
 type Change struct {
 	Key Key
 
-	// Create: the task must not exist. Its context is created too if need be, else
-	// it must be active.
+	// Create: the task must not exist. Its context must be active; the store creates it
+	// if it does not exist.
 	Create *Create
-	// Version: the task's Seq must be this.
+	// Version: the task's Seq must be equal.
 	Version int64
-	// Lease: this lease must be held. Its deadline may have passed, as long as
-	// nobody else has claimed the task or taken the lease away.
+	// Lease: the worker must hold this lease. A lease whose deadline has passed counts as
+	// held until another worker claims the task or a change revokes the lease.
 	Lease *HeldLease
 
-	// Seen, when above 0, refuses the change with ErrUnread if the newest message
-	// of the client came after this sequence.
+	// Seen, if positive, rejects the change with ErrUnread if the newest message of the
+	// client has a greater sequence.
 	Seen int64
 
-	// Events are appended to the log. A change that creates has at least one.
+	// Events are appended to the log. A change with Create has at least one.
 	Events []Event
-	// Run replaces the task's place in the work queue; nil leaves it. A change that
-	// creates sets its Lease.Fence to FirstFence, or to one more if it is leased.
-	Run *Run
-	// Steps are added to the turn they name; a step that is there is replaced and
-	// keeps its place.
+	// Queue replaces the task's queue entry; nil leaves it unchanged. A change with Create
+	// sets its Lease.Fence to FirstFence, or to FirstFence + 1 if the entry is leased.
+	Queue *QueueEntry
+	// Steps are added to the turns that they name. A step replaces an existing one with
+	// the same turn and name, at the same position.
 	Steps []Step
-	// Idempotency is written with the change, or refuses it with ErrDuplicate.
+	// Idempotency is written with the change. If its key exists, the store rejects the
+	// change with ErrDuplicate.
 	Idempotency *IdempotencyRecord
-	// Push are webhooks of the task. They are told of the change's events.
-	Push []NewPush
+	// Webhooks are registered for the task. They receive the events of the change.
+	Webhooks []NewWebhook
 
-	// Snapshot, if set, is the task after this change, as folded by the caller,
-	// whose Seq is right only if the task's version before was Snapshot.Seq less
-	// the number of Events. A store may keep it to answer reads faster when it is
-	// right, and must ignore it when it is not. Its LogSize is that before the change.
+	// Snapshot, if set, is the task after this change as the caller computed it, with the
+	// LogSize of before the change. It is correct only if the task's version before the
+	// change is Snapshot.Seq - len(Events). A store may save a correct snapshot to speed
+	// up reads, and must ignore an incorrect one.
 	Snapshot *Task
 }
 
-// Create is what a new task is born with.
+// Create holds the initial properties of a task.
 type Create struct {
 	ContextID string
 }
 
-// ContextID returns the context of the task that the change creates, "" if it creates none.
+// ContextID returns the context of the task that the change creates, or "" if it creates
+// none.
 func (c *Change) ContextID() string {
 	if c.Create == nil {
 		return ""
@@ -76,26 +80,26 @@ type Step struct {
 	Turn   int
 	Name   string
 	Result []byte
-	// Artifacts records what the step did to artifacts, opaque to the store. It is nil
-	// if the step did nothing to them; a store may return nil for an empty one.
+	// Artifacts records the changes of the step to artifacts. It is opaque to the store
+	// and nil if the step changed none. A store may return nil for an empty one.
 	Artifacts []byte
 }
 
-// IdempotencyRecord remembers the answer to a request: the task as it stood at
-// a sequence.
+// IdempotencyRecord identifies the result of a request: a task at a version.
 type IdempotencyRecord struct {
 	Owner string
 	Key   string
-	// Hash identifies the request that took the key; zero if the key does.
+	// Hash identifies the request that used the key. It is zero if the key alone
+	// identifies the request.
 	Hash [32]byte
-	// TaskID is the task it changed, or the context. Seq is the version that the
-	// change left behind; the store fills it in at commit.
+	// TaskID is the id of the changed task, or of the changed context. Seq is its version
+	// after the change; the store sets it at commit.
 	TaskID    string
 	Seq       int64
 	CreatedAt time.Time
 }
 
-// HashBytes returns Hash, or no bytes if it is zero, for stores to save space.
+// HashBytes returns Hash, or an empty slice if it is zero. Stores use it to save space.
 func (r *IdempotencyRecord) HashBytes() []byte {
 	if r.Hash == [32]byte{} {
 		return []byte{}
@@ -103,23 +107,23 @@ func (r *IdempotencyRecord) HashBytes() []byte {
 	return r.Hash[:]
 }
 
-// Result says what became of a change.
+// Result is the outcome of a change.
 type Result struct {
-	// Err is nil when the change was applied, else one of ErrNotFound, ErrExists,
+	// Err is nil if the change was applied, else one of ErrNotFound, ErrExists,
 	// ErrConflict, ErrLeaseLost, ErrUnread, ErrContextClosed, ErrDuplicate.
 	Err error
-	// Seq is the task's version after the change. It is set when Err is nil.
+	// Seq is the task's version after the change if Err is nil, else 0.
 	Seq int64
-	// LogSize is that of the task after the change, if the change had a Snapshot that was
-	// right and the store counts it.
+	// LogSize is the task's LogSize after the change. It is set if the change had a
+	// correct Snapshot and the store counts the size.
 	LogSize int64
-	// Record is the record that holds the key when Err is ErrDuplicate.
+	// Record is the existing idempotency record if Err is ErrDuplicate, else nil.
 	Record *IdempotencyRecord
 }
 
-// Check reports a change that no store can apply: a mistake of the caller.
-// Stores call it before they write anything; Commit returns the error and
-// applies no change of the call.
+// Check returns an error if the change is malformed, so that no store can apply it.
+// Commit checks all changes first. If one is malformed, it returns the error and applies
+// none of them.
 func (c *Change) Check() error {
 	guards := 0
 	for _, set := range []bool{c.Create != nil, c.Version > 0, c.Lease != nil} {
@@ -129,66 +133,70 @@ func (c *Change) Check() error {
 	}
 	switch {
 	case c.Key.Owner == "" || c.Key.ID == "":
-		return errors.New("change names no task")
+		return errors.New("change has no owner or no task id")
 	case guards != 1:
-		return fmt.Errorf("change of task %s names %d of Create, Version and Lease, want one", c.Key.ID, guards)
-	case c.Create != nil && (len(c.Events) == 0 || c.Run == nil || c.Create.ContextID == ""):
-		return fmt.Errorf("change creates task %s without an event, a run or a context", c.Key.ID)
+		return fmt.Errorf("change of task %s sets %d of Create, Version and Lease, want exactly one", c.Key.ID, guards)
+	case c.Create != nil && (len(c.Events) == 0 || c.Queue == nil || c.Create.ContextID == ""):
+		return fmt.Errorf("change creates task %s without an event, a queue entry or a context", c.Key.ID)
 	}
 	return nil
 }
 
 // ClaimParams are the arguments of Store.Claim.
 //
-// A queued task is due from its DueAt, a leased one from the end of its lease.
-// Owners are visited in turn, one task per visit, round and round until Limit is
-// reached or nothing is due; the tasks are returned in that order. Ids, contexts and
-// owners compare by their bytes.
+// A queued task is due at its DueAt, a leased task when its lease ends. Claim visits
+// owners round-robin and claims one task per visit, until it has claimed Limit tasks or
+// none is due. It returns the tasks in that order. Owners, contexts and ids compare by
+// their bytes.
 //
-// Of an owner's tasks those whose lease has ended come first, the longest due before the
-// others. Then the contexts that have queued tasks which are due take turns, one task each,
-// round and round; within a context the longest due is claimed first. Among those due at
-// the same time ids ascend. So neither an owner nor a context holds up another with many
-// tasks, if the caller tells where the claim before stopped: see Turns.
+// Of one owner's tasks, Claim selects:
+//  1. tasks whose lease has ended, the longest due first
+//  2. queued tasks, round-robin across the contexts that have due ones, one task per
+//     visit, the longest due of a context first
 //
-// A store that has passed 1000 contexts of an owner without one that has something due may
-// claim the longest due of the owner instead.
+// Tasks that are due at the same time are in ascending order of their ids. If the caller
+// passes the position at which its last claim stopped, an owner or a context with many
+// tasks does not delay others. See [FairnessCursor].
+//
+// After 1000 contexts of an owner without a due task, a store may claim the owner's
+// longest due task instead.
 type ClaimParams struct {
-	// Worker takes the leases. A task leased to it is never claimed again by it.
+	// Worker receives the leases. Claim ignores tasks that are leased to it already.
 	Worker string
-	// Now decides what is due and which leases have ended.
+	// Now determines which tasks are due and which leases have ended.
 	Now time.Time
-	// Until is the new leases' deadline.
+	// Until is the deadline of the new leases.
 	Until time.Time
-	// Limit is the most tasks to claim.
+	// Limit is the maximum number of tasks to claim.
 	Limit int
 	// Takeover treats every lease of another worker as ended.
 	Takeover bool
-	// QueuedOnly claims queued tasks only, whatever leases have ended. After an outage of
-	// the store the leases of live workers have ended too.
+	// QueuedOnly ignores leased tasks, even if their leases have ended. After an outage of
+	// the store, the leases of live workers have ended too.
 	QueuedOnly bool
-	// Whole, if positive, has tasks with more Bytes returned without History, Artifacts,
-	// Status.Message and Metadata: as outlines, marked so.
-	Whole int64
-	// Horizon, if positive, treats a task that is due later than Now+Horizon as
-	// due: no delay and no lease is that long, so a clock has been set back.
+	// OutlineAbove, if positive, is the size above which a task is returned as an outline:
+	// those with more Bytes have no History, Artifacts, Status.Message and Metadata.
+	OutlineAbove int64
+	// Horizon, if positive, treats a task that is due later than Now+Horizon as due. No
+	// delay and no lease is that long, so a clock has been set back.
 	Horizon time.Duration
-	// AfterOwner is where the last claim stopped: owners are visited in ascending
-	// order from the first greater than it, round to it again.
+	// AfterOwner is the owner at which the last claim stopped. Claim visits owners in
+	// ascending order, starting with the first one greater than AfterOwner, and wraps
+	// around.
 	AfterOwner string
-	// AfterContexts is where the last claim of each owner stopped: the owner's contexts are visited
-	// in ascending order from the first greater than its entry, round to it again. Owners without
-	// one begin with their first context.
+	// AfterContexts maps owners to the context at which the last claim stopped. Claim
+	// visits the owner's contexts in ascending order, starting with the first one greater
+	// than the entry, and wraps around. Without an entry it starts with the first context.
 	AfterContexts map[string]string
-	// Skip are owners that are passed over.
+	// Skip lists owners whose tasks are not claimed.
 	Skip []string
-	// OldestFirst has contexts take no turns: of an owner's queued tasks the longest due
-	// are claimed first. Now and then that is needed when so many contexts are
-	// added that a round of them does not end.
+	// OldestFirst ignores contexts: of an owner's queued tasks, the longest due is claimed
+	// first. Workers set it from time to time because a round across the contexts may not
+	// end while contexts are added.
 	OldestFirst bool
-	// Event is appended to each claimed task. Its State must be set. Its Time is
-	// moved forward to that of the task's last event if that is later: the task may
-	// have been changed since the claim was begun, or a clock set back. Run.Attempt
-	// and the lease's fence grow by one; Turn, SeenSeq and StartSeq stay.
+	// Event is appended to each claimed task. Its State must be set. If the task's last
+	// event has a later Time, the appended event gets that time. This happens when the
+	// task changed after the claim started, or when a clock was set back. Claim increments
+	// Queue.Attempt and the lease's fence and keeps Turn, SeenSeq and StartSeq.
 	Event Event
 }

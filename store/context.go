@@ -9,20 +9,21 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// DefaultContextRole is the role of contexts that a task brought into being.
+// DefaultContextRole is the role of a context that was created with its first task.
 const DefaultContextRole = "assistant"
 
-// MaxContextDepth is how many ancestors a context may have.
+// MaxContextDepth is the maximum number of ancestors of a context.
 const MaxContextDepth = 64
 
-// ContextKey names a context. Both parts are non-empty.
+// ContextKey identifies a context. Both parts are non-empty.
 type ContextKey struct {
 	Owner string
 	ID    string
 }
 
-// Context is a conversation. One that nobody described begins with the first
-// event of its first task: active, DefaultContextRole, Version 1.
+// Context is a conversation: a group of tasks. A context that SaveContext did not create
+// is created at the time of the first event of its first task, with status active,
+// DefaultContextRole and Version 1.
 type Context struct {
 	Key         ContextKey
 	Name        string
@@ -32,96 +33,98 @@ type Context struct {
 	Status   a2a.ContextStatus
 	Tags     []string // sorted, each once
 	Metadata map[string]any
-	// ParentID names the context around this one. It is looked at when it is set: a
-	// parent that is deleted later leaves its id behind.
+	// ParentID is the id of the parent context. The store checks it only when it is set;
+	// it remains when the parent is deleted.
 	ParentID     string
 	ReferenceIDs []string
 	Extensions   map[string]any
 	CreatedAt    time.Time
-	// UpdatedAt is moved forward, never back, to the time of each event that brings
-	// a client's message to one of its tasks, and of each change of the record.
+	// UpdatedAt is the latest time of a client's message to one of the tasks, or of a
+	// change of the record.
 	UpdatedAt time.Time
-	// Version counts the changes of the record, from 1. Tasks do not move it.
+	// Version is 1 for a new record, and each change of the record increments it. Tasks
+	// do not change it.
 	Version int64
 
-	// TaskCount is how many tasks it has. TaskIDs are those of the newest as far as
-	// they were asked for, by the time they were created and then by id, oldest
-	// first.
+	// TaskCount is the number of tasks. TaskIDs are the ids of the newest tasks, up to the
+	// requested number, ordered by creation time, oldest first, then by id.
 	TaskCount int
 	TaskIDs   []string
 }
 
 // ContextChange is a change of a context's record.
 type ContextChange struct {
-	// Context is the record to be. Version, TaskCount and TaskIDs are ignored, and
-	// CreatedAt when it is not to be created.
+	// Context is the new record. The store ignores Version, TaskCount and TaskIDs, and,
+	// unless Create is set, CreatedAt.
 	Context Context
-	// Create: the context must not exist. Else its Version must be Version.
+	// Create: the context must not exist. Otherwise its Version must equal Version.
 	Create  bool
 	Version int64
-	// TasksOver refuses the change with ErrBusy while a task of the context is in a
-	// state that is not terminal.
+	// TasksOver rejects the change with ErrBusy while a task of the context is in a
+	// non-terminal state.
 	TasksOver bool
-	// Idempotency is written with the change, or refuses it with ErrDuplicate. Its
-	// TaskID is the context's id; the store makes its Seq the Version that the
-	// change left behind.
+	// Idempotency is written with the change. If its key exists, the store rejects the
+	// change with ErrDuplicate. Its TaskID is the context's id. The store sets its Seq to
+	// the context's Version after the change.
 	Idempotency *IdempotencyRecord
 }
 
-// Check reports a change that no store can apply: a mistake of the caller. Stores
-// call it before they write anything.
+// Check returns an error if the change is malformed, so that no store can apply it.
+// Stores call it before they write.
 func (c *ContextChange) Check() error {
 	k := c.Context.Key
 	switch {
 	case k.Owner == "" || k.ID == "":
-		return errors.New("change names no context")
+		return errors.New("change has no owner or no context id")
 	case c.Create == (c.Version > 0):
-		return fmt.Errorf("change of context %s needs one of Create and Version", k.ID)
+		return fmt.Errorf("change of context %s must set exactly one of Create and Version", k.ID)
 	case c.Context.Status == "" || c.Context.Role == "":
 		return fmt.Errorf("change of context %s has no status or no role", k.ID)
 	case !slices.IsSorted(c.Context.Tags) || len(slices.Compact(slices.Clone(c.Context.Tags))) != len(c.Context.Tags):
-		return fmt.Errorf("change of context %s has tags out of order or twice", k.ID)
+		return fmt.Errorf("change of context %s has unsorted or duplicate tags", k.ID)
 	}
 	return nil
 }
 
-// ContextSort is what contexts are sorted by. Contexts of one name are sorted by
-// the time of their creation, and contexts that are equal in that too by id, all in
-// the same direction. Names and ids compare by their bytes.
+// ContextSort is the order of a list of contexts. Contexts with equal names are ordered
+// by creation time, and contexts with equal times by id, in the same direction. Names
+// and ids compare by their bytes.
 type ContextSort string
 
-// The orders.
+// Sort orders.
 const (
 	ContextsByUpdated ContextSort = "updatedAt"
 	ContextsByCreated ContextSort = "createdAt"
-	ContextsByName    ContextSort = "name" // those without one first
+	ContextsByName    ContextSort = "name" // contexts without a name first
 )
 
 // ContextQuery selects contexts of one owner. Zero fields do not filter.
 type ContextQuery struct {
 	Owner    string
 	Statuses []a2a.ContextStatus
-	Tags     []string // all of them
+	Tags     []string // the context has all of them
 	Role     string
-	// CreatedAfter and CreatedBefore bound the time of creation: After <= time < Before.
+	// CreatedAfter and CreatedBefore bound the creation time: After <= time < Before.
 	CreatedAfter, CreatedBefore time.Time
-	// Sort is required. Ascending reverses the whole order, that of equals included.
+	// Sort is required. The default direction is descending. Ascending also reverses the
+	// order of contexts with equal times or names.
 	Sort      ContextSort
 	Ascending bool
-	// Cursor continues after the last context of the page before; nil starts.
+	// Cursor continues after the last context of the previous page; nil starts the list.
 	Cursor *ContextCursor
-	// Offset skips so many first.
+	// Offset is the number of contexts to skip first.
 	Offset int
-	// Limit is the size of the page, at least 1.
+	// Limit is the maximum size of the page, at least 1.
 	Limit int
-	// Tasks is how many task ids to read of each.
+	// Tasks is the maximum number of task ids to read per context.
 	Tasks int
-	// TotalLimit, if positive, limits ContextPage.Total as in [Query]: see CountLimit.
+	// TotalLimit, if positive, limits ContextPage.Total as in [Query]. See CountLimit.
 	TotalLimit int
 }
 
-// CountLimit returns the limit of the total: TotalLimit, or 0 where stores keep a counter.
-// They count contexts by status, by tag and by role, but not by several of those.
+// CountLimit returns the limit of the total: TotalLimit, or 0 (no limit) if stores have a
+// counter for the query. They have counters by status, by tag and by role, but none for
+// combinations of these.
 func (q *ContextQuery) CountLimit() int {
 	kinds := len(slices.Compact(slices.Sorted(slices.Values(q.Tags))))
 	if len(q.Statuses) > 0 {
@@ -136,27 +139,26 @@ func (q *ContextQuery) CountLimit() int {
 	return 0
 }
 
-// ContextCursor is a place in the order of Store.Contexts. Time is that which the
-// list is sorted by; in a list by name it is the time of creation. Name is set only
-// in a list by name.
+// ContextCursor is a position in the order of Store.Contexts. Time is the time by which
+// the list is sorted. In a list by name, Time is the creation time, and Name is set.
 type ContextCursor struct {
 	Time time.Time
 	Name string
 	ID   string
 }
 
-// ContextPage is a part of a list of contexts.
+// ContextPage is a page of a list of contexts.
 type ContextPage struct {
 	Contexts []Context
 	// Next continues the list; nil at its end.
 	Next *ContextCursor
-	// Total is how many contexts match, wherever the page begins. TotalCapped is as in
-	// [Page].
+	// Total is the number of contexts that match the filters of the query. TotalCapped is
+	// as in [Page].
 	Total       int
 	TotalCapped bool
 }
 
-// Cursor returns the place of c in a list sorted like this.
+// Cursor returns the position of c in a list with this order.
 func (s ContextSort) Cursor(c *Context) *ContextCursor {
 	cursor := &ContextCursor{ID: c.Key.ID}
 	switch s {
@@ -170,7 +172,7 @@ func (s ContextSort) Cursor(c *Context) *ContextCursor {
 	return cursor
 }
 
-// Copy returns a copy that shares nothing that can be changed with c.
+// Copy returns a deep copy of c.
 func (c Context) Copy() Context {
 	c.Tags, c.ReferenceIDs, c.TaskIDs = slices.Clone(c.Tags), slices.Clone(c.ReferenceIDs), slices.Clone(c.TaskIDs)
 	c.Metadata, c.Extensions = CopyMap(c.Metadata), CopyMap(c.Extensions)

@@ -26,15 +26,15 @@ func TestContextChangeCheck(t *testing.T) {
 		"create":             {func(*store.ContextChange) {}, ""},
 		"update":             {func(c *store.ContextChange) { c.Create, c.Version = false, 7 }, ""},
 		"no tags":            {func(c *store.ContextChange) { c.Context.Tags = nil }, ""},
-		"no owner":           {func(c *store.ContextChange) { c.Context.Key.Owner = "" }, "change names no context"},
-		"no id":              {func(c *store.ContextChange) { c.Context.Key.ID = "" }, "change names no context"},
-		"both guards":        {func(c *store.ContextChange) { c.Version = 1 }, "change of context c needs one of Create and Version"},
-		"no guard":           {func(c *store.ContextChange) { c.Create = false }, "change of context c needs one of Create and Version"},
-		"a negative version": {func(c *store.ContextChange) { c.Create, c.Version = false, -1 }, "change of context c needs one of Create and Version"},
+		"no owner":           {func(c *store.ContextChange) { c.Context.Key.Owner = "" }, "change has no owner or no context id"},
+		"no id":              {func(c *store.ContextChange) { c.Context.Key.ID = "" }, "change has no owner or no context id"},
+		"both guards":        {func(c *store.ContextChange) { c.Version = 1 }, "change of context c must set exactly one of Create and Version"},
+		"no guard":           {func(c *store.ContextChange) { c.Create = false }, "change of context c must set exactly one of Create and Version"},
+		"a negative version": {func(c *store.ContextChange) { c.Create, c.Version = false, -1 }, "change of context c must set exactly one of Create and Version"},
 		"no status":          {func(c *store.ContextChange) { c.Context.Status = "" }, "change of context c has no status or no role"},
 		"no role":            {func(c *store.ContextChange) { c.Context.Role = "" }, "change of context c has no status or no role"},
-		"tags out of order":  {func(c *store.ContextChange) { c.Context.Tags = []string{"b", "a"} }, "change of context c has tags out of order or twice"},
-		"a tag twice":        {func(c *store.ContextChange) { c.Context.Tags = []string{"a", "a"} }, "change of context c has tags out of order or twice"},
+		"unsorted tags":      {func(c *store.ContextChange) { c.Context.Tags = []string{"b", "a"} }, "change of context c has unsorted or duplicate tags"},
+		"duplicate tags":     {func(c *store.ContextChange) { c.Context.Tags = []string{"a", "a"} }, "change of context c has unsorted or duplicate tags"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func TestContextChangeCheck(t *testing.T) {
 	}
 }
 
-func TestCursorsTellThePlaceInTheOrder(t *testing.T) {
+func TestCursorsFollowTheSortOrder(t *testing.T) {
 	t.Parallel()
 	created, updated := time.UnixMilli(1), time.UnixMilli(2)
 	c := store.Context{Key: store.ContextKey{Owner: "o", ID: "c"}, Name: "n", CreatedAt: created, UpdatedAt: updated}
@@ -77,7 +77,7 @@ func TestCursorsTellThePlaceInTheOrder(t *testing.T) {
 	}
 }
 
-func TestFitCutsAtTheTaskThatIsTooMuch(t *testing.T) {
+func TestFitEndsThePageAtTheByteLimit(t *testing.T) {
 	t.Parallel()
 	tasks := func() []*store.Task {
 		all := make([]*store.Task, 4)
@@ -103,33 +103,33 @@ func TestFitCutsAtTheTaskThatIsTooMuch(t *testing.T) {
 		page := store.Page{Tasks: tasks(), Next: end}
 		page.Fit(store.Query{Bytes: test.bytes, ByCreated: true})
 		if len(page.Tasks) != test.want {
-			t.Errorf("Fit() to %d bytes = %d tasks, want %d", test.bytes, len(page.Tasks), test.want)
+			t.Errorf("Fit() with Bytes %d = %d tasks, want %d", test.bytes, len(page.Tasks), test.want)
 		}
 		if d := cmp.Diff(test.next, page.Next); d != "" {
-			t.Errorf("Fit() to %d bytes: next (-want +got)\n%s", test.bytes, d)
+			t.Errorf("Fit() with Bytes %d: Next (-want +got)\n%s", test.bytes, d)
 		}
 	}
 }
 
 func TestCopiesShareNothing(t *testing.T) {
 	t.Parallel()
-	free := func() map[string]any { return map[string]any{"a": map[string]any{"b": []any{"c"}}} }
-	wreck := func(m map[string]any) { m["a"].(map[string]any)["b"].([]any)[0] = "wrecked" }
-	given := func() store.Context {
-		return store.Context{Tags: []string{"t"}, ReferenceIDs: []string{"r"}, TaskIDs: []string{"i"}, Metadata: free(), Extensions: free()}
+	values := func() map[string]any { return map[string]any{"a": map[string]any{"b": []any{"c"}}} }
+	modify := func(m map[string]any) { m["a"].(map[string]any)["b"].([]any)[0] = "modified" }
+	newContext := func() store.Context {
+		return store.Context{Tags: []string{"t"}, ReferenceIDs: []string{"r"}, TaskIDs: []string{"i"}, Metadata: values(), Extensions: values()}
 	}
-	c := given()
+	c := newContext()
 	copied := c.Copy()
-	copied.Tags[0], copied.ReferenceIDs[0], copied.TaskIDs[0] = "wrecked", "wrecked", "wrecked"
-	wreck(copied.Metadata)
-	wreck(copied.Extensions)
-	if d := cmp.Diff(given(), c); d != "" {
-		t.Errorf("Context after its copy was changed (-want +got)\n%s", d)
+	copied.Tags[0], copied.ReferenceIDs[0], copied.TaskIDs[0] = "modified", "modified", "modified"
+	modify(copied.Metadata)
+	modify(copied.Extensions)
+	if d := cmp.Diff(newContext(), c); d != "" {
+		t.Errorf("Context after a change of its copy (-want +got)\n%s", d)
 	}
-	f := store.Feedback{ID: "f", Metadata: free()}
-	wreck(f.Copy().Metadata)
-	if d := cmp.Diff(store.Feedback{ID: "f", Metadata: free()}, f); d != "" {
-		t.Errorf("Feedback after its copy was changed (-want +got)\n%s", d)
+	f := store.Feedback{ID: "f", Metadata: values()}
+	modify(f.Copy().Metadata)
+	if d := cmp.Diff(store.Feedback{ID: "f", Metadata: values()}, f); d != "" {
+		t.Errorf("Feedback after a change of its copy (-want +got)\n%s", d)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Copy returns a copy that shares nothing that can be changed with t. Stores
-// that keep values hand out copies; texts, which cannot be changed, are shared.
+// Copy returns a deep copy of t. Only strings, which are immutable, are shared. Stores
+// that retain values in memory return copies.
 func (t *Task) Copy() *Task {
 	c := *t
 	c.fold = nil
@@ -29,7 +29,7 @@ func (t *Task) Copy() *Task {
 	return &c
 }
 
-// Copy returns a copy that shares nothing that can be changed with e.
+// Copy returns a deep copy of e.
 func (e Event) Copy() Event {
 	e.Message = copyMessage(e.Message)
 	e.Received = copyMessage(e.Received)
@@ -68,8 +68,7 @@ func copyParts(parts []a2a.Part) []a2a.Part {
 	return parts
 }
 
-// copyPart returns p itself when nothing in it can be changed: a text in an
-// interface cannot be.
+// copyPart returns p itself if it is immutable, such as a text in an interface value.
 func copyPart(p a2a.Part) a2a.Part {
 	switch p := p.(type) {
 	case a2a.TextPart:
@@ -99,8 +98,7 @@ func copyFile(f a2a.File) a2a.File {
 	return f
 }
 
-// CopyMap returns a copy of a free-form map that shares nothing that can be
-// changed with m.
+// CopyMap returns a deep copy of a free-form map.
 func CopyMap(m map[string]any) map[string]any {
 	if m == nil {
 		return nil
@@ -116,8 +114,8 @@ func CopyMap(m map[string]any) map[string]any {
 	return c
 }
 
-// copyValue copies a free-form value. What is not one of the types of decoded
-// JSON becomes what its JSON decodes to.
+// copyValue returns a deep copy of a free-form value. It converts a value of a type that
+// is not decoded JSON by encoding and decoding it.
 func copyValue(v any) any {
 	switch v := v.(type) {
 	case nil, bool, string, json.Number,

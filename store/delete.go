@@ -7,70 +7,74 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// What one transaction of a deletion removes of the content of tasks, at most: rows of
-// their logs and steps, and bytes. The row that exceeds DeleteBytes is still removed.
+// DeleteRows and DeleteBytes limit the content of tasks that one transaction of a
+// deletion removes: rows of logs and steps, and their bytes. The row that exceeds
+// DeleteBytes is still removed.
 const (
 	DeleteRows  = 5000
 	DeleteBytes = 8 << 20
 )
 
-// DeleteStore removes tasks and contexts that have ended.
+// DeleteStore removes finished tasks and unused contexts.
 //
-// The removal of a task takes one transaction, after which no read finds anything of it
-// and its id is free. Content beyond DeleteRows and DeleteBytes stays behind for
-// PurgeDeleted. Of the attempts and dead letters of a task, more than DeleteRows are removed
-// in transactions before that: a deletion that is interrupted there has removed only what
-// ExpirePush also removes while the task exists.
+// One transaction removes a task: after it, no read finds anything of the task, and its
+// id can be used again. PurgeDeleted removes content in excess of DeleteRows and
+// DeleteBytes later. If a task has more than DeleteRows attempts and dead letters, the
+// store removes them in earlier transactions. A deletion that is interrupted there has
+// removed only records that ExpireWebhooks may remove from an existing task.
 type DeleteStore interface {
-	// DeleteTask removes a task with all that belongs to it (log, steps, feedback,
-	// idempotency records, webhooks with their lanes, attempts and dead letters). The lease
-	// of a lane is lost. Refusals, in this order: ErrNotFound; ErrBusy while the task's
-	// state is not terminal, or it is queued or leased; ErrUndelivered while one of its lanes
-	// is pending, unless force is set. more reports that PurgeDeleted has work to do.
+	// DeleteTask removes a task with everything that belongs to it (log, steps, feedback,
+	// idempotency records, webhooks with their lanes, attempts and dead letters). Workers
+	// lose their leases of its lanes. Errors, in order of precedence: ErrNotFound; ErrBusy
+	// while the task's state is not terminal, or it is queued or leased; ErrUndelivered
+	// while one of its lanes is pending, unless force is set. more reports that
+	// PurgeDeleted has work to do.
 	DeleteTask(ctx context.Context, key Key, force bool) (more bool, err error)
-	// ExpireTasks removes, as DeleteTask without force does, tasks that have been in p.State
-	// since before p.Before. It checks up to p.Limit tasks: owner by owner, the oldest of an
-	// owner first, and leaves out tasks that others have locked. removed counts the tasks
-	// that it removed. next, if not nil, is where to continue.
-	ExpireTasks(ctx context.Context, p TaskExpiry) (removed int, next *ExpiryPlace, err error)
-	// ExpireContexts removes contexts without tasks, with their idempotency records, that were
-	// last updated before p.Before and are no context's parent. It checks up to p.Limit
-	// contexts, the oldest first, and leaves out those that others have locked. removed
-	// counts the contexts that it removed. next, if not nil, is where to continue.
-	ExpireContexts(ctx context.Context, p ContextExpiry) (removed int, next *ExpiryPlace, err error)
-	// PurgeDeleted removes content of removed tasks, up to DeleteRows and DeleteBytes. If there
-	// is none, it may give a bounded part of the free space back to the file system. more
-	// reports whether there is more to do.
+	// ExpireTasks removes tasks that have been in p.State since before p.Before, under the
+	// conditions of DeleteTask without force. It checks up to p.Limit tasks: owner by
+	// owner, the oldest task of an owner first. It skips tasks that are locked by other
+	// transactions. removed is the number of removed tasks. next, if not nil, is the
+	// position at which to continue.
+	ExpireTasks(ctx context.Context, p TaskExpiry) (removed int, next *ExpiryCursor, err error)
+	// ExpireContexts removes contexts, with their idempotency records, that have no tasks,
+	// were last updated before p.Before and are not the parent of a context. It checks up
+	// to p.Limit contexts, the oldest first. It skips contexts that are locked by other
+	// transactions. removed is the number of removed contexts. next, if not nil, is the
+	// position at which to continue.
+	ExpireContexts(ctx context.Context, p ContextExpiry) (removed int, next *ExpiryCursor, err error)
+	// PurgeDeleted removes content of removed tasks, up to DeleteRows and DeleteBytes. If
+	// none is left, it may return a limited amount of free space to the file system. more
+	// reports whether work remains.
 	PurgeDeleted(ctx context.Context) (more bool, err error)
 }
 
 // TaskExpiry selects tasks that ExpireTasks removes.
 type TaskExpiry struct {
-	// State is terminal.
+	// State is a terminal state.
 	State a2a.TaskState
-	// Before bounds the time of the task's status.
+	// Before is the exclusive upper bound of the status time.
 	Before time.Time
-	// After continues behind a place; nil starts.
-	After *ExpiryPlace
-	// Limit is the number of tasks to check, at least 1.
+	// After continues after a position; nil starts from the beginning.
+	After *ExpiryCursor
+	// Limit is the maximum number of tasks to check, at least 1.
 	Limit int
 }
 
 // ContextExpiry selects contexts that ExpireContexts removes.
 type ContextExpiry struct {
-	// Described selects contexts that SaveContext created or changed. Otherwise contexts are
-	// selected that only tasks created.
-	Described bool
-	// Before bounds Context.UpdatedAt.
+	// Saved selects contexts that SaveContext created or changed. Otherwise ExpireContexts
+	// selects contexts that were created with a task and never changed by SaveContext.
+	Saved bool
+	// Before is the exclusive upper bound of Context.UpdatedAt.
 	Before time.Time
-	// After continues behind a place; nil starts.
-	After *ExpiryPlace
-	// Limit is the number of contexts to check, at least 1.
+	// After continues after a position; nil starts from the beginning.
+	After *ExpiryCursor
+	// Limit is the maximum number of contexts to check, at least 1.
 	Limit int
 }
 
-// ExpiryPlace is a place in the order of ExpireTasks or ExpireContexts.
-type ExpiryPlace struct {
+// ExpiryCursor is a position in the order of ExpireTasks or ExpireContexts.
+type ExpiryCursor struct {
 	Owner string
 	At    time.Time
 	ID    string

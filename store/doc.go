@@ -1,37 +1,40 @@
-// Package store is the contract between Holdfast and what keeps its data: plain
-// values in, plain values out, no I/O and no rules of the protocol.
+// Package store defines the contract between Holdfast and its storage backends: the
+// interface [Store] and the values that it reads and writes. The package does no I/O
+// and contains no rules of the protocol.
 //
 // # Concepts
 //
-// A task is an append-only log of events ([Event]) with a sequence that starts
-// at 1 and has no gaps. [Task] is the fold of that log, [Task.Apply] the one
-// place where an event meets a task. Every change of a task is one value, a
-// [Change]: it names what it saw (the task's absence, its version, or the lease
-// it is made under) and all it does. [Store.Commit] applies each change whole or
-// not at all.
+// A task is an append-only log of events ([Event]). Sequences start at 1 and have no
+// gaps. [Task] is the state that results from applying the log in order with
+// [Task.Apply], the only code that does this.
 //
-// Work is leased: [Store.Claim] hands due tasks to a worker with a [Lease] whose
-// fence starts from the clock ([FirstFence]) and grows with every claim. A change
-// made under a lease that has been replaced is refused, also when the task was
-// deleted and created again with the same id.
+// A [Change] is everything that one operation does to one task. It names the state that
+// it expects: that the task does not exist, that it has a certain version, or that a
+// worker still has its lease. [Store.Commit] applies a change completely or not at all.
 //
-// Every read and write names an owner. Ids are unique per owner; what belongs to
-// another owner is absent.
+// Workers execute tasks under leases. [Store.Claim] leases due tasks to a worker. Each
+// [Lease] has a fencing token, Fence, which starts at the time of the task's creation
+// ([FirstFence]) and grows with every claim. The store rejects a change under a lease
+// that has been replaced, even if the task was deleted and created again with the same
+// id.
+//
+// Every read and write names an owner. Ids are unique per owner. Objects of other owners
+// do not exist for the caller.
 //
 // # Guarantees
 //
-//   - When Commit returns, applied changes are as durable as the backend promises
-//     ([Info.Durable]) and visible to every later read.
-//   - A store reports, it never decides: it checks guards and keys, and leaves
-//     states, limits, defaults and permissions to its callers.
-//   - Time and identity are arguments: a store reads no clock and makes no ids.
-//   - Times are kept as [Time] returns them. Strings are valid UTF-8 of any length;
-//     those of messages, artifacts, metadata and feedback texts may hold any
-//     character, owners, ids, keys and names any but NUL. Free-form values (data
-//     parts, metadata) come back as equal JSON: numbers keep their value, the Go
-//     type may differ, and empty is the same as absent for a whole map or slice.
-//   - Values that are passed in or handed out are not shared with the store:
-//     callers may change them freely, except where a method says otherwise.
+//   - When Commit returns, later reads see the applied changes, and the changes are as
+//     durable as the backend states in [Info.Durable].
+//   - A store checks the expected state and idempotency keys. Its callers decide about
+//     task states, limits, defaults and permissions.
+//   - Time and identity are arguments. A store reads no clock and generates no ids.
+//   - A store keeps times with the precision of [Time].
+//   - Strings are valid UTF-8 of any length. Messages, artifacts, metadata and feedback
+//     texts may contain any character; owners, ids, keys and names any except NUL.
+//   - Free-form values (data parts, metadata) are read back as equal JSON. Numbers keep
+//     their value, but the Go type may differ. An empty map or slice equals an absent one.
+//   - A store does not share memory with its callers, who may modify the values that they
+//     pass and receive, unless a method documents otherwise.
 //
 // # Concurrency
 //
@@ -39,12 +42,17 @@
 //
 // # Errors
 //
-// A refused change is reported in its [Result] by one of the sentinels of this
-// package. An error of the backend itself (disk full, connection lost) wraps an
+// Commit reports a rejected change in its [Result], with one of the sentinel errors of
+// this package. An error of the backend itself (disk full, connection lost) wraps an
 // [github.com/holdfast-dev/holdfast/a2a.Error] with code unavailable, exhausted
-// or internal; the change may be assumed not to have been applied unless the
-// backend documents otherwise. A call whose context has ended returns the
-// context's error.
+// or internal. No change was applied then, unless the backend documents otherwise. A
+// call whose context is done returns the context's error.
 //
-// Package storetest is this contract in executable form.
+// # Backends
+//
+// A backend implements Store, and [Clock] and [Watcher] if several processes share it.
+// Package storetest is the conformance suite that every backend must pass. Functions of
+// this package contain the logic that backends have in common: [Task.Apply],
+// [Change.Check], [ContextChange.Check], [Page.Fit], [EncodeEvents], [DecodeEvents],
+// [Task.SnapshotDue] and [CapTotal].
 package store

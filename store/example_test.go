@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A task is created and claimed, worked on under its lease, and read.
+// The example creates a task that is leased to a worker, completes it under the lease and
+// reads it. The store rejects a change under another lease.
 func Example() {
 	ctx := context.Background()
 	s := inmem.New()
@@ -30,12 +31,12 @@ func Example() {
 	created := commit(store.Change{
 		Key: key, Create: &store.Create{ContextID: "c1"},
 		Events: []store.Event{{Time: now, State: a2a.StateSubmitted, Received: message}, {Time: now, State: a2a.StateWorking}},
-		Run:    &store.Run{Phase: store.PhaseLeased, Lease: lease, Turn: 1, Attempt: 1},
+		Queue:  &store.QueueEntry{Phase: store.PhaseLeased, Lease: lease, Turn: 1, Attempt: 1},
 	})
 	completed := commit(store.Change{
 		Key: key, Lease: &store.HeldLease{Key: key, Worker: "w1", Fence: 1}, Seen: 1,
 		Events: []store.Event{{Time: now, State: a2a.StateCompleted}},
-		Run:    &store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1},
+		Queue:  &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1},
 	})
 	late := commit(store.Change{
 		Key: key, Lease: &store.HeldLease{Key: key, Worker: "w0", Fence: 0},

@@ -2,11 +2,11 @@ package store
 
 import "time"
 
-// Feedback is what a client thought of a task.
+// Feedback is a client's rating of or comment on a task.
 type Feedback struct {
 	Key       Key
 	ID        string // unique within the task
-	Rating    int    // 1 to 5; 0 when there is none
+	Rating    int    // 1 to 5, or 0 for none
 	Text      string
 	Metadata  map[string]any
 	CreatedAt time.Time
@@ -16,21 +16,21 @@ type Feedback struct {
 type FeedbackQuery struct {
 	Owner  string
 	TaskID string
-	// Cursor continues after the last of the page before; nil starts.
+	// Cursor continues after the last feedback of the previous page; nil starts the list.
 	Cursor *FeedbackCursor
-	// Limit is the size of the page, at least 1.
+	// Limit is the maximum size of the page, at least 1.
 	Limit int
 }
 
-// FeedbackCursor is a place in the order of Store.Feedback: feedback on different
-// tasks that has the same time and id is ordered by the ids of the tasks, descending.
+// FeedbackCursor is a position in the order of Store.Feedback. Feedback on different
+// tasks with the same time and id is ordered by task id, descending.
 type FeedbackCursor struct {
 	Time   time.Time
 	ID     string
 	TaskID string
 }
 
-// FeedbackPage is a part of a list of feedback.
+// FeedbackPage is a page of a list of feedback.
 type FeedbackPage struct {
 	Feedback []Feedback
 	// Next continues the list; nil at its end.
@@ -39,11 +39,11 @@ type FeedbackPage struct {
 
 // FeedbackSummary counts feedback.
 type FeedbackSummary struct {
-	// Ratings[n] is how much feedback has a rating of n, Ratings[0] how much has none.
+	// Ratings[n] is the number of items with rating n. Ratings[0] counts those without.
 	Ratings [6]int
 }
 
-// Count is how much feedback there is.
+// Count returns the number of items.
 func (s FeedbackSummary) Count() (n int) {
 	for _, k := range s.Ratings {
 		n += k
@@ -51,7 +51,7 @@ func (s FeedbackSummary) Count() (n int) {
 	return n
 }
 
-// Average is the mean of the ratings; 0 when there is none.
+// Average returns the mean of the ratings, or 0 if there are none.
 func (s FeedbackSummary) Average() float64 {
 	n, sum := 0, 0
 	for rating, k := range s.Ratings {
@@ -65,7 +65,7 @@ func (s FeedbackSummary) Average() float64 {
 	return float64(sum) / float64(n)
 }
 
-// Copy returns a copy that shares nothing that can be changed with f.
+// Copy returns a deep copy of f.
 func (f Feedback) Copy() Feedback {
 	f.Metadata = CopyMap(f.Metadata)
 	return f

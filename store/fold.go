@@ -8,56 +8,56 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// folding is what a task that events are applied to has of its own: without it each
-// chunk would cost a copy of all that came before.
-type folding struct {
-	// cloned is set when a clone may share what was written so far. Concurrent readers
-	// clone a task that nobody changes.
+// foldState records which memory of a task [Task.Apply] may modify in place. Without it,
+// each chunk would cost a copy of all earlier chunks.
+type foldState struct {
+	// cloned is set when a clone shares the memory. It is atomic because concurrent
+	// readers may clone a task.
 	cloned atomic.Bool
-	// own is set when the elements of Artifacts may be changed in place.
-	own bool
-	// index finds artifacts by id. It is nil when it is not up to date.
+	// ownsArtifacts allows changes of the elements of Artifacts in place.
+	ownsArtifacts bool
+	// index maps ids to positions in Artifacts. It is nil when outdated.
 	index map[string]int
-	tails map[string]*tail
+	tails map[string]*artifactTail
 }
 
-// tail is the end of an artifact that chunks are being added to.
-type tail struct {
-	// parts are those of the artifact, with room that nobody else knows of.
+// artifactTail is the buffer for chunks that are appended to an artifact.
+type artifactTail struct {
+	// parts are the parts of the artifact, with spare capacity that is not shared.
 	parts []a2a.Part
-	// own is set when the last part may be changed in place.
-	own bool
-	// text has the text of the last part if it is one that chunks have extended.
+	// ownsLastPart allows changes of the last part in place.
+	ownsLastPart bool
+	// text contains the text of the last part if chunks have extended it.
 	text *strings.Builder
 }
 
-// fewArtifacts is the number of artifacts up to which they are searched.
-const fewArtifacts = 16
+// maxLinearSearch is the number of artifacts above which an index is built.
+const maxLinearSearch = 16
 
-// folded returns t.fold as it is to be used by a change: what clones share is not
-// changed in place any more.
-func (t *Task) folded() *folding {
+// foldForUpdate returns t.fold for a change. If the task was cloned, nothing that the clone
+// shares may be modified in place.
+func (t *Task) foldForUpdate() *foldState {
 	if t.fold == nil {
-		t.fold = new(folding)
+		t.fold = new(foldState)
 	}
 	f := t.fold
 	if f.cloned.Swap(false) {
-		f.own = false
+		f.ownsArtifacts = false
 		for _, end := range f.tails {
-			end.own = false
+			end.ownsLastPart = false
 		}
 	}
 	return f
 }
 
-// find returns the place of an artifact, -1 when there is none.
-func (f *folding) find(artifacts []a2a.Artifact, id string) int {
-	if len(artifacts) <= fewArtifacts {
+// find returns the index of the artifact with an id, or -1.
+func (f *foldState) find(artifacts []a2a.Artifact, id string) int {
+	if len(artifacts) <= maxLinearSearch {
 		return slices.IndexFunc(artifacts, func(a a2a.Artifact) bool { return a.ID == id })
 	}
 	if f.index == nil {
 		f.index = make(map[string]int, 2*len(artifacts))
-		for i := range slices.Backward(artifacts) { // the first of an id counts
+		for i := range slices.Backward(artifacts) { // backward: the first artifact with an id wins
 			f.index[artifacts[i].ID] = i
 		}
 	}
@@ -68,7 +68,7 @@ func (f *folding) find(artifacts []a2a.Artifact, id string) int {
 }
 
 func (t *Task) applyArtifact(e *Event) {
-	f := t.folded()
+	f := t.foldForUpdate()
 	i := f.find(t.Artifacts, e.Artifact.ID)
 	switch {
 	case e.Withdraws():
@@ -76,7 +76,7 @@ func (t *Task) applyArtifact(e *Event) {
 			delete(f.tails, e.Artifact.ID)
 			f.index = nil
 			t.Artifacts = slices.Delete(slices.Clone(t.Artifacts), i, i+1)
-			f.own = true
+			f.ownsArtifacts = true
 		}
 		return
 	case i < 0:
@@ -92,18 +92,18 @@ func (t *Task) applyArtifact(e *Event) {
 	} else {
 		delete(f.tails, next.ID)
 	}
-	if !f.own {
-		t.Artifacts, f.own = slices.Clone(t.Artifacts), true
+	if !f.ownsArtifacts {
+		t.Artifacts, f.ownsArtifacts = slices.Clone(t.Artifacts), true
 	}
 	t.Artifacts[i] = next
 }
 
-// extend adds a chunk to an artifact. A chunk that begins with plain text where
-// the artifact ends with plain text goes on with it, so that a text streamed in
-// chunks is one part.
-func (f *folding) extend(a, chunk a2a.Artifact) a2a.Artifact {
+// extend appends a chunk to an artifact. If the artifact ends and the chunk starts with
+// plain text, the text is appended to the last part. So a text that is streamed in chunks
+// is one part.
+func (f *foldState) extend(a, chunk a2a.Artifact) a2a.Artifact {
 	add := chunk.Parts
-	if len(a.Parts) > 0 && completes(add) {
+	if len(a.Parts) > 0 && isEmptyText(add) {
 		add = nil
 	}
 	if len(add) > 0 {
@@ -121,25 +121,25 @@ func (f *folding) extend(a, chunk a2a.Artifact) a2a.Artifact {
 	return a
 }
 
-// tail returns the end of an artifact.
-func (f *folding) tail(a *a2a.Artifact) *tail {
+// tail returns the buffer for chunks of an artifact.
+func (f *foldState) tail(a *a2a.Artifact) *artifactTail {
 	if end := f.tails[a.ID]; end != nil {
 		return end
 	}
 	if f.tails == nil {
-		f.tails = make(map[string]*tail)
+		f.tails = make(map[string]*artifactTail)
 	}
-	end := &tail{parts: slices.Clip(a.Parts)}
+	end := &artifactTail{parts: slices.Clip(a.Parts)}
 	f.tails[a.ID] = end
 	return end
 }
 
-// add adds the parts of a chunk, of which there is at least one.
-func (e *tail) add(chunk []a2a.Part) {
+// add appends the parts of a chunk, which has at least one.
+func (e *artifactTail) add(chunk []a2a.Part) {
 	if n := len(e.parts); n > 0 && PlainText(e.parts[n-1]) && PlainText(chunk[0]) {
-		if !e.own {
-			// A copy with room, so that what is added next needs none.
-			e.parts, e.own = append(make([]a2a.Part, 0, n+n/4+len(chunk)), e.parts...), true
+		if !e.ownsLastPart {
+			// Spare capacity, so that the next parts can be appended without a copy.
+			e.parts, e.ownsLastPart = append(make([]a2a.Part, 0, n+n/4+len(chunk)), e.parts...), true
 		}
 		if e.text == nil {
 			e.text = new(strings.Builder)
@@ -154,14 +154,15 @@ func (e *tail) add(chunk []a2a.Part) {
 	}
 }
 
-// PlainText reports whether a part is nothing but a text, which the next chunk can
-// extend.
+// PlainText reports whether a part is a text without metadata and embeddings. The next
+// chunk can extend such a part.
 func PlainText(p a2a.Part) bool {
 	text, ok := p.(a2a.TextPart)
 	return ok && len(text.Metadata) == 0 && len(text.Embeddings) == 0
 }
 
-// completes reports whether a chunk only says that its artifact is complete.
-func completes(chunk []a2a.Part) bool {
+// isEmptyText reports whether a chunk is one empty text. Such a chunk marks the end of an
+// artifact and adds no content.
+func isEmptyText(chunk []a2a.Part) bool {
 	return len(chunk) == 1 && PlainText(chunk[0]) && chunk[0].(a2a.TextPart).Text == ""
 }

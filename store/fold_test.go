@@ -14,8 +14,8 @@ import (
 
 func data(n int) a2a.Part { return a2a.DataPart{Data: map[string]any{"n": float64(n)}} }
 
-// shapes are logs of n chunks.
-var shapes = map[string]func(i int) store.Event{
+// eventLogs return event i of a log of chunks.
+var eventLogs = map[string]func(i int) store.Event{
 	"data parts in one artifact": func(i int) store.Event { return chunk(int64(i+1), i > 0, data(i)) },
 	"data and text in turn": func(i int) store.Event {
 		if i%3 == 0 {
@@ -35,19 +35,19 @@ var shapes = map[string]func(i int) store.Event{
 	},
 }
 
-func shaped(n int, shape func(int) store.Event) []store.Event {
+func generate(n int, event func(int) store.Event) []store.Event {
 	events := make([]store.Event, n)
 	for i := range events {
-		events[i] = shape(i)
+		events[i] = event(i)
 	}
 	return events
 }
 
-// TestFoldingIsLinear is not parallel: it measures what the process allocates.
-func TestFoldingIsLinear(t *testing.T) {
-	for name, shape := range shapes {
+// TestApplyIsLinear is not parallel: it measures the allocations of the process.
+func TestApplyIsLinear(t *testing.T) {
+	for name, event := range eventLogs {
 		cost := func(n int, best time.Duration) (allocated uint64, took time.Duration) {
-			events := shaped(n, shape)
+			events := generate(n, event)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
@@ -72,10 +72,10 @@ func TestFoldingIsLinear(t *testing.T) {
 	}
 }
 
-func TestFoldsWithClonesBetweenAreTheSame(t *testing.T) {
+func TestClonesDoNotAffectApply(t *testing.T) {
 	t.Parallel()
-	for name, shape := range shapes {
-		events := shaped(300, shape)
+	for name, event := range eventLogs {
+		events := generate(300, event)
 		var whole, stepwise store.Task
 		whole.Apply(events...)
 		var clones []*store.Task
@@ -84,12 +84,12 @@ func TestFoldsWithClonesBetweenAreTheSame(t *testing.T) {
 			if i%7 == 0 {
 				clones = append(clones, stepwise.Clone())
 			}
-			if i%50 == 0 { // a fork that goes another way
+			if i%50 == 0 { // a clone with different events
 				clones[len(clones)-1].Clone().Apply(chunk(int64(i+2), true, data(-1)), chunk(int64(i+3), true, text("x")), chunk(int64(i+4), true, text("y")))
 			}
 		}
 		if diff := cmp.Diff(whole.Artifacts, stepwise.Artifacts); diff != "" {
-			t.Fatalf("%s: artifacts (-in one go +one by one)\n%s", name, diff)
+			t.Fatalf("%s: artifacts (-together +one by one)\n%s", name, diff)
 		}
 		for _, c := range clones {
 			var want store.Task
@@ -101,7 +101,7 @@ func TestFoldsWithClonesBetweenAreTheSame(t *testing.T) {
 	}
 }
 
-func TestWithdrawnArtifactsAreFoundNoMore(t *testing.T) {
+func TestApplyFindsArtifactsAfterARemoval(t *testing.T) {
 	t.Parallel()
 	var task store.Task
 	event := func(id string, extend bool, parts ...a2a.Part) store.Event {

@@ -6,42 +6,43 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
-// LogRow says how large a row of a task's log is: events that were committed together,
-// and are read together.
+// LogRow describes a row of a task's log. A row contains events that were committed
+// together and are read together.
 type LogRow struct {
 	Seq    int64 // of the first event
-	Events int
-	// Bytes is how much is read to have any of the events.
+	Events int   // number of events
+	// Bytes is the number of bytes to read for any of the events.
 	Bytes int64
 }
 
-// Last is the sequence of the row's last event.
+// Last returns the sequence of the row's last event.
 func (r *LogRow) Last() int64 { return r.Seq + int64(r.Events) - 1 }
 
 const (
-	// walkRows and walkBytes are how much of a log is read at once to walk through it; a
-	// larger row is read by itself.
-	walkRows  = 256
-	walkBytes = 1 << 20
-	// LoadedPerByte is how much memory a byte of a row takes while the row is read: as it
-	// is stored, and decoded.
+	// maxWalkRows and maxWalkBytes limit the pages of WalkLog. A larger row is a page of
+	// its own.
+	maxWalkRows  = 256
+	maxWalkBytes = 1 << 20
+	// LoadedPerByte is the memory that each byte of a row needs while the row is read: one
+	// byte as stored and one decoded.
 	LoadedPerByte = 2
 )
 
-// WalkLog calls f with the events of a log behind one sequence and up to another, in order, page by
-// page, until f returns false or the log ends. A page draws from b until f returns. Errors: those of
-// [memory.Hold.Grow], ErrNotFound.
+// WalkLog reads the events of a log with sequences greater than after, up to through. It
+// calls f with pages of them, in order, until f returns false or the log ends. The memory
+// of a page is taken from b until f returns. Errors: those of [memory.Hold.Grow], and
+// ErrNotFound.
 func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
 	hold := b.Hold(task.Owner)
 	defer hold.Release()
 	for after < through {
-		rows, err := s.LogRows(ctx, task, after, int(min(through-after, walkRows)))
+		rows, err := s.LogRows(ctx, task, after, int(min(through-after, maxWalkRows)))
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		last, bytes := rows[0].Last(), rows[0].Bytes
 		for _, r := range rows[1:] {
-			if bytes+r.Bytes > walkBytes {
+			if bytes+r.Bytes > maxWalkBytes {
 				break
 			}
 			last, bytes = r.Last(), bytes+r.Bytes
@@ -62,20 +63,20 @@ func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, th
 	return nil
 }
 
-// LogSize returns how large the rows of a log are that hold its events up to one, and the
-// last of them.
-func LogSize(ctx context.Context, s Store, task Key, through int64) (all, last int64, err error) {
+// LogSize returns the size in bytes of the rows of a log that contain its events up to a
+// sequence: the total, and that of the last row.
+func LogSize(ctx context.Context, s Store, task Key, through int64) (total, last int64, err error) {
 	for after := int64(0); after < through; {
-		rows, err := s.LogRows(ctx, task, after, 16*walkRows)
+		rows, err := s.LogRows(ctx, task, after, 16*maxWalkRows)
 		if err != nil || len(rows) == 0 {
-			return all, last, err
+			return total, last, err
 		}
 		for i := range rows {
 			if rows[i].Seq > through {
-				return all, last, nil
+				return total, last, nil
 			}
-			all, last, after = all+rows[i].Bytes, rows[i].Bytes, rows[i].Last()
+			total, last, after = total+rows[i].Bytes, rows[i].Bytes, rows[i].Last()
 		}
 	}
-	return all, last, nil
+	return total, last, nil
 }

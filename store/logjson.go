@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// logEvent is an Event as the JSON of a log holds it. What most events repeat is left out: a
-// time that is that of the first event of the row, the state working, and the ids of
-// messages that name the task and the context to which the log belongs.
+// logEvent is the JSON encoding of an Event in a log. It omits values that most events
+// repeat: the time of the first event of the row, the state working, and the ids of the
+// log's task and context in messages.
 type logEvent struct {
 	Time  *time.Time `json:"time,omitempty"`
-	State string     `json:"state,omitempty"` // may be one that this program does not know
-	// Bare marks messages without the id of a task or a context, which have none when read.
+	State string     `json:"state,omitempty"` // possibly unknown to this program
+	// Bare marks messages that have no task or context id. DecodeEvents adds none.
 	Bare      bool           `json:"bare,omitempty"`
 	Message   *a2a.Message   `json:"message,omitempty"`
 	Progress  bool           `json:"progress,omitempty"`
@@ -25,12 +25,12 @@ type logEvent struct {
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// usualState is the state of events that name none.
-const usualState = string(a2a.StateWorking)
+// defaultState is the state of an encoded event without a state.
+const defaultState = string(a2a.StateWorking)
 
-// EncodeEvents returns events that are committed together as a JSON array, for a row of the
-// log of a task. contextID is the task's context, "" where the caller does not know it.
-// [DecodeEvents] reads it.
+// EncodeEvents encodes events that are committed together as a JSON array, for one row of
+// a task's log. contextID is the task's context, or "" if the caller does not know it.
+// [DecodeEvents] decodes it.
 func EncodeEvents(events []Event, task Key, contextID string) ([]byte, error) {
 	buf := append(make([]byte, 0, 1024), '[')
 	for i := range events {
@@ -38,62 +38,62 @@ func EncodeEvents(events []Event, task Key, contextID string) ([]byte, error) {
 			buf = append(buf, ',')
 		}
 		e := &events[i]
-		kept := logEvent{
+		entry := logEvent{
 			Time: &e.Time, State: string(e.State), Message: e.Message, Progress: e.Progress, Received: e.Received,
 			Artifact: e.Artifact, Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
 		}
 		if i > 0 && e.Time.Equal(events[0].Time) {
-			kept.Time = nil
+			entry.Time = nil
 		}
-		if kept.State == usualState {
-			kept.State = ""
+		if entry.State == defaultState {
+			entry.State = ""
 		}
-		if kept.Bare = lacksIDs(e.Message) || lacksIDs(e.Received); !kept.Bare {
-			kept.Message, kept.Received = withoutIDs(e.Message, task, contextID), withoutIDs(e.Received, task, contextID)
+		if entry.Bare = missingIDs(e.Message) || missingIDs(e.Received); !entry.Bare {
+			entry.Message, entry.Received = withoutIDs(e.Message, task, contextID), withoutIDs(e.Received, task, contextID)
 		}
 		var err error
-		if buf, err = wire.Append(buf, &kept); err != nil {
+		if buf, err = wire.Append(buf, &entry); err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
 	}
 	return append(buf, ']'), nil
 }
 
-// DecodeEvents reads a row of the log of a task of a context. Its first event has the given
-// sequence. Long strings of the events share memory with data, which must not change afterwards.
+// DecodeEvents decodes a row of a task's log. first is the sequence of its first event.
+// Long strings of the events share memory with data, which must not change afterwards.
 func DecodeEvents(data []byte, first int64, task Key, contextID string) ([]Event, error) {
-	var kept []logEvent
-	if err := wire.UnmarshalShared(data, &kept); err != nil {
+	var entries []logEvent
+	if err := wire.UnmarshalShared(data, &entries); err != nil {
 		return nil, err
 	}
-	events := make([]Event, len(kept))
+	events := make([]Event, len(entries))
 	var at time.Time // of the first
-	for i := range kept {
-		k := &kept[i]
-		if k.Time == nil {
-			k.Time = &at
+	for i := range entries {
+		entry := &entries[i]
+		if entry.Time == nil {
+			entry.Time = &at
 		}
 		if i == 0 {
-			at = *k.Time
+			at = *entry.Time
 		}
-		if k.State == "" {
-			k.State = usualState
+		if entry.State == "" {
+			entry.State = defaultState
 		}
-		if !k.Bare {
-			fillIDs(k.Message, task, contextID)
-			fillIDs(k.Received, task, contextID)
+		if !entry.Bare {
+			fillIDs(entry.Message, task, contextID)
+			fillIDs(entry.Received, task, contextID)
 		}
 		events[i] = Event{
-			Seq: first + int64(i), Time: *k.Time, State: a2a.TaskState(k.State), Message: k.Message, Progress: k.Progress,
-			Received: k.Received, Artifact: k.Artifact, Append: k.Append, LastChunk: k.LastChunk, Metadata: k.Metadata,
+			Seq: first + int64(i), Time: *entry.Time, State: a2a.TaskState(entry.State), Message: entry.Message, Progress: entry.Progress,
+			Received: entry.Received, Artifact: entry.Artifact, Append: entry.Append, LastChunk: entry.LastChunk, Metadata: entry.Metadata,
 		}
 	}
 	return events, nil
 }
 
-func lacksIDs(m *a2a.Message) bool { return m != nil && (m.TaskID == "" || m.ContextID == "") }
+func missingIDs(m *a2a.Message) bool { return m != nil && (m.TaskID == "" || m.ContextID == "") }
 
-// withoutIDs returns a message without the ids that are those of the task and its context.
+// withoutIDs returns a copy of a message without the ids of the given task and context.
 func withoutIDs(m *a2a.Message, task Key, contextID string) *a2a.Message {
 	if m == nil {
 		return nil
@@ -108,7 +108,7 @@ func withoutIDs(m *a2a.Message, task Key, contextID string) *a2a.Message {
 	return &short
 }
 
-// fillIDs sets the ids that withoutIDs has left out.
+// fillIDs sets the ids that withoutIDs removed.
 func fillIDs(m *a2a.Message, task Key, contextID string) {
 	if m == nil {
 		return

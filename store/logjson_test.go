@@ -10,32 +10,32 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-func TestEventsKeepWhatTheirLogLeavesOut(t *testing.T) {
+func TestEncodedEventsRoundTrip(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_763_640_000_123).UTC()
 	task := Key{Owner: "o", ID: "task-1"}
-	said := func(taskID, contextID string) *a2a.Message {
+	message := func(taskID, contextID string) *a2a.Message {
 		return &a2a.Message{ID: "m", TaskID: taskID, ContextID: contextID, Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "x"}}}
 	}
 	for name, test := range map[string]struct {
 		events []Event
 		absent []string // from the JSON
 	}{
-		"the ids of the log": {
-			[]Event{{Time: at, State: a2a.StateSubmitted, Received: said("task-1", "context-1"), Message: said("task-1", "context-1")}},
+		"ids of the log": {
+			[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "context-1")}},
 			[]string{"task-1", "context-1", "bare"},
 		},
-		"another context":    {[]Event{{Time: at, State: a2a.StateSubmitted, Received: said("task-1", "context-2")}}, []string{"task-1", "context-1"}},
-		"another task":       {[]Event{{Time: at, State: a2a.StateSubmitted, Message: said("task-2", "context-1")}}, []string{"context-1"}},
-		"no ids":             {[]Event{{Time: at, State: a2a.StateSubmitted, Received: said("", "")}}, nil},
-		"one message of two": {[]Event{{Time: at, State: a2a.StateSubmitted, Received: said("task-1", "context-1"), Message: said("task-1", "")}}, nil},
+		"another context":    {[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-2")}}, []string{"task-1", "context-1"}},
+		"another task":       {[]Event{{Time: at, State: a2a.StateSubmitted, Message: message("task-2", "context-1")}}, []string{"context-1"}},
+		"no ids":             {[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("", "")}}, nil},
+		"one message of two": {[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "")}}, nil},
 		"no time":            {[]Event{{State: a2a.StateSubmitted}, {Time: at, State: a2a.StateCompleted}, {State: a2a.StateCompleted}}, nil},
 		"times and states": {
 			[]Event{
 				{Time: at, State: a2a.StateWorking},
 				{Time: at, State: a2a.StateWorking, Progress: true},
 				{Time: at.Add(time.Millisecond), State: a2a.StateCompleted},
-				{Time: at, State: "a state of tomorrow"},
+				{Time: at, State: "an unknown state"},
 			},
 			[]string{"working"},
 		},
@@ -51,14 +51,14 @@ func TestEventsKeepWhatTheirLogLeavesOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, test.events); diff != "" {
-				t.Errorf("EncodeEvents changed its argument (-want +got):\n%s", diff)
+				t.Errorf("EncodeEvents() changed its argument (-want +got):\n%s", diff)
 			}
 			got, err := DecodeEvents(data, 7, task, "context-1")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("events read from %s (-want +got):\n%s", data, diff)
+				t.Errorf("DecodeEvents(%s) (-want +got):\n%s", data, diff)
 			}
 			for _, text := range test.absent {
 				if strings.Contains(string(data), text) {

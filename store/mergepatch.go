@@ -2,10 +2,10 @@ package store
 
 import "maps"
 
-// MergePatch returns target changed by a JSON merge patch (RFC 7396): a nil member of patch
-// removes that of target, objects merge recursively, and any other value replaces. It changes
-// neither and may share values with both. The result is target itself for an empty patch, and
-// nil when no member is left.
+// MergePatch applies a JSON merge patch (RFC 7396) to target and returns the result. A nil
+// member of patch removes the member of target, objects merge recursively, and any other
+// value replaces. MergePatch does not modify its arguments; the result may share values
+// with both. It returns target itself if patch is empty, and nil if no member is left.
 func MergePatch(target, patch map[string]any) map[string]any {
 	if len(patch) == 0 {
 		return target

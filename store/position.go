@@ -2,22 +2,22 @@ package store
 
 import "github.com/holdfast-dev/holdfast/a2a"
 
-// Position is a place in the content of an artifact, as chunks make it: between two
-// chunks. Content is only ever added to, until the artifact is replaced.
+// Position is a position in the content of an artifact, between two chunks. Chunks only
+// append content until the artifact is replaced.
 type Position struct {
 	// Parts is the number of parts before the position.
 	Parts int
-	// Text is the length of the last of them in bytes if it is a text that a chunk can
-	// extend, else -1. It is 0 when there are no parts.
+	// Text is the length in bytes of the last of these parts if it is [PlainText], else
+	// -1. It is 0 if Parts is 0.
 	Text int
 }
 
 // EndOf returns the position after all of parts.
 func EndOf(parts []a2a.Part) Position { return Position{}.After(parts) }
 
-// After returns the position after a chunk that is added at p.
+// After returns the position after a chunk that is appended at p.
 func (p Position) After(chunk []a2a.Part) Position {
-	if p.Parts > 0 && completes(chunk) {
+	if p.Parts > 0 && isEmptyText(chunk) {
 		return p
 	}
 	if p.Parts > 0 && p.Text >= 0 && len(chunk) > 0 && PlainText(chunk[0]) {
@@ -34,9 +34,9 @@ func (p Position) After(chunk []a2a.Part) Position {
 	return p
 }
 
-// Between returns the content between two positions of an artifact's parts, as one
-// chunk: added at from, it leads to to. ok is false if the parts do not have both
-// positions.
+// Between returns the content between two positions of an artifact as one chunk.
+// Appended at from, it moves the end of the artifact to to. ok is false if a position is
+// not valid for parts, or from is after to.
 func Between(parts []a2a.Part, from, to Position) (chunk []a2a.Part, ok bool) {
 	if !from.in(parts) || !to.in(parts) || from.Parts > to.Parts {
 		return nil, false
@@ -53,7 +53,7 @@ func Between(parts []a2a.Part, from, to Position) (chunk []a2a.Part, ok bool) {
 	if from.Parts > 0 && from.Text >= 0 {
 		last := parts[from.Parts-1]
 		rest := cutText(last, from.Text, len(last.(a2a.TextPart).Text))
-		// An empty text keeps a text that follows a part of its own.
+		// An empty text prevents that a text that follows extends the last part.
 		if rest.Text != "" || PlainText(parts[from.Parts]) {
 			chunk = append(chunk, rest)
 		}
@@ -65,7 +65,7 @@ func Between(parts []a2a.Part, from, to Position) (chunk []a2a.Part, ok bool) {
 	return chunk, true
 }
 
-// in reports whether parts have the position.
+// in reports whether the position is valid for parts.
 func (p Position) in(parts []a2a.Part) bool {
 	switch {
 	case p.Parts < 0 || p.Parts > len(parts):

@@ -20,7 +20,7 @@ func parts(all ...any) (out []a2a.Part) {
 	return out
 }
 
-func TestContentBetweenPositionsLeadsFromOneToTheOther(t *testing.T) {
+func TestBetweenReturnsTheContentBetweenPositions(t *testing.T) {
 	t.Parallel()
 	chunks := [][]a2a.Part{
 		parts("a"), parts("b"), parts(""), parts("c", "d"), parts(1.0), parts("", "e"), parts("f", 2.0, "g"), parts("h"), parts(3.0), parts(4.0, ""), parts("i"),
@@ -48,7 +48,7 @@ func TestContentBetweenPositionsLeadsFromOneToTheOther(t *testing.T) {
 				got.Apply(store.Event{Artifact: &a2a.Artifact{Parts: chunk}, Append: true})
 			}
 			if diff := cmp.Diff(want, got.Artifacts[0].Parts); !ok || diff != "" {
-				t.Errorf("Between(%v, %v) = %v, %v; added at the first (-want +got):\n%s", from, to, chunk, ok, diff)
+				t.Errorf("Between(%v, %v) = %v, %v; appended at from (-want +got):\n%s", from, to, chunk, ok, diff)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestContentBetweenPositionsLeadsFromOneToTheOther(t *testing.T) {
 	}
 }
 
-func TestReplacementWithoutPartsWithdrawsTheArtifact(t *testing.T) {
+func TestReplacementWithoutPartsRemovesTheArtifact(t *testing.T) {
 	t.Parallel()
 	task := new(store.Task)
 	chunk := func(id string, more bool, p ...any) store.Event {
@@ -73,6 +73,6 @@ func TestReplacementWithoutPartsWithdrawsTheArtifact(t *testing.T) {
 		t.Errorf("artifacts (-want +got):\n%s", diff)
 	}
 	if got := before.Artifacts; len(got) != 2 || got[0].Text() != "13" {
-		t.Errorf("a copy of before has %v, want it unchanged", got)
+		t.Errorf("clone from before = %v, want it unchanged", got)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// TaskOptions say how much of a task to read.
+// TaskOptions select the content of a task to read.
 type TaskOptions struct {
-	// History keeps at most the newest *History messages; nil keeps all.
+	// History limits the messages to the newest *History ones; nil reads all.
 	History *int
-	// OmitArtifacts leaves the artifacts out.
+	// OmitArtifacts omits the artifacts.
 	OmitArtifacts bool
-	// Outline omits all content, as [Task.AsOutline] does. The store reads none, and the other
-	// options have no effect.
+	// Outline omits all content, as [Task.AsOutline] does. The store reads none, and the
+	// other options have no effect.
 	Outline bool
 }
 
@@ -26,43 +26,44 @@ type Query struct {
 	// After and Before bound the status time: After <= time < Before.
 	After  time.Time
 	Before time.Time
-	// CreatedAfter and CreatedBefore bound the time of creation likewise.
+	// CreatedAfter and CreatedBefore bound the creation time: After <= time < Before.
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
-	// ByCreated sorts by the time of creation instead of that of the status.
+	// ByCreated sorts by creation time instead of status time.
 	ByCreated bool
-	// Ascending reverses the order, ids included.
+	// Ascending reverses the order, also of ids.
 	Ascending bool
-	// Cursor continues after the last task of the page before; nil starts.
+	// Cursor continues after the last task of the previous page; nil starts the list.
 	Cursor *Cursor
-	// Offset skips so many first.
+	// Offset is the number of tasks to skip first.
 	Offset int
-	// Limit is the size of the page, at least 1.
+	// Limit is the maximum size of the page, at least 1.
 	Limit int
-	// Bytes, if positive, ends the page after the task with which what is read of
-	// its tasks, by Task.Size, comes to more: the page may then be shorter than
-	// Limit and still have a Next. It has at least one task if any is left.
+	// Bytes, if positive, limits the content of the page: it ends after the first task
+	// with which the sum of Task.Size exceeds Bytes. Such a page has a Next if more tasks
+	// match.
 	Bytes int
-	// Total asks for Page.Total. TotalLimit, if positive, is where the count stops.
+	// Total requests Page.Total. TotalLimit, if positive, is where the count stops.
 	Total      bool
 	TotalLimit int
-	// Options say how much of each task to read.
+	// Options select the content of each task to read.
 	Options TaskOptions
-	// Known, if not nil, is called with the outline of each task of the page before its content
-	// is read, perhaps more than once. If it returns true, the caller has the content already:
-	// the page holds the outline, which counts as size towards Bytes. It must not call the store,
-	// and is not called with Options.Outline.
-	Known func(outline *Task) (size int, ok bool) `json:"-"`
+	// Cached, if not nil, reports whether the caller has the content of a task already.
+	// The store calls it with the outline of each task of the page before it reads the
+	// content, possibly more than once. If ok is true, the page contains the outline,
+	// which counts as size bytes towards Bytes. Cached must not call the store. It is not
+	// called if Options.Outline is set.
+	Cached func(outline *Task) (size int, ok bool) `json:"-"`
 }
 
-// Cursor is a place in the order of Store.Tasks: Time is what the list is sorted
-// by.
+// Cursor is a position in the order of Store.Tasks. Time is the time by which the list is
+// sorted.
 type Cursor struct {
 	Time time.Time
 	ID   string
 }
 
-// CursorOf returns the place of a task in the query's order.
+// CursorOf returns the position of a task in the query's order.
 func (q *Query) CursorOf(t *Task) *Cursor {
 	if q.ByCreated {
 		return &Cursor{Time: t.CreatedAt, ID: t.Key.ID}
@@ -70,9 +71,8 @@ func (q *Query) CursorOf(t *Task) *Cursor {
 	return &Cursor{Time: t.Status.Timestamp, ID: t.Key.ID}
 }
 
-// Fit makes a page of whole tasks the one that the query asks for: with outlines of those that
-// the caller knows, the others cut, and no longer than its Bytes allow. Backends that have read
-// everything use it.
+// Fit reduces a page of completely read tasks to the content that the query requests, as
+// limited by Options, Cached and Bytes. Backends that always read everything use it.
 func (p *Page) Fit(q Query) {
 	size := 0
 	for i, t := range p.Tasks {
@@ -85,18 +85,18 @@ func (p *Page) Fit(q Query) {
 	}
 }
 
-// OutlineOnly reports whether the page holds only the outline of a task, and the bytes that the
-// outline counts.
+// OutlineOnly reports whether the page contains only the outline of a task, and the
+// number of bytes that count towards Bytes.
 func (q *Query) OutlineOnly(outline *Task) (size int, ok bool) {
-	if q.Options.Outline || q.Known == nil {
+	if q.Options.Outline || q.Cached == nil {
 		return outline.Size(), q.Options.Outline
 	}
-	return q.Known(outline)
+	return q.Cached(outline)
 }
 
-// fit replaces a whole task by what the query asks for, and returns how much of the page that takes.
+// fit reduces a completely read task to the requested content and returns its size.
 func (q *Query) fit(t **Task) int {
-	if q.Known != nil {
+	if q.Cached != nil {
 		outline := (*t).AsOutline()
 		if size, ok := q.OutlineOnly(outline); ok {
 			*t = outline
@@ -107,23 +107,24 @@ func (q *Query) fit(t **Task) int {
 	return (*t).Size()
 }
 
-// Page is a part of a list.
+// Page is a page of a list of tasks.
 type Page struct {
 	Tasks []*Task
 	// Next continues the list; nil at its end.
 	Next *Cursor
-	// Total is how many tasks match, -1 when it was not asked for. TotalCapped means that
-	// there are more, or may be: the count stopped at Query.TotalLimit, or see [TotalScan].
+	// Total is the number of tasks that match, or -1 if it was not requested. TotalCapped
+	// reports that more tasks may match: the count stopped at Query.TotalLimit or after
+	// [TotalScan] entries.
 	Total       int
 	TotalCapped bool
 }
 
-// TotalScan is how many entries of an index a count with a limit reads that finds matches
-// among others: it stops there, however few it has found.
+// TotalScan is the maximum number of index entries that a count with a limit reads if
+// not every entry matches the query.
 const TotalScan = 50_000
 
-// CountRows returns how many entries of an index a count with a limit reads, 0 being none.
-// In an exact count every entry matches.
+// CountRows returns the number of index entries that a count may read. A limit of 0 is
+// no limit. In an exact count every entry matches.
 func CountRows(limit int, exact bool) int {
 	switch {
 	case limit <= 0:
@@ -134,8 +135,8 @@ func CountRows(limit int, exact bool) int {
 	return max(limit+1, TotalScan)
 }
 
-// CapTotal returns the total of a count that found n matches in the given number of
-// entries, of the CountRows that it was to read.
+// CapTotal returns the total of a count that found n matches after it read the given
+// number of entries, at most CountRows.
 func CapTotal(n, entries, limit int, exact bool) (total int, capped bool) {
 	if limit <= 0 {
 		return n, false

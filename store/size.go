@@ -6,8 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Size is roughly how many bytes the content of a task takes, as far as it was
-// read.
+// Size returns the approximate size in bytes of the task's content, as far as it was read.
 func (t *Task) Size() (size int) {
 	if m := t.Status.Message; m != nil {
 		size += PartsSize(m.Parts)
@@ -21,7 +20,7 @@ func (t *Task) Size() (size int) {
 	return size
 }
 
-// PartsSize is roughly how many bytes the content of parts takes.
+// PartsSize returns the approximate size in bytes of the content of parts.
 func PartsSize(parts []a2a.Part) (size int) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -38,7 +37,7 @@ func PartsSize(parts []a2a.Part) (size int) {
 	return size
 }
 
-// Size is roughly how many bytes the content of an event takes.
+// Size returns the approximate size in bytes of the event's content.
 func (e *Event) Size() (size int) {
 	if e.Message != nil {
 		size += PartsSize(e.Message.Parts)
@@ -63,8 +62,8 @@ func EventsSize(events []Event) (size int64) {
 	return size
 }
 
-// valueSize is roughly how many bytes a value that JSON can express takes: with 8 for
-// each value, so that an empty one counts too.
+// valueSize returns the approximate size in bytes of a JSON value. Each value counts at
+// least 8, so that empty values count too.
 func valueSize(v any) int {
 	size := 8
 	switch v := v.(type) {
@@ -82,22 +81,22 @@ func valueSize(v any) int {
 	return size
 }
 
-// snapshotMinimum is the size in bytes up to which a log is read as fast as a snapshot.
-const snapshotMinimum = 4 << 10
+// minSnapshotLog is the size in bytes below which a log is read as fast as a snapshot.
+const minSnapshotLog = 4 << 10
 
-// SnapshotDue reports whether a store should encode the task, which is the Snapshot of a
-// change that adds bytes to the log: each time LogSize has doubled. The store keeps
-// the snapshot if SnapshotPays, in the place of an earlier one. So a read reads at most about
-// four times the size of the task, and all snapshots that were ever written are together no
-// larger than the log.
+// SnapshotDue reports whether a store should encode t, the Snapshot of a change that adds
+// the given number of bytes to the log. This is the case each time LogSize has doubled. If
+// SnapshotPays, the store saves the snapshot in place of the earlier one. So a read reads
+// at most about four times the size of the task, and all snapshots ever written are
+// together no larger than the log.
 func (t *Task) SnapshotDue(added int) bool {
 	after := t.LogSize + int64(added)
-	return after >= snapshotMinimum && bits.Len64(uint64(after)) != bits.Len64(uint64(t.LogSize))
+	return after >= minSnapshotLog && bits.Len64(uint64(after)) != bits.Len64(uint64(t.LogSize))
 }
 
-// SnapshotPays reports whether a snapshot of the given size at least halves what a read of the
-// task reads. Most of a log that holds large messages is the content of the task: a snapshot
-// would only repeat it.
+// SnapshotPays reports whether a snapshot of the given size at least halves the number of
+// bytes that a read of the task reads. In a log with large messages most bytes are content
+// of the task, which a snapshot would only repeat.
 func (t *Task) SnapshotPays(added, snapshot int) bool {
 	return 2*int64(snapshot) <= t.LogSize+int64(added)
 }

@@ -9,215 +9,215 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Reasons for which a change is refused, and reads find nothing.
+// Reasons why a store rejects a change or finds nothing to read.
 var (
-	// ErrNotFound: there is no such task, context or record of this owner.
+	// ErrNotFound: the owner has no such task, context or record.
 	ErrNotFound = errors.New("not found")
-	// ErrExists: the task to be created is already there.
+	// ErrExists: the task or context to create exists already.
 	ErrExists = errors.New("already exists")
-	// ErrConflict: the task's version is not the one the change saw.
+	// ErrConflict: the version differs from the one that the change expects.
 	ErrConflict = errors.New("version conflict")
-	// ErrLeaseLost: the lease the change was made under is no longer held.
+	// ErrLeaseLost: the worker no longer holds the lease that the change names.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrUnread: a message has arrived that the change had not seen.
+	// ErrUnread: the task has a newer message of the client than Change.Seen.
 	ErrUnread = errors.New("unread message")
-	// ErrDuplicate: the idempotency key is taken; Result.Record is its record.
+	// ErrDuplicate: the idempotency key exists already; Result.Record is its record.
 	ErrDuplicate = errors.New("duplicate idempotency key")
-	// ErrContextClosed: the context is not active and takes no new tasks.
-	ErrContextClosed = errors.New("context takes no new tasks")
-	// ErrBusy: the task, or a task of the context, is not over.
+	// ErrContextClosed: the context is not active and accepts no new tasks.
+	ErrContextClosed = errors.New("context accepts no new tasks")
+	// ErrBusy: the task, or a task of the context, is not in a terminal state, or is
+	// queued or leased.
 	ErrBusy = errors.New("unfinished tasks")
 	// ErrUndelivered: webhooks of the task have events to deliver.
 	ErrUndelivered = errors.New("undelivered webhook events")
-	// ErrParentNotFound: the owner has no context of the parent's id.
+	// ErrParentNotFound: the owner has no context with the id of the parent.
 	ErrParentNotFound = errors.New("parent context not found")
-	// ErrParentCycle: the parent would make the context its own ancestor, over no
-	// more than MaxContextDepth others.
+	// ErrParentCycle: the context would be its own ancestor. Stores check up to
+	// MaxContextDepth ancestors.
 	ErrParentCycle = errors.New("context would be its own ancestor")
-	// ErrParentDepth: the context would stand below more than MaxContextDepth others.
+	// ErrParentDepth: the context would have more than MaxContextDepth ancestors.
 	ErrParentDepth = errors.New("contexts nested too deep")
-	// ErrClosed: the store has been closed. Callers above may ask again, elsewhere.
+	// ErrClosed: the store has been closed. A caller may retry on another replica.
 	ErrClosed error = a2a.Errorf(a2a.CodeUnavailable, "store closed")
 )
 
-// RenewError says which leases were neither extended nor lost: others have locked
-// their tasks. They last for as long as before.
+// RenewError lists the tasks whose leases Renew could not extend because another
+// transaction holds a lock on them. The leases are valid until their previous deadline.
 type RenewError struct{ Keys []Key }
 
 func (e *RenewError) Error() string {
-	return fmt.Sprintf("%d tasks are locked, task %s among them: their leases were not extended", len(e.Keys), a2a.Quote(e.Keys[0].ID))
+	return fmt.Sprintf("leases of %d tasks were not extended: the tasks are locked (first: task %s)", len(e.Keys), a2a.Quote(e.Keys[0].ID))
 }
 
 func (e *RenewError) Unwrap() error { return errLocked }
 
 var errLocked error = a2a.Errorf(a2a.CodeUnavailable, "tasks are locked")
 
-// ClaimError says which leases Claim took, or may have taken, for tasks that it does not
-// return. Nobody runs these tasks while the leases last, so the caller releases them.
+// ClaimError reports tasks that Claim leased, or may have leased, without returning them.
+// No worker executes these tasks until the leases end, so the caller releases them.
 type ClaimError struct {
-	// Unread are tasks that were leased and could not be read.
-	Unread []UnreadTask
-	// Lost, if not nil, is why other leases of the worker may exist: the answer of the
-	// database was lost. The worker cannot know them; it continues under another name, so
-	// that they end in time.
+	// Unreadable are tasks that were leased and could not be read.
+	Unreadable []UnreadableTask
+	// Lost, if not nil, is the error that hid the outcome of the claim: the response of
+	// the database was lost, so the worker may have more leases than it knows of. The
+	// worker continues under another name, so that these leases end in time.
 	Lost error
 }
 
-// UnreadTask is a leased task whose content could not be read.
-type UnreadTask struct {
+// UnreadableTask is a leased task whose content could not be read.
+type UnreadableTask struct {
 	Key Key
-	// Run is the queue entry as it stands after the claim.
-	Run Run
-	// Err is why the task could not be read.
+	// Queue is the queue entry after the claim.
+	Queue QueueEntry
+	// Err is the error of the read.
 	Err error
 }
 
 func (e *ClaimError) Error() string {
 	if e.Lost != nil {
-		return fmt.Sprintf("leases may have been taken that are not known: %v", e.Lost)
+		return fmt.Sprintf("outcome of the claim is unknown, tasks may have been leased: %v", e.Lost)
 	}
-	return fmt.Sprintf("%d leased tasks cannot be read, task %s among them: %v", len(e.Unread), a2a.Quote(e.Unread[0].Key.ID), e.Unread[0].Err)
+	return fmt.Sprintf("%d leased tasks cannot be read (first: task %s): %v", len(e.Unreadable), a2a.Quote(e.Unreadable[0].Key.ID), e.Unreadable[0].Err)
 }
 
 func (e *ClaimError) Unwrap() []error {
-	errs := make([]error, 0, 1+len(e.Unread))
+	errs := make([]error, 0, 1+len(e.Unreadable))
 	if e.Lost != nil {
 		errs = append(errs, e.Lost)
 	}
-	for i := range e.Unread {
-		errs = append(errs, e.Unread[i].Err)
+	for i := range e.Unreadable {
+		errs = append(errs, e.Unreadable[i].Err)
 	}
 	return errs
 }
 
-// ErrorOrNil returns e if it has anything to report.
+// ErrorOrNil returns e, or nil if both of its fields are empty.
 func (e *ClaimError) ErrorOrNil() error {
-	if len(e.Unread) == 0 && e.Lost == nil {
+	if len(e.Unreadable) == 0 && e.Lost == nil {
 		return nil
 	}
 	return e
 }
 
-// Store keeps tasks, their logs, contexts, feedback, webhooks, steps and
+// Store stores tasks with their logs, steps, feedback and webhooks, contexts, and
 // idempotency records.
 type Store interface {
-	// Commit applies each change whole or not at all and returns one result per
-	// change, in order. Changes of one call may be applied in one transaction with
-	// each other and with those of concurrent calls; they do not depend on one
-	// another's success, and changes of one task are applied in the order given.
-	// The error is non-nil only when the backend failed; then no change of the
-	// call has been applied.
+	// Commit applies each change completely or not at all, and returns one result per
+	// change, in order. It applies the changes of one task in the order given. Changes
+	// do not depend on each other's success, but the store may apply those of one call
+	// and of concurrent calls in one transaction. The error is non-nil only when the
+	// backend failed; no change of the call has been applied then.
 	//
-	// The backend may keep the changes' messages, artifacts and snapshots without
-	// copying them: the caller does not modify them afterwards.
+	// The store may retain messages, artifacts and snapshots of the changes without
+	// copying them. The caller must not modify them afterwards.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
 
-	// Task returns a task as it stands. ErrNotFound when the owner has none of
-	// this id. The zero TaskOptions read all of it.
+	// Task returns the current state of a task, or ErrNotFound. The zero TaskOptions
+	// read all of it.
 	Task(ctx context.Context, key Key, opts TaskOptions) (*Task, error)
-	// Tasks returns a page of the owner's tasks. Unless the query says otherwise the
-	// newest status time comes first, ids descending by their bytes among equal times.
+	// Tasks returns a page of the owner's tasks. The default order is by status time,
+	// newest first, and for equal times by id, descending by bytes.
 	Tasks(ctx context.Context, q Query) (Page, error)
-	// Events returns up to limit events with a sequence greater than after, in
-	// order. ErrNotFound when the owner has no such task.
+	// Events returns up to limit events with a sequence greater than after, in order,
+	// or ErrNotFound if the owner has no such task.
 	Events(ctx context.Context, key Key, after int64, limit int) ([]Event, error)
-	// LogRows returns the first up to limit rows of a task's log that hold events with a
-	// sequence greater than after, without reading their content. ErrNotFound when the
-	// owner has no such task.
+	// LogRows describes up to limit rows of a task's log: the first ones that contain
+	// events with a sequence greater than after. It does not read their content.
+	// ErrNotFound: the owner has no such task.
 	LogRows(ctx context.Context, key Key, after int64, limit int) ([]LogRow, error)
 
 	// Versions returns the versions of those of the given tasks that exist, in one query
-	// that reads none of their content.
+	// that reads no content.
 	Versions(ctx context.Context, keys []Key) (map[Key]TaskVersion, error)
 
-	// Claim leases up to p.Limit due tasks to a worker: fair across owners and across the
-	// contexts of an owner, the longest due first within a context. See ClaimParams. The returned tasks are
-	// as they stand after the claim.
+	// Claim leases up to p.Limit due tasks to a worker and returns them as they are after
+	// the claim. It is fair across owners and across the contexts of an owner. Within a
+	// context, the task that has been due longest is first. See ClaimParams.
 	//
-	// Claim may return tasks and an error: the caller runs these tasks. If the error is a
-	// *ClaimError, other tasks were leased, or may have been; after any other error
-	// leases may have been taken that are not known. Without an error every lease
-	// that was taken is one of a returned task.
+	// Claim may return tasks and an error; the caller executes the returned tasks. A
+	// *ClaimError reports which other tasks were leased, or may have been. After any
+	// other error the worker may have leases that it does not know of. Without an error,
+	// it has exactly the leases of the returned tasks.
 	Claim(ctx context.Context, p ClaimParams) ([]*Task, error)
-	// Renew extends leases that are still held and returns the keys of those that
-	// are not. A *RenewError names leases that could not be extended though nobody
-	// else has them; what else was asked for was done.
+	// Renew extends leases that the worker still holds and returns the keys of the
+	// others. A *RenewError lists leases that the worker holds and that could not be
+	// extended; Renew has processed the rest of the leases then.
 	Renew(ctx context.Context, until time.Time, leases []HeldLease) (lost []Key, err error)
 
-	// Steps returns the steps that have been completed in a turn of a task, in
-	// the order of their commits; none when the task does not exist.
+	// Steps returns the completed steps of a turn in the order of their commits, or none
+	// if the task does not exist.
 	Steps(ctx context.Context, key Key, turn int) ([]Step, error)
 
 	// Idempotency returns the record of a key, or ErrNotFound.
 	Idempotency(ctx context.Context, owner, key string) (IdempotencyRecord, error)
-	// ExpireIdempotency removes up to limit records made before the given time and
-	// returns how many it removed.
+	// ExpireIdempotency removes up to limit records that were created before the given
+	// time and returns the number removed.
 	ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error)
 
-	// Context returns a context with the ids of its newest tasks, up to so many, or
-	// ErrNotFound.
+	// Context returns a context with the ids of up to the given number of its newest
+	// tasks, or ErrNotFound.
 	Context(ctx context.Context, owner, id string, tasks int) (Context, error)
 	// Contexts returns a page of the owner's contexts.
 	Contexts(ctx context.Context, q ContextQuery) (ContextPage, error)
-	// SaveContext creates or replaces the record of a context and returns it as
-	// stored, without task ids. Refusals, in this order: ErrDuplicate (the record
-	// is to be read with Idempotency), ErrExists or ErrNotFound or ErrConflict,
-	// ErrBusy, ErrParentNotFound, ErrParentCycle, ErrParentDepth. A refused change
-	// leaves nothing behind.
+	// SaveContext creates or replaces the record of a context and returns it as stored,
+	// without task ids. A rejected change has no effect. Errors, in order of precedence:
+	// ErrDuplicate (Idempotency returns the record); ErrExists, ErrNotFound or
+	// ErrConflict; ErrBusy; ErrParentNotFound; ErrParentCycle; ErrParentDepth.
 	SaveContext(ctx context.Context, c ContextChange) (Context, error)
-	// DeleteContext removes up to limit of a context's tasks with all that belongs to
-	// them (log, steps, feedback, idempotency records, webhooks with their lanes, attempts
-	// and dead letters), and once there are none
-	// left, the context. It is refused with ErrBusy while a task is queued or
-	// leased, and with ErrNotFound. When more is true there is more to remove: the
-	// context is found by no read any more, no change of its tasks that brings a
-	// client's message and no new task is taken (ErrNotFound, ErrContextClosed), and
-	// FinishDelete is to be called until there is no more.
+	// DeleteContext removes up to limit tasks of a context with everything that belongs
+	// to them (log, steps, feedback, idempotency records, webhooks with their lanes,
+	// attempts and dead letters), and the context after its last task. It returns
+	// ErrNotFound, or ErrBusy while a task is queued or leased.
+	//
+	// If more is true, the deletion is pending and the caller continues it with
+	// FinishDelete until more is false. No read finds a context that is pending
+	// deletion. The store rejects messages of clients to its tasks with ErrNotFound and
+	// new tasks with ErrContextClosed.
 	DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error)
-	// FinishDelete goes on with a deletion that was begun. ErrNotFound when none is
-	// under way, also when there is a context of this id again.
+	// FinishDelete continues a pending deletion. ErrNotFound: no deletion of this context
+	// is pending, even if a new context with this id exists.
 	FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error)
 	// PendingDeletions returns up to limit contexts whose deletion is pending.
 	PendingDeletions(ctx context.Context, limit int) ([]ContextKey, error)
 
-	// AddFeedback adds feedback on a task; ErrNotFound when the owner has no such
-	// task, ErrExists when the task has feedback of this id.
+	// AddFeedback adds feedback on a task. ErrNotFound: the owner has no such task.
+	// ErrExists: the task has feedback with this id.
 	AddFeedback(ctx context.Context, f Feedback) error
-	// Feedback returns a page of feedback, newest first, ids descending by their
-	// bytes among equal times.
+	// Feedback returns a page of feedback, newest first, and for equal times by id,
+	// descending by bytes.
 	Feedback(ctx context.Context, q FeedbackQuery) (FeedbackPage, error)
-	// FeedbackSummary counts the feedback of an owner, or of all when owner is "".
+	// FeedbackSummary counts the feedback of an owner, or of all owners if owner is "".
 	FeedbackSummary(ctx context.Context, owner string) (FeedbackSummary, error)
 
 	DeleteStore
-	PushStore
+	Webhooks
 
-	// Backlog returns how many tasks are queued or leased. It costs no more than
-	// a look at those.
+	// Backlog returns the number of queued and of leased tasks. Its cost is at most
+	// proportional to these numbers.
 	Backlog(ctx context.Context) (Backlog, error)
-	// Queued returns how many tasks of an owner are queued, counted up to most. It costs no
-	// more than a read of most entries of the queue and of all tasks that are not due yet.
-	Queued(ctx context.Context, owner string, most int) (int, error)
-	// Ping reports whether the store can read and durably write right now.
+	// Queued returns the number of queued tasks of an owner, up to limit. It reads at most
+	// that many queue entries, and all tasks that are not due yet.
+	Queued(ctx context.Context, owner string, limit int) (int, error)
+	// Ping returns an error if the store cannot read and durably write now.
 	Ping(ctx context.Context) error
-	// Info describes the backend. It does not change while the store is open.
+	// Info describes the backend. The result is constant while the store is open.
 	Info() Info
-	// Close releases the store after the calls under way have ended. Later calls
-	// return ErrClosed. Closing twice is harmless.
+	// Close waits for the calls in progress and releases the store. Later calls return
+	// ErrClosed. Closing again has no effect.
 	Close() error
 }
 
-// Info is what a backend is and can do.
+// Info describes a backend and its capabilities.
 type Info struct {
 	// Name is "memory", "sqlite", ...
 	Name string
-	// Location is where the data is, for people: a path or a masked URL; "" when
-	// there is nothing to report.
+	// Location is where the data is, for people: a path or a URL without secrets. It may
+	// be empty.
 	Location string
-	// Durable stores survive the end of the process.
+	// Durable reports that the data survives the end of the process.
 	Durable bool
-	// Exclusive stores have one process at a time: whatever another worker has
-	// leased belonged to a process that is gone.
+	// Exclusive reports that only one process can open the store. Leases of other workers
+	// are then stale and can be claimed immediately.
 	Exclusive bool
 }
 

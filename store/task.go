@@ -7,163 +7,162 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Key names a task. Both parts are non-empty.
+// Key identifies a task. Both parts are non-empty.
 type Key struct {
 	Owner string
 	ID    string
 }
 
-// Event is one entry of a task's log. It tells a status, or an artifact chunk
-// when Artifact is set.
+// Event is one entry of a task's log: an artifact chunk if Artifact is set, else a
+// status.
 type Event struct {
-	// Seq is the place in the log, from 1. The store assigns it at commit and
-	// ignores what is passed in.
+	// Seq is the position in the log, from 1. The store assigns it at commit and ignores
+	// the value that is passed in.
 	Seq  int64     `json:"-"`
 	Time time.Time `json:"time"`
 	// State is the task's state after the event.
 	State a2a.TaskState `json:"state"`
-	// Message is what the agent says with this status.
+	// Message is the agent's message of this status.
 	Message *a2a.Message `json:"message,omitempty"`
-	// Progress marks a Message that is shown but does not join the history.
+	// Progress marks a Message that is not added to the history.
 	Progress bool `json:"progress,omitempty"`
-	// Received is a message of the client that joins the history here.
+	// Received is a message of the client, which this event adds to the history.
 	Received *a2a.Message `json:"received,omitempty"`
 
 	Artifact *a2a.Artifact `json:"artifact,omitempty"`
-	// Append adds the artifact's parts to those of the same id. Without it the
-	// artifact replaces the one of the same id, or withdraws it if it has no parts.
+	// Append appends the parts of Artifact to the artifact with the same id. Otherwise
+	// Artifact replaces that one, or removes it if it has no parts.
 	Append bool `json:"append,omitempty"`
-	// LastChunk completes the artifact.
+	// LastChunk marks the last chunk of the artifact.
 	LastChunk bool `json:"lastChunk,omitempty"`
 
-	// Metadata is a [MergePatch] of the task's metadata.
+	// Metadata is a patch of the task's metadata; see [MergePatch].
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// Withdraws reports whether the event withdraws an artifact: the task no longer has it.
+// Withdraws reports whether the event removes an artifact from the task.
 func (e *Event) Withdraws() bool {
 	return e.Artifact != nil && !e.Append && len(e.Artifact.Parts) == 0
 }
 
 // Entry is a message of a task's history.
 type Entry struct {
-	// Seq is the event with which the message joined.
+	// Seq is the sequence of the event that added the message.
 	Seq int64 `json:"seq"`
 	// Received marks a message of the client.
 	Received bool        `json:"received,omitempty"`
 	Message  a2a.Message `json:"message"`
 }
 
-// Task is the fold of a task's log, with its place in the work queue.
+// Task is the state of a task: the result of applying the events of its log, and its
+// queue entry.
 type Task struct {
 	Key       Key
 	ContextID string
-	// Seq is the sequence of the last event: the task's version.
+	// Seq is the sequence of the last event. It is the task's version.
 	Seq    int64
 	Status a2a.TaskStatus
-	// History and Artifacts may have been cut short by TaskOptions.
+	// History and Artifacts are incomplete if TaskOptions limited the read.
 	History   []Entry
 	Artifacts []a2a.Artifact
 	Metadata  map[string]any
 	CreatedAt time.Time
 	// ReceivedSeq is the sequence of the newest message of the client.
 	ReceivedSeq int64
-	// Bytes is the size of the content of all events: the sum of Event.Size. No part of the
-	// task is larger.
+	// Bytes is the sum of Event.Size of all events. No part of the task is larger.
 	Bytes int64
-	// Outline is set when content was left out because of TaskOptions.Outline, ClaimParams.Whole
-	// or Query.Known.
+	// Outline reports that the task was read without its content, because of
+	// TaskOptions.Outline, ClaimParams.OutlineAbove or Query.Cached.
 	Outline bool
-	Run     Run
-	// LogSize is about how many bytes of the log a read of the task reads, where the store
-	// that read it counts them. See SnapshotDue.
+	Queue   QueueEntry
+	// LogSize is the approximate number of bytes of the log that a read of the task
+	// reads, or 0 if the store does not count them. See SnapshotDue.
 	LogSize int64
 
-	// fold has what makes applying many events cheap; it is not cloned.
-	fold *folding
+	// fold makes it cheap to apply many events. Clones do not share it.
+	fold *foldState
 }
 
-// TaskVersion is what Versions returns of a task.
+// TaskVersion is the result of Versions for one task.
 type TaskVersion struct {
-	// CreatedAt differs between tasks that had the same key one after the other.
+	// CreatedAt distinguishes tasks that had the same key at different times.
 	CreatedAt time.Time
 	Seq       int64
 	Bytes     int64
-	Run       Run
+	Queue     QueueEntry
 }
 
 // Same reports whether two versions are of the same task with the same content. The fence
-// distinguishes tasks that had the same key one after the other: see FirstFence.
+// distinguishes tasks that had the same key at different times; see FirstFence.
 func (v TaskVersion) Same(w TaskVersion) bool {
-	return v.Seq == w.Seq && v.Run.Lease.Fence == w.Run.Lease.Fence && v.CreatedAt.Equal(w.CreatedAt)
+	return v.Seq == w.Seq && v.Queue.Lease.Fence == w.Queue.Lease.Fence && v.CreatedAt.Equal(w.CreatedAt)
 }
 
 // Version returns the task's version.
 func (t *Task) Version() TaskVersion {
-	return TaskVersion{CreatedAt: t.CreatedAt, Seq: t.Seq, Bytes: t.Bytes, Run: t.Run}
+	return TaskVersion{CreatedAt: t.CreatedAt, Seq: t.Seq, Bytes: t.Bytes, Queue: t.Queue}
 }
 
-// Phase is where a task stands in the work queue.
+// Phase is the state of a queue entry.
 type Phase string
 
-// The phases.
+// Phases.
 const (
-	// PhaseIdle: there is nothing to run.
+	// PhaseIdle: the task has no work to do.
 	PhaseIdle Phase = "idle"
-	// PhaseQueued: to be claimed once DueAt has come.
+	// PhaseQueued: workers can claim the task from DueAt.
 	PhaseQueued Phase = "queued"
-	// PhaseLeased: a worker runs it until its lease ends.
+	// PhaseLeased: a worker executes the task until its lease ends.
 	PhaseLeased Phase = "leased"
 )
 
-// Run is a task's place in the work queue.
-type Run struct {
+// QueueEntry records whether a task is idle, waits for a worker, or is leased to one.
+type QueueEntry struct {
 	Phase Phase
-	// DueAt is when a queued task may be claimed; the zero time is at once. It
-	// means nothing, and need not be kept, while the task is not queued.
+	// DueAt is when a queued task can be claimed; the zero time means immediately. Stores
+	// need not keep it while the task is not queued.
 	DueAt time.Time
-	// Lease is the current or, when not leased, the last lease.
+	// Lease is the current lease if the task is leased, else the last one.
 	Lease Lease
-	// Turn counts the runs that had a beginning and an end of their own: it grows
-	// when a task goes on after a pause or with messages left unread.
+	// Turn numbers the turns of the task. It grows when the task resumes after a pause or
+	// continues with unread messages.
 	Turn int
-	// Attempt counts the claims of this turn.
+	// Attempt is the number of claims of the current turn.
 	Attempt int
-	// SeenSeq is the sequence through which messages have been dealt with.
+	// SeenSeq is the sequence up to which the agent has processed messages.
 	SeenSeq int64
-	// StartSeq is the version of the task at which the current turn started: the
-	// events of the turn come after it.
+	// StartSeq is the version of the task at which the current turn started. The events
+	// of the turn have greater sequences.
 	StartSeq int64
 }
 
-// Lease is the right to run a task.
+// Lease is the right of a worker to execute a task.
 type Lease struct {
 	Worker string
-	// Fence grows with every claim of the task. That of a new task starts at
-	// FirstFence, so that a lease of a deleted task is not valid for a new one with
-	// the same id.
+	// Fence is the fencing token. Every claim of the task increments it. It starts at
+	// FirstFence, so that a lease of a deleted task is not valid for a new task with the
+	// same id.
 	Fence int64
-	// Until is when others may claim the task. It need not be kept once the task
-	// is not leased.
+	// Until is when other workers can claim the task. Stores need not keep it while the
+	// task is not leased.
 	Until time.Time
 }
 
-// FirstFence returns the fence of a task that is created at a time: the nanoseconds
-// since 1970. A task is not claimed once per nanosecond, so no fence of a deleted task
-// is used again.
+// FirstFence returns the fence of a task that is created at the given time: nanoseconds
+// since 1970. Claims are less frequent than one per nanosecond, so the fences of a
+// deleted task are not used again.
 func FirstFence(created time.Time) int64 { return created.UnixNano() }
 
-// Apply folds events, whose Seq is set, into t. Copies of t made by Clone stay
-// as they were; a plain copy of the struct must not be applied to as well.
+// Apply applies events, whose Seq is set, to t. It does not affect copies made by Clone.
+// After a plain copy of the struct, call Apply on only one of the two.
 func (t *Task) Apply(events ...Event) {
 	for i := range events {
 		t.apply(&events[i])
 	}
 }
 
-// Clone returns a copy that later calls of Apply, on t or on the copy, leave
-// alone. It is cheap: messages, artifacts and maps are shared, and are not to be
-// changed through either.
+// Clone returns a copy of t. Apply on either of them does not affect the other. Clone is
+// cheap: both share messages, artifacts and maps, which callers must not modify.
 func (t *Task) Clone() *Task {
 	c := *t
 	c.History, c.Artifacts, c.fold = slices.Clip(t.History), slices.Clip(t.Artifacts), nil
@@ -204,23 +203,24 @@ func (t *Task) Unread(after int64) []a2a.Message {
 	return unread
 }
 
-// AsOutline returns the task without its content: messages, artifacts and metadata.
+// AsOutline returns a copy of the task without its content: messages, artifacts and
+// metadata.
 func (t *Task) AsOutline() *Task {
 	return &Task{
 		Key: t.Key, ContextID: t.ContextID, Seq: t.Seq, Status: a2a.TaskStatus{State: t.Status.State, Timestamp: t.Status.Timestamp},
-		CreatedAt: t.CreatedAt, ReceivedSeq: t.ReceivedSeq, Bytes: t.Bytes, Run: t.Run, Outline: true,
+		CreatedAt: t.CreatedAt, ReceivedSeq: t.ReceivedSeq, Bytes: t.Bytes, Queue: t.Queue, Outline: true,
 	}
 }
 
-// Cut applies opts to a whole task: it keeps the newest messages and drops the
-// artifacts if so asked. Backends that read everything use it.
+// Cut removes the content that opts exclude from a completely read task. Backends that
+// always read everything use it.
 func (t *Task) Cut(opts TaskOptions) {
 	if opts.Outline {
 		*t = *t.AsOutline()
 		return
 	}
 	if n := opts.History; n != nil && *n < len(t.History) {
-		// A copy, so that the messages left out are not held in memory.
+		// A copy, so that the removed messages can be garbage-collected.
 		t.History = slices.Clone(t.History[len(t.History)-max(*n, 0):])
 	}
 	if opts.OmitArtifacts {
@@ -228,5 +228,5 @@ func (t *Task) Cut(opts TaskOptions) {
 	}
 }
 
-// Time returns t as stores keep it: in UTC, to the millisecond.
+// Time returns t with the precision of stores: in UTC, truncated to milliseconds.
 func Time(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

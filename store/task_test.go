@@ -30,11 +30,11 @@ func TestStreamedTextIsOnePart(t *testing.T) {
 		want   []a2a.Part
 	}{
 		{"chunks", []store.Event{chunk(1, false, text("a")), chunk(2, true, text("b")), chunk(3, true, text("c"))}, []a2a.Part{text("abc")}},
-		{"parts of one chunk", []store.Event{chunk(1, false, text("a"), text("b"))}, []a2a.Part{text("a"), text("b")}},
+		{"two parts in one chunk", []store.Event{chunk(1, false, text("a"), text("b"))}, []a2a.Part{text("a"), text("b")}},
 		{"a file between", []store.Event{chunk(1, false, text("a")), chunk(2, true, file), chunk(3, true, text("b")), chunk(4, true, text("c"))}, []a2a.Part{text("a"), file, text("bc")}},
-		{"begun again", []store.Event{chunk(1, false, text("a")), chunk(2, true, text("b")), chunk(3, false, text("x")), chunk(4, true, text("y"))}, []a2a.Part{text("xy")}},
+		{"replaced", []store.Event{chunk(1, false, text("a")), chunk(2, true, text("b")), chunk(3, false, text("x")), chunk(4, true, text("y"))}, []a2a.Part{text("xy")}},
 		{"a closing chunk", []store.Event{chunk(1, false, file), chunk(2, true, text(""))}, []a2a.Part{file}},
-		{"nothing written", []store.Event{chunk(1, false, text(""))}, []a2a.Part{text("")}},
+		{"an empty text", []store.Event{chunk(1, false, text(""))}, []a2a.Part{text("")}},
 	} {
 		var task store.Task
 		task.Apply(test.events...)
@@ -44,7 +44,7 @@ func TestStreamedTextIsOnePart(t *testing.T) {
 	}
 }
 
-func TestClonesAreLeftAlone(t *testing.T) {
+func TestApplyDoesNotChangeClones(t *testing.T) {
 	t.Parallel()
 	var task store.Task
 	task.Apply(chunk(1, false, text("a")))
@@ -61,7 +61,7 @@ func TestClonesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestFoldingInOneGoOrOneByOneIsTheSame(t *testing.T) {
+func TestApplyTogetherOrOneByOneIsTheSame(t *testing.T) {
 	t.Parallel()
 	message := &a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{text("hi")}}
 	events := []store.Event{
@@ -95,7 +95,7 @@ func BenchmarkStreamedText(b *testing.B) {
 	}
 }
 
-func TestTextWithMoreThanTextIsAPartOfItsOwn(t *testing.T) {
+func TestTextWithEmbeddingsIsASeparatePart(t *testing.T) {
 	t.Parallel()
 	vector := a2a.TextPart{Text: "b", Embeddings: []float64{0.5}}
 	var task store.Task
@@ -107,6 +107,6 @@ func TestTextWithMoreThanTextIsAPartOfItsOwn(t *testing.T) {
 	copied := task.Copy()
 	copied.Artifacts[0].Parts[1].(a2a.TextPart).Embeddings[0] = 1
 	if vector.Embeddings[0] != 0.5 {
-		t.Error("a copy shares its embeddings")
+		t.Error("the copy shares embeddings with the task")
 	}
 }

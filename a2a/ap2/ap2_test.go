@@ -71,7 +71,7 @@ func dropNulls(v any) any {
 	return v
 }
 
-func TestVectorsComeBackWithoutNulls(t *testing.T) {
+func TestVectorsRoundTripWithoutNulls(t *testing.T) {
 	t.Parallel()
 	v, _ := readVectors(t)
 	for name, test := range map[string]struct {
@@ -105,12 +105,12 @@ func TestVectorsAreValid(t *testing.T) {
 	v, now := readVectors(t)
 	cart, payment := decode[ap2.CartMandate](t, v.CartMandate), decode[ap2.PaymentMandate](t, v.PaymentMandate)
 	if err := errors.Join(decode[ap2.IntentMandate](t, v.IntentMandate).Validate(now), cart.ValidateForPayment(now), payment.Validate(now)); err != nil {
-		t.Errorf("the vectors are not valid: %v", err)
+		t.Errorf("the vectors are invalid: %v", err)
 	}
 }
 
-// A payment of x402 is free-form inside a data part and a payment response.
-func TestX402PayloadsAreKept(t *testing.T) {
+// An x402 payment is free-form data inside a data part and a payment response.
+func TestX402PayloadsRoundTrip(t *testing.T) {
 	t.Parallel()
 	var x402 struct {
 		Cases []struct{ Payload map[string]any }
@@ -174,7 +174,7 @@ func item(value string) ap2.PaymentItem { return ap2.PaymentItem{Label: "l", Amo
 
 func ptr[T any](v T) *T { return &v }
 
-func TestRulesOfAmounts(t *testing.T) {
+func TestValidateAmounts(t *testing.T) {
 	t.Parallel()
 	for value, ok := range map[string]bool{
 		"0": true, "1.10": true, "-3": true, "1e2": true, "1E+2": true, "123456789012345678.99": true,
@@ -188,7 +188,7 @@ func TestRulesOfAmounts(t *testing.T) {
 	for _, currency := range []string{"", "usd", "US", "USDC", "€"} {
 		got := problems(t, ap2.PaymentCurrencyAmount{Currency: currency, Value: "1"}.Validate())
 		if len(got) != 1 || !strings.HasPrefix(got[0], "currency is ") {
-			t.Errorf("currency %q: %v, want it refused", currency, got)
+			t.Errorf("currency %q: %v, want one error", currency, got)
 		}
 	}
 	if r, err := usd("1.10").Rat(); err != nil || r.String() != "11/10" {
@@ -196,7 +196,7 @@ func TestRulesOfAmounts(t *testing.T) {
 	}
 }
 
-func TestRulesOfPaymentRequests(t *testing.T) {
+func TestValidatePaymentRequests(t *testing.T) {
 	t.Parallel()
 	order := func(change func(*ap2.PaymentDetailsInit)) ap2.PaymentRequest {
 		d := ap2.PaymentDetailsInit{
@@ -211,10 +211,10 @@ func TestRulesOfPaymentRequests(t *testing.T) {
 		v    ap2.PaymentRequest
 		want []string
 	}{
-		{"lines that make the total", order(func(*ap2.PaymentDetailsInit) {}), nil},
+		{"items that add up to the total", order(func(*ap2.PaymentDetailsInit) {}), nil},
 		{"with shipping", order(func(d *ap2.PaymentDetailsInit) { d.Total, d.ShippingOptions[1].Selected = item("1.30"), ptr(true) }), nil},
-		{"with shipping among the lines", order(func(d *ap2.PaymentDetailsInit) { d.ShippingOptions[1].Selected = ptr(true) }), nil},
-		{"a wrong total", order(func(d *ap2.PaymentDetailsInit) { d.Total = item("0.30000001") }), []string{"details.total.amount.value is 0.30000001, the lines add up to 0.30, with shipping 0.30"}},
+		{"with shipping among the items", order(func(d *ap2.PaymentDetailsInit) { d.ShippingOptions[1].Selected = ptr(true) }), nil},
+		{"a wrong total", order(func(d *ap2.PaymentDetailsInit) { d.Total = item("0.30000001") }), []string{"details.total.amount.value is 0.30000001, the items add up to 0.30, with shipping 0.30"}},
 		{"a negative total", order(func(d *ap2.PaymentDetailsInit) { d.Total, d.DisplayItems = item("-1"), []ap2.PaymentItem{item("-1")} }), []string{"details.total.amount.value is -1, want 0 or more"}},
 		{"two currencies", order(func(d *ap2.PaymentDetailsInit) {
 			d.DisplayItems[1].Amount.Currency, d.ShippingOptions[0].Amount.Currency = "EUR", "EUR"
@@ -222,19 +222,19 @@ func TestRulesOfPaymentRequests(t *testing.T) {
 			euro.Amount.Currency = "EUR"
 			d.Modifiers = []ap2.PaymentDetailsModifier{{SupportedMethods: "x", Total: &euro, AdditionalDisplayItems: []ap2.PaymentItem{euro}}}
 		}), []string{
-			"details.display_items[1].amount.currency is EUR, that of the total is USD", "details.shipping_options[0].amount.currency is EUR, that of the total is USD",
-			"details.modifiers[0].total.amount.currency is EUR, that of the total is USD", "details.modifiers[0].additional_display_items[0].amount.currency is EUR, that of the total is USD",
+			"details.display_items[1].amount.currency is EUR, want USD as in the total", "details.shipping_options[0].amount.currency is EUR, want USD as in the total",
+			"details.modifiers[0].total.amount.currency is EUR, want USD as in the total", "details.modifiers[0].additional_display_items[0].amount.currency is EUR, want USD as in the total",
 		}},
 		{"options alike and both selected", order(func(d *ap2.PaymentDetailsInit) {
 			d.ShippingOptions[1].ID, d.ShippingOptions[0].Selected, d.ShippingOptions[1].Selected = "a", ptr(true), ptr(true)
-		}), []string{"details.shipping_options[1].id is that of another option", "details.shipping_options has 2 options selected, at most one can be"}},
+		}), []string{"details.shipping_options[1].id occurs more than once", "details.shipping_options has 2 selected options, want at most 1"}},
 		{"bad members", order(func(d *ap2.PaymentDetailsInit) {
 			d.ID, d.DisplayItems[0].RefundPeriod, d.ShippingOptions[0].ID, d.Total.Amount.Value = "", ptr(-1), "", "x"
 			d.Modifiers = []ap2.PaymentDetailsModifier{{Total: &ap2.PaymentItem{Amount: usd("y")}, AdditionalDisplayItems: []ap2.PaymentItem{item("z")}}}
 		}), []string{
 			"details.id must not be empty", "details.display_items[0].refund_period is -1, want 0 or more", "details.shipping_options[0].id must not be empty",
 			"details.modifiers[0].supported_methods must not be empty", `details.modifiers[0].total.amount.value is "y", want a number`,
-			`details.modifiers[0].additional_display_items[0].amount.value is "z", want a number`, `details.total.amount.value is "x", which is no amount`,
+			`details.modifiers[0].additional_display_items[0].amount.value is "z", want a number`, `details.total.amount.value is "x", which is not an amount`,
 		}},
 		{"no methods", ap2.PaymentRequest{Details: order(func(*ap2.PaymentDetailsInit) {}).Details}, []string{"method_data must not be empty"}},
 		{"an empty method", ap2.PaymentRequest{MethodData: make([]ap2.PaymentMethodData, 1), Details: order(func(*ap2.PaymentDetailsInit) {}).Details}, []string{"method_data[0].supported_methods must not be empty"}},
@@ -245,7 +245,7 @@ func TestRulesOfPaymentRequests(t *testing.T) {
 	}
 }
 
-func TestRulesOfMandates(t *testing.T) {
+func TestValidateMandates(t *testing.T) {
 	t.Parallel()
 	v, now := readVectors(t)
 	intent, cart := decode[ap2.IntentMandate](t, v.IntentMandate), decode[ap2.CartMandate](t, v.CartMandate)
@@ -266,24 +266,24 @@ func TestRulesOfMandates(t *testing.T) {
 		want []string
 	}{
 		{"an intent", intent.Validate(now), nil},
-		{"an intent that has expired", intent.Validate(after), []string{"intent_expiry is 2026-01-02T00:00:00Z, which is past"}},
-		{"an intent at its expiry", intent.Validate(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)), []string{"intent_expiry is 2026-01-02T00:00:00Z, which is past"}},
+		{"an intent that has expired", intent.Validate(after), []string{"intent_expiry is 2026-01-02T00:00:00Z, which is in the past"}},
+		{"an intent at its expiry", intent.Validate(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)), []string{"intent_expiry is 2026-01-02T00:00:00Z, which is in the past"}},
 		{"a bad intent", unconfirmed.Validate(now), []string{
-			"user_cart_confirmation_required must be true, as the intent is not signed", "natural_language_description must not be empty",
+			"user_cart_confirmation_required must be true, because the intent is not signed", "natural_language_description must not be empty",
 			`intent_expiry is "tomorrow", want a time with a zone such as 2026-01-31T12:00:00Z`,
 		}},
-		{"a cart that has expired", cart.Validate(after), []string{"contents.cart_expiry is 2026-01-01T00:30:00Z, which is past"}},
+		{"a cart that has expired", cart.Validate(after), []string{"contents.cart_expiry is 2026-01-01T00:30:00Z, which is in the past"}},
 		{"a draft", draft.Validate(now), nil},
 		{"a draft to be paid", draft.ValidateForPayment(now), []string{"merchant_authorization is required for payment"}},
-		{"a cart with no JWT", forged.Validate(now), []string{"merchant_authorization is no JWT in compact form"}},
+		{"a cart with no JWT", forged.Validate(now), []string{"merchant_authorization is not a JWT in compact form"}},
 		{"a payment", payment.Validate(now), nil},
-		{"a payment from the future", payment.Validate(now.Add(-time.Hour)), []string{"payment_mandate_contents.timestamp is 2026-01-01T00:01:00Z, which is yet to come"}},
+		{"a payment from the future", payment.Validate(now.Add(-time.Hour)), []string{"payment_mandate_contents.timestamp is 2026-01-01T00:01:00Z, which is in the future"}},
 		{"a payment without proof", unsigned.Validate(now), []string{"user_authorization is required"}},
 		{"a bad payment", other.Validate(now), []string{
 			"payment_mandate_contents.payment_mandate_id must not be empty", "payment_mandate_contents.payment_details_total.amount.value is -1, want 0 or more",
 			"payment_mandate_contents.payment_response.method_name must not be empty", "payment_mandate_contents.payment_response.shipping_option.id must not be empty",
 			"payment_mandate_contents.payment_details_id must not be empty", `payment_mandate_contents.payment_response.request_id is "r", want the payment_details_id`,
-			"payment_mandate_contents.merchant_agent must not be empty", "payment_mandate_contents.timestamp is 2027-01-01T00:00:00Z, which is yet to come",
+			"payment_mandate_contents.merchant_agent must not be empty", "payment_mandate_contents.timestamp is 2027-01-01T00:00:00Z, which is in the future",
 		}},
 	} {
 		if diff := cmp.Diff(test.want, problems(t, test.err)); diff != "" {

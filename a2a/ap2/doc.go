@@ -1,23 +1,23 @@
-// Package ap2 has the objects of the Agent Payments Protocol (AP2) 0.1.0: what a
-// shopper wants, what a merchant offers, and what was authorized to be paid.
+// Package ap2 defines the objects of the Agent Payments Protocol (AP2) 0.1.0: a shopper's
+// intent, a merchant's offer, and the authorization of a payment.
 //
 // # Concepts
 //
-// The objects travel in [a2a.DataPart] values under the keys of [DataKey]. A user
-// states an [IntentMandate]; a merchant answers with a [CartMandate], which holds
-// a [PaymentRequest]; the user authorizes it with a [PaymentMandate], which holds
-// a [PaymentResponse].
+// The objects are sent in [a2a.DataPart] values under the keys of [DataKey]. A user states an
+// [IntentMandate]. A merchant responds with a [CartMandate], which contains a
+// [PaymentRequest]. The user authorizes it with a [PaymentMandate], which contains a
+// [PaymentResponse].
 //
 // # Guarantees
 //
-// Objects are written in snake_case, as AP2 does, and read in either spelling;
-// null means absent. Amounts and times are kept as they came. Signatures are over
-// the received text all the same: never hash an object that was written anew.
+// Objects are written in snake_case, as AP2 specifies, and accepted in snake_case and
+// camelCase; null means absent. Amounts and times are kept as received. Signatures
+// nevertheless apply to the received text: never compute the hash of a re-encoded object.
 //
-// Validate reports every rule that a value breaks, without looking at
-// signatures. Rules that need the time take it as an argument.
+// Validate reports all violated rules, without verifying signatures. Rules that depend on the
+// time take it as an argument.
 //
 // # Concurrency
 //
-// Values are plain data: safe for concurrent reading, not for concurrent writing.
+// Values are plain data: concurrent reads are safe, concurrent writes are not.
 package ap2

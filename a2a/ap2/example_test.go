@@ -17,5 +17,5 @@ func Example() {
 	fmt.Println(order.Validate())
 	// Output:
 	// total.amount.currency is "usd", want three upper-case letters (ISO 4217)
-	// total.amount.value is 12.50, the lines add up to 120.50, with shipping 120.50
+	// total.amount.value is 12.50, the items add up to 120.50, with shipping 120.50
 }

@@ -2,11 +2,11 @@ package ap2
 
 import "encoding/json"
 
-// DataKey is a key of the data of an [a2a.DataPart] that holds an AP2 object. A
-// text under risk_data may stand beside it.
+// DataKey is a key in the data of an [a2a.DataPart] whose value is an AP2 object. The data may
+// also have a text under risk_data.
 type DataKey string
 
-// The keys and, by their names, the objects under them.
+// The keys. Their names end with the type of the object.
 const (
 	KeyContactAddress    DataKey = "contact_picker.ContactAddress"
 	KeyPaymentMethodData DataKey = "payment_request.PaymentMethodData"
@@ -15,7 +15,7 @@ const (
 	KeyPaymentMandate    DataKey = "ap2.mandates.PaymentMandate"
 )
 
-// EnumValues lists the known keys.
+// EnumValues returns the known keys.
 func (DataKey) EnumValues() []string {
 	return []string{
 		string(KeyContactAddress), string(KeyPaymentMethodData), string(KeyCartMandate),
@@ -23,18 +23,18 @@ func (DataKey) EnumValues() []string {
 	}
 }
 
-// ShippingType is what the delivery of an order is called. AP2 does not close the
-// set, so other values are accepted; [ShippingType.Known] tells them apart.
+// ShippingType is the kind of delivery of an order. AP2 allows other values; see
+// [ShippingType.Known].
 type ShippingType string
 
-// The shipping types AP2 names.
+// The shipping types that AP2 defines.
 const (
 	ShippingShipping ShippingType = "shipping"
 	ShippingDelivery ShippingType = "delivery"
 	ShippingPickup   ShippingType = "pickup"
 )
 
-// Known reports whether t is one of the types AP2 names.
+// Known reports whether AP2 defines t.
 func (t ShippingType) Known() bool {
 	switch t {
 	case ShippingShipping, ShippingDelivery, ShippingPickup:
@@ -62,34 +62,34 @@ type ContactAddress struct {
 // PaymentCurrencyAmount is an amount of money in major units, such as 1.50 for
 // one dollar and fifty cents.
 type PaymentCurrencyAmount struct {
-	// Currency is a code of ISO 4217: three upper-case letters.
+	// Currency is an ISO 4217 code: three upper-case letters.
 	Currency string `json:"currency" wire:"required"`
-	// Value is the number as it was written. Reckon with
-	// [PaymentCurrencyAmount.Rat], never in binary floating point.
+	// Value is the number as received. Calculate with [PaymentCurrencyAmount.Rat], never in
+	// binary floating point.
 	Value json.Number `json:"value" wire:"required"`
 }
 
-// PaymentItem is a line of an order, or its total.
+// PaymentItem is an item of an order, or its total.
 type PaymentItem struct {
 	Label  string                `json:"label" wire:"required"`
 	Amount PaymentCurrencyAmount `json:"amount" wire:"required"`
-	// Pending says that the amount may still change.
+	// Pending means that the amount may still change.
 	Pending *bool `json:"pending,omitempty"`
 	// RefundPeriod is in days, 0 or more; nil is AP2's default of 30.
 	RefundPeriod *int `json:"refund_period,omitempty"`
 }
 
-// PaymentShippingOption is a way of delivery.
+// PaymentShippingOption is a delivery option.
 type PaymentShippingOption struct {
 	ID     string                `json:"id" wire:"required"` // unique among the options
 	Label  string                `json:"label" wire:"required"`
 	Amount PaymentCurrencyAmount `json:"amount" wire:"required"`
-	// Selected marks the choice, at most one of the options; nil means false.
+	// Selected marks the selected option, at most one; nil means false.
 	Selected *bool `json:"selected,omitempty"`
 }
 
-// PaymentOptions is what a merchant wants to know of the payer. Nil means false,
-// for RequestShipping true.
+// PaymentOptions lists the data that a merchant requests from the payer. Nil means false,
+// except for RequestShipping, where it means true.
 type PaymentOptions struct {
 	RequestPayerName  *bool        `json:"request_payer_name,omitempty"`
 	RequestPayerEmail *bool        `json:"request_payer_email,omitempty"`
@@ -98,40 +98,39 @@ type PaymentOptions struct {
 	ShippingType      ShippingType `json:"shipping_type,omitempty"`
 }
 
-// PaymentMethodData is a way to pay.
+// PaymentMethodData is a payment method.
 type PaymentMethodData struct {
-	// SupportedMethods is one method, despite its name, such as CARD or
+	// SupportedMethods is, despite its name, one method, such as CARD or
 	// https://www.x402.org/.
 	SupportedMethods string `json:"supported_methods" wire:"required"`
-	// Data is what the method needs.
+	// Data has the parameters of the method.
 	Data map[string]any `json:"data,omitzero"`
 }
 
-// PaymentDetailsModifier changes the price for a way to pay.
+// PaymentDetailsModifier changes the price for a payment method.
 type PaymentDetailsModifier struct {
 	SupportedMethods string `json:"supported_methods" wire:"required"` // as in [PaymentMethodData]
-	// Total replaces that of the order.
+	// Total replaces the total of the order.
 	Total                  *PaymentItem  `json:"total,omitempty"`
 	AdditionalDisplayItems []PaymentItem `json:"additional_display_items,omitempty"`
 	// Data is any JSON value.
 	Data any `json:"data,omitempty"`
 }
 
-// PaymentDetailsInit is what is to be paid.
+// PaymentDetailsInit is an order with its total.
 type PaymentDetailsInit struct {
-	// ID comes back as PaymentResponse.RequestID and as
-	// PaymentMandateContents.PaymentDetailsID.
+	// ID is also PaymentResponse.RequestID and PaymentMandateContents.PaymentDetailsID.
 	ID              string                   `json:"id" wire:"required"`
 	DisplayItems    []PaymentItem            `json:"display_items" wire:"required"`
 	ShippingOptions []PaymentShippingOption  `json:"shipping_options,omitempty"`
 	Modifiers       []PaymentDetailsModifier `json:"modifiers,omitempty"`
-	// Total is 0 or more, in the currency of all items.
+	// Total is 0 or more, in the same currency as all items.
 	Total PaymentItem `json:"total" wire:"required"`
 	// Description, an extension, is a note on the order.
 	Description string `json:"description,omitempty"`
 }
 
-// PaymentRequest asks to pay for an order (W3C Payment Request).
+// PaymentRequest requests the payment of an order (W3C Payment Request).
 type PaymentRequest struct {
 	MethodData      []PaymentMethodData `json:"method_data" wire:"required"` // one or more
 	Details         PaymentDetailsInit  `json:"details" wire:"required"`
@@ -139,11 +138,11 @@ type PaymentRequest struct {
 	ShippingAddress *ContactAddress     `json:"shipping_address,omitempty"`
 }
 
-// PaymentResponse is how a user chose to pay.
+// PaymentResponse is the user's choice of payment.
 type PaymentResponse struct {
-	RequestID  string `json:"request_id" wire:"required"`  // that of the PaymentDetailsInit
+	RequestID  string `json:"request_id" wire:"required"`  // id of the PaymentDetailsInit
 	MethodName string `json:"method_name" wire:"required"` // one of the methods of the request
-	// Details is the credential or token. It is a secret: keep it out of logs.
+	// Details is the credential or token. It is a secret that must not be logged.
 	Details         map[string]any         `json:"details,omitzero"`
 	ShippingAddress *ContactAddress        `json:"shipping_address,omitempty"`
 	ShippingOption  *PaymentShippingOption `json:"shipping_option,omitempty"`

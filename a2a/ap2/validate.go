@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// ClockSkew is how far the clocks of two parties may differ.
+// ClockSkew is the tolerated difference between the clocks of two parties.
 const ClockSkew = time.Minute
 
-// ParseTime reads a time of ISO 8601 as AP2's parties write it: with seconds, and
-// with a zone, since an expiry without one says too little.
+// ParseTime parses an ISO 8601 time with seconds. The time zone is required, because a time
+// without one is ambiguous.
 func ParseTime(s string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700"} {
 		if t, err := time.Parse(form, s); err == nil {
@@ -25,17 +25,17 @@ func ParseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("is %s, want a time with a zone such as 2026-01-31T12:00:00Z", a2a.Quote(s))
 }
 
-// Rat returns the value exactly. It refuses numbers no price has: with more than
-// 40 characters, or an exponent beyond 30.
+// Rat returns the exact value. It rejects numbers with more than 40 characters or an exponent
+// beyond 30.
 func (a PaymentCurrencyAmount) Rat() (*big.Rat, error) {
 	text := a.Value.String()
 	if _, exponent, ok := strings.Cut(strings.ToLower(text), "e"); ok {
 		if n, err := strconv.Atoi(exponent); err != nil || n > 30 || n < -30 {
-			return nil, fmt.Errorf("is %s, which is no amount", a2a.Quote(text))
+			return nil, fmt.Errorf("is %s, which is not an amount", a2a.Quote(text))
 		}
 	}
 	if len(text) > 40 || strings.ContainsAny(text, "/_xX") {
-		return nil, fmt.Errorf("is %s, which is no amount", a2a.Quote(text))
+		return nil, fmt.Errorf("is %s, which is not an amount", a2a.Quote(text))
 	}
 	r, ok := new(big.Rat).SetString(text)
 	if !ok {
@@ -44,7 +44,7 @@ func (a PaymentCurrencyAmount) Rat() (*big.Rat, error) {
 	return r, nil
 }
 
-// Validate reports every rule that the amount breaks.
+// Validate reports all violated rules.
 func (a PaymentCurrencyAmount) Validate() error {
 	var p a2a.Problems
 	p.Check(len(a.Currency) == 3 && strings.Trim(a.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "currency",
@@ -54,7 +54,7 @@ func (a PaymentCurrencyAmount) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the item breaks.
+// Validate reports all violated rules.
 func (i PaymentItem) Validate() error {
 	var p a2a.Problems
 	p.In("amount", i.Amount.Validate())
@@ -64,7 +64,7 @@ func (i PaymentItem) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the option breaks.
+// Validate reports all violated rules.
 func (o PaymentShippingOption) Validate() error {
 	var p a2a.Problems
 	p.Check(o.ID != "", "id", "must not be empty")
@@ -72,14 +72,14 @@ func (o PaymentShippingOption) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the method breaks.
+// Validate reports all violated rules.
 func (m PaymentMethodData) Validate() error {
 	var p a2a.Problems
 	p.Check(m.SupportedMethods != "", "supported_methods", "must not be empty")
 	return p.Err()
 }
 
-// Validate reports every rule that the modifier breaks.
+// Validate reports all violated rules.
 func (m PaymentDetailsModifier) Validate() error {
 	var p a2a.Problems
 	p.Check(m.SupportedMethods != "", "supported_methods", "must not be empty")
@@ -92,9 +92,8 @@ func (m PaymentDetailsModifier) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the details break: one currency, a total that
-// is not negative and that the lines add up to, alone or with the selected way of
-// shipping.
+// Validate reports all violated rules: all amounts have one currency, and the total is not
+// negative and equals the sum of the items, with or without the selected shipping option.
 func (d PaymentDetailsInit) Validate() error {
 	var p a2a.Problems
 	p.Check(d.ID != "", "id", "must not be empty")
@@ -106,7 +105,7 @@ func (d PaymentDetailsInit) Validate() error {
 		p.In(a2a.Index("modifiers", i), modifier.Validate())
 	}
 	p.In("total", d.Total.Validate())
-	if p.Err() != nil { // sums need amounts that can be read
+	if p.Err() != nil { // the sum requires valid amounts
 		return p.Err()
 	}
 	p.In("", d.validateCurrencies())
@@ -122,13 +121,13 @@ func (d PaymentDetailsInit) validateShipping() error {
 	for i, option := range d.ShippingOptions {
 		path := a2a.Index("shipping_options", i)
 		p.In(path, option.Validate())
-		p.Check(!seen[option.ID], path+".id", "is that of another option")
+		p.Check(!seen[option.ID], path+".id", "occurs more than once")
 		seen[option.ID] = true
 		if isTrue(option.Selected) {
 			selected++
 		}
 	}
-	p.Check(selected <= 1, "shipping_options", "has %d options selected, at most one can be", selected)
+	p.Check(selected <= 1, "shipping_options", "has %d selected options, want at most 1", selected)
 	return p.Err()
 }
 
@@ -138,7 +137,7 @@ func (d PaymentDetailsInit) validateCurrencies() error {
 	var p a2a.Problems
 	want := d.Total.Amount.Currency
 	same := func(path string, a PaymentCurrencyAmount) {
-		p.Check(a.Currency == want, path+".amount.currency", "is %s, that of the total is %s", a.Currency, want)
+		p.Check(a.Currency == want, path+".amount.currency", "is %s, want %s as in the total", a.Currency, want)
 	}
 	for i, item := range d.DisplayItems {
 		same(a2a.Index("display_items", i), item.Amount)
@@ -158,7 +157,7 @@ func (d PaymentDetailsInit) validateCurrencies() error {
 	return p.Err()
 }
 
-// validateSum expects amounts that have been validated.
+// validateSum requires validated amounts.
 func (d PaymentDetailsInit) validateSum() error {
 	sum, shipping := new(big.Rat), new(big.Rat)
 	for _, item := range d.DisplayItems {
@@ -174,7 +173,7 @@ func (d PaymentDetailsInit) validateSum() error {
 		return fmt.Errorf("is %s, want 0 or more", d.Total.Amount.Value)
 	}
 	if sum.Cmp(total) != 0 && shipping.Add(shipping, sum).Cmp(total) != 0 {
-		return fmt.Errorf("is %s, the lines add up to %s, with shipping %s", d.Total.Amount.Value, sum.FloatString(2), shipping.FloatString(2))
+		return fmt.Errorf("is %s, the items add up to %s, with shipping %s", d.Total.Amount.Value, sum.FloatString(2), shipping.FloatString(2))
 	}
 	return nil
 }
@@ -187,7 +186,7 @@ func amount(a PaymentCurrencyAmount) *big.Rat {
 	return r
 }
 
-// Validate reports every rule that the request breaks.
+// Validate reports all violated rules.
 func (r PaymentRequest) Validate() error {
 	var p a2a.Problems
 	p.Check(len(r.MethodData) > 0, "method_data", "must not be empty")
@@ -198,7 +197,7 @@ func (r PaymentRequest) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the response breaks.
+// Validate reports all violated rules.
 func (r PaymentResponse) Validate() error {
 	var p a2a.Problems
 	p.Check(r.RequestID != "", "request_id", "must not be empty")
@@ -209,10 +208,10 @@ func (r PaymentResponse) Validate() error {
 	return p.Err()
 }
 
-// Validate reports every rule that the intent breaks at the time now.
+// Validate reports all rules that are violated at the time now.
 func (m IntentMandate) Validate(now time.Time) error {
 	var p a2a.Problems
-	p.Check(m.UserCartConfirmationRequired, "user_cart_confirmation_required", "must be true, as the intent is not signed")
+	p.Check(m.UserCartConfirmationRequired, "user_cart_confirmation_required", "must be true, because the intent is not signed")
 	p.Check(strings.TrimSpace(m.NaturalLanguageDescription) != "", "natural_language_description", "must not be empty")
 	p.In("intent_expiry", expires(m.IntentExpiry, now))
 	return p.Err()
@@ -224,12 +223,12 @@ func expires(s string, now time.Time) error {
 		return err
 	}
 	if !now.Before(t) {
-		return fmt.Errorf("is %s, which is past", s)
+		return fmt.Errorf("is %s, which is in the past", s)
 	}
 	return nil
 }
 
-// Validate reports every rule that the cart breaks at the time now.
+// Validate reports all rules that are violated at the time now.
 func (c CartContents) Validate(now time.Time) error {
 	var p a2a.Problems
 	p.Check(c.ID != "", "id", "must not be empty")
@@ -239,17 +238,16 @@ func (c CartContents) Validate(now time.Time) error {
 	return p.Err()
 }
 
-// Validate reports every rule that the mandate breaks at the time now. One without
-// a signature is a draft, and valid.
+// Validate reports all rules that are violated at the time now. A mandate without a signature
+// is a valid draft.
 func (m CartMandate) Validate(now time.Time) error {
 	var p a2a.Problems
 	p.In("contents", m.Contents.Validate(now))
-	p.Check(m.MerchantAuthorization == "" || isJWS(m.MerchantAuthorization), "merchant_authorization", "is no JWT in compact form")
+	p.Check(m.MerchantAuthorization == "" || isJWS(m.MerchantAuthorization), "merchant_authorization", "is not a JWT in compact form")
 	return p.Err()
 }
 
-// ValidateForPayment is [CartMandate.Validate] for a mandate that is to be paid:
-// it must be signed.
+// ValidateForPayment is like [CartMandate.Validate] but requires a signature.
 func (m CartMandate) ValidateForPayment(now time.Time) error {
 	var p a2a.Problems
 	p.In("", m.Validate(now))
@@ -257,8 +255,8 @@ func (m CartMandate) ValidateForPayment(now time.Time) error {
 	return p.Err()
 }
 
-// isJWS reports whether s has the form of a compact JWS. One more layer of
-// base64url is allowed, as AP2's text can be read to ask for it.
+// isJWS reports whether s has the format of a compact JWS. It accepts an additional layer of
+// base64url, which the text of AP2 may be read to require.
 func isJWS(s string) bool {
 	if !strings.Contains(s, ".") {
 		inner, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
@@ -276,7 +274,7 @@ func isJWS(s string) bool {
 	return len(pieces) == 3
 }
 
-// Validate reports every rule that the contents break at the time now.
+// Validate reports all rules that are violated at the time now.
 func (c PaymentMandateContents) Validate(now time.Time) error {
 	var p a2a.Problems
 	p.Check(c.PaymentMandateID != "", "payment_mandate_id", "must not be empty")
@@ -288,12 +286,11 @@ func (c PaymentMandateContents) Validate(now time.Time) error {
 	p.Check(c.MerchantAgent != "", "merchant_agent", "must not be empty")
 	t, err := ParseTime(c.Timestamp)
 	p.In("timestamp", err)
-	p.Check(err != nil || !t.After(now.Add(ClockSkew)), "timestamp", "is %s, which is yet to come", c.Timestamp)
+	p.Check(err != nil || !t.After(now.Add(ClockSkew)), "timestamp", "is %s, which is in the future", c.Timestamp)
 	return p.Err()
 }
 
-// Validate reports every rule that the mandate breaks at the time now. One
-// without the user's proof is never valid.
+// Validate reports all rules that are violated at the time now. The user's proof is required.
 func (m PaymentMandate) Validate(now time.Time) error {
 	var p a2a.Problems
 	p.In("payment_mandate_contents", m.PaymentMandateContents.Validate(now))

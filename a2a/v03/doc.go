@@ -1,11 +1,11 @@
-// Package v03 is the edge between the model of package a2a and the JSON of A2A
-// 0.3: what of it is not told by the types themselves.
+// Package v03 converts between the model of package a2a and the JSON of A2A 0.3, as far as the
+// types do not describe it themselves.
 //
 // # Guarantees
 //
-// Params are read leniently (camelCase and snake_case, null as absent, unknown
-// members ignored); every refusal is an [a2a.Error] that names the member. What
-// is written follows the specification to the letter.
+// Params are decoded leniently: names in camelCase and snake_case, null as absent, unknown
+// members ignored. Every error is an [a2a.Error] that names the member. The output follows the
+// specification exactly.
 //
 // # Concurrency
 //

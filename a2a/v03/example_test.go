@@ -7,7 +7,7 @@ import (
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
-// Params are taken in either casing, and refused by the name of the field.
+// Params accepts names in camelCase and snake_case. Errors name the field.
 func ExampleParams() {
 	p, err := v03.Params[a2a.TaskQueryParams]([]byte(`{"id":"t1","history_length":2,"more":true}`))
 	fmt.Println(p.ID, *p.HistoryLength, err)

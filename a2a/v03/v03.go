@@ -7,17 +7,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// Version is the version of the protocol, as agent cards tell it.
+// Version is the protocol version on agent cards.
 const Version = "0.3.0"
 
-// MetadataReceived is the member of a status update's metadata that holds the
-// id of the client's message that joined the task with it.
+// MetadataReceived is the member of a status update's metadata with the id of the client's
+// message that the update added to the task.
 const MetadataReceived = "receivedMessageId"
 
-// Params reads the params of a method; absent params are an empty object. Errors
-// have the code invalid_params and name the member in Data["field"]. What cannot be
-// read is told alone; of what can be, every rule that its Validate finds broken,
-// advice aside, with all members in Data["fields"] if there are several.
+// Params decodes the params of a method. Absent params are an empty object. Errors have the
+// code invalid_params and name the member in Data["field"]. A decoding error is reported
+// alone. Otherwise all rules that Validate finds violated are reported, except advice, and
+// Data["fields"] lists the members if there are several.
 func Params[P any](raw []byte) (P, error) {
 	var p P
 	if len(raw) == 0 || raw[0] == 'n' {
@@ -34,16 +34,15 @@ func Params[P any](raw []byte) (P, error) {
 	return p, nil
 }
 
-// required returns what Validate found as the error for the caller, without what
-// is only advice.
+// required converts the result of Validate to the error for the caller, without advice.
 func required(err error) error {
-	var broken *a2a.InvalidError
-	if !errors.As(err, &broken) {
+	var found *a2a.InvalidError
+	if !errors.As(err, &found) {
 		return err
 	}
-	var told *a2a.Error
-	if err = broken.Required(); errors.As(err, &told) {
-		return told
+	var e *a2a.Error
+	if err = found.Required(); errors.As(err, &e) {
+		return e
 	}
 	return nil
 }
@@ -60,10 +59,9 @@ func invalid(err error) error {
 	return a2a.Invalid(path, "%s", w.Rule)
 }
 
-// History applies historyLength to a task's messages, oldest first: nil keeps
-// all, n at most the newest n. The result is nil only if there was no limit and
-// there are no messages, so that a client that asked for a length is told the
-// member history even when it is empty.
+// History applies historyLength to the messages of a task, oldest first: nil keeps all, n at
+// most the newest n. The result is nil only if n and messages are nil, so that the member
+// history is present, even if empty, when the client requested a length.
 func History(messages []a2a.Message, n *int) []a2a.Message {
 	if n == nil {
 		return messages

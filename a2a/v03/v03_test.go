@@ -65,9 +65,9 @@ func TestParamsAreValidated(t *testing.T) {
 		fields []any
 	}{
 		{"a message", send, message(`{"kind":"text","text":""}`), "", nil},
-		{"a file that is large", send, message(`{"kind":"file","file":{"bytes":"` + big + `"}}`), "", nil},
+		{"a large file", send, message(`{"kind":"file","file":{"bytes":"` + big + `"}}`), "", nil},
 		{
-			"a file that is large and of no type", send, message(`{"kind":"file","file":{"mimeType":"x","bytes":"` + big + `"}}`),
+			"a large file with an invalid type", send, message(`{"kind":"file","file":{"mimeType":"x","bytes":"` + big + `"}}`),
 			`message.parts[0].file.mimeType is "x", want a media type such as text/plain`, nil,
 		},
 		{"a relative uri", send, message(`{"kind":"file","file":{"uri":"a.pdf"}}`), `message.parts[0].file.uri is "a.pdf", want an absolute URL`, nil},
@@ -76,7 +76,7 @@ func TestParamsAreValidated(t *testing.T) {
 			"message.messageId must not be empty; message.parts must not be empty; configuration.acceptedOutputModes[1] must not be empty; configuration.historyLength is -1, want 0 or more",
 			[]any{"message.messageId", "message.parts", "configuration.acceptedOutputModes[1]", "configuration.historyLength"},
 		},
-		{"what cannot be read comes first", send, `{"message":{"messageId":"","parts":[]}}`, "message.role is required", nil},
+		{"a decoding error", send, `{"message":{"messageId":"","parts":[]}}`, "message.role is required", nil},
 		{"feedback", feedback, `{"task_id":"t","feedback":"good","rating":5}`, "", nil},
 		{"feedback without a rating", feedback, `{"id":"t","feedback":"good","rating":null}`, "", nil},
 		{"a rating of 0", feedback, `{"taskId":"t","feedback":"good","rating":0}`, "rating is 0, want 1 to 5", nil},
@@ -85,19 +85,19 @@ func TestParamsAreValidated(t *testing.T) {
 		err := test.decode(test.raw)
 		if test.want == "" {
 			if err != nil {
-				t.Errorf("%s: %v, want it taken", test.name, err)
+				t.Errorf("%s: %v, want no error", test.name, err)
 			}
 			continue
 		}
-		var told *a2a.Error
-		if !errors.As(err, &told) || told.Error() != test.want || told.Code != a2a.CodeInvalid {
+		var e *a2a.Error
+		if !errors.As(err, &e) || e.Error() != test.want || e.Code != a2a.CodeInvalid {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 			continue
 		}
-		if first, _, _ := strings.Cut(test.want, " "); told.Data["field"] != first {
-			t.Errorf("%s: field = %v, want %s", test.name, told.Data["field"], first)
+		if first, _, _ := strings.Cut(test.want, " "); e.Data["field"] != first {
+			t.Errorf("%s: field = %v, want %s", test.name, e.Data["field"], first)
 		}
-		if got, _ := told.Data["fields"].([]any); !cmp.Equal(got, test.fields) {
+		if got, _ := e.Data["fields"].([]any); !cmp.Equal(got, test.fields) {
 			t.Errorf("%s: fields = %v, want %v", test.name, got, test.fields)
 		}
 	}
@@ -107,10 +107,10 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	messages := []a2a.Message{{ID: "a"}, {ID: "b"}, {ID: "c"}}
 	for _, test := range []struct {
-		n    int // -1 is absent
+		n    int // -1 means nil
 		have []a2a.Message
 		want string
-		set  bool // whether the member is there at all
+		set  bool // whether the result is not nil
 	}{
 		{-1, messages, "a b c", true},
 		{-1, nil, "", false},
@@ -130,7 +130,7 @@ func TestHistory(t *testing.T) {
 			ids = append(ids, m.ID)
 		}
 		if strings.Join(ids, " ") != test.want || (got != nil) != test.set {
-			t.Errorf("History(%d messages, %d) = %v, want %q, there: %t", len(test.have), test.n, got, test.want, test.set)
+			t.Errorf("History(%d messages, %d) = %v, want %q, not nil: %t", len(test.have), test.n, got, test.want, test.set)
 		}
 	}
 }

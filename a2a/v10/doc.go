@@ -1,12 +1,12 @@
-// Package v10 is the edge between the model of package a2a and A2A 1.0: the names
-// of states and roles there.
+// Package v10 converts between the model of package a2a and A2A 1.0: the names of states and
+// roles, and stream responses.
 //
 // # Guarantees
 //
-// A2A 1.0 has fewer states and roles than the model. What it lacks is projected
-// on its nearest name, and the original is kept in the metadata under
-// [MetadataState] and [MetadataRole], so that two agents that know the
-// extensions lose nothing. Metadata is never changed in place.
+// A2A 1.0 has fewer states and roles than the model. Additional ones are mapped to the most
+// similar name, and the original is stored in the metadata under [MetadataState] and
+// [MetadataRole], so that two agents that support the extensions lose nothing. Metadata maps
+// are never modified in place.
 //
 // # Concurrency
 //

@@ -6,8 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// The members of metadata that hold a state or a role that A2A 1.0 lacks, in its
-// spelling in package a2a.
+// The members of metadata with a state or a role that A2A 1.0 lacks, as in package a2a.
 const (
 	MetadataState = "holdfast.state"
 	MetadataRole  = "holdfast.role"
@@ -18,7 +17,7 @@ type stateName struct {
 	name  string
 }
 
-// states are the names of A2A 1.0.
+// states are the states of A2A 1.0.
 var states = []stateName{
 	{a2a.StateUnknown, "TASK_STATE_UNSPECIFIED"},
 	{a2a.StateSubmitted, "TASK_STATE_SUBMITTED"},
@@ -31,8 +30,8 @@ var states = []stateName{
 	{a2a.StateAuthRequired, "TASK_STATE_AUTH_REQUIRED"},
 }
 
-// standard is the projection of the states that are an extension. A terminal
-// state stays terminal, a paused one paused.
+// standard maps extension states to states of A2A. Terminal states map to terminal ones,
+// paused states to paused ones.
 var standard = map[a2a.TaskState]a2a.TaskState{
 	a2a.StatePaymentRequired:           a2a.StateInputRequired,
 	a2a.StateTrustVerificationRequired: a2a.StateAuthRequired,
@@ -44,11 +43,11 @@ var standard = map[a2a.TaskState]a2a.TaskState{
 	a2a.StateBidLost:                   a2a.StateRejected,
 }
 
-// Standard returns the state of A2A that s is shown as to those who do not know
-// the extensions: s itself if A2A has it, unknown if nothing has.
+// Standard returns the A2A state for s: s itself if A2A has it, the mapped state of an
+// extension state, and unknown for all others.
 func Standard(s a2a.TaskState) a2a.TaskState {
-	if projected, ok := standard[s]; ok {
-		return projected
+	if mapped, ok := standard[s]; ok {
+		return mapped
 	}
 	if !s.Known() {
 		return a2a.StateUnknown
@@ -56,9 +55,9 @@ func Standard(s a2a.TaskState) a2a.TaskState {
 	return s
 }
 
-// State returns the name of s in A2A 1.0 and the metadata to send with it: that
-// which was given or, if the name does not tell all, a copy with [MetadataState].
-func State(s a2a.TaskState, metadata map[string]any) (name string, kept map[string]any) {
+// State returns the name of s in A2A 1.0 and the metadata to send with it: the given metadata
+// or, if the name does not identify s, a copy with [MetadataState].
+func State(s a2a.TaskState, metadata map[string]any) (name string, out map[string]any) {
 	shown := Standard(s)
 	for _, row := range states {
 		if row.state == shown {
@@ -71,9 +70,9 @@ func State(s a2a.TaskState, metadata map[string]any) (name string, kept map[stri
 	return name, with(metadata, MetadataState, string(s))
 }
 
-// ParseState is the reverse of [State]. The metadata counts only if its state is
-// projected on the name, so a peer cannot pass a state off as another. The
-// returned metadata is without [MetadataState].
+// ParseState is the reverse of [State]. It uses the state in the metadata only if that maps to
+// the name, so that metadata cannot contradict the name. The returned metadata has no
+// [MetadataState].
 func ParseState(name string, metadata map[string]any) (a2a.TaskState, map[string]any, error) {
 	for _, row := range states {
 		if row.name != name {
@@ -85,12 +84,12 @@ func ParseState(name string, metadata map[string]any) (a2a.TaskState, map[string
 		}
 		return s, without(metadata, MetadataState), nil
 	}
-	return "", metadata, a2a.Invalid("state", "is %s, which is no state of A2A 1.0", a2a.Quote(name))
+	return "", metadata, a2a.Invalid("state", "is %s, which is not a state of A2A 1.0", a2a.Quote(name))
 }
 
-// Role returns the name of r in A2A 1.0 and the metadata to send with it, as
-// [State] does. A system message is shown as one of the agent.
-func Role(r a2a.Role, metadata map[string]any) (name string, kept map[string]any) {
+// Role returns the name of r in A2A 1.0 and the metadata to send with it, like [State]. The
+// system role is mapped to that of the agent.
+func Role(r a2a.Role, metadata map[string]any) (name string, out map[string]any) {
 	switch r {
 	case a2a.RoleUser:
 		return "ROLE_USER", without(metadata, MetadataRole)
@@ -103,18 +102,17 @@ func Role(r a2a.Role, metadata map[string]any) (name string, kept map[string]any
 	}
 }
 
-// ParseRole is the reverse of [Role]; the returned metadata is without
-// [MetadataRole].
+// ParseRole is the reverse of [Role]. The returned metadata has no [MetadataRole].
 func ParseRole(name string, metadata map[string]any) (a2a.Role, map[string]any, error) {
-	kept := without(metadata, MetadataRole)
+	rest := without(metadata, MetadataRole)
 	switch name {
 	case "ROLE_USER":
-		return a2a.RoleUser, kept, nil
+		return a2a.RoleUser, rest, nil
 	case "ROLE_AGENT":
 		if metadata[MetadataRole] == string(a2a.RoleSystem) {
-			return a2a.RoleSystem, kept, nil
+			return a2a.RoleSystem, rest, nil
 		}
-		return a2a.RoleAgent, kept, nil
+		return a2a.RoleAgent, rest, nil
 	default:
 		return "", metadata, a2a.Invalid("role", "is %s, want ROLE_USER or ROLE_AGENT", a2a.Quote(name))
 	}
@@ -127,8 +125,8 @@ func with(m map[string]any, key, value string) map[string]any {
 	return c
 }
 
-// without returns m itself when there is nothing to leave out, and nil rather
-// than an empty copy.
+// without returns m without key. It returns m itself if it does not have the key, and nil
+// instead of an empty copy.
 func without(m map[string]any, key string) map[string]any {
 	if _, ok := m[key]; !ok {
 		return m

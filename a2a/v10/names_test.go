@@ -9,7 +9,7 @@ import (
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 )
 
-func TestStatesGoThereAndBack(t *testing.T) {
+func TestStatesRoundTrip(t *testing.T) {
 	t.Parallel()
 	names := map[a2a.TaskState]string{
 		a2a.StateSubmitted: "TASK_STATE_SUBMITTED", a2a.StateWorking: "TASK_STATE_WORKING",
@@ -21,34 +21,34 @@ func TestStatesGoThereAndBack(t *testing.T) {
 		a2a.StatePending: "TASK_STATE_SUBMITTED", a2a.StateSuspended: "TASK_STATE_INPUT_REQUIRED", a2a.StateResumed: "TASK_STATE_WORKING",
 		a2a.StateBidSubmitted: "TASK_STATE_SUBMITTED", a2a.StateBidWon: "TASK_STATE_SUBMITTED", a2a.StateBidLost: "TASK_STATE_REJECTED",
 	}
-	given := map[string]any{"k": "v"}
+	before := map[string]any{"k": "v"}
 	for _, s := range a2a.States() {
-		name, metadata := v10.State(s, given)
+		name, metadata := v10.State(s, before)
 		if name != names[s] {
 			t.Errorf("State(%s) = %s, want %s", s, name, names[s])
 		}
-		if _, kept := metadata[v10.MetadataState]; kept != (v10.Standard(s) != s) {
-			t.Errorf("State(%s) keeps the original: %t", s, kept)
+		if _, found := metadata[v10.MetadataState]; found != (v10.Standard(s) != s) {
+			t.Errorf("State(%s): original in the metadata = %t, want %t", s, found, !found)
 		}
 		back, rest, err := v10.ParseState(name, metadata)
-		if err != nil || back != s || !cmp.Equal(rest, given) {
+		if err != nil || back != s || !cmp.Equal(rest, before) {
 			t.Errorf("ParseState(%s, %v) = %s, %v, %v, want %s", name, metadata, back, rest, err, s)
 		}
 		if shown := v10.Standard(s); shown.Terminal() != s.Terminal() || shown.Paused() != s.Paused() {
-			t.Errorf("Standard(%s) = %s, want one that is as final", s, shown)
+			t.Errorf("Standard(%s) = %s, want equal Terminal and Paused", s, shown)
 		}
 	}
-	if len(given) != 1 {
-		t.Errorf("metadata was changed: %v", given)
+	if len(before) != 1 {
+		t.Errorf("metadata was changed: %v", before)
 	}
 }
 
-func TestMetadataCannotPassAStateOffAsAnother(t *testing.T) {
+func TestParseStateIgnoresContradictingMetadata(t *testing.T) {
 	t.Parallel()
-	for _, kept := range []any{"completed", "negotiation-bid-lost", "made up", 5.0, nil} {
-		s, rest, err := v10.ParseState("TASK_STATE_WORKING", map[string]any{v10.MetadataState: kept})
+	for _, original := range []any{"completed", "negotiation-bid-lost", "made up", 5.0, nil} {
+		s, rest, err := v10.ParseState("TASK_STATE_WORKING", map[string]any{v10.MetadataState: original})
 		if err != nil || s != a2a.StateWorking || rest != nil {
-			t.Errorf("ParseState(working, %v) = %s, %v, %v, want working", kept, s, rest, err)
+			t.Errorf("ParseState(working, %v) = %s, %v, %v, want working", original, s, rest, err)
 		}
 	}
 	if name, metadata := v10.State(a2a.StateWorking, map[string]any{v10.MetadataState: "resumed"}); name != "TASK_STATE_WORKING" || metadata != nil {
@@ -62,7 +62,7 @@ func TestMetadataCannotPassAStateOffAsAnother(t *testing.T) {
 	}
 }
 
-func TestRolesGoThereAndBack(t *testing.T) {
+func TestRolesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[a2a.Role]string{a2a.RoleUser: "ROLE_USER", a2a.RoleAgent: "ROLE_AGENT", a2a.RoleSystem: "ROLE_AGENT"} {
 		name, metadata := v10.Role(role, nil)

@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// streamResponse is an item of a stream in A2A 1.0, where it is told by the only
-// member that is there.
+// streamResponse is a StreamResponse of A2A 1.0. Its only member identifies its type.
 type streamResponse struct {
 	StatusUpdate   *statusUpdate   `json:"statusUpdate,omitempty"`
 	ArtifactUpdate *artifactUpdate `json:"artifactUpdate,omitempty"`
@@ -67,8 +66,8 @@ type part struct {
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// StatusUpdate returns a status of a task as a StreamResponse of A2A 1.0. What that
-// has no member for (captions, embeddings, that an update is the last) is left out.
+// StatusUpdate returns a status update as a StreamResponse of A2A 1.0. Captions, embeddings
+// and the final flag are omitted, because A2A 1.0 has no members for them.
 func StatusUpdate(u *a2a.TaskStatusUpdateEvent) ([]byte, error) {
 	out := statusUpdate{TaskID: u.TaskID, ContextID: u.ContextID, Status: status{Timestamp: u.Status.Timestamp}}
 	out.Status.State, out.Metadata = State(u.Status.State, u.Metadata)
@@ -78,8 +77,8 @@ func StatusUpdate(u *a2a.TaskStatusUpdateEvent) ([]byte, error) {
 	return wire.Marshal(&streamResponse{StatusUpdate: &out})
 }
 
-// ArtifactUpdate returns an artifact, or a chunk of one, as a StreamResponse of A2A
-// 1.0, as [StatusUpdate] does.
+// ArtifactUpdate returns an artifact or a chunk of one as a StreamResponse of A2A 1.0, like
+// [StatusUpdate].
 func ArtifactUpdate(u *a2a.TaskArtifactUpdateEvent) ([]byte, error) {
 	a := u.Artifact
 	return wire.Marshal(&streamResponse{ArtifactUpdate: &artifactUpdate{

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// BenchmarkContexts measures a page of 20 from the middle of a list.
+// BenchmarkContexts measures reading a page of 20 contexts from the middle of a list.
 func BenchmarkContexts(b *testing.B) {
 	for _, n := range []int{100, 1_000, 100_000} {
-		s := many(b, n)
+		s := storeWithContexts(b, n)
 		for name, q := range map[string]store.ContextQuery{
 			"all": {}, "status": {Statuses: []a2a.ContextStatus{a2a.ContextArchived}}, "role": {Role: "analyst"}, "tag": {Tags: []string{"rare"}},
 		} {
@@ -31,20 +31,20 @@ func BenchmarkContexts(b *testing.B) {
 	}
 }
 
-// BenchmarkClaimLanes measures an event of one task, its claim and its
-// acknowledgement beside many lanes that wait.
+// BenchmarkClaimLanes measures committing, claiming and acknowledging one event
+// while n other lanes are waiting.
 func BenchmarkClaimLanes(b *testing.B) {
 	for _, n := range []int{0, 1_000, 100_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			s, k := New(), store.Key{Owner: "busy", ID: "t"}
 			for i := range n {
-				waits := store.Key{Owner: fmt.Sprint("owner ", i%100), ID: fmt.Sprint("t", i)}
-				commitHooked(b, s, waits, i)
-				if _, err := s.SavePush(b.Context(), store.PushConfig{Task: waits, ID: "p"}, store.PushCursor{}, at(1<<30+i)); err != nil {
+				key := store.Key{Owner: fmt.Sprint("owner ", i%100), ID: fmt.Sprint("t", i)}
+				createTaskWithWebhook(b, s, key, i)
+				if _, err := s.SaveWebhook(b.Context(), store.Webhook{Task: key, ID: "p"}, store.WebhookCursor{}, at(1<<30+i)); err != nil {
 					b.Fatal(err)
 				}
 			}
-			commitHooked(b, s, k, 0)
+			createTaskWithWebhook(b, s, k, 0)
 			b.ReportAllocs()
 			for i := int64(1); b.Loop(); i++ {
 				claimed, err := s.ClaimLanes(b.Context(), store.LaneClaim{
@@ -55,11 +55,11 @@ func BenchmarkClaimLanes(b *testing.B) {
 				}
 				l := &claimed[0]
 				lost, err := s.AckLanes(b.Context(), store.LaneAck{
-					Lease: store.LaneLease{Task: k, ID: "p", Worker: "w", Fence: l.Fence}, Cursor: store.PushCursor{Seq: i},
+					Lease: store.LaneLease{Task: k, ID: "p", Worker: "w", Fence: l.Fence}, Cursor: store.WebhookCursor{Seq: i},
 					State: store.LaneActive, Delivered: 1,
 				})
 				if err != nil || len(lost) > 0 {
-					b.Fatalf("AckLanes() = %v, %v, want it held", lost, err)
+					b.Fatalf("AckLanes() = %v, %v, want the lease still held", lost, err)
 				}
 				change := store.Change{Key: k, Version: i, Events: []store.Event{{State: a2a.StateWorking, Time: at(0)}}}
 				if r, err := s.Commit(b.Context(), change); err != nil || r[0].Err != nil {
@@ -70,12 +70,12 @@ func BenchmarkClaimLanes(b *testing.B) {
 	}
 }
 
-// commitHooked makes a task with a webhook, which is due.
-func commitHooked(b *testing.B, s *Store, k store.Key, ms int) {
+// createTaskWithWebhook creates a task with a webhook whose lane is due.
+func createTaskWithWebhook(b *testing.B, s *Store, k store.Key, ms int) {
 	b.Helper()
 	r, err := s.Commit(b.Context(), store.Change{
-		Key: k, Create: &store.Create{ContextID: "c"}, Run: &store.Run{Phase: store.PhaseIdle},
-		Events: []store.Event{{State: a2a.StateWorking, Time: at(ms)}}, Push: []store.NewPush{{ID: "p"}},
+		Key: k, Create: &store.Create{ContextID: "c"}, Queue: &store.QueueEntry{Phase: store.PhaseIdle},
+		Events: []store.Event{{State: a2a.StateWorking, Time: at(ms)}}, Webhooks: []store.NewWebhook{{ID: "p"}},
 	})
 	if err != nil || r[0].Err != nil {
 		b.Fatal(r, err)

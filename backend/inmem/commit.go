@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Commit implements [store.Store]. It keeps messages and artifacts as they are
-// and folds for itself, so snapshots are not looked at.
+// Commit implements [store.Store]. It stores messages and artifacts without copying
+// them, and ignores snapshots because it folds events itself.
 func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	for i := range changes {
 		if err := changes[i].Check(); err != nil {
@@ -18,11 +18,11 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	}
 	events := make([][]store.Event, len(changes))
 	for i := range changes {
-		events[i] = kept(changes[i].Events)
+		events[i] = normalizeEvents(changes[i].Events)
 	}
 	results := make([]store.Result, len(changes))
 	var lanesDue bool
-	defer s.watchers.tell(&lanesDue)
+	defer s.watchers.notify(&lanesDue)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err
@@ -33,8 +33,9 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	return results, nil
 }
 
-// kept returns events as they are kept.
-func kept(events []store.Event) []store.Event {
+// normalizeEvents returns copies of events with truncated times and their own
+// metadata maps.
+func normalizeEvents(events []store.Event) []store.Event {
 	events = slices.Clone(events)
 	for i := range events {
 		e := &events[i]
@@ -44,21 +45,21 @@ func kept(events []store.Event) []store.Event {
 	return events
 }
 
-func keptRun(r store.Run) store.Run {
+func normalizeQueueEntry(r store.QueueEntry) store.QueueEntry {
 	r.DueAt, r.Lease.Until = store.Time(r.DueAt), store.Time(r.Lease.Until)
 	return r
 }
 
-// apply sets lanesDue if the change has made lanes due.
+// apply applies one change. It sets lanesDue if a lane became due.
 func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) store.Result {
 	if r := c.Idempotency; r != nil {
-		if taken := s.record(r.Owner, r.Key); taken != nil {
-			found := taken.IdempotencyRecord
+		if existing := s.record(r.Owner, r.Key); existing != nil {
+			found := existing.IdempotencyRecord
 			return store.Result{Err: store.ErrDuplicate, Record: &found}
 		}
 	}
 	t := s.task(c.Key)
-	if err := s.refusal(t, c); err != nil {
+	if err := s.checkChange(t, c); err != nil {
 		return store.Result{Err: err}
 	}
 	if c.Create != nil {
@@ -67,45 +68,45 @@ func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) sto
 	before := t.fold.Seq
 	t.append(events)
 	t.context.receive(events)
-	*lanesDue = s.push.moveTails(t, before) || *lanesDue
-	*lanesDue = s.push.savePushes(t, c.Push) || *lanesDue
-	if c.Run != nil {
+	*lanesDue = s.webhooks.moveTails(t, before) || *lanesDue
+	*lanesDue = s.webhooks.saveWebhooks(t, c.Webhooks) || *lanesDue
+	if c.Queue != nil {
 		s.queue.remove(t)
-		t.fold.Run = keptRun(*c.Run)
+		t.fold.Queue = normalizeQueueEntry(*c.Queue)
 		s.queue.add(t)
-		if c.Run.Phase == store.PhaseIdle {
-			t.fold = *t.fold.Clone() // lets go of what only a streaming task needs
+		if c.Queue.Phase == store.PhaseIdle {
+			t.fold = *t.fold.Clone() // free the spare capacity that a streaming task needs
 		}
 	}
-	t.relist()
+	t.updateLists()
 	t.addSteps(c.Steps)
 	if c.Idempotency != nil {
-		var among *[]*record
-		if named := s.task(store.Key{Owner: c.Idempotency.Owner, ID: c.Idempotency.TaskID}); named != nil {
-			among = &named.records
+		var siblings *[]*record
+		if subject := s.task(store.Key{Owner: c.Idempotency.Owner, ID: c.Idempotency.TaskID}); subject != nil {
+			siblings = &subject.records
 		}
-		s.addRecord(*c.Idempotency, t.fold.Seq, among)
+		s.addRecord(*c.Idempotency, t.fold.Seq, siblings)
 	}
 	return store.Result{Seq: t.fold.Seq}
 }
 
-// refusal returns why a change is refused by what it saw, if it is.
-func (s *Store) refusal(t *task, c *store.Change) error {
+// checkChange returns the error of a change whose preconditions do not hold.
+func (s *Store) checkChange(t *task, c *store.Change) error {
 	if c.Create != nil {
 		if t != nil {
 			return store.ErrExists
 		}
-		if in := s.conversation(c.Key.Owner, c.Create.ContextID); in != nil && (in.deleting || in.record.Status != a2a.ContextActive) {
+		if in := s.contextEntry(c.Key.Owner, c.Create.ContextID); in != nil && (in.deleting || in.record.Status != a2a.ContextActive) {
 			return store.ErrContextClosed
 		}
 		return nil
 	}
 	switch {
-	case t == nil, t.context.deleting && receives(c.Events):
+	case t == nil, t.context.deleting && hasMessage(c.Events):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != t.fold.Seq:
 		return store.ErrConflict
-	case c.Lease != nil && !t.leasedTo(*c.Lease):
+	case c.Lease != nil && !t.heldBy(*c.Lease):
 		return store.ErrLeaseLost
 	case c.Seen > 0 && t.fold.ReceivedSeq > c.Seen:
 		return store.ErrUnread
@@ -113,54 +114,55 @@ func (s *Store) refusal(t *task, c *store.Change) error {
 	return nil
 }
 
-func receives(events []store.Event) bool {
+// hasMessage reports whether events include a message from the client.
+func hasMessage(events []store.Event) bool {
 	return slices.ContainsFunc(events, func(e store.Event) bool { return e.Received != nil })
 }
 
-func (t *task) leasedTo(l store.HeldLease) bool {
-	run := &t.fold.Run
-	return run.Phase == store.PhaseLeased && run.Lease.Worker == l.Worker && run.Lease.Fence == l.Fence
+func (t *task) heldBy(l store.HeldLease) bool {
+	qe := &t.fold.Queue
+	return qe.Phase == store.PhaseLeased && qe.Lease.Worker == l.Worker && qe.Lease.Fence == l.Fence
 }
 
-// create makes a task without events, and its context.
+// create adds a task without events, and its context if it is new.
 func (s *Store) create(k store.Key, contextID string, at int64) *task {
 	o := s.owner(k.Owner)
 	c := o.contexts[contextID]
 	if c == nil {
-		c = &conversation{owner: o, id: contextID, version: 1, created: at, updated: at, record: s.vacant.plain}
+		c = &contextEntry{owner: o, id: contextID, version: 1, created: at, updated: at, record: s.empty.defaultRecord}
 		o.contexts[c.id] = c
-		c.list()
+		c.index()
 	}
 	t := &task{owner: o, context: c, fold: store.Task{Key: store.Key{Owner: o.name, ID: k.ID}, ContextID: c.id}}
 	o.tasks[k.ID] = t
-	o.born.add(at, t)
-	c.born.add(at, t)
-	s.vacant.update(c)
+	o.byCreation.add(at, t)
+	c.byCreation.add(at, t)
+	s.empty.update(c)
 	return t
 }
 
-// removeTask removes a task with all that belongs to it.
+// removeTask removes a task and all data that belongs to it.
 func (s *Store) removeTask(t *task) {
 	o, at := t.owner, millis(t.fold.CreatedAt)
 	s.queue.remove(t)
-	o.states[t.listed.state].remove(t.listed.at, t)
-	o.all.remove(t.listed.at, t)
-	t.context.tasks.remove(t.listed.at, t)
-	o.born.remove(at, t)
-	t.context.born.remove(at, t)
-	s.vacant.update(t.context)
-	if !t.listed.state.Terminal() {
+	o.byState[t.listPos.state].remove(t.listPos.at, t)
+	o.byStatusTime.remove(t.listPos.at, t)
+	t.context.byStatusTime.remove(t.listPos.at, t)
+	o.byCreation.remove(at, t)
+	t.context.byCreation.remove(at, t)
+	s.empty.update(t.context)
+	if !t.listPos.state.Terminal() {
 		t.context.unfinished--
 	}
 	s.removeFeedback(t)
 	s.removeRecords(t.records)
 	for len(t.lanes) > 0 {
-		s.push.removeLane(t.lanes[0])
+		s.webhooks.removeLane(t.lanes[0])
 	}
 	delete(o.tasks, t.fold.Key.ID)
 }
 
-// append adds events to the log and to the fold.
+// append adds events to the log and applies them to the fold.
 func (t *task) append(events []store.Event) {
 	for i := range events {
 		events[i].Seq = t.fold.Seq + int64(i+1)
@@ -173,54 +175,54 @@ func (t *task) append(events []store.Event) {
 	t.log = append(t.log, events...)
 }
 
-// listed is where a task stands in the lists, if it does.
-type listed struct {
-	in    bool
+// listPosition is the key of a task in the indexes by status.
+type listPosition struct {
+	set   bool // false before the task is in the indexes
 	at    int64
 	state a2a.TaskState
 }
 
-// relist puts the task where its status belongs in the lists.
-func (t *task) relist() {
-	now := listed{in: true, at: millis(t.fold.Status.Timestamp), state: t.fold.Status.State}
-	was := t.listed
-	if now == was {
+// updateLists moves the task to the indexes of its current status.
+func (t *task) updateLists() {
+	now := listPosition{set: true, at: millis(t.fold.Status.Timestamp), state: t.fold.Status.State}
+	old := t.listPos
+	if now == old {
 		return
 	}
-	t.listed = now
-	if was.in {
-		t.owner.states[was.state].remove(was.at, t)
+	t.listPos = now
+	if old.set {
+		t.owner.byState[old.state].remove(old.at, t)
 	}
-	if unfinished := !now.state.Terminal(); unfinished != (was.in && !was.state.Terminal()) {
+	if unfinished := !now.state.Terminal(); unfinished != (old.set && !old.state.Terminal()) {
 		if unfinished {
 			t.context.unfinished++
 		} else {
 			t.context.unfinished--
 		}
 	}
-	t.owner.inState(now.state).add(now.at, t)
-	if was.in {
-		if now.at == was.at {
+	t.owner.stateIndex(now.state).add(now.at, t)
+	if old.set {
+		if now.at == old.at {
 			return
 		}
-		t.owner.all.remove(was.at, t)
-		t.context.tasks.remove(was.at, t)
+		t.owner.byStatusTime.remove(old.at, t)
+		t.context.byStatusTime.remove(old.at, t)
 	}
-	t.owner.all.add(now.at, t)
-	t.context.tasks.add(now.at, t)
+	t.owner.byStatusTime.add(now.at, t)
+	t.context.byStatusTime.add(now.at, t)
 }
 
-func (o *owner) inState(s a2a.TaskState) *index[*task] {
-	x := o.states[s]
+func (o *owner) stateIndex(s a2a.TaskState) *index[*task] {
+	x := o.byState[s]
 	if x == nil {
 		x = new(index[*task])
-		o.states[s] = x
+		o.byState[s] = x
 	}
 	return x
 }
 
-func (t *task) addSteps(steps []store.Step) {
-	for _, step := range steps {
+func (t *task) addSteps(iters []store.Step) {
+	for _, step := range iters {
 		step.Result, step.Artifacts = slices.Clone(step.Result), slices.Clone(step.Artifacts)
 		i := slices.IndexFunc(t.steps, func(o store.Step) bool { return o.Turn == step.Turn && o.Name == step.Name })
 		if i < 0 {

@@ -10,61 +10,59 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// conversation is a context with its tasks.
-type conversation struct {
+// contextEntry is a context with its tasks.
+type contextEntry struct {
 	owner            *owner
 	id               string
 	version          int64
 	created, updated int64
-	// record holds what the client said of it, and is never changed, only
-	// replaced; most contexts share that of those nobody described. Its key, times,
-	// version and tasks are not used.
-	record     *store.Context
-	tasks      index[*task] // by status time
-	born       index[*task] // by the time of creation
-	ready      index[*task] // see queue
-	queued     int          // tasks that are queued or leased
-	unfinished int          // tasks whose state is not terminal
-	deleting   bool         // its deletion is pending: it is in no list
-	records    []*record    // those that name it
-	empty      *emptyPlace  // where it is in vacant, nil if it is not
+	// record is the client's description. It is replaced, never modified. Contexts
+	// without a description share one record. Its key, times, version and tasks are
+	// not used.
+	record       *store.Context
+	byStatusTime index[*task]
+	byCreation   index[*task]
+	ready        index[*task]   // queued tasks that are due
+	queued       int            // tasks that are queued or leased
+	unfinished   int            // tasks whose state is not terminal
+	deleting     bool           // deletion is pending: the context is in no list
+	records      []*record      // idempotency records that refer to the context
+	emptyPos     *emptyPosition // position in Store.empty, nil if the context has tasks
 }
 
-func (c *conversation) compare(d *conversation) int {
+func (c *contextEntry) compare(d *contextEntry) int {
 	if c == d {
 		return 0
 	}
 	return cmp.Or(strings.Compare(c.id, d.id), strings.Compare(c.owner.name, d.owner.name))
 }
 
-// conversation returns a context, also one whose deletion was begun; nil when
-// there is none.
-func (s *Store) conversation(owner, id string) *conversation {
+// contextEntry returns a context, including one whose deletion is pending, or nil.
+func (s *Store) contextEntry(owner, id string) *contextEntry {
 	if o := s.owners[owner]; o != nil {
 		return o.contexts[id]
 	}
 	return nil
 }
 
-// known returns a context of the owner's whose deletion was not begun, nil when
-// there is none.
-func (o *owner) known(id string) *conversation {
+// liveContext returns a context of the owner whose deletion is not pending, or nil.
+func (o *owner) liveContext(id string) *contextEntry {
 	if c := o.contexts[id]; c != nil && !c.deleting {
 		return c
 	}
 	return nil
 }
 
-// view returns the context with the ids of its newest tasks. It shares its
-// values with the store.
-func (c *conversation) view(tasks int) store.Context {
+// view returns the context with the ids of its newest tasks. The result shares
+// maps and slices with the store.
+func (c *contextEntry) view(tasks int) store.Context {
 	v := *c.record
 	v.Key = store.ContextKey{Owner: c.owner.name, ID: c.id}
-	v.CreatedAt, v.UpdatedAt, v.Version = moment(c.created), moment(c.updated), c.version
-	v.TaskCount, v.TaskIDs = c.born.len, nil
-	if tasks = min(tasks, c.born.len); tasks > 0 {
+	v.CreatedAt, v.UpdatedAt, v.Version = fromMillis(c.created), fromMillis(c.updated), c.version
+	v.TaskCount, v.TaskIDs = c.byCreation.len, nil
+	if tasks = min(tasks, c.byCreation.len); tasks > 0 {
 		v.TaskIDs = make([]string, tasks)
-		for s := c.born.steps(false, func(entry[*task]) bool { return false }); tasks > 0; s.step() {
+		for s := c.byCreation.iterate(false, func(entry[*task]) bool { return false }); tasks > 0; s.next() {
 			tasks--
 			v.TaskIDs[tasks] = s.entry().rec.fold.Key.ID
 		}
@@ -83,7 +81,7 @@ func (s *Store) context(ctx context.Context, owner, id string, tasks int) (store
 	if err := s.read(ctx); err != nil {
 		return store.Context{}, err
 	}
-	c := s.conversation(owner, id)
+	c := s.contextEntry(owner, id)
 	if c == nil || c.deleting {
 		return store.Context{}, store.ErrNotFound
 	}
@@ -109,32 +107,32 @@ func (s *Store) save(ctx context.Context, change *store.ContextChange, record *s
 		return store.Context{}, store.ErrDuplicate
 	}
 	k := record.Key
-	c := s.conversation(k.Owner, k.ID)
-	if err := s.refuseSave(c, change); err != nil {
+	c := s.contextEntry(k.Owner, k.ID)
+	if err := s.checkSave(c, change); err != nil {
 		return store.Context{}, err
 	}
 	updated := millis(store.Time(record.UpdatedAt))
 	if c == nil {
 		created := millis(store.Time(record.CreatedAt))
-		c = &conversation{owner: s.owner(k.Owner), id: k.ID, version: 1, created: created, updated: updated, record: record}
+		c = &contextEntry{owner: s.owner(k.Owner), id: k.ID, version: 1, created: created, updated: updated, record: record}
 		c.owner.contexts[c.id] = c
-		c.list()
+		c.index()
 	} else {
-		c.unlist()
+		c.unindex()
 		c.version++
 		c.updated, c.record = max(c.updated, updated), record
-		c.list()
+		c.index()
 	}
-	s.vacant.update(c)
+	s.empty.update(c)
 	if change.Idempotency != nil {
 		s.addRecord(*change.Idempotency, c.version, &c.records)
 	}
 	return c.view(0), nil
 }
 
-// refuseSave returns why a change of a context, nil if there is none, is refused,
-// if it is.
-func (s *Store) refuseSave(c *conversation, change *store.ContextChange) error {
+// checkSave returns the error of a context change whose preconditions do not hold. c is
+// nil if the context does not exist.
+func (s *Store) checkSave(c *contextEntry, change *store.ContextChange) error {
 	switch {
 	case change.Create && c != nil:
 		return store.ErrExists
@@ -148,20 +146,20 @@ func (s *Store) refuseSave(c *conversation, change *store.ContextChange) error {
 	if c != nil && c.record.ParentID == change.Context.ParentID {
 		return nil
 	}
-	return s.refuseParent(change.Context.Key, change.Context.ParentID)
+	return s.checkParent(change.Context.Key, change.Context.ParentID)
 }
 
-// refuseParent returns why a context may not have a parent, if it may not.
-func (s *Store) refuseParent(k store.ContextKey, parent string) error {
+// checkParent returns the error if the context cannot have this parent.
+func (s *Store) checkParent(k store.ContextKey, parent string) error {
 	if parent == "" {
 		return nil
 	}
 	o := s.owners[k.Owner]
-	if o == nil || o.known(parent) == nil {
+	if o == nil || o.liveContext(parent) == nil {
 		return store.ErrParentNotFound
 	}
 	depth := 0
-	for c := o.known(parent); c != nil && depth <= store.MaxContextDepth; c = o.known(c.record.ParentID) {
+	for c := o.liveContext(parent); c != nil && depth <= store.MaxContextDepth; c = o.liveContext(c.record.ParentID) {
 		if depth++; c.id == k.ID || c.record.ParentID == k.ID {
 			return store.ErrParentCycle
 		}
@@ -172,9 +170,9 @@ func (s *Store) refuseParent(k store.ContextKey, parent string) error {
 	return nil
 }
 
-// receive moves the context's time forward to that of the newest message of a
-// client among events.
-func (c *conversation) receive(events []store.Event) {
+// receive sets updated to the time of the newest client message among events, if
+// that is later.
+func (c *contextEntry) receive(events []store.Event) {
 	newest := c.updated
 	for i := range events {
 		if events[i].Received != nil {
@@ -182,7 +180,7 @@ func (c *conversation) receive(events []store.Event) {
 		}
 	}
 	if newest > c.updated && !c.deleting {
-		c.move(newest)
+		c.setUpdated(newest)
 	}
 }
 
@@ -196,29 +194,29 @@ func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (
 	return s.deleteContext(ctx, owner, id, limit, true)
 }
 
-func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, begun bool) (more bool, err error) {
+func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, pendingOnly bool) (more bool, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return false, err
 	}
-	c := s.conversation(owner, id)
+	c := s.contextEntry(owner, id)
 	switch {
-	case c == nil || begun && !c.deleting:
+	case c == nil || pendingOnly && !c.deleting:
 		return false, store.ErrNotFound
 	case c.deleting:
 	case c.queued > 0:
 		return false, store.ErrBusy
 	default:
-		c.unlist()
+		c.unindex()
 		c.deleting = true
 		s.deleting.add(0, c)
-		s.vacant.update(c)
+		s.empty.update(c)
 	}
-	for ; limit > 0 && c.born.len > 0; limit-- {
-		last := c.born.chunks[len(c.born.chunks)-1]
+	for ; limit > 0 && c.byCreation.len > 0; limit-- {
+		last := c.byCreation.chunks[len(c.byCreation.chunks)-1]
 		s.removeTask(last[len(last)-1].rec)
 	}
-	if c.born.len > 0 {
+	if c.byCreation.len > 0 {
 		return true, nil
 	}
 	s.deleting.remove(0, c)
@@ -226,11 +224,11 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 	return false, nil
 }
 
-// removeContext removes a context without tasks that is in no list any more.
-func (s *Store) removeContext(c *conversation) {
+// removeContext removes a context that has no tasks and is in no list.
+func (s *Store) removeContext(c *contextEntry) {
 	s.removeRecords(c.records)
 	delete(c.owner.contexts, c.id)
-	s.release(c.owner)
+	s.removeIfEmpty(c.owner)
 }
 
 // PendingDeletions implements [store.Store].
@@ -249,7 +247,7 @@ func (s *Store) PendingDeletions(ctx context.Context, limit int) ([]store.Contex
 	return keys, nil
 }
 
-func (c *conversation) hasTags(tags []string) bool {
+func (c *contextEntry) hasTags(tags []string) bool {
 	for _, tag := range tags {
 		if _, ok := slices.BinarySearch(c.record.Tags, tag); !ok {
 			return false

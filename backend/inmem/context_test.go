@@ -29,7 +29,7 @@ func submitted(id, contextID string, n int) store.Change {
 	return store.Change{
 		Key: store.Key{Owner: "o", ID: id}, Create: &store.Create{ContextID: contextID},
 		Events:      []store.Event{{Time: at(n), State: a2a.StateCompleted, Received: &a2a.Message{ID: "m", Role: a2a.RoleUser}}},
-		Run:         &store.Run{Phase: store.PhaseIdle, Turn: 1},
+		Queue:       &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
 		Idempotency: &store.IdempotencyRecord{Owner: "o", Key: "key of " + id, TaskID: id, CreatedAt: at(n)},
 	}
 }
@@ -41,9 +41,9 @@ func save(t testing.TB, s *Store, c store.ContextChange) {
 	}
 }
 
-// many returns a store with n contexts, of which those divided by 3, 5 and 7 are
-// archived, of another role and tagged.
-func many(t testing.TB, n int) *Store {
+// storeWithContexts returns a store with n contexts. Every third is archived, every
+// fifth has the role analyst and every seventh has tags.
+func storeWithContexts(t testing.TB, n int) *Store {
 	t.Helper()
 	s := New()
 	for i := range n {
@@ -65,9 +65,9 @@ func many(t testing.TB, n int) *Store {
 	return s
 }
 
-func TestOneFilterIsWalkedWithoutALookAtAnythingElse(t *testing.T) {
+func TestSingleFilterWalksOnlyMatches(t *testing.T) {
 	t.Parallel()
-	s := many(t, 1000)
+	s := storeWithContexts(t, 1000)
 	for name, test := range map[string]struct {
 		query store.ContextQuery
 		want  int
@@ -79,25 +79,25 @@ func TestOneFilterIsWalkedWithoutALookAtAnythingElse(t *testing.T) {
 		"a tag":        {store.ContextQuery{Tags: []string{"rare"}}, 143},
 		"no such tag":  {store.ContextQuery{Tags: []string{"none"}}, 0},
 	} {
-		l := s.owners["o"].listed.choose(test.query)
-		if l.keep != nil || l.within(test.query) != nil {
-			t.Errorf("%s: walks over contexts that it does not keep", name)
+		l := s.owners["o"].contextSets.plan(test.query)
+		if l.match != nil || l.matchCreated(test.query) != nil {
+			t.Errorf("%s: plan has a filter, want none", name)
 		}
-		if got, _ := l.created(test.query).count(0); got != test.want || size(l.lists) != test.want {
-			t.Errorf("%s: count() = %d of %d, want %d", name, got, size(l.lists), test.want)
+		if got, _ := l.createdWalk(test.query).count(0); got != test.want || contextCount(l.sets) != test.want {
+			t.Errorf("%s: count() = %d of %d, want %d", name, got, contextCount(l.sets), test.want)
 		}
 	}
 }
 
-func TestSeveralFiltersWalkTheShortestList(t *testing.T) {
+func TestSeveralFiltersWalkSmallestSet(t *testing.T) {
 	t.Parallel()
-	s := many(t, 1000)
+	s := storeWithContexts(t, 1000)
 	q := store.ContextQuery{
 		Owner: "o", Role: "analyst", Tags: []string{"rare", "x"}, Statuses: []a2a.ContextStatus{a2a.ContextActive},
 		Sort: store.ContextsByName, Ascending: true, Limit: 1000,
 	}
-	if got := size(s.owners["o"].listed.choose(q).lists); got != 143 {
-		t.Errorf("walks %d contexts, want the 143 of the rarest filter", got)
+	if got := contextCount(s.owners["o"].contextSets.plan(q).sets); got != 143 {
+		t.Errorf("plan reads %d contexts, want the 143 of the rarest filter", got)
 	}
 	page, err := s.Contexts(t.Context(), q)
 	if err != nil || page.Total != len(page.Contexts) || page.Total != 19 {
@@ -105,7 +105,7 @@ func TestSeveralFiltersWalkTheShortestList(t *testing.T) {
 	}
 }
 
-func TestKindsAreDividedWhenTheyNeedBe(t *testing.T) {
+func TestPartitionSplitsOnSecondValue(t *testing.T) {
 	t.Parallel()
 	s := New()
 	for i := range 600 {
@@ -113,9 +113,9 @@ func TestKindsAreDividedWhenTheyNeedBe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := &s.owners["o"].listed
-	if l.statuses.parts != nil || l.roles.parts != nil {
-		t.Errorf("contexts that are all alike have lists of their own")
+	l := &s.owners["o"].contextSets
+	if l.statuses.sets != nil || l.roles.sets != nil {
+		t.Errorf("partitions with one value are split, want one set")
 	}
 	c := store.Context{Key: store.ContextKey{Owner: "o", ID: "c7"}, Status: a2a.ContextPaused, Role: store.DefaultContextRole, UpdatedAt: at(999)}
 	save(t, s, store.ContextChange{Context: c, Version: 1})
@@ -130,12 +130,12 @@ func TestKindsAreDividedWhenTheyNeedBe(t *testing.T) {
 	}
 	c.Status = a2a.ContextActive
 	save(t, s, store.ContextChange{Context: c, Version: 2})
-	if l.statuses.parts[a2a.ContextPaused] != nil || l.roles.parts != nil {
-		t.Errorf("the list of a status that no context has is kept")
+	if l.statuses.sets[a2a.ContextPaused] != nil || l.roles.sets != nil {
+		t.Errorf("the set of a status without contexts was not removed")
 	}
 }
 
-func TestDeletionLeavesNothing(t *testing.T) {
+func TestDeleteContextRemovesAllItsData(t *testing.T) {
 	t.Parallel()
 	s := New()
 	deleting := store.Context{Key: store.ContextKey{Owner: "o", ID: "c"}, Role: "r", Status: a2a.ContextActive, Tags: []string{"a", "b"}}
@@ -153,14 +153,14 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	if more, err := s.DeleteContext(t.Context(), "o", "c", 100); !more || err != nil {
 		t.Fatalf("DeleteContext() = %t, %v, want more", more, err)
 	}
-	again := store.Change{Key: store.Key{Owner: "o", ID: "3"}, Version: 1, Run: &store.Run{Phase: store.PhaseQueued, Turn: 2}}
-	if err := commit(t, s, again); err != nil { // nothing that a client says, so it is taken and must go too
+	again := store.Change{Key: store.Key{Owner: "o", ID: "3"}, Version: 1, Queue: &store.QueueEntry{Phase: store.PhaseQueued, Turn: 2}}
+	if err := commit(t, s, again); err != nil { // no message of a client: accepted, and removed with the context
 		t.Fatal(err)
 	}
 	message := submitted("3", "c", 700)
 	message.Create, message.Version, message.Idempotency = nil, 1, nil
 	if err := commit(t, s, message); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a message to a context pending deletion: %v, want ErrNotFound", err)
+		t.Errorf("Commit() of a message to a context pending deletion = %v, want ErrNotFound", err)
 	}
 	calls := 1
 	for more := true; more; calls++ {
@@ -170,19 +170,19 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		}
 	}
 	if calls != 6 {
-		t.Errorf("600 tasks were deleted in %d calls of 100, want 6", calls)
+		t.Errorf("DeleteContext() needed %d calls for 600 tasks, want 6", calls)
 	}
 	if len(s.owners) != 0 || s.records.len != 0 || s.deleting.len != 0 || s.summary != (store.FeedbackSummary{}) {
-		t.Errorf("left: %d owners, %d records, %d pending deletion, %v", len(s.owners), s.records.len, s.deleting.len, s.summary)
+		t.Errorf("store still has %d owners, %d records, %d pending deletions, feedback %v; want none", len(s.owners), s.records.len, s.deleting.len, s.summary)
 	}
 	if q := &s.queue; q.pending.len+q.owners.len+q.queued+q.leased != 0 {
-		t.Errorf("left in the queue: %d pending, %d owners, %d queued, %d leased", q.pending.len, q.owners.len, q.queued, q.leased)
+		t.Errorf("queue still has %d pending, %d owners, %d queued, %d leased; want none", q.pending.len, q.owners.len, q.queued, q.leased)
 	}
 }
 
-func TestDeletionLeavesWhatBelongsToOthers(t *testing.T) {
+func TestDeleteContextKeepsOtherData(t *testing.T) {
 	t.Parallel()
-	s := many(t, 20)
+	s := storeWithContexts(t, 20)
 	for i, c := range []store.Change{submitted("c000001", "c000001", 1), submitted("other", "c000002", 2)} {
 		if err := commit(t, s, c); err != nil {
 			t.Fatal(i, err)
@@ -194,13 +194,13 @@ func TestDeletionLeavesWhatBelongsToOthers(t *testing.T) {
 		Create:  true, Idempotency: record,
 	})
 	if more, err := s.DeleteContext(t.Context(), "o", "c000002", 9); more || err != nil {
-		t.Fatalf("DeleteContext() = %t, %v, want it gone", more, err)
+		t.Fatalf("DeleteContext() = %t, %v, want no more", more, err)
 	}
 	if n, err := s.ExpireIdempotency(t.Context(), at(1), 9); n != 1 || err != nil {
-		t.Errorf("ExpireIdempotency() = %d, %v, want the record of the context that has the deleted task's id", n, err)
+		t.Errorf("ExpireIdempotency() = %d, %v, want 1: the record of a context with the same id as the deleted task", n, err)
 	}
 	if _, err := s.Idempotency(t.Context(), "o", "key of c000001"); err != nil {
-		t.Errorf("Idempotency() = %v, want the record of another task", err)
+		t.Errorf("Idempotency() = %v, want the record of a task that was not deleted", err)
 	}
 	c, err := s.Context(t.Context(), "o", "c000001", 9)
 	if diff := cmp.Diff([]string{"c000001"}, c.TaskIDs); err != nil || diff != "" {

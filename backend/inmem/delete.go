@@ -18,22 +18,22 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 	switch {
 	case t == nil:
 		return false, store.ErrNotFound
-	case !t.over():
+	case !t.finished():
 		return false, store.ErrBusy
-	case !force && t.undelivered():
+	case !force && t.hasUndelivered():
 		return false, store.ErrUndelivered
 	}
 	s.removeTask(t)
 	return false, nil
 }
 
-// over reports whether the task never runs again.
-func (t *task) over() bool {
-	return t.fold.Status.State.Terminal() && t.fold.Run.Phase == store.PhaseIdle
+// finished reports whether the task is in a terminal state and is not queued or leased.
+func (t *task) finished() bool {
+	return t.fold.Status.State.Terminal() && t.fold.Queue.Phase == store.PhaseIdle
 }
 
-// undelivered reports whether a webhook has events to deliver.
-func (t *task) undelivered() bool {
+// hasUndelivered reports whether a webhook has pending events.
+func (t *task) hasUndelivered() bool {
 	for _, l := range t.lanes {
 		if !l.deleted && l.pending() {
 			return true
@@ -43,18 +43,18 @@ func (t *task) undelivered() bool {
 }
 
 // ExpireTasks implements [store.DeleteStore].
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
+func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return 0, nil, err
 	}
-	var after store.ExpiryPlace
+	var after store.ExpiryCursor
 	if p.After != nil {
 		after = *p.After
 	}
-	old, next := s.old(p, after)
+	old, next := s.expiryCandidates(p, after)
 	for _, t := range old {
-		if t.over() && !t.undelivered() {
+		if t.finished() && !t.hasUndelivered() {
 			s.removeTask(t)
 			removed++
 		}
@@ -62,22 +62,23 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 	return removed, next, nil
 }
 
-// old returns the next tasks to check, and the place of the last if there may be more.
-func (s *Store) old(p store.TaskExpiry, after store.ExpiryPlace) (old []*task, next *store.ExpiryPlace) {
-	owners := s.names.steps(true, func(e entry[*owner]) bool { return e.rec.name < after.Owner })
-	for ; !owners.done; owners.step() {
+// expiryCandidates returns the next tasks to check, and the cursor if
+// more may follow.
+func (s *Store) expiryCandidates(p store.TaskExpiry, after store.ExpiryCursor) (old []*task, next *store.ExpiryCursor) {
+	owners := s.ownersByName.iterate(true, func(e entry[*owner]) bool { return e.rec.name < after.Owner })
+	for ; !owners.done; owners.next() {
 		o := owners.entry().rec
-		x := o.states[p.State]
+		x := o.byState[p.State]
 		if x == nil {
 			continue
 		}
-		tasks := x.steps(true, func(e entry[*task]) bool {
+		tasks := x.iterate(true, func(e entry[*task]) bool {
 			return o.name == after.Owner && cmp.Or(cmp.Compare(e.at, millis(after.At)), strings.Compare(e.rec.fold.Key.ID, after.ID)) <= 0
 		})
-		for ; !tasks.done && tasks.entry().at < ceil(p.Before); tasks.step() {
+		for ; !tasks.done && tasks.entry().at < ceilMillis(p.Before); tasks.next() {
 			if len(old) == p.Limit {
 				last := old[len(old)-1]
-				return old, &store.ExpiryPlace{Owner: last.owner.name, At: last.fold.Status.Timestamp, ID: last.fold.Key.ID}
+				return old, &store.ExpiryCursor{Owner: last.owner.name, At: last.fold.Status.Timestamp, ID: last.fold.Key.ID}
 			}
 			old = append(old, tasks.entry().rec)
 		}
@@ -85,7 +86,8 @@ func (s *Store) old(p store.TaskExpiry, after store.ExpiryPlace) (old []*task, n
 	return old, nil
 }
 
-// PurgeDeleted implements [store.DeleteStore]. A removed task leaves nothing behind.
+// PurgeDeleted implements [store.DeleteStore]. It has nothing to do: deletions remove
+// all data of a task at once.
 func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	defer s.mu.Unlock()
 	return false, s.write(ctx)

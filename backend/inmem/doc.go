@@ -1,31 +1,29 @@
-// Package inmem keeps a store in memory: for tests, for trying things out, and
-// for agents whose tasks may end with the process.
+// Package inmem implements [store.Store] in memory. Data is lost when the process
+// ends. Use it for tests, trials, and agents whose tasks need not outlive the process.
 //
 // # Guarantees
 //
-// It is the contract of package store, without durability. Every call does the
-// same work at a thousand tasks or contexts as at a million, with these exceptions:
+// The store fulfills the contract of package store except durability. The cost of a
+// call does not grow with the number of tasks or contexts, with these exceptions:
 //
-//   - [Store.Tasks] with a filter that matches few tasks of a large context, by
-//     the time that the list is not sorted by, or by state when it is sorted by
-//     creation; and its Total with any of those or a span of time.
-//   - [Store.Contexts] with two filters or more, which walks what the rarest of
-//     them matches, and its Total then and with a span of time.
-//   - The first context of an owner that has another status or another role than
-//     all before it: from then on the owner's contexts are listed apart.
-//   - [Store.Claim] and [Store.ClaimLanes] where a takeover or a clock that was set
-//     back makes them look at all that is queued or pending.
-//   - [Store.DeadLetters] and [Store.PushAttempts] of one sequence, which walk those
-//     of the owner or the task; and a change of a task with many webhooks, which
-//     looks at each of them.
+//   - [Store.Tasks] with a filter on the time that the list is not sorted by, or on
+//     state when it is sorted by creation: it reads all tasks of the context or owner
+//     until the page is full. Its Total counts them one by one, also with a time range.
+//   - [Store.Contexts] with two or more filters: it reads all contexts that the rarest
+//     filter matches. Its Total counts them one by one, also with a time range.
+//   - The first context of an owner with a second status or role: the store then copies
+//     the owner's contexts to separate indexes.
+//   - [Store.Claim] and [Store.ClaimLanes] during a takeover or after the clock was set
+//     back: they read the whole queue.
+//   - [Store.DeadLetters] and [Store.DeliveryAttempts] of one sequence: they read all
+//     entries of the owner or the task.
+//   - Changes of a task with many webhooks: they update each lane.
 //
-// An offset costs a step for each entry that it skips. Tasks not used for long
-// have left the processor's caches: reading a page of them takes some times as
-// long.
+// An offset costs one step for each entry that it skips.
 //
 // # Concurrency
 //
-// One lock guards everything. It is held for moving pointers only: what is kept
-// is never changed again, so that answers are copied after the lock is given
-// back.
+// All methods are safe for concurrent use. One lock guards all data. Stored values are
+// never modified, so the lock is held only to move pointers; results are copied after
+// it is released.
 package inmem

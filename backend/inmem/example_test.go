@@ -22,7 +22,7 @@ func ExampleNew() {
 		Key:    key,
 		Create: &store.Create{ContextID: "talk"},
 		Events: []store.Event{{Time: now, State: a2a.StateSubmitted, Received: question}},
-		Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+		Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 	}
 	for range 2 {
 		results, err := s.Commit(ctx, submit)
@@ -30,7 +30,7 @@ func ExampleNew() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println("version", results[0].Seq, "already there:", errors.Is(results[0].Err, store.ErrExists))
+		fmt.Println("version", results[0].Seq, "already exists:", errors.Is(results[0].Err, store.ErrExists))
 	}
 
 	claimed, err := s.Claim(ctx, store.ClaimParams{
@@ -41,9 +41,9 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(claimed[0].Key.ID, claimed[0].Status.State, "under fence", claimed[0].Run.Lease.Fence)
+	fmt.Println(claimed[0].Key.ID, claimed[0].Status.State, "under fence", claimed[0].Queue.Lease.Fence)
 	// Output:
-	// version 1 already there: false
-	// version 0 already there: true
+	// version 1 already exists: false
+	// version 0 already exists: true
 	// task-1 working under fence 1
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// feedback is never changed once it is here.
+// feedback is immutable once stored.
 type feedback struct {
 	store.Feedback
 }
@@ -21,7 +21,7 @@ func (f *feedback) compare(g *feedback) int {
 
 // taskFeedback is the feedback on one task.
 type taskFeedback struct {
-	all index[*feedback] // by the time it was made
+	all index[*feedback] // by creation time
 	ids map[string]bool
 }
 
@@ -36,7 +36,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	t := s.task(f.Key)
 	switch {
 	case f.Rating < 0 || f.Rating >= len(s.summary.Ratings):
-		return a2a.Errorf(a2a.CodeInternal, "feedback %s has a rating of %d, want 0 to 5", f.ID, f.Rating)
+		return a2a.Errorf(a2a.CodeInternal, "feedback %s has rating %d, want 0 to 5", f.ID, f.Rating)
 	case t == nil:
 		return store.ErrNotFound
 	case t.feedback == nil:
@@ -44,16 +44,16 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	case t.feedback.ids[f.ID]:
 		return store.ErrExists
 	}
-	at, kept := millis(f.CreatedAt), &feedback{f}
+	at, added := millis(f.CreatedAt), &feedback{f}
 	t.feedback.ids[f.ID] = true
-	t.feedback.all.add(at, kept)
-	t.owner.feedback.add(at, kept)
+	t.feedback.all.add(at, added)
+	t.owner.feedback.add(at, added)
 	t.owner.summary.Ratings[f.Rating]++
 	s.summary.Ratings[f.Rating]++
 	return nil
 }
 
-// removeFeedback removes the feedback on a task.
+// removeFeedback removes all feedback on a task.
 func (s *Store) removeFeedback(t *task) {
 	if t.feedback == nil {
 		return
@@ -98,7 +98,7 @@ func (s *Store) feedbackPage(ctx context.Context, q store.FeedbackQuery) (found 
 		w.indexes = []*index[*feedback]{&o.tasks[q.TaskID].feedback.all}
 	}
 	if c := q.Cursor; c != nil {
-		last := entry[*feedback]{ceil(c.Time), &feedback{store.Feedback{Key: store.Key{ID: c.TaskID}, ID: c.ID}}}
+		last := entry[*feedback]{ceilMillis(c.Time), &feedback{store.Feedback{Key: store.Key{ID: c.TaskID}, ID: c.ID}}}
 		w.skip = func(e entry[*feedback]) bool { return e.compare(last) >= 0 }
 	}
 	found, more = w.page(0, q.Limit)

@@ -7,19 +7,18 @@ import (
 	"sort"
 )
 
-// index is a sorted set of records, each under a number (a time), equal numbers
-// ordered by the records themselves. The zero index is empty.
+// index is a set of records sorted by a number, usually a time. Records with equal
+// numbers are sorted by their own order. The zero index is empty.
 //
-// It is a list of sorted chunks. An index of few records is one short slice, as
-// most contexts' are; one of a million is some thousands of chunks of which a
-// binary search touches two dozen entries. Records come and go mostly at the
-// newer end, where nothing has to be moved.
+// It is a list of sorted chunks. A small index is one short slice. An index of a
+// million records has some thousand chunks, and a binary search compares about two
+// dozen entries. Adding and removing at the newest end moves no entries.
 type index[R ordered[R]] struct {
 	chunks [][]entry[R]
 	len    int
 }
 
-// ordered are values that have an order of their own.
+// ordered is a type whose values have an order.
 type ordered[R any] interface {
 	comparable
 	compare(R) int
@@ -30,7 +29,7 @@ type entry[R ordered[R]] struct {
 	rec R
 }
 
-// maxChunk is the most entries of a chunk, and twice what a split leaves.
+// maxChunk is the maximum number of entries in a chunk. A full chunk is split in two.
 const maxChunk = 256
 
 func (e entry[R]) compare(o entry[R]) int {
@@ -40,10 +39,10 @@ func (e entry[R]) compare(o entry[R]) int {
 	return e.rec.compare(o.rec)
 }
 
-// chunk returns the place of the first chunk whose last entry is not before e.
-func (x *index[R]) chunk(e entry[R]) int {
+// findChunk returns the position of the first chunk whose last entry is not before e.
+func (x *index[R]) findChunk(e entry[R]) int {
 	n := len(x.chunks)
-	if n > 0 { // most often e belongs to the last
+	if n > 0 { // usually e belongs to the last chunk
 		if c := x.chunks[n-1]; c[0].compare(e) <= 0 {
 			if c[len(c)-1].compare(e) >= 0 {
 				return n - 1
@@ -57,17 +56,17 @@ func (x *index[R]) chunk(e entry[R]) int {
 	})
 }
 
-// add adds a record that is not there yet.
+// add adds a record. The record must not be in the index.
 func (x *index[R]) add(at int64, rec R) {
 	e := entry[R]{at, rec}
 	x.len++
-	i := x.chunk(e)
+	i := x.findChunk(e)
 	if i == len(x.chunks) {
 		if i == 0 {
 			x.chunks = append(x.chunks, []entry[R]{e})
 			return
 		}
-		i-- // the newest of all: it belongs to the last chunk, if that is not full
+		i-- // e is the newest: append it to the last chunk unless that is full
 		if len(x.chunks[i]) >= maxChunk {
 			x.chunks = append(x.chunks, append(make([]entry[R], 0, maxChunk), e))
 			return
@@ -76,8 +75,8 @@ func (x *index[R]) add(at int64, rec R) {
 		return
 	}
 	c := x.chunks[i]
-	at2, _ := slices.BinarySearchFunc(c, e, entry[R].compare)
-	c = slices.Insert(c, at2, e)
+	pos, _ := slices.BinarySearchFunc(c, e, entry[R].compare)
+	c = slices.Insert(c, pos, e)
 	x.chunks[i] = c
 	if len(c) > maxChunk {
 		half := len(c) / 2
@@ -88,10 +87,10 @@ func (x *index[R]) add(at int64, rec R) {
 	}
 }
 
-// remove removes a record that is there.
-func (x *index[R]) remove(at int64, rec R) {
-	e := entry[R]{at, rec}
-	i := x.chunk(e)
+// remove removes a record, which must be in the index.
+func (x *index[R]) remove(pos int64, rec R) {
+	e := entry[R]{pos, rec}
+	i := x.findChunk(e)
 	c := x.chunks[i]
 	j, _ := slices.BinarySearchFunc(c, e, entry[R].compare)
 	c = slices.Delete(c, j, j+1)
@@ -106,7 +105,7 @@ func (x *index[R]) remove(at int64, rec R) {
 	}
 }
 
-// clone returns a copy that can be changed apart from x.
+// clone returns an independent copy of x.
 func (x *index[R]) clone() index[R] {
 	c := index[R]{chunks: make([][]entry[R], len(x.chunks)), len: x.len}
 	for i, chunk := range x.chunks {
@@ -115,13 +114,13 @@ func (x *index[R]) clone() index[R] {
 	return c
 }
 
-// ascend yields the entries after e, oldest first; all when e is nil. The index
-// is not changed meanwhile.
+// ascend yields the entries after e in ascending order, or all entries if e is nil. The
+// index must not change during the iteration.
 func (x *index[R]) ascend(e *entry[R]) iter.Seq[entry[R]] {
 	return func(yield func(entry[R]) bool) {
 		i, j := 0, 0
 		if e != nil {
-			if i = x.chunk(*e); i < len(x.chunks) {
+			if i = x.findChunk(*e); i < len(x.chunks) {
 				var found bool
 				if j, found = slices.BinarySearchFunc(x.chunks[i], *e, entry[R].compare); found {
 					j++

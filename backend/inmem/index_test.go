@@ -25,7 +25,7 @@ func TestIndexIsASortedSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x index[number]
 		model := make(map[number]bool)
-		newest := rapid.Bool().Draw(t, "mostly newest")
+		newest := rapid.Bool().Draw(t, "append")
 		n := rapid.SampledFrom([]int{10, 500, 5000}).Draw(t, "operations")
 		seed := rapid.Uint64().Draw(t, "seed")
 		for i := range n {
@@ -43,7 +43,7 @@ func TestIndexIsASortedSet(t *testing.T) {
 				x.remove(at, rec)
 				delete(model, key)
 			}
-			if seed>>60 == 0 { // make it shrink at times
+			if seed>>60 == 0 { // shrink the index sometimes
 				for k := range model {
 					if k%3 != 0 {
 						x.remove(int64(k/1_000_000), k%1_000_000)
@@ -69,15 +69,15 @@ func TestIndexIsASortedSet(t *testing.T) {
 		before := slices.DeleteFunc(slices.Clone(want), func(k number) bool { return k >= place })
 		slices.Reverse(before)
 		back := []number{}
-		for s := x.steps(false, func(e entry[number]) bool { return number(e.at)*1_000_000+e.rec >= place }); !s.done; s.step() {
+		for s := x.iterate(false, func(e entry[number]) bool { return number(e.at)*1_000_000+e.rec >= place }); !s.done; s.next() {
 			back = append(back, number(s.entry().at)*1_000_000+s.entry().rec)
 		}
 		if !slices.Equal(back, before) {
-			t.Fatalf("steps back from %d = %v, want %v", place, back, before)
+			t.Fatalf("descending from %d = %v, want %v", place, back, before)
 		}
 		for _, c := range x.chunks {
 			if len(c) == 0 || len(c) > maxChunk {
-				t.Fatalf("a chunk has %d entries", len(c))
+				t.Fatalf("chunk has %d entries, want 1 to %d", len(c), maxChunk)
 			}
 		}
 	})

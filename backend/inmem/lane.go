@@ -9,32 +9,33 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// lane is a webhook with its lane. Of the embedded Lane, Config.Task and Tail are
-// not kept: they are the task's. What is kept is never changed in place, so that it
-// may be copied after the lock is given back.
+// lane is a webhook and its delivery queue. Webhook.Task and Tail of the embedded Lane
+// are not set; the task has them. Values are replaced, never modified in place, so they
+// can be copied without the lock.
 type lane struct {
 	store.Lane
 	task *task
-	// deleted lanes wait for their worker to let go; no read finds them.
-	deleted  bool
-	attempts index[*note[store.PushAttempt]]
-	letters  index[*note[store.DeadLetter]]
+	// deleted is set while a worker still holds the lease of a deleted webhook. Reads
+	// do not return such lanes.
+	deleted     bool
+	attempts    index[*deliveryRecord[store.DeliveryAttempt]]
+	deadLetters index[*deliveryRecord[store.DeadLetter]]
 
-	at lanePlace
+	pos lanePosition
 }
 
-// lanePlace is where a lane stands in the indexes.
-type lanePlace struct {
-	listed bool
-	state  store.LaneState
-	queued queued
-	// woken is the endpoint that it can be woken by, "" when it cannot.
-	woken   string
-	pending bool
-	barred  bool   // by a lease, as far as the queue knows
-	leased  string // to whom
-	idle    *index[*lane]
-	updated int64
+// lanePosition records the indexes that contain a lane, and the keys it has there.
+type lanePosition struct {
+	listed   bool
+	state    store.LaneState
+	queuePos queuePosition
+	// endpoint is the key in webhookState.byEndpoint, "" if the lane is not in it.
+	endpoint     string
+	pending      bool
+	leaseBlocked bool
+	worker       string // lease holder, a key of laneQueue.leases
+	idleIndex    *index[*lane]
+	updated      int64
 }
 
 func (l *lane) compare(m *lane) int {
@@ -42,60 +43,60 @@ func (l *lane) compare(m *lane) int {
 		return 0
 	}
 	return cmp.Or(l.task.owner.compare(m.task.owner), strings.Compare(l.task.fold.Key.ID, m.task.fold.Key.ID),
-		strings.Compare(l.Config.ID, m.Config.ID))
+		strings.Compare(l.Webhook.ID, m.Webhook.ID))
 }
 
-// pending is Lane.Pending by the tail as it is.
+// pending reports whether the task has events after the cursor.
 func (l *lane) pending() bool { return l.Cursor.Seq < l.task.fold.Seq }
 
-func (l *lane) held(by store.LaneLease) bool {
+func (l *lane) heldBy(by store.LaneLease) bool {
 	return l.Worker != "" && l.Worker == by.Worker && l.Fence == by.Fence
 }
 
-// barred reports whether the lane cannot be claimed, unless a lease has ended: one that is
-// held, or that was taken away.
-func (l *lane) barred() bool { return !l.LeaseUntil.IsZero() }
+// leaseBlocked reports whether a lease keeps the lane from being claimed. The lease is
+// either held or revoked but possibly still in use.
+func (l *lane) leaseBlocked() bool { return !l.LeaseUntil.IsZero() }
 
-// taken reports whether a lease was taken away and may be in use still.
-func (l *lane) taken(lease store.LaneLease) bool {
-	return l.Worker == "" && l.barred() && l.Fence == lease.Fence+1
+// wasRevoked reports whether lease was revoked while its holder may still use it.
+func (l *lane) wasRevoked(lease store.LaneLease) bool {
+	return l.Worker == "" && l.leaseBlocked() && l.Fence == lease.Fence+1
 }
 
-// takeLease takes the lease away, if there is one. The lane stays barred until its holder
-// knows, or it has ended.
-func (l *lane) takeLease() {
-	if l.Worker != "" || !l.barred() {
+// revokeLease revokes the current lease, if any. The lane stays blocked until the
+// holder acknowledges or the lease ends.
+func (l *lane) revokeLease() {
+	if l.Worker != "" || !l.leaseBlocked() {
 		l.Fence++
 	}
 	l.Worker = ""
 }
 
-// restart makes the lane active and due.
+// restart makes the lane active and due, and resets its failures.
 func (l *lane) restart(now time.Time) {
-	l.takeLease()
+	l.revokeLease()
 	l.State, l.Reason = store.LaneActive, ""
 	l.DueAt, l.Attempt, l.FailedAt = now, 0, time.Time{}
 	l.UpdatedAt = now
 }
 
-// view returns the lane as readers see it. It shares Data with the store.
+// view returns the lane for readers. The result shares Webhook.Data with the store.
 func (l *lane) view() store.Lane {
 	v := l.Lane
-	v.Config.Task, v.Tail = l.task.fold.Key, l.task.fold.Seq
+	v.Webhook.Task, v.Tail = l.task.fold.Key, l.task.fold.Seq
 	return v
 }
 
-// lane returns a webhook of a task, also a deleted one; nil when there is none.
+// lane returns the lane of a webhook, including a deleted one, or nil.
 func (t *task) lane(id string) *lane {
 	for _, l := range t.lanes {
-		if l.Config.ID == id {
+		if l.Webhook.ID == id {
 			return l
 		}
 	}
 	return nil
 }
 
-// lane returns a webhook, also a deleted one; nil when there is none.
+// lane returns the lane of a webhook, including a deleted one, or nil.
 func (s *Store) lane(k store.Key, id string) *lane {
 	if t := s.task(k); t != nil {
 		return t.lane(id)
@@ -103,127 +104,127 @@ func (s *Store) lane(k store.Key, id string) *lane {
 	return nil
 }
 
-// change changes a lane and puts it where it belongs then.
-func (p *push) change(l *lane, f func()) {
-	p.unplace(l)
+// change applies f to a lane and updates the indexes.
+func (w *webhookState) change(l *lane, f func()) {
+	w.unindex(l)
 	f()
-	p.place(l)
+	w.index(l)
 }
 
-// place puts a lane where it belongs.
-func (p *push) place(l *lane) {
-	at := &l.at
+// index adds a lane to the indexes.
+func (w *webhookState) index(l *lane) {
+	pos := &l.pos
 	if !l.deleted {
-		at.listed, at.state = true, l.State
-		p.inState(l.State).add(0, l)
+		pos.listed, pos.state = true, l.State
+		w.stateIndex(l.State).add(0, l)
 	}
-	if at.pending = l.pending() && !l.deleted; at.pending {
-		p.pending++
+	if pos.pending = l.pending() && !l.deleted; pos.pending {
+		w.pending++
 	}
 	switch {
-	case at.pending || l.deleted:
-		p.queue.add(l)
-		if !l.barred() {
-			at.woken = l.Config.Endpoint
-			p.endpoint(at.woken).add(millis(l.DueAt), l)
+	case pos.pending || l.deleted:
+		w.queue.add(l)
+		if !l.leaseBlocked() {
+			pos.endpoint = l.Webhook.Endpoint
+			w.endpointIndex(pos.endpoint).add(millis(l.DueAt), l)
 		}
-	case l.letters.len == 0 && l.task.fold.Status.State.Terminal():
-		at.updated, at.idle = millis(l.UpdatedAt), &p.idle
-		if l.Config.LongRunning {
-			at.idle = &p.idleLong
+	case l.deadLetters.len == 0 && l.task.fold.Status.State.Terminal():
+		pos.updated, pos.idleIndex = millis(l.UpdatedAt), &w.idle
+		if l.Webhook.LongRunning {
+			pos.idleIndex = &w.idleLong
 		}
-		at.idle.add(at.updated, l)
+		pos.idleIndex.add(pos.updated, l)
 	}
 }
 
-// unplace takes a lane out of the indexes. It has not been changed since it was
-// put there, but for its task.
-func (p *push) unplace(l *lane) {
-	at := &l.at
-	if at.listed {
-		p.lanes[at.state].remove(0, l)
+// unindex removes a lane from the indexes. The caller must not have changed the lane
+// since index; its task may have changed.
+func (w *webhookState) unindex(l *lane) {
+	pos := &l.pos
+	if pos.listed {
+		w.lanes[pos.state].remove(0, l)
 	}
-	if at.pending {
-		p.pending--
+	if pos.pending {
+		w.pending--
 	}
-	p.queue.remove(l)
-	if at.woken != "" {
-		waiting := p.waiting[at.woken]
+	w.queue.remove(l)
+	if pos.endpoint != "" {
+		waiting := w.byEndpoint[pos.endpoint]
 		waiting.remove(millis(l.DueAt), l)
 		if waiting.len == 0 {
-			delete(p.waiting, at.woken)
+			delete(w.byEndpoint, pos.endpoint)
 		}
 	}
-	if at.idle != nil {
-		at.idle.remove(at.updated, l)
+	if pos.idleIndex != nil {
+		pos.idleIndex.remove(pos.updated, l)
 	}
-	*at = lanePlace{}
+	*pos = lanePosition{}
 }
 
-func (p *push) inState(state store.LaneState) *index[*lane] {
-	x := p.lanes[state]
+func (w *webhookState) stateIndex(state store.LaneState) *index[*lane] {
+	x := w.lanes[state]
 	if x == nil {
 		x = new(index[*lane])
-		p.lanes[state] = x
+		w.lanes[state] = x
 	}
 	return x
 }
 
-func (p *push) endpoint(name string) *index[*lane] {
-	x := p.waiting[name]
+func (w *webhookState) endpointIndex(name string) *index[*lane] {
+	x := w.byEndpoint[name]
 	if x == nil {
 		x = new(index[*lane])
-		p.waiting[name] = x
+		w.byEndpoint[name] = x
 	}
 	return x
 }
 
-// moveTails has the lanes of a task, whose version was before, follow the events
-// that were added, and reports whether one has become due.
-func (p *push) moveTails(t *task, before int64) (due bool) {
+// moveTails makes idle lanes of a task due after events were appended. before is the
+// version of the task without these events. It reports whether a lane became due.
+func (w *webhookState) moveTails(t *task, before int64) (due bool) {
 	if len(t.lanes) == 0 || t.fold.Seq == before {
 		return false
 	}
 	at := t.log[len(t.log)-1].Time
 	for _, l := range t.lanes {
 		if !l.deleted && l.Cursor.Seq >= before {
-			p.change(l, func() { l.DueAt = at })
+			w.change(l, func() { l.DueAt = at })
 			due = due || l.Worker == ""
 		}
 	}
 	return due
 }
 
-// savePush creates or replaces a webhook. c's Data is kept.
-func (p *push) savePush(t *task, c store.PushConfig, cursor store.PushCursor, now time.Time) *lane {
+// saveWebhook creates or replaces a webhook. It retains c.Data.
+func (w *webhookState) saveWebhook(t *task, c store.Webhook, cursor store.WebhookCursor, now time.Time) *lane {
 	c.Task, c.CreatedAt = store.Key{}, store.Time(c.CreatedAt)
 	l := t.lane(c.ID)
 	if l != nil && !l.deleted {
-		p.change(l, func() {
-			c.CreatedAt = l.Config.CreatedAt
-			l.Config = c
+		w.change(l, func() {
+			c.CreatedAt = l.Webhook.CreatedAt
+			l.Webhook = c
 			l.restart(now)
 		})
 		return l
 	}
 	fence, until := now.UnixMilli(), time.Time{}
 	if l != nil {
-		l.takeLease()
+		l.revokeLease()
 		fence, until = l.Fence, l.LeaseUntil
-		p.removeLane(l)
+		w.removeLane(l)
 	}
 	l = &lane{task: t, Lane: store.Lane{
-		Config: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
+		Webhook: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
 	}}
 	t.lanes = append(t.lanes, l)
-	p.place(l)
+	w.index(l)
 	return l
 }
 
-// removeLane removes a lane with all that belongs to it.
-func (p *push) removeLane(l *lane) {
-	p.removeNotes(l)
-	p.unplace(l)
+// removeLane removes a lane with its delivery attempts and dead letters.
+func (w *webhookState) removeLane(l *lane) {
+	w.removeDeliveries(l)
+	w.unindex(l)
 	i := slices.Index(l.task.lanes, l)
 	l.task.lanes = slices.Delete(l.task.lanes, i, i+1)
 }

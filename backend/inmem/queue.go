@@ -8,80 +8,81 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// queue holds the tasks that are queued or leased, each under the time it is
-// due: when its delay or its lease ends.
+// queue holds the tasks that are queued or leased. Its key is the time when the task
+// becomes due: DueAt or the end of the lease.
 //
-// A task waits in pending until a claim finds that its time has come; then it
-// stands ready with its owner, and if it is queued with its context. So a claim looks at due tasks only, however many
-// wait.
+// A task is in pending until a claim finds that it is due. The claim then moves it to
+// the ready lists of its owner and, if it is queued, of its context. So claims read
+// only due tasks.
 type queue struct {
 	pending index[*task]
-	owners  index[*owner] // those with ready tasks, by name
-	// promoted is the latest time up to which tasks have been made ready.
+	owners  index[*owner] // owners with ready tasks, by name
+	// promoted is the latest time up to which tasks were moved to the ready lists.
 	promoted       int64
 	queued, leased int
 	leases         map[string]int // by worker
 }
 
-// queued is where a task stands in the queue.
-type queued struct {
-	line line
-	at   int64
+// queuePosition is the position of a task or lane in its queue.
+type queuePosition struct {
+	state queueState
+	at    int64
 }
 
-// line is a part of the queue.
-type line int8
+// queueState is the part of a queue that holds a task or lane.
+type queueState int8
 
 const (
-	lineNone line = iota
-	linePending
-	lineReady
+	notQueued queueState = iota
+	queuePending
+	queueReady
 )
 
-// add puts a task where its run belongs, if anywhere.
+// add adds a task according to its queue entry. It ignores tasks that are not queued or
+// leased.
 func (q *queue) add(t *task) {
-	run := &t.fold.Run
-	if run.Phase == store.PhaseQueued || run.Phase == store.PhaseLeased {
+	qe := &t.fold.Queue
+	if qe.Phase == store.PhaseQueued || qe.Phase == store.PhaseLeased {
 		t.context.queued++
 	}
-	switch run.Phase {
+	switch qe.Phase {
 	case store.PhaseQueued:
 		q.queued++
 		t.owner.queued++
-		t.queued = queued{at: millis(run.DueAt), line: linePending}
-		if run.DueAt.IsZero() {
+		t.queuePos = queuePosition{at: millis(qe.DueAt), state: queuePending}
+		if qe.DueAt.IsZero() {
 			q.makeReady(t)
 			return
 		}
 	case store.PhaseLeased:
 		q.leased++
-		q.leases[run.Lease.Worker]++
-		t.queued = queued{at: millis(run.Lease.Until), line: linePending}
+		q.leases[qe.Lease.Worker]++
+		t.queuePos = queuePosition{at: millis(qe.Lease.Until), state: queuePending}
 	default:
 		return
 	}
-	q.pending.add(t.queued.at, t)
+	q.pending.add(t.queuePos.at, t)
 }
 
-// remove takes a task out, if it is there. Its run is still as it was when it
-// was added.
+// remove removes a task from the queue. It does nothing if the task is not queued. The
+// queue entry must not have changed since add.
 func (q *queue) remove(t *task) {
-	switch t.queued.line {
-	case linePending:
-		q.pending.remove(t.queued.at, t)
-	case lineReady:
+	switch t.queuePos.state {
+	case queuePending:
+		q.pending.remove(t.queuePos.at, t)
+	case queueReady:
 		if t.owner.removeReady(t); !t.owner.hasReady() {
 			q.owners.remove(0, t.owner)
 		}
-	case lineNone:
+	case notQueued:
 		return
 	}
-	t.queued = queued{}
+	t.queuePos = queuePosition{}
 	t.context.queued--
-	if run := &t.fold.Run; run.Phase == store.PhaseLeased {
+	if qe := &t.fold.Queue; qe.Phase == store.PhaseLeased {
 		q.leased--
-		if q.leases[run.Lease.Worker]--; q.leases[run.Lease.Worker] == 0 {
-			delete(q.leases, run.Lease.Worker)
+		if q.leases[qe.Lease.Worker]--; q.leases[qe.Lease.Worker] == 0 {
+			delete(q.leases, qe.Lease.Worker)
 		}
 	} else {
 		q.queued--
@@ -90,14 +91,14 @@ func (q *queue) remove(t *task) {
 }
 
 func (q *queue) makeReady(t *task) {
-	t.queued.line = lineReady
+	t.queuePos.state = queueReady
 	if !t.owner.hasReady() {
 		q.owners.add(0, t.owner)
 	}
 	t.owner.addReady(t)
 }
 
-// promote makes ready what is due.
+// promote moves due tasks to the ready lists.
 func (q *queue) promote(now int64) {
 	q.promoted = max(q.promoted, now)
 	for q.pending.len > 0 {
@@ -121,162 +122,161 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	return claimed, err
 }
 
-// claim returns what it claimed as clones, which are still to be copied.
+// claim claims tasks. It returns clones, which the caller copies.
 func (s *Store) claim(ctx context.Context, p store.ClaimParams, event store.Event) ([]*store.Task, error) {
 	var lanesDue bool
-	defer s.watchers.tell(&lanesDue)
+	defer s.watchers.notify(&lanesDue)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err
 	}
-	tasks := s.queue.due(p)
+	tasks := s.queue.dueTasks(p)
 	claimed := make([]*store.Task, len(tasks))
 	for i, t := range tasks {
 		s.queue.remove(t)
-		own := event
-		if last := t.log[len(t.log)-1].Time; own.Time.Before(last) { // a log does not go back
-			own.Time = last
+		e := event
+		if last := t.log[len(t.log)-1].Time; e.Time.Before(last) { // times in a log do not decrease
+			e.Time = last
 		}
-		t.append([]store.Event{own})
-		lanesDue = s.push.moveTails(t, t.fold.Seq-1) || lanesDue
-		run := &t.fold.Run
-		run.Phase = store.PhaseLeased
-		run.Attempt++
-		run.Lease = store.Lease{Worker: p.Worker, Fence: run.Lease.Fence + 1, Until: store.Time(p.Until)}
+		t.append([]store.Event{e})
+		lanesDue = s.webhooks.moveTails(t, t.fold.Seq-1) || lanesDue
+		qe := &t.fold.Queue
+		qe.Phase = store.PhaseLeased
+		qe.Attempt++
+		qe.Lease = store.Lease{Worker: p.Worker, Fence: qe.Lease.Fence + 1, Until: store.Time(p.Until)}
 		s.queue.add(t)
-		t.relist()
-		if claimed[i] = t.fold.Clone(); p.Whole > 0 && t.fold.Bytes > p.Whole {
+		t.updateLists()
+		if claimed[i] = t.fold.Clone(); p.OutlineAbove > 0 && t.fold.Bytes > p.OutlineAbove {
 			claimed[i] = t.fold.AsOutline()
 		}
 	}
 	return claimed, nil
 }
 
-// due returns the tasks to claim, in order.
-func (q *queue) due(p store.ClaimParams) []*task {
+// dueTasks returns the tasks to claim, in order.
+func (q *queue) dueTasks(p store.ClaimParams) []*task {
 	if p.Limit <= 0 {
 		return nil
 	}
 	now := p.Now.UnixMilli()
-	if q.unusual(p) {
-		return takeTurns(q.scan(p, now), p.Limit)
+	if q.needsScan(p) {
+		return roundRobin(q.scan(p, now), p.Limit)
 	}
 	q.promote(now)
-	owners, first := q.visit(p, now)
+	owners, first := q.dueOwners(p, now)
 	if len(first) == p.Limit {
 		return first
 	}
-	more := p.Limit - len(first) + 1 // the most that one owner can still come to
-	lines := make([][]*task, len(owners))
+	perOwner := p.Limit - len(first) + 1 // an owner gets at most this many
+	queues := make([][]*task, len(owners))
 	for i, o := range owners {
-		lines[i] = o.due(&p, now, more)
+		queues[i] = o.dueTasks(&p, now, perOwner)
 	}
-	return takeTurns(lines, p.Limit)
+	return roundRobin(queues, p.Limit)
 }
 
-// unusual reports whether tasks may be due that do not stand at the head of
-// their lines.
-func (q *queue) unusual(p store.ClaimParams) bool {
+// needsScan reports whether tasks may be due that are not first in their owner's list.
+func (q *queue) needsScan(p store.ClaimParams) bool {
 	if p.Takeover && !p.QueuedOnly && q.leased > q.leases[p.Worker] {
 		return true
 	}
 	if p.Horizon <= 0 {
 		return false
 	}
-	beyond := p.Now.Add(p.Horizon).UnixMilli()
-	if q.promoted > beyond {
-		return true // the clock has been set back, and what is ready may not be
+	horizon := p.Now.Add(p.Horizon).UnixMilli()
+	if q.promoted > horizon {
+		return true // the clock was set back: ready tasks may not be due
 	}
 	n := len(q.pending.chunks)
-	return n > 0 && q.pending.chunks[n-1][len(q.pending.chunks[n-1])-1].at > beyond
+	return n > 0 && q.pending.chunks[n-1][len(q.pending.chunks[n-1])-1].at > horizon
 }
 
-// visit returns the owners who have a due task, as many as can have a turn, with
-// the first task of each.
-func (q *queue) visit(p store.ClaimParams, now int64) (owners []*owner, first []*task) {
+// dueOwners returns up to p.Limit owners with a due task, and the first task of each.
+func (q *queue) dueOwners(p store.ClaimParams, now int64) (owners []*owner, first []*task) {
 	after := &entry[*owner]{rec: &owner{name: p.AfterOwner}}
-	turn := func(e entry[*owner]) bool {
+	add := func(e entry[*owner]) bool {
 		if slices.Contains(p.Skip, e.rec.name) {
 			return true
 		}
-		if due := e.rec.due(&p, now, 1); len(due) > 0 {
+		if due := e.rec.dueTasks(&p, now, 1); len(due) > 0 {
 			owners, first = append(owners, e.rec), append(first, due[0])
 		}
 		return len(first) < p.Limit
 	}
 	for e := range q.owners.ascend(after) {
-		if !turn(e) {
+		if !add(e) {
 			return owners, first
 		}
 	}
 	for e := range q.owners.ascend(nil) {
-		if e.rec.name > p.AfterOwner || !turn(e) {
+		if e.rec.name > p.AfterOwner || !add(e) {
 			break
 		}
 	}
 	return owners, first
 }
 
-// scan looks at everything in the queue and returns the lines of due tasks of
-// the owners in the order of their turns.
+// scan reads the whole queue. It returns the due tasks of each owner, in the order in
+// which the owners are served.
 func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
-	lines := make(map[*owner][]*task)
-	beyond := p.Now.Add(p.Horizon).UnixMilli()
-	look := func(e entry[*task]) {
-		run := &e.rec.fold.Run
-		isLeased := run.Phase == store.PhaseLeased
-		if isLeased && (p.QueuedOnly || run.Lease.Worker == p.Worker) || slices.Contains(p.Skip, e.rec.owner.name) {
+	queues := make(map[*owner][]*task)
+	horizon := p.Now.Add(p.Horizon).UnixMilli()
+	add := func(e entry[*task]) {
+		qe := &e.rec.fold.Queue
+		isLeased := qe.Phase == store.PhaseLeased
+		if isLeased && (p.QueuedOnly || qe.Lease.Worker == p.Worker) || slices.Contains(p.Skip, e.rec.owner.name) {
 			return
 		}
-		if e.at <= now || isLeased && p.Takeover || p.Horizon > 0 && e.at > beyond {
-			lines[e.rec.owner] = append(lines[e.rec.owner], e.rec)
+		if e.at <= now || isLeased && p.Takeover || p.Horizon > 0 && e.at > horizon {
+			queues[e.rec.owner] = append(queues[e.rec.owner], e.rec)
 		}
 	}
 	for e := range q.pending.ascend(nil) {
-		look(e)
+		add(e)
 	}
 	var owners []*owner
 	for o := range q.owners.ascend(nil) {
-		for e := range o.rec.ended.ascend(nil) {
-			look(e)
+		for e := range o.rec.expiredLeases.ascend(nil) {
+			add(e)
 		}
 		for e := range o.rec.ready.ascend(nil) {
-			look(e)
+			add(e)
 		}
 	}
-	for o := range lines {
+	for o := range queues {
 		owners = append(owners, o)
 	}
-	inTurn(owners, p.AfterOwner)
+	sortAfter(owners, p.AfterOwner)
 	ordered := make([][]*task, len(owners))
 	for i, o := range owners {
-		ordered[i] = o.line(&p, lines[o])
+		ordered[i] = o.claimOrder(&p, queues[o])
 	}
 	return ordered
 }
 
-// inTurn puts owners in the order in which they are visited.
-func inTurn(owners []*owner, after string) {
+// sortAfter sorts owners by name, starting with the first name after the given one.
+func sortAfter(owners []*owner, after string) {
 	slices.SortFunc(owners, func(a, b *owner) int {
-		if aLater := a.name > after; aLater != (b.name > after) {
+		if aAfter := a.name > after; aAfter != (b.name > after) {
 			return b.compare(a)
 		}
 		return a.compare(b)
 	})
 }
 
-// takeTurns takes one of each line in turn, round and round.
-func takeTurns[R any](lines [][]R, limit int) []R {
-	var taken []R
-	for round := 0; len(lines) > 0; round++ {
-		lines = slices.DeleteFunc(lines, func(line []R) bool { return len(line) <= round })
-		for _, line := range lines {
-			if taken = append(taken, line[round]); len(taken) == limit {
-				return taken
+// roundRobin returns the first of each queue, then the second of each, and so on, up to
+// limit.
+func roundRobin[R any](queues [][]R, limit int) []R {
+	var claimed []R
+	for round := 0; len(queues) > 0; round++ {
+		queues = slices.DeleteFunc(queues, func(queue []R) bool { return len(queue) <= round })
+		for _, queue := range queues {
+			if claimed = append(claimed, queue[round]); len(claimed) == limit {
+				return claimed
 			}
 		}
 	}
-	return taken
+	return claimed
 }
 
 // Renew implements [store.Store].
@@ -288,12 +288,12 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 	var lost []store.Key
 	for _, l := range leases {
 		t := s.task(l.Key)
-		if t == nil || !t.leasedTo(l) {
+		if t == nil || !t.heldBy(l) {
 			lost = append(lost, l.Key)
 			continue
 		}
 		s.queue.remove(t)
-		t.fold.Run.Lease.Until = store.Time(until)
+		t.fold.Queue.Lease.Until = store.Time(until)
 		s.queue.add(t)
 	}
 	return lost, nil

@@ -15,7 +15,7 @@ func (s *Store) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (
 	if err != nil {
 		return nil, err
 	}
-	return handedOut(t, opts), nil
+	return copyTask(t, opts), nil
 }
 
 func (s *Store) clone(ctx context.Context, k store.Key) (*store.Task, error) {
@@ -30,9 +30,9 @@ func (s *Store) clone(ctx context.Context, k store.Key) (*store.Task, error) {
 	return t.fold.Clone(), nil
 }
 
-// handedOut returns a copy of a clone, cut first so that no more is copied than
-// was asked for.
-func handedOut(clone *store.Task, opts store.TaskOptions) *store.Task {
+// copyTask returns a copy of a clone. It cuts the clone to opts first, to copy no more
+// than needed.
+func copyTask(clone *store.Task, opts store.TaskOptions) *store.Task {
 	clone.Cut(opts)
 	return clone.Copy()
 }
@@ -61,7 +61,7 @@ func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([
 	return slices.Clone(t.log[from:to]), nil
 }
 
-// LogRows implements [store.Store]: each event is a row.
+// LogRows implements [store.Store]. Each event is one row.
 func (s *Store) LogRows(ctx context.Context, k store.Key, after int64, limit int) ([]store.LogRow, error) {
 	events, err := s.log(ctx, k, after, limit)
 	rows := make([]store.LogRow, len(events))
@@ -86,8 +86,8 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 	return versions, nil
 }
 
-// moment is the inverse of millis.
-func moment(at int64) time.Time {
+// fromMillis is the inverse of millis.
+func fromMillis(at int64) time.Time {
 	if at == math.MinInt64 {
 		return time.Time{}
 	}

@@ -7,72 +7,72 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func (o *owner) hasReady() bool { return o.ready.len+o.ended.len > 0 }
+func (o *owner) hasReady() bool { return o.ready.len+o.expiredLeases.len > 0 }
 
-// addReady takes in a task whose time has come.
+// addReady adds a due task to the ready lists.
 func (o *owner) addReady(t *task) {
-	if t.fold.Run.Phase == store.PhaseLeased {
-		o.ended.add(t.queued.at, t)
+	if t.fold.Queue.Phase == store.PhaseLeased {
+		o.expiredLeases.add(t.queuePos.at, t)
 		return
 	}
-	o.ready.add(t.queued.at, t)
+	o.ready.add(t.queuePos.at, t)
 	if t.context.ready.len == 0 {
-		o.busy.add(0, t.context)
+		o.readyContexts.add(0, t.context)
 	}
-	t.context.ready.add(t.queued.at, t)
+	t.context.ready.add(t.queuePos.at, t)
 }
 
-// removeReady takes out a task that addReady took in.
+// removeReady removes a task from the ready lists.
 func (o *owner) removeReady(t *task) {
-	if t.fold.Run.Phase == store.PhaseLeased {
-		o.ended.remove(t.queued.at, t)
+	if t.fold.Queue.Phase == store.PhaseLeased {
+		o.expiredLeases.remove(t.queuePos.at, t)
 		return
 	}
-	o.ready.remove(t.queued.at, t)
-	if t.context.ready.remove(t.queued.at, t); t.context.ready.len == 0 {
-		o.busy.remove(0, t.context)
+	o.ready.remove(t.queuePos.at, t)
+	if t.context.ready.remove(t.queuePos.at, t); t.context.ready.len == 0 {
+		o.readyContexts.remove(0, t.context)
 	}
 }
 
-// due returns the owner's first n tasks that may be claimed, in order.
-func (o *owner) due(p *store.ClaimParams, now int64, n int) []*task {
+// dueTasks returns up to n tasks of the owner that may be claimed, in order.
+func (o *owner) dueTasks(p *store.ClaimParams, now int64, n int) []*task {
 	var due []*task
 	if !p.QueuedOnly {
-		due = first(&o.ended, now, n, func(t *task) bool { return t.fold.Run.Lease.Worker != p.Worker })
+		due = firstDue(&o.expiredLeases, now, n, func(t *task) bool { return t.fold.Queue.Lease.Worker != p.Worker })
 	}
 	n -= len(due)
 	if p.OldestFirst {
-		return append(due, first(&o.ready, now, n, nil)...)
+		return append(due, firstDue(&o.ready, now, n, nil)...)
 	}
-	contexts := o.turns(p.AfterContexts[o.name], now, n)
+	contexts := o.dueContexts(p.AfterContexts[o.name], now, n)
 	if len(contexts) == n {
-		n = 1 // each has one turn
+		n = 1 // one task of each context
 	}
-	lines := make([][]*task, len(contexts))
+	queues := make([][]*task, len(contexts))
 	for i, c := range contexts {
-		lines[i] = first(&c.ready, now, n, nil)
+		queues[i] = firstDue(&c.ready, now, n, nil)
 	}
-	return append(due, takeTurns(lines, max(n, len(contexts)))...)
+	return append(due, roundRobin(queues, max(n, len(contexts)))...)
 }
 
-// turns returns the first n contexts with a task that is due, in the order in which they
-// are visited.
-func (o *owner) turns(after string, now int64, n int) (found []*conversation) {
+// dueContexts returns up to n contexts with a due task, in the order in which they are
+// served.
+func (o *owner) dueContexts(after string, now int64, n int) (found []*contextEntry) {
 	if n <= 0 {
 		return nil
 	}
-	add := func(c *conversation) bool {
+	add := func(c *contextEntry) bool {
 		if c.ready.chunks[0][0].at <= now {
 			found = append(found, c)
 		}
 		return len(found) < n
 	}
-	for e := range o.busy.ascend(&entry[*conversation]{rec: &conversation{owner: o, id: after}}) {
+	for e := range o.readyContexts.ascend(&entry[*contextEntry]{rec: &contextEntry{owner: o, id: after}}) {
 		if !add(e.rec) {
 			return found
 		}
 	}
-	for e := range o.busy.ascend(nil) {
+	for e := range o.readyContexts.ascend(nil) {
 		if e.rec.id > after || !add(e.rec) {
 			break
 		}
@@ -80,9 +80,9 @@ func (o *owner) turns(after string, now int64, n int) (found []*conversation) {
 	return found
 }
 
-// first returns the first n tasks of an index whose time has come, of those that ok,
-// unless nil, does not refuse.
-func first(x *index[*task], now int64, n int, ok func(*task) bool) (found []*task) {
+// firstDue returns the first n due tasks of an index for which ok returns true. A nil
+// ok accepts all.
+func firstDue(x *index[*task], now int64, n int, ok func(*task) bool) (found []*task) {
 	for e := range x.ascend(nil) {
 		if e.at > now || len(found) >= n {
 			break
@@ -94,15 +94,15 @@ func first(x *index[*task], now int64, n int, ok func(*task) bool) (found []*tas
 	return found
 }
 
-// line puts tasks of the owner in the order in which they are claimed.
-func (o *owner) line(p *store.ClaimParams, due []*task) []*task {
-	slices.SortFunc(due, func(a, b *task) int { return cmp.Or(cmp.Compare(a.queued.at, b.queued.at), a.compare(b)) })
-	var line, oldest []*task
-	byContext := make(map[*conversation][]*task)
-	var contexts []*conversation
+// claimOrder sorts due tasks of the owner into the order in which they are claimed.
+func (o *owner) claimOrder(p *store.ClaimParams, due []*task) []*task {
+	slices.SortFunc(due, func(a, b *task) int { return cmp.Or(cmp.Compare(a.queuePos.at, b.queuePos.at), a.compare(b)) })
+	var queue, oldest []*task
+	byContext := make(map[*contextEntry][]*task)
+	var contexts []*contextEntry
 	for _, t := range due {
-		if t.fold.Run.Phase == store.PhaseLeased {
-			line = append(line, t)
+		if t.fold.Queue.Phase == store.PhaseLeased {
+			queue = append(queue, t)
 			continue
 		}
 		oldest = append(oldest, t)
@@ -112,18 +112,18 @@ func (o *owner) line(p *store.ClaimParams, due []*task) []*task {
 		byContext[t.context] = append(byContext[t.context], t)
 	}
 	if p.OldestFirst {
-		return append(line, oldest...)
+		return append(queue, oldest...)
 	}
 	after := p.AfterContexts[o.name]
-	slices.SortFunc(contexts, func(a, b *conversation) int {
-		if aLater := a.id > after; aLater != (b.id > after) {
+	slices.SortFunc(contexts, func(a, b *contextEntry) int {
+		if aAfter := a.id > after; aAfter != (b.id > after) {
 			return b.compare(a)
 		}
 		return a.compare(b)
 	})
-	lines := make([][]*task, len(contexts))
+	queues := make([][]*task, len(contexts))
 	for i, c := range contexts {
-		lines[i] = byContext[c]
+		queues[i] = byContext[c]
 	}
-	return append(line, takeTurns(lines, len(oldest))...)
+	return append(queue, roundRobin(queues, len(oldest))...)
 }

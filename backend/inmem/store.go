@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Store is a [store.Store] in memory.
+// Store is a [store.Store] that keeps its data in memory.
 type Store struct {
-	mu       sync.RWMutex
-	closed   bool
-	owners   map[string]*owner
-	names    index[*owner]  // the owners, by name
-	records  index[*record] // by the time they were made
-	queue    queue
-	deleting index[*conversation] // those whose deletion is pending
-	vacant   vacant
-	summary  store.FeedbackSummary // of all owners
-	push     push
+	mu           sync.RWMutex
+	closed       bool
+	owners       map[string]*owner
+	ownersByName index[*owner]  // all owners, by name
+	records      index[*record] // by creation time
+	queue        queue
+	deleting     index[*contextEntry] // contexts whose deletion is pending
+	empty        emptyContexts
+	summary      store.FeedbackSummary // of all owners
+	webhooks     webhookState
 
 	watchers watchers
 }
@@ -32,57 +32,57 @@ var _ store.Store = (*Store)(nil)
 // New returns an empty store.
 func New() *Store {
 	return &Store{
-		owners: make(map[string]*owner),
-		queue:  queue{leases: make(map[string]int)},
-		vacant: vacant{plain: &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}},
-		push:   newPush(),
+		owners:   make(map[string]*owner),
+		queue:    queue{leases: make(map[string]int)},
+		empty:    emptyContexts{defaultRecord: &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}},
+		webhooks: newWebhook(),
 	}
 }
 
-// owner holds what one owner has.
+// owner holds the data of one owner.
 type owner struct {
-	name     string
-	tasks    map[string]*task
-	contexts map[string]*conversation
-	records  map[string]*record
-	all      index[*task] // by status time
-	states   map[a2a.TaskState]*index[*task]
-	born     index[*task]         // by the time of creation
-	ready    index[*task]         // those that are queued, see queue
-	ended    index[*task]         // those whose lease has ended, see queue
-	queued   int                  // tasks that are queued, whether ready or not
-	busy     index[*conversation] // those with ready tasks, by id
-	listed   contextLists
-	children map[string]int   // the number of contexts within each other, by its id
-	feedback index[*feedback] // by the time it was made
-	summary  store.FeedbackSummary
+	name          string
+	tasks         map[string]*task
+	contexts      map[string]*contextEntry
+	records       map[string]*record
+	byStatusTime  index[*task]
+	byState       map[a2a.TaskState]*index[*task] // by status time
+	byCreation    index[*task]
+	ready         index[*task]         // queued tasks that are due
+	expiredLeases index[*task]         // tasks whose leases have ended
+	queued        int                  // number of queued tasks
+	readyContexts index[*contextEntry] // contexts with ready tasks, by id
+	contextSets   contextSets
+	children      map[string]int   // number of child contexts, by parent id
+	feedback      index[*feedback] // by creation time
+	summary       store.FeedbackSummary
 
-	readyLanes index[*lane] // see laneQueue
-	attempts   index[*note[store.PushAttempt]]
-	letters    index[*note[store.DeadLetter]]
+	readyLanes  index[*lane] // due lanes, see laneQueue
+	attempts    index[*deliveryRecord[store.DeliveryAttempt]]
+	deadLetters index[*deliveryRecord[store.DeadLetter]]
 }
 
-// task is a task with its log. The events, and what the fold refers to, are
-// never changed once they are here.
+// task is a task with its log. The events, and the values that fold refers to, are
+// never modified once stored.
 type task struct {
 	owner    *owner
-	context  *conversation
+	context  *contextEntry
 	fold     store.Task
 	log      []store.Event
 	steps    []store.Step
-	feedback *taskFeedback // nil when there is none
-	records  []*record     // those that name it
+	feedback *taskFeedback // nil if there is none
+	records  []*record     // idempotency records that refer to the task
 	lanes    []*lane
 
-	listed listed // where it stands in the lists
-	queued queued // where it stands in the queue
+	listPos  listPosition
+	queuePos queuePosition
 }
 
 type record struct {
 	store.IdempotencyRecord
-	// among are the records of what it names, which go when that goes; nil when it
-	// names nothing that is here.
-	among *[]*record
+	// siblings are all records of the task or context that this one refers to. They are
+	// removed with it. Nil if it does not exist.
+	siblings *[]*record
 }
 
 func (t *task) compare(u *task) int {
@@ -104,7 +104,7 @@ func (r *record) compare(q *record) int {
 	return strings.Compare(r.Owner, q.Owner)
 }
 
-// millis returns a time as a number to sort by.
+// millis returns a time as an index key.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return math.MinInt64
@@ -112,16 +112,15 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ceil returns the first millisecond that is not before t.
-func ceil(t time.Time) int64 {
+// ceilMillis returns t as an index key, rounded up.
+func ceilMillis(t time.Time) int64 {
 	if t.IsZero() {
 		return math.MinInt64
 	}
 	return t.Add(time.Millisecond - 1).UnixMilli()
 }
 
-// read begins a call that changes nothing. The caller calls s.mu.RUnlock, also
-// when there is an error.
+// read locks the store for reading. The caller calls s.mu.RUnlock, also after an error.
 func (s *Store) read(ctx context.Context) error {
 	err := ctx.Err()
 	s.mu.RLock()
@@ -131,8 +130,8 @@ func (s *Store) read(ctx context.Context) error {
 	return err
 }
 
-// write begins a call that changes something. The caller calls s.mu.Unlock,
-// also when there is an error.
+// write locks the store for a change. The caller calls s.mu.Unlock, also after an
+// error.
 func (s *Store) write(ctx context.Context) error {
 	err := ctx.Err()
 	s.mu.Lock()
@@ -142,7 +141,7 @@ func (s *Store) write(ctx context.Context) error {
 	return err
 }
 
-// task returns the task of a key, nil when there is none.
+// task returns the task of a key, or nil.
 func (s *Store) task(k store.Key) *task {
 	if o := s.owners[k.Owner]; o != nil {
 		return o.tasks[k.ID]
@@ -150,29 +149,29 @@ func (s *Store) task(k store.Key) *task {
 	return nil
 }
 
-// owner returns an owner, who is made if need be.
+// owner returns an owner and creates it if needed.
 func (s *Store) owner(name string) *owner {
 	o := s.owners[name]
 	if o == nil {
 		o = &owner{
-			name:     name,
-			tasks:    make(map[string]*task),
-			contexts: make(map[string]*conversation),
-			states:   make(map[a2a.TaskState]*index[*task]),
-			listed:   contextLists{tags: make(map[string]*orders)},
-			children: make(map[string]int),
+			name:        name,
+			tasks:       make(map[string]*task),
+			contexts:    make(map[string]*contextEntry),
+			byState:     make(map[a2a.TaskState]*index[*task]),
+			contextSets: contextSets{tags: make(map[string]*contextSet)},
+			children:    make(map[string]int),
 		}
 		s.owners[name] = o
-		s.names.add(0, o)
+		s.ownersByName.add(0, o)
 	}
 	return o
 }
 
-// release forgets an owner who has nothing any more.
-func (s *Store) release(o *owner) {
+// removeIfEmpty removes an owner without data.
+func (s *Store) removeIfEmpty(o *owner) {
 	if len(o.tasks) == 0 && len(o.contexts) == 0 && len(o.records) == 0 {
 		delete(s.owners, o.name)
-		s.names.remove(0, o)
+		s.ownersByName.remove(0, o)
 	}
 }
 
@@ -185,12 +184,12 @@ func (s *Store) Ping(ctx context.Context) error {
 // Info implements [store.Store].
 func (s *Store) Info() store.Info { return store.Info{Name: "memory", Exclusive: true} }
 
-// Close implements [store.Store]. What was stored is gone.
+// Close implements [store.Store]. It discards all data.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.owners, s.names, s.records, s.queue, s.deleting = nil, index[*owner]{}, index[*record]{}, queue{}, index[*conversation]{}
-	s.vacant, s.push = vacant{}, push{}
+	s.owners, s.ownersByName, s.records, s.queue, s.deleting = nil, index[*owner]{}, index[*record]{}, queue{}, index[*contextEntry]{}
+	s.empty, s.webhooks = emptyContexts{}, webhookState{}
 	return nil
 }

@@ -21,7 +21,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, err
 }
 
-// page returns a page of clones, which are still to be copied.
+// page returns a page of clones, which the caller copies.
 func (s *Store) page(ctx context.Context, q store.Query) (store.Page, error) {
 	defer s.mu.RUnlock()
 	page := store.Page{Total: -1}
@@ -33,7 +33,7 @@ func (s *Store) page(ctx context.Context, q store.Query) (store.Page, error) {
 		page.Total, page.TotalCapped = w.count(q.TotalLimit)
 	}
 	if q.Cursor != nil {
-		w.skip = taskCursor(q)
+		w.skip = skipToTaskCursor(q)
 	}
 	found, more := w.page(q.Offset, q.Limit)
 	for _, t := range found {
@@ -45,7 +45,7 @@ func (s *Store) page(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
-// tasksOf returns the way through what a query selects, from its beginning.
+// tasksOf returns the walk through the tasks that a query selects, from the start.
 func (s *Store) tasksOf(q store.Query) walk[*task] {
 	w := walk[*task]{ascending: q.Ascending}
 	w.after, w.before = bounds(q.After, q.Before)
@@ -54,7 +54,7 @@ func (s *Store) tasksOf(q store.Query) walk[*task] {
 	otherTime := func(t *task) int64 { return millis(t.fold.CreatedAt) }
 	if q.ByCreated {
 		w.after, w.before, others = others[0], others[1], [2]int64{w.after, w.before}
-		otherTime = func(t *task) int64 { return t.listed.at }
+		otherTime = func(t *task) int64 { return t.listPos.at }
 	}
 	o := s.owners[q.Owner]
 	states := q.States
@@ -62,34 +62,35 @@ func (s *Store) tasksOf(q store.Query) walk[*task] {
 	case o == nil:
 	case q.ContextID != "":
 		if c := o.contexts[q.ContextID]; c != nil && q.ByCreated {
-			w.indexes = []*index[*task]{&c.born}
+			w.indexes = []*index[*task]{&c.byCreation}
 		} else if c != nil {
-			w.indexes = []*index[*task]{&c.tasks}
+			w.indexes = []*index[*task]{&c.byStatusTime}
 		}
 	case q.ByCreated:
-		w.indexes = []*index[*task]{&o.born}
+		w.indexes = []*index[*task]{&o.byCreation}
 	case len(states) == 0:
-		w.indexes = []*index[*task]{&o.all}
+		w.indexes = []*index[*task]{&o.byStatusTime}
 	default:
 		for i, state := range states {
-			if x := o.states[state]; x != nil && !slices.Contains(states[:i], state) {
+			if x := o.byState[state]; x != nil && !slices.Contains(states[:i], state) {
 				w.indexes = append(w.indexes, x)
 			}
 		}
 		states = nil
 	}
 	if len(states) > 0 || others != [2]int64{math.MinInt64, math.MaxInt64} {
-		w.keep = func(t *task) bool {
+		w.match = func(t *task) bool {
 			at := otherTime(t)
-			return at >= others[0] && at < others[1] && (len(states) == 0 || slices.Contains(states, t.listed.state))
+			return at >= others[0] && at < others[1] && (len(states) == 0 || slices.Contains(states, t.listPos.state))
 		}
 	}
 	return w
 }
 
-// taskCursor tells which entries stand before the end of the page before.
-func taskCursor(q store.Query) func(entry[*task]) bool {
-	at, id := ceil(q.Cursor.Time), q.Cursor.ID
+// skipToTaskCursor returns the skip function of a walk that continues after the query's
+// cursor.
+func skipToTaskCursor(q store.Query) func(entry[*task]) bool {
+	at, id := ceilMillis(q.Cursor.Time), q.Cursor.ID
 	return func(e entry[*task]) bool {
 		c := cmp.Or(cmp.Compare(e.at, at), cmp.Compare(e.rec.fold.Key.ID, id))
 		return c == 0 || c < 0 == q.Ascending

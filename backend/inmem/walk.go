@@ -8,30 +8,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// walk is a way through one or several indexes that have no record in common,
-// as if they were one.
+// walk is a query over one or more disjoint indexes, read in order as if they were one.
 type walk[R ordered[R]] struct {
 	indexes   []*index[R]
 	ascending bool
-	// skip holds for the entries on the way up to some place, and for none behind
-	// it; nil skips none.
+	// skip returns true for the entries before the start of the walk and false for all
+	// later ones. Nil skips none.
 	skip func(entry[R]) bool
-	// Entries whose number is before after or not before before are not on the way.
+	// Only entries with after <= number < before are part of the walk.
 	after, before int64
-	// keep tells which of the records count; nil keeps all.
-	keep func(R) bool
+	// match filters records. Nil matches all.
+	match func(R) bool
 }
 
-// page returns n records behind the first offset ones, and whether there are more.
+// page returns up to n records after the first offset ones, and whether more follow.
 func (w walk[R]) page(offset, n int) (found []R, more bool) {
-	steps := w.begin()
+	iters := w.iterators()
 	for ; offset > 0; offset-- {
-		if _, ok := w.next(steps); !ok {
+		if _, ok := w.next(iters); !ok {
 			return nil, false
 		}
 	}
 	for {
-		r, ok := w.next(steps)
+		r, ok := w.next(iters)
 		if !ok || len(found) == n {
 			return found, ok
 		}
@@ -39,46 +38,46 @@ func (w walk[R]) page(offset, n int) (found []R, more bool) {
 	}
 }
 
-// count returns how many records are on the way, as store.CapTotal says. It looks at none
-// if all of the indexes' are.
+// count returns the number of records of the walk, limited as in store.CapTotal. It
+// reads no entries if the walk has all records of its indexes.
 func (w walk[R]) count(limit int) (total int, capped bool) {
 	n := 0
-	if w.keep == nil && w.skip == nil && w.after == math.MinInt64 && w.before == math.MaxInt64 {
+	if w.match == nil && w.skip == nil && w.after == math.MinInt64 && w.before == math.MaxInt64 {
 		for _, x := range w.indexes {
 			n += x.len
 		}
 		return store.CapTotal(n, n, limit, true)
 	}
-	keep, exact, passed := w.keep, w.keep == nil, 0
-	w.keep = nil
+	match, exact, passed := w.match, w.match == nil, 0
+	w.match = nil
 	rows := store.CountRows(limit, exact)
-	for steps := w.begin(); passed < rows; passed++ {
-		r, ok := w.next(steps)
+	for iters := w.iterators(); passed < rows; passed++ {
+		r, ok := w.next(iters)
 		if !ok {
 			break
 		}
-		if exact || keep(r) {
+		if exact || match(r) {
 			n++
 		}
 	}
 	return store.CapTotal(n, passed, limit, exact)
 }
 
-func (w walk[R]) begin() []steps[R] {
+func (w walk[R]) iterators() []iterator[R] {
 	skip := func(e entry[R]) bool {
 		return w.ascending && e.at < w.after || !w.ascending && e.at >= w.before || w.skip != nil && w.skip(e)
 	}
-	all := make([]steps[R], len(w.indexes))
+	all := make([]iterator[R], len(w.indexes))
 	for i, x := range w.indexes {
-		all[i] = x.steps(w.ascending, skip)
+		all[i] = x.iterate(w.ascending, skip)
 	}
 	return all
 }
 
-// next returns the next record and goes behind it.
-func (w walk[R]) next(all []steps[R]) (r R, ok bool) {
+// next returns the next record and advances the iterators.
+func (w walk[R]) next(all []iterator[R]) (r R, ok bool) {
 	for {
-		var first *steps[R]
+		var first *iterator[R]
 		for i := range all {
 			s := &all[i]
 			if s.done || first != nil && s.entry().compare(first.entry()) < 0 != w.ascending {
@@ -93,25 +92,25 @@ func (w walk[R]) next(all []steps[R]) (r R, ok bool) {
 		if e.at < w.after || e.at >= w.before {
 			return r, false
 		}
-		first.step()
-		if w.keep == nil || w.keep(e.rec) {
+		first.next()
+		if w.match == nil || w.match(e.rec) {
 			return e.rec, true
 		}
 	}
 }
 
-// steps is a place in an index, which is not changed meanwhile.
-type steps[R ordered[R]] struct {
+// iterator is a position in an index. The index must not change while it is in use.
+type iterator[R ordered[R]] struct {
 	x         *index[R]
 	i, j      int
 	ascending bool
 	done      bool
 }
 
-// steps returns the place of the first entry for which skip does not hold; it
-// holds for those on the way up to some place, and for none behind it.
-func (x *index[R]) steps(ascending bool, skip func(entry[R]) bool) steps[R] {
-	s := steps[R]{x: x, ascending: ascending}
+// iterate returns an iterator at the first entry for which skip is false. skip returns
+// true for the entries before some position and false for all later ones.
+func (x *index[R]) iterate(ascending bool, skip func(entry[R]) bool) iterator[R] {
+	s := iterator[R]{x: x, ascending: ascending}
 	if ascending {
 		s.i = sort.Search(len(x.chunks), func(i int) bool { c := x.chunks[i]; return !skip(c[len(c)-1]) })
 		if s.i < len(x.chunks) {
@@ -129,9 +128,9 @@ func (x *index[R]) steps(ascending bool, skip func(entry[R]) bool) steps[R] {
 	return s
 }
 
-func (s *steps[R]) entry() entry[R] { return s.x.chunks[s.i][s.j] }
+func (s *iterator[R]) entry() entry[R] { return s.x.chunks[s.i][s.j] }
 
-func (s *steps[R]) step() {
+func (s *iterator[R]) next() {
 	if s.ascending {
 		if s.j++; s.j == len(s.x.chunks[s.i]) {
 			s.i, s.j = s.i+1, 0
@@ -144,15 +143,15 @@ func (s *steps[R]) step() {
 	s.done = s.i < 0 || s.i >= len(s.x.chunks)
 }
 
-// bounds returns the span of numbers of the times after <= t < before; a zero
-// time does not bound it.
+// bounds returns the range of index keys of the times after <= t < before. A zero time
+// means no bound.
 func bounds(after, before time.Time) (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !after.IsZero() {
-		from = ceil(after)
+		from = ceilMillis(after)
 	}
 	if !before.IsZero() {
-		to = ceil(before)
+		to = ceilMillis(before)
 	}
 	return from, to
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAWalkIsThatOfOneIndex(t *testing.T) {
+func TestWalkMergesIndexes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{0, 3, 300, 3000}).Draw(t, "records")
@@ -18,8 +18,8 @@ func TestAWalkIsThatOfOneIndex(t *testing.T) {
 			after:     rapid.SampledFrom([]int64{math.MinInt64, 0, 7, 2000}).Draw(t, "after"),
 			before:    rapid.SampledFrom([]int64{math.MaxInt64, 7, 90, 2000}).Draw(t, "before"),
 		}
-		divisor, looked := rapid.SampledFrom([]number{1, 3}).Draw(t, "kept is divisible by"), 0
-		w.keep = func(r number) bool { looked++; return r%divisor == 0 }
+		divisor, examined := rapid.SampledFrom([]number{1, 3}).Draw(t, "matches are divisible by"), 0
+		w.match = func(r number) bool { examined++; return r%divisor == 0 }
 		if rapid.Bool().Draw(t, "continued") {
 			last := number(rapid.IntRange(0, 3000).Draw(t, "last"))
 			w.skip = func(e entry[number]) bool { return e.rec == last || e.rec < last == w.ascending }
@@ -42,15 +42,15 @@ func TestAWalkIsThatOfOneIndex(t *testing.T) {
 			t.Fatalf("count(0) = %d, %t, want %d", got, capped, len(want))
 		}
 		most := rapid.IntRange(1, 3000).Draw(t, "count limit")
-		looked = 0
+		examined = 0
 		if got, capped := w.count(most); got != min(most, len(want)) || capped != (len(want) > most) {
 			t.Fatalf("count(%d) of %d = %d, %t", most, len(want), got, capped)
 		}
 		offset, limit := rapid.IntRange(0, 400).Draw(t, "offset"), rapid.IntRange(1, 400).Draw(t, "limit")
-		looked = 0
+		examined = 0
 		got, more := w.page(offset, limit)
-		if divisor == 1 && looked > offset+limit+1 {
-			t.Fatalf("page(%d, %d) looked at %d records", offset, limit, looked)
+		if divisor == 1 && examined > offset+limit+1 {
+			t.Fatalf("page(%d, %d) read %d records, want at most %d", offset, limit, examined, offset+limit+1)
 		}
 		rest := want[min(offset, len(want)):]
 		if page := rest[:min(limit, len(rest))]; !slices.Equal(got, page) || more != (len(rest) > limit) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The types of parameters, by their numbers in PostgreSQL.
+// The type OIDs of parameters.
 const (
 	oidBool  = 16
 	oidBytea = 17
@@ -13,8 +13,8 @@ const (
 	oidText  = 25
 )
 
-// array is a parameter that holds an array, in the binary form of the protocol. It
-// is written by hand, since a commit is little else than such arrays.
+// array is an array parameter in binary format. It has its own encoder because a commit
+// consists almost entirely of such arrays.
 type array struct {
 	elem  uint32
 	n     int
@@ -24,10 +24,10 @@ type array struct {
 
 const arrayHeader = 20
 
-// reset empties the array and keeps its memory, unless it is large.
+// reset empties the array. It keeps the buffer unless that is large.
 func (a *array) reset() {
-	const kept = 1 << 20
-	if cap(a.buf) > kept || a.buf == nil {
+	const maxKept = 1 << 20
+	if cap(a.buf) > maxKept || a.buf == nil {
 		a.buf = make([]byte, 0, 1024)
 	}
 	a.n, a.nulls, a.buf = 0, false, append(a.buf[:0], make([]byte, arrayHeader)...)
@@ -49,13 +49,13 @@ func (a *array) intOrNull(v int64, set bool) {
 
 func (a *array) text(s string) {
 	a.n++
-	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(s))) //nolint:gosec // PostgreSQL holds no longer ones
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(s))) //nolint:gosec // PostgreSQL values are shorter
 	a.buf = append(a.buf, s...)
 }
 
 func (a *array) bytes(b []byte) {
 	a.n++
-	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(b))) //nolint:gosec // PostgreSQL holds no longer ones
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(b))) //nolint:gosec // PostgreSQL values are shorter
 	a.buf = append(a.buf, b...)
 }
 
@@ -75,7 +75,7 @@ func (a *array) null() {
 	a.buf = append(a.buf, 0xff, 0xff, 0xff, 0xff)
 }
 
-// encoded returns the array as a parameter.
+// encoded returns the encoded parameter, which is valid until the next reset.
 func (a *array) encoded() []byte {
 	head := a.buf[:0]
 	head = binary.BigEndian.AppendUint32(head, 1) // dimensions
@@ -85,20 +85,20 @@ func (a *array) encoded() []byte {
 	}
 	head = binary.BigEndian.AppendUint32(head, flags)
 	head = binary.BigEndian.AppendUint32(head, a.elem)
-	head = binary.BigEndian.AppendUint32(head, uint32(a.n)) //nolint:gosec // bounded by a group
+	head = binary.BigEndian.AppendUint32(head, uint32(a.n)) //nolint:gosec // at most the changes of a group
 	binary.BigEndian.AppendUint32(head, 1)                  // the first index
 	return a.buf
 }
 
 func int8Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) } //nolint:gosec // two's complement
 
-// param returns an argument in the binary form; integers are bigints.
+// param returns an argument in binary format. Integers are encoded as bigint.
 func param(v any) []byte {
 	a := new(array)
 	a.reset()
 	switch v := v.(type) {
 	case string:
-		return append([]byte{}, v...) // empty is not null
+		return append([]byte{}, v...) // not nil, which is null
 	case []byte:
 		return append([]byte{}, v...)
 	case int:

@@ -8,22 +8,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// calls writes changes as the statements of one transaction.
-func (c *committer) calls(live []*change, mark int64, all bool) []*call {
-	count := make(map[store.Key]int, len(live))
-	for _, ch := range live {
+// calls returns the statements of one transaction that applies changes. With strict, they
+// fail unless all changes are applied.
+func (c *committer) calls(accepted []*change, mark int64, strict bool) []*call {
+	count := make(map[store.Key]int, len(accepted))
+	for _, ch := range accepted {
 		count[ch.Key]++
 	}
 	var creates, touches []*change
 	var waves [][]*change
 	wave := make(map[store.Key]int)
-	for _, ch := range live {
-		ch.strict = ch.strict || all || count[ch.Key] > 1
+	for _, ch := range accepted {
+		ch.strict = ch.strict || strict || count[ch.Key] > 1
 		if ch.Create != nil {
 			creates = append(creates, ch)
 			continue
 		}
-		if ch.touches != 0 {
+		if ch.messageTime != 0 {
 			touches = append(touches, ch)
 		}
 		n := wave[ch.Key]
@@ -33,47 +34,47 @@ func (c *committer) calls(live []*change, mark int64, all bool) []*call {
 		waves[n] = append(waves[n], ch)
 	}
 	var calls []*call
-	if ms := c.lockPatience().Milliseconds(); ms > 0 {
-		k := c.call(stmtPatience)
+	if ms := c.effectiveLockTimeout().Milliseconds(); ms > 0 {
+		k := c.reuseCall(stmtLockTimeout)
 		k.scalars = append(k.scalars, ms)
 		calls = append(calls, k)
 	}
 	add := func(k *call) {
 		if k.rows() == 0 {
-			c.spare[k.statement] = append(c.spare[k.statement], k)
+			c.freeCalls[k.statement] = append(c.freeCalls[k.statement], k)
 			return
 		}
 		calls = append(calls, k)
 	}
-	add(c.keys(live))
+	add(c.keys(accepted))
 	if len(creates) > 0 || len(touches) > 0 {
-		calls = append(calls, c.contexts(creates, touches)) // made with the first of their tasks, as the changes were given
+		calls = append(calls, c.contexts(creates, touches)) // before creates is sorted: the first task in the order of the changes creates the context
 	}
 	if len(creates) > 0 {
 		slices.SortFunc(creates, byKey)
 		add(c.creates(creates, mark))
-		calls = append(calls, c.pushes(creates)...)
+		calls = append(calls, c.webhooks(creates)...)
 	}
 	for _, w := range waves {
 		slices.SortFunc(w, byKey)
 		add(c.updates(w, mark))
 		add(c.snapshots(w))
-		calls = append(calls, c.pushes(w)...)
+		calls = append(calls, c.webhooks(w)...)
 	}
-	add(c.contents(live))
-	add(c.steps(live))
-	k := c.call(stmtMark)
+	add(c.contents(accepted))
+	add(c.steps(accepted))
+	k := c.reuseCall(stmtMark)
 	k.scalars = append(k.scalars, mark)
 	return append(calls, k)
 }
 
-// lockPatience is how long the next transaction is to wait for locks, zero when its
-// session says it.
-func (c *committer) lockPatience() time.Duration {
-	if c.patience == 0 && c.s.cfg.Pooler {
+// effectiveLockTimeout returns the lock timeout that the next transaction must set, zero if
+// its session has the right one.
+func (c *committer) effectiveLockTimeout() time.Duration {
+	if c.lockTimeout == 0 && c.s.cfg.Pooler {
 		return c.s.cfg.lockTimeout()
 	}
-	return c.patience
+	return c.lockTimeout
 }
 
 func byKey(a, b *change) int { return compareKeys(a.Key, b.Key) }
@@ -82,10 +83,10 @@ func compareKeys(a, b store.Key) int {
 	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.ID, b.ID))
 }
 
-func (c *committer) keys(live []*change) *call {
-	k := c.call(stmtKeys)
+func (c *committer) keys(accepted []*change) *call {
+	k := c.reuseCall(stmtKeys)
 	var keyed []*change
-	for _, ch := range live {
+	for _, ch := range accepted {
 		if ch.Idempotency != nil {
 			keyed = append(keyed, ch)
 		}
@@ -100,53 +101,53 @@ func (c *committer) keys(live []*change) *call {
 		k.columns[1].text(r.Key)
 		k.columns[2].bytes(r.HashBytes())
 		k.columns[3].text(r.TaskID)
-		k.columns[4].int(ch.leaves())
+		k.columns[4].int(ch.newVersion())
 		k.columns[5].int(millis(r.CreatedAt))
 		k.columns[6].bool(ch.Create != nil && r.Owner == ch.Key.Owner && r.TaskID == ch.Key.ID && millis(r.CreatedAt) == millis(ch.Events[0].Time))
 	}
 	return k
 }
 
-// contexts writes the contexts of new tasks, each once, and those of tasks that receive
-// messages, by the tasks.
+// contexts returns the call that creates or updates the contexts of new tasks and of tasks
+// that receive messages. The former are named by the context, the latter by the task.
 func (c *committer) contexts(creates, touches []*change) *call {
-	type born struct {
+	type newContext struct {
 		key                  store.Key
-		first                string // of its tasks
+		firstTask            string
 		created, received, n int64
 	}
 	at := make(map[store.Key]int, len(creates))
-	of := make(map[store.Key]int, len(creates)) // by task
-	all := make([]born, 0, len(creates))
+	of := make(map[store.Key]int, len(creates)) // index into all, by task
+	all := make([]newContext, 0, len(creates))
 	for _, ch := range creates {
 		key := store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}
 		i, ok := at[key]
 		if !ok {
 			i = len(all)
 			at[key] = i
-			all = append(all, born{key: key, first: ch.Key.ID, created: millis(ch.Events[0].Time)})
+			all = append(all, newContext{key: key, firstTask: ch.Key.ID, created: millis(ch.Events[0].Time)})
 		}
 		of[ch.Key] = i
 		b := &all[i]
-		b.received, b.n = max(b.received, ch.touches), b.n+1
+		b.received, b.n = max(b.received, ch.messageTime), b.n+1
 	}
 	touches = slices.DeleteFunc(touches, func(ch *change) bool {
 		i, ok := of[ch.Key]
-		if ok { // its task does not exist yet
-			all[i].received = max(all[i].received, ch.touches)
+		if ok { // the task is created in the same transaction
+			all[i].received = max(all[i].received, ch.messageTime)
 		}
 		return ok
 	})
-	slices.SortFunc(all, func(a, b born) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(all, func(a, b newContext) int { return compareKeys(a.key, b.key) })
 	st := stmtContexts
 	if len(touches) > 0 {
-		st = stmtTouch
+		st = stmtContextsReceived
 	}
-	k := c.call(st)
+	k := c.reuseCall(st)
 	for _, ch := range touches {
 		k.columns[6].text(ch.Key.Owner)
 		k.columns[7].text(ch.Key.ID)
-		k.columns[8].int(ch.touches)
+		k.columns[8].int(ch.messageTime)
 	}
 	for i := range all {
 		b := &all[i]
@@ -155,17 +156,17 @@ func (c *committer) contexts(creates, touches []*change) *call {
 		k.columns[2].int(b.created)
 		k.columns[3].int(b.received)
 		k.columns[4].int(b.n)
-		k.columns[5].text(b.first)
+		k.columns[5].text(b.firstTask)
 	}
 	return k
 }
 
 func (c *committer) creates(creates []*change, mark int64) *call {
-	k := c.call(stmtCreate)
+	k := c.reuseCall(stmtCreate)
 	for _, ch := range creates {
 		var t taskRow
 		t.advance(ch.Events)
-		t.setRun(ch.Run)
+		t.setQueueEntry(ch.Queue)
 		col := k.columns
 		col[0].text(ch.Key.Owner)
 		col[1].text(ch.Key.ID)
@@ -186,15 +187,15 @@ func (c *committer) creates(creates []*change, mark int64) *call {
 		}
 		col[20].text(ch.events)
 		col[21].int(t.bytes)
-		col[22].intOrNull(ch.large, len(ch.contents) > 0)
+		col[22].intOrNull(ch.largeBytes, len(ch.contents) > 0)
 	}
 	k.scalars = append(k.scalars, mark)
 	return k
 }
 
-// updates writes changes of different tasks.
+// updates returns the call that changes tasks, each at most once.
 func (c *committer) updates(wave []*change, mark int64) *call {
-	k := c.call(stmtUpdate)
+	k := c.reuseCall(stmtUpdate)
 	strict := int64(0)
 	for _, ch := range wave {
 		k.update(ch)
@@ -207,10 +208,10 @@ func (c *committer) updates(wave []*change, mark int64) *call {
 	return k
 }
 
-// contents writes the large values of all changes.
-func (c *committer) contents(live []*change) *call {
-	k := c.call(stmtContents)
-	for _, ch := range live {
+// contents returns the call that adds the large values of all changes.
+func (c *committer) contents(accepted []*change) *call {
+	k := c.reuseCall(stmtContents)
+	for _, ch := range accepted {
 		for i := range ch.contents {
 			k.columns[0].text(ch.Key.Owner)
 			k.columns[1].text(ch.Key.ID)
@@ -221,9 +222,9 @@ func (c *committer) contents(live []*change) *call {
 	return k
 }
 
-// snapshots has new snapshots replace the earlier ones.
+// snapshots returns the call that removes replaced snapshots.
 func (c *committer) snapshots(wave []*change) *call {
-	k := c.call(stmtSnapshots)
+	k := c.reuseCall(stmtSnapshots)
 	for _, ch := range wave {
 		if ch.snapshot != "" {
 			k.columns[0].text(ch.Key.Owner)
@@ -269,13 +270,13 @@ func (k *call) update(ch *change) {
 		col[11].null()
 		col[12].null()
 	}
-	k.updateRun(ch.Run)
+	k.updateQueueEntry(ch.Queue)
 	col[23].bool(ch.strict)
 	col[24].int(store.EventsSize(ch.Events))
-	col[25].intOrNull(ch.large, len(ch.contents) > 0)
+	col[25].intOrNull(ch.largeBytes, len(ch.contents) > 0)
 }
 
-func (k *call) updateRun(run *store.Run) {
+func (k *call) updateQueueEntry(run *store.QueueEntry) {
 	col := k.columns[14:23]
 	if run == nil {
 		for i := range col {
@@ -284,7 +285,7 @@ func (k *call) updateRun(run *store.Run) {
 		return
 	}
 	var t taskRow
-	t.setRun(run)
+	t.setQueueEntry(run)
 	col[0].int(t.phase)
 	col[1].int(t.dueAt)
 	col[2].text(t.worker)
@@ -293,9 +294,9 @@ func (k *call) updateRun(run *store.Run) {
 	}
 }
 
-// steps writes the steps of all changes in order. One that is there twice keeps
-// its first place and its last result.
-func (c *committer) steps(live []*change) *call {
+// steps returns the call that saves the steps of all changes in order. A step that occurs
+// twice keeps its first position and its last result.
+func (c *committer) steps(accepted []*change) *call {
 	type name struct {
 		key  store.Key
 		turn int
@@ -307,7 +308,7 @@ func (c *committer) steps(live []*change) *call {
 	}
 	var all []step
 	var at map[name]int
-	for _, ch := range live {
+	for _, ch := range accepted {
 		for _, s := range ch.Steps {
 			if at == nil {
 				at = make(map[name]int)
@@ -322,7 +323,7 @@ func (c *committer) steps(live []*change) *call {
 			all[i].result, all[i].artifacts = s.Result, s.Artifacts
 		}
 	}
-	k := c.call(stmtSteps)
+	k := c.reuseCall(stmtSteps)
 	for _, s := range all {
 		k.columns[0].text(s.key.Owner)
 		k.columns[1].text(s.key.ID)

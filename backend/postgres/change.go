@@ -10,48 +10,47 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// change is a store.Change made ready by its caller: whatever needs no look at
-// the database is done before a committer sees it.
+// change is a [store.Change] that its caller has prepared for a committer: checked, encoded,
+// and with its large values extracted.
 type change struct {
 	*store.Change
-	events   string
-	snapshot string
-	contents []content.Value // of both
-	large    int64           // bytes of those of events
-	logSize  int64           // of the task after the change
-	status   *store.Event    // the last event that tells a status
-	received int64           // the place of the last message of the client among the events, from 1
-	touches  int64           // the latest time of such a message
-	// strict changes are made by statements that fail when one of them is refused.
+	events      string
+	snapshot    string
+	contents    []content.Value // large values of events and snapshot
+	largeBytes  int64           // size of the large values of events
+	logSize     int64           // of the task after the change
+	status      *store.Event    // the last event with a status
+	received    int64           // 1-based index of the last event with a client message, 0 for none
+	messageTime int64           // latest time of a client message in milliseconds, 0 for none
+	// strict makes the statement fail if the change's guard fails.
 	strict bool
-	pk     int64 // of a task to be created
+	pk     int64 // of the task to be created
 
-	// What a look at the database has found: the version the change is made at, and
-	// the one it leaves behind.
+	// From the guard snapshot: the version before and after the change, 0 if not known.
 	at, after int64
 
-	applied  bool
-	followed bool // by lanes
-	result   store.Result
+	applied    bool
+	movedLanes bool // the task has webhooks, whose lanes were moved on
+	result     store.Result
 }
 
 // request is the changes of one call.
 type request struct {
-	changes []change
-	bytes   int
-	state   atomic.Int32
-	until   time.Time // when it is given up while it is stuck
-	done    chan error
+	changes  []change
+	bytes    int
+	state    atomic.Int32
+	deadline time.Time // for a blocked request, see blockedRequests
+	done     chan error
 }
 
-// The states of a request: a caller that gives up and a committer compete for it.
+// The states of a request. A committer that accepts it and a caller that abandons it compete.
 const (
 	requestQueued int32 = iota
-	requestTaken
+	requestAccepted
 	requestAbandoned
 )
 
-// Commit implements store.Store.
+// Commit implements [store.Store].
 func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		if err := c.prepare(&changes[i]); err != nil {
 			return nil, err
 		}
-		if err := s.undoubted(ctx, &changes[i]); err != nil {
+		if err := s.resolveEarlierCommits(ctx, &changes[i]); err != nil {
 			return nil, err
 		}
 		c.strict = c.strict || len(changes) > 1
@@ -85,8 +84,8 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	return results, nil
 }
 
-// submit hands a request to the committers and waits for its end. When ctx ends
-// before one of them has taken it, it is not applied.
+// submit queues a request for the committers and waits for its outcome. If ctx ends before a
+// committer accepts it, it is not applied.
 func (s *Store) submit(ctx context.Context, r *request) error {
 	select {
 	case s.queue <- r:
@@ -118,11 +117,11 @@ func (c *change) prepare(from *store.Change) (err error) {
 	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(c.events)); err != nil {
 		return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
 	}
-	c.cut()
+	c.extractContents()
 	for i := range from.Events {
 		e := &from.Events[i]
-		if e.Received != nil { // it moves the context, whatever else the event tells
-			c.touches = max(c.touches, millis(e.Time))
+		if e.Received != nil { // updates the context, even in an event with an artifact
+			c.messageTime = max(c.messageTime, millis(e.Time))
 		}
 		if e.Artifact != nil {
 			continue
@@ -132,14 +131,14 @@ func (c *change) prepare(from *store.Change) (err error) {
 			c.received = int64(i + 1)
 		}
 	}
-	// What has several parts is made whole or not at all; what leaves no trace in the
-	// log is not found there when the answer was lost.
-	c.strict = c.Create != nil || c.Idempotency != nil || c.touches != 0 || len(c.Steps) > 0 || len(c.Push) > 0 || len(c.contents) > 0 || len(c.Events) == 0
+	// Changes of several tables are applied as a whole or not at all. Changes without events
+	// have no log row by which recoverResults could find them.
+	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.contents) > 0 || len(c.Events) == 0
 	return nil
 }
 
-// cut takes large values out of the events and the snapshot.
-func (c *change) cut() {
+// extractContents moves large values from the events and the snapshot to contents.
+func (c *change) extractContents() {
 	switch {
 	case c.snapshot != "":
 		c.logSize = int64(len(c.snapshot))
@@ -148,11 +147,11 @@ func (c *change) cut() {
 	}
 	whole := len(c.events)
 	c.events, c.contents = content.Cut(c.events, nil)
-	c.large = int64(whole - len(c.events))
+	c.largeBytes = int64(whole - len(c.events))
 	c.snapshot, c.contents = content.Cut(c.snapshot, c.contents)
 }
 
-// size is how many bytes of JSON the change writes.
+// size returns the number of bytes of JSON that the change writes.
 func (c *change) size() int {
 	size := len(c.events) + len(c.snapshot)
 	for i := range c.contents {
@@ -161,12 +160,13 @@ func (c *change) size() int {
 	return size
 }
 
-// blind reports that the change can be tried without a look at the database.
-func (c *change) blind() bool { return c.Idempotency == nil || c.Lease == nil }
+// needsGuards reports whether the change needs a guard snapshot before its first attempt:
+// the version that its idempotency key records is unknown without one.
+func (c *change) needsGuards() bool { return c.Idempotency != nil && c.Lease != nil }
 
-// leaves returns the version that the change leaves behind, which is known unless
-// it is made under a lease.
-func (c *change) leaves() int64 {
+// newVersion returns the version after the change, 0 if it is not known: a change under a
+// lease without a guard snapshot.
+func (c *change) newVersion() int64 {
 	switch n := int64(len(c.Events)); {
 	case c.after > 0:
 		return c.after

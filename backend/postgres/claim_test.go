@@ -12,38 +12,38 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// waiting is the change that creates a task with a webhook and queues it.
-func waiting(id, context string) store.Change {
+// queuedChange returns the change that creates a task with a webhook and queues it.
+func queuedChange(id, context string) store.Change {
 	k := store.Key{Owner: "o", ID: id}
 	c := store.Change{
 		Key: k, Create: &store.Create{ContextID: context},
-		Events: []store.Event{{Time: began, State: a2a.StateSubmitted, Received: message("m1", "user", "hello")}},
-		Run:    &store.Run{Phase: store.PhaseQueued, Turn: 1},
+		Events: []store.Event{{Time: testStart, State: a2a.StateSubmitted, Received: message("m1", "user", "hello")}},
+		Queue:  &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
 	}
-	c.Push = []store.NewPush{{ID: "p", Endpoint: "http://receiver.example:80", Data: []byte("{}")}}
+	c.Webhooks = []store.NewWebhook{{ID: "p", Endpoint: "http://receiver.example:80", Data: []byte("{}")}}
 	return c
 }
 
-// Somebody who holds on to a row of a webhook holds up its task alone.
-func TestAClaimPassesOverTasksWithALockedWebhook(t *testing.T) {
+// A locked row of a webhook delays only the claim of its task.
+func TestClaimSkipsTasksWithALockedWebhook(t *testing.T) {
 	t.Parallel()
 	for _, contexts := range []int{1, 4} {
 		t.Run(fmt.Sprint(contexts, " contexts"), func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 			for i := range 4 {
-				must(t, commitOne(s, waiting(fmt.Sprint("t", i), fmt.Sprint("c", i%contexts))))
+				must(t, commitOne(s, queuedChange(fmt.Sprint("t", i), fmt.Sprint("c", i%contexts))))
 			}
 			tx, err := s.pool.Begin(bg)
 			must(t, err)
 			defer func() { _ = tx.Rollback(bg) }()
-			_, err = tx.Exec(bg, s.q(`SELECT 1 FROM {s}.push_lanes WHERE task_id = 't0' FOR UPDATE`))
+			_, err = tx.Exec(bg, s.qualify(`SELECT 1 FROM {s}.webhook_lanes WHERE task_id = 't0' FOR UPDATE`))
 			must(t, err)
 			claim := func(limit int, oldest bool) (got []string) {
 				t.Helper()
 				tasks, err := s.Claim(bg, store.ClaimParams{
-					Worker: "w", Now: began, Until: began.Add(time.Hour), Limit: limit, OldestFirst: oldest,
-					Event: store.Event{Time: began, State: a2a.StateWorking},
+					Worker: "w", Now: testStart, Until: testStart.Add(time.Hour), Limit: limit, OldestFirst: oldest,
+					Event: store.Event{Time: testStart, State: a2a.StateWorking},
 				})
 				must(t, err)
 				for _, task := range tasks {
@@ -59,7 +59,7 @@ func TestAClaimPassesOverTasksWithALockedWebhook(t *testing.T) {
 			}
 			must(t, tx.Rollback(bg))
 			if got := claim(10, false); !slices.Equal(got, []string{"t0"}) {
-				t.Errorf("Claim() after the row was let go = %v, want t0", got)
+				t.Errorf("Claim() after the row was unlocked = %v, want t0", got)
 			}
 		})
 	}
@@ -67,21 +67,21 @@ func TestAClaimPassesOverTasksWithALockedWebhook(t *testing.T) {
 
 func claimEight(worker string) store.ClaimParams {
 	return store.ClaimParams{
-		Worker: worker, Now: began, Until: began.Add(time.Minute), Limit: 8,
-		Event: store.Event{Time: began, State: a2a.StateWorking},
+		Worker: worker, Now: testStart, Until: testStart.Add(time.Minute), Limit: 8,
+		Event: store.Event{Time: testStart, State: a2a.StateWorking},
 	}
 }
 
-// The connection of a claim of several rounds is cut at every stage of it.
+// The test cuts the connection at every stage of a claim with several rounds.
 func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	p, s, direct := behind(t, Config{RetryDelay: time.Millisecond})
+	p, s, direct := openBehindProxy(t, Config{RetryDelay: time.Millisecond})
 	partly := 0
 	for bytes := 0; bytes < 6000; bytes += 150 {
 		worker := fmt.Sprint("w", bytes)
 		for i := range 8 {
-			c := waiting(fmt.Sprint(worker, "-", i), fmt.Sprint("c", i))
-			c.Push = nil
+			c := queuedChange(fmt.Sprint(worker, "-", i), fmt.Sprint("c", i))
+			c.Webhooks = nil
 			must(t, commitOne(direct, c))
 		}
 		p.cutAfter(bytes)
@@ -95,11 +95,11 @@ func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 		if len(tasks) > 0 && err != nil {
 			partly++
 			if !errors.As(err, &lost) || lost.Lost == nil {
-				t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, want leases reported as lost", bytes, len(tasks), err)
+				t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, want an error that reports lost leases", bytes, len(tasks), err)
 			}
 		}
 		left := 0
-		await(t, "the server ends what lost its connection", func() bool {
+		await(t, "the server ends the transaction of the lost connection", func() bool {
 			rest, err := direct.Claim(bg, claimEight("rest"))
 			must(t, err)
 			left += len(rest)
@@ -111,7 +111,7 @@ func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 		}
 	}
 	if partly == 0 {
-		t.Error("no claim was cut between its rounds")
+		t.Error("no claim was cut between two rounds")
 	}
 }
 
@@ -123,53 +123,53 @@ func TestClaimReportsTasksItCannotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 			for i := range 3 {
-				must(t, commitOne(s, waiting(fmt.Sprint("t", i), "c")))
+				must(t, commitOne(s, queuedChange(fmt.Sprint("t", i), "c")))
 			}
-			if name == "missing" { // the event of the claim would be all that is left
-				_, err := s.pool.Exec(bg, s.q(`UPDATE {s}.task_rows SET seq = 0, checkpoint = 5 WHERE id = 't1'`))
+			if name == "missing" { // the claim would add an event, the only one
+				_, err := s.pool.Exec(bg, s.qualify(`UPDATE {s}.task_rows SET seq = 0, checkpoint = 5 WHERE id = 't1'`))
 				must(t, err)
 			}
-			_, err := s.pool.Exec(bg, s.q(damage))
+			_, err := s.pool.Exec(bg, s.qualify(damage))
 			must(t, err)
 			tasks, err := s.Claim(bg, claimEight("w"))
 			var partly *store.ClaimError
-			if !errors.As(err, &partly) || partly.Lost != nil || len(partly.Unread) != 1 || len(tasks) != 2 {
+			if !errors.As(err, &partly) || partly.Lost != nil || len(partly.Unreadable) != 1 || len(tasks) != 2 {
 				t.Fatalf("Claim() = %d tasks, %v, want two and one that cannot be read", len(tasks), err)
 			}
-			u := partly.Unread[0]
-			if u.Key.ID != "t1" || u.Err == nil || u.Run.Phase != store.PhaseLeased || u.Run.Attempt != 1 || u.Run.Lease.Worker != "w" {
+			u := partly.Unreadable[0]
+			if u.Key.ID != "t1" || u.Err == nil || u.Queue.Phase != store.PhaseLeased || u.Queue.Attempt != 1 || u.Queue.Lease.Worker != "w" {
 				t.Errorf("Claim() cannot read %+v, want t1 leased to w", u)
 			}
 		})
 	}
 }
 
-// Leases of lanes that a claim does not return end in time: the same worker claims the
-// lanes again.
-func TestLanesThatAClaimDoesNotReturnAreDueAfterTheirLease(t *testing.T) {
+// Lanes that a claim leased but did not return are due again after the lease, also for the same
+// worker.
+func TestUnreturnedLanesAreDueAfterTheirLease(t *testing.T) {
 	t.Parallel()
-	p, s, direct := behind(t, Config{RetryDelay: time.Millisecond})
+	p, s, direct := openBehindProxy(t, Config{RetryDelay: time.Millisecond})
 	for i := range 8 {
-		must(t, commitOne(direct, waiting(fmt.Sprint("t", i), "c")))
+		must(t, commitOne(direct, queuedChange(fmt.Sprint("t", i), "c")))
 	}
-	_, err := direct.pool.Exec(bg, direct.q(`UPDATE {s}.task_log SET events = '[{' WHERE task_pk = (SELECT pk FROM {s}.task_rows WHERE id = 't7')`))
+	_, err := direct.pool.Exec(bg, direct.qualify(`UPDATE {s}.task_log SET events = '[{' WHERE task_pk = (SELECT pk FROM {s}.task_rows WHERE id = 't7')`))
 	must(t, err)
 	unreturned := 0
-	now := began
+	now := testStart
 	for bytes := 0; bytes < 6000; bytes += 150 {
 		claim := store.LaneClaim{Worker: "w", Now: now, Until: now.Add(time.Minute), Limit: 8, Events: 8}
 		p.cutAfter(bytes)
 		lanes, _ := s.ClaimLanes(bg, claim)
 		p.disarm()
-		if leased := countRows(t, direct, `{s}.push_lanes WHERE phase = 3 AND lease_until > $1`, now.UnixMilli()); leased > len(lanes) {
+		if leased := countRows(t, direct, `{s}.webhook_lanes WHERE phase = 3 AND lease_until > $1`, now.UnixMilli()); leased > len(lanes) {
 			unreturned++
 		}
 		now = now.Add(2 * time.Minute)
 		claim.Now, claim.Until = now, now.Add(time.Minute)
 		again := 0
-		await(t, "the server ends what lost its connection", func() bool {
+		await(t, "the server ends the transaction of the lost connection", func() bool {
 			lanes, err := direct.ClaimLanes(bg, claim)
 			must(t, err)
 			again += len(lanes)
@@ -181,6 +181,6 @@ func TestLanesThatAClaimDoesNotReturnAreDueAfterTheirLease(t *testing.T) {
 		now = now.Add(2 * time.Minute)
 	}
 	if unreturned == 0 {
-		t.Error("no claim took leases that it did not return")
+		t.Error("no claim leased lanes that it did not return")
 	}
 }

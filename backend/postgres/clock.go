@@ -12,65 +12,65 @@ import (
 )
 
 const (
-	// clockEvery is how often the database's clock is looked at, clockSamples how
-	// often each time.
-	clockEvery   = 10 * time.Second
-	clockSamples = 3
-	// clockHold is by how much Now waits for the clock instead of going back.
-	clockHold = time.Second
+	// clockInterval is the time between two readings of the database clock, clockSamples the
+	// number of samples of a reading.
+	clockInterval = 10 * time.Second
+	clockSamples  = 3
+	// clockTolerance is the largest backward step that Now hides: it repeats its last value
+	// until the clock catches up.
+	clockTolerance = time.Second
 )
 
 const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * $1::bigint)::bigint`
 
-// clock estimates the database's clock: it counts on from a sample. The estimate
-// is off by no more than half of the time that the sample took.
+// clock estimates the database clock from a sample and the local monotonic clock. Its error
+// is at most half of the round trip of the sample.
 type clock struct {
-	mu     sync.Mutex
-	local  time.Time // with the monotonic clock
-	remote time.Time
-	last   time.Time // what was told last
+	mu           sync.Mutex
+	local        time.Time // with the monotonic clock
+	remote       time.Time
+	lastReturned time.Time // the last result of now
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.remote.Add(time.Since(c.local))
-	if now.Before(c.last) && c.last.Sub(now) < clockHold {
-		return c.last
+	if now.Before(c.lastReturned) && c.lastReturned.Sub(now) < clockTolerance {
+		return c.lastReturned
 	}
-	c.last = now
+	c.lastReturned = now
 	return now
 }
 
-// set adopts a sample that differs from the estimate by at least so much, and returns by
-// how much it does.
-func (c *clock) set(local, remote time.Time, least time.Duration) (jump time.Duration) {
+// set adopts a sample that differs from the estimate by at least minJump, and returns the
+// difference.
+func (c *clock) set(local, remote time.Time, minJump time.Duration) (jump time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.local.IsZero() {
 		jump = remote.Sub(c.remote.Add(local.Sub(c.local)))
 	}
-	if jump.Abs() >= least {
+	if jump.Abs() >= minJump {
 		c.local, c.remote = local, remote
 	}
 	return jump
 }
 
-// Now returns an estimate of the database's clock, to the half of a round trip: the
-// clock that all who share the database have in common. It is measured when the
-// store is opened and every ten seconds after that, and counts on in between. Each new
-// connection checks whether the clock was set. The estimate goes back only if the
-// database's clock went back by more than a second.
+// Now implements [store.Clock]. It returns an estimate of the database clock, which all
+// processes on the database share, with an error of at most half a round trip. The store
+// reads the clock when it opens, every ten seconds, and on each new connection. Now goes back
+// only if the database clock was set back by more than a second.
 func (s *Store) Now() time.Time { return s.clock.now() }
 
-// readClock takes the best of a few samples.
+// readClock adopts the sample with the shortest round trip.
 func (s *Store) readClock(ctx context.Context, on querier) error {
 	best := time.Duration(math.MaxInt64)
 	var local, remote time.Time
 	for range clockSamples {
 		before := time.Now()
 		var at time.Time
-		err := s.each(ctx, on, sqlClock, func(r record) error {
+		err := s.eachRow(ctx, on, sqlClock, func(r record) error {
 			at = time.UnixMicro(r.int(0)).UTC()
 			return nil
 		}, int64(time.Second/time.Microsecond))
@@ -85,16 +85,15 @@ func (s *Store) readClock(ctx context.Context, on querier) error {
 	return nil
 }
 
-func (s *Store) setClock(local, remote time.Time, least, trip time.Duration) {
-	if jump := s.clock.set(local, remote, least); jump.Abs() >= clockHold+trip {
-		s.log.Warn("clock of the database was set", "by", jump)
+func (s *Store) setClock(local, remote time.Time, minJump, trip time.Duration) {
+	if jump := s.clock.set(local, remote, minJump); jump.Abs() >= clockTolerance+trip {
+		s.log.Warn("database clock jumped", "by", jump)
 	}
 }
 
-// checkClock reads the clock over a new connection and adopts it if it was set: after a
-// failover all connections are new, and their server may have another clock. All who
-// share the database are then to know it before they claim anything. An error is left to
-// those who use the connection.
+// checkClock reads the clock over a new connection and adopts it if it has jumped: after a
+// failover the new server may have a different clock, and no claim may use the old one. It
+// ignores errors, which the next use of the connection reports.
 func (s *Store) checkClock(ctx context.Context, c *pgconn.PgConn) {
 	before := time.Now()
 	results, err := c.Exec(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).ReadAll()
@@ -106,12 +105,13 @@ func (s *Store) checkClock(ctx context.Context, c *pgconn.PgConn) {
 	if err != nil {
 		return
 	}
-	s.setClock(before.Add(trip/2), time.UnixMicro(micros).UTC(), clockHold+trip, trip)
+	s.setClock(before.Add(trip/2), time.UnixMicro(micros).UTC(), clockTolerance+trip, trip)
 }
 
-// tend looks at the clock and tidies up until the store is closed.
-func (s *Store) tend(ctx context.Context) {
-	tick := time.NewTicker(clockEvery)
+// maintain periodically reads the clock, resolves indeterminate commits, merges tallies and
+// deletes old marks, until ctx is done.
+func (s *Store) maintain(ctx context.Context) {
+	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
@@ -119,27 +119,27 @@ func (s *Store) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		err := s.runOnce(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			if err := s.readClock(ctx, c); err != nil {
 				return err
 			}
-			if _, err := s.clear(ctx, c, s.doubts.all()); err != nil {
+			if _, err := s.resolveMarks(ctx, c, s.indeterminate.all()); err != nil {
 				return err
 			}
-			if err := s.foldTallies(ctx, c); err != nil {
+			if err := s.mergeTallies(ctx, c); err != nil {
 				return err
 			}
-			if n%sweepEvery == 0 {
-				_, err := s.exec(ctx, c, sqlSweep, s.Now().Add(-sweepAge).UnixMilli()<<markChance)
+			if n%deleteMarksEvery == 0 {
+				_, err := s.exec(ctx, c, sqlDeleteOldMarks, s.Now().Add(-deleteMarksAfter).UnixMilli()<<markRandomBits)
 				return err
 			}
 			return nil
 		})
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("upkeep of the database failed", "error", err)
+			s.log.Warn("database maintenance failed", "error", err)
 		}
 	}
 }
 
-// sweepEvery is how many looks at the clock lie between two removals of marks.
-const sweepEvery = 6
+// deleteMarksEvery is the number of maintenance rounds between two deletions of old marks.
+const deleteMarksEvery = 6

@@ -11,50 +11,51 @@ import (
 )
 
 const (
-	// groupWeight bounds the changes of one transaction, groupBytes their size.
+	// groupWeight is the maximum number of changes of one transaction, groupBytes their
+	// maximum size.
 	groupWeight = 256
 	groupBytes  = 8 << 20
-	// queueLength is how many requests may wait without blocking their callers.
+	// queueLength is the number of requests that may wait without blocking their callers.
 	queueLength = 1024
-	// crowdTries is how often a group with refused changes is looked through before
-	// its requests are applied one by one, lonelyTries how often a request alone is.
-	crowdTries  = 3
-	lonelyTries = 20
+	// maxGroupAttempts is the number of times that a group with failed guards is retried
+	// before its requests are applied one by one. maxSoloAttempts is that number for a
+	// single request.
+	maxGroupAttempts = 3
+	maxSoloAttempts  = 20
 )
 
 // committer applies a group of requests in one transaction and one round trip, and
-// answers after the commit. Everything in it belongs to one goroutine at a time.
+// answers them after the commit. It is used by one goroutine at a time.
 type committer struct {
-	s     *Store
-	spare map[*statement][]*call
-	group []*request
-	// patience is how long a transaction waits for a lock, zero for as long as the
-	// session says.
-	patience time.Duration
+	s         *Store
+	freeCalls map[*statement][]*call
+	group     []*request
+	// lockTimeout is how long a transaction waits for a lock. Zero means the session's setting.
+	lockTimeout time.Duration
 }
 
 func (s *Store) newCommitter() *committer {
-	return &committer{s: s, spare: make(map[*statement][]*call)}
+	return &committer{s: s, freeCalls: make(map[*statement][]*call)}
 }
 
-// dispatch hands what is queued to committers until the queue is closed. As long
-// as one is at work, another is only started for what is many already, or has waited
-// for long: a few large groups are faster than many small ones. It does not wait for
-// requests to come.
+// dispatch assigns queued requests to committers until the queue is closed. While one
+// committer works, it starts another only for secondGroupWeight changes, or if the newest
+// group takes longer than slowCommit: few large groups are faster than many small ones. It
+// does not delay a group to gather more requests.
 func (s *Store) dispatch() {
-	free := make(chan *committer, committers)
-	idle := make([]*committer, 0, committers)
-	for range min(committers, max(1, s.cfg.PoolMax-1)) {
+	free := make(chan *committer, maxCommitters)
+	idle := make([]*committer, 0, maxCommitters)
+	for range min(maxCommitters, max(1, s.cfg.PoolMax-1)) {
 		idle = append(idle, s.newCommitter())
 	}
 	all := len(idle)
-	late := false // the newest group takes long
-	timer := time.NewTimer(slow)
+	slowGroup := false // the newest group takes longer than slowCommit
+	timer := time.NewTimer(slowCommit)
 	defer timer.Stop()
-	var waiting backlog
-	for queue := s.queue; queue != nil || len(waiting.requests) > 0 || len(idle) < all; {
+	var pending backlog
+	for queue := s.queue; queue != nil || len(pending.requests) > 0 || len(idle) < all; {
 		in := queue
-		if waiting.full() {
+		if pending.full() {
 			in = nil
 		}
 		select {
@@ -63,21 +64,21 @@ func (s *Store) dispatch() {
 				queue = nil
 				break
 			}
-			waiting.add(r)
-			waiting.drain(queue)
+			pending.add(r)
+			pending.drain(queue)
 		case c := <-free:
 			idle = append(idle, c)
-			waiting.drain(queue)
+			pending.drain(queue)
 		case <-timer.C:
-			late = true
+			slowGroup = true
 		}
-		for len(waiting.requests) > 0 && len(idle) > 0 && (len(idle) == all || waiting.weight >= crowd || late || queue == nil) {
+		for len(pending.requests) > 0 && len(idle) > 0 && (len(idle) == all || pending.weight >= secondGroupWeight || slowGroup || queue == nil) {
 			c := idle[len(idle)-1]
 			idle = idle[:len(idle)-1]
-			c.group, waiting = waiting.take(c.group), backlog{}
-			c.patience = s.stuck.patience()
-			late = false
-			timer.Reset(slow)
+			c.group, pending = pending.accept(c.group), backlog{}
+			c.lockTimeout = s.blocked.lockTimeout()
+			slowGroup = false
+			timer.Reset(slowCommit)
 			s.workers.Go(func() {
 				c.run(c.group)
 				clear(c.group)
@@ -88,14 +89,14 @@ func (s *Store) dispatch() {
 }
 
 const (
-	// crowd is how many waiting changes are worth a second transaction beside the one
-	// under way.
-	crowd = 128
-	// slow is how long a group may take before others do not wait for its end.
-	slow = 100 * time.Millisecond
+	// secondGroupWeight is the number of waiting changes that justifies a second concurrent
+	// transaction.
+	secondGroupWeight = 128
+	// slowCommit is the time after which new requests no longer wait for a running group.
+	slowCommit = 100 * time.Millisecond
 )
 
-// backlog are requests that no committer has taken.
+// backlog holds requests that no committer has accepted.
 type backlog struct {
 	requests     []*request
 	weight, size int
@@ -108,7 +109,7 @@ func (b *backlog) add(r *request) {
 	b.weight, b.size = b.weight+len(r.changes), b.size+r.bytes
 }
 
-// drain adds what is queued, up to the bounds of a group.
+// drain adds queued requests until the queue is empty or the backlog is full.
 func (b *backlog) drain(queue chan *request) {
 	for queue != nil && !b.full() {
 		select {
@@ -123,129 +124,131 @@ func (b *backlog) drain(queue chan *request) {
 	}
 }
 
-// take moves the requests that have not been given up into a group.
-func (b *backlog) take(group []*request) []*request {
+// accept moves the requests into a group, except those that their callers have abandoned.
+func (b *backlog) accept(group []*request) []*request {
 	group = group[:0]
 	for _, r := range b.requests {
-		if r.state.CompareAndSwap(requestQueued, requestTaken) {
+		if r.state.CompareAndSwap(requestQueued, requestAccepted) {
 			group = append(group, r)
 		}
 	}
 	return group
 }
 
-// run applies requests and answers them, together if that can be done.
+// run applies a group of requests and answers them. It applies them one by one if the group
+// fails as a whole.
 func (c *committer) run(group []*request) {
 	if len(group) == 0 {
 		return
 	}
 	err := c.apply(group)
-	if blocked(err) {
-		c.part(group, err)
+	if lockTimedOut(err) {
+		c.split(group, err)
 		return
 	}
-	final := err != nil && (len(group) == 1 || unanswered(err) || errors.Is(err, errOpen))
+	final := err != nil && (len(group) == 1 || unanswered(err) || errors.Is(err, errIndeterminate))
 	if err != nil && !final {
-		c.s.log.Debug("group of changes was rolled back, trying them one by one", "error", err, "requests", len(group))
+		c.s.log.Debug("group of changes was rolled back, applying them one by one", "error", err, "requests", len(group))
 	}
 	for i, r := range group {
 		switch {
-		case err == nil || r.applied(): // perhaps by a transaction before the one that failed
-			c.answer(r, nil)
+		case err == nil || r.applied(): // perhaps by an earlier transaction than the one that failed
+			c.finish(r, nil)
 		case final:
-			c.answer(r, err)
+			c.finish(r, err)
 		default:
 			c.run(group[i : i+1])
 		}
 	}
 }
 
-// applied reports whether all changes of a request have been made.
+// applied reports whether all changes of a request were applied.
 func (r *request) applied() bool {
 	return !slices.ContainsFunc(r.changes, func(ch change) bool { return !ch.applied })
 }
 
-// answer tells the caller of a request how it ended, and others what it changed.
-func (c *committer) answer(r *request, err error) {
+// finish returns the outcome of a request to its caller and announces its changes.
+func (c *committer) finish(r *request, err error) {
 	due := false
 	for i := range r.changes {
 		if ch := &r.changes[i]; err == nil && ch.result.Err == nil {
-			c.s.news.add(ch.Run != nil && ch.Run.Phase == store.PhaseQueued, ch.Key)
-			due = due || ch.followed || len(ch.Push) > 0
+			c.s.outbox.add(ch.Queue != nil && ch.Queue.Phase == store.PhaseQueued, ch.Key)
+			due = due || ch.movedLanes || len(ch.Webhooks) > 0
 		}
 	}
 	c.s.lanesDue(due)
-	r.done <- failed(context.Background(), err, "commit")
+	r.done <- wrapError(context.Background(), err, "commit")
 }
 
-var errCrowded = errors.New("changes of a group get in each other's way")
+var errContention = errors.New("contention between changes")
 
-// errOpen is part of failures after which changes may have been made: whoever asked
-// for them looks before going on, so that they are not tried again here.
-var errOpen = errors.New("the outcome of a commit is not known")
+// errIndeterminate is part of errors after which changes may have been applied. The store
+// does not retry such changes: their caller reads the task first.
+var errIndeterminate = errors.New("the outcome of a commit is unknown")
 
-// apply applies requests in one transaction, all or none, and tells each change
-// its result. Changes are tried as they are; when some of them are refused the
-// database is looked at, to tell why and to go on without them.
+// apply applies requests in one transaction, all or none, and sets the result of each
+// change. The first attempt relies on the guards of the statements alone. If a guard fails,
+// apply reads a guard snapshot, rejects the changes that it does not permit, and retries the
+// others.
 func (c *committer) apply(group []*request) error {
 	var pending []*change
-	look := false
+	withGuards := false
 	for _, r := range group {
 		for i := range r.changes {
 			ch := &r.changes[i]
-			look = look || !ch.blind() || ch.Create != nil && changesTask(r.changes[:i], ch.Key)
+			withGuards = withGuards || ch.needsGuards() || ch.Create != nil && hasChangeOf(r.changes[:i], ch.Key)
 			pending = append(pending, ch)
 		}
 	}
-	for looks, tries := 0, 0; ; {
+	for guardAttempts, retries := 0, 0; ; {
 		for _, ch := range pending {
-			ch.applied, ch.followed, ch.result, ch.at, ch.after = false, false, store.Result{}, 0, 0
+			ch.applied, ch.movedLanes, ch.result, ch.at, ch.after = false, false, store.Result{}, 0, 0
 		}
-		live := pending
+		accepted := pending
 		var err error
-		if look {
-			live, err = c.s.look(pending)
+		if withGuards {
+			accepted, err = c.s.checkGuards(pending)
 		}
-		if err == nil && len(live) > 0 {
-			err = c.commit(live, look)
+		if err == nil && len(accepted) > 0 {
+			err = c.commit(accepted, withGuards)
 		}
 		if err != nil {
-			for _, ch := range live {
+			for _, ch := range accepted {
 				ch.applied = false // it was rolled back
 			}
 		}
 		switch {
 		case err == nil:
-			if pending = refused(live); len(pending) == 0 {
+			if pending = notApplied(accepted); len(pending) == 0 {
 				return nil
 			}
-			looks, look = looks+1, true
-		case raised(err):
-			c.s.pks.renumber(err, live)
-			looks, look = looks+1, true
-			if len(group) > 1 && looks > crowdTries {
-				return errCrowded
+			guardAttempts, withGuards = guardAttempts+1, true
+		case guardFailed(err):
+			c.s.pks.reassign(err, accepted)
+			guardAttempts, withGuards = guardAttempts+1, true
+			if len(group) > 1 && guardAttempts > maxGroupAttempts {
+				return errContention
 			}
-		case blocked(err) || errors.Is(err, errOpen) || tries >= c.s.cfg.MaxRetries || !passing(err) || !c.s.pause(context.Background(), tries, err):
+		case lockTimedOut(err) || errors.Is(err, errIndeterminate) || retries >= c.s.cfg.MaxRetries || !transient(err) || !c.s.backoff(context.Background(), retries, err):
 			return err
 		default:
-			tries++
+			retries++
 		}
-		if looks > lonelyTries {
-			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, errCrowded), "too many changes at the same time")
+		if guardAttempts > maxSoloAttempts {
+			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(err, errContention), "too much contention between changes; retry later")
 		}
 	}
 }
 
-// changesTask reports whether one of some changes is of a task. Statements create
-// tasks first, so one that is created after a change of it needs a look.
-func changesTask(changes []change, key store.Key) bool {
+// hasChangeOf reports whether any of the changes is of a task. A task that is created after
+// a change of it needs a guard snapshot, because the statements create tasks first.
+func hasChangeOf(changes []change, key store.Key) bool {
 	return slices.ContainsFunc(changes, func(ch change) bool { return ch.Key == key })
 }
 
-// refused returns the changes that were not applied.
-func refused(live []*change) (rest []*change) {
-	for _, ch := range live {
+// notApplied returns the changes that were not applied.
+func notApplied(accepted []*change) (rest []*change) {
+	for _, ch := range accepted {
 		if !ch.applied {
 			rest = append(rest, ch)
 		}
@@ -253,22 +256,22 @@ func refused(live []*change) (rest []*change) {
 	return rest
 }
 
-// commit applies changes in one transaction. When its answer is lost, it finds out
-// what became of it.
-func (c *committer) commit(live []*change, all bool) error {
+// commit applies changes in one transaction. With strict, it fails unless all of them are
+// applied. If the answer is lost, it resolves the outcome.
+func (c *committer) commit(accepted []*change, strict bool) error {
 	mark := c.s.newMark()
-	err := c.send(live, mark, all)
-	if err == nil || !unsure(err) {
+	err := c.send(accepted, mark, strict)
+	if err == nil || !indeterminate(err) {
 		return err
 	}
-	made, e := c.s.settle(mark, err)
+	committed, e := c.s.resolveOutcome(mark, err)
 	switch {
 	case e != nil:
-		c.s.doubts.add(mark, live)
+		c.s.indeterminate.add(mark, accepted)
 		return e
-	case made:
-		if e := c.s.recall(live, mark); e != nil {
-			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errOpen, err, e), "the database does not answer: the change was stored")
+	case committed:
+		if e := c.s.recoverResults(accepted, mark); e != nil {
+			return a2a.Wrap(a2a.CodeUnavailable, errors.Join(errIndeterminate, err, e), "the database does not respond: the change was stored")
 		}
 		return nil
 	}
@@ -280,12 +283,12 @@ type call struct {
 	*statement
 	columns []array
 	scalars []int64
-	args    []any          // instead of these
-	row     func(r record) // takes the rows of the result
-	changes []*change      // of stmtUpdate, in the order of its arguments
+	args    []any          // if set, used instead of columns and scalars
+	row     func(r record) // receives the rows of the result
+	changes []*change      // those of stmtUpdate, in the order of its arguments
 }
 
-// newCall returns a call without arguments yet.
+// newCall returns a call without arguments.
 func newCall(st *statement) *call {
 	k := &call{statement: st, columns: make([]array, len(st.arrays))}
 	for i := range k.columns {
@@ -295,14 +298,14 @@ func newCall(st *statement) *call {
 	return k
 }
 
-// call returns a statement without arguments yet.
-func (c *committer) call(st *statement) *call {
-	spare := c.spare[st]
-	if len(spare) == 0 {
+// reuseCall returns a call without arguments, from freeCalls if possible.
+func (c *committer) reuseCall(st *statement) *call {
+	free := c.freeCalls[st]
+	if len(free) == 0 {
 		return newCall(st)
 	}
-	k := spare[len(spare)-1]
-	c.spare[st] = spare[:len(spare)-1]
+	k := free[len(free)-1]
+	c.freeCalls[st] = free[:len(free)-1]
 	for i := range k.columns {
 		k.columns[i].reset()
 	}
@@ -326,36 +329,35 @@ func (k *call) params() [][]byte {
 	return params
 }
 
-// send makes one transaction of changes in one round trip. With all, it fails
-// unless all of them are applied.
-func (c *committer) send(live []*change, mark int64, all bool) error {
+// send applies changes in one transaction and one round trip.
+func (c *committer) send(accepted []*change, mark int64, strict bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.s.cfg.CommandTimeout)
 	defer cancel()
-	if err := c.number(ctx, live); err != nil {
+	if err := c.assignPKs(ctx, accepted); err != nil {
 		return err
 	}
-	calls := c.calls(live, mark, all)
+	calls := c.calls(accepted, mark, strict)
 	defer func() {
 		for _, k := range calls {
 			clear(k.changes)
-			c.spare[k.statement] = append(c.spare[k.statement], k)
+			c.freeCalls[k.statement] = append(c.freeCalls[k.statement], k)
 		}
 	}()
 	if err := c.s.pipeline(ctx, calls); err != nil {
 		return err
 	}
-	for _, ch := range live {
+	for _, ch := range accepted {
 		if ch.Create != nil {
 			ch.applied, ch.result.Seq = true, int64(len(ch.Events))
-			c.s.tallies.note(ch.Key.Owner, 1)
+			c.s.tallyRows.add(ch.Key.Owner, 1)
 		}
 	}
 	return nil
 }
 
-// number gives pks to tasks to be created.
-func (c *committer) number(ctx context.Context, live []*change) error {
-	for _, ch := range live {
+// assignPKs assigns task numbers to changes that create tasks.
+func (c *committer) assignPKs(ctx context.Context, accepted []*change) error {
+	for _, ch := range accepted {
 		if ch.Create == nil || ch.pk != 0 {
 			continue
 		}

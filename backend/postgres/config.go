@@ -12,66 +12,66 @@ import (
 	"time"
 )
 
-// Config says where a store is and how it talks to it.
+// Config describes a database and how the store uses it. Zero fields have defaults.
 type Config struct {
-	// URL names the database: postgres://, postgresql:// or postgresql+asyncpg://.
-	// A password in it appears in no log and no error.
+	// URL is the database URL, with the scheme postgres://, postgresql:// or
+	// postgresql+asyncpg://. No log line and no error contains its password.
 	URL string
-	// Schema holds the tables; it is made with the first migration. Default
-	// "holdfast". Stores on different schemas know nothing of each other.
+	// Schema is the schema of the tables. The first migration creates it. Stores on
+	// different schemas are independent. Default "holdfast".
 	Schema string
-	// PoolMin connections are kept open, default 2, negative for none; PoolMax is
-	// the most there are, default 10. Calls of clients leave four of them, or half if those
-	// are fewer, to commits, claims and renewals; lists use half of the others.
+	// PoolMin is the number of connections that stay open, default 2, negative for none.
+	// PoolMax is the maximum number of connections, default 10. Client calls leave four
+	// connections, or half of PoolMax if that is less, to commits, claims and renewals.
+	// Lists use at most half of the rest.
 	PoolMin, PoolMax int
-	// Timeout is how long a call waits for a connection, default one minute.
+	// Timeout is how long a call waits for a connection. Default one minute.
 	Timeout time.Duration
-	// CommandTimeout bounds one command, default 30 seconds.
+	// CommandTimeout is the time limit of one command. Default 30 seconds.
 	CommandTimeout time.Duration
-	// MaxRetries is how often a command that failed for a passing reason is tried
-	// again, default 3, negative for never; RetryDelay is what it waits for the
-	// first time, twice that for the second, with some chance, default one second,
-	// negative for no more than after a conflict with other commands: that is some
-	// milliseconds.
+	// MaxRetries is the maximum number of retries of a command after a transient failure,
+	// default 3, negative for none. RetryDelay is the pause before the first retry, default
+	// one second; it doubles with each retry and has jitter. After a conflict with another
+	// command the pause starts at five milliseconds, which a negative RetryDelay selects
+	// for all failures.
 	MaxRetries int
 	RetryDelay time.Duration
-	// Migrate brings the schema up to date. Without it a store whose schema is not
-	// is refused.
+	// Migrate lets Open apply pending migrations. Without it Open fails if any are pending.
 	Migrate bool
-	// MigrationLockTimeout is how long a statement of a migration waits for a lock,
-	// default two seconds: statements of running replicas queue behind it. After that the
-	// migration gives way to them and is retried. MigrationWait is how long it is retried,
-	// default ten minutes; it also bounds how long CREATE INDEX CONCURRENTLY waits for
-	// older transactions, which blocks no statement.
+	// MigrationLockTimeout is how long a statement of a migration waits for a lock, default
+	// two seconds. While it waits, statements of running replicas queue behind it. After the
+	// timeout they proceed, and the migration is retried. MigrationWait is how long it is
+	// retried, default ten minutes. It also limits how long CREATE INDEX CONCURRENTLY waits
+	// for older transactions, which blocks no statement.
 	MigrationLockTimeout, MigrationWait time.Duration
-	// Pooler is for a PgBouncer or the like in front that gives each transaction
-	// any connection: statements are then not prepared and no session settings are
-	// made, which costs about a third of the throughput.
+	// Pooler must be set behind a connection pooler in transaction mode, such as PgBouncer.
+	// The store then uses neither prepared statements nor session settings, which costs
+	// about a third of the throughput.
 	Pooler bool
-	// Logger is told of what nobody is there to be answered; nil discards.
+	// Logger receives what no call can return. Nil discards it.
 	Logger *slog.Logger
 
-	files fs.FS // with the folder migrations; nil means the program's
+	files fs.FS // has the directory migrations; nil means the embedded one
 }
 
-// reserved is the number of connections that calls of clients leave to commits, claims
-// and renewals of leases.
+// reserved returns the number of connections that client calls leave to commits, claims and
+// renewals of leases.
 func (c *Config) reserved() int { return min(4, c.PoolMax/2) }
 
-// lockTimeout is how long a statement waits for a lock: longer than the server takes
-// to find a deadlock, unless commands are to be shorter still.
+// lockTimeout returns how long a statement waits for a lock: longer than the server's
+// default deadlock_timeout of one second, unless CommandTimeout is short.
 func (c *Config) lockTimeout() time.Duration { return min(2*time.Second, c.CommandTimeout/4) }
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// complete fills in defaults and reports all that is wrong.
-func (c *Config) complete() error {
+// setDefaults replaces zero fields by their defaults and reports all invalid fields.
+func (c *Config) setDefaults() error {
 	var errs []error
 	if c.Schema == "" {
 		c.Schema = "holdfast"
 	}
 	if !schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_") {
-		errs = append(errs, fmt.Errorf("postgres: Schema is %q, want up to 63 of a-z, 0-9 and _, beginning with no digit and not with pg_", c.Schema))
+		errs = append(errs, fmt.Errorf("postgres: Schema is %q, want up to 63 characters of a-z, 0-9 and _, the first no digit, and no prefix pg_", c.Schema))
 	}
 	for _, n := range []struct {
 		name    string
@@ -80,7 +80,7 @@ func (c *Config) complete() error {
 		canNone bool
 	}{{"PoolMin", &c.PoolMin, 2, true}, {"PoolMax", &c.PoolMax, 10, false}, {"MaxRetries", &c.MaxRetries, 3, true}} {
 		if *n.value < 0 && !n.canNone {
-			errs = append(errs, fmt.Errorf("postgres: %s is %d, want it positive", n.name, *n.value))
+			errs = append(errs, fmt.Errorf("postgres: %s is %d, want a positive value", n.name, *n.value))
 		}
 		if *n.value == 0 {
 			*n.value = n.zero
@@ -103,7 +103,7 @@ func (c *Config) complete() error {
 		{"MigrationWait", &c.MigrationWait, 10 * time.Minute},
 	} {
 		if *d.value < 0 {
-			errs = append(errs, fmt.Errorf("postgres: %s is %s, want it positive", d.name, *d.value))
+			errs = append(errs, fmt.Errorf("postgres: %s is %s, want a positive value", d.name, *d.value))
 		}
 		if *d.value == 0 {
 			*d.value = d.zero
@@ -116,38 +116,38 @@ func (c *Config) complete() error {
 		c.files = migrationFiles
 	}
 	var err error
-	if c.URL, err = plainURL(c.URL); err != nil {
+	if c.URL, err = libpqURL(c.URL); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// plainURL returns a URL as libpq knows it, which takes a plus for itself. Its errors do
-// not repeat it.
-func plainURL(text string) (string, error) {
+// libpqURL returns a URL in the form of libpq, which does not decode "+" as a space. Its
+// errors do not contain the URL.
+func libpqURL(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("postgres: URL is empty, want postgres://user:password@host:port/database")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return "", errors.New("postgres: URL cannot be read: want postgres://user:password@host:port/database, with special characters of the password as %XX")
+		return "", errors.New("postgres: URL cannot be parsed: want postgres://user:password@host:port/database, with special characters of the password as %XX")
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql", "postgresql+asyncpg":
 	default:
-		return "", fmt.Errorf("postgres: URL begins with %q, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme+"://")
+		return "", fmt.Errorf("postgres: URL has the scheme %q, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme+"://")
 	}
 	_, rest, _ := strings.Cut(text, ":")
 	place, params, _ := strings.Cut(rest, "?")
-	if params = likeLibpq(params); params != "" {
+	if params = libpqParams(params); params != "" {
 		params = "?" + params
 	}
 	return "postgres:" + place + params, nil
 }
 
-// likeLibpq names the parameter ssl, as asyncpg calls it, sslmode, unless that is there.
-func likeLibpq(params string) string {
-	var kept []string
+// libpqParams renames the parameter ssl of asyncpg to sslmode, or removes it if sslmode is set.
+func libpqParams(params string) string {
+	var pairs []string
 	has := func(pair, name string) bool { return strings.HasPrefix(pair, name+"=") }
 	all := strings.Split(params, "&")
 	named := slices.ContainsFunc(all, func(pair string) bool { return has(pair, "sslmode") })
@@ -155,22 +155,22 @@ func likeLibpq(params string) string {
 		switch {
 		case pair == "ssl=", has(pair, "ssl") && named:
 		case has(pair, "ssl"):
-			kept = append(kept, "sslmode="+strings.TrimPrefix(pair, "ssl="))
+			pairs = append(pairs, "sslmode="+strings.TrimPrefix(pair, "ssl="))
 		default:
-			kept = append(kept, pair)
+			pairs = append(pairs, pair)
 		}
 	}
-	return strings.Join(kept, "&")
+	return strings.Join(pairs, "&")
 }
 
-// maskURL returns a URL without its secrets.
+// maskURL returns a URL with its password masked and without parameters.
 func maskURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return ""
 	}
 	masked := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	if u.Host == "" && u.User == nil && u.Path == "" { // all of it is in the environment
+	if u.Host == "" && u.User == nil && u.Path == "" { // the environment has all settings
 		return u.Scheme + "://"
 	}
 	if name := u.User.Username(); name != "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// raiseOnce has the next change of a table fail as one that was in conflict with
-// another: a sequence remembers it, since it does not roll back.
-func raiseOnce(t *testing.T, s *Store, table, state string) {
+// failNextChange makes the next change of a table fail with a SQLSTATE. It counts changes with a
+// sequence, which is not rolled back.
+func failNextChange(t *testing.T, s *Store, table, state string) {
 	t.Helper()
 	for _, text := range []string{
 		`DROP SEQUENCE IF EXISTS {s}.conflicts CASCADE`,
@@ -25,19 +25,19 @@ func raiseOnce(t *testing.T, s *Store, table, state string) {
 		END $$`,
 		`CREATE OR REPLACE TRIGGER conflict AFTER INSERT OR UPDATE ON {s}.` + table + ` FOR EACH STATEMENT EXECUTE FUNCTION {s}.conflict('` + state + `')`,
 	} {
-		_, err := s.pool.Exec(bg, s.q(text), pgx.QueryExecModeExec)
+		_, err := s.pool.Exec(bg, s.qualify(text), pgx.QueryExecModeExec)
 		must(t, err)
 	}
 }
 
-// raises tells how many changes the trigger has seen, the failed one among them.
-func raises(t *testing.T, s *Store) (n int) {
+// changesSeen returns the number of changes that the trigger has seen, including the failed one.
+func changesSeen(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	must(t, s.pool.QueryRow(bg, s.q(`SELECT last_value FROM {s}.conflicts`)).Scan(&n))
+	must(t, s.pool.QueryRow(bg, s.qualify(`SELECT last_value FROM {s}.conflicts`)).Scan(&n))
 	return n
 }
 
-func TestAConflictWithAnotherTransactionIsTriedAgain(t *testing.T) {
+func TestConflictsAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"40001", stateDeadlock} {
 		for _, kind := range []struct {
@@ -45,39 +45,39 @@ func TestAConflictWithAnotherTransactionIsTriedAgain(t *testing.T) {
 			call        func(s *Store) error
 			events      int
 		}{
-			{"Commit", "task_log", func(s *Store) error { return commitOne(s, said(1, "once")) }, 3},
+			{"Commit", "task_log", func(s *Store) error { return commitOne(s, agentMessage(1, "once")) }, 3},
 			{"Commit of a new task", "task_rows", func(s *Store) error { return commitOne(s, submitted(2)) }, 2},
 			{"Claim", "task_log", func(s *Store) error {
 				tasks, err := s.Claim(bg, store.ClaimParams{
-					Worker: "w", Now: began.Add(time.Hour), Until: began.Add(2 * time.Hour), Limit: 1,
-					Event: store.Event{Time: began.Add(time.Hour), State: a2a.StateWorking},
+					Worker: "w", Now: testStart.Add(time.Hour), Until: testStart.Add(2 * time.Hour), Limit: 1,
+					Event: store.Event{Time: testStart.Add(time.Hour), State: a2a.StateWorking},
 				})
-				if err == nil && (len(tasks) != 1 || tasks[0].Run.Lease.Fence != 2) {
+				if err == nil && (len(tasks) != 1 || tasks[0].Queue.Lease.Fence != 2) {
 					err = fmt.Errorf("claimed %v", tasks)
 				}
 				return err
 			}, 3},
 			{"Renew", "task_rows", func(s *Store) error {
-				lost, err := s.Renew(bg, began.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
+				lost, err := s.Renew(bg, testStart.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
 				if len(lost) > 0 {
 					err = fmt.Errorf("lost %v", lost)
 				}
 				return err
 			}, 2},
 			{"AddFeedback", "feedback_rows", func(s *Store) error {
-				return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: began})
+				return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: testStart})
 			}, 2},
 		} {
 			t.Run(state+" "+kind.name, func(t *testing.T) {
 				t.Parallel()
-				s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+				s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 				must(t, commitOne(s, submitted(1)))
-				raiseOnce(t, s, kind.table, state)
+				failNextChange(t, s, kind.table, state)
 				if err := kind.call(s); err != nil {
-					t.Errorf("%s() = %v, want it made with the second try", kind.name, err)
+					t.Errorf("%s() = %v, want the second attempt to succeed", kind.name, err)
 				}
-				if n := raises(t, s); n != 2 {
-					t.Errorf("%s was changed %d times, want it twice: undone, and made", kind.table, n)
+				if n := changesSeen(t, s); n != 2 {
+					t.Errorf("%s was changed %d times, want 2: one rolled back, one committed", kind.table, n)
 				}
 				n := 1
 				if kind.name == "Commit of a new task" {
@@ -89,11 +89,38 @@ func TestAConflictWithAnotherTransactionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A commit and somebody else lock two tasks in opposite orders: the commit is made
-// once, whoever of the two the server gives up.
-func TestADeadlockUndoesNoChange(t *testing.T) {
+// The first attempt returns the lease and is rolled back. Before the second, another worker claims
+// the task.
+func TestRenewIgnoresLeasesOfAFailedAttempt(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg.RetryDelay = time.Second
+	s := open(storetest.Wrap(t), cfg)
+	must(t, commitOne(s, submitted(1)))
+	failNextChange(t, s, "task_log", stateQueryCanceled)
+	_, err := s.pool.Exec(bg, s.qualify(`CREATE CONSTRAINT TRIGGER conflict AFTER UPDATE ON {s}.task_rows DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION {s}.conflict('`+stateQueryCanceled+`')`)) // fails the commit, after the rows were sent
+	must(t, err)
+	var lost []store.Key
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lost, err = s.Renew(bg, testStart.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
+	}()
+	await(t, "the first attempt fails", func() bool { return countRows(t, s, `{s}.conflicts WHERE is_called`) > 0 })
+	_, e := s.pool.Exec(bg, s.qualify(`UPDATE {s}.task_rows SET fence = 2 WHERE id = $1`), taskID(1))
+	must(t, e)
+	within(t, "Renew()", func() { <-done })
+	if err != nil || len(lost) != 1 {
+		t.Errorf("Renew() of a lease that was lost between two attempts = %v, %v, want it lost", lost, err)
+	}
+}
+
+// A commit and another transaction lock two tasks in opposite orders. The changes are applied
+// once, whichever of the two the server aborts.
+func TestCommitSurvivesADeadlock(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, submitted(2)))
 	other, err := pgx.Connect(bg, s.cfg.URL)
@@ -102,19 +129,19 @@ func TestADeadlockUndoesNoChange(t *testing.T) {
 	tx, err := other.Begin(bg)
 	must(t, err)
 	lock := func(n int) error {
-		_, err := tx.Exec(bg, s.q(sqlLockRow), taskKey(n).Owner, taskKey(n).ID)
+		_, err := tx.Exec(bg, s.qualify(sqlLockRow), taskKey(n).Owner, taskKey(n).ID)
 		return err
 	}
 	must(t, lock(2))
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Commit(bg, said(1, "x"), said(2, "x")) // holds the first, waits for the second
+		_, err := s.Commit(bg, agentMessage(1, "x"), agentMessage(2, "x")) // locks the first, waits for the second
 		done <- err
 	}()
 	waitForLock(t, s)
 	err = lock(1)
 	if state := sqlState(err); err != nil && state != stateDeadlock {
-		t.Errorf("lock = %v, want it, or a deadlock", err)
+		t.Errorf("lock = %v, want success or a deadlock", err)
 	}
 	must(t, tx.Rollback(bg))
 	within(t, "the commit", func() {

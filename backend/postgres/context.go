@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// contextColumns are the columns of context_rows that scanContext reads, in its order;
-// the last are the ids of the newest of its tasks, up to as many as the argument says.
+// contextColumns returns the columns that scanContext reads, in its order. The last one has
+// the ids of the newest tasks of the context; tasks is their maximum number.
 func contextColumns(tasks string) string {
 	return `t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record,
 	ARRAY(SELECT k.id FROM (
@@ -26,9 +26,9 @@ func contextColumns(tasks string) string {
 		ORDER BY k.created_at DESC, k.id DESC LIMIT ` + tasks + `)`
 }
 
-// ofFirstTask reads columns of the task t with which a context was made, which is in no
-// index by context.
-func ofFirstTask(columns, owner, context string) string {
+// firstTask selects columns of the task t that created a context. This task is in no index
+// by context.
+func firstTask(columns, owner, context string) string {
 	return `SELECT ` + columns + ` FROM {s}.context_rows c CROSS JOIN LATERAL (
 			SELECT * FROM {s}.task_rows t WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.first_id COLLATE "POSIX" OFFSET 0) t
 		WHERE c.owner = ` + owner + ` COLLATE "POSIX" AND c.id = ` + context + ` COLLATE "POSIX"`
@@ -41,7 +41,7 @@ var (
 			SELECT (SELECT state FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND state > g.v ORDER BY state LIMIT 1)
 			FROM g WHERE g.v IS NOT NULL)
 		SELECT v FROM g WHERE v IS NOT NULL
-		UNION ALL ` + ofFirstTask("t.state", "$1::text", "$2::text")
+		UNION ALL ` + firstTask("t.state", "$1::text", "$2::text")
 	sqlReadContext = `SELECT ` + contextColumns("$3::bigint") + ` FROM {s}.context_rows t
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" AND t.status <> ''`
 	sqlLockContext = `SELECT t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record, NULL
@@ -49,47 +49,47 @@ var (
 )
 
 const (
-	// sqlWas reads a context, which the transaction has locked, as it was before the statement.
-	sqlWas = `WITH was AS (
+	// sqlOldContext reads a locked context as it was before the statement.
+	sqlOldContext = `WITH prior AS (
 			SELECT owner, status, labels FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
 		)`
-	// sqlCountLabels moves the counts of labels from the context as it was to what the
-	// statement made of it. A label that a context has twice counts once.
+	// sqlCountLabels subtracts the labels of the old context from the counts and adds those of
+	// the new one. A label that a context has twice counts once.
 	sqlCountLabels = `INSERT INTO {s}.label_tallies (owner, label, status, n)
 			SELECT d.owner, d.label, d.status, sum(d.n) FROM (
-				SELECT DISTINCT was.owner, u.label, was.status, -1 FROM was CROSS JOIN unnest(was.labels) u(label) WHERE was.status <> ''
+				SELECT DISTINCT prior.owner, u.label, prior.status, -1 FROM prior CROSS JOIN unnest(prior.labels) u(label) WHERE prior.status <> ''
 				UNION ALL
-				SELECT DISTINCT made.owner, u.label, made.status, 1 FROM made CROSS JOIN unnest(made.labels) u(label) WHERE made.status <> ''
+				SELECT DISTINCT saved.owner, u.label, saved.status, 1 FROM saved CROSS JOIN unnest(saved.labels) u(label) WHERE saved.status <> ''
 			) AS d(owner, label, status, n) GROUP BY 1, 2, 3 HAVING sum(d.n) <> 0`
 
-	sqlInsertContext = `WITH made AS (
+	sqlInsertContext = `WITH saved AS (
 			INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels, record)
 			VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bigint, $7::bigint, 1, 0, $8::bigint[], $9::text)
 			ON CONFLICT DO NOTHING RETURNING owner, status, labels
 		), tally AS (
 			INSERT INTO {s}.label_tallies (owner, label, status, n)
-			SELECT DISTINCT made.owner, u.label, made.status, 1 FROM made CROSS JOIN unnest(made.labels) u(label)
+			SELECT DISTINCT saved.owner, u.label, saved.status, 1 FROM saved CROSS JOIN unnest(saved.labels) u(label)
 		)
-		SELECT 1 FROM made`
-	sqlUpdateContext = sqlWas + `, made AS (
-			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text, plain = false,
+		SELECT 1 FROM saved`
+	sqlUpdateContext = sqlOldContext + `, saved AS (
+			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text, unmodified = false,
 				updated_at = greatest(updated_at, $6::bigint), version = greatest(version, 1) + 1, labels = $7::bigint[], record = $8::text
 			WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" RETURNING owner, status, labels
 		), tally AS (` + sqlCountLabels + `)
-		SELECT 1 FROM made`
+		SELECT 1 FROM saved`
 	sqlAncestors = `WITH RECURSIVE up(id, parent, n) AS (
 			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status <> ''
 			UNION ALL
 			SELECT c.id, c.parent_id, up.n + 1 FROM up JOIN {s}.context_rows c
 				ON c.owner = $1::text COLLATE "POSIX" AND c.id = up.parent COLLATE "POSIX" AND c.status <> '' WHERE up.id <> $3::text AND up.n <= $4::bigint)
 		SELECT id, parent FROM up ORDER BY n`
-	sqlLockFamily = `SELECT pg_advisory_xact_lock($1::bigint)`
-	sqlInsertKey  = `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)
+	sqlLockParents = `SELECT pg_advisory_xact_lock($1::bigint)`
+	sqlInsertKey   = `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at)
 		VALUES ($1::text, $2::text, $3::bytea, $4::text, true, $5::bigint, $6::bigint) ON CONFLICT DO NOTHING`
 )
 
-// described is what context_rows keeps of a description beside its columns.
-type described struct {
+// contextRecord is the JSON of context_rows.record: the client's description of a context.
+type contextRecord struct {
 	Name         string         `json:"name,omitempty"`
 	Description  string         `json:"description,omitempty"`
 	Role         string         `json:"role"`
@@ -106,7 +106,7 @@ func scanContext(r record) (c store.Context, err error) {
 		Role: store.DefaultContextRole,
 	}
 	if !r.null(9) {
-		var d described
+		var d contextRecord
 		if err := wire.Unmarshal(r[9], &d); err != nil {
 			return c, fmt.Errorf("context %s: %w", c.Key.ID, err)
 		}
@@ -120,13 +120,13 @@ func scanContext(r record) (c store.Context, err error) {
 	return c, nil
 }
 
-// Context implements store.Store.
+// Context implements [store.Store].
 func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.readCall(ctx, "read context", func(ctx context.Context, conn *pgx.Conn) error {
 		found := false
 		var err error
 		if storable(owner, id) {
-			err = s.each(ctx, conn, sqlReadContext, func(r record) (err error) {
+			err = s.eachRow(ctx, conn, sqlReadContext, func(r record) (err error) {
 				found = true
 				c, err = scanContext(r)
 				return err
@@ -140,13 +140,13 @@ func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c sto
 	return c, err
 }
 
-// label is the hash of a tag or a role of an owner's contexts.
+// label returns the hash by which a tag or a role of an owner's contexts is stored.
 func label(owner, kind, text string) int64 {
 	sum := sha256.Sum256([]byte(owner + "\x00" + kind + "\x00" + text))
 	return int64(binary.BigEndian.Uint64(sum[:])) //nolint:gosec // any 64 bits
 }
 
-func labelsOf(c *store.Context) []int64 {
+func contextLabels(c *store.Context) []int64 {
 	labels := []int64{label(c.Key.Owner, "role", c.Role)}
 	for _, tag := range c.Tags {
 		labels = append(labels, label(c.Key.Owner, "tag", tag))
@@ -154,19 +154,19 @@ func labelsOf(c *store.Context) []int64 {
 	return labels
 }
 
-// SaveContext implements store.Store.
+// SaveContext implements [store.Store].
 func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved store.Context, err error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, err
 	}
 	to := &c.Context
-	data, err := wire.Marshal(&described{to.Name, to.Description, to.Role, to.Tags, to.Metadata, to.ReferenceIDs, to.Extensions})
+	data, err := wire.Marshal(&contextRecord{to.Name, to.Description, to.Role, to.Tags, to.Metadata, to.ReferenceIDs, to.Extensions})
 	if err != nil {
 		return store.Context{}, a2a.Wrap(a2a.CodeInvalid, err, "context %s cannot be written as JSON", a2a.Quote(to.Key.ID))
 	}
 	var old store.Context
 	err = s.transact(ctx, "save context", func(ctx context.Context, tx pgx.Tx) (err error) {
-		if old, err = s.saveRefusal(ctx, tx, &c); err != nil {
+		if old, err = s.checkSave(ctx, tx, &c); err != nil {
 			return err
 		}
 		if err := s.writeContext(ctx, tx, &c, old, string(data)); err != nil {
@@ -190,36 +190,36 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 	return saved, nil
 }
 
-// writeContext makes a context or replaces its record.
+// writeContext creates a context or updates it.
 func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextChange, old store.Context, data string) error {
 	to := &c.Context
 	if c.Create {
 		n, err := s.exec(ctx, tx, sqlInsertContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
-			millis(to.CreatedAt), millis(to.UpdatedAt), labelsOf(to), data)
+			millis(to.CreatedAt), millis(to.UpdatedAt), contextLabels(to), data)
 		if err == nil && n == 0 {
 			err = store.ErrExists
 		}
 		if err != nil {
 			return err
 		}
-		return s.count(ctx, tx, to.Key.Owner, string(to.Status), 1)
+		return s.addTally(ctx, tx, to.Key.Owner, string(to.Status), 1)
 	}
 	_, err := s.exec(ctx, tx, sqlUpdateContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
-		millis(to.UpdatedAt), labelsOf(to), data)
+		millis(to.UpdatedAt), contextLabels(to), data)
 	if err != nil || old.Status == to.Status {
 		return err
 	}
-	if err := s.count(ctx, tx, to.Key.Owner, string(old.Status), -1); err != nil {
+	if err := s.addTally(ctx, tx, to.Key.Owner, string(old.Status), -1); err != nil {
 		return err
 	}
-	return s.count(ctx, tx, to.Key.Owner, string(to.Status), 1)
+	return s.addTally(ctx, tx, to.Key.Owner, string(to.Status), 1)
 }
 
-// lockContext returns a context, with the empty status if its deletion is pending, and keeps others from
-// changing it. ErrNotFound when there is none.
+// lockContext locks a context and returns it, with an empty status if its deletion is pending.
+// It returns ErrNotFound if the context does not exist.
 func (s *Store) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey) (c store.Context, err error) {
 	found := false
-	err = s.each(ctx, tx, sqlLockContext, func(r record) (err error) {
+	err = s.eachRow(ctx, tx, sqlLockContext, func(r record) (err error) {
 		found = true
 		c, err = scanContext(r)
 		return err
@@ -230,8 +230,8 @@ func (s *Store) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey
 	return c, err
 }
 
-// saveRefusal returns why a context is not to be changed, or the context as it is.
-func (s *Store) saveRefusal(ctx context.Context, tx pgx.Tx, c *store.ContextChange) (old store.Context, err error) {
+// checkSave locks the context of a change and returns it. It fails if the change is not valid.
+func (s *Store) checkSave(ctx context.Context, tx pgx.Tx, c *store.ContextChange) (old store.Context, err error) {
 	if k := c.Idempotency; k != nil {
 		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
 			return old, errorOr(err, store.ErrDuplicate)
@@ -244,14 +244,14 @@ func (s *Store) saveRefusal(ctx context.Context, tx pgx.Tx, c *store.ContextChan
 	case err != nil && !absent:
 		return old, err
 	case c.Create && !absent:
-		return old, s.taken(ctx, tx, c, store.ErrExists)
+		return old, s.keyConflict(ctx, tx, c, store.ErrExists)
 	case !c.Create && (absent || old.Status == ""):
 		return old, store.ErrNotFound
 	case !c.Create && old.Version != c.Version:
-		return old, s.taken(ctx, tx, c, store.ErrConflict)
+		return old, s.keyConflict(ctx, tx, c, store.ErrConflict)
 	}
 	if c.TasksOver {
-		err := s.each(ctx, tx, sqlContextStates, func(r record) error {
+		err := s.eachRow(ctx, tx, sqlContextStates, func(r record) error {
 			if !a2a.TaskState(r.text(0)).Terminal() {
 				return store.ErrBusy
 			}
@@ -264,7 +264,7 @@ func (s *Store) saveRefusal(ctx context.Context, tx pgx.Tx, c *store.ContextChan
 	if !absent && old.ParentID == c.Context.ParentID {
 		return old, nil
 	}
-	return old, s.parentRefusal(ctx, tx, &c.Context, !absent)
+	return old, s.checkParent(ctx, tx, &c.Context, !absent)
 }
 
 func errorOr(err, other error) error {
@@ -274,31 +274,31 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// taken returns ErrDuplicate if the change's key was taken by what made the change
-// impossible, while this one waited for it; else the refusal.
-func (s *Store) taken(ctx context.Context, tx pgx.Tx, c *store.ContextChange, refusal error) error {
+// keyConflict returns ErrDuplicate if the change that caused otherwise, for which this one
+// waited, has the same idempotency key. Else it returns otherwise.
+func (s *Store) keyConflict(ctx context.Context, tx pgx.Tx, c *store.ContextChange, otherwise error) error {
 	if k := c.Idempotency; k != nil {
 		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
 			return errorOr(err, store.ErrDuplicate)
 		}
 	}
-	return refusal
+	return otherwise
 }
 
-// parentRefusal returns why a context must not stand below its parent. Changes of
-// parents wait for each other, so that two of them make no cycle.
-func (s *Store) parentRefusal(ctx context.Context, tx pgx.Tx, c *store.Context, exists bool) error {
+// checkParent checks the parent of a context. An advisory lock serializes changes of parents,
+// so that two of them cannot create a cycle.
+func (s *Store) checkParent(ctx context.Context, tx pgx.Tx, c *store.Context, exists bool) error {
 	if c.ParentID == "" {
 		return nil
 	}
-	if _, err := s.exec(ctx, tx, sqlLockFamily, label(c.Key.Owner, "family", s.cfg.Schema)); err != nil {
+	if _, err := s.exec(ctx, tx, sqlLockParents, label(c.Key.Owner, "family", s.cfg.Schema)); err != nil {
 		return err
 	}
 	if c.ParentID == c.Key.ID && exists {
 		return store.ErrParentCycle
 	}
 	ancestors := 0
-	err := s.each(ctx, tx, sqlAncestors, func(r record) error {
+	err := s.eachRow(ctx, tx, sqlAncestors, func(r record) error {
 		if r.text(0) == c.Key.ID || r.text(1) == c.Key.ID {
 			return store.ErrParentCycle
 		}

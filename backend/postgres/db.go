@@ -14,28 +14,28 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// q returns a statement with the name of the schema in its places.
-func (s *Store) q(text string) string {
-	if done, ok := s.texts.Load(text); ok {
+// qualify returns a statement with {s} replaced by the name of the schema.
+func (s *Store) qualify(text string) string {
+	if done, ok := s.sqlCache.Load(text); ok {
 		return done.(string)
 	}
 	done := strings.ReplaceAll(text, "{s}", pgx.Identifier{s.cfg.Schema}.Sanitize())
-	s.texts.Store(text, done)
+	s.sqlCache.Store(text, done)
 	return done
 }
 
-// acquire takes a connection of the pool.
+// acquire returns a connection of the pool. It waits up to Config.Timeout for one.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	return s.pool.Acquire(ctx)
 }
 
-// slots bound the connections that calls of a kind use at the same time.
+// slots limits the number of connections that calls of a kind use at the same time.
 type slots chan struct{}
 
-// take waits for a slot, which give returns.
-func (s slots) take(ctx context.Context, timeout time.Duration) error {
+// acquire waits up to timeout for a slot. The caller must release it.
+func (s slots) acquire(ctx context.Context, timeout time.Duration) error {
 	select {
 	case s <- struct{}{}:
 		return nil
@@ -49,34 +49,34 @@ func (s slots) take(ctx context.Context, timeout time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return a2a.Errorf(a2a.CodeExhausted, "all %d connections for this are in use (--postgres-pool-max); try again", cap(s))
+		return a2a.Errorf(a2a.CodeExhausted, "all %d connections for this kind of call are in use (--postgres-pool-max); retry later", cap(s))
 	}
 }
 
-func (s slots) give() { <-s }
+func (s slots) release() { <-s }
 
-// resets is how long the connections of a pool are kept at least that was emptied,
-// so that many that end at once do not take the new ones with them.
-const resets = 200 * time.Millisecond
+// resetInterval is the minimum time between two resets of the pool: sessions that end
+// together reset it once, and do not close the new connections.
+const resetInterval = 200 * time.Millisecond
 
-// release gives a connection back. Of a read-only server none is kept: there may be
-// one by now that can be written to. Nor is any beside one that was ended from
-// without: they have likely ended too, and each would cost a try.
+// release returns a connection to the pool. It closes all connections if the server was
+// read-only, because another server may be the primary now. It also does so if the session
+// was terminated: the other sessions probably were too, and each would fail one attempt.
 func (s *Store) release(ctx context.Context, c *pgxpool.Conn, err error) {
 	switch sqlState(err) {
 	case stateReadOnly:
 		_ = c.Conn().Close(ctx)
 		s.pool.Reset()
-	case stateEnded, stateCrashed:
+	case stateAdminShutdown, stateCrashShutdown:
 		now := time.Now().UnixNano()
-		if last := s.reset.Load(); now-last > int64(resets) && s.reset.CompareAndSwap(last, now) {
+		if last := s.lastReset.Load(); now-last > int64(resetInterval) && s.lastReset.CompareAndSwap(last, now) {
 			s.pool.Reset()
 		}
 	}
 	c.Release()
 }
 
-// enter begins a call; unless it fails, leave ends it.
+// enter starts a call. Unless it fails, the caller must call leave.
 func (s *Store) enter(ctx context.Context) error {
 	s.gate.RLock()
 	if s.closed {
@@ -92,19 +92,19 @@ func (s *Store) enter(ctx context.Context) error {
 
 func (s *Store) leave() { s.gate.RUnlock() }
 
-// querier runs statements: a connection or a transaction.
+// querier is a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// each runs a statement and calls f for every row, which is valid during the call.
-func (s *Store) each(ctx context.Context, on querier, text string, f func(r record) error, args ...any) error {
+// eachRow runs a statement and calls f for each row, which is valid during the call.
+func (s *Store) eachRow(ctx context.Context, on querier, text string, f func(r record) error, args ...any) error {
 	if s.cfg.Pooler {
-		_, err := s.unprepared(ctx, on, text, f, args)
+		_, err := s.execUnprepared(ctx, on, text, f, args)
 		return err
 	}
-	// All columns in the binary form.
-	rows, err := on.Query(ctx, s.q(text), append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)...)
+	// Results in binary format.
+	rows, err := on.Query(ctx, s.qualify(text), append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -117,12 +117,12 @@ func (s *Store) each(ctx context.Context, on querier, text string, f func(r reco
 	return rows.Err()
 }
 
-// exec runs a statement and returns how many rows it changed.
+// exec runs a statement and returns the number of rows that it changed.
 func (s *Store) exec(ctx context.Context, on querier, text string, args ...any) (int, error) {
 	if s.cfg.Pooler {
-		return s.unprepared(ctx, on, text, func(record) error { return nil }, args)
+		return s.execUnprepared(ctx, on, text, func(record) error { return nil }, args)
 	}
-	rows, err := on.Query(ctx, s.q(text), args...)
+	rows, err := on.Query(ctx, s.qualify(text), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -130,9 +130,8 @@ func (s *Store) exec(ctx context.Context, on querier, text string, args ...any) 
 	return int(rows.CommandTag().RowsAffected()), rows.Err()
 }
 
-// unprepared runs a statement in one round trip that leaves nothing behind in the
-// session.
-func (s *Store) unprepared(ctx context.Context, on querier, text string, f func(r record) error, args []any) (int, error) {
+// execUnprepared runs a statement in one round trip that creates no state in the session.
+func (s *Store) execUnprepared(ctx context.Context, on querier, text string, f func(r record) error, args []any) (int, error) {
 	var conn *pgx.Conn
 	switch on := on.(type) {
 	case *pgx.Conn:
@@ -144,7 +143,7 @@ func (s *Store) unprepared(ctx context.Context, on querier, text string, f func(
 	for i, arg := range args {
 		params[i] = param(arg)
 	}
-	r := conn.PgConn().ExecParams(ctx, s.q(text), params, nil, binary1, binary1)
+	r := conn.PgConn().ExecParams(ctx, s.qualify(text), params, nil, binary1, binary1)
 	var failure error
 	for failure == nil && r.NextRow() {
 		failure = f(record(r.Values()))
@@ -156,60 +155,59 @@ func (s *Store) unprepared(ctx context.Context, on querier, text string, f func(
 	return int(tag.RowsAffected()), err
 }
 
-// readCall is read for calls of clients, which leave connections for what must not wait.
-func (s *Store) readCall(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
-	if err := s.calls.take(ctx, s.cfg.Timeout); err != nil {
+// readCall is read for client calls. They leave connections to commits, claims and renewals.
+func (s *Store) readCall(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
+	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
-	defer s.calls.give()
-	return s.read(ctx, doing, f)
+	defer s.callSlots.release()
+	return s.read(ctx, op, f)
 }
 
-// readList is readCall for lists, which may take long: they leave connections for the
-// other calls.
-func (s *Store) readList(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
-	if err := s.lists.take(ctx, s.cfg.Timeout); err != nil {
+// readList is readCall for lists. They may take long and leave connections to other calls.
+func (s *Store) readList(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
+	if err := s.listSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
-	defer s.lists.give()
-	return s.readCall(ctx, doing, f)
+	defer s.listSlots.release()
+	return s.readCall(ctx, op, f)
 }
 
-// read runs f, which changes nothing, on a connection of the pool, and again after
-// failures that pass.
-func (s *Store) read(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
+// read runs f, which must not change data, on a connection of the pool. It retries transient
+// failures.
+func (s *Store) read(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
-	return s.repeat(ctx, doing, f)
+	return s.retry(ctx, op, f)
 }
 
-// repeat is read for callers that are inside the gate. f may also make changes that
-// do the same when they are made twice.
-func (s *Store) repeat(ctx context.Context, doing string, f func(ctx context.Context, c *pgx.Conn) error) error {
+// retry is read for callers that have entered the gate. f may make idempotent changes.
+func (s *Store) retry(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	for try := 0; ; try++ {
-		err := s.once(ctx, f)
-		if err == nil || refusal(err) {
+		err := s.runOnce(ctx, f)
+		if err == nil || isResult(err) {
 			return err
 		}
-		if try >= s.cfg.MaxRetries || !passing(err) || !s.pause(ctx, try, err) {
-			return failed(ctx, err, doing)
+		if try >= s.cfg.MaxRetries || !transient(err) || !s.backoff(ctx, try, err) {
+			return wrapError(ctx, err, op)
 		}
 	}
 }
 
-func (s *Store) once(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
-	return s.with(ctx, func(c *pgx.Conn) error {
+// runOnce runs f on a connection of the pool with the command timeout.
+func (s *Store) runOnce(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+	return s.withConn(ctx, func(c *pgx.Conn) error {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 		defer cancel()
 		return f(ctx, c)
 	})
 }
 
-// with runs f on a connection of the pool. It fails if f succeeds but a commit of it was
-// not replicated: this is the one place where commits outside of ruleOut are checked.
-func (s *Store) with(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
+// withConn runs f on a connection of the pool. It fails if f succeeds but a commit of f was
+// not replicated. All commits are checked here, except those of resolveMark.
+func (s *Store) withConn(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
 	c, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -225,22 +223,22 @@ func (s *Store) with(ctx context.Context, f func(c *pgx.Conn) error) (err error)
 	return err
 }
 
-// conflictDelay is the first wait after a conflict with other commands.
+// conflictDelay is the first pause after a conflict with another command.
 const conflictDelay = 5 * time.Millisecond
 
-// pause waits before a command is tried again; it reports whether it may be.
-func (s *Store) pause(ctx context.Context, try int, cause error) bool {
+// backoff waits before a retry. It returns false if ctx ended.
+func (s *Store) backoff(ctx context.Context, try int, cause error) bool {
 	delay := s.cfg.RetryDelay << min(try, 10)
-	if conflicting(cause) {
+	if isConflict(cause) {
 		delay = min(delay, conflictDelay<<min(try, 10))
 	}
-	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // chance, not secrecy
-	s.log.Debug("command is tried again", "error", cause, "delay", delay)
-	return wait(ctx, delay)
+	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // jitter
+	s.log.Debug("retrying command", "error", cause, "delay", delay)
+	return sleep(ctx, delay)
 }
 
-// wait waits; it reports whether ctx lasted.
-func wait(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. It returns false if ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -251,22 +249,22 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// transact runs f in a transaction that is committed unless f fails, and again
-// after failures that pass. A lost answer is found out: the transaction leaves a
-// mark. So f may run several times, of which the last one counts.
-func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.Context, tx pgx.Tx) error) error {
-	if err := s.calls.take(ctx, s.cfg.Timeout); err != nil {
+// transact runs f in a transaction and commits it unless f fails. It retries transient
+// failures, so f may run several times; the results of the last run count. The transaction
+// adds a mark, so that transact can resolve the outcome when the answer is lost.
+func (s *Store) transact(ctx context.Context, op string, f func(ctx context.Context, tx pgx.Tx) error) error {
+	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
-	defer s.calls.give()
+	defer s.callSlots.release()
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
 	for try := 0; ; try++ {
 		mark := s.newMark()
-		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			tx, err := c.BeginTx(ctx, s.begin())
+		err := s.runOnce(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			tx, err := c.BeginTx(ctx, s.txOptions())
 			if err != nil {
 				return err
 			}
@@ -282,34 +280,34 @@ func (s *Store) transact(ctx context.Context, doing string, f func(ctx context.C
 			}
 			return nil
 		})
-		if unsure(err) {
-			made, e := s.settle(mark, err)
+		if indeterminate(err) {
+			committed, e := s.resolveOutcome(mark, err)
 			if e != nil {
 				return e
 			}
-			if made {
+			if committed {
 				return nil
 			}
 		}
-		if err == nil || refusal(err) {
+		if err == nil || isResult(err) {
 			return err
 		}
-		if try >= s.cfg.MaxRetries || !passing(err) && !raised(err) || !s.pause(ctx, try, err) {
-			return failed(ctx, err, doing)
+		if try >= s.cfg.MaxRetries || !transient(err) && !guardFailed(err) || !s.backoff(ctx, try, err) {
+			return wrapError(ctx, err, op)
 		}
 	}
 }
 
-// begin says how transactions begin: where there is no session to say it, they say
-// themselves how long they wait for locks.
-func (s *Store) begin() (o pgx.TxOptions) {
+// txOptions returns the options of a transaction. Behind a pooler, which has no session
+// settings, it sets the lock timeout.
+func (s *Store) txOptions() (o pgx.TxOptions) {
 	if s.cfg.Pooler {
 		o.BeginQuery = fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.cfg.lockTimeout().Milliseconds())
 	}
 	return o
 }
 
-// commitError is a failure after the end of a transaction was sent.
+// commitError is a failure after COMMIT was sent.
 type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }

@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// Two replicas create tasks in contexts and send messages to tasks of the same contexts,
-// in any order, while some of the contexts do not exist yet.
+// Two replicas create tasks in contexts and send messages to tasks of the same contexts in
+// random order. Some of the contexts do not exist yet.
 func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.Start(pgtest.Config{Settings: map[string]string{"deadlock_timeout": "10ms", "shared_buffers": "16MB"}})
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	cfg := fresh(storetest.Wrap(t), Config{URL: server.URL()})
+	cfg := freshConfig(storetest.Wrap(t), Config{URL: server.URL()})
 	stores := []*Store{open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)}
 	const contexts = 6
 	create := func(n int, contextID string) store.Change {
@@ -30,9 +30,9 @@ func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 		c.Create.ContextID = contextID
 		return c
 	}
-	received := func(n int) store.Change { // the task n of the context n
-		c := told(n)
-		c.Events[0].Message, c.Events[0].Received, c.Events[0].Time = nil, message("m", "user", "more"), began.Add(time.Hour)
+	received := func(n int) store.Change { // for task n, which is in context n
+		c := progress(n)
+		c.Events[0].Message, c.Events[0].Received, c.Events[0].Time = nil, message("m", "user", "more"), testStart.Add(time.Hour)
 		return c
 	}
 	for n := range contexts {
@@ -66,7 +66,7 @@ func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 	}
 	wg.Wait()
 	for _, s := range stores {
-		must(t, s.Close()) // sessions report what they counted when they end
+		must(t, s.Close()) // sessions report their statistics when they end
 	}
 	conn, err := pgx.Connect(bg, server.URL())
 	must(t, err)
@@ -86,7 +86,7 @@ func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 	tasks := 0
 	for n := range contexts {
 		c, err := s.Context(bg, taskKey(0).Owner, fmt.Sprint("c", n), 1)
-		if err != nil || !c.UpdatedAt.Equal(began.Add(time.Hour)) {
+		if err != nil || !c.UpdatedAt.Equal(testStart.Add(time.Hour)) {
 			t.Errorf("Context(c%d) = %+v, %v, want it updated by a message", n, c, err)
 		}
 		tasks += c.TaskCount

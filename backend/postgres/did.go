@@ -6,18 +6,16 @@ import (
 	"strings"
 )
 
-// The parts of a schema's name that is made from a DID: 63 bytes are all that
-// PostgreSQL keeps of a name.
+// The parts of a schema name for a DID. PostgreSQL truncates names to 63 bytes.
 const (
 	didPrefix  = "did_"
 	didHash    = 20 // hex digits
 	didReadout = 63 - 1 - didHash
 )
 
-// SchemaOf returns the name of the schema that belongs to a DID, for Config.Schema:
-// up to 63 bytes of a-z, 0-9 and _, of which the first can be read and the last are a
-// hash of the whole DID. DIDs that differ, be it in case or in their punctuation only,
-// have different schemas. It is "" for "".
+// SchemaOf returns the schema name for a DID, for use as Config.Schema: a readable prefix and
+// a hash of the DID, up to 63 bytes of a-z, 0-9 and _. Different DIDs have different names, even
+// if they differ only in case or punctuation. It returns "" for "".
 func SchemaOf(did string) string {
 	if did == "" {
 		return ""

@@ -11,7 +11,7 @@ import (
 func TestSchemaOf(t *testing.T) {
 	t.Parallel()
 	if got, want := postgres.SchemaOf("did:bindu:alice:agent1:abc123"), "did_bindu_alice_agent1_abc123_"; !strings.HasPrefix(got, want) {
-		t.Errorf("SchemaOf() = %q, want it to begin with %q", got, want)
+		t.Errorf("SchemaOf() = %q, want prefix %q", got, want)
 	}
 	if got := postgres.SchemaOf(""); got != "" {
 		t.Errorf(`SchemaOf("") = %q, want ""`, got)
@@ -27,7 +27,7 @@ func TestSchemaOf(t *testing.T) {
 	} {
 		got := postgres.SchemaOf(did)
 		if !valid.MatchString(got) || len(got) > 63 {
-			t.Errorf("SchemaOf(%q) = %q, want a plain name of up to 63 bytes that begins with did_", did, got)
+			t.Errorf("SchemaOf(%q) = %q, want a plain name of up to 63 bytes with prefix did_", did, got)
 		}
 		if other, ok := seen[got]; ok {
 			t.Errorf("SchemaOf(%q) = SchemaOf(%q) = %q, want different schemas", did, other, got)

@@ -1,29 +1,29 @@
-// Package postgres keeps Holdfast's data in a schema of a PostgreSQL database, from
-// version 13 on: for more than one replica, and where a database is run anyway.
+// Package postgres stores Holdfast's data in a schema of a PostgreSQL database, version 13
+// or later. Use it to run several replicas, or where a PostgreSQL server is operated anyway.
 //
 // # Concepts
 //
-// Changes queue up for a few committers. Each applies whatever is queued in one
-// transaction and one round trip (group commit): one statement per kind of change,
-// with arrays as parameters. Guards are part of the statements, so that a change
-// costs no read: a version or a lease is compared in the UPDATE that it guards. When
-// one is refused, the database is looked at, the refused change is told why, and the
-// others are applied without it. A task is a row of task_rows, which holds its guards
-// and its place in lists and in the work queue, and rows of task_log, one per change.
+// Changes are queued for a few committers. Each committer applies the queued changes in
+// one transaction and one round trip (group commit): one statement per kind of change,
+// with arrays as parameters. The statements contain the guards, so a change needs no read:
+// the UPDATE compares the version or the lease. When a guard fails, the committer reads the
+// current state, rejects the change with the reason, and applies the others without it. A
+// task is one row of task_rows, which holds its guards, its sort keys and its queue entry,
+// and one row of task_log per change.
 //
 // # Guarantees
 //
-//   - An acknowledged change is as durable as the server makes a commit: with its
-//     default settings it survives the loss of power. With synchronous replication a
-//     standby has confirmed it.
-//   - A change that is answered with an error has not been applied, unless the error
-//     says that it may have been: then the connection was lost during the commit, and
-//     the database could not be asked about it for as long as a command may take.
-//     Whoever reads the task afterwards sees what became of it, once and for all.
-//     Otherwise a lost answer is found out, and a change never applied twice.
-//   - An error of one request in a group does not fail its neighbours.
+//   - An acknowledged change is as durable as a commit of the server. With the server's
+//     default settings it survives a power failure. With synchronous replication a standby
+//     has confirmed it.
+//   - A change that returned an error was not applied, unless the error says that its
+//     outcome is unknown: the connection was lost during the commit and the database could
+//     not be asked within a command timeout. The next read of the task shows the final
+//     outcome. In all other cases the store resolves a lost answer itself, and never applies
+//     a change twice.
+//   - An error of one request does not fail other requests of its group.
 //   - Any number of processes may use a schema at once.
-//   - No statement depends on search_path, and none but a migration on session state.
+//   - No statement depends on search_path, and only migrations depend on session state.
 //
 // # Concurrency
 //
@@ -31,6 +31,6 @@
 //
 // # Errors
 //
-// See package store. SQLSTATEs are mapped in errors.go. No error and no log holds
-// the password of the URL.
+// See package store. errors.go maps SQLSTATEs to error codes. No error and no log line
+// contains the password of the URL.
 package postgres

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// snapshot is what is kept of a task that task_rows does not hold.
+// snapshot is the JSON of task_log.snapshot: the members of a task that task_rows lacks.
 type snapshot struct {
 	Status    status         `json:"status"`
 	History   []store.Entry  `json:"history,omitempty"`
@@ -17,15 +17,14 @@ type snapshot struct {
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// outline is a snapshot read without its artifacts.
+// outline is a snapshot without its artifacts.
 type outline struct {
 	Status   status         `json:"status"`
 	History  []store.Entry  `json:"history,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// status is an a2a.TaskStatus whose state may be one that this program does not
-// know.
+// status is an [a2a.TaskStatus] that accepts states unknown to this program.
 type status struct {
 	State     string       `json:"state"`
 	Message   *a2a.Message `json:"message,omitempty"`
@@ -36,8 +35,8 @@ func (s *status) status() a2a.TaskStatus {
 	return a2a.TaskStatus{State: a2a.TaskState(s.State), Message: s.Message, Timestamp: s.Timestamp}
 }
 
-// encodeSnapshot returns the snapshot of a task after a change that adds bytes to
-// the log, "" when it is not worth keeping.
+// encodeSnapshot returns the snapshot of a task after a change that adds some bytes to the
+// log. It returns "" if a snapshot does not pay.
 func encodeSnapshot(t *store.Task, added int) (string, error) {
 	if t == nil || added == 0 || !t.SnapshotDue(added) {
 		return "", nil

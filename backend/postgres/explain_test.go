@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// listText is the statement that reads a page of tasks, or counts them.
+// listText returns the statement that reads a page of tasks, or counts them.
 func listText(q store.Query, total bool) string {
 	q.Owner = "o"
 	if total {
-		w, groups := taskWalk(countedBy(q))
+		w, groups := taskWalk(countQuery(q))
 		return w.total(groups, 10_000)
 	}
 	w, groups := taskWalk(&q)
@@ -40,22 +40,22 @@ func laneListText(q store.LaneQuery) string {
 	return text
 }
 
-func deadListText(q store.PushQuery) string {
+func deadListText(q store.WebhookQuery) string {
 	q.Limit = 20
-	text, _ := deadText(&q, &notePlace{})
+	text, _ := deadLetterText(&q, &deliveryPlace{})
 	return text
 }
 
-func attemptListText(q store.PushQuery) string {
-	text, _ := attemptRows(&q, &notePlace{}, 1, 1, 20)
+func attemptListText(q store.WebhookQuery) string {
+	text, _ := attemptRows(&q, &deliveryPlace{}, 1, 1, 20)
 	return text
 }
 
-// hotQuery is a statement whose cost must not grow with the database.
+// hotQuery is a statement whose cost must not grow with the size of the database.
 type hotQuery struct {
 	name, text string
-	// walked are indexes that it walks from an end: they hold only what is asked for, or
-	// the walk ends with the page.
+	// walked names indexes that it reads without a condition: they contain only rows of the
+	// result, or the statement reads only a page of them.
 	walked string
 }
 
@@ -63,18 +63,18 @@ func hotQueries() []hotQuery {
 	states := []a2a.TaskState{a2a.StateFailed}
 	return []hotQuery{
 		{"commit: contexts", stmtContexts.text, ""},
-		{"commit: touch", stmtTouch.text, ""},
+		{"commit: contexts with messages", stmtContextsReceived.text, ""},
 		{"commit: update", stmtUpdate.text, ""},
 		{"commit: steps", stmtSteps.text, ""},
 		{"commit: contents", stmtContents.text, ""},
 		{"commit: snapshots", stmtSnapshots.text, ""},
-		{"commit: webhooks", stmtPush.text, ""},
-		{"look: tasks", sqlLookTasks, ""},
-		{"look: contexts", sqlLookContexts, ""},
-		{"look: keys", sqlLookKeys, ""},
-		{"recall", sqlRecall, ""},
+		{"commit: webhooks", stmtWebhook.text, ""},
+		{"guards: tasks", sqlGuardTasks, ""},
+		{"guards: contexts", sqlGuardContexts, ""},
+		{"guards: keys", sqlGuardKeys, ""},
+		{"results of a commit", sqlRecoverResults, ""},
 		{"get", sqlReadTask, ""},
-		{"get several together", sqlReadTasks, ""},
+		{"get several", sqlReadTaskBatch, ""},
 		{"logs of a page", sqlReadLogs, ""},
 		{"events", sqlReadEvents, ""},
 		{"log rows", sqlLogRows, ""},
@@ -106,19 +106,19 @@ func hotQueries() []hotQuery {
 		}), ""},
 		{"contexts by name", contextListText(store.ContextQuery{Sort: store.ContextsByName}), ""},
 		{"contexts of two tags", contextListText(store.ContextQuery{Tags: []string{"a", "b"}}), ""},
-		{"tallies", sqlTallies, ""},
-		{"tallies of labels", sqlLabelTallies, ""},
-		{"tallies: fold", sqlFoldTallies, ""},
-		{"tallies: fold those of labels", sqlFoldLabels, ""},
+		{"tallies", sqlReadTallies, ""},
+		{"tallies of labels", sqlReadLabelTallies, ""},
+		{"tallies: merge", sqlMergeTallies, ""},
+		{"tallies: merge labels", sqlMergeLabelTallies, ""},
 		{"pending deletions", sqlPendingDeletions, "context_rows_pending_deletion"},
 		{"delete: oldest tasks of a context", sqlOldestTasks, ""},
 		{"delete: lock a task", sqlLockTaskRow, ""},
 		{"delete: lock contexts", sqlLockContexts, ""},
 		{"delete: lock lanes", sqlLockLanes, ""},
-		{"delete: count attempts and dead letters", sqlTaskNotes, ""},
-		{"delete: some attempts and dead letters", sqlDeleteNotes, ""},
+		{"delete: count attempts and dead letters", sqlCountDeliveryRows, ""},
+		{"delete: some attempts and dead letters", sqlDeleteDeliveryRows, ""},
 		{"delete: tasks", sqlDeleteTasks, ""},
-		{"delete: webhooks", sqlDeletePushes, ""},
+		{"delete: webhooks", sqlDeleteTaskWebhooks, ""},
 		{"delete: keys", sqlDeleteKeys, ""},
 		{"delete: keys of a context", sqlDeleteContextKeys, ""},
 		{"delete: feedback", sqlDeleteFeedback, ""},
@@ -127,42 +127,41 @@ func hotQueries() []hotQuery {
 		{"delete: contents", sqlDeleteContents, ""},
 		{"delete: content left", sqlInsertDeleted, ""},
 		{"purge: tasks", sqlDeletedTasks, "tasks_deleted_pkey"},
-		{"purge: done", sqlDropDeleted, ""},
+		{"purge: done", sqlForgetDeleted, ""},
 		{"expire: tasks", sqlOldTasks, ""},
 		{"expire: lock tasks", sqlLockOldTasks, ""},
-		{"expire: contexts", sqlOldOthers, ""},
+		{"expire: contexts", sqlOldUndescribed, ""},
 		{"expire: described contexts", sqlOldDescribed, ""},
 		{"expire: remove contexts", sqlExpireContexts, ""},
 		{"feedback", strings.Replace(sqlFeedback, "%s", "f.owner = $1::text AND (f.created_at, f.id, f.task_id) < ($3::bigint, $4::text, $5::text)", 1), ""},
-		{"lanes: promote", stmtPromote.text, ""},
+		{"lanes: promote", stmtPromoteLanes.text, ""},
 		{"lanes: claim", stmtClaimLanes.text, ""},
 		{"lanes: read", sqlReadLanes, ""},
 		{"lanes: renew", sqlRenewLanes, ""},
 		{"lanes: acknowledge", stmtAck.text, ""},
-		{"lanes: let go", sqlLetGo, ""},
-		{"lanes: wake", stmtWake.text, ""},
+		{"lanes: release revoked leases", sqlReleaseRevoked, ""},
+		{"lanes: wake", stmtWakeLanes.text, ""},
 		{"lanes: list", laneListText(store.LaneQuery{}), ""},
 		{"lanes: list of an owner", laneListText(store.LaneQuery{Owner: "o"}), ""},
 		{"lanes: list of parked", laneListText(store.LaneQuery{States: []store.LaneState{store.LaneParked}}), ""},
-		{"lanes: delete one", sqlDeleteLane, ""},
-		{"lanes: delete what belongs to one", sqlDeletePush, ""},
-		{"lanes: set one back", sqlReplayLane, ""},
+		{"lanes: delete", sqlDeleteLane, ""},
+		{"lanes: delete the webhook", sqlDeleteWebhook, ""},
+		{"lanes: replay", sqlReplayLane, ""},
 		{"lanes: idle", sqlIdleLanes, ""},
 		{"lanes: expire", sqlExpireLanes, ""},
-		{"lanes: backlog", sqlPushBacklog, "push_dead_at push_dead_key push_dead_owner push_dead_task push_lanes_leased push_lanes_ready push_lanes_stopped push_lanes_waiting"},
-		{"dead letters", deadListText(store.PushQuery{}), ""},
-		{"dead letters of an owner", deadListText(store.PushQuery{Owner: "o"}), ""},
-		{"dead letters of a task", deadListText(store.PushQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
-		{"attempts", attemptListText(store.PushQuery{}), ""},
-		{"attempts of an owner", attemptListText(store.PushQuery{Owner: "o"}), ""},
-		{"attempts of a task", attemptListText(store.PushQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
-		{"dead letters: expire", sqlExpireDead, ""},
+		{"lanes: backlog", sqlWebhookBacklog, "dead_letters_at dead_letters_key dead_letters_owner dead_letters_task webhook_lanes_leased webhook_lanes_ready webhook_lanes_stopped webhook_lanes_waiting"},
+		{"dead letters", deadListText(store.WebhookQuery{}), ""},
+		{"dead letters of an owner", deadListText(store.WebhookQuery{Owner: "o"}), ""},
+		{"dead letters of a task", deadListText(store.WebhookQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
+		{"attempts", attemptListText(store.WebhookQuery{}), ""},
+		{"attempts of an owner", attemptListText(store.WebhookQuery{Owner: "o"}), ""},
+		{"attempts of a task", attemptListText(store.WebhookQuery{Owner: "o", TaskID: "t", ID: "p"}), ""},
+		{"dead letters: expire", sqlExpireDeadLetters, ""},
 		{"attempts: expire", sqlOldAttempts, ""},
 	}
 }
 
-// checkPlan looks for scans of all there is: of a table, or of an index without a
-// condition.
+// checkPlan reports scans of a whole table, or of an index without a condition.
 func checkPlan(t *testing.T, q *hotQuery, plan string) {
 	t.Helper()
 	lines := strings.Split(plan, "\n")
@@ -182,16 +181,15 @@ func checkPlan(t *testing.T, q *hotQuery, plan string) {
 
 const planFile = "testdata/plans.txt"
 
-// Plans that were made while there was nothing to plan for are those that sessions
-// keep for long: they find their rows through indexes. They are written down in
-// testdata/plans.txt, which UPDATE_GOLDEN=1 writes.
+// Sessions keep the plans that were made while the tables were empty. These plans must use
+// indexes. testdata/plans.txt records them; UPDATE_GOLDEN=1 updates it.
 func TestPlansOnEmptyTables(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	var plans strings.Builder
 	version := explainAll(t, s, &plans)
 	if version != 15 {
-		t.Logf("plans are written down for PostgreSQL 15, this is %d", version)
+		t.Logf("plans are recorded for PostgreSQL 15, this is %d", version)
 		return
 	}
 	golden(t, planFile, plans.String())
@@ -199,9 +197,9 @@ func TestPlansOnEmptyTables(t *testing.T) {
 
 func TestPlansOnFilledTables(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	made := 0
-	must(t, fill(s, &made, 5_000))
+	must(t, fillTasks(s, &made, 5_000))
 	must(t, fillLanes(s, 5_000))
 	explainAll(t, s, new(strings.Builder))
 }
@@ -213,7 +211,7 @@ func explainAll(t *testing.T, s *Store, plans *strings.Builder) (version int) {
 	must(t, err)
 	defer conn.Release()
 	for i, q := range hotQueries() {
-		plan := explain(t, conn.Conn(), "p"+strconv.Itoa(i), s.q(q.text))
+		plan := explain(t, conn.Conn(), "p"+strconv.Itoa(i), s.qualify(q.text))
 		plans.WriteString(q.name + "\n" + plan)
 		checkPlan(t, &q, plan)
 	}

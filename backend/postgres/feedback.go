@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// The lock keeps the task from being deleted before its feedback is there.
-	sqlLockTask    = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR SHARE`
-	sqlAddFeedback = `INSERT INTO {s}.feedback_rows (owner, task_id, id, rating, created_at, data)
+	// The lock prevents the deletion of the task before its feedback is added.
+	sqlLockTaskShare = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR SHARE`
+	sqlAddFeedback   = `INSERT INTO {s}.feedback_rows (owner, task_id, id, rating, created_at, data)
 		VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::text) ON CONFLICT DO NOTHING`
 
 	sqlFeedback = `SELECT f.task_id, f.id, f.rating, f.created_at, f.data FROM {s}.feedback_rows f
 		WHERE %s ORDER BY f.created_at DESC, f.id DESC, f.task_id DESC LIMIT $2::bigint`
 )
 
-// opinion is the free part of feedback.
-type opinion struct {
+// feedbackRecord is the JSON of feedback_rows.data.
+type feedbackRecord struct {
 	Text     string         `json:"feedback,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// AddFeedback implements store.Store.
+// AddFeedback implements [store.Store].
 func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
-	data, err := wire.Marshal(&opinion{f.Text, f.Metadata})
+	data, err := wire.Marshal(&feedbackRecord{f.Text, f.Metadata})
 	if err != nil {
 		return a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
 	}
@@ -38,7 +38,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 		if !storable(f.Key.Owner, f.Key.ID) {
 			return store.ErrNotFound
 		}
-		found, err := s.any(ctx, tx, sqlLockTask, f.Key.Owner, f.Key.ID)
+		found, err := s.exists(ctx, tx, sqlLockTaskShare, f.Key.Owner, f.Key.ID)
 		if err == nil && !found {
 			err = store.ErrNotFound
 		}
@@ -51,14 +51,14 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 		}
 		for _, owner := range []string{f.Key.Owner, ""} {
 			if err == nil {
-				err = s.count(ctx, tx, owner, ratingKind(f.Rating), 1)
+				err = s.addTally(ctx, tx, owner, ratingKind(f.Rating), 1)
 			}
 		}
 		return err
 	})
 }
 
-// Feedback implements store.Store.
+// Feedback implements [store.Store].
 func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
 	where, args := []string{"f.owner = $1::text"}, []any{q.Owner, q.Limit + 1}
 	if q.TaskID != "" {
@@ -75,11 +75,11 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 		if !storable(q.Owner, q.TaskID) {
 			return nil
 		}
-		return s.each(ctx, c, fmt.Sprintf(sqlFeedback, strings.Join(where, " AND ")), func(r record) error {
+		return s.eachRow(ctx, c, fmt.Sprintf(sqlFeedback, strings.Join(where, " AND ")), func(r record) error {
 			f := store.Feedback{
 				Key: store.Key{Owner: q.Owner, ID: r.text(0)}, ID: r.text(1), Rating: int(r.int(2)), CreatedAt: fromMillis(r.int(3)),
 			}
-			var o opinion
+			var o feedbackRecord
 			if err := wire.Unmarshal(r[4], &o); err != nil {
 				return fmt.Errorf("feedback %s: %w", f.ID, err)
 			}
@@ -99,14 +99,14 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 	return page, nil
 }
 
-// FeedbackSummary implements store.Store.
+// FeedbackSummary implements [store.Store].
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
 	err = s.readList(ctx, "count feedback", func(ctx context.Context, c *pgx.Conn) error {
 		sum = store.FeedbackSummary{}
 		if !storable(owner) {
 			return nil
 		}
-		counts, err := s.counted(ctx, c, owner)
+		counts, err := s.readTallies(ctx, c, owner)
 		for kind, n := range counts {
 			if r, ok := rating(kind); ok && r >= 0 && r < len(sum.Ratings) {
 				sum.Ratings[r] = n

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// began is when the tests' tasks begin.
-var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+// testStart is the time of the first task of a test.
+var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const testWorker = "worker-1"
 
 func taskID(n int) string {
-	ms := began.UnixMilli() + int64(n)/6
+	ms := testStart.UnixMilli() + int64(n)/6
 	return fmt.Sprintf("%08x-%04x-7%03x-8000-%012x", ms>>16, ms&0xffff, n%6, n)
 }
 
@@ -32,23 +32,23 @@ func message(id, role, text string) *a2a.Message {
 const loremIpsum = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore " +
 	"et dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation ullamco laboris nisi ut aliquip. "
 
-// submitted is the change that creates a task and leases it to testWorker.
+// submitted returns the change that creates a task and leases it to testWorker.
 func submitted(n int) store.Change {
-	at := began.Add(time.Duration(n) * time.Second / 6000)
+	at := testStart.Add(time.Duration(n) * time.Second / 6000)
 	return store.Change{
 		Key: taskKey(n), Create: &store.Create{ContextID: "c" + taskID(n)},
 		Events: []store.Event{
 			{Time: at, State: a2a.StateSubmitted, Received: message("m1", "user", loremIpsum)},
 			{Time: at, State: a2a.StateWorking},
 		},
-		Run: &store.Run{
+		Queue: &store.QueueEntry{
 			Phase: store.PhaseLeased, Turn: 1, Attempt: 1, SeenSeq: 1,
 			Lease: store.Lease{Worker: testWorker, Fence: 1, Until: at.Add(30 * time.Second)},
 		},
 	}
 }
 
-// completed is the change that ends a task made by submitted.
+// completed returns the change that completes a task created by submitted.
 func completed(c store.Change) store.Change {
 	at := c.Events[0].Time.Add(5 * time.Millisecond)
 	return store.Change{
@@ -59,7 +59,7 @@ func completed(c store.Change) store.Change {
 			}},
 			{Time: at, State: a2a.StateCompleted, Message: message("m2", "agent", "Here is the summary.")},
 		},
-		Run: &store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: testWorker, Fence: 1}},
+		Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: testWorker, Fence: 1}},
 	}
 }
 
@@ -86,8 +86,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// waitLimit is how long a test waits for what must happen: far more than the slowest machine
-// needs, and less than the ten minutes for which some tests let commands wait for locks.
+// waitLimit is how long a test waits for an event: far longer than the slowest machine needs,
+// and less than the command timeout of ten minutes of some tests.
 const waitLimit = 5 * time.Minute
 
 // await waits until a condition holds.
@@ -100,7 +100,7 @@ func await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// within fails the test unless f ends.
+// within fails the test unless f returns within waitLimit.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -112,24 +112,23 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// fillLanes gives the newest tasks that fill has made a webhook each, all of which
-// have told everything.
+// fillLanes adds a webhook without pending events to each of the n newest tasks of fillTasks.
 func fillLanes(s *Store, n int) error {
 	for _, text := range []string{
-		`INSERT INTO {s}.push_configs (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
+		`INSERT INTO {s}.webhooks (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
 			SELECT owner, id, 'p', pk, context_id, created_at, '{}', false, 1, created_at, created_at FROM {s}.task_rows ORDER BY created_at DESC LIMIT $1`,
-		`INSERT INTO {s}.push_lanes (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence, cursor_state,
+		`INSERT INTO {s}.webhook_lanes (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence, cursor_state,
 				tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
 			SELECT c.owner, c.task_id, c.id, 'http://receiver.example:80', 1, 0, 'active', false, t.seq, 1, t.state, t.seq, 0, 0, 0, 1,
 				c.created_at, c.created_at, '', 1, 0, ''
-			FROM {s}.push_configs c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX" LIMIT $1`,
-		`UPDATE {s}.task_rows t SET webhooks = 1 FROM {s}.push_configs c
+			FROM {s}.webhooks c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX" LIMIT $1`,
+		`UPDATE {s}.task_rows t SET webhooks = 1 FROM {s}.webhooks c
 			WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX" AND $1 > 0`,
 	} {
-		if _, err := s.pool.Exec(bg, s.q(text), pgx.QueryExecModeExec, n); err != nil {
+		if _, err := s.pool.Exec(bg, s.qualify(text), pgx.QueryExecModeExec, n); err != nil {
 			return err
 		}
 	}
-	_, err := s.pool.Exec(bg, s.q(`VACUUM ANALYZE {s}.task_rows, {s}.push_configs, {s}.push_lanes`))
+	_, err := s.pool.Exec(bg, s.qualify(`VACUUM ANALYZE {s}.task_rows, {s}.webhooks, {s}.webhook_lanes`))
 	return err
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A list is the merge of one ordered walk per state: so a few indexes serve every
-// filter and combination of filters, without a sort of more than a page per state,
-// and at the same cost however many tasks there are. Which states there are is
-// found by hopping through the index, one step per state.
+// A list is the merge of one ordered index walk per state. So a few indexes serve every
+// combination of filters, the server sorts at most one page per state, and the cost does not
+// grow with the number of tasks. The existing states are found by a walk of the index that
+// makes one step per state.
 
-// walk is a list's statement in the making.
+// walk builds the statement of a list.
 type walk struct {
-	table, group string   // the table, the column of the walks
-	sort         []string // the columns that sort; then id does
-	where        []string // what the index of the walk knows
-	checks       []string // what is found out of each of its entries
+	table, group string   // the table, and the column with one walk per value
+	sort         []string // the sort columns before id
+	where        []string // conditions on columns of the index
+	checks       []string // conditions on each row
 	args         []any
 	ascending    bool
-	gather       bool   // count what the conditions find, in no order
-	cursor       string // the condition of after
-	// others, if set, writes a statement that reads up to limit rows that are part of the list
-	// and do not meet walked, a condition of the index of the walk: columns of those that meet
-	// some conditions. otherCursor is what cursor means for them.
-	walked, otherCursor string
-	others              func(columns, conditions, limit string) string
+	unordered    bool   // total counts without an order
+	cursor       string // the condition added by after
+	// The index of the walk contains only rows that satisfy walkFilter. If set, extraRows returns
+	// a statement for the other rows of the list: columns of up to limit rows that satisfy
+	// conditions. extraCursor replaces cursor for them.
+	walkFilter, extraCursor string
+	extraRows               func(columns, conditions, limit string) string
 }
 
-// arg adds an argument and returns its place with its type.
+// arg adds an argument and returns its placeholder with its type.
 func (w *walk) arg(v any, kind string) string {
 	w.args = append(w.args, v)
 	return fmt.Sprintf("$%d::%s", len(w.args), kind)
@@ -49,26 +49,26 @@ func (w *walk) check(format string, args ...any) {
 	w.checks = append(w.checks, fmt.Sprintf(format, args...))
 }
 
-// all writes all conditions of the walk.
-func (w *walk) all() string { return conditions(w.where, w.checks, w.walked, w.cursor) }
+// all returns all conditions of the walk.
+func (w *walk) all() string { return conditions(w.where, w.checks, w.walkFilter, w.cursor) }
 
-// conditions writes those that are not "".
+// conditions joins the conditions that are not empty.
 func conditions(where, checks []string, more ...string) string {
 	all := slices.Concat(where, checks, more)
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), " AND ")
 }
 
-// after continues the list behind a place: what is sorted by, and the id.
+// after starts the list after a position: the values of the sort columns and the id.
 func (w *walk) after(place ...string) {
 	op := "<"
 	if w.ascending {
 		op = ">"
 	}
 	w.cursor = fmt.Sprintf("(t.%s, t.id) %s (%s)", strings.Join(w.sort, ", t."), op, strings.Join(place, ", "))
-	w.otherCursor = w.cursor
+	w.extraCursor = w.cursor
 }
 
-// order writes what is sorted by.
+// order returns the ORDER BY list.
 func (w *walk) order() string {
 	dir := " DESC"
 	if w.ascending {
@@ -77,7 +77,7 @@ func (w *walk) order() string {
 	return "t." + strings.Join(w.sort, dir+", t.") + dir + ", t.id" + dir
 }
 
-// between bounds a column of times, which are rounded down as they are stored.
+// between adds bounds of a time column. Stored times are rounded down.
 func (w *walk) between(column string, from, to time.Time) {
 	add := w.check
 	if column == w.sort[0] {
@@ -91,8 +91,8 @@ func (w *walk) between(column string, from, to time.Time) {
 	}
 }
 
-// groups writes the values of the group column that the list may find: those that
-// are given, else those that there are under the conditions.
+// groups returns the CTE g(v) of the values of the group column to walk: the given ones, or
+// else all that exist under a condition.
 func (w *walk) groups(given []string, under string) string {
 	if len(given) > 0 {
 		given = slices.Compact(slices.Sorted(slices.Values(given)))
@@ -102,10 +102,10 @@ func (w *walk) groups(given []string, under string) string {
 	return fmt.Sprintf(`g(v) AS ((%s) UNION ALL SELECT (%s) FROM g WHERE g.v IS NOT NULL)`, fmt.Sprintf(next, ""), fmt.Sprintf(next, " AND n."+w.group+" > g.v"))
 }
 
-// rows writes the statement that reads columns of up to limit rows in order.
+// rows returns the statement that reads columns of up to limit rows in order.
 func (w *walk) rows(columns, groups string, limit, offset int) string {
 	n, skip := w.arg(limit, "bigint"), w.arg(offset, "bigint")
-	if w.others != nil {
+	if w.extraRows != nil {
 		return w.merged(columns, groups, n, skip)
 	}
 	if groups == "" {
@@ -119,7 +119,7 @@ func (w *walk) rows(columns, groups string, limit, offset int) string {
 		groups, columns, w.table, w.all(), w.order(), n, skip, w.group)
 }
 
-// merged is rows for a walk that does not find all.
+// merged is rows for a walk with extraRows.
 func (w *walk) merged(columns, groups, n, skip string) string {
 	text := fmt.Sprintf("SELECT t.* FROM {s}.%s t WHERE %s", w.table, w.all())
 	order := fmt.Sprintf(" ORDER BY %s LIMIT %s + %s", w.order(), n, skip)
@@ -129,56 +129,56 @@ func (w *walk) merged(columns, groups, n, skip string) string {
 		text = fmt.Sprintf("SELECT t.* FROM g CROSS JOIN LATERAL (%s AND t.%s = g.v%s) t", text, w.group, order)
 		groups = "WITH RECURSIVE " + groups + " "
 	}
-	others := w.others("t.*", conditions(w.where, w.checks, w.otherCursor), n+" + "+skip)
+	others := w.extraRows("t.*", conditions(w.where, w.checks, w.extraCursor), n+" + "+skip)
 	return fmt.Sprintf("%sSELECT %s FROM (%s UNION ALL %s) t ORDER BY %s LIMIT %s OFFSET %s",
 		groups, columns, text, others, w.order(), n, skip)
 }
 
-// total writes the statement that counts what the list finds among so many entries of
-// the index as store.CountRows says, and returns how many entries those were, too.
+// total returns the statement that reads up to store.CountRows index entries, and returns the
+// number of those that are part of the list and the number of those that were read.
 func (w *walk) total(groups string, limit int) string {
 	match := "true"
 	if len(w.checks) > 0 {
 		match = strings.Join(w.checks, " AND ")
 	}
 	rows := w.arg(store.CountRows(limit, w.exact()), "bigint")
-	text := fmt.Sprintf("SELECT %s AS m FROM {s}.%s t WHERE %s", match, w.table, conditions(w.where, nil, w.walked))
-	order := "" // has it take the index, in whatever state the table was when it was planned
-	if !w.gather {
+	text := fmt.Sprintf("SELECT %s AS m FROM {s}.%s t WHERE %s", match, w.table, conditions(w.where, nil, w.walkFilter))
+	order := "" // makes the planner use the index, even if the table was empty when it planned
+	if !w.unordered {
 		order = " ORDER BY " + w.order()
 	}
 	if groups != "" {
 		text = fmt.Sprintf("SELECT n.m FROM g CROSS JOIN LATERAL (%s AND t.%s = g.v%s LIMIT %s) n", text, w.group, order, rows)
 		groups, order = "WITH RECURSIVE "+groups+" ", ""
 	}
-	if w.others != nil {
-		others := w.others(match+" AS m", conditions(w.where, nil), rows)
+	if w.extraRows != nil {
+		others := w.extraRows(match+" AS m", conditions(w.where, nil), rows)
 		text, order = fmt.Sprintf("%s UNION ALL (%s%s LIMIT %s)", others, text, order, rows), ""
 	}
 	return fmt.Sprintf("%sSELECT count(*) FILTER (WHERE c.m), count(*) FROM (%s%s LIMIT %s) c", groups, text, order, rows)
 }
 
-// exact reports whether everything on the walk is part of the list.
+// exact reports whether all rows of the walk are part of the list.
 func (w *walk) exact() bool { return len(w.checks) == 0 }
 
 // countWalk runs the statement of total.
 func (s *Store) countWalk(ctx context.Context, c *pgx.Conn, w *walk, groups string, limit int) (total int, capped bool, err error) {
 	text := w.total(groups, limit)
-	err = s.planned(ctx, c, w.gather, text, func(r record) error {
+	err = s.eachRowPlanned(ctx, c, w.unordered, text, func(r record) error {
 		total, capped = store.CapTotal(int(r.int(0)), int(r.int(1)), limit, w.exact())
 		return nil
 	}, w.args...)
 	return total, capped, err
 }
 
-// countedBy returns the query with the order in whose index the fewest entries are read
-// to count what it finds.
-func countedBy(q store.Query) *store.Query {
+// countQuery returns the query with the order whose index counts its results with the fewest
+// entries.
+func countQuery(q store.Query) *store.Query {
 	q.ByCreated = q.After.IsZero() && q.Before.IsZero() && (!q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero())
 	return &q
 }
 
-// taskWalk begins the list of a query. Its groups are "" where one walk will do.
+// taskWalk returns the walk of a query and the CTE of its states, "" if it needs only one walk.
 func taskWalk(q *store.Query) (w *walk, groups string) {
 	w = &walk{table: "task_rows", group: "state", sort: []string{"state_at"}, ascending: q.Ascending}
 	if q.ByCreated {
@@ -195,8 +195,8 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 		if len(q.States) > 0 && !q.ByCreated {
 			of = " AND t.state IN (SELECT v FROM g)"
 		}
-		w.walked, w.others = "NOT t.first", func(columns, conditions, _ string) string {
-			return ofFirstTask(columns, owner, id) + " AND " + conditions + of
+		w.walkFilter, w.extraRows = "NOT t.first", func(columns, conditions, _ string) string {
+			return firstTask(columns, owner, id) + " AND " + conditions + of
 		}
 	}
 	states := make([]string, len(q.States))
@@ -215,8 +215,8 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 	return w, groups
 }
 
-// Tasks implements store.Store. A page is read with two statements: its rows, which callers that
-// ask for the same page share, and their logs as they stood then.
+// Tasks implements [store.Store]. It reads a page with two statements: the rows, which
+// concurrent callers with the same query share, and the logs up to the versions of the rows.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	page.Total = -1
 	if !storable(q.Owner, q.ContextID) {
@@ -231,7 +231,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 	}
 	text := w.rows(rowColumns, groups, q.Limit+1, max(q.Offset, 0))
 	key := w.key(fmt.Sprint(q.Total, q.TotalLimit, text))
-	found, err := s.pages.do(ctx, key, func(ctx context.Context) (found listRows, err error) {
+	found, err := s.pageReads.do(ctx, key, func(ctx context.Context) (found listRows, err error) {
 		err = s.readList(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) (err error) {
 			found = listRows{total: -1}
 			if q.Total {
@@ -239,7 +239,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 					return err
 				}
 			}
-			return s.each(ctx, c, text, func(r record) error {
+			return s.eachRow(ctx, c, text, func(r record) error {
 				var t taskRow
 				t.scan(r)
 				found.rows = append(found.rows, t)
@@ -257,15 +257,15 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 		rows = rows[:q.Limit]
 		page.Next = cursorOf(&q, &rows[q.Limit-1])
 	}
-	if err := s.fill(ctx, &q, rows, &page); err != nil {
+	if err := s.fillPage(ctx, &q, rows, &page); err != nil {
 		return store.Page{}, err
 	}
 	return page, nil
 }
 
-// countTasks counts what a query finds.
+// countTasks returns the number of tasks that a query finds.
 func (s *Store) countTasks(ctx context.Context, c *pgx.Conn, q store.Query) (total int, capped bool, err error) {
-	w, groups := taskWalk(countedBy(q))
+	w, groups := taskWalk(countQuery(q))
 	return s.countWalk(ctx, c, w, groups, q.TotalLimit)
 }
 
@@ -276,20 +276,20 @@ func cursorOf(q *store.Query, t *taskRow) *store.Cursor {
 	return &store.Cursor{Time: fromMillis(t.stateAt), ID: t.key.ID}
 }
 
-// fillRows is how many logs are read at once where the page is bounded by bytes.
-const fillRows = 32
+// fillBatch is the number of logs that are read at once if the size of the page is limited.
+const fillBatch = 32
 
-// fill reads the logs of a page's rows, as far as its bytes allow.
-func (s *Store) fill(ctx context.Context, q *store.Query, rows []taskRow, page *store.Page) error {
+// fillPage reads the logs of a page's rows up to its size limit.
+func (s *Store) fillPage(ctx context.Context, q *store.Query, rows []taskRow, page *store.Page) error {
 	step := len(rows)
 	if q.Bytes > 0 {
-		step = fillRows
+		step = fillBatch
 	}
 	page.Tasks = make([]*store.Task, 0, len(rows))
 	size := 0
 	for i := 0; i < len(rows); i += step {
 		some := rows[i:min(i+step, len(rows))]
-		tasks, sizes, err := s.listed(ctx, q, some)
+		tasks, sizes, err := s.listTasks(ctx, q, some)
 		if err != nil {
 			return err
 		}
@@ -307,28 +307,28 @@ func (s *Store) fill(ctx context.Context, q *store.Query, rows []taskRow, page *
 	return nil
 }
 
-// listed returns the tasks of rows, nil for one that was removed since, and how much of the
-// page each takes. It reads the logs of those that the caller does not know.
-func (s *Store) listed(ctx context.Context, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
+// listTasks returns the tasks of rows, nil for tasks that were removed since, and their sizes.
+// It reads only the logs that the caller does not have.
+func (s *Store) listTasks(ctx context.Context, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
 	tasks, sizes = make([]*store.Task, len(rows)), make([]int, len(rows))
-	unknown, places := rows, []int(nil)
-	if q.Known != nil || q.Options.Outline {
-		unknown = nil
+	uncached, places := rows, []int(nil)
+	if q.Cached != nil || q.Options.Outline {
+		uncached = nil
 		for i := range rows {
 			outline := rows[i].outline()
 			if size, ok := q.OutlineOnly(outline); ok {
 				tasks[i], sizes[i] = outline, size
 				continue
 			}
-			unknown, places = append(unknown, rows[i]), append(places, i)
+			uncached, places = append(uncached, rows[i]), append(places, i)
 		}
 	}
-	if len(unknown) == 0 {
+	if len(uncached) == 0 {
 		return tasks, sizes, nil
 	}
 	var read []*store.Task
 	err = s.readList(ctx, "list tasks", func(ctx context.Context, c *pgx.Conn) (err error) {
-		read, err = s.readLogs(ctx, c, unknown, q.Options.OmitArtifacts)
+		read, err = s.readLogs(ctx, c, uncached, q.Options.OmitArtifacts)
 		return err
 	})
 	if err != nil {
@@ -347,7 +347,8 @@ func (s *Store) listed(ctx context.Context, q *store.Query, rows []taskRow) (tas
 	return tasks, sizes, nil
 }
 
-// ceilMillis rounds up, since what is stored was rounded down.
+// ceilMillis returns t in milliseconds since 1970, rounded up, to compare with stored times,
+// which are rounded down.
 func ceilMillis(t time.Time) int64 {
 	if ms := t.Add(time.Millisecond - 1); ms.After(time.UnixMilli(math.MinInt64 / 2)) {
 		return ms.UnixMilli()

@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// lockRows locks what a statement finds, as somebody at a prompt would, until unlock
-// is called or the test ends.
+// lockRows locks the rows of a statement in a separate session until unlock is called or the
+// test ends.
 func lockRows(t *testing.T, s *Store, text string, args ...any) (unlock func()) {
 	t.Helper()
 	c, err := pgx.Connect(bg, s.cfg.URL)
 	must(t, err)
 	tx, err := c.Begin(bg)
 	must(t, err)
-	rows, err := tx.Query(bg, s.q(text), args...)
+	rows, err := tx.Query(bg, s.qualify(text), args...)
 	must(t, err)
 	rows.Close()
 	must(t, rows.Err())
@@ -47,17 +47,17 @@ func lockTask(t *testing.T, s *Store, k store.Key) (unlock func()) {
 	return lockRows(t, s, sqlLockRow, k.Owner, k.ID)
 }
 
-// said is a change by a task's run.
-func said(n int, text string) store.Change {
+// agentMessage returns a change under the lease of testWorker that adds a message.
+func agentMessage(n int, text string) store.Change {
 	k := taskKey(n)
 	return store.Change{
 		Key: k, Lease: &store.HeldLease{Key: k, Worker: testWorker, Fence: 1},
-		Events: []store.Event{{Time: began.Add(time.Hour), State: a2a.StateWorking, Message: message("m", "agent", text)}},
+		Events: []store.Event{{Time: testStart.Add(time.Hour), State: a2a.StateWorking, Message: message("m", "agent", text)}},
 	}
 }
 
-// later is a commit that is under way.
-func later(s *Store, c store.Change) chan error {
+// commitAsync starts a commit and returns the channel of its error.
+func commitAsync(s *Store, c store.Change) chan error {
 	done := make(chan error, 1)
 	go func() { done <- commitOne(s, c) }()
 	return done
@@ -70,13 +70,13 @@ func wantEvents(t *testing.T, s *Store, n, want int) {
 	}
 }
 
-// Whatever is locked, others are served, and those who need it once it is free.
-func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
+// Changes of locked tasks wait for the lock, and all other calls succeed.
+func TestLockedRowDelaysNoOtherTask(t *testing.T) {
 	t.Parallel()
 	for _, pooler := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pooler=%t", pooler), func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{Pooler: pooler, CommandTimeout: 10 * time.Minute}))
+			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Pooler: pooler, CommandTimeout: 10 * time.Minute}))
 			for n := range 3 {
 				must(t, commitOne(s, submitted(n)))
 			}
@@ -84,7 +84,7 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 			var waiting []chan error
 			for n := range 3 {
 				unlocks = append(unlocks, lockTask(t, s, taskKey(n)))
-				waiting = append(waiting, later(s, said(n, "late")))
+				waiting = append(waiting, commitAsync(s, agentMessage(n, "late")))
 			}
 			within(t, "the work of others", func() {
 				var wg sync.WaitGroup
@@ -103,10 +103,10 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 				wantEvents(t, s, n, 2)
 				unlocks[n]()
 			}
-			within(t, "what waited for a lock", func() {
+			within(t, "the changes that waited for a lock", func() {
 				for n, done := range waiting {
 					if err := <-done; err != nil {
-						t.Errorf("Commit(%d) = %v, want it made after the lock was gone", n, err)
+						t.Errorf("Commit(%d) = %v, want it applied after the lock was released", n, err)
 					}
 				}
 			})
@@ -117,8 +117,8 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// Of a group the rest goes on without the change that waits for a lock.
-func TestAGroupGoesOnWithoutWhatIsLocked(t *testing.T) {
+// A group is committed without the request that waits for a lock.
+func TestGroupCommitsWithoutLockedRequest(t *testing.T) {
 	t.Parallel()
 	for what, lock := range map[string]struct {
 		text string
@@ -131,16 +131,16 @@ func TestAGroupGoesOnWithoutWhatIsLocked(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
 			const size = 40
 			c := s.newCommitter()
 			for n := range size {
 				must(t, commitOne(s, submitted(n)))
-				ch := said(n, "x")
+				ch := agentMessage(n, "x")
 				if n == 5 {
 					ch.Lease, ch.Version, ch.Events[0].Message = nil, 2, nil
 					ch.Events[0].Received = message("m", "user", "x")
-					ch.Idempotency = &store.IdempotencyRecord{Owner: ch.Key.Owner, Key: "k", TaskID: ch.Key.ID, CreatedAt: began}
+					ch.Idempotency = &store.IdempotencyRecord{Owner: ch.Key.Owner, Key: "k", TaskID: ch.Key.ID, CreatedAt: testStart}
 				}
 				r := &request{changes: make([]change, 1), done: make(chan error, 1)}
 				must(t, r.changes[0].prepare(&ch))
@@ -171,16 +171,16 @@ func TestAGroupGoesOnWithoutWhatIsLocked(t *testing.T) {
 	}
 }
 
-// A group that takes long does not keep others waiting, whatever it waits for.
-func TestASecondCommitterStartsWhenTheFirstTakesLong(t *testing.T) {
+// A slow group does not delay other requests, whatever it waits for.
+func TestSlowCommitStartsSecondCommitter(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute})
-	cfg.URL += "&lock_timeout=600000" // what the URL says is left alone
+	cfg := freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute})
+	cfg.URL += "&lock_timeout=600000" // the URL overrides the setting of the store
 	s := open(storetest.Wrap(t), cfg)
 	must(t, commitOne(s, submitted(1)))
 	unlock := lockTask(t, s, taskKey(1))
-	waiting := later(s, said(1, "late"))
-	waitForLock(t, s) // what is in one group with it waits too
+	waiting := commitAsync(s, agentMessage(1, "late"))
+	waitForLock(t, s) // requests of the same group wait, too
 	within(t, "the work of others", func() {
 		for n := 2; n < 6; n++ {
 			must(t, runTask(s, n))
@@ -188,38 +188,38 @@ func TestASecondCommitterStartsWhenTheFirstTakesLong(t *testing.T) {
 	})
 	unlock()
 	if err := <-waiting; err != nil {
-		t.Errorf("Commit() = %v, want it made after the lock was gone", err)
+		t.Errorf("Commit() = %v, want it applied after the lock was released", err)
 	}
 }
 
-// What stays locked is answered in time, and has changed nothing.
-func TestAChangeOfWhatStaysLockedIsAnswered(t *testing.T) {
+// A change of a task that stays locked fails within the command timeout and changes nothing.
+func TestChangeOfLockedTaskFailsInTime(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second}))
 	must(t, commitOne(s, submitted(1)))
 	unlock := lockTask(t, s, taskKey(1))
 	within(t, "the change", func() {
-		err := commitOne(s, said(1, "x"))
-		if a2a.CodeOf(err) != a2a.CodeUnavailable || sqlState(err) != stateLocked || errors.Is(err, errOpen) {
+		err := commitOne(s, agentMessage(1, "x"))
+		if a2a.CodeOf(err) != a2a.CodeUnavailable || sqlState(err) != stateLockNotAvailable || errors.Is(err, errIndeterminate) {
 			t.Errorf("Commit() = %v, want code unavailable: the row is locked", err)
 		}
 	})
 	unlock()
-	must(t, commitOne(s, said(1, "y")))
+	must(t, commitOne(s, agentMessage(1, "y")))
 	wantEvents(t, s, 1, 3)
 }
 
-func TestALockedTaskCostsNoOtherItsLease(t *testing.T) {
+func TestLockedTaskDelaysNoOtherRenewal(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
 	var leases []store.HeldLease
 	for n := range 5 {
 		must(t, commitOne(s, submitted(n)))
 		leases = append(leases, store.HeldLease{Key: taskKey(n), Worker: testWorker, Fence: 1})
 	}
-	leases[4].Fence = 7 // is not held
+	leases[4].Fence = 7 // not the current fence
 	unlock := lockTask(t, s, taskKey(2))
-	until := began.Add(time.Hour)
+	until := testStart.Add(time.Hour)
 	within(t, "Renew()", func() {
 		lost, err := s.Renew(bg, until, leases)
 		var some *store.RenewError
@@ -235,13 +235,13 @@ func TestALockedTaskCostsNoOtherItsLease(t *testing.T) {
 	})
 	for n, want := range []bool{true, true, false, true, false} {
 		task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
-		if err != nil || task.Run.Lease.Until.Equal(until) != want {
-			t.Errorf("lease %d ends at %v, %v, want it extended: %t", n, task.Run.Lease.Until, err, want)
+		if err != nil || task.Queue.Lease.Until.Equal(until) != want {
+			t.Errorf("lease %d ends at %v, %v, want it extended: %t", n, task.Queue.Lease.Until, err, want)
 		}
 	}
 	unlock()
 	if lost, err := s.Renew(bg, until, leases[:4]); err != nil || lost != nil {
-		t.Errorf("Renew() after the lock is gone = %v, %v", lost, err)
+		t.Errorf("Renew() after the lock was released = %v, %v", lost, err)
 	}
 	if lost, err := s.Renew(bg, until, nil); err != nil || lost != nil {
 		t.Errorf("Renew() of nothing = %v, %v", lost, err)

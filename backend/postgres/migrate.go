@@ -63,7 +63,7 @@ func (s *Store) applyMigrations(ctx context.Context, db *sql.DB, p migrate.Param
 	}
 	if err != nil && awaitsLock(err) {
 		return a2a.Wrap(a2a.CodeUnavailable, err, "schema %s was not migrated within %s: %v: end the transaction that has the lock and try again",
-			s.cfg.Schema, s.cfg.MigrationWait, s.unmasked(err))
+			s.cfg.Schema, s.cfg.MigrationWait, s.maskPassword(err))
 	}
 	return s.schemaError(err)
 }
@@ -76,27 +76,27 @@ func (s *Store) schemaError(err error) error {
 	return err
 }
 
-// migrator applies migrations beside running replicas.
+// migrator applies migrations while replicas are running.
 type migrator struct {
 	s     *Store
 	db    *sql.DB
-	since time.Time // of the first of the failures that are retried now
-	tries int       // since then
+	since time.Time // time of the first failure that is being retried
+	tries int       // number of retries since then
 }
 
-// errBuilding reports that a process that migrates, or the server for one that has died,
-// builds the index.
+// errBuilding reports that another process is building the index, or that the server still
+// builds it for a process that has died.
 var errBuilding = errors.New("the index is being built")
 
 // awaitsLock reports whether a migration failed because of a lock of another transaction.
 func awaitsLock(err error) bool {
 	state := sqlState(err)
-	return state == stateLocked || state == stateDeadlock || errors.Is(err, errBuilding)
+	return state == stateLockNotAvailable || state == stateDeadlock || errors.Is(err, errBuilding)
 }
 
-// retry waits until a migration may be repeated that failed to get a lock, and reports whether
-// it may. Changes of the schema are abandoned early, because all statements on the table
-// queue behind them.
+// retry waits before a migration that failed to get a lock is retried. It returns false when
+// MigrationWait has passed. Schema changes have a short lock timeout, because all statements on
+// the table queue behind them.
 func (m *migrator) retry(ctx context.Context, err error) bool {
 	if !awaitsLock(err) {
 		return false
@@ -109,13 +109,13 @@ func (m *migrator) retry(ctx context.Context, err error) bool {
 		return false
 	}
 	m.tries++
-	m.s.log.Warn("migration waits for a lock", "schema", m.s.cfg.Schema, "error", m.s.unmasked(err), "delay", delay, "try", m.tries)
-	return wait(ctx, delay)
+	m.s.log.Warn("migration waits for a lock", "schema", m.s.cfg.Schema, "error", m.s.maskPassword(err), "delay", delay, "try", m.tries)
+	return sleep(ctx, delay)
 }
 
 // index is a CREATE INDEX CONCURRENTLY.
 type index struct {
-	unique, name, table, rest string
+	unique, name, table, definition string
 }
 
 var createConcurrently = regexp.MustCompile(`(?s)^CREATE (UNIQUE )?INDEX CONCURRENTLY (\w+) ON (\S+) (.+)$`)
@@ -123,13 +123,13 @@ var createConcurrently = regexp.MustCompile(`(?s)^CREATE (UNIQUE )?INDEX CONCURR
 func parseIndex(text string) (index, error) {
 	parts := createConcurrently.FindStringSubmatch(text)
 	if parts == nil {
-		return index{}, fmt.Errorf("statement %.60q, want CREATE [UNIQUE] INDEX CONCURRENTLY name ON {s}.table (...): nothing else runs without transaction", text)
+		return index{}, fmt.Errorf("statement %.60q, want CREATE [UNIQUE] INDEX CONCURRENTLY name ON {s}.table (...): only this statement may run without transaction", text)
 	}
 	return index{parts[1], parts[2], parts[3], parts[4]}, nil
 }
 
 func (x index) create(how, table string) string {
-	return fmt.Sprintf("CREATE %sINDEX %s %s ON %s %s", x.unique, how, x.name, table, x.rest)
+	return fmt.Sprintf("CREATE %sINDEX %s %s ON %s %s", x.unique, how, x.name, table, x.definition)
 }
 
 // createIndex runs a CREATE INDEX CONCURRENTLY of a migration, unless the index exists.
@@ -143,8 +143,8 @@ func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	// No other statement queues while this one waits for older transactions. A pooler
-	// gives it no session, so the server's own settings apply.
+	// No other statement queues behind this one while it waits for older transactions. Behind
+	// a pooler the settings of the server apply.
 	if !m.s.cfg.Pooler {
 		const text = `SELECT set_config(name, CASE name WHEN 'lock_timeout' THEN $1 ELSE '0' END, false) FROM pg_settings
 			WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout')`
@@ -159,8 +159,7 @@ func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 	return nil
 }
 
-// ensure creates an index unless it is valid. One that is incomplete is dropped
-// first.
+// ensure creates an index unless it exists and is valid. It first drops an incomplete one.
 func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
 	const sqlState = `SELECT c.relkind = 'p', i.oid IS NOT NULL, coalesce(pi.indisvalid, false),
 			EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.index_relid = i.oid AND b.datname = current_database())
@@ -178,7 +177,7 @@ func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
 	case partitioned:
 		return m.ensurePartitioned(ctx, c, x)
 	case exists:
-		m.s.log.Info("rebuild an incomplete index", "schema", m.s.cfg.Schema, "index", x.name)
+		m.s.log.Info("rebuilding an incomplete index", "schema", m.s.cfg.Schema, "index", x.name)
 		if _, err := c.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+m.qualified(x.name)); err != nil {
 			return err
 		}
@@ -187,8 +186,8 @@ func (m *migrator) ensure(ctx context.Context, c *sql.Conn, x index) error {
 	return err
 }
 
-// ensurePartitioned creates the index of each partition first. That of the whole table is
-// valid when it has them all.
+// ensurePartitioned creates the index of each partition, and then attaches them to the index
+// of the table, which makes it valid.
 func (m *migrator) ensurePartitioned(ctx context.Context, c *sql.Conn, x index) error {
 	var tables, ids string
 	if err := c.QueryRowContext(ctx, `SELECT string_agg(inhrelid::regclass::text, ' ' ORDER BY inhrelid), string_agg(inhrelid::text, ' ' ORDER BY inhrelid)
@@ -197,7 +196,7 @@ func (m *migrator) ensurePartitioned(ctx context.Context, c *sql.Conn, x index) 
 	}
 	var parts []string
 	for i, table := range strings.Fields(tables) {
-		part := index{x.unique, x.name + "_" + strings.Fields(ids)[i], table, x.rest}
+		part := index{x.unique, x.name + "_" + strings.Fields(ids)[i], table, x.definition}
 		if err := m.ensure(ctx, c, part); err != nil {
 			return err
 		}
@@ -219,13 +218,12 @@ func (m *migrator) qualified(name string) string {
 	return pgx.Identifier{m.s.cfg.Schema, name}.Sanitize()
 }
 
-// unset returns a configuration without the settings that are made for the sessions of
-// stores.
+// unset returns the configuration of a connection without the session settings of stores.
 func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
 	if cc = cc.Copy(); s.cfg.Pooler {
 		return cc
 	}
-	for name := range settings {
+	for name := range sessionSettings {
 		if name != "application_name" {
 			delete(cc.RuntimeParams, name)
 		}
@@ -234,7 +232,7 @@ func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
 	return cc
 }
 
-// lockID is the key of the advisory lock for migrations of the schema.
+// lockID returns the key of the advisory lock for migrations of the schema.
 func (s *Store) lockID() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))

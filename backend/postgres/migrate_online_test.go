@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	baseline   = "202611221300"
-	addIndex   = "-- migrate: without transaction\n-- migrate: compatible with " + baseline + "\nCREATE INDEX CONCURRENTLY task_rows_extra ON {s}.task_rows (turn, id);\n"
-	addColumn  = "-- migrate: compatible with " + baseline + "\nALTER TABLE {s}.task_rows ADD COLUMN extra integer;\n"
-	addedIndex = "209901010000_index"
-	awaitsText = "migration waits for a lock"
+	baseline     = "202611221300"
+	addIndex     = "-- migrate: without transaction\n-- migrate: compatible with " + baseline + "\nCREATE INDEX CONCURRENTLY task_rows_extra ON {s}.task_rows (turn, id);\n"
+	addColumn    = "-- migrate: compatible with " + baseline + "\nALTER TABLE {s}.task_rows ADD COLUMN extra integer;\n"
+	addedIndex   = "209901010000_index"
+	lockWaitText = "migration waits for a lock"
 )
 
-// withMigrations returns the program's migrations and more.
+// withMigrations returns the migrations of the program and additional ones.
 func withMigrations(t *testing.T, more map[string]string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -47,9 +47,9 @@ func withMigrations(t *testing.T, more map[string]string) fs.FS {
 	return files
 }
 
-// alone returns a configuration with a database of its own: an index that is built
-// concurrently waits for all snapshots in its database.
-func alone(t *testing.T) Config {
+// ownDatabase returns a configuration with a new database. CREATE INDEX CONCURRENTLY waits for
+// all snapshots in its database.
+func ownDatabase(t *testing.T) Config {
 	t.Helper()
 	server := pgtest.URL(storetest.Wrap(t))
 	name := "d_" + strings.ToLower(rand.Text())
@@ -61,7 +61,7 @@ func alone(t *testing.T) Config {
 	return Config{URL: u.String(), Schema: "holdfast", Migrate: true, PoolMin: 1, PoolMax: 5, RetryDelay: 20 * time.Millisecond}
 }
 
-// upgrade opens and closes a store of a newer program.
+// upgrade opens and closes a store with additional migrations, as a newer program does.
 func upgrade(ctx context.Context, t *testing.T, cfg Config, more map[string]string) chan error {
 	t.Helper()
 	cfg.files, cfg.Migrate = withMigrations(t, more), true
@@ -76,9 +76,8 @@ func upgrade(ctx context.Context, t *testing.T, cfg Config, more map[string]stri
 	return done
 }
 
-// traffic sends tasks from several callers until stop, which reports the number of those
-// that were completed.
-func traffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
+// startTraffic runs tasks from several callers until stop is called. sent counts completed tasks.
+func startTraffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
 	t.Helper()
 	sent = new(atomic.Int64)
 	var next atomic.Int64
@@ -88,7 +87,7 @@ func traffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if err := runTask(s, int(next.Add(1))); err != nil {
-					t.Errorf("a task beside the migration = %v", err)
+					t.Errorf("task during the migration = %v", err)
 					return
 				}
 				sent.Add(1)
@@ -100,14 +99,14 @@ func traffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
 	return sent, stop
 }
 
-// awaitMore waits until n more tasks were completed.
+// awaitMore waits until n more tasks are completed.
 func awaitMore(t *testing.T, sent *atomic.Int64, n int64) {
 	t.Helper()
 	end := sent.Load() + n
-	await(t, "tasks complete beside the migration", func() bool { return sent.Load() >= end || t.Failed() })
+	await(t, "tasks complete during the migration", func() bool { return sent.Load() >= end || t.Failed() })
 }
 
-// oldSnapshot starts a transaction whose snapshot keeps an index from being completed.
+// oldSnapshot starts a transaction whose snapshot prevents an index from being completed.
 func oldSnapshot(t *testing.T, s *Store) (end func()) {
 	t.Helper()
 	c, err := pgx.Connect(bg, s.cfg.URL)
@@ -119,7 +118,7 @@ func oldSnapshot(t *testing.T, s *Store) (end func()) {
 	return end
 }
 
-// awaitBuild waits until the index is built but for older snapshots.
+// awaitBuild waits until the build of the index waits for older snapshots.
 func awaitBuild(t *testing.T, s *Store) {
 	t.Helper()
 	await(t, "the index is built", func() bool {
@@ -148,12 +147,13 @@ func wantIndex(t *testing.T, s *Store) {
 	}
 }
 
-// waits is a logger, and what receives a value each time a migration waits for a lock.
-func waits(t *testing.T) (*slog.Logger, chan string) {
+// lockWaitLogger returns a logger and a channel that receives a value each time a migration waits
+// for a lock.
+func lockWaitLogger(t *testing.T) (*slog.Logger, chan string) {
 	t.Helper()
 	seen := make(chan string, 1000)
 	return slog.New(slog.NewTextHandler(logWriter(func(text string) {
-		if strings.Contains(text, awaitsText) {
+		if strings.Contains(text, lockWaitText) {
 			seen <- text
 		}
 	}), nil)), seen
@@ -161,9 +161,9 @@ func waits(t *testing.T) (*slog.Logger, chan string) {
 
 func TestTasksCompleteWhileAnIndexIsBuilt(t *testing.T) {
 	t.Parallel()
-	cfg := alone(t)
+	cfg := ownDatabase(t)
 	s := open(storetest.Wrap(t), cfg)
-	sent, stop := traffic(t, s)
+	sent, stop := startTraffic(t, s)
 	end := oldSnapshot(t, s)
 	done := upgrade(bg, t, cfg, map[string]string{addedIndex: addIndex})
 	awaitBuild(t, s)
@@ -180,26 +180,26 @@ func TestTasksCompleteWhileAnIndexIsBuilt(t *testing.T) {
 	wantIndex(t, s)
 }
 
-// lockedTasks returns a store with a task, whose table is locked until release.
+// lockedTasks returns a store with a task. The table of tasks is locked until release is called.
 func lockedTasks(t *testing.T) (cfg Config, s *Store, release func()) {
 	t.Helper()
-	cfg = fresh(storetest.Wrap(t), Config{})
+	cfg = freshConfig(storetest.Wrap(t), Config{})
 	s = open(storetest.Wrap(t), cfg)
 	must(t, runTask(s, 0))
 	return cfg, s, lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
 }
 
-// A transaction reads the table for long. What would change the table cannot, and
-// every other statement would wait behind it.
-func TestMigrationsGiveWayToTraffic(t *testing.T) {
+// A long transaction reads the table. A migration of the table must wait for it, and other
+// statements must not wait for the migration.
+func TestMigrationsYieldToTraffic(t *testing.T) {
 	t.Parallel()
 	cfg, s, release := lockedTasks(t)
-	sent, stop := traffic(t, s)
-	logger, waiting := waits(t)
+	sent, stop := startTraffic(t, s)
+	logger, waiting := lockWaitLogger(t)
 	cfg.Logger, cfg.MigrationLockTimeout, cfg.MigrationWait = logger, 50*time.Millisecond, time.Hour
 	done := upgrade(bg, t, cfg, map[string]string{"209901010000_column": addColumn})
 	for range 4 {
-		within(t, "the next try", func() { <-waiting })
+		within(t, "the next attempt", func() { <-waiting })
 		awaitMore(t, sent, 10)
 	}
 	release()
@@ -211,25 +211,25 @@ func TestMigrationsGiveWayToTraffic(t *testing.T) {
 	}
 }
 
-func TestMigrationsFailWhenTheyWaitForTooLong(t *testing.T) {
+func TestMigrationsFailAfterTheirWait(t *testing.T) {
 	t.Parallel()
 	cfg, s, release := lockedTasks(t)
-	hasty := cfg
-	hasty.MigrationLockTimeout, hasty.MigrationWait = 20*time.Millisecond, 200*time.Millisecond
+	shortWait := cfg
+	shortWait.MigrationLockTimeout, shortWait.MigrationWait = 20*time.Millisecond, 200*time.Millisecond
 	more := map[string]string{"209901010000_column": addColumn}
 	var coded *a2a.Error
-	if err := <-upgrade(bg, t, hasty, more); !errors.As(err, &coded) || coded.Code != a2a.CodeUnavailable ||
+	if err := <-upgrade(bg, t, shortWait, more); !errors.As(err, &coded) || coded.Code != a2a.CodeUnavailable ||
 		!strings.Contains(err.Error(), "was not migrated within 200ms: apply migration 209901010000_column") {
-		t.Errorf("Open() = %v, want unavailable, and the migration and the limit named", err)
+		t.Errorf("Open() = %v, want code unavailable, the migration and the time limit", err)
 	}
 	must(t, runTask(s, 1))
 	release()
 	must(t, <-upgrade(bg, t, cfg, more))
 }
 
-func TestAnIndexWhoseBuildWasEndedIsBuiltAgain(t *testing.T) {
+func TestMigrationRebuildsAnIncompleteIndex(t *testing.T) {
 	t.Parallel()
-	cfg := alone(t)
+	cfg := ownDatabase(t)
 	s := open(storetest.Wrap(t), cfg)
 	must(t, runTask(s, 0))
 	more := map[string]string{addedIndex: addIndex}
@@ -239,11 +239,11 @@ func TestAnIndexWhoseBuildWasEndedIsBuiltAgain(t *testing.T) {
 	administer(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index WHERE datname = current_database()")
 	within(t, "the migration", func() {
 		if err := <-done; err == nil {
-			t.Error("Open() whose connection was ended = nil, want an error")
+			t.Error("Open() whose connection was terminated = nil, want an error")
 		}
 	})
 	if oid, valid := indexState(t, s); oid == 0 || valid {
-		t.Fatalf("index exists: %t, valid: %t, want one that is not valid", oid != 0, valid)
+		t.Fatalf("index exists: %t, valid: %t, want an invalid index", oid != 0, valid)
 	}
 	end()
 	must(t, <-upgrade(bg, t, cfg, more))
@@ -251,11 +251,11 @@ func TestAnIndexWhoseBuildWasEndedIsBuiltAgain(t *testing.T) {
 	must(t, runTask(s, 1))
 }
 
-// The server does not notice that a process was killed until the index is built. The next
-// process waits for that.
-func TestAnIndexOfAProcessThatWasKilledIsWaitedFor(t *testing.T) {
+// The server continues to build an index after the process was killed. The next process waits for
+// it.
+func TestMigrationWaitsForAnIndexBuildOfAKilledProcess(t *testing.T) {
 	t.Parallel()
-	cfg := alone(t)
+	cfg := ownDatabase(t)
 	s := open(storetest.Wrap(t), cfg)
 	more := map[string]string{addedIndex: addIndex}
 	end := oldSnapshot(t, s)
@@ -264,15 +264,15 @@ func TestAnIndexOfAProcessThatWasKilledIsWaitedFor(t *testing.T) {
 	killed.URL = through
 	done := upgrade(bg, t, killed, more)
 	awaitBuild(t, s)
-	p.refuse() // the server is not asked to stop either
+	p.refuse() // no cancel request reaches the server
 	p.cutAll()
-	within(t, "the migration of the process that was cut off", func() {
+	within(t, "the migration of the killed process", func() {
 		if err := <-done; err == nil {
-			t.Error("Open() that was cut off = nil, want an error")
+			t.Error("Open() whose connection was cut = nil, want an error")
 		}
 	})
 	before, _ := indexState(t, s)
-	logger, waiting := waits(t)
+	logger, waiting := lockWaitLogger(t)
 	next := cfg
 	next.Logger = logger
 	done = upgrade(bg, t, next, more)
@@ -293,10 +293,10 @@ func TestReplicasThatStartTogetherBuildAnIndexOnce(t *testing.T) {
 	for name, pooler := range map[string]bool{"sessions": false, "pooler": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := alone(t)
+			cfg := ownDatabase(t)
 			cfg.Pooler = pooler
 			s := open(storetest.Wrap(t), cfg)
-			_, stop := traffic(t, s)
+			_, stop := startTraffic(t, s)
 			var all []chan error
 			for range 4 {
 				all = append(all, upgrade(bg, t, cfg, map[string]string{addedIndex: addIndex, "209901010001_column": addColumn}))
@@ -314,20 +314,20 @@ func TestReplicasThatStartTogetherBuildAnIndexOnce(t *testing.T) {
 	}
 }
 
-func TestIndexesOfPartitionedTablesAreBuiltBesideTraffic(t *testing.T) {
+func TestIndexesOfPartitionedTablesAreBuiltUnderLoad(t *testing.T) {
 	t.Parallel()
-	cfg := alone(t)
+	cfg := ownDatabase(t)
 	cfg.Schema = "other"
 	cfg = partitioned(storetest.Wrap(t), cfg)
 	s := open(storetest.Wrap(t), cfg)
-	sent, stop := traffic(t, s)
+	sent, stop := startTraffic(t, s)
 	end := oldSnapshot(t, s)
 	ctx, cancel := context.WithCancel(bg)
 	more := map[string]string{addedIndex: addIndex}
 	done := upgrade(ctx, t, cfg, more)
 	awaitBuild(t, s)
 	awaitMore(t, sent, 20)
-	cancel() // after the first of the partitions
+	cancel() // after the first partition
 	within(t, "the end of the migration", func() {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("Open() = %v, want it canceled", err)
@@ -352,15 +352,15 @@ func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 	}{
 		{"compatible", "", map[string]string{"209901010000_column": addColumn}},
 		{"compatible twice", "", map[string]string{"209901010000_column": addColumn, third: after(baseline)}},
-		{"not compatible", "it has migration 209901010000_column, which needs a program with migration 209901010000 or later", map[string]string{"209901010000_column": "SELECT 1"}},
+		{"not compatible", "migration 209901010000_column needs a program with migration 209901010000 or later", map[string]string{"209901010000_column": "SELECT 1"}},
 		{
-			"compatible with a later one", "it has migration 209901020000_third, which needs a program with migration 209901010000 or later",
+			"compatible with a later one", "migration 209901020000_third needs a program with migration 209901010000 or later",
 			map[string]string{"209901010000_column": addColumn, third: after("209901010000")},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cfg := fresh(storetest.Wrap(t), Config{})
+			cfg := freshConfig(storetest.Wrap(t), Config{})
 			must(t, <-upgrade(bg, t, cfg, test.more))
 			for _, cfg.Migrate = range []bool{false, true} {
 				older, err := Open(bg, cfg)
@@ -382,19 +382,19 @@ func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 				all, err := Migrations(bg, cfg)
 				must(t, err)
 				if len(all) != 1+len(test.more) || all[1].Name != "209901010000_column" || all[1].Applied.IsZero() {
-					t.Errorf("Migrations() = %d, want those of newer programs among them, as applied", len(all))
+					t.Errorf("Migrations() = %d, want those of the newer program included as applied", len(all))
 				}
 			}
 		})
 	}
 }
 
-func TestWhatRunsWithoutTransactionIsAnIndex(t *testing.T) {
+func TestOnlyIndexesRunWithoutTransaction(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	for _, text := range []string{"VACUUM", "CREATE INDEX task_rows_extra ON {s}.task_rows (turn)", "CREATE INDEX CONCURRENTLY ON {s}.task_rows (turn)"} {
 		err := <-upgrade(bg, t, cfg, map[string]string{addedIndex: "-- migrate: without transaction\n" + text + ";\n"})
-		if err == nil || !strings.Contains(err.Error(), "nothing else runs without transaction") {
+		if err == nil || !strings.Contains(err.Error(), "only this statement may run without transaction") {
 			t.Errorf("Open() with %q = %v, want it refused", text, err)
 		}
 	}

@@ -15,20 +15,19 @@ import (
 
 // Migration is one step of the schema.
 type Migration struct {
-	// Name is its version and its name.
+	// Name is the version and the name, such as 202611221300_initial.
 	Name string
-	// Script is SQL that does what Open does for it: for those who migrate by other
-	// means.
+	// Script is the SQL that Open runs for the migration, for use with other tools.
 	Script string
-	// Applied is when it was applied, zero when it is pending.
+	// Applied is when the migration was applied, zero if it is pending.
 	Applied time.Time
 }
 
-// Migrations returns all steps of the schema in their order, with those that the
-// database has, and changes nothing: not even the schema needs to exist. Of cfg it
-// uses URL, Schema, Timeout, CommandTimeout and Pooler. Its errors are those of Open.
+// Migrations returns all migrations that the program knows or the database has, in order. It
+// changes nothing, and the schema need not exist. It uses URL, Schema, Timeout, CommandTimeout
+// and Pooler of cfg. Its errors are those of [Open].
 func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}
@@ -65,7 +64,7 @@ func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Para
 	return steps, p, s.schemaError(err)
 }
 
-// migrations are all that the program knows, with the name of the schema in them.
+// migrations returns the parameters of package migrate, with the name of the schema inserted.
 func (s *Store) migrations() (migrate.Params, error) {
 	known, err := migrate.Load(s.cfg.files, "migrations")
 	if err != nil {

@@ -25,9 +25,9 @@ func administer(t testing.TB, url string, texts ...string) {
 	}
 }
 
-// Whoever waited for the lock sees what the one before has migrated, whatever the
-// database says of its transactions.
-func TestManyThatStartTogetherMigrateOnceWhateverTheIsolation(t *testing.T) {
+// A replica that waited for the migration lock sees the migrations of the previous holder at any
+// default isolation level.
+func TestReplicasThatStartTogetherMigrateOnceAtAnyIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
@@ -56,10 +56,10 @@ func TestManyThatStartTogetherMigrateOnceWhateverTheIsolation(t *testing.T) {
 	}
 }
 
-// A user who may fill a schema needs no right to make one.
-func TestMigrationsOfASchemaThatIsThereNeedNoRightToMakeIt(t *testing.T) {
+// Migrating an existing schema needs no CREATE privilege on the database.
+func TestMigratingAnExistingSchemaNeedsNoCreatePrivilege(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	role := "r_" + strings.ToLower(rand.Text())
 	administer(t, cfg.URL, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'", "CREATE SCHEMA "+cfg.Schema+" AUTHORIZATION "+role)
 	server := cfg.URL
@@ -73,48 +73,48 @@ func TestMigrationsOfASchemaThatIsThereNeedNoRightToMakeIt(t *testing.T) {
 	must(t, s.Close())
 	cfg.Schema += "x"
 	if _, err := Open(bg, cfg); err == nil || !strings.Contains(err.Error(), "grant CREATE on the database") {
-		t.Errorf("Open() of a schema that the user may not make = %v, want it told what to grant", err)
+		t.Errorf("Open() of a schema that the user may not create = %v, want it to name the missing grant", err)
 	}
 }
 
-func TestAParameterThatNobodyKnowsIsToldByItsName(t *testing.T) {
+func TestOpenNamesAnUnknownURLParameter(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	u, err := url.Parse(cfg.URL)
 	must(t, err)
 	q := u.Query()
 	q.Set("keepalives", "1")
 	u.RawQuery = q.Encode()
 	cfg.URL = u.String()
-	if _, err := Open(bg, cfg); err == nil || !strings.Contains(err.Error(), `the parameter "keepalives" of the URL`) {
-		t.Errorf("Open() = %v, want the parameter told", err)
+	if _, err := Open(bg, cfg); err == nil || !strings.Contains(err.Error(), `unknown parameter "keepalives" in the URL`) {
+		t.Errorf("Open() = %v, want it to name the parameter", err)
 	}
 }
 
-// After a failover the database may give out again what it gave out before.
-func TestNumbersThatAreInUseArePassedOver(t *testing.T) {
+// After a failover the sequence may return numbers that are in use.
+func TestTaskNumbersInUseAreSkipped(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	a := open(storetest.Wrap(t), cfg)
 	b := open(storetest.Wrap(t), cfg)
 	must(t, runTask(a, 0))
 	must(t, runTask(b, 1))
-	for range 3 { // what the sequence gives is in use
-		_, err := a.pool.Exec(bg, a.q(`SELECT setval('{s}.task_pks', 1024, false)`))
+	for range 3 { // the next block of the sequence is in use
+		_, err := a.pool.Exec(bg, a.qualify(`SELECT setval('{s}.task_pks', 1024, false)`))
 		must(t, err)
 		a.pks.mu.Lock()
 		a.pks.free, a.pks.end = 0, 0
 		a.pks.mu.Unlock()
 	}
 	must(t, runTask(a, 2))
-	b.pks.mu.Lock() // what the replica holds is in use
+	b.pks.mu.Lock() // the block of the replica is in use
 	b.pks.free, b.pks.end = 1024, 1024+pkBlock
 	b.pks.mu.Unlock()
 	for n := 3; n < 40; n++ {
 		must(t, runTask(b, n))
 	}
 	var numbers, tasks int
-	must(t, a.pool.QueryRow(bg, a.q(`SELECT count(DISTINCT pk), count(*) FROM {s}.task_rows`)).Scan(&numbers, &tasks))
+	must(t, a.pool.QueryRow(bg, a.qualify(`SELECT count(DISTINCT pk), count(*) FROM {s}.task_rows`)).Scan(&numbers, &tasks))
 	if numbers != 40 || tasks != 40 {
 		t.Errorf("%d numbers of %d tasks, want 40 of 40", numbers, tasks)
 	}

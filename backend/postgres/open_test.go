@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-func TestConfigReportsAllThatIsWrong(t *testing.T) {
+func TestConfigReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	_, err := Open(bg, Config{URL: "mysql://u:secret@h/d", Schema: "Pg;", PoolMax: -1, Timeout: -1, CommandTimeout: -1})
 	for _, want := range []string{"Schema", "PoolMax", "Timeout", "CommandTimeout", "mysql://"} {
@@ -30,11 +30,11 @@ func TestConfigReportsAllThatIsWrong(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("Open() = %v, which tells the password", err)
+		t.Errorf("Open() = %v, which contains the password", err)
 	}
 }
 
-func TestConfigTellsNoneFromDefault(t *testing.T) {
+func TestConfigDistinguishesNoneFromDefault(t *testing.T) {
 	t.Parallel()
 	const url = "postgres://h/d"
 	for _, test := range []struct {
@@ -49,7 +49,7 @@ func TestConfigTellsNoneFromDefault(t *testing.T) {
 	} {
 		c := test.cfg
 		c.URL = url
-		must(t, c.complete())
+		must(t, c.setDefaults())
 		if c.PoolMin != test.min || c.MaxRetries != test.retries || c.RetryDelay != test.delay {
 			t.Errorf("%s: PoolMin %d, MaxRetries %d, RetryDelay %s, want %d, %d, %s",
 				test.name, c.PoolMin, c.MaxRetries, c.RetryDelay, test.min, test.retries, test.delay)
@@ -57,8 +57,8 @@ func TestConfigTellsNoneFromDefault(t *testing.T) {
 	}
 }
 
-// What is in front of the database refuses the settings of a session.
-func TestAPoolerThatWasNotNamedIsToldByItsError(t *testing.T) {
+// A pooler in front of the database rejects session settings.
+func TestOpenReportsAnUnconfiguredPooler(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the test
 	must(t, err)
@@ -77,7 +77,7 @@ func TestAPoolerThatWasNotNamedIsToldByItsError(t *testing.T) {
 	}()
 	url := "postgres://u:s3cr3t@" + l.Addr().String() + "/d?sslmode=disable"
 	_, err = Open(bg, Config{URL: url, Timeout: time.Minute})
-	if !errors.Is(err, ErrPooler) || !strings.Contains(err.Error(), "a pooler is in front of it") {
+	if !errors.Is(err, ErrPooler) || !strings.Contains(err.Error(), "a pooler in front of it") {
 		t.Errorf("Open() = %v, want ErrPooler", err)
 	}
 	if _, err = Open(bg, Config{URL: url, Timeout: time.Minute, Pooler: true}); err == nil || errors.Is(err, ErrPooler) {
@@ -85,7 +85,7 @@ func TestAPoolerThatWasNotNamedIsToldByItsError(t *testing.T) {
 	}
 }
 
-func TestURLsOfAllKinds(t *testing.T) {
+func TestURLForms(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"postgres://u@h/d":                                 "postgres://u@h/d",
@@ -97,7 +97,7 @@ func TestURLsOfAllKinds(t *testing.T) {
 		"postgresql://":                                    "postgres://",
 		"postgres:///d?options=-c%20a%3Db&password=a+b":    "postgres:///d?options=-c%20a%3Db&password=a+b",
 	} {
-		if got, err := plainURL(text); err != nil || got != want {
+		if got, err := libpqURL(text); err != nil || got != want {
 			t.Errorf("plainURL(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -113,8 +113,8 @@ func TestURLsOfAllKinds(t *testing.T) {
 	}
 }
 
-// The password is in no error and no log, whatever goes wrong.
-func TestThePasswordIsToldNowhere(t *testing.T) {
+// The password is in no error and no log line.
+func TestPasswordIsInNoErrorAndNoLog(t *testing.T) {
 	t.Parallel()
 	const password = "s3cr3t-p4ss"
 	u, err := url.Parse(pgtest.URL(storetest.Wrap(t)))
@@ -142,7 +142,7 @@ func TestThePasswordIsToldNowhere(t *testing.T) {
 		}
 		for _, text := range []string{err.Error(), log.String()} {
 			if strings.Contains(text, password) {
-				t.Errorf("%s: %s: tells the password", what, text)
+				t.Errorf("%s: %s: contains the password", what, text)
 			}
 		}
 	}
@@ -154,17 +154,17 @@ func TestThePasswordIsToldNowhere(t *testing.T) {
 	}
 }
 
-func TestPendingMigrationsAreRefusedUnlessAllowed(t *testing.T) {
+func TestOpenRejectsPendingMigrations(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	cfg.Migrate = false
 	_, err := Open(bg, cfg)
 	var coded *a2a.Error
 	if !errors.As(err, &coded) || !strings.Contains(coded.Message, "is empty: apply its migrations first") {
-		t.Fatalf("Open() without migrations = %v, want it to tell what the schema lacks", err)
+		t.Fatalf("Open() without migrations = %v, want it to say that the schema is empty", err)
 	}
 	if strings.Count(err.Error(), "is empty") != 1 {
-		t.Errorf("Open() without migrations = %v, want it told once", err)
+		t.Errorf("Open() without migrations = %v, want the text once", err)
 	}
 	cfg.Migrate = true
 	must(t, open(storetest.Wrap(t), cfg).Close())
@@ -172,29 +172,29 @@ func TestPendingMigrationsAreRefusedUnlessAllowed(t *testing.T) {
 	must(t, open(storetest.Wrap(t), cfg).Close())
 }
 
-func TestASchemaOfANewerProgramIsRefused(t *testing.T) {
+func TestOpenRejectsANewerSchema(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	s := open(storetest.Wrap(t), cfg)
-	_, err := s.pool.Exec(bg, s.q(`INSERT INTO {s}.schema_migrations VALUES ('299901010000', 'later', 'x', '2099-01-01T00:00:00Z', '299901010000')`))
+	_, err := s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.schema_migrations VALUES ('299901010000', 'later', 'x', '2099-01-01T00:00:00Z', '299901010000')`))
 	must(t, err)
 	for _, cfg.Migrate = range []bool{true, false} {
 		if _, err := Open(bg, cfg); err == nil || !strings.Contains(err.Error(), "newer than this program") {
-			t.Errorf("Open() with Migrate %t = %v, want the newer schema refused", cfg.Migrate, err)
+			t.Errorf("Open() with Migrate %t = %v, want an error for the newer schema", cfg.Migrate, err)
 		}
 	}
-	_, err = s.pool.Exec(bg, s.q(`DELETE FROM {s}.schema_migrations WHERE version = '299901010000'`))
+	_, err = s.pool.Exec(bg, s.qualify(`DELETE FROM {s}.schema_migrations WHERE version = '299901010000'`))
 	must(t, err)
-	_, err = s.pool.Exec(bg, s.q(`UPDATE {s}.schema_migrations SET checksum = 'other'`))
+	_, err = s.pool.Exec(bg, s.qualify(`UPDATE {s}.schema_migrations SET checksum = 'other'`))
 	must(t, err)
 	if _, err := Open(bg, cfg); err == nil || !strings.Contains(err.Error(), "applied migration was changed") {
-		t.Errorf("Open() = %v, want the changed migration refused", err)
+		t.Errorf("Open() = %v, want an error for the changed migration", err)
 	}
 }
 
-func TestManyThatStartTogetherMigrateOnce(t *testing.T) {
+func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{PoolMin: 1, PoolMax: 2})
+	cfg := freshConfig(storetest.Wrap(t), Config{PoolMin: 1, PoolMax: 2})
 	var wg sync.WaitGroup
 	for n := range 10 {
 		wg.Go(func() {
@@ -217,10 +217,10 @@ func TestManyThatStartTogetherMigrateOnce(t *testing.T) {
 	}
 }
 
-// Columns that a newer program adds while this one runs do no harm.
-func TestARunningStoreSurvivesSchemaChanges(t *testing.T) {
+// A running store accepts columns that a newer program adds.
+func TestRunningStoreSurvivesSchemaChanges(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	use := func(n int) {
 		t.Helper()
 		must(t, runTask(s, n))
@@ -228,29 +228,29 @@ func TestARunningStoreSurvivesSchemaChanges(t *testing.T) {
 		must(t, err)
 		_, err = s.Tasks(bg, store.Query{Owner: taskKey(n).Owner, Limit: 5})
 		must(t, err)
-		_, err = s.Claim(bg, store.ClaimParams{Worker: "w", Now: began, Until: began, Limit: 1, Event: store.Event{State: a2a.StateWorking}})
+		_, err = s.Claim(bg, store.ClaimParams{Worker: "w", Now: testStart, Until: testStart, Limit: 1, Event: store.Event{State: a2a.StateWorking}})
 		must(t, err)
 		_, err = s.Context(bg, taskKey(n).Owner, "c"+taskID(n), 1)
 		must(t, err)
 	}
 	use(1)
 	for n, table := range []string{"task_rows", "task_log", "context_rows", "task_rows"} {
-		_, err := s.pool.Exec(bg, s.q(`ALTER TABLE {s}.`+table+` ADD COLUMN more`+string(rune('a'+n))+` integer`))
+		_, err := s.pool.Exec(bg, s.qualify(`ALTER TABLE {s}.`+table+` ADD COLUMN more`+string(rune('a'+n))+` integer`))
 		must(t, err)
 		use(n + 2)
 	}
 }
 
-func TestTwoStoresRaceOnOneSchema(t *testing.T) {
+func TestTwoStoresClaimAndCommitConcurrently(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	const tasks = 300
 	var changes []store.Change
 	for n := range tasks {
 		c := submitted(n)
 		c.Key.Owner = string(rune('a' + n%5))
-		c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1}
+		c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1}
 		changes = append(changes, c)
 	}
 	_, err := a.Commit(bg, changes...)
@@ -264,8 +264,8 @@ func TestTwoStoresRaceOnOneSchema(t *testing.T) {
 			last, worker := "", string(rune('A'+i))
 			for {
 				got, err := s.Claim(bg, store.ClaimParams{
-					Worker: worker, Now: began.Add(time.Hour), Until: began.Add(2 * time.Hour), Limit: 7, AfterOwner: last,
-					Event: store.Event{Time: began.Add(time.Hour), State: a2a.StateWorking},
+					Worker: worker, Now: testStart.Add(time.Hour), Until: testStart.Add(2 * time.Hour), Limit: 7, AfterOwner: last,
+					Event: store.Event{Time: testStart.Add(time.Hour), State: a2a.StateWorking},
 				})
 				if err != nil {
 					t.Errorf("Claim() = %v", err)
@@ -284,7 +284,7 @@ func TestTwoStoresRaceOnOneSchema(t *testing.T) {
 		})
 		wg.Go(func() {
 			for _, c := range changes {
-				err := commitOne(s, store.Change{Key: c.Key, Version: 3, Events: []store.Event{{Time: began.Add(2 * time.Hour), State: a2a.StateCanceled}}})
+				err := commitOne(s, store.Change{Key: c.Key, Version: 3, Events: []store.Event{{Time: testStart.Add(2 * time.Hour), State: a2a.StateCanceled}}})
 				if err == nil {
 					mu.Lock()
 					wins[c.Key]++
@@ -311,12 +311,12 @@ func TestTwoStoresRaceOnOneSchema(t *testing.T) {
 	}
 }
 
-func TestNowIsTheClockOfTheDatabase(t *testing.T) {
+func TestNowFollowsTheDatabaseClock(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	const slack = 100 * time.Millisecond
-	await(t, "Now() is the clock of the database", func() bool { // a sample may take longer than the slack
-		must(t, s.once(bg, func(ctx context.Context, c *pgx.Conn) error { return s.readClock(ctx, c) }))
+	await(t, "Now() is the clock of the database", func() bool { // a sample may take longer than slack
+		must(t, s.runOnce(bg, func(ctx context.Context, c *pgx.Conn) error { return s.readClock(ctx, c) }))
 		var remote time.Time
 		before := s.Now()
 		must(t, s.pool.QueryRow(bg, "SELECT clock_timestamp()").Scan(&remote))
@@ -326,9 +326,9 @@ func TestNowIsTheClockOfTheDatabase(t *testing.T) {
 	start := time.Now()
 	c.set(start, start.Add(time.Hour), 0)
 	first := c.now()
-	c.set(time.Now(), time.Now().Add(time.Hour-500*time.Millisecond), 0) // a little back
+	c.set(time.Now(), time.Now().Add(time.Hour-500*time.Millisecond), 0) // back by less than clockTolerance
 	if second := c.now(); second.Before(first) {
-		t.Errorf("now() = %v after %v, want it to wait", second, first)
+		t.Errorf("now() = %v after %v, want no earlier time", second, first)
 	}
 	if jump := c.set(time.Now(), time.Now(), 0); jump > -50*time.Minute {
 		t.Errorf("set() = %v, want an hour back", jump)
@@ -338,13 +338,13 @@ func TestNowIsTheClockOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A server whose clock is ahead or behind takes over: every connection to it is new.
-func TestNewConnectionNoticesThatTheClockWasSet(t *testing.T) {
+// After a failover the clock of the new server may be ahead or behind.
+func TestNewConnectionDetectsAClockJump(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 5 * time.Second} {
-		s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+		s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 		s.clock.mu.Lock()
-		s.clock.remote, s.clock.last = s.clock.remote.Add(-by), time.Time{} // as the server before had it
+		s.clock.remote, s.clock.lastReturned = s.clock.remote.Add(-by), time.Time{} // the clock of the previous server
 		s.clock.mu.Unlock()
 		before, start := s.Now(), time.Now()
 		s.pool.Reset()
@@ -357,10 +357,10 @@ func TestNewConnectionNoticesThatTheClockWasSet(t *testing.T) {
 	}
 }
 
-// viewTests are questions that an operator asks, each with the answer as JSON.
+// Operators query the documented views. The map has the results as JSON.
 func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	done, odd := submitted(1), submitted(2)
 	done.Events[0].Metadata = map[string]any{"a": 1, "b": true}
 	end := completed(done)
@@ -375,7 +375,7 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	odd.Events[0].Metadata = map[string]any{"k": map[string]any{"n": 1.5, "o": map[string]any{"p": 1}}, "m": 1}
 	odd.Events[1].Metadata = map[string]any{"k": map[string]any{"n": nil, "o": map[string]any{"q": 2}}, "l": false, "m": nil}
 	artifact := func(id string, parts ...a2a.Part) store.Event {
-		return store.Event{Time: began, State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: id, Parts: parts}}
+		return store.Event{Time: testStart, State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: id, Parts: parts}}
 	}
 	odd.Events = append(odd.Events, artifact("withdrawn", a2a.TextPart{Text: "gone"}), artifact("again", a2a.TextPart{Text: "gone"}),
 		artifact("withdrawn"), artifact("again"), artifact("a1", a2a.TextPart{Text: "kept"}), artifact("again", a2a.TextPart{Text: "back"}),
@@ -383,7 +383,7 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	for _, c := range []store.Change{done, end, odd} {
 		must(t, commitOne(s, c))
 	}
-	must(t, s.AddFeedback(bg, store.Feedback{Key: done.Key, ID: "f1", Rating: 5, Text: "good", CreatedAt: began.Add(time.Second)}))
+	must(t, s.AddFeedback(bg, store.Feedback{Key: done.Key, ID: "f1", Rating: 5, Text: "good", CreatedAt: testStart.Add(time.Second)}))
 	for query, want := range map[string]string{
 		`SELECT jsonb_build_array(id, context_id, owner_did, kind, state, state_timestamp AT TIME ZONE 'UTC', metadata, jsonb_array_length(history), artifacts -> 0 ->> 'name')
 			FROM {s}.tasks WHERE state = 'completed'`: `["` + taskID(1) + `", "c` + taskID(1) + `", "did:key:z6MkhaXgBZDvotDkL5257", "task", "completed", "2026-11-20T12:00:00.005", {"a": 1, "b": true}, 2, "summary"]`,
@@ -397,7 +397,7 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 		`SELECT feedback_data FROM {s}.task_feedback`:                                                                                                    `{"id": "f1", "rating": 5, "feedback": "good", "metadata": {}}`,
 	} {
 		var got string
-		if err := s.pool.QueryRow(bg, s.q(query)).Scan(&got); err != nil {
+		if err := s.pool.QueryRow(bg, s.qualify(query)).Scan(&got); err != nil {
 			t.Errorf("%s = %v", query, err)
 			continue
 		}
@@ -407,17 +407,17 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	}
 }
 
-// A call whose caller gives up keeps its connection, and the next call its answer.
-func TestCallsThatAreGivenUpHarmNoOthers(t *testing.T) {
+// A canceled call keeps its connection, and later calls receive their own answers.
+func TestCanceledCallsAffectNoOthers(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	must(t, runTask(s, 1))
 	for i := range 200 {
 		ctx, cancel := context.WithTimeout(bg, time.Duration(i*5)*time.Microsecond)
 		_, err := s.Task(ctx, taskKey(1), store.TaskOptions{})
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Task() given up = %v, want its context's error", err)
+			t.Errorf("canceled Task() = %v, want the error of its context", err)
 		}
 		if _, err := s.Task(bg, taskKey(1), store.TaskOptions{}); err != nil {
 			t.Errorf("Task() = %v", err)

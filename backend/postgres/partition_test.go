@@ -13,11 +13,11 @@ import (
 
 var createTable = regexp.MustCompile(`(?s)CREATE TABLE (\S+)\.(\w+) \((.*?)\n\)( WITH \(.*?\))?;`)
 
-// partitions is how many partitions a table of partitionedSchema has.
+// partitions is the number of partitions of each table of partitionedSchema.
 const partitions = 2
 
-// partitionedSchema rewrites a migration so that what belongs to owners is in tables that
-// are partitioned by the hash of the owner, and what belongs to tasks by that of the task.
+// partitionedSchema rewrites a migration: tables with an owner are partitioned by the hash of
+// the owner, other tables with a task number by the hash of that.
 func partitionedSchema(text string) string {
 	return createTable.ReplaceAllStringFunc(text, func(create string) string {
 		m := createTable.FindStringSubmatch(create)
@@ -32,7 +32,7 @@ func partitionedSchema(text string) string {
 			return create
 		}
 		if strings.Contains(text, ` ON `+schema+`.`+table+` (owner COLLATE "POSIX"`) && key == "owner" {
-			key = `owner COLLATE "POSIX"` // as its key has it
+			key = `owner COLLATE "POSIX"` // the collation of its key
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "CREATE TABLE %s.%s (%s\n) PARTITION BY HASH (%s);\n", schema, table, columns, key)
@@ -47,8 +47,8 @@ func partitionedSchema(text string) string {
 // partitioned completes a configuration with a schema whose tables are partitioned.
 func partitioned(t storetest.T, cfg Config) Config {
 	t.Helper()
-	cfg = fresh(t, cfg)
-	if err := cfg.complete(); err != nil {
+	cfg = freshConfig(t, cfg)
+	if err := cfg.setDefaults(); err != nil {
 		t.Fatalf("%v", err)
 	}
 	p, err := (&Store{cfg: cfg}).migrations()
@@ -74,8 +74,8 @@ func TestStoreOnPartitionedTables(t *testing.T) {
 	runSuite(t, func(t storetest.T) Config { return partitioned(t, Config{}) })
 }
 
-// A statement that finds a row by anything but its key would find those of other partitions,
-// or need what only PostgreSQL itself has.
+// Partitions find statements that identify rows by ctid or by a column that is not unique
+// across partitions.
 func TestPartitionedSchemaHasPartitions(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), partitioned(storetest.Wrap(t), Config{}))

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// pipeline runs calls in one round trip and one transaction, which the end of the
-// pipeline commits.
+// pipeline runs calls in one round trip and one transaction. The Sync message at the end
+// commits it.
 func (s *Store) pipeline(ctx context.Context, calls []*call) error {
-	return s.with(ctx, func(c *pgx.Conn) (err error) {
+	return s.withConn(ctx, func(c *pgx.Conn) (err error) {
 		conn := c.PgConn()
 		if !s.cfg.Pooler {
 			if err := s.prepare(ctx, conn, calls); err != nil {
@@ -24,8 +24,8 @@ func (s *Store) pipeline(ctx context.Context, calls []*call) error {
 		if err = s.run(ctx, conn, calls); err != nil {
 			err = commitError{err}
 		}
-		if state := sqlState(err); state == stateStalePlan || state == stateNoStmt {
-			_ = conn.Close(ctx) // its statements are of no use any more
+		if state := sqlState(err); state == stateStalePlan || state == stateUnknownStatement {
+			_ = conn.Close(ctx) // its prepared statements are invalid
 		}
 		return err
 	})
@@ -33,7 +33,7 @@ func (s *Store) pipeline(ctx context.Context, calls []*call) error {
 
 const preparedKey = "holdfast.prepared"
 
-// prepare makes the statements that the connection lacks.
+// prepare prepares the statements that the connection does not have.
 func (s *Store) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call) error {
 	known, ok := conn.CustomData()[preparedKey].(map[*statement]bool)
 	if !ok {
@@ -44,7 +44,7 @@ func (s *Store) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call)
 		if known[k.statement] {
 			continue
 		}
-		if _, err := conn.Prepare(ctx, k.name, s.q(k.text), nil); err != nil {
+		if _, err := conn.Prepare(ctx, k.name, s.qualify(k.text), nil); err != nil {
 			return fmt.Errorf("prepare %s: %w", k.name, err)
 		}
 		known[k.statement] = true
@@ -63,7 +63,7 @@ func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (er
 	}()
 	for _, k := range calls {
 		if s.cfg.Pooler {
-			p.SendQueryParams(s.q(k.text), k.params(), nil, binary1, binary1)
+			p.SendQueryParams(s.qualify(k.text), k.params(), nil, binary1, binary1)
 		} else {
 			p.SendQueryPrepared(k.name, k.params(), binary1, binary1)
 		}
@@ -76,7 +76,7 @@ func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (er
 		if e != nil {
 			err = errors.Join(err, e)
 			if sqlState(e) == "" {
-				return err // the connection is gone
+				return err // the connection is lost
 			}
 			continue
 		}
@@ -95,12 +95,12 @@ func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (er
 		case *pgconn.PipelineSync:
 			return err
 		default:
-			return errors.Join(err, errLost)
+			return errors.Join(err, errConnectionLost)
 		}
 	}
 }
 
-// result takes a row of a call's result.
+// result processes a row of a call's result.
 func (k *call) result(r record) {
 	if k.row != nil {
 		k.row(r)
@@ -110,18 +110,18 @@ func (k *call) result(r record) {
 	}
 	if ord := r.int(0); ord > 0 {
 		ch := k.changes[ord-1]
-		ch.applied, ch.result.Seq, ch.followed = true, r.int(1), r.int(2) > 0
+		ch.applied, ch.result.Seq, ch.movedLanes = true, r.int(1), r.int(2) > 0
 	}
 }
 
-// pipelined is pipeline for calls that are bounded as a command is.
+// pipelined is pipeline with the command timeout.
 func (s *Store) pipelined(ctx context.Context, calls []*call) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
 	return s.pipeline(ctx, calls)
 }
 
-// pkSource gives out numbers in blocks that the database has given it.
+// pkSource assigns task numbers from blocks that it reserves in the database.
 type pkSource struct {
 	s         *Store
 	mu        sync.Mutex
@@ -132,8 +132,8 @@ func (p *pkSource) next(ctx context.Context) (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == p.end {
-		err := p.s.with(ctx, func(c *pgx.Conn) error {
-			return p.s.each(ctx, c, sqlNextPKs, func(r record) error {
+		err := p.s.withConn(ctx, func(c *pgx.Conn) error {
+			return p.s.eachRow(ctx, c, sqlNextPKs, func(r record) error {
 				p.free = r.int(0)
 				p.end = p.free + pkBlock
 				return nil
@@ -148,17 +148,17 @@ func (p *pkSource) next(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// renumber has creating changes take other numbers, if err says that theirs are in
-// use: after a failover or a restore, the database may give out blocks again.
-func (p *pkSource) renumber(err error, live []*change) {
+// reassign discards the numbers of new tasks if err reports that they are in use: after a
+// failover or a restore, the sequence may return the same blocks again.
+func (p *pkSource) reassign(err error, accepted []*change) {
 	var e *pgconn.PgError
-	if !errors.As(err, &e) || e.Code != stateUnique || !strings.HasPrefix(e.ConstraintName, "task_log_") { // a partition has its own name
+	if !errors.As(err, &e) || e.Code != stateUniqueViolation || !strings.HasPrefix(e.ConstraintName, "task_log_") { // each partition has its own constraint name
 		return
 	}
 	p.mu.Lock()
 	p.free, p.end = 0, 0
 	p.mu.Unlock()
-	for _, ch := range live {
+	for _, ch := range accepted {
 		if ch.Create != nil {
 			ch.pk = 0
 		}
@@ -166,12 +166,12 @@ func (p *pkSource) renumber(err error, live []*change) {
 }
 
 const (
-	// sqlNextPKs passes over blocks with numbers in use.
+	// sqlNextPKs reserves a block. It skips blocks with numbers in use.
 	sqlNextPKs = `WITH RECURSIVE p(n) AS (
 		SELECT nextval('{s}.task_pks')
 		UNION ALL
 		SELECT nextval('{s}.task_pks') FROM p WHERE p.n <= (SELECT task_pk FROM {s}.task_log ORDER BY task_pk DESC LIMIT 1)
 	) SELECT max(n) FROM p`
-	// pkBlock is how many numbers the sequence gives at once.
+	// pkBlock is the number of task numbers in a block.
 	pkBlock = 1024
 )

@@ -10,54 +10,54 @@ import (
 	"testing"
 )
 
-// proxy is a TCP connection's way to the server that can be cut.
+// proxy forwards TCP connections to the server. Tests cut, delay and refuse them.
 type proxy struct {
 	t      testing.TB
 	target string
 	listen net.Listener
 
 	mu sync.Mutex
-	// cut is how many bytes of answers may pass, over all connections, before all of
-	// them are cut, once armed. What was sent to the server is delivered all the same.
-	cut     int
-	armed   bool
-	conns   map[net.Conn]chan struct{} // closed when the server is done with the connection
-	cuts    int
-	lag     chan struct{} // while set, what is sent to the server waits for it to be closed
-	late    []byte        // what waits so
-	refused bool          // new connections are refused
-	short   *shortened    // while set, the next large transaction loses its end
+	// While armed, all connections are cut when remaining more bytes of answers were
+	// forwarded. The server still receives everything that the clients have sent.
+	remaining int
+	armed     bool
+	conns     map[net.Conn]chan struct{} // closed when the server is done with the connection
+	cuts      int
+	heldUntil chan struct{}    // if set, data to the server is held until it is closed
+	heldBytes []byte           // the held data
+	refused   bool             // refuse new connections
+	held      *heldTransaction // if set, the next large transaction is held before its end
 }
 
-// shortened is a transaction whose end is kept back.
-type shortened struct {
-	over     int           // how large it is at least
-	held     chan struct{} // closed when there is one
+// heldTransaction is a transaction whose end is held.
+type heldTransaction struct {
+	minSize  int           // minimum size of the transaction
+	seen     chan struct{} // closed when a transaction is held
 	released chan struct{}
 	release  func() // closes released
 }
 
-// shorten keeps back the end of the next transaction of more than so many bytes, and all
-// that follows on its connection, until it is released.
-func (p *proxy) shorten(over int) *shortened {
+// holdEnd holds the end of the next transaction of at least minSize bytes, and all later data
+// on its connection, until it is released.
+func (p *proxy) holdEnd(minSize int) *heldTransaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := &shortened{over: over, held: make(chan struct{}), released: make(chan struct{})}
+	s := &heldTransaction{minSize: minSize, seen: make(chan struct{}), released: make(chan struct{})}
 	s.release = sync.OnceFunc(func() { close(s.released) })
 	p.t.Cleanup(s.release)
-	p.short = s
+	p.held = s
 	return s
 }
 
-// shortens takes what is to be done with a transaction of a size that ends now.
-func (p *proxy) shortens(size int) *shortened {
+// takeHeld returns the heldTransaction for a transaction that ends now, nil to forward it.
+func (p *proxy) takeHeld(size int) *heldTransaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.short
-	if s == nil || size < s.over {
+	s := p.held
+	if s == nil || size < s.minSize {
 		return nil
 	}
-	p.short = nil
+	p.held = nil
 	return s
 }
 
@@ -92,53 +92,53 @@ func newProxy(t testing.TB, database string) (*proxy, string) {
 	return p, u.String()
 }
 
-// cutAfter lets n more bytes of answers pass and then cuts all connections.
+// cutAfter forwards n more bytes of answers and then cuts all connections.
 func (p *proxy) cutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut, p.armed = n, true
+	p.remaining, p.armed = n, true
 }
 
-// disarm lets everything pass again.
+// disarm cancels cutAfter.
 func (p *proxy) disarm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armed = false
 }
 
-// isArmed reports whether there will be a cut.
+// isArmed reports whether cutAfter has not cut the connections yet.
 func (p *proxy) isArmed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.armed
 }
 
-// hold keeps what is sent to the server back until release.
+// hold holds data to the server until release.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lag, p.late = make(chan struct{}), nil
+	p.heldUntil, p.heldBytes = make(chan struct{}), nil
 }
 
-// holds reports whether a text is in what is kept back.
+// holds reports whether the held data contains a text.
 func (p *proxy) holds(text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return bytes.Contains(p.late, []byte(text))
+	return bytes.Contains(p.heldBytes, []byte(text))
 }
 
 func (p *proxy) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lag != nil {
-		close(p.lag)
-		p.lag = nil
+	if p.heldUntil != nil {
+		close(p.heldUntil)
+		p.heldUntil = nil
 	}
 }
 
-// part lets nothing through any more until detach. It returns what is closed when
-// the server is done with the connections that there are.
-func (p *proxy) part() (done []chan struct{}) {
+// partition blocks all data to the server and refuses connections until heal. It returns
+// channels that are closed when the server has closed the current connections.
+func (p *proxy) partition() (done []chan struct{}) {
 	p.hold()
 	p.refuse()
 	p.mu.Lock()
@@ -146,25 +146,26 @@ func (p *proxy) part() (done []chan struct{}) {
 	return slices.Collect(maps.Values(p.conns))
 }
 
-// refuse accepts no new connections any more until detach.
+// refuse refuses new connections until heal.
 func (p *proxy) refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused = true
 }
 
-// detach lets new connections pass, and returns what releases those there are.
-func (p *proxy) detach() (release func()) {
+// heal permits new connections, and returns a function that releases the held data of the old
+// ones.
+func (p *proxy) heal() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lag := p.lag
-	p.lag, p.refused = nil, false
+	lag := p.heldUntil
+	p.heldUntil, p.refused = nil, false
 	release = sync.OnceFunc(func() { close(lag) })
 	p.t.Cleanup(release)
 	return release
 }
 
-// cutAll cuts the connections of the clients; the server reads what it was sent.
+// cutAll cuts the connections of the clients. The server still receives what they have sent.
 func (p *proxy) cutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,31 +195,31 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	wg.Go(func() { p.forward(client, server) })
-	p.answer(client, server)
+	p.backward(client, server)
 	_ = client.Close()
 	wg.Wait()
 	_ = server.Close()
 }
 
-// forward carries what the client sends, also after the client was cut off.
+// forward sends data of the client to the server, also after the client was cut.
 func (p *proxy) forward(client, server net.Conn) {
 	buf := make([]byte, 64<<10)
 	for size := 0; ; {
 		n, err := client.Read(buf)
 		if size += n; bytes.HasSuffix(buf[:n], syncMessage) {
-			if s := p.shortens(size); s != nil {
+			if s := p.takeHeld(size); s != nil {
 				_, _ = server.Write(buf[:n-len(syncMessage)])
 				copy(buf, syncMessage)
 				n = len(syncMessage)
-				close(s.held)
+				close(s.seen)
 				<-s.released
 			}
 			size = 0
 		}
 		p.mu.Lock()
-		lag := p.lag
+		lag := p.heldUntil
 		if lag != nil {
-			p.late = append(p.late, buf[:n]...)
+			p.heldBytes = append(p.heldBytes, buf[:n]...)
 		}
 		p.mu.Unlock()
 		if lag != nil && n > 0 {
@@ -236,7 +237,7 @@ func (p *proxy) forward(client, server net.Conn) {
 	}
 }
 
-func (p *proxy) answer(client, server net.Conn) {
+func (p *proxy) backward(client, server net.Conn) {
 	buf := make([]byte, 64<<10)
 	cut := false
 	for {
@@ -247,7 +248,7 @@ func (p *proxy) answer(client, server net.Conn) {
 			if cut {
 				p.cutAll()
 			}
-			cut = cut || err != nil // a client that was cut off already: no other cut
+			cut = cut || err != nil // the client was cut before
 		}
 		if err != nil {
 			return
@@ -255,18 +256,18 @@ func (p *proxy) answer(client, server net.Conn) {
 	}
 }
 
-// pass says how many of n bytes may pass, and whether the connection ends then.
+// pass returns how many of n bytes to forward, and whether to cut the connection then.
 func (p *proxy) pass(n int) (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.armed {
 		return n, false
 	}
-	if n < p.cut {
-		p.cut -= n
+	if n < p.remaining {
+		p.remaining -= n
 		return n, false
 	}
 	p.armed = false
 	p.cuts++
-	return p.cut, true
+	return p.remaining, true
 }

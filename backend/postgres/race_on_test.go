@@ -2,5 +2,5 @@
 
 package postgres
 
-// underRace reports that the race detector makes everything some times slower.
+// underRace reports whether the race detector is enabled, which slows tests down.
 const underRace = true

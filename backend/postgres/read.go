@@ -14,24 +14,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The statements of reads. A log row is read without its events where its
-// snapshot makes them needless.
+// The statements of reads. They omit the events of a log row whose snapshot includes them.
 var (
-	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, CASE WHEN l.seq = t.checkpoint THEN ` + whole("l.snapshot", "$3::boolean") + ` END,
-			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN ` + whole("l.events", "$3::boolean") + ` END
+	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, CASE WHEN l.seq = t.checkpoint THEN ` + inlineContents("l.snapshot", "$3::boolean") + ` END,
+			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN ` + inlineContents("l.events", "$3::boolean") + ` END
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq >= t.checkpoint
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
-	// The logs of tasks as they stood when their rows were read: a log only grows.
-	sqlReadLogs = `SELECT u.ord, l.seq, CASE WHEN l.seq = u.first THEN ` + whole("l.snapshot", "$4::boolean") + ` END,
-			CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN ` + whole("l.events", "$4::boolean") + ` END
+	// sqlReadLogs reads the logs of tasks up to the versions of their rows.
+	sqlReadLogs = `SELECT u.ord, l.seq, CASE WHEN l.seq = u.first THEN ` + inlineContents("l.snapshot", "$4::boolean") + ` END,
+			CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN ` + inlineContents("l.events", "$4::boolean") + ` END
 		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u(pk, first, last, ord)
 		CROSS JOIN LATERAL (SELECT * FROM {s}.task_log l
 			WHERE l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
 
-	// The row that holds the event after a sequence may begin before it.
-	sqlReadEvents = `SELECT t.seq, l.seq, ` + whole("l.events", "true") + `, t.context_id
+	// The row that contains the event after a sequence may start before it.
+	sqlReadEvents = `SELECT t.seq, l.seq, ` + inlineContents("l.events", "true") + `, t.context_id
 		FROM {s}.task_rows t
 		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
@@ -48,19 +47,19 @@ const (
 	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
 			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
 
-	// The sum keeps the planner from walking all steps in their order.
+	// The sum prevents the planner from reading all steps in the order of id.
 	sqlReadSteps = `SELECT p.name, p.result, p.artifacts FROM {s}.task_rows t CROSS JOIN LATERAL (
 			SELECT p.id, p.name, p.result, p.artifacts FROM {s}.task_steps p WHERE p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id + 0`
 )
 
-// whole is a column of task_log l with the large values in place, those of artifacts only
-// if so asked.
-func whole(column, artifacts string) string {
-	return "CASE WHEN l.large IS NULL THEN " + column + " ELSE {s}.whole(l.task_pk, " + column + ", " + artifacts + ") END"
+// inlineContents returns the expression for a column of task_log l with its large values
+// inserted, those of artifacts only if artifacts is true.
+func inlineContents(column, artifacts string) string {
+	return "CASE WHEN l.large IS NULL THEN " + column + " ELSE {s}.inline_contents(l.task_pk, " + column + ", " + artifacts + ") END"
 }
 
-// storable reports whether there can be something of these names.
+// storable reports whether the database can store all of these names.
 func storable(names ...string) bool {
 	for _, n := range names {
 		if strings.ContainsRune(n, 0) || !utf8.ValidString(n) {
@@ -70,29 +69,29 @@ func storable(names ...string) bool {
 	return true
 }
 
-// Task implements store.Store.
+// Task implements [store.Store].
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if opts.Outline {
 		return s.outline(ctx, key)
 	}
-	together, err := s.readTogether(ctx, key)
+	batched, err := s.readBatched(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	fold := taskFold{omitArtifacts: opts.OmitArtifacts}
-	if together != nil {
-		for _, r := range together.rows {
+	if batched != nil {
+		for _, r := range batched.rows {
 			if err := fold.add(r); err != nil {
-				return nil, failed(ctx, err, "read task")
+				return nil, wrapError(ctx, err, "read task")
 			}
 		}
-	} else if err := s.readAlone(ctx, key, &fold); err != nil {
+	} else if err := s.readSingle(ctx, key, &fold); err != nil {
 		return nil, err
 	}
 	if fold.task == nil {
 		return nil, store.ErrNotFound
 	}
-	fold.row.settle(fold.task)
+	fold.row.copyTo(fold.task)
 	fold.task.Cut(opts)
 	return fold.task, nil
 }
@@ -101,12 +100,12 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 func (s *Store) outline(ctx context.Context, key store.Key) (outline *store.Task, err error) {
 	switch {
 	case !storable(key.Owner, key.ID):
-	case len(s.doubts.of(key)) == 0:
-		outline, err = s.outlineTogether(ctx, key)
+	case len(s.indeterminate.of(key)) == 0:
+		outline, err = s.outlineBatched(ctx, key)
 	default:
 		err = s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
 			outline = nil
-			return s.each(ctx, c, sqlReadVersions, func(r record) error {
+			return s.eachRow(ctx, c, sqlReadVersions, func(r record) error {
 				var row taskRow
 				row.scan(r)
 				outline = row.outline()
@@ -120,10 +119,10 @@ func (s *Store) outline(ctx context.Context, key store.Key) (outline *store.Task
 	return outline, err
 }
 
-// outlineTogether reads the row of a task with others that are asked for at the same time. It
-// returns nil if there is no such task.
-func (s *Store) outlineTogether(ctx context.Context, key store.Key) (*store.Task, error) {
-	r, err := s.checks.do(ctx, key)
+// outlineBatched reads the row of a task together with those of concurrent calls. It returns
+// nil if the task does not exist.
+func (s *Store) outlineBatched(ctx context.Context, key store.Key) (*store.Task, error) {
+	r, err := s.versionBatches.do(ctx, key)
 	if err != nil || len(r.rows) == 0 {
 		return nil, err
 	}
@@ -132,17 +131,17 @@ func (s *Store) outlineTogether(ctx context.Context, key store.Key) (*store.Task
 	return row.outline(), nil
 }
 
-func (s *Store) readAlone(ctx context.Context, key store.Key, fold *taskFold) error {
+func (s *Store) readSingle(ctx context.Context, key store.Key, fold *taskFold) error {
 	return s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
 		fold.task = nil
 		if !storable(key.Owner, key.ID) {
 			return nil
 		}
-		return s.each(ctx, c, sqlReadTask, fold.add, key.Owner, key.ID, !fold.omitArtifacts)
+		return s.eachRow(ctx, c, sqlReadTask, fold.add, key.Owner, key.ID, !fold.omitArtifacts)
 	})
 }
 
-// taskFold makes a task of the rows of sqlReadTask.
+// taskFold builds a task from the rows of sqlReadTask.
 type taskFold struct {
 	task          *store.Task // nil before the first row
 	row           taskRow
@@ -157,8 +156,8 @@ func (f *taskFold) add(r record) error {
 	return foldLog(f.task, &f.row, r[rowWidth:], f.omitArtifacts)
 }
 
-// readLogs returns tasks as they stood when their rows were read, in order. One that
-// was removed since is nil.
+// readLogs returns tasks at the versions of their rows, in the same order. Tasks that were
+// removed since are nil.
 func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitArtifacts bool) ([]*store.Task, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -169,7 +168,7 @@ func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitAr
 	}
 	tasks := make([]*store.Task, len(rows))
 	superseded := make(map[int64]bool)
-	err := s.each(ctx, on, sqlReadLogs, func(r record) error {
+	err := s.eachRow(ctx, on, sqlReadLogs, func(r record) error {
 		i := r.int(0) - 1
 		if tasks[i] == nil {
 			tasks[i] = rows[i].task()
@@ -194,16 +193,16 @@ func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitAr
 		tasks[i] = whole[0]
 	}
 	for i, t := range tasks {
-		rows[i].settle(t)
+		rows[i].copyTo(t)
 	}
 	return tasks, nil
 }
 
-// errSuperseded reports that the snapshot from which a log was to be read was replaced by a
-// newer one after the task's row was read. The log from its start folds to the same task.
+// errSuperseded reports that the snapshot of a task was replaced after its row was read. The
+// task can still be built from the start of its log.
 var errSuperseded = errors.New("snapshot was replaced")
 
-// foldLog adds a log row (seq, snapshot, events) to a task.
+// foldLog applies a log row (seq, snapshot, events) to a task.
 func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
 	if r.null(0) {
 		return nil
@@ -242,14 +241,14 @@ func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
 	return nil
 }
 
-// settle restores what the row knows better than a log that was read in part.
-func (t *taskRow) settle(task *store.Task) {
+// copyTo sets the fields of a task that a partly read log does not determine.
+func (t *taskRow) copyTo(task *store.Task) {
 	if task != nil {
 		task.Seq, task.ReceivedSeq, task.CreatedAt, task.Bytes = t.seq, t.receivedSeq, fromMillis(t.createdAt), t.bytes
 	}
 }
 
-// Events implements store.Store.
+// Events implements [store.Store].
 func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	after = max(after, 0)
 	last := after + int64(max(limit, 0))
@@ -259,18 +258,18 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		}
 		found := false
 		events = nil
-		err := s.each(ctx, c, sqlReadEvents, func(r record) error {
+		err := s.eachRow(ctx, c, sqlReadEvents, func(r record) error {
 			found = true
 			if r.null(1) || limit <= 0 || after >= r.int(0) {
 				return nil
 			}
 			first := r.int(1)
-			kept, err := store.DecodeEvents(r.json(2), first, key, r.text(3))
+			decoded, err := store.DecodeEvents(r.json(2), first, key, r.text(3))
 			if err != nil {
 				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 			}
-			for i := range kept {
-				if e := &kept[i]; e.Seq > after && e.Seq <= last {
+			for i := range decoded {
+				if e := &decoded[i]; e.Seq > after && e.Seq <= last {
 					events = append(events, *e)
 				}
 			}
@@ -284,7 +283,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 	return events, err
 }
 
-// LogRows implements store.Store.
+// LogRows implements [store.Store].
 func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
 	err = s.readTask(ctx, "read sizes of events", key, func(ctx context.Context, c *pgx.Conn) error {
 		if !storable(key.Owner, key.ID) {
@@ -292,13 +291,13 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 		}
 		found := false
 		rows = nil
-		err := s.each(ctx, c, sqlLogRows, func(r record) error {
+		err := s.eachRow(ctx, c, sqlLogRows, func(r record) error {
 			found = true
 			if !r.null(1) {
 				rows = append(rows, store.LogRow{Seq: r.int(1), Events: int(r.int(2)), Bytes: r.int(3)})
 			}
 			return nil
-		}, key.Owner, key.ID, min(max(after, 0), never-1)+1, int64(max(limit, 0)))
+		}, key.Owner, key.ID, min(max(after, 0), farFuture-1)+1, int64(max(limit, 0)))
 		if err == nil && !found {
 			err = store.ErrNotFound
 		}
@@ -307,10 +306,10 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 	return rows, err
 }
 
-// Versions implements store.Store.
+// Versions implements [store.Store].
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[store.Key]store.TaskVersion, err error) {
 	if len(keys) == 1 && storable(keys[0].Owner, keys[0].ID) {
-		outline, err := s.outlineTogether(ctx, keys[0])
+		outline, err := s.outlineBatched(ctx, keys[0])
 		if outline == nil {
 			return nil, err
 		}
@@ -324,7 +323,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[st
 	}
 	err = s.read(ctx, "read versions of tasks", func(ctx context.Context, c *pgx.Conn) error {
 		versions = make(map[store.Key]store.TaskVersion, len(ids))
-		return s.each(ctx, c, sqlReadVersions, func(r record) error {
+		return s.eachRow(ctx, c, sqlReadVersions, func(r record) error {
 			var row taskRow
 			row.scan(r)
 			versions[row.key] = row.task().Version()
@@ -334,14 +333,14 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[st
 	return versions, err
 }
 
-// Steps implements store.Store.
+// Steps implements [store.Store].
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.readTask(ctx, "read steps", key, func(ctx context.Context, c *pgx.Conn) error {
 		steps = nil
 		if !storable(key.Owner, key.ID) {
 			return nil
 		}
-		return s.each(ctx, c, sqlReadSteps, func(r record) error {
+		return s.eachRow(ctx, c, sqlReadSteps, func(r record) error {
 			steps = append(steps, store.Step{Turn: turn, Name: r.text(0), Result: append([]byte{}, r[1]...), Artifacts: bytes.Clone(r[2])})
 			return nil
 		}, key.Owner, key.ID, turn)

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A database is read-only for a while, as a standby is that is named too early. The
-// sessions that were begun meanwhile stay read-only for as long as they last.
-func TestSessionsOfAReadOnlyServerAreNotKept(t *testing.T) {
+// A database is read-only for a while, like a standby before its promotion. Sessions that
+// started during that time stay read-only until they end.
+func TestSessionsOfAReadOnlyServerAreClosed(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.Start(pgtest.Config{})
 	must(t, err)
@@ -35,7 +35,7 @@ func TestSessionsOfAReadOnlyServerAreNotKept(t *testing.T) {
 		t.Helper()
 		exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`)
 		exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'holdfast'`)
-		for range 2 * cfg.PoolMax { // reads open new sessions
+		for range 2 * cfg.PoolMax { // opens new sessions
 			_, err := s.Task(bg, taskKey(1), store.TaskOptions{})
 			must(t, err)
 		}
@@ -44,14 +44,14 @@ func TestSessionsOfAReadOnlyServerAreNotKept(t *testing.T) {
 		name string
 		call func(n int) error
 	}{
-		{"Commit", func(int) error { return commitOne(s, said(1, "x")) }},
+		{"Commit", func(int) error { return commitOne(s, agentMessage(1, "x")) }},
 		{"Commit of a new task", func(n int) error { return commitOne(s, submitted(n)) }},
 		{"AddFeedback", func(n int) error {
-			return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: taskID(n), Rating: 4, CreatedAt: began})
+			return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: taskID(n), Rating: 4, CreatedAt: testStart})
 		}},
 		{"Ping", func(int) error { return s.Ping(bg) }},
 		{"Renew", func(int) error {
-			_, err := s.Renew(bg, began.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
+			_, err := s.Renew(bg, testStart.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
 			return err
 		}},
 	}
@@ -60,10 +60,10 @@ func TestSessionsOfAReadOnlyServerAreNotKept(t *testing.T) {
 		if err := c.call(10 + n); a2a.CodeOf(err) != a2a.CodeUnavailable {
 			t.Errorf("%s on a read-only database = %v, want code unavailable", c.name, err)
 		}
-		readOnly() // all sessions are such
+		readOnly() // all sessions are read-only
 		exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$`)
 		err := c.call(20 + n)
-		if c.name == "Ping" && err != nil { // which tries once
+		if c.name == "Ping" && err != nil { // Ping does not retry
 			err = c.call(20 + n)
 		}
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// cluster is a primary whose commits wait for a standby.
+// cluster is a primary with synchronous replication to a standby.
 type cluster struct {
 	t                *testing.T
 	primary, standby *pgtest.Server
@@ -29,7 +29,7 @@ type cluster struct {
 func newCluster(t *testing.T, pooler bool) *cluster {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // servers run as another user than root
+	must(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // servers do not run as root
 	primary, err := pgtest.Start(pgtest.Config{Dir: dir, Settings: map[string]string{"synchronous_commit": "on", "shared_buffers": "16MB"}})
 	must(t, err)
 	t.Cleanup(func() { _ = primary.Close() })
@@ -77,7 +77,7 @@ func (c *cluster) restoreStandby() {
 	c.awaitStandby()
 }
 
-// open opens a store on the primary. Its calls fail after timeout, and after one try.
+// open opens a store on the primary. Its calls fail after timeout, without retries.
 func (c *cluster) open(timeout time.Duration, cfg Config) *Store {
 	c.t.Helper()
 	cfg.URL, cfg.Pooler, cfg.CommandTimeout, cfg.Timeout = c.url, c.pooler, timeout, timeout
@@ -85,7 +85,7 @@ func (c *cluster) open(timeout time.Duration, cfg Config) *Store {
 	return openInTime(c.t, cfg)
 }
 
-// promote ends the primary for good and opens a store on the standby.
+// promote stops the primary, promotes the standby and opens a store on it.
 func (c *cluster) promote() *Store {
 	c.t.Helper()
 	must(c.t, c.primary.Stop())
@@ -100,70 +100,79 @@ func (c *cluster) promote() *Store {
 
 func TestUnreplicatedChangesAreNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	notAcknowledged(t, newCluster(t, false))
+	checkNotAcknowledged(t, newCluster(t, false))
 }
 
 func TestUnreplicatedChangesAreNotAcknowledgedBehindAPooler(t *testing.T) {
 	t.Parallel()
-	notAcknowledged(t, newCluster(t, true))
+	checkNotAcknowledged(t, newCluster(t, true))
 }
 
-func notAcknowledged(t *testing.T, c *cluster) {
-	calm, s := c.open(30*time.Second, Config{}), c.open(time.Second, Config{Logger: testLogger(t)})
+func checkNotAcknowledged(t *testing.T, c *cluster) {
+	longTimeout, s := c.open(30*time.Second, Config{}), c.open(time.Second, Config{Logger: testLogger(t)})
 	for n := range 6 {
-		must(t, commitOne(calm, submitted(n)))
-		_, err := calm.SavePush(bg, webhook(n, "p", "e"), store.PushCursor{}, began)
+		must(t, commitOne(longTimeout, submitted(n)))
+		_, err := longTimeout.SaveWebhook(bg, webhook(n, "p", "e"), store.WebhookCursor{}, testStart)
 		must(t, err)
 	}
-	claimed, err := calm.ClaimLanes(bg, claimParams("w", 1))
+	claimed, err := longTimeout.ClaimLanes(bg, claimParams("w", 1))
 	must(t, err)
-	over := submitted(6)
-	must(t, commitOne(calm, over))
-	must(t, commitOne(calm, completed(over)))
+	finished := submitted(6)
+	must(t, commitOne(longTimeout, finished))
+	must(t, commitOne(longTimeout, completed(finished)))
 	queued := submitted(7)
-	queued.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1, DueAt: began, SeenSeq: 1}
-	must(t, commitOne(calm, queued))
+	queued.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1, DueAt: testStart, SeenSeq: 1}
+	must(t, commitOne(longTimeout, queued))
 
 	must(t, c.standby.Stop())
 	keyed := submitted(10)
-	keyed.Idempotency = &store.IdempotencyRecord{Owner: keyed.Key.Owner, Key: "send", TaskID: keyed.Key.ID, CreatedAt: began}
+	keyed.Idempotency = &store.IdempotencyRecord{Owner: keyed.Key.Owner, Key: "send", TaskID: keyed.Key.ID, CreatedAt: testStart}
 	kept := store.ContextChange{Create: true, Context: store.Context{
 		Key: store.ContextKey{Owner: keyed.Key.Owner, ID: "kept"}, Status: a2a.ContextActive, Role: store.DefaultContextRole,
 	}}
-	kept.Idempotency = &store.IdempotencyRecord{Owner: keyed.Key.Owner, Key: "save", TaskID: "kept", CreatedAt: began}
-	noneSucceeds(t, map[string]func() error{
+	kept.Idempotency = &store.IdempotencyRecord{Owner: keyed.Key.Owner, Key: "save", TaskID: "kept", CreatedAt: testStart}
+	wantUnavailable(t, map[string]func() error{
 		"Commit of a new task": func() error { return commitOne(s, keyed) },
-		"Commit":               func() error { return commitOne(s, told(0)) },
+		"Commit":               func() error { return commitOne(s, progress(0)) },
 		"SaveContext":          func() error { _, err := s.SaveContext(bg, kept); return err },
-		"DeleteContext":        func() error { _, err := s.DeleteContext(bg, over.Key.Owner, over.Create.ContextID, 10); return err },
-		"AddFeedback": func() error {
-			return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: began})
+		"DeleteContext": func() error {
+			_, err := s.DeleteContext(bg, finished.Key.Owner, finished.Create.ContextID, 10)
+			return err
 		},
-		"SavePush":     func() error { _, err := s.SavePush(bg, webhook(2, "q", "e"), store.PushCursor{}, began); return err },
-		"DeletePush":   func() error { _, err := s.DeletePush(bg, taskKey(3), "p", began); return err },
-		"ReplayPush":   func() error { _, err := s.ReplayPush(bg, taskKey(4), "p", store.PushCursor{}, began); return err },
+		"AddFeedback": func() error {
+			return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: testStart})
+		},
+		"SaveWebhook": func() error {
+			_, err := s.SaveWebhook(bg, webhook(2, "q", "e"), store.WebhookCursor{}, testStart)
+			return err
+		},
+		"DeleteWebhook": func() error { _, err := s.DeleteWebhook(bg, taskKey(3), "p", testStart); return err },
+		"ReplayWebhook": func() error {
+			_, err := s.ReplayWebhook(bg, taskKey(4), "p", store.WebhookCursor{}, testStart)
+			return err
+		},
 		"AckLanes":     func() error { _, err := s.AckLanes(bg, ackOf(&claimed[0], false)); return err },
 		"ClaimLanes":   func() error { _, err := s.ClaimLanes(bg, claimParams("w", 1)); return err },
-		"WakeLanes":    func() error { _, err := s.WakeLanes(bg, "e", began.Add(-time.Hour), 1); return err },
+		"WakeLanes":    func() error { _, err := s.WakeLanes(bg, "e", testStart.Add(-time.Hour), 1); return err },
 		"SaveEndpoint": func() error { return s.SaveEndpoint(bg, store.Endpoint{Name: "e", Failures: 1}) },
 		"Claim": func() error {
 			_, err := s.Claim(bg, store.ClaimParams{
-				Worker: "w", Now: began.Add(time.Minute), Until: began.Add(2 * time.Minute), Limit: 1,
-				Event: store.Event{Time: began.Add(time.Minute), State: a2a.StateWorking},
+				Worker: "w", Now: testStart.Add(time.Minute), Until: testStart.Add(2 * time.Minute), Limit: 1,
+				Event: store.Event{Time: testStart.Add(time.Minute), State: a2a.StateWorking},
 			})
 			return err
 		},
 		"Renew": func() error {
-			_, err := s.Renew(bg, began.Add(time.Hour), []store.HeldLease{{Key: taskKey(5), Worker: testWorker, Fence: 1}})
+			_, err := s.Renew(bg, testStart.Add(time.Hour), []store.HeldLease{{Key: taskKey(5), Worker: testWorker, Fence: 1}})
 			return err
 		},
 		"Ping": func() error { return s.Ping(bg) },
 	})
-	// Now the primary shows the changes, but no standby has them.
+	// Now the primary has the changes, but no standby has them.
 	again := submitted(11)
-	again.Idempotency = &store.IdempotencyRecord{Owner: again.Key.Owner, Key: "send", TaskID: again.Key.ID, CreatedAt: began}
+	again.Idempotency = &store.IdempotencyRecord{Owner: again.Key.Owner, Key: "send", TaskID: again.Key.ID, CreatedAt: testStart}
 	elsewhere := c.openElsewhere(time.Second)
-	noneSucceeds(t, map[string]func() error{
+	wantUnavailable(t, map[string]func() error{
 		"Task":                  func() error { _, err := s.Task(bg, keyed.Key, store.TaskOptions{}); return err },
 		"Commit again":          func() error { return commitOne(s, again) },
 		"Commit again nearby":   func() error { return commitOne(elsewhere, again) },
@@ -176,14 +185,14 @@ func notAcknowledged(t *testing.T, c *cluster) {
 		_, err := s.Task(bg, keyed.Key, store.TaskOptions{})
 		return err == nil
 	})
-	if err := commitOne(calm, again); !errors.Is(err, store.ErrDuplicate) {
+	if err := commitOne(longTimeout, again); !errors.Is(err, store.ErrDuplicate) {
 		t.Errorf("Commit() with the key of a replicated change = %v, want ErrDuplicate", err)
 	}
-	must(t, saveAgain(calm, kept))
-	must(t, commitOne(calm, submitted(12)))
+	must(t, saveAgain(longTimeout, kept))
+	must(t, commitOne(longTimeout, submitted(12)))
 
 	must(t, c.standby.Stop())
-	noneSucceeds(t, map[string]func() error{"Commit": func() error { return commitOne(s, submitted(13)) }})
+	wantUnavailable(t, map[string]func() error{"Commit": func() error { return commitOne(s, submitted(13)) }})
 	promoted := c.promote()
 	for n, want := range map[int]error{10: nil, 12: nil, 13: store.ErrNotFound} {
 		if _, err := promoted.Task(bg, taskKey(n), store.TaskOptions{}); !errors.Is(err, want) {
@@ -195,14 +204,13 @@ func notAcknowledged(t *testing.T, c *cluster) {
 	}
 }
 
-// openElsewhere opens a store as another replica does that does not know of what
-// happened to the first.
+// openElsewhere opens a store as another replica, which knows nothing of unreplicated commits.
 func (c *cluster) openElsewhere(timeout time.Duration) *Store {
 	c.t.Helper()
 	return c.open(timeout, Config{})
 }
 
-// saveAgain makes a change of a context as the engine does: a key that is taken is read.
+// saveAgain saves a context as the engine does: it reads an idempotency key that exists.
 func saveAgain(s *Store, c store.ContextChange) error {
 	_, err := s.SaveContext(bg, c)
 	if errors.Is(err, store.ErrDuplicate) {
@@ -211,8 +219,8 @@ func saveAgain(s *Store, c store.ContextChange) error {
 	return err
 }
 
-// noneSucceeds makes calls at the same time. Each must fail as one that may be tried again.
-func noneSucceeds(t *testing.T, calls map[string]func() error) {
+// wantUnavailable runs calls concurrently. Each must fail with code unavailable.
+func wantUnavailable(t *testing.T, calls map[string]func() error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for name, call := range calls {
@@ -227,17 +235,17 @@ func noneSucceeds(t *testing.T, calls map[string]func() error) {
 
 func TestNothingAcknowledgedIsMissingAfterAPromotion(t *testing.T) {
 	t.Parallel()
-	nothingIsMissing(t, newCluster(t, false))
+	checkNothingIsMissing(t, newCluster(t, false))
 }
 
 func TestNothingAcknowledgedIsMissingAfterAPromotionBehindAPooler(t *testing.T) {
 	t.Parallel()
-	nothingIsMissing(t, newCluster(t, true))
+	checkNothingIsMissing(t, newCluster(t, true))
 }
 
-// Callers create tasks and contexts while the standby is killed and restored, and while
-// an operator cancels and terminates what waits for it.
-func nothingIsMissing(t *testing.T, c *cluster) {
+// checkNothingIsMissing creates tasks and contexts while the standby is stopped and restored, and
+// while an operator cancels and terminates the sessions that wait for it.
+func checkNothingIsMissing(t *testing.T, c *cluster) {
 	s := c.open(300*time.Millisecond, Config{RetryDelay: 20 * time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

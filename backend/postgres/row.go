@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The phases as they are stored.
+// The stored phases.
 const (
 	phaseIdle int64 = iota
 	phaseReady
@@ -19,9 +19,8 @@ const (
 	phaseWaiting
 )
 
-// phaseNumber returns the stored phase of a queue entry. A task with a due time waits
-// until a claim finds that its time has come: claims walk through ready tasks only,
-// however many wait.
+// phaseNumber returns the stored phase of a queue entry. A task with a due time is waiting
+// until a claim promotes it. Claims read only ready tasks, so waiting tasks cost them nothing.
 func phaseNumber(p store.Phase, dueAt time.Time) int64 {
 	switch p {
 	case store.PhaseQueued:
@@ -46,7 +45,7 @@ func phaseName(n int64) store.Phase {
 	return store.PhaseIdle
 }
 
-// taskRow is a row of task_rows: what a task's guards, lists and claims need.
+// taskRow is a row of task_rows: the data for guards, lists and claims of a task.
 type taskRow struct {
 	pk          int64
 	key         store.Key
@@ -87,12 +86,12 @@ func (t *taskRow) scan(r record) {
 	}
 }
 
-// task returns the task without what its log holds.
+// task returns the task without the content of its log.
 func (t *taskRow) task() *store.Task {
 	return &store.Task{
 		Key: t.key, ContextID: t.contextID, Seq: t.seq,
 		CreatedAt: fromMillis(t.createdAt), ReceivedSeq: t.receivedSeq, Bytes: t.bytes,
-		Run: store.Run{
+		Queue: store.QueueEntry{
 			Phase: phaseName(t.phase), DueAt: fromMillis(t.dueAt),
 			Lease: store.Lease{Worker: t.worker, Fence: t.fence, Until: fromMillis(t.leaseUntil)},
 			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq, StartSeq: t.startSeq,
@@ -100,7 +99,7 @@ func (t *taskRow) task() *store.Task {
 	}
 }
 
-// outline returns the task as Claim does if its content is to be left out.
+// outline returns the outline of the task, as [store.Task.AsOutline] does.
 func (t *taskRow) outline() *store.Task {
 	task := t.task()
 	task.Status = a2a.TaskStatus{State: a2a.TaskState(t.state), Timestamp: fromMillis(t.stateAt)}
@@ -108,13 +107,13 @@ func (t *taskRow) outline() *store.Task {
 	return task
 }
 
-func (t *taskRow) setRun(r *store.Run) {
+func (t *taskRow) setQueueEntry(r *store.QueueEntry) {
 	t.phase, t.dueAt = phaseNumber(r.Phase, r.DueAt), millis(r.DueAt)
 	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
 	t.turn, t.attempt, t.seenSeq, t.startSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq, r.StartSeq
 }
 
-// advance moves the row past events.
+// advance updates the row by events.
 func (t *taskRow) advance(events []store.Event) {
 	for i := range events {
 		e := &events[i]
@@ -138,11 +137,10 @@ func (t *taskRow) holds(l *store.HeldLease) bool {
 	return t.phase == phaseLeased && t.worker == l.Worker && t.fence == l.Fence
 }
 
-// record is a row of a result, in the binary form of the protocol. It is valid
-// until the next row.
+// record is a row of a result in binary format. It is valid until the next row is read.
 type record [][]byte
 
-// int reads a smallint, an integer or a bigint; 0 when null.
+// int returns a smallint, integer, bigint or boolean column, 0 for null.
 func (r record) int(i int) int64 {
 	switch b := r[i]; len(b) {
 	case 8:
@@ -162,7 +160,7 @@ func (r record) int(i int) int64 {
 
 func (r record) text(i int) string { return string(r[i]) }
 
-// clone returns a copy that stays valid, in one piece of memory.
+// clone returns a copy that remains valid, in one allocation for all values.
 func (r record) clone() record {
 	size := 0
 	for _, value := range r {
@@ -179,7 +177,7 @@ func (r record) clone() record {
 	return c
 }
 
-// json returns a JSON document for [wire.UnmarshalShared]: a copy if its strings may be shared.
+// json returns a JSON column for [wire.UnmarshalShared]: a copy if its strings may be shared.
 func (r record) json(i int) []byte {
 	if len(r[i]) > wire.ShareFrom {
 		return bytes.Clone(r[i])
@@ -191,7 +189,7 @@ func (r record) null(i int) bool { return r[i] == nil }
 
 func (r record) bool(i int) bool { return len(r[i]) == 1 && r[i][0] != 0 }
 
-// texts reads an array of texts.
+// texts decodes an array of texts.
 func texts(b []byte) (all []string) {
 	const header, length = arrayHeader, 4
 	if len(b) < header {

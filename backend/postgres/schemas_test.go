@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// schemas lends the tests of a suite empty schemas, each to one test at a time. To create a
-// schema and drop it takes the server five times as long as to empty one.
+// schemas is a pool of empty schemas for the tests of a suite. Creating and dropping a schema
+// takes five times as long as emptying one.
 type schemas struct {
-	suite  storetest.T                // at whose end the schemas are dropped
-	create func(t storetest.T) Config // with the suite
+	suite  storetest.T                // the schemas are dropped at its end
+	create func(t storetest.T) Config // called with suite
 
 	mu   sync.Mutex
 	free []Config
@@ -24,8 +24,8 @@ func newSchemas(t *testing.T, create func(t storetest.T) Config) *schemas {
 	return &schemas{suite: storetest.Wrap(t), create: create}
 }
 
-// lend returns a schema that is empty. It is emptied when the test has closed its stores.
-func (s *schemas) lend(t storetest.T) Config {
+// get returns an empty schema. When the test ends, it is emptied and returned to the pool.
+func (s *schemas) get(t storetest.T) Config {
 	t.Helper()
 	cfg, ok := s.pop()
 	if !ok {
@@ -36,7 +36,7 @@ func (s *schemas) lend(t storetest.T) Config {
 			return
 		}
 		if emptySchema(t, cfg); !t.Failed() {
-			s.push(cfg)
+			s.put(cfg)
 		}
 	})
 	return cfg
@@ -52,15 +52,15 @@ func (s *schemas) pop() (cfg Config, ok bool) {
 	return cfg, true
 }
 
-func (s *schemas) push(cfg Config) {
+func (s *schemas) put(cfg Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, cfg)
 }
 
-// emptySchema truncates the tables that have been written to and resets what migrations insert.
-// TRUNCATE gives tables and indexes new files, so that no dead rows are left, nor statistics.
-// It fails rather than wait for a transaction that a test has left open.
+// emptySchema truncates the tables that have rows and restores the rows that migrations insert.
+// TRUNCATE also removes dead rows and statistics. emptySchema fails if a test has left a
+// transaction open.
 func emptySchema(t storetest.T, cfg Config) {
 	t.Helper()
 	const text = `SET lock_timeout = '10s';
@@ -88,37 +88,38 @@ func emptySchema(t storetest.T, cfg Config) {
 	}
 }
 
-// A schema that was emptied has the rows of a new one.
-func TestEmptiedSchemaIsAsNew(t *testing.T) {
+// An emptied schema has the same rows as a new one.
+func TestEmptiedSchemaEqualsANewOne(t *testing.T) {
 	t.Parallel()
 	w := storetest.Wrap(t)
 	for name, create := range map[string]func(storetest.T) Config{
-		"plain":       func(t storetest.T) Config { return fresh(t, Config{}) },
+		"plain":       func(t storetest.T) Config { return freshConfig(t, Config{}) },
 		"partitioned": func(t storetest.T) Config { return partitioned(t, Config{}) },
 	} {
 		cfg := create(w)
 		s := open(w, cfg)
-		before := contents(t, s)
+		before := rowCounts(t, s)
 		for n := range 3 {
 			must(t, runTask(s, n))
 		}
-		if after := contents(t, s); after == before {
+		if after := rowCounts(t, s); after == before {
 			t.Fatalf("%s: contents after tasks = %s, want more", name, after)
 		}
 		must(t, s.Close())
 		emptySchema(w, cfg)
-		if after := contents(t, open(w, cfg)); after != before {
+		if after := rowCounts(t, open(w, cfg)); after != before {
 			t.Errorf("%s: contents after emptying = %s, want %s", name, after, before)
 		}
 	}
 }
 
-// contents describes the number of rows of each table that has some, and the next value of the sequence.
-func contents(t *testing.T, s *Store) (text string) {
+// rowCounts describes the number of rows of each table that is not empty, and the state of the
+// sequence.
+func rowCounts(t *testing.T, s *Store) (text string) {
 	t.Helper()
 	const query = `SELECT coalesce(string_agg(line, ' ' ORDER BY line), '') || (SELECT ' next ' || last_value || is_called FROM {s}.task_pks) FROM (
 		SELECT c.relname || ' ' || (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s', c.oid::regclass), false, true, '')))[1]::text AS line
 		FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')) AS lines WHERE line NOT LIKE '% 0'`
-	must(t, s.pool.QueryRow(bg, s.q(query), s.cfg.Schema).Scan(&text))
+	must(t, s.pool.QueryRow(bg, s.qualify(query), s.cfg.Schema).Scan(&text))
 	return text
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// asRole returns the URL of a database for a new role, and a connection of its owner.
-func asRole(t *testing.T, settings ...string) (role, roleURL string, admin *pgx.Conn) {
+// newRole creates a role with settings. It returns its name, the URL of the database for it, and
+// a connection of the administrator.
+func newRole(t *testing.T, settings ...string) (role, roleURL string, admin *pgx.Conn) {
 	t.Helper()
 	own := pgtest.URL(storetest.Wrap(t))
 	admin, err := pgx.Connect(bg, own)
@@ -48,15 +49,15 @@ func asRole(t *testing.T, settings ...string) (role, roleURL string, admin *pgx.
 	return role, u.String(), admin
 }
 
-// What a role is set to by those who look after it does not change what is stored.
-func TestTextIsStoredAsItIsWhateverTheRoleIsSetTo(t *testing.T) {
+// Settings of a role do not change the stored text.
+func TestRoleSettingsDoNotChangeStoredText(t *testing.T) {
 	t.Parallel()
 	const said = "café — 漢字"
 	for _, pooler := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pooler=%t", pooler), func(t *testing.T) {
 			t.Parallel()
-			_, of, admin := asRole(t, "client_encoding TO latin1", "standard_conforming_strings TO off", "\"DateStyle\" TO 'SQL, DMY'")
-			cfg := fresh(storetest.Wrap(t), Config{URL: of, Pooler: pooler})
+			_, of, admin := newRole(t, "client_encoding TO latin1", "standard_conforming_strings TO off", "\"DateStyle\" TO 'SQL, DMY'")
+			cfg := freshConfig(storetest.Wrap(t), Config{URL: of, Pooler: pooler})
 			s := open(storetest.Wrap(t), cfg)
 			c := submitted(1)
 			c.Events[0].Received = message("m", "user", said)
@@ -66,19 +67,19 @@ func TestTextIsStoredAsItIsWhateverTheRoleIsSetTo(t *testing.T) {
 				t.Fatalf("Task() = %+v, %v, want %q", task, err, said)
 			}
 			var n int
-			must(t, admin.QueryRow(bg, s.q("SELECT count(*) FROM {s}.task_events e WHERE e::text LIKE '%"+said+"%'")).Scan(&n))
+			must(t, admin.QueryRow(bg, s.qualify("SELECT count(*) FROM {s}.task_events e WHERE e::text LIKE '%"+said+"%'")).Scan(&n))
 			if n != 1 {
-				t.Errorf("%d rows have the text as it was said, want 1", n)
+				t.Errorf("%d rows have the original text, want 1", n)
 			}
 		})
 	}
 }
 
-// What the URL says of sessions holds for migrations, too.
-func TestMigrationsRunAsTheURLSays(t *testing.T) {
+// Migrations use the session settings of the URL.
+func TestMigrationsUseTheRoleOfTheURL(t *testing.T) {
 	t.Parallel()
-	role, _, _ := asRole(t)
-	cfg := fresh(storetest.Wrap(t), Config{})
+	role, _, _ := newRole(t)
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	for what, more := range map[string]string{"role": "&role=" + role, "options": "&options=-crole%3D" + role} {
 		t.Run(what, func(t *testing.T) {
 			cfg := cfg
@@ -88,13 +89,13 @@ func TestMigrationsRunAsTheURLSays(t *testing.T) {
 			var owner string
 			must(t, s.pool.QueryRow(bg, "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = $1", cfg.Schema).Scan(&owner))
 			if owner != role {
-				t.Errorf("the schema is that of %s, want %s", owner, role)
+				t.Errorf("the owner of the schema is %s, want %s", owner, role)
 			}
 		})
 	}
 }
 
-func TestADatabaseThatForgetsIsTold(t *testing.T) {
+func TestOpenWarnsOfADatabaseThatIsNotDurable(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.Start(pgtest.Config{Fsync: true})
 	must(t, err)
@@ -105,43 +106,43 @@ func TestADatabaseThatForgetsIsTold(t *testing.T) {
 			URL: server.URL() + x.more, Migrate: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		must(t, s.Close())
-		if text := log.String(); strings.Contains(text, "not on its disk yet") != (x.want != "") || !strings.Contains(text, x.want) {
+		if text := log.String(); strings.Contains(text, "database is not durable") != (x.want != "") || !strings.Contains(text, x.want) {
 			t.Errorf("with %q the log is %q, want %q in it", x.more, text, x.want)
 		}
 	}
 }
 
-// What an operator changes under a running server is no failure of the server.
-func TestWhatPassesIsUnavailable(t *testing.T) {
+// Errors that an operator causes on a running server have code unavailable.
+func TestTransientErrorsAreUnavailable(t *testing.T) {
 	t.Parallel()
 	for state, again := range map[string]bool{
-		"28P01": false, "28000": false, "3D000": false, // until somebody puts it right
-		stateIdled: true, stateOverdue: true, stateEnded: true, stateCanceled: true, stateTooMany: true,
+		"28P01": false, "28000": false, "3D000": false, // until an operator fixes it
+		stateIdleTimeout: true, stateTransactionTimeout: true, stateAdminShutdown: true, stateQueryCanceled: true, stateTooManyConnections: true,
 	} {
 		err := fmt.Errorf("x: %w", &pgconn.PgError{Code: state})
 		if code, text := classify(err); code != a2a.CodeUnavailable || text == "" {
 			t.Errorf("classify(%s) = %s, %q, want unavailable", state, code, text)
 		}
-		if passing(err) != again {
+		if transient(err) != again {
 			t.Errorf("passing(%s) = %t, want %t", state, !again, again)
 		}
 	}
-	for _, state := range []string{stateIdled, stateOverdue} {
-		if !unsure(commitError{&pgconn.PgError{Code: state}}) {
-			t.Errorf("a commit that ended with %s counts as not made, want it looked up", state)
+	for _, state := range []string{stateIdleTimeout, stateTransactionTimeout} {
+		if !indeterminate(commitError{&pgconn.PgError{Code: state}}) {
+			t.Errorf("a commit that failed with %s is not indeterminate", state)
 		}
 	}
 }
 
-func TestARoleWithoutConnectionsIsToldOnce(t *testing.T) {
+func TestOpenReportsTheConnectionLimitOnce(t *testing.T) {
 	t.Parallel()
-	role, of, admin := asRole(t)
+	role, of, admin := newRole(t)
 	_, err := admin.Exec(bg, "ALTER ROLE "+role+" CONNECTION LIMIT 0")
 	must(t, err)
-	cfg := fresh(storetest.Wrap(t), Config{MaxRetries: -1})
+	cfg := freshConfig(storetest.Wrap(t), Config{MaxRetries: -1})
 	cfg.URL = of
 	_, err = Open(bg, cfg)
-	if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "it takes no more connections") || strings.Contains(fmt.Sprint(err), "lacks resources") {
-		t.Errorf("Open() = %v, want it told once that there are no more connections", err)
+	if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "too many connections") || strings.Contains(fmt.Sprint(err), "out of resources") {
+		t.Errorf("Open() = %v, want the connection limit once", err)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// A worker reads a task that it has claimed while others continue it.
+// A worker reads a claimed task while other commits replace its snapshot.
 func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	c := submitted(1)
 	must(t, commitOne(s, c))
 	task := &store.Task{Key: c.Key, ContextID: c.Create.ContextID}
@@ -25,7 +25,7 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	}
 	row := func() (row taskRow) {
 		must(t, s.read(bg, "read row", func(ctx context.Context, conn *pgx.Conn) error {
-			return s.each(ctx, conn, sqlReadVersions, func(r record) error {
+			return s.eachRow(ctx, conn, sqlReadVersions, func(r record) error {
 				row.scan(r)
 				return nil
 			}, []string{c.Key.Owner}, []string{c.Key.ID})
@@ -35,7 +35,7 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	// chatter commits progress until a snapshot is written, and returns the task then.
 	chatter := func() *store.Task {
 		for before := row().checkpoint; row().checkpoint == before; {
-			e := store.Event{Seq: task.Seq + 1, Time: began, State: a2a.StateWorking, Message: message("p", "agent", loremIpsum), Progress: true}
+			e := store.Event{Seq: task.Seq + 1, Time: testStart, State: a2a.StateWorking, Message: message("p", "agent", loremIpsum), Progress: true}
 			next := store.Change{Key: c.Key, Version: task.Seq, Events: []store.Event{e}}
 			task = task.Clone()
 			task.Apply(e)
@@ -51,7 +51,7 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	then := row()
 	chatter()
 	var n int
-	must(t, s.pool.QueryRow(bg, s.q(`SELECT count(*) FROM {s}.task_log WHERE snapshot IS NOT NULL`)).Scan(&n))
+	must(t, s.pool.QueryRow(bg, s.qualify(`SELECT count(*) FROM {s}.task_log WHERE snapshot IS NOT NULL`)).Scan(&n))
 	if n != 1 {
 		t.Errorf("%d snapshots of a task are stored, want 1", n)
 	}

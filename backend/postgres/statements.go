@@ -1,15 +1,15 @@
 package postgres
 
-// The statements of a commit. Each takes all the changes of its kind at once, as
-// arrays; a guard that fails raises a division by zero, which undoes all of them.
-// Contexts come before tasks, and both in the order of their keys, so that commits
-// that meet wait for each other in one direction.
+// The statements of a commit. Each applies all changes of its kind, which are passed as arrays.
+// A guard that fails raises a division by zero, which rolls back the transaction. Statements
+// lock contexts before tasks, and both in the order of their keys, so that concurrent commits
+// cannot deadlock.
 //
-// Where rows that are found by their keys are then sorted, they are found in a LATERAL
-// subquery: else the planner may walk a whole index for the sake of its order.
+// Rows that are found by key and then sorted are found in a LATERAL subquery. Otherwise the
+// planner may read a whole index for its order.
 
-// statement is one of them with the types of its parameters: the elements of
-// arrays first, then single bigints.
+// statement is a prepared statement. Its parameters are arrays with the given element types,
+// followed by a number of bigint scalars.
 type statement struct {
 	name    string
 	text    string
@@ -19,9 +19,9 @@ type statement struct {
 
 var stmtMark = &statement{name: "holdfast_mark", text: sqlMark, scalars: 1}
 
-// stmtPatience bounds each wait for a lock in its transaction, in milliseconds.
-var stmtPatience = &statement{
-	name:    "holdfast_patience",
+// stmtLockTimeout sets the lock timeout of its transaction in milliseconds.
+var stmtLockTimeout = &statement{
+	name:    "holdfast_lock_timeout",
 	text:    `SELECT set_config('lock_timeout', ($1::bigint)::text, true)`,
 	scalars: 1,
 }
@@ -35,19 +35,19 @@ var stmtKeys = &statement{
 	arrays: []uint32{oidText, oidText, oidBytea, oidText, oidInt8, oidInt8, oidBool},
 }
 
-// stmtContexts makes contexts for their first tasks and counts new tasks in those that
-// exist, which must be active.
+// stmtContexts creates contexts for their first tasks and counts new tasks in existing
+// contexts, which must be active.
 var stmtContexts = &statement{
 	name:   "holdfast_contexts",
 	text:   contextsText(sqlNewTasks),
 	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText},
 }
 
-// stmtTouch is stmtContexts for commits that also bring messages of the client to tasks:
-// it moves the contexts of those to the messages. It is one statement, so that it locks all
-// contexts of a commit in the order of their keys.
-var stmtTouch = &statement{
-	name: "holdfast_touch",
+// stmtContextsReceived is stmtContexts for commits that also add client messages to tasks. It
+// sets the contexts of these tasks to the times of the messages. It is a single statement, so
+// that it locks all contexts of a commit in the order of their keys.
+var stmtContextsReceived = &statement{
+	name: "holdfast_contexts_received",
 	text: contextsText(`SELECT owner, id, max(created_at) AS created_at, max(received_at) AS received_at, sum(n)::bigint AS n, max(first_id) AS first_id FROM (
 				` + sqlNewTasks + `
 				UNION ALL
@@ -60,16 +60,16 @@ var stmtTouch = &statement{
 const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, created_at, received_at, n, first_id COLLATE "C" AS first_id
 				FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS u(owner, id, created_at, received_at, n, first_id)`
 
-// contextsText writes a statement that changes contexts, each of them once, in the order
-// of their keys. A context without new tasks (n) must exist. Version 0 says that a context
-// was just made.
+// contextsText returns a statement that changes distinct contexts in the order of their keys.
+// A context without new tasks (n) must exist. Version 0 marks a context that the statement
+// created.
 func contextsText(contexts string) string {
 	return `WITH u AS MATERIALIZED (
 			` + contexts + `
 		), up AS (
-			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, first_id, plain)
+			INSERT INTO {s}.context_rows AS c (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, first_id, unmodified)
 			SELECT u.owner, u.id, 'active', '\x'::bytea, '', u.created_at, greatest(u.created_at, u.received_at), 0, u.n, u.first_id, u.received_at <= u.created_at FROM u
-			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count, version = greatest(c.version, 1), plain = false,
+			ON CONFLICT (owner COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET task_count = c.task_count + excluded.task_count, version = greatest(c.version, 1), unmodified = false,
 				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
 				WHERE c.status = 'active' OR c.status <> '' AND excluded.task_count = 0
 			RETURNING c.owner, c.task_count, c.version = 0 AS made
@@ -79,7 +79,7 @@ func contextsText(contexts string) string {
 		SELECT 1 / (CASE WHEN count(*) FILTER (WHERE task_count > 0 OR NOT made) = (SELECT count(*) FROM u) THEN 1 ELSE 0 END) FROM up`
 }
 
-// stmtCreate makes tasks, after stmtContexts or stmtTouch made their contexts.
+// stmtCreate creates tasks, after stmtContexts or stmtContextsReceived created their contexts.
 var stmtCreate = &statement{
 	name: "holdfast_create",
 	text: `WITH u AS MATERIALIZED (
@@ -104,9 +104,9 @@ var stmtCreate = &statement{
 	scalars: 1,
 }
 
-// stmtUpdate changes tasks, at most once each, as far as their guards hold, and
-// returns the places and versions of those it has changed, and how many webhooks
-// follow them. It fails if a strict one is not among them, or a webhook is not seen.
+// stmtUpdate applies the changes whose guards succeed, at most one per task. It returns their
+// ordinals, the new versions, and the number of webhooks of the tasks. It fails if the guard of
+// a strict change fails, or if it does not see all webhooks of a task.
 var stmtUpdate = &statement{
 	name: "holdfast_update",
 	text: `WITH up AS (
@@ -140,7 +140,7 @@ var stmtUpdate = &statement{
 				t.owner, t.id, t.updated_at, CASE WHEN u.n > 0 THEN t.webhooks ELSE 0 END AS webhooks
 		), moved AS (
 			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
-		), ` + sqlFollow + `, log AS (
+		), ` + sqlAdvanceLanes + `, log AS (
 			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large)
 			SELECT pk, seq - n + 1, $27::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events, large FROM up WHERE n > 0
 		)
@@ -155,7 +155,7 @@ var stmtUpdate = &statement{
 	scalars: 2,
 }
 
-// stmtContents adds large values of tasks that have been changed or made before.
+// stmtContents adds large values of tasks that earlier statements created or changed.
 var stmtContents = &statement{
 	name: "holdfast_contents",
 	text: `INSERT INTO {s}.task_contents (task_pk, hash, data)
@@ -166,7 +166,7 @@ var stmtContents = &statement{
 	arrays: []uint32{oidText, oidText, oidBytea, oidText},
 }
 
-// stmtSnapshots removes the snapshots of tasks that were replaced by newer ones.
+// stmtSnapshots removes snapshots of tasks that newer ones have replaced.
 var stmtSnapshots = &statement{
 	name: "holdfast_snapshots",
 	text: `UPDATE {s}.task_log l SET snapshot = NULL
@@ -179,7 +179,7 @@ var stmtSnapshots = &statement{
 	arrays: []uint32{oidText, oidText},
 }
 
-// stmtSteps adds steps to tasks that have been changed or made before.
+// stmtSteps saves steps of tasks that earlier statements created or changed.
 var stmtSteps = &statement{
 	name: "holdfast_steps",
 	text: `INSERT INTO {s}.task_steps (task_pk, turn, name, result, artifacts)

@@ -22,14 +22,14 @@ var harness = storetest.Harness{
 		}
 		return open(t, s.(*Store).cfg)
 	},
-	// What a process leaves behind when it dies is what is there without a close.
+	// The database has the same state after a crash as without Close.
 	Crash: func(t storetest.T, s store.Store) store.Store { return open(t, s.(*Store).cfg) },
 	Tasks: 300,
 	Calls: 4 * 60, // see TestMain
 }
 
 func TestMain(m *testing.M) {
-	// Opening a store takes the time of many calls: a quarter of the default number of series,
+	// Opening a store takes the time of many calls: run a quarter of the default number of series,
 	// each four times as long. The command line overrides it.
 	_ = flag.Set("rapid.checks", "25")
 	if underRace {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fresh completes a configuration with a schema that is not there yet.
-func fresh(t storetest.T, cfg Config) Config {
+// freshConfig completes a configuration with a new schema, which Open creates.
+func freshConfig(t storetest.T, cfg Config) Config {
 	t.Helper()
 	if cfg.URL == "" {
 		cfg.URL = pgtest.URL(t)
@@ -53,7 +53,7 @@ func fresh(t storetest.T, cfg Config) Config {
 	return cfg
 }
 
-// open opens a store that is closed at the end of the test.
+// open opens a store and closes it at the end of the test.
 func open(t storetest.T, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(bg, cfg)
@@ -64,7 +64,7 @@ func open(t storetest.T, cfg Config) *Store {
 	return s
 }
 
-// openInTime is open with timeouts that a slow machine does not always keep.
+// openInTime is open with short timeouts: it retries, because a slow machine may exceed them.
 func openInTime(t *testing.T, cfg Config) (s *Store) {
 	t.Helper()
 	var err error
@@ -75,20 +75,20 @@ func openInTime(t *testing.T, cfg Config) (s *Store) {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	runSuite(t, func(t storetest.T) Config { return fresh(t, Config{}) })
+	runSuite(t, func(t storetest.T) Config { return freshConfig(t, Config{}) })
 }
 
 func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
-	runSuite(t, func(t storetest.T) Config { return fresh(t, Config{Pooler: true}) })
+	runSuite(t, func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) })
 }
 
-// runSuite runs the suite in schemas that create makes, which its tests share one after the other.
+// runSuite runs the suite in a pool of schemas, which create makes.
 func runSuite(t *testing.T, create func(t storetest.T) Config) {
 	t.Helper()
 	all := newSchemas(t, create)
 	h := harness
-	h.Open = func(t storetest.T) store.Store { return open(t, all.lend(t)) }
+	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
 	storetest.Run(t, h)
 }
 

@@ -17,52 +17,52 @@ import (
 )
 
 const (
-	// noticeEvery is how long commits are gathered before they are told: a
-	// notification takes a lock on the whole database until its commit, so they are
-	// few, and never part of a transaction that does work.
-	noticeEvery = 10 * time.Millisecond
-	// noticeBytes is the most that a notification carries; PostgreSQL takes 8000.
-	noticeBytes = 7500
-	// noticeKeys is the most tasks that wait to be told; above that it is told that
-	// anything may have changed.
-	noticeKeys = 4096
-	// notifyRetryMax is the longest pause after notifications that failed.
-	notifyRetryMax = time.Second
-	// listenCheck is how often a silent connection is asked whether it is one still.
-	listenCheck = 15 * time.Second
+	// notifyInterval is how long changes are collected before they are sent. NOTIFY locks the
+	// whole database until its transaction commits, so notifications must be few, and never part
+	// of a transaction that changes data.
+	notifyInterval = 10 * time.Millisecond
+	// maxPayloadBytes is the maximum size of a payload. PostgreSQL accepts less than 8000.
+	maxPayloadBytes = 7500
+	// maxPendingTasks is the maximum number of tasks in the outbox. Above it, the notification
+	// says that any task may have changed.
+	maxPendingTasks = 4096
+	// maxNotifyBackoff is the longest pause after a failed notification.
+	maxNotifyBackoff = time.Second
+	// listenCheckInterval is the time without notifications after which Watch checks its connection.
+	listenCheckInterval = 15 * time.Second
 )
 
 const sqlNotify = `SELECT pg_notify($1::text, p) FROM unnest($2::text[]) p`
 
-// news are commits of this store that others have not been told of.
-type news struct {
-	sender string
-	check  time.Duration // see listenCheck
-	mu     sync.Mutex
-	tasks  map[store.Key]struct{}
-	work   bool
-	lanes  bool
-	lost   bool          // tasks do not name all that have changed
-	some   chan struct{} // has a token when there are any
+// outbox collects changes of this store until other processes are notified.
+type outbox struct {
+	sender     string
+	idleCheck  time.Duration // see listenCheckInterval
+	mu         sync.Mutex
+	tasks      map[store.Key]struct{}
+	work       bool
+	lanes      bool
+	incomplete bool          // other tasks than these may have changed
+	ready      chan struct{} // has a token if the outbox is not empty
 }
 
-func newNews() *news {
-	return &news{
-		sender: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // chance, not secrecy
-		tasks:  make(map[store.Key]struct{}), some: make(chan struct{}, 1), check: listenCheck,
+func newOutbox() *outbox {
+	return &outbox{
+		sender: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // need not be secret
+		tasks:  make(map[store.Key]struct{}), ready: make(chan struct{}, 1), idleCheck: listenCheckInterval,
 	}
 }
 
-// add notes changes of tasks; work says that some may now be due.
-func (n *news) add(work bool, keys ...store.Key) {
+// add adds changed tasks. work reports that some of them may be due.
+func (n *outbox) add(work bool, keys ...store.Key) {
 	if len(keys) == 0 {
 		return
 	}
 	n.mu.Lock()
 	n.work = n.work || work
 	for _, k := range keys {
-		if len(n.tasks) == noticeKeys {
-			n.lost = true
+		if len(n.tasks) == maxPendingTasks {
+			n.incomplete = true
 			break
 		}
 		n.tasks[k] = struct{}{}
@@ -71,30 +71,30 @@ func (n *news) add(work bool, keys ...store.Key) {
 	n.wake()
 }
 
-// addLost notes that what was taken could not be sent: anything may have changed.
-func (n *news) addLost() {
+// markIncomplete records that a notification was lost: any task may have changed.
+func (n *outbox) markIncomplete() {
 	n.mu.Lock()
-	n.lost = true
+	n.incomplete = true
 	n.mu.Unlock()
 	n.wake()
 }
 
-// addLanes notes that lanes may be due.
-func (n *news) addLanes() {
+// addLanes records that lanes may be due.
+func (n *outbox) addLanes() {
 	n.mu.Lock()
 	n.lanes = true
 	n.mu.Unlock()
 	n.wake()
 }
 
-func (n *news) wake() {
+func (n *outbox) wake() {
 	select {
-	case n.some <- struct{}{}:
+	case n.ready <- struct{}{}:
 	default:
 	}
 }
 
-// payload is what a notification carries.
+// payload is the JSON of a notification.
 type payload struct {
 	Sender string      `json:"s"`
 	Work   bool        `json:"w,omitempty"`
@@ -103,11 +103,11 @@ type payload struct {
 	Tasks  [][2]string `json:"t,omitempty"`
 }
 
-// take returns what there is to tell as payloads, each short enough.
-func (n *news) take() (payloads []string) {
+// take empties the outbox and returns its changes as payloads.
+func (n *outbox) take() (payloads []string) {
 	n.mu.Lock()
-	tasks, work, lanes, lost := n.tasks, n.work, n.lanes, n.lost
-	n.tasks, n.work, n.lanes, n.lost = make(map[store.Key]struct{}), false, false, false
+	tasks, work, lanes, lost := n.tasks, n.work, n.lanes, n.incomplete
+	n.tasks, n.work, n.lanes, n.incomplete = make(map[store.Key]struct{}), false, false, false
 	n.mu.Unlock()
 	if len(tasks) == 0 && !lanes && !lost {
 		return nil
@@ -125,10 +125,10 @@ func (n *news) take() (payloads []string) {
 	}
 	for k := range tasks {
 		task, _ := json.Marshal([2]string{k.Owner, k.ID})
-		if size+len(task) > noticeBytes-100 && size > 0 {
+		if size+len(task) > maxPayloadBytes-100 && size > 0 {
 			flush()
 		}
-		if len(task) > noticeBytes-100 { // too long to be named
+		if len(task) > maxPayloadBytes-100 { // too long for a payload
 			p.Lost = true
 			continue
 		}
@@ -139,75 +139,75 @@ func (n *news) take() (payloads []string) {
 	return payloads
 }
 
-// tell notifies other processes of what was committed, until ctx is done. After a
-// failure it notifies them that anything may have changed, as soon as that succeeds.
-func (s *Store) tell(ctx context.Context) {
-	pause := noticeEvery
+// sendNotifications notifies other processes of the changes in the outbox, until ctx is done.
+// After a failure it notifies them that any task may have changed.
+func (s *Store) sendNotifications(ctx context.Context) {
+	pause := notifyInterval
 	for {
 		select {
-		case <-s.news.some:
+		case <-s.outbox.ready:
 		case <-ctx.Done():
 			return
 		}
-		if !wait(ctx, pause) {
+		if !sleep(ctx, pause) {
 			return
 		}
-		payloads := s.news.take()
+		payloads := s.outbox.take()
 		if len(payloads) == 0 {
 			continue
 		}
-		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		err := s.runOnce(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			_, err := s.exec(ctx, c, sqlNotify, s.channel(), payloads)
 			return err
 		})
 		if err == nil {
-			pause = noticeEvery
+			pause = notifyInterval
 			continue
 		}
-		pause = min(2*pause, notifyRetryMax)
-		s.news.addLost()
-		s.log.Debug("notify other processes of commits, trying again", "in", pause, "error", err)
+		pause = min(2*pause, maxNotifyBackoff)
+		s.outbox.markIncomplete()
+		s.log.Debug("notifying other processes failed, retrying", "delay", pause, "error", err)
 	}
 }
 
-// channel is the name under which the stores on a schema tell each other.
+// channel returns the name of the notification channel of the schema.
 func (s *Store) channel() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.cfg.Schema))
 	return fmt.Sprintf("holdfast_%016x", h.Sum64())
 }
 
-// Watch implements store.Watcher. It has a connection of its own, outside the
-// pool. Behind a pooler, which gives nobody a session, nothing is heard.
-func (s *Store) Watch(ctx context.Context, f func(store.Notice)) error {
+// Watch implements [store.Watcher]. It uses a connection of its own, outside the pool. Behind
+// a pooler, where LISTEN does not work, it receives no notifications.
+func (s *Store) Watch(ctx context.Context, f func(store.Notification)) error {
 	if s.cfg.Pooler {
 		<-ctx.Done()
 		return nil
 	}
 	cc := s.pool.Config().ConnConfig
-	// Giving up a wait must leave the connection as it is.
+	// A canceled wait must not close the connection.
 	cc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
 	c, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
-		return s.unmasked(err)
+		return s.maskPassword(err)
 	}
 	defer func() {
-		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = c.Close(bye)
+		_ = c.Close(closeCtx)
 	}()
 	if _, err := c.Exec(ctx, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
-	h := &heard{some: make(chan struct{}, 1)}
-	h.add(store.Notice{Lost: true}) // of what went on before
-	told, done := context.WithCancel(ctx)
-	var teller sync.WaitGroup
-	teller.Go(func() { h.tell(told, f) })
-	defer teller.Wait()
-	defer done()
+	h := &notificationBuffer{ready: make(chan struct{}, 1)}
+	h.add(store.Notification{Lost: true}) // changes before LISTEN
+	deliverCtx, stopDelivery := context.WithCancel(ctx)
+	var deliverer sync.WaitGroup
+	deliverer.Go(func() { h.deliver(deliverCtx, f) })
+	defer deliverer.Wait()
+	defer stopDelivery()
 	for {
 		n, err := s.listen(ctx, c)
 		if err != nil {
@@ -217,15 +217,15 @@ func (s *Store) Watch(ctx context.Context, f func(store.Notice)) error {
 			return err
 		}
 		if n != nil {
-			h.add(s.notice(n.Payload))
+			h.add(s.decodeNotification(n.Payload))
 		}
 	}
 }
 
-// listen waits for a notification. It returns nil when there was none for a while
-// and the connection is in order.
+// listen waits for a notification. It returns nil if there was none for a while and the
+// connection works.
 func (s *Store) listen(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, error) {
-	waiting, cancel := context.WithTimeout(ctx, s.news.check)
+	waiting, cancel := context.WithTimeout(ctx, s.outbox.idleCheck)
 	defer cancel()
 	n, err := c.WaitForNotification(waiting)
 	if err == nil || ctx.Err() != nil || waiting.Err() == nil {
@@ -236,17 +236,18 @@ func (s *Store) listen(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, 
 	return nil, c.Ping(checking)
 }
 
-// notice reads a payload and tells those who watch lanes; one of our own says nothing.
-func (s *Store) notice(text string) (n store.Notice) {
+// decodeNotification decodes a payload and notifies watchers of lanes. It returns an empty
+// notification for a payload of this store.
+func (s *Store) decodeNotification(text string) (n store.Notification) {
 	var p payload
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return store.Notice{Lost: true}
+		return store.Notification{Lost: true}
 	}
-	if p.Sender == s.news.sender {
+	if p.Sender == s.outbox.sender {
 		return n
 	}
 	if p.Lanes || p.Lost {
-		s.watchers.tell()
+		s.laneWatchers.notify()
 	}
 	n.Work, n.Lost = p.Work, p.Lost
 	for _, t := range p.Tasks {
@@ -255,16 +256,16 @@ func (s *Store) notice(text string) (n store.Notice) {
 	return n
 }
 
-// heard gathers notices for one who may be slow to take them.
-type heard struct {
+// notificationBuffer collects notifications for a callback that may be slow.
+type notificationBuffer struct {
 	mu    sync.Mutex
 	tasks map[store.Key]struct{}
 	work  bool
 	lost  bool
-	some  chan struct{}
+	ready chan struct{}
 }
 
-func (h *heard) add(n store.Notice) {
+func (h *notificationBuffer) add(n store.Notification) {
 	if !n.Work && !n.Lost && len(n.Tasks) == 0 {
 		return
 	}
@@ -274,7 +275,7 @@ func (h *heard) add(n store.Notice) {
 		h.tasks = make(map[store.Key]struct{})
 	}
 	for _, k := range n.Tasks {
-		if len(h.tasks) > 4*noticeKeys {
+		if len(h.tasks) > 4*maxPendingTasks {
 			h.lost = true
 			break
 		}
@@ -282,20 +283,20 @@ func (h *heard) add(n store.Notice) {
 	}
 	h.mu.Unlock()
 	select {
-	case h.some <- struct{}{}:
+	case h.ready <- struct{}{}:
 	default:
 	}
 }
 
-func (h *heard) tell(ctx context.Context, f func(store.Notice)) {
+func (h *notificationBuffer) deliver(ctx context.Context, f func(store.Notification)) {
 	for {
 		select {
-		case <-h.some:
+		case <-h.ready:
 		case <-ctx.Done():
 			return
 		}
 		h.mu.Lock()
-		n := store.Notice{Work: h.work, Lost: h.lost}
+		n := store.Notification{Work: h.work, Lost: h.lost}
 		for k := range h.tasks {
 			n.Tasks = append(n.Tasks, k)
 		}

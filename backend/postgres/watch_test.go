@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// ear gathers what a Watch tells.
-type ear struct {
+// watchRecorder records the notifications of a Watch.
+type watchRecorder struct {
 	mu    sync.Mutex
 	tasks []store.Key
 	work  bool
@@ -24,10 +24,10 @@ type ear struct {
 	ended chan error
 }
 
-func listenTo(ctx context.Context, s *Store) *ear {
-	e := &ear{ended: make(chan error, 1)}
+func recordWatch(ctx context.Context, s *Store) *watchRecorder {
+	e := &watchRecorder{ended: make(chan error, 1)}
 	go func() {
-		e.ended <- s.Watch(ctx, func(n store.Notice) {
+		e.ended <- s.Watch(ctx, func(n store.Notification) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.tasks, e.work = append(e.tasks, n.Tasks...), e.work || n.Work
@@ -39,8 +39,8 @@ func listenTo(ctx context.Context, s *Store) *ear {
 	return e
 }
 
-// until waits for something that was heard.
-func (e *ear) until(t *testing.T, what string, happened func() bool) {
+// await waits until a condition on the recorded notifications holds.
+func (e *watchRecorder) await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	await(t, what+" arrives", func() bool {
 		e.mu.Lock()
@@ -49,64 +49,64 @@ func (e *ear) until(t *testing.T, what string, happened func() bool) {
 	})
 }
 
-func TestStoresTellEachOther(t *testing.T) {
+func TestStoresNotifyEachOther(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
-	a, b, elsewhere := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), fresh(storetest.Wrap(t), Config{}))
+	cfg := freshConfig(storetest.Wrap(t), Config{})
+	a, b, elsewhere := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	for _, s := range []*Store{a, b, elsewhere} {
-		s.news.check = 10 * time.Millisecond // silences are looked into
+		s.outbox.idleCheck = 10 * time.Millisecond // check idle connections often
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	own, other, stranger := listenTo(ctx, a), listenTo(ctx, b), listenTo(ctx, elsewhere)
-	for _, e := range []*ear{own, other, stranger} {
-		e.until(t, "that something may have been missed before", func() bool { return e.lost == 1 })
+	own, other, stranger := recordWatch(ctx, a), recordWatch(ctx, b), recordWatch(ctx, elsewhere)
+	for _, e := range []*watchRecorder{own, other, stranger} {
+		e.await(t, "the first notification", func() bool { return e.lost == 1 })
 	}
 	time.Sleep(100 * time.Millisecond)
 	queued := submitted(1)
-	queued.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1}
+	queued.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1}
 	queued.Events = queued.Events[:1]
 	must(t, commitOne(a, queued))
-	other.until(t, "the change of the other store", func() bool { return slices.Contains(other.tasks, taskKey(1)) && other.work })
-	if _, err := b.Claim(t.Context(), store.ClaimParams{Worker: testWorker, Limit: 1, Now: began, Until: began, Event: submitted(1).Events[1]}); err != nil {
+	other.await(t, "the change of the other store", func() bool { return slices.Contains(other.tasks, taskKey(1)) && other.work })
+	if _, err := b.Claim(t.Context(), store.ClaimParams{Worker: testWorker, Limit: 1, Now: testStart, Until: testStart, Event: submitted(1).Events[1]}); err != nil {
 		t.Fatal(err)
 	}
-	own.until(t, "the claim of the other store", func() bool { return slices.Contains(own.tasks, taskKey(1)) && !own.work })
+	own.await(t, "the claim of the other store", func() bool { return slices.Contains(own.tasks, taskKey(1)) && !own.work })
 	stranger.mu.Lock()
 	if len(stranger.tasks) > 0 {
-		t.Errorf("a store on another schema heard of %v", stranger.tasks)
+		t.Errorf("a store on another schema was notified of %v", stranger.tasks)
 	}
 	stranger.mu.Unlock()
 	leave()
-	for _, e := range []*ear{own, other, stranger} {
+	for _, e := range []*watchRecorder{own, other, stranger} {
 		if err := <-e.ended; err != nil {
 			t.Errorf("Watch() = %v, want nil when its context is done", err)
 		}
 	}
 }
 
-func TestAWatchEndsWithItsConnection(t *testing.T) {
+func TestWatchEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
-	cfg := fresh(storetest.Wrap(t), Config{})
+	cfg := freshConfig(storetest.Wrap(t), Config{})
 	s := open(storetest.Wrap(t), cfg)
-	e := listenTo(t.Context(), s)
-	e.until(t, "the beginning", func() bool { return e.lost == 1 })
+	e := recordWatch(t.Context(), s)
+	e.await(t, "the first notification", func() bool { return e.lost == 1 })
 	c, err := pgx.Connect(t.Context(), cfg.URL)
 	must(t, err)
 	defer func() { _ = c.Close(t.Context()) }()
-	// Only its own: other tests share the server.
+	// Only its own session: other tests share the server.
 	if _, err := c.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1", "LISTEN "+s.channel()); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "Watch() ends with its connection", func() {
 		if err := <-e.ended; err == nil {
-			t.Error("Watch() = nil, want an error when the connection is gone")
+			t.Error("Watch() = nil, want an error when the connection is lost")
 		}
 	})
 }
 
-func TestNoticesFitANotification(t *testing.T) {
+func TestPayloadsFitANotification(t *testing.T) {
 	t.Parallel()
-	n := newNews()
+	n := newOutbox()
 	want := map[store.Key]bool{}
 	for i := range 1000 {
 		k := store.Key{Owner: strings.Repeat("ö", i%300), ID: fmt.Sprint(i)}
@@ -114,33 +114,33 @@ func TestNoticesFitANotification(t *testing.T) {
 		want[k] = true
 	}
 	n.add(false, store.Key{Owner: strings.Repeat("x", 9000), ID: "long"})
-	s := &Store{news: newNews()}
+	s := &Store{outbox: newOutbox()}
 	lost := false
 	for _, p := range n.take() {
 		if len(p) >= 8000 {
 			t.Errorf("a payload has %d bytes, PostgreSQL takes less than 8000", len(p))
 		}
-		notice := s.notice(p)
+		notice := s.decodeNotification(p)
 		if lost = lost || notice.Lost; !notice.Work {
-			t.Errorf("a payload does not tell of work: %.80s", p)
+			t.Errorf("payload without work: %.80s", p)
 		}
 		for _, k := range notice.Tasks {
 			if !want[k] {
-				t.Errorf("told of %q twice or without reason", k)
+				t.Errorf("payloads name %q twice or without a change", k)
 			}
 			delete(want, k)
 		}
 	}
 	if len(want) != 0 || !lost {
-		t.Errorf("%d tasks are not told, lost = %t; want all but the one that is too long, which is lost", len(want), lost)
+		t.Errorf("payloads miss %d tasks, lost = %t; want all tasks but the one that is too long, and lost", len(want), lost)
 	}
 	if p := n.take(); p != nil {
 		t.Errorf("take() again = %v, want nothing", p)
 	}
-	for i := range noticeKeys + 10 {
+	for i := range maxPendingTasks + 10 {
 		n.add(false, store.Key{Owner: "o", ID: fmt.Sprint(i)})
 	}
-	if p := n.take(); len(p) != 1 || !s.notice(p[0]).Lost {
-		t.Errorf("take() of very many = %d payloads, want one that says so", len(p))
+	if p := n.take(); len(p) != 1 || !s.decodeNotification(p[0]).Lost {
+		t.Errorf("take() of too many tasks = %d payloads, want one with lost", len(p))
 	}
 }

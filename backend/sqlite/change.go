@@ -10,22 +10,24 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// change is a store.Change made ready by its caller: whatever needs no look at
-// the database is done before the writer sees it.
+// change is a store.Change with everything prepared that does not need the database, so
+// that the writer has less to do.
 type change struct {
 	*store.Change
 	events   string
 	snapshot string
-	contents []content.Value // of both
-	large    int64           // bytes of those of events
-	logSize  int64           // of the task after the change
-	// received is the time of the newest message of a client that it brings.
+	contents []content.Value // large values cut from events and snapshot
+	large    int64           // bytes cut from events
+	logSize  int64           // log size of the task after the change
+	// received is the time of the newest client message in events, noTime if there is
+	// none.
 	received int64
 	result   store.Result
-	// kept is where the change's idempotency record is written.
-	kept int64
-	// context is that of the task, as it was: read when a message is brought.
-	context contextHead
+	// lookup is how a deletion finds the change's idempotency record.
+	lookup int64
+	// contextHead is the task's context before the change. It is read only if the
+	// change has a client message.
+	contextHead contextHead
 }
 
 // Commit implements store.Store.
@@ -93,7 +95,7 @@ func (c *change) prepare(from *store.Change) (err error) {
 	return nil
 }
 
-// size is how many bytes of JSON the change writes.
+// size returns the number of bytes of JSON that the change writes.
 func (c *change) size() int {
 	size := len(c.events) + len(c.snapshot)
 	for i := range c.contents {
@@ -102,10 +104,9 @@ func (c *change) size() int {
 	return size
 }
 
-// lastReceived is the time of the newest message of a client, never when there is
-// none.
+// lastReceived returns the time of the newest client message, noTime if there is none.
 func lastReceived(events []store.Event) int64 {
-	last := never
+	last := noTime
 	for i := range events {
 		if events[i].Received != nil {
 			last = max(last, millis(events[i].Time))
@@ -114,13 +115,13 @@ func lastReceived(events []store.Event) int64 {
 	return last
 }
 
-// never is before all times.
-const never = earliest
+// noTime sorts before all times.
+const noTime = earliest
 
-// apply applies one change or refuses it in its result. Guards are decided
-// before anything is written, so that a refusal leaves nothing to undo; only a
-// task to be created is found to exist by trying, and its context, which saves two
-// reads.
+// apply applies one change, or sets the error of its result. It checks all
+// preconditions before it writes, so a rejected change leaves nothing to undo. The
+// exceptions save two reads: an insert detects whether a new task or its context
+// exists.
 func (w *writer) apply(c *change) error {
 	c.result = store.Result{}
 	before, refusal, err := w.guard(c)
@@ -132,8 +133,8 @@ func (w *writer) apply(c *change) error {
 		row = taskRow{pk: w.pendingNext, key: c.Key, contextID: c.Create.ContextID, checkpoint: 1}
 	}
 	if c.Idempotency != nil {
-		taken, err := w.takeKey(c, &row, refusal != nil)
-		if err != nil || taken {
+		exists, err := w.reserveKey(c, &row, refusal != nil)
+		if err != nil || exists {
 			return err
 		}
 	}
@@ -144,7 +145,7 @@ func (w *writer) apply(c *change) error {
 	return err
 }
 
-// guard compares what a change saw with what is there.
+// guard checks the preconditions of a change against the stored task.
 func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	if c.Create != nil {
 		return row, nil, nil
@@ -156,32 +157,32 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	case !found:
 		return row, store.ErrNotFound, nil
 	}
-	if c.received != never {
-		c.context, err = readContextHead(w.contextHead, row.contextKey())
-		if err != nil || c.context.shelf == shelfDeletion {
+	if c.received != noTime {
+		c.contextHead, err = readContextHead(w.contextHead, row.contextKey())
+		if err != nil || c.contextHead.bucket == bucketDeleting {
 			return row, store.ErrNotFound, err
 		}
 	}
 	switch {
 	case c.Version > 0 && row.seq != c.Version:
 		return row, store.ErrConflict, nil
-	case c.Lease != nil && !row.holds(c.Lease):
+	case c.Lease != nil && !row.heldBy(c.Lease):
 		return row, store.ErrLeaseLost, nil
 	case c.Seen > 0 && row.receivedSeq > c.Seen:
 		return row, store.ErrUnread, nil
 	case row.seq+int64(len(c.Events)) > logMask:
-		return row, nil, a2a.Errorf(a2a.CodeExhausted, "task %s has too many events", a2a.Quote(c.Key.ID))
+		return row, nil, a2a.Errorf(a2a.CodeExhausted, "task %s: the change exceeds the limit of %d events", a2a.Quote(c.Key.ID), logMask)
 	}
 	return row, nil, nil
 }
 
-func (t *taskRow) holds(l *store.HeldLease) bool {
+func (t *taskRow) heldBy(l *store.HeldLease) bool {
 	return t.phase == phaseLeased && t.worker == l.Worker && t.fence == l.Fence
 }
 
-// takeKey writes the change's idempotency record, or reports that the key is
-// taken. A change that is refused anyway only looks.
-func (w *writer) takeKey(c *change, row *taskRow, look bool) (taken bool, err error) {
+// reserveKey writes the change's idempotency record. It reports whether the key is
+// already taken. With checkOnly it writes nothing.
+func (w *writer) reserveKey(c *change, row *taskRow, checkOnly bool) (exists bool, err error) {
 	k := c.Idempotency
 	record, found, err := w.findKey(k.Owner, k.Key)
 	switch {
@@ -190,37 +191,37 @@ func (w *writer) takeKey(c *change, row *taskRow, look bool) (taken bool, err er
 	case found:
 		c.result = store.Result{Err: store.ErrDuplicate, Record: &record}
 		return true, nil
-	case look:
+	case checkOnly:
 		return false, nil
 	}
 	seq := row.seq + int64(len(c.Events))
 	switch {
 	case w.isRecent(c):
-		c.kept = keptRecent
+		c.lookup = lookupRecent
 		w.addRecent(c, row.pk, seq)
 		return false, nil
 	case c.namesKey() && c.Create == nil:
-		c.kept = keptInLog
+		c.lookup = lookupByLog
 	default:
-		c.kept = keptApart
+		c.lookup = lookupByTask
 	}
-	_, err = w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, seq, millis(k.CreatedAt), c.kept)
+	_, err = w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, seq, millis(k.CreatedAt), c.lookup)
 	return false, err
 }
 
-// namesKey reports whether the row of the log that the change writes can name the key
-// of its record, so that the record is found when the task is deleted.
+// namesKey reports whether the change's log row can name the idempotency key. A
+// deletion of the task then finds the record by its log.
 func (c *change) namesKey() bool {
 	k := c.Idempotency
 	return k != nil && len(c.Events) > 0 && k.Owner == c.Key.Owner && k.TaskID == c.Key.ID
 }
 
-// write applies a change whose guards hold to its task's row.
+// write applies a change whose preconditions hold.
 func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error) {
 	first := row.seq + 1
 	status := row.advance(c.Events)
-	if c.Run != nil {
-		row.setRun(c.Run)
+	if c.Queue != nil {
+		row.setQueueEntry(c.Queue)
 	}
 	snapshot := c.snapshot
 	if snapshot != "" && c.Snapshot.Seq != row.seq {
@@ -239,8 +240,8 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 	} else if err := w.update(c, &row, status); err != nil {
 		return nil, err
 	}
-	if c.Create == nil && c.received != never {
-		if err := w.touch(row.contextKey(), &c.context, c.received, 0); err != nil {
+	if c.Create == nil && c.received != noTime {
+		if err := w.touchContextRow(row.contextKey(), &c.contextHead, c.received, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -257,7 +258,7 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 			return nil, err
 		}
 	}
-	if err := w.savePushes(&row, c.Push); err != nil {
+	if err := w.saveWebhooks(&row, c.Webhooks); err != nil {
 		return nil, err
 	}
 	for _, step := range c.Steps {
@@ -265,30 +266,30 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 			return nil, err
 		}
 	}
-	w.keep(row, phase)
+	w.stageRow(row, phase)
 	c.result.Seq = row.seq
 	return nil, nil
 }
 
-// create writes a new task's row, unless there is one or its context is closed.
-// Most contexts are new; so the context is tried first.
+// create writes the row of a new task. It rejects the change if the task exists or its
+// context is closed. Most contexts are new, so it inserts the context first.
 func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	k, created := t.contextKey(), millis(c.Events[0].Time)
-	updated, shelf := max(created, c.received), shelfNew
+	updated, bucket := max(created, c.received), bucketNew
 	if updated > created {
-		shelf = shelfUsed
+		bucket = bucketUsed
 	}
-	n, err := w.insertContext.exec(k.Owner, k.ID, created, updated, shelf, t.pk)
+	n, err := w.insertContext.exec(k.Owner, k.ID, created, updated, bucket, t.pk)
 	if err != nil {
 		return nil, err
 	}
 	isNew := n > 0
 	if !isNew {
-		if c.context, err = readContextHead(w.contextHead, k); err != nil {
+		if c.contextHead, err = readContextHead(w.contextHead, k); err != nil {
 			return nil, err
 		}
-		if c.context.status() != a2a.ContextActive {
-			return w.refuseClosed(c)
+		if c.contextHead.status() != a2a.ContextActive {
+			return w.closedContextError(c)
 		}
 	} else {
 		t.first = 1
@@ -303,27 +304,28 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 		if isNew {
 			_, err = w.dropContext.exec(k.Owner, k.ID)
 		}
-		return store.ErrExists, errors.Join(err, w.takeBack(c.Idempotency))
+		return store.ErrExists, errors.Join(err, w.releaseKey(c.Idempotency))
 	}
 	w.pendingNext++
 	if isNew {
-		w.tally(k.Owner, labelAll, shelf, 1)
+		w.addCount(k.Owner, labelAll, bucket, 1)
 		return nil, nil
 	}
-	return nil, w.touch(k, &c.context, c.received, 1)
+	return nil, w.touchContextRow(k, &c.contextHead, c.received, 1)
 }
 
-// refuseClosed refuses a task of a context that takes none.
-func (w *writer) refuseClosed(c *change) (refusal, err error) {
+// closedContextError returns the error of a new task in a context that is not active.
+func (w *writer) closedContextError(c *change) (refusal, err error) {
 	_, found, err := w.row(c.Key)
 	if refusal = store.ErrContextClosed; found {
 		refusal = store.ErrExists
 	}
-	return refusal, errors.Join(err, w.takeBack(c.Idempotency))
+	return refusal, errors.Join(err, w.releaseKey(c.Idempotency))
 }
 
-// takeBack removes the record of a change that is refused after all.
-func (w *writer) takeBack(k *store.IdempotencyRecord) error {
+// releaseKey removes the idempotency record of a change that is rejected after
+// reserveKey.
+func (w *writer) releaseKey(k *store.IdempotencyRecord) error {
 	if k == nil {
 		return nil
 	}
@@ -335,14 +337,14 @@ func (w *writer) takeBack(k *store.IdempotencyRecord) error {
 	return err
 }
 
-// update writes what a change has changed in a task's row.
+// update writes the changed columns of a task's row.
 func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	switch {
-	case c.Run != nil && len(c.Events) > 0:
+	case c.Queue != nil && len(c.Events) > 0:
 		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.bytes, t.phase, t.dueAt,
 			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
-	case c.Run != nil:
-		_, err = w.updateRun.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
+	case c.Queue != nil:
+		_, err = w.updateQueue.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
 	case status:
 		_, err = w.updateStatus.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.bytes, t.pk)
 	case len(c.Events) > 0:
@@ -351,13 +353,13 @@ func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	return err
 }
 
-// appendLog writes a change's events as one row, with the key of its record if
-// that is found there.
+// appendLog writes a change's events as one log row. The row names the idempotency key
+// unless the record is found by task.
 func (w *writer) appendLog(t *taskRow, first int64, snapshot string, c *change) error {
 	var key, hash any
-	if c.Idempotency != nil && c.kept != keptApart {
+	if c.Idempotency != nil && c.lookup != lookupByTask {
 		key = c.Idempotency.Key
-		if c.kept == keptRecent {
+		if c.lookup == lookupRecent {
 			hash = bytesOrNull(c.Idempotency.HashBytes())
 		}
 	}

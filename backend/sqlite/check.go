@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// checkAtOnce is the size up to which a file is checked before it is used.
-	checkAtOnce = 16 << 20
-	// checkLimit ends a check in the background.
-	checkLimit = 2 * time.Minute
+	// checkBeforeUse is the maximum size of a file that Open checks completely.
+	checkBeforeUse = 16 << 20
+	// checkTimeout limits a check in the background.
+	checkTimeout = 2 * time.Minute
 )
 
-// startCheck looks for damage. The check reads the whole file, so a large one
-// is checked only after an unclean end, beside the work; Ping then tells what
-// was found.
-func (s *Store) startCheck(ctx context.Context, unclean bool) error {
+// startDamageCheck checks the database for damage. The check reads the whole file. A
+// large file is therefore checked only after an unclean shutdown and in the background;
+// Ping then reports damage.
+func (s *Store) startDamageCheck(ctx context.Context, unclean bool) error {
 	s.checked = make(chan struct{})
-	background, cancel := context.WithTimeout(context.Background(), checkLimit)
+	background, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	s.stopCheck = cancel
 	info, err := os.Stat(s.path)
-	if err == nil && info.Size() <= checkAtOnce {
+	if err == nil && info.Size() <= checkBeforeUse {
 		defer cancel()
 		defer close(s.checked)
-		return s.check(ctx)
+		return s.checkDamage(ctx)
 	}
 	if err != nil || !unclean {
 		cancel()
@@ -37,9 +37,9 @@ func (s *Store) startCheck(ctx context.Context, unclean bool) error {
 	go func() {
 		defer close(s.checked)
 		defer cancel()
-		err := s.check(background)
+		err := s.checkDamage(background)
 		if err == nil || background.Err() != nil {
-			s.log.Info("database was checked", "path", s.path, "complete", err == nil)
+			s.log.Info("database check ended", "path", s.path, "complete", err == nil)
 			return
 		}
 		var damage *a2a.Error
@@ -51,9 +51,9 @@ func (s *Store) startCheck(ctx context.Context, unclean bool) error {
 	return nil
 }
 
-// check reads the whole file once, on a connection of its own. Damage is an
+// checkDamage reads the whole file on its own connection. It reports damage as an
 // *a2a.Error.
-func (s *Store) check(ctx context.Context) error {
+func (s *Store) checkDamage(ctx context.Context) error {
 	c, err := openConn(s.path, readWrite, "query_only(1)", "busy_timeout(5000)")
 	if err != nil {
 		return err

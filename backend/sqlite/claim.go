@@ -9,27 +9,27 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The statements of a claim walk the partial indexes of the work queue, which hold only
-// tasks with work to do. Tasks that wait are in an index by time alone: a claim makes those
-// ready whose time has come, and looks at no others that wait.
+// The statements of a claim read the partial indexes of the work queue, which contain
+// only queued and leased tasks. Waiting tasks are in an index by due time. A claim
+// makes due ones ready and reads no others.
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
 	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
 	sqlQueuedDue   = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
 		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
-	sqlQueuedFar = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
+	sqlQueuedBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
 		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
 	sqlNextContext = `SELECT context_id, due_at, id FROM task_rows INDEXED BY task_rows_turns
 		WHERE phase = 1 AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
 	sqlContextDue = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
 		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
-	sqlContextFar = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
+	sqlContextBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
 		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
-	sqlWaitingDue = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?`
-	sqlWaitingFar = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?`
-	sqlLeasedDue  = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+	sqlWaitingDue    = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?`
+	sqlWaitingBeyond = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?`
+	sqlLeasedDue     = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
-	sqlLeasedFar = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+	sqlLeasedBeyond = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
 )
 
@@ -46,89 +46,92 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{ClaimParams: p, events: events, now: millis(p.Now), far: noLease}
+	c := &claim{ClaimParams: p, events: events, now: millis(p.Now), horizon: latest}
 	if p.Horizon > 0 {
-		c.far = millis(p.Now.Add(p.Horizon))
+		c.horizon = millis(p.Now.Add(p.Horizon))
 	}
 	if err := s.submit(ctx, &request{weight: p.Limit, bytes: p.Limit * len(events), apply: c.apply}); err != nil {
 		return nil, err
 	}
-	tasks, unread := s.readClaimed(c.claimed, p.Whole)
-	return tasks, (&store.ClaimError{Unread: unread}).ErrorOrNil()
+	tasks, unreadable := s.readClaimed(c.claimed, p.OutlineAbove)
+	return tasks, (&store.ClaimError{Unreadable: unreadable}).ErrorOrNil()
 }
 
-// errNoLog reports a task without log rows.
-var errNoLog = errors.New("its log is missing")
+// errLogMissing reports a task without log rows.
+var errLogMissing = errors.New("task has no log rows")
 
-// readClaimed reads tasks whose leases have been taken, so it does not stop
-// when the caller's context ends. A task that cannot be read does not keep the
-// others from being run. Those with more than whole bytes are outlines, unless it is 0.
-func (s *Store) readClaimed(rows []taskRow, whole int64) (tasks []*store.Task, unread []store.UnreadTask) {
+// readClaimed reads the claimed tasks, even if the caller's context ends, because they
+// are leased already. A task that cannot be read is reported in unreadable and does not
+// affect the others. Tasks with more than outlineAbove bytes are returned as outlines;
+// 0 means never.
+func (s *Store) readClaimed(rows []taskRow, outlineAbove int64) (tasks []*store.Task, unreadable []store.UnreadableTask) {
 	for i := range rows {
-		if whole > 0 && rows[i].bytes > whole {
+		if outlineAbove > 0 && rows[i].bytes > outlineAbove {
 			tasks = append(tasks, rows[i].outline())
 			continue
 		}
 		t, err := s.taskAsOf(context.Background(), &rows[i])
 		if err == nil && t.Status.State == "" {
-			err = errNoLog
+			err = errLogMissing
 		}
 		if err != nil {
-			unread = append(unread, store.UnreadTask{Key: rows[i].key, Run: rows[i].task().Run, Err: err})
+			unreadable = append(unreadable, store.UnreadableTask{Key: rows[i].key, Queue: rows[i].task().Queue, Err: err})
 			continue
 		}
 		tasks = append(tasks, t)
 	}
-	return tasks, unread
+	return tasks, unreadable
 }
 
 // claim is one call of Claim.
 type claim struct {
 	store.ClaimParams
-	events   string
-	now, far int64
-	claimed  []taskRow
-	after    map[string]string // where the contexts of owners go on
+	events       string
+	now, horizon int64
+	claimed      []taskRow
+	lastContext  map[string]string // by owner: the context served last
 }
 
-// due is a task that may be claimed; context is the one whose turn it is, if any.
-type due struct {
+// dueTask is a task that may be claimed. context is set if the task was found by
+// serving the owner's contexts in turn.
+type dueTask struct {
 	at          int64
 	id, context string
 }
 
 func (c *claim) apply(w *writer) error {
-	c.claimed, c.after = c.claimed[:0], make(map[string]string)
-	leases := w.leasesMayEnd(c)
+	c.claimed, c.lastContext = c.claimed[:0], make(map[string]string)
+	leases := w.mayHaveDueLeases(c)
 	if w.pendingCounts.Queued == 0 && !leases {
 		return nil
 	}
 	if err := c.promote(w); err != nil {
 		return err
 	}
-	turns := rounds[due]{
+	claims := roundRobin[dueTask]{
 		after: c.AfterOwner, limit: c.Limit,
 		next: func(after string) (string, error) {
 			return nextOwner(w.queuedOwner, w.leasedOwner, after, leases, c.Skip)
 		},
-		due: func(owner string, n int) ([]due, error) { return c.dueOf(w, owner, leases, n) },
-		take: func(owner string, d due) (bool, error) {
+		due: func(owner string, n int) ([]dueTask, error) { return c.dueTasks(w, owner, leases, n) },
+		claim: func(owner string, d dueTask) (bool, error) {
 			if d.context != "" {
-				c.after[owner] = d.context
+				c.lastContext[owner] = d.context
 			}
-			return c.take(w, store.Key{Owner: owner, ID: d.id})
+			return c.lease(w, store.Key{Owner: owner, ID: d.id})
 		},
 	}
-	any, err := turns.run()
-	if err == nil && !any && leases && !c.Takeover && len(w.pending) == 0 {
+	found, err := claims.run()
+	if err == nil && !found && leases && !c.Takeover && len(w.pending) == 0 {
 		return w.leases.load(w.leaseBounds)
 	}
 	return err
 }
 
-// promote makes waiting tasks ready whose time has come, or is beyond the horizon.
+// promote makes waiting tasks ready that are due, or whose due time is beyond the
+// horizon.
 func (c *claim) promote(w *writer) (err error) {
-	if !w.waits.over(c.now, c.far) {
+	if !w.waits.mayBeDue(c.now, c.horizon) {
 		return nil
 	}
 	var keys []store.Key
@@ -142,7 +145,7 @@ func (c *claim) promote(w *writer) (err error) {
 	}
 	find(w.waitingDue, c.now)
 	if c.Horizon > 0 {
-		find(w.waitingFar, c.far)
+		find(w.waitingBeyond, c.horizon)
 	}
 	for _, k := range keys {
 		row, found, e := w.row(k)
@@ -153,24 +156,24 @@ func (c *claim) promote(w *writer) (err error) {
 		if _, err = w.makeReady.exec(row.pk); err != nil {
 			return err
 		}
-		w.keep(row, phaseWaiting)
+		w.stageRow(row, phaseWaiting)
 	}
-	if err == nil && len(keys) == 0 && len(w.pending) == 0 { // else the transaction may be undone
+	if err == nil && len(keys) == 0 && len(w.pending) == 0 { // the bounds must not depend on uncommitted changes
 		err = w.waits.load(w.waitBounds)
 	}
 	return err
 }
 
-// leasesMayEnd reports whether some lease may be there for the taking.
-func (w *writer) leasesMayEnd(c *claim) bool {
+// mayHaveDueLeases reports whether a lease may have ended or may be taken over.
+func (w *writer) mayHaveDueLeases(c *claim) bool {
 	if w.pendingCounts.Leased == 0 || c.QueuedOnly {
 		return false
 	}
-	return c.Takeover || w.leases.over(c.now, c.far)
+	return c.Takeover || w.leases.mayBeDue(c.now, c.horizon)
 }
 
-// nextOwner returns the first owner after another that has something queued or,
-// if asked for, leased, and is not skipped; "" when there is none.
+// nextOwner returns the first owner after the given one that has queued or, if leases
+// is set, leased entries and is not in skip. It returns "" if there is none.
 func nextOwner(queued, leased *stmt, after string, leases bool, skip []string) (next string, err error) {
 	for {
 		next = ""
@@ -190,55 +193,54 @@ func nextOwner(queued, leased *stmt, after string, leases bool, skip []string) (
 	}
 }
 
-// dueOf returns the first n tasks of an owner that are due, in the order in which they
-// are claimed.
-func (c *claim) dueOf(w *writer, owner string, leases bool, n int) (found []due, err error) {
+// dueTasks returns the first n due tasks of an owner, in claim order.
+func (c *claim) dueTasks(w *writer, owner string, leases bool, n int) (found []dueTask, err error) {
 	if leases {
 		until := c.now
 		if c.Takeover {
-			until = noLease
+			until = latest
 		}
-		if found, err = collect(found, n, w.leasedDue, owner, until, c.Worker); err == nil && c.Horizon > 0 && !c.Takeover {
-			found, err = collect(found, n, w.leasedFar, owner, c.far, c.Worker)
+		if found, err = collectDue(found, n, w.leasedDue, owner, until, c.Worker); err == nil && c.Horizon > 0 && !c.Takeover {
+			found, err = collectDue(found, n, w.leasedBeyond, owner, c.horizon, c.Worker)
 		}
 	}
 	if err != nil || len(found) == n {
 		return found, err
 	}
 	if !c.OldestFirst {
-		return c.inTurn(w, owner, found, n)
+		return c.addFair(w, owner, found, n)
 	}
-	return c.oldest(w, owner, found, n)
+	return c.addOldest(w, owner, found, n)
 }
 
-// collect adds what a statement finds to what was found, up to n in all.
-func collect(found []due, n int, st *stmt, args ...any) ([]due, error) {
+// collectDue appends the results of a statement to found, up to n in total.
+func collectDue(found []dueTask, n int, st *stmt, args ...any) ([]dueTask, error) {
 	if len(found) >= n {
 		return found, nil
 	}
 	err := st.query(context.Background(), func(r record) error {
-		found = append(found, due{at: r.int(0), id: r.text(1)})
+		found = append(found, dueTask{at: r.int(0), id: r.text(1)})
 		return nil
 	}, append(args, int64(n-len(found)))...)
 	return found, err
 }
 
-// oldest adds an owner's queued tasks that are due, up to n in all.
-func (c *claim) oldest(w *writer, owner string, found []due, n int) (_ []due, err error) {
-	if found, err = collect(found, n, w.queuedDue, owner, c.now); err == nil && c.Horizon > 0 {
-		found, err = collect(found, n, w.queuedFar, owner, c.far)
+// addOldest appends due queued tasks of an owner, oldest first, up to n in total.
+func (c *claim) addOldest(w *writer, owner string, found []dueTask, n int) (_ []dueTask, err error) {
+	if found, err = collectDue(found, n, w.queuedDue, owner, c.now); err == nil && c.Horizon > 0 {
+		found, err = collectDue(found, n, w.queuedBeyond, owner, c.horizon)
 	}
 	return found, err
 }
 
-// take leases a task to the claim's worker and appends its event.
-func (c *claim) take(w *writer, key store.Key) (taken bool, err error) {
+// lease leases a task to the claim's worker and appends the claim's event.
+func (c *claim) lease(w *writer, key store.Key) (leased bool, err error) {
 	row, found, err := w.row(key)
 	if err != nil || !found {
 		return false, err
 	}
 	phase, event, encoded := row.phase, c.Event, c.events
-	if millis(event.Time) < row.updatedAt { // a log does not go back
+	if millis(event.Time) < row.updatedAt { // times in a log do not decrease
 		event.Time = fromMillis(row.updatedAt)
 		if encoded, err = encodeEvent(event); err != nil {
 			return false, err
@@ -247,7 +249,7 @@ func (c *claim) take(w *writer, key store.Key) (taken bool, err error) {
 	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
 	row.fence++
 	row.attempt++
-	ch := &change{Change: &store.Change{Events: []store.Event{event}, Run: &store.Run{}}}
+	ch := &change{Change: &store.Change{Events: []store.Event{event}, Queue: &store.QueueEntry{}}}
 	row.advance(ch.Events)
 	if err := w.update(ch, &row, true); err != nil {
 		return false, err
@@ -258,7 +260,7 @@ func (c *claim) take(w *writer, key store.Key) (taken bool, err error) {
 	if err := w.moveLanes(&row); err != nil {
 		return false, err
 	}
-	w.keep(row, phase)
+	w.stageRow(row, phase)
 	c.claimed = append(c.claimed, row)
 	return true, nil
 }
@@ -280,7 +282,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 			if err != nil {
 				return err
 			}
-			if !found || !row.holds(&leases[i]) {
+			if !found || !row.heldBy(&leases[i]) {
 				lost = append(lost, leases[i].Key)
 				continue
 			}
@@ -288,7 +290,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 			if _, err := w.updateLease.exec(row.leaseUntil, row.pk); err != nil {
 				return err
 			}
-			w.keep(row, row.phase)
+			w.stageRow(row, row.phase)
 		}
 		return nil
 	}})

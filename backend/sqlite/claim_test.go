@@ -20,29 +20,29 @@ func TestClaimReportsTasksItCannotRead(t *testing.T) {
 			s := open(t, Config{Dir: t.TempDir()})
 			for n := range 3 {
 				c := submitted(n)
-				c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 1}
+				c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1}
 				must(t, commitOne(s, c))
 			}
 			execFile(t, s.path, damage+` WHERE id >> 24 = (SELECT pk FROM task_rows WHERE id = '`+taskID(1)+`')`)
-			if name == "missing" { // the event of the claim would be all that is left
+			if name == "missing" { // otherwise the log has the event of the claim
 				must(t, s.write(bg, &request{weight: 1, apply: func(w *writer) error {
 					row, _, err := w.row(taskKey(1))
 					row.checkpoint = 5
-					w.keep(row, row.phase)
+					w.stageRow(row, row.phase)
 					return err
 				}}))
 			}
 			tasks, err := s.Claim(bg, store.ClaimParams{
-				Worker: "w", Now: began.Add(time.Hour), Until: began.Add(2 * time.Hour), Limit: 9,
-				Event: store.Event{Time: began, State: a2a.StateWorking},
+				Worker: "w", Now: testTime.Add(time.Hour), Until: testTime.Add(2 * time.Hour), Limit: 9,
+				Event: store.Event{Time: testTime, State: a2a.StateWorking},
 			})
-			var partly *store.ClaimError
-			if !errors.As(err, &partly) || partly.Lost != nil || len(partly.Unread) != 1 || len(tasks) != 2 {
-				t.Fatalf("Claim() = %d tasks, %v, want two and one that cannot be read", len(tasks), err)
+			var claimErr *store.ClaimError
+			if !errors.As(err, &claimErr) || claimErr.Lost != nil || len(claimErr.Unreadable) != 1 || len(tasks) != 2 {
+				t.Fatalf("Claim() = %d tasks, %v, want 2 tasks and 1 unreadable", len(tasks), err)
 			}
-			u := partly.Unread[0]
-			if u.Key != taskKey(1) || u.Err == nil || u.Run.Phase != store.PhaseLeased || u.Run.Attempt != 1 || u.Run.Lease.Worker != "w" {
-				t.Errorf("Claim() cannot read %+v, want task 1 leased to w", u)
+			u := claimErr.Unreadable[0]
+			if u.Key != taskKey(1) || u.Err == nil || u.Queue.Phase != store.PhaseLeased || u.Queue.Attempt != 1 || u.Queue.Lease.Worker != "w" {
+				t.Errorf("Claim() unreadable = %+v, want task 1 leased to w", u)
 			}
 		})
 	}

@@ -14,27 +14,35 @@ import (
 	"modernc.org/sqlite"
 )
 
-// conn is one connection with its prepared statements. It is used through the
-// driver, without database/sql: its pool, locks and conversions cost as much as
-// a point read. Not safe for concurrent use.
+// conn is one connection with its prepared statements. It uses the driver directly,
+// because the pool, locks and conversions of database/sql cost as much as a point read.
+// Not safe for concurrent use.
 type conn struct {
 	raw   driver.Conn
 	stmts []*stmt
 }
 
-// access is how SQLite opens the file.
-type access string
+// access is the mode in which SQLite opens the file.
+type access int
 
 const (
-	readWrite access = ""
-	// readOnly connections write nothing: they apply no log and leave none behind
-	// that was not there.
-	readOnly access = "&mode=ro"
+	readWrite access = iota
+	// readOnly connections write nothing. They do not checkpoint the write-ahead log
+	// and leave no new files.
+	readOnly
 )
+
+// query returns the part of a data source's query that sets the mode.
+func (a access) query() string {
+	if a == readOnly {
+		return "&mode=ro"
+	}
+	return ""
+}
 
 // openConn opens path with pragmas, each "name(value)", applied in order.
 func openConn(path string, mode access, pragmas ...string) (*conn, error) {
-	raw, err := new(sqlite.Driver).Open(dataSource(path, pragmas...) + string(mode))
+	raw, err := new(sqlite.Driver).Open(dataSource(path, pragmas...) + mode.query())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +50,7 @@ func openConn(path string, mode access, pragmas ...string) (*conn, error) {
 }
 
 func dataSource(path string, pragmas ...string) string {
-	// A relative path would read as the authority of the URI.
+	// In a URI, a relative path would be parsed as the authority.
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
@@ -73,21 +81,21 @@ func (c *conn) prepare(text string) (*stmt, error) {
 	return s, nil
 }
 
-// prepareAll prepares each text into its place.
+// prepareAll prepares each text and stores the statement at its key.
 func (c *conn) prepareAll(all ...map[**stmt]string) error {
 	for _, into := range all {
-		for place, text := range into {
+		for key, text := range into {
 			s, err := c.prepare(text)
 			if err != nil {
 				return err
 			}
-			*place = s
+			*key = s
 		}
 	}
 	return nil
 }
 
-// exec runs a statement once; it may be several, parted by semicolons.
+// exec runs one or more statements, separated by semicolons, without preparing them.
 func (c *conn) exec(ctx context.Context, text string) error {
 	_, err := c.raw.(driver.ExecerContext).ExecContext(ctx, text, nil)
 	return err
@@ -130,11 +138,11 @@ func (s *stmt) bind(args []any) []driver.NamedValue {
 	return s.args
 }
 
-// exec runs s and returns how many rows it changed.
+// exec runs s and returns the number of rows changed.
 func (s *stmt) exec(args ...any) (int64, error) {
 	result, err := s.execer.ExecContext(context.Background(), s.bind(args))
 	for i := range s.args {
-		s.args[i].Value = nil // do not keep what may be large
+		s.args[i].Value = nil // release large values
 	}
 	if err != nil {
 		return 0, err
@@ -142,8 +150,8 @@ func (s *stmt) exec(args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// query calls each for every row. The record is valid only during the call. A
-// context that can end costs a goroutine, so short reads pass none.
+// query calls each for every row. The record is valid only during the call. A context
+// that can be canceled costs a goroutine, so short reads pass context.Background.
 func (s *stmt) query(ctx context.Context, each func(r record) error, args ...any) error {
 	rows, err := s.queryer.QueryContext(ctx, s.bind(args))
 	if err != nil {
@@ -190,11 +198,12 @@ func (r record) text(i int) string {
 
 func (r record) null(i int) bool { return r[i] == nil }
 
-// json returns a text as bytes, which must not be changed. It makes no copy.
+// json returns a text as bytes without copying it. The bytes must not be changed.
 func (r record) json(i int) []byte {
 	text := r.text(i)
 	return unsafe.Slice(unsafe.StringData(text), len(text))
 }
 
-// jsonText returns bytes, which must not change any more, as a text.
+// jsonText returns bytes as a text without copying them. The bytes must not change
+// afterwards.
 func jsonText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -11,47 +11,48 @@ import (
 )
 
 const (
-	sqlContextHead = `SELECT shelf, created_at, updated_at, version, task_count, first_pk, labels FROM context_rows WHERE owner = ? AND id = ?`
-	sqlReadContext = `SELECT shelf, created_at, updated_at, version, task_count, first_pk, labels, record FROM context_rows
+	sqlContextHead = `SELECT bucket, created_at, updated_at, version, task_count, first_pk, labels FROM context_rows WHERE owner = ? AND id = ?`
+	sqlReadContext = `SELECT bucket, created_at, updated_at, version, task_count, first_pk, labels, record FROM context_rows
 		WHERE owner = ? AND id = ?`
-	// The first task of a context is found by its row, not by the index.
+	// The first task of a context is found by its pk, because the indexes by context
+	// omit it.
 	sqlContextFirst = `SELECT t.created_at, t.id, t.pk, t.state, t.state_at FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk
 		WHERE c.owner = ? AND c.id = ?`
 	sqlContextNewest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
 		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at DESC, id DESC LIMIT ?`
 
-	// What a new context is otherwise are the defaults of its columns.
-	sqlInsertContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, shelf, first_pk) VALUES (?,?,?,?,?,?)
+	// The other columns of a new context have their defaults.
+	sqlInsertContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, bucket, first_pk) VALUES (?,?,?,?,?,?)
 		ON CONFLICT DO NOTHING`
 	sqlDropContext = `DELETE FROM context_rows WHERE owner = ? AND id = ?`
-	// An index is written when one of its columns is named; so shelf is named only
-	// when the context leaves it.
+	// SQLite updates an index when a statement names one of its columns. So a statement
+	// names bucket only when it changes.
 	sqlCountContext = `UPDATE context_rows SET task_count = task_count + ?1 WHERE owner = ?2 AND id = ?3`
 	sqlTouchContext = `UPDATE context_rows SET task_count = task_count + ?1, updated_at = ?4 WHERE owner = ?2 AND id = ?3`
-	sqlUseContext   = `UPDATE context_rows SET task_count = task_count + ?1, updated_at = ?4, shelf = 'active.used' WHERE owner = ?2 AND id = ?3`
+	sqlUseContext   = `UPDATE context_rows SET task_count = task_count + ?1, updated_at = ?4, bucket = 'active.used' WHERE owner = ?2 AND id = ?3`
 	sqlTouchLabels  = `UPDATE context_labels SET updated_at = ? WHERE owner = ? AND id = ?`
 )
 
-// The shelves of contexts that nobody described, and of those that are being
-// deleted. Any other stands on that of its status.
+// The buckets of contexts without a description and of pending deletions. The bucket of
+// any other context is its status.
 const (
-	shelfNew      = "active.new"
-	shelfUsed     = "active.used"
-	shelfDeletion = ""
+	bucketNew      = "active.new"
+	bucketUsed     = "active.used"
+	bucketDeleting = ""
 )
 
-// statusOf is the status of contexts on a shelf.
-func statusOf(shelf string) a2a.ContextStatus {
-	if shelf == shelfNew || shelf == shelfUsed {
+// statusOf returns the status of the contexts in a bucket.
+func statusOf(bucket string) a2a.ContextStatus {
+	if bucket == bucketNew || bucket == bucketUsed {
 		return a2a.ContextActive
 	}
-	return a2a.ContextStatus(shelf)
+	return a2a.ContextStatus(bucket)
 }
 
-// contextHead is what guards need of a context's row.
+// contextHead has the columns of a context's row that preconditions need.
 type contextHead struct {
 	found                bool
-	shelf                string
+	bucket               string
 	createdAt, updatedAt int64
 	version              int64
 	tasks                int64
@@ -61,15 +62,15 @@ type contextHead struct {
 
 func (c *contextHead) scan(r record) {
 	*c = contextHead{
-		found: true, shelf: r.text(0), createdAt: r.int(1), updatedAt: r.int(2), version: r.int(3),
+		found: true, bucket: r.text(0), createdAt: r.int(1), updatedAt: r.int(2), version: r.int(3),
 		tasks: r.int(4), firstPK: r.int(5), labels: r.int(6),
 	}
 }
 
-func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.shelf) }
+func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.bucket) }
 
-// live reports whether reads find the context.
-func (c *contextHead) live() bool { return c.found && c.shelf != shelfDeletion }
+// live reports whether reads return the context.
+func (c *contextHead) live() bool { return c.found && c.bucket != bucketDeleting }
 
 func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 	err = s.query(context.Background(), func(r record) error {
@@ -79,7 +80,7 @@ func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 	return c, err
 }
 
-// contextRecord is what was described of a context, as it is kept.
+// contextRecord is the stored form of a client's description of a context.
 type contextRecord struct {
 	Name         string         `json:"name,omitempty"`
 	Description  string         `json:"description,omitempty"`
@@ -103,7 +104,8 @@ func encodeContext(c *store.Context) (string, error) {
 	return jsonText(buf), nil
 }
 
-// decodeContext makes a context of its row and its record, nil when there is none.
+// decodeContext returns the context of a row and its record. data is nil if there is no
+// record.
 func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.Context, err error) {
 	c = store.Context{
 		Key: k, Role: store.DefaultContextRole, Status: head.status(),
@@ -113,23 +115,23 @@ func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.
 	if data == nil {
 		return c, nil
 	}
-	var kept contextRecord
-	if err := wire.Unmarshal(data, &kept); err != nil {
+	var described contextRecord
+	if err := wire.Unmarshal(data, &described); err != nil {
 		return c, errors.Join(errors.New("context "+k.ID), err)
 	}
-	c.Name, c.Description, c.Role, c.Tags = kept.Name, kept.Description, kept.Role, kept.Tags
-	c.Metadata, c.ParentID, c.ReferenceIDs, c.Extensions = kept.Metadata, kept.ParentID, kept.ReferenceIDs, kept.Extensions
+	c.Name, c.Description, c.Role, c.Tags = described.Name, described.Description, described.Role, described.Tags
+	c.Metadata, c.ParentID, c.ReferenceIDs, c.Extensions = described.Metadata, described.ParentID, described.ReferenceIDs, described.Extensions
 	return c, nil
 }
 
-// touch moves a context's time forward to that of a message, and counts tasks that
-// have been added.
-func (w *writer) touch(k store.ContextKey, c *contextHead, at, tasks int64) (err error) {
+// touchContextRow sets updated_at to the time of a client message if that is later, and
+// adds to the number of tasks.
+func (w *writer) touchContextRow(k store.ContextKey, c *contextHead, at, tasks int64) (err error) {
 	switch moved := at > c.updatedAt; {
-	case moved && c.shelf == shelfNew:
+	case moved && c.bucket == bucketNew:
 		_, err = w.useContext.exec(tasks, k.Owner, k.ID, at)
-		w.tally(k.Owner, labelAll, shelfNew, -1)
-		w.tally(k.Owner, labelAll, shelfUsed, 1)
+		w.addCount(k.Owner, labelAll, bucketNew, -1)
+		w.addCount(k.Owner, labelAll, bucketUsed, 1)
 	case moved:
 		_, err = w.touchContext.exec(tasks, k.Owner, k.ID, at)
 		if err == nil && c.labels > 0 {
@@ -144,7 +146,7 @@ func (w *writer) touch(k store.ContextKey, c *contextHead, at, tasks int64) (err
 // Context implements store.Store.
 func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.atOnce(func() (err error) {
+		return r.readTx(func() (err error) {
 			c, err = r.readContext(store.ContextKey{Owner: owner, ID: id}, tasks)
 			return err
 		})
@@ -155,8 +157,8 @@ func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c sto
 	return c, nil
 }
 
-// atOnce runs f so that it reads everything as of one moment.
-func (r *reader) atOnce(f func() error) error {
+// readTx runs f in a read transaction, so that all its reads see the same state.
+func (r *reader) readTx(f func() error) error {
 	if _, err := r.begin.exec(); err != nil {
 		return err
 	}
@@ -167,7 +169,7 @@ func (r *reader) atOnce(f func() error) error {
 	return err
 }
 
-// readContext reads a context with the ids of its newest tasks.
+// readContext returns a context with the ids of its newest tasks.
 func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, err error) {
 	var head contextHead
 	err = r.context.query(context.Background(), func(rec record) (err error) {
@@ -192,9 +194,9 @@ func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, er
 
 // newestTasks returns the ids of the newest n tasks of a context, oldest first.
 func (r *reader) newestTasks(k store.ContextKey, n int) ([]string, error) {
-	var places []place
+	var positions []position
 	each := func(rec record) error {
-		places = append(places, place{at: rec.int(0), id: rec.text(1)})
+		positions = append(positions, position{at: rec.int(0), id: rec.text(1)})
 		return nil
 	}
 	if err := r.contextFirst.query(context.Background(), each, k.Owner, k.ID); err != nil {
@@ -203,16 +205,16 @@ func (r *reader) newestTasks(k store.ContextKey, n int) ([]string, error) {
 	if err := r.contextNewest.query(context.Background(), each, k.Owner, k.ID, int64(n)); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(places, comparePlaces)
-	places = places[max(0, len(places)-n):]
-	ids := make([]string, len(places))
-	for i := range places {
-		ids[i] = places[i].id
+	slices.SortFunc(positions, comparePositions)
+	positions = positions[max(0, len(positions)-n):]
+	ids := make([]string, len(positions))
+	for i := range positions {
+		ids[i] = positions[i].id
 	}
 	return ids, nil
 }
 
-// contextStatements are those with which the writer keeps contexts.
+// contextStatements are the writer's statements on contexts.
 type contextStatements struct {
 	contextHead, insertContext, dropContext                          *stmt
 	countContext, touchContext, useContext, touchLabels              *stmt

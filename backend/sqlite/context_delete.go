@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	sqlMarkDeletion     = `UPDATE context_rows SET shelf = '', labels = 0 WHERE owner = ? AND id = ?`
+	sqlMarkDeletion     = `UPDATE context_rows SET bucket = '', labels = 0 WHERE owner = ? AND id = ?`
 	sqlInsertDeletion   = `INSERT INTO contexts_pending_deletion (owner, id) VALUES (?,?)`
 	sqlDropDeletion     = `DELETE FROM contexts_pending_deletion WHERE owner = ? AND id = ?`
 	sqlPendingDeletions = `SELECT owner, id FROM contexts_pending_deletion LIMIT ?`
 
-	// Whether a context has tasks at work is looked up among those at work or among
-	// its tasks, whichever are fewer.
+	// To find queued or leased tasks of a context, busy reads either the work queue or
+	// the tasks of the context, whichever has fewer entries.
 	sqlBusyQueued  = `SELECT 1 FROM task_rows INDEXED BY task_rows_turns WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyWaiting = `SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyLeased  = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
@@ -24,39 +24,39 @@ const (
 
 	sqlContextOldest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
 		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at, id LIMIT ?`
-	sqlLogKeys = `DELETE FROM idempotency_keys WHERE owner = ?1 AND task_id = ?2 AND kept = 0
+	sqlDropKeysByLog = `DELETE FROM idempotency_keys WHERE owner = ?1 AND task_id = ?2 AND lookup = 0
 		AND key IN (SELECT key FROM task_log WHERE id BETWEEN ?3 AND ?4 AND key IS NOT NULL)`
-	sqlKeptKeys = `DELETE FROM idempotency_keys WHERE (owner, key) IN
-		(SELECT owner, key FROM idempotency_keys INDEXED BY idempotency_keys_kept WHERE owner = ? AND task_id = ? AND kept > 0 AND kept = ?)`
-	sqlDropTask  = `DELETE FROM task_rows WHERE pk = ?`
-	sqlLostTasks = `UPDATE context_rows SET task_count = task_count - ?1,
+	sqlDropKeysByTask = `DELETE FROM idempotency_keys WHERE (owner, key) IN
+		(SELECT owner, key FROM idempotency_keys INDEXED BY idempotency_keys_task WHERE owner = ? AND task_id = ? AND lookup > 0 AND lookup = ?)`
+	sqlDropTask      = `DELETE FROM task_rows WHERE pk = ?`
+	sqlSubtractTasks = `UPDATE context_rows SET task_count = task_count - ?1,
 		first_pk = CASE WHEN EXISTS (SELECT 1 FROM task_rows WHERE pk = first_pk) THEN first_pk ELSE 0 END
 		WHERE owner = ?2 AND id = ?3`
 )
 
-// How a record of a key is found when what it is of is deleted.
+// How the deletion of a task or context finds its idempotency records (column lookup).
 const (
-	keptInLog int64 = iota
-	keptApart
-	keptOfContext
-	// keptRecent is no value of a column: the record is in the log alone.
-	keptRecent
+	lookupByLog     int64 = iota // by the keys in the task's log rows
+	lookupByTask                 // by the index on task_id
+	lookupByContext              // as lookupByTask, but for a context
+	// lookupRecent is not stored: the record is only in the log (see recentKeys).
+	lookupRecent
 )
 
-// deleteTasks is the number of tasks that a transaction of a deletion removes at most:
-// others do not wait long.
-const deleteTasks = 64
+// maxTasksPerDelete bounds the tasks that one transaction of DeleteContext removes, so
+// that other changes do not wait long.
+const maxTasksPerDelete = 64
 
 type deleteStatements struct {
 	markDeletion, insertDeletion, dropDeletion        *stmt
 	busyQueued, busyWaiting, busyLeased               *stmt
 	busyFirst, busyOthers                             *stmt
-	contextOldest, logKeys, keptKeys                  *stmt
-	dropTask, lostTasks                               *stmt
+	contextOldest, dropKeysByLog, dropKeysByTask      *stmt
+	dropTask, subtractTasks                           *stmt
 	logRows, dropLog, stepRows, dropStep              *stmt
 	contentRows, dropContent                          *stmt
-	taskNotes, dropSomeAttempts, dropSomeDead         *stmt
-	fewerDead, insertDeleted, dropDeleted             *stmt
+	countDeliveries, dropSomeAttempts, dropSomeDead   *stmt
+	subtractDead, insertDeleted, dropDeleted          *stmt
 	deletedTask, tasksBefore, nextOwner, pendingLanes *stmt
 	emptyContexts, contextChild                       *stmt
 }
@@ -66,38 +66,38 @@ func (d *deleteStatements) texts() map[**stmt]string {
 		&d.markDeletion: sqlMarkDeletion, &d.insertDeletion: sqlInsertDeletion, &d.dropDeletion: sqlDropDeletion,
 		&d.busyQueued: sqlBusyQueued, &d.busyWaiting: sqlBusyWaiting, &d.busyLeased: sqlBusyLeased,
 		&d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
-		&d.contextOldest: sqlContextOldest, &d.logKeys: sqlLogKeys, &d.keptKeys: sqlKeptKeys,
-		&d.dropTask: sqlDropTask, &d.lostTasks: sqlLostTasks,
+		&d.contextOldest: sqlContextOldest, &d.dropKeysByLog: sqlDropKeysByLog, &d.dropKeysByTask: sqlDropKeysByTask,
+		&d.dropTask: sqlDropTask, &d.subtractTasks: sqlSubtractTasks,
 		&d.logRows: sqlLogSizes, &d.dropLog: sqlDropLog, &d.stepRows: sqlStepRows, &d.dropStep: sqlDropStep,
 		&d.contentRows: sqlContentRows, &d.dropContent: sqlDropContent,
-		&d.taskNotes: sqlTaskNotes, &d.dropSomeAttempts: sqlDropSomeAttempts, &d.dropSomeDead: sqlDropSomeDead,
-		&d.fewerDead: sqlFewerDead, &d.insertDeleted: sqlInsertDeleted, &d.dropDeleted: sqlDropDeleted,
+		&d.countDeliveries: sqlCountDeliveries, &d.dropSomeAttempts: sqlDropSomeAttempts, &d.dropSomeDead: sqlDropSomeDead,
+		&d.subtractDead: sqlSubtractDead, &d.insertDeleted: sqlInsertDeleted, &d.dropDeleted: sqlDropDeleted,
 		&d.deletedTask: sqlDeletedTask, &d.tasksBefore: sqlTasksBefore, &d.nextOwner: sqlNextOwner, &d.pendingLanes: sqlPendingLanes,
 		&d.emptyContexts: sqlEmptyContexts, &d.contextChild: sqlContextChild,
 	}
 }
 
-// DeleteContext implements store.Store. It takes several transactions when there is
-// much to remove.
+// DeleteContext implements store.Store. It uses several transactions if there is much
+// to remove.
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0)})
 }
 
 // FinishDelete implements store.Store.
 func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), finish: true})
+	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), pendingOnly: true})
 }
 
 func (s *Store) deleteContext(ctx context.Context, d *contextDelete) (more bool, err error) {
 	for {
-		d.limit = min(d.left, deleteTasks)
+		d.limit = min(d.left, maxTasksPerDelete)
 		if err := s.write(ctx, &request{weight: d.limit + 1, apply: d.apply}); err != nil {
 			return false, err
 		}
 		if d.refusal != nil {
 			return false, d.refusal
 		}
-		d.left, d.begun = d.left-d.removed, true
+		d.left, d.resumed = d.left-d.removed, true
 		if !d.more || d.left == 0 {
 			return d.more, nil
 		}
@@ -115,17 +115,17 @@ func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []stor
 	return pending, err
 }
 
-// contextDelete is one call of DeleteContext, and what became of its last
-// transaction.
+// contextDelete is one call of DeleteContext or FinishDelete, with the results of its
+// last transaction.
 type contextDelete struct {
-	key     store.ContextKey
-	finish  bool // only what was begun
-	left    int  // of the call
-	limit   int  // of the transaction
-	removed int
-	more    bool
-	begun   bool // by a transaction before
-	refusal error
+	key         store.ContextKey
+	pendingOnly bool // only if a deletion is pending
+	left        int  // tasks that the call may still remove
+	limit       int  // tasks that the transaction may remove
+	removed     int
+	more        bool
+	resumed     bool // an earlier transaction of this call started the deletion
+	refusal     error
 }
 
 func (d *contextDelete) apply(w *writer) error {
@@ -134,13 +134,13 @@ func (d *contextDelete) apply(w *writer) error {
 	switch {
 	case err != nil:
 		return err
-	case d.begun && c.shelf != shelfDeletion:
-		return nil // another call has ended it
-	case !c.found || d.finish && c.shelf != shelfDeletion:
+	case d.resumed && c.bucket != bucketDeleting:
+		return nil // another call has finished it
+	case !c.found || d.pendingOnly && c.bucket != bucketDeleting:
 		d.refusal = store.ErrNotFound
 		return nil
 	}
-	if c.shelf != shelfDeletion {
+	if c.bucket != bucketDeleting {
 		busy, err := w.busy(d.key, &c)
 		if err != nil {
 			return err
@@ -157,15 +157,15 @@ func (d *contextDelete) apply(w *writer) error {
 		return err
 	}
 	if d.more = int64(d.removed) < c.tasks; d.more {
-		_, err := w.lostTasks.exec(int64(d.removed), d.key.Owner, d.key.ID)
+		_, err := w.subtractTasks.exec(int64(d.removed), d.key.Owner, d.key.ID)
 		return err
 	}
 	return w.removeContext(d.key)
 }
 
-// startDeletion hides a context from all reads.
+// startDeletion hides a context from all reads and marks it for deletion.
 func (w *writer) startDeletion(k store.ContextKey, c *contextHead) error {
-	if err := w.unlabel(k, c); err != nil {
+	if err := w.removeLabels(k, c); err != nil {
 		return err
 	}
 	if _, err := w.markDeletion.exec(k.Owner, k.ID); err != nil {
@@ -177,7 +177,7 @@ func (w *writer) startDeletion(k store.ContextKey, c *contextHead) error {
 
 // busy reports whether a task of a context is queued or leased.
 func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error) {
-	look := func(s *stmt, args ...any) {
+	find := func(s *stmt, args ...any) {
 		if err == nil && !busy {
 			err = s.query(context.Background(), func(record) error {
 				busy = true
@@ -186,41 +186,42 @@ func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error)
 		}
 	}
 	if int64(w.pendingCounts.Queued)+int64(w.pendingCounts.Leased) < c.tasks {
-		look(w.busyQueued, k.Owner, k.ID)
-		look(w.busyWaiting, k.Owner, k.ID)
-		look(w.busyLeased, k.Owner, k.ID)
+		find(w.busyQueued, k.Owner, k.ID)
+		find(w.busyWaiting, k.Owner, k.ID)
+		find(w.busyLeased, k.Owner, k.ID)
 	} else {
-		look(w.busyFirst, c.firstPK)
-		look(w.busyOthers, k.Owner, k.ID)
+		find(w.busyFirst, c.firstPK)
+		find(w.busyOthers, k.Owner, k.ID)
 	}
 	return busy, err
 }
 
-// removeTasks removes the context's oldest tasks, as many as the transaction may.
+// removeTasks removes the oldest tasks of the context, within the limits of the
+// transaction.
 func (d *contextDelete) removeTasks(w *writer) error {
 	oldest, err := w.oldestTasks(d.key, d.limit)
 	if err != nil {
 		return err
 	}
-	bounds := newDeletion()
+	budget := newDeleteBudget()
 	for _, p := range oldest {
 		row, found, err := w.row(store.Key{Owner: d.key.Owner, ID: p.id})
 		if err != nil || !found {
 			return err
 		}
-		if removed, err := w.removeTask(&row, bounds); err != nil || !removed {
+		if removed, err := w.removeTask(&row, budget); err != nil || !removed {
 			return err
 		}
-		if d.removed++; bounds.spent() {
+		if d.removed++; budget.spent() {
 			break
 		}
 	}
 	return nil
 }
 
-func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []place, err error) {
+func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []position, err error) {
 	each := func(r record) error {
-		oldest = append(oldest, place{at: r.int(0), id: r.text(1)})
+		oldest = append(oldest, position{at: r.int(0), id: r.text(1)})
 		return nil
 	}
 	if err := w.contextFirst.query(context.Background(), each, k.Owner, k.ID); err != nil {
@@ -229,13 +230,13 @@ func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []place, err err
 	if err := w.contextOldest.query(context.Background(), each, k.Owner, k.ID, int64(n)); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(oldest, comparePlaces)
+	slices.SortFunc(oldest, comparePositions)
 	return oldest[:min(n, len(oldest))], nil
 }
 
-// removeContext removes a context that has no tasks any more.
+// removeContext removes a context without tasks.
 func (w *writer) removeContext(k store.ContextKey) error {
-	if _, err := w.keptKeys.exec(k.Owner, k.ID, keptOfContext); err != nil {
+	if _, err := w.dropKeysByTask.exec(k.Owner, k.ID, lookupByContext); err != nil {
 		return err
 	}
 	if _, err := w.dropDeletion.exec(k.Owner, k.ID); err != nil {

@@ -10,17 +10,17 @@ import (
 
 const (
 	sqlEmptyContexts = `SELECT owner, id, updated_at FROM context_rows INDEXED BY context_rows_empty
-		WHERE task_count = 0 AND (record IS NOT NULL) = ?1 AND (updated_at, owner, id) > (?2, ?3, ?4) AND updated_at < ?5 AND shelf <> ''
+		WHERE task_count = 0 AND (record IS NOT NULL) = ?1 AND (updated_at, owner, id) > (?2, ?3, ?4) AND updated_at < ?5 AND bucket <> ''
 		ORDER BY updated_at, owner, id LIMIT ?6`
 	sqlContextChild = `SELECT 1 FROM context_rows INDEXED BY context_rows_parent
-		WHERE owner = ? AND record ->> '$.parentContextId' = ? AND shelf <> '' LIMIT 1`
+		WHERE owner = ? AND record ->> '$.parentContextId' = ? AND bucket <> '' LIMIT 1`
 )
 
 // ExpireContexts implements store.DeleteStore.
-func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
+func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed, next = 0, nil
-		begun := time.Now()
+		start := time.Now()
 		old, err := w.emptyBefore(&p, p.Limit)
 		if err != nil {
 			return err
@@ -29,15 +29,15 @@ func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 			next = &old[p.Limit-1]
 		}
 		for i := range old {
-			if i > 0 && time.Since(begun) > expiryTime {
+			if i > 0 && time.Since(start) > expiryTimeLimit {
 				next = &old[i-1]
 				return nil
 			}
-			gone, err := w.expireContext(store.ContextKey{Owner: old[i].Owner, ID: old[i].ID})
+			deleted, err := w.expireContext(store.ContextKey{Owner: old[i].Owner, ID: old[i].ID})
 			if err != nil {
 				return err
 			}
-			removed += gone
+			removed += deleted
 		}
 		return nil
 	}})
@@ -48,20 +48,20 @@ func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 }
 
 // emptyBefore returns the next contexts without tasks to check.
-func (w *writer) emptyBefore(p *store.ContextExpiry, limit int) (old []store.ExpiryPlace, err error) {
-	from, after := int64(math.MinInt64), store.ExpiryPlace{}
+func (w *writer) emptyBefore(p *store.ContextExpiry, limit int) (old []store.ExpiryCursor, err error) {
+	from, after := int64(math.MinInt64), store.ExpiryCursor{}
 	if p.After != nil {
 		from, after = millis(p.After.At), *p.After
 	}
 	err = w.emptyContexts.query(context.Background(), func(r record) error {
-		old = append(old, store.ExpiryPlace{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))})
+		old = append(old, store.ExpiryCursor{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))})
 		return nil
-	}, number(p.Described), from, after.Owner, after.ID, ceilMillis(p.Before), int64(limit))
+	}, number(p.Saved), from, after.Owner, after.ID, ceilMillis(p.Before), int64(limit))
 	return old, err
 }
 
-// expireContext removes a context without tasks, unless it is a parent, and returns how many
-// that were.
+// expireContext removes a context without tasks, unless it is a parent. It returns the
+// number of contexts removed.
 func (w *writer) expireContext(k store.ContextKey) (removed int, err error) {
 	parent := false
 	err = w.contextChild.query(context.Background(), func(record) error {
@@ -75,7 +75,7 @@ func (w *writer) expireContext(k store.ContextKey) (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := w.unlabel(k, &c); err != nil {
+	if err := w.removeLabels(k, &c); err != nil {
 		return 0, err
 	}
 	return 1, w.removeContext(k)

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	sqlSaveContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, shelf, name, version, task_count, labels, record)
+	sqlSaveContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, bucket, name, version, task_count, labels, record)
 		VALUES (?,?,?,?,?,?,1,0,?,?)`
-	sqlUpdateContext = `UPDATE context_rows SET updated_at = ?, shelf = ?, name = ?, version = ?, labels = ?, record = ?
+	sqlUpdateContext = `UPDATE context_rows SET updated_at = ?, bucket = ?, name = ?, version = ?, labels = ?, record = ?
 		WHERE owner = ? AND id = ?`
-	sqlContextParent = `SELECT record ->> '$.parentContextId' FROM context_rows WHERE owner = ? AND id = ? AND shelf <> ''`
+	sqlContextParent = `SELECT record ->> '$.parentContextId' FROM context_rows WHERE owner = ? AND id = ? AND bucket <> ''`
 
 	sqlLabelsOf    = `SELECT label FROM context_labels WHERE owner = ? AND id = ?`
-	sqlInsertLabel = `INSERT INTO context_labels (owner, id, label, shelf, created_at, updated_at, name) VALUES (?,?,?,?,?,?,?)`
+	sqlInsertLabel = `INSERT INTO context_labels (owner, id, label, bucket, created_at, updated_at, name) VALUES (?,?,?,?,?,?,?)`
 	sqlDropLabels  = `DELETE FROM context_labels WHERE owner = ? AND id = ?`
 )
 
@@ -41,7 +41,7 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.C
 	return decodeContext(c.Context.Key, &save.head, []byte(record))
 }
 
-// contextSave is one call of SaveContext. head is the row that it leaves behind.
+// contextSave is one call of SaveContext. head is the resulting row.
 type contextSave struct {
 	*store.ContextChange
 	record  string
@@ -49,17 +49,17 @@ type contextSave struct {
 	head    contextHead
 }
 
-// apply decides everything before it writes anything.
+// apply checks all preconditions before it writes.
 func (c *contextSave) apply(w *writer) error {
 	before, err := readContextHead(w.contextHead, c.Context.Key)
 	if err != nil {
 		return err
 	}
-	if c.refusal, err = c.refuse(w, &before); err != nil || c.refusal != nil {
+	if c.refusal, err = c.check(w, &before); err != nil || c.refusal != nil {
 		return err
 	}
 	c.head = before
-	c.head.found, c.head.shelf, c.head.labels = true, string(c.Context.Status), int64(1+len(c.Context.Tags))
+	c.head.found, c.head.bucket, c.head.labels = true, string(c.Context.Status), int64(1+len(c.Context.Tags))
 	c.head.version++
 	if c.Create {
 		c.head.createdAt, c.head.updatedAt = millis(c.Context.CreatedAt), millis(c.Context.UpdatedAt)
@@ -67,23 +67,23 @@ func (c *contextSave) apply(w *writer) error {
 		c.head.updatedAt = max(before.updatedAt, millis(c.Context.UpdatedAt))
 	}
 	if k := c.Idempotency; k != nil {
-		if _, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, c.head.version, millis(k.CreatedAt), keptOfContext); err != nil {
+		if _, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, c.head.version, millis(k.CreatedAt), lookupByContext); err != nil {
 			return err
 		}
 	}
-	if err := w.unlabel(c.Context.Key, &before); err != nil {
+	if err := w.removeLabels(c.Context.Key, &before); err != nil {
 		return err
 	}
 	if err := c.write(w); err != nil {
 		return err
 	}
-	return c.label(w)
+	return c.addLabels(w)
 }
 
-// refuse returns why the change is not to be.
-func (c *contextSave) refuse(w *writer, before *contextHead) (refusal, err error) {
+// check returns the error of a change whose preconditions do not hold.
+func (c *contextSave) check(w *writer, before *contextHead) (refusal, err error) {
 	if k := c.Idempotency; k != nil {
-		if _, taken, err := w.findKey(k.Owner, k.Key); err != nil || taken {
+		if _, exists, err := w.findKey(k.Owner, k.Key); err != nil || exists {
 			return store.ErrDuplicate, err
 		}
 	}
@@ -96,7 +96,7 @@ func (c *contextSave) refuse(w *writer, before *contextHead) (refusal, err error
 		return store.ErrConflict, nil
 	}
 	if c.TasksOver && before.tasks > 0 {
-		if busy, err := w.tasksUnfinished(c.Context.Key); err != nil || busy {
+		if busy, err := w.hasUnfinishedTasks(c.Context.Key); err != nil || busy {
 			return store.ErrBusy, err
 		}
 	}
@@ -109,7 +109,7 @@ func (c *contextSave) refuse(w *writer, before *contextHead) (refusal, err error
 			return nil, err
 		}
 	}
-	return w.refuseParent(c.Context.Key, c.Context.ParentID, before.found)
+	return w.checkParent(c.Context.Key, c.Context.ParentID, before.found)
 }
 
 func (w *writer) parentOf(k store.ContextKey) (parent string, found bool, err error) {
@@ -120,25 +120,25 @@ func (w *writer) parentOf(k store.ContextKey) (parent string, found bool, err er
 	return parent, found, err
 }
 
-// tasksUnfinished reports whether a task of a context is in a state that is not
+// hasUnfinishedTasks reports whether a task of the context is in a state that is not
 // terminal.
-func (w *writer) tasksUnfinished(k store.ContextKey) (unfinished bool, err error) {
-	look := func(column int) func(record) error {
+func (w *writer) hasUnfinishedTasks(k store.ContextKey) (unfinished bool, err error) {
+	scanState := func(column int) func(record) error {
 		return func(r record) error {
 			unfinished = unfinished || !a2a.TaskState(r.text(column)).Terminal()
 			return nil
 		}
 	}
-	if err := w.contextFirst.query(context.Background(), look(3), k.Owner, k.ID); err != nil || unfinished {
+	if err := w.contextFirst.query(context.Background(), scanState(3), k.Owner, k.ID); err != nil || unfinished {
 		return unfinished, err
 	}
-	err = w.contextStates.query(context.Background(), look(0), k.Owner, k.ID)
+	err = w.contextStates.query(context.Background(), scanState(0), k.Owner, k.ID)
 	return unfinished, err
 }
 
-// refuseParent looks at the ancestors that a parent would give a context, which
-// exists or does not yet.
-func (w *writer) refuseParent(k store.ContextKey, parent string, exists bool) (refusal, err error) {
+// checkParent reads the ancestors of a new parent. exists reports whether the context
+// itself exists.
+func (w *writer) checkParent(k store.ContextKey, parent string, exists bool) (refusal, err error) {
 	ancestors := 0
 	for id := parent; id != "" && ancestors <= store.MaxContextDepth; ancestors++ {
 		if id == k.ID && (exists || ancestors > 0) {
@@ -165,20 +165,20 @@ func (w *writer) refuseParent(k store.ContextKey, parent string, exists bool) (r
 func (c *contextSave) write(w *writer) (err error) {
 	k := c.Context.Key
 	if c.Create {
-		_, err = w.saveContext.exec(k.Owner, k.ID, c.head.createdAt, c.head.updatedAt, c.head.shelf, c.Context.Name, c.head.labels, c.record)
+		_, err = w.saveContext.exec(k.Owner, k.ID, c.head.createdAt, c.head.updatedAt, c.head.bucket, c.Context.Name, c.head.labels, c.record)
 	} else {
-		_, err = w.updateContext.exec(c.head.updatedAt, c.head.shelf, c.Context.Name, c.head.version, c.head.labels, c.record, k.Owner, k.ID)
+		_, err = w.updateContext.exec(c.head.updatedAt, c.head.bucket, c.Context.Name, c.head.version, c.head.labels, c.record, k.Owner, k.ID)
 	}
 	return err
 }
 
-// label gives the context the labels of its tags and its role.
-func (c *contextSave) label(w *writer) error {
+// addLabels adds the labels of the context's tags and role, and counts the context.
+func (c *contextSave) addLabels(w *writer) error {
 	k := c.Context.Key
-	w.tally(k.Owner, labelAll, c.head.shelf, 1)
+	w.addCount(k.Owner, labelAll, c.head.bucket, 1)
 	add := func(label string) error {
-		w.tally(k.Owner, label, c.head.shelf, 1)
-		_, err := w.insertLabel.exec(k.Owner, k.ID, label, c.head.shelf, c.head.createdAt, c.head.updatedAt, c.Context.Name)
+		w.addCount(k.Owner, label, c.head.bucket, 1)
+		_, err := w.insertLabel.exec(k.Owner, k.ID, label, c.head.bucket, c.head.createdAt, c.head.updatedAt, c.Context.Name)
 		return err
 	}
 	for _, tag := range c.Context.Tags {
@@ -189,18 +189,18 @@ func (c *contextSave) label(w *writer) error {
 	return add(roleLabel(c.Context.Role))
 }
 
-// unlabel takes a context, if it is there, out of all that is counted and
-// labelled.
-func (w *writer) unlabel(k store.ContextKey, c *contextHead) error {
+// removeLabels removes the labels of a context and subtracts it from the counters. It
+// does nothing if the context does not exist.
+func (w *writer) removeLabels(k store.ContextKey, c *contextHead) error {
 	if !c.live() {
 		return nil
 	}
-	w.tally(k.Owner, labelAll, c.shelf, -1)
+	w.addCount(k.Owner, labelAll, c.bucket, -1)
 	if c.labels == 0 {
 		return nil
 	}
 	err := w.labelsOf.query(context.Background(), func(r record) error {
-		w.tally(k.Owner, r.text(0), c.shelf, -1)
+		w.addCount(k.Owner, r.text(0), c.bucket, -1)
 		return nil
 	}, k.Owner, k.ID)
 	if err != nil {

@@ -12,41 +12,41 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// invariants are queries that find what is kept twice and differs.
+// invariants are queries for redundant data that differs from its source.
 var invariants = []struct{ name, query string }{
-	{"tallies without contexts, labels or feedback", sqlKept + " EXCEPT " + sqlReal},
-	{"contexts, labels or feedback without tallies", sqlReal + " EXCEPT " + sqlKept},
+	{"counters that differ from the rows", sqlStoredCounts + " EXCEPT " + sqlActualCounts},
+	{"rows that differ from the counters", sqlActualCounts + " EXCEPT " + sqlStoredCounts},
 	{"wrong counts of tasks", `SELECT c.owner, c.id, '', c.task_count FROM context_rows c WHERE task_count <>
 		(SELECT count(*) FROM task_rows t WHERE t.owner = c.owner AND t.context_id = c.id)`},
-	{"first tasks that no context knows", `SELECT owner, id, '', pk FROM task_rows WHERE first <> (pk IN (SELECT first_pk FROM context_rows))`},
+	{"first tasks that differ from context_rows.first_pk", `SELECT owner, id, '', pk FROM task_rows WHERE first <> (pk IN (SELECT first_pk FROM context_rows))`},
 	{"labels that differ from their contexts", `SELECT owner, id, label, 0 FROM context_labels l WHERE NOT EXISTS (SELECT 1 FROM context_rows c
-		WHERE c.owner = l.owner AND c.id = l.id AND c.shelf = l.shelf AND c.created_at = l.created_at AND c.updated_at = l.updated_at AND c.name = l.name)`},
-	{"contexts with another number of labels", `SELECT owner, id, '', labels FROM context_rows c WHERE labels <>
+		WHERE c.owner = l.owner AND c.id = l.id AND c.bucket = l.bucket AND c.created_at = l.created_at AND c.updated_at = l.updated_at AND c.name = l.name)`},
+	{"contexts with a wrong number of labels", `SELECT owner, id, '', labels FROM context_rows c WHERE labels <>
 		(SELECT count(*) FROM context_labels l WHERE l.owner = c.owner AND l.id = c.id)`},
-	{"new contexts that are not new", `SELECT owner, id, shelf, version FROM context_rows
-		WHERE shelf = 'active.new' AND (updated_at <> created_at OR name <> '' OR record IS NOT NULL)`},
-	{"records on the wrong shelf", `SELECT owner, id, shelf, version FROM context_rows
-		WHERE shelf <> '' AND (record IS NULL AND shelf NOT LIKE 'active.%' OR record ->> '$.status' <> shelf)`},
+	{"changed contexts in the bucket of new ones", `SELECT owner, id, bucket, version FROM context_rows
+		WHERE bucket = 'active.new' AND (updated_at <> created_at OR name <> '' OR record IS NOT NULL)`},
+	{"records in the wrong bucket", `SELECT owner, id, bucket, version FROM context_rows
+		WHERE bucket <> '' AND (record IS NULL AND bucket NOT LIKE 'active.%' OR record ->> '$.status' <> bucket)`},
 	{"contents without tasks", `SELECT '', '', '', task_pk FROM task_contents WHERE task_pk NOT IN (SELECT pk FROM task_rows)`},
 	{"log rows without tasks", `SELECT '', '', '', id FROM task_log WHERE id >> 24 NOT IN (SELECT pk FROM task_rows)`},
 	{"steps without tasks", `SELECT '', '', '', id FROM task_steps WHERE task_pk NOT IN (SELECT pk FROM task_rows)`},
 	{"feedback without tasks", `SELECT owner, task_id, id, pk FROM feedback_rows f WHERE NOT EXISTS
 		(SELECT 1 FROM task_rows t WHERE t.pk = f.task_pk AND t.owner = f.owner AND t.id = f.task_id)`},
-	{"records of keys without tasks or contexts", `SELECT owner, key, task_id, kept FROM idempotency_keys k WHERE CASE kept
+	{"records of keys without tasks or contexts", `SELECT owner, key, task_id, lookup FROM idempotency_keys k WHERE CASE lookup
 		WHEN 2 THEN NOT EXISTS (SELECT 1 FROM context_rows c WHERE c.owner = k.owner AND c.id = k.task_id)
 		ELSE NOT EXISTS (SELECT 1 FROM task_rows t WHERE t.owner = k.owner AND t.id = k.task_id) END`},
-	{"contexts pending deletion that are not on the list", `SELECT owner, id, '', 0 FROM context_rows WHERE shelf = '' EXCEPT SELECT owner, id, '', 0 FROM contexts_pending_deletion`},
+	{"contexts pending deletion that are not on the list", `SELECT owner, id, '', 0 FROM context_rows WHERE bucket = '' EXCEPT SELECT owner, id, '', 0 FROM contexts_pending_deletion`},
 }
 
 const (
-	sqlKept = `SELECT owner, label, shelf, n FROM tallies`
-	sqlReal = `SELECT * FROM (SELECT owner, '', shelf, count(*) FROM context_rows WHERE shelf <> '' GROUP BY owner, shelf
-		UNION ALL SELECT owner, label, shelf, count(*) FROM context_labels GROUP BY owner, label, shelf
+	sqlStoredCounts = `SELECT owner, label, bucket, n FROM counters`
+	sqlActualCounts = `SELECT * FROM (SELECT owner, '', bucket, count(*) FROM context_rows WHERE bucket <> '' GROUP BY owner, bucket
+		UNION ALL SELECT owner, label, bucket, count(*) FROM context_labels GROUP BY owner, label, bucket
 		UNION ALL SELECT owner, 'rating', CAST(rating AS TEXT), count(*) FROM feedback_rows GROUP BY owner, rating
 		UNION ALL SELECT '', 'rating', CAST(rating AS TEXT), count(*) FROM feedback_rows GROUP BY rating)`
 )
 
-// checkCounts looks whether all that is kept beside tasks and contexts is right.
+// checkCounts checks all redundant data of the store.
 func checkCounts(t *testing.T, s *Store) {
 	t.Helper()
 	for _, test := range invariants {
@@ -69,20 +69,20 @@ func checkCounts(t *testing.T, s *Store) {
 	}
 }
 
-// expected are the refusals that random calls meet.
-var expected = []error{
+// expectedErrors are the errors that random calls may return.
+var expectedErrors = []error{
 	store.ErrNotFound, store.ErrExists, store.ErrConflict, store.ErrContextClosed, store.ErrBusy, store.ErrDuplicate,
 	store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth,
 }
 
-func TestCountsAreRightAfterRandomCalls(t *testing.T) {
+func TestCountersMatchRowsAfterRandomCalls(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := open(t, Config{Dir: t.TempDir()})
 	for n := range 2000 {
-		if err := randomCall(s, r, n); err != nil && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
+		if err := randomCall(s, r, n); err != nil && !slices.ContainsFunc(expectedErrors, func(e error) bool { return errors.Is(err, e) }) {
 			t.Fatalf("call %d = %v", n, err)
 		}
 		if n%500 == 499 {
@@ -93,7 +93,7 @@ func TestCountsAreRightAfterRandomCalls(t *testing.T) {
 
 func randomCall(s *Store, r *rand.Rand, n int) error {
 	owner, id, task := fmt.Sprint("o", r.IntN(2)), fmt.Sprint("c", r.IntN(6)), fmt.Sprint("t", r.IntN(40))
-	now := began.Add(time.Duration(r.IntN(50)) * time.Millisecond)
+	now := testTime.Add(time.Duration(r.IntN(50)) * time.Millisecond)
 	var key *store.IdempotencyRecord
 	if r.IntN(2) == 0 {
 		key = &store.IdempotencyRecord{Owner: owner, Key: fmt.Sprint("k", n), TaskID: task, CreatedAt: now}
@@ -103,16 +103,16 @@ func randomCall(s *Store, r *rand.Rand, n int) error {
 		return commitOne(s, store.Change{
 			Key: store.Key{Owner: owner, ID: task}, Create: &store.Create{ContextID: id}, Idempotency: key,
 			Events: []store.Event{{Time: now, State: a2a.StateSubmitted, Received: message("m", "user", "x")}},
-			Run:    &store.Run{Phase: store.PhaseIdle}, Steps: []store.Step{{Turn: 1, Name: "s"}},
+			Queue:  &store.QueueEntry{Phase: store.PhaseIdle}, Steps: []store.Step{{Turn: 1, Name: "s"}},
 		})
 	case 3, 4, 5:
 		found, err := s.Task(bg, store.Key{Owner: owner, ID: task}, store.TaskOptions{})
 		if err != nil {
 			return err
 		}
-		change := store.Change{Key: found.Key, Version: found.Seq, Idempotency: key, Run: &store.Run{Phase: store.PhaseIdle}}
+		change := store.Change{Key: found.Key, Version: found.Seq, Idempotency: key, Queue: &store.QueueEntry{Phase: store.PhaseIdle}}
 		if r.IntN(6) == 0 {
-			change.Run.Phase = store.PhaseQueued
+			change.Queue.Phase = store.PhaseQueued
 		}
 		if r.IntN(3) > 0 {
 			change.Events = []store.Event{{Time: now, State: a2a.StateCompleted, Received: message("m", "user", "x")}}
@@ -156,18 +156,18 @@ func randomSave(s *Store, r *rand.Rand, k store.ContextKey, now time.Time, key *
 	return err
 }
 
-// fillContext makes n tasks that are over, in one context.
-func fillContext(t *testing.T, s *Store, n int) {
+// commitToOneContext creates n finished tasks in one context.
+func commitToOneContext(t *testing.T, s *Store, n int) {
 	t.Helper()
 	var changes []store.Change
 	for i := range n {
 		c := submitted(i)
-		c.Create.ContextID, c.Run = "many", &store.Run{Phase: store.PhaseIdle}
+		c.Create.ContextID, c.Queue = "many", &store.QueueEntry{Phase: store.PhaseIdle}
 		c.Events[1].State = a2a.StateCompleted
 		if i%1000 == 7 {
 			c.Events[1].State = a2a.StateRejected
 		}
-		c.Events[1].Time = began.Add(time.Duration(i*7919%n) * time.Millisecond)
+		c.Events[1].Time = testTime.Add(time.Duration(i*7919%n) * time.Millisecond)
 		if changes = append(changes, c); len(changes) == 250 || i == n-1 {
 			results, err := s.Commit(bg, changes...)
 			must(t, err)
@@ -179,25 +179,25 @@ func fillContext(t *testing.T, s *Store, n int) {
 	}
 }
 
-func TestADeletionTakesSeveralTransactionsAndSurvives(t *testing.T) {
+func TestDeleteContextResumesAfterRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir})
-	fillContext(t, s, 4*deleteTasks)
+	commitToOneContext(t, s, 4*maxTasksPerDelete)
 	owner := taskKey(0).Owner
-	for range 2 { // the second from memory
+	for range 2 { // the second reads from the cache
 		_, err := s.Task(bg, taskKey(3), store.TaskOptions{})
 		must(t, err)
 	}
-	begun := groups(s)
-	if more, err := s.DeleteContext(bg, owner, "many", 2*deleteTasks+1); !more || err != nil {
-		t.Fatalf("DeleteContext() = %v, %v, want more", more, err)
+	transactions := transactionCount(s)
+	if more, err := s.DeleteContext(bg, owner, "many", 2*maxTasksPerDelete+1); !more || err != nil {
+		t.Fatalf("DeleteContext() = %v, %v, want more tasks to delete", more, err)
 	}
-	if got := begun(); got < 3 {
+	if got := transactions(); got < 3 {
 		t.Errorf("DeleteContext() took %d transactions, want at least 3", got)
 	}
 	if _, err := s.Task(bg, taskKey(3), store.TaskOptions{}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Task() that was removed = %v, want %v", err, store.ErrNotFound)
+		t.Errorf("Task() of a removed task = %v, want %v", err, store.ErrNotFound)
 	}
 	must(t, s.Close())
 	s = open(t, Config{Dir: dir})
@@ -207,21 +207,21 @@ func TestADeletionTakesSeveralTransactionsAndSurvives(t *testing.T) {
 	}
 	checkCounts(t, s)
 	if more, err := s.DeleteContext(bg, owner, "many", 1<<30); more || err != nil {
-		t.Errorf("DeleteContext() = %v, %v, want the rest removed", more, err)
+		t.Errorf("DeleteContext() = %v, %v, want no more tasks to delete", more, err)
 	}
 	rows := ints(t, s, `SELECT (SELECT count(*) FROM task_rows), (SELECT count(*) FROM task_log), (SELECT count(*) FROM context_rows),
-		(SELECT count(*) FROM contexts_pending_deletion), (SELECT count(*) FROM tallies)`)
+		(SELECT count(*) FROM contexts_pending_deletion), (SELECT count(*) FROM counters)`)
 	if !slices.Equal(rows, make([]int64, 5)) {
-		t.Errorf("rows left of tasks, logs, contexts, pending deletions and tallies = %v, want none", rows)
+		t.Errorf("rows of tasks, logs, contexts, pending deletions and counters = %v, want 0", rows)
 	}
 }
 
-// Walks that would look at much to find little give way to a sort.
+// Filtered walks that exceed scanLimit fall back to sorting.
 func TestRareTasksAreFoundInEveryOrder(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
-	const tasks = 3 * walkFar
-	fillContext(t, s, tasks)
+	const tasks = 3 * scanLimit
+	commitToOneContext(t, s, tasks)
 	all, err := s.Tasks(bg, store.Query{Owner: taskKey(0).Owner, Limit: tasks + 1, Options: store.TaskOptions{OmitArtifacts: true}})
 	must(t, err)
 	if len(all.Tasks) != tasks {
@@ -230,14 +230,14 @@ func TestRareTasksAreFoundInEveryOrder(t *testing.T) {
 	middle := all.Tasks[tasks/2].CreatedAt
 	for name, q := range map[string]store.Query{
 		"state, by creation":        {ByCreated: true, States: []a2a.TaskState{a2a.StateRejected}},
-		"created early, by status":  {CreatedBefore: began.Add(5 * time.Millisecond)},
+		"created early, by status":  {CreatedBefore: testTime.Add(5 * time.Millisecond)},
 		"created in the middle":     {CreatedAfter: middle, CreatedBefore: middle.Add(2 * time.Millisecond), States: []a2a.TaskState{a2a.StateCompleted}},
-		"status early, by creation": {ByCreated: true, Before: began.Add(9 * time.Millisecond)},
+		"status early, by creation": {ByCreated: true, Before: testTime.Add(9 * time.Millisecond)},
 	} {
 		for _, ascending := range []bool{false, true} {
 			for _, context := range []string{"", "many"} {
 				q.Owner, q.ContextID, q.Ascending, q.Total = taskKey(0).Owner, context, ascending, true
-				want := manually(all.Tasks, q)
+				want := filterTasks(all.Tasks, q)
 				if got := pages(t, s, q, len(want)); !slices.Equal(got, want) || len(want) == 0 {
 					t.Errorf("%s, ascending %v, context %q: Tasks() = %v, want %v", name, ascending, context, got, want)
 				}
@@ -246,12 +246,12 @@ func TestRareTasksAreFoundInEveryOrder(t *testing.T) {
 	}
 }
 
-// manually returns the ids of the tasks that q asks for.
-func manually(all []*store.Task, q store.Query) (ids []string) {
+// filterTasks returns the ids of the tasks that q selects, in its order.
+func filterTasks(all []*store.Task, q store.Query) (ids []string) {
 	var found []*store.Task
 	for _, t := range all {
 		if (len(q.States) == 0 || slices.Contains(q.States, t.Status.State)) &&
-			spanOf(q.After, q.Before).holds(millis(t.Status.Timestamp)) && spanOf(q.CreatedAfter, q.CreatedBefore).holds(millis(t.CreatedAt)) {
+			spanOf(q.After, q.Before).contains(millis(t.Status.Timestamp)) && spanOf(q.CreatedAfter, q.CreatedBefore).contains(millis(t.CreatedAt)) {
 			found = append(found, t)
 		}
 	}
@@ -260,7 +260,7 @@ func manually(all []*store.Task, q store.Query) (ids []string) {
 		if !q.Ascending {
 			x, y = y, x
 		}
-		return comparePlaces(place{at: millis(x.Time), id: x.ID}, place{at: millis(y.Time), id: y.ID})
+		return comparePositions(position{at: millis(x.Time), id: x.ID}, position{at: millis(y.Time), id: y.ID})
 	})
 	for _, t := range found {
 		ids = append(ids, t.Key.ID)
@@ -268,7 +268,7 @@ func manually(all []*store.Task, q store.Query) (ids []string) {
 	return ids
 }
 
-// pages reads a list page by page.
+// pages reads all pages of a list and returns the ids of its tasks.
 func pages(t *testing.T, s *Store, q store.Query, total int) (ids []string) {
 	t.Helper()
 	for q.Limit = 4; ; {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is what this process has used of the processors: unlike the
-// time on the wall it does not depend on what else the machine does.
+// processorTime returns the CPU time of this process. Unlike wall-clock time, it does
+// not depend on the load of the machine.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// platformChildren are the children that only Linux can have.
+// platformChildren are the child tasks that need Linux.
 var platformChildren = map[string]func(dir string) error{
 	"disk":     childFillsDisk,
 	"readonly": childOpensReadOnly,
 }
 
-// inNamespace runs a child task with a user and mount namespace of its own, in
-// which it may mount file systems whoever runs the test.
+// inNamespace runs a child task in its own user and mount namespace, so that it can
+// mount file systems without being root.
 func inNamespace(t *testing.T, task string) {
 	t.Helper()
 	unshare, err := exec.LookPath("unshare")
@@ -36,7 +36,7 @@ func inNamespace(t *testing.T, task string) {
 	}
 }
 
-func TestAFullDiskRefusesChangesUntilThereIsSpace(t *testing.T) {
+func TestFullDiskRejectsChangesUntilSpaceIsFreed(t *testing.T) {
 	t.Parallel()
 	inNamespace(t, "disk")
 }
@@ -57,7 +57,7 @@ func childFillsDisk(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := stillReads(s, n); err != nil {
+	if err := checkCompleted(s, n); err != nil {
 		return err
 	}
 	if err := s.Ping(bg); a2a.CodeOf(err) != a2a.CodeExhausted && err != nil {
@@ -68,17 +68,17 @@ func childFillsDisk(dir string) error {
 	}
 	for i := range 20 {
 		if err := runTask(s, n+1+i); err != nil {
-			return fmt.Errorf("after space was made: %w", err)
+			return fmt.Errorf("after space was freed: %w", err)
 		}
 	}
 	if err := errors.Join(s.Ping(bg), checkIntegrity(s), s.Close()); err != nil {
 		return err
 	}
-	return openFails(dir)
+	return checkOpenOnFullDisk(dir)
 }
 
-// openFails fills the disk to the brim and opens a new store there.
-func openFails(dir string) error {
+// checkOpenOnFullDisk fills the disk and opens a new store there.
+func checkOpenOnFullDisk(dir string) error {
 	f, err := os.Create(filepath.Join(dir, "ballast"))
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func openFails(dir string) error {
 	return nil
 }
 
-func TestOpenTellsThatItCannotWrite(t *testing.T) {
+func TestOpenReportsUnwritableDirectory(t *testing.T) {
 	t.Parallel()
 	inNamespace(t, "readonly")
 }
@@ -111,7 +111,7 @@ func childOpensReadOnly(dir string) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	// The file alone, then the directory.
+	// First only the file is read-only, then the directory.
 	path := filepath.Join(data, FileName)
 	if err := errors.Join(
 		syscall.Mount(path, path, "", syscall.MS_BIND, ""),
@@ -131,7 +131,7 @@ func childOpensReadOnly(dir string) error {
 func wantCannotWrite(dir, path string) error {
 	_, err := Open(bg, Config{Dir: dir})
 	if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "cannot be written: give this user the right") {
-		return fmt.Errorf("Open(%s) = %w, want code %s and that %s cannot be written", dir, err, a2a.CodeUnavailable, path)
+		return fmt.Errorf("Open(%s) = %w, want code %s and %s in the error", dir, err, a2a.CodeUnavailable, path)
 	}
 	return nil
 }

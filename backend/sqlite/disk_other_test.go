@@ -2,6 +2,5 @@
 
 package sqlite
 
-// platformChildren are those that fill a disk of their own: it takes Linux to
-// mount one without being root.
+// platformChildren is empty: mounting file systems without being root needs Linux.
 var platformChildren map[string]func(dir string) error

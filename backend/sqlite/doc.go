@@ -1,43 +1,42 @@
-// Package sqlite keeps Holdfast's data in one SQLite file: the durable default
-// that needs no setting up.
+// Package sqlite implements [store.Store] in one SQLite file. It is the default durable
+// backend and needs no configuration.
 //
 // # Concepts
 //
-// One goroutine owns the only connection that writes. Changes queue up for it;
-// it applies whatever is queued in one transaction and answers after the commit
-// (group commit), so that many callers share one write to the disk. A task is a
-// row of task_rows, which holds its guards and its place in lists and in the
-// work queue, and rows of task_log, one per change, which hold its events and
-// at most one snapshot, so that reading a task that has come to rest costs
-// two rows.
+// One goroutine owns the only connection that writes. It applies all queued changes in
+// one transaction and reports the results after the commit (group commit), so that
+// concurrent callers share one write to the disk.
 //
-// Contexts stand in indexes of the orders they are listed in, once per status, and
-// again once per tag and role; how many there are of each is kept in tallies.
+// A task is a row of task_rows, which has its state and its queue entry, and rows of
+// task_log, one per change, which have its events and at most one snapshot. Reading a
+// finished task reads two rows.
 //
-// A webhook is a row of webhook_rows and one of webhook_lanes, which is how far it has
-// been told. The row of a task says how many it has, so that a task without them
-// costs nothing more. Lanes that wait stand in an index by time alone, those that may
-// be due in one by owner, and a claim moves from one to the other what has become
-// due: it looks at no lane that has nothing to send, or waits. Attempts that were
-// acknowledged together share a row.
+// Contexts are indexed by each sort order and status, and again by each tag and role.
+// The table counters has the number of contexts in each of these lists.
+//
+// A webhook is a row of webhook_rows and one of webhook_lanes, which has its delivery
+// state. The row of a task has the number of its webhooks, so tasks without webhooks
+// cost nothing more. Waiting lanes are indexed by due time, ready lanes by owner. A
+// claim moves due lanes from the first index to the second and reads no others. Delivery
+// attempts that were acknowledged together share a row.
 //
 // # Guarantees
 //
-//   - With Synchronous "FULL", the default, an acknowledged change survives the
-//     loss of power; with "NORMAL" it survives the end of the process.
-//   - A change that is answered with an error has not been applied.
-//   - An error of one request in a group does not fail its neighbours.
-//   - One process at a time: a second one is refused by name of the first, unless
-//     it only reads (Config.ReadOnly).
-//   - When the disk is full, changes are refused with code resource_exhausted and
-//     reads go on; changes go on by themselves once there is space.
+//   - With Synchronous "FULL", the default, an acknowledged change survives a power
+//     failure; with "NORMAL" it survives the end of the process.
+//   - A change that returned an error was not applied.
+//   - A failed request does not fail the other requests of its group.
+//   - Only one process can open the store for writing. Open of a second process fails
+//     with an error that names the first, unless Config.ReadOnly is set.
+//   - While the disk is full, changes fail with code resource_exhausted and reads work.
+//     Changes succeed again as soon as space is freed.
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. Reads run beside the writer on
-// GOMAXPROCS connections and see every change that was acknowledged.
+// All methods are safe for concurrent use. Reads run concurrently with the writer, by
+// default on GOMAXPROCS connections, and see every acknowledged change.
 //
 // # Errors
 //
-// See package store. Everything SQLite reports is mapped in errors.go.
+// See package store. All errors of SQLite are mapped to codes in errors.go.
 package sqlite

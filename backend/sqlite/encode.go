@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// snapshot is what is kept of a task that task_rows does not hold.
+// snapshot is the stored part of a task that is not in task_rows.
 type snapshot struct {
 	Status    status         `json:"status"`
 	History   []store.Entry  `json:"history,omitempty"`
@@ -24,8 +24,7 @@ type outline struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// status is an a2a.TaskStatus whose state may be one that this program does not
-// know.
+// status is an a2a.TaskStatus whose state may be unknown to this program.
 type status struct {
 	State     string       `json:"state"`
 	Message   *a2a.Message `json:"message,omitempty"`
@@ -42,8 +41,8 @@ func encodeEvent(e store.Event) (string, error) {
 	return jsonText(data), err
 }
 
-// encodeSnapshot returns the snapshot of a task after a change that adds bytes to
-// the log, "" when it is not worth keeping.
+// encodeSnapshot returns the snapshot of a task after a change that adds bytes to the
+// log, "" if a snapshot is not worth storing.
 func encodeSnapshot(t *store.Task, added int) (string, error) {
 	if t == nil || added == 0 || !t.SnapshotDue(added) {
 		return "", nil

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// FuzzEventRoundTrip checks that what is stored of an event is what is read,
-// and that a snapshot folds to what the log folds to.
+// FuzzEventRoundTrip checks that stored events are read unchanged, and that a snapshot
+// folds to the same task as the log.
 func FuzzEventRoundTrip(f *testing.F) {
 	f.Add("working", "text", "name", `{"a":[1,null,{"b":"c"}],"n":12345678901234567890}`, int64(1_763_640_000_123), true, false)
 	f.Add("a-state-of-tomorrow", "\x00\u2028\"\\", "", `{}`, int64(0), false, true)
 	f.Add("completed", "", "\xff", `{"":1e400}`, int64(-1), true, true)
 	f.Fuzz(func(t *testing.T, state, text, name, data string, ms int64, more, progress bool) {
-		// What arrives has passed the decoder: valid UTF-8, values it can read.
+		// Stored values have passed the decoder: valid UTF-8 and readable JSON.
 		var metadata map[string]any
 		if wire.Unmarshal([]byte(data), &metadata) != nil {
 			return
@@ -41,13 +41,13 @@ func FuzzEventRoundTrip(f *testing.F) {
 			}},
 		}
 		task := store.Key{Owner: "o", ID: "t"}
-		kept, err := store.EncodeEvents(events, task, "c")
+		stored, err := store.EncodeEvents(events, task, "c")
 		if err != nil {
 			t.Fatalf("EncodeEvents() = %v", err)
 		}
-		got, err := store.DecodeEvents(kept, 15, task, "c")
+		got, err := store.DecodeEvents(stored, 15, task, "c")
 		if err != nil {
-			t.Fatalf("DecodeEvents(%s) = %v", kept, err)
+			t.Fatalf("DecodeEvents(%s) = %v", stored, err)
 		}
 		if diff := cmp.Diff(events, got, asJSON()); diff != "" {
 			t.Fatalf("events after a round trip (-want +got):\n%s", diff)
@@ -60,28 +60,27 @@ func checkSnapshot(t *testing.T, events []store.Event) {
 	t.Helper()
 	var whole store.Task
 	whole.Apply(append(events, store.Event{Seq: 17, Time: events[0].Time, State: a2a.StateCompleted})...)
-	kept, err := encodeSnapshot(&whole, 1<<20)
+	stored, err := encodeSnapshot(&whole, 1<<20)
 	if err != nil {
 		t.Fatalf("encodeSnapshot() = %v", err)
 	}
 	got := store.Task{Seq: whole.Seq, ReceivedSeq: whole.ReceivedSeq, CreatedAt: whole.CreatedAt}
-	if err := foldSnapshot(&got, []byte(kept), false); err != nil {
-		t.Fatalf("foldSnapshot(%s) = %v", kept, err)
+	if err := foldSnapshot(&got, []byte(stored), false); err != nil {
+		t.Fatalf("foldSnapshot(%s) = %v", stored, err)
 	}
 	if diff := cmp.Diff(&whole, &got, asJSON()); diff != "" {
 		t.Fatalf("task after a round trip (-want +got):\n%s", diff)
 	}
 }
 
-// valid returns s as it would have been decoded.
+// valid returns s as the JSON decoder would return it.
 func valid(s string) string {
 	raw, _ := json.Marshal(s)
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// asJSON compares values of the model by their JSON: that is what the contract
-// promises of them.
+// asJSON compares model values by their JSON, which is what the contract guarantees.
 func asJSON() cmp.Option {
 	return cmp.Options{
 		cmp.FilterPath(func(p cmp.Path) bool { return p.Index(-1).Type().Kind().String() == "map" }, cmp.Comparer(func(a, b any) bool {
@@ -105,8 +104,8 @@ func toJSON(v any) string {
 	return string(raw)
 }
 
-// A worker reads a task that it has claimed while others continue it.
-func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
+// A worker may read a claimed task while others change it.
+func TestReadAfterSnapshotReplacementFoldsWholeLog(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	c := submitted(1)
@@ -119,10 +118,11 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 		}))
 		return row
 	}
-	// chatter commits progress until a snapshot is written, and returns the task then.
-	chatter := func() *store.Task {
+	// commitUntilSnapshot commits progress until a snapshot is written, and returns the
+	// task at that point.
+	commitUntilSnapshot := func() *store.Task {
 		for before := row().checkpoint; row().checkpoint == before; {
-			e := store.Event{Seq: task.Seq + 1, Time: began, State: a2a.StateWorking, Message: message("p", "agent", loremIpsum), Progress: true}
+			e := store.Event{Seq: task.Seq + 1, Time: testTime, State: a2a.StateWorking, Message: message("p", "agent", loremIpsum), Progress: true}
 			next := store.Change{Key: c.Key, Version: task.Seq, Events: []store.Event{e}}
 			task = task.Clone()
 			task.Apply(e)
@@ -134,9 +134,9 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 		}
 		return task
 	}
-	want := chatter()
+	want := commitUntilSnapshot()
 	then := row()
-	chatter()
+	commitUntilSnapshot()
 	if n := ints(t, s, `SELECT count(*) FROM task_log WHERE snapshot IS NOT NULL`)[0]; n != 1 {
 		t.Errorf("%d snapshots of a task are stored, want 1", n)
 	}
@@ -147,8 +147,8 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	}
 }
 
-// A snapshot that another change has overtaken is not kept.
-func TestAWrongSnapshotIsIgnored(t *testing.T) {
+// A snapshot is not stored if another change was committed in between.
+func TestOutdatedSnapshotIsIgnored(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	c := submitted(1)

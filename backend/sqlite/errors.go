@@ -14,9 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// failed gives an error of SQLite its code; doing says what went wrong, for the
-// log. Errors that have a code or are the context's own stay as they are.
-func failed(err error, doing string) error {
+// wrapError wraps an error of SQLite with its code. doing names the operation, for the
+// log. Errors that have a code, store.ErrNotFound and errors of the context are
+// returned unchanged.
+func wrapError(err error, op string) error {
 	var coded *a2a.Error
 	switch {
 	case err == nil:
@@ -26,17 +27,17 @@ func failed(err error, doing string) error {
 		return err
 	}
 	code, text := classify(err)
-	return a2a.Wrap(code, fmt.Errorf("sqlite: %s: %w", doing, err), "%s", text)
+	return a2a.Wrap(code, fmt.Errorf("sqlite: %s: %w", op, err), "%s", text)
 }
 
-// classify is the one place where SQLite's result codes meet ours.
+// classify maps SQLite's result codes to a2a codes and texts for clients.
 func classify(err error) (a2a.Code, string) {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return a2a.CodeExhausted, textFull
+		return a2a.CodeExhausted, textDiskFull
 	}
 	switch primaryCode(err) {
 	case sqlite3.SQLITE_FULL:
-		return a2a.CodeExhausted, textFull
+		return a2a.CodeExhausted, textDiskFull
 	case sqlite3.SQLITE_TOOBIG:
 		return a2a.CodeTooLarge, "the value is too large to be stored"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
@@ -44,14 +45,14 @@ func classify(err error) (a2a.Code, string) {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
 		return a2a.CodeUnavailable, "the database cannot be written"
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_NOLFS:
-		return a2a.CodeUnavailable, "the disk of the database does not answer properly"
+		return a2a.CodeUnavailable, "the database reports a disk error"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return a2a.CodeInternal, "the database is damaged"
 	}
 	return a2a.CodeInternal, "the database failed"
 }
 
-const textFull = "disk full: the change was not stored; free some space and try again"
+const textDiskFull = "disk full: the change was not stored; free some space and try again"
 
 // primaryCode returns the primary result code of an error of SQLite, 0 for
 // other errors.
@@ -63,7 +64,7 @@ func primaryCode(err error) int {
 	return e.Code() & 0xff
 }
 
-// openError says what is wrong with the database at path and what to do.
+// openError returns an error with the path of the database, the problem and what to do.
 func openError(err error, path string) error {
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
@@ -82,7 +83,7 @@ func openError(err error, path string) error {
 	case c == sqlite3.SQLITE_CORRUPT:
 		text = "is damaged: restore it from a backup, or save what can be read with 'sqlite3 " + path + " .recover'"
 	case c == sqlite3.SQLITE_BUSY:
-		text = "is locked by another program: end it (a sqlite3 shell with an open transaction, a backup) and start again"
+		text = "is locked by another program: stop it (a sqlite3 shell with an open transaction, a backup) and start again"
 	}
 	return a2a.Wrap(code, err, "%s %s", path, text)
 }

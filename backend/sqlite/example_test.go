@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 )
 
-// A store in a directory of its own; one process at a time can have it.
+// Open a store in a new directory. Only one process at a time can open it for writing.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "holdfast")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 
 const planFile = "testdata/plans.txt"
 
-// hotQueries are the statements whose cost must not grow with the database.
+// hotQueries are the statements whose cost must not grow with the size of the database.
 var hotQueries = []hotQuery{
 	{"guard", sqlSelectRow},
 	{"get", sqlReadTask},
-	{"get of a list's task", sqlReadTaskPK},
+	{"get by pk", sqlReadTaskPK},
 	{"log from a checkpoint", sqlReadLog},
 	{"events", sqlReadEvents},
 	{"log rows", sqlLogRows},
@@ -31,9 +31,9 @@ var hotQueries = []hotQuery{
 	{"context", sqlReadContext},
 	{"feedback", sqlFeedback},
 	{"feedback on a task", sqlTaskFeedback},
-	{"feedback: one more", sqlInsertFeedback},
+	{"feedback: insert", sqlInsertFeedback},
 	{"feedback: ratings of a task", sqlRatingsOf},
-	{"tallies", sqlTallies},
+	{"counters", sqlCounters},
 	{"context: head", sqlContextHead},
 	{"context: first task", sqlContextFirst},
 	{"context: newest tasks", sqlContextNewest},
@@ -43,18 +43,18 @@ var hotQueries = []hotQuery{
 	{"context: new message, labels", sqlTouchLabels},
 	{"context: parent", sqlContextParent},
 	{"context: labels", sqlLabelsOf},
-	{"context: busy, others", sqlBusyOthers},
+	{"context: busy tasks", sqlBusyOthers},
 	{"context: mark deletion", sqlMarkDeletion},
-	{"context: lost tasks", sqlLostTasks},
+	{"context: subtract tasks", sqlSubtractTasks},
 	{"delete: rows of a log", sqlLogSizes},
-	{"delete: keys in a log", sqlLogKeys},
-	{"delete: keys kept apart", sqlKeptKeys},
+	{"delete: keys by log", sqlDropKeysByLog},
+	{"delete: keys by task", sqlDropKeysByTask},
 	{"delete: log", sqlDropLog},
 	{"delete: rows of steps", sqlStepRows},
 	{"delete: steps", sqlDropStep},
 	{"delete: rows of contents", sqlContentRows},
 	{"delete: contents", sqlDropContent},
-	{"delete: count attempts and dead letters", sqlTaskNotes},
+	{"delete: count attempts and dead letters", sqlCountDeliveries},
 	{"delete: some attempts", sqlDropSomeAttempts},
 	{"delete: some dead letters", sqlDropSomeDead},
 	{"delete: pending lanes", sqlPendingLanes},
@@ -68,31 +68,31 @@ var hotQueries = []hotQuery{
 	{"list: states of a context", sqlContextStates},
 	{"claim: next owner with queued tasks", sqlQueuedOwner},
 	{"claim: next owner with leased tasks", sqlLeasedOwner},
-	{"claim: wait is over", sqlWaitingDue},
-	{"claim: wait beyond the horizon", sqlWaitingFar},
+	{"claim: waiting and due", sqlWaitingDue},
+	{"claim: waiting beyond the horizon", sqlWaitingBeyond},
 	{"claim: queued and due", sqlQueuedDue},
-	{"claim: queued beyond the horizon", sqlQueuedFar},
+	{"claim: queued beyond the horizon", sqlQueuedBeyond},
 	{"claim: next context", sqlNextContext},
 	{"claim: queued of a context", sqlContextDue},
-	{"claim: queued of a context beyond the horizon", sqlContextFar},
+	{"claim: queued of a context beyond the horizon", sqlContextBeyond},
 	{"claim: lease ended", sqlLeasedDue},
-	{"claim: lease beyond the horizon", sqlLeasedFar},
+	{"claim: lease beyond the horizon", sqlLeasedBeyond},
 	{"lane: by name", sqlSelectLane},
 	{"lane: change", sqlUpdateLane},
 	{"lanes: event, pending", sqlMovePending},
 	{"lanes: event, idle", sqlMoveIdle},
-	{"lanes: wait is over", sqlPromoteDue},
-	{"lanes: wait beyond the horizon", sqlPromoteFar},
-	{"lanes: deleted, lease ended", sqlGoneLanes},
-	{"lanes: next owner with lanes that may be due", sqlReadyOwner},
-	{"lanes: next owner with leased lanes", sqlHeldOwner},
-	{"lanes: due", sqlReadyDue},
-	{"lanes: due beyond the horizon", sqlReadyFar},
-	{"lanes: lease ended", sqlHeldDue},
-	{"lanes: lease beyond the horizon", sqlHeldFar},
+	{"lanes: waiting and due", sqlPromoteDue},
+	{"lanes: waiting beyond the horizon", sqlPromoteBeyond},
+	{"lanes: deleted, lease ended", sqlDeletedLanes},
+	{"lanes: next owner with ready lanes", sqlReadyLaneOwner},
+	{"lanes: next owner with leased lanes", sqlLeasedLaneOwner},
+	{"lanes: due", sqlReadyLaneDue},
+	{"lanes: due beyond the horizon", sqlReadyBeyond},
+	{"lanes: lease ended", sqlLeasedLaneDue},
+	{"lanes: lease beyond the horizon", sqlLeasedLaneBeyond},
 	{"lanes: lease", sqlLeaseLane},
 	{"lanes: renew", sqlRenewLane},
-	{"lanes: what was claimed", sqlClaimedLane},
+	{"lanes: read a claimed one", sqlClaimedLane},
 	{"lanes: wake", sqlWakeLanes},
 	{"lanes: done", sqlDoneLanes},
 	{"dead letters: expire", sqlDropOldDead},
@@ -107,7 +107,7 @@ var hotQueries = []hotQuery{
 
 type hotQuery struct{ name, text string }
 
-// listQueries are the statements of all lists that need no sort.
+// listQueries returns the statements of all lists that need no sort.
 func listQueries() (all []hotQuery) {
 	add := func(text, format string, args ...any) {
 		all = append(all, hotQuery{fmt.Sprintf(format, args...), text})
@@ -121,7 +121,7 @@ func listQueries() (all []hotQuery) {
 					add(k.walk(), "tasks: walk %+v", k)
 				}
 				k := taskWalk{created: created, context: context, ascending: ascending}
-				add(k.cutOff(), "tasks: cut off %+v", k)
+				add(k.pastLimit(), "tasks: cut off %+v", k)
 			}
 			k := taskWalk{context: context, filtered: created}
 			add(k.count(), "tasks: count %+v", k)
@@ -134,16 +134,16 @@ func listQueries() (all []hotQuery) {
 			{ascending: true},
 			{nameless: true},
 			{nameless: true, ascending: true},
-			{nameless: true, fresh: true},
-			{labelled: true},
-			{labelled: true, ascending: true},
-			{labelled: true, others: true},
+			{nameless: true, isNew: true},
+			{byLabel: true},
+			{byLabel: true, ascending: true},
+			{byLabel: true, moreLabels: true},
 		} {
 			k.sort = sort
 			add(k.walk(), "contexts: walk %+v", k)
 		}
 	}
-	for _, k := range []contextWalk{{bounded: true}, {labelled: true, bounded: true}, {labelled: true, others: true, bounded: true}} {
+	for _, k := range []contextWalk{{bounded: true}, {byLabel: true, bounded: true}, {byLabel: true, moreLabels: true, bounded: true}} {
 		add(k.count(), "contexts: count %+v", k)
 		k.sort = store.ContextsByCreated
 		add(k.walk(), "contexts: walk %+v", k)
@@ -153,26 +153,26 @@ func listQueries() (all []hotQuery) {
 	return all
 }
 
-// pushQueries are the statements of all lists of webhooks and of what became of
-// them.
-func pushQueries() (all []hotQuery) {
-	for _, places := range []string{sqlLanesAll, sqlLanesOwner, sqlLanesTask, sqlLanesOne} {
+// webhookQueries returns the statements of all lists of webhooks, attempts and dead
+// letters.
+func webhookQueries() (all []hotQuery) {
+	for _, names := range []string{sqlLanesAll, sqlLanesOwner, sqlLanesTask, sqlLanesOne} {
 		for _, states := range []string{sqlStatesAll, sqlStatesInactive, sqlStatesSome} {
-			k := laneWalk{places, states}
+			k := laneWalk{names, states}
 			all = append(all, hotQuery{fmt.Sprintf("lanes: walk %+v", k), k.text()})
 		}
 	}
-	for _, kind := range []struct{ name, notes string }{{"attempts", sqlAttemptNotes}, {"dead letters", sqlDeadNotes}} {
-		for _, q := range []store.PushQuery{{}, {Owner: "o"}, {Owner: "o", TaskID: "t"}, {Owner: "o", TaskID: "t", ID: "p"}} {
-			k, _ := newNoteWalk(kind.notes, &q)
+	for _, kind := range []struct{ name, notes string }{{"attempts", sqlAttemptRecords}, {"dead letters", sqlDeadLetterRecords}} {
+		for _, q := range []store.WebhookQuery{{}, {Owner: "o"}, {Owner: "o", TaskID: "t"}, {Owner: "o", TaskID: "t", ID: "p"}} {
+			k, _ := newDeliveryWalk(kind.notes, &q)
 			all = append(all, hotQuery{fmt.Sprintf("%s: walk of owner %q, task %q, webhook %q", kind.name, q.Owner, q.TaskID, q.ID), k.text()})
 		}
 	}
 	return all
 }
 
-// TestHotQueriesKeepTheirPlans compares with testdata/plans.txt, which
-// UPDATE_GOLDEN=1 writes.
+// TestHotQueriesKeepTheirPlans compares the query plans with testdata/plans.txt.
+// UPDATE_GOLDEN=1 rewrites it.
 func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
@@ -180,7 +180,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	var plans strings.Builder
-	for _, q := range slices.Concat(hotQueries, listQueries(), pushQueries()) {
+	for _, q := range slices.Concat(hotQueries, listQueries(), webhookQueries()) {
 		plan := explain(t, db, q.text)
 		plans.WriteString(q.name + "\n" + plan)
 		for line := range strings.Lines(plan) {
@@ -192,7 +192,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	golden(t, planFile, plans.String())
 }
 
-// harmlessScan reports a scan of rows that the query itself has made.
+// harmlessScan reports a scan of rows that the query itself generates.
 func harmlessScan(line string) bool {
 	return strings.Contains(line, "SCAN json_each") || strings.Contains(line, "SCAN (subquery") || strings.Contains(line, "SCAN s") || strings.Contains(line, "SCAN CONSTANT ROW") || strings.Contains(line, "LIST SUBQUERY")
 }
@@ -216,8 +216,9 @@ func explain(t *testing.T, db *sql.DB, query string) string {
 	return plan.String()
 }
 
-// TestSchemaIsTheGoldenOne shows what the migrations add up to.
-func TestSchemaIsTheGoldenOne(t *testing.T) {
+// TestSchemaMatchesGolden compares the schema after all migrations with
+// testdata/schema.sql.
+func TestSchemaMatchesGolden(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	db, err := sql.Open("sqlite", dataSource(s.path, "query_only(1)"))
@@ -244,6 +245,6 @@ func golden(t *testing.T, file, got string) {
 	want, err := os.ReadFile(file)
 	must(t, err)
 	if got != string(want) {
-		t.Errorf("%s is not up to date (UPDATE_GOLDEN=1 writes it); got:\n%s", file, got)
+		t.Errorf("%s is not up to date (UPDATE_GOLDEN=1 rewrites it); got:\n%s", file, got)
 	}
 }

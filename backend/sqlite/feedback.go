@@ -56,7 +56,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 			refusal = store.ErrExists
 			return nil
 		}
-		w.tallyRating(f.Key.Owner, int64(f.Rating), 1)
+		w.countRating(f.Key.Owner, int64(f.Rating), 1)
 		return nil
 	}})
 	if err != nil {
@@ -65,22 +65,22 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	return refusal
 }
 
-// tallyRating counts feedback of an owner, and of all.
-func (w *writer) tallyRating(owner string, rating, by int64) {
-	shelf := strconv.FormatInt(rating, 10)
-	w.tally(owner, labelRating, shelf, by)
-	w.tally("", labelRating, shelf, by)
+// countRating adds to the number of ratings of an owner and of all owners.
+func (w *writer) countRating(owner string, rating, by int64) {
+	bucket := strconv.FormatInt(rating, 10)
+	w.addCount(owner, labelRating, bucket, by)
+	w.addCount("", labelRating, bucket, by)
 }
 
 // removeFeedback removes all feedback on a task.
 func (w *writer) removeFeedback(t *taskRow) error {
-	any := false
+	found := false
 	err := w.ratingsOf.query(context.Background(), func(r record) error {
-		any = true
-		w.tallyRating(t.key.Owner, r.int(0), -1)
+		found = true
+		w.countRating(t.key.Owner, r.int(0), -1)
 		return nil
 	}, t.pk)
-	if err != nil || !any {
+	if err != nil || !found {
 		return err
 	}
 	_, err = w.dropFeedback.exec(t.pk)
@@ -129,8 +129,8 @@ func scanFeedback(owner string, r record) (store.Feedback, error) {
 // FeedbackSummary implements store.Store.
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
 	err = s.readList(ctx, func(r *reader) error {
-		return r.tallied(owner, labelRating, func(shelf string, n int) {
-			if rating, err := strconv.Atoi(shelf); err == nil && rating >= 0 && rating < len(sum.Ratings) {
+		return r.eachCounter(owner, labelRating, func(bucket string, n int) {
+			if rating, err := strconv.Atoi(bucket); err == nil && rating >= 0 && rating < len(sum.Ratings) {
 				sum.Ratings[rating] += n
 			}
 		})

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestAFullDatabaseRefusesChangesUntilThereIsSpace(t *testing.T) {
+func TestFullDatabaseRejectsChangesUntilSpaceIsFreed(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir(), MaxPages: 100})
 	written, err := fillUp(s, 0)
 	must(t, err)
-	must(t, stillReads(s, written))
+	must(t, checkCompleted(s, written))
 	must(t, s.write(bg, &request{weight: 1, apply: func(w *writer) error { return nil }}))
 	setMaxPages(s, 100_000)
 	must(t, runTask(s, written+1))
@@ -23,14 +23,14 @@ func TestAFullDatabaseRefusesChangesUntilThereIsSpace(t *testing.T) {
 	must(t, checkIntegrity(s))
 }
 
-// setMaxPages changes the limit while the writer does nothing else.
+// setMaxPages changes the limit while the writer is idle.
 func setMaxPages(s *Store, pages int64) {
-	release := holdWriter(s)
+	release := blockWriter(s)
 	_ = s.writer.exec(bg, fmt.Sprintf("PRAGMA max_page_count(%d)", pages))
 	release()
 }
 
-// fillUp completes tasks until the store is full and returns the number of the
+// fillUp completes tasks until the store is full, and returns the number of the first
 // task that did not fit.
 func fillUp(s *Store, from int) (int, error) {
 	for n := from; n < from+100_000; n++ {
@@ -43,25 +43,25 @@ func fillUp(s *Store, from int) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, errors.New("the store is never full")
+	return 0, errors.New("store is not full after 100000 tasks")
 }
 
-// stillReads checks that what was acknowledged is whole.
-func stillReads(s *Store, n int) error {
+// checkCompleted checks that tasks 0 to n-1 are completed and complete.
+func checkCompleted(s *Store, n int) error {
 	for i := range n {
 		t, err := s.Task(bg, taskKey(i), store.TaskOptions{})
 		if err != nil {
 			return fmt.Errorf("task %d of a full store: %w", i, err)
 		}
 		if t.Status.State != a2a.StateCompleted || len(t.History) != 2 || len(t.Artifacts) != 1 {
-			return fmt.Errorf("task %d of a full store is not whole: %+v", i, t)
+			return fmt.Errorf("task %d of a full store = %+v, want it completed with 2 messages and 1 artifact", i, t)
 		}
 	}
 	return nil
 }
 
 func checkIntegrity(s *Store) error {
-	c, err := openConn(s.path, "query_only(1)")
+	c, err := openConn(s.path, readWrite, "query_only(1)")
 	if err != nil {
 		return err
 	}

@@ -17,21 +17,21 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestGroupedChangesShareOneTransaction(t *testing.T) {
+func TestQueuedChangesShareOneTransaction(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
-	commits := groups(s)
+	commits := transactionCount(s)
 	_, err := queueAll(t, s, 100, func(n int) error { return commitOne(s, submitted(n)) })
 	must(t, err)
 	if got := commits(); got > 2 {
-		t.Errorf("100 queued changes took %d transactions, want 1 besides the one that held them up", got)
+		t.Errorf("100 queued changes took %d transactions, want at most 2", got)
 	}
 }
 
-func TestAFailingRequestDoesNotFailItsNeighbours(t *testing.T) {
+func TestFailedRequestDoesNotFailItsGroup(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
-	poison := errors.New("poison")
+	errRequest := errors.New("poison")
 	failures, err := queueAll(t, s, 40, func(n int) error {
 		if n != 20 {
 			return commitOne(s, submitted(n))
@@ -43,16 +43,16 @@ func TestAFailingRequestDoesNotFailItsNeighbours(t *testing.T) {
 			if err := w.apply(&c); err != nil {
 				return err
 			}
-			return poison
+			return errRequest
 		}})
 	})
-	if !errors.Is(err, poison) || failures != 1 {
-		t.Errorf("%d requests failed with %v, want only the poisonous one", failures, err)
+	if !errors.Is(err, errRequest) || failures != 1 {
+		t.Errorf("%d requests failed with %v, want 1 with %v", failures, err, errRequest)
 	}
 	for n := range 40 {
 		_, err := s.Task(bg, taskKey(n), store.TaskOptions{})
 		if want := n == 20; errors.Is(err, store.ErrNotFound) != want {
-			t.Errorf("Task(%d) = %v, want it to be absent: %v", n, err, want)
+			t.Errorf("Task(%d) = %v, want ErrNotFound: %v", n, err, want)
 		}
 	}
 	if b, err := s.Backlog(bg); err != nil || b.Leased != 39 {
@@ -60,10 +60,10 @@ func TestAFailingRequestDoesNotFailItsNeighbours(t *testing.T) {
 	}
 }
 
-func TestAnAbandonedRequestIsNotApplied(t *testing.T) {
+func TestCanceledRequestIsNotApplied(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
-	release := holdWriter(s)
+	release := blockWriter(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -78,15 +78,15 @@ func TestAnAbandonedRequestIsNotApplied(t *testing.T) {
 	release()
 	must(t, commitOne(s, submitted(2)))
 	if _, err := s.Task(bg, taskKey(1), store.TaskOptions{}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Task() of an abandoned change = %v, want %v", err, store.ErrNotFound)
+		t.Errorf("Task() of a canceled change = %v, want %v", err, store.ErrNotFound)
 	}
 }
 
-// queueAll makes n calls while the writer is held, so that they form a group.
-// It returns how many failed and the last error.
+// queueAll makes n calls while the writer is blocked, so that they form a group. It
+// returns the number of failed calls and the last error.
 func queueAll(t *testing.T, s *Store, n int, call func(n int) error) (failed int, last error) {
 	t.Helper()
-	release := holdWriter(s)
+	release := blockWriter(s)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for i := range n {
@@ -109,8 +109,8 @@ func waitQueued(t *testing.T, s *Store, n int) {
 	await(t, fmt.Sprint(n, " requests are queued"), func() bool { return len(s.writer.queue) >= n })
 }
 
-// groups returns a count of the transactions since the call.
-func groups(s *Store) func() int {
+// transactionCount returns a function that counts the transactions since the call.
+func transactionCount(s *Store) func() int {
 	read := func() (n int) {
 		_ = s.write(bg, &request{weight: 1, apply: func(w *writer) error { n = w.wal.groups; return nil }})
 		return n
@@ -119,11 +119,11 @@ func groups(s *Store) func() int {
 	return func() int { return read() - before - 1 }
 }
 
-func TestTheLogStaysShortUnderConstantReads(t *testing.T) {
+func TestWALStaysBoundedUnderConstantReads(t *testing.T) {
 	t.Parallel()
 	const limit = 4 << 20
 	s := open(t, Config{Dir: t.TempDir()})
-	release := holdWriter(s)
+	release := blockWriter(s)
 	s.writer.wal.limit = limit
 	release()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,14 +147,14 @@ func TestTheLogStaysShortUnderConstantReads(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	// As many groups may pass between two looks.
-	if most := int64(limit + walEvery*2*size); longest > most {
-		t.Errorf("write-ahead log grew to %d MB, want at most %d", longest>>20, most>>20)
+	// The log can grow by the groups between two checks of its size.
+	if most := int64(limit + walCheckInterval*2*size); longest > most {
+		t.Errorf("write-ahead log grew to %d MiB, want at most %d", longest>>20, most>>20)
 	}
-	t.Logf("write-ahead log grew to %d MB", longest>>20)
+	t.Logf("write-ahead log grew to %d MiB", longest>>20)
 }
 
-func TestTheLogIsEmptiedWhenIdle(t *testing.T) {
+func TestWALIsTruncatedWhenIdle(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, runTask(s, 1))
@@ -164,7 +164,7 @@ func TestTheLogIsEmptiedWhenIdle(t *testing.T) {
 	})
 }
 
-func TestSecretsStayOutOfTheLog(t *testing.T) {
+func TestErrorsAndLogsOmitMessageText(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	s := open(t, Config{Dir: t.TempDir(), MaxPages: 60, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -176,16 +176,16 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 	}
 	must(t, s.Close())
 	if text := log.String() + err.Error(); strings.Contains(text, "hush") {
-		t.Errorf("log and error hold a message's text: %.300s", text)
+		t.Errorf("log and error contain the message's text: %.300s", text)
 	}
 }
 
 func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
-	release := holdWriter(s)
+	release := blockWriter(s)
 	const n = 20
-	var before atomic.Int64 // large requests that were applied before the small one
+	var before atomic.Int64 // large requests applied before the small one
 	var small atomic.Bool
 	var group sync.WaitGroup
 	var started sync.WaitGroup
@@ -200,13 +200,13 @@ func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
 				return nil
 			}})
 			if err != nil {
-				t.Errorf("a large request: %v", err)
+				t.Errorf("write() of a large request = %v", err)
 			}
 		})
 	}
 	started.Wait()
 	waitQueued(t, s, largeQueued)
-	time.Sleep(20 * time.Millisecond) // the others would be queued by now
+	time.Sleep(20 * time.Millisecond) // enough for the others to be queued
 	queued := len(s.writer.queue)
 	group.Go(func() {
 		_ = s.write(bg, &request{weight: 1, apply: func(*writer) error {
@@ -218,6 +218,6 @@ func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
 	release()
 	group.Wait()
 	if n := before.Load(); n > largeQueued {
-		t.Errorf("%d large requests were applied before a small one, want %d", n, largeQueued)
+		t.Errorf("%d large requests were applied before a small one, want at most %d", n, largeQueued)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// logCounter counts the records at level error.
+// logCounter collects the log lines at level error.
 type logCounter struct {
 	slog.Handler
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ func (c *logCounter) lines() []string {
 	return c.errors
 }
 
-func TestWritesAreRefusedOnceTheFilesAreGone(t *testing.T) {
+func TestWritesFailAfterFilesAreRemoved(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("open files cannot be removed here")
@@ -64,13 +64,13 @@ func TestWritesAreRefusedOnceTheFilesAreGone(t *testing.T) {
 				t.Errorf("Ping() after the loss = %v, want code %s", err, a2a.CodeUnavailable)
 			}
 			if lines := logged.lines(); len(lines) != 1 || !strings.Contains(lines[0], "was deleted or replaced") {
-				t.Errorf("log at level error = %q, want the loss, once", lines)
+				t.Errorf("log at level error = %q, want one line about the loss", lines)
 			}
 		})
 	}
 }
 
-func TestLossIsNoticedWithoutWrites(t *testing.T) {
+func TestFileLossIsDetectedWithoutWrites(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("open files cannot be removed here")
@@ -78,7 +78,7 @@ func TestLossIsNoticedWithoutWrites(t *testing.T) {
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, commitOne(s, submitted(1)))
 	must(t, os.Remove(s.path))
-	await(t, "the store notices that its file is gone", func() bool { return s.files.lost() != nil })
+	await(t, "the store detects that its file was removed", func() bool { return s.files.lost() != nil })
 }
 
 func BenchmarkFileGuard(b *testing.B) {

@@ -12,13 +12,13 @@ import (
 
 var bg = context.Background()
 
-// began is when the tests' tasks begin.
-var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+// testTime is the creation time of the first test task.
+var testTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const testWorker = "worker-1"
 
 func taskID(n int) string {
-	ms := began.UnixMilli() + int64(n)/6
+	ms := testTime.UnixMilli() + int64(n)/6
 	return fmt.Sprintf("%08x-%04x-7%03x-8000-%012x", ms>>16, ms&0xffff, n%6, n)
 }
 
@@ -33,23 +33,23 @@ func message(id, role, text string) *a2a.Message {
 const loremIpsum = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore " +
 	"et dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation ullamco laboris nisi ut aliquip. "
 
-// submitted is the change that creates a task and leases it to testWorker.
+// submitted returns the change that creates task n and leases it to testWorker.
 func submitted(n int) store.Change {
-	at := began.Add(time.Duration(n) * time.Second / 6000)
+	at := testTime.Add(time.Duration(n) * time.Second / 6000)
 	return store.Change{
 		Key: taskKey(n), Create: &store.Create{ContextID: "c" + taskID(n)},
 		Events: []store.Event{
 			{Time: at, State: a2a.StateSubmitted, Received: message("m1", "user", loremIpsum)},
 			{Time: at, State: a2a.StateWorking},
 		},
-		Run: &store.Run{
+		Queue: &store.QueueEntry{
 			Phase: store.PhaseLeased, Turn: 1, Attempt: 1, SeenSeq: 1,
 			Lease: store.Lease{Worker: testWorker, Fence: 1, Until: at.Add(30 * time.Second)},
 		},
 	}
 }
 
-// completed is the change that ends a task made by submitted.
+// completed returns the change that completes a task created by c.
 func completed(c store.Change) store.Change {
 	at := c.Events[0].Time.Add(5 * time.Millisecond)
 	done := store.Change{
@@ -60,13 +60,13 @@ func completed(c store.Change) store.Change {
 			}},
 			{Time: at, State: a2a.StateCompleted, Message: message("m2", "agent", "Here is the summary.")},
 		},
-		Run: &store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: testWorker, Fence: 1}},
+		Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: testWorker, Fence: 1}},
 	}
 	done.Snapshot = foldChanges(c, done)
 	return done
 }
 
-// ints returns the integers of the first row of a query, which reads beside the writer.
+// ints returns the integers of the first row of a query on a reader.
 func ints(t testing.TB, s *Store, text string) (row []int64) {
 	t.Helper()
 	must(t, s.withReader(bg, func(r *reader) (err error) {
@@ -76,18 +76,18 @@ func ints(t testing.TB, s *Store, text string) (row []int64) {
 	return row
 }
 
-// await waits until a condition holds, for far longer than the slowest machine needs.
+// await waits until a condition holds, up to a limit that suits the slowest machine.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	const waitLimit = 5 * time.Minute
 	for end := time.Now().Add(waitLimit); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", waitLimit, what)
+			t.Fatalf("timeout after %s: %s", waitLimit, what)
 		}
 	}
 }
 
-// foldChanges returns the task that changes make.
+// foldChanges returns the task that results from changes.
 func foldChanges(changes ...store.Change) *store.Task {
 	t := &store.Task{Key: changes[0].Key, ContextID: changes[0].Create.ContextID}
 	for _, c := range changes {
@@ -95,8 +95,8 @@ func foldChanges(changes ...store.Change) *store.Task {
 			e.Seq = t.Seq + 1
 			t.Apply(e)
 		}
-		if c.Run != nil {
-			t.Run = *c.Run
+		if c.Queue != nil {
+			t.Queue = *c.Queue
 		}
 	}
 	return t

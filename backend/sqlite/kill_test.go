@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// childWrites completes tasks on 16 goroutines and prints the number of each
-// task whose end was acknowledged, until it is killed.
+// childWrites completes tasks on 16 goroutines until it is killed. It prints the number
+// of each task whose completion was acknowledged.
 func childWrites(dir string) error {
 	s, err := Open(bg, Config{Dir: dir})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 		for n := range acknowledged {
 			got, err := s.Task(bg, taskKey(n), store.TaskOptions{})
 			if err != nil || got.Status.State != a2a.StateCompleted || got.Seq != 4 || len(got.Artifacts) != 1 {
-				t.Fatalf("round %d: Task(%d) = %+v, %v, want it completed as acknowledged", round, n, got, err)
+				t.Fatalf("round %d: Task(%d) = %+v, %v, want it completed", round, n, got, err)
 			}
 		}
 		must(t, checkIntegrity(s))
@@ -78,7 +78,7 @@ func killWhileWriting(t *testing.T, dir string, round int, acknowledged map[int]
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		n, err := strconv.Atoi(lines.Text())
 		if err != nil {
-			continue // cut off by the kill
+			continue // truncated by the kill
 		}
 		acknowledged[n] = true
 		if kill == nil {
@@ -86,32 +86,32 @@ func killWhileWriting(t *testing.T, dir string, round int, acknowledged map[int]
 		}
 	}
 	if err := cmd.Wait(); err == nil || kill == nil {
-		t.Fatalf("the writing process ended by itself: %v", err)
+		t.Fatalf("writing process was not killed: %v", err)
 	}
 }
 
-// takeOver claims what the killed process was running.
+// takeOver claims the tasks that the killed process had leased.
 func takeOver(t *testing.T, s *Store) {
 	t.Helper()
 	backlog, err := s.Backlog(bg)
 	must(t, err)
-	now := began.Add(time.Second)
+	now := testTime.Add(time.Second)
 	claimed, err := s.Claim(bg, store.ClaimParams{
 		Worker: "after", Now: now, Until: now.Add(time.Minute), Limit: 1000, Takeover: true,
 		Event: store.Event{Time: now, State: a2a.StateWorking},
 	})
 	must(t, err)
-	// A process that was killed between two tasks leaves nothing to take over.
+	// There are no leased tasks if the process was killed between two tasks.
 	if len(claimed) != backlog.Leased {
-		t.Errorf("Claim() took over %d tasks of %d leased, want those of the killed process", len(claimed), backlog.Leased)
+		t.Errorf("Claim() took over %d tasks, want all %d leased ones", len(claimed), backlog.Leased)
 	}
 	for _, task := range claimed {
-		if task.Run.Attempt != 2 || task.Seq != 3 {
-			t.Errorf("Claim() = attempt %d at sequence %d, want 2 at 3", task.Run.Attempt, task.Seq)
+		if task.Queue.Attempt != 2 || task.Seq != 3 {
+			t.Errorf("Claim() = attempt %d at sequence %d, want 2 at 3", task.Queue.Attempt, task.Seq)
 		}
 		must(t, commitOne(s, store.Change{
-			Key: task.Key, Lease: &store.HeldLease{Key: task.Key, Worker: "after", Fence: task.Run.Lease.Fence},
-			Events: []store.Event{{Time: now, State: a2a.StateFailed}}, Run: &store.Run{Phase: store.PhaseIdle},
+			Key: task.Key, Lease: &store.HeldLease{Key: task.Key, Worker: "after", Fence: task.Queue.Lease.Fence},
+			Events: []store.Event{{Time: now, State: a2a.StateFailed}}, Queue: &store.QueueEntry{Phase: store.PhaseIdle},
 		}))
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The phases of lanes as they are stored. Those from laneReady to laneWaiting have
-// something to send.
+// The values of webhook_lanes.phase. Lanes in the phases laneReady to laneWaiting have
+// pending events.
 const (
 	laneIdle int64 = iota
 	laneReady
 	laneLeased
 	laneWaiting
-	laneDone // idle, and the task is over
-	laneGone // deleted while a worker holds it
+	laneDone    // idle, and the task is in a terminal state
+	laneDeleted // webhook deleted while a worker holds the lease
 )
 
 // laneColumns are the columns of webhook_lanes that scan reads, in its order.
-const laneColumns = `webhook_lanes.pk, task_pk, owner, task_id, id, endpoint, long_running, phase, state, reason, over, tail,
+const laneColumns = `webhook_lanes.pk, task_pk, owner, task_id, id, endpoint, long_running, phase, state, reason, terminal, tail,
 	cursor_seq, cursor_sequence, cursor_state, due_at, attempt, failed_at, delivered, delivered_at, updated_at,
 	dead, worker, fence, lease_until`
 
@@ -28,7 +28,7 @@ const laneWidth = 25
 
 const (
 	sqlSelectLane = `SELECT ` + laneColumns + ` FROM webhook_lanes WHERE owner = ? AND task_id = ? AND id = ?`
-	sqlInsertLane = `INSERT INTO webhook_lanes (pk, task_pk, owner, task_id, id, endpoint, long_running, phase, state, reason, over, tail,
+	sqlInsertLane = `INSERT INTO webhook_lanes (pk, task_pk, owner, task_id, id, endpoint, long_running, phase, state, reason, terminal, tail,
 		cursor_seq, cursor_sequence, cursor_state, due_at, attempt, failed_at, delivered, delivered_at, updated_at, dead, worker, fence, lease_until)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	sqlUpdateLane = `UPDATE webhook_lanes SET endpoint=?, long_running=?, phase=?, state=?, reason=?,
@@ -38,12 +38,13 @@ const (
 	sqlCountLanes    = `UPDATE task_rows SET lanes = ? WHERE pk = ?`
 	sqlInsertWebhook = `INSERT INTO webhook_rows (pk, data, created_at, saved_at) VALUES (?,?,?,?)`
 	sqlUpdateWebhook = `UPDATE webhook_rows SET data = ?, saved_at = ? WHERE pk = ? RETURNING created_at`
-	sqlDropHook      = `DELETE FROM webhook_rows WHERE pk = ?`
+	sqlRemoveWebhook = `DELETE FROM webhook_rows WHERE pk = ?`
 
-	// Of lanes that had something to send no index is written.
-	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?, over = ?
+	// These statements change the lanes of a task after an event. Pending lanes change
+	// no indexed column.
+	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?, terminal = ?
 		WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3`
-	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?1, over = ?2, due_at = ?3,
+	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?1, terminal = ?2, due_at = ?3,
 		phase = CASE WHEN cursor_seq >= ?1 THEN 4 * ?2 WHEN lease_until = 0 THEN 1 ELSE 2 END
 		WHERE owner = ?4 AND task_id = ?5 AND phase IN (0, 4) RETURNING phase, lease_until`
 
@@ -55,34 +56,34 @@ const (
 	sqlDropLaneAttempts = `DELETE FROM webhook_attempts WHERE task_pk = ? AND lane_pk = ?`
 )
 
-// laneStatements are those with which the writer keeps lanes.
+// laneStatements are the writer's statements on lanes.
 type laneStatements struct {
-	selectLane, insertLane, updateLane, dropLane, countLanes        *stmt
-	insertWebhook, updateWebhook, dropWebhook                       *stmt
-	movePending, moveIdle                                           *stmt
-	dropTaskDead, dropTaskAttempts, dropTaskWebhooks, dropTaskLanes *stmt
-	dropLaneDead, dropLaneAttempts                                  *stmt
-	promoteDue, promoteFar, goneLanes                               *stmt
-	readyOwner, heldOwner, readyDue, readyFar, heldDue, heldFar     *stmt
-	leaseLane, heldBounds, renewLane, insertAttempts, insertDead    *stmt
-	wakeLanes, oldAttempts, dropAttempts, cutAttempts, doneLanes    *stmt
-	dropOldDead                                                     *stmt
-	saveEndpoint, dropEndpoint                                      *stmt
+	selectLane, insertLane, updateLane, dropLane, countLanes                                    *stmt
+	insertWebhook, updateWebhook, dropWebhook                                                   *stmt
+	movePending, moveIdle                                                                       *stmt
+	dropTaskDead, dropTaskAttempts, dropTaskWebhooks, dropTaskLanes                             *stmt
+	dropLaneDead, dropLaneAttempts                                                              *stmt
+	promoteDue, promoteBeyond, deletedLanes                                                     *stmt
+	readyLaneOwner, leasedLaneOwner, readyLaneDue, readyBeyond, leasedLaneDue, leasedLaneBeyond *stmt
+	leaseLane, laneLeaseBounds, renewLane, insertAttempts, insertDead                           *stmt
+	wakeLanes, oldAttempts, dropAttempts, rewriteAttempts, doneLanes                            *stmt
+	dropOldDead                                                                                 *stmt
+	saveEndpoint, dropEndpoint                                                                  *stmt
 }
 
 func (l *laneStatements) texts() map[**stmt]string {
 	return map[**stmt]string{
 		&l.selectLane: sqlSelectLane, &l.insertLane: sqlInsertLane, &l.updateLane: sqlUpdateLane, &l.dropLane: sqlDropLane,
-		&l.countLanes: sqlCountLanes, &l.insertWebhook: sqlInsertWebhook, &l.updateWebhook: sqlUpdateWebhook, &l.dropWebhook: sqlDropHook,
+		&l.countLanes: sqlCountLanes, &l.insertWebhook: sqlInsertWebhook, &l.updateWebhook: sqlUpdateWebhook, &l.dropWebhook: sqlRemoveWebhook,
 		&l.movePending: sqlMovePending, &l.moveIdle: sqlMoveIdle,
 		&l.dropTaskDead: sqlDropTaskDead, &l.dropTaskAttempts: sqlDropTaskAttempts, &l.dropTaskWebhooks: sqlDropTaskWebhooks,
 		&l.dropTaskLanes: sqlDropTaskLanes, &l.dropLaneDead: sqlDropLaneDead, &l.dropLaneAttempts: sqlDropLaneAttempts,
-		&l.promoteDue: sqlPromoteDue, &l.promoteFar: sqlPromoteFar, &l.goneLanes: sqlGoneLanes,
-		&l.readyOwner: sqlReadyOwner, &l.heldOwner: sqlHeldOwner,
-		&l.readyDue: sqlReadyDue, &l.readyFar: sqlReadyFar, &l.heldDue: sqlHeldDue, &l.heldFar: sqlHeldFar,
-		&l.leaseLane: sqlLeaseLane, &l.heldBounds: sqlHeldBounds, &l.renewLane: sqlRenewLane,
+		&l.promoteDue: sqlPromoteDue, &l.promoteBeyond: sqlPromoteBeyond, &l.deletedLanes: sqlDeletedLanes,
+		&l.readyLaneOwner: sqlReadyLaneOwner, &l.leasedLaneOwner: sqlLeasedLaneOwner,
+		&l.readyLaneDue: sqlReadyLaneDue, &l.readyBeyond: sqlReadyBeyond, &l.leasedLaneDue: sqlLeasedLaneDue, &l.leasedLaneBeyond: sqlLeasedLaneBeyond,
+		&l.leaseLane: sqlLeaseLane, &l.laneLeaseBounds: sqlLaneLeaseBounds, &l.renewLane: sqlRenewLane,
 		&l.insertAttempts: sqlInsertAttempts, &l.insertDead: sqlInsertDead, &l.wakeLanes: sqlWakeLanes,
-		&l.oldAttempts: sqlOldAttempts, &l.dropAttempts: sqlDropAttempts, &l.cutAttempts: sqlCutAttempts, &l.doneLanes: sqlDoneLanes,
+		&l.oldAttempts: sqlOldAttempts, &l.dropAttempts: sqlDropAttempts, &l.rewriteAttempts: sqlRewriteAttempts, &l.doneLanes: sqlDoneLanes,
 		&l.dropOldDead:  sqlDropOldDead,
 		&l.saveEndpoint: sqlSaveEndpoint, &l.dropEndpoint: sqlDropEndpoint,
 	}
@@ -98,9 +99,9 @@ type laneRow struct {
 	phase       int64
 	state       string
 	reason      string
-	over        int64
+	terminal    int64
 	tail        int64
-	cursor      store.PushCursor
+	cursor      store.WebhookCursor
 	dueAt       int64
 	attempt     int64
 	failedAt    int64
@@ -116,17 +117,17 @@ type laneRow struct {
 func (l *laneRow) scan(r record) {
 	*l = laneRow{
 		pk: r.int(0), taskPK: r.int(1), task: store.Key{Owner: r.text(2), ID: r.text(3)}, id: r.text(4),
-		endpoint: r.text(5), longRunning: r.int(6), phase: r.int(7), state: r.text(8), reason: r.text(9), over: r.int(10), tail: r.int(11),
-		cursor: store.PushCursor{Seq: r.int(12), Sequence: r.int(13), State: a2a.TaskState(r.text(14))},
+		endpoint: r.text(5), longRunning: r.int(6), phase: r.int(7), state: r.text(8), reason: r.text(9), terminal: r.int(10), tail: r.int(11),
+		cursor: store.WebhookCursor{Seq: r.int(12), Sequence: r.int(13), State: a2a.TaskState(r.text(14))},
 		dueAt:  r.int(15), attempt: r.int(16), failedAt: r.int(17), delivered: r.int(18), deliveredAt: r.int(19), updatedAt: r.int(20),
 		dead: r.int(21), worker: r.text(22), fence: r.int(23), leaseUntil: r.int(24),
 	}
 }
 
-// lane returns the lane with what webhook_rows has of it.
+// lane returns the lane with the columns of webhook_rows.
 func (l *laneRow) lane(data []byte, createdAt int64) store.Lane {
 	return store.Lane{
-		Config: store.PushConfig{
+		Webhook: store.Webhook{
 			Task: l.task, ID: l.id, Endpoint: l.endpoint, Data: data, LongRunning: l.longRunning != 0, CreatedAt: fromMillis(createdAt),
 		},
 		Cursor: l.cursor, Tail: l.tail, State: store.LaneState(l.state), Reason: l.reason, DueAt: fromMillis(l.dueAt),
@@ -136,7 +137,7 @@ func (l *laneRow) lane(data []byte, createdAt int64) store.Lane {
 	}
 }
 
-func (l *laneRow) gone() bool { return l.phase == laneGone }
+func (l *laneRow) deleted() bool { return l.phase == laneDeleted }
 
 func (l *laneRow) pending() bool { return l.cursor.Seq < l.tail }
 
@@ -144,43 +145,42 @@ func (l *laneRow) heldBy(lease *store.LaneLease) bool {
 	return l.worker != "" && l.worker == lease.Worker && l.fence == lease.Fence
 }
 
-// release gives the lane back.
+// release ends the lease.
 func (l *laneRow) release() { l.worker, l.leaseUntil = "", 0 }
 
-// barred reports whether the lane cannot be claimed, unless a lease has ended: one that is
-// held, or that was taken away.
-func (l *laneRow) barred() bool { return l.leaseUntil != 0 }
+// leaseBlocked reports whether a lease keeps the lane from being claimed. The lease is
+// either held or revoked but possibly still in use.
+func (l *laneRow) leaseBlocked() bool { return l.leaseUntil != 0 }
 
-// takenFrom reports whether a lease was taken away and may be in use still.
-func (l *laneRow) takenFrom(lease *store.LaneLease) bool {
-	return l.worker == "" && l.barred() && l.fence == lease.Fence+1
+// wasRevoked reports whether lease was revoked while its holder may still use it.
+func (l *laneRow) wasRevoked(lease *store.LaneLease) bool {
+	return l.worker == "" && l.leaseBlocked() && l.fence == lease.Fence+1
 }
 
-// takeLease takes the lease away, if there is one. The lane stays barred until its holder
-// knows, or it has ended.
-func (l *laneRow) takeLease() {
-	if l.worker != "" || !l.barred() {
+// revokeLease revokes the current lease, if any. The lane stays blocked until the
+// holder acknowledges or the lease ends.
+func (l *laneRow) revokeLease() {
+	if l.worker != "" || !l.leaseBlocked() {
 		l.fence++
 	}
 	l.worker = ""
 }
 
-// restart makes a lane active and due, as one that has not failed, and takes it from whoever
-// holds it.
+// restart makes the lane active and due, resets its failures and revokes the lease.
 func (l *laneRow) restart(now int64) {
-	l.takeLease()
+	l.revokeLease()
 	l.state, l.reason, l.updatedAt = string(store.LaneActive), "", now
 	l.dueAt, l.attempt, l.failedAt = now, 0, 0
 }
 
-// settle finds the phase of what is known of a lane by now.
-func (l *laneRow) settle(now int64) {
+// setPhase sets the phase from the other columns.
+func (l *laneRow) setPhase(now int64) {
 	switch {
-	case !l.pending() && l.over != 0:
+	case !l.pending() && l.terminal != 0:
 		l.phase = laneDone
 	case !l.pending():
 		l.phase = laneIdle
-	case l.barred():
+	case l.leaseBlocked():
 		l.phase = laneLeased
 	case l.dueAt <= now:
 		l.phase = laneReady
@@ -189,7 +189,7 @@ func (l *laneRow) settle(now int64) {
 	}
 }
 
-// lane reads a lane, which may be gone.
+// lane reads a lane. It also returns lanes in phase laneDeleted.
 func (w *writer) lane(task store.Key, id string) (lane laneRow, found bool, err error) {
 	err = w.selectLane.query(context.Background(), func(r record) error {
 		lane.scan(r)
@@ -199,15 +199,15 @@ func (w *writer) lane(task store.Key, id string) (lane laneRow, found bool, err 
 	return lane, found, err
 }
 
-// putLane writes a lane that has changed.
+// putLane sets the phase of a changed lane and writes it.
 func (w *writer) putLane(l *laneRow, now int64) error {
-	w.settleLane(l, now)
+	w.setLanePhase(l, now)
 	return w.writeLane(l)
 }
 
-// settleLane finds the phase of a lane and notes what has come of it.
-func (w *writer) settleLane(l *laneRow, now int64) {
-	l.settle(now)
+// setLanePhase sets the phase of a lane and records whether it became due or leased.
+func (w *writer) setLanePhase(l *laneRow, now int64) {
+	l.setPhase(now)
 	switch l.phase {
 	case laneReady:
 		w.lanesDue = true
@@ -225,20 +225,20 @@ func (w *writer) writeLane(l *laneRow) error {
 
 // addLane writes a new lane.
 func (w *writer) addLane(l *laneRow, now int64) error {
-	w.settleLane(l, now)
-	_, err := w.insertLane.exec(l.pk, l.taskPK, l.task.Owner, l.task.ID, l.id, l.endpoint, l.longRunning, l.phase, l.state, l.reason, l.over, l.tail,
+	w.setLanePhase(l, now)
+	_, err := w.insertLane.exec(l.pk, l.taskPK, l.task.Owner, l.task.ID, l.id, l.endpoint, l.longRunning, l.phase, l.state, l.reason, l.terminal, l.tail,
 		l.cursor.Seq, l.cursor.Sequence, string(l.cursor.State), l.dueAt, l.attempt, l.failedAt, l.delivered, l.deliveredAt, l.updatedAt,
 		l.dead, l.worker, l.fence, l.leaseUntil)
 	return err
 }
 
-// moveLanes tells the lanes of a task that its log has grown.
+// moveLanes updates the lanes of a task after events were appended to its log.
 func (w *writer) moveLanes(t *taskRow) error {
 	if t.lanes == 0 {
 		return nil
 	}
-	over := t.over()
-	if _, err := w.movePending.exec(t.seq, over, t.key.Owner, t.key.ID); err != nil {
+	terminal := t.terminal()
+	if _, err := w.movePending.exec(t.seq, terminal, t.key.Owner, t.key.ID); err != nil {
 		return err
 	}
 	return w.moveIdle.query(context.Background(), func(r record) error {
@@ -250,11 +250,11 @@ func (w *writer) moveLanes(t *taskRow) error {
 			w.lanesDue = w.lanesDue || r.int(1) <= t.updatedAt
 		}
 		return nil
-	}, t.seq, over, t.updatedAt, t.key.Owner, t.key.ID)
+	}, t.seq, terminal, t.updatedAt, t.key.Owner, t.key.ID)
 }
 
-// over is 1 for a task that never changes again.
-func (t *taskRow) over() int64 { return number(a2a.TaskState(t.state).Terminal()) }
+// terminal returns 1 if the task is in a terminal state, else 0.
+func (t *taskRow) terminal() int64 { return number(a2a.TaskState(t.state).Terminal()) }
 
 func number(b bool) int64 {
 	if b {
@@ -263,20 +263,20 @@ func number(b bool) int64 {
 	return 0
 }
 
-// setLanes notes how many lanes a task has.
+// setLanes writes the number of a task's lanes.
 func (w *writer) setLanes(t *taskRow, n int64) error {
 	t.lanes = n
 	_, err := w.countLanes.exec(n, t.pk)
 	return err
 }
 
-// cutLane removes what belongs to a webhook, but for its lane.
-func (w *writer) cutLane(l *laneRow) error {
+// removeLaneData removes the data of a webhook except its lane.
+func (w *writer) removeLaneData(l *laneRow) error {
 	if _, err := w.dropWebhook.exec(l.pk); err != nil {
 		return err
 	}
 	if l.dead > 0 {
-		if _, err := w.dropLaneDead.exec(l.taskPK, l.pk, never); err != nil {
+		if _, err := w.dropLaneDead.exec(l.taskPK, l.pk, noTime); err != nil {
 			return err
 		}
 	}
@@ -284,7 +284,7 @@ func (w *writer) cutLane(l *laneRow) error {
 	return err
 }
 
-// removeLane removes the lane of a webhook, of which nothing else is left.
+// removeLane removes the lane of a webhook whose other data is removed already.
 func (w *writer) removeLane(l *laneRow) error {
 	if _, err := w.dropLane.exec(l.pk); err != nil {
 		return err
@@ -296,11 +296,11 @@ func (w *writer) removeLane(l *laneRow) error {
 	if err := w.setLanes(&row, row.lanes-1); err != nil {
 		return err
 	}
-	w.keep(row, row.phase)
+	w.stageRow(row, row.phase)
 	return nil
 }
 
-// removeWebhooks removes the webhooks of a task that is removed.
+// removeWebhooks removes all webhooks of a task.
 func (w *writer) removeWebhooks(t *taskRow) (err error) {
 	if t.lanes == 0 {
 		return nil

@@ -17,11 +17,11 @@ const (
 		attempts, status, reason) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`
 )
 
-// attemptSpan is how far attempts that share a row are apart at most: a reader of
-// attempts as of a time looks so far beyond it.
+// attemptSpan is the maximum time between attempts that share a row. Reads and expiry
+// by time extend their range by it.
 const attemptSpan = 250 // ms
 
-// attempt is a store.PushAttempt as it is kept in a row of webhook_attempts.
+// attempt is a store.DeliveryAttempt as stored in webhook_attempts.
 type attempt struct {
 	Seq      int64  `json:"seq"`
 	Sequence int64  `json:"sequence"`
@@ -34,58 +34,58 @@ type attempt struct {
 	Detail   string `json:"detail,omitempty"`
 }
 
-func (a *attempt) value(task store.Key, id string) store.PushAttempt {
-	return store.PushAttempt{
-		Task: task, ConfigID: id, Seq: a.Seq, Sequence: a.Sequence, Attempt: int(a.Attempt), At: fromMillis(a.At),
+func (a *attempt) value(task store.Key, id string) store.DeliveryAttempt {
+	return store.DeliveryAttempt{
+		Task: task, WebhookID: id, Seq: a.Seq, Sequence: a.Sequence, Attempt: int(a.Attempt), At: fromMillis(a.At),
 		Duration: time.Duration(a.Millis) * time.Millisecond, Status: int(a.Status), Outcome: a.Outcome, Address: a.Address, Detail: a.Detail,
 	}
 }
 
-// attemptRow is what becomes a row of webhook_attempts.
+// attemptRow is a row of webhook_attempts to be written.
 type attemptRow struct {
 	at   int64
 	n    int
 	text string
 }
 
-// ack is a store.LaneAck made ready by its caller.
+// ack is a store.LaneAck with its attempts encoded.
 type ack struct {
 	*store.LaneAck
 	attempts []attemptRow
 }
 
-// encodeAttempts parts attempts into rows, in the order of their times.
-func encodeAttempts(all []store.PushAttempt) (rows []attemptRow, err error) {
-	kept := make([]attempt, len(all))
+// encodeAttempts groups attempts into rows, in the order of their times.
+func encodeAttempts(all []store.DeliveryAttempt) (rows []attemptRow, err error) {
+	attempts := make([]attempt, len(all))
 	for i := range all {
 		a := &all[i]
-		kept[i] = attempt{
+		attempts[i] = attempt{
 			Seq: a.Seq, Sequence: a.Sequence, Attempt: int64(a.Attempt), At: millis(a.At), Millis: a.Duration.Milliseconds(),
 			Status: int64(a.Status), Outcome: a.Outcome, Address: a.Address, Detail: a.Detail,
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b attempt) int { return int(min(max(a.At-b.At, -1), 1)) })
-	for len(kept) > 0 {
+	slices.SortStableFunc(attempts, func(a, b attempt) int { return int(min(max(a.At-b.At, -1), 1)) })
+	for len(attempts) > 0 {
 		n := 1
-		for n < len(kept) && kept[n].At-kept[0].At <= attemptSpan {
+		for n < len(attempts) && attempts[n].At-attempts[0].At <= attemptSpan {
 			n++
 		}
-		row, err := encodeAttemptRow(kept[:n])
+		row, err := encodeAttemptRow(attempts[:n])
 		if err != nil {
 			return nil, err
 		}
-		rows, kept = append(rows, row), kept[n:]
+		rows, attempts = append(rows, row), attempts[n:]
 	}
 	return rows, nil
 }
 
-// encodeAttemptRow makes a row of attempts, the newest of which is the last.
-func encodeAttemptRow(kept []attempt) (attemptRow, error) {
-	buf, err := wire.Append(make([]byte, 0, 160*len(kept)), &kept)
+// encodeAttemptRow encodes attempts that share a row. The last one is the newest.
+func encodeAttemptRow(attempts []attempt) (attemptRow, error) {
+	buf, err := wire.Append(make([]byte, 0, 160*len(attempts)), &attempts)
 	if err != nil {
 		return attemptRow{}, a2a.Wrap(a2a.CodeInvalid, err, "attempt cannot be written as JSON")
 	}
-	return attemptRow{at: kept[len(kept)-1].At, n: len(kept), text: jsonText(buf)}, nil
+	return attemptRow{at: attempts[len(attempts)-1].At, n: len(attempts), text: jsonText(buf)}, nil
 }
 
 // AckLanes implements store.Store.
@@ -116,30 +116,30 @@ func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []sto
 	return lost, err
 }
 
-// letGo has a lane claimed again if a lease of it was taken away, or removes it if it is
-// gone.
-func (w *writer) letGo(l *laneRow, lease *store.LaneLease, now int64) error {
-	switch taken := l.takenFrom(lease); {
-	case l.gone() && (taken || l.heldBy(lease)):
+// releaseRevoked makes a lane claimable again if lease was revoked. If its webhook was
+// deleted, it removes the lane.
+func (w *writer) releaseRevoked(l *laneRow, lease *store.LaneLease, now int64) error {
+	switch revoked := l.wasRevoked(lease); {
+	case l.deleted() && (revoked || l.heldBy(lease)):
 		return w.removeLane(l)
-	case taken && !l.gone():
+	case revoked && !l.deleted():
 		l.release()
 		return w.putLane(l, now)
 	}
 	return nil
 }
 
-// ack applies an acknowledgement, or reports that its lease is not held.
+// ack applies an acknowledgement. It returns false if its lease is not held.
 func (w *writer) ack(a *ack) (held bool, err error) {
 	lane, found, err := w.lane(a.Lease.Task, a.Lease.ID)
 	switch {
 	case err != nil || !found:
 		return false, err
-	case !lane.gone() && lane.heldBy(&a.Lease):
-	case a.Hold:
+	case !lane.deleted() && lane.heldBy(&a.Lease):
+	case a.KeepLease:
 		return false, nil
 	default:
-		return false, w.letGo(&lane, &a.Lease, millis(a.At))
+		return false, w.releaseRevoked(&lane, &a.Lease, millis(a.At))
 	}
 	at := millis(a.At)
 	lane.cursor, lane.state, lane.reason = a.Cursor, string(a.State), a.Reason
@@ -149,7 +149,7 @@ func (w *writer) ack(a *ack) (held bool, err error) {
 		lane.deliveredAt = at
 	}
 	lane.dead += int64(len(a.Dead))
-	if !a.Hold {
+	if !a.KeepLease {
 		lane.release()
 	}
 	if err := w.putLane(&lane, at); err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// The parts of sqlLanes are those that follow it.
+	// The other constants are the parts of sqlLanes.
 	sqlLanes = `SELECT ` + laneColumns + `, r.data, r.created_at FROM webhook_lanes INDEXED BY %index CROSS JOIN webhook_rows r ON r.pk = webhook_lanes.pk
 		WHERE %range AND %states ORDER BY owner, task_id, id LIMIT ?7`
 	sqlLanesAll   = `(owner, task_id, id) > (?1, ?2, ?3)`
@@ -17,11 +17,11 @@ const (
 	sqlLanesOne   = `owner = ?1 AND task_id = ?2 AND id = ?3`
 
 	sqlStatesAll = `phase <> 5`
-	// Lanes that are not active are few, and have an index of their own.
+	// Lanes that are not active are few and have their own index.
 	sqlStatesInactive = `state <> 'active' AND state <> '' AND state IN (?4, ?5)`
 	sqlStatesSome     = `phase <> 5 AND state IN (?4, ?5, ?6)`
 
-	sqlPushBacklog = `SELECT
+	sqlWebhookBacklog = `SELECT
 		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = 1)
 		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2)
 		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3),
@@ -35,22 +35,22 @@ const (
 	sqlDropEndpoint = `DELETE FROM webhook_endpoints WHERE name = ?`
 )
 
-// laneWalk is a statement that lists lanes.
-type laneWalk struct{ places, states string }
+// laneWalk builds a statement that lists lanes.
+type laneWalk struct{ names, states string }
 
 func (k laneWalk) text() string {
 	index := "webhook_lanes_name"
 	if k.states == sqlStatesInactive {
 		index = "webhook_lanes_inactive"
 	}
-	return strings.NewReplacer("%index", index, "%range", k.places, "%states", k.states).Replace(sqlLanes)
+	return strings.NewReplacer("%index", index, "%range", k.names, "%states", k.states).Replace(sqlLanes)
 }
 
-// newLaneWalk returns the statement for a query and its arguments; none says that
-// no lane can match.
+// newLaneWalk returns the statement for a query and its arguments. none reports that no
+// lane can match.
 func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
 	k = laneWalk{sqlLanesAll, sqlStatesAll}
-	from := [3]string{} // the names behind which the page begins
+	from := [3]string{} // the names after which the page starts
 	if a := q.After; a != nil {
 		from = [3]string{a.Task.Owner, a.Task.ID, a.ID}
 	}
@@ -58,12 +58,12 @@ func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
 		if name == "" {
 			break
 		}
-		k.places = []string{sqlLanesOwner, sqlLanesTask, sqlLanesOne}[i]
+		k.names = []string{sqlLanesOwner, sqlLanesTask, sqlLanesOne}[i]
 		switch c := strings.Compare(from[i], name); {
 		case c > 0:
 			return k, nil, true
 		case c == 0 && i == 2:
-			return k, nil, true // it is the one behind which the page begins
+			return k, nil, true // the only lane that matches was on an earlier page
 		case c < 0:
 			from = [3]string{}
 			copy(from[:i+1], []string{q.Owner, q.TaskID, q.ID})
@@ -74,8 +74,8 @@ func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
 		k.states = sqlStatesInactive
 		n := 0
 		for _, state := range []store.LaneState{store.LaneParked, store.LaneDisabled, store.LaneActive} {
-			for _, asked := range q.States {
-				if asked == state {
+			for _, requested := range q.States {
+				if requested == state {
 					states[n] = string(state)
 					n++
 					break
@@ -119,18 +119,18 @@ func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePa
 	return page, nil
 }
 
-// PushBacklog implements store.Store.
-func (s *Store) PushBacklog(ctx context.Context) (b store.PushBacklog, err error) {
+// WebhookBacklog implements store.Store.
+func (s *Store) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.pushBacklog.query(ctx, func(rec record) error {
-			b = store.PushBacklog{Pending: int(rec.int(0)), Parked: int(rec.int(1)), Disabled: int(rec.int(2)), Dead: int(rec.int(3))}
+		return r.webhookBacklog.query(ctx, func(rec record) error {
+			b = store.WebhookBacklog{Pending: int(rec.int(0)), Parked: int(rec.int(1)), Disabled: int(rec.int(2)), Dead: int(rec.int(3))}
 			return nil
 		})
 	})
 	return b, err
 }
 
-// Endpoints implements store.Store. They are ordered by name.
+// Endpoints implements store.Store. The result is sorted by name.
 func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.endpoints.query(ctx, func(rec record) error {

@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	// walkFar is how many rows a filtered walk looks at before it gives up.
-	walkFar = 2048
-	// stride is how many places are skipped at once.
-	stride = 1024
+	// scanLimit is the number of rows that a filtered walk reads before taskList falls
+	// back to scanAndSort.
+	scanLimit = 2048
+	// skipBatch is the number of positions that an offset skips at once.
+	skipBatch = 1024
 
 	earliest = -int64(1) << 62
 	latest   = int64(1) << 62
 )
 
-// place is a task's place in a list.
-type place struct {
+// position is the position of a task in a list.
+type position struct {
 	at    int64
 	id    string
 	pk    int64
-	state string // "" if the walk did not ask for one
+	state string // "" if the walk is not of a single state
 }
 
-func comparePlaces(a, b place) int {
+func comparePositions(a, b position) int {
 	return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id))
 }
 
 // Tasks implements store.Store.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	err = s.readList(ctx, func(r *reader) error {
-		at := s.rest.at()
-		return r.atOnce(func() (err error) {
+		at := s.terminal.version()
+		return r.readTx(func() (err error) {
 			page, err = s.page(ctx, r, &q, at)
 			return err
 		})
@@ -58,23 +59,23 @@ func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (
 			return page, err
 		}
 	}
-	places, err := l.page(ctx)
+	positions, err := l.page(ctx)
 	if err != nil {
 		return page, err
 	}
-	if len(places) > q.Limit {
-		places = places[:q.Limit]
-		page.Next = places[q.Limit-1].cursor()
+	if len(positions) > q.Limit {
+		positions = positions[:q.Limit]
+		page.Next = positions[q.Limit-1].cursor()
 	}
-	page.Tasks = make([]*store.Task, 0, len(places))
+	page.Tasks = make([]*store.Task, 0, len(positions))
 	size := 0
-	for i, p := range places {
-		t, bytes, err := s.listed(r, q, &p, at)
+	for i, p := range positions {
+		t, bytes, err := s.listedTask(r, q, &p, at)
 		if err != nil {
 			return page, err
 		}
 		page.Tasks = append(page.Tasks, t)
-		if size += bytes; q.Bytes > 0 && size > q.Bytes && i+1 < len(places) {
+		if size += bytes; q.Bytes > 0 && size > q.Bytes && i+1 < len(positions) {
 			page.Next = p.cursor()
 			break
 		}
@@ -82,16 +83,16 @@ func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (
 	return page, nil
 }
 
-// listed reads a task of a page, and how much of the page it takes.
-func (s *Store) listed(r *reader, q *store.Query, p *place, at int64) (*store.Task, int, error) {
-	if q.Known != nil || q.Options.Outline {
-		row, ok := s.rest.get(store.Key{Owner: q.Owner, ID: p.id})
+// listedTask reads a task of a page and returns it with its size.
+func (s *Store) listedTask(r *reader, q *store.Query, p *position, at int64) (*store.Task, int, error) {
+	if q.Cached != nil || q.Options.Outline {
+		row, ok := s.terminal.get(store.Key{Owner: q.Owner, ID: p.id})
 		if !ok || s.cfg.ReadOnly || row.pk != p.pk || row.state != p.state {
 			var err error
 			if row, err = r.rowBy(r.selectRowPK, p.pk); err != nil {
 				return nil, 0, err
 			}
-			s.rest.put(at, row)
+			s.terminal.put(at, row)
 		}
 		outline := row.outline()
 		if size, ok := q.OutlineOnly(outline); ok {
@@ -106,18 +107,19 @@ func (s *Store) listed(r *reader, q *store.Query, p *place, at int64) (*store.Ta
 	return t, t.Size(), nil
 }
 
-func (p place) cursor() *store.Cursor { return &store.Cursor{Time: fromMillis(p.at), ID: p.id} }
+func (p position) cursor() *store.Cursor { return &store.Cursor{Time: fromMillis(p.at), ID: p.id} }
 
-// taskList is a list of tasks that is being read.
+// taskList reads one page of a list of tasks.
 type taskList struct {
 	*reader
 	q    *store.Query
 	kind taskWalk
-	// states are those it may find; asked is the JSON array of those asked for.
-	states []string
-	asked  string
-	first  *firstTask
-	// sorted bounds what the list is sorted by, other the other time.
+	// states are the states to read. requested is the JSON array of the states in the
+	// query.
+	states    []string
+	requested string
+	first     *firstTask
+	// sorted bounds the time by which the list is sorted, other the other time.
 	sorted, other span
 }
 
@@ -135,15 +137,15 @@ func spanOf(after, before time.Time) span {
 	return s
 }
 
-// ceilMillis rounds up, since what is stored was rounded down.
+// ceilMillis returns t in milliseconds, rounded up, because stored times were rounded
+// down.
 func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-func (s span) open() bool { return s == span{earliest, latest} }
+func (s span) unbounded() bool { return s == span{earliest, latest} }
 
-func (s span) holds(at int64) bool { return at >= s.from && at < s.before }
+func (s span) contains(at int64) bool { return at >= s.from && at < s.before }
 
-// firstTask is the first task of the context that is listed, which stands in no
-// index of it.
+// firstTask is the first task of the context. The indexes by context omit it.
 type firstTask struct {
 	createdAt, stateAt int64
 	id                 string
@@ -153,14 +155,14 @@ type firstTask struct {
 
 func (r *reader) newTaskList(q *store.Query) (*taskList, error) {
 	l := &taskList{
-		reader: r, q: q, asked: "[]",
+		reader: r, q: q, requested: "[]",
 		sorted: spanOf(q.After, q.Before), other: spanOf(q.CreatedAfter, q.CreatedBefore),
 		kind: taskWalk{created: q.ByCreated, context: q.ContextID != "", ascending: q.Ascending},
 	}
 	if q.ByCreated {
 		l.sorted, l.other = l.other, l.sorted
 	}
-	l.kind.filtered = !l.other.open() || q.ByCreated && len(q.States) > 0
+	l.kind.filtered = !l.other.unbounded() || q.ByCreated && len(q.States) > 0
 	if err := l.findStates(); err != nil || !l.kind.context {
 		return l, err
 	}
@@ -174,8 +176,8 @@ func (r *reader) newTaskList(q *store.Query) (*taskList, error) {
 	return l, err
 }
 
-// findStates finds which states there are by hopping through the index, one seek
-// per state, unless some were asked for.
+// findStates sets the states to read. If the query names none, it finds the existing
+// ones with one index seek per state.
 func (l *taskList) findStates() (err error) {
 	if len(l.q.States) > 0 {
 		for _, state := range l.q.States {
@@ -184,11 +186,11 @@ func (l *taskList) findStates() (err error) {
 		slices.Sort(l.states)
 		l.states = slices.Compact(l.states)
 		buf, err := wire.Marshal(l.states)
-		l.asked = string(buf)
+		l.requested = string(buf)
 		return err
 	}
 	if l.kind.created && !l.kind.filtered && !l.q.Total {
-		return nil // nobody asks
+		return nil // not needed
 	}
 	each := func(rec record) error {
 		l.states = append(l.states, rec.text(0))
@@ -205,23 +207,23 @@ func (l *taskList) matches(f *firstTask) bool {
 	if l.q.ByCreated {
 		status, created = created, status
 	}
-	return status.holds(f.stateAt) && created.holds(f.createdAt) && (len(l.q.States) == 0 || slices.Contains(l.states, f.state))
+	return status.contains(f.stateAt) && created.contains(f.createdAt) && (len(l.q.States) == 0 || slices.Contains(l.states, f.state))
 }
 
-// page returns the places of the page and, if there are more, one after it.
-func (l *taskList) page(ctx context.Context) ([]place, error) {
-	start := place{at: l.sorted.before}
+// page returns the positions of the page and, if more follow, one after it.
+func (l *taskList) page(ctx context.Context) ([]position, error) {
+	start := position{at: l.sorted.before}
 	if l.kind.ascending {
 		start.at = l.sorted.from
 	}
 	if c := l.q.Cursor; c != nil {
-		if at := (place{at: millis(c.Time), id: c.ID}); l.later(start, at) {
+		if at := (position{at: millis(c.Time), id: c.ID}); l.later(start, at) {
 			start = at
 		}
 	}
-	for left := l.q.Offset; left > 0; left -= stride {
-		skipped, err := l.after(ctx, start, min(left, stride))
-		if err != nil || len(skipped) < min(left, stride) {
+	for left := l.q.Offset; left > 0; left -= skipBatch {
+		skipped, err := l.after(ctx, start, min(left, skipBatch))
+		if err != nil || len(skipped) < min(left, skipBatch) {
 			return nil, err
 		}
 		start = skipped[len(skipped)-1]
@@ -229,71 +231,71 @@ func (l *taskList) page(ctx context.Context) ([]place, error) {
 	return l.after(ctx, start, l.q.Limit+1)
 }
 
-// later reports whether b comes after a in the list.
-func (l *taskList) later(a, b place) bool {
+// later reports whether b follows a in the list.
+func (l *taskList) later(a, b position) bool {
 	if l.kind.ascending {
-		return comparePlaces(a, b) < 0
+		return comparePositions(a, b) < 0
 	}
-	return comparePlaces(a, b) > 0
+	return comparePositions(a, b) > 0
 }
 
-// after returns the first n places after one.
-func (l *taskList) after(ctx context.Context, start place, n int) (places []place, err error) {
+// after returns the first n positions after start.
+func (l *taskList) after(ctx context.Context, start position, n int) (positions []position, err error) {
 	states := l.states
 	if l.kind.created {
-		states = []string{l.asked}
+		states = []string{l.requested}
 	}
-	cut := false
+	limited := false
 	for _, state := range states {
-		before := len(places)
-		if places, err = l.run(ctx, l.kind.walk(), state, start, n, places); err != nil {
+		before := len(positions)
+		if positions, err = l.runWalk(ctx, l.kind.walk(), state, start, n, positions); err != nil {
 			return nil, err
 		}
-		if l.kind.filtered && len(places)-before < n {
-			beyond, err := l.run(ctx, l.kind.cutOff(), state, start, n, nil)
+		if l.kind.filtered && len(positions)-before < n {
+			past, err := l.runWalk(ctx, l.kind.pastLimit(), state, start, n, nil)
 			if err != nil {
 				return nil, err
 			}
-			cut = cut || len(beyond) > 0
+			limited = limited || len(past) > 0
 		}
 	}
-	if cut {
-		if places, err = l.gather(ctx, start, n); err != nil {
+	if limited {
+		if positions, err = l.scanAndSort(ctx, start, n); err != nil {
 			return nil, err
 		}
 	}
 	if f := l.first; f != nil {
-		p := place{at: f.stateAt, id: f.id, pk: f.pk, state: f.state}
+		p := position{at: f.stateAt, id: f.id, pk: f.pk, state: f.state}
 		if l.kind.created {
 			p.at = f.createdAt
 		}
 		if l.later(start, p) {
-			places = append(places, p)
+			positions = append(positions, p)
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(positions, func(a, b position) int {
 		if l.kind.ascending {
-			return comparePlaces(a, b)
+			return comparePositions(a, b)
 		}
-		return comparePlaces(b, a)
+		return comparePositions(b, a)
 	})
-	return places[:min(len(places), n)], nil
+	return positions[:min(len(positions), n)], nil
 }
 
-func (l *taskList) gather(ctx context.Context, start place, n int) (places []place, err error) {
+func (l *taskList) scanAndSort(ctx context.Context, start position, n int) (positions []position, err error) {
 	if !l.kind.created {
-		return l.run(ctx, l.kind.gather(), l.asked, start, n, nil)
+		return l.runWalk(ctx, l.kind.scanAndSort(), l.requested, start, n, nil)
 	}
 	for _, state := range l.states {
-		if places, err = l.run(ctx, l.kind.gather(), state, start, n, places); err != nil {
+		if positions, err = l.runWalk(ctx, l.kind.scanAndSort(), state, start, n, positions); err != nil {
 			return nil, err
 		}
 	}
-	return places, nil
+	return positions, nil
 }
 
-// run adds the places that a statement finds.
-func (l *taskList) run(ctx context.Context, text, state string, start place, n int, places []place) ([]place, error) {
+// runWalk appends the positions that a statement finds.
+func (l *taskList) runWalk(ctx context.Context, text, state string, start position, n int, positions []position) ([]position, error) {
 	s, err := l.list(text)
 	if err != nil {
 		return nil, err
@@ -302,22 +304,23 @@ func (l *taskList) run(ctx context.Context, text, state string, start place, n i
 	if l.kind.ascending {
 		far = l.sorted.before
 	}
-	err = s.query(l.patience(ctx), func(rec record) error {
-		places = append(places, place{rec.int(0), rec.text(1), rec.int(2), state})
+	err = s.query(l.statementContext(ctx), func(rec record) error {
+		positions = append(positions, position{rec.int(0), rec.text(1), rec.int(2), state})
 		return nil
-	}, l.q.Owner, int64(n), far, start.at, start.id, state, l.q.ContextID, l.other.from, l.other.before, int64(walkFar))
-	return places, err
+	}, l.q.Owner, int64(n), far, start.at, start.id, state, l.q.ContextID, l.other.from, l.other.before, int64(scanLimit))
+	return positions, err
 }
 
-// patience is the context of a statement: a short one passes none.
-func (l *taskList) patience(ctx context.Context) context.Context {
+// statementContext returns the context for a statement. Short statements use
+// context.Background, see stmt.query.
+func (l *taskList) statementContext(ctx context.Context) context.Context {
 	if l.kind.filtered || l.q.Offset > 0 {
 		return ctx
 	}
 	return context.Background()
 }
 
-// list returns the statement of a list, which is prepared when it is first used.
+// list returns a prepared statement. It prepares each text once, on first use.
 func (r *reader) list(text string) (*stmt, error) {
 	if s := r.lists[text]; s != nil {
 		return s, nil
@@ -329,8 +332,8 @@ func (r *reader) list(text string) (*stmt, error) {
 	return s, err
 }
 
-// total counts what matches, up to the query's limit: in the index of the status, and of
-// what any status may have in that of the creation.
+// total counts the matching tasks, up to the query's limit. It uses the index by status
+// time, or the index by creation if only the creation time is bounded.
 func (l *taskList) total(ctx context.Context) (total int, capped bool, err error) {
 	first := 0
 	if l.first != nil {
@@ -340,11 +343,11 @@ func (l *taskList) total(ctx context.Context) (total int, capped bool, err error
 	if l.kind.created {
 		status, created = created, status
 	}
-	kind := taskWalk{context: l.kind.context, filtered: !created.open()}
+	kind := taskWalk{context: l.kind.context, filtered: !created.unbounded()}
 	text, states := kind.count(), l.states
-	if kind.filtered && status.open() {
+	if kind.filtered && status.unbounded() {
 		kind.filtered = len(l.q.States) > 0
-		text, states = kind.countCreated(), []string{l.asked}
+		text, states = kind.countCreated(), []string{l.requested}
 	}
 	s, err := l.list(text)
 	if err != nil {

@@ -2,19 +2,20 @@ package sqlite
 
 import "strings"
 
-// Two indexes order an owner's tasks by the time of their status, within each
-// state, and two by the time of their creation; of both, one is for a context. A
-// list is walked in the index that has its order.
+// taskWalk builds a statement that reads positions in a list of tasks. Four indexes
+// have the orders of lists: by status time within each state and by creation time, for
+// an owner and for a context.
 //
-// The arguments of all these statements: 1 the owner, 2 how many, 3 the far bound
-// of what is sorted by, 4 and 5 the time and id after which to begin, 6 the state
-// or, where several matter, their JSON array, empty for all, 7 the context, 8 and
-// 9 the bounds of the other time (after <= time < before), 10 how far a walk looks.
+// The arguments of all these statements are: ?1 the owner, ?2 the limit, ?3 the far
+// bound of the time by which the list is sorted, ?4 and ?5 the time and id after which
+// the page starts, ?6 the state, or the JSON array of states, empty for all, ?7 the
+// context, ?8 and ?9 the bounds of the other time (after <= time < before), ?10 the
+// maximum number of rows to read.
 type taskWalk struct {
 	created   bool // sorted by creation
 	context   bool
 	ascending bool
-	// filtered walks leave out what the index of their order knows nothing of.
+	// filtered walks have a condition that is not on the index of their order.
 	filtered bool
 }
 
@@ -34,7 +35,7 @@ const (
 	inStates = ` AND (?6 = '[]' OR state IN (SELECT value FROM json_each(?6)))`
 )
 
-// sorted and other are the columns of the two times.
+// sorted returns the column of the time by which the list is sorted.
 func (k taskWalk) sorted() string {
 	if k.created {
 		return "created_at"
@@ -42,9 +43,10 @@ func (k taskWalk) sorted() string {
 	return "state_at"
 }
 
+// other returns the column of the other time.
 func (k taskWalk) other() string { return taskWalk{created: !k.created}.sorted() }
 
-// from is the beginning of a statement on the index of one of the two times.
+// from returns the FROM clause on the index of one of the two times.
 func (k taskWalk) from(created bool) string {
 	index, where := "task_rows_state", "owner = ?1"
 	switch {
@@ -64,8 +66,8 @@ func (k taskWalk) from(created bool) string {
 	return " FROM task_rows INDEXED BY " + index + " WHERE " + where
 }
 
-// rest is the condition that a place comes later in the list, and its order.
-func (k taskWalk) rest() (where, order string) {
+// afterStart returns the condition that a row follows the start position, and the order.
+func (k taskWalk) afterStart() (where, order string) {
 	where, order = " AND @ >= ?3 AND (@, id) < (?4, ?5)", " ORDER BY @ DESC, id DESC"
 	if k.ascending {
 		where, order = " AND @ < ?3 AND (@, id) > (?4, ?5)", " ORDER BY @, id"
@@ -73,13 +75,13 @@ func (k taskWalk) rest() (where, order string) {
 	return strings.ReplaceAll(where, "@", k.sorted()), strings.ReplaceAll(order, "@", k.sorted())
 }
 
-// bounds is the condition on the other time.
+// bounds returns the condition on the other time.
 func (k taskWalk) bounds() string { return " AND " + k.other() + " >= ?8 AND " + k.other() + " < ?9" }
 
-// walk reads the next places of the list; of one state, unless it is sorted by
-// creation.
+// walk returns the statement that reads the next positions of the list. Unless sorted
+// by creation, it reads one state.
 func (k taskWalk) walk() string {
-	where, order := k.rest()
+	where, order := k.afterStart()
 	if !k.filtered {
 		return "SELECT " + k.sorted() + ", id, pk" + k.from(k.created) + where + order + " LIMIT ?2"
 	}
@@ -91,16 +93,18 @@ func (k taskWalk) walk() string {
 	return text + " LIMIT ?2"
 }
 
-// cutOff finds a row when a filtered walk did not look at all there is.
-func (k taskWalk) cutOff() string {
-	where, order := k.rest()
+// pastLimit returns a statement that finds a row if a filtered walk stopped at its
+// limit of rows.
+func (k taskWalk) pastLimit() string {
+	where, order := k.afterStart()
 	return "SELECT " + k.sorted() + ", id, pk" + k.from(k.created) + where + order + " LIMIT 1 OFFSET ?10"
 }
 
-// gather reads the same as a filtered walk from the index of the other time, and
-// sorts it: where a walk would look at much to find little.
-func (k taskWalk) gather() string {
-	where, order := k.rest()
+// scanAndSort returns a statement with the result of a filtered walk, read from the
+// index of the other time and sorted. It is used when the walk would read many rows to
+// find few.
+func (k taskWalk) scanAndSort() string {
+	where, order := k.afterStart()
 	text := "SELECT " + k.sorted() + ", id, pk" + k.from(!k.created) + k.bounds() + where
 	if !k.created {
 		text += inStates
@@ -108,9 +112,9 @@ func (k taskWalk) gather() string {
 	return text + order + " LIMIT ?2"
 }
 
-// count counts the tasks of a state between the status times 3 and 4; filtered, those
-// that were created between 8 and 9. It reads no more than 2 entries of the index, and
-// returns how many those were, too.
+// count returns a statement that counts the tasks of a state with a status time from ?3
+// to ?4. Filtered, it counts those created from ?8 to ?9. It reads at most ?2 index
+// entries and returns their number, too.
 func (k taskWalk) count() string {
 	match := "1"
 	if k.filtered {
@@ -119,8 +123,8 @@ func (k taskWalk) count() string {
 	return countOf(match, k.from(false)+" AND state_at >= ?3 AND state_at < ?4")
 }
 
-// countCreated counts the tasks that were created between 8 and 9; filtered, those of the
-// states of 6.
+// countCreated returns a statement that counts the tasks created from ?8 to ?9.
+// Filtered, it counts those in the states ?6.
 func (k taskWalk) countCreated() string {
 	match := "1"
 	if k.filtered {
@@ -129,7 +133,7 @@ func (k taskWalk) countCreated() string {
 	return countOf(match, k.from(true)+" AND created_at >= ?8 AND created_at < ?9")
 }
 
-// countOf counts the matches among the first rows, of which there are 2 at most.
+// countOf returns a statement that counts the matches among the first ?2 rows.
 func countOf(match, from string) string {
 	return "SELECT coalesce(sum(m), 0), count(*) FROM (SELECT " + match + " AS m" + from + " LIMIT ?2)"
 }

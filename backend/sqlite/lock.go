@@ -14,28 +14,28 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// lockFile is locked for as long as a process uses the data directory. It tells
-// the process's id and the time since when.
+// lockFile is locked while a process uses the data directory. It contains the process
+// id and the start time.
 const lockFile = "holdfast.lock"
 
-// A process that was killed holds its lock until the system has taken it apart,
-// and its successor is often started before that.
+// A killed process holds its lock until the system has removed it. Its successor may
+// start before that and retries until lockTimeout.
 const (
-	lockPatience = time.Second
-	lockRetry    = 20 * time.Millisecond
+	lockTimeout       = time.Second
+	lockRetryInterval = 20 * time.Millisecond
 )
 
-// lockDir takes the data directory for this process.
+// lockDir locks the data directory for this process.
 func lockDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, lockFile)
 	lock := flock.New(path, flock.SetPermissions(0o600))
-	wait, cancel := context.WithTimeout(ctx, lockPatience)
+	wait, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	taken, err := lock.TryLockContext(wait, lockRetry)
+	locked, err := lock.TryLockContext(wait, lockRetryInterval)
 	if err != nil && wait.Err() == nil {
 		return nil, openError(err, path)
 	}
-	if !taken {
+	if !locked {
 		return nil, a2a.Errorf(a2a.CodeUnavailable, "data directory %s is locked by %s: stop it or choose another data directory",
 			dir, lockHolder(path))
 	}
@@ -46,7 +46,7 @@ func lockDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// lockHolder tells who holds a lock, as far as the file can be read.
+// lockHolder describes the process that holds a lock, from the content of the file.
 func lockHolder(path string) string {
 	text, err := os.ReadFile(path)
 	pid, since, found := strings.Cut(strings.TrimSpace(string(text)), " ")

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// childTask is the environment variable that turns this test binary into a
-// child process of a test; childDir is the data directory that it works on.
+// childTask is the environment variable that makes this test binary run a child task.
+// childDir has its data directory.
 const (
 	childTask = "HOLDFAST_SQLITE_TEST_CHILD"
 	childDir  = "HOLDFAST_SQLITE_TEST_DIR"
 )
 
-// children are what a child process can be asked to do.
+// children are the tasks of child processes.
 var children = map[string]func(dir string) error{
-	"hold":   childHolds,
+	"hold":   childOpens,
 	"write":  childWrites,
 	"ack":    childAcks,
 	"delete": childDeletes,
@@ -36,14 +36,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if underRace { // what the command line says comes later and wins
+	if underRace { // the command line overrides this
 		_ = flag.Set("rapid.checks", "10")
 	}
 	os.Exit(m.Run())
 }
 
-// child returns a command that runs a task in a process of its own, in wrapper
-// if there is one.
+// child returns a command that runs a task in its own process, inside wrapper if given.
 func child(ctx context.Context, task, dir string, wrapper ...string) *exec.Cmd {
 	args := append(wrapper, os.Args[0])
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -52,8 +51,8 @@ func child(ctx context.Context, task, dir string, wrapper ...string) *exec.Cmd {
 	return cmd
 }
 
-// childHolds opens the store, says so, and keeps it until its input ends.
-func childHolds(dir string) error {
+// childOpens opens the store, prints "open" and keeps it open until its input ends.
+func childOpens(dir string) error {
 	s, err := Open(bg, Config{Dir: dir})
 	if err != nil {
 		return err

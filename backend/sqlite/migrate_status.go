@@ -13,32 +13,32 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 )
 
-// Migration is one step of the schema.
+// Migration is a migration of the schema.
 type Migration struct {
-	// Name is its version and its name.
+	// Name is the version and the name.
 	Name string
-	// Script is SQL that does what Open does for it.
+	// Script is the SQL that Open runs for this migration.
 	Script string
-	// Applied is when it was applied, zero when it is pending.
+	// Applied is the time when it was applied, zero if it is pending.
 	Applied time.Time
 }
 
-// Migrations returns all steps of the schema in their order, with those that the
-// database in a data directory has, and changes nothing: the directory need not be
-// there, and a server may be using it. [Open] applies what is pending.
+// Migrations returns all migrations in order, with the times when the database in a
+// data directory applied them. It changes nothing. The directory need not exist, and a
+// server may be using it. [Open] applies pending migrations.
 func Migrations(ctx context.Context, dir string) ([]Migration, error) {
-	known, err := migrate.Load(migrationFiles, "migrations")
+	migrations, err := migrate.Load(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	p := migrate.Params{Migrations: known}
+	p := migrate.Params{Migrations: migrations}
 	path := filepath.Join(dir, FileName)
-	steps, err := readSteps(ctx, path, p)
+	steps, err := readMigrations(ctx, path, p)
 	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
 		return nil, a2a.Errorf(a2a.CodeInternal, "%s: %v", path, err)
 	}
 	if err != nil {
-		return nil, readError(err, path)
+		return nil, readOnlyOpenError(err, path)
 	}
 	all := make([]Migration, len(steps))
 	for i, step := range steps {
@@ -47,13 +47,13 @@ func Migrations(ctx context.Context, dir string) ([]Migration, error) {
 	return all, nil
 }
 
-func readSteps(ctx context.Context, path string, p migrate.Params) (steps []migrate.Step, err error) {
-	there := 0
+func readMigrations(ctx context.Context, path string, p migrate.Params) (steps []migrate.Step, err error) {
+	tables := 0
 	if info, err := os.Stat(path); err == nil {
 		if info.Size() == 0 {
 			return nil, emptyFile(path)
 		}
-		db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)")+string(readOnly))
+		db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)")+readOnly.query())
 		if err != nil {
 			return nil, err
 		}
@@ -67,10 +67,10 @@ func readSteps(ctx context.Context, path string, p migrate.Params) (steps []migr
 			return nil, foreignFile(path)
 		}
 		const text = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"
-		if err := db.QueryRowContext(ctx, text).Scan(&there); err != nil {
+		if err := db.QueryRowContext(ctx, text).Scan(&tables); err != nil {
 			return nil, err
 		}
-		if there > 0 {
+		if tables > 0 {
 			return migrate.Steps(ctx, db, p)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 )
 
-func TestMigrationsTellWhatIsPending(t *testing.T) {
+func TestMigrationsReportsPendingSteps(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	pending := func() (n int) {
 		t.Helper()
 		all, err := sqlite.Migrations(t.Context(), dir)
 		if err != nil || len(all) == 0 {
-			t.Fatalf("Migrations() = %v, %v, want some", all, err)
+			t.Fatalf("Migrations() = %v, %v, want at least one migration", all, err)
 		}
 		for _, m := range all {
 			if m.Name == "" || m.Script == "" {
@@ -27,14 +27,14 @@ func TestMigrationsTellWhatIsPending(t *testing.T) {
 		return n
 	}
 	if n := pending(); n == 0 {
-		t.Error("nothing is pending where nothing is")
+		t.Error("no migration is pending without a database, want all")
 	}
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := pending(); n != 0 {
-		t.Errorf("%d migrations are pending beside an open store, want 0", n)
+		t.Errorf("%d migrations are pending while the store is open, want 0", n)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -25,39 +25,39 @@ import (
 // FileName is the name of the database in the data directory.
 const FileName = "holdfast.db"
 
-// Config says where a store is and how it writes.
+// Config configures a store.
 type Config struct {
-	// Dir is the data directory; it is made, with mode 0700, if need be. It must
-	// be on a local disk.
+	// Dir is the data directory. Open creates it with mode 0700 if it does not exist.
+	// It must be on a local disk. Required.
 	Dir string
-	// Synchronous is "FULL", the default: acknowledged changes survive the loss
-	// of power; or "NORMAL": they survive the end of the process.
+	// Synchronous is "FULL" (default) or "NORMAL". With FULL, acknowledged changes
+	// survive a power failure; with NORMAL, only the end of the process.
 	Synchronous string
-	// Readers is the number of connections that read; 0 means GOMAXPROCS, and two at
-	// least. More than there are processors makes reads slower. Lists use half of them,
-	// so that reads of single tasks find one.
+	// Readers is the number of connections that read. Default GOMAXPROCS, at least 2.
+	// More than the number of processors makes reads slower. Lists use at most half of
+	// them, so that reads of single tasks need not wait for lists.
 	Readers int
-	// CacheKB is the page cache of each connection; 0 means 8192, and twice that
-	// for the one that writes.
+	// CacheKB is the page cache of each reading connection, in KiB. Default 8192. The
+	// connection that writes has twice as much.
 	CacheKB int
-	// MaxPages, if positive, is the most pages of 4 KB that the database may have;
-	// it is full then as if the disk were.
+	// MaxPages limits the size of the database, in pages of 4 KiB. A database of this
+	// size is full: changes fail as on a full disk. 0 means no limit.
 	MaxPages int64
-	// ReadOnly opens a database that is there, in order to read it, also while
-	// another process serves it: what that one commits is seen at once. It takes no
-	// lock and applies no migration: a schema that is not this program's is refused.
-	// Everything that writes, Ping too, is answered with a2a.CodeUnsupported; and
-	// Info.Exclusive is false, since leases may be held by the other process.
-	// Synchronous and MaxPages mean nothing then.
+	// ReadOnly opens an existing database for reading only, also while another process
+	// serves it; commits of that process are visible at once. It takes no lock and
+	// applies no migration. Open fails if the schema is not that of this program. All
+	// methods that write, including Ping, return a2a.CodeUnsupported. Info.Exclusive is
+	// false, because the other process may hold leases. Synchronous and MaxPages are
+	// ignored.
 	ReadOnly bool
-	// Logger is told of what nobody is there to be answered; nil discards.
+	// Logger receives errors and events that no caller receives. Default: discard.
 	Logger *slog.Logger
 }
 
 func (c *Config) complete() error {
 	var errs []error
 	if c.Dir == "" {
-		errs = append(errs, errors.New("sqlite: Dir is empty, want the data directory"))
+		errs = append(errs, errors.New("sqlite: Dir is empty, want a data directory"))
 	}
 	switch c.Synchronous = strings.ToUpper(c.Synchronous); c.Synchronous {
 	case "":
@@ -86,20 +86,20 @@ var migrationFiles embed.FS
 
 const (
 	busyTimeout = "PRAGMA busy_timeout(5000)"
-	// applicationID marks the file as ours: "HLDF".
+	// applicationID identifies a database of Holdfast: "HLDF".
 	applicationID = 0x484c4446
 )
 
-// Open opens the store in cfg.Dir, which is made if need be. Errors name the
-// path and what to do.
+// Open opens the store in cfg.Dir and creates it if needed. Errors name the path and
+// what to do.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	if cfg.ReadOnly {
 		s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
-		if err := s.openToRead(ctx); err != nil {
-			return nil, errors.Join(readError(err, s.path), s.release())
+		if err := s.openReadOnly(ctx); err != nil {
+			return nil, errors.Join(readOnlyOpenError(err, s.path), s.release())
 		}
 		return s, nil
 	}
@@ -110,7 +110,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, lock: lock, rest: newRestCache()}
+	s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, lock: lock, terminal: newTerminalCache()}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(openError(err, s.path), s.release())
 	}
@@ -135,16 +135,16 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.openWriter(ctx); err != nil {
 		return err
 	}
-	if s.files, err = guardFiles(s.log, s.path, s.path+"-wal"); err != nil {
+	if s.files, err = watchFiles(s.log, s.path, s.path+"-wal"); err != nil {
 		return err
 	}
 	s.writer.files = s.files
 	if err := s.openReaders(); err != nil {
 		return err
 	}
-	s.writer.wal = &walKeeper{path: s.path + "-wal", gate: &s.reads, limit: walLimit, dirty: unclean}
+	s.writer.wal = &checkpointer{path: s.path + "-wal", gate: &s.reads, limit: walPauseSize, dirty: unclean}
 	s.stopped = make(chan struct{})
-	return s.startCheck(ctx, unclean)
+	return s.startDamageCheck(ctx, unclean)
 }
 
 func (s *Store) openReaders() error {
@@ -163,8 +163,8 @@ func (s *Store) openReaders() error {
 	return nil
 }
 
-// create makes the database under another name and renames it when it is complete:
-// a file of that name is never without its schema, wherever the process was killed.
+// create creates the database under a temporary name and renames it when it is
+// complete. A process killed in between never leaves a database without a schema.
 func create(ctx context.Context, path string) (err error) {
 	draft := path + ".new"
 	defer func() {
@@ -191,12 +191,12 @@ func create(ctx context.Context, path string) (err error) {
 	return syncDir(filepath.Dir(path))
 }
 
-// removeAll removes a database with what SQLite keeps beside it.
+// removeAll removes a database with SQLite's additional files.
 func removeAll(path string) error {
 	return errors.Join(os.RemoveAll(path), os.RemoveAll(path+"-wal"), os.RemoveAll(path+"-shm"))
 }
 
-// syncDir makes a rename durable, where directories can be synced.
+// syncDir makes a rename durable on systems that can sync directories.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -208,8 +208,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// inspect reads the head of the file before SQLite does. It reports whether the
-// database was not closed properly, and refuses a file that Holdfast did not make.
+// inspect reads the header of the file. It reports whether the database was not closed
+// properly, and rejects a file that is not a database of Holdfast.
 func inspect(path string) (unclean bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -236,8 +236,8 @@ func inspect(path string) (unclean bool, err error) {
 	return err == nil && wal.Size() > 0, nil
 }
 
-// emptyFile refuses a file without content. Holdfast never leaves one behind: its
-// content was lost, which a new database in its place would hide.
+// emptyFile returns the error for an empty file. Holdfast never creates one, so its
+// data was lost. Creating a database in its place would hide that.
 func emptyFile(path string) error {
 	return a2a.Errorf(a2a.CodeInternal, "%s is empty (0 bytes): restore it from a backup, or delete it to start without data", path)
 }
@@ -247,12 +247,12 @@ func foreignFile(path string) error {
 }
 
 func migrateFile(ctx context.Context, path, synchronous string) (err error) {
-	known, err := migrate.Load(migrationFiles, "migrations")
+	migrations, err := migrate.Load(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
-	// The driver sorts pragmas by name, but applies _auto_vacuum before them all: it has no
-	// effect once the file has a page.
+	// The driver sorts pragmas by name but applies _auto_vacuum first. It has no effect
+	// once the file has a page.
 	db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)", fmt.Sprintf("application_id(%d)", applicationID),
 		"journal_mode(wal)", "synchronous("+synchronous+")")+"&_txlock=immediate&_auto_vacuum=INCREMENTAL")
 	if err != nil {
@@ -260,7 +260,7 @@ func migrateFile(ctx context.Context, path, synchronous string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	_, err = migrate.Apply(ctx, db, migrate.Params{Migrations: known})
+	_, err = migrate.Apply(ctx, db, migrate.Params{Migrations: migrations})
 	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
 		return a2a.Errorf(a2a.CodeInternal, "%s: %v", path, err)
 	}
@@ -270,15 +270,15 @@ func migrateFile(ctx context.Context, path, synchronous string) (err error) {
 func (s *Store) openWriter(ctx context.Context) error {
 	c, err := openConn(s.path, readWrite, "busy_timeout(5000)", "journal_mode(wal)", "synchronous("+s.cfg.Synchronous+")",
 		fmt.Sprintf("cache_size(-%d)", 2*s.cfg.CacheKB), "temp_store(memory)",
-		fmt.Sprintf("wal_autocheckpoint(%d)", walPages), fmt.Sprintf("journal_size_limit(%d)", walKept))
+		fmt.Sprintf("wal_autocheckpoint(%d)", walAutocheckpoint), fmt.Sprintf("journal_size_limit(%d)", walFileSize))
 	if err != nil {
 		return err
 	}
 	s.writer = &writer{
-		rest: s.rest, watchers: &s.watchers,
+		terminal: s.terminal, watchers: &s.watchers,
 		conn: c, queue: make(chan *request, queueLength), large: make(chan struct{}, largeQueued), log: s.log,
-		rows: newRowCache(hotRows), pending: make(map[store.Key]taskRow), tallies: make(map[tallyKey]int64),
-		recent: &recentKeys{batch: recentBatch}, pendingKeys: make(map[keyName]recentRecord),
+		rows: newRowCache(rowCacheSize), pending: make(map[store.Key]taskRow), counterChanges: make(map[counterKey]int64),
+		recent: &recentKeys{moveThreshold: moveThreshold}, pendingKeys: make(map[keyName]recentRecord),
 	}
 	if s.cfg.MaxPages > 0 {
 		if err := c.exec(ctx, fmt.Sprintf("PRAGMA max_page_count(%d)", s.cfg.MaxPages)); err != nil {
@@ -291,7 +291,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	return s.writer.loadState()
 }
 
-// release closes what open has opened.
+// release closes everything that open has opened.
 func (s *Store) release() error {
 	var errs []error
 	if s.readers != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestOpenReportsEveryMistakeInItsConfig(t *testing.T) {
+func TestOpenReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), Config{Synchronous: "OFF", Readers: -1})
 	for _, want := range []string{"Dir is empty", `Synchronous is "OFF"`, "must not be negative"} {
@@ -27,7 +27,7 @@ func TestOpenReportsEveryMistakeInItsConfig(t *testing.T) {
 	}
 }
 
-func TestOpenMakesAPrivateDirectory(t *testing.T) {
+func TestOpenCreatesPrivateDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	open(t, Config{Dir: dir})
@@ -43,7 +43,7 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 	}
 }
 
-func TestASecondProcessIsRefusedByNameOfTheFirst(t *testing.T) {
+func TestSecondProcessIsRejectedWithHolderOfLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := child(t.Context(), "hold", dir)
@@ -69,7 +69,7 @@ func TestASecondProcessIsRefusedByNameOfTheFirst(t *testing.T) {
 	open(t, Config{Dir: dir})
 }
 
-func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestOpenRejectsInvalidFiles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -94,7 +94,7 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		{"a newer schema", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', '2099-01-01T00:00:00Z', '999912312359')")
-		}, "schema is newer than this program: it has migration 999912312359_future, which needs a program with migration 999912312359 or later; use the program that made it"},
+		}, "schema is newer than this program: migration 999912312359_future needs a program with migration 999912312359 or later; use the program that applied it"},
 		{"a changed migration", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "UPDATE schema_migrations SET checksum = '00ff'")
@@ -122,9 +122,9 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 				t.Errorf("code of %v = %s, want %s", err, got, a2a.CodeInternal)
 			}
 			if _, err := Migrations(t.Context(), dir); err == nil && test.name != "a damaged file" {
-				t.Error("Migrations() = nil error, want it to refuse the file, too")
+				t.Error("Migrations() = nil error, want an error")
 			}
-			// A refusal leaves no lock behind.
+			// Open has released the lock.
 			lock, err := lockDir(t.Context(), dir)
 			must(t, err)
 			must(t, unlock(lock))
@@ -141,7 +141,7 @@ func makeStore(t *testing.T, path string) {
 	must(t, s.Close())
 }
 
-// damage overwrites pages in the middle of a database.
+// damage creates a database and overwrites pages in the middle.
 func damage(t *testing.T, path string) {
 	t.Helper()
 	makeStore(t, path)
@@ -162,19 +162,19 @@ func execFile(t *testing.T, path, text string) {
 	must(t, errors.Join(err, db.Close()))
 }
 
-// A large file is not read through before it is used.
-func TestDamageOfALargeFileAfterACrashIsToldByPing(t *testing.T) {
+// Open does not read a large file completely.
+func TestPingReportsDamageOfLargeFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, FileName)
 	damage(t, path)
-	must(t, os.Truncate(path, checkAtOnce+1<<20))
+	must(t, os.Truncate(path, checkBeforeUse+1<<20))
 	s := &Store{cfg: Config{Dir: dir}, path: path, log: testLogger(t)}
-	must(t, s.startCheck(t.Context(), true))
+	must(t, s.startDamageCheck(t.Context(), true))
 	<-s.checked
 	damage := s.damage.Load()
 	if damage == nil || !strings.Contains(damage.Error(), path+" is damaged") {
-		t.Errorf("check found %v, want damage of %s", damage, path)
+		t.Errorf("damage = %v, want damage of %s", damage, path)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestCloseLeavesOneFile(t *testing.T) {
 	must(t, err)
 	for _, e := range entries {
 		if e.Name() != FileName && e.Name() != lockFile {
-			t.Errorf("data directory has %s after Close, want only the database and the lock", e.Name())
+			t.Errorf("data directory has %s after Close, want only the database and the lock file", e.Name())
 		}
 	}
 	if err := s.Ping(t.Context()); !errors.Is(err, store.ErrClosed) {
@@ -197,7 +197,7 @@ func TestCloseLeavesOneFile(t *testing.T) {
 	}
 }
 
-func TestPingWritesAndGivesUp(t *testing.T) {
+func TestPingWritesAndTimesOut(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, s.Ping(t.Context()))
@@ -205,7 +205,7 @@ func TestPingWritesAndGivesUp(t *testing.T) {
 	if len(beats) != 1 || beats[0] != 1 {
 		t.Errorf("heartbeats after one Ping = %v, want [1]", beats)
 	}
-	release := holdWriter(s)
+	release := blockWriter(s)
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -214,22 +214,22 @@ func TestPingWritesAndGivesUp(t *testing.T) {
 	}
 }
 
-// holdWriter keeps the writer busy until release is called.
-func holdWriter(s *Store) (release func()) {
-	taken, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+// blockWriter keeps the writer busy until release is called.
+func blockWriter(s *Store) (release func()) {
+	blocked, unblock, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = s.write(bg, &request{weight: 1, apply: func(*writer) error {
-			close(taken)
-			<-free
+			close(blocked)
+			<-unblock
 			return nil
 		}})
 	}()
-	<-taken
-	return func() { close(free); <-done }
+	<-blocked
+	return func() { close(unblock); <-done }
 }
 
-// A newer program has migrated the database, and says that this program may use it.
+// A newer program has applied a migration that is compatible with this one.
 func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -250,6 +250,6 @@ func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 	all, err := Migrations(t.Context(), dir)
 	must(t, err)
 	if len(all) != 2 || all[1].Name != "999912312359_future" || all[1].Applied.IsZero() {
-		t.Errorf("Migrations() = %d, want that of the newer program as the last, applied", len(all))
+		t.Errorf("Migrations() = %d, want 2, the last applied by the newer program", len(all))
 	}
 }

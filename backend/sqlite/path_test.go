@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 )
 
-// It changes the working directory and so cannot be parallel.
-func TestDirMayBeRelativeAndOddlyNamed(t *testing.T) {
+// The test changes the working directory, so it cannot be parallel.
+func TestOpenAcceptsRelativeAndUnusualDirs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"data", "./a/b", "what? 100%#1 é", "../" + "up"} {
 		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})

@@ -2,5 +2,6 @@
 
 package sqlite
 
-// underRace says that SQLite, which is Go here, runs about ten times slower.
+// underRace reports that the race detector is on. SQLite, compiled to Go, is then about
+// ten times slower.
 const underRace = true

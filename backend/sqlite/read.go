@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The statements of reads. A log row is read without its events where its
-// snapshot makes them needless.
+// The statements of reads. They return the events of a log row only if its snapshot
+// does not contain them.
 const (
 	sqlSelectRow   = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.owner = ? AND t.id = ?`
 	sqlSelectRowPK = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.pk = ?`
@@ -23,11 +23,11 @@ const (
 	sqlReadTaskPK = `SELECT ` + rowColumns + `, ` + sqlTaskLog + ` WHERE t.pk = ? ORDER BY l.id`
 
 	sqlReadLog = `SELECT id, snapshot, events FROM task_log WHERE id BETWEEN ? AND ? ORDER BY id`
-	// The row that holds the event after a sequence may begin before it.
+	// The row that contains the event after a sequence may start before it.
 	sqlEventsFrom = ` FROM task_log WHERE id >= coalesce((SELECT max(id) FROM task_log WHERE id BETWEEN ?1 AND ?2), ?2) AND id <= ?3 ORDER BY id`
 	sqlReadEvents = `SELECT id, events` + sqlEventsFrom
 	sqlLogRows    = `SELECT id, n, octet_length(events) + large` + sqlEventsFrom + ` LIMIT ?4`
-	// A row that is too large is null.
+	// Events of rows larger than ?4 are null.
 	sqlLaneEvents = `SELECT id, CASE WHEN octet_length(events) + large <= ?4 THEN events END` + sqlEventsFrom
 
 	sqlReadContent = `SELECT data FROM task_contents WHERE task_pk = ? AND hash = ?`
@@ -49,14 +49,14 @@ type reader struct {
 	steps, key                  *stmt
 	context                     *stmt
 	contextFirst, contextNewest *stmt
-	pendingDeletions, tallies   *stmt
+	pendingDeletions, counters  *stmt
 	feedback, taskFeedback      *stmt
 	heartbeat, backlog, queued  *stmt
-	lane, pushBacklog           *stmt
+	lane, webhookBacklog        *stmt
 	endpoints                   *stmt
 	allStates, contextStates    *stmt
 
-	// lists are the statements that walk and count, made when they are first used.
+	// lists are the statements that list and count, by text, prepared on first use.
 	lists map[string]*stmt
 }
 
@@ -73,8 +73,8 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 		&r.content: sqlReadContent,
 		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
-		&r.pendingDeletions: sqlPendingDeletions, &r.tallies: sqlTallies, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
-		&r.lane: sqlClaimedLane, &r.pushBacklog: sqlPushBacklog, &r.endpoints: sqlEndpoints,
+		&r.pendingDeletions: sqlPendingDeletions, &r.counters: sqlCounters, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
+		&r.lane: sqlClaimedLane, &r.webhookBacklog: sqlWebhookBacklog, &r.endpoints: sqlEndpoints,
 	})
 	if err != nil {
 		_ = c.close()
@@ -85,12 +85,12 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 
 // read runs f with a connection of the pool.
 func (s *Store) read(ctx context.Context, f func(r *reader) error) error {
-	return s.allowed(ctx, func() error { return s.withReader(ctx, f) })
+	return s.whileOpen(ctx, func() error { return s.withReader(ctx, f) })
 }
 
-// allowed runs f unless the store is closed or ctx is done, and keeps the store from being
-// closed meanwhile.
-func (s *Store) allowed(ctx context.Context, f func() error) error {
+// whileOpen runs f unless the store is closed or ctx is done. Close waits until f has
+// returned.
+func (s *Store) whileOpen(ctx context.Context, f func() error) error {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
 		return store.ErrClosed
@@ -101,7 +101,7 @@ func (s *Store) allowed(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// withReader is read for callers that are inside the gate.
+// withReader is read for callers that hold Store.gate.
 func (s *Store) withReader(ctx context.Context, f func(r *reader) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -117,10 +117,10 @@ func (s *Store) withReader(ctx context.Context, f func(r *reader) error) error {
 		return err
 	}
 	defer s.reads.leave()
-	return failed(f(r), "read")
+	return wrapError(f(r), "read")
 }
 
-// readList is read for lists, which may take long: they leave readers for others.
+// readList is read for lists, which may be slow: they use only part of the connections.
 func (s *Store) readList(ctx context.Context, f func(r *reader) error) error {
 	select {
 	case s.lists <- struct{}{}:
@@ -151,7 +151,7 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	return t, nil
 }
 
-// readTask folds the rows of a task's log from its checkpoint on.
+// readTask folds the rows of a task's log, starting at its checkpoint.
 func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.Task, error) {
 	var t *store.Task
 	var row taskRow
@@ -168,12 +168,12 @@ func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.
 	case t == nil:
 		return nil, store.ErrNotFound
 	}
-	row.settle(t)
+	row.applyTo(t)
 	return t, nil
 }
 
-// taskAsOf returns a task as it stood when its row was as given, whatever has
-// happened since: the log only grows.
+// taskAsOf returns a task in the state it had when its row was read, ignoring later
+// changes.
 func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error) {
 	t := row.task()
 	err := s.withReader(ctx, func(r *reader) error {
@@ -186,12 +186,12 @@ func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error)
 		whole.checkpoint = 1
 		return s.taskAsOf(ctx, &whole)
 	}
-	row.settle(t)
+	row.applyTo(t)
 	return t, err
 }
 
-// errSuperseded reports that the snapshot from which a log was to be read was replaced by a
-// newer one after the task's row was read. The log from its start folds to the same task.
+// errSuperseded reports that the snapshot at the row's checkpoint was replaced after
+// the row was read. The log from its start folds to the same task.
 var errSuperseded = errors.New("snapshot was replaced")
 
 // foldLog adds a log row (id, snapshot, events) to a task.
@@ -222,7 +222,7 @@ func (r *reader) foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts 
 	return nil
 }
 
-// whole returns JSON of a log row with the large values in place.
+// whole returns the JSON of a log row with the large values in place.
 func (r *reader) whole(logID int64, data []byte, omitArtifacts bool) ([]byte, error) {
 	return content.Join(data, omitArtifacts, func(hash []byte) (value []byte, err error) {
 		err = r.content.query(context.Background(), func(rec record) error {
@@ -253,8 +253,9 @@ func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
 	return nil
 }
 
-// settle restores what the row knows better than a log that was read in part.
-func (t *taskRow) settle(task *store.Task) {
+// applyTo sets the fields of a task that come from its row, because a partly read log
+// does not have them.
+func (t *taskRow) applyTo(task *store.Task) {
 	task.Seq, task.ReceivedSeq, task.CreatedAt, task.Bytes = t.seq, t.receivedSeq, fromMillis(t.createdAt), t.bytes
 }
 
@@ -268,14 +269,9 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		after = max(after, 0)
 		last := min(row.seq, after+int64(limit))
 		return r.events.query(context.Background(), func(rec record) error {
-			first := rec.int(0) & logMask
-			data, err := r.whole(rec.int(0), rec.json(1), false)
+			found, err := r.decodeEvents(rec.int(0), rec.json(1), key, row.contextID)
 			if err != nil {
-				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
-			}
-			found, err := store.DecodeEvents(data, first, key, row.contextID)
-			if err != nil {
-				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+				return err
 			}
 			for i := range found {
 				if e := &found[i]; e.Seq > after && e.Seq <= last {
@@ -286,6 +282,20 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		}, row.logID(1), row.logID(after+1), row.logID(last))
 	})
 	return events, err
+}
+
+// decodeEvents returns the events of a log row.
+func (r *reader) decodeEvents(logID int64, data []byte, key store.Key, contextID string) ([]store.Event, error) {
+	first := logID & logMask
+	data, err := r.whole(logID, data, false)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+	}
+	events, err := store.DecodeEvents(data, first, key, contextID)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+	}
+	return events, nil
 }
 
 // LogRows implements store.Store.
@@ -303,7 +313,7 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 	return rows, err
 }
 
-// row returns a task's row.
+// row returns the row of a task, or store.ErrNotFound.
 func (r *reader) row(key store.Key) (taskRow, error) { return r.rowBy(r.selectRow, key.Owner, key.ID) }
 
 func (r *reader) rowBy(s *stmt, args ...any) (row taskRow, err error) {
@@ -322,10 +332,10 @@ func (r *reader) rowBy(s *stmt, args ...any) (row taskRow, err error) {
 // Versions implements store.Store.
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	versions := make(map[store.Key]store.TaskVersion, len(keys))
-	err := s.allowed(ctx, func() error {
-		at := s.rest.at()
+	err := s.whileOpen(ctx, func() error {
+		at := s.terminal.version()
 		keys = slices.DeleteFunc(slices.Clone(keys), func(key store.Key) bool {
-			row, ok := s.rest.get(key)
+			row, ok := s.terminal.get(key)
 			if ok {
 				versions[key] = row.outline().Version()
 			}
@@ -343,7 +353,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 				if err != nil {
 					return err
 				}
-				s.rest.put(at, row)
+				s.terminal.put(at, row)
 				versions[key] = row.outline().Version()
 			}
 			return nil

@@ -5,15 +5,16 @@ import (
 	"sync"
 )
 
-// readGate lets reads in, except while the writer pauses them.
+// readGate counts active reads and lets the writer pause new ones.
 type readGate struct {
 	mu      sync.Mutex
 	active  int
-	resumed chan struct{} // while reads are paused; closed when they continue
-	drained chan struct{} // while reads are paused; closed when none is under way
+	resumed chan struct{} // not nil while reads are paused; closed when they continue
+	drained chan struct{} // not nil while reads are paused; closed when none is active
 }
 
-// enter begins a read, which leave ends. While reads are paused it waits until ctx is done.
+// enter starts a read, which leave ends. While reads are paused it waits until they
+// continue or ctx is done.
 func (g *readGate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -41,8 +42,8 @@ func (g *readGate) leave() {
 	}
 }
 
-// pause keeps new reads waiting until resume is called. The channel it returns is closed
-// when those under way have ended.
+// pause blocks new reads until resume is called. It returns a channel that is closed
+// when the active ones have ended.
 func (g *readGate) pause() (drained <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,25 +13,26 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// sqlQueued counts the queued tasks of an owner. Those that wait are found among all that wait.
+// sqlQueued counts the queued tasks of an owner, ready and waiting.
 const sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ?1 LIMIT ?2)) +
 	(SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > -4611686018427387904 AND owner = ?1 LIMIT ?2))`
 
-// sqlBacklog counts what the writer of another process keeps in memory.
+// sqlBacklog counts queued and leased tasks. A store that writes has these counts in
+// memory.
 const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1) +
 	(SELECT count(*) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3),
 	(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2)`
 
-// errReadOnly answers everything that would write.
+// errReadOnly is the result of every method that writes.
 var errReadOnly error = a2a.Errorf(a2a.CodeUnsupported, "the database was opened for reading only")
 
-// openToRead opens the readers of a store that never writes. It neither opens nor
-// closes the file by itself: that would take away the locks that SQLite has on it
-// if this process serves it as well.
-func (s *Store) openToRead(ctx context.Context) error {
+// openReadOnly opens the readers of a store that never writes. It does not open the
+// file itself: closing it would release SQLite's locks if this process also serves the
+// database.
+func (s *Store) openReadOnly(ctx context.Context) error {
 	switch info, err := os.Stat(s.path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return a2a.Errorf(a2a.CodeUnavailable, "%s does not exist: there is nothing to read", s.path)
+		return a2a.Errorf(a2a.CodeUnavailable, "%s does not exist", s.path)
 	case err != nil:
 		return err
 	case info.Size() == 0:
@@ -43,8 +44,9 @@ func (s *Store) openToRead(ctx context.Context) error {
 	return s.openReaders()
 }
 
-// readError says what is wrong with a database that was to be read.
-func readError(err error, path string) error {
+// readOnlyOpenError returns an error with the path of the database, the problem and
+// what to do.
+func readOnlyOpenError(err error, path string) error {
 	var coded *a2a.Error
 	c := primaryCode(err)
 	unreadable := errors.Is(err, fs.ErrPermission) || c == sqlite3.SQLITE_CANTOPEN || c == sqlite3.SQLITE_READONLY || c == sqlite3.SQLITE_PERM
@@ -55,14 +57,14 @@ func readError(err error, path string) error {
 	return openError(err, path)
 }
 
-// checkSchema rejects a database that is not of Holdfast, or whose schema this program cannot
-// read.
+// checkSchema rejects a database that is not of Holdfast or whose schema this program
+// cannot read.
 func (s *Store) checkSchema(ctx context.Context) error {
-	known, err := migrate.Load(migrationFiles, "migrations")
+	migrations, err := migrate.Load(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
-	steps, err := readSteps(ctx, s.path, migrate.Params{Migrations: known})
+	steps, err := readMigrations(ctx, s.path, migrate.Params{Migrations: migrations})
 	switch {
 	case errors.Is(err, migrate.ErrNewer):
 		return a2a.Errorf(a2a.CodeUnavailable, "%s: %v", s.path, err)
@@ -80,7 +82,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-// readBacklog is Backlog where no writer counts.
+// readBacklog is Backlog for a store without a writer.
 func (s *Store) readBacklog(ctx context.Context) (b store.Backlog, err error) {
 	err = s.withReader(ctx, func(r *reader) error {
 		return r.backlog.query(ctx, func(rec record) error {

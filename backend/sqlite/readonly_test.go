@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestAReaderSeesWhatAServerCommits(t *testing.T) {
+func TestReadOnlyStoreSeesCommitsOfServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir})
@@ -25,21 +25,21 @@ func TestAReaderSeesWhatAServerCommits(t *testing.T) {
 		must(t, err)
 		got, err := r.Task(bg, taskKey(n), store.TaskOptions{})
 		if err != nil || got.Seq != want.Seq {
-			t.Errorf("Task(%d) = %+v, %v, want it as the server sees it", n, got, err)
+			t.Errorf("Task(%d) = %+v, %v, want the server's version", n, got, err)
 		}
 	}
 	if b, err := r.Backlog(bg); err != nil || b.Leased != 1 {
 		t.Errorf("Backlog() = %+v, %v, want 1 leased", b, err)
 	}
-	if _, err := s.SavePush(bg, store.PushConfig{Task: taskKey(1), ID: "p", Endpoint: "e", Data: []byte("{}")}, store.PushCursor{}, began); err != nil {
+	if _, err := s.SaveWebhook(bg, store.Webhook{Task: taskKey(1), ID: "p", Endpoint: "e", Data: []byte("{}")}, store.WebhookCursor{}, testTime); err != nil {
 		t.Fatal(err)
 	}
 	lanes, err := r.Lanes(bg, store.LaneQuery{Limit: 9})
 	if err != nil || len(lanes.Lanes) != 1 {
 		t.Errorf("Lanes() = %+v, %v, want one", lanes, err)
 	}
-	if b, err := r.PushBacklog(bg); err != nil || b != (store.PushBacklog{Pending: 1}) {
-		t.Errorf("PushBacklog() = %+v, %v, want 1 pending", b, err)
+	if b, err := r.WebhookBacklog(bg); err != nil || b != (store.WebhookBacklog{Pending: 1}) {
+		t.Errorf("WebhookBacklog() = %+v, %v, want 1 pending", b, err)
 	}
 	page, err := r.Contexts(bg, store.ContextQuery{Owner: taskKey(1).Owner, Sort: store.ContextsByUpdated, Limit: 10})
 	if err != nil || page.Total != 3 || len(page.Contexts) != 3 {
@@ -48,7 +48,7 @@ func TestAReaderSeesWhatAServerCommits(t *testing.T) {
 	if r.Info().Exclusive || !s.Info().Exclusive {
 		t.Errorf("Exclusive = %v for the reader and %v for the server, want false and true", r.Info().Exclusive, s.Info().Exclusive)
 	}
-	// What was read before it was deleted is not kept.
+	// A read-only store caches no rows.
 	if _, err := s.DeleteContext(bg, taskKey(1).Owner, "c"+taskID(1), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestAReaderSeesWhatAServerCommits(t *testing.T) {
 	must(t, s.Close())
 }
 
-func TestAReaderRefusesToWrite(t *testing.T) {
+func TestReadOnlyStoreRejectsWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir})
@@ -70,11 +70,11 @@ func TestAReaderRefusesToWrite(t *testing.T) {
 	for name, write := range map[string]func() error{
 		"Commit": func() error { _, err := r.Commit(bg, submitted(2)); return err },
 		"Claim": func() error {
-			_, err := r.Claim(bg, store.ClaimParams{Worker: "w", Limit: 1, Now: began, Until: began})
+			_, err := r.Claim(bg, store.ClaimParams{Worker: "w", Limit: 1, Now: testTime, Until: testTime})
 			return err
 		},
-		"Renew":             func() error { _, err := r.Renew(bg, began, []store.HeldLease{{Key: k}}); return err },
-		"ExpireIdempotency": func() error { _, err := r.ExpireIdempotency(bg, began, 1); return err },
+		"Renew":             func() error { _, err := r.Renew(bg, testTime, []store.HeldLease{{Key: k}}); return err },
+		"ExpireIdempotency": func() error { _, err := r.ExpireIdempotency(bg, testTime, 1); return err },
 		"SaveContext": func() error {
 			_, err := r.SaveContext(bg, store.ContextChange{Create: true, Context: store.Context{
 				Key: store.ContextKey{Owner: "o", ID: "c"}, Role: "r", Status: a2a.ContextActive,
@@ -82,23 +82,23 @@ func TestAReaderRefusesToWrite(t *testing.T) {
 			return err
 		},
 		"DeleteContext": func() error { _, err := r.DeleteContext(bg, k.Owner, "c"+k.ID, 1); return err },
-		"SavePush": func() error {
-			_, err := r.SavePush(bg, store.PushConfig{Task: k, ID: "p"}, store.PushCursor{}, began)
+		"SaveWebhook": func() error {
+			_, err := r.SaveWebhook(bg, store.Webhook{Task: k, ID: "p"}, store.WebhookCursor{}, testTime)
 			return err
 		},
-		"DeletePush": func() error { _, err := r.DeletePush(bg, k, "p", began); return err },
+		"DeleteWebhook": func() error { _, err := r.DeleteWebhook(bg, k, "p", testTime); return err },
 		"ClaimLanes": func() error {
-			_, err := r.ClaimLanes(bg, store.LaneClaim{Worker: "w", Limit: 1, Now: began, Until: began})
+			_, err := r.ClaimLanes(bg, store.LaneClaim{Worker: "w", Limit: 1, Now: testTime, Until: testTime})
 			return err
 		},
-		"RenewLanes":   func() error { _, err := r.RenewLanes(bg, began, []store.LaneLease{{Task: k}}); return err },
-		"AckLanes":     func() error { _, err := r.AckLanes(bg, store.LaneAck{Lease: store.LaneLease{Task: k}}); return err },
-		"ReplayPush":   func() error { _, err := r.ReplayPush(bg, k, "p", store.PushCursor{}, began); return err },
-		"WakeLanes":    func() error { _, err := r.WakeLanes(bg, "e", began, 1); return err },
-		"SaveEndpoint": func() error { return r.SaveEndpoint(bg, store.Endpoint{Name: "e", Failures: 1}) },
-		"ExpirePush":   func() error { _, err := r.ExpirePush(bg, store.PushExpiry{}, 1); return err },
-		"AddFeedback":  func() error { return r.AddFeedback(bg, store.Feedback{Key: k, ID: "f"}) },
-		"Ping":         func() error { return r.Ping(bg) },
+		"RenewLanes":     func() error { _, err := r.RenewLanes(bg, testTime, []store.LaneLease{{Task: k}}); return err },
+		"AckLanes":       func() error { _, err := r.AckLanes(bg, store.LaneAck{Lease: store.LaneLease{Task: k}}); return err },
+		"ReplayWebhook":  func() error { _, err := r.ReplayWebhook(bg, k, "p", store.WebhookCursor{}, testTime); return err },
+		"WakeLanes":      func() error { _, err := r.WakeLanes(bg, "e", testTime, 1); return err },
+		"SaveEndpoint":   func() error { return r.SaveEndpoint(bg, store.Endpoint{Name: "e", Failures: 1}) },
+		"ExpireWebhooks": func() error { _, err := r.ExpireWebhooks(bg, store.WebhookExpiry{}, 1); return err },
+		"AddFeedback":    func() error { return r.AddFeedback(bg, store.Feedback{Key: k, ID: "f"}) },
+		"Ping":           func() error { return r.Ping(bg) },
 	} {
 		if err := write(); a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), "opened for reading only") {
 			t.Errorf("%s() = %v, want code %s", name, err, a2a.CodeUnsupported)
@@ -110,7 +110,7 @@ func TestAReaderRefusesToWrite(t *testing.T) {
 	}
 }
 
-func TestAReaderOpensWhatAnotherProcessServes(t *testing.T) {
+func TestReadOnlyStoreOpensBesideServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir})
@@ -136,7 +136,7 @@ func TestAReaderOpensWhatAnotherProcessServes(t *testing.T) {
 	must(t, runTask(open(t, Config{Dir: dir}), 2))
 }
 
-func TestAReaderReadsWhatNobodyServes(t *testing.T) {
+func TestReadOnlyStoreOpensWithoutServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir})
@@ -146,12 +146,12 @@ func TestAReaderReadsWhatNobodyServes(t *testing.T) {
 	if _, err := r.Task(bg, taskKey(1), store.TaskOptions{}); err != nil {
 		t.Errorf("Task() = %v", err)
 	}
-	lock, err := lockDir(t.Context(), dir) // it holds none
+	lock, err := lockDir(t.Context(), dir) // the store holds no lock
 	must(t, err)
 	must(t, unlock(lock))
 }
 
-func TestAReaderRefusesOtherSchemas(t *testing.T) {
+func TestReadOnlyStoreRejectsOtherSchemas(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -169,7 +169,7 @@ func TestAReaderRefusesOtherSchemas(t *testing.T) {
 		{"newer", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "INSERT INTO schema_migrations VALUES ('999912312359', 'future', 'x', '2099-01-01T00:00:00Z', '999912312359')")
-		}, "schema is newer than this program: it has migration 999912312359_future, which needs a program with migration 999912312359 or later"},
+		}, "schema is newer than this program: migration 999912312359_future needs a program with migration 999912312359 or later"},
 		{"changed", func(t *testing.T, path string) {
 			makeStore(t, path)
 			execFile(t, path, "UPDATE schema_migrations SET checksum = '00ff'")
@@ -192,7 +192,7 @@ func TestAReaderRefusesOtherSchemas(t *testing.T) {
 				t.Errorf("Open() = %v, want %q and the path in it", err, test.want)
 			}
 			if _, err := os.Stat(path); test.name == "none" && !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("Open() has made %s", path)
+				t.Errorf("Open() created %s", path)
 			}
 		})
 	}

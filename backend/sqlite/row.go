@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The phases as they are stored.
+// The values of task_rows.phase.
 const (
 	phaseIdle int64 = iota
 	phaseReady
@@ -15,9 +15,8 @@ const (
 	phaseWaiting
 )
 
-// phaseNumber returns the stored phase of a queue entry. A task with a due time waits
-// until a claim finds that its time has come: claims walk through ready tasks only,
-// however many wait.
+// phaseNumber returns the stored phase of a queue entry. A queued task with a due time
+// is waiting until a claim finds it due, so that claims read only ready tasks.
 func phaseNumber(p store.Phase, dueAt time.Time) int64 {
 	switch p {
 	case store.PhaseQueued:
@@ -42,7 +41,7 @@ func phaseName(n int64) store.Phase {
 	return store.PhaseIdle
 }
 
-// taskRow is a row of task_rows: what a task's guards, lists and claims need.
+// taskRow is a row of task_rows: the columns for preconditions, lists and claims.
 type taskRow struct {
 	pk          int64
 	key         store.Key
@@ -63,9 +62,9 @@ type taskRow struct {
 	startSeq    int64
 	createdAt   int64
 	updatedAt   int64
-	bytes       int64 // size of the content of its events
-	first       int64 // 1 for the first of its context
-	lanes       int64 // how many there are of its webhooks
+	bytes       int64 // total size of its events
+	first       int64 // 1 for the first task of its context
+	lanes       int64 // number of its webhooks
 }
 
 func (t *taskRow) contextKey() store.ContextKey {
@@ -90,12 +89,12 @@ func (t *taskRow) scan(r record) {
 	}
 }
 
-// task returns the task without what its log holds.
+// task returns the task without the content of its log.
 func (t *taskRow) task() *store.Task {
 	return &store.Task{
 		Key: t.key, ContextID: t.contextID, Seq: t.seq,
 		CreatedAt: fromMillis(t.createdAt), ReceivedSeq: t.receivedSeq, Bytes: t.bytes,
-		Run: store.Run{
+		Queue: store.QueueEntry{
 			Phase: phaseName(t.phase), DueAt: fromMillis(t.dueAt),
 			Lease: store.Lease{Worker: t.worker, Fence: t.fence, Until: fromMillis(t.leaseUntil)},
 			Turn:  int(t.turn), Attempt: int(t.attempt), SeenSeq: t.seenSeq, StartSeq: t.startSeq,
@@ -103,7 +102,7 @@ func (t *taskRow) task() *store.Task {
 	}
 }
 
-// outline returns the task as Claim does if its content is to be left out.
+// outline returns the task as an outline, without its content.
 func (t *taskRow) outline() *store.Task {
 	task := t.task()
 	task.Status = a2a.TaskStatus{State: a2a.TaskState(t.state), Timestamp: fromMillis(t.stateAt)}
@@ -111,13 +110,13 @@ func (t *taskRow) outline() *store.Task {
 	return task
 }
 
-func (t *taskRow) setRun(r *store.Run) {
+func (t *taskRow) setQueueEntry(r *store.QueueEntry) {
 	t.phase, t.dueAt = phaseNumber(r.Phase, r.DueAt), millis(r.DueAt)
 	t.worker, t.fence, t.leaseUntil = r.Lease.Worker, r.Lease.Fence, millis(r.Lease.Until)
 	t.turn, t.attempt, t.seenSeq, t.startSeq = int64(r.Turn), int64(r.Attempt), r.SeenSeq, r.StartSeq
 }
 
-// advance moves the row past events; it reports whether the status changed.
+// advance applies events to the row. It reports whether the status changed.
 func (t *taskRow) advance(events []store.Event) (status bool) {
 	for i := range events {
 		e := &events[i]
@@ -139,18 +138,18 @@ func (t *taskRow) advance(events []store.Event) (status bool) {
 	return status
 }
 
-// logID is the id of the log row whose first event has the given sequence.
+// logID returns the id of the log row whose first event has the given sequence.
 func (t *taskRow) logID(seq int64) int64 { return t.pk<<logShift | seq }
 
-// A task's events share the upper bits of their rows' ids.
+// The id of a log row is the task's pk << logShift plus the sequence of its first
+// event.
 const (
 	logShift = 24
 	logMask  = 1<<logShift - 1
 )
 
-// rowCache keeps the rows of tasks that are at work, so that a change costs no
-// read. It holds at most twice its limit: what was not used since the last turn
-// of the generations is forgotten.
+// rowCache caches rows of tasks. It has two generations of up to limit rows. When the
+// young one is full, it replaces the old one, whose rows are dropped.
 type rowCache struct {
 	limit int
 	young map[store.Key]taskRow
@@ -176,7 +175,7 @@ func (c *rowCache) put(row taskRow) {
 	c.young[row.key] = row
 }
 
-func (c *rowCache) drop(k store.Key) {
+func (c *rowCache) remove(k store.Key) {
 	delete(c.young, k)
 	delete(c.old, k)
 }

@@ -6,31 +6,32 @@ import (
 )
 
 const (
-	// shrinkPages is the number of free pages that one transaction gives back: others wait
-	// no longer than for a group of changes.
+	// shrinkPages is the number of free pages that one transaction returns to the file
+	// system. It delays other requests no longer than a group of changes.
 	shrinkPages = 128
-	// Free pages are given back once there are shrinkFrom of them and they are a tenth of
-	// the file, until they are a twentieth: new data uses the others again.
-	shrinkFrom  = 256
-	shrinkStart = 10
-	shrinkStop  = 20
+	// Shrinking starts when there are at least shrinkMinFree free pages and these are
+	// 1/shrinkStartShare of the file. It stops at 1/shrinkStopShare, so that new data
+	// can use the remaining ones.
+	shrinkMinFree    = 256
+	shrinkStartShare = 10
+	shrinkStopShare  = 20
 )
 
-// loadShrink reads whether the file can shrink: it was made to.
+// loadShrink reads whether the file was created with incremental vacuum.
 func (w *writer) loadShrink() error {
 	const incremental = 2
 	mode, err := w.ints(context.Background(), "PRAGMA auto_vacuum")
 	if err != nil {
-		return fmt.Errorf("read how the file shrinks: %w", err)
+		return fmt.Errorf("read auto_vacuum mode: %w", err)
 	}
-	w.shrinks = mode[0] == incremental
+	w.canShrink = mode[0] == incremental
 	return nil
 }
 
-// shrink gives free pages back to the file system and reports whether there are more to
-// give back. The file is cut when the log is written back.
+// shrink returns free pages to the file system and reports whether more should be
+// returned. The file itself becomes shorter at the next checkpoint.
 func (w *writer) shrink() (more bool, err error) {
-	if !w.shrinks {
+	if !w.canShrink {
 		return false, nil
 	}
 	ctx := context.Background()
@@ -42,8 +43,8 @@ func (w *writer) shrink() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	excess := free[0] - pages[0]/shrinkStop
-	if !w.shrinking && (free[0] < shrinkFrom || free[0] < pages[0]/shrinkStart) || excess <= 0 {
+	excess := free[0] - pages[0]/shrinkStopShare
+	if !w.shrinking && (free[0] < shrinkMinFree || free[0] < pages[0]/shrinkStartShare) || excess <= 0 {
 		w.shrinking = false
 		return false, nil
 	}

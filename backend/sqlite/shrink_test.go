@@ -19,8 +19,9 @@ const (
 	largeText  = 20 << 10
 )
 
-// fillLarge completes tasks of some pages each and returns the size of the file.
-func fillLarge(t *testing.T, dir string) int64 {
+// commitLargeTasks completes tasks of several pages each and returns the size of the
+// file.
+func commitLargeTasks(t *testing.T, dir string) int64 {
 	t.Helper()
 	s := open(t, Config{Dir: dir})
 	for n := range largeTasks {
@@ -28,7 +29,7 @@ func fillLarge(t *testing.T, dir string) int64 {
 		c.Events[0].Received = message("m1", "user", fmt.Sprint(n, strings.Repeat("x", largeText)))
 		must(t, commitOne(s, c))
 		done := completed(c)
-		if !goes(n) {
+		if !isDeleted(n) {
 			done.Events[1].State = a2a.StateFailed
 		}
 		must(t, commitOne(s, done))
@@ -44,17 +45,18 @@ func fileSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// goes reports whether the tests delete a task: those that stay have to be moved.
-func goes(n int) bool { return n%3 > 0 }
+// isDeleted reports whether the tests delete task n. The pages of the other tasks must
+// be moved.
+func isDeleted(n int) bool { return n%3 > 0 }
 
-func TestDeletedSpaceIsGivenBack(t *testing.T) {
+func TestDeletedSpaceIsReturnedToFileSystem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	before := fillLarge(t, dir)
+	before := commitLargeTasks(t, dir)
 	s := open(t, Config{Dir: dir})
 	kept := make(map[int]*store.Task)
 	for n := range largeTasks {
-		if goes(n) {
+		if isDeleted(n) {
 			_, err := s.DeleteTask(bg, taskKey(n), false)
 			must(t, err)
 			continue
@@ -64,7 +66,7 @@ func TestDeletedSpaceIsGivenBack(t *testing.T) {
 		kept[n] = task
 	}
 	pages := func() int64 {
-		c, err := openConn(s.path, "query_only(1)")
+		c, err := openConn(s.path, readWrite, "query_only(1)")
 		must(t, err)
 		n, err := c.ints(bg, "PRAGMA page_count")
 		must(t, errors.Join(err, c.close()))
@@ -77,21 +79,21 @@ func TestDeletedSpaceIsGivenBack(t *testing.T) {
 			t.Fatalf("PurgeDeleted() = %v", err)
 		}
 		now := pages()
-		if last-now > 2*shrinkPages { // and the pages of the map of pages
-			t.Errorf("PurgeDeleted() gave back %d pages at once, want about %d at most", last-now, shrinkPages)
+		if last-now > 2*shrinkPages { // includes pointer map pages
+			t.Errorf("PurgeDeleted() freed %d pages at once, want at most about %d", last-now, shrinkPages)
 		}
 		last = now
 	}
 	if more, err := s.PurgeDeleted(bg); more || err != nil || pages() != last {
-		t.Errorf("PurgeDeleted() at the end = %t, %v and %d pages, want nothing more to do with %d", more, err, pages(), last)
+		t.Errorf("PurgeDeleted() at the end = %t, %v and %d pages, want no more and %d pages", more, err, pages(), last)
 	}
 	if steps < 3 {
-		t.Errorf("the space was given back in %d steps, want several", steps)
+		t.Errorf("PurgeDeleted() needed %d calls, want at least 3", steps)
 	}
 	must(t, checkIntegrity(s))
 	must(t, s.Close())
 	if after := fileSize(t, s.path); after > before/2 {
-		t.Errorf("size of the file = %d bytes, was %d: want less than half, a third of the tasks is left", after, before)
+		t.Errorf("size of the file = %d bytes, want less than half of %d", after, before)
 	}
 	s = open(t, Config{Dir: dir})
 	for n, want := range kept {
@@ -102,15 +104,15 @@ func TestDeletedSpaceIsGivenBack(t *testing.T) {
 	}
 }
 
-// childDeletes deletes tasks and gives the space back, and prints what it has done after
-// each call, until it is killed.
+// childDeletes deletes tasks and shrinks the file until it is killed. It prints a line
+// after each call.
 func childDeletes(dir string) error {
 	s, err := Open(bg, Config{Dir: dir})
 	if err != nil {
 		return err
 	}
 	for n := range largeTasks {
-		if !goes(n) {
+		if !isDeleted(n) {
 			continue
 		}
 		if _, err := s.DeleteTask(bg, taskKey(n), false); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -121,13 +123,13 @@ func childDeletes(dir string) error {
 	return printPurges(s)
 }
 
-// childExpires does the same by age.
+// childExpires is like childDeletes, but deletes by age.
 func childExpires(dir string) error {
 	s, err := Open(bg, Config{Dir: dir})
 	if err != nil {
 		return err
 	}
-	p := store.TaskExpiry{State: a2a.StateCompleted, Before: began.Add(time.Hour), Limit: 3}
+	p := store.TaskExpiry{State: a2a.StateCompleted, Before: testTime.Add(time.Hour), Limit: 3}
 	for next := true; next; next = p.After != nil {
 		var n int
 		if n, p.After, err = s.ExpireTasks(bg, p); err != nil {
@@ -154,12 +156,12 @@ func printPurges(s *Store) (err error) {
 	return s.Close()
 }
 
-// A process that is killed while it deletes tasks or gives space back leaves each task whole
-// or not at all.
+// A process that is killed while it deletes tasks or shrinks the file leaves each task
+// complete or deleted.
 func TestDeletionSurvivesKill(t *testing.T) {
 	t.Parallel()
-	// A round is killed after a number of lines. What was done before is done at once in the
-	// next, or not seen.
+	// Each process is killed after it printed a number of lines. Tasks that earlier
+	// ones deleted need no work.
 	surviveKills(t, "delete", []int{40, 130, 201, 203, 1 << 30})
 }
 
@@ -168,36 +170,36 @@ func TestExpirySurvivesKill(t *testing.T) {
 	surviveKills(t, "expire", []int{15, 25, 30, 3, 1 << 30})
 }
 
-func surviveKills(t *testing.T, task string, rounds []int) {
+func surviveKills(t *testing.T, task string, killAfter []int) {
 	t.Helper()
 	dir := t.TempDir()
-	fillLarge(t, dir)
-	deleted, expired, gone, ended := make(map[int]bool), 0, 0, false
+	commitLargeTasks(t, dir)
+	deleted, expired, removed, ended := make(map[int]bool), 0, 0, false
 	check := func() {
 		t.Helper()
 		s := open(t, Config{Dir: dir})
-		gone = 0
+		removed = 0
 		for n := range largeTasks {
 			task, err := s.Task(bg, taskKey(n), store.TaskOptions{})
 			switch {
-			case errors.Is(err, store.ErrNotFound) && goes(n):
-				gone++
+			case errors.Is(err, store.ErrNotFound) && isDeleted(n):
+				removed++
 			case err != nil || deleted[n]:
-				t.Fatalf("Task(%d) = %v, want it, unless its deletion was acknowledged: %t", n, err, deleted[n])
+				t.Fatalf("Task(%d) = %v, want the task; deletion acknowledged: %t", n, err, deleted[n])
 			case task.Seq != 4 || len(task.Artifacts) != 1 || len(task.History) != 2:
-				t.Fatalf("Task(%d) = %+v, want all of it", n, task)
+				t.Fatalf("Task(%d) = %+v, want it complete", n, task)
 			}
 		}
-		if gone < max(len(deleted), expired) {
-			t.Errorf("%d tasks are gone, want the %d and %d that were acknowledged", gone, len(deleted), expired)
+		if removed < max(len(deleted), expired) {
+			t.Errorf("%d tasks are deleted, want at least the %d deleted and %d expired ones that were acknowledged", removed, len(deleted), expired)
 		}
 		if n := ints(t, s, `SELECT count(*) FROM task_log WHERE id >> 24 NOT IN (SELECT pk FROM task_rows UNION SELECT pk FROM tasks_deleted)`)[0]; n != 0 {
-			t.Errorf("%d rows of logs belong to no task", n)
+			t.Errorf("%d log rows belong to no task, want 0", n)
 		}
 		must(t, checkIntegrity(s))
 		must(t, s.Close())
 	}
-	for _, lines := range rounds {
+	for _, lines := range killAfter {
 		cmd := child(t.Context(), task, dir)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
@@ -218,10 +220,10 @@ func surviveKills(t *testing.T, task string, rounds []int) {
 		ended = cmd.Wait() == nil
 		check()
 	}
-	if !ended || gone != largeTasks*2/3 {
-		t.Errorf("the last process ended by itself: %t, with %d tasks gone, want %d", ended, gone, largeTasks*2/3)
+	if !ended || removed != largeTasks*2/3 {
+		t.Errorf("last process succeeded: %t, with %d tasks deleted, want true and %d", ended, removed, largeTasks*2/3)
 	}
 	if size := fileSize(t, dir+"/"+FileName); size > largeTasks*largeText/2 {
-		t.Errorf("size of the file = %d bytes, want the space given back", size)
+		t.Errorf("size of the file = %d bytes, want at most %d", size, largeTasks*largeText/2)
 	}
 }

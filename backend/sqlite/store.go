@@ -16,27 +16,27 @@ import (
 
 var _ store.Store = (*Store)(nil)
 
-// Store is a store.Store in one SQLite file.
+// Store is a store.Store that keeps its data in one SQLite file.
 type Store struct {
-	cfg     Config
-	path    string
-	files   *fileGuard // of a store that writes
-	log     *slog.Logger
-	lock    *flock.Flock
-	writer  *writer
-	readers chan *reader
-	reads   readGate
-	lists   chan struct{} // a token per list that is read
-	rest    *restCache
-	// watchers are told of lanes that this process makes due.
+	cfg      Config
+	path     string
+	files    *fileGuard // nil if read-only
+	log      *slog.Logger
+	lock     *flock.Flock
+	writer   *writer
+	readers  chan *reader
+	reads    readGate
+	lists    chan struct{} // one token per list being read
+	terminal *terminalCache
+	// watchers are called when this process makes lanes due.
 	watchers laneWatchers
 
-	// gate lets calls in until the store is closed, and Close wait for them.
+	// gate is held for reading by each call. Close waits for them.
 	gate    sync.RWMutex
 	closed  bool
 	stopped chan struct{} // closed when the writer has ended
 
-	// damage is what the check after an unclean end has found.
+	// damage is the result of the background check, nil if none was found.
 	damage    atomic.Pointer[a2a.Error]
 	stopCheck context.CancelFunc
 	checked   chan struct{}
@@ -71,13 +71,13 @@ func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err 
 	return n, err
 }
 
-// Ping implements store.Store: it commits a small change and reads it back, which
-// also checks that the file was not deleted or replaced.
+// Ping implements store.Store. It commits a small change and reads it back, and so also
+// detects that the file was deleted or replaced.
 func (s *Store) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, errors.New("sqlite: ping takes too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, errors.New("sqlite: ping timed out"))
 	defer cancel()
 	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
-		_, err := w.beat.exec()
+		_, err := w.updateHeartbeat.exec()
 		return err
 	}})
 	if err != nil {
@@ -102,13 +102,13 @@ func pingError(ctx context.Context, err error) error {
 	return err
 }
 
-// Info implements store.Store. A store that was opened with Config.ReadOnly is not
-// exclusive: another process may serve the same data.
+// Info implements store.Store. A read-only store is not exclusive: another process may
+// serve the same data.
 func (s *Store) Info() store.Info {
 	return store.Info{Name: "sqlite", Location: s.path, Durable: true, Exclusive: !s.cfg.ReadOnly}
 }
 
-// Close implements store.Store. The database is left as one file.
+// Close implements store.Store. It leaves the database as one file.
 func (s *Store) Close() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()

@@ -43,7 +43,7 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// open opens a store that is closed at the end of the test.
+// open opens a store and closes it at the end of the test.
 func open(t tester, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(bg, cfg)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Reads that end early have no LIMIT: SQLite plans a statement again whenever the argument of
-// its LIMIT has changed.
+// Reads that end early have no LIMIT, because SQLite plans a statement again whenever
+// the argument of its LIMIT has changed.
 const (
 	sqlLogSizes = `SELECT id, octet_length(events) + coalesce(octet_length(snapshot), 0) FROM task_log WHERE id BETWEEN ? AND ? ORDER BY id`
 	sqlDropLog  = `DELETE FROM task_log WHERE id BETWEEN ? AND ?`
@@ -20,13 +20,13 @@ const (
 	sqlContentRows = `SELECT id, octet_length(data) FROM task_contents WHERE task_pk = ?`
 	sqlDropContent = `DELETE FROM task_contents WHERE id = ?`
 
-	sqlTaskNotes = `SELECT count(*) FROM (SELECT 1 FROM webhook_attempts INDEXED BY webhook_attempts_task WHERE task_pk = ?1
+	sqlCountDeliveries = `SELECT count(*) FROM (SELECT 1 FROM webhook_attempts INDEXED BY webhook_attempts_task WHERE task_pk = ?1
 		UNION ALL SELECT 1 FROM webhook_dead INDEXED BY webhook_dead_task WHERE task_pk = ?1 LIMIT ?2)`
 	sqlDropSomeAttempts = `DELETE FROM webhook_attempts WHERE pk IN
 		(SELECT pk FROM webhook_attempts INDEXED BY webhook_attempts_task WHERE task_pk = ? LIMIT ?)`
 	sqlDropSomeDead = `DELETE FROM webhook_dead WHERE pk IN
 		(SELECT pk FROM webhook_dead INDEXED BY webhook_dead_task WHERE task_pk = ? LIMIT ?) RETURNING lane_pk`
-	sqlFewerDead = `UPDATE webhook_lanes SET dead = dead - ? WHERE pk = ?`
+	sqlSubtractDead = `UPDATE webhook_lanes SET dead = dead - ? WHERE pk = ?`
 
 	sqlPendingLanes = `SELECT 1 FROM webhook_lanes INDEXED BY webhook_lanes_name WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3 LIMIT 1`
 
@@ -39,22 +39,24 @@ const (
 	sqlNextOwner = `SELECT min(owner) FROM task_rows INDEXED BY task_rows_state WHERE owner > ?`
 )
 
-// expiryTime is how long a transaction of expiry removes tasks or contexts before it
-// commits: others wait for it. A commit costs as much as many removals, so batches are
-// bounded by time rather than by a small number.
-const expiryTime = 15 * time.Millisecond
+// expiryTimeLimit is how long a transaction of expiry removes tasks or contexts before
+// it commits, since other requests wait for it. A commit is expensive compared to a
+// removal, so batches are bounded by time rather than by a small number.
+const expiryTimeLimit = 15 * time.Millisecond
 
-// deletion counts what a transaction may still remove.
-type deletion struct {
+// deleteBudget is the number of rows and bytes that a transaction may still remove.
+type deleteBudget struct {
 	rows, bytes int64
 }
 
-func newDeletion() *deletion { return &deletion{rows: store.DeleteRows, bytes: store.DeleteBytes} }
+func newDeleteBudget() *deleteBudget {
+	return &deleteBudget{rows: store.DeleteRows, bytes: store.DeleteBytes}
+}
 
-func (d *deletion) spent() bool { return d.rows <= 0 || d.bytes <= 0 }
+func (d *deleteBudget) spent() bool { return d.rows <= 0 || d.bytes <= 0 }
 
-// take counts a row and reports whether the transaction may remove it.
-func (d *deletion) take(size int64) bool {
+// spend counts a row and reports whether the transaction may remove it.
+func (d *deleteBudget) spend(size int64) bool {
 	if d.spent() {
 		return false
 	}
@@ -72,17 +74,17 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 			if err != nil {
 				return err
 			}
-			if refusal, err = w.refuseDelete(&row, found, force); err != nil || refusal != nil {
+			if refusal, err = w.checkDelete(&row, found, force); err != nil || refusal != nil {
 				return err
 			}
-			bounds := newDeletion()
-			if removed, err = w.removeTask(&row, bounds); err != nil || !removed {
+			budget := newDeleteBudget()
+			if removed, err = w.removeTask(&row, budget); err != nil || !removed {
 				return err
 			}
-			if _, err := w.lostTasks.exec(int64(1), key.Owner, row.contextID); err != nil {
+			if _, err := w.subtractTasks.exec(int64(1), key.Owner, row.contextID); err != nil {
 				return err
 			}
-			more = bounds.spent()
+			more = budget.spent()
 			return nil
 		}})
 		if err = errors.Join(err, refusal); err != nil {
@@ -92,12 +94,12 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 	return more, nil
 }
 
-// refuseDelete returns why a task is not deleted, if it is not.
-func (w *writer) refuseDelete(t *taskRow, found, force bool) (refusal, err error) {
+// checkDelete returns the error of a task that cannot be deleted.
+func (w *writer) checkDelete(t *taskRow, found, force bool) (refusal, err error) {
 	switch {
 	case !found:
 		return store.ErrNotFound, nil
-	case t.over() == 0 || t.phase != phaseIdle:
+	case t.terminal() == 0 || t.phase != phaseIdle:
 		return store.ErrBusy, nil
 	case force || t.lanes == 0:
 		return nil, nil
@@ -109,17 +111,17 @@ func (w *writer) refuseDelete(t *taskRow, found, force bool) (refusal, err error
 	return refusal, err
 }
 
-// removeTask removes a task with all that belongs to it, up to some content, which is
-// left for PurgeDeleted. A task with too many attempts and dead letters only loses some
-// of them: removed is false then.
-func (w *writer) removeTask(t *taskRow, bounds *deletion) (removed bool, err error) {
-	if fits, err := w.cutNotes(t, bounds); err != nil || !fits {
+// removeTask removes a task. Content beyond the budget is left for PurgeDeleted. If the
+// task has more attempts and dead letters than the budget, it removes only some of
+// these, and removed is false.
+func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err error) {
+	if fits, err := w.trimDeliveries(t, budget); err != nil || !fits {
 		return false, err
 	}
-	if err := w.forgetRecent(t); err != nil {
+	if err := w.stageRecentRemoval(t); err != nil {
 		return false, err
 	}
-	if _, err := w.keptKeys.exec(t.key.Owner, t.key.ID, keptApart); err != nil {
+	if _, err := w.dropKeysByTask.exec(t.key.Owner, t.key.ID, lookupByTask); err != nil {
 		return false, err
 	}
 	if err := w.removeFeedback(t); err != nil {
@@ -131,30 +133,30 @@ func (w *writer) removeTask(t *taskRow, bounds *deletion) (removed bool, err err
 	if _, err := w.dropTask.exec(t.pk); err != nil {
 		return false, err
 	}
-	w.forget(t)
-	whole, err := w.removeContent(t, bounds)
+	w.stageRemoval(t)
+	whole, err := w.removeContent(t, budget)
 	if err == nil && !whole {
 		_, err = w.insertDeleted.exec(t.pk, t.key.Owner, t.key.ID)
 	}
 	return true, err
 }
 
-// cutNotes reports whether a transaction may remove all attempts and dead letters of a
-// task. If not, it removes some of them.
-func (w *writer) cutNotes(t *taskRow, bounds *deletion) (fits bool, err error) {
+// trimDeliveries reports whether the budget covers all delivery attempts and dead
+// letters of a task. If not, it removes some of them.
+func (w *writer) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, err error) {
 	if t.lanes == 0 {
 		return true, nil
 	}
-	notes := int64(0)
-	err = w.taskNotes.query(context.Background(), func(r record) error {
-		notes = r.int(0)
+	deliveries := int64(0)
+	err = w.countDeliveries.query(context.Background(), func(r record) error {
+		deliveries = r.int(0)
 		return nil
-	}, t.pk, bounds.rows+1)
-	if err != nil || notes <= bounds.rows {
-		bounds.rows -= notes
+	}, t.pk, budget.rows+1)
+	if err != nil || deliveries <= budget.rows {
+		budget.rows -= deliveries
 		return true, err
 	}
-	n, err := w.dropSomeAttempts.exec(t.pk, bounds.rows)
+	n, err := w.dropSomeAttempts.exec(t.pk, budget.rows)
 	if err != nil {
 		return false, err
 	}
@@ -162,41 +164,41 @@ func (w *writer) cutNotes(t *taskRow, bounds *deletion) (fits bool, err error) {
 	err = w.dropSomeDead.query(context.Background(), func(r record) error {
 		dead[r.int(0)]++
 		return nil
-	}, t.pk, bounds.rows-n)
+	}, t.pk, budget.rows-n)
 	if err == nil {
-		err = w.countDead(dead)
+		err = w.subtractDeadLetters(dead)
 	}
-	bounds.rows = 0
+	budget.rows = 0
 	return false, err
 }
 
-// countDead subtracts removed dead letters from the counts of their lanes.
-func (w *writer) countDead(removed map[int64]int64) error {
+// subtractDeadLetters subtracts removed dead letters from the counts of their lanes.
+func (w *writer) subtractDeadLetters(removed map[int64]int64) error {
 	for lane, n := range removed {
-		if _, err := w.fewerDead.exec(n, lane); err != nil {
+		if _, err := w.subtractDead.exec(n, lane); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeContent removes log, steps and large values of a removed task, as much as the transaction may,
-// and reports whether that was all.
-func (w *writer) removeContent(t *taskRow, bounds *deletion) (whole bool, err error) {
+// removeContent removes the log, steps and large values of a removed task, within the
+// budget. It reports whether everything was removed.
+func (w *writer) removeContent(t *taskRow, budget *deleteBudget) (whole bool, err error) {
 	first, cut := t.logID(0), int64(0)
 	whole = true
 	err = w.logRows.query(context.Background(), func(r record) error {
-		if whole = bounds.take(r.int(1)); !whole {
-			return errEnough
+		if whole = budget.spend(r.int(1)); !whole {
+			return errStop
 		}
 		cut = r.int(0)
 		return nil
 	}, first, t.logID(logMask))
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStop) {
 		return false, err
 	}
 	if cut != 0 {
-		if _, err := w.logKeys.exec(t.key.Owner, t.key.ID, first, cut); err != nil {
+		if _, err := w.dropKeysByLog.exec(t.key.Owner, t.key.ID, first, cut); err != nil {
 			return false, err
 		}
 		if _, err := w.dropLog.exec(first, cut); err != nil {
@@ -206,25 +208,25 @@ func (w *writer) removeContent(t *taskRow, bounds *deletion) (whole bool, err er
 	if !whole {
 		return false, nil
 	}
-	if whole, err = w.removeRows(w.stepRows, w.dropStep, t.pk, bounds); err != nil || !whole {
+	if whole, err = w.removeRows(w.stepRows, w.dropStep, t.pk, budget); err != nil || !whole {
 		return false, err
 	}
-	return w.removeRows(w.contentRows, w.dropContent, t.pk, bounds)
+	return w.removeRows(w.contentRows, w.dropContent, t.pk, budget)
 }
 
-// removeRows removes rows of a task, which find returns with their sizes, as many as the
-// transaction may, and reports whether these were all.
-func (w *writer) removeRows(find, drop *stmt, pk int64, bounds *deletion) (whole bool, err error) {
+// removeRows removes the rows of a task that find returns with their sizes, within the
+// budget. It reports whether all were removed.
+func (w *writer) removeRows(find, drop *stmt, pk int64, budget *deleteBudget) (whole bool, err error) {
 	var found []int64
 	whole = true
 	err = find.query(context.Background(), func(r record) error {
-		if whole = bounds.take(r.int(1)); !whole {
-			return errEnough
+		if whole = budget.spend(r.int(1)); !whole {
+			return errStop
 		}
 		found = append(found, r.int(0))
 		return nil
 	}, pk)
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStop) {
 		return false, err
 	}
 	for _, id := range found {
@@ -237,21 +239,21 @@ func (w *writer) removeRows(find, drop *stmt, pk int64, bounds *deletion) (whole
 
 // PurgeDeleted implements store.DeleteStore.
 func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
-	err = s.write(ctx, &request{weight: deleteTasks, apply: func(w *writer) error {
-		for bounds := newDeletion(); ; {
+	err = s.write(ctx, &request{weight: maxTasksPerDelete, apply: func(w *writer) error {
+		for budget := newDeleteBudget(); ; {
 			var t taskRow
 			err := w.deletedTask.query(context.Background(), func(r record) error {
 				t = taskRow{pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}}
 				return nil
 			})
-			if more = t.pk != 0; err != nil || more && bounds.spent() {
+			if more = t.pk != 0; err != nil || more && budget.spent() {
 				return err
 			}
 			if !more {
 				more, err = w.shrink()
 				return err
 			}
-			whole, err := w.removeContent(&t, bounds)
+			whole, err := w.removeContent(&t, budget)
 			if err != nil || !whole {
 				return err
 			}
@@ -264,35 +266,35 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 }
 
 // ExpireTasks implements store.DeleteStore.
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
+func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed = 0
-		begun := time.Now()
+		start := time.Now()
 		old, end, err := w.oldTasks(&p, p.Limit)
 		if err != nil {
 			return err
 		}
-		bounds, place := newDeletion(), store.ExpiryPlace{}
+		budget, cursor := newDeleteBudget(), store.ExpiryCursor{}
 		if p.After != nil {
-			place = *p.After
+			cursor = *p.After
 		}
 		for i := range old {
-			if i > 0 && time.Since(begun) > expiryTime {
-				next = &place
+			if i > 0 && time.Since(start) > expiryTimeLimit {
+				next = &cursor
 				return nil
 			}
-			gone, ok, err := w.expireTask(&old[i], bounds)
+			deleted, ok, err := w.expireTask(&old[i], budget)
 			if err != nil {
 				return err
 			}
 			if !ok {
-				next = &place
+				next = &cursor
 				return nil
 			}
-			if gone {
+			if deleted {
 				removed++
 			}
-			place = old[i]
+			cursor = old[i]
 		}
 		next = end
 		return nil
@@ -303,57 +305,56 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 	return removed, next, nil
 }
 
-// oldTasks returns the next tasks to check, and where to continue after them. It counts
-// an owner without any as a task.
-func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.ExpiryPlace, next *store.ExpiryPlace, err error) {
-	place := store.ExpiryPlace{}
+// oldTasks returns the next tasks to check, and where to continue. An owner without
+// such tasks counts as one of limit.
+func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.ExpiryCursor, next *store.ExpiryCursor, err error) {
+	cursor := store.ExpiryCursor{}
 	if p.After != nil {
-		place = *p.After
+		cursor = *p.After
 	}
 	for checked := 0; ; checked++ {
-		if place.Owner != "" {
+		if cursor.Owner != "" {
 			err = w.tasksBefore.query(context.Background(), func(r record) error {
-				place = store.ExpiryPlace{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))}
-				old = append(old, place)
+				cursor = store.ExpiryCursor{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))}
+				old = append(old, cursor)
 				checked++
 				return nil
-			}, place.Owner, string(p.State), millis(place.At), place.ID, ceilMillis(p.Before), int64(limit-checked))
+			}, cursor.Owner, string(p.State), millis(cursor.At), cursor.ID, ceilMillis(p.Before), int64(limit-checked))
 			if err != nil {
 				return nil, nil, err
 			}
 		}
 		if checked >= limit {
-			return old, &place, nil
+			return old, &cursor, nil
 		}
 		owner := ""
 		err = w.nextOwner.query(context.Background(), func(r record) error {
 			owner = r.text(0)
 			return nil
-		}, place.Owner)
+		}, cursor.Owner)
 		if err != nil || owner == "" {
 			return old, nil, err
 		}
-		place = store.ExpiryPlace{Owner: owner}
+		cursor = store.ExpiryCursor{Owner: owner}
 	}
 }
 
-// expireTask removes a task that may be removed. ok is false if the transaction may
-// remove no more.
-func (w *writer) expireTask(p *store.ExpiryPlace, bounds *deletion) (removed, ok bool, err error) {
+// expireTask removes a task if it can be deleted. ok is false if the budget is spent.
+func (w *writer) expireTask(p *store.ExpiryCursor, budget *deleteBudget) (removed, ok bool, err error) {
 	row, found, err := w.row(store.Key{Owner: p.Owner, ID: p.ID})
 	if err != nil {
 		return false, false, err
 	}
-	refusal, err := w.refuseDelete(&row, found, false)
+	refusal, err := w.checkDelete(&row, found, false)
 	if err != nil || refusal != nil {
 		return false, true, err
 	}
-	if bounds.spent() {
+	if budget.spent() {
 		return false, false, nil
 	}
-	if removed, err = w.removeTask(&row, bounds); err != nil || !removed {
+	if removed, err = w.removeTask(&row, budget); err != nil || !removed {
 		return false, false, err
 	}
-	_, err = w.lostTasks.exec(int64(1), p.Owner, row.contextID)
+	_, err = w.subtractTasks.exec(int64(1), p.Owner, row.contextID)
 	return true, true, err
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// viewed commits one running and one completed task and a piece of feedback.
-func viewed(t *testing.T) *Store {
+// storeWithViewData returns a store with a running task, a completed task, feedback and
+// a webhook.
+func storeWithViewData(t *testing.T) *Store {
 	t.Helper()
 	s := open(t, Config{Dir: t.TempDir()})
 	done, running := submitted(1), submitted(2)
@@ -45,15 +46,15 @@ func viewed(t *testing.T) *Store {
 		other("large", a2a.TextPart{Text: strings.Repeat("x", 70_000)}, a2a.TextPart{Text: strings.Repeat("y", 80_000)}), other("large"),
 		other("once", a2a.TextPart{Text: strings.Repeat("x", 70_000)}, a2a.TextPart{Text: strings.Repeat("y", 80_000)}),
 	}}))
-	_, err := s.SavePush(bg, store.PushConfig{
-		Task: running.Key, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte(`{"id":"p","url":"https://hooks.example/p"}`), CreatedAt: began,
-	}, store.PushCursor{}, began.Add(time.Second))
+	_, err := s.SaveWebhook(bg, store.Webhook{
+		Task: running.Key, ID: "p", Endpoint: "https://hooks.example:443", Data: []byte(`{"id":"p","url":"https://hooks.example/p"}`), CreatedAt: testTime,
+	}, store.WebhookCursor{}, testTime.Add(time.Second))
 	must(t, err)
-	must(t, s.AddFeedback(bg, store.Feedback{Key: done.Key, ID: "f1", Rating: 5, Text: "good", CreatedAt: began.Add(time.Second)}))
+	must(t, s.AddFeedback(bg, store.Feedback{Key: done.Key, ID: "f1", Rating: 5, Text: "good", CreatedAt: testTime.Add(time.Second)}))
 	return s
 }
 
-// viewTests are questions that an operator asks, each with the answer as JSON.
+// viewTests are queries of operators, each with its result as JSON.
 var viewTests = []struct{ query, want string }{
 	{
 		`SELECT json_array(id, context_id, owner_did, kind, state, state_timestamp, created_at, updated_at) FROM tasks WHERE state = 'completed'`,
@@ -104,9 +105,9 @@ func messageJSON(id, role, text string) string {
 	return `{"kind":"message","messageId":"` + id + `","role":"` + role + `","parts":[{"kind":"text","text":"` + text + `"}]}`
 }
 
-func TestOperatorReadsTheDocumentedTables(t *testing.T) {
+func TestViewsAnswerDocumentedQueries(t *testing.T) {
 	t.Parallel()
-	s := viewed(t)
+	s := storeWithViewData(t)
 	db, err := sql.Open("sqlite", dataSource(s.path, "query_only(1)"))
 	must(t, err)
 	defer func() { _ = db.Close() }()
@@ -117,14 +118,14 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	}
 }
 
-// The shell of the system may be much older than the SQLite linked in here.
-func TestOperatorReadsTheDocumentedTablesWithTheShell(t *testing.T) {
+// The system's sqlite3 shell may be much older than the SQLite that is linked here.
+func TestViewsWorkInSystemShell(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("sqlite3")
 	if err != nil {
 		t.Fatalf("needs the program sqlite3; scripts/prerequisites installs it: %v", err)
 	}
-	s := viewed(t)
+	s := storeWithViewData(t)
 	for _, test := range viewTests {
 		got, err := exec.CommandContext(t.Context(), shell, "-readonly", s.path, test.query).CombinedOutput()
 		if err != nil {

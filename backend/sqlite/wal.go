@@ -7,69 +7,69 @@ import (
 )
 
 const (
-	// walPages is the length of the log from which a commit writes it back to
-	// the database.
-	walPages = 1000
-	// walKept is the size to which the log file is cut when it starts over.
-	walKept = 16 << 20
-	// walLimit is the size from which reads are paused so that the log can
-	// start over: under constant reads it never could.
-	walLimit = 64 << 20
-	// walEvery is how many groups pass between looks at the log's size.
-	walEvery = 64
-	// walWait is how long new reads are paused for those under way.
-	walWait = 2 * time.Second
-	// idleAfter is how long nothing must have been written for the log to be
-	// emptied.
-	idleAfter = time.Second
+	// walAutocheckpoint is the length of the log, in pages, at which a commit writes it
+	// back to the database.
+	walAutocheckpoint = 1000
+	// walFileSize is the size to which SQLite truncates the log file when it restarts.
+	walFileSize = 16 << 20
+	// walPauseSize is the size at which reads are paused so that the log can restart.
+	// Under constant reads it never could.
+	walPauseSize = 64 << 20
+	// walCheckInterval is the number of groups between checks of the log's size.
+	walCheckInterval = 64
+	// walPauseTimeout is how long new reads are paused while active ones end.
+	walPauseTimeout = 2 * time.Second
+	// idleDelay is the time without writes after which the log is truncated.
+	idleDelay = time.Second
 )
 
-// walKeeper keeps the write-ahead log short. The writer never waits for reads: it pauses
-// new ones and continues to commit until those under way have ended.
-type walKeeper struct {
+// checkpointer keeps the write-ahead log short. The writer never waits for reads: it
+// pauses new ones and continues to commit until the active ones have ended.
+type checkpointer struct {
 	path   string
 	gate   *readGate
 	limit  int64
 	dirty  bool
 	groups int
-	// above is the size from which reads are paused: the limit, and that much more after
-	// each time that a read took too long.
-	above int64
+	// pauseAbove is the size at which reads are paused next. It grows by limit each
+	// time that reads did not end within walPauseTimeout.
+	pauseAbove int64
 	// While reads are paused:
-	drained  <-chan struct{} // closed when the log can start over
+	drained  <-chan struct{} // closed when no read is active
 	overdue  <-chan time.Time
 	deadline *time.Timer
 }
 
-// afterGroup is called by the writer after each transaction.
-func (k *walKeeper) afterGroup() {
+// afterGroup is called by the writer after each transaction. It pauses reads if the log
+// is too long.
+func (k *checkpointer) afterGroup() {
 	k.dirty = true
-	if k.groups++; k.groups%walEvery != 0 || k.drained != nil {
+	if k.groups++; k.groups%walCheckInterval != 0 || k.drained != nil {
 		return
 	}
-	if info, err := os.Stat(k.path); err == nil && info.Size() > max(k.above, k.limit) {
-		k.above = info.Size() + k.limit
-		k.drained, k.deadline = k.gate.pause(), time.NewTimer(walWait)
+	if info, err := os.Stat(k.path); err == nil && info.Size() > max(k.pauseAbove, k.limit) {
+		k.pauseAbove = info.Size() + k.limit
+		k.drained, k.deadline = k.gate.pause(), time.NewTimer(walPauseTimeout)
 		k.overdue = k.deadline.C
 	}
 }
 
-// startOver empties the log once no read uses it.
-func (k *walKeeper) startOver(w *writer) {
+// reset truncates the log and lets reads continue. No read is active.
+func (k *checkpointer) reset(w *writer) {
 	k.checkpoint(w)
 	k.resume()
-	k.above = 0
+	k.pauseAbove = 0
 }
 
 // resume lets reads continue.
-func (k *walKeeper) resume() {
+func (k *checkpointer) resume() {
 	k.deadline.Stop()
 	k.drained, k.overdue = nil, nil
 	k.gate.resume()
 }
 
-// truncate empties the log when the writer is idle, unless reads keep it in use.
-func (k *walKeeper) truncate(w *writer) {
+// truncate truncates the log when the writer is idle, unless reads are active.
+func (k *checkpointer) truncate(w *writer) {
 	if !k.dirty || k.drained != nil {
 		return
 	}
@@ -84,15 +84,15 @@ func (k *walKeeper) truncate(w *writer) {
 	}
 }
 
-// checkpoint writes the log back and empties it while no read uses it.
-func (k *walKeeper) checkpoint(w *writer) {
-	// Programs from outside may be reading as well: they are not waited for long.
+// checkpoint writes the log back and truncates it. No read of this process is active.
+func (k *checkpointer) checkpoint(w *writer) {
+	// Wait only briefly for reads of other programs.
 	ctx := context.Background()
 	_ = w.exec(ctx, "PRAGMA busy_timeout(50)")
 	row, err := w.ints(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	_ = w.exec(ctx, busyTimeout)
 	if err != nil {
-		w.log.Warn("write-ahead log cannot be written back", "error", err)
+		w.log.Warn("cannot checkpoint write-ahead log", "error", err)
 		return
 	}
 	k.dirty = row[0] != 0

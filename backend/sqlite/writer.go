@@ -17,19 +17,20 @@ const (
 	// groupWeight bounds the changes of one transaction, groupBytes their size.
 	groupWeight = 256
 	groupBytes  = 8 << 20
-	// largeBytes is the size of a large request, largeQueued how many of these are queued or under way at
-	// once: what one caller writes in bulk delays the small changes of others by no more than that.
+	// largeBytes is the size from which a request is large. At most largeQueued of
+	// these are queued or being applied, so that bulk writes of one caller delay small
+	// changes of others by no more than that.
 	largeBytes  = 256 << 10
 	largeQueued = 2
-	// queueLength is how many requests may wait without blocking their callers.
+	// queueLength is the number of requests that can be queued without blocking their
+	// callers.
 	queueLength = 1024
-	// hotRows is the limit of the row cache.
-	hotRows = 8192
+	// rowCacheSize is the size of a generation of the row cache, which has two.
+	rowCacheSize = 8192
 )
 
-// request is something to be done by the writer. apply runs inside a
-// transaction, and again, from the start, if that one failed because of a
-// neighbour.
+// request is work for the writer. apply runs in a transaction. If the transaction fails
+// because of another request, apply runs again from the start.
 type request struct {
 	apply  func(w *writer) error
 	weight int
@@ -38,69 +39,71 @@ type request struct {
 	done   chan error
 }
 
-// The states of a request: a caller that gives up and the writer compete for it.
+// The states of a request. A canceled caller abandons a request unless the writer has
+// started it.
 const (
 	requestQueued int32 = iota
-	requestTaken
+	requestStarted
 	requestAbandoned
 )
 
-// writer owns the connection that writes. Everything in it belongs to the
-// goroutine that runs it.
+// writer owns the connection that writes. Only its goroutine may use it, except where
+// noted.
 type writer struct {
 	*conn
 	queue chan *request
-	large chan struct{} // a token per large request
+	large chan struct{} // one token per large request
 	log   *slog.Logger
 
 	begin, commit, rollback *stmt
 
-	selectRow                                                            *stmt
-	insertRow, insertLog, insertContent, dropSnapshot, upsertStep        *stmt
-	updateAll, updateStatus, updateLog, updateRun, updateLease           *stmt
-	insertKey, selectKey, dropKey, expireKeys, beat                      *stmt
-	recentKeys, firstKey, keysIndexed                                    *stmt
-	queuedOwner, leasedOwner, queuedDue, queuedFar, leasedDue, leasedFar *stmt
-	nextContext, contextDue, contextFar, leaseBounds                     *stmt
-	waitingDue, waitingFar, makeReady, waitBounds                        *stmt
+	selectRow                                                                  *stmt
+	insertRow, insertLog, insertContent, dropSnapshot, upsertStep              *stmt
+	updateAll, updateStatus, updateLog, updateQueue, updateLease               *stmt
+	insertKey, selectKey, dropKey, expireKeys, updateHeartbeat                 *stmt
+	recentKeys, firstKey, keysIndexed                                          *stmt
+	queuedOwner, leasedOwner, queuedDue, queuedBeyond, leasedDue, leasedBeyond *stmt
+	nextContext, contextDue, contextBeyond, leaseBounds                        *stmt
+	waitingDue, waitingBeyond, makeReady, waitBounds                           *stmt
 	contextStatements
 	deleteStatements
 	feedbackStatements
 	laneStatements
-	upsertTally, dropTally *stmt
+	upsertCounter, dropCounter *stmt
 
 	rows               *rowCache
-	rest               *restCache
+	terminal           *terminalCache
 	watchers           *laneWatchers
 	nextPK, nextLane   int64
 	backlog            store.Backlog
-	leases, laneLeases leaseBounds
-	waits              leaseBounds // of the due times of waiting tasks
-	// Records of tasks up to indexed are in the index; move is under way, or nil.
+	leases, laneLeases timeBounds
+	waits              timeBounds // due times of waiting tasks
+	// recent has the records of tasks above indexed, which are not in the index. move
+	// is the move in progress, or nil.
 	recent  *recentKeys
 	indexed int64
 	move    *keyMove
 
-	// pending are rows and counts of the transaction under way.
+	// The staged state of the current transaction, published after its commit.
 	pending                      map[store.Key]taskRow
 	pendingCounts                store.Backlog
 	pendingNext, pendingNextLane int64
-	tallies                      map[tallyKey]int64
+	counterChanges               map[counterKey]int64
 	pendingKeys                  map[keyName]recentRecord
-	pendingMoved                 int // next of move, 0 if it stays
-	// lanesDue says that lanes have become due.
+	pendingMoved                 int // move.next after the commit, 0 if unchanged
+	// lanesDue reports that lanes became due.
 	lanesDue bool
 
-	// shrinks says that the file can give space back, shrinking that it is doing so.
-	shrinks, shrinking bool
+	// canShrink reports that the file can shrink, shrinking that it is doing so.
+	canShrink, shrinking bool
 
 	counts atomic.Pointer[store.Backlog]
-	wal    *walKeeper
+	wal    *checkpointer
 	files  *fileGuard
 }
 
-// submit hands a request to the writer and waits for its end. When ctx ends
-// before the writer has taken the request, it is not applied.
+// submit queues a request and waits for its result. If ctx is done before the writer
+// has started it, the request is not applied.
 func (s *Store) submit(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -135,7 +138,7 @@ func (s *Store) submit(ctx context.Context, r *request) error {
 
 // run serves the queue until it is closed.
 func (w *writer) run() {
-	idle := time.NewTimer(idleAfter)
+	idle := time.NewTimer(idleDelay)
 	defer idle.Stop()
 	group := make([]*request, 0, groupWeight)
 	for {
@@ -144,28 +147,29 @@ func (w *writer) run() {
 			if !ok {
 				return
 			}
-			group = w.gather(append(group[:0], r))
-			if w.moving() {
+			group = w.collectGroup(append(group[:0], r))
+			if w.shouldMove() {
 				group = append(group, &request{apply: (*writer).moveKeys, done: make(chan error, 1)})
 			}
 			w.runGroup(group)
 			clear(group)
 			w.wal.afterGroup()
-			idle.Reset(idleAfter)
+			idle.Reset(idleDelay)
 		case <-w.wal.drained:
-			w.wal.startOver(w)
+			w.wal.reset(w)
 		case <-w.wal.overdue:
 			w.wal.resume()
 		case <-idle.C:
 			_ = w.files.check() // logged; the next change is rejected
 			w.wal.truncate(w)
-			idle.Reset(idleAfter)
+			idle.Reset(idleDelay)
 		}
 	}
 }
 
-// gather takes what is queued, up to the bounds of a group. It does not wait.
-func (w *writer) gather(group []*request) []*request {
+// collectGroup adds queued requests to a group, up to its bounds. It does not wait for
+// more.
+func (w *writer) collectGroup(group []*request) []*request {
 	weight, size := group[0].weight, group[0].bytes
 	for weight < groupWeight && size < groupBytes {
 		select {
@@ -183,86 +187,86 @@ func (w *writer) gather(group []*request) []*request {
 }
 
 func (w *writer) runGroup(group []*request) {
-	taken := group[:0]
+	started := group[:0]
 	for _, r := range group {
-		if r.state.CompareAndSwap(requestQueued, requestTaken) {
-			taken = append(taken, r)
+		if r.state.CompareAndSwap(requestQueued, requestStarted) {
+			started = append(started, r)
 		}
 	}
-	if len(taken) == 0 {
+	if len(started) == 0 {
 		return
 	}
-	err := w.transact(taken)
-	if err == nil || len(taken) == 1 || w.files.lost() != nil {
-		for _, r := range taken {
+	err := w.transact(started)
+	if err == nil || len(started) == 1 || w.files.lost() != nil {
+		for _, r := range started {
 			r.done <- err
 		}
 		return
 	}
-	w.log.Warn("group of changes was rolled back, trying them one by one", "error", err, "requests", len(taken))
-	for i := range taken {
-		taken[i].done <- w.transact(taken[i : i+1])
+	w.log.Warn("group of changes was rolled back, retrying each separately", "error", err, "requests", len(started))
+	for i := range started {
+		started[i].done <- w.transact(started[i : i+1])
 	}
 }
 
-// transact applies requests in one transaction, all or none. A commit counts only if
-// the file was in its place after it: a change that was lost is never acknowledged.
+// transact applies requests in one transaction, all or none. It checks the file after
+// the commit, so that a change to a deleted or replaced file is never acknowledged.
 func (w *writer) transact(group []*request) (err error) {
 	if err := w.files.lost(); err != nil {
 		return err
 	}
 	if _, err = w.begin.exec(); primaryCode(err) == sqlite3.SQLITE_ERROR {
-		// A transaction that could not be rolled back is still there.
+		// A transaction that could not be rolled back is still open.
 		_, _ = w.rollback.exec()
 		_, err = w.begin.exec()
 	}
 	if err != nil {
-		return failed(err, "begin")
+		return wrapError(err, "begin")
 	}
 	clear(w.pending)
-	clear(w.tallies)
+	clear(w.counterChanges)
 	clear(w.pendingKeys)
 	w.pendingMoved = 0
 	w.pendingCounts, w.pendingNext, w.pendingNextLane, w.lanesDue = w.backlog, w.nextPK, w.nextLane, false
 	defer func() {
 		if err != nil {
-			w.laneLeases = allLeases
-			// SQLite may have rolled back by itself; then this fails and changes nothing.
+			w.laneLeases = unknownBounds
+			// This fails, harmlessly, if SQLite has rolled back by itself.
 			_, _ = w.rollback.exec()
 		}
 	}()
 	for _, r := range group {
 		if err := r.apply(w); err != nil {
-			return failed(err, "apply change")
+			return wrapError(err, "apply change")
 		}
 	}
-	if err := w.writeTallies(); err != nil {
-		return failed(err, "count")
+	if err := w.writeCounters(); err != nil {
+		return wrapError(err, "count")
 	}
 	if _, err := w.commit.exec(); err != nil {
-		return failed(err, "commit")
+		return wrapError(err, "commit")
 	}
 	if err := w.files.check(); err != nil {
 		return err
 	}
-	w.settle()
+	w.publish()
 	return nil
 }
 
-// settle makes the pending state the current one, after a commit.
-func (w *writer) settle() {
-	w.rest.drop(w.pending)
+// publish makes the staged state visible, after a commit.
+func (w *writer) publish() {
+	w.terminal.remove(w.pending)
 	for key, row := range w.pending {
 		if row.phase == phaseIdle {
-			w.rows.drop(key)
+			w.rows.remove(key)
 			continue
 		}
 		w.rows.put(row)
 	}
 	w.nextPK, w.nextLane = w.pendingNext, w.pendingNextLane
-	w.settleKeys()
+	w.publishKeys()
 	if w.lanesDue {
-		w.watchers.tell()
+		w.watchers.notify()
 	}
 	if w.backlog != w.pendingCounts {
 		counts := w.pendingCounts
@@ -271,7 +275,7 @@ func (w *writer) settle() {
 	}
 }
 
-// row returns a task's row as this transaction sees it.
+// row returns a task's row, including changes of the current transaction.
 func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
 	if row, found = w.pending[k]; found {
 		return row, row.pk != 0, nil
@@ -287,18 +291,18 @@ func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
 	return row, found, err
 }
 
-// forget notes that this transaction has removed a row.
-func (w *writer) forget(row *taskRow) {
+// stageRemoval records that the current transaction removed a row.
+func (w *writer) stageRemoval(row *taskRow) {
 	w.pending[row.key] = taskRow{key: row.key}
-	w.count(row.phase, -1)
+	w.countPhase(row.phase, -1)
 }
 
-// keep notes a row that this transaction has written; before is its phase
-// until then.
-func (w *writer) keep(row taskRow, before int64) {
+// stageRow records a row that the current transaction wrote. before is its previous
+// phase.
+func (w *writer) stageRow(row taskRow, before int64) {
 	w.pending[row.key] = row
-	w.count(before, -1)
-	w.count(row.phase, 1)
+	w.countPhase(before, -1)
+	w.countPhase(row.phase, 1)
 	switch row.phase {
 	case phaseLeased:
 		w.leases.widen(row.leaseUntil)
@@ -307,7 +311,7 @@ func (w *writer) keep(row taskRow, before int64) {
 	}
 }
 
-func (w *writer) count(phase int64, by int) {
+func (w *writer) countPhase(phase int64, by int) {
 	switch phase {
 	case phaseReady, phaseWaiting:
 		w.pendingCounts.Queued += by
@@ -316,7 +320,7 @@ func (w *writer) count(phase int64, by int) {
 	}
 }
 
-// prepareWriter makes the writer's statements.
+// prepareWriter prepares the writer's statements.
 func (w *writer) prepareWriter() error {
 	return w.prepareAll(w.contextStatements.texts(), w.deleteStatements.texts(), w.feedbackStatements.texts(), w.laneStatements.texts(), map[**stmt]string{
 		&w.begin:    `BEGIN IMMEDIATE`,
@@ -333,40 +337,41 @@ func (w *writer) prepareWriter() error {
 		&w.upsertStep: `INSERT INTO task_steps (task_pk, turn, name, result, artifacts) VALUES (?,?,?,?,?)
 			ON CONFLICT DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`,
 
-		// An index is written when one of its columns is named, even if its value
-		// stays; so each kind of change has a statement that names only its own.
+		// SQLite updates an index when a statement names one of its columns, even if
+		// the value stays the same. So each kind of change has a statement that names
+		// only its own columns.
 		&w.updateAll: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?, bytes=?,
 			phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?, seen_seq=?, turn_start_seq=? WHERE pk=?`,
 		&w.updateStatus: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?, bytes=? WHERE pk=?`,
 		&w.updateLog:    `UPDATE task_rows SET seq=?, checkpoint=?, updated_at=?, bytes=? WHERE pk=?`,
-		&w.updateRun: `UPDATE task_rows SET phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?,
+		&w.updateQueue: `UPDATE task_rows SET phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?,
 			seen_seq=?, turn_start_seq=? WHERE pk=?`,
 		&w.updateLease: `UPDATE task_rows SET lease_until=? WHERE pk=?`,
 
-		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at, kept) VALUES (?,?,?,?,?,?,?)
+		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at, lookup) VALUES (?,?,?,?,?,?,?)
 			ON CONFLICT DO NOTHING`,
-		&w.recentKeys:  sqlRecentKeys,
-		&w.firstKey:    `SELECT key FROM task_log WHERE id = ? AND key IS NOT NULL`,
-		&w.keysIndexed: `UPDATE idempotency_indexed SET task_pk = ? WHERE pk = 2`,
-		&w.selectKey:   sqlSelectKey,
-		&w.dropKey:     `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
-		&w.expireKeys:  sqlExpireKeys,
-		&w.upsertTally: sqlUpsertTally,
-		&w.dropTally:   sqlDropTally,
-		&w.beat:        `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
+		&w.recentKeys:      sqlRecentKeys,
+		&w.firstKey:        `SELECT key FROM task_log WHERE id = ? AND key IS NOT NULL`,
+		&w.keysIndexed:     `UPDATE idempotency_indexed SET task_pk = ? WHERE pk = 2`,
+		&w.selectKey:       sqlSelectKey,
+		&w.dropKey:         `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`,
+		&w.expireKeys:      sqlExpireKeys,
+		&w.upsertCounter:   sqlUpsertCounter,
+		&w.dropCounter:     sqlDropCounter,
+		&w.updateHeartbeat: `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
 
 		&w.queuedOwner: sqlQueuedOwner, &w.leasedOwner: sqlLeasedOwner,
-		&w.queuedDue: sqlQueuedDue, &w.queuedFar: sqlQueuedFar,
-		&w.nextContext: sqlNextContext, &w.contextDue: sqlContextDue, &w.contextFar: sqlContextFar,
-		&w.leasedDue: sqlLeasedDue, &w.leasedFar: sqlLeasedFar,
+		&w.queuedDue: sqlQueuedDue, &w.queuedBeyond: sqlQueuedBeyond,
+		&w.nextContext: sqlNextContext, &w.contextDue: sqlContextDue, &w.contextBeyond: sqlContextBeyond,
+		&w.leasedDue: sqlLeasedDue, &w.leasedBeyond: sqlLeasedBeyond,
 		&w.leaseBounds: `SELECT min(lease_until), max(lease_until) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2`,
-		&w.waitingDue:  sqlWaitingDue, &w.waitingFar: sqlWaitingFar,
+		&w.waitingDue:  sqlWaitingDue, &w.waitingBeyond: sqlWaitingBeyond,
 		&w.makeReady:  `UPDATE task_rows SET phase = 1 WHERE pk = ?`,
 		&w.waitBounds: `SELECT min(due_at), max(due_at) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3`,
 	})
 }
 
-// loadState reads what the writer keeps in memory.
+// loadState loads the state that the writer keeps in memory.
 func (w *writer) loadState() error {
 	ctx := context.Background()
 	pk, err := w.ints(ctx, `SELECT max((SELECT coalesce(max(pk), 0) FROM task_rows), (SELECT coalesce(max(pk), 0) FROM tasks_deleted))`)
@@ -381,9 +386,9 @@ func (w *writer) loadState() error {
 	if err != nil {
 		return fmt.Errorf("read the last webhook: %w", err)
 	}
-	// Statements are planned again when an argument changes from or to 0 or 1.
+	// SQLite plans a statement again when an argument changes from or to 0 or 1.
 	w.nextPK, w.nextLane = max(pk[0], 15)+1, max(lane[0], 15)+1
-	w.laneLeases = allLeases
+	w.laneLeases = unknownBounds
 	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
 	w.counts.Store(&store.Backlog{Queued: w.backlog.Queued, Leased: w.backlog.Leased})
 	return errors.Join(w.loadShrink(), w.loadRecent(), w.leases.load(w.leaseBounds), w.waits.load(w.waitBounds))

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// chunksInSteps is a program that writes a chunk within each of ten steps and a line
-// between them. In its first attempt it stops within the sixth and makes the file $1.
+// chunksInSteps is a program that writes a chunk within each of ten steps and a line between
+// them. In its first attempt it hangs in the sixth step and creates the file $1.
 const chunksInSteps = `read -r turn
 i=0
 while [ $i -lt 10 ]; do
@@ -36,8 +36,8 @@ echo '{"type":"artifact","name":"chunks","text":"end"}'
 echo '{"type":"result","text":"well done"}'
 `
 
-// The artifacts of a program whose server is killed in the middle are those of a run
-// without interruption.
+// If the server is killed in the middle, the program's artifacts are the same as without
+// interruption.
 func TestArtifactsOfAProgramSurviveKillAndRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// A server whose data directory was deleted or replaced acknowledges nothing: a task
-// that it accepted would be gone after the next start.
+// A server rejects new tasks after its data directory was deleted or replaced: they would be lost
+// at the next start.
 func TestServerRejectsWorkOnceItsDataIsGone(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("open files cannot be removed here")
+		t.Skip("Windows cannot remove open files")
 	}
-	for name, lose := range map[string]func(data string) error{
+	for name, remove := range map[string]func(data string) error{
 		"deleted":  os.RemoveAll,
 		"replaced": func(data string) error { return errors.Join(os.Rename(data, data+"-old"), os.Mkdir(data, 0o700)) },
 	} {
@@ -30,7 +30,7 @@ func TestServerRejectsWorkOnceItsDataIsGone(t *testing.T) {
 			if code, _, stderr := run(t, "send", "--server", s.url, "first"); code != 0 {
 				t.Fatalf("send = %d, %q", code, stderr)
 			}
-			if err := lose(data); err != nil {
+			if err := remove(data); err != nil {
 				t.Fatal(err)
 			}
 			code, _, stderr := run(t, "send", "--no-wait", "--server", s.url, "second")
@@ -53,8 +53,8 @@ func TestServerRejectsWorkOnceItsDataIsGone(t *testing.T) {
 				}
 			}
 			s.signal(t, syscall.SIGTERM)
-			if s.wait(t); strings.Count(s.stderr.String(), "level=ERROR msg=\"the database was deleted or replaced") != 1 {
-				t.Errorf("log = %s\nwant the loss, once", &s.stderr)
+			if s.wait(t); strings.Count(s.stderr.String(), "level=ERROR msg=\"database was deleted or replaced") != 1 {
+				t.Errorf("log = %s\nwant one error about the loss", &s.stderr)
 			}
 		})
 	}

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// wantJSONLines checks that each line is a log record, and that each wanted message is
-// among them.
+// wantJSONLines checks that every line is a log record and that text contains every wanted message.
 func wantJSONLines(t *testing.T, text string, want ...string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -33,7 +32,7 @@ func wantJSONLines(t *testing.T, text string, want ...string) {
 func TestJSONLogHasEveryLine(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no signals here")
+		t.Skip("Windows has no signals")
 	}
 	cmd := command(t, "serve", "--log-format", "json", "--log-level", "debug", "--addr", "0.0.0.0:0", "--data", filepath.Join(t.TempDir(), "data"), "--exec", "sh -c 'echo oops >&2; echo done'", "--exec-plain")
 	cmd.Env = append(cmd.Env, "HOLDFAST_LEESE=1", "DATABASE_URL=mysql://example", "WEBHOOK_TOKEN=x")
@@ -51,13 +50,13 @@ func TestJSONLogHasEveryLine(t *testing.T) {
 		_ = cmd.Process.Kill()
 		<-s.done
 	})
-	s.logs(t, `"msg":"listening"`, 1)
+	s.waitForLog(t, `"msg":"listening"`, 1)
 	_, rest, _ := strings.Cut(s.stderr.String(), `"url":"`)
 	url, _, _ := strings.Cut(rest, `"`)
 	if code, _, stderr := run(t, "send", "--server", url, "x"); code != 0 {
 		t.Errorf("send = %d, %q", code, stderr)
 	}
-	// A request that net/http itself complains about.
+	// A request about which net/http itself logs an error.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -67,18 +66,18 @@ func TestJSONLogHasEveryLine(t *testing.T) {
 	_, _ = io.ReadAll(conn)
 	conn.Close()
 	s.signal(t, syscall.SIGHUP)
-	s.logs(t, "nothing to reload", 1)
+	s.waitForLog(t, "nothing to reload", 1)
 	s.signal(t, syscall.SIGTERM)
 	if code := s.wait(t); code != 0 {
 		t.Errorf("code after SIGTERM = %d, want 0", code)
 	}
 	wantJSONLines(t, s.stderr.String(), "listening", "no token is required", "HOLDFAST_LEESE", "WEBHOOK_TOKEN has no effect", "oops", "nothing to reload", "stopping: ", `"msg":"stopped"`)
 	if stdout.Len() > 0 {
-		t.Errorf("stdout = %q, want the log to say it all", &stdout)
+		t.Errorf("stdout = %q, want all output in the log", &stdout)
 	}
 }
 
-// A start that fails is logged like everything else.
+// An error at startup is a log record too.
 func TestJSONLogHasTheErrorOfTheStart(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

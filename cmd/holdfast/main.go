@@ -1,4 +1,4 @@
-// Command holdfast runs durable A2A agents and talks to them.
+// Command holdfast runs durable A2A agents and is a client for A2A servers.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup wants it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	os.Exit(cli.Main(context.Background(), cli.Program{

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waitLimit is how long tests wait for what must happen.
+// waitLimit is the maximum time that a test waits for an event.
 const waitLimit = 5 * time.Minute
 
 func command(t *testing.T, args ...string) *exec.Cmd {
@@ -79,8 +79,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// logs waits until the server has logged a text n times.
-func (s *server) logs(t *testing.T, text string, n int) {
+// waitForLog waits until the server has logged a text n times.
+func (s *server) waitForLog(t *testing.T, text string, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(waitLimit); strings.Count(s.stderr.String(), text) < n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -142,13 +142,13 @@ func (s *server) signal(t *testing.T, sig os.Signal) {
 	}
 }
 
-// wait waits for the end of the process and returns its exit code.
+// wait waits until the process ends and returns its exit code.
 func (s *server) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-s.done:
 	case <-time.After(waitLimit):
-		t.Fatal("the server does not end")
+		t.Fatal("the server did not end")
 	}
 	return s.cmd.ProcessState.ExitCode()
 }
@@ -164,7 +164,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 const anyPort = "127.0.0.1:0"
 
-func TestThePrintedCurlLineWorks(t *testing.T) {
+func TestPrintedCurlCommandWorks(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatalf("needs the program curl; scripts/prerequisites installs it: %v", err)
@@ -188,24 +188,24 @@ func TestThePrintedCurlLineWorks(t *testing.T) {
 			t.Errorf("%s\nanswers %s (%v, %v), want a completed task with an artifact", line[1], text, err, jerr)
 		}
 		if strings.Contains(s.banner, "sesame") {
-			t.Errorf("the banner tells the token:\n%s", s.banner)
+			t.Errorf("the banner contains the token:\n%s", s.banner)
 		}
 	}
 }
 
-func TestDataOutlivesTheProcessAndHasOneAtATime(t *testing.T) {
+func TestDataSurvivesKillAndIsLockedByOneProcess(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serve(t, "--addr", anyPort, "--data", data, "--agent", "echo")
 	if !strings.Contains(s.banner, data) {
-		t.Errorf("the banner does not tell %s:\n%s", data, s.banner)
+		t.Errorf("the banner does not contain %s:\n%s", data, s.banner)
 	}
 	if code, out, errs := run(t, "send", "--server", s.url, "remember me"); code != 0 || !strings.Contains(out, "remember me") {
 		t.Fatalf("send = %d, %q, %q", code, out, errs)
 	}
 	code, _, stderr := run(t, "serve", "--addr", anyPort, "--data", data)
 	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "is locked by process") {
-		t.Errorf("a second server on the data = %d, %q, want 7 and one line that names the first", code, stderr)
+		t.Errorf("a second server on the same data = %d, %q, want 7 and one line that names the first", code, stderr)
 	}
 	s.signal(t, syscall.SIGKILL)
 	s.wait(t)
@@ -216,24 +216,24 @@ func TestDataOutlivesTheProcessAndHasOneAtATime(t *testing.T) {
 	}
 }
 
-func TestTakenAddress(t *testing.T) {
+func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--addr", anyPort, "--storage", "memory")
 	addr := strings.TrimPrefix(s.url, "http://")
 	code, _, stderr := run(t, "serve", "--addr", addr, "--storage", "memory")
 	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, addr+" is in use") {
-		t.Errorf("serve at a taken address = %d, %q, want 7 and one line", code, stderr)
+		t.Errorf("serve at an address in use = %d, %q, want 7 and one line", code, stderr)
 	}
 }
 
 func TestUnwritableData(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has a place where not even root may make anything")
+		t.Skip("only Linux has a directory in which not even root can create files")
 	}
 	dir := "/sys/holdfast"
 	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrPermission) {
-		t.Fatalf("mkdir %s = %v, want it not permitted: the test needs a directory that cannot be made", dir, err)
+		t.Fatalf("mkdir %s = %v, want %v: the test needs a directory that cannot be created", dir, err, fs.ErrPermission)
 	}
 	code, _, stderr := run(t, "serve", "--addr", anyPort, "--data", dir)
 	if code != 7 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, dir+" cannot be written") {
@@ -267,9 +267,9 @@ func longText(t *testing.T, pages int) string {
 	return name
 }
 
-// A balancer sees at once that a server stops, and what it sends there all the same
-// is refused so that it may go elsewhere.
-func TestSIGTERMTellsBalancers(t *testing.T) {
+// After SIGTERM the health endpoints return 503 at once, and the server rejects new messages with
+// a retryable error, so that a load balancer uses another replica.
+func TestSIGTERMFailsReadiness(t *testing.T) {
 	t.Parallel()
 	done := filepath.Join(t.TempDir(), "done")
 	program := `sh -c 'read -r x; until [ -e "` + done + `" ]; do sleep 0.05; done; echo well done'`
@@ -279,8 +279,8 @@ func TestSIGTERMTellsBalancers(t *testing.T) {
 		t.Fatalf("send = %d, %q", code, stderr)
 	}
 	id = strings.TrimSpace(id)
-	working(t, s.url)
-	ask := func(verb, path, body string) (resp *http.Response, text string) {
+	waitUntilWorking(t, s.url)
+	request := func(verb, path, body string) (resp *http.Response, text string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), verb, s.url+path, strings.NewReader(body))
 		if err != nil {
@@ -296,22 +296,22 @@ func TestSIGTERMTellsBalancers(t *testing.T) {
 		return resp, string(raw)
 	}
 	s.signal(t, syscall.SIGTERM)
-	began := time.Now()
-	for resp, _ := ask(http.MethodGet, "/readyz", ""); resp.StatusCode != http.StatusServiceUnavailable; resp, _ = ask(http.MethodGet, "/readyz", "") {
-		if time.Since(began) > waitLimit {
+	start := time.Now()
+	for resp, _ := request(http.MethodGet, "/readyz", ""); resp.StatusCode != http.StatusServiceUnavailable; resp, _ = request(http.MethodGet, "/readyz", "") {
+		if time.Since(start) > waitLimit {
 			t.Fatal("/readyz stays 200 after SIGTERM")
 		}
 	}
-	if resp, text := ask(http.MethodGet, "/health", ""); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "stopping") {
-		t.Errorf("/health = %d %s, want 503 and why", resp.StatusCode, text)
+	if resp, text := request(http.MethodGet, "/health", ""); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "stopping") {
+		t.Errorf("/health = %d %s, want 503 and the cause", resp.StatusCode, text)
 	}
 	const body = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"y"}]}}}`
-	resp, text := ask(http.MethodPost, "/", body)
+	resp, text := request(http.MethodPost, "/", body)
 	if resp.StatusCode != http.StatusServiceUnavailable || !resp.Close || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, "-32053") {
 		t.Errorf("message/send = %d %v %s, want 503, Retry-After, the connection closed and -32053", resp.StatusCode, resp.Header, text)
 	}
-	if code, _, stderr := run(t, "send", "--server", s.url, "y"); code != 7 || !strings.Contains(stderr, "the server is stopping; try again") || strings.Contains(stderr, "running there") {
-		t.Errorf("send = %d, %q, want 7 and that the server stops", code, stderr)
+	if code, _, stderr := run(t, "send", "--server", s.url, "y"); code != 7 || !strings.Contains(stderr, "the server is stopping; retry later") || strings.Contains(stderr, "running there") {
+		t.Errorf("send = %d, %q, want 7 and the message that the server is stopping", code, stderr)
 	}
 	if code, out, stderr := run(t, "tasks", "get", "--server", s.url, id); code != 0 || !strings.Contains(out, "working") {
 		t.Errorf("tasks get = %d, %q, %q, want the running task", code, out, stderr)
@@ -322,15 +322,15 @@ func TestSIGTERMTellsBalancers(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(out)
-	if first, err := lines.ReadString('\n'); err != nil { // the task as it stands
-		t.Fatalf("tasks follow begins with %q, %v", first, err)
+	if first, err := lines.ReadString('\n'); err != nil { // the current task
+		t.Fatalf("first line of tasks follow = %q, %v", first, err)
 	}
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rest, err := io.ReadAll(lines)
 	if err = errors.Join(err, follow.Wait()); err != nil || !strings.Contains(string(rest), "well done") {
-		t.Errorf("tasks follow = %v, %q, want it to go on to the end of the task", err, rest)
+		t.Errorf("tasks follow = %v, %q, want it to continue to the end of the task", err, rest)
 	}
 	if code := s.wait(t); code != 0 {
 		t.Errorf("code after SIGTERM = %d, want 0; stderr:\n%s", code, &s.stderr)
@@ -345,24 +345,24 @@ func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("send = %d, %q", code, stderr)
 	}
-	working(t, s.url)
-	began := time.Now()
+	waitUntilWorking(t, s.url)
+	start := time.Now()
 	s.signal(t, syscall.SIGTERM)
-	if code := s.wait(t); code != 0 || time.Since(began) > 3*time.Minute {
-		t.Errorf("code after SIGTERM = %d after %v, want 0 when the task has ended; stderr:\n%s", code, time.Since(began), &s.stderr)
+	if code := s.wait(t); code != 0 || time.Since(start) > 3*time.Minute {
+		t.Errorf("code after SIGTERM = %d after %v, want 0 after the end of the task; stderr:\n%s", code, time.Since(start), &s.stderr)
 	}
 	if !strings.Contains(s.stderr.String(), "stopping: ") || !strings.Contains(s.stderr.String(), "msg=stopped") {
-		t.Errorf("stderr = %q, want that it stops and has stopped", &s.stderr)
+		t.Errorf("stderr = %q, want log lines \"stopping: \" and \"stopped\"", &s.stderr)
 	}
 	s = serve(t, args...)
 	_, out, _ := run(t, "tasks", "get", "--server", s.url, strings.TrimSpace(id))
 	if !strings.Contains(out, "well done") {
-		t.Errorf("the task after the restart:\n%s\nwant what it made before the server stopped", out)
+		t.Errorf("the task after the restart:\n%s\nwant the result from before the stop", out)
 	}
 }
 
-// working waits until a task runs.
-func working(t *testing.T, url string) {
+// waitUntilWorking waits until a task runs.
+func waitUntilWorking(t *testing.T, url string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Post(url, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{"states":["working"]}}`))
@@ -378,8 +378,7 @@ func working(t *testing.T, url string) {
 	t.Fatal("no task is working")
 }
 
-// A client that waits does not notice, but for a pause, that the server is
-// killed in the middle of a document and started again.
+// A waiting client continues after the server is killed in the middle of a document and restarted.
 func TestSendSurvivesKillAndRestart(t *testing.T) {
 	t.Parallel()
 	data, doc := t.TempDir(), longText(t, 20)
@@ -401,10 +400,10 @@ func TestSendSurvivesKillAndRestart(t *testing.T) {
 	if err := send.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := ""
+	log := ""
 	killed := false
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		said += lines.Text() + "\n"
+		log += lines.Text() + "\n"
 		if !killed && strings.Contains(lines.Text(), "page 4") {
 			killed = true
 			s.signal(t, syscall.SIGKILL)
@@ -413,7 +412,7 @@ func TestSendSurvivesKillAndRestart(t *testing.T) {
 		}
 	}
 	_ = send.Wait()
-	if send.ProcessState.ExitCode() != 0 || !strings.Contains(out.String(), "keeper") || !strings.Contains(said, "connection lost") || !strings.Contains(said, "completed:") {
-		t.Errorf("send across kill -9 = %d, %q,\n%s\nwant 0, the summary, and that the connection was lost", send.ProcessState.ExitCode(), &out, said)
+	if send.ProcessState.ExitCode() != 0 || !strings.Contains(out.String(), "keeper") || !strings.Contains(log, "connection lost") || !strings.Contains(log, "completed:") {
+		t.Errorf("send across kill -9 = %d, %q,\n%s\nwant 0, the summary, and a line about the lost connection", send.ProcessState.ExitCode(), &out, log)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// writeCertificate makes a certificate for 127.0.0.1 with a serial number.
+// writeCertificate creates a certificate for 127.0.0.1 with the given serial number.
 func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,12 +43,12 @@ func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) {
 	}
 }
 
-// SIGHUP reads tokens and certificate again. What has a mistake in it changes nothing, and
-// open connections stay open.
+// SIGHUP reloads tokens and certificate. An invalid file changes nothing, and open connections
+// stay open.
 func TestSIGHUPReloadsTokensAndCertificate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("there is no SIGHUP here")
+		t.Skip("Windows has no SIGHUP")
 	}
 	dir := t.TempDir()
 	tokens, cert, key := filepath.Join(dir, "tokens"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -66,7 +66,7 @@ func TestSIGHUPReloadsTokensAndCertificate(t *testing.T) {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
-	ask := func(token string, kept bool) int {
+	request := func(token string, wantReused bool) int {
 		t.Helper()
 		reused := false
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
@@ -81,8 +81,8 @@ func TestSIGHUPReloadsTokensAndCertificate(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		if reused != kept {
-			t.Errorf("connection reused = %t, want %t", reused, kept)
+		if reused != wantReused {
+			t.Errorf("connection reused = %t, want %t", reused, wantReused)
 		}
 		return resp.StatusCode
 	}
@@ -95,37 +95,37 @@ func TestSIGHUPReloadsTokensAndCertificate(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
-	if code := ask("old", false); code != http.StatusOK || serial() != 1 {
+	if code := request("old", false); code != http.StatusOK || serial() != 1 {
 		t.Fatalf("before the reload: %d with certificate %d, want 200 with 1", code, serial())
 	}
 
 	write(tokens, "new=alice\nother=bob\n")
 	writeCertificate(t, cert, key, 2)
 	s.signal(t, syscall.SIGHUP)
-	s.logs(t, "tokens reloaded", 1)
-	s.logs(t, "certificate reloaded", 1)
-	if code := ask("new", true); code != http.StatusOK {
+	s.waitForLog(t, "tokens reloaded", 1)
+	s.waitForLog(t, "certificate reloaded", 1)
+	if code := request("new", true); code != http.StatusOK {
 		t.Errorf("a new token = %d, want 200", code)
 	}
-	if code := ask("old", true); code != http.StatusUnauthorized {
+	if code := request("old", true); code != http.StatusUnauthorized {
 		t.Errorf("a removed token = %d, want 401", code)
 	}
 	if serial() != 2 {
 		t.Errorf("certificate = %d, want 2", serial())
 	}
 
-	for n, text := range []string{"s3cret\n", ""} { // a mistake, and a file that would let everybody in
+	for n, text := range []string{"s3cret\n", ""} { // an invalid line, and an empty file, which would disable authentication
 		write(tokens, text)
 		write(key, "s3cret")
 		s.signal(t, syscall.SIGHUP)
-		s.logs(t, "tokens not reloaded; the previous tokens stay valid", n+1)
-		s.logs(t, "certificate not reloaded; the previous certificate stays in use", n+1)
-		if code := ask("new", true); code != http.StatusOK || serial() != 2 {
-			t.Errorf("after a bad reload: %d with certificate %d, want 200 with 2", code, serial())
+		s.waitForLog(t, "tokens not reloaded; the previous tokens stay valid", n+1)
+		s.waitForLog(t, "certificate not reloaded; the previous certificate stays in use", n+1)
+		if code := request("new", true); code != http.StatusOK || serial() != 2 {
+			t.Errorf("after a failed reload: %d with certificate %d, want 200 with 2", code, serial())
 		}
 	}
 	s.signal(t, syscall.SIGTERM)
 	if code := s.wait(t); code != 0 || strings.Contains(s.stderr.String(), "s3cret") {
-		t.Errorf("code after SIGTERM = %d, want 0; log, which must not contain secrets:\n%s", code, &s.stderr)
+		t.Errorf("code after SIGTERM = %d, want 0, and no secrets in the log:\n%s", code, &s.stderr)
 	}
 }

@@ -3,10 +3,10 @@
 #
 #   holdfast serve --exec ./examples/exec/upper.sh
 #
-# The first line on standard input is the turn, a JSON object that begins with
-# {"type":"turn","text":"...". The text is cut out without being decoded: what
-# is escaped in it stays escaped, and is just as good in the answer.
-# docs/exec.md tells the whole protocol.
+# The first line on standard input is the turn, a JSON object that starts with
+# {"type":"turn","text":"...". The script extracts the text without decoding it:
+# escaped characters stay escaped, which is valid in the answer too.
+# docs/exec.md describes the protocol.
 
 IFS= read -r turn || exit 1
 

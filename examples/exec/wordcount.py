@@ -4,7 +4,7 @@
     holdfast serve --exec "python3 examples/exec/wordcount.py"
 
 It shows progress, an artifact in chunks, a durable step and a question.
-docs/exec.md tells the whole protocol.
+docs/exec.md describes the protocol.
 """
 
 import collections
@@ -13,13 +13,13 @@ import re
 import sys
 
 
-def say(type, **members):
-    """Tells the server something."""
+def write(type, **members):
+    """Writes a line to the server."""
     print(json.dumps({"type": type, **members}), flush=True)
 
 
-def hear():
-    """Returns the next line of the server."""
+def read():
+    """Reads the next line of the server."""
     line = sys.stdin.readline()
     if not line:
         sys.exit("the server has closed the input")
@@ -30,34 +30,34 @@ def hear():
 
 
 def step(name, work):
-    """Does work once per turn, also when the turn has to begin again."""
-    say("step", name=name)
-    answer = hear()
+    """Does work once per turn, also when the turn runs again."""
+    write("step", name=name)
+    answer = read()
     if answer["done"]:
         return answer["result"]
     result = work()
-    say("step_done", name=name, result=result)
-    hear()  # step_stored
+    write("step_done", name=name, result=result)
+    read()  # step_stored
     return result
 
 
 def count(text):
-    print("counting", file=sys.stderr)  # goes to the server's log
+    print("counting", file=sys.stderr)  # standard error goes to the server's log
     words = re.findall(r"\w+", text.lower())
     return {"words": len(words), "top": collections.Counter(words).most_common(10)}
 
 
 def main():
-    turn = hear()
+    turn = read()
     if not turn["text"].strip():
-        say("require_input", text="Send the text whose words I should count.")
+        write("require_input", text="Send the text whose words I should count.")
         return
-    say("status", text="counting")
+    write("status", text="counting")
     counts = step("count", lambda: count(turn["text"]))
     for word, times in counts["top"]:
-        say("artifact", name="words", text=f"{times} {word}\n")
-    say("artifact", name="words", parts=[{"kind": "data", "data": {"words": counts["words"]}}], last=True)
-    say("result", text=f"{counts['words']} words")
+        write("artifact", name="words", text=f"{times} {word}\n")
+    write("artifact", name="words", parts=[{"kind": "data", "data": {"words": counts["words"]}}], last=True)
+    write("result", text=f"{counts['words']} words")
 
 
 if __name__ == "__main__":

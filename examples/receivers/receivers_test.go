@@ -1,4 +1,4 @@
-// Package receivers_test runs the receivers as their readers would.
+// Package receivers_test runs the example receivers.
 package receivers_test
 
 import (
@@ -35,7 +35,7 @@ var receivers = map[string][]string{
 	"node":   {"node", "node/receiver.js"},
 }
 
-// goReceiver is the program of the Go one.
+// goReceiver is the path of the compiled Go receiver.
 var goReceiver string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -57,13 +57,13 @@ func run(m *testing.M) int {
 
 // receiver is a running receiver.
 type receiver struct {
-	t       *testing.T
-	url     string
-	lines   chan string // what it prints
-	refused chan string // what it says besides
+	t      *testing.T
+	url    string
+	stdout chan string // what it prints
+	stderr chan string // what it says besides
 }
 
-// start runs a receiver that knows secrets until the test ends. port may be "0".
+// start runs a receiver with secrets until the test ends. port may be "0".
 func start(t *testing.T, name, port string, secrets ...string) *receiver {
 	t.Helper()
 	args := slices.Clone(receivers[name])
@@ -86,15 +86,15 @@ func start(t *testing.T, name, port string, secrets ...string) *receiver {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r := &receiver{t: t, lines: lines(out), refused: lines(errs)}
+	r := &receiver{t: t, stdout: lines(out), stderr: lines(errs)}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	line := next(t, r.refused)
+	line := nextLine(t, r.stderr)
 	url, ok := strings.CutPrefix(line, "listening on ")
 	if !ok {
-		t.Fatalf("the receiver said %q, want where it listens", line)
+		t.Fatalf("first line of the receiver = %q, want its address", line)
 	}
 	r.url = url
 	return r
@@ -111,8 +111,8 @@ func lines(r io.Reader) chan string {
 	return out
 }
 
-// next is the next line.
-func next(t *testing.T, lines chan string) string {
+// nextLine waits for the next line and returns it.
+func nextLine(t *testing.T, lines chan string) string {
 	t.Helper()
 	select {
 	case line, ok := <-lines:
@@ -143,7 +143,7 @@ func signed(t *testing.T, secret, id, stamp, body string) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// post sends a body that is signed with secret; change may spoil the request.
+// post sends a body signed with secret, after change has modified the headers.
 func (r *receiver) post(secret, id, body string, change func(h http.Header)) int {
 	r.t.Helper()
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
@@ -173,8 +173,8 @@ func status(task string, sequence int) (id, body string) {
 		`"task_id":%q,"context_id":"c","status":{"state":"working","timestamp":"2026-05-18T08:00:00.123456+00:00"},"final":false}`, id, sequence, task)
 }
 
-// Every receiver refuses what does not come from the agent, and does nothing with it.
-func TestForgedRequestsAreRefused(t *testing.T) {
+// A rejected request has no effect.
+func TestForgedRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name := range receivers {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestForgedRequestsAreRefused(t *testing.T) {
 					h.Set("webhook-timestamp", strconv.FormatInt(time.Now().Unix()-7, 10))
 				}},
 				{"no time", secret, body, func(h http.Header) { h.Del("webhook-timestamp") }},
-				{"a time that is none", secret, body, sign(t, secret, id, "1e9", body)},
+				{"an invalid time", secret, body, sign(t, secret, id, "1e9", body)},
 				{"a time of 400 digits", secret, body, sign(t, secret, id, strings.Repeat("9", 400), body)},
 				{"a time of 5000 digits", secret, body, sign(t, secret, id, strings.Repeat("9", 5000), body)},
 				{"a time six minutes ago", secret, body, sign(t, secret, id, strconv.FormatInt(time.Now().Unix()-360, 10), body)},
@@ -210,27 +210,27 @@ func TestForgedRequestsAreRefused(t *testing.T) {
 				if got := r.post(c.secret, id, c.body, c.change); got != http.StatusUnauthorized {
 					t.Errorf("%s: status = %d, want 401", c.what, got)
 				}
-				if said := next(t, r.refused); !strings.HasPrefix(said, "refused: ") {
-					t.Errorf("%s: it said %q, want that it refused", c.what, said)
+				if said := nextLine(t, r.stderr); !strings.HasPrefix(said, "refused: ") {
+					t.Errorf("%s: log = %q, want a refusal", c.what, said)
 				}
 			}
 			for _, none := range []string{"[1]", "null", "no JSON", "\xff", strings.Repeat("[", 100_000), `{"event_id":1,"task_id":{},"sequence":"x"}`} {
 				if got := r.post(secret, "x", none, nil); got != http.StatusBadRequest {
-					t.Errorf("%.20q is no event: status = %d, want 400", none, got)
+					t.Errorf("body %.20q: status = %d, want 400", none, got)
 				}
 			}
-			// A time four minutes ago, and the old secret, are good.
+			// A timestamp four minutes ago and the old secret are valid.
 			if got := r.post(old, id, body, sign(t, old, id, strconv.FormatInt(time.Now().Unix()-240, 10), body)); got != http.StatusNoContent {
-				t.Errorf("a good request: status = %d, want 204", got)
+				t.Errorf("valid request: status = %d, want 204", got)
 			}
-			if got := next(t, r.lines); got != "t 1 working" {
-				t.Errorf("printed %q, want nothing but t 1 working", got)
+			if got := nextLine(t, r.stdout); got != "t 1 working" {
+				t.Errorf("printed %q, want only t 1 working", got)
 			}
 		})
 	}
 }
 
-// sign signs with a time of its own, among other signatures.
+// sign returns a change that signs the request at another time, with several signatures.
 func sign(t *testing.T, secret, id, stamp, body string) func(h http.Header) {
 	return func(h http.Header) {
 		h.Set("webhook-timestamp", stamp)
@@ -248,9 +248,9 @@ func TestRepetitionsAndOrder(t *testing.T) {
 			for _, c := range []struct {
 				task     string
 				sequence int
-				want     string // "" for a repetition
+				want     string // "" for a duplicate
 			}{
-				{"a", 3, "a 3 working"}, // a webhook that was set late
+				{"a", 3, "a 3 working"}, // a webhook registered late
 				{"a", 3, ""},
 				{"b", 1, "b 1 working"},
 				{"a", 4, "a 4 working"},
@@ -265,10 +265,10 @@ func TestRepetitionsAndOrder(t *testing.T) {
 					t.Errorf("%s %d: status = %d, want 204", c.task, c.sequence, got)
 				}
 				if c.want == "" {
-					if got, want := next(t, r.refused), fmt.Sprintf("again: %s %d", c.task, c.sequence); got != want {
-						t.Errorf("it said %q, want %q", got, want)
+					if got, want := nextLine(t, r.stderr), fmt.Sprintf("duplicate: %s %d", c.task, c.sequence); got != want {
+						t.Errorf("log = %q, want %q", got, want)
 					}
-				} else if got := next(t, r.lines); got != c.want {
+				} else if got := nextLine(t, r.stdout); got != c.want {
 					t.Errorf("printed %q, want %q", got, c.want)
 				}
 			}
@@ -276,7 +276,7 @@ func TestRepetitionsAndOrder(t *testing.T) {
 	}
 }
 
-// program asks a question, and answers with an artifact.
+// program requires input, and replies with an artifact.
 const program = `read -r turn
 case "$turn" in
 '{"type":"turn","text":"go"'*) echo '{"type":"require_input","text":"which colour?"}' ;;
@@ -285,23 +285,22 @@ case "$turn" in
 esac
 `
 
-// Every receiver prints what an agent tells, in order.
-func TestAnAgentTellsTheReceivers(t *testing.T) {
+func TestReceiversPrintAgentEvents(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "agent.sh")
 	if err := os.WriteFile(script, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := serve(t, "--storage", "memory", "--exec", "sh "+script, "--push-allow-nets", "127.0.0.0/8")
+	server := serve(t, "--storage", "memory", "--exec", "sh "+script, "--webhook-allow-nets", "127.0.0.0/8")
 	for name := range receivers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
-			_, out := holdfast(t, server, "send", "--json", "--webhook", "http://127.0.0.1:"+port+"/", "--webhook-token", token, "go")
+			_, out := runCommand(t, server, "send", "--json", "--webhook", "http://127.0.0.1:"+port+"/", "--webhook-token", token, "go")
 			var task struct{ ID string }
 			decode(t, out, &task)
-			// Nobody listens yet. The secret is told when the webhook is set; its token stays.
-			_, out = holdfast(t, server, "webhooks", "set", task.ID, "http://127.0.0.1:"+port+"/", "--json")
+			// Nothing listens yet. Setting the webhook returns the secret and keeps the token.
+			_, out = runCommand(t, server, "webhooks", "set", task.ID, "http://127.0.0.1:"+port+"/", "--json")
 			var set struct {
 				PushNotificationConfig struct{ SigningSecret string }
 			}
@@ -309,23 +308,23 @@ func TestAnAgentTellsTheReceivers(t *testing.T) {
 			r := start(t, name, port, set.PushNotificationConfig.SigningSecret)
 			want := []string{"1 working", "2 input-required: which colour?"}
 			for _, w := range want {
-				if got := next(t, r.lines); got != task.ID+" "+w {
+				if got := nextLine(t, r.stdout); got != task.ID+" "+w {
 					t.Errorf("printed %q, want the task and %q", got, w)
 				}
 			}
-			if code, out := holdfast(t, server, "send", "--task", task.ID, "blue"); code != 0 {
+			if code, out := runCommand(t, server, "send", "--task", task.ID, "blue"); code != 0 {
 				t.Fatalf("send = %d, %s", code, out)
 			}
 			for _, w := range []string{"3 working", "4 artifact colours (complete)", "5 completed: done (final)"} {
-				if got := next(t, r.lines); got != task.ID+" "+w {
+				if got := nextLine(t, r.stdout); got != task.ID+" "+w {
 					t.Errorf("printed %q, want the task and %q", got, w)
 				}
 			}
-			// Everything again is nothing new.
-			holdfast(t, server, "webhooks", "replay", task.ID, "--from", "1")
+			// A replay prints only duplicates.
+			runCommand(t, server, "webhooks", "replay", task.ID, "--from", "1")
 			for i := range 5 {
-				if got, want := next(t, r.refused), fmt.Sprintf("again: %s %d", task.ID, i+1); got != want {
-					t.Errorf("it said %q, want %q", got, want)
+				if got, want := nextLine(t, r.stderr), fmt.Sprintf("duplicate: %s %d", task.ID, i+1); got != want {
+					t.Errorf("log = %q, want %q", got, want)
 				}
 			}
 		})
@@ -379,9 +378,9 @@ func serve(t *testing.T, args ...string) (url string) {
 	return ready.URL
 }
 
-// holdfast runs a command and returns its exit code and what it prints. 23 says that the
-// task waits for input.
-func holdfast(t *testing.T, server string, args ...string) (code int, stdout string) {
+// runCommand runs a holdfast command and returns its exit code and output. The code 23 means
+// that the task requires input.
+func runCommand(t *testing.T, server string, args ...string) (code int, stdout string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

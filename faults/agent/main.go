@@ -37,11 +37,11 @@ func run(args []string) (err error) {
 	set.StringVar(&cfg.DataDir, "data", "", "data directory")
 	set.IntVar(&cfg.Concurrency, "concurrency", 0, "turns that run at once")
 	set.Int64Var(&cfg.Memory, "memory", 0, "bytes that the process may use")
-	set.IntVar(&cfg.MaxAttempts, "attempts", 0, "how often a turn is begun")
+	set.IntVar(&cfg.MaxAttempts, "attempts", 0, "maximum number of attempts of a turn")
 	set.DurationVar(&cfg.Lease, "lease", 0, "how long a lease lasts")
 	set.DurationVar(&cfg.TaskTimeout, "timeout", 0, "longest turn")
 	set.DurationVar(&cfg.StopGrace, "stop-grace", 0, "time for handlers when the server stops")
-	set.DurationVar(&cfg.HandlerGrace, "handler-grace", 0, "time for a handler to return when told to")
+	set.DurationVar(&cfg.HandlerGrace, "handler-grace", 0, "time for a handler to return after its context is canceled")
 	set.IntVar(&cfg.Limits.Queued, "queued", 0, "most tasks that wait")
 	set.Func("retention", "how long finished tasks are kept, by kind", func(ages string) (err error) {
 		cfg.Retention, err = engine.ParseRetention(ages)
@@ -54,13 +54,13 @@ func run(args []string) (err error) {
 	set.DurationVar(&db.CommandTimeout, "command-timeout", 0, "longest command")
 	set.IntVar(&db.MaxRetries, "retries", 0, "how often a command is tried again")
 	set.DurationVar(&db.RetryDelay, "retry-delay", 0, "pause before a command is tried again")
-	set.Func("push-allow", "network whose webhooks may be called", func(net string) error {
+	set.Func("webhook-allow", "network whose webhooks may be called", func(net string) error {
 		cfg.Webhooks.AllowNets = append(cfg.Webhooks.AllowNets, net)
 		return nil
 	})
-	set.DurationVar(&cfg.Webhooks.Timeout, "push-timeout", 0, "longest that a webhook may take")
-	set.DurationVar(&cfg.Webhooks.Lease, "push-lease", 0, "how long a lease of a webhook lasts")
-	set.IntVar(&cfg.Webhooks.PerMinute, "push-per-minute", 0, "most webhooks a principal saves in a minute")
+	set.DurationVar(&cfg.Webhooks.Timeout, "webhook-timeout", 0, "longest that a webhook may take")
+	set.DurationVar(&cfg.Webhooks.Lease, "webhook-lease", 0, "how long a lease of a webhook lasts")
+	set.IntVar(&cfg.Webhooks.PerMinute, "webhook-per-minute", 0, "most webhooks a principal saves in a minute")
 	set.Func("owner", "principal, who is also the token", func(name string) error {
 		cfg.Tokens = append(cfg.Tokens, holdfast.Token{Token: name, Principal: a2a.Principal{ID: name}})
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // script is a handler that does what the message's text says: a verb and its
-// arguments. What it does is added to the effects, a line each: what, task, turn,
+// arguments. Each action adds a line to the effects: action, task, turn,
 // attempt, detail, process, time in milliseconds. A line is written by one call, so
 // that a kill leaves it whole or out.
 type script struct{ effects *os.File }
@@ -71,7 +71,7 @@ func (a *act) duration(i int) time.Duration {
 }
 
 // steps N D [within K | after K]: N durable steps of D each. The first attempt
-// stays for ever where it is told to: within step K, when its effect is done and
+// stays for ever where the script says: within step K, when its effect is done and
 // its record is not, or after it, when both are.
 func (a *act) steps(ctx context.Context) error {
 	sum := 0
@@ -194,7 +194,7 @@ func (a *act) deaf(context.Context) error {
 }
 
 // leak returns when its context is done, and leaves something behind that keeps
-// on telling.
+// to report it.
 func (a *act) leak(ctx context.Context) error {
 	w := a.t.Artifact("leak")
 	go func() {
@@ -222,7 +222,7 @@ func (a *act) retry(context.Context) error {
 // ask wants another message, which is then done.
 func (a *act) ask(context.Context) error { return a.t.RequireInput("what next?") }
 
-// length tells the length of the text.
+// length returns the length of the text.
 func (a *act) length(context.Context) error {
 	return a.t.Reply(fmt.Sprintf("length %d", len(a.t.Text())))
 }

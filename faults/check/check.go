@@ -78,7 +78,7 @@ func orphans(ctx context.Context, dir string) error {
 		{"dead letters of no task", "webhook_dead WHERE task_pk NOT IN (" + task + ")"},
 		{
 			"idempotency keys of no task",
-			"idempotency_keys WHERE kept <> 2 AND (owner, task_id) NOT IN (SELECT owner, id FROM task_rows UNION SELECT owner, id FROM tasks_deleted)",
+			"idempotency_keys WHERE lookup <> 2 AND (owner, task_id) NOT IN (SELECT owner, id FROM task_rows UNION SELECT owner, id FROM tasks_deleted)",
 		},
 	} {
 		var n int
@@ -202,7 +202,7 @@ func Log(events []store.Event) error {
 		}
 		switch {
 		case i == 0 && e.State != a2a.StateSubmitted:
-			errs = append(errs, fmt.Errorf("the log begins with %s", e.State))
+			errs = append(errs, fmt.Errorf("the log starts with %s", e.State))
 		case i > 0 && !state.CanMove(e.State):
 			errs = append(errs, fmt.Errorf("event %d moves from %s to %s", e.Seq, state, e.State))
 		}
@@ -246,8 +246,8 @@ func same(t, folded *store.Task) error {
 // place checks that a task is in the work queue when, and only when, there is
 // something to do.
 func place(t *store.Task) error {
-	if idle := t.Run.Phase == store.PhaseIdle; idle != t.Status.State.Final() {
-		return fmt.Errorf("it is %s and %s in the queue", t.Status.State, t.Run.Phase)
+	if idle := t.Queue.Phase == store.PhaseIdle; idle != t.Status.State.Final() {
+		return fmt.Errorf("it is %s and %s in the queue", t.Status.State, t.Queue.Phase)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestLogFindsWhatIsWrong(t *testing.T) {
 		{"empty", nil},
 		{"event 3 of the log has sequence 4", gap},
 		{"earlier than the one before", back},
-		{"begins with working", log(a2a.StateWorking)},
+		{"starts with working", log(a2a.StateWorking)},
 		{"moves from completed to completed", log(a2a.StateSubmitted, a2a.StateWorking, a2a.StateCompleted, a2a.StateCompleted)},
 		{"moves from canceled to working", log(a2a.StateSubmitted, a2a.StateCanceled, a2a.StateWorking)},
 	} {
@@ -63,7 +63,7 @@ func create(t *testing.T, s store.Store, owner, id string, state a2a.TaskState, 
 			{Time: time.UnixMilli(1), State: a2a.StateSubmitted, Received: &message},
 			{Time: time.UnixMilli(2), State: state},
 		},
-		Run: &store.Run{Phase: phase, Turn: 1},
+		Queue: &store.QueueEntry{Phase: phase, Turn: 1},
 	})
 	if err != nil || results[0].Err != nil {
 		t.Fatalf("Commit() = %+v, %v", results, err)
@@ -113,7 +113,7 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 	create(t, s, "alice", "good", a2a.StateCompleted, store.PhaseIdle)
 	create(t, s, "alice", "waiting", a2a.StateWorking, store.PhaseQueued)
 	create(t, s, "bob", "spoilt", a2a.StateCompleted, store.PhaseIdle)
-	register(t, s, "alice", "good", "hook", store.PushCursor{})
+	register(t, s, "alice", "good", "hook", store.WebhookCursor{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 		},
 		{
 			"UPDATE {s}.context_rows SET id = 'x' WHERE owner = 'bob'", "UPDATE {s}.context_rows SET id = 'c' WHERE owner = 'bob'",
-			"context c has 1 tasks and is not there",
+			"context c has 1 tasks and does not exist",
 		},
 		{
 			"INSERT INTO {s}.tallies VALUES ('bob', 'active', 1)", "INSERT INTO {s}.tallies VALUES ('bob', 'active', -1)",
@@ -159,15 +159,15 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 			"there are 1 steps of no task",
 		},
 		{
-			"UPDATE {s}.push_lanes SET phase = 0", "UPDATE {s}.push_lanes SET phase = 1",
+			"UPDATE {s}.webhook_lanes SET phase = 0", "UPDATE {s}.webhook_lanes SET phase = 1",
 			"there are 1 lanes in a phase of the queue that they are not in",
 		},
 		{
-			"UPDATE {s}.push_lanes SET tail_seq = 3", "UPDATE {s}.push_lanes SET tail_seq = 2",
+			"UPDATE {s}.webhook_lanes SET tail_seq = 3", "UPDATE {s}.webhook_lanes SET tail_seq = 2",
 			"webhook hook: its tail is 3, the log ends at 2",
 		},
 		{
-			"UPDATE {s}.push_lanes SET rev = 9", "UPDATE {s}.push_lanes SET rev = (SELECT rev FROM {s}.push_configs)",
+			"UPDATE {s}.webhook_lanes SET rev = 9", "UPDATE {s}.webhook_lanes SET rev = (SELECT rev FROM {s}.webhooks)",
 			"there are 2 lanes without their webhooks",
 		},
 		{
@@ -175,15 +175,15 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 			"there are 1 tasks that count other webhooks than they have",
 		},
 		{
-			"UPDATE {s}.push_configs SET task_id = 'gone'", "UPDATE {s}.push_configs SET task_id = 'good'",
+			"UPDATE {s}.webhooks SET task_id = 'gone'", "UPDATE {s}.webhooks SET task_id = 'good'",
 			"there are 1 webhooks that belong to no task",
 		},
 		{
-			"INSERT INTO {s}.push_dead VALUES ('alice', 'good', 'x', 2, 1, 1, 1, 0, 'submitted', 1, 404, '')", "DELETE FROM {s}.push_dead",
+			"INSERT INTO {s}.dead_letters VALUES ('alice', 'good', 'x', 2, 1, 1, 1, 0, 'submitted', 1, 404, '')", "DELETE FROM {s}.dead_letters",
 			"there are 1 dead letters of no webhook",
 		},
 		{
-			"INSERT INTO {s}.push_attempts (owner, task_id, config_id, first_at, last_at, data) VALUES ('alice', 'gone', 'x', 1, 1, '[]')", "DELETE FROM {s}.push_attempts",
+			"INSERT INTO {s}.delivery_attempts (owner, task_id, config_id, first_at, last_at, data) VALUES ('alice', 'gone', 'x', 1, 1, '[]')", "DELETE FROM {s}.delivery_attempts",
 			"there are 1 attempts of no task",
 		},
 		{
@@ -208,11 +208,11 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// told is a log of which receivers are told events 2, 3 and 4, and the cursor behind
+// deliveries is a log of which receivers get events 2, 3 and 4, and the cursor behind
 // each of its events.
-func told() (events []store.Event, at []store.PushCursor) {
+func deliveries() (events []store.Event, at []store.WebhookCursor) {
 	events = log(a2a.StateSubmitted, a2a.StateWorking, a2a.StateInputRequired, a2a.StateCompleted)
-	c := store.PushCursor{}
+	c := store.WebhookCursor{}
 	at = append(at, c)
 	for i := range events {
 		c, _ = c.Next(&events[i])
@@ -223,11 +223,11 @@ func told() (events []store.Event, at []store.PushCursor) {
 
 func TestLaneOfFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	events, at := told()
-	dead := func(cursor store.PushCursor, seq int64) map[int64]store.DeadLetter {
+	events, at := deliveries()
+	dead := func(cursor store.WebhookCursor, seq int64) map[int64]store.DeadLetter {
 		return map[int64]store.DeadLetter{cursor.Sequence + 1: {Cursor: cursor, Seq: seq, Sequence: cursor.Sequence + 1}}
 	}
-	lane := func(cursor store.PushCursor, tail int64, dead map[int64]store.DeadLetter) check.Lane {
+	lane := func(cursor store.WebhookCursor, tail int64, dead map[int64]store.DeadLetter) check.Lane {
 		return check.Lane{Lane: store.Lane{Cursor: cursor, Tail: tail}, Dead: dead}
 	}
 	for _, good := range []check.Lane{lane(at[4], 4, nil), lane(at[2], 4, nil), lane(at[0], 4, nil), lane(at[4], 4, dead(at[2], 3))} {
@@ -242,11 +242,11 @@ func TestLaneOfFindsWhatIsWrong(t *testing.T) {
 		lane check.Lane
 	}{
 		{"its tail is 3, the log ends at 4", lane(at[3], 3, nil)},
-		{"its cursor is 5, behind its tail 4", lane(store.PushCursor{Seq: 5, Sequence: 3}, 4, nil)},
+		{"its cursor is 5, behind its tail 4", lane(store.WebhookCursor{Seq: 5, Sequence: 3}, 4, nil)},
 		{"by the log it should be", lane(elsewhere, 4, nil)},
 		{"of event 4 behind", lane(at[4], 4, dead(at[2], 4))},
-		{"event 4 is a dead letter, and yet to be told", lane(at[3], 4, dead(at[3], 4))},
-		{"it has 1 dead letters, of which 0 are of told events", lane(at[4], 4, dead(store.PushCursor{Sequence: 7}, 9))},
+		{"event 4 is a dead letter, and not delivered yet", lane(at[3], 4, dead(at[3], 4))},
+		{"it has 1 dead letters, of which 0 are of delivered events", lane(at[4], 4, dead(store.WebhookCursor{Sequence: 7}, 9))},
 	} {
 		if err := check.LaneOf(tt.lane, events); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("LaneOf(%+v) = %v, want %q", tt.lane, err, tt.want)
@@ -254,11 +254,11 @@ func TestLaneOfFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// register adds a webhook to a task that is there.
-func register(t *testing.T, s store.Store, owner, task, id string, at store.PushCursor) {
+// register adds a webhook to an existing task.
+func register(t *testing.T, s store.Store, owner, task, id string, at store.WebhookCursor) {
 	t.Helper()
-	c := store.PushConfig{Task: store.Key{Owner: owner, ID: task}, ID: id, Endpoint: "http://a:80", Data: []byte("{}"), CreatedAt: time.UnixMilli(3)}
-	if _, err := s.SavePush(t.Context(), c, at, time.UnixMilli(3)); err != nil {
+	c := store.Webhook{Task: store.Key{Owner: owner, ID: task}, ID: id, Endpoint: "http://a:80", Data: []byte("{}"), CreatedAt: time.UnixMilli(3)}
+	if _, err := s.SaveWebhook(t.Context(), c, at, time.UnixMilli(3)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -271,7 +271,7 @@ func TestDirFindsAWebhookThatIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(t, s, "alice", "good", a2a.StateCompleted, store.PhaseIdle)
-	register(t, s, "alice", "good", "hook", store.PushCursor{})
+	register(t, s, "alice", "good", "hook", store.WebhookCursor{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func contexts(ctx context.Context, s store.Store, owner string, tasks []*store.T
 		q.Cursor = page.Next
 	}
 	for id, tasks := range members {
-		errs = append(errs, fmt.Errorf("context %s has %d tasks and is not there", id, len(tasks)))
+		errs = append(errs, fmt.Errorf("context %s has %d tasks and does not exist", id, len(tasks)))
 	}
 	return errors.Join(errs...)
 }

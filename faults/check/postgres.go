@@ -35,7 +35,7 @@ func Postgres(ctx context.Context, url, schema string) (_ *Report, err error) {
 	if _, e := c.Exec(ctx, "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off"); e != nil {
 		return report, errors.Join(err, e)
 	}
-	return report, errors.Join(err, unlisted(ctx, c, schema, report), stray(ctx, c, schema))
+	return report, errors.Join(err, unlisted(ctx, c, schema, report), orphanRows(ctx, c, schema))
 }
 
 // unlisted compares the table itself with what was found through its indexes.
@@ -57,8 +57,8 @@ func unlisted(ctx context.Context, c *pgx.Conn, schema string, report *Report) e
 	return errors.Join(append(errs, err)...)
 }
 
-// stray looks for rows that belong to nothing.
-func stray(ctx context.Context, c *pgx.Conn, schema string) error {
+// orphanRows finds rows that belong to nothing.
+func orphanRows(ctx context.Context, c *pgx.Conn, schema string) error {
 	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
 	orphans := "SELECT count(*) FROM %s x WHERE NOT EXISTS (SELECT FROM %s t WHERE t.pk = x.task_pk)"
 	var errs []error
@@ -69,32 +69,32 @@ func stray(ctx context.Context, c *pgx.Conn, schema string) error {
 		{
 			"webhooks that belong to no task",
 			fmt.Sprintf("SELECT count(*) FROM %s c WHERE NOT EXISTS (SELECT FROM %s t WHERE t.owner = c.owner AND t.id = c.task_id)",
-				table("push_configs"), table("task_rows")),
+				table("webhooks"), table("task_rows")),
 		},
 		{
 			"tasks that count other webhooks than they have",
 			fmt.Sprintf("SELECT count(*) FROM %s t WHERE webhooks <> (SELECT count(*) FROM %s l WHERE l.owner = t.owner AND l.task_id = t.id)",
-				table("task_rows"), table("push_lanes")),
+				table("task_rows"), table("webhook_lanes")),
 		},
 		{
 			"lanes without their webhooks, or the other way round",
 			fmt.Sprintf("SELECT count(*) FROM %s l FULL JOIN %s c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id AND c.rev = l.rev WHERE l.id IS NULL OR c.id IS NULL",
-				table("push_lanes"), table("push_configs")),
+				table("webhook_lanes"), table("webhooks")),
 		},
 		{
 			"lanes in a phase of the queue that they are not in",
 			fmt.Sprintf("SELECT count(*) FROM %s WHERE (cursor_seq < tail_seq) <> (phase > 0) OR phase IN (1, 2) AND lease_until <> 0 OR phase = 3 AND lease_until = 0",
-				table("push_lanes")),
+				table("webhook_lanes")),
 		},
 		{
 			"attempts of no task",
 			fmt.Sprintf("SELECT count(*) FROM %s a WHERE NOT EXISTS (SELECT FROM %s t WHERE t.owner = a.owner AND t.id = a.task_id)",
-				table("push_attempts"), table("task_rows")),
+				table("delivery_attempts"), table("task_rows")),
 		},
 		{
 			"dead letters of no webhook",
 			fmt.Sprintf("SELECT count(*) FROM %s d WHERE NOT EXISTS (SELECT FROM %s l WHERE l.owner = d.owner AND l.task_id = d.task_id AND l.id = d.config_id)",
-				table("push_dead"), table("push_lanes")),
+				table("dead_letters"), table("webhook_lanes")),
 		},
 		{
 			"idempotency keys of no task",

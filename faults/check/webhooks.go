@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Lane is a webhook, how far it was told, and what of it became dead letters, by
+// Lane is a webhook with its cursor and its dead letters, by
 // their sequences.
 type Lane struct {
 	store.Lane
@@ -16,7 +16,7 @@ type Lane struct {
 }
 
 // lanes checks the webhooks of an owner against the logs of the owner's tasks.
-func lanes(ctx context.Context, s store.PushStore, owner string, report *Report) error {
+func lanes(ctx context.Context, s store.Webhooks, owner string, report *Report) error {
 	var errs []error
 	dead, err := deadLetters(ctx, s, owner)
 	if err != nil {
@@ -29,33 +29,33 @@ func lanes(ctx context.Context, s store.PushStore, owner string, report *Report)
 			return fmt.Errorf("list webhooks: %w", err)
 		}
 		for _, l := range page.Lanes {
-			name := store.LaneLease{Task: l.Config.Task, ID: l.Config.ID}
+			name := store.LaneLease{Task: l.Webhook.Task, ID: l.Webhook.ID}
 			q.After = &name
 			lane := Lane{Lane: l, Dead: dead[name]}
 			delete(dead, name)
 			report.Lanes = append(report.Lanes, lane)
-			if err := LaneOf(lane, report.Logs[l.Config.Task.ID]); err != nil {
-				errs = append(errs, fmt.Errorf("task %s: webhook %s: %w", l.Config.Task.ID, l.Config.ID, err))
+			if err := LaneOf(lane, report.Logs[l.Webhook.Task.ID]); err != nil {
+				errs = append(errs, fmt.Errorf("task %s: webhook %s: %w", l.Webhook.Task.ID, l.Webhook.ID, err))
 			}
 		}
 		more = page.More
 	}
 	for name, letters := range dead {
-		errs = append(errs, fmt.Errorf("task %s has %d dead letters of webhook %s, which is not there", name.Task.ID, len(letters), name.ID))
+		errs = append(errs, fmt.Errorf("task %s has %d dead letters of webhook %s, which does not exist", name.Task.ID, len(letters), name.ID))
 	}
 	return errors.Join(errs...)
 }
 
-func deadLetters(ctx context.Context, s store.PushStore, owner string) (map[store.LaneLease]map[int64]store.DeadLetter, error) {
+func deadLetters(ctx context.Context, s store.Webhooks, owner string) (map[store.LaneLease]map[int64]store.DeadLetter, error) {
 	dead := make(map[store.LaneLease]map[int64]store.DeadLetter)
-	q := store.PushQuery{Owner: owner, Limit: 100}
+	q := store.WebhookQuery{Owner: owner, Limit: 100}
 	for {
 		page, err := s.DeadLetters(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range page.Letters {
-			name := store.LaneLease{Task: d.Task, ID: d.ConfigID}
+			name := store.LaneLease{Task: d.Task, ID: d.WebhookID}
 			if dead[name] == nil {
 				dead[name] = make(map[int64]store.DeadLetter)
 			}
@@ -77,7 +77,7 @@ func LaneOf(l Lane, log []store.Event) error {
 	if l.Cursor.Seq > l.Tail {
 		errs = append(errs, fmt.Errorf("its cursor is %d, behind its tail %d", l.Cursor.Seq, l.Tail))
 	}
-	places := []store.PushCursor{{}}
+	places := []store.WebhookCursor{{}}
 	found := 0
 	for i := range log {
 		at := places[i]
@@ -92,11 +92,11 @@ func LaneOf(l Lane, log []store.Event) error {
 			errs = append(errs, fmt.Errorf("dead letter %d is of event %d behind %+v, want %d behind %+v", d.Sequence, d.Seq, d.Cursor, next.Seq, at))
 		}
 		if d.Seq > l.Cursor.Seq {
-			errs = append(errs, fmt.Errorf("event %d is a dead letter, and yet to be told: the cursor is %d", d.Seq, l.Cursor.Seq))
+			errs = append(errs, fmt.Errorf("event %d is a dead letter, and not delivered yet: the cursor is %d", d.Seq, l.Cursor.Seq))
 		}
 	}
 	if found != len(l.Dead) {
-		errs = append(errs, fmt.Errorf("it has %d dead letters, of which %d are of told events", len(l.Dead), found))
+		errs = append(errs, fmt.Errorf("it has %d dead letters, of which %d are of delivered events", len(l.Dead), found))
 	}
 	if at := l.Cursor.Seq; at >= 0 && at < int64(len(places)) && l.Cursor != places[at] {
 		errs = append(errs, fmt.Errorf("its cursor is %+v, by the log it should be %+v", l.Cursor, places[at]))

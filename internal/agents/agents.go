@@ -1,5 +1,5 @@
-// Package agents lists the agents that come with Holdfast. An agent that runs a
-// program of the operator's is package execagent.
+// Package agents lists the built-in agents. Package execagent implements agents that run a
+// program of the operator.
 package agents
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 )
 
-// Options are what a user may set of the built-in agents. The zero value is the
-// default; an agent ignores what does not concern it.
+// Options configures the built-in agents. The zero value is the default. An agent ignores
+// options that it does not support.
 type Options struct {
-	// PageDelay slows the summarizer down, for demonstrations and fault tests; see
+	// PageDelay slows the summarizer down for demonstrations and fault tests; see
 	// [summarizer.Config].
 	PageDelay time.Duration
 }
 
 // Agent is a built-in agent.
 type Agent struct {
-	// Name is what a user calls it by.
+	// Name identifies the agent on the command line.
 	Name string
-	// Summary is one line for people.
+	// Summary is a one-line description.
 	Summary string
-	// Example is the text of a message that shows what it does.
+	// Example is the text of a message that demonstrates the agent.
 	Example string
-	// New returns its handler.
+	// New returns the agent's handler.
 	New func(Options) (holdfast.Handler, error)
-	// Describe fills in what its card says: name, description, skills and modes.
+	// Describe sets the agent card's properties: name, description, skills and modes.
 	Describe func(*holdfast.Config)
 }
 
@@ -54,13 +54,13 @@ func All() []Agent {
 			Example:  lighthouse,
 		},
 		{
-			Name: "conformance", Summary: "behaves as the official A2A conformance kits ask",
+			Name: "conformance", Summary: "behaves as the official A2A conformance kits require",
 			New:      func(Options) (holdfast.Handler, error) { return conformance.New(conformance.Config{}), nil },
 			Describe: conformance.Describe,
 			Example:  "Hello",
 		},
 		{
-			Name: "echo", Summary: "answers with the text it was sent; for benchmarks",
+			Name: "echo", Summary: "replies with the text of the message; for benchmarks",
 			New:      func(Options) (holdfast.Handler, error) { return echo.New(), nil },
 			Describe: echo.Describe,
 			Example:  "Hello",
@@ -68,7 +68,7 @@ func All() []Agent {
 	}
 }
 
-// ByName returns the agent of a name, or an error that lists the names.
+// ByName returns the agent with the given name, or an error that lists the valid names.
 func ByName(name string) (Agent, error) {
 	var names []string
 	for _, a := range All() {

@@ -19,16 +19,16 @@ func agentNames() []string {
 	return names
 }
 
-// chosen is the agent that serve is to run.
-type chosen struct {
-	label   string // for people
+// chosenAgent is the agent that serve runs.
+type chosenAgent struct {
+	label   string // for the banner
 	handler holdfast.Handler
-	config  holdfast.Config // what the card says
-	try     string
+	config  holdfast.Config // content of the agent card
+	try     string          // text of an example message
 }
 
-// chooseAgent finds the agent of the settings.
-func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosen, error) {
+// chooseAgent returns the agent that the settings select.
+func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosenAgent, error) {
 	if c.Exec != "" {
 		return c.chooseProgram(a, log)
 	}
@@ -38,19 +38,19 @@ func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosen, error) {
 	}
 	agent, err := agents.ByName(name)
 	if err != nil {
-		return chosen{}, fmt.Errorf("--agent: want one of %s, but got %q", strings.Join(agentNames(), ", "), name)
+		return chosenAgent{}, fmt.Errorf("--agent: want one of %s, but got %q", strings.Join(agentNames(), ", "), name)
 	}
 	handler, err := agent.New(agents.Options{PageDelay: c.PageDelay})
 	if err != nil {
-		return chosen{}, fmt.Errorf("--agent: %s: %w", name, err)
+		return chosenAgent{}, fmt.Errorf("--agent: %s: %w", name, err)
 	}
-	out := chosen{label: agent.Name + " (built in)", handler: handler, try: agent.Example}
+	out := chosenAgent{label: agent.Name + " (built in)", handler: handler, try: agent.Example}
 	agent.Describe(&out.config)
 	return out, nil
 }
 
-// settingsOfProgram names the settings in what the exec agent says of its Config.
-func settingsOfProgram(err error) error {
+// execSettingErrors replaces field names of [execagent.Config] in err with flag names.
+func execSettingErrors(err error) error {
 	var errs []error
 	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "exec agent: "), "\n") {
 		setting := "--exec"
@@ -64,15 +64,15 @@ func settingsOfProgram(err error) error {
 	return errors.Join(errs...)
 }
 
-func (c *serveCmd) chooseProgram(a *app, log *slog.Logger) (chosen, error) {
+func (c *serveCmd) chooseProgram(a *app, log *slog.Logger) (chosenAgent, error) {
 	cfg := execagent.Config{
 		CommandLine: c.Exec, Dir: c.ExecDir, Plain: c.ExecPlain, Timeout: c.ExecTimeout, Logger: log, Withhold: a.set.secretVariables(),
 	}
 	handler, err := execagent.New(cfg)
 	if err != nil {
-		return chosen{}, settingsOfProgram(err)
+		return chosenAgent{}, execSettingErrors(err)
 	}
-	out := chosen{label: "the program " + c.Exec, handler: handler, try: "Hello"}
+	out := chosenAgent{label: "the program " + c.Exec, handler: handler, try: "Hello"}
 	cfg.Describe(&out.config)
 	return out, nil
 }

@@ -18,23 +18,22 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// app is one run of the command.
+// app executes one command.
 type app struct {
-	name  string // how people call the program
+	name  string // of the program, for hints
 	args  []string
 	stdin io.Reader
 	out   *output // results
-	err   *output // what is said about them
+	err   *output // messages and errors
 	env   environment
 	set   settings
 	json  bool
 
-	// errorLog is where the error of the command goes, instead of to people, if it
-	// writes its log as JSON.
+	// errorLog receives the error of the command if the command writes a JSON log, else nil.
 	errorLog *slog.Logger
 
 	interrupts interrupts
-	// hangups are signals to read files again, for a command that reloads.
+	// hangups delivers SIGHUP to a command that has set reloads.
 	hangups chan struct{}
 	reloads atomic.Bool
 }
@@ -48,7 +47,7 @@ func newApp(p Program) *app {
 	return a
 }
 
-// callName is what to type to get the program again.
+// callName returns the command that starts the program, for hints.
 func callName(arg0 string) string {
 	if strings.Contains(filepath.ToSlash(arg0), "/go-build") {
 		return "go run ./cmd/holdfast"
@@ -60,15 +59,14 @@ func callName(arg0 string) string {
 }
 
 func (a *app) main(ctx context.Context) int {
-	// Known before the command line has been read, so that errors of the command
-	// line itself come as asked for.
+	// Set before the command line is parsed, so that parse errors are JSON too.
 	a.json = slices.Contains(a.args, "--json")
 	if a.logsJSON() {
 		a.errorLog = slog.New(slog.NewJSONHandler(a.err.w, nil))
 	}
 	err := a.run(ctx)
 	if err == nil {
-		err = a.out.lost()
+		err = a.out.writeError()
 	}
 	a.report(err)
 	return exitOf(err)
@@ -106,9 +104,9 @@ func (a *app) run(ctx context.Context) error {
 		return a.parseError(err)
 	}
 	a.json = g.JSON
-	a.set.remember(parsed)
-	if node := parsed.Selected(); node.Name != "serve" && node.Name != "config" { // these report what else is wrong, too
-		if err := a.set.invalid(); err != nil {
+	a.set.markCommandLineFlags(parsed)
+	if node := parsed.Selected(); node.Name != "serve" && node.Name != "config" { // these report further problems
+		if err := a.set.validationError(); err != nil {
 			return err
 		}
 	}
@@ -116,7 +114,7 @@ func (a *app) run(ctx context.Context) error {
 	return parsed.Run(a)
 }
 
-// parseError makes a mistake in the command line out of what the parser says.
+// parseError converts an error of the parser to a usage error with a hint.
 func (a *app) parseError(err error) error {
 	help := a.name + " help"
 	var parse *kong.ParseError
@@ -125,27 +123,27 @@ func (a *app) parseError(err error) error {
 			help += " " + cmd
 		}
 	}
-	return &hinted{a.set.invalid(err), "see: " + help}
+	return &hintError{a.set.validationError(err), "see: " + help}
 }
 
-// report tells an error, if it is one to be told.
+// report prints the error of the command, unless it is nil or already reported.
 func (a *app) report(err error) {
 	var status exitStatus
 	if err == nil || errors.As(err, &status) {
 		return
 	}
-	text, hint := withoutPasswords(clean(err.Error())), a.hint(err)
+	text, hint := redactPasswords(clean(err.Error())), a.hint(err)
 	var coded *a2a.Error
 	var usage *usageError
 	var problems []problem
 	switch {
 	case errors.As(err, &usage):
-		problems = a.set.list(text)
-		text = a.set.sourced(text)
+		problems = a.set.problemList(text)
+		text = a.set.nameSources(text)
 	case errors.Is(err, errInterrupted):
 		text = "interrupted"
-	case onlyRefused(err) && errors.As(err, &coded):
-		text = coded.Message // the cause says the same in worse words
+	case onlyConnectionRefused(err) && errors.As(err, &coded):
+		text = coded.Message // the cause adds nothing
 	case errors.As(err, &coded) && coded.Code == a2a.CodeInternal && coded.Data["requestId"] != nil:
 		text += fmt.Sprintf(" (request %v in the server's log)", coded.Data["requestId"])
 	}
@@ -177,14 +175,13 @@ func (a *app) logError(err error, text, hint string, problems []problem) {
 	a.errorLog.Error(strings.ReplaceAll(text, "\n", "; "), args...) //nolint:sloglint // the text of the error is the message
 }
 
-// onlyRefused reports that err says of each address that nobody listens there, and
-// nothing else.
-func onlyRefused(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // the tree is walked
+// onlyConnectionRefused reports whether every cause of err is ECONNREFUSED.
+func onlyConnectionRefused(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // walks the tree
 	case interface{ Unwrap() error }:
-		return onlyRefused(e.Unwrap())
+		return onlyConnectionRefused(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyRefused(err) })
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyConnectionRefused(err) })
 	}
 	return err == syscall.ECONNREFUSED //nolint:errorlint // a leaf
 }
@@ -210,17 +207,17 @@ func (a *app) reportJSON(err error, text, hint string, problems []problem) {
 	a.err.raw(append(raw, '\n'))
 }
 
-// hint says what to do about an error.
+// hint returns the hint of an error, "" if it has none.
 func (a *app) hint(err error) string {
-	var own *hinted
+	var own *hintError
 	if errors.As(err, &own) {
 		return own.hint
 	}
 	return ""
 }
 
-// say tells people, and scripts not, what happens beside the result.
-func (a *app) say(format string, args ...any) {
+// info prints a message to stderr, unless --json is set.
+func (a *app) info(format string, args ...any) {
 	if !a.json {
 		a.err.line(format, args...)
 	}

@@ -11,47 +11,47 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// banner is what serve tells when it is ready.
+// banner announces that serve is ready.
 type banner struct {
 	a       *app
 	cfg     holdfast.Config
-	agent   chosen
+	agent   chosenAgent
 	addr    net.Addr
 	tls     bool
 	storage storage
 	log     *slog.Logger
-	logged  bool // a log for programs says what the banner tells people
+	jsonLog bool // log the announcement instead of printing it
 }
 
 func (b *banner) print() {
 	if b.a.json {
 		b.printJSON()
-	} else if !b.logged {
+	} else if !b.jsonLog {
 		b.printText()
 	}
-	if b.logged {
-		b.log.Info("listening", "url", b.url(), "agent", b.cfg.Name, "storage", b.storage.kind, "data", b.storage.place(),
+	if b.jsonLog {
+		b.log.Info("listening", "url", b.url(), "agent", b.cfg.Name, "storage", b.storage.kind, "data", b.storage.location(),
 			"tokens", len(b.cfg.Tokens) > 0, "version", readBuild().Version)
 	}
 	if len(b.cfg.Tokens) == 0 && !isLoopback(b.addr) {
-		b.log.Warn("other machines can reach this address and no token is required: anybody there can use the agent and read its tasks; set tokens with --token or listen on 127.0.0.1",
+		b.log.Warn("no token is required and other machines can reach this address: any client can use the agent and read its tasks; set --token or listen on 127.0.0.1",
 			"addr", b.addr.String())
 	}
 }
 
 func (b *banner) printText() {
 	o := b.a.out
-	where := b.storage.place()
+	location := b.storage.location()
 	switch b.storage.kind {
 	case kindSQLite:
-		where += " (SQLite)"
+		location += " (SQLite)"
 	case kindMemory:
-		where = "in memory: forgotten when the process ends"
+		location = "in memory (lost when the process ends)"
 	}
-	if why := b.storage.chosen; b.storage.kind == kindPostgres && why != "" && b.a.set.origins["storage"].rank == byDefault {
-		where += " (since there is " + why + ")"
+	if source := b.storage.chosenBy; b.storage.kind == kindPostgres && source != "" && b.a.set.origins["storage"].rank == byDefault {
+		location += " (selected by " + source + ")"
 	}
-	access := "anybody who can reach this address (no tokens are set)"
+	access := "any client that can reach this address (no tokens are set)"
 	if len(b.cfg.Tokens) > 0 {
 		access = "with a bearer token"
 	}
@@ -59,7 +59,7 @@ func (b *banner) printText() {
 	o.line("")
 	o.line("  listening  %s", o.bold(b.url()))
 	o.line("  agent      %s", b.agent.label)
-	o.line("  data       %s", where)
+	o.line("  data       %s", location)
 	o.line("  access     %s", access)
 	o.line("")
 	o.line("Try it from another terminal:")
@@ -95,7 +95,7 @@ func (b *banner) stopping() {
 	b.log.Info("stopping: waiting for running tasks; a second signal stops at once", "grace", b.cfg.StopGrace.String(), "unfinished_tasks", unfinished)
 }
 
-// url is where this machine reaches the server.
+// url returns the URL of the server for clients on this machine.
 func (b *banner) url() string {
 	scheme := "http://"
 	if b.tls {
@@ -111,9 +111,9 @@ func (b *banner) url() string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// curl is a command line that shows the agent at work and can be pasted.
+// curl returns a shell command that sends an example message to the agent.
 func (b *banner) curl() string {
-	params, _ := wire.Marshal(a2a.MessageSendParams{ // our own values: cannot fail
+	params, _ := wire.Marshal(a2a.MessageSendParams{ // constant values: cannot fail
 		Message: a2a.Message{
 			ID: "try-1", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: b.agent.try}},
 		},

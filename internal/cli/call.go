@@ -11,20 +11,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// callCmd calls any method.
+// callCmd calls a method with JSON params.
 type callCmd struct {
-	Method string `arg:"" help:"The method, such as tasks/get."`
-	Params string `arg:"" optional:"" name:"json" help:"The params, a JSON object; - reads them from stdin. Without: none."`
+	Method string `arg:"" help:"Method name, such as tasks/get."`
+	Params string `arg:"" optional:"" name:"json" help:"Params, a JSON object; - reads them from stdin (default none)."`
 
 	connection
 }
 
-// Help has examples and the methods.
+// Help implements [kong.HelpProvider].
 func (callCmd) Help() string {
 	var b strings.Builder
-	b.WriteString("Prints the result as the server sends it, laid out for a terminal or on one line for a program. A method that streams prints one event a line.\n\nExamples:\n\n" +
+	b.WriteString("Prints the result as the server sends it: indented on a terminal, else on one line. Streaming methods print one event per line.\n\nExamples:\n\n" +
 		"    holdfast call tasks/list '{\"pageSize\": 1}'\n" +
-		"    holdfast call message/stream - < params.json\n\nThe methods of this version:\n\n")
+		"    holdfast call message/stream - < params.json\n\nMethods of this version:\n\n")
 	width := 0
 	for _, m := range a2a.Methods() {
 		width = max(width, len(m.Name))
@@ -74,12 +74,12 @@ func (c *callCmd) params(a *app) (json.RawMessage, error) {
 		return nil, nil
 	}
 	if err := wire.Valid(text); err != nil {
-		return nil, usagef("the params are %s", err)
+		return nil, usagef("params: %s", err)
 	}
 	return text, nil
 }
 
-// writeJSON writes a result: indented for people, as it is for programs.
+// writeJSON writes a result, indented on a terminal unless --json is set.
 func (a *app) writeJSON(raw json.RawMessage) {
 	var b bytes.Buffer
 	if !a.out.terminal || a.json || json.Indent(&b, raw, "", "  ") != nil {

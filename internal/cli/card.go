@@ -13,7 +13,7 @@ type cardCmd struct {
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (cardCmd) Help() string {
 	return `Examples:
 
@@ -37,7 +37,7 @@ func (c *cardCmd) Run(ctx context.Context, a *app) error {
 	}
 	card := new(a2a.AgentCard)
 	if err := wire.Unmarshal(raw, card); err != nil {
-		return c.explain(ctx, a, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not what A2A 0.3 says"))
+		return c.explain(ctx, a, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not valid A2A 0.3"))
 	}
 	showCard(a.out, card)
 	return nil
@@ -49,15 +49,15 @@ func showCard(o *output, card *a2a.AgentCard) {
 	o.row("url", card.URL)
 	o.row("version", card.Version)
 	o.row("protocol", strings.TrimSpace("A2A "+card.ProtocolVersion+" "+card.PreferredTransport))
-	o.row("takes", strings.Join(card.DefaultInputModes, ", "))
-	o.row("gives", strings.Join(card.DefaultOutputModes, ", "))
-	var can []string
+	o.row("input", strings.Join(card.DefaultInputModes, ", "))
+	o.row("output", strings.Join(card.DefaultOutputModes, ", "))
+	var features []string
 	for name, has := range map[string]bool{"streaming": card.Capabilities.Streaming, "webhooks": card.Capabilities.PushNotifications} {
 		if has {
-			can = append(can, name)
+			features = append(features, name)
 		}
 	}
-	o.row("can", strings.Join(sorted(can), ", "))
+	o.row("features", strings.Join(sorted(features), ", "))
 	var schemes []string
 	for name := range card.SecuritySchemes {
 		schemes = append(schemes, name)

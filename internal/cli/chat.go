@@ -13,21 +13,21 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// chatCmd talks with an agent.
+// chatCmd is an interactive conversation with an agent.
 type chatCmd struct {
-	Text    []string `arg:"" optional:"" help:"What to say first."`
-	Context given    `placeholder:"ID" help:"Continue a conversation: with its newest task, if that waits for input. An id that is not in use starts a new conversation."`
+	Text    []string `arg:"" optional:"" help:"First message."`
+	Context nonEmpty `placeholder:"ID" help:"Continue this conversation, and its newest task if that waits for input. An unknown id starts a new conversation."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (chatCmd) Help() string {
-	return `Each line is a message. A line that ends in \ goes on in the next one, and what is pasted stays together. When the agent asks something the next line answers it. A line such as /help is for the chat itself: /new, /context, /file PATH, /cancel, /exit. One that begins with // is said with one of the two.
+	return `Each line is one message. A line that ends with \ continues on the next line, and pasted text is one message. If the agent asks a question, the next line answers it. Lines that start with / are commands: /help, /new, /context, /file PATH, /cancel, /exit. Start a line with // to send a message that starts with /.
 
-Ctrl-C cancels what the agent works on, and a second one leaves. Ctrl-D or /exit leaves and shows how to go on later.
+Ctrl-C cancels the running task; a second Ctrl-C ends the chat. Ctrl-D or /exit ends the chat and prints the command that continues it.
 
-Without a terminal every line of stdin is a turn of its own: answers go to stdout, the rest to stderr, what is not an answer (no server, a file that cannot be read) ends the chat, and so does Ctrl-C, which then leaves the task alone. The exit code tells how the last turn ended (holdfast help exit-codes).
+Without a terminal, each line of stdin is one turn. Answers go to stdout, everything else to stderr. Errors, such as an unreachable server or an unreadable file, end the chat. Ctrl-C ends the chat and does not cancel the task. The exit code is that of the last turn (holdfast help exit-codes).
 
 Examples:
 
@@ -36,67 +36,69 @@ Examples:
     printf 'first line\nsecond line\n' | holdfast chat`
 }
 
-// Run talks until there is nothing more to say.
+// Run reads and handles lines until the input ends or the user leaves.
 func (c *chatCmd) Run(ctx context.Context, a *app) error {
-	talk := &chat{a: a, conn: &c.connection, contextID: string(c.Context), reconnects: make(chan client.Reconnect)}
+	session := &chat{a: a, conn: &c.connection, contextID: string(c.Context), reconnects: make(chan client.Reconnect)}
 	var err error
-	talk.cl, err = c.client(func(r client.Reconnect) {
+	session.cl, err = c.client(func(r client.Reconnect) {
 		select {
-		case talk.reconnects <- r:
+		case session.reconnects <- r:
 		case <-ctx.Done():
 		}
 	})
 	if err != nil {
 		return err
 	}
-	talk.in = newPrompt(a)
-	return talk.run(ctx, strings.Join(c.Text, " "))
+	session.in = newPrompt(a)
+	return session.run(ctx, strings.Join(c.Text, " "))
 }
 
-// chat is one conversation, turn by turn.
+// chat is the state of one conversation.
 type chat struct {
 	a    *app
 	conn *connection
 	cl   *client.Client
 	in   *prompt
-	// interrupts come while a person is there; reconnects while a turn goes on.
+	// interrupts delivers Ctrl-C; nil if the chat is not interactive.
 	interrupts <-chan struct{}
+	// reconnects delivers lost connections during a turn.
 	reconnects chan client.Reconnect
 
 	contextID string
-	// waiting is the task that the next message goes to; nil when that begins one.
+	// waiting is the paused task that receives the next message; nil if the next message
+	// starts a task.
 	waiting *viewer
-	files   []a2a.Part // to go with the next message
-	// last is how the last turn ended.
+	files   []a2a.Part // attached to the next message
+	// last is the result of the last turn.
 	last error
 }
 
-// errLeave ends the chat in good order.
+// errLeave ends the chat without an error.
 var errLeave = errors.New("leave")
 
 func (c *chat) run(ctx context.Context, first string) error {
-	unfinished, err := c.begin(ctx)
+	unfinished, err := c.start(ctx)
 	if err != nil {
 		return c.conn.explain(ctx, c.a, err)
 	}
-	if c.in.person {
-		come, release := c.a.interrupts.take()
+	if c.in.interactive {
+		ch, release := c.a.interrupts.subscribe()
 		defer release()
-		c.interrupts = come
+		c.interrupts = ch
 	}
 	if unfinished != nil {
-		c.a.say("%s", c.a.err.dim("the agent still works on this:"))
-		err = c.settle(ctx, c.follow(ctx, unfinished))
+		c.a.info("%s", c.a.err.dim("the agent is still working on this task:"))
+		err = c.recordResult(ctx, c.follow(ctx, unfinished))
 	}
 	if err == nil && first != "" {
 		c.in.echo(first)
-		err = c.settle(ctx, c.say(ctx, first))
+		err = c.recordResult(ctx, c.send(ctx, first))
 	}
 	for err == nil {
-		err = c.settle(ctx, c.next(ctx))
+		err = c.recordResult(ctx, c.handleLine(ctx))
 	}
 	if c.contextID != "" {
-		c.a.say("%s", c.a.err.dim(fmt.Sprintf("Continue later: %s chat%s --context %s", c.a.name, c.conn.flags(), quoteShell(clean(c.contextID)))))
+		c.a.info("%s", c.a.err.dim(fmt.Sprintf("Continue later: %s chat%s --context %s", c.a.name, c.conn.flags(), quoteShell(clean(c.contextID)))))
 	}
 	if errors.Is(err, errLeave) {
 		return c.last
@@ -104,8 +106,8 @@ func (c *chat) run(ctx context.Context, first string) error {
 	return err
 }
 
-// settle keeps how a turn ended and returns what ends the chat.
-func (c *chat) settle(ctx context.Context, err error) error {
+// recordResult records the result of a turn in c.last. It returns an error if the chat ends.
+func (c *chat) recordResult(ctx context.Context, err error) error {
 	var status exitStatus
 	switch {
 	case ctx.Err() != nil:
@@ -115,11 +117,11 @@ func (c *chat) settle(ctx context.Context, err error) error {
 	case errors.Is(err, errInterrupted):
 		return exitStatus(exitInterrupted)
 	case errors.As(err, &status):
-		c.last = status // it has been told
+		c.last = status // already reported
 		return nil
 	}
 	err = c.conn.explain(ctx, c.a, err)
-	if !c.in.person {
+	if !c.in.interactive {
 		return err
 	}
 	c.a.report(err)
@@ -127,12 +129,12 @@ func (c *chat) settle(ctx context.Context, err error) error {
 	return nil
 }
 
-// next takes a line and does what it asks for.
-func (c *chat) next(ctx context.Context) error {
+// handleLine reads a line and executes it as a command or sends it as a message.
+func (c *chat) handleLine(ctx context.Context) error {
 	text, err := c.in.next(ctx, c.interrupts, c.waiting != nil)
 	switch {
-	case errors.Is(err, io.EOF) && len(c.files) > 0 && !c.in.person:
-		return c.say(ctx, "") // files that nothing is said about
+	case errors.Is(err, io.EOF) && len(c.files) > 0 && !c.in.interactive:
+		return c.send(ctx, "") // the attached files
 	case errors.Is(err, io.EOF):
 		return errLeave
 	case err != nil:
@@ -147,64 +149,64 @@ func (c *chat) next(ctx context.Context) error {
 	case name == "" && len(c.files) == 0:
 		return nil
 	}
-	return c.say(ctx, strings.TrimSpace(text))
+	return c.send(ctx, strings.TrimSpace(text))
 }
 
-// command does what a line says that is for the chat.
+// command executes a line that starts with a slash.
 func (c *chat) command(ctx context.Context, name, rest string) error {
 	switch name {
 	case "/help":
 		for _, line := range []string{
-			"/file PATH   send a file along with the next message; Enter alone sends it without one",
+			"/file PATH   attach a file to the next message; an empty line sends the file alone",
 			"/cancel      cancel the task that waits for an answer",
-			"/new         begin a new conversation",
+			"/new         start a new conversation",
 			"/context     show the conversation's id",
-			"/exit        leave, as Ctrl-D does",
-			`A line that ends in \ goes on in the next one. // at its begin stands for a /.`,
+			"/exit        end the chat, as Ctrl-D does",
+			`A line that ends with \ continues on the next line. // at the start of a line sends a /.`,
 		} {
-			c.a.say("%s", line)
+			c.a.info("%s", line)
 		}
 		return nil
 	case "/new":
 		c.contextID, c.waiting = "", nil
-		c.a.say("%s", c.a.err.dim("a new conversation begins with the next message"))
+		c.a.info("%s", c.a.err.dim("the next message starts a new conversation"))
 		return nil
 	case "/context":
 		if c.contextID == "" {
-			c.a.say("%s", c.a.err.dim("there is none yet: it begins with the first message"))
+			c.a.info("%s", c.a.err.dim("no conversation yet: the first message starts it"))
 			return nil
 		}
-		c.a.say("%s", clean(c.contextID))
+		c.a.info("%s", clean(c.contextID))
 		return nil
 	case "/file":
 		return c.attach(rest)
 	case "/cancel":
-		return c.drop(ctx)
+		return c.cancelWaiting(ctx)
 	case "/exit", "/quit":
 		return errLeave
 	}
-	return &hinted{usagef("there is no %s", name), "/help lists what there is; to say it to the agent write /" + name}
+	return &hintError{usagef("unknown command %s", name), "/help lists the commands; to send it as a message, write /" + name}
 }
 
 // attach adds a file to the next message.
 func (c *chat) attach(path string) error {
 	if path == "" {
-		return usagef("/file needs the path of a file")
+		return usagef("/file needs a path")
 	}
 	part, err := filePart(expandHome(c.a.env, path), &stdinOnce{done: true})
 	if err != nil {
 		return err
 	}
 	c.files = append(c.files, part)
-	text := "goes along with the next message"
-	if c.in.person {
-		text += "; Enter alone sends it now"
+	text := "is attached to the next message"
+	if c.in.interactive {
+		text += "; an empty line sends it now"
 	}
-	c.a.say("%s", c.a.err.dim(describeName(part.(a2a.FilePart))+" "+text))
+	c.a.info("%s", c.a.err.dim(describeName(part.(a2a.FilePart))+" "+text))
 	return nil
 }
 
-// expandHome makes a path of ~/..., which no shell has seen here.
+// expandHome expands ~/ in a path, as a shell does.
 func expandHome(env environment, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && env.get("HOME") != "" {
 		return env.get("HOME") + "/" + rest
@@ -212,10 +214,10 @@ func expandHome(env environment, path string) string {
 	return path
 }
 
-// begin shows who is there and what was said before. It returns the newest task
-// if that is not over and waits for nothing.
-func (c *chat) begin(ctx context.Context) (*a2a.Task, error) {
-	if c.in.person {
+// start shows the agent and the end of the conversation. It returns the newest task if that is
+// running.
+func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
+	if c.in.interactive {
 		card, err := c.cl.Card(ctx)
 		switch {
 		case a2a.CodeOf(err) == a2a.CodeUnavailable || a2a.CodeOf(err) == a2a.CodeUnauthenticated:
@@ -223,27 +225,27 @@ func (c *chat) begin(ctx context.Context) (*a2a.Task, error) {
 		case err == nil:
 			c.a.err.line("%s %s", c.a.err.bold(oneLine(card.Name, 0)), oneLine(card.Description, 0))
 		}
-		c.a.err.line("%s", c.a.err.dim("Each line is a message. /help shows what else there is, Ctrl-D leaves."))
+		c.a.err.line("%s", c.a.err.dim("Each line is a message. /help lists commands, Ctrl-D ends the chat."))
 	}
 	if c.contextID == "" {
 		return nil, nil
 	}
 	params := a2a.ContextQueryParams{ContextID: c.contextID, HistoryLength: new(int)}
-	_, about, err := ask[a2a.Context](ctx, c.cl, a2a.MethodContextsGet, params)
+	_, about, err := callMethod[a2a.Context](ctx, c.cl, a2a.MethodContextsGet, params)
 	switch a2a.CodeOf(err) {
 	case a2a.CodeMethodNotFound, a2a.CodeUnsupported:
-		return nil, nil // an agent that keeps no contexts
+		return nil, nil // the agent has no contexts
 	default:
 	}
 	if err != nil {
 		return nil, err
 	}
-	const few = 6
-	talk, newest, err := readConversation(ctx, c.cl, c.contextID, few)
+	const recentEntries = 6
+	transcript, newest, err := readConversation(ctx, c.cl, c.contextID, recentEntries)
 	if err != nil {
 		return nil, err
 	}
-	c.recall(about, talk)
+	c.showTranscript(about, transcript)
 	switch {
 	case newest == nil || newest.Status.State.Terminal():
 		return nil, nil
@@ -254,9 +256,9 @@ func (c *chat) begin(ctx context.Context) (*a2a.Task, error) {
 	return newest, nil
 }
 
-// recall shows a person what was said last.
-func (c *chat) recall(about *a2a.Context, talk []utterance) {
-	if !c.in.person {
+// showTranscript shows the end of a conversation on a terminal.
+func (c *chat) showTranscript(about *a2a.Context, transcript []transcriptEntry) {
+	if !c.in.interactive {
 		return
 	}
 	o := c.a.err
@@ -264,37 +266,37 @@ func (c *chat) recall(about *a2a.Context, talk []utterance) {
 		o.line("%s", o.bold(oneLine(about.Name, 0)))
 	}
 	before := ""
-	for _, said := range talk {
-		who := "agent"
-		if said.who == string(a2a.RoleUser) {
-			who = "you"
+	for _, entry := range transcript {
+		author := "agent"
+		if entry.author == string(a2a.RoleUser) {
+			author = "you"
 		}
-		if who != before {
-			o.line("%s", o.dim(who))
+		if author != before {
+			o.line("%s", o.dim(author))
 		}
-		before = who
-		for _, line := range excerpt(said.parts, o.width) {
+		before = author
+		for _, line := range excerpt(entry.parts, o.width) {
 			o.line("%s", line)
 		}
 	}
 	if status := statusOf(about); status != a2a.ContextActive {
-		o.line("%s", o.bold(fmt.Sprintf("This conversation is %s: it takes no new tasks.", status)))
+		o.line("%s", o.bold(fmt.Sprintf("This conversation is %s: it accepts no new tasks.", status)))
 	}
 }
 
-// excerpt is the begin of what parts show. Lines are cut to two rows of a terminal
-// of that width; data is left out where there is anything else.
+// excerpt returns the first lines of parts. It cuts lines to two rows of a terminal with the
+// given width, and omits data parts unless there are no others.
 func excerpt(parts []a2a.Part, width int) []string {
-	const most = 8
+	const maxLines = 8
 	isData := func(p a2a.Part) bool { _, ok := p.(a2a.DataPart); return ok }
 	if rest := slices.DeleteFunc(slices.Clone(parts), isData); len(rest) > 0 {
 		parts = rest
 	}
 	var text bytes.Buffer
-	showParts(&output{w: &keeper{w: &text}, terminal: true}, parts)
+	showParts(&output{w: &errWriter{w: &text}, terminal: true}, parts)
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
-	if len(lines) > most {
-		lines = append(slices.Clone(lines[:most-1]), fmt.Sprintf("  … %d more lines", len(lines)-most+1))
+	if len(lines) > maxLines {
+		lines = append(slices.Clone(lines[:maxLines-1]), fmt.Sprintf("  … %d more lines", len(lines)-maxLines+1))
 	}
 	for i, line := range lines {
 		if runes := []rune(line); width > 0 && len(runes) > 2*width {
@@ -304,19 +306,19 @@ func excerpt(parts []a2a.Part, width int) []string {
 	return lines
 }
 
-// viewerOf returns a viewer of a task whose results have been seen.
+// viewerOf returns a viewer of a task that does not print the existing artifacts again.
 func (c *chat) viewerOf(t *a2a.Task) *viewer {
 	v := c.newViewer()
 	v.taskID, v.contextID, v.status = t.ID, t.ContextID, t.Status
-	v.art.known = map[string]bool{}
+	v.art.printedIDs = map[string]bool{}
 	for _, artifact := range t.Artifacts {
-		v.art.known[artifact.ID] = true
+		v.art.printedIDs[artifact.ID] = true
 	}
 	return v
 }
 
 func (c *chat) newViewer() *viewer {
 	v := newViewer(c.a, c.conn, true)
-	v.line.plain = false // without a terminal only what is said counts
+	v.line.plain = false // print no status lines without a terminal
 	return v
 }

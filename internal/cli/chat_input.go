@@ -12,41 +12,41 @@ import (
 	"golang.org/x/term"
 )
 
-// prompt reads what is to be said.
+// prompt reads messages from the user.
 type prompt struct {
 	a *app
-	// person is whether somebody types.
-	person bool
-	lines  lineReader
-	// pending is where a line will come that was asked for already.
-	pending chan typed
-	// warned is whether the last thing that happened was an interrupt.
+	// interactive reports whether a user types at a terminal.
+	interactive bool
+	lines       lineReader
+	// pending receives the line of a read that an interrupt has abandoned; nil if none.
+	pending chan inputLine
+	// warned reports whether the last event was an interrupt.
 	warned bool
 }
 
-// typed is a line as it was typed.
-type typed struct {
+// inputLine is the result of lineReader.readLine.
+type inputLine struct {
 	text string
 	err  error
 }
 
-// lineReader reads lines. One is asked for at a time.
+// lineReader reads lines. Only one call of readLine may be active.
 type lineReader interface {
-	// begin readies the terminal for a line, end gives it back. Both may be called
-	// while readLine waits.
-	begin(prompt string)
-	end()
-	// readLine returns a line without its end; errInterrupted when that was typed, and
-	// [term.ErrPasteIndicator] with a line that was pasted.
+	// start prepares the terminal and shows the prompt. It may be called while readLine waits.
+	start(prompt string)
+	// restore restores the terminal's state. It may be called while readLine waits.
+	restore()
+	// readLine returns a line without its line break. It returns errInterrupted for Ctrl-C, and
+	// [term.ErrPasteIndicator] with a pasted line.
 	readLine() (string, error)
-	// drop forgets what has been typed of a line and says why.
-	drop(why string)
+	// discard discards the current input line and prints why.
+	discard(why string)
 }
 
 func newPrompt(a *app) *prompt {
-	p := &prompt{a: a, person: isTerminal(a.stdin) && a.err.terminal && !a.json}
+	p := &prompt{a: a, interactive: isTerminal(a.stdin) && a.err.terminal && !a.json}
 	f, isFile := a.stdin.(*os.File)
-	if p.person && isFile && a.env.get("TERM") != "dumb" {
+	if p.interactive && isFile && a.env.get("TERM") != "dumb" {
 		p.lines = newEditor(f, a.err)
 		return p
 	}
@@ -54,73 +54,73 @@ func newPrompt(a *app) *prompt {
 	if r == nil {
 		r = strings.NewReader("")
 	}
-	p.lines = &plainReader{r: bufio.NewReader(r), o: a.err, shown: p.person}
+	p.lines = &plainReader{r: bufio.NewReader(r), o: a.err, shown: p.interactive}
 	return p
 }
 
-// next returns what is said next: one line, or several that belong together.
-// [io.EOF] is the end, errInterrupted the second interrupt in a row.
+// next returns the next message: one line, or several if they are continued or pasted. It
+// returns [io.EOF] at the end of the input and errInterrupted after two consecutive interrupts.
 func (p *prompt) next(ctx context.Context, interrupts <-chan struct{}, answer bool) (string, error) {
 	mark := "> "
 	if answer {
 		mark = "answer> "
 	}
-	defer p.lines.end()
+	defer p.lines.restore()
 	var lines []string
 	for {
-		p.lines.begin(p.a.err.bold(mark))
+		p.lines.start(p.a.err.bold(mark))
 		text, err := p.line(ctx, interrupts)
 		pasted := errors.Is(err, term.ErrPasteIndicator)
 		switch {
 		case errors.Is(err, errInterrupted) && p.warned:
-			p.away()
+			p.endLine()
 			return "", err
 		case errors.Is(err, errInterrupted):
 			p.warned, lines = true, nil
-			p.lines.drop("Ctrl-C again leaves, as /exit does")
+			p.lines.discard("press Ctrl-C again to end the chat")
 			continue
 		case errors.Is(err, io.EOF) && len(lines) > 0:
-			return p.whole(lines), nil
+			return p.join(lines), nil
 		case err != nil && !pasted:
-			p.away()
+			p.endLine()
 			return "", err
 		}
 		p.warned, mark = false, "… "
-		rest, goesOn := strings.CutSuffix(text, `\`)
+		rest, continued := strings.CutSuffix(text, `\`)
 		lines = append(lines, rest)
-		if !goesOn && !pasted {
-			return p.whole(lines), nil
+		if !continued && !pasted {
+			return p.join(lines), nil
 		}
 	}
 }
 
-// away leaves the line of the prompt.
-func (p *prompt) away() {
-	if p.lines.end(); p.person {
+// endLine ends the line of the prompt on a terminal.
+func (p *prompt) endLine() {
+	if p.lines.restore(); p.interactive {
 		p.a.err.line("")
 	}
 }
 
-func (p *prompt) whole(lines []string) string {
+func (p *prompt) join(lines []string) string {
 	text := strings.ToValidUTF8(strings.Join(lines, "\n"), "\ufffd")
 	p.echo(text)
 	return text
 }
 
-// echo shows in a log what nobody has typed.
+// echo prints a message that was not typed at a terminal.
 func (p *prompt) echo(text string) {
-	if !p.person && strings.TrimSpace(text) != "" {
-		p.a.say("> %s", strings.ReplaceAll(clean(text), "\n", "\n… "))
+	if !p.interactive && strings.TrimSpace(text) != "" {
+		p.a.info("> %s", strings.ReplaceAll(clean(text), "\n", "\n… "))
 	}
 }
 
 func (p *prompt) line(ctx context.Context, interrupts <-chan struct{}) (string, error) {
 	if p.pending == nil {
-		pending := make(chan typed, 1)
+		pending := make(chan inputLine, 1)
 		p.pending = pending
 		go func() {
 			text, err := p.lines.readLine()
-			pending <- typed{text, err}
+			pending <- inputLine{text, err}
 		}()
 	}
 	select {
@@ -134,20 +134,20 @@ func (p *prompt) line(ctx context.Context, interrupts <-chan struct{}) (string, 
 	}
 }
 
-// plainReader reads lines of anything. A person sees a prompt.
+// plainReader reads lines from any reader, without editing.
 type plainReader struct {
 	r     *bufio.Reader
 	o     *output
-	shown bool
+	shown bool // show a prompt
 }
 
-func (r *plainReader) begin(prompt string) {
+func (r *plainReader) start(prompt string) {
 	if r.shown {
 		r.o.raw([]byte(prompt))
 	}
 }
 
-func (*plainReader) end() {}
+func (*plainReader) restore() {}
 
 func (r *plainReader) readLine() (string, error) {
 	text, err := r.r.ReadString('\n')
@@ -157,14 +157,14 @@ func (r *plainReader) readLine() (string, error) {
 	return strings.TrimRight(text, "\r\n"), nil
 }
 
-func (r *plainReader) drop(why string) { r.o.line("\n%s", r.o.dim(why)) }
+func (r *plainReader) discard(why string) { r.o.line("\n%s", r.o.dim(why)) }
 
-// editor reads lines of a terminal that can be edited.
+// editor reads lines from a terminal with a line editor.
 type editor struct {
 	f     *os.File
 	o     *output
 	term  *term.Terminal
-	saved *term.State // while the terminal is ours
+	saved *term.State // nil unless the terminal is in raw mode
 }
 
 func newEditor(f *os.File, o *output) *editor {
@@ -172,11 +172,11 @@ func newEditor(f *os.File, o *output) *editor {
 	e.term = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{interruptible{f}, o.w}, "")
+	}{interruptReader{f}, o.w}, "")
 	return e
 }
 
-func (e *editor) begin(prompt string) {
+func (e *editor) start(prompt string) {
 	e.term.SetPrompt(prompt)
 	if e.saved != nil {
 		return
@@ -190,7 +190,7 @@ func (e *editor) begin(prompt string) {
 	}
 }
 
-func (e *editor) end() {
+func (e *editor) restore() {
 	if e.saved != nil {
 		e.term.SetBracketedPasteMode(false)
 		_ = term.Restore(int(e.f.Fd()), e.saved)
@@ -200,25 +200,25 @@ func (e *editor) end() {
 
 func (e *editor) readLine() (string, error) { return e.term.ReadLine() }
 
-// drop writes above the line, which the terminal then shows again, empty.
-func (e *editor) drop(why string) { _, _ = e.term.Write([]byte(e.o.dim(why) + "\n")) }
+// discard prints why above the input line, which the terminal then shows again, empty.
+func (e *editor) discard(why string) { _, _ = e.term.Write([]byte(e.o.dim(why) + "\n")) }
 
-// interruptible makes an error of the byte that asks for an interrupt, and has the
-// line editor forget the line.
-type interruptible struct{ r io.Reader }
+// interruptReader returns errInterrupted for Ctrl-C and sends the line editor the keys that erase
+// the line.
+type interruptReader struct{ r io.Reader }
 
 const (
-	ctrlC      = 0x03
-	forgetLine = "\x05\x15" // to its end, and delete all before
+	ctrlC     = 0x03
+	eraseLine = "\x05\x15" // Ctrl-E, Ctrl-U: move to the end, delete to the start
 )
 
-func (i interruptible) Read(p []byte) (int, error) {
-	if len(p) <= len(forgetLine) {
+func (i interruptReader) Read(p []byte) (int, error) {
+	if len(p) <= len(eraseLine) {
 		return i.r.Read(p)
 	}
-	n, err := i.r.Read(p[:len(p)-len(forgetLine)+1])
+	n, err := i.r.Read(p[:len(p)-len(eraseLine)+1])
 	if at := bytes.IndexByte(p[:n], ctrlC); at >= 0 {
-		return at + copy(p[at:], forgetLine), errInterrupted
+		return at + copy(p[at:], eraseLine), errInterrupted
 	}
 	return n, err
 }

@@ -1,4 +1,4 @@
-// Only Linux has pseudo-terminals that are opened like this.
+// Pseudo-terminals are opened in this way on Linux only.
 
 package cli_test
 
@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// terminal is the person's side of a pseudo-terminal.
+// terminal is the user's side of a pseudo-terminal.
 type terminal struct {
 	t     *testing.T
 	f     *os.File
@@ -56,7 +56,7 @@ func newTerminal(t *testing.T) (person *terminal, program *os.File) {
 	}()
 	t.Cleanup(func() {
 		program.Close()
-		<-done // the last to close it ends the reads of the other side
+		<-done // closing the program's side ends the reads of this side
 		master.Close()
 	})
 	return person, program
@@ -83,7 +83,7 @@ func (p *terminal) text() string {
 	return escapes.ReplaceAllString(p.shown.String(), "")
 }
 
-// await waits until want is shown after what was waited for before.
+// await waits until the terminal shows want after the previously awaited text.
 func (p *terminal) await(want string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -93,7 +93,7 @@ func (p *terminal) await(want string) {
 			return
 		}
 	}
-	p.t.Fatalf("the terminal does not show %q, but\n%s", want, p.text())
+	p.t.Fatalf("the terminal does not show %q; it shows\n%s", want, p.text())
 }
 
 func (p *terminal) typeIn(keys string) {
@@ -119,8 +119,8 @@ func TestChatOnATerminal(t *testing.T) {
 			Stdin: tty, Stdout: tty, Stderr: tty, Signals: signals, Environ: []string{"TERM=xterm"},
 		})
 	}()
-	// The keys of a line editor; what is pasted stays together.
-	person.await("Ctrl-D leaves.")
+	// Line editor keys work, and pasted text is one message.
+	person.await("Ctrl-D ends the chat.")
 	person.await("you")
 	person.await("  before")
 	person.await("agent")
@@ -133,38 +133,38 @@ func TestChatOnATerminal(t *testing.T) {
 	person.await("… ")
 	person.await("did two")
 
-	// Ctrl-C cancels what runs, and the chat goes on.
+	// Ctrl-C cancels the running task, and the chat continues.
 	person.await("> ")
 	person.typeIn("hold\r")
 	person.await("working")
 	signals <- os.Interrupt
-	person.await("canceling; Ctrl-C again leaves")
+	person.await("canceling; press Ctrl-C again to end the chat")
 	person.await("canceled")
 
-	// At the prompt it forgets the line; a second one leaves.
+	// At the prompt Ctrl-C discards the line; a second one ends the chat.
 	person.await("> ")
 	person.typeIn("never said\x03")
-	person.await("Ctrl-C again leaves, as /exit does")
+	person.await("press Ctrl-C again to end the chat")
 	person.await("> ")
 	person.typeIn("four\r")
 	person.await("did four")
 	person.await("> ")
 	person.typeIn("\x03")
-	person.await("Ctrl-C again leaves")
+	person.await("press Ctrl-C again to end the chat")
 	person.typeIn("\x03")
 	person.await("Continue later: holdfast chat --server " + url + " --context talk")
 	if got := <-code; got != 130 {
-		t.Errorf("chat left by Ctrl-C = %d, want 130", got)
+		t.Errorf("chat ended by Ctrl-C = %d, want 130", got)
 	}
 	if _, list, _ := run(t, "", nil, "tasks", "list", "--server", url); strings.Contains(list, "never") || strings.Count(list, "completed") != 4 || strings.Count(list, "canceled") != 1 {
 		t.Errorf("tasks list = %q, want four completed and one canceled", list)
 	}
 }
 
-// The second Ctrl-C leaves an agent that does not heed the first.
-func TestChatIsLeftBySecondInterrupt(t *testing.T) {
+// The second Ctrl-C ends the chat if the agent does not answer the cancellation.
+func TestSecondInterruptEndsChat(t *testing.T) {
 	t.Parallel()
-	deaf := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	unresponsive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case r.Method != http.MethodPost:
@@ -177,26 +177,26 @@ func TestChatIsLeftBySecondInterrupt(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}))
-	t.Cleanup(deaf.Close)
+	t.Cleanup(unresponsive.Close)
 	person, tty := newTerminal(t)
 	signals := make(chan os.Signal, 2)
 	code := make(chan int, 1)
 	go func() {
 		code <- cli.Main(t.Context(), cli.Program{
-			Args: []string{"holdfast", "chat", "--server", deaf.URL, "hello"}, Stdin: tty, Stdout: tty, Stderr: tty, Signals: signals,
+			Args: []string{"holdfast", "chat", "--server", unresponsive.URL, "hello"}, Stdin: tty, Stdout: tty, Stderr: tty, Signals: signals,
 		})
 	}()
 	person.await("working")
 	signals <- os.Interrupt
-	person.await("canceling; Ctrl-C again leaves")
+	person.await("canceling; press Ctrl-C again to end the chat")
 	signals <- os.Interrupt
-	person.await("Continue later: holdfast chat --server " + deaf.URL + " --context c")
+	person.await("Continue later: holdfast chat --server " + unresponsive.URL + " --context c")
 	if got := <-code; got != 130 {
 		t.Errorf("chat = %d, want 130", got)
 	}
 }
 
-func TestClearAsksOnATerminal(t *testing.T) {
+func TestClearAsksForConfirmationOnTerminal(t *testing.T) {
 	t.Parallel()
 	url := serveForTest(t, "--storage", "memory", "--agent", "echo")
 	for _, tt := range []struct {
@@ -213,14 +213,14 @@ func TestClearAsksOnATerminal(t *testing.T) {
 				Args: []string{"holdfast", "contexts", "clear", "--server", url, "talk"}, Stdin: tty, Stdout: tty, Stderr: tty,
 			})
 		}()
-		person.await("Delete conversation talk with its ")
-		person.await(" for good? [y/N] ")
+		person.await("Delete conversation talk with ")
+		person.await(" permanently? [y/N] ")
 		person.typeIn(tt.keys)
 		if got := <-code; got != tt.code {
 			t.Errorf("contexts clear answered by %q = %d, want %d; it showed\n%s", tt.keys, got, tt.code, person.text())
 		}
 		if code, _, _ := run(t, "", nil, "contexts", "get", "--server", url, "talk"); (code == 0) != (tt.code != 0) {
-			t.Errorf("contexts get after the answer %q = %d, want it there unless the answer was yes", tt.keys, code)
+			t.Errorf("contexts get after the answer %q = %d, want 0 unless the answer was yes", tt.keys, code)
 		}
 	}
 }

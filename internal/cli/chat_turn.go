@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// say sends a message with the files that wait for one, and shows the answer.
-func (c *chat) say(ctx context.Context, text string) error {
+// send sends a message with the attached files and shows the answer.
+func (c *chat) send(ctx context.Context, text string) error {
 	var parts []a2a.Part
 	if text != "" {
 		parts = append(parts, a2a.TextPart{Text: text})
 	}
-	// The key lets a connection that is lost before the answer be tried again.
+	// The key allows the client to retry a connection that was lost before the answer.
 	params := client.SendParams{Message: client.UserMessage(append(parts, c.files...)...), IdempotencyKey: uuid.NewString()}
 	params.Message.ContextID = c.contextID
 	v := c.waiting
@@ -29,14 +29,14 @@ func (c *chat) say(ctx context.Context, text string) error {
 		params.Message.TaskID = v.taskID
 	}
 	err := c.turn(ctx, v, func(ctx context.Context) iter.Seq2[client.Update, error] { return c.stream(ctx, params) })
-	if taken := err == nil || v != c.waiting && v.taskID != ""; taken {
+	if accepted := err == nil || v != c.waiting && v.taskID != ""; accepted {
 		c.files = nil
 	}
-	return c.end(v, err)
+	return c.finishTurn(v, err)
 }
 
-// stream sends a message and yields what comes of it, also from an agent that does
-// not stream.
+// stream sends a message and yields the task's updates. It polls if the agent does not support
+// streaming.
 func (c *chat) stream(ctx context.Context, params client.SendParams) iter.Seq2[client.Update, error] {
 	return func(yield func(client.Update, error) bool) {
 		for u, err := range c.cl.Stream(ctx, params) {
@@ -53,7 +53,7 @@ func (c *chat) stream(ctx context.Context, params client.SendParams) iter.Seq2[c
 	}
 }
 
-// poll does the same by asking again and again.
+// poll sends a message and yields the task's updates without streaming.
 func (c *chat) poll(ctx context.Context, params client.SendParams, yield func(client.Update, error) bool) {
 	event, err := c.cl.Send(ctx, params)
 	for delay := 100 * time.Millisecond; ; delay = min(delay*3/2, 5*time.Second) {
@@ -62,7 +62,7 @@ func (c *chat) poll(ctx context.Context, params client.SendParams, yield func(cl
 			yield(client.Update{Event: event}, err)
 			return
 		}
-		// A result that still grows is shown when it is whole.
+		// The artifacts are shown when they are complete.
 		if !yield(client.Update{Event: &a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status}}, nil) {
 			return
 		}
@@ -78,21 +78,20 @@ func (c *chat) poll(ctx context.Context, params client.SendParams, yield func(cl
 	}
 }
 
-// follow shows a task that is under way.
+// follow shows a running task.
 func (c *chat) follow(ctx context.Context, task *a2a.Task) error {
 	v := c.newViewer()
 	err := c.turn(ctx, v, func(ctx context.Context) iter.Seq2[client.Update, error] { return c.cl.Resubscribe(ctx, task.ID, "") })
-	return c.end(v, err)
+	return c.finishTurn(v, err)
 }
 
-// update is an item of a turn's stream.
+// update is an item of a turn's stream, or the error that ended it.
 type update struct {
 	client.Update
 	err error
 }
 
-// turn shows what comes of a message. It returns errInterrupted when it is to be
-// left at once.
+// turn shows a task's updates until its turn ends. It returns errInterrupted after two interrupts.
 func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) iter.Seq2[client.Update, error]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	updates := make(chan update)
@@ -127,10 +126,10 @@ func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) i
 			if !more || u.err != nil {
 				return u.err
 			}
-			if done := c.note(v, u); done {
+			if done := c.showUpdate(v, u); done {
 				return nil
 			}
-			stop.known(ctx)
+			stop.sendIfReady(ctx)
 		case r := <-c.reconnects:
 			v.reconnecting(r)
 		case <-c.interrupts:
@@ -140,13 +139,13 @@ func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) i
 			stop.ask(ctx)
 		case err := <-stop.refused:
 			v.line.clear()
-			c.a.say("not canceled (%s); Ctrl-C again leaves", oneLine(err.Error(), 80))
+			c.a.info("not canceled (%s); press Ctrl-C again to end the chat", oneLine(err.Error(), 80))
 		}
 	}
 }
 
-// note shows an update, and reports whether it was an answer that is no task.
-func (c *chat) note(v *viewer, u update) bool {
+// showUpdate shows an update. It reports whether the update was a message, which ends the turn.
+func (c *chat) showUpdate(v *viewer, u update) bool {
 	if c.a.json && u.Raw != nil {
 		c.a.out.raw(append(u.Raw, '\n'))
 	}
@@ -155,18 +154,18 @@ func (c *chat) note(v *viewer, u update) bool {
 			c.contextID = m.ContextID
 		}
 		if !c.a.json {
-			v.art.whole(a2a.Artifact{Parts: m.Parts})
+			v.art.printComplete(a2a.Artifact{Parts: m.Parts})
 		}
 		return true
 	}
-	v.note(u.Event)
+	v.showEvent(u.Event)
 	if v.contextID != "" {
 		c.contextID = v.contextID
 	}
 	return false
 }
 
-// canceler cancels the task of a turn, once that is known.
+// canceler cancels the task of a turn, as soon as the task's id is known.
 type canceler struct {
 	c       *chat
 	v       *viewer
@@ -179,12 +178,12 @@ func (s *canceler) ask(ctx context.Context) {
 	s.asked, s.refused = true, make(chan error, 1)
 	s.v.art.breakLine()
 	s.v.line.clear()
-	s.c.a.say("%s", s.c.a.err.dim("canceling; Ctrl-C again leaves"))
-	s.known(ctx)
+	s.c.a.info("%s", s.c.a.err.dim("canceling; press Ctrl-C again to end the chat"))
+	s.sendIfReady(ctx)
 }
 
-// known sends the request if it is due.
-func (s *canceler) known(ctx context.Context) {
+// sendIfReady sends the request if it was asked for, not yet sent, and the task's id is known.
+func (s *canceler) sendIfReady(ctx context.Context) {
 	if !s.asked || s.sent || s.v.taskID == "" {
 		return
 	}
@@ -198,14 +197,14 @@ func (s *canceler) known(ctx context.Context) {
 	}()
 }
 
-// end tells how a turn ended, and keeps the task if it waits.
-func (c *chat) end(v *viewer, err error) error {
+// finishTurn shows the outcome of a turn, and keeps a paused task for the next message.
+func (c *chat) finishTurn(v *viewer, err error) error {
 	v.line.clear()
 	v.art.end()
 	if err != nil {
 		if v.taskID != "" && !v.status.State.Final() && !errors.Is(err, errInterrupted) {
 			c.waiting = nil
-			c.a.say("The task goes on. Follow it: %s tasks follow%s %s", c.a.name, c.conn.flags(), v.taskID)
+			c.a.info("The task continues. Follow it: %s tasks follow%s %s", c.a.name, c.conn.flags(), v.taskID)
 		}
 		return err
 	}
@@ -226,8 +225,7 @@ func (c *chat) end(v *viewer, err error) error {
 	return nil
 }
 
-// outcome shows what the agent said at the end: to stdout what is an answer or a
-// question, to stderr the rest.
+// outcome shows the agent's last message: an answer or a question on stdout, others on stderr.
 func (c *chat) outcome(v *viewer, state a2a.TaskState) {
 	text := ""
 	if v.status.Message != nil {
@@ -241,13 +239,13 @@ func (c *chat) outcome(v *viewer, state a2a.TaskState) {
 		o.line("%s", o.dim(clean(text)))
 	case state == a2a.StateCompleted:
 		if !v.art.printed {
-			o.line("%s", o.dim("done, without a word"))
+			o.line("%s", o.dim("completed without an answer"))
 		}
 	case state == a2a.StateInputRequired:
-		o.line("%s", o.dim("the agent asks for more"))
+		o.line("%s", o.dim("the agent asks for input"))
 	case state == a2a.StateAuthRequired:
-		o.line("%s %s", o.bold("the agent waits for a login or permission:"), clean(text))
-		o.line("%s", o.dim("The next line tells it to go on; /cancel drops the task."))
+		o.line("%s %s", o.bold("the agent waits for authorization:"), clean(text))
+		o.line("%s", o.dim("The next line continues the task; /cancel cancels it."))
 	case state.Paused():
 		o.line("%s %s", o.bold(string(state)+":"), clean(text))
 	default:
@@ -258,8 +256,8 @@ func (c *chat) outcome(v *viewer, state a2a.TaskState) {
 	}
 }
 
-// drop cancels the task that waits.
-func (c *chat) drop(ctx context.Context) error {
+// cancelWaiting cancels the paused task.
+func (c *chat) cancelWaiting(ctx context.Context) error {
 	if c.waiting == nil {
 		return errors.New("no task waits for an answer")
 	}
@@ -267,6 +265,6 @@ func (c *chat) drop(ctx context.Context) error {
 		return err
 	}
 	c.waiting, c.last = nil, exitStatus(exitCanceled)
-	c.a.say("%s", c.a.err.dim("canceled; the next message begins anew"))
+	c.a.info("%s", c.a.err.dim("canceled; the next message starts a new task"))
 	return nil
 }

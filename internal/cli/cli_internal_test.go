@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-func TestExitTableAgreesWithTheCodes(t *testing.T) {
+func TestExitTableMatchesErrorCodes(t *testing.T) {
 	t.Parallel()
 	number := map[string]bool{}
 	for _, row := range exitTable {
 		for _, code := range row.codes {
 			number[string(code)] = true
 			if got := code.ExitCode(); got != row.code {
-				t.Errorf("%s is in row %d, but its exit code is %d", code, row.code, got)
+				t.Errorf("%s is in row %d, want %d", code, row.code, got)
 			}
 		}
 	}
@@ -38,12 +38,12 @@ func TestExitTableAgreesWithTheCodes(t *testing.T) {
 			t.Errorf("final state %s has no exit code", s)
 		}
 		if s.Final() && s != a2a.StateCompleted && s != a2a.StateBidLost && exitOfState(s) == exitOK {
-			t.Errorf("state %s ends with 0, want a code of its own", s)
+			t.Errorf("exit code of state %s = 0, want another", s)
 		}
 	}
 }
 
-// Every flag of serve can be set by HOLDFAST_<FLAG>.
+// Every flag of serve has the environment variable HOLDFAST_<FLAG>.
 func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 	t.Parallel()
 	var g grammar
@@ -58,7 +58,7 @@ func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 		for _, flag := range node.Flags {
 			want := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 			if flag.Name == "token" {
-				want = "HOLDFAST_TOKENS" // HOLDFAST_TOKEN is that of the clients
+				want = "HOLDFAST_TOKENS" // HOLDFAST_TOKEN is for clients
 			}
 			if got := envName(flag.Value); got != want {
 				t.Errorf("variable of --%s = %q, want %s", flag.Name, got, want)
@@ -67,14 +67,14 @@ func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 	}
 }
 
-// TestLostOutputIsAFailure is for scripts that keep a result on a full disk.
-func TestLostOutputIsAFailure(t *testing.T) {
+// A command fails if it cannot write its output, for example to a full disk.
+func TestUnwrittenOutputIsAFailure(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"help"}, {"help", "send"}, {"version", "--json"}} {
-		var told strings.Builder
-		code := Main(t.Context(), Program{Args: append([]string{"holdfast"}, args...), Stdout: fullDisk{}, Stderr: &told})
-		if code != exitFailure || !strings.Contains(told.String(), "no space left") {
-			t.Errorf("holdfast %s on a full disk = exit code %d, %q, want %d and why", args, code, told.String(), exitFailure)
+		var stderr strings.Builder
+		code := Main(t.Context(), Program{Args: append([]string{"holdfast"}, args...), Stdout: fullDisk{}, Stderr: &stderr})
+		if code != exitFailure || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("holdfast %s on a full disk = exit code %d, %q, want %d and the cause", args, code, stderr.String(), exitFailure)
 		}
 	}
 }
@@ -204,13 +204,13 @@ func TestTokens(t *testing.T) {
 	writeFile(t, file, "# who\n\n  file-secret = carol\nbad-secret\n")
 	c := serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1", "did-secret=x", "nothing", "=x", "x="}, TokensFile: file}
 	_, err := c.tokens()
-	for _, want := range []string{"--token: entry 3 has a token that was given before", "--token: entry 4 is not of the form", "--token: entry 5", "--token: entry 6", "line 4 of " + file} {
+	for _, want := range []string{"--token: entry 3 repeats a token", "--token: entry 4 is not of the form", "--token: entry 5", "--token: entry 6", "line 4 of " + file} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tokens() = %v, want %q in it", err, want)
 		}
 	}
 	if err != nil && strings.Contains(err.Error(), "secret") {
-		t.Errorf("tokens() = %v, which tells a token", err)
+		t.Errorf("tokens() = %v, want no token in it", err)
 	}
 
 	writeFile(t, file, "file-secret=carol # of accounting\n  # nobody=x\n")
@@ -223,7 +223,7 @@ func TestTokens(t *testing.T) {
 
 	writeFile(t, file, "# none yet\n")
 	if _, err := (&serveCmd{TokensFile: file}).tokens(); err == nil {
-		t.Error("tokens() of an empty file = no error: it would open the server to everybody")
+		t.Error("tokens() of an empty file = nil, want an error: no tokens would disable authentication")
 	}
 }
 

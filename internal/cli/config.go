@@ -17,12 +17,12 @@ import (
 type configCmd struct {
 	serveCmd
 
-	Check bool `help:"Show what is wrong only, and end with 0 if nothing is."`
+	Check bool `help:"Only report invalid settings; exit with 0 if all are valid."`
 }
 
-// Help says how to read it.
+// Help implements [kong.HelpProvider].
 func (configCmd) Help() string {
-	return `Give it what you give serve: the flags, the environment, the config file. It shows each setting, its value and where that comes from: a flag, a variable, a line of the file, or the default. A flag wins over a variable, that over the file. Passwords and tokens are masked. Nothing is started or opened; what is wrong with the settings is told and ends it with 2, as it would serve.
+	return `Reads the same flags, environment variables and config file as serve, and prints each setting with its value and source: a flag, a variable, a line of the file, or the default. Flags take precedence over variables, and variables over the file. Passwords and tokens are masked. The command starts and opens nothing. Invalid settings are reported, and the exit code is 2, as with serve.
 
 Examples:
 
@@ -31,28 +31,28 @@ Examples:
     holdfast config --json | jq -r '.settings[] | select(.source != "default") | .name'`
 }
 
-// setting is one as it is in force.
+// setting is an effective setting.
 type setting struct {
 	Name   string `json:"name"`
 	Value  any    `json:"value"`
-	Source string `json:"source"`         // default, file, environment, flag, or derived from another setting
+	Source string `json:"source"`         // default, file, environment, flag, or derived (from another setting)
 	From   string `json:"from,omitempty"` // the file, the variable, the flag or the other setting
 	Line   int    `json:"line,omitempty"`
-	group  string
-	text   string
-	how    string
+	group  string // in the help
+	text   string // the value as text
+	label  string // the source as text
 }
 
 // Run shows the settings.
 func (c *configCmd) Run(a *app) error {
 	r, err := c.prepare(a, slog.New(slog.DiscardHandler))
-	unknown := a.unknownOwn()
+	unknown := a.unknownVariableWarnings()
 	switch {
 	case c.Check && err == nil:
 		if a.json {
-			return a.writeResult(map[string]any{"ok": true, "notes": notNil(append(r.notes, unknown...))})
+			return a.writeResult(map[string]any{"ok": true, "notes": nonNil(append(r.notes, unknown...))})
 		}
-		a.note(r.notes)
+		a.printNotes(r.notes)
 		a.warnUnknownVariables()
 		a.out.line("configuration is valid")
 		return nil
@@ -61,25 +61,25 @@ func (c *configCmd) Run(a *app) error {
 	}
 	all := c.settings(a, &r.storage)
 	if a.json {
-		if werr := a.writeResult(map[string]any{"settings": all, "notes": notNil(append(r.notes, unknown...))}); werr != nil {
+		if werr := a.writeResult(map[string]any{"settings": all, "notes": nonNil(append(r.notes, unknown...))}); werr != nil {
 			return werr
 		}
 		return err
 	}
 	a.printSettings(all)
-	a.note(r.notes)
+	a.printNotes(r.notes)
 	a.warnUnknownVariables()
 	return err
 }
 
-func notNil(s []string) []string {
+func nonNil(s []string) []string {
 	if s == nil {
 		return []string{}
 	}
 	return s
 }
 
-// settings are all of them, in the order of the help.
+// settings returns all settings in the order of the help.
 func (c *configCmd) settings(a *app, s *storage) []setting {
 	var all []setting
 	for _, flag := range a.set.flags {
@@ -91,12 +91,12 @@ func (c *configCmd) settings(a *app, s *storage) []setting {
 		if flag.Group != nil {
 			one.group = flag.Group.Title
 		}
-		one.how = o.String()
+		one.label = o.String()
 		switch o.rank {
 		case byDefault:
-			one.how = "default"
+			one.label = "default"
 		case byEnvironment:
-			one.how = "$" + o.name
+			one.label = "$" + o.name
 		case byFile, byFlag:
 		}
 		c.derive(a, s, &one)
@@ -106,48 +106,48 @@ func (c *configCmd) settings(a *app, s *storage) []setting {
 	return all
 }
 
-// derive puts in what follows from other settings where one was not given.
+// derive sets the value of a setting that follows from other settings.
 func (c *configCmd) derive(a *app, s *storage, one *setting) {
-	given := one.Source != byDefault.String()
+	isSet := one.Source != byDefault.String()
 	switch {
-	case one.Name == "addr" && !given:
+	case one.Name == "addr" && !isSet:
 		one.Value = c.address(a)
 		for _, name := range []string{"HOST", "PORT"} {
 			if a.env.get(name) != "" {
 				one.Source, one.From = byEnvironment.String(), strings.TrimPrefix(one.From+", "+name, ", ")
-				one.how = "$" + strings.ReplaceAll(one.From, ", ", ", $")
+				one.label = "$" + strings.ReplaceAll(one.From, ", ", ", $")
 			}
 		}
-	case one.Name == "agent" && !given && c.Exec == "":
+	case one.Name == "agent" && !isSet && c.Exec == "":
 		one.Value = agentNames()[0]
-	case one.Name == "memory" && !given:
+	case one.Name == "memory" && !isSet:
 		one.Value = memory.Default()
-	case one.Name == "storage" && !given:
-		if one.Value = s.kind; s.chosen != "" {
-			one.follow(s.chosen)
+	case one.Name == "storage" && !isSet:
+		if one.Value = s.kind; s.chosenBy != "" {
+			one.setDerived(s.chosenBy)
 		}
 	case s.kind != kindPostgres:
 	case one.Name == "database-url":
-		which, _ := a.set.stronger("database-url", "database-url-file")
+		which, _ := a.set.selectFlag("database-url", "database-url-file")
 		if one.Value = s.url; which == "database-url-file" {
-			one.follow(which)
+			one.setDerived(which)
 		}
 	case one.Name == "schema":
-		which, _ := a.set.stronger("schema", "did")
+		which, _ := a.set.selectFlag("schema", "did")
 		if one.Value = s.cfg.Schema; which == "did" {
-			one.follow(which)
+			one.setDerived(which)
 		}
 	}
 }
 
-func (s *setting) follow(other string) {
-	s.Source, s.From, s.how = "derived", other, "from "+other
+func (s *setting) setDerived(other string) {
+	s.Source, s.From, s.label = "derived", other, "from "+other
 }
 
-// settingValue is the value of a flag without its secrets.
+// settingValue returns the value of a flag, with secrets masked.
 func settingValue(flag *kong.Flag) any {
 	if flag.Tag.Has("secret") {
-		return withoutSecrets(flag)
+		return redactFlag(flag)
 	}
 	switch v := flag.Target.Interface().(type) {
 	case time.Duration:
@@ -155,13 +155,13 @@ func settingValue(flag *kong.Flag) any {
 	case size:
 		return int64(v)
 	case []string:
-		return notNil(v)
+		return nonNil(v)
 	default:
 		return v
 	}
 }
 
-func withoutSecrets(flag *kong.Flag) any {
+func redactFlag(flag *kong.Flag) any {
 	v := flag.Target.Interface()
 	text, plain := v.(string)
 	tokens, _ := v.([]string)
@@ -202,7 +202,7 @@ func settingText(v any) string {
 	return fmt.Sprint(reflect.ValueOf(v))
 }
 
-// printSettings shows them in the groups of the help.
+// printSettings prints settings by group.
 func (a *app) printSettings(all []setting) {
 	var groups []string
 	name, value := 0, 0
@@ -224,11 +224,11 @@ func (a *app) printSettings(all []setting) {
 		}
 		for _, s := range all {
 			if s.group == group {
-				how := s.how
-				if how == "default" {
-					how = a.out.dim(how)
+				label := s.label
+				if label == "default" {
+					label = a.out.dim(label)
 				}
-				a.out.line("  %-*s  %-*s  %s", name, s.Name, value, s.text, how)
+				a.out.line("  %-*s  %-*s  %s", name, s.Name, value, s.text, label)
 			}
 		}
 	}

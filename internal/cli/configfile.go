@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,30 +16,29 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// configFlag is for commands that take settings from a file.
+// configFlag is the --config flag.
 type configFlag struct {
-	Config string `placeholder:"FILE" envvar:"HOLDFAST_CONFIG" help:"A YAML file of settings: what serve has as flags, without the dashes (docs/configuration.md). Flags and variables win over it."`
+	Config string `placeholder:"FILE" envvar:"HOLDFAST_CONFIG" help:"YAML file with settings: names are the flags of serve without dashes (docs/configuration.md). Flags and variables take precedence."`
 }
 
-// configFile is what a config file says.
+// configFile is the content of a config file.
 type configFile struct {
 	name   string
-	values map[string]fileValue // by the flag's name
+	values map[string]fileValue // by flag name
 }
 
 type fileValue struct {
-	text string // as for a flag; of a list, its items with commas
+	text string // in the syntax of the flag; the items of a list are separated by commas
 	line int
 }
 
-// maxConfig is the largest config file that is read.
+// maxConfig is the maximum size of a config file, in bytes.
 const maxConfig = 1 << 20
 
-// notSettings are flags of serve that mean nothing in a file.
+// notSettings are flags of serve that are not allowed in a config file.
 var notSettings = []string{"help", "config", "json"}
 
-// loadConfig reads the config file of a command that has one, before the flags are
-// resolved.
+// loadConfig reads the config file of the command, if any, before the parser resolves flags.
 func (a *app) loadConfig(parsed *kong.Context) error {
 	node := parsed.Selected()
 	if node == nil || a.set.file.name != "" {
@@ -58,30 +58,31 @@ func (a *app) loadConfig(parsed *kong.Context) error {
 		return nil
 	}
 	a.set.file.name = name
-	values, err := readConfig(name, a.set.known)
+	values, err := readConfig(name, a.set.serveFlags)
 	if a.set.file.values = values; err != nil {
 		a.set.problems = append(a.set.problems, err)
 	}
 	return nil
 }
 
-// knownSettings are the flags that a config file may have: those of serve.
-func knownSettings(model *kong.Application) []*kong.Flag {
-	var known []*kong.Flag
+// flagsOfServe returns the flags of serve that are allowed in a config file.
+func flagsOfServe(model *kong.Application) []*kong.Flag {
+	var flags []*kong.Flag
 	for _, node := range model.Children {
 		if node.Name != "serve" {
 			continue
 		}
 		for _, flag := range node.Flags {
 			if !slices.Contains(notSettings, flag.Name) {
-				known = append(known, flag)
+				flags = append(flags, flag)
 			}
 		}
 	}
-	return known
+	return flags
 }
 
-// readConfig reads a config file. Its errors tell all that is wrong, and no values.
+// readConfig reads a config file. Its error lists all problems and contains no values, which may be
+// secret.
 func readConfig(name string, known []*kong.Flag) (map[string]fileValue, error) {
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
@@ -92,7 +93,14 @@ func readConfig(name string, known []*kong.Flag) (map[string]fileValue, error) {
 		return nil, fmt.Errorf("--config: %s: %w", name, err)
 	}
 	defer func() { _ = f.Close() }()
-	root, err := parseYAML(io.LimitReader(f, maxConfig))
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	if len(text) > maxConfig {
+		return nil, fmt.Errorf("--config: %s is larger than the maximum of %d bytes", name, maxConfig)
+	}
+	root, err := parseYAML(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("--config: %s: %w", name, err)
 	}
@@ -126,8 +134,8 @@ func readConfig(name string, known []*kong.Flag) (map[string]fileValue, error) {
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// parseYAML returns the mapping of a document, nil for an empty one. What the parser
-// says may repeat the text, so only the line is told.
+// parseYAML returns the mapping of a document, nil for an empty document. Its errors contain the
+// line but not the parser's text, which may repeat secrets.
 func parseYAML(r io.Reader) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	decoder := yaml.NewDecoder(r)
@@ -151,7 +159,7 @@ func parseYAML(r io.Reader) (*yaml.Node, error) {
 	return nil, errors.New("want lines such as \"storage: postgres\"")
 }
 
-// flatten returns a value as it would be given to a flag.
+// flatten returns a value in the syntax of a flag.
 func flatten(n *yaml.Node) (string, error) {
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
@@ -171,15 +179,15 @@ func flatten(n *yaml.Node) (string, error) {
 	return "", errors.New("want a plain value or a list of them")
 }
 
-// unknownSetting says that there is no such setting, and which may be meant.
+// unknownSetting returns an error text for an unknown setting, with a suggestion if possible.
 func unknownSetting(name string, known []*kong.Flag) string {
-	text := fmt.Sprintf("there is no setting %q", name)
+	text := fmt.Sprintf("unknown setting %q", name)
 	plain := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	best, distance := "", len(plain)/3+1
 	for _, flag := range known {
 		for _, variable := range envNames(flag.Value) {
 			if strings.EqualFold(variable, name) {
-				return fmt.Sprintf("%s: in the file it is %s", text, flag.Name)
+				return fmt.Sprintf("%s: its name in the file is %s", text, flag.Name)
 			}
 		}
 		if d := editDistance(plain, flag.Name); d < distance && !flag.Hidden {
@@ -192,7 +200,7 @@ func unknownSetting(name string, known []*kong.Flag) string {
 	return text
 }
 
-// editDistance is how many characters to insert, delete or replace in a to get b.
+// editDistance returns the Levenshtein distance of a and b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// defaultServer is where serve listens when nothing else is said.
+// defaultServer is the URL of serve with default settings.
 const defaultServer = "http://127.0.0.1:3773"
 
-// connection are the flags of commands that talk to a server.
+// connection has the flags of commands that use a server.
 type connection struct {
-	Server string `placeholder:"URL" envvar:"HOLDFAST_SERVER" default:"http://127.0.0.1:3773" group:"Connection:" help:"The agent's URL. Default: ${default}."`
-	Token  string `placeholder:"TOKEN" envvar:"HOLDFAST_TOKEN" group:"Connection:" help:"Bearer token. Better in the environment, where other users do not see it."`
+	Server string `placeholder:"URL" envvar:"HOLDFAST_SERVER" default:"http://127.0.0.1:3773" group:"Connection:" help:"URL of the agent (default ${default})."`
+	Token  string `placeholder:"TOKEN" envvar:"HOLDFAST_TOKEN" group:"Connection:" help:"Bearer token. Prefer the variable: other users can see command lines."`
 }
 
 func (c *connection) url() string {
@@ -26,19 +26,19 @@ func (c *connection) url() string {
 	return c.Server
 }
 
-// client returns a client whose reconnects are told by onReconnect.
+// client returns a client that calls onReconnect, if not nil, when it loses a connection.
 func (c *connection) client(onReconnect func(client.Reconnect)) (*client.Client, error) {
 	cl, err := client.New(client.Config{
 		URL: c.url(), Token: c.Token, OnReconnect: onReconnect,
 		Header: http.Header{"User-Agent": {userAgent()}},
 	})
 	if err != nil {
-		return nil, usagef("%s", strings.NewReplacer("client config: ", "", "URL must", "--server must", "Token has", "--token has", "use Token", "use --token", "\n", "; ").Replace(err.Error()))
+		return nil, usagef("%s", strings.NewReplacer("client config: ", "", "URL must", "--server must", "Token contains", "--token contains", "use Token", "use --token", "\n", "; ").Replace(err.Error()))
 	}
 	return cl, nil
 }
 
-// flags are the flags that reach the same server again, for hints.
+// flags returns the flags that select the same server, for hints.
 func (c *connection) flags() string {
 	if c.url() == defaultServer {
 		return ""
@@ -46,7 +46,7 @@ func (c *connection) flags() string {
 	return " --server " + quoteShell(c.Server)
 }
 
-// explain adds to an error of a call what to do about it.
+// explain adds a hint to an error of a call.
 func (c *connection) explain(ctx context.Context, a *app, err error) error {
 	if err == nil {
 		return nil
@@ -55,7 +55,7 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		return cause
 	}
 	var status exitStatus
-	var own *hinted
+	var own *hintError
 	var coded *a2a.Error
 	if errors.As(err, &status) || errors.As(err, &own) || !errors.As(err, &coded) {
 		return err
@@ -64,13 +64,13 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 	switch coded.Code {
 	case a2a.CodeUnavailable:
 		if coded.Err == nil {
-			return err // the server says so itself
+			return err // sent by the server
 		}
-		hint = "is `" + a.name + " serve` running there? start it, or name another server with --server"
+		hint = "is `" + a.name + " serve` running there? start it, or set --server to another server"
 	case a2a.CodeUnauthenticated, a2a.CodeDenied:
-		hint = "give a token with --token or in HOLDFAST_TOKEN"
+		hint = "set a token with --token or HOLDFAST_TOKEN"
 		if c.Token != "" {
-			hint = "the token that was given is not one the server knows for this"
+			hint = "the server does not accept this token for this request"
 		}
 	case a2a.CodeTaskNotFound:
 		hint = "`" + a.name + " tasks list" + c.flags() + "` shows your tasks"
@@ -80,22 +80,22 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		hint = "check --server: it must be the URL of an A2A agent, such as " + defaultServer
 	case a2a.CodeMethodNotFound:
 		hint = "`" + a.name + " help call` lists the methods of this version"
-		if coded.Data["httpStatus"] != nil { // it is the path that is not known
+		if coded.Data["httpStatus"] != nil { // the server does not know the path
 			hint = "check the path of --server: it must be the URL of an A2A agent, such as " + defaultServer
 		}
 	case a2a.CodePushNotSupported:
-		hint = "webhooks are off at this server: serve --webhooks turns them on"
+		hint = "webhooks are disabled on this server: serve --webhooks enables them"
 	case a2a.CodeTooLarge:
-		hint = "files travel inside the message, as base64, which makes them a third larger; serve --max-body raises the limit of the server"
+		hint = "files are sent as base64 in the message, which adds a third to their size; serve --max-body raises the server's limit"
 	case a2a.CodeExhausted:
-		hint = "wait a little and try again"
+		hint = "retry later"
 	default:
 		return err
 	}
-	return &hinted{err, hint}
+	return &hintError{err, hint}
 }
 
-// quoteShell quotes s for a POSIX shell, if it needs that.
+// quoteShell quotes s for a POSIX shell if necessary.
 func quoteShell(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)

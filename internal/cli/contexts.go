@@ -15,16 +15,16 @@ import (
 
 // contextsCmd has the commands about conversations.
 type contextsCmd struct {
-	List    contextsListCmd    `cmd:"" help:"List your conversations, the one that moved last first."`
-	Get     contextsGetCmd     `cmd:"" help:"Show a conversation: its record and what was said."`
+	List    contextsListCmd    `cmd:"" help:"List your conversations, most recently updated first."`
+	Get     contextsGetCmd     `cmd:"" help:"Show a conversation: its record and messages."`
 	Create  contextsCreateCmd  `cmd:"" help:"Create a conversation before its first task."`
 	Update  contextsUpdateCmd  `cmd:"" help:"Change the record of a conversation."`
-	Archive contextsArchiveCmd `cmd:"" help:"Archive conversations: they are read-only from then on."`
+	Archive contextsArchiveCmd `cmd:"" help:"Archive conversations, which makes them read-only."`
 	Clear   contextsClearCmd   `cmd:"" help:"Delete conversations with all their tasks."`
 }
 
-// ask calls a method and returns its result, as it came and as it reads.
-func ask[T any](ctx context.Context, cl *client.Client, method string, params any) (json.RawMessage, *T, error) {
+// callMethod calls a method and returns its result, raw and decoded.
+func callMethod[T any](ctx context.Context, cl *client.Client, method string, params any) (json.RawMessage, *T, error) {
 	raw, err := wire.Marshal(params)
 	if err != nil {
 		return nil, nil, err
@@ -34,27 +34,27 @@ func ask[T any](ctx context.Context, cl *client.Client, method string, params an
 	}
 	v := new(T)
 	if err := wire.Unmarshal(raw, v); err != nil {
-		return nil, nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not what this version knows", method)
+		return nil, nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not valid A2A 0.3", method)
 	}
 	return raw, v, nil
 }
 
 type contextsListCmd struct {
-	Status    []string  `placeholder:"STATUS" group:"Filter:" help:"Only active, paused, completed or archived ones; again for more."`
-	Tag       []string  `placeholder:"TAG" group:"Filter:" help:"Only those with this tag; again for more, of which they must have all."`
-	Role      string    `placeholder:"ROLE" group:"Filter:" help:"Only those with this role."`
-	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only those created since then: 2h (ago), or 2026-01-31T12:00:00Z."`
-	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only those created before then."`
-	Sort      string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"By updated or created, newest first, or by name. Default: ${default}."`
-	Reverse   bool      `group:"Order:" help:"The other way round."`
-	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many conversations a page has, at most 100. Default: ${default}."`
-	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
-	All       bool      `group:"Pages:" help:"All pages. With --json: one conversation a line."`
+	Status    []string  `placeholder:"STATUS" group:"Filter:" help:"Only conversations with this status: active, paused, completed or archived. Repeatable."`
+	Tag       []string  `placeholder:"TAG" group:"Filter:" help:"Only conversations with this tag. Repeatable; all tags must match."`
+	Role      string    `placeholder:"ROLE" group:"Filter:" help:"Only conversations with this role."`
+	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
+	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created before this time."`
+	Sort      string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name (default ${default})."`
+	Reverse   bool      `group:"Order:" help:"Reverse the order."`
+	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"Conversations per page, at most 100 (default ${default})."`
+	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Continue from a previous page."`
+	All       bool      `group:"Pages:" help:"Show all pages. With --json: one conversation per line."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (contextsListCmd) Help() string {
 	return `Examples:
 
@@ -75,7 +75,7 @@ func (c *contextsListCmd) Run(ctx context.Context, a *app) error {
 	return c.explain(ctx, a, c.list(ctx, a, cl))
 }
 
-// filters are the params' metadata.
+// filters returns the metadata of the request.
 func (c *contextsListCmd) filters() map[string]any {
 	m := map[string]any{"limit": c.Limit, "sortBy": c.Sort, "sortOrder": "desc"}
 	if c.Sort != "name" {
@@ -86,7 +86,7 @@ func (c *contextsListCmd) filters() map[string]any {
 	}
 	for name, texts := range map[string][]string{"status": c.Status, "tags": c.Tag} {
 		if len(texts) > 0 {
-			m[name] = anys(texts)
+			m[name] = toAny(texts)
 		}
 	}
 	for name, at := range map[string]timestamp{"createdAfter": c.Since, "createdBefore": c.Before} {
@@ -102,7 +102,7 @@ func (c *contextsListCmd) filters() map[string]any {
 	return m
 }
 
-func anys(texts []string) []any {
+func toAny(texts []string) []any {
 	var out []any
 	for _, s := range texts {
 		out = append(out, s)
@@ -115,7 +115,7 @@ func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) e
 	table := newContextTable(a)
 	var more, total string
 	for {
-		raw, page, err := ask[a2a.ListContextsResult](ctx, cl, a2a.MethodContextsList, params)
+		raw, page, err := callMethod[a2a.ListContextsResult](ctx, cl, a2a.MethodContextsList, params)
 		if err != nil {
 			return err
 		}
@@ -136,20 +136,19 @@ func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) e
 		params.Metadata["pageToken"] = more
 	}
 	if table.rows == 0 {
-		a.say("no conversations")
+		a.info("no conversations")
 	}
 	if more != "" {
-		sayMore(a, total, more)
+		printMore(a, total, more)
 	}
 	return nil
 }
 
-// contextTable writes contexts in columns of fixed widths.
+// contextTable prints contexts in columns of fixed widths.
 type contextTable struct {
-	a    *app
-	rows int
-	// name and tags are widths.
-	name, tags int
+	a          *app
+	rows       int
+	name, tags int // column widths
 }
 
 func newContextTable(a *app) *contextTable {
@@ -172,9 +171,9 @@ func (t *contextTable) write(contexts []a2a.Context) {
 
 func (t *contextTable) row(id, status, tasks, updated, name, tags string) {
 	line := fmt.Sprintf("%-36s  %-9s  %5s  %7s  ", id, status, tasks, updated)
-	const few = 12
-	if t.tags < few { // too narrow for a column of their own
-		line += oneLine(strings.Trim(name+", "+tags, ", "), max(t.name+2+t.tags, few))
+	const minTagsWidth = 12
+	if t.tags < minTagsWidth { // name and tags share a column
+		line += oneLine(strings.Trim(name+", "+tags, ", "), max(t.name+2+t.tags, minTagsWidth))
 	} else {
 		line += fmt.Sprintf("%-*s  %s", t.name, name, oneLine(tags, t.tags))
 	}
@@ -189,15 +188,15 @@ func statusOf(c *a2a.Context) a2a.ContextStatus {
 }
 
 type contextsGetCmd struct {
-	ID      string `arg:"" help:"The conversation's id."`
-	History *int   `placeholder:"N" help:"Only the newest N messages and results, 0 for the record alone; with --json the newest N messages of each task. Default: 20; with --json all."`
+	ID      string `arg:"" help:"Conversation id."`
+	History *int   `placeholder:"N" help:"Show only the newest N messages and results; 0 shows the record only. With --json: the newest N messages of each task (default 20; with --json all)."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (contextsGetCmd) Help() string {
-	return `Shows the record, and then the conversation: the messages of its tasks and their results.
+	return `Prints the record, followed by the messages and results of the conversation's tasks.
 
 Examples:
 
@@ -206,7 +205,7 @@ Examples:
     holdfast contexts get 01980a2e-... --json | jq -r '.history[] | .role'`
 }
 
-// defaultHistory is how much of a conversation people are shown.
+// defaultHistory is the default number of entries that contexts get shows.
 const defaultHistory = 20
 
 // Run shows a context.
@@ -224,9 +223,9 @@ func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
 func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) error {
 	params := a2a.ContextQueryParams{ContextID: c.ID, HistoryLength: c.History}
 	if !a.json {
-		params.HistoryLength = new(int) // the conversation is read task by task
+		params.HistoryLength = new(int) // readConversation reads the messages
 	}
-	raw, record, err := ask[a2a.Context](ctx, cl, a2a.MethodContextsGet, params)
+	raw, record, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsGet, params)
 	if err != nil {
 		return err
 	}
@@ -235,21 +234,21 @@ func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) err
 		return nil
 	}
 	showContext(a.out, record)
-	most := defaultHistory
+	limit := defaultHistory
 	if c.History != nil {
-		most = *c.History
+		limit = *c.History
 	}
-	if most == 0 || record.TaskCount == 0 {
+	if limit == 0 || record.TaskCount == 0 {
 		return nil
 	}
-	talk, _, err := readConversation(ctx, cl, c.ID, most)
+	transcript, _, err := readConversation(ctx, cl, c.ID, limit)
 	if err != nil {
 		return err
 	}
-	for _, said := range talk {
+	for _, entry := range transcript {
 		a.out.line("")
-		a.out.line("%s", strings.TrimRight(a.out.bold(said.who)+"  "+a.out.dim(said.about()), " "))
-		showParts(a.out, said.parts)
+		a.out.line("%s", strings.TrimRight(a.out.bold(entry.author)+"  "+a.out.dim(entry.taskInfo()), " "))
+		showParts(a.out, entry.parts)
 	}
 	return nil
 }
@@ -269,7 +268,7 @@ func showContext(o *output, c *a2a.Context) {
 	o.row("tasks", fmt.Sprint(c.TaskCount))
 }
 
-// compact is m as JSON, "" when there is nothing in it.
+// compact returns m as JSON, "" if it is empty.
 func compact(m map[string]any) string {
 	raw, err := json.Marshal(m)
 	if len(m) == 0 || err != nil {
@@ -278,47 +277,45 @@ func compact(m map[string]any) string {
 	return string(raw)
 }
 
-// utterance is a message, a result, or how a task stands where nobody said it.
-type utterance struct {
-	who    string
+// transcriptEntry is a message or a result of a conversation.
+type transcriptEntry struct {
+	author string
 	taskID string
-	state  a2a.TaskState // of its task, on the last of that; else ""
+	state  a2a.TaskState // of the task, in the task's last entry; else ""
 	parts  []a2a.Part
 }
 
-func (u *utterance) about() string {
+func (u *transcriptEntry) taskInfo() string {
 	if u.state == "" {
 		return ""
 	}
 	return fmt.Sprintf("task %s, %s", clean(u.taskID), u.state)
 }
 
-// maxTasksRead is the most tasks that are read to show a conversation: what a page
-// holds at most.
+// maxTasksRead is the maximum number of tasks that are read to show a conversation: one page.
 const maxTasksRead = 100
 
-// readConversation returns up to most of what was said last in a context, oldest
-// first, and the newest task, nil when there is none.
-func readConversation(ctx context.Context, cl *client.Client, id string, most int) ([]utterance, *a2a.Task, error) {
-	size := min(most, maxTasksRead)
-	_, page, err := ask[a2a.ListTasksResult](ctx, cl, a2a.MethodList, a2a.ListTasksParams{
-		ContextID: id, PageSize: &size, HistoryLength: &most, IncludeArtifacts: true,
+// readConversation returns up to limit of the last entries of a conversation, oldest first, and
+// its newest task, nil if it has none.
+func readConversation(ctx context.Context, cl *client.Client, id string, limit int) ([]transcriptEntry, *a2a.Task, error) {
+	size := min(limit, maxTasksRead)
+	_, page, err := callMethod[a2a.ListTasksResult](ctx, cl, a2a.MethodList, a2a.ListTasksParams{
+		ContextID: id, PageSize: &size, HistoryLength: &limit, IncludeArtifacts: true,
 		Metadata: map[string]any{"sortBy": "createdAt", "sortOrder": "desc"},
 	})
 	if err != nil || len(page.Tasks) == 0 {
 		return nil, nil, err
 	}
-	var talk []utterance
+	var transcript []transcriptEntry
 	for _, task := range slices.Backward(page.Tasks) {
-		talk = append(talk, said(&task)...)
+		transcript = append(transcript, transcriptOf(&task)...)
 	}
-	return talk[max(len(talk)-most, 0):], &page.Tasks[0], nil
+	return transcript[max(len(transcript)-limit, 0):], &page.Tasks[0], nil
 }
 
-// said lists what was said in a task: its messages, and its results before the word
-// it ended with.
-func said(t *a2a.Task) []utterance {
-	var all []utterance
+// transcriptOf returns the entries of a task: messages, artifacts, and the message of its status.
+func transcriptOf(t *a2a.Task) []transcriptEntry {
+	var all []transcriptEntry
 	last, history := t.Status.Message, t.History
 	if n := len(history); last != nil && n > 0 && history[n-1].ID == last.ID {
 		history = history[:n-1]
@@ -327,17 +324,17 @@ func said(t *a2a.Task) []utterance {
 		if last != nil && m.ID == last.ID {
 			last = nil
 		}
-		all = append(all, utterance{who: string(m.Role), parts: m.Parts})
+		all = append(all, transcriptEntry{author: string(m.Role), parts: m.Parts})
 	}
 	for _, artifact := range t.Artifacts {
 		name := artifact.Name
 		if name == "" {
 			name = artifact.ID
 		}
-		all = append(all, utterance{who: "artifact " + clean(name), parts: artifact.Parts})
+		all = append(all, transcriptEntry{author: "artifact " + clean(name), parts: artifact.Parts})
 	}
 	if last != nil {
-		all = append(all, utterance{who: string(last.Role), parts: last.Parts})
+		all = append(all, transcriptEntry{author: string(last.Role), parts: last.Parts})
 	}
 	if n := len(all); n > 0 {
 		all[n-1].taskID, all[n-1].state = t.ID, t.Status.State

@@ -12,23 +12,23 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// record are the flags that describe a context; nil leaves a field as it is.
-type record struct {
-	Name        *string  `placeholder:"NAME" group:"Record:" help:"A short name."`
-	Description *string  `placeholder:"TEXT" group:"Record:" help:"What it is about."`
-	Role        *string  `placeholder:"ROLE" group:"Record:" help:"The part that is played in it, such as analyst."`
-	Status      *string  `placeholder:"STATUS" group:"Record:" help:"active or paused; later also completed or archived."`
-	Tag         []string `placeholder:"TAG" group:"Record:" help:"A tag; again for more."`
-	Parent      *string  `placeholder:"ID" group:"Record:" help:"The conversation around this one."`
-	Metadata    []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Record:" help:"Data of yours: key=text, or a JSON object such as '{\"case\": 7}'; again for more."`
+// recordFlags has the flags that describe a context. nil fields are not changed.
+type recordFlags struct {
+	Name        *string  `placeholder:"NAME" group:"Record:" help:"Short name."`
+	Description *string  `placeholder:"TEXT" group:"Record:" help:"Description."`
+	Role        *string  `placeholder:"ROLE" group:"Record:" help:"Role, such as analyst."`
+	Status      *string  `placeholder:"STATUS" group:"Record:" help:"Status: active or paused; with update also completed or archived."`
+	Tag         []string `placeholder:"TAG" group:"Record:" help:"Tag. Repeatable."`
+	Parent      *string  `placeholder:"ID" group:"Record:" help:"Parent conversation."`
+	Metadata    []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Record:" help:"Your metadata: key=text or a JSON object such as '{\"case\": 7}'. Repeatable."`
 }
 
-func (r *record) empty() bool {
+func (r *recordFlags) empty() bool {
 	return r.Name == nil && r.Description == nil && r.Role == nil && r.Status == nil && r.Tag == nil && r.Parent == nil && r.Metadata == nil
 }
 
-// tags are those that were given: none for --tag "".
-func (r *record) tags() []string {
+// tags returns the tags of --tag, without empty ones.
+func (r *recordFlags) tags() []string {
 	tags := []string{}
 	for _, tag := range r.Tag {
 		if tag != "" {
@@ -38,10 +38,10 @@ func (r *record) tags() []string {
 	return tags
 }
 
-// parseMetadata reads what --metadata was given.
-func parseMetadata(given []string) (map[string]any, error) {
+// parseMetadata parses the values of --metadata.
+func parseMetadata(values []string) (map[string]any, error) {
 	out := map[string]any{}
-	for _, text := range given {
+	for _, text := range values {
 		if strings.HasPrefix(strings.TrimSpace(text), "{") {
 			d := json.NewDecoder(strings.NewReader(text))
 			d.UseNumber()
@@ -67,15 +67,15 @@ func deref(s *string) string {
 }
 
 type contextsCreateCmd struct {
-	ID string `arg:"" optional:"" help:"The id it is to have. Default: one is made up."`
-	record
+	ID string `arg:"" optional:"" help:"Id of the new conversation (default generated)."`
+	recordFlags
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (contextsCreateCmd) Help() string {
-	return `Shows the id. A conversation needs not be created: one begins with its first task, too.
+	return `Prints the id. Creating a conversation is optional: its first task creates it too.
 
 Examples:
 
@@ -101,27 +101,27 @@ func (c *contextsCreateCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	raw, made, err := ask[a2a.Context](ctx, cl, a2a.MethodContextsCreate, params)
+	raw, created, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsCreate, params)
 	switch {
 	case err != nil:
 		return c.explain(ctx, a, err)
 	case a.json:
 		a.out.raw(append(raw, '\n'))
 	default:
-		a.out.line("%s", clean(made.ID))
-		a.say("Talk in it: %s chat%s --context %s", a.name, c.flags(), quoteShell(clean(made.ID)))
+		a.out.line("%s", clean(created.ID))
+		a.info("Use it: %s chat%s --context %s", a.name, c.flags(), quoteShell(clean(created.ID)))
 	}
 	return nil
 }
 
-// forced are the flags of changes that unfinished tasks can be in the way of.
-type forced struct {
-	Force bool `help:"Cancel the tasks that are not over first."`
+// forceFlag is the --force flag of changes that unfinished tasks prevent.
+type forceFlag struct {
+	Force bool `help:"Cancel unfinished tasks first."`
 }
 
-// hint adds --force to an error that it would help against: tasks that are not over,
-// and what also says.
-func (f *forced) hint(err error, also string) error {
+// hint adds a hint to set --force to an error about unfinished tasks. If also is not empty, it adds
+// the hint, with also, to other conflicts too.
+func (f *forceFlag) hint(err error, also string) error {
 	var refused *a2a.Error
 	if f.Force || !errors.As(err, &refused) || refused.Code != a2a.CodeContextNotCancelable {
 		return err
@@ -129,20 +129,20 @@ func (f *forced) hint(err error, also string) error {
 	if refused.Data["tasks"] == nil && also == "" {
 		return err
 	}
-	return &hinted{err, "--force cancels the tasks that are not over first" + also}
+	return &hintError{err, "--force cancels unfinished tasks first" + also}
 }
 
 type contextsUpdateCmd struct {
-	ID string `arg:"" help:"The conversation's id."`
-	record
-	forced
+	ID string `arg:"" help:"Conversation id."`
+	recordFlags
+	forceFlag
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (contextsUpdateCmd) Help() string {
-	return `What is given replaces what was there, all the tags too; what is given empty is cleared: --name "", --tag "". --metadata is a JSON merge patch: null removes a member, objects merge, any other value replaces. The rest stays.
+	return `Changes the given fields only. Tags replace all existing tags. Empty values clear a field: --name "", --tag "". --metadata is a JSON merge patch: null removes a member, objects are merged, other values replace.
 
 Examples:
 
@@ -154,7 +154,7 @@ Examples:
 // Run changes the record of a context.
 func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 	if c.empty() {
-		return &hinted{usagef("there is nothing to change: give --name, --status or another field"), "see: " + a.name + " help contexts update"}
+		return &hintError{usagef("nothing to change: set --name, --status or another field"), "see: " + a.name + " help contexts update"}
 	}
 	cl, err := c.client(nil)
 	if err != nil {
@@ -175,16 +175,16 @@ func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 		}
 		params.Metadata = &metadata
 	}
-	raw, _, err := ask[a2a.Context](ctx, cl, a2a.MethodContextsUpdate, params)
+	raw, _, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsUpdate, params)
 	if err != nil {
 		return c.explain(ctx, a, c.hint(err, ""))
 	}
-	a.changed(raw, "updated "+c.ID)
+	a.printChange(raw, "updated "+c.ID)
 	return nil
 }
 
-// changed tells of a change: for scripts the result, for people what was done.
-func (a *app) changed(raw json.RawMessage, text string) {
+// printChange prints the result of a change: raw with --json, else text.
+func (a *app) printChange(raw json.RawMessage, text string) {
 	if a.json {
 		a.out.raw(append(raw, '\n'))
 		return
@@ -192,8 +192,8 @@ func (a *app) changed(raw json.RawMessage, text string) {
 	a.out.line("%s", clean(text))
 }
 
-// each does something with every id, even if it fails for one. It returns the
-// first error, and reports the others.
+// each calls do for every id, also after errors. It returns the first error and reports the
+// others.
 func (a *app) each(ctx context.Context, ids []string, do func(id string) error) error {
 	var first error
 	for _, id := range ids {
@@ -213,15 +213,15 @@ func (a *app) each(ctx context.Context, ids []string, do func(id string) error) 
 }
 
 type contextsArchiveCmd struct {
-	IDs []string `arg:"" name:"id" help:"The ids of the conversations."`
-	forced
+	IDs []string `arg:"" name:"id" help:"Conversation ids."`
+	forceFlag
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (contextsArchiveCmd) Help() string {
-	return `An archived conversation can be read, cleared with --force, and nothing else. One with tasks that are not over is refused (exit code 5).
+	return `Archived conversations are read-only; they can be cleared with --force. A conversation with unfinished tasks is rejected (exit code 5).
 
 Examples:
 
@@ -229,7 +229,7 @@ Examples:
     holdfast contexts list --before 720h --all --json | jq -r .contextId | xargs holdfast contexts archive`
 }
 
-// Run archives contexts, all of them even if one is refused.
+// Run archives contexts. It continues after errors.
 func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
 	cl, err := c.client(nil)
 	if err != nil {
@@ -238,26 +238,26 @@ func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
 	archived := a2a.ContextArchived
 	return a.each(ctx, c.IDs, func(id string) error {
 		params := a2a.UpdateContextParams{ContextID: id, Status: &archived, Force: c.Force}
-		raw, _, err := ask[a2a.Context](ctx, cl, a2a.MethodContextsUpdate, params)
+		raw, _, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsUpdate, params)
 		if err != nil {
 			return c.explain(ctx, a, c.hint(err, ""))
 		}
-		a.changed(raw, "archived "+id)
+		a.printChange(raw, "archived "+id)
 		return nil
 	})
 }
 
 type contextsClearCmd struct {
-	IDs []string `arg:"" name:"id" help:"The ids of the conversations."`
-	Yes bool     `short:"y" help:"Do not ask. Needed where nobody can be asked: without a terminal, and with --json."`
-	forced
+	IDs []string `arg:"" name:"id" help:"Conversation ids."`
+	Yes bool     `short:"y" help:"Do not ask for confirmation. Required without a terminal and with --json."`
+	forceFlag
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (contextsClearCmd) Help() string {
-	return `Deletes the record and every task with its messages, results and feedback. Nothing brings them back. One with tasks that run, or that is archived, is refused (exit code 5) without --force.
+	return `Permanently deletes the record and every task with its messages, results and feedback. Without --force, a conversation that is archived or has running tasks is rejected (exit code 5).
 
 Examples:
 
@@ -265,12 +265,12 @@ Examples:
     holdfast contexts list --status archived --all --json | jq -r .contextId | xargs holdfast contexts clear --yes --force`
 }
 
-// errNotConfirmed ends a command that people have thought better of.
+// errNotConfirmed reports that the user did not confirm a deletion.
 var errNotConfirmed = errors.New("nothing was deleted")
 
-// Run clears contexts, all of them even if one is refused.
+// Run clears contexts. It continues after errors.
 func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
-	asking, err := a.asking(c.Yes)
+	confirm, err := a.needsConfirmation(c.Yes)
 	if err != nil {
 		return err
 	}
@@ -280,27 +280,27 @@ func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
 	}
 	keyboard := bufio.NewReader(a.stdin)
 	return a.each(ctx, c.IDs, func(id string) error {
-		if asking {
+		if confirm {
 			if err := c.confirm(ctx, a, cl, keyboard, id); err != nil {
 				return c.explain(ctx, a, err)
 			}
 		}
-		raw, told, err := ask[map[string]string](ctx, cl, a2a.MethodContextsClear, a2a.ClearContextParams{ContextID: id, Force: c.Force})
+		raw, result, err := callMethod[map[string]string](ctx, cl, a2a.MethodContextsClear, a2a.ClearContextParams{ContextID: id, Force: c.Force})
 		if err != nil {
 			return c.explain(ctx, a, c.hint(err, ", and clears archived conversations too"))
 		}
 		text := "cleared " + id
-		if tasks := (*told)["tasks"]; tasks != "" {
+		if tasks := (*result)["tasks"]; tasks != "" {
 			text += ", tasks: " + tasks
 		}
-		a.changed(raw, text)
+		a.printChange(raw, text)
 		return nil
 	})
 }
 
-// confirm asks whether a context is to be deleted.
+// confirm asks the user whether to delete a context.
 func (c *contextsClearCmd) confirm(ctx context.Context, a *app, cl *client.Client, keyboard *bufio.Reader, id string) error {
-	_, about, err := ask[a2a.Context](ctx, cl, a2a.MethodContextsGet, a2a.ContextQueryParams{ContextID: id, HistoryLength: new(int)})
+	_, about, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsGet, a2a.ContextQueryParams{ContextID: id, HistoryLength: new(int)})
 	if err != nil {
 		return err
 	}
@@ -308,26 +308,24 @@ func (c *contextsClearCmd) confirm(ctx context.Context, a *app, cl *client.Clien
 	if about.Name != "" {
 		what += fmt.Sprintf(" (%s)", oneLine(about.Name, 40))
 	}
-	if about.TaskCount == 1 {
-		what += " with its one task"
-	} else if about.TaskCount > 1 {
-		what += fmt.Sprintf(" with its %d tasks", about.TaskCount)
+	if about.TaskCount > 0 {
+		what += " with " + plural(int64(about.TaskCount), "task")
 	}
 	return a.confirm(ctx, keyboard, what)
 }
 
-// asking reports whether a deletion needs a confirmation. It is a usage error if nobody can
-// be asked.
-func (a *app) asking(yes bool) (bool, error) {
+// needsConfirmation reports whether to ask the user before a deletion. It returns a usage error if
+// there is no terminal to ask at.
+func (a *app) needsConfirmation(yes bool) (bool, error) {
 	if !yes && (a.json || !isTerminal(a.stdin) || !a.err.terminal) {
-		return false, usagef("--yes is needed where nobody can be asked: this deletes for good")
+		return false, usagef("--yes is required without a terminal and with --json: the deletion is permanent")
 	}
 	return !yes, nil
 }
 
-// confirm asks whether something is to be deleted.
+// confirm asks the user whether to delete something. It returns errNotConfirmed if not.
 func (a *app) confirm(ctx context.Context, keyboard *bufio.Reader, what string) error {
-	_, _ = fmt.Fprintf(a.err.w, "Delete %s for good? [y/N] ", what)
+	_, _ = fmt.Fprintf(a.err.w, "Delete %s permanently? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {
 		line, err := keyboard.ReadString('\n')
@@ -338,8 +336,8 @@ func (a *app) confirm(ctx context.Context, keyboard *bufio.Reader, what string) 
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {
-	case said := <-answer:
-		if said == "y" || said == "yes" {
+	case reply := <-answer:
+		if reply == "y" || reply == "yes" {
 			return nil
 		}
 		return errNotConfirmed

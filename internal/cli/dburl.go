@@ -13,16 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-const urlForm = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+const urlFormat = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
 
-// databaseSchemes begin the URLs that are taken.
+// databaseSchemes are the accepted URL schemes.
 var databaseSchemes = []string{"postgres", "postgresql", "postgresql+asyncpg"}
 
-// sslModes are the steps of sslmode, from none to all checks.
+// sslModes are the values of sslmode, from no checks to all.
 var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
-// choices are the parameters of a URL that take one of some values.
-var choices = []struct {
+// enumParameters are the URL parameters with a fixed set of values.
+var enumParameters = []struct {
 	name string
 	want []string
 }{
@@ -35,39 +35,40 @@ var choices = []struct {
 	{"target_session_attrs", []string{"any", "read-write", "read-only", "primary", "standby", "prefer-standby"}},
 }
 
-// shownParameters are those of a database URL that hold no secrets.
-var shownParameters = []string{
+// publicParameters are the parameters of a database URL that contain no secrets.
+var publicParameters = []string{
 	"sslmode", "ssl", "sslrootcert", "sslcert", "sslkey", "sslnegotiation", "application_name", "connect_timeout", "target_session_attrs",
 	"host", "hostaddr", "port", "dbname", "user", "service", "servicefile", "passfile", "sslcertmode", "sslsni", "channel_binding", "require_auth",
 	"min_protocol_version", "max_protocol_version",
 }
 
-// socketHost is a URL with the folder of a socket for a host, as libpq takes it.
-var socketHost = regexp.MustCompile(`^[a-z+]+://([^/?#]*@)?%2[fF]`)
+// socketHostPattern matches a URL with the directory of a socket as its host. libpq accepts it, the
+// driver does not.
+var socketHostPattern = regexp.MustCompile(`^[a-z+]+://([^/?#]*@)?%2[fF]`)
 
-// ofPostgres are texts that are meant for PostgreSQL, however they go on.
-var ofPostgres = regexp.MustCompile(`^[\s'"]*(?i:postgres)`)
+// postgresURLPattern matches texts that are meant as PostgreSQL URLs, also invalid ones.
+var postgresURLPattern = regexp.MustCompile(`^[\s'"]*(?i:postgres)`)
 
-// parseDatabaseURL returns the parts of a URL that is one for us. Errors do not
-// repeat it.
+// parseDatabaseURL parses a PostgreSQL URL. Its errors do not contain the URL, which may have a
+// password.
 func parseDatabaseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case text != strings.TrimSpace(text) || strings.HasPrefix(text, "'") || strings.HasPrefix(text, `"`):
-		return nil, errors.New("has quotes, spaces or line breaks around it: take them away")
-	case err != nil && socketHost.MatchString(text):
-		return nil, errors.New("has the folder of a socket as its host: want postgres://USER@/DATABASE?host=/FOLDER")
+		return nil, errors.New("has quotes, spaces or line breaks around it: remove them")
+	case err != nil && socketHostPattern.MatchString(text):
+		return nil, errors.New("has a socket directory as its host: want postgres://USER@/DATABASE?host=/DIRECTORY")
 	case err != nil:
-		return nil, errors.New("cannot be read: want " + urlForm + ", with special characters of the password as %XX")
+		return nil, errors.New("cannot be parsed: want " + urlFormat + ", with special characters in the password as %XX")
 	case u.Scheme == "" || u.Opaque != "":
-		return nil, errors.New("is not a URL: want " + urlForm)
+		return nil, errors.New("is not a URL: want " + urlFormat)
 	case !slices.Contains(databaseSchemes, u.Scheme):
-		return nil, fmt.Errorf("begins with %s://, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme)
+		return nil, fmt.Errorf("starts with %s://, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme)
 	}
 	return u, nil
 }
 
-// checkDatabaseURL says all that can be seen to be wrong with a URL.
+// checkDatabaseURL returns all problems of a URL that can be found without a connection.
 func checkDatabaseURL(text string) error {
 	u, err := parseDatabaseURL(text)
 	if err != nil {
@@ -76,9 +77,9 @@ func checkDatabaseURL(text string) error {
 	var errs []error
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		errs = append(errs, errors.New("has parameters that cannot be read: want ?name=value&name=value, with special characters as %XX"))
+		errs = append(errs, errors.New("has parameters that cannot be parsed: want ?name=value&name=value, with special characters as %XX"))
 	}
-	for _, c := range choices {
+	for _, c := range enumParameters {
 		if value := q.Get(c.name); value != "" && !slices.Contains(c.want, value) {
 			errs = append(errs, fmt.Errorf("has %s=%s, want one of %s", c.name, value, strings.Join(c.want, ", ")))
 		}
@@ -91,38 +92,37 @@ func checkDatabaseURL(text string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return checkByDriver(text)
+	return checkWithDriver(text)
 }
 
-// checkPEM says what is wrong with a file that a parameter names.
+// checkPEM checks a file that a parameter names.
 func checkPEM(name, file string) error {
 	raw, err := os.ReadFile(file) //nolint:gosec // the operator's file
 	switch {
 	case err != nil:
 		return fmt.Errorf("has %s: %w", name, err)
 	case name == "sslrootcert" && !x509.NewCertPool().AppendCertsFromPEM(raw):
-		return fmt.Errorf("has %s: %s has no certificate in the form PEM", name, file)
+		return fmt.Errorf("has %s: %s contains no PEM certificate", name, file)
 	}
 	return nil
 }
 
-// checkByDriver says what the driver finds wrong with a URL, and with what the
-// variables and files of PostgreSQL add to it.
-func checkByDriver(text string) error {
+// checkWithDriver checks a URL with the driver, which adds the variables and files of PostgreSQL.
+func checkWithDriver(text string) error {
 	_, rest, _ := strings.Cut(text, "://")
 	_, err := pgconn.ParseConfig("postgres://" + rest)
 	if err == nil {
 		return nil
 	}
-	// The URL stands between backquotes before what is wrong with it.
+	// The driver's error has the URL in backquotes before the cause.
 	why := err.Error()
 	why = why[strings.LastIndex(why, "`: ")+1:]
-	return fmt.Errorf("cannot be used, with what the variables PG... add to it: %s", strings.TrimPrefix(why, ": "))
+	return fmt.Errorf("is not valid, with the additions of PG... variables: %s", strings.TrimPrefix(why, ": "))
 }
 
 const masked = "***"
 
-// maskURL returns a URL without what may be secret in it.
+// maskURL returns a URL with everything masked that may be secret.
 func maskURL(text string) string {
 	if text == "" {
 		return ""
@@ -145,28 +145,27 @@ func maskURL(text string) string {
 	}
 	params := strings.Split(u.RawQuery, "&")
 	for i, param := range params {
-		if name, _, _ := strings.Cut(param, "="); !slices.Contains(shownParameters, name) {
+		if name, _, _ := strings.Cut(param, "="); !slices.Contains(publicParameters, name) {
 			params[i] = name + "=" + masked
 		}
 	}
 	return shown + "?" + strings.Join(params, "&")
 }
 
-// How passwords may stand in a text: in a URL, in one without its scheme, as a
-// parameter.
-var passwordsInText = []*regexp.Regexp{
+// passwordPatterns match passwords in a text: in a URL, in a URL without scheme, as a parameter.
+var passwordPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`(://[^\s:/@"']*:)([^\s"']*)@`),
 	regexp.MustCompile(`([\w.+-]+:)([^\s"'@/*][^\s"']*)@`),
 	regexp.MustCompile(`((?i:password)=)([^\s"'&]+)`),
 }
 
-// withoutPasswords masks passwords in a text, such as a command line that is quoted
+// redactPasswords masks passwords in a text, such as a command line that is quoted
 // in an error.
-func withoutPasswords(text string) string {
-	for _, form := range passwordsInText {
-		text = form.ReplaceAllStringFunc(text, func(found string) string {
-			m := form.FindStringSubmatch(found)
-			if m[2] == "PASSWORD" { // of urlForm
+func redactPasswords(text string) string {
+	for _, pattern := range passwordPatterns {
+		text = pattern.ReplaceAllStringFunc(text, func(found string) string {
+			m := pattern.FindStringSubmatch(found)
+			if m[2] == "PASSWORD" { // of urlFormat
 				return found
 			}
 			return m[1] + masked + strings.TrimPrefix(found, m[1]+m[2])

@@ -25,10 +25,10 @@ func TestCheckDatabaseURL(t *testing.T) {
 		"postgresql+asyncpg://u:s3cr3t@h:1,i:2/d?ssl=require":       "",
 		"postgres:///d?host=/run/postgresql":                        "",
 		"postgres://u:s3cr3t@h/d?target_session_attrs=read-write":   "",
-		"postgres://u:s3#cr3t@h/d":                                  "cannot be read",
+		"postgres://u:s3#cr3t@h/d":                                  "cannot be parsed",
 		`"postgres://u:s3cr3t@h/d"`:                                 "has quotes, spaces or line breaks around it",
 		"postgres://u:s3cr3t@h/d\n":                                 "has quotes, spaces or line breaks around it",
-		"postgres://u@%2Frun%2Fpostgresql/d":                        "want postgres://USER@/DATABASE?host=/FOLDER",
+		"postgres://u@%2Frun%2Fpostgresql/d":                        "want postgres://USER@/DATABASE?host=/DIRECTORY",
 		"postgres://u:s3cr3t@h/d?target_session_attrs=master":       "has target_session_attrs=master, want one of any, read-write",
 		"postgres://u:s3cr3t@h/d?sslnegotiation=fast":               "has sslnegotiation=fast, want one of postgres, direct",
 		"postgres://u:s3cr3t@h/d?sslsni=yes":                        "has sslsni=yes, want one of 0, 1",
@@ -40,7 +40,7 @@ func TestCheckDatabaseURL(t *testing.T) {
 		"postgres://u:s3cr3t@h:99999/d":                             "invalid port",
 		"postgres://u:s3cr3t@::1:5432/d":                            "invalid port",
 		"postgres://u:s3cr3t@h/d?sslkey=" + noPEM:                   `both "sslcert" and "sslkey" are required`,
-		"postgres://u:s3cr3t@h/d?sslrootcert=" + noPEM:              "has sslrootcert: " + noPEM + " has no certificate",
+		"postgres://u:s3cr3t@h/d?sslrootcert=" + noPEM:              "has sslrootcert: " + noPEM + " contains no PEM certificate",
 		"postgres://u:s3cr3t@h/d?service=nope&servicefile=" + noPEM: "failed to read service",
 	} {
 		err := checkDatabaseURL(in)
@@ -50,8 +50,7 @@ func TestCheckDatabaseURL(t *testing.T) {
 	}
 }
 
-// A URL of PostgreSQL that has a mistake in it is not one for another program: the
-// data is not to go elsewhere.
+// An invalid PostgreSQL URL still selects PostgreSQL: data must not go to another store.
 func TestKindByURL(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -65,23 +64,23 @@ func TestKindByURL(t *testing.T) {
 		}
 	}
 	if got, _ := kindByURL("mysql://h/d", origin{name: "HOLDFAST_DATABASE_URL"}); got != kindPostgres {
-		t.Errorf("kindByURL of a variable of ours = %s, want %s", got, kindPostgres)
+		t.Errorf("kindByURL() of HOLDFAST_DATABASE_URL = %s, want %s", got, kindPostgres)
 	}
 }
 
-func TestErrorsOfConnectionsAreOneLine(t *testing.T) {
+func TestConnectionErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	inner := errors.New("failed to connect to `d`:\n\th: refused\n\th: refused\n\ti: read-only\n")
 	err := explainConnection(a2a.Wrap(a2a.CodeUnavailable, inner, "nothing answers"))
 	if got, want := err.Error(), "nothing answers: failed to connect to `d`: h: refused; i: read-only"; got != want {
-		t.Errorf("the error says %q, want %q", got, want)
+		t.Errorf("explainConnection() = %q, want %q", got, want)
 	}
 	if !errors.Is(err, inner) {
-		t.Error("the error has lost its cause")
+		t.Error("explainConnection() does not wrap the cause")
 	}
 }
 
-func TestErrorsOfConnectionsSayWhatToDo(t *testing.T) {
+func TestConnectionErrorsHaveHints(t *testing.T) {
 	t.Parallel()
 	for want, cause := range map[string]error{
 		"--postgres-pooler": postgres.ErrPooler,
@@ -96,11 +95,11 @@ func TestErrorsOfConnectionsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Of several hosts, those that say something are to be heard.
-func TestOnlyRefused(t *testing.T) {
+// With several hosts, one other error is enough.
+func TestOnlyConnectionRefused(t *testing.T) {
 	t.Parallel()
 	refused := &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}
-	coded := func(err error) error { return &onLine{a2a.Wrap(a2a.CodeUnavailable, err, "nothing answers")} }
+	coded := func(err error) error { return &singleLineError{a2a.Wrap(a2a.CodeUnavailable, err, "nothing answers")} }
 	for name, test := range map[string]struct {
 		err  error
 		want bool
@@ -112,7 +111,7 @@ func TestOnlyRefused(t *testing.T) {
 		"no cause":     {coded(nil), false},
 		"several of n": {coded(errors.Join(errors.Join(refused, refused), errors.Join(refused, errors.New("read-only")))), false},
 	} {
-		if got := onlyRefused(test.err); got != test.want {
+		if got := onlyConnectionRefused(test.err); got != test.want {
 			t.Errorf("%s: onlyRefused(%v) = %t, want %t", name, test.err, got, test.want)
 		}
 	}

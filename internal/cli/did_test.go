@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// Two agents share a database, under DIDs that differ in their punctuation only.
-func TestAgentsOfDifferentDIDsDoNotSeeEachOther(t *testing.T) {
+// Two agents share a database. Their DIDs differ only in punctuation.
+func TestAgentsWithDifferentDIDsAreIsolated(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	c := connectTo(t, url) // closed after the schemas are dropped
@@ -31,7 +31,7 @@ func TestAgentsOfDifferentDIDsDoNotSeeEachOther(t *testing.T) {
 	one := append([]string{"POSTGRES_DID=" + dids[0], "DID=" + dids[1]}, environ...)
 	other := append([]string{"DID=" + dids[1]}, environ...)
 
-	// The first agent is stopped with a task that waits.
+	// Stop the first agent while a task is waiting.
 	first := startServer(t, one, "--exec", "sh -c 'read -r x; test \"$x\" != hold || exec sleep 60; echo done'", "--exec-plain")
 	must := func(args ...string) string {
 		t.Helper()
@@ -69,11 +69,11 @@ func TestAgentsOfDifferentDIDsDoNotSeeEachOther(t *testing.T) {
 	if code, got, _ := run(t, "", other, "export", "--all"); code != 0 || strings.Contains(got, "talk") {
 		t.Errorf("export of the second agent = %d, %s, want its own only", code, got)
 	}
-	// Nobody has begun the task that waits: the second agent had the time for its own.
-	if n := number(t, c, "SELECT count(*) FROM "+schemas[0]+".task_rows WHERE phase = 1"); n != 1 {
-		t.Errorf("%d tasks of the first agent wait, want 1", n)
+	// The second agent has run its own task but not the waiting one.
+	if n := queryInt(t, c, "SELECT count(*) FROM "+schemas[0]+".task_rows WHERE phase = 1"); n != 1 {
+		t.Errorf("%d tasks of the first agent are waiting, want 1", n)
 	}
-	if n := number(t, c, "SELECT count(*) FROM "+schemas[1]+".task_rows"); n != 1 {
+	if n := queryInt(t, c, "SELECT count(*) FROM "+schemas[1]+".task_rows"); n != 1 {
 		t.Errorf("the second agent's schema has %d tasks, want 1", n)
 	}
 	if got := must("tasks", "get", "--json", "--server", startServer(t, one).URL, task.ID); !strings.Contains(got, task.ID) {
@@ -81,8 +81,8 @@ func TestAgentsOfDifferentDIDsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// The rights that docs/configuration.md names are enough to serve, and not to migrate.
-func TestLeastRights(t *testing.T) {
+// The grants in docs/configuration.md are sufficient for serve, but not for migrations.
+func TestDocumentedGrantsSuffice(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package cli is the holdfast command: serve, send, tasks, call, card, bench,
-// version and help.
+// Package cli implements the holdfast command: serve, send, tasks, call, card, version, help
+// and others.
 //
 // # Concepts
 //
-// [Main] runs one command with the arguments, streams and environment it is
-// given, and returns the exit code, so that tests run the real thing in process.
-// The result of a command goes to stdout and nothing else does; what is said
-// about it goes to stderr. Both are for people, and for scripts with --json.
+// [Main] runs one command with the given arguments, streams and environment, and returns the
+// exit code. Tests can therefore run commands in process. Only the result of a command goes to
+// stdout; messages and errors go to stderr. With --json both are JSON.
 //
 // # Errors
 //
-// Every error has a line that says what is wrong and, where that is known, what
-// to do next, and an exit code from the table in exit.go.
+// An error is one line with the cause, if known a second line with a hint, and an exit code
+// from the table in exit.go.
 package cli

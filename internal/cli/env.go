@@ -7,10 +7,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// envPrefix begins the names of our environment variables.
+// envPrefix is the prefix of Holdfast's environment variables.
 const envPrefix = "HOLDFAST_"
 
-// environment is the process's environment.
+// environment is the environment of the process.
 type environment struct {
 	values map[string]string
 }
@@ -25,10 +25,10 @@ func newEnvironment(environ []string) environment {
 	return e
 }
 
-// get returns a variable; empty is the same as absent.
+// get returns a variable, "" if it is not set.
 func (e environment) get(name string) string { return e.values[name] }
 
-// envName is the environment variable of a flag, "" when it has none.
+// envName returns the environment variable of a flag, "" if it has none.
 func envName(v *kong.Value) string {
 	if v.Tag == nil || !v.Tag.Has("envvar") {
 		return ""
@@ -36,8 +36,8 @@ func envName(v *kong.Value) string {
 	return v.Tag.Get("envvar")
 }
 
-// envNames are all variables of a flag, the one that wins first: its own and those
-// that others have made known.
+// envNames returns all environment variables of a flag in order of precedence: its own variable,
+// then aliases that other software uses.
 func envNames(v *kong.Value) []string {
 	name := envName(v)
 	if name == "" {
@@ -50,10 +50,10 @@ func envNames(v *kong.Value) []string {
 	return names
 }
 
-// secretVariables are those that hold secrets of a server.
+// secretVariables returns the environment variables that contain secrets of a server.
 func (s *settings) secretVariables() []string {
-	names := []string{"PGPASSWORD"} // what a database URL leaves out
-	for _, flag := range s.known {
+	names := []string{"PGPASSWORD"} // completes the database URL
+	for _, flag := range s.serveFlags {
 		if flag.Tag.Has("secret") {
 			names = append(names, envNames(flag.Value)...)
 		}
@@ -61,7 +61,7 @@ func (s *settings) secretVariables() []string {
 	return names
 }
 
-// unknown lists variables that look like ours and are not.
+// unknown returns the set variables that have the prefix of Holdfast and are not known.
 func (e environment) unknown(model *kong.Application) []string {
 	known := map[string]bool{}
 	for _, row := range environmentTable(model) {
@@ -69,7 +69,7 @@ func (e environment) unknown(model *kong.Application) []string {
 	}
 	var names []string
 	for name, value := range e.values {
-		if value != "" && strings.HasPrefix(name, envPrefix) && !known[name] && !slices.Contains(setForPrograms, name) {
+		if value != "" && strings.HasPrefix(name, envPrefix) && !known[name] && !slices.Contains(execVariables, name) {
 			names = append(names, name)
 		}
 	}
@@ -77,18 +77,17 @@ func (e environment) unknown(model *kong.Application) []string {
 	return names
 }
 
-// setForPrograms are set by the exec agent for its programs, which may well run
-// holdfast themselves.
-var setForPrograms = []string{"HOLDFAST_TASK_ID", "HOLDFAST_CONTEXT_ID", "HOLDFAST_TURN", "HOLDFAST_ATTEMPT"}
+// execVariables are set by the exec agent for its programs, which may run holdfast themselves.
+var execVariables = []string{"HOLDFAST_TASK_ID", "HOLDFAST_CONTEXT_ID", "HOLDFAST_TURN", "HOLDFAST_ATTEMPT"}
 
-// envRow is a variable and what it stands for.
+// envRow is a variable and the flag that it sets.
 type envRow struct {
 	name, flag string
 	hidden     bool
-	commands   []string // "" is all of them
+	commands   []string // "" is all commands
 }
 
-// flags says which flag of which commands the variable is.
+// flags describes the variable: the flag and its commands.
 func (r envRow) flags() string {
 	switch {
 	case r.commands[0] == "":
@@ -96,7 +95,7 @@ func (r envRow) flags() string {
 	case slices.Contains(r.commands, "export"):
 		return r.flag + " of commands that open a store"
 	case len(r.commands) > 4:
-		return r.flag + " of commands that talk to a server"
+		return r.flag + " of commands that use a server"
 	}
 	names := r.commands[0]
 	if last := len(r.commands) - 1; last > 0 {
@@ -105,8 +104,8 @@ func (r envRow) flags() string {
 	return r.flag + " of " + names
 }
 
-// environmentTable lists the variables of all flags, each once. The flags of config
-// are those of serve.
+// environmentTable lists the variables of all flags, each once. It skips config, which has the flags
+// of serve.
 func environmentTable(model *kong.Application) []envRow {
 	var rows []envRow
 	var walk func(node *kong.Node)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Programs get the server's environment without its secrets.
-func TestProgramsGetNoSecrets(t *testing.T) {
+// Programs of --exec inherit the server's environment without its secrets.
+func TestExecProgramsGetNoSecrets(t *testing.T) {
 	for _, name := range []string{"DATABASE_URL", "postgres_url", "PGPASSWORD", "HOLDFAST_TOKENS", "WEBHOOK_URL", "WEBHOOK_TOKEN", "WEBHOOK_SECRET", "PUSH_SECRET_KEY", "PUSH_SECRET_KEYS", "PUSH_EGRESS_PROXY"} {
 		t.Setenv(name, "s3cr3t of "+name)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Exit codes that are not those of an [a2a.Code].
+// Exit codes without an [a2a.Code].
 const (
 	exitOK          = 0
 	exitFailure     = 1
@@ -26,40 +26,39 @@ const (
 type exitRow struct {
 	code    int
 	meaning string
-	// states and codes are what leads to it.
+	// states and codes are the task states and error codes with this exit code.
 	states []a2a.TaskState
 	codes  []a2a.Code
 }
 
-// exitTable is what the command answers with. The codes of the protocol's errors
-// are [a2a.Code.ExitCode]; a test keeps the two in step.
+// exitTable lists all exit codes. A test checks that it agrees with [a2a.Code.ExitCode].
 var exitTable = []exitRow{
-	{code: exitOK, meaning: "done; of a task: completed, or accepted with --no-wait", states: []a2a.TaskState{a2a.StateCompleted}},
-	{code: exitFailure, meaning: "something on this side, such as a file that cannot be read"},
-	{code: exitUsage, meaning: "the command line is wrong, or a setting is not valid"},
-	{code: 3, meaning: "the request is wrong or too large", codes: []a2a.Code{
+	{code: exitOK, meaning: "success; for a task: completed, or accepted with --no-wait", states: []a2a.TaskState{a2a.StateCompleted}},
+	{code: exitFailure, meaning: "local error, such as a file that cannot be read"},
+	{code: exitUsage, meaning: "the command line or a setting is not valid"},
+	{code: 3, meaning: "the request is not valid or too large", codes: []a2a.Code{
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeContentType, a2a.CodeTooLarge,
 	}},
-	{code: 4, meaning: "no such task, context or webhook, or not yours", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound}},
-	{code: 5, meaning: "refused: not possible now, or not with this agent", codes: []a2a.Code{
+	{code: 4, meaning: "task, context or webhook not found, or of another owner", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound}},
+	{code: 5, meaning: "rejected: not possible in this state, or not supported by this agent", codes: []a2a.Code{
 		a2a.CodeTaskNotCancelable, a2a.CodeContextNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},
-	{code: 6, meaning: "a token is missing, not valid, or does not allow it", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
-	{code: 7, meaning: "no server answers; or the address, the data directory or the capacity is in use", codes: []a2a.Code{
+	{code: 6, meaning: "the token is missing, not valid or not permitted to do this", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
+	{code: 7, meaning: "no server answers, a limit is exceeded, or the address or data is in use", codes: []a2a.Code{
 		a2a.CodeExhausted, a2a.CodeUnavailable,
 	}},
-	{code: 10, meaning: "the server has a problem, or does not speak A2A", codes: []a2a.Code{a2a.CodeInternal, a2a.CodeInvalidAgentResponse}},
+	{code: 10, meaning: "internal error of the server, or not an A2A server", codes: []a2a.Code{a2a.CodeInternal, a2a.CodeInvalidAgentResponse}},
 	{code: exitFailed, meaning: "the task failed", states: []a2a.TaskState{a2a.StateFailed}},
 	{code: exitRejected, meaning: "the agent rejected the task", states: []a2a.TaskState{a2a.StateRejected}},
 	{code: exitCanceled, meaning: "the task was canceled", states: []a2a.TaskState{a2a.StateCanceled}},
 	{code: exitInput, meaning: "the agent asks for input: answer with send --task", states: []a2a.TaskState{a2a.StateInputRequired}},
-	{code: exitOtherPause, meaning: "the task waits for something else", states: []a2a.TaskState{
+	{code: exitOtherPause, meaning: "the task waits for something other than input", states: []a2a.TaskState{
 		a2a.StateAuthRequired, a2a.StatePaymentRequired, a2a.StateTrustVerificationRequired, a2a.StateSuspended,
 	}},
-	{code: exitInterrupted, meaning: "stopped by a signal before it was done"},
+	{code: exitInterrupted, meaning: "interrupted by a signal"},
 }
 
-// exitOfState is the exit code for a task that was waited for.
+// exitOfState returns the exit code of a command that waited for a task.
 func exitOfState(s a2a.TaskState) int {
 	for _, row := range exitTable {
 		if slices.Contains(row.states, s) {
@@ -69,7 +68,7 @@ func exitOfState(s a2a.TaskState) int {
 	return exitOK
 }
 
-// exitTableText is the table for people.
+// exitTableText returns the table as text.
 func exitTableText() string {
 	var b strings.Builder
 	for _, row := range exitTable {
@@ -88,28 +87,27 @@ func exitTableText() string {
 	return b.String()
 }
 
-// exitStatus ends a command with an exit code and without a word: what there is
-// to say has been said.
+// exitStatus is an exit code of a command that has already reported its result.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// usageError is a mistake in the command line.
+// usageError is an error in the command line or the settings.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// hinted is an error with what to do about it.
-type hinted struct {
+// hintError is an error with a hint that suggests what to do.
+type hintError struct {
 	error
 	hint string
 }
 
-func (e *hinted) Unwrap() error { return e.error }
+func (e *hintError) Unwrap() error { return e.error }
 
-// codeName is the name of the kind of err, for scripts.
+// codeName returns the code of err for the JSON output.
 func codeName(err error) string {
 	var usage *usageError
 	var coded *a2a.Error

@@ -14,20 +14,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// exportCmd writes conversations to a file.
+// exportCmd exports conversations to a file.
 type exportCmd struct {
-	Context string `required:"" xor:"what" placeholder:"ID" help:"The conversation to export."`
-	All     bool   `required:"" xor:"what" help:"All conversations of the owner."`
-	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"The data directory of SQLite; a server may be using it. Default: ${default}."`
-	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Whose conversations. Default: ${default}, the owner of servers without tokens."`
-	Output  string `short:"o" placeholder:"FILE" help:"Write to a file, which only you can read, instead of stdout; it is replaced once all is written."`
+	Context string `required:"" xor:"what" placeholder:"ID" help:"Export this conversation."`
+	All     bool   `required:"" xor:"what" help:"Export all conversations of the owner."`
+	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; a server may be using it (default ${default})."`
+	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the conversations (default ${default}, the owner on servers without tokens)."`
+	Output  string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
 
 	storageFlags
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (exportCmd) Help() string {
-	return `An export is JSON Lines: a conversation with all its tasks, their events and feedback, which holdfast import brings into any other store. docs/export.md describes it for other programs.
+	return `Writes conversations with all tasks, events and feedback as JSON Lines. holdfast import reads them into any store. docs/export.md specifies the format.
 
 Examples:
 
@@ -41,12 +41,12 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if c.Owner == "" || !c.All && c.Context == "" {
 		return usagef("--owner and --context must not be empty")
 	}
-	from, err := c.choose(a, c.Data)
-	if err = errors.Join(err, from.lasting()); err != nil {
+	from, err := c.resolve(a, c.Data)
+	if err = errors.Join(err, from.requirePersistent()); err != nil {
 		return err
 	}
-	from.tell(a)
-	st, err := from.openToRead(ctx, a)
+	from.printNotes(a)
+	st, err := from.openExisting(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 		return a.writeResult(report)
 	}
 	n := report.Document
-	a.say("exported %s to %s", count(n), to)
+	a.info("exported %s to %s", describeCounts(n), to)
 	return nil
 }
 
@@ -83,25 +83,25 @@ func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Sto
 	return transfer.Export(ctx, w, s, store.ContextKey{Owner: c.Owner, ID: c.Context})
 }
 
-// explain adds to an error what to do about it.
+// explain adds a hint to an error.
 func (c *exportCmd) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var coded *a2a.Error
 	if errors.As(err, &coded) && coded.Code == a2a.CodeContextNotFound && !c.All {
-		return &hinted{coded, "if it is another's, name the owner with --owner"}
+		return &hintError{coded, "if it has another owner, set --owner"}
 	}
 	return err
 }
 
-// count says how much was exported or imported.
-func count(n transfer.Counts) string {
+// describeCounts returns n as text.
+func describeCounts(n transfer.Counts) string {
 	return fmt.Sprintf("%s, %s, %s and %d feedback",
-		several(n.Contexts, "conversation"), several(n.Tasks, "task"), several(n.Events, "event"), n.Feedback)
+		plural(n.Contexts, "conversation"), plural(n.Tasks, "task"), plural(n.Events, "event"), n.Feedback)
 }
 
-func several(n int64, what string) string {
+func plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -117,8 +117,8 @@ func (a *app) writeResult(v any) error {
 	return nil
 }
 
-// replaceFile has write fill a file that nobody else can read. Until all is on disk a
-// file of that name stays as it was.
+// replaceFile calls write to write a file with mode 0600. It replaces an existing file atomically,
+// after everything is on disk.
 func replaceFile(name string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // with mode 0600
 	if err != nil {

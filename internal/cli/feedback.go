@@ -12,20 +12,20 @@ import (
 
 // tasksFeedbackCmd gives feedback on a task, or lists what was given.
 type tasksFeedbackCmd struct {
-	ID       string   `arg:"" optional:"" help:"The task's id. With --list it may be left out: feedback on all your tasks."`
-	Text     []string `arg:"" optional:"" help:"What you think; - reads it from stdin."`
-	Rating   *int     `short:"r" placeholder:"N" group:"Give:" help:"How good it was: 1 to 5, 5 is best."`
-	Metadata []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Give:" help:"Data of yours: key=text, or a JSON object; again for more."`
+	ID       string   `arg:"" optional:"" help:"Task id. Optional with --list; without it, feedback on all your tasks."`
+	Text     []string `arg:"" optional:"" help:"Feedback text; - reads it from stdin."`
+	Rating   *int     `short:"r" placeholder:"N" group:"Give:" help:"Rating from 1 to 5; 5 is best."`
+	Metadata []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Give:" help:"Your metadata: key=text or a JSON object. Repeatable."`
 
-	List      bool   `short:"l" group:"List:" help:"Show the feedback that was given, newest first, and what it comes to."`
-	Limit     int    `short:"n" placeholder:"N" default:"20" group:"List:" help:"How much of it a page has, at most 100. Default: ${default}."`
-	PageToken string `placeholder:"TOKEN" group:"List:" help:"Go on where another page ended."`
-	All       bool   `group:"List:" help:"All pages. With --json: one a line, without the summary."`
+	List      bool   `short:"l" group:"List:" help:"List feedback, newest first, and a summary."`
+	Limit     int    `short:"n" placeholder:"N" default:"20" group:"List:" help:"Records per page, at most 100 (default ${default})."`
+	PageToken string `placeholder:"TOKEN" group:"List:" help:"Continue from a previous page."`
+	All       bool   `group:"List:" help:"Show all pages. With --json: one record per line, without the summary."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (tasksFeedbackCmd) Help() string {
 	return `Examples:
 
@@ -37,15 +37,15 @@ func (tasksFeedbackCmd) Help() string {
 
 // Run gives or lists feedback.
 func (c *tasksFeedbackCmd) Run(ctx context.Context, a *app) error {
-	gives := c.Rating != nil || len(c.Text) > 0 || len(c.Metadata) > 0
-	see := "see: " + a.name + " help tasks feedback"
+	hasFeedback := c.Rating != nil || len(c.Text) > 0 || len(c.Metadata) > 0
+	hint := "see: " + a.name + " help tasks feedback"
 	switch {
-	case c.List && gives:
-		return &hinted{usagef("--list must not be given together with feedback"), see}
+	case c.List && hasFeedback:
+		return &hintError{usagef("--list and feedback must not both be given"), hint}
 	case !c.List && c.ID == "":
-		return &hinted{usagef("give a task's id, or --list"), see}
+		return &hintError{usagef("a task id or --list is required"), hint}
 	case !c.List && c.Rating == nil && len(c.Text) == 0:
-		return &hinted{usagef("there is no feedback: give --rating N, a text or both; --list shows what was given"), see}
+		return &hintError{usagef("no feedback given: set --rating N, a text or both; --list lists feedback"), hint}
 	}
 	if err := checkLimit(c.Limit); err != nil {
 		return err
@@ -75,11 +75,11 @@ func (c *tasksFeedbackCmd) give(ctx context.Context, a *app, cl *client.Client) 
 			return err
 		}
 	}
-	raw, _, err := ask[map[string]string](ctx, cl, a2a.MethodFeedback, params)
+	raw, _, err := callMethod[map[string]string](ctx, cl, a2a.MethodFeedback, params)
 	if err != nil {
 		return err
 	}
-	a.changed(raw, "saved feedback on "+c.ID)
+	a.printChange(raw, "saved feedback on "+c.ID)
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (c *tasksFeedbackCmd) list(ctx context.Context, a *app, cl *client.Client) 
 	rows := 0
 	var summary a2a.FeedbackSummary
 	for {
-		raw, page, err := ask[a2a.ListTaskFeedbackResult](ctx, cl, a2a.MethodFeedbackList, params)
+		raw, page, err := callMethod[a2a.ListTaskFeedbackResult](ctx, cl, a2a.MethodFeedbackList, params)
 		if err != nil {
 			return err
 		}
@@ -111,17 +111,18 @@ func (c *tasksFeedbackCmd) list(ctx context.Context, a *app, cl *client.Client) 
 		return nil
 	}
 	if rows == 0 {
-		a.say("no feedback")
+		a.info("no feedback")
 	}
 	if params.PageToken != "" {
-		a.say("there is more: --all shows it, --page-token %s the next page", params.PageToken)
+		printMore(a, "", params.PageToken)
 	}
 	showSummary(a.out, &summary, rows > 0)
 	return nil
 }
 
-// writeFeedback writes a line for each.
-func writeFeedback(o *output, feedback []a2a.TaskFeedback, head bool) int {
+// writeFeedback prints one line per record, after a header if head is set, and returns the number of
+// records.
+func writeFeedback(o *output, feedback []a2a.TaskFeedback, header bool) int {
 	row := func(task, rating, given, text string) {
 		width := 60
 		if o.terminal {
@@ -130,7 +131,7 @@ func writeFeedback(o *output, feedback []a2a.TaskFeedback, head bool) int {
 		o.line("%s", strings.TrimRight(fmt.Sprintf("%-36s  %6s  %4s  %s", task, rating, given, oneLine(text, width)), " "))
 	}
 	for i, f := range feedback {
-		if i == 0 && head {
+		if i == 0 && header {
 			row("TASK", "RATING", "AGE", "TEXT")
 		}
 		rating := "-"
@@ -142,12 +143,12 @@ func writeFeedback(o *output, feedback []a2a.TaskFeedback, head bool) int {
 	return len(feedback)
 }
 
-// showSummary shows what all the feedback of the caller comes to.
-func showSummary(o *output, s *a2a.FeedbackSummary, apart bool) {
+// showSummary prints the summary of all the caller's feedback.
+func showSummary(o *output, s *a2a.FeedbackSummary, separate bool) {
 	if s.Count == 0 {
 		return
 	}
-	if apart {
+	if separate {
 		o.line("")
 	}
 	line := fmt.Sprintf("all feedback: %d", s.Count)
@@ -161,14 +162,14 @@ func showSummary(o *output, s *a2a.FeedbackSummary, apart bool) {
 	if s.Rated == 0 {
 		return
 	}
-	most := 1
+	maxCount := 1
 	for _, n := range s.Ratings {
-		most = max(most, n)
+		maxCount = max(maxCount, n)
 	}
-	const widest = 30
+	const maxBar = 30
 	for rating := 5; rating >= 1; rating-- {
 		n := s.Ratings[strconv.Itoa(rating)]
-		bar := strings.Repeat("#", (n*widest+most-1)/most)
+		bar := strings.Repeat("#", (n*maxBar+maxCount-1)/maxCount)
 		o.line("%s", strings.TrimRight(fmt.Sprintf("  %d  %5d  %s", rating, n, bar), " "))
 	}
 }

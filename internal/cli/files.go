@@ -16,11 +16,10 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// maxInput is the most that is read of a file or of stdin: beyond it no agent
-// would take the message.
+// maxInput is the maximum size of a file or of stdin, in bytes. No agent accepts larger messages.
 const maxInput = 256 << 20
 
-// stdinOnce reads stdin, once.
+// stdinOnce reads stdin and rejects a second read.
 type stdinOnce struct {
 	r    io.Reader
 	done bool
@@ -42,12 +41,12 @@ func readLimited(r io.Reader, name string) ([]byte, error) {
 	if err != nil {
 		var named *fs.PathError
 		if errors.As(err, &named) {
-			err = named.Err // it has the name, too
+			err = named.Err // without the name, which is added below
 		}
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(content) > maxInput {
-		return nil, a2a.Errorf(a2a.CodeTooLarge, "%s is larger than %d MiB, the most that can be sent", name, maxInput>>20)
+		return nil, a2a.Errorf(a2a.CodeTooLarge, "%s is larger than the maximum of %d MiB", name, maxInput>>20)
 	}
 	return content, nil
 }
@@ -73,7 +72,7 @@ func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
 	return a2a.FilePart{File: a2a.FileWithBytes{Name: base, MimeType: mediaType(base, content), Bytes: content}}, nil
 }
 
-// remotePart names a file for the agent to fetch.
+// remotePart returns a part with the URI of a file, which the agent fetches.
 func remotePart(uri string) (a2a.Part, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
@@ -86,14 +85,14 @@ func remotePart(uri string) (a2a.Part, error) {
 	return a2a.FilePart{File: a2a.FileWithURI{Name: name, MimeType: mediaTypes[strings.ToLower(path.Ext(u.Path))], URI: uri}}, nil
 }
 
-// mediaTypes are those that the tables of machines lack or disagree about.
+// mediaTypes are media types by extension that differ between systems.
 var mediaTypes = map[string]string{
 	".txt": "text/plain", ".text": "text/plain", ".log": "text/plain", ".md": "text/markdown", ".markdown": "text/markdown",
 	".html": "text/html", ".htm": "text/html", ".pdf": "application/pdf", ".json": "application/json",
 	".csv": "text/csv", ".yaml": "application/yaml", ".yml": "application/yaml", ".xml": "application/xml",
 }
 
-// mediaType guesses by the name first and by the content if that tells nothing.
+// mediaType returns the media type by the extension of name, or by content if that is unknown.
 func mediaType(name string, content []byte) string {
 	ext := strings.ToLower(filepath.Ext(name))
 	if kind, ok := mediaTypes[ext]; ok {

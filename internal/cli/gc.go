@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// What a server may leave uncollected beyond Go's default, which collects a heap
-// of a few megabytes dozens of times a second.
+// Parameters of the garbage collector. With Go's default a heap of a few megabytes is collected
+// dozens of times per second.
 const (
-	gcHeadroom = 64 << 20
-	gcMost     = 400
-	gcDefault  = 100
-	gcEvery    = time.Second
-	// A process that allocated less than quietBytes in each of quietTicks is not at work.
-	quietBytes = 4 << 20
-	quietTicks = 10
+	gcHeadroom       = 64 << 20
+	gcMaxPercent     = 400
+	gcDefaultPercent = 100
+	gcInterval       = time.Second
+	// A process is idle if it allocated less than idleBytes in each of idleTicks.
+	idleBytes = 4 << 20
+	idleTicks = 10
 )
 
-// gcHeadroomOf returns how many bytes a server with a kind of storage may leave
-// uncollected. gcHeadroom costs nobody anything. Tasks in memory are a large heap
-// that is read again by each collection, so an eighth of the limit may be garbage there.
+// gcHeadroomOf returns the number of bytes of garbage that a server with the given storage may keep
+// uncollected. With storage in memory each collection scans a large heap, so an eighth of the
+// limit may be garbage.
 func gcHeadroomOf(kind string, limit int64) uint64 {
 	if kind == kindMemory {
 		return max(gcHeadroom, uint64(limit)/8)
@@ -30,10 +30,10 @@ func gcHeadroomOf(kind string, limit int64) uint64 {
 	return gcHeadroom
 }
 
-// tuneGC lets a heap grow by up to headroom bytes before it is collected, until ctx is
-// done. A larger heap is collected as Go does by default, and more often as the process
-// nears limit bytes. What is free goes back to the system once the process has no work.
-// The operator's GOGC or GOMEMLIMIT is left in force.
+// tuneGC lets the heap grow by up to headroom bytes between collections until ctx is done. Larger
+// heaps use Go's default, with more frequent collections near limit bytes. tuneGC returns free
+// memory to the system when the process becomes idle. It does not change what the variables GOGC
+// and GOMEMLIMIT set.
 func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 	if a.env.values["GOMEMLIMIT"] != "" {
 		return
@@ -45,10 +45,10 @@ func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 		return
 	}
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-	current := gcDefault
-	var quiet quietPeriod
-	defer func() { debug.SetGCPercent(gcDefault) }()
-	tick := time.NewTicker(gcEvery)
+	current := gcDefaultPercent
+	var idle idleDetector
+	defer func() { debug.SetGCPercent(gcDefaultPercent) }()
+	tick := time.NewTicker(gcInterval)
 	defer tick.Stop()
 	for {
 		metrics.Read(sample)
@@ -56,7 +56,7 @@ func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 			debug.SetGCPercent(percent)
 			current = percent
 		}
-		if quiet.starts(sample[1].Value.Uint64()) {
+		if idle.becameIdle(sample[1].Value.Uint64()) {
 			debug.FreeOSMemory()
 		}
 		select {
@@ -67,31 +67,31 @@ func (a *app) tuneGC(ctx context.Context, limit int64, headroom uint64) {
 	}
 }
 
-// quietPeriod finds out when a process has no work. Go's runtime keeps the memory of a heap
-// that was large, some twice to five times what is in use, because a busy process needs it again.
-type quietPeriod struct {
+// idleDetector detects when a process becomes idle. Until its memory is released, the Go runtime
+// keeps two to five times the memory in use after the heap was large.
+type idleDetector struct {
 	allocated uint64 // at the last tick
 	ticks     int    // since it allocated much
 }
 
-// starts receives the number of bytes that the process has allocated since its start, once per tick. It reports
-// true once in each period without work.
-func (q *quietPeriod) starts(allocated uint64) bool {
+// becameIdle receives the number of bytes allocated since the start of the process, once per tick. It
+// returns true once per idle period.
+func (q *idleDetector) becameIdle(allocated uint64) bool {
 	q.ticks++
-	if allocated-q.allocated >= quietBytes {
+	if allocated-q.allocated >= idleBytes {
 		q.ticks = 0
 	}
 	q.allocated = allocated
-	return q.ticks == quietTicks
+	return q.ticks == idleTicks
 }
 
-// gcPercent is the GOGC value for a live heap that may grow by headroom, in steps, so
-// that it seldom changes.
+// gcPercent returns the GOGC value for a live heap that may grow by headroom. It is rounded to steps,
+// because changing it has a cost.
 func gcPercent(live, headroom uint64) int {
 	const step = 50
-	percent := gcMost
+	percent := gcMaxPercent
 	if live > 0 {
-		percent = int(min(headroom*100/live, gcMost))
+		percent = int(min(headroom*100/live, gcMaxPercent))
 	}
-	return max(percent/step*step, gcDefault)
+	return max(percent/step*step, gcDefaultPercent)
 }

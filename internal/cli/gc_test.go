@@ -27,16 +27,16 @@ func TestSmallHeapsAreCollectedLessOften(t *testing.T) {
 	}
 }
 
-func TestMemoryIsGivenBackOncePerQuietPeriod(t *testing.T) {
+func TestMemoryIsReleasedOncePerIdlePeriod(t *testing.T) {
 	t.Parallel()
 	var (
-		quiet     quietPeriod
+		idle      idleDetector
 		allocated uint64
 	)
 	periods := func(ticks int, bytes uint64) (n int) {
 		for range ticks {
 			allocated += bytes
-			if quiet.starts(allocated) {
+			if idle.becameIdle(allocated) {
 				n++
 			}
 		}
@@ -48,13 +48,13 @@ func TestMemoryIsGivenBackOncePerQuietPeriod(t *testing.T) {
 		bytes uint64
 		want  int
 	}{
-		{"work", 100, quietBytes, 0},
-		{"not yet quiet for long", quietTicks - 1, quietBytes - 1, 0},
-		{"a burst", 1, 10 * quietBytes, 0},
-		{"quiet", quietTicks, 0, 1},
-		{"quiet for longer", 1000, quietBytes - 1, 0},
-		{"work again", 1, quietBytes, 0},
-		{"quiet again", quietTicks, 1000, 1},
+		{"work", 100, idleBytes, 0},
+		{"idle for less than the period", idleTicks - 1, idleBytes - 1, 0},
+		{"a burst", 1, 10 * idleBytes, 0},
+		{"idle", idleTicks, 0, 1},
+		{"idle for longer", 1000, idleBytes - 1, 0},
+		{"work again", 1, idleBytes, 0},
+		{"idle again", idleTicks, 1000, 1},
 	} {
 		if got := periods(step.ticks, step.bytes); got != step.want {
 			t.Errorf("%s: %d periods started, want %d", step.what, got, step.want)

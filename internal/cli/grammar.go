@@ -10,24 +10,23 @@ import (
 
 // grammar is the command line.
 type grammar struct {
-	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"For scripts: the result as JSON on stdout, errors as JSON on stderr."`
+	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"Print the result as JSON on stdout and errors as JSON on stderr."`
 
 	ShowVersion versionFlag `name:"version" hidden:"" help:"Show the version."`
 
-	Serve    serveCmd    `cmd:"" help:"Start an agent and keep its tasks."`
-	Chat     chatCmd     `cmd:"" help:"Talk with an agent, line by line."`
-	Send     sendCmd     `cmd:"" help:"Send a message to an agent and show what it answers."`
-	Tasks    tasksCmd    `cmd:"" help:"List, read, follow, cancel and rate tasks."`
-	Contexts contextsCmd `cmd:"" help:"List, read, describe, archive and clear conversations."`
-	Webhooks webhooksCmd `cmd:"" help:"Set, list and delete webhooks; see and send again what they did not get."`
-	Config   configCmd   `cmd:"" help:"Show the settings in force and where each comes from."`
-	Migrate  migrateCmd  `cmd:"" help:"Bring the schema of a store up to date, or look at it."`
+	Serve    serveCmd    `cmd:"" help:"Start an agent server."`
+	Chat     chatCmd     `cmd:"" help:"Chat with an agent, line by line."`
+	Send     sendCmd     `cmd:"" help:"Send a message to an agent and print the answer."`
+	Tasks    tasksCmd    `cmd:"" help:"List, show, follow, cancel, delete and rate tasks."`
+	Contexts contextsCmd `cmd:"" help:"List, show, describe, archive and delete conversations."`
+	Webhooks webhooksCmd `cmd:"" help:"Set, list, delete and test webhooks; list and resend undelivered events."`
+	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
+	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
 	Export   exportCmd   `cmd:"" help:"Write conversations to a file."`
 	Import   importCmd   `cmd:"" help:"Read conversations from a file."`
 	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
-	Card     cardCmd     `cmd:"" help:"Show who an agent says it is."`
-	Bench    benchCmd    `cmd:"" help:"Measure a server, or fill a store to measure with."`
-	Version  versionCmd  `cmd:"" help:"Show the version, as --version does."`
+	Card     cardCmd     `cmd:"" help:"Show the agent card."`
+	Version  versionCmd  `cmd:"" help:"Show the version."`
 	Help     helpCmd     `cmd:"" help:"Explain a command, the exit codes or the environment."`
 }
 
@@ -38,7 +37,7 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 		kong.Writers(a.out.w, a.err.w),
 		kong.Resolvers(kong.ResolverFunc(a.resolve)),
 		kong.WithBeforeResolve(a.loadConfig),
-		kong.Vars{"agents": strings.Join(agentNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
+		kong.Vars{"agents": strings.Join(agentNames(), ",")},
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100, NoExpandSubcommands: true}),
 		kong.ValueFormatter(describeValue),
 		kong.Help(a.printHelp),
@@ -47,14 +46,14 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.set.known = knownSettings(parser.Model)
+	a.set.serveFlags = flagsOfServe(parser.Model)
 	hideTuning(parser.Model.Node)
-	a.set.tolerate(parser.Model.Node)
+	a.set.collectErrors(parser.Model.Node)
 	return parser, nil
 }
 
-// hideTuning leaves what only servers need out of the help of the commands that
-// otherwise open stores; they take it all the same.
+// hideTuning hides the PostgreSQL tuning flags from the help of commands other than serve and
+// config. These commands still accept the flags.
 func hideTuning(node *kong.Node) {
 	for _, flag := range node.Flags {
 		if strings.HasPrefix(flag.Name, "postgres-") && node.Name != "serve" && node.Name != "config" {
@@ -66,7 +65,7 @@ func hideTuning(node *kong.Node) {
 	}
 }
 
-// describeValue is the help of a flag or argument, with its environment variable.
+// describeValue returns the help of a flag or argument, with its environment variables.
 func describeValue(v *kong.Value) string {
 	help := v.Help
 	if v.Flag != nil && v.Name == "help" {

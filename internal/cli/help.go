@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpCmd explains.
+// helpCmd prints the help of a topic.
 type helpCmd struct {
-	Topic []string `arg:"" optional:"" help:"A command, exit-codes or environment."`
+	Topic []string `arg:"" optional:"" help:"Command, exit-codes or environment."`
 }
 
 //go:embed help/tour.txt
@@ -44,12 +44,12 @@ func (c helpCmd) Run(a *app) error {
 	}
 	topic := strings.Join(c.Topic, " ")
 	if path := commandPath(parsed.Selected()); topic != path && topic+" run" != path {
-		return &hinted{usagef("there is no help on %q", topic), "topics: " + strings.Join(topics(parser), ", ")}
+		return &hintError{usagef("unknown help topic %q", topic), "topics: " + strings.Join(topics(parser), ", ")}
 	}
 	return parsed.PrintUsage(false)
 }
 
-// commandPath is what to type for a command, without the program's name.
+// commandPath returns the words of a command without the program's name.
 func commandPath(node *kong.Node) string {
 	if node == nil {
 		return ""
@@ -67,7 +67,7 @@ func topics(parser *kong.Kong) []string {
 	return append(all, "exit-codes", "environment")
 }
 
-// printHelp is what --help shows: the tour, or the help of a command.
+// printHelp prints the text of --help: the tour, or the help of a command.
 func (a *app) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if ctx.Selected() == nil {
 		return a.printTour()

@@ -6,14 +6,13 @@ import (
 	"unsafe"
 )
 
-// secretFlags are those whose values nobody else is to see. URLs of webhooks may carry keys.
+// secretFlags are the flags with secret values. Webhook URLs may contain keys.
 var secretFlags = []string{
-	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--push-secret-key", "--push-egress-proxy",
+	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--webhook-encryption-key", "--webhook-egress-proxy",
 }
 
-// HideSecrets returns the command line of the process, after it has overwritten the
-// secrets of it where other users of the machine can see them, in the list of
-// processes. It is called once, before anything else.
+// HideSecrets returns the arguments of the process and overwrites secrets in the process list, which
+// other users of the machine can read. Call it once, before anything else.
 func HideSecrets() []string {
 	args := make([]string, len(os.Args))
 	for i, arg := range os.Args {
@@ -33,8 +32,8 @@ func HideSecrets() []string {
 	return args
 }
 
-// overwrite changes a part of os.Args, which on Linux is the memory that the kernel
-// shows as the command line.
+// overwrite masks a part of os.Args in place. On Linux this is the memory that the kernel shows as
+// the command line.
 func overwrite(part string) {
 	if part == "" {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// Secrets on the command line are used, and not seen in the list of processes.
-func TestSecretsAreNotInTheListOfProcesses(t *testing.T) {
+// Secrets on the command line are used, but masked in the process list.
+func TestSecretsAreHiddenFromProcessList(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	secret := strings.Replace(url, "holdfast@", "holdfast:s3cr3t@", 1)
@@ -31,10 +31,10 @@ func TestSecretsAreNotInTheListOfProcesses(t *testing.T) {
 	}()
 	ready, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.Contains(ready, `"storage":"postgres"`) || !strings.Contains(ready, `"tokens":true`) {
-		t.Fatalf("serve says %q, %v, want it to use URL and tokens", ready, err)
+		t.Fatalf("serve printed %q, %v, want PostgreSQL and tokens", ready, err)
 	}
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
 	if err != nil || strings.Contains(string(line), "s3cr3t") || !strings.Contains(string(line), "--schema") {
-		t.Errorf("the command line is seen as %q, %v, want it without the secrets", line, err)
+		t.Errorf("command line in the process list = %q, %v, want no secrets", line, err)
 	}
 }

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// HideSecrets returns the command line of the process.
+// HideSecrets returns the arguments of the process. It hides secrets on Linux only.
 func HideSecrets() []string { return os.Args }

@@ -10,19 +10,19 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 )
 
-// importCmd reads conversations from a file.
+// importCmd imports conversations from a file.
 type importCmd struct {
-	File       string `arg:"" help:"What holdfast export has written; - is stdin."`
-	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"The data directory of SQLite, made if need be; no server may be using it. Default: ${default}."`
-	Owner      string `placeholder:"PRINCIPAL" help:"Who is to own the conversations. Default: who owned them."`
-	Unfinished string `placeholder:"WHAT" default:"refuse" enum:"refuse,queue,cancel" help:"What to do with tasks that were waiting or running: refuse the import, queue them to be run here, or cancel them. Default: ${default}."`
+	File       string `arg:"" help:"File written by holdfast export; - is stdin."`
+	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory, created if missing; no server may be using it (default ${default})."`
+	Owner      string `placeholder:"PRINCIPAL" help:"Owner of the imported conversations (default the exported owner)."`
+	Unfinished string `placeholder:"WHAT" default:"refuse" enum:"refuse,queue,cancel" help:"Treatment of tasks that were waiting or running: refuse rejects the import, queue runs them here, cancel cancels them (default ${default})."`
 
 	storageFlags
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (importCmd) Help() string {
-	return `The file is read through and checked before anything is written, and refused if it is damaged or if what is there already is something else. An import that was interrupted is finished by the next one; to import again what is there changes nothing.
+	return `Reads and checks the whole file before it writes anything. Rejects the file if it is damaged or conflicts with existing data. Repeat an interrupted import to finish it; repeating a finished import changes nothing.
 
 Examples:
 
@@ -33,11 +33,11 @@ Examples:
 
 // Run imports.
 func (c *importCmd) Run(ctx context.Context, a *app) error {
-	to, err := c.choose(a, c.Data)
-	if err = errors.Join(err, to.lasting()); err != nil {
+	to, err := c.resolve(a, c.Data)
+	if err = errors.Join(err, to.requirePersistent()); err != nil {
 		return err
 	}
-	to.tell(a)
+	to.printNotes(a)
 	in := a.stdin
 	if c.File != "-" {
 		f, err := os.Open(c.File)
@@ -49,12 +49,12 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	}
 	st, err := to.open(ctx, a, nil)
 	if a2a.CodeOf(err) == a2a.CodeUnavailable && to.kind == kindSQLite {
-		return &hinted{err, "an import needs the data for itself: stop the server, import, and start it again"}
+		return &hintError{err, "an import needs exclusive access: stop the server, import, and start it again"}
 	}
 	if err != nil {
 		return err
 	}
-	report, err := transfer.Import(ctx, readerOrNothing(in), st, transfer.ImportOptions{
+	report, err := transfer.Import(ctx, nonNilReader(in), st, transfer.ImportOptions{
 		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished),
 	})
 	if err = errors.Join(err, st.Close()); err != nil { //nolint:contextcheck // closed also when ctx is done
@@ -69,39 +69,39 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 
 func (c *importCmd) report(a *app, r transfer.Report, to storage) {
 	if r.Written == (transfer.Counts{}) {
-		a.out.line("nothing to do: all of it is there already (%s)", count(r.Document))
+		a.out.line("nothing to do: everything exists already (%s)", describeCounts(r.Document))
 	} else {
-		a.out.line("imported %s", count(r.Written))
+		a.out.line("imported %s", describeCounts(r.Written))
 	}
 	place := c.Data
 	if to.kind == kindPostgres {
-		place = to.place()
+		place = to.location()
 	}
 	if r.Queued > 0 {
-		a.out.line("%s will run when a server starts on %s", several(r.Queued, "unfinished task"), place)
+		a.out.line("%s will run when a server starts on %s", plural(r.Queued, "unfinished task"), place)
 	}
 	if r.Canceled > 0 {
-		a.out.line("canceled %s", several(r.Canceled, "unfinished task"))
+		a.out.line("canceled %s", plural(r.Canceled, "unfinished task"))
 	}
 	for _, note := range r.Notes {
-		a.say("%s %s", a.err.red("note:"), note)
+		a.info("%s %s", a.err.red("note:"), note)
 	}
 }
 
-// explain adds to an error what to do about it.
+// explain adds a hint to an error.
 func (c *importCmd) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var unfinished *transfer.UnfinishedError
 	if errors.As(err, &unfinished) {
-		return &hinted{err, "--unfinished queue has them run here, --unfinished cancel ends them"}
+		return &hintError{err, "--unfinished queue runs them here, --unfinished cancel cancels them"}
 	}
 	return err
 }
 
-// readerOrNothing is r, which may be nil where a program has no stdin.
-func readerOrNothing(r io.Reader) io.Reader {
+// nonNilReader returns r, or an empty reader if r is nil because the program has no stdin.
+func nonNilReader(r io.Reader) io.Reader {
 	if r == nil {
 		return io.MultiReader()
 	}

@@ -9,26 +9,25 @@ import (
 	"syscall"
 )
 
-// Program is what the process gives a command.
+// Program is the process environment of a command.
 type Program struct {
-	// Args begin with the program's name.
+	// Args are the arguments, starting with the program's name.
 	Args           []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Environ has entries of the form "KEY=value".
 	Environ []string
-	// Signals tell the command to stop: the first in good order, the second at
-	// once. What [os.Interrupt] means while a chat runs is up to that, and SIGHUP has a
-	// server read its tokens and certificate again. It may be nil.
+	// Signals stop the command: the first signal gracefully, the second at once. A chat handles
+	// [os.Interrupt] itself. SIGHUP makes a server reload its tokens and certificate. Signals may
+	// be nil.
 	Signals <-chan os.Signal
 }
 
-// errInterrupted is the cause with which the context of a command ends at the
-// first signal.
+// errInterrupted is the cause of cancellation after the first signal.
 var errInterrupted = errors.New("interrupted")
 
-// Main runs the command and returns the exit code. When it returns because of a
-// second signal, the command may still be running: the process must end.
+// Main runs the command and returns the exit code. After a second signal it returns while the
+// command may still be running; the caller must end the process.
 func Main(ctx context.Context, p Program) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -40,13 +39,13 @@ func Main(ctx context.Context, p Program) int {
 		case code := <-done:
 			return code
 		case sig := <-p.Signals:
-			if sig == os.Interrupt && a.interrupts.pass() {
+			if sig == os.Interrupt && a.interrupts.deliver() {
 				continue
 			}
 			if sig == syscall.SIGHUP && a.reloads.Load() {
 				select {
 				case a.hangups <- struct{}{}:
-				default: // one that waits already is enough
+				default: // a reload is already pending
 				}
 				continue
 			}
@@ -58,14 +57,14 @@ func Main(ctx context.Context, p Program) int {
 	}
 }
 
-// interrupts is where interrupts go that a command has a use for.
+// interrupts delivers interrupts to a command that handles them itself.
 type interrupts struct {
 	mu sync.Mutex
 	to chan struct{}
 }
 
-// take has interrupts come over the channel until release is called.
-func (i *interrupts) take() (come <-chan struct{}, release func()) {
+// subscribe returns a channel that receives interrupts until release is called.
+func (i *interrupts) subscribe() (ch <-chan struct{}, release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	to := make(chan struct{}, 1)
@@ -77,9 +76,9 @@ func (i *interrupts) take() (come <-chan struct{}, release func()) {
 	}
 }
 
-// pass hands an interrupt to the command. It reports whether that takes it: one
-// that still has another before it is not heeded, and must end.
-func (i *interrupts) pass() bool {
+// deliver sends an interrupt to the subscriber. It returns false if there is none, or if the
+// subscriber has not received the previous interrupt; the command must then end.
+func (i *interrupts) deliver() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	select {

@@ -10,33 +10,33 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 )
 
-// migrateCmd looks after the schema of a store.
+// migrateCmd has the commands about the schema of a store.
 type migrateCmd struct {
-	Up     migrateUpCmd     `cmd:"" help:"Apply what is pending."`
-	Status migrateStatusCmd `cmd:"" help:"List what is applied and what is pending."`
-	Plan   migratePlanCmd   `cmd:"" help:"Print the SQL that would be run."`
+	Up     migrateUpCmd     `cmd:"" help:"Apply pending migrations."`
+	Status migrateStatusCmd `cmd:"" help:"List applied and pending migrations."`
+	Plan   migratePlanCmd   `cmd:"" help:"Print the SQL of pending migrations."`
 }
 
-// migrateFlags say which store.
+// migrateFlags select the store.
 type migrateFlags struct {
-	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"The data directory of SQLite. Default: ${default}."`
+	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory (default ${default})."`
 
 	storageFlags
 }
 
-// migration is a step of the schema of either storage.
+// migration is a schema migration of SQLite or PostgreSQL.
 type migration struct {
 	Name, Script string
 	Applied      time.Time
 }
 
-// look finds out what is pending.
-func (c *migrateFlags) look(ctx context.Context, a *app) (s storage, all []migration, err error) {
-	s, err = c.choose(a, c.Data)
-	if err = errors.Join(err, s.lasting()); err != nil {
+// load reads the migrations of the selected store with their status.
+func (c *migrateFlags) load(ctx context.Context, a *app) (s storage, all []migration, err error) {
+	s, err = c.resolve(a, c.Data)
+	if err = errors.Join(err, s.requirePersistent()); err != nil {
 		return s, nil, err
 	}
-	s.tell(a)
+	s.printNotes(a)
 	all, err = s.migrations(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -64,20 +64,20 @@ func (s *storage) migrations(ctx context.Context) ([]migration, error) {
 }
 
 func pending(all []migration) []migration {
-	var some []migration
+	var list []migration
 	for _, m := range all {
 		if m.Applied.IsZero() {
-			some = append(some, m)
+			list = append(list, m)
 		}
 	}
-	return some
+	return list
 }
 
 type migrateUpCmd struct{ migrateFlags }
 
-// Help tells what else migrates.
+// Help implements [kong.HelpProvider].
 func (migrateUpCmd) Help() string {
-	return `What is pending is applied in order and under a lock, so that any number of processes may try at once: each migration in a transaction of its own, or, where its file says so, as CREATE INDEX CONCURRENTLY. Running servers continue: a migration that waits for a lock gives way to them (--migration-lock-timeout), and what was interrupted is repaired by the next run. The user of the database needs the right to create the schema and its tables; serve needs to read and write them only. A SQLite store is migrated by any command that writes to it.
+	return `Applies pending migrations in order. A lock makes concurrent runs safe. Each migration runs in its own transaction, or, if its file says so, as CREATE INDEX CONCURRENTLY. Servers can keep running: a migration that waits too long for a lock stops waiting and is retried (--migration-lock-timeout). The next run repairs an interrupted migration. The database user needs the right to create the schema and its tables; serve only needs to read and write them. Commands that write to a SQLite store migrate it automatically.
 
 Examples:
 
@@ -85,9 +85,9 @@ Examples:
     holdfast migrate up --storage postgres --database-url-file /run/secrets/owner-url --did did:web:example.com`
 }
 
-// Run applies what is pending.
+// Run applies pending migrations.
 func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
-	s, all, err := c.look(ctx, a)
+	s, all, err := c.load(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -103,12 +103,12 @@ func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	if a.json {
-		return a.writeResult(map[string]any{"store": s.place(), "applied": names(todo)})
+		return a.writeResult(map[string]any{"store": s.location(), "applied": names(todo)})
 	}
 	for _, m := range todo {
 		a.out.line("applied %s", m.Name)
 	}
-	a.out.line("up to date: %s", s.place())
+	a.out.line("up to date: %s", s.location())
 	return nil
 }
 
@@ -116,7 +116,7 @@ type migrateStatusCmd struct{ migrateFlags }
 
 // Run lists the migrations.
 func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
-	s, all, err := c.look(ctx, a)
+	s, all, err := c.load(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -132,9 +132,9 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 				rows[i].Applied = &all[i].Applied
 			}
 		}
-		return a.writeResult(map[string]any{"store": s.place(), "migrations": rows, "pending": names(todo)})
+		return a.writeResult(map[string]any{"store": s.location(), "migrations": rows, "pending": names(todo)})
 	}
-	a.out.line("%s", s.place())
+	a.out.line("%s", s.location())
 	for _, m := range all {
 		if m.Applied.IsZero() {
 			a.out.line("  pending               %s", a.out.bold(m.Name))
@@ -146,15 +146,15 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 		a.out.line("up to date")
 		return nil
 	}
-	a.out.line("%d of %d pending; apply them: %s", len(todo), len(all), a.again("migrate up"))
+	a.out.line("%d of %d pending; apply them: %s", len(todo), len(all), a.withStorageFlags("migrate up"))
 	return nil
 }
 
 type migratePlanCmd struct{ migrateFlags }
 
-// Help says what the script is for.
+// Help implements [kong.HelpProvider].
 func (migratePlanCmd) Help() string {
-	return `The script is for reading, and for those who have to run it by other means, such as psql: it does what migrate up does. Nothing is changed by this command.
+	return `Prints the SQL that migrate up runs, for review or for other tools such as psql. This command changes nothing.
 
 Examples:
 
@@ -164,7 +164,7 @@ Examples:
 
 // Run prints the SQL.
 func (c *migratePlanCmd) Run(ctx context.Context, a *app) error {
-	s, all, err := c.look(ctx, a)
+	s, all, err := c.load(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -178,10 +178,10 @@ func (c *migratePlanCmd) Run(ctx context.Context, a *app) error {
 		for i, m := range todo {
 			rows[i] = row{m.Name, m.Script}
 		}
-		return a.writeResult(map[string]any{"store": s.place(), "plan": rows})
+		return a.writeResult(map[string]any{"store": s.location(), "plan": rows})
 	}
 	if len(todo) == 0 {
-		a.say("nothing to do: %s is up to date", s.place())
+		a.info("nothing to do: %s is up to date", s.location())
 	}
 	for i, m := range todo {
 		if i > 0 {

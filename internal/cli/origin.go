@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// rank says which of two places of a setting wins: the higher one.
+// rank is the precedence of a source of settings. The highest rank wins.
 type rank int
 
 const (
@@ -25,7 +25,7 @@ func (r rank) String() string {
 	return [...]string{"default", "file", "environment", "flag"}[r]
 }
 
-// origin is where the value of a setting comes from.
+// origin is the source of a setting's value.
 type origin struct {
 	rank rank
 	name string // the flag, the variable or the file
@@ -43,20 +43,19 @@ func (o origin) String() string {
 	return o.name
 }
 
-// settings are what the flags of a command that was parsed were given beside the
-// command line, and where each comes from.
+// settings collects the sources of flag values and their problems while the command line is parsed.
 type settings struct {
-	origins map[string]origin // by the flag's name; those with their default are not in it
-	file    configFile
-	flags   []*kong.Flag // of the command
-	known   []*kong.Flag // what may be set: the flags of serve
-	// problems are values that cannot be read, and mistakes in the config file.
+	origins    map[string]origin // by the flag's name; those with their default are not in it
+	file       configFile
+	flags      []*kong.Flag // of the command
+	serveFlags []*kong.Flag // allowed in a config file
+	// problems are values that cannot be parsed, and errors in the config file.
 	problems []error
 }
 
-// resolve gives a flag that is not on the command line the value of its variable, or
-// else that of the config file. The parser's own support of the environment reads
-// that of the process and repeats values, which may be secret, in errors.
+// resolve returns the value of a flag that is not on the command line: from its environment variable,
+// else from the config file. The parser's own support for variables is not used: it reads the
+// process environment, and its errors repeat values, which may be secret.
 func (a *app) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range envNames(flag.Value) {
 		if value := a.env.get(name); value != "" {
@@ -74,14 +73,14 @@ func (a *app) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 	return nil, nil
 }
 
-// inFile reports whether a flag is the one that a config file means by its name, and not
-// another of that name, such as the token of a client.
+// inFile reports whether a config file may set the flag. A flag of another command with the same name,
+// such as the token of a client, is not meant.
 func (s *settings) inFile(flag *kong.Flag) bool {
-	return slices.ContainsFunc(s.known, func(k *kong.Flag) bool { return k.Name == flag.Name && envName(k.Value) == envName(flag.Value) })
+	return slices.ContainsFunc(s.serveFlags, func(k *kong.Flag) bool { return k.Name == flag.Name && envName(k.Value) == envName(flag.Value) })
 }
 
-// remember notes which flags of the command were on the command line.
-func (s *settings) remember(parsed *kong.Context) {
+// markCommandLineFlags records the flags that are on the command line.
+func (s *settings) markCommandLineFlags(parsed *kong.Context) {
 	for _, p := range parsed.Path {
 		if p.Flag != nil && !p.Resolved {
 			s.origins[p.Flag.Name] = origin{rank: byFlag, name: "--" + p.Flag.Name}
@@ -92,9 +91,9 @@ func (s *settings) remember(parsed *kong.Context) {
 	}
 }
 
-// stronger returns which of two flags that exclude each other counts: the one that
-// was given in the place that wins; "" when neither was given.
-func (s *settings) stronger(one, other string) (string, error) {
+// selectFlag returns the one of two exclusive flags whose source has precedence, "" if neither is set.
+// It returns an error if both are set in the same source.
+func (s *settings) selectFlag(one, other string) (string, error) {
 	a, b := s.origins[one].rank, s.origins[other].rank
 	switch {
 	case a == byDefault && b == byDefault:
@@ -107,8 +106,8 @@ func (s *settings) stronger(one, other string) (string, error) {
 	return "", fmt.Errorf("--%s and --%s must not both be given", one, other)
 }
 
-// inSeconds adds the unit to a duration of one of the STORAGE__ variables. Other agent
-// servers define these as numbers of seconds.
+// inSeconds adds the unit to a STORAGE__ duration without one. Other agent servers define these
+// variables in seconds.
 func inSeconds(text string) string {
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return text + "s"

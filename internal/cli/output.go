@@ -13,17 +13,17 @@ import (
 
 // output is stdout or stderr.
 type output struct {
-	w *keeper
-	// passing output may get lost without harm: nobody asked for it.
-	passing bool
-	// terminal is whether a person reads it; width its columns then.
+	w *errWriter
+	// bestEffort ignores write errors.
+	bestEffort bool
+	// terminal reports whether the output is a terminal; width is its number of columns.
 	terminal bool
 	width    int
 	colour   bool
 }
 
 func newOutput(w io.Writer, env environment) *output {
-	o := &output{w: &keeper{w: w}}
+	o := &output{w: &errWriter{w: w}}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		o.terminal, o.width = true, 80
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
@@ -34,15 +34,14 @@ func newOutput(w io.Writer, env environment) *output {
 	return o
 }
 
-// keeper writes and keeps the first error, so that what cannot be written is told
-// once, at the end.
-type keeper struct {
+// errWriter is a writer that records the first error, which the command reports at its end.
+type errWriter struct {
 	w   io.Writer
 	mu  sync.Mutex
 	err error
 }
 
-func (k *keeper) Write(p []byte) (int, error) {
+func (k *errWriter) Write(p []byte) (int, error) {
 	n, err := k.w.Write(p)
 	if err != nil {
 		k.mu.Lock()
@@ -54,32 +53,30 @@ func (k *keeper) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lost returns why not all of it was written.
-func (o *output) lost() error {
+// writeError returns an error if a write has failed, unless bestEffort is set.
+func (o *output) writeError() error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	if o.passing || o.w.err == nil {
+	if o.bestEffort || o.w.err == nil {
 		return nil
 	}
 	return fmt.Errorf("not all of the output was written: %w", o.w.err)
 }
 
-// isTerminal reports whether r is a person's keyboard.
+// isTerminal reports whether r is a terminal.
 func isTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// line writes one line. Errors are kept for the end, see lost; a closed pipe ends
-// the process by its signal.
+// line writes one line. writeError returns errors; a closed pipe ends the process with SIGPIPE.
 func (o *output) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.w, format+"\n", args...)
 }
 
 func (o *output) raw(b []byte) { _, _ = o.w.Write(b) }
 
-// text writes text that came from elsewhere: as it is for programs, without
-// control characters for terminals.
+// text writes untrusted text: without control characters to a terminal, else unchanged.
 func (o *output) text(s string) {
 	if o.terminal {
 		s = clean(s)
@@ -87,8 +84,8 @@ func (o *output) text(s string) {
 	_, _ = io.WriteString(o.w, s)
 }
 
-// row writes what a thing has under a name, if it has it. All lines of it stand below
-// each other, so that none looks like a row of its own.
+// row writes a name and its value, unless the value is empty. Further lines of the value are
+// indented, so that they do not look like rows.
 func (o *output) row(name, value string) {
 	if value != "" {
 		o.line("  %-9s %s", name, strings.ReplaceAll(clean(value), "\n", "\n"+strings.Repeat(" ", 12)))
@@ -106,7 +103,7 @@ func (o *output) red(s string) string  { return o.paint("31", s) }
 func (o *output) bold(s string) string { return o.paint("1", s) }
 func (o *output) dim(s string) string  { return o.paint("2", s) }
 
-// clean removes what would command a terminal; line breaks and tabs stay.
+// clean removes control characters and bidirectional formatting, except line breaks and tabs.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -115,14 +112,13 @@ func clean(s string) string {
 		case r < ' ', r >= 0x7f && r < 0xa0:
 			return -1
 		case r == '\u202a' || r == '\u202b' || r == '\u202d' || r == '\u202e' || (r >= '\u2066' && r <= '\u2069'):
-			return -1 // would reorder the text around it
+			return -1 // would reorder the surrounding text
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// oneLine makes a line of at most width columns of s. A wide character counts as
-// one column: the line may be cut later than need be by a terminal.
+// oneLine returns s as one line of at most width characters; 0 is no limit.
 func oneLine(s string, width int) string {
 	s = strings.Join(strings.Fields(clean(s)), " ")
 	if runes := []rune(s); width > 0 && len(runes) > width {

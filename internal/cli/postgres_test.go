@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,8 +22,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// running is a server in this process.
-type running struct {
+// testServer is a server that runs in this process.
+type testServer struct {
 	URL, Storage, Database, Schema string
 
 	stop  func() int
@@ -30,24 +31,25 @@ type running struct {
 	lines strings.Builder // of stderr
 }
 
-func (r *running) Write(p []byte) (int, error) {
+func (r *testServer) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines.Write(p)
 }
 
-// said is what the server has told so far.
-func (r *running) said() string {
+// log returns the server's stderr so far.
+func (r *testServer) log() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines.String()
 }
 
-// startServer serves the echo agent, or what args say, until the test ends or stop is called.
-func startServer(t *testing.T, environ []string, args ...string) *running {
+// startServer runs a server with args, by default the echo agent, until the test ends or stop is
+// called.
+func startServer(t *testing.T, environ []string, args ...string) *testServer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	r := &running{}
+	r := &testServer{}
 	out, w := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
@@ -68,7 +70,7 @@ func startServer(t *testing.T, environ []string, args ...string) *running {
 	t.Cleanup(func() { r.stop() })
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil {
-		t.Fatalf("the server did not start: %s", r.said())
+		t.Fatalf("the server did not start: %s", r.log())
 	}
 	if err := json.Unmarshal(line, r); err != nil {
 		t.Fatal(err)
@@ -76,7 +78,7 @@ func startServer(t *testing.T, environ []string, args ...string) *running {
 	return r
 }
 
-// connectTo is a connection beside the server's.
+// connectTo opens a connection to the database.
 func connectTo(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), url)
@@ -87,7 +89,7 @@ func connectTo(t *testing.T, url string) *pgx.Conn {
 	return c
 }
 
-func number(t *testing.T, c *pgx.Conn, text string, args ...any) (n int) {
+func queryInt(t *testing.T, c *pgx.Conn, text string, args ...any) (n int) {
 	t.Helper()
 	if err := c.QueryRow(t.Context(), text, args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -152,22 +154,22 @@ func TestMigrationsRunOnlyIfAllowed(t *testing.T) {
 	schema := pgtest.Schema(t, url)
 	environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + schema}
 	c := connectTo(t, url)
-	there := func() int { return number(t, c, "SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema) }
+	schemaCount := func() int { return queryInt(t, c, "SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema) }
 
 	code, _, stderr := run(t, "", environ, "serve", "--addr", "127.0.0.1:0", "--postgres-pool-max", "3")
-	want := "run: holdfast migrate up --postgres-pool-max 3 (or let serve do it: --run-migrations-on-startup, STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"
+	want := "run: holdfast migrate up --postgres-pool-max 3 (or start serve with --run-migrations-on-startup or STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"
 	if code != 10 || !strings.Contains(stderr, want) || strings.Count(stderr, "is empty") != 1 {
-		t.Errorf("serve without a schema = %d, %q, want 10 and, after one sentence, %q", code, stderr, want)
+		t.Errorf("serve without a schema = %d, %q, want 10, one error and %q", code, stderr, want)
 	}
-	if there() != 0 {
-		t.Error("serve that was refused has made the schema")
+	if schemaCount() != 0 {
+		t.Error("serve that failed has created the schema")
 	}
 	r := startServer(t, append(environ, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true"))
-	if there() != 1 || r.Schema != schema || r.Storage != "postgres" || r.stop() != 0 {
-		t.Errorf("serve with migrations allowed has made %d schemas and says %+v, want schema %s", there(), r, schema)
+	if schemaCount() != 1 || r.Schema != schema || r.Storage != "postgres" || r.stop() != 0 {
+		t.Errorf("serve with migrations has created %d schemas and printed %+v, want schema %s", schemaCount(), r, schema)
 	}
-	if r := startServer(t, environ); !strings.Contains(r.said(), "schema="+schema) || !strings.Contains(r.said(), "chosen_by=DATABASE_URL") {
-		t.Errorf("the log says %q, want the schema and what has chosen the storage", r.said())
+	if r := startServer(t, environ); !strings.Contains(r.log(), "schema="+schema) || !strings.Contains(r.log(), "chosen_by=DATABASE_URL") {
+		t.Errorf("log = %q, want the schema and the setting that selected the storage", r.log())
 	}
 }
 
@@ -182,7 +184,7 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				if code, out, stderr := run(t, "", environ, "migrate", "up"); code != 0 || !strings.Contains(out, "up to date: ") {
-					t.Errorf("migrate up, with others = %d, %q, %q, want success", code, out, stderr)
+					t.Errorf("concurrent migrate up = %d, %q, %q, want success", code, out, stderr)
 				}
 			})
 		}
@@ -195,7 +197,7 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		}
 		startServer(t, environ)
 	})
-	// What plan prints is good for those who run it by other means.
+	// The output of plan can be run with another tool.
 	t.Run("plan", func(t *testing.T) {
 		t.Parallel()
 		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
@@ -222,19 +224,19 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		for _, args := range [][]string{{"migrate", "status"}, {"migrate", "up"}, {"migrate", "plan"}, {"serve", "--addr", "127.0.0.1:0"}} {
 			code, _, stderr := run(t, "", environ, args...)
 			if code != 10 || !strings.Contains(stderr, "999912312359_later") || strings.Contains(stderr, "run: ") {
-				t.Errorf("%v on a newer schema = %d, %q, want 10 and its migration named", args, code, stderr)
+				t.Errorf("%v on a newer schema = %d, %q, want 10 and the name of the migration", args, code, stderr)
 			}
 		}
 	})
 }
 
-// locked serves with a schema whose tasks nobody can read until release is called,
-// and returns a function that reads one, or runs another command.
-func locked(t *testing.T, name string, environ ...string) (read func(args ...string) (int, string), release func()) {
+// startLockedServer starts a server whose tasks table is locked until release is called. read runs a
+// command, by default tasks get.
+func startLockedServer(t *testing.T, name string, environ ...string) (read func(args ...string) (int, string), release func()) {
 	t.Helper()
 	url := pgtest.URL(t)
 	schema := pgtest.Schema(t, url)
-	named := url + "&application_name=" + name + "&lock_timeout=600000" // waits for locks end by the timeouts of calls alone
+	named := url + "&application_name=" + name + "&lock_timeout=600000" // only the timeouts of calls end waits for locks
 	r := startServer(t, append([]string{
 		"STORAGE_TYPE=postgres", "DATABASE_URL=" + named, "HOLDFAST_SCHEMA=" + schema, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true",
 	}, environ...))
@@ -267,19 +269,19 @@ func TestPoolSizes(t *testing.T) {
 			name := fmt.Sprintf("pool-%d-%d-%d", test.low, test.high, os.Getpid())
 			c := connectTo(t, pgtest.URL(t))
 			open := func() int {
-				return number(t, c, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query NOT ILIKE 'listen%'", name)
+				return queryInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query NOT ILIKE 'listen%'", name)
 			}
-			read, release := locked(t, name, fmt.Sprint("STORAGE__POSTGRES_POOL_MIN=", test.low), fmt.Sprint("STORAGE__POSTGRES_POOL_MAX=", test.high))
-			until(t, "the least connections", func() bool { return open() >= test.low })
+			read, release := startLockedServer(t, name, fmt.Sprint("STORAGE__POSTGRES_POOL_MIN=", test.low), fmt.Sprint("STORAGE__POSTGRES_POOL_MAX=", test.high))
+			until(t, "minimum number of connections", func() bool { return open() >= test.low })
 			var wg sync.WaitGroup
 			for range 2 * test.high {
 				wg.Go(func() { read() })
 				wg.Go(func() { read("contexts", "get", "none") })
 			}
-			// Reads leave some to commits, claims and renewals.
-			until(t, "as many connections as reads may use", func() bool { return open() >= test.high-min(4, test.high/2) })
-			for range 20 { // that of the watcher counts until it listens
-				until(t, "no more than the most connections", func() bool { return open() <= test.high })
+			// Some connections are reserved for commits, claims and renewals.
+			until(t, "maximum number of connections for reads", func() bool { return open() >= test.high-min(4, test.high/2) })
+			for range 20 { // the watcher's connection counts until it listens
+				until(t, "at most the maximum number of connections", func() bool { return open() <= test.high })
 			}
 			release()
 			wg.Wait()
@@ -292,11 +294,11 @@ func TestCommandTimeout(t *testing.T) {
 	for _, limit := range []time.Duration{1500 * time.Millisecond, 4 * time.Second} {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
-			read, _ := locked(t, "command-timeout", fmt.Sprint("STORAGE__POSTGRES_COMMAND_TIMEOUT=", limit.Seconds()), "STORAGE__POSTGRES_MAX_RETRIES=0")
-			began := time.Now()
+			read, _ := startLockedServer(t, "command-timeout", fmt.Sprint("STORAGE__POSTGRES_COMMAND_TIMEOUT=", limit.Seconds()), "STORAGE__POSTGRES_MAX_RETRIES=0")
+			start := time.Now()
 			code, stderr := read()
-			if took := time.Since(began); code != 7 || took < limit || took > 25*time.Second { // it is 30 s by default
-				t.Errorf("tasks get = %d after %s, %q, want 7 after %s or soon after", code, took, stderr, limit)
+			if elapsed := time.Since(start); code != 7 || elapsed < limit || elapsed > 25*time.Second { // the default is 30 s
+				t.Errorf("tasks get = %d after %s, %q, want 7 after %s", code, elapsed, stderr, limit)
 			}
 		})
 	}
@@ -305,14 +307,14 @@ func TestCommandTimeout(t *testing.T) {
 func TestTimeoutOfAnExhaustedPool(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
-	read, release := locked(t, "timeout", "STORAGE__POSTGRES_POOL_MIN=1", "STORAGE__POSTGRES_POOL_MAX=1", "STORAGE__POSTGRES_COMMAND_TIMEOUT=60",
+	read, release := startLockedServer(t, "timeout", "STORAGE__POSTGRES_POOL_MIN=1", "STORAGE__POSTGRES_POOL_MAX=1", "STORAGE__POSTGRES_COMMAND_TIMEOUT=60",
 		"STORAGE__POSTGRES_TIMEOUT=2s", "STORAGE__POSTGRES_MAX_RETRIES=0")
 	type answer struct {
 		code int
 		text string
 	}
 	answers := make(chan answer, 3)
-	began := time.Now()
+	start := time.Now()
 	for range cap(answers) {
 		go func() {
 			code, text := read()
@@ -320,16 +322,16 @@ func TestTimeoutOfAnExhaustedPool(t *testing.T) {
 		}()
 	}
 	first := <-answers
-	if took := time.Since(began); first.code != 7 || took < limit || took > 50*time.Second {
-		t.Errorf("the first of the reads ended with %d after %s, %q, want 7 after %s or soon after", first.code, took, first.text, limit)
+	if elapsed := time.Since(start); first.code != 7 || elapsed < limit || elapsed > 50*time.Second {
+		t.Errorf("first read = %d after %s, %q, want 7 after %s", first.code, elapsed, first.text, limit)
 	}
 	release()
 	<-answers
 	<-answers
 }
 
-// refusing counts those who connect and hangs up on them.
-func refusing(t *testing.T) (url string, count *atomic.Int32) {
+// refusingServer starts a server that closes each connection, and counts the connections.
+func refusingServer(t *testing.T) (url string, count *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -357,7 +359,7 @@ func TestRetries(t *testing.T) {
 		least, most    int32
 		longer         time.Duration
 	}{
-		// The pool tries to have its least connections, too.
+		// The pool also opens its minimum number of connections.
 		{"0", "0.01", 1, 5, 0},
 		{"8", "0.01", 9, 30, 0},
 		{"8", "0", 9, 30, 0},
@@ -366,26 +368,26 @@ func TestRetries(t *testing.T) {
 	} {
 		t.Run(test.retries+" after "+test.delay, func(t *testing.T) {
 			t.Parallel()
-			url, count := refusing(t)
-			began := time.Now()
+			url, count := refusingServer(t)
+			start := time.Now()
 			code, _, stderr := run(t, "", []string{
 				"STORAGE_TYPE=postgres", "DATABASE_URL=" + url, "STORAGE__POSTGRES_POOL_MIN=1",
 				"STORAGE__POSTGRES_MAX_RETRIES=" + test.retries, "STORAGE__POSTGRES_RETRY_DELAY=" + test.delay,
 			}, "serve", "--addr", "127.0.0.1:0")
-			if took := time.Since(began); took < test.longer {
-				t.Errorf("serve gave up after %s, want %s or more", took, test.longer)
+			if elapsed := time.Since(start); elapsed < test.longer {
+				t.Errorf("serve failed after %s, want %s or more", elapsed, test.longer)
 			}
 			if n := count.Load(); code != 7 || n < test.least || n > test.most {
 				t.Errorf("serve = %d, %q after %d connections, want 7 after %d to %d", code, stderr, n, test.least, test.most)
 			}
 			if strings.Contains(stderr, "s3cr3t") {
-				t.Errorf("serve says %q, with the password", stderr)
+				t.Errorf("stderr of serve = %q, want no password", stderr)
 			}
 		})
 	}
 }
 
-// With a pooler in front no session is set up.
+// With a pooler the server does not configure sessions.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -399,8 +401,8 @@ func TestPooler(t *testing.T) {
 			t.Fatalf("send with pooler %s = %d, %s", value, code, stderr)
 		}
 		const text = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%' || $1 || '%' AND (application_name = 'holdfast') = $2"
-		if all, none := number(t, c, text, schema, named), number(t, c, text, schema, !named); all == 0 || none != 0 {
-			t.Errorf("with pooler %s %d sessions are as they should be and %d are not, want some and none", value, all, none)
+		if all, none := queryInt(t, c, text, schema, named), queryInt(t, c, text, schema, !named); all == 0 || none != 0 {
+			t.Errorf("with pooler %s, %d sessions are as expected and %d are not, want some and none", value, all, none)
 		}
 	}
 }
@@ -410,13 +412,19 @@ func TestTransferThroughPostgres(t *testing.T) {
 	url := pgtest.URL(t)
 	environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
 	file, again := filepath.Join(t.TempDir(), "file.jsonl"), filepath.Join(t.TempDir(), "again.jsonl")
+	r := startServer(t, append(slices.Clone(environ), "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true"))
+	for i := range 12 {
+		if code, _, stderr := run(t, "", nil, "send", "--server", r.URL, "--wait", "--context", fmt.Sprintf("c%d", i/3), strings.Repeat("text ", 100)); code != 0 {
+			t.Fatalf("send = %d, %s", code, stderr)
+		}
+	}
+	r.stop()
 	for _, step := range []struct {
 		environ []string
 		args    []string
 		want    string
 	}{
 		{environ, []string{"migrate", "up"}, "up to date"},
-		{environ, []string{"bench", "fill", "--storage", "postgres", "--tasks", "120"}, "120 tasks in"},
 		{environ, []string{"export", "--all", "-o", file}, "exported "},
 		{environ, []string{"import", file}, "nothing to do"},
 		{nil, []string{"import", file, "--data", filepath.Join(t.TempDir(), "data")}, "imported "},
@@ -437,7 +445,7 @@ func TestTransferThroughPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	if is, err := os.ReadFile(again); err != nil || string(is) != string(was) || len(was) < 1000 {
-		t.Errorf("the export of an import is another than the %d bytes that were imported, %v", len(was), err)
+		t.Errorf("the export of an import differs from the %d imported bytes, %v", len(was), err)
 	}
 }
 
@@ -450,7 +458,7 @@ func TestServerWithoutTLSIsReported(t *testing.T) {
 	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"migrate", "status"}} {
 		code, _, stderr := run(t, "", []string{"DATABASE_URL=" + url}, args...)
 		if code != 7 || !strings.Contains(stderr, "the server does not support TLS: turn it on there, or set sslmode") {
-			t.Errorf("%v = %d, %q, want 7 and that the server does not support TLS", args, code, stderr)
+			t.Errorf("%v = %d, %q, want 7 and an error about missing TLS support", args, code, stderr)
 		}
 	}
 }

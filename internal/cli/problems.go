@@ -12,42 +12,42 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// tolerant decodes the value of a flag. A value that is not valid becomes a problem
-// of the settings instead of an error, which would end the parser at the first.
-type tolerant struct {
+// lenientMapper decodes the value of a flag. It adds errors to the problems of the settings. The
+// parser would stop at the first error.
+type lenientMapper struct {
 	kong.Mapper
 	set *settings
 }
 
-// boolTolerant is tolerant for flags that need no value.
-type boolTolerant struct{ tolerant }
+// lenientBoolMapper is a lenientMapper for flags without a value.
+type lenientBoolMapper struct{ lenientMapper }
 
-func (boolTolerant) IsBool() bool { return true }
+func (lenientBoolMapper) IsBool() bool { return true }
 
-// tolerate makes the flags of a command and its children tolerant.
-func (s *settings) tolerate(node *kong.Node) {
+// collectErrors sets a lenientMapper for all flags of a command and its children.
+func (s *settings) collectErrors(node *kong.Node) {
 	for _, flag := range node.Flags {
-		t := tolerant{flag.Mapper, s}
+		t := lenientMapper{flag.Mapper, s}
 		if flag.IsBool() {
-			flag.Mapper = boolTolerant{t}
+			flag.Mapper = lenientBoolMapper{t}
 		} else {
 			flag.Mapper = t
 		}
 	}
 	for _, child := range node.Children {
-		s.tolerate(child)
+		s.collectErrors(child)
 	}
 }
 
 // Decode implements [kong.Mapper].
-func (t tolerant) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+func (t lenientMapper) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	token := ctx.Scan.Peek()
 	err := t.Mapper.Decode(ctx, target)
 	switch {
 	case err == nil:
 		err = checkChoice(ctx.Value, target)
 	case !token.IsValue():
-		return err // no value at all
+		return err // no value
 	case target.Kind() == reflect.Int:
 		err = fmt.Errorf("want a whole number, but got %q", fmt.Sprint(token.Value))
 	}
@@ -57,8 +57,8 @@ func (t tolerant) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// checkChoice checks a value that must be one of a few. It replaces one that is not
-// by the default, which the parser accepts.
+// checkChoice checks a value against the flag's enum. It replaces an invalid value with the default,
+// because the parser checks the enum too.
 func checkChoice(value *kong.Value, target reflect.Value) error {
 	if value.Enum == "" || target.Kind() != reflect.String || slices.Contains(value.EnumSlice(), target.String()) {
 		return nil
@@ -86,8 +86,7 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 
 var negativeValue = regexp.MustCompile(`^-\.?[0-9]`)
 
-// joinNegative writes "--flag -5s" as "--flag=-5s", which the parser would take for
-// a short flag.
+// joinNegative rewrites "--flag -5s" to "--flag=-5s". The parser would read -5s as a short flag.
 func joinNegative(args []string) []string {
 	var out []string
 	for i, arg := range args {
@@ -103,18 +102,17 @@ func joinNegative(args []string) []string {
 	return out
 }
 
-// invalid returns everything that is wrong with the settings as one error with a line
-// for each, nil if nothing is. Of a setting whose value cannot be read nothing else is
-// reported.
-func (s *settings) invalid(errs ...error) error {
+// validationError returns all problems of the settings and errs as one usage error with a line for
+// each, nil if there are none. For a setting whose value cannot be parsed it reports nothing else.
+func (s *settings) validationError(errs ...error) error {
 	var lines, unread []string
 	for _, err := range s.problems {
 		lines = append(lines, err.Error())
-		unread = append(unread, flagInText.FindString(err.Error()))
+		unread = append(unread, flagPattern.FindString(err.Error()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			if flag := flagInText.FindString(line); flag == "" || !slices.Contains(unread, flag) {
+			if flag := flagPattern.FindString(line); flag == "" || !slices.Contains(unread, flag) {
 				lines = append(lines, line)
 			}
 		}
@@ -125,8 +123,8 @@ func (s *settings) invalid(errs ...error) error {
 	return usagef("%s", strings.Join(lines, "\n"))
 }
 
-// emptyFlags are the settings that were given an empty value on the command line, often
-// by an unset variable of a script. In the environment that means the default.
+// emptyFlags returns an error for each flag with an empty value on the command line, which often is
+// an unset variable of a script. An empty environment variable means the default.
 func (s *settings) emptyFlags() (errs []error) {
 	for _, flag := range s.flags {
 		empty := false
@@ -137,13 +135,13 @@ func (s *settings) emptyFlags() (errs []error) {
 			empty = len(v) == 0 || slices.Contains(v, "")
 		}
 		if empty && s.origins[flag.Name].rank == byFlag {
-			errs = append(errs, fmt.Errorf("--%s: the value is empty: give one, or leave out the flag", flag.Name))
+			errs = append(errs, fmt.Errorf("--%s: the value is empty: set one, or omit the flag", flag.Name))
 		}
 	}
 	return errs
 }
 
-// problem is something that is wrong with the settings, for scripts.
+// problem is an invalid setting in the JSON output.
 type problem struct {
 	Message string `json:"message"`
 	Setting string `json:"setting,omitempty"`
@@ -152,14 +150,14 @@ type problem struct {
 	Line    int    `json:"line,omitempty"`
 }
 
-// list is what invalid reports, for scripts; nil if it is about no setting.
-func (s *settings) list(text string) []problem {
+// problemList splits the text of validationError into problems; nil if it concerns no setting.
+func (s *settings) problemList(text string) []problem {
 	var all []problem
 	about := false
 	for line := range strings.SplitSeq(text, "\n") {
-		p := problem{Message: s.sourced(line)}
-		name := strings.TrimPrefix(flagInText.FindString(line), "--")
-		if slices.ContainsFunc(s.known, func(f *kong.Flag) bool { return f.Name == name }) {
+		p := problem{Message: s.nameSources(line)}
+		name := strings.TrimPrefix(flagPattern.FindString(line), "--")
+		if slices.ContainsFunc(s.serveFlags, func(f *kong.Flag) bool { return f.Name == name }) {
 			o := s.origins[name]
 			p.Setting, p.Source, p.From, p.Line = name, o.rank.String(), o.name, o.line
 			about = true
@@ -172,16 +170,15 @@ func (s *settings) list(text string) []problem {
 	return all
 }
 
-var flagInText = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
+var flagPattern = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
 
-// sourced names the settings in a text as the user wrote them: those that are not on
-// the command line by their variable, or by their key and line in the file. What
-// follows a semicolon is advice and stays as it is.
-func (s *settings) sourced(text string) string {
+// nameSources replaces flags in a text with the source that the user has set: the environment
+// variable, or the key and line of the config file. It does not change advice after a semicolon.
+func (s *settings) nameSources(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		what, advice, found := strings.Cut(line, ";")
-		line = flagInText.ReplaceAllStringFunc(what, s.written)
+		line = flagPattern.ReplaceAllStringFunc(what, s.sourceName)
 		if found {
 			line += ";" + advice
 		}
@@ -190,8 +187,8 @@ func (s *settings) sourced(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// written is a flag as the user wrote it.
-func (s *settings) written(flag string) string {
+// sourceName returns the source of a flag's value as text.
+func (s *settings) sourceName(flag string) string {
 	name := strings.TrimPrefix(flag, "--")
 	switch o := s.origins[name]; o.rank {
 	case byFile:

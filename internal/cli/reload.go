@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 )
 
-// reloader reads the files again that may change while a server runs.
+// reloader reloads the tokens and the certificate of a running server.
 type reloader struct {
 	cmd   *serveCmd
 	agent *holdfast.Agent
@@ -20,7 +20,7 @@ type reloader struct {
 	log   *slog.Logger
 }
 
-// run reloads at each hangup until ctx is done.
+// run reloads after each SIGHUP until ctx is done.
 func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 	for {
 		select {
@@ -32,8 +32,8 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// reload replaces the tokens and the certificate. Each stays as it is if its file has a
-// mistake in it. Connections that are open stay open.
+// reload replaces the tokens and the certificate. If a file is not valid, the previous content stays
+// in use. Open connections stay open.
 func (r *reloader) reload() {
 	if r.cmd.TokensFile == "" && r.cert == nil {
 		r.log.Warn("nothing to reload: neither --tokens-file nor --tls-cert is set")
@@ -58,13 +58,13 @@ func (r *reloader) reload() {
 	}
 }
 
-// certificate is what a server proves its name with. It may be loaded again at any time.
+// certificate is a TLS certificate that can be reloaded at any time.
 type certificate struct {
 	certFile, keyFile string
 	current           atomic.Pointer[tls.Certificate]
 }
 
-// certificate loads that of the settings, nil if the server speaks plain HTTP.
+// certificate loads the certificate of the settings; it returns nil for plain HTTP.
 func (c *serveCmd) certificate() (*certificate, error) {
 	if c.TLSCert == "" && c.TLSKey == "" {
 		return nil, nil
@@ -85,8 +85,8 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// listen has the connections of a listener begin with a TLS handshake.
-func (c *certificate) listen(ln net.Listener) net.Listener {
+// tlsListener returns a listener for TLS connections over ln.
+func (c *certificate) tlsListener(ln net.Listener) net.Listener {
 	return tls.NewListener(ln, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},

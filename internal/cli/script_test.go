@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs each command against a server that the script starts by
-// "agent FLAGS...", which sets HOLDFAST_SERVER.
+// TestScripts runs the scripts in testdata/script. The script command "agent FLAGS..." starts a
+// server and sets HOLDFAST_SERVER.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": keepID, "port": freePort, "await": await}
+	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": saveID, "port": freePort, "await": await}
 	maps.Copy(cmds, webhooksCmds)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -51,8 +51,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// Scripts do not end early: "stop" and "skip" are commands of testscript itself.
-func TestScriptsRunToTheirEnd(t *testing.T) {
+// The testscript commands "stop" and "skip" would end a script early.
+func TestScriptsHaveNoEarlyEnd(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -72,7 +72,7 @@ func TestScriptsRunToTheirEnd(t *testing.T) {
 	}
 }
 
-// startAgent serves in this process until the script ends.
+// startAgent runs a server in this process until the script ends.
 func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("agent cannot be negated")
@@ -108,20 +108,20 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("AGENT_HTTPS", strings.Replace(ready.URL, "http://", "https://", 1))
 }
 
-// keepID sets ID to the first line of stdout, or of the task in its JSON.
-func keepID(ts *testscript.TestScript, _ bool, _ []string) {
+// saveID sets ID to the first line of stdout, or to the id of the task in JSON.
+func saveID(ts *testscript.TestScript, _ bool, _ []string) {
 	text := ts.ReadFile("stdout")
 	var task struct{ ID string }
 	if json.Unmarshal([]byte(text), &task) != nil {
 		task.ID, _, _ = strings.Cut(text, "\n")
 	}
 	if task.ID == "" {
-		ts.Fatalf("there is no id in %q", text)
+		ts.Fatalf("no id in %q", text)
 	}
 	ts.Setenv("ID", task.ID)
 }
 
-// freePort sets PORT to one that nobody listens on.
+// freePort sets PORT to an unused port.
 func freePort(ts *testscript.TestScript, _ bool, _ []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -131,9 +131,9 @@ func freePort(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PORT", port)
 }
 
-// await repeats a command until it has something to show.
+// await repeats a command until it succeeds with output.
 func await(ts *testscript.TestScript, _ bool, args []string) {
-	said := ""
+	shown := ""
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var out, errs strings.Builder
 		code := cli.Main(context.Background(), cli.Program{
@@ -143,9 +143,9 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 		if code == 0 && out.Len() > 0 {
 			return
 		}
-		said = out.String() + errs.String()
+		shown = out.String() + errs.String()
 	}
-	ts.Fatalf("%s still shows nothing: %s", args, said)
+	ts.Fatalf("%s has no output after 5 minutes: %s", args, shown)
 }
 
 // run runs a command in this process.
@@ -161,7 +161,7 @@ func run(t *testing.T, stdin string, environ []string, args ...string) (code int
 	return code, out.String(), errs.String()
 }
 
-// serveForTest serves in this process until the test ends.
+// serveForTest runs a server in this process until the test ends.
 func serveForTest(t *testing.T, args ...string) (url string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -189,7 +189,7 @@ func serveForTest(t *testing.T, args ...string) (url string) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{
-		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks delete", "tasks feedback", "call", "card", "bench", "bench fill",
+		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks delete", "tasks feedback", "call", "card",
 		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",
@@ -201,7 +201,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("help %s = %d and %q on stderr, want 0 and nothing", topic, code, stderr)
 			}
 			if strings.ContainsAny(got, "“”") {
-				t.Errorf("help %s has quotes that no shell reads, made of two single ones", topic)
+				t.Errorf("help %s has typographic quotes, which shells do not accept", topic)
 			}
 			for line := range strings.Lines(got) {
 				if len(line) > 101 && !strings.Contains(line, "holdfast ") {
@@ -231,13 +231,13 @@ func compare(t *testing.T, golden, got string) {
 	}
 }
 
-func TestHelpIsTheSameByFlag(t *testing.T) {
+func TestHelpFlagMatchesHelpCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"send"}, {"tasks", "list"}} {
 		_, byCommand, _ := run(t, "", nil, append([]string{"help"}, args...)...)
 		code, byFlag, _ := run(t, "", nil, append(args, "--help")...)
 		if code != 0 || byFlag != byCommand {
-			t.Errorf("%v --help = %d, %q; want 0 and what help shows", args, code, byFlag)
+			t.Errorf("%v --help = %d, %q; want 0 and the output of help", args, code, byFlag)
 		}
 	}
 	if code, text, _ := run(t, "", nil); code != 0 || !strings.Contains(text, "60 seconds") {
@@ -245,8 +245,7 @@ func TestHelpIsTheSameByFlag(t *testing.T) {
 	}
 }
 
-// A server that is told to stop does so by itself; one that is told twice is
-// left by Main at once.
+// The first signal stops a server gracefully; after the second one Main returns at once.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	signals := make(chan os.Signal, 2)
@@ -276,8 +275,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	}
 }
 
-// Interrupting a command that waits leaves the task alone and says how to find
-// it again.
+// An interrupted send does not cancel the task and prints how to follow it.
 func TestInterruptedSendLeavesTheTask(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -298,12 +296,12 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	signals := make(chan os.Signal, 1)
-	stderr, said := io.Pipe()
+	stderr, stderrWriter := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		defer said.Close()
+		defer stderrWriter.Close()
 		code <- cli.Main(t.Context(), cli.Program{
-			Args: []string{"holdfast", "send", "--stream", "--server", ready.URL, "x"}, Stdout: io.Discard, Stderr: said, Signals: signals,
+			Args: []string{"holdfast", "send", "--stream", "--server", ready.URL, "x"}, Stdout: io.Discard, Stderr: stderrWriter, Signals: signals,
 		})
 	}()
 	var text strings.Builder
@@ -313,7 +311,7 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 			signals <- os.Interrupt
 		}
 	}
-	if got := <-code; got != 130 || !strings.Contains(text.String(), "The task goes on. Follow it: holdfast tasks follow --server") {
+	if got := <-code; got != 130 || !strings.Contains(text.String(), "The task continues. Follow it: holdfast tasks follow --server") {
 		t.Errorf("interrupted send = %d, %q, want 130 and how to follow the task", got, &text)
 	}
 	if _, list, _ := run(t, "", nil, "tasks", "list", "--server", ready.URL, "--state", "working"); !strings.Contains(list, "working") {
@@ -321,12 +319,12 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 	}
 	cancel()
 	if got := <-served; got != 0 {
-		t.Errorf("serve = %d, want 0 also when a task had to be handed back", got)
+		t.Errorf("serve = %d, want 0 also if a task was requeued", got)
 	}
 }
 
-// A chat that is resumed begins with what the agent still works on.
-func TestResumedChatFollowsWhatRuns(t *testing.T) {
+// A resumed chat first follows the running task.
+func TestResumedChatFollowsRunningTask(t *testing.T) {
 	t.Parallel()
 	done := filepath.Join(t.TempDir(), "done")
 	program := `sh -c 'read -r x; while [ "$x" = hold ] && [ ! -e "` + done + `" ]; do sleep 0.05; done; echo "did $x"'`
@@ -334,17 +332,17 @@ func TestResumedChatFollowsWhatRuns(t *testing.T) {
 	if code, _, stderr := run(t, "", nil, "send", "--no-wait", "--server", url, "--context", "talk", "hold"); code != 0 {
 		t.Fatalf("send = %d: %s", code, stderr)
 	}
-	stderr, said := io.Pipe()
+	stderr, stderrWriter := io.Pipe()
 	code := make(chan int, 1)
 	var out strings.Builder
 	go func() {
-		defer said.Close()
+		defer stderrWriter.Close()
 		code <- cli.Main(t.Context(), cli.Program{
-			Args: []string{"holdfast", "chat", "--server", url, "--context", "talk"}, Stdin: strings.NewReader("after\n"), Stdout: &out, Stderr: said,
+			Args: []string{"holdfast", "chat", "--server", url, "--context", "talk"}, Stdin: strings.NewReader("after\n"), Stdout: &out, Stderr: stderrWriter,
 		})
 	}()
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		if lines.Text() == "the agent still works on this:" {
+		if lines.Text() == "the agent is still working on this task:" {
 			if err := os.WriteFile(done, nil, 0o600); err != nil {
 				t.Error(err)
 			}

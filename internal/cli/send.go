@@ -14,38 +14,37 @@ import (
 
 // sendCmd sends a message.
 type sendCmd struct {
-	Text    []string `arg:"" optional:"" help:"What to say; - reads it from stdin, as does a command without text, files and data."`
-	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Send a file along; again for more; - is stdin. It travels inside the message. A URL is sent as it is, for the agent to fetch."`
-	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Send structured data along, such as '{\"sentences\": 5}'."`
-	Task    given    `placeholder:"ID" group:"Message:" help:"Go on with a task: answer its question, or add to what it does."`
-	Context given    `placeholder:"ID" group:"Message:" help:"Add the task to this conversation. An id that is not in use starts a new conversation."`
-	Key     given    `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"The agent takes the message once, however often it is sent with this key. Lost connections are then tried again."`
+	Text    []string `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given)."`
+	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Attach a file to the message; - is stdin. Repeatable. A URL is sent unchanged, and the agent fetches it."`
+	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Attach structured data, such as '{\"sentences\": 5}'. Repeatable."`
+	Task    nonEmpty `placeholder:"ID" group:"Message:" help:"Continue this task: answer its question or add a message."`
+	Context nonEmpty `placeholder:"ID" group:"Message:" help:"Add the task to this conversation. An unknown id starts a new conversation."`
+	Key     nonEmpty `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"Idempotency key: the agent accepts the message once per key. Lost connections are then retried."`
 
-	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is over or asks for input, and show the result. On by default; --no-wait shows the task's id and ends."`
-	Stream bool `group:"Answer:" help:"Show progress and results as they come."`
+	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is final or asks for input, and print the result (default on). --no-wait prints the task id and exits."`
+	Stream bool `group:"Answer:" help:"Print progress and results as they arrive."`
 
-	inline
+	inlineWebhook
 
 	connection
 }
 
-// given is what must not be empty where it is said at all: a script whose variable
-// is not set would begin another task instead of going on with one, or send again
-// what was to be sent once.
-type given string
+// nonEmpty is a flag value that must not be empty. With an empty value, such as an unset variable of
+// a script, send would start a new task instead of continuing one, or lose its idempotency key.
+type nonEmpty string
 
-// UnmarshalText reads it.
-func (g *given) UnmarshalText(text []byte) error {
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (g *nonEmpty) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return errors.New("must not be empty")
 	}
-	*g = given(text)
+	*g = nonEmpty(text)
 	return nil
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (sendCmd) Help() string {
-	return `The result goes to stdout, what is said about it to stderr; the exit code tells how the task ended (holdfast help exit-codes). The task does not depend on this command: it goes on when you interrupt it or lose the connection.
+	return `The result goes to stdout, messages go to stderr. The exit code is that of the task's final state (holdfast help exit-codes). The task continues if you interrupt this command or lose the connection.
 
 Examples:
 
@@ -79,12 +78,11 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 	default:
 		err = c.send(ctx, v, cl, params)
 	}
-	return c.explain(ctx, a, explainURL(a, v.leave(ctx, err), c.Webhook))
+	return c.explain(ctx, a, explainURL(a, v.detach(ctx, err), c.Webhook))
 }
 
-// send sends the message without waiting, so that the task's id is known at
-// once, and then follows the task if it is to wait: that survives whatever
-// happens to the connection or the server.
+// send sends the message without waiting, so that the task's id is known at once. Then it follows the
+// task if c.Wait is set, which survives lost connections and restarts of the server.
 func (c *sendCmd) send(ctx context.Context, v *viewer, cl *client.Client, params client.SendParams) error {
 	answer, err := cl.Send(ctx, params)
 	if err != nil {
@@ -116,8 +114,8 @@ func (c *sendCmd) message(a *app) (a2a.Message, error) {
 	return m, nil
 }
 
-// idOfKey is the message id that goes with an idempotency key: a repeated command
-// must make the same request, or the server refuses it as another one.
+// idOfKey returns the message id for an idempotency key. A repeated command must send the same
+// request, or the server rejects it.
 func idOfKey(key string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdfast:idempotency-key:"+key)).String()
 }
@@ -128,14 +126,14 @@ func (c *sendCmd) parts(a *app) ([]a2a.Part, error) {
 	text := strings.Join(c.Text, " ")
 	if nothing := text == "" && len(c.File) == 0 && len(c.Data) == 0; nothing || text == "-" {
 		if nothing && isTerminal(a.stdin) {
-			return nil, &hinted{usagef("there is nothing to send: give a text, -f FILE or --data JSON"), "see: " + a.name + " help send"}
+			return nil, &hintError{usagef("nothing to send: give a text, -f FILE or --data JSON"), "see: " + a.name + " help send"}
 		}
 		raw, err := stdin.read()
 		if err != nil {
 			return nil, err
 		}
 		if text = strings.ToValidUTF8(string(raw), "\ufffd"); text == "" {
-			return nil, usagef("there is nothing to send: stdin is empty")
+			return nil, usagef("nothing to send: stdin is empty")
 		}
 	}
 	if text != "" {

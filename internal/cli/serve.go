@@ -21,67 +21,67 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-// serveCmd starts an agent.
+// serveCmd runs an agent server.
 type serveCmd struct {
-	Addr string `placeholder:"HOST:PORT" envvar:"HOLDFAST_ADDR" help:"Where to listen. Default: 127.0.0.1:3773, or $HOST and $PORT where they are set."`
-	URL  string `placeholder:"URL" envvar:"HOLDFAST_URL" help:"The public URL that the agent card tells. Default: the address a request came to."`
-	Name string `placeholder:"NAME" envvar:"HOLDFAST_NAME" help:"The agent's name on its card. Default: that of the agent."`
+	Addr string `placeholder:"HOST:PORT" envvar:"HOLDFAST_ADDR" help:"Listen address (default 127.0.0.1:3773, or $HOST and $PORT if set)."`
+	URL  string `placeholder:"URL" envvar:"HOLDFAST_URL" help:"Public URL in the agent card (default the address of the request)."`
+	Name string `placeholder:"NAME" envvar:"HOLDFAST_NAME" help:"Agent name in the agent card (default the name of the agent)."`
 
-	Agent       string        `placeholder:"NAME" envvar:"HOLDFAST_AGENT" group:"Agent:" help:"A built-in agent: summarize (the default), conformance or echo."`
-	Exec        string        `placeholder:"COMMAND" envvar:"HOLDFAST_EXEC" group:"Agent:" help:"A program is the agent: it is started for each turn and talks JSON lines on stdin and stdout (docs/exec.md). No shell reads the command."`
-	ExecPlain   bool          `envvar:"HOLDFAST_EXEC_PLAIN" group:"Agent:" help:"The program knows no JSON lines: it reads the message's text on stdin and prints the answer."`
-	ExecTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_EXEC_TIMEOUT" group:"Agent:" help:"The longest a run of the program may take. Default: --task-timeout."`
-	ExecDir     string        `placeholder:"DIR" envvar:"HOLDFAST_EXEC_DIR" group:"Agent:" help:"Where the program runs. Default: the current directory."`
-	PageDelay   time.Duration `hidden:"" envvar:"HOLDFAST_PAGE_DELAY" help:"A pause before each page that the summarizer reads, to watch it at work."`
+	Agent       string        `placeholder:"NAME" envvar:"HOLDFAST_AGENT" group:"Agent:" help:"Built-in agent: summarize, conformance or echo (default summarize)."`
+	Exec        string        `placeholder:"COMMAND" envvar:"HOLDFAST_EXEC" group:"Agent:" help:"Program that implements the agent. It is started for each turn and uses JSON lines on stdin and stdout (docs/exec.md). No shell interprets the command."`
+	ExecPlain   bool          `envvar:"HOLDFAST_EXEC_PLAIN" group:"Agent:" help:"The program does not use JSON lines: it reads the message text from stdin and prints the answer."`
+	ExecTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_EXEC_TIMEOUT" group:"Agent:" help:"Maximum duration of one execution of the program (default --task-timeout)."`
+	ExecDir     string        `placeholder:"DIR" envvar:"HOLDFAST_EXEC_DIR" group:"Agent:" help:"Working directory of the program (default the current directory)."`
+	PageDelay   time.Duration `hidden:"" envvar:"HOLDFAST_PAGE_DELAY" help:"Pause before each page that the summarizer reads, for demonstrations."`
 
-	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"Where SQLite keeps the data. One process at a time. Default: ${default}."`
+	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory, for one process at a time (default ${default})."`
 
 	storageFlags
-	RunMigrationsOnStartup bool `envvar:"HOLDFAST_RUN_MIGRATIONS_ON_STARTUP" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Bring the schema up to date at the start. Else a schema that is not is refused: holdfast migrate up."`
+	RunMigrationsOnStartup bool `envvar:"HOLDFAST_RUN_MIGRATIONS_ON_STARTUP" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Apply pending migrations at startup. Otherwise serve rejects an outdated schema; run holdfast migrate up."`
 
-	Tokens      []string `name:"token" secret:"" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"A bearer token and whom it stands for; again for more, or with commas. Without any token everybody is let in as the same owner."`
-	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"Tokens from a file, one TOKEN=PRINCIPAL a line; # begins a comment. SIGHUP reads it again."`
-	TLSCert     string   `name:"tls-cert" placeholder:"FILE" envvar:"HOLDFAST_TLS_CERT" group:"Access:" help:"Serve HTTPS with this certificate: a PEM file with the chain. SIGHUP reads it again."`
-	TLSKey      string   `name:"tls-key" placeholder:"FILE" envvar:"HOLDFAST_TLS_KEY" group:"Access:" help:"The private key of --tls-cert, as PEM."`
-	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"A web origin whose pages may call the agent, such as https://example.com; * is any."`
-	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"The largest request taken. Default: ${default}."`
-	MaxLists    int      `placeholder:"N" envvar:"HOLDFAST_MAX_LISTS" default:"8" group:"Access:" help:"How many lists are read from the store at once, 2 or more; one owner reads half of them. Default: ${default}."`
-	MaxStreams  int      `placeholder:"N" envvar:"HOLDFAST_MAX_STREAMS" default:"10000" group:"Access:" help:"How many streams may be open at once; with tokens, one owner has half of them. Default: ${default}."`
-	MaxBatch    size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BATCH" default:"32MiB" group:"Access:" help:"How large the responses of a batch may be together; items beyond it get an error. Default: ${default}."`
+	Tokens      []string `name:"token" secret:"" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"Bearer token and its principal. Repeatable, or separated by commas. Without tokens every client has access, as the same owner."`
+	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"File with tokens, one TOKEN=PRINCIPAL per line; # starts a comment. SIGHUP reloads it."`
+	TLSCert     string   `name:"tls-cert" placeholder:"FILE" envvar:"HOLDFAST_TLS_CERT" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
+	TLSKey      string   `name:"tls-key" placeholder:"FILE" envvar:"HOLDFAST_TLS_KEY" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
+	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
+	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"Maximum request body size (default ${default})."`
+	MaxLists    int      `placeholder:"N" envvar:"HOLDFAST_MAX_LISTS" default:"8" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner (default ${default})."`
+	MaxStreams  int      `placeholder:"N" envvar:"HOLDFAST_MAX_STREAMS" default:"10000" group:"Access:" help:"Maximum number of open streams; with tokens, half of it for one owner (default ${default})."`
+	MaxBatch    size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BATCH" default:"32MiB" group:"Access:" help:"Maximum total size of the responses of a batch; items beyond it return an error (default ${default})."`
 
-	Dialect string `placeholder:"NAME" envvar:"HOLDFAST_DIALECT" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"How answers are spelled: a2a, as the protocol says, or bindu, with results in snake_case, for clients of agents made with Bindu. Requests may have either spelling. Default: ${default}."`
+	Dialect string `placeholder:"NAME" envvar:"HOLDFAST_DIALECT" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either (default ${default})."`
 
 	webhookFlags
 
 	fileFlags
 
-	MaxTask     size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"How much content a task may have: messages, artifacts and what was replaced in them. At most a third of what one owner may hold of --memory. Default: ${default}."`
-	MaxContext  size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_CONTEXT" default:"8GiB" group:"Work:" help:"How much content all tasks of a context may have. Default: ${default}."`
-	Memory      size `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use; half of it is for what is large: requests, responses, tasks, webhook bodies, files. One owner may hold half of that half. Default: three quarters of the limit of the cgroup or of the machine's memory."`
-	Concurrency int  `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"How many tasks run at once. Default: ${default}."`
+	MaxTask     size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"Maximum content size of a task: messages, artifacts and their replaced versions. At most a third of one owner's share of --memory (default ${default})."`
+	MaxContext  size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_CONTEXT" default:"8GiB" group:"Work:" help:"Maximum content size of all tasks of a context (default ${default})."`
+	Memory      size `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use. Half of it is for large content: requests, responses, tasks, webhook bodies and files; one owner gets at most half of that half (default three quarters of the cgroup limit or of the machine's memory)."`
+	Concurrency int  `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"Maximum number of tasks that run concurrently (default ${default})."`
 
-	ReservedTurns int `placeholder:"N" envvar:"HOLDFAST_RESERVED_TURNS" default:"-1" group:"Work:" help:"How many of these are kept for owners that run few: one that runs an eighth of this number or more gets none of them. 0 is none, -1 a quarter of --concurrency with tokens, else none. Default: ${default}."`
+	ReservedTurns int `placeholder:"N" envvar:"HOLDFAST_RESERVED_TURNS" default:"-1" group:"Work:" help:"Part of --concurrency that is reserved for owners with few running tasks, fewer than an eighth of this number. 0 is none, -1 is a quarter of --concurrency with tokens, else none (default ${default})."`
 
-	MaxQueued int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED" default:"100000" group:"Work:" help:"How many tasks may wait to run; new ones are refused above it. Default: ${default}."`
+	MaxQueued int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED" default:"100000" group:"Work:" help:"Maximum number of waiting tasks; above it new tasks are rejected (default ${default})."`
 
-	MaxQueuedPerOwner int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED_PER_OWNER" group:"Work:" help:"How many tasks of one owner may wait to run. Default: half of --max-queued with tokens, else all."`
+	MaxQueuedPerOwner int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED_PER_OWNER" group:"Work:" help:"Maximum number of waiting tasks of one owner; it falls as the queue fills, so that several owners cannot fill it together (default half of --max-queued with tokens, else all)."`
 
-	ReadCache size `placeholder:"SIZE" envvar:"HOLDFAST_READ_CACHE" group:"Work:" help:"Memory for finished tasks as they were encoded for responses, so that reading them again is cheap. Default: 32MiB, at most 1/16 of --memory."`
+	ReadCache size `placeholder:"SIZE" envvar:"HOLDFAST_READ_CACHE" group:"Work:" help:"Size of the cache of encoded responses of finished tasks (default 32MiB, at most 1/16 of --memory)."`
 
-	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"The longest a turn of a task may run; 0 is no limit. Default: ${default}."`
-	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"How often a turn is begun, when its process dies, before the task fails. Default: ${default}."`
-	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"How long a task of a process that died waits for another. Default: ${default}."`
-	StopGrace   time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_STOP_GRACE" default:"10s" group:"Work:" help:"How long running tasks may take to finish when the server stops. What is left is run again at the next start. Default: ${default}."`
+	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"Maximum duration of a turn of a task; 0 is no limit (default ${default})."`
+	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"Maximum number of attempts of a turn whose process dies, before the task fails (default ${default})."`
+	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it (default ${default})."`
+	StopGrace   time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_STOP_GRACE" default:"10s" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start (default ${default})."`
 
-	Retention []string `placeholder:"KIND=AGE" envvar:"HOLDFAST_RETENTION" group:"Work:" help:"How long data is kept, such as completed=90d,failed=365d,idempotency=7d. KIND is a final state of tasks, tasks (all final states without an age of their own), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, attempts or dead-letters (of webhooks); AGE is in days (90d), a duration (36h) or 0: kept for ever. Default: tasks and described-contexts are kept, the rest for 30d."`
+	Retention []string `placeholder:"KIND=AGE" envvar:"HOLDFAST_RETENTION" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
 
-	LogLevel  string `placeholder:"LEVEL" envvar:"HOLDFAST_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"debug (every request), info, warn or error. Default: ${default}."`
-	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"text or json, on stderr. Default: ${default}."`
+	LogLevel  string `placeholder:"LEVEL" envvar:"HOLDFAST_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"Log level: debug (every request), info, warn or error (default ${default})."`
+	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"Log format on stderr: text or json (default ${default})."`
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (serveCmd) Help() string {
-	return `Everything that was accepted is kept in --data, or in a PostgreSQL database, and survives crashes: tasks that were running are run again at the next start. The first SIGINT or SIGTERM stops the server in good order, the second at once.
+	return `Accepted tasks are stored in --data or in a PostgreSQL database and survive crashes: interrupted tasks run again at the next start. The first SIGINT or SIGTERM stops the server gracefully, the second at once.
 
 Examples:
 
@@ -96,7 +96,7 @@ Examples:
 // size is a number of bytes, written as 10MiB, 10MB or 10485760.
 type size int64
 
-// UnmarshalText reads a size.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n == 0 || n > 1<<40 {
@@ -106,35 +106,34 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ready is what serve and config make of the settings.
-type ready struct {
-	storage storage
-	tokens  []holdfast.Token
-	agent   chosen
-	pushes  pushes
-	cert    *certificate // nil: no TLS
-	notes   []string     // what the operator should know about the settings
+// serveSettings are the validated settings of serve and config.
+type serveSettings struct {
+	storage  storage
+	tokens   []holdfast.Token
+	agent    chosenAgent
+	webhooks webhookSettings
+	cert     *certificate // nil without TLS
+	notes    []string     // about settings without effect
 }
 
-// prepare finds out what the settings mean, or all that is wrong with them. It
-// starts and opens nothing.
-func (c *serveCmd) prepare(a *app, log *slog.Logger) (r ready, err error) {
+// prepare validates the settings and returns all problems as one error. It starts and opens nothing.
+func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error) {
 	errs := append(a.set.emptyFlags(), c.checkAddress(a), c.check())
 	add := func(err error) { errs = append(errs, err) }
-	r.storage, err = c.storageFlags.choose(a, c.Data)
+	r.storage, err = c.storageFlags.resolve(a, c.Data)
 	add(err)
 	r.storage.cfg.Migrate = c.RunMigrationsOnStartup
 	r.tokens, err = c.tokens()
 	add(err)
 	r.agent, err = c.chooseAgent(a, log)
 	add(err)
-	r.pushes, err = c.webhookFlags.choose(a)
+	r.webhooks, err = c.webhookFlags.resolve(a)
 	add(err)
 	add(c.fileFlags.check())
 	r.cert, err = c.certificate()
 	add(err)
-	r.notes = append(r.storage.notes, r.pushes.notes...)
-	return r, a.set.invalid(errs...)
+	r.notes = append(r.storage.notes, r.webhooks.notes...)
+	return r, a.set.validationError(errs...)
 }
 
 // Run serves until ctx is done.
@@ -144,7 +143,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, text := range a.unknownOwn() {
+	for _, text := range a.unknownVariableWarnings() {
 		log.Warn("unknown setting", "detail", text, "see", a.name+" help environment")
 	}
 	for _, note := range r.notes {
@@ -155,10 +154,10 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	cfg := c.config(r.agent.config, r.tokens, log)
-	cfg.Webhooks = c.webhookFlags.config(r.pushes)
+	cfg.Webhooks = c.webhookFlags.config(r.webhooks)
 	cfg.Files = c.fileFlags.config()
 	if r.cert != nil {
-		ln = r.cert.listen(ln)
+		ln = r.cert.tlsListener(ln)
 	}
 	if cfg.DataDir = r.storage.data; r.storage.kind != kindSQLite {
 		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
@@ -167,14 +166,14 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		defer func() { err = errors.Join(err, cfg.Store.Close()) }() //nolint:contextcheck // closed also when ctx is done
 	}
 	if r.storage.kind == kindPostgres {
-		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosen)
+		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosenBy)
 	}
 	h, err := holdfast.New(cfg, r.agent.handler) //nolint:contextcheck // opening the store must not end half-way
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.out.passing = true // a server does not end badly because nobody reads its banner
-	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), tls: r.cert != nil, storage: r.storage, log: log, logged: c.LogFormat == "json"}
+	a.out.bestEffort = true // a write error of the banner must not change the exit code
+	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), tls: r.cert != nil, storage: r.storage, log: log, jsonLog: c.LogFormat == "json"}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
@@ -183,22 +182,22 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.kind, limit))
 	a.reloads.Store(true)
 	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) //nolint:contextcheck // reading a file needs none
-	if err := h.Serve(ctx, ln); err != nil && !stoppedLate(ctx, err) {
+	if err := h.Serve(ctx, ln); err != nil && !graceExpired(ctx, err) {
 		return err
 	}
 	log.Info("stopped")
 	return nil
 }
 
-// stoppedLate reports whether err only says that the grace period was over
-// before all was finished, which is what stopping in good order may come to.
-func stoppedLate(ctx context.Context, err error) bool {
+// graceExpired reports whether err only means that the grace period ended before all tasks finished,
+// which is not a failure of serve.
+func graceExpired(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
 func (c *serveCmd) logger(a *app) *slog.Logger {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // one of the enum
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by the enum
 	opts := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(a.err.w, opts))
@@ -209,8 +208,8 @@ func (c *serveCmd) logger(a *app) *slog.Logger {
 func (c *serveCmd) check() error {
 	var errs []error
 	for _, f := range []struct {
-		bad  bool
-		text string
+		invalid bool
+		text    string
 	}{
 		{c.Exec != "" && c.Agent != "", "--exec and --agent must not both be given"},
 		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
@@ -226,17 +225,17 @@ func (c *serveCmd) check() error {
 		{c.Lease < 100*time.Millisecond, "--lease must be 100ms or more"},
 		{c.StopGrace <= 0, "--stop-grace must be more than 0"},
 	} {
-		if f.bad {
+		if f.invalid {
 			errs = append(errs, errors.New(f.text))
 		}
 	}
 	if c.URL != "" {
-		errs = append(errs, under("--url", server.CheckURL(c.URL)))
+		errs = append(errs, prefixLines("--url", server.CheckURL(c.URL)))
 	}
 	_, err := c.retention()
-	errs = append(errs, under("--retention", err))
+	errs = append(errs, prefixLines("--retention", err))
 	for _, origin := range c.CORSOrigins {
-		errs = append(errs, under("--cors-origin", server.CheckOrigin(origin)))
+		errs = append(errs, prefixLines("--cors-origin", server.CheckOrigin(origin)))
 	}
 	return errors.Join(errs...)
 }
@@ -245,15 +244,15 @@ func (c *serveCmd) retention() (engine.Retention, error) {
 	return engine.ParseRetention(strings.Join(c.Retention, ","))
 }
 
-// under names the setting that an error is about, in each of its lines.
-func under(name string, err error) error {
+// prefixLines adds a setting's name to each line of an error.
+func prefixLines(name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return errors.New(name + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+name+": "))
 }
 
-// checkAddress checks the form of the address, without a look at the network.
+// checkAddress checks the syntax of the listen address.
 func (c *serveCmd) checkAddress(a *app) error {
 	setting := "--addr"
 	if c.Addr == "" {
@@ -269,7 +268,7 @@ func (c *serveCmd) checkAddress(a *app) error {
 	return nil
 }
 
-// address is where to listen. PORT and HOST are what platforms set.
+// address returns the listen address. Hosting platforms set PORT and HOST.
 func (c *serveCmd) address(a *app) string {
 	if c.Addr != "" {
 		return c.Addr
@@ -294,7 +293,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Tokens = tokens
 	cfg.Concurrency = c.Concurrency
 	switch c.ReservedTurns {
-	case -1: // as cfg says by itself
+	case -1: // the default of cfg
 	case 0:
 		cfg.ReservedTurns = -1
 	default:
@@ -307,7 +306,7 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 	cfg.Lease = c.Lease
 	cfg.StopGrace = c.StopGrace
 	cfg.Memory = int64(c.Memory)
-	cfg.Retention, _ = c.retention() // has been checked
+	cfg.Retention, _ = c.retention() // checked before
 	cfg.Limits.TaskBytes, cfg.Limits.ContextBytes = int(c.MaxTask), int(c.MaxContext)
 	cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = c.MaxQueued, c.MaxQueuedPerOwner
 	cfg.MaxBodyBytes = int64(c.MaxBody)
@@ -321,13 +320,13 @@ func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slo
 }
 
 func (a *app) warnUnknownVariables() {
-	for _, text := range a.unknownOwn() {
-		a.say("%s %s; see: %s help environment", a.err.red("warning:"), text, a.name)
+	for _, text := range a.unknownVariableWarnings() {
+		a.info("%s %s; see: %s help environment", a.err.red("warning:"), text, a.name)
 	}
 }
 
-// unknownOwn tells of variables that look like ours and are not.
-func (a *app) unknownOwn() []string {
+// unknownVariableWarnings returns a warning for each unknown variable with Holdfast's prefix.
+func (a *app) unknownVariableWarnings() []string {
 	var g grammar
 	parser, err := a.parser(&g)
 	if err != nil {
@@ -335,24 +334,23 @@ func (a *app) unknownOwn() []string {
 	}
 	var texts []string
 	for _, name := range a.env.unknown(parser.Model) {
-		texts = append(texts, "the environment variable "+name+" means nothing to this version")
+		texts = append(texts, "the environment variable "+name+" is unknown to this version")
 	}
 	return texts
 }
 
-// A server that was killed has its address until the system has taken it apart,
-// and its successor is often started before that.
+// listen retries an address in use: the system releases the address of a killed server with a delay.
 const (
-	addrPatience = time.Second
-	addrRetry    = 20 * time.Millisecond
+	addrInUseTimeout  = time.Second
+	addrRetryInterval = 20 * time.Millisecond
 )
 
-// listen opens the address, or says why that cannot be.
+// listen opens a listener on addr.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
-	for until := time.Now().Add(addrPatience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
-		time.Sleep(addrRetry)
+	for until := time.Now().Add(addrInUseTimeout); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(addrRetryInterval)
 		ln, err = lc.Listen(ctx, "tcp", addr)
 	}
 	var op *net.OpError
@@ -363,7 +361,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use by another server: stop it or choose another address with --addr", addr)
 	case errors.Is(err, syscall.EACCES):
-		return nil, usagef("--addr: this user may not listen on %s: choose a port above 1023", addr)
+		return nil, usagef("--addr: no permission to listen on %s: choose a port above 1023", addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, usagef("--addr: %s is not an address of this machine", addr)
 	case errors.As(err, &dns):

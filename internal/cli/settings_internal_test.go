@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestMaskURL(t *testing.T) {
 	}
 }
 
-func TestWithoutPasswords(t *testing.T) {
+func TestRedactPasswords(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"unexpected argument postgres://bob:s3cr3t@h/d":       "unexpected argument postgres://bob:***@h/d",
@@ -37,10 +38,10 @@ func TestWithoutPasswords(t *testing.T) {
 		"unexpected argument bob:s3cr3t@h:1/d":                "unexpected argument bob:***@h:1/d",
 		"unexpected argument host=h password=s3cr3t user=bob": "unexpected argument host=h password=*** user=bob",
 		"got postgres://h/d?password=s3cr3t&user=bob":         "got postgres://h/d?password=***&user=bob",
-		"set it to " + urlForm:                                "set it to " + urlForm,
+		"set it to " + urlFormat:                              "set it to " + urlFormat,
 		"http://127.0.0.1:80/ is not for bob@example":         "http://127.0.0.1:80/ is not for bob@example",
 	} {
-		if got := withoutPasswords(in); got != want {
+		if got := redactPasswords(in); got != want {
 			t.Errorf("withoutPasswords(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -62,7 +63,7 @@ func TestDurationsNeedAUnit(t *testing.T) {
 			}
 		}
 	}
-	// The variables of other agent servers are in seconds.
+	// The STORAGE__ variables are in seconds.
 	if got, err := durationFrom(t, "STORAGE__POSTGRES_TIMEOUT", "2.5"); err != nil || got != 2500*time.Millisecond {
 		t.Errorf("STORAGE__POSTGRES_TIMEOUT=2.5 is %v, %v, want 2.5s", got, err)
 	}
@@ -81,10 +82,10 @@ func durationFrom(t *testing.T, name, value string) (time.Duration, error) {
 		t.Fatal(err)
 	}
 	got := map[string]time.Duration{
-		"HOLDFAST_TASK_TIMEOUT": g.Serve.TaskTimeout, "PUSH_TIMEOUT": g.Serve.PushTimeout,
+		"HOLDFAST_TASK_TIMEOUT": g.Serve.TaskTimeout, "PUSH_TIMEOUT": g.Serve.WebhookTimeout,
 		"STORAGE__POSTGRES_TIMEOUT": g.Serve.Timeout, "HOLDFAST_POSTGRES_TIMEOUT": g.Serve.Timeout,
 	}
-	return got[name], a.set.invalid()
+	return got[name], a.set.validationError()
 }
 
 func TestUnknownSettingNamesTheNearest(t *testing.T) {
@@ -95,17 +96,26 @@ func TestUnknownSettingNamesTheNearest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]string{
-		"storge": "did you mean storage?", "database_url": "in the file it is database-url", "postgres-pool-mx": "did you mean postgres-pool-max?",
-		"STORAGE__POSTGRES_POOL_MAX": "in the file it is postgres-pool-max", "postgres_timeout": "did you mean postgres-timeout?", "zzzzzz": `setting "zzzzzz"`,
+		"storge": "did you mean storage?", "database_url": "its name in the file is database-url", "postgres-pool-mx": "did you mean postgres-pool-max?",
+		"STORAGE__POSTGRES_POOL_MAX": "its name in the file is postgres-pool-max", "postgres_timeout": "did you mean postgres-timeout?", "zzzzzz": `setting "zzzzzz"`,
 	} {
-		if got := unknownSetting(in, a.set.known); !strings.HasSuffix(got, want) {
+		if got := unknownSetting(in, a.set.serveFlags); !strings.HasSuffix(got, want) {
 			t.Errorf("unknownSetting(%q) = %q, want it to end with %q", in, got, want)
 		}
 	}
 }
 
-// The variables that the documentation of other agent servers names, and their
-// defaults.
+// A larger config file must not be applied in part.
+func TestLargeConfigFileIsRejected(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "config.yaml")
+	writeFile(t, name, strings.Repeat("# a comment\n", maxConfig/12+1)+"lease: 1s\n")
+	if values, err := readConfig(name, nil); err == nil || !strings.Contains(err.Error(), "is larger than the maximum of 1048576 bytes") {
+		t.Errorf("readConfig() = %v, %v, want an error about the size", values, err)
+	}
+}
+
+// The flags support the storage variables of other agent servers, with their defaults.
 func TestSettingsOfPostgres(t *testing.T) {
 	t.Parallel()
 	a := newApp(Program{})
@@ -118,7 +128,7 @@ func TestSettingsOfPostgres(t *testing.T) {
 		"STORAGE__POSTGRES_POOL_MAX": "10", "STORAGE__POSTGRES_TIMEOUT": "60s", "STORAGE__POSTGRES_COMMAND_TIMEOUT": "30s",
 		"STORAGE__POSTGRES_MAX_RETRIES": "3", "STORAGE__POSTGRES_RETRY_DELAY": "1s", "STORAGE__RUN_MIGRATIONS_ON_STARTUP": "",
 	}
-	for _, flag := range a.set.known {
+	for _, flag := range a.set.serveFlags {
 		for _, name := range envNames(flag.Value) {
 			if want, ok := defaults[name]; ok && flag.Default == want {
 				delete(defaults, name)
@@ -141,15 +151,15 @@ func TestDocsNameEverySetting(t *testing.T) {
 	if _, err := a.parser(&g); err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range a.set.known {
+	for _, flag := range a.set.serveFlags {
 		if flag.Hidden {
 			continue
 		}
 		row := "`" + flag.Name + "`"
-		if names := envNames(flag.Value); slices.Contains(forPostgres, flag.Name) || len(names) > 1 {
+		if names := envNames(flag.Value); slices.Contains(postgresFlags, flag.Name) || len(names) > 1 {
 			row = "| " + row + " | `" + strings.Join(names, "`, `") + "` |"
 		}
-		if flag.HasDefault && slices.Contains(forPostgres, flag.Name) {
+		if flag.HasDefault && slices.Contains(postgresFlags, flag.Name) {
 			row += " `" + flag.Default + "` |"
 		}
 		if !strings.Contains(string(raw), row) {

@@ -20,72 +20,72 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The kinds of storage.
+// Kinds of storage.
 const (
 	kindMemory   = "memory"
 	kindSQLite   = "sqlite"
 	kindPostgres = "postgres"
 )
 
-// storageFlags say which store a command opens, and how.
+// storageFlags select and configure the store that a command opens.
 type storageFlags struct {
 	configFlag
 
-	Storage string `placeholder:"KIND" envvar:"HOLDFAST_STORAGE" also:"STORAGE_TYPE" group:"Storage:" help:"sqlite keeps everything in --data, postgres in a database that many servers can share, memory forgets it at the end. Default: postgres where there is a database URL, else sqlite."`
+	Storage string `placeholder:"KIND" envvar:"HOLDFAST_STORAGE" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
 
-	DatabaseURL     string        `name:"database-url" secret:"" placeholder:"URL" envvar:"HOLDFAST_DATABASE_URL" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"The database: postgres://user:password@host:port/database?sslmode=verify-full. It is better given by its variable or by --database-url-file: command lines can be seen by others."`
-	DatabaseURLFile string        `name:"database-url-file" placeholder:"FILE" envvar:"HOLDFAST_DATABASE_URL_FILE" group:"PostgreSQL:" help:"A file with the URL of the database in it."`
-	DID             string        `name:"did" placeholder:"DID" envvar:"HOLDFAST_DID" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Keep everything in a schema of this DID's own, which agents with other DIDs do not see."`
-	Schema          string        `placeholder:"NAME" envvar:"HOLDFAST_SCHEMA" group:"PostgreSQL:" help:"The schema to keep everything in. Default: that of --did, else holdfast."`
-	PoolMin         int           `name:"postgres-pool-min" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MIN" also:"STORAGE__POSTGRES_POOL_MIN" default:"2" group:"PostgreSQL:" help:"How many connections are kept open. Default: ${default}."`
-	PoolMax         int           `name:"postgres-pool-max" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MAX" also:"STORAGE__POSTGRES_POOL_MAX" default:"10" group:"PostgreSQL:" help:"How many connections there are at most. Default: ${default}."`
-	Timeout         time.Duration `name:"postgres-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_TIMEOUT" also:"STORAGE__POSTGRES_TIMEOUT" default:"60s" group:"PostgreSQL:" help:"How long a request waits for a connection. Default: ${default}."`
-	CommandTimeout  time.Duration `name:"postgres-command-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_COMMAND_TIMEOUT" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" default:"30s" group:"PostgreSQL:" help:"How long one command may take. Default: ${default}."`
-	MaxRetries      int           `name:"postgres-max-retries" placeholder:"N" envvar:"HOLDFAST_POSTGRES_MAX_RETRIES" also:"STORAGE__POSTGRES_MAX_RETRIES" default:"3" group:"PostgreSQL:" help:"How often a command is tried again after a failure that may pass. Default: ${default}."`
-	RetryDelay      time.Duration `name:"postgres-retry-delay" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_RETRY_DELAY" also:"STORAGE__POSTGRES_RETRY_DELAY" default:"1s" group:"PostgreSQL:" help:"The pause before the first such try; it doubles each time. Default: ${default}."`
+	DatabaseURL     string        `name:"database-url" secret:"" placeholder:"URL" envvar:"HOLDFAST_DATABASE_URL" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"Database URL: postgres://user:password@host:port/database?sslmode=verify-full. Prefer the variable or --database-url-file: other users can see command lines."`
+	DatabaseURLFile string        `name:"database-url-file" placeholder:"FILE" envvar:"HOLDFAST_DATABASE_URL_FILE" group:"PostgreSQL:" help:"File that contains the database URL."`
+	DID             string        `name:"did" placeholder:"DID" envvar:"HOLDFAST_DID" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Use a separate schema for this DID, so that agents with other DIDs do not see its data."`
+	Schema          string        `placeholder:"NAME" envvar:"HOLDFAST_SCHEMA" group:"PostgreSQL:" help:"Schema name (default derived from --did, else holdfast)."`
+	PoolMin         int           `name:"postgres-pool-min" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MIN" also:"STORAGE__POSTGRES_POOL_MIN" default:"2" group:"PostgreSQL:" help:"Minimum number of open connections (default ${default})."`
+	PoolMax         int           `name:"postgres-pool-max" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MAX" also:"STORAGE__POSTGRES_POOL_MAX" default:"10" group:"PostgreSQL:" help:"Maximum number of connections (default ${default})."`
+	Timeout         time.Duration `name:"postgres-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_TIMEOUT" also:"STORAGE__POSTGRES_TIMEOUT" default:"60s" group:"PostgreSQL:" help:"Maximum time that a request waits for a connection (default ${default})."`
+	CommandTimeout  time.Duration `name:"postgres-command-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_COMMAND_TIMEOUT" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" default:"30s" group:"PostgreSQL:" help:"Maximum duration of one command (default ${default})."`
+	MaxRetries      int           `name:"postgres-max-retries" placeholder:"N" envvar:"HOLDFAST_POSTGRES_MAX_RETRIES" also:"STORAGE__POSTGRES_MAX_RETRIES" default:"3" group:"PostgreSQL:" help:"Maximum number of retries of a command after a transient error (default ${default})."`
+	RetryDelay      time.Duration `name:"postgres-retry-delay" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_RETRY_DELAY" also:"STORAGE__POSTGRES_RETRY_DELAY" default:"1s" group:"PostgreSQL:" help:"Backoff before the first retry; it doubles with each retry (default ${default})."`
 
-	MigrationLockTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_LOCK_TIMEOUT" default:"2s" group:"PostgreSQL:" help:"How long a statement of a migration waits for a lock, with the statements of running servers behind it. Then the migration gives way and is tried again. Default: ${default}."`
-	MigrationWait        time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_WAIT" default:"10m" group:"PostgreSQL:" help:"How long migrations are tried again, in all, while others have the locks that they need. Default: ${default}."`
+	MigrationLockTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_LOCK_TIMEOUT" default:"2s" group:"PostgreSQL:" help:"Lock timeout of a migration statement; running servers wait behind it. The migration is then retried (default ${default})."`
+	MigrationWait        time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_WAIT" default:"10m" group:"PostgreSQL:" help:"Maximum time to retry migrations while other sessions hold locks that they need (default ${default})."`
 
-	Pooler bool `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"There is a PgBouncer or the like in transaction mode in front of the database."`
+	Pooler bool `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"Set this if a pooler in transaction mode, such as PgBouncer, is in front of the database."`
 }
 
-// forPostgres are the flags that mean something with that storage only.
-var forPostgres = []string{
+// postgresFlags are the flags that have an effect with PostgreSQL only.
+var postgresFlags = []string{
 	"database-url", "database-url-file", "did", "schema", "postgres-pool-min", "postgres-pool-max", "postgres-timeout",
 	"postgres-command-timeout", "postgres-max-retries", "postgres-retry-delay", "migration-lock-timeout", "migration-wait",
 	"postgres-pooler", "run-migrations-on-startup",
 }
 
-// storage is the store that a command is to open.
+// storage is the store that the settings select.
 type storage struct {
-	kind   string
-	chosen string // what has chosen the kind, "" for the default
-	data   string // of SQLite, absolute
-	url    string // of PostgreSQL, masked
-	cfg    postgres.Config
-	notes  []string // what the operator should know about the settings
+	kind     string
+	chosenBy string // the setting that selected the kind, "" for the default
+	data     string // of SQLite, absolute
+	url      string // of PostgreSQL, masked
+	cfg      postgres.Config
+	notes    []string // about settings without effect
 }
 
-// choose finds out which store the settings mean, or all that is wrong with them.
-func (f *storageFlags) choose(a *app, data string) (storage, error) {
+// resolve returns the store that the settings select, or all problems as one usage error.
+func (f *storageFlags) resolve(a *app, data string) (storage, error) {
 	s := storage{kind: f.Storage}
 	if f.Storage != "" {
-		s.chosen = a.set.origins["storage"].name
+		s.chosenBy = a.set.origins["storage"].name
 	}
-	errs := a.unknownVariables()
+	errs := a.unknownStorageVariables()
 	dsn, which, err := f.databaseURL(a)
 	if s.kind == "" && err == nil {
-		s.kind, s.chosen = kindByURL(dsn, a.set.origins[which])
+		s.kind, s.chosenBy = kindByURL(dsn, a.set.origins[which])
 	}
 	switch s.kind {
 	case kindMemory, kindSQLite:
-		s.unused(a, forPostgres)
+		s.noteUnused(a, postgresFlags)
 		if s.kind == kindMemory {
-			s.unused(a, []string{"data"})
+			s.noteUnused(a, []string{"data"})
 		}
 	case kindPostgres:
-		s.unused(a, []string{"data"})
+		s.noteUnused(a, []string{"data"})
 		if err == nil {
 			err = checkURL(dsn, which)
 		}
@@ -108,39 +108,39 @@ func (f *storageFlags) choose(a *app, data string) (storage, error) {
 	return s, nil
 }
 
-// kindByURL is the kind where none is given: whoever gives us a database wants it
-// used. But DATABASE_URL is everybody's: one for something else is not for us.
+// kindByURL returns the kind of storage if none is set: PostgreSQL with a database URL, else SQLite. It
+// ignores DATABASE_URL if that is for another database system, since other programs use it too.
 func kindByURL(dsn string, from origin) (kind, chosen string) {
 	if dsn == "" {
 		return kindSQLite, ""
 	}
-	if from.name == "DATABASE_URL" && !ofPostgres.MatchString(dsn) {
+	if from.name == "DATABASE_URL" && !postgresURLPattern.MatchString(dsn) {
 		return kindSQLite, ""
 	}
 	return kindPostgres, from.name
 }
 
-// unused notes those of the settings that were given.
-func (s *storage) unused(a *app, flags []string) {
-	var given []string
+// noteUnused adds a note about the given flags that are set but have no effect.
+func (s *storage) noteUnused(a *app, flags []string) {
+	var names []string
 	for _, name := range flags {
 		if o := a.set.origins[name]; o.rank == byFile {
-			given = append(given, fmt.Sprintf("%s (%s)", name, o))
+			names = append(names, fmt.Sprintf("%s (%s)", name, o))
 		} else if o.rank != byDefault {
-			given = append(given, o.name)
+			names = append(names, o.name)
 		}
 	}
 	switch {
-	case len(given) == 1:
-		s.notes = append(s.notes, fmt.Sprintf("%s has no effect: the storage is %s", given[0], s.kind))
-	case len(given) > 1:
-		s.notes = append(s.notes, fmt.Sprintf("%s have no effect: the storage is %s", strings.Join(given, ", "), s.kind))
+	case len(names) == 1:
+		s.notes = append(s.notes, fmt.Sprintf("%s has no effect: the storage is %s", names[0], s.kind))
+	case len(names) > 1:
+		s.notes = append(s.notes, fmt.Sprintf("%s have no effect: the storage is %s", strings.Join(names, ", "), s.kind))
 	}
 }
 
-// databaseURL is the URL of the flag or of the file, and which of these.
+// databaseURL returns the database URL and the name of the flag that sets it.
 func (f *storageFlags) databaseURL(a *app) (dsn, which string, err error) {
-	which, err = a.set.stronger("database-url", "database-url-file")
+	which, err = a.set.selectFlag("database-url", "database-url-file")
 	if err != nil || which != "database-url-file" {
 		return f.DatabaseURL, which, err
 	}
@@ -150,14 +150,14 @@ func (f *storageFlags) databaseURL(a *app) (dsn, which string, err error) {
 	}
 	text := strings.TrimSpace(string(raw))
 	if text == "" || strings.ContainsAny(text, "\r\n") {
-		return "", which, fmt.Errorf("--database-url-file: %s must have one line, the URL", f.DatabaseURLFile)
+		return "", which, fmt.Errorf("--database-url-file: %s must contain one line, the URL", f.DatabaseURLFile)
 	}
 	return text, which, nil
 }
 
 func checkURL(dsn, which string) error {
 	if dsn == "" {
-		return errors.New("--storage: postgres needs the URL of the database: set DATABASE_URL, --database-url or --database-url-file to " + urlForm)
+		return errors.New("--storage: postgres needs the URL of the database: set DATABASE_URL, --database-url or --database-url-file to " + urlFormat)
 	}
 	if err := checkDatabaseURL(dsn); err != nil {
 		return fmt.Errorf("--%s %s", which, strings.ReplaceAll(err.Error(), "\n", " and "))
@@ -166,14 +166,14 @@ func checkURL(dsn, which string) error {
 }
 
 var (
-	didForm    = regexp.MustCompile(`^did:[a-z0-9]+:\S+$`)
-	schemaForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+	didPattern    = regexp.MustCompile(`^did:[a-z0-9]+:\S+$`)
+	schemaPattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 )
 
-// complete makes the configuration of PostgreSQL.
+// complete sets the configuration of PostgreSQL.
 func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	var errs []error
-	which, err := a.set.stronger("schema", "did")
+	which, err := a.set.selectFlag("schema", "did")
 	errs = append(errs, err)
 	schema := f.Schema
 	switch {
@@ -185,11 +185,11 @@ func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	case f.DID != "" && err == nil:
 		s.notes = append(s.notes, fmt.Sprintf("%s has no effect: the schema is that of %s", a.set.origins["did"], a.set.origins["schema"]))
 	}
-	if f.DID != "" && !didForm.MatchString(strings.TrimSpace(f.DID)) {
+	if f.DID != "" && !didPattern.MatchString(strings.TrimSpace(f.DID)) {
 		errs = append(errs, fmt.Errorf("--did is %q, want did:METHOD:ID", f.DID))
 	}
-	if f.Schema != "" && (!schemaForm.MatchString(f.Schema) || strings.HasPrefix(f.Schema, "pg_")) {
-		errs = append(errs, fmt.Errorf("--schema is %q, want up to 63 of a-z, 0-9 and _, beginning with no digit and not with pg_", f.Schema))
+	if f.Schema != "" && (!schemaPattern.MatchString(f.Schema) || strings.HasPrefix(f.Schema, "pg_")) {
+		errs = append(errs, fmt.Errorf("--schema is %q, want up to 63 of a-z, 0-9 and _, starting with no digit and not with pg_", f.Schema))
 	}
 	if schema == "" {
 		schema = "holdfast"
@@ -197,15 +197,15 @@ func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	errs = append(errs, f.checkPool(a))
 	s.url = maskURL(dsn)
 	s.cfg = postgres.Config{
-		URL: dsn, Schema: schema, PoolMin: orNone(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: f.Timeout,
-		CommandTimeout: f.CommandTimeout, MaxRetries: orNone(f.MaxRetries), RetryDelay: orNone(f.RetryDelay), Pooler: f.Pooler,
+		URL: dsn, Schema: schema, PoolMin: explicitZero(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: f.Timeout,
+		CommandTimeout: f.CommandTimeout, MaxRetries: explicitZero(f.MaxRetries), RetryDelay: explicitZero(f.RetryDelay), Pooler: f.Pooler,
 		MigrationLockTimeout: f.MigrationLockTimeout, MigrationWait: f.MigrationWait,
 	}
 	return errors.Join(errs...)
 }
 
-// orNone writes zero as configurations do, where it would be the default.
-func orNone[T int | time.Duration](n T) T {
+// explicitZero returns -1 for 0. In configurations 0 is the default and a negative value is none.
+func explicitZero[T int | time.Duration](n T) T {
 	if n == 0 {
 		return -1
 	}
@@ -213,14 +213,14 @@ func orNone[T int | time.Duration](n T) T {
 }
 
 func (f *storageFlags) checkPool(a *app) error {
-	const mostConnections = 10_000
+	const maxConnections = 10_000
 	var errs []error
 	for _, r := range []struct {
-		bad  bool
-		text string
+		invalid bool
+		text    string
 	}{
-		{f.PoolMin < 0 || f.PoolMin > mostConnections, fmt.Sprintf("--postgres-pool-min is %d, want 0 to %d", f.PoolMin, mostConnections)},
-		{f.PoolMax < 1 || f.PoolMax > mostConnections, fmt.Sprintf("--postgres-pool-max is %d, want 1 to %d", f.PoolMax, mostConnections)},
+		{f.PoolMin < 0 || f.PoolMin > maxConnections, fmt.Sprintf("--postgres-pool-min is %d, want 0 to %d", f.PoolMin, maxConnections)},
+		{f.PoolMax < 1 || f.PoolMax > maxConnections, fmt.Sprintf("--postgres-pool-max is %d, want 1 to %d", f.PoolMax, maxConnections)},
 		{
 			f.PoolMin > f.PoolMax && a.set.origins["postgres-pool-min"].rank != byDefault,
 			fmt.Sprintf("--postgres-pool-min is %d, want no more than --postgres-pool-max, which is %d", f.PoolMin, f.PoolMax),
@@ -232,20 +232,20 @@ func (f *storageFlags) checkPool(a *app) error {
 		{f.MigrationWait < time.Millisecond, fmt.Sprintf("--migration-wait is %s, want 1ms or more", f.MigrationWait)},
 		{f.RetryDelay < 0, fmt.Sprintf("--postgres-retry-delay is %s, want 0 or more", f.RetryDelay)},
 	} {
-		if r.bad {
+		if r.invalid {
 			errs = append(errs, errors.New(r.text))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// storagePrefix begins the variables of storage that other agent servers know, too.
+// storagePrefix is the prefix of storage variables that other agent servers use too.
 const storagePrefix = "STORAGE__"
 
-// unknownVariables refuses what looks like a setting of storage and is none.
-func (a *app) unknownVariables() (errs []error) {
+// unknownStorageVariables returns an error for each unknown variable with storagePrefix.
+func (a *app) unknownStorageVariables() (errs []error) {
 	known := map[string]bool{}
-	for _, flag := range a.set.known {
+	for _, flag := range a.set.serveFlags {
 		for _, name := range envNames(flag.Value) {
 			known[name] = true
 		}
@@ -254,7 +254,7 @@ func (a *app) unknownVariables() (errs []error) {
 		if value == "" || !strings.HasPrefix(strings.ToUpper(name), storagePrefix) || known[name] {
 			continue
 		}
-		text := fmt.Sprintf("there is no setting %s", name)
+		text := fmt.Sprintf("unknown setting %s", name)
 		best, distance := "", len(name)/3+1
 		for other := range known {
 			d := editDistance(strings.ToUpper(name), other)
@@ -271,8 +271,8 @@ func (a *app) unknownVariables() (errs []error) {
 	return errs
 }
 
-// place says where the data is.
-func (s *storage) place() string {
+// location describes where the data is.
+func (s *storage) location() string {
 	switch s.kind {
 	case kindPostgres:
 		return s.url + ", schema " + s.cfg.Schema
@@ -282,7 +282,7 @@ func (s *storage) place() string {
 	return "memory"
 }
 
-// open opens the store to be written. Only serve has use for one in memory.
+// open opens the store for writing.
 func (s *storage) open(ctx context.Context, a *app, log *slog.Logger) (store.Store, error) {
 	switch s.kind {
 	case kindMemory:
@@ -301,32 +301,32 @@ func (s *storage) open(ctx context.Context, a *app, log *slog.Logger) (store.Sto
 	return sqlite.Open(ctx, sqlite.Config{Dir: s.data, Logger: log})
 }
 
-// openToRead opens a store that is there, while servers may be using it.
-func (s *storage) openToRead(ctx context.Context, a *app) (store.Store, error) {
+// openExisting opens an existing store, which servers may be using. SQLite is opened read-only.
+func (s *storage) openExisting(ctx context.Context, a *app) (store.Store, error) {
 	if s.kind == kindSQLite {
 		return sqlite.Open(ctx, sqlite.Config{Dir: s.data, ReadOnly: true})
 	}
 	return s.open(ctx, a, nil)
 }
 
-// tell says what the operator should know about the settings.
-func (s *storage) tell(a *app) { a.note(s.notes) }
+// printNotes prints the notes about settings without effect.
+func (s *storage) printNotes(a *app) { a.printNotes(s.notes) }
 
-func (a *app) note(notes []string) {
+func (a *app) printNotes(notes []string) {
 	for _, note := range notes {
-		a.say("%s %s", a.err.red("note:"), note)
+		a.info("%s %s", a.err.red("note:"), note)
 	}
 }
 
-// lasting refuses a store that ends with the command.
-func (s *storage) lasting() error {
+// requirePersistent returns an error for storage in memory.
+func (s *storage) requirePersistent() error {
 	if s.kind == kindMemory {
-		return usagef("--storage is memory, which this command has no use for: want sqlite or postgres")
+		return usagef("--storage is memory, want sqlite or postgres for this command")
 	}
 	return nil
 }
 
-// explain says what to run where the database is not as it should be.
+// explain adds a hint to an error of the database, such as pending migrations.
 func (s *storage) explain(ctx context.Context, a *app, err error) error {
 	err = explainConnection(err)
 	var coded *a2a.Error
@@ -334,44 +334,44 @@ func (s *storage) explain(ctx context.Context, a *app, err error) error {
 		return err
 	}
 	if errors.Is(err, postgres.ErrPooler) {
-		return err // it has its hint
+		return err // has a hint
 	}
 	all, merr := s.migrations(ctx)
 	if merr != nil || s.cfg.Migrate || len(pending(all)) == 0 {
 		return err
 	}
-	return &hinted{err, "run: " + a.again("migrate up") + " (or let serve do it: --run-migrations-on-startup, STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"}
+	return &hintError{err, "run: " + a.withStorageFlags("migrate up") + " (or start serve with --run-migrations-on-startup or STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"}
 }
 
-// explainConnection has an error of PostgreSQL on one line, and says what to do about
-// a pooler or a certificate.
+// explainConnection returns an error of PostgreSQL as one line, with a hint about poolers and
+// certificates.
 func explainConnection(err error) error {
 	var (
 		unknown x509.UnknownAuthorityError
 		host    x509.HostnameError
 		invalid x509.CertificateInvalidError
 	)
-	told := error(&onLine{err})
+	wrapped := error(&singleLineError{err})
 	switch {
 	case errors.Is(err, postgres.ErrPooler):
-		return &hinted{told, "say so: --postgres-pooler, STORAGE__POSTGRES_POOLER=true"}
+		return &hintError{wrapped, "set --postgres-pooler or STORAGE__POSTGRES_POOLER=true"}
 	case errors.As(err, &unknown):
-		return &hinted{told, "something answers, with a certificate of an authority that is not known here: sslrootcert=FILE in the URL names its certificate"}
+		return &hintError{wrapped, "the server's certificate is signed by an unknown authority: set sslrootcert=FILE in the URL to the authority's certificate"}
 	case errors.As(err, &host):
-		return &hinted{told, "something answers, with a certificate for another host: name the host in the URL as the certificate does, or let sslmode=verify-ca do"}
+		return &hintError{wrapped, "the server's certificate is for another host: use the host name of the certificate in the URL, or set sslmode=verify-ca"}
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return &hinted{told, "something answers, with a certificate that is not valid now: renew it there, or set the clock here"}
+		return &hintError{wrapped, "the server's certificate has expired or is not valid yet: renew it, or correct this machine's clock"}
 	}
-	return told
+	return wrapped
 }
 
-// onLine is an error whose text is one line, with nothing in it twice: a driver
-// that tries a host with and without TLS says a line of each.
-type onLine struct{ error }
+// singleLineError is an error with its distinct lines joined into one. A driver that tries a host with
+// and without TLS returns a line for each attempt.
+type singleLineError struct{ error }
 
-func (e *onLine) Unwrap() error { return e.error }
+func (e *singleLineError) Unwrap() error { return e.error }
 
-func (e *onLine) Error() string {
+func (e *singleLineError) Error() string {
 	var lines []string
 	for line := range strings.Lines(e.error.Error()) {
 		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
@@ -381,11 +381,11 @@ func (e *onLine) Error() string {
 	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }
 
-// again is a command line with those settings of storage that were on this one.
-func (a *app) again(command string) string {
+// withStorageFlags returns a command line with the storage flags of this command line.
+func (a *app) withStorageFlags(command string) string {
 	line := a.name + " " + command
 	for _, flag := range a.set.flags {
-		about := flag.Name == "config" || flag.Name == "storage" || flag.Name == "data" || slices.Contains(forPostgres, flag.Name)
+		about := flag.Name == "config" || flag.Name == "storage" || flag.Name == "data" || slices.Contains(postgresFlags, flag.Name)
 		if !about || a.set.origins[flag.Name].rank != byFlag || flag.Name == "run-migrations-on-startup" {
 			continue
 		}

@@ -16,27 +16,27 @@ import (
 // tasksCmd has the commands about tasks.
 type tasksCmd struct {
 	List   tasksListCmd   `cmd:"" help:"List your tasks, newest first."`
-	Get    tasksGetCmd    `cmd:"" help:"Show a task: its state, conversation and results."`
-	Follow tasksFollowCmd `cmd:"" help:"Follow a task until it is over or asks for input."`
+	Get    tasksGetCmd    `cmd:"" help:"Show a task: its state, messages and results."`
+	Follow tasksFollowCmd `cmd:"" help:"Follow a task until it is final or asks for input."`
 	Cancel tasksCancelCmd `cmd:"" help:"Cancel tasks."`
 	Delete tasksDeleteCmd `cmd:"" help:"Delete finished tasks."`
 
-	Feedback tasksFeedbackCmd `cmd:"" help:"Say what you think of a task, or list what was said."`
+	Feedback tasksFeedbackCmd `cmd:"" help:"Give feedback on a task, or list feedback."`
 }
 
 type tasksListCmd struct {
 	Context   string    `placeholder:"ID" group:"Filter:" help:"Only tasks of this conversation."`
-	State     []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed; again for more."`
-	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since then: 2h (ago), or 2026-01-31T12:00:00Z."`
-	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before then."`
-	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many tasks a page has, at most 100. Default: ${default}."`
-	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
-	All       bool      `group:"Pages:" help:"All pages. With --json: one task a line."`
+	State     []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed. Repeatable."`
+	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
+	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before this time."`
+	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"Tasks per page, at most 100 (default ${default})."`
+	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Continue from a previous page."`
+	All       bool      `group:"Pages:" help:"Show all pages. With --json: one task per line."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (tasksListCmd) Help() string {
 	return `Examples:
 
@@ -45,10 +45,10 @@ func (tasksListCmd) Help() string {
     holdfast tasks list --all --json | jq -r 'select(.status.state == "failed") | .id'`
 }
 
-// timestamp is a point in time, given as such or as how long ago.
+// timestamp is a time, given in RFC 3339 or as a duration before now.
 type timestamp time.Time
 
-// UnmarshalText reads a timestamp.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (t *timestamp) UnmarshalText(text []byte) error {
 	if ago, err := time.ParseDuration(string(text)); err == nil && ago >= 0 {
 		*t = timestamp(time.Now().Add(-ago))
@@ -99,7 +99,7 @@ func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, para
 		}
 		page := new(a2a.ListTasksResult)
 		if err := wire.Unmarshal(raw, page); err != nil {
-			return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the list is not what this version knows")
+			return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the list is not valid A2A 0.3")
 		}
 		switch {
 		case a.json && !c.All:
@@ -120,15 +120,15 @@ func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, para
 		}
 	}
 	if table.rows == 0 {
-		a.say("no tasks")
+		a.info("no tasks")
 	}
 	if params.PageToken != "" {
-		sayMore(a, total, params.PageToken)
+		printMore(a, total, params.PageToken)
 	}
 	return nil
 }
 
-// totalText writes the total of a list: 10,000+ if there are more than were counted.
+// totalText formats the total of a list, such as 10,000+ if it is capped.
 func totalText(n int, capped bool) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -140,20 +140,20 @@ func totalText(n int, capped bool) string {
 	return text
 }
 
-// sayMore says how to see the rest of a list. total is "" if it is not known.
-func sayMore(a *app, total, token string) {
+// printMore prints how to see the rest of a list. total is "" if unknown.
+func printMore(a *app, total, token string) {
 	if total != "" {
-		total = " (" + total + " in all)"
+		total = " (" + total + " in total)"
 	}
-	a.say("there are more%s: --all shows them, --page-token %s the next page", total, token)
+	a.info("more results%s: --all shows all, --page-token %s shows the next page", total, token)
 }
 
-// writeItems writes the items of a page as they came, one a line.
+// writeItems writes the raw items of a page, one per line.
 func writeItems(a *app, raw json.RawMessage, member string) error {
 	var page map[string]json.RawMessage
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &page) != nil || json.Unmarshal(page[member], &items) != nil {
-		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the list cannot be read")
+		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the list is not valid A2A 0.3")
 	}
 	for _, item := range items {
 		a.out.raw(append(item, '\n'))
@@ -161,17 +161,15 @@ func writeItems(a *app, raw json.RawMessage, member string) error {
 	return nil
 }
 
-// taskTable writes tasks in columns. Their widths are fixed, so that a page can
-// be shown before the next is known.
+// taskTable prints tasks in columns. The widths are fixed, so that a page can be printed before the
+// next one is read.
 type taskTable struct {
-	a    *app
-	rows int
-	// context and text are widths; contexts are cut to fit, from their begin,
-	// since that is what ids of the same time share.
-	context, text int
+	a             *app
+	rows          int
+	context, text int // column widths
 }
 
-// wideTerminal has room for whole context ids.
+// wideTerminal is the width, in columns, that shows whole context ids.
 const wideTerminal = 130
 
 func newTaskTable(a *app) *taskTable {
@@ -190,6 +188,7 @@ func (t *taskTable) write(tasks []a2a.Task) {
 		t.row("ID", "STATE", "AGE", "CONTEXT", "TEXT")
 	}
 	for _, task := range tasks {
+		// Ids of the same time share their start, so the start is cut.
 		conversation := []rune(oneLine(task.ContextID, 0))
 		if cut := len(conversation) - t.context; t.a.out.terminal && cut > 0 {
 			conversation = append([]rune{'…'}, conversation[cut+1:]...)
@@ -204,7 +203,7 @@ func (t *taskTable) row(id, state, age, conversation, text string) {
 	t.a.out.line("%s", strings.TrimRight(line, " "))
 }
 
-// snippet is the newest text of a task.
+// snippet returns the newest text of a task, at most width characters.
 func snippet(t a2a.Task, width int) string {
 	if t.Status.Message != nil && t.Status.Message.Text() != "" {
 		return oneLine(t.Status.Message.Text(), width)
@@ -245,13 +244,13 @@ func age(t time.Time) string {
 }
 
 type tasksGetCmd struct {
-	ID      string `arg:"" help:"The task's id, complete."`
-	History *int   `placeholder:"N" help:"Only the newest N messages."`
+	ID      string `arg:"" help:"Task id."`
+	History *int   `placeholder:"N" help:"Show only the newest N messages."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (tasksGetCmd) Help() string {
 	return `Examples:
 
@@ -279,7 +278,7 @@ func (c *tasksGetCmd) Run(ctx context.Context, a *app) error {
 	}
 	task := new(a2a.Task)
 	if err := wire.Unmarshal(raw, task); err != nil {
-		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not what A2A 0.3 says")
+		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not valid A2A 0.3")
 	}
 	showTask(a, task)
 	return nil
@@ -297,7 +296,7 @@ func showTask(a *app, t *a2a.Task) {
 	}
 	if m := t.Status.Message; m != nil && (len(t.History) == 0 || t.History[len(t.History)-1].ID != m.ID) {
 		o.line("")
-		o.line("%s", o.bold("agent, now"))
+		o.line("%s", o.bold("agent (status)"))
 		showParts(o, m.Parts)
 	}
 	for _, artifact := range t.Artifacts {
@@ -334,15 +333,15 @@ func showParts(o *output, parts []a2a.Part) {
 }
 
 type tasksFollowCmd struct {
-	ID    string `arg:"" help:"The task's id."`
-	After string `placeholder:"EVENT" help:"Begin after this event instead of with the task as it stands."`
+	ID    string `arg:"" help:"Task id."`
+	After string `placeholder:"EVENT" help:"Start after this event instead of with the current task."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (tasksFollowCmd) Help() string {
-	return `Shows progress and results as they come, across lost connections and restarts of the server. The exit code tells how the task ended (holdfast help exit-codes).
+	return `Prints progress and results as they arrive, across lost connections and restarts of the server. The exit code is that of the task's final state (holdfast help exit-codes).
 
 Examples:
 
@@ -358,18 +357,18 @@ func (c *tasksFollowCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	err = v.stream(cl.Resubscribe(ctx, c.ID, c.After))
-	return c.explain(ctx, a, v.leave(ctx, err))
+	return c.explain(ctx, a, v.detach(ctx, err))
 }
 
 type tasksCancelCmd struct {
-	IDs []string `arg:"" name:"id" help:"The ids of the tasks."`
+	IDs []string `arg:"" name:"id" help:"Task ids."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (tasksCancelCmd) Help() string {
-	return `A canceled task never changes again. A task that is over already is refused (exit code 5).
+	return `A canceled task never changes again. A task that is already final is rejected (exit code 5).
 
 Examples:
 
@@ -377,7 +376,7 @@ Examples:
     holdfast tasks list --state submitted --all --json | jq -r .id | xargs holdfast tasks cancel`
 }
 
-// Run cancels tasks, all of them even if one is refused.
+// Run cancels tasks. It continues after errors.
 func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
 	cl, err := c.client(nil)
 	if err != nil {
@@ -392,7 +391,7 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return c.explain(ctx, a, err)
 		}
-		a.changed(raw, "canceled "+id)
+		a.printChange(raw, "canceled "+id)
 		return nil
 	})
 }

@@ -8,16 +8,16 @@ import (
 )
 
 type tasksDeleteCmd struct {
-	IDs   []string `arg:"" name:"id" help:"The ids of the tasks."`
-	Yes   bool     `short:"y" help:"Do not ask. Needed where nobody can be asked: without a terminal, and with --json."`
-	Force bool     `help:"Also delete tasks with webhook events that are not delivered yet, and drop these events."`
+	IDs   []string `arg:"" name:"id" help:"Task ids."`
+	Yes   bool     `short:"y" help:"Do not ask for confirmation. Required without a terminal and with --json."`
+	Force bool     `help:"Also delete tasks with undelivered webhook events, and drop these events."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (tasksDeleteCmd) Help() string {
-	return `Deletes tasks with their messages, results, feedback and webhooks. Nothing brings them back. A task that is not finished, or that has undelivered webhook events, is rejected (exit code 5): cancel it first, or set --force.
+	return `Permanently deletes tasks with their messages, results, feedback and webhooks. An unfinished task is rejected (exit code 5): cancel it first. A task with undelivered webhook events is rejected unless --force is set.
 
 Examples:
 
@@ -25,9 +25,9 @@ Examples:
     holdfast tasks list --state failed --all --json | jq -r .id | xargs holdfast tasks delete --yes`
 }
 
-// Run deletes tasks, all of them even if one is rejected.
+// Run deletes tasks. It continues after errors.
 func (c *tasksDeleteCmd) Run(ctx context.Context, a *app) error {
-	asking, err := a.asking(c.Yes)
+	confirm, err := a.needsConfirmation(c.Yes)
 	if err != nil {
 		return err
 	}
@@ -37,16 +37,16 @@ func (c *tasksDeleteCmd) Run(ctx context.Context, a *app) error {
 	}
 	keyboard := bufio.NewReader(a.stdin)
 	return a.each(ctx, c.IDs, func(id string) error {
-		if asking {
+		if confirm {
 			if err := a.confirm(ctx, keyboard, "task "+clean(id)); err != nil {
 				return err
 			}
 		}
-		raw, _, err := ask[map[string]string](ctx, cl, a2a.MethodTasksDelete, a2a.DeleteTaskParams{ID: id, Force: c.Force})
+		raw, _, err := callMethod[map[string]string](ctx, cl, a2a.MethodTasksDelete, a2a.DeleteTaskParams{ID: id, Force: c.Force})
 		if err != nil {
 			return c.explain(ctx, a, err)
 		}
-		a.changed(raw, "deleted "+id)
+		a.printChange(raw, "deleted "+id)
 		return nil
 	})
 }

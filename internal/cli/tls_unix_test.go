@@ -50,7 +50,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// issue makes a certificate of a server with the address 127.0.0.1 and no name.
+// issue creates a server certificate for the address 127.0.0.1, without a host name.
 func (a *authority) issue(t *testing.T, dir string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -81,30 +81,30 @@ func writePEM(t *testing.T, file, kind string, der []byte) {
 	}
 }
 
-// secured is a server of the test's own that takes TLS and passwords.
-type secured struct {
+// tlsServer is a PostgreSQL server that requires passwords and may support TLS.
+type tlsServer struct {
 	*pgtest.Server
-	ca    *authority
-	wrong *authority // has signed nothing
+	ca      *authority
+	otherCA *authority // has signed nothing
 }
 
 const securePassword = "s3cr3t-passw0rd"
 
-// startSecured starts a server that asks bob for his password; tls is "on" or "off".
-func startSecured(t *testing.T, tls string) secured {
+// startTLSServer starts a server that requires a password of the user bob; tls is "on" or "off".
+func startTLSServer(t *testing.T, tls string) tlsServer {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-tls-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := secured{ca: newAuthority(t, "right"), wrong: newAuthority(t, "wrong")}
+	s := tlsServer{ca: newAuthority(t, "right"), otherCA: newAuthority(t, "wrong")}
 	certFile, keyFile := s.ca.issue(t, dir)
 	hba := filepath.Join(dir, "hba.conf")
 	if err := os.WriteFile(hba, []byte("host all bob 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() == 0 { // the server runs as another
+	if os.Geteuid() == 0 { // the server runs as another user
 		u, err := user.Lookup("postgres")
 		if err != nil {
 			t.Fatal(err)
@@ -133,14 +133,14 @@ func startSecured(t *testing.T, tls string) secured {
 	return s
 }
 
-// url names the server by a host, with parameters.
-func (s secured) url(host, params string) string {
+// url returns a URL of the server with the given host and parameters.
+func (s tlsServer) url(host, params string) string {
 	_, port, _ := net.SplitHostPort(s.Addr())
 	return fmt.Sprintf("postgres://bob:%s@%s/postgres?%s", securePassword, net.JoinHostPort(host, port), params)
 }
 
-// encrypted says what the server's log tells of a session.
-func (s secured) encrypted(t *testing.T, session string) string {
+// encrypted returns TLS, plain or refused, as the server's log reports for a session.
+func (s tlsServer) encrypted(t *testing.T, session string) string {
 	t.Helper()
 	log, err := os.ReadFile(s.LogFile())
 	if err != nil {
@@ -157,14 +157,14 @@ func (s secured) encrypted(t *testing.T, session string) string {
 	return "refused"
 }
 
-// The certificate is for 127.0.0.1, so that localhost is a wrong name.
+// The certificate is for 127.0.0.1, so localhost does not match it.
 func TestSSLModes(t *testing.T) {
 	t.Parallel()
-	on, off := startSecured(t, "on"), startSecured(t, "off")
+	on, off := startTLSServer(t, "on"), startTLSServer(t, "off")
 	const right, wrong, none = "right", "wrong", "none"
 	for i, test := range []struct {
 		mode, root, host string
-		with, without    string // of a server that takes TLS, and of one that does not
+		with, without    string // connection to a server with TLS, and to one without
 	}{
 		{"disable", none, "127.0.0.1", "plain", "plain"},
 		{"allow", none, "127.0.0.1", "plain", "plain"},
@@ -172,7 +172,7 @@ func TestSSLModes(t *testing.T) {
 		{"prefer", none, "localhost", "TLS", "plain"},
 		{"require", none, "127.0.0.1", "TLS", "refused"},
 		{"require", none, "localhost", "TLS", "refused"},
-		// As libpq does it: with an authority given, require looks at it.
+		// As in libpq, require checks the authority if one is set.
 		{"require", right, "localhost", "TLS", "refused"},
 		{"require", wrong, "127.0.0.1", "refused", "refused"},
 		{"verify-ca", right, "127.0.0.1", "TLS", "refused"},
@@ -186,7 +186,7 @@ func TestSSLModes(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s %s", test.mode, test.root, test.host), func(t *testing.T) {
 			t.Parallel()
 			for _, side := range []struct {
-				s    secured
+				s    tlsServer
 				want string
 			}{{on, test.with}, {off, test.without}} {
 				session := fmt.Sprintf("ladder-%d-", i)
@@ -195,7 +195,7 @@ func TestSSLModes(t *testing.T) {
 				case right:
 					params += "&sslrootcert=" + side.s.ca.file
 				case wrong:
-					params += "&sslrootcert=" + side.s.wrong.file
+					params += "&sslrootcert=" + side.s.otherCA.file
 				}
 				code, out, stderr := run(t, "", []string{"DATABASE_URL=" + side.s.url(test.host, params)}, "migrate", "status")
 				wantCode := 0
@@ -203,13 +203,13 @@ func TestSSLModes(t *testing.T) {
 					wantCode = 7
 				}
 				if got := side.s.encrypted(t, session); code != wantCode || got != side.want {
-					t.Errorf("migrate status = %d, and the session was %s, want %d and %s; it says %s", code, got, wantCode, side.want, stderr)
+					t.Errorf("migrate status = %d with session %s, want %d and %s; stderr: %s", code, got, wantCode, side.want, stderr)
 				}
 				if wantCode == 7 && !strings.Contains(stderr, "sslmode") {
-					t.Errorf("the error says %q, want it to name sslmode", stderr)
+					t.Errorf("stderr = %q, want sslmode in it", stderr)
 				}
 				if wantCode == 7 && side.s.Server == on.Server && test.root == wrong && !strings.Contains(stderr, "sslrootcert") {
-					t.Errorf("the error says %q, want it to name sslrootcert", stderr)
+					t.Errorf("stderr = %q, want sslrootcert in it", stderr)
 				}
 				if strings.Contains(out+stderr, securePassword) {
 					t.Errorf("the password is in %q", out+stderr)
@@ -219,20 +219,20 @@ func TestSSLModes(t *testing.T) {
 	}
 }
 
-// A server is tried with TLS and without, and refuses twice: that is told once.
-func TestARefusalIsOneLine(t *testing.T) {
+// The driver connects with TLS and without; two equal errors are reported once.
+func TestTLSRefusalIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	url := startSecured(t, "on").url("127.0.0.1", "sslmode=prefer&require_auth=md5")
+	url := startTLSServer(t, "on").url("127.0.0.1", "sslmode=prefer&require_auth=md5")
 	code, _, stderr := run(t, "", []string{"DATABASE_URL=" + url}, "migrate", "status")
 	if code != 7 || strings.Count(stderr, "\n") != 1 || strings.Count(stderr, "require_auth") != 1 {
 		t.Errorf("migrate status = %d, %q, want 7 and one line that names require_auth once", code, stderr)
 	}
 }
 
-// Whatever a command says, the password is not in it.
-func TestPasswordsAreNotTold(t *testing.T) {
+// No output of any command contains the password.
+func TestPasswordsAreNotShown(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, "on")
+	s := startTLSServer(t, "on")
 	good := s.url("127.0.0.1", "sslmode=require")
 	for name, url := range map[string]string{
 		"good": good, "bad password": strings.Replace(good, securePassword, securePassword+"x", 1), "bad database": strings.Replace(good, "/postgres?", "/nowhere?", 1),
@@ -266,7 +266,7 @@ func TestPasswordsAreNotTold(t *testing.T) {
 					t.Errorf("%s has the password: %s%s", args[0], out, stderr)
 				}
 				if name != "good" && args[0] != "config" && code == 0 {
-					t.Errorf("%v = 0, want it refused", args)
+					t.Errorf("%v = 0, want an error", args)
 				}
 			}
 		})
@@ -278,17 +278,17 @@ func TestPasswordsAreNotTold(t *testing.T) {
 		if code, _, stderr := run(t, "", nil, "send", "--server", r.URL, "x"); code != 0 {
 			t.Fatalf("send = %d, %s", code, stderr)
 		}
-		// Errors are logged: the tables are gone.
+		// Without tables the server logs errors.
 		if _, err := connectTo(t, s.URL()).Exec(t.Context(), "DROP SCHEMA quiet CASCADE"); err != nil {
 			t.Fatal(err)
 		}
 		_, out, stderr := run(t, "", nil, "send", "--server", r.URL, "y")
 		r.stop()
-		if !strings.Contains(r.said(), "bob:***@") || !strings.Contains(r.said(), "level=ERROR") {
-			t.Errorf("the log says %q, want the URL, masked, and errors", r.said())
+		if !strings.Contains(r.log(), "bob:***@") || !strings.Contains(r.log(), "level=ERROR") {
+			t.Errorf("log = %q, want the masked URL and errors", r.log())
 		}
-		if strings.Contains(r.said()+out+stderr+r.Database, securePassword) {
-			t.Errorf("the password is in %s", r.said()+out+stderr)
+		if strings.Contains(r.log()+out+stderr+r.Database, securePassword) {
+			t.Errorf("the password is in %s", r.log()+out+stderr)
 		}
 	})
 }

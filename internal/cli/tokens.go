@@ -10,21 +10,21 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// tokens are those of the flags and of the file. Errors name the place of a bad
-// one and never the token.
+// tokens returns the tokens of the flags and of the file. Errors contain the position of an invalid
+// token, not the token.
 func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 	var tokens []holdfast.Token
 	var errs []error
 	seen := map[string]bool{}
 	add := func(place, entry string) {
 		entry = strings.TrimSpace(entry)
-		equals := strings.LastIndexByte(entry, '=') // tokens may end with some
+		equals := strings.LastIndexByte(entry, '=') // tokens may end with =
 		token, principal := entry[:max(equals, 0)], entry[equals+1:]
 		switch {
 		case token == "" || principal == "":
 			errs = append(errs, fmt.Errorf("%s is not of the form TOKEN=PRINCIPAL", place))
 		case seen[token]:
-			errs = append(errs, fmt.Errorf("%s has a token that was given before", place))
+			errs = append(errs, fmt.Errorf("%s repeats a token", place))
 		case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 			errs = append(errs, fmt.Errorf("%s has a token with a space or a character that is not ASCII", place))
 		default:
@@ -43,20 +43,20 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 		return nil, fmt.Errorf("--tokens-file: %w", err)
 	}
 	for i, entry := range strings.Split(string(text), "\n") {
-		if entry = withoutComment(entry); entry != "" {
+		if entry = stripComment(entry); entry != "" {
 			add(fmt.Sprintf("--tokens-file: line %d of %s", i+1, c.TokensFile), entry)
 		}
 	}
 	if len(tokens) == 0 && len(errs) == 0 {
-		// An empty file must not open the server to everybody.
-		errs = append(errs, fmt.Errorf("--tokens-file: %s has no token in it", c.TokensFile))
+		// An empty file must not disable authentication.
+		errs = append(errs, fmt.Errorf("--tokens-file: %s contains no token", c.TokensFile))
 	}
 	return tokens, errors.Join(errs...)
 }
 
-// withoutComment cuts what follows a # at the beginning or after a space: within a
-// word it may be part of a token.
-func withoutComment(line string) string {
+// stripComment removes a comment that starts with # at the start of the line or after a space. A #
+// within a word may be part of a token.
+func stripComment(line string) string {
 	for i, r := range line {
 		if r == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
 			line = line[:i]

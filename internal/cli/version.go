@@ -8,14 +8,14 @@ import (
 	"github.com/alecthomas/kong"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// version is set by the linker for builds that know it; others read what the
-// go command has stamped.
+// version is set by the linker for releases. Other builds use the version that the go command has
+// recorded.
 var version string
 
-// build is what the program was made of.
+// build describes the program's build.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -49,13 +49,13 @@ func readBuild() build {
 	return b
 }
 
-// userAgent is what servers and webhooks are told.
-func userAgent() string { return push.UserAgent("holdfast", readBuild().Version) }
+// userAgent returns the User-Agent of requests to servers and webhooks.
+func userAgent() string { return webhook.UserAgent("holdfast", readBuild().Version) }
 
-// versionFlag is "--version", which people try first.
+// versionFlag is the --version flag.
 type versionFlag bool
 
-// BeforeReset shows the version instead of running a command.
+// BeforeReset prints the version instead of running a command.
 func (versionFlag) BeforeReset(a *app, k *kong.Kong) error {
 	k.Exit(0)
 	return versionCmd{}.Run(a)

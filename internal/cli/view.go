@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// viewer shows a task as it goes: results to stdout, status to stderr.
+// viewer shows the updates of a task: results on stdout, status on stderr.
 type viewer struct {
 	a    *app
 	conn *connection
 	line statusLine
-	// live viewers print artifacts as they come.
+	// live viewers print artifacts as they arrive.
 	live bool
 	art  artifactPrinter
 
@@ -35,19 +35,19 @@ func newViewer(a *app, conn *connection, live bool) *viewer {
 	return v
 }
 
-// reconnecting is told by the client that the connection was lost.
+// reconnecting shows that the client lost the connection and retries.
 func (v *viewer) reconnecting(r client.Reconnect) {
-	text := fmt.Sprintf("connection lost, trying again in %s (%s)", r.Delay.Round(100*time.Millisecond), oneLine(r.Err.Error(), 80))
+	text := fmt.Sprintf("connection lost, retrying in %s (%s)", r.Delay.Round(100*time.Millisecond), oneLine(r.Err.Error(), 80))
 	if v.a.err.terminal {
 		v.art.breakLine()
 		v.line.show(text)
 	} else if r.Attempt == 1 {
-		v.a.say("%s", text)
+		v.a.info("%s", text)
 	}
 }
 
-// leave says, when the command ends before the task, how to find it again.
-func (v *viewer) leave(ctx context.Context, err error) error {
+// detach prints how to follow the task if the command ends before it.
+func (v *viewer) detach(ctx context.Context, err error) error {
 	v.line.clear()
 	var status exitStatus
 	if err == nil || errors.As(err, &status) || v.taskID == "" || v.status.State.Final() {
@@ -56,11 +56,11 @@ func (v *viewer) leave(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	v.a.say("The task goes on. Follow it: %s tasks follow%s %s", v.a.name, v.conn.flags(), v.taskID)
+	v.a.info("The task continues. Follow it: %s tasks follow%s %s", v.a.name, v.conn.flags(), v.taskID)
 	return err
 }
 
-// stream shows a stream to its end.
+// stream shows the updates of a stream and the outcome.
 func (v *viewer) stream(updates iter.Seq2[client.Update, error]) error {
 	for u, err := range updates {
 		if err != nil {
@@ -75,26 +75,26 @@ func (v *viewer) stream(updates iter.Seq2[client.Update, error]) error {
 			}
 			return v.message(m)
 		}
-		v.note(u.Event)
+		v.showEvent(u.Event)
 	}
 	return v.finish()
 }
 
-// note shows what an update says.
-func (v *viewer) note(event a2a.Event) {
+// showEvent shows an update.
+func (v *viewer) showEvent(event a2a.Event) {
 	switch e := event.(type) {
 	case *a2a.Task:
 		v.taskID, v.contextID, v.status = e.ID, e.ContextID, e.Status
 		if v.live && !v.a.json {
 			for _, artifact := range e.Artifacts {
-				v.art.whole(artifact)
+				v.art.printComplete(artifact)
 			}
 		}
 	case *a2a.TaskStatusUpdateEvent:
 		v.taskID, v.contextID, v.status = e.TaskID, e.ContextID, e.Status
 	case *a2a.TaskArtifactUpdateEvent:
 		if v.live && !v.a.json {
-			v.art.chunk(e)
+			v.art.printChunk(e)
 		}
 		return
 	}
@@ -111,9 +111,9 @@ func (v *viewer) progress() string {
 	return text
 }
 
-// wait follows a task to its end and shows it.
+// wait waits until a task is final and shows it.
 func (v *viewer) wait(ctx context.Context, cl *client.Client, task *a2a.Task) error {
-	v.note(task)
+	v.showEvent(task)
 	if !task.Status.State.Final() {
 		err := v.follow(ctx, cl)
 		switch a2a.CodeOf(err) {
@@ -133,19 +133,19 @@ func (v *viewer) follow(ctx context.Context, cl *client.Client) error {
 		if err != nil {
 			return err
 		}
-		v.note(u.Event)
+		v.showEvent(u.Event)
 	}
 	return nil
 }
 
-// poll waits for a task of an agent that does not stream.
+// poll waits for a task of an agent that does not support streaming.
 func (v *viewer) poll(ctx context.Context, cl *client.Client) error {
 	for delay := 100 * time.Millisecond; ; delay = min(delay*3/2, 5*time.Second) {
 		task, err := cl.Task(ctx, a2a.TaskQueryParams{ID: v.taskID})
 		if err != nil {
 			return err
 		}
-		if v.note(task); task.Status.State.Final() {
+		if v.showEvent(task); task.Status.State.Final() {
 			return nil
 		}
 		select {
@@ -156,7 +156,7 @@ func (v *viewer) poll(ctx context.Context, cl *client.Client) error {
 	}
 }
 
-// show reads the task as it ended and shows it whole.
+// show reads the final task and shows it completely.
 func (v *viewer) show(ctx context.Context, cl *client.Client) error {
 	params, err := wire.Marshal(a2a.TaskQueryParams{ID: v.taskID})
 	if err != nil {
@@ -172,18 +172,18 @@ func (v *viewer) show(ctx context.Context, cl *client.Client) error {
 	}
 	task := new(a2a.Task)
 	if err := wire.Unmarshal(raw, task); err != nil {
-		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not what A2A 0.3 says")
+		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not valid A2A 0.3")
 	}
 	v.status, v.contextID = task.Status, task.ContextID
 	if !v.a.json {
 		for _, artifact := range task.Artifacts {
-			v.art.whole(artifact)
+			v.art.printComplete(artifact)
 		}
 	}
 	return v.finish()
 }
 
-// finish says how the task ended.
+// finish shows the outcome of the task and returns its exit code.
 func (v *viewer) finish() error {
 	v.line.clear()
 	state := v.status.State
@@ -224,7 +224,7 @@ func (v *viewer) outcome(state a2a.TaskState) {
 	}
 }
 
-// accepted shows a task that is not waited for.
+// accepted shows a task that the command does not wait for.
 func (v *viewer) accepted(task *a2a.Task) error {
 	if v.a.json {
 		raw, err := wire.Marshal(task)
@@ -235,11 +235,11 @@ func (v *viewer) accepted(task *a2a.Task) error {
 		return nil
 	}
 	v.a.out.line("%s", clean(task.ID))
-	v.a.say("%s. Follow it: %s tasks follow%s %s", task.Status.State, v.a.name, v.conn.flags(), clean(task.ID))
+	v.a.info("%s. Follow it: %s tasks follow%s %s", task.Status.State, v.a.name, v.conn.flags(), clean(task.ID))
 	return nil
 }
 
-// message shows an answer that is no task.
+// message shows an answer that is a message instead of a task.
 func (v *viewer) message(m *a2a.Message) error {
 	if v.a.json {
 		raw, err := wire.Marshal(m)
@@ -249,40 +249,39 @@ func (v *viewer) message(m *a2a.Message) error {
 		v.a.out.raw(append(raw, '\n'))
 		return nil
 	}
-	v.art.whole(a2a.Artifact{Parts: m.Parts})
+	v.art.printComplete(a2a.Artifact{Parts: m.Parts})
 	v.art.end()
 	return nil
 }
 
-// artifactPrinter writes artifacts to stdout as they come.
+// artifactPrinter prints artifacts to stdout.
 type artifactPrinter struct {
 	a    *app
 	line *statusLine
-	// printed is whether anything has been written, and open whether the last line
-	// still lacks its end.
+	// printed reports whether anything was printed, open whether the last line has no line break.
 	printed, open bool
-	id            string
-	known         map[string]bool
+	id            string // of the last artifact
+	printedIDs    map[string]bool
 }
 
-// whole prints an artifact that is complete, unless some of it was printed.
-func (p *artifactPrinter) whole(a a2a.Artifact) {
-	if !p.known[a.ID] {
+// printComplete prints a complete artifact, unless a part of it was printed.
+func (p *artifactPrinter) printComplete(a a2a.Artifact) {
+	if !p.printedIDs[a.ID] {
 		p.print(a)
 	}
 }
 
-func (p *artifactPrinter) chunk(e *a2a.TaskArtifactUpdateEvent) { p.print(e.Artifact) }
+func (p *artifactPrinter) printChunk(e *a2a.TaskArtifactUpdateEvent) { p.print(e.Artifact) }
 
 func (p *artifactPrinter) print(a a2a.Artifact) {
-	if p.known == nil {
-		p.known = map[string]bool{}
+	if p.printedIDs == nil {
+		p.printedIDs = map[string]bool{}
 	}
-	if p.id != a.ID || !p.known[a.ID] {
+	if p.id != a.ID || !p.printedIDs[a.ID] {
 		p.end()
 		p.id = a.ID
 	}
-	p.known[a.ID] = true
+	p.printedIDs[a.ID] = true
 	for _, part := range a.Parts {
 		p.part(part)
 	}
@@ -313,11 +312,11 @@ func (p *artifactPrinter) part(part a2a.Part) {
 	}
 }
 
-// onScreen reports whether the terminal's last line is one of ours that goes on:
-// a status line would overwrite it.
+// onScreen reports whether the terminal's last line is an unfinished line of an artifact, which a
+// status line would overwrite.
 func (p *artifactPrinter) onScreen() bool { return p.open && p.a.out.terminal }
 
-// breakLine moves the terminal on from such a line.
+// breakLine ends an unfinished line on a terminal.
 func (p *artifactPrinter) breakLine() {
 	if p.onScreen() {
 		p.a.out.text("\n")
@@ -325,7 +324,7 @@ func (p *artifactPrinter) breakLine() {
 	}
 }
 
-// end ends a line that is open.
+// end ends an unfinished line.
 func (p *artifactPrinter) end() {
 	if p.open {
 		p.line.clear()
@@ -337,22 +336,22 @@ func (p *artifactPrinter) end() {
 func describeFile(part a2a.FilePart) string {
 	name, kind := part.File.Info()
 	if name == "" {
-		name = "without a name"
+		name = "unnamed"
 	}
 	if kind != "" {
 		name += " (" + kind + ")"
 	}
 	switch f := part.File.(type) {
 	case a2a.FileWithBytes:
-		return fmt.Sprintf("%s, %d bytes inside; --json shows them", name, len(f.Bytes))
+		return fmt.Sprintf("%s, %d bytes; --json shows them", name, len(f.Bytes))
 	case a2a.FileWithURI:
 		return name + " at " + f.URI
 	}
 	return name
 }
 
-// statusLine is one line that is rewritten in place on a terminal. Elsewhere
-// each change is a line of its own, if plain, or not shown.
+// statusLine is a line that is updated in place on a terminal. Without a terminal each change is
+// printed as a line if plain is set, else not at all.
 type statusLine struct {
 	o     *output
 	off   bool

@@ -15,32 +15,32 @@ import (
 // webhooksCmd has the commands about webhooks.
 type webhooksCmd struct {
 	List     webhooksListCmd     `cmd:"" help:"List the webhooks of a task, or of all tasks in a store."`
-	Get      webhooksGetCmd      `cmd:"" help:"Show a webhook and how it fares."`
-	Set      webhooksSetCmd      `cmd:"" help:"Have a URL told what becomes of a task."`
+	Get      webhooksGetCmd      `cmd:"" help:"Show a webhook and its delivery state."`
+	Set      webhooksSetCmd      `cmd:"" help:"Register a webhook for a task."`
 	Delete   webhooksDeleteCmd   `cmd:"" help:"Delete webhooks of a task."`
-	Attempts webhooksAttemptsCmd `cmd:"" help:"List the attempts to deliver, newest first."`
-	Dead     webhooksDeadCmd     `cmd:"" help:"List what could not be delivered, newest first."`
-	Replay   webhooksReplayCmd   `cmd:"" help:"Send a webhook again what it did not get, or all from an event on."`
-	Test     webhooksTestCmd     `cmd:"" help:"Send a URL a sample event, and tell what happened."`
+	Attempts webhooksAttemptsCmd `cmd:"" help:"List delivery attempts, newest first."`
+	Dead     webhooksDeadCmd     `cmd:"" help:"List dead letters, newest first."`
+	Replay   webhooksReplayCmd   `cmd:"" help:"Resend events to a webhook, from its first dead letter or from a given event."`
+	Test     webhooksTestCmd     `cmd:"" help:"Send a sample event to a URL and report the result."`
 }
 
 type webhooksSetCmd struct {
-	Task given  `arg:"" help:"The task's id."`
-	URL  string `arg:"" help:"Where to post what becomes of it: an https or http URL."`
+	Task nonEmpty `arg:"" help:"Task id."`
+	URL  string   `arg:"" help:"URL that receives the events, https or http."`
 
-	ID           given    `placeholder:"ID" group:"Webhook:" help:"Its id: an existing one is replaced. Default: that of the task's webhook with this URL, else one is made up."`
-	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"What the receiver is sent as bearer token, and knows the sender by. Default: that of the webhook that is replaced."`
-	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"What is posted: event, the task as in A2A 0.3, or the stream-response of A2A 1.0. Default: that of the webhook that is replaced, else ${default}."`
-	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"How it is signed: v1 (HMAC-SHA256), v1a (Ed25519); again for both. Default: that of the webhook that is replaced, else v1."`
-	RotateSecret bool     `group:"Webhook:" help:"Make new keys. For a day everything is signed with the old ones, too."`
-	LongRunning  bool     `negatable:"" group:"Webhook:" help:"Keep it for longer once the task is over: 30 days rather than one. Default: as with the webhook that is replaced, else no."`
+	ID           nonEmpty `placeholder:"ID" group:"Webhook:" help:"Webhook id; an existing webhook is replaced (default the id of the task's webhook with this URL, else generated)."`
+	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"Token sent as bearer token and in X-A2A-Notification-Token, so that the receiver can authenticate the request (default that of the replaced webhook)."`
+	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"Payload format: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0) (default that of the replaced webhook, else ${default})."`
+	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"Signature version: v1 (HMAC-SHA256) or v1a (Ed25519). Repeatable (default that of the replaced webhook, else v1)."`
+	RotateSecret bool     `group:"Webhook:" help:"Create new signing keys. For one day requests are also signed with the old keys."`
+	LongRunning  bool     `negatable:"" group:"Webhook:" help:"Keep the webhook for 30 days instead of one after the task is final (default as for the replaced webhook, else off)."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksSetCmd) Help() string {
-	return `Shows the webhook's id, and the secret to verify signatures with: that is told when it is made, again for ten minutes, and never after. A new webhook is told what happens from now on; holdfast webhooks replay --from 1 sends what was before, too. One that is replaced keeps what no flag says otherwise, and goes on where it was, also if it had been given up. docs/webhooks.md tells how to receive, with receivers in Go, Python and Node.
+	return `Prints the webhook's id and the secret that verifies signatures. The secret is shown only in the first ten minutes after its creation. A new webhook receives events from now on; holdfast webhooks replay --from 1 sends earlier events too. Replacing a webhook changes only what the flags set. It continues at its position, also if it was disabled. docs/webhooks.md describes receivers, with examples in Go, Python and Node.
 
 Examples:
 
@@ -59,7 +59,7 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
-	raw, set, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushSet, params)
+	raw, set, err := callMethod[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushSet, params)
 	if err != nil {
 		return c.explain(ctx, a, c.explainSet(a, params, err))
 	}
@@ -77,11 +77,10 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// params are what the webhook is to be: what flags say, over what the one that is
-// replaced is, else over the defaults. Secrets of that one are not told, and what stands
-// for them keeps them.
+// params returns the webhook to register: the settings of the replaced webhook, if any, changed by
+// the flags. Its secrets are masked; the server keeps a secret if it receives the mask.
 func (c *webhooksSetCmd) params(ctx context.Context, a *app, cl *client.Client) (*a2a.TaskPushNotificationConfig, error) {
-	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
+	_, list, err := callMethod[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
 	if err != nil {
 		return nil, err
 	}
@@ -89,30 +88,30 @@ func (c *webhooksSetCmd) params(ctx context.Context, a *app, cl *client.Client) 
 	for _, w := range *list {
 		if c.ID != "" && w.Config.ID == string(c.ID) || c.ID == "" && w.Config.URL == c.URL {
 			params.Config, params.LongRunning = w.Config, w.LongRunning
-			params.Config.SigningKey, params.Config.Delivery = "", nil // told, never taken
+			params.Config.SigningKey, params.Config.Delivery = "", nil // read-only members
 			break
 		}
 	}
-	given := func(flag string) bool { return a.set.origins[flag].rank == byFlag }
+	isSet := func(flag string) bool { return a.set.origins[flag].rank == byFlag }
 	to := &params.Config
 	to.URL, to.RotateSecret = c.URL, c.RotateSecret
 	if c.WebhookToken != nil {
 		to.Token = *c.WebhookToken
 	}
-	if to.PayloadFormat == "" || given("format") {
+	if to.PayloadFormat == "" || isSet("format") {
 		to.PayloadFormat = a2a.PayloadFormat(c.Format)
 	}
-	if given("signature") {
+	if isSet("signature") {
 		to.Signatures = c.Signature
 	}
-	if given("long-running") {
+	if isSet("long-running") {
 		params.LongRunning = c.LongRunning
 	}
 	return params, nil
 }
 
-// explainSet adds to an error what to do about it. A secret that was to be kept does not go
-// along to another endpoint.
+// explainSet adds a hint to an error. The server does not keep a secret if the webhook moves to
+// another endpoint.
 func (c *webhooksSetCmd) explainSet(a *app, params *a2a.TaskPushNotificationConfig, err error) error {
 	var coded *a2a.Error
 	if !errors.As(err, &coded) {
@@ -122,37 +121,37 @@ func (c *webhooksSetCmd) explainSet(a *app, params *a2a.TaskPushNotificationConf
 	switch coded.Data["field"] {
 	case "pushNotificationConfig.token":
 		if c.WebhookToken == nil && params.Config.Token != "" {
-			return &hinted{err, "give --webhook-token again, or --webhook-token '' for none"}
+			return &hintError{err, "set --webhook-token again, or --webhook-token '' for none"}
 		}
 	case "pushNotificationConfig.authentication.credentials":
 		if auth.Credentials != "" {
-			return &hinted{err, "there is no flag for credentials: `" + a.name + " call" + c.flags() + " " + a2a.MethodPushSet + "` takes them as JSON"}
+			return &hintError{err, "credentials have no flag: set them as JSON with `" + a.name + " call" + c.flags() + " " + a2a.MethodPushSet + "`"}
 		}
 	}
 	return explainURL(a, err, c.URL)
 }
 
-// explainURL adds to an error about where a webhook's URL leads who can allow that.
+// explainURL adds a hint to an error about the host, port or address of a webhook URL.
 func explainURL(a *app, err error, rawURL string) error {
 	var coded *a2a.Error
 	if !errors.As(err, &coded) {
 		return err
 	}
 	rule, _ := coded.Data["rule"].(string)
-	if flag := allowHint(rule, rawURL); flag != "" {
-		return &hinted{err, "the server calls public addresses only; whoever runs it can allow this one: `" + a.name + " serve " + flag + "`"}
+	if flag := allowFlag(rule, rawURL); flag != "" {
+		return &hintError{err, "the server delivers to public addresses only; its operator can allow this one: `" + a.name + " serve " + flag + "`"}
 	}
 	return err
 }
 
 type webhooksGetCmd struct {
-	Task given `arg:"" help:"The task's id."`
-	ID   given `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task."`
+	Task nonEmpty `arg:"" help:"Task id."`
+	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task)."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksGetCmd) Help() string {
 	return `Secrets are not shown.
 
@@ -168,7 +167,7 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	raw, got, err := ask[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: string(c.ID)})
+	raw, got, err := callMethod[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: string(c.ID)})
 	if err != nil {
 		return c.explainWebhook(ctx, a, c.Task, err)
 	}
@@ -176,8 +175,8 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 		a.out.raw(append(raw, '\n'))
 		return nil
 	}
-	_, dead, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID, PageSize: maxPage})
-	if err != nil && a2a.CodeOf(err) != a2a.CodeMethodNotFound { // as of some other A2A server
+	_, dead, err := callMethod[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID, PageSize: maxPage})
+	if err != nil && a2a.CodeOf(err) != a2a.CodeMethodNotFound { // another A2A server
 		return c.explainWebhook(ctx, a, c.Task, err)
 	}
 	count := 0
@@ -188,29 +187,28 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// explainWebhook adds to an error of a call what to do about it.
-func (c *connection) explainWebhook(ctx context.Context, a *app, task given, err error) error {
-	if hint := whichWebhook(err); hint != "" {
-		return &hinted{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(string(task)) + "` " + hint}
+// explainWebhook adds a hint to an error of a call about a webhook.
+func (c *connection) explainWebhook(ctx context.Context, a *app, task nonEmpty, err error) error {
+	if hint := webhookHint(err); hint != "" {
+		return &hintError{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(string(task)) + "` " + hint}
 	}
 	return c.explain(ctx, a, err)
 }
 
-// whichWebhook says what the list of a task's webhooks is good for after an error, "" if
-// for nothing.
-func whichWebhook(err error) string {
+// webhookHint returns what the list of a task's webhooks shows to resolve an error, "" if nothing.
+func webhookHint(err error) string {
 	var coded *a2a.Error
 	switch {
 	case !errors.As(err, &coded):
 	case coded.Code == a2a.CodePushConfigNotFound:
 		return "shows the webhooks of the task"
 	case coded.Data["field"] == "pushNotificationConfigId":
-		return "shows their ids: give one after the task"
+		return "shows their ids: add one after the task id"
 	}
 	return ""
 }
 
-// showWebhook shows a webhook and how many dead letters it has.
+// showWebhook prints a webhook and its number of dead letters.
 func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 	row := func(name, value string) {
 		if value != "" {
@@ -233,10 +231,10 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 	if signed == "" {
 		signed = "v1"
 	}
-	row("signed", signed)
+	row("signature", signed)
 	row("key", c.SigningKey)
 	if w.LongRunning {
-		row("kept", "long-running")
+		row("retention", "30 days after the task is final")
 	}
 	d := c.Delivery
 	if d == nil {
@@ -244,7 +242,7 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 	}
 	row("state", stateOf(d))
 	if d.LastDelivered != nil {
-		row("delivered", fmt.Sprintf("%s, the last %s ago", several(d.Delivered, "event"), age(*d.LastDelivered)))
+		row("delivered", fmt.Sprintf("%s, the last %s ago", plural(d.Delivered, "event"), age(*d.LastDelivered)))
 	} else {
 		row("delivered", "nothing yet")
 	}
@@ -252,10 +250,10 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 	case dead >= maxPage:
 		row("dead", strconv.Itoa(dead)+" events or more")
 	case dead > 0:
-		row("dead", several(int64(dead), "event"))
+		row("dead", plural(int64(dead), "event"))
 	}
 	if next := nextOf(d); next != "" && d.Attempts > 0 {
-		row("next", fmt.Sprintf("%s, after %s", next, several(int64(d.Attempts), "failure")))
+		row("next", fmt.Sprintf("%s, after %s", next, plural(int64(d.Attempts), "failure")))
 	} else {
 		row("next", next)
 	}
@@ -268,7 +266,7 @@ func stateOf(d *a2a.PushDelivery) string {
 	return d.State + ": " + d.Reason
 }
 
-// nextOf says when the next event is sent, "" when there is none to be sent.
+// nextOf returns when the next event is sent, "" if none is pending.
 func nextOf(d *a2a.PushDelivery) string {
 	switch {
 	case !d.Pending:
@@ -276,11 +274,11 @@ func nextOf(d *a2a.PushDelivery) string {
 	case d.NextAttemptAt == nil || time.Until(*d.NextAttemptAt) < time.Second:
 		return "now"
 	}
-	return "in " + pause(time.Until(*d.NextAttemptAt))
+	return "in " + formatDelay(time.Until(*d.NextAttemptAt))
 }
 
-// pause is a time to wait, in its two largest units.
-func pause(d time.Duration) string {
+// formatDelay formats a duration in its two largest units.
+func formatDelay(d time.Duration) string {
 	switch {
 	case d >= time.Hour:
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
@@ -291,15 +289,15 @@ func pause(d time.Duration) string {
 }
 
 type webhooksDeleteCmd struct {
-	Task given   `arg:"" help:"The task's id."`
-	IDs  []given `arg:"" name:"id" help:"The ids of the webhooks."`
+	Task nonEmpty   `arg:"" help:"Task id."`
+	IDs  []nonEmpty `arg:"" name:"id" help:"Webhook ids."`
 
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksDeleteCmd) Help() string {
-	return `When it is done nothing more is sent. What was not delivered is gone, dead letters too. One that is not there is no error.
+	return `After the command returns, nothing more is sent. Undelivered events and dead letters are deleted too. A webhook that does not exist is not an error.
 
 Examples:
 
@@ -307,47 +305,47 @@ Examples:
     holdfast webhooks list 01980a2e-... --json | jq -r '.[].pushNotificationConfig.id' | xargs holdfast webhooks delete 01980a2e-...`
 }
 
-// Run deletes webhooks, all of them even if one is not there.
+// Run deletes webhooks. It continues after errors.
 func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
 	cl, err := c.client(nil)
 	if err != nil {
 		return err
 	}
-	_, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
+	_, list, err := callMethod[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
-	there := make(map[string]bool)
+	exists := make(map[string]bool)
 	for _, w := range *list {
-		there[w.Config.ID] = true
+		exists[w.Config.ID] = true
 	}
 	ids := make([]string, len(c.IDs))
 	for i, id := range c.IDs {
 		ids[i] = string(id)
 	}
 	return a.each(ctx, ids, func(id string) error {
-		raw, _, err := ask[any](ctx, cl, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: id})
+		raw, _, err := callMethod[any](ctx, cl, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: id})
 		switch {
 		case err != nil:
 			return c.explainWebhook(ctx, a, c.Task, err)
-		case there[id] || id == "default" && len(*list) == 1:
-			a.changed(raw, "deleted webhook "+id)
+		case exists[id] || id == "default" && len(*list) == 1:
+			a.printChange(raw, "deleted webhook "+id)
 		default:
-			a.changed(raw, "there was no webhook "+id)
+			a.printChange(raw, "webhook "+id+" not found")
 		}
 		return nil
 	})
 }
 
-// inline are the flags that register a webhook with a message.
-type inline struct {
-	Webhook      string `placeholder:"URL" group:"Webhook:" help:"Have this URL told what becomes of the task, from its begin."`
-	WebhookToken string `placeholder:"TOKEN" group:"Webhook:" help:"What it is sent as bearer token, and knows the sender by."`
-	LongRunning  bool   `group:"Webhook:" help:"Keep the webhook for longer once the task is over."`
+// inlineWebhook has the flags that register a webhook with a message.
+type inlineWebhook struct {
+	Webhook      string `placeholder:"URL" group:"Webhook:" help:"Register this webhook for the task, starting with its first event."`
+	WebhookToken string `placeholder:"TOKEN" group:"Webhook:" help:"Token sent as bearer token and in X-A2A-Notification-Token, so that the receiver can authenticate the request."`
+	LongRunning  bool   `group:"Webhook:" help:"Keep the webhook for 30 days instead of one after the task is final."`
 }
 
-// configuration is nil when there is no webhook.
-func (i *inline) configuration() (*a2a.MessageSendConfiguration, error) {
+// configuration returns the webhook of the message, nil if there is none.
+func (i *inlineWebhook) configuration() (*a2a.MessageSendConfiguration, error) {
 	if i.Webhook == "" {
 		if i.WebhookToken != "" || i.LongRunning {
 			return nil, usagef("--webhook-token and --long-running need --webhook")

@@ -8,19 +8,19 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/push"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 type webhooksListCmd struct {
-	Task given `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
+	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
 
-	operator
+	operatorFlags
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksListCmd) Help() string {
-	return `SENT is how many events were delivered, DEAD how many became dead letters, FAILED how often the next one was not delivered, and NEXT when it is sent again.
+	return `Columns: SENT is the number of delivered events, DEAD the number of dead letters, FAILED the number of failed attempts to deliver the next event, NEXT the time until its next attempt.
 
 Examples:
 
@@ -31,17 +31,17 @@ Examples:
 
 // Run lists webhooks.
 func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
-	if c.direct() {
+	if c.usesStore() {
 		return c.list(ctx, a, string(c.Task))
 	}
-	if err := c.remote(a, string(c.Task)); err != nil {
+	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {
 		return err
 	}
-	raw, list, err := ask[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
+	raw, list, err := callMethod[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
@@ -51,10 +51,10 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	}
 	var dead deadCounts
 	if len(*list) > 0 {
-		_, letters, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: maxPage})
+		_, letters, err := callMethod[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: maxPage})
 		switch {
-		case a2a.CodeOf(err) == a2a.CodeMethodNotFound: // some other A2A server
-			dead.more = true
+		case a2a.CodeOf(err) == a2a.CodeMethodNotFound: // another A2A server
+			dead.incomplete = true
 		case err != nil:
 			return c.explain(ctx, a, err)
 		default:
@@ -66,15 +66,15 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 		table.webhook("", &(*list)[i], dead.of("", &(*list)[i]))
 	}
 	if len(*list) == 0 {
-		a.say("no webhooks")
+		a.info("no webhooks")
 	}
 	return nil
 }
 
-// maxPage is the most that a server puts on a page.
+// maxPage is the maximum page size of servers.
 const maxPage = 100
 
-// checkLimit refuses sizes of pages that no page can have.
+// checkLimit checks a page size.
 func checkLimit(n int) error {
 	if n < 1 || n > maxPage {
 		return usagef("--limit is %d, want 1 to %d: --all shows all pages", n, maxPage)
@@ -82,16 +82,16 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// page are the flags of lists that come in pages.
-type page struct {
-	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"How many a page has, at most 100. Default: ${default}."`
-	PageToken string `placeholder:"TOKEN" group:"Pages:" help:"Go on where another page ended."`
-	All       bool   `group:"Pages:" help:"All pages. With --json: one a line."`
+// pageFlags has the flags of paged lists.
+type pageFlags struct {
+	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"Items per page, at most 100 (default ${default})."`
+	PageToken string `placeholder:"TOKEN" group:"Pages:" help:"Continue from a previous page."`
+	All       bool   `group:"Pages:" help:"Show all pages. With --json: one item per line."`
 }
 
-// each shows pages until there are no more, or only one is wanted. fetch returns a page
-// as JSON, the name of its items, its rows, and the token of the next.
-func (p *page) each(a *app, what string, fetch func(token string) (fetched, error)) error {
+// each fetches and shows one page, or all pages with --all. what names the items. fetch returns the
+// page of a token.
+func (p *pageFlags) each(a *app, what string, fetch func(token string) (fetchedPage, error)) error {
 	token, rows := p.PageToken, 0
 	for {
 		f, err := fetch(token)
@@ -114,35 +114,35 @@ func (p *page) each(a *app, what string, fetch func(token string) (fetched, erro
 		}
 	}
 	if rows == 0 {
-		a.say("no %s", what)
+		a.info("no %s", what)
 	}
 	if token != "" {
-		sayMore(a, "", token)
+		printMore(a, "", token)
 	}
 	return nil
 }
 
-// fetched is a page.
-type fetched struct {
+// fetchedPage is a page of a list.
+type fetchedPage struct {
 	raw    json.RawMessage
-	member string
+	member string // of raw that has the items
 	rows   int
-	next   string
-	show   func()
+	next   string // token of the next page, "" after the last
+	show   func() // prints the rows
 }
 
 type webhooksAttemptsCmd struct {
-	Task given `arg:"" optional:"" help:"The task's id. It may be left out with --owner and --all-owners."`
-	ID   given `arg:"" optional:"" help:"The webhook's id. Default: all of the task."`
+	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
+	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default all webhooks of the task)."`
 
-	page
-	operator
+	pageFlags
+	operatorFlags
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksAttemptsCmd) Help() string {
-	return `EVENT is the sequence of the event, TRY counts the attempts to send it, MS is how long the answer took. Operators are told more: what was called, and what went wrong when there was no answer.
+	return `Columns: EVENT is the event's sequence number, TRY the number of the attempt, MS the response time in milliseconds. With --owner or --all-owners also the address and the error of a failed request.
 
 Examples:
 
@@ -156,10 +156,10 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	if c.direct() {
-		return c.attempts(ctx, a, string(c.Task), string(c.ID), &c.page)
+	if c.usesStore() {
+		return c.attempts(ctx, a, string(c.Task), string(c.ID), &c.pageFlags)
 	}
-	if err := c.remote(a, string(c.Task)); err != nil {
+	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
@@ -167,13 +167,13 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	table := webhookTable{a: a}
-	return c.explainWebhook(ctx, a, c.Task, c.each(a, "attempts", func(token string) (fetched, error) {
+	return c.explainWebhook(ctx, a, c.Task, c.each(a, "attempts", func(token string) (fetchedPage, error) {
 		params := a2a.ListAttemptsParams{TaskID: string(c.Task), ConfigID: string(c.ID), PageSize: c.Limit, PageToken: token}
-		raw, page, err := ask[a2a.ListAttemptsResult](ctx, cl, a2a.MethodPushAttempts, params)
+		raw, page, err := callMethod[a2a.ListAttemptsResult](ctx, cl, a2a.MethodPushAttempts, params)
 		if err != nil {
-			return fetched{}, err
+			return fetchedPage{}, err
 		}
-		return fetched{raw, "attempts", len(page.Attempts), page.NextPageToken, func() {
+		return fetchedPage{raw, "attempts", len(page.Attempts), page.NextPageToken, func() {
 			for i := range page.Attempts {
 				table.attempt(nil, &page.Attempts[i])
 			}
@@ -182,16 +182,16 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 }
 
 type webhooksDeadCmd struct {
-	Task given `placeholder:"ID" group:"Filter:" help:"Only of this task."`
+	Task nonEmpty `placeholder:"ID" group:"Filter:" help:"Only dead letters of this task."`
 
-	page
-	operator
+	pageFlags
+	operatorFlags
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksDeadCmd) Help() string {
-	return `What a webhook refused, or did not take in three days, is kept here until it is sent again with holdfast webhooks replay, or the webhook is deleted. EVENT is the sequence of the event, TRIES is how often it was sent, STATUS the last answer.
+	return `Lists events that a receiver rejected or did not accept within three days. They are kept until holdfast webhooks replay sends them again, the webhook is deleted, or they expire (serve --retention). Columns: EVENT is the event's sequence number, TRIES the number of attempts, STATUS the status of the last response.
 
 Examples:
 
@@ -205,10 +205,10 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	if c.direct() {
-		return c.dead(ctx, a, string(c.Task), &c.page)
+	if c.usesStore() {
+		return c.dead(ctx, a, string(c.Task), &c.pageFlags)
 	}
-	if err := c.remote(a, "any"); err != nil {
+	if err := c.checkRemote(a, "any"); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
@@ -216,13 +216,13 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	table := webhookTable{a: a}
-	return c.explain(ctx, a, c.each(a, "dead letters", func(token string) (fetched, error) {
+	return c.explain(ctx, a, c.each(a, "dead letters", func(token string) (fetchedPage, error) {
 		params := a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: c.Limit, PageToken: token}
-		raw, page, err := ask[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, params)
+		raw, page, err := callMethod[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, params)
 		if err != nil {
-			return fetched{}, err
+			return fetchedPage{}, err
 		}
-		return fetched{raw, "deadLetters", len(page.DeadLetters), page.NextPageToken, func() {
+		return fetchedPage{raw, "deadLetters", len(page.DeadLetters), page.NextPageToken, func() {
 			for i := range page.DeadLetters {
 				table.dead("", &page.DeadLetters[i])
 			}
@@ -231,17 +231,17 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 }
 
 type webhooksReplayCmd struct {
-	Task given `arg:"" optional:"" help:"The task's id. Without, with --owner or --all-owners: everything that has dead letters."`
-	ID   given `arg:"" optional:"" help:"The webhook's id. Default: the only one of the task; for operators the global one counts."`
-	From int64 `placeholder:"N" help:"The sequence of the first event to send, from 1. Default: the first that is a dead letter."`
+	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner or --all-owners; without it, all webhooks with dead letters."`
+	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task; with --owner the global webhook counts too)."`
+	From int64    `placeholder:"N" help:"Sequence number of the first event to send, from 1 (default the first dead letter)."`
 
-	operator
+	operatorFlags
 	connection
 }
 
-// Help has examples.
+// Help implements [kong.HelpProvider].
 func (webhooksReplayCmd) Help() string {
-	return `Everything from that event on is sent again, in order and with the same ids, so that a receiver knows what it has. A webhook that was given up works again.
+	return `Sends all events from that event on again, in order and with the same ids, so that a receiver can detect duplicates. A disabled webhook becomes active again.
 
 Examples:
 
@@ -250,38 +250,38 @@ Examples:
     holdfast webhooks replay --all-owners    # of PostgreSQL; with SQLite, stop the server first`
 }
 
-// Run sets a webhook back.
+// Run moves the cursor of a webhook back.
 func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
 	if c.From < 1 && a.set.origins["from"].rank == byFlag {
 		return usagef("--from must be 1 or more")
 	}
-	if c.direct() {
+	if c.usesStore() {
 		return c.replay(ctx, a, string(c.Task), string(c.ID), c.From)
 	}
-	if err := c.remote(a, string(c.Task)); err != nil {
+	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
 	}
 	cl, err := c.client(nil)
 	if err != nil {
 		return err
 	}
-	raw, set, err := ask[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: string(c.Task), ConfigID: string(c.ID), FromSequence: c.From})
+	raw, set, err := callMethod[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: string(c.Task), ConfigID: string(c.ID), FromSequence: c.From})
 	if err != nil {
 		return c.explainWebhook(ctx, a, c.Task, err)
 	}
-	a.changed(raw, replayed(set))
+	a.printChange(raw, replayText(set))
 	return nil
 }
 
-func replayed(r *a2a.ReplayResult) string {
+func replayText(r *a2a.ReplayResult) string {
 	if r.FromSequence == 0 {
-		return "webhook " + r.ConfigID + " has nothing to be sent again"
+		return "webhook " + r.ConfigID + " has nothing to resend"
 	}
-	return fmt.Sprintf("webhook %s is sent everything again from event %d on", r.ConfigID, r.FromSequence)
+	return fmt.Sprintf("webhook %s resends all events from event %d on", r.ConfigID, r.FromSequence)
 }
 
-// webhookTable writes webhooks, attempts or dead letters in columns. Where the owner is
-// not that of the caller there is a column for it.
+// webhookTable prints webhooks, attempts or dead letters in columns. It has a column for the owner
+// unless that is the caller.
 type webhookTable struct {
 	a    *app
 	rows int
@@ -298,7 +298,7 @@ func (t *webhookTable) row(owner string, head, cells []string, widths ...int) {
 	t.rows++
 }
 
-// line pads cells to their widths, to the right those of a negative one.
+// line prints cells padded to widths. A negative width aligns the cell to the right.
 func (t *webhookTable) line(cells []string, widths []int) {
 	var b strings.Builder
 	for i, cell := range cells {
@@ -313,32 +313,32 @@ func (t *webhookTable) line(cells []string, widths []int) {
 	t.a.out.line("%s", strings.TrimRight(b.String(), " "))
 }
 
-// deadCounts are how many dead letters webhooks have.
+// deadCounts has the numbers of dead letters by webhook.
 type deadCounts struct {
-	counts map[push.WebhookKey]int
-	more   bool // there are more, of any of them
+	counts     map[webhook.Key]int
+	incomplete bool // more dead letters exist, of any webhook
 }
 
-// countDead counts those of one task on a page.
+// countDead counts the dead letters on a page.
 func countDead(page *a2a.ListDeadLettersResult) deadCounts {
-	dead := deadCounts{make(map[push.WebhookKey]int), page.NextPageToken != ""}
+	dead := deadCounts{make(map[webhook.Key]int), page.NextPageToken != ""}
 	for i := range page.DeadLetters {
-		dead.counts[push.WebhookKey{TaskID: page.DeadLetters[i].TaskID, ConfigID: page.DeadLetters[i].ConfigID}]++
+		dead.counts[webhook.Key{TaskID: page.DeadLetters[i].TaskID, ConfigID: page.DeadLetters[i].ConfigID}]++
 	}
 	return dead
 }
 
-// of says how many a webhook has: "" if none, "?" if that is open, with a plus if there
-// may be more.
+// of returns the number of dead letters of a webhook as text: "" if none, "?" if unknown, with a plus
+// sign if there may be more.
 func (d *deadCounts) of(owner string, w *a2a.TaskPushNotificationConfig) string {
-	n := d.counts[push.WebhookKey{Owner: owner, TaskID: w.TaskID, ConfigID: w.Config.ID}]
+	n := d.counts[webhook.Key{Owner: owner, TaskID: w.TaskID, ConfigID: w.Config.ID}]
 	switch {
-	case !d.more:
-		return number(n)
+	case !d.incomplete:
+		return blankIfZero(n)
 	case n == 0:
 		return "?"
 	}
-	return number(n) + "+"
+	return blankIfZero(n) + "+"
 }
 
 func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig, dead string) {
@@ -349,9 +349,9 @@ func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig, 
 	head := []string{"TASK", "ID", "STATE", "SENT", "DEAD", "FAILED", "NEXT", "URL"}
 	url := w.Config.URL
 	if url == "" {
-		url = "(the one of all tasks)"
+		url = "(global webhook)"
 	}
-	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), dead, number(d.Attempts), nextOf(d), url}
+	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), dead, blankIfZero(d.Attempts), nextOf(d), url}
 	widths := []int{36, 36, 8, -5, -6, -6, 9}
 	if owner == "" {
 		head, cells, widths = head[1:], cells[1:], widths[1:]
@@ -362,14 +362,14 @@ func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig, 
 	}
 }
 
-func (t *webhookTable) attempt(more *owner, p *a2a.PushAttempt) {
+func (t *webhookTable) attempt(more *operatorInfo, p *a2a.PushAttempt) {
 	head := []string{"AGE", "EVENT", "TRY", "STATUS", "MS", "WEBHOOK", "OUTCOME"}
 	millis := ""
 	if more != nil || p.Status != 0 {
 		millis = strconv.FormatInt(p.Millis, 10)
 	}
 	cells := []string{
-		age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), number(p.Status), millis, p.ConfigID, p.Outcome,
+		age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), blankIfZero(p.Status), millis, p.ConfigID, p.Outcome,
 	}
 	widths := []int{4, -5, -3, -6, -6, 36}
 	if more == nil {
@@ -383,12 +383,12 @@ func (t *webhookTable) attempt(more *owner, p *a2a.PushAttempt) {
 
 func (t *webhookTable) dead(owner string, d *a2a.DeadLetter) {
 	head := []string{"AGE", "TASK", "WEBHOOK", "EVENT", "TRIES", "STATUS", "REASON"}
-	cells := []string{age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), number(d.Status), d.Reason}
+	cells := []string{age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), blankIfZero(d.Status), d.Reason}
 	t.row(owner, head, cells, 4, 36, 36, -5, -5, -6)
 }
 
-// number is n, "" for 0.
-func number(n int) string {
+// blankIfZero returns n in decimal, "" for 0.
+func blankIfZero(n int) string {
 	if n == 0 {
 		return ""
 	}

@@ -21,15 +21,15 @@ func TestWebhooksOfServersWithoutDeadLetters(t *testing.T) {
 			Method string
 		}
 		_ = json.NewDecoder(r.Body).Decode(&call)
-		said := `"error":{"code":-32601,"message":"Method not found"}`
+		answer := `"error":{"code":-32601,"message":"Method not found"}`
 		switch call.Method {
 		case "tasks/pushNotificationConfig/list":
-			said = `"result":[` + webhook + `]`
+			answer = `"result":[` + webhook + `]`
 		case "tasks/pushNotificationConfig/get":
-			said = `"result":` + webhook
+			answer = `"result":` + webhook
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, call.ID, said)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, call.ID, answer)
 	}))
 	t.Cleanup(server.Close)
 	for _, c := range []struct {

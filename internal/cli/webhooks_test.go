@@ -16,14 +16,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// webhooksCmds are the commands of scripts about webhooks.
+// webhooksCmds are script commands for webhooks.
 var webhooksCmds = map[string]func(*testscript.TestScript, bool, []string){
 	"receiver": startReceiver, "awaitsent": awaitSent, "awaitdead": awaitDead, "stopagent": stopAgent, "code": wantCode,
 }
 
-// startReceiver serves what takes webhooks, and a story, until the script ends, at RECEIVER: 418 to
-// those who do not say who they are, else 200, or what the path says. "once" is refused
-// twice and then taken. TLSPORT has a certificate that nobody trusts.
+// startReceiver runs an HTTP server for webhooks and files until the script ends, and sets RECEIVER to
+// its URL. It answers requests of other user agents with 418, and others with 200 or the status of
+// the path; "/once" is rejected twice. TLSPORT is the port of an HTTPS server with an untrusted
+// certificate.
 func startReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 	var once atomic.Int64
 	over := make(chan struct{})
@@ -61,44 +62,44 @@ func startReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("TLSPORT", secure.URL[strings.LastIndexByte(secure.URL, ':')+1:])
 }
 
-// awaitSent waits until the webhook of the task ID was sent so many events.
+// awaitSent waits until the webhook of task ID has received the given number of events.
 func awaitSent(ts *testscript.TestScript, _ bool, args []string) {
 	untilShown(ts, func(out string) bool { return strings.Contains(out, `"delivered":`+args[0]+`,"pending":false`) }, "webhooks", "list", ts.Getenv("ID"), "--json")
 }
 
-// awaitDead waits until there are so many dead letters.
+// awaitDead waits until the given number of dead letters exists.
 func awaitDead(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	untilShown(ts, func(out string) bool { return strings.Count(out, `"reason"`) == want }, "webhooks", "dead", "--json")
 }
 
-// stopAgent stops the agent that was started last.
+// stopAgent stops the agent that was started last, see startAgent.
 func stopAgent(ts *testscript.TestScript, _ bool, _ []string) {
 	stop, _ := ts.Value(stopKey{}).(*func())
 	(*stop)()
 }
 
-// stopKey is where a script keeps how its agent is stopped.
+// stopKey is the key of the script value that stops the agent.
 type stopKey struct{}
 
-// untilShown repeats a command until it shows what is wanted.
-func untilShown(ts *testscript.TestScript, good func(stdout string) bool, args ...string) {
-	said := ""
+// untilShown repeats a command until its output meets a condition.
+func untilShown(ts *testscript.TestScript, met func(stdout string) bool, args ...string) {
+	shown := ""
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var out, errs strings.Builder
 		cli.Main(context.Background(), cli.Program{
 			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")}, Stdout: &out, Stderr: &errs,
 		})
-		if good(out.String()) {
+		if met(out.String()) {
 			return
 		}
-		said = out.String() + errs.String()
+		shown = out.String() + errs.String()
 	}
-	ts.Fatalf("%s still shows %s", args, said)
+	ts.Fatalf("output of %s after 5 minutes: %s", args, shown)
 }
 
-// wantCode runs a command and wants it to end with a code.
+// wantCode runs a command and checks its exit code.
 func wantCode(ts *testscript.TestScript, _ bool, args []string) {
 	var out, errs strings.Builder
 	code := cli.Main(context.Background(), cli.Program{

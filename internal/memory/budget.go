@@ -17,8 +17,8 @@ const Wait = 10 * time.Second
 // Budget is a number of bytes that owners share. One owner holds at most half of it. When
 // several wait, the owner that holds least is served first. The requests of one owner are served
 // in the order of how much their holders have already, the largest first, because its release
-// frees most; equals are served in order. A nil Budget grants everything. It is safe for
-// concurrent use.
+// frees most; equals are served in order. When all memory is held by holders that wait for more, the
+// request of the one that holds least is refused. A nil Budget grants everything. It is safe for concurrent use.
 type Budget struct {
 	total, share int64
 
@@ -38,8 +38,10 @@ type account struct {
 
 type request struct {
 	bytes   int64
+	holder  any   // identifies the holder
 	held    int64 // bytes that its holder has already
-	granted chan struct{}
+	refused bool  // set before done is closed
+	done    chan struct{}
 }
 
 // Stats are the figures of a budget.
@@ -74,7 +76,7 @@ func (b *Budget) Stats() Stats {
 	return Stats{Total: b.total, Held: b.held, Largest: b.largest, Waiting: b.waiting, Refused: b.refused}
 }
 
-// Hold begins to hold memory for an owner: nothing yet. A Hold is used by one goroutine at
+// Hold returns an empty hold of an owner. A Hold is used by one goroutine at
 // a time.
 func (b *Budget) Hold(owner string) Hold { return Hold{b: b, owner: owner} }
 
@@ -84,13 +86,16 @@ type Hold struct {
 	b     *Budget
 	owner string
 	bytes int64
-	other int64 // bytes of the holder's other holds, see Beside
+
+	holder any   // see Of
+	other  int64 // bytes of the holder's other holds
 }
 
-// Beside returns h for a holder that has bytes in other holds as well. They count when the
-// requests of one owner are ordered.
-func (h Hold) Beside(bytes int64) Hold {
-	h.other = bytes
+// Of returns h as one of several holds of a holder, which is any comparable value and has other bytes in the
+// other holds. The holder as a whole counts when the requests of one owner are ordered, and for the
+// limit of an owner.
+func (h Hold) Of(holder any, other int64) Hold {
+	h.holder, h.other = holder, other
 	return h
 }
 
@@ -98,7 +103,8 @@ func (h Hold) Beside(bytes int64) Hold {
 func (h *Hold) Bytes() int64 { return h.bytes }
 
 // Grow adds bytes. While they are not free it waits, up to [Wait] and until ctx is done; then
-// it fails with [a2a.CodeExhausted] and h is as before. It fails with [a2a.CodeTooLarge] at once when
+// it fails with [a2a.CodeExhausted] and h is as before. It also fails with that code when all memory is held by
+// holders that wait, of which this one holds least. It fails with [a2a.CodeTooLarge] at once when
 // one owner can never hold that much. Grow before the memory is allocated.
 func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	if h.b == nil || bytes <= 0 {
@@ -146,10 +152,10 @@ func (h *Hold) Release() { h.Shrink(h.bytes) }
 func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 	owner := h.owner
 	b.mu.Lock()
-	if h.bytes+bytes > b.share {
+	if all := h.bytes + h.other + bytes; all > b.share {
 		b.refused++
 		b.mu.Unlock()
-		return a2a.Errorf(a2a.CodeTooLarge, "this needs %d bytes of memory at once, one owner may hold %d (--memory)", h.bytes+bytes, b.share)
+		return a2a.Errorf(a2a.CodeTooLarge, "this needs %d bytes of memory at once, one owner may hold %d (--memory)", all, b.share)
 	}
 	a := b.owners[owner]
 	if b.waiting == 0 && b.fits(a, bytes) {
@@ -161,7 +167,10 @@ func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 		a = new(account)
 		b.owners[owner] = a
 	}
-	r := &request{bytes: bytes, held: h.bytes + h.other, granted: make(chan struct{})}
+	r := &request{bytes: bytes, holder: h.holder, held: h.bytes + h.other, done: make(chan struct{})}
+	if r.holder == nil {
+		r.holder = h
+	}
 	next := len(a.queue)
 	for next > 0 && a.queue[next-1].held < r.held {
 		next--
@@ -169,29 +178,79 @@ func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 	a.queue = slices.Insert(a.queue, next, r)
 	b.waiting++
 	b.serve() // others may wait for their share only
+	if r.held > 0 {
+		b.refuseStuck(owner, a)
+	}
 	b.mu.Unlock()
 
 	timer := time.NewTimer(Wait)
 	defer timer.Stop()
 	select {
-	case <-r.granted:
-		return nil
+	case <-r.done:
 	case <-ctx.Done():
 	case <-timer.C:
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, other := range a.queue {
-		if other == r {
-			a.queue = slices.Delete(a.queue, i, i+1)
-			b.waiting--
-			b.refused++
-			b.drop(owner, a)
-			b.serve()
-			return a2a.Errorf(a2a.CodeExhausted, "the server has no memory for this now (--memory); try again")
+	if i := slices.Index(a.queue, r); i >= 0 {
+		b.refuse(owner, a, i)
+		b.serve()
+	}
+	if r.refused {
+		return a2a.Errorf(a2a.CodeExhausted, "the server has no memory for this now (--memory); try again")
+	}
+	return nil
+}
+
+// refuse ends the wait of the i-th request of an owner. The caller holds b.mu.
+func (b *Budget) refuse(owner string, a *account, i int) {
+	r := a.queue[i]
+	a.queue = slices.Delete(a.queue, i, i+1)
+	b.waiting--
+	b.refused++
+	b.drop(owner, a)
+	r.refused = true
+	close(r.done)
+}
+
+// refuseStuck refuses a request of an owner if those who wait hold all memory that it may have: none of them would
+// release any before its wait ends. The caller holds b.mu, and has called serve.
+func (b *Budget) refuseStuck(owner string, a *account) {
+	if len(a.queue) == 0 || a.queue[0].held == 0 {
+		return
+	}
+	stuck := a.held+a.queue[0].bytes > b.share && a.waiters() >= a.held
+	if !stuck { // do those of all owners hold all?
+		held := int64(0)
+		for _, each := range b.owners {
+			held += each.waiters()
+		}
+		stuck = held >= b.held
+	}
+	if !stuck {
+		return
+	}
+	for i, r := range slices.Backward(a.queue) {
+		if r.held > 0 {
+			b.refuse(owner, a, i)
+			return
 		}
 	}
-	return nil // it was granted at the last moment
+}
+
+// waiters returns how many bytes the holders that wait have already.
+func (a *account) waiters() (held int64) {
+	holders := make(map[any]int64)
+	for _, r := range a.queue {
+		if r.held == 0 { // as are those that follow
+			break
+		}
+		if more := r.held - holders[r.holder]; more > 0 {
+			holders[r.holder] += more
+			held += more
+		}
+	}
+	return held
 }
 
 func (b *Budget) give(owner string, bytes int64) {
@@ -202,6 +261,7 @@ func (b *Budget) give(owner string, bytes int64) {
 	b.held -= bytes
 	b.drop(owner, a)
 	b.serve()
+	b.refuseStuck(owner, a)
 }
 
 // fits reports whether an owner may have bytes more. The caller holds b.mu.
@@ -258,6 +318,6 @@ func (b *Budget) serve() {
 		next.queue = next.queue[1:]
 		b.waiting--
 		b.grant(owner, r.bytes)
-		close(r.granted)
+		close(r.done)
 	}
 }

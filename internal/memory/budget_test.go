@@ -49,15 +49,15 @@ func TestOneOwnerHoldsAtMostHalf(t *testing.T) {
 func TestWhoHoldsMostOfAnOwnerGoesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
-		hold := func(beside, bytes int64) *Hold {
-			h := b.Hold("bob").Beside(beside)
+		b := New(140)
+		hold := func(bytes int64) *Hold {
+			h := b.Hold("bob")
 			if err := h.Grow(t.Context(), bytes); err != nil {
 				t.Fatalf("Grow(%d) = %v", bytes, err)
 			}
 			return &h
 		}
-		done, small, large := hold(0, 10), hold(0, 10), hold(0, 30)
+		done, small, large, other := hold(10), hold(10), hold(30), hold(20)
 		var order []string
 		wait := func(name string, h *Hold, bytes int64) {
 			go func() {
@@ -70,7 +70,7 @@ func TestWhoHoldsMostOfAnOwnerGoesFirst(t *testing.T) {
 			synctest.Wait()
 		}
 		first, second := b.Hold("bob"), b.Hold("bob")
-		file := b.Hold("bob").Beside(20)
+		file := b.Hold("bob").Of(other, 20)
 		wait("first new one", &first, 10)
 		wait("the one with 10", small, 10)
 		wait("second new one", &second, 10)
@@ -82,8 +82,8 @@ func TestWhoHoldsMostOfAnOwnerGoesFirst(t *testing.T) {
 		if !slices.Equal(order, want) {
 			t.Errorf("order = %q, want %q", order, want)
 		}
-		if s := b.Stats(); s.Held != 40 || s.Waiting != 0 || s.Refused != 0 {
-			t.Errorf("Stats() = %+v, want 40 held, nothing refused", s)
+		if s := b.Stats(); s.Held != 60 || s.Waiting != 0 || s.Refused != 0 {
+			t.Errorf("Stats() = %+v, want 60 held, nothing refused", s)
 		}
 	})
 }
@@ -245,5 +245,52 @@ func TestLimitIsTheLeastOfAllGroups(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: limit() = %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+func TestHoldersThatWaitForEachOtherDoNotWaitInVain(t *testing.T) {
+	t.Parallel()
+	for _, owners := range [][]string{{"bob", "bob", "bob"}, {"alice", "bob", "carol"}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := New(200) // 100 for each owner
+			if owners[0] != owners[1] {
+				b = New(100) // less than the owners together may hold
+			}
+			start := time.Now()
+			var group sync.WaitGroup
+			var refused, completed atomic.Int64
+			for _, owner := range owners {
+				group.Go(func() {
+					for {
+						var one, two Hold
+						one = b.Hold(owner)
+						if err := one.Grow(t.Context(), 30); err != nil {
+							t.Error(err)
+							return
+						}
+						time.Sleep(time.Second) // all hold a part
+						two = b.Hold(owner).Of(&one, one.Bytes())
+						err := two.Grow(t.Context(), 20)
+						if err == nil {
+							time.Sleep(time.Second)
+						}
+						two.Release()
+						one.Release()
+						if err == nil {
+							completed.Add(1)
+							return
+						}
+						refused.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			if took := time.Since(start); took >= Wait || refused.Load() == 0 || completed.Load() != int64(len(owners)) {
+				t.Errorf("%v: %d completed and %d were refused in %s, want all to complete, some refused at once, in less than %s", owners, completed.Load(), refused.Load(), took, Wait)
+			}
+			if s := b.Stats(); s.Held != 0 || s.Waiting != 0 {
+				t.Errorf("Stats() = %+v at the end, want nothing held", s)
+			}
+		})
 	}
 }

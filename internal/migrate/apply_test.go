@@ -20,7 +20,7 @@ const (
 	third  = "202603010000_third"
 )
 
-func set(t *testing.T, files map[string]string) migrate.Params {
+func params(t *testing.T, files map[string]string) migrate.Params {
 	t.Helper()
 	fsys := fstest.MapFS{}
 	for name, text := range files {
@@ -53,7 +53,7 @@ func tables(t *testing.T, db *sql.DB) string {
 	return names
 }
 
-func TestApplyAppliesWhatIsMissingOnce(t *testing.T) {
+func TestApplyAppliesMissingMigrationsOnce(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "x.db"))
 	files := map[string]string{first: "CREATE TABLE a (x); CREATE TABLE b (x)"}
@@ -65,7 +65,7 @@ func TestApplyAppliesWhatIsMissingOnce(t *testing.T) {
 		if step.add != "" {
 			files[step.add] = "CREATE TABLE c (x)"
 		}
-		applied, err := migrate.Apply(t.Context(), db, set(t, files))
+		applied, err := migrate.Apply(t.Context(), db, params(t, files))
 		if err != nil || len(applied) != step.applied {
 			t.Fatalf("Apply() = %v, %v, want %d applied", applied, err, step.applied)
 		}
@@ -75,46 +75,46 @@ func TestApplyAppliesWhatIsMissingOnce(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesASchemaItDoesNotKnow(t *testing.T) {
+func TestApplyRejectsUnknownSchemas(t *testing.T) {
 	t.Parallel()
-	was := map[string]string{first: "CREATE TABLE a (x)", second: "CREATE TABLE b (x)"}
+	applied := map[string]string{first: "CREATE TABLE a (x)", second: "CREATE TABLE b (x)"}
 	tests := []struct {
 		name  string
 		files map[string]string
 		is    error
 		want  string
 	}{
-		{"newer", map[string]string{first: was[first]}, migrate.ErrNewer, second},
-		{"changed", map[string]string{first: "CREATE TABLE a (x, y)", second: was[second]}, migrate.ErrChanged, "; use the program that applied it, or restore a backup"},
-		{"removed", map[string]string{second: was[second]}, migrate.ErrChanged, "which this program does not know"},
-		{"inserted", map[string]string{first: was[first], "202601150000_between": "SELECT 1", second: was[second]}, migrate.ErrChanged, "was never applied, but the later " + second},
+		{"newer", map[string]string{first: applied[first]}, migrate.ErrNewer, second},
+		{"changed", map[string]string{first: "CREATE TABLE a (x, y)", second: applied[second]}, migrate.ErrChanged, "; use the program that applied it, or restore a backup"},
+		{"removed", map[string]string{second: applied[second]}, migrate.ErrChanged, "but this program does not have it"},
+		{"inserted", map[string]string{first: applied[first], "202601150000_between": "SELECT 1", second: applied[second]}, migrate.ErrChanged, "is not applied, but the later " + second},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			db := database(t, filepath.Join(t.TempDir(), "x.db"))
-			if _, err := migrate.Apply(t.Context(), db, set(t, was)); err != nil {
+			if _, err := migrate.Apply(t.Context(), db, params(t, applied)); err != nil {
 				t.Fatalf("Apply() = %v", err)
 			}
 			test.files[third] = "CREATE TABLE c (x)"
 			if errors.Is(test.is, migrate.ErrNewer) {
 				delete(test.files, third)
 			}
-			_, err := migrate.Apply(t.Context(), db, set(t, test.files))
+			_, err := migrate.Apply(t.Context(), db, params(t, test.files))
 			if !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Apply() = %v, want %v with %q", err, test.is, test.want)
 			}
 			if got := tables(t, db); got != "a b" {
-				t.Errorf("tables after a refusal = %q, want %q", got, "a b")
+				t.Errorf("tables after a rejected Apply() = %q, want %q", got, "a b")
 			}
 		})
 	}
 }
 
-func TestAFailingMigrationLeavesNothingBehind(t *testing.T) {
+func TestFailedMigrationIsRolledBack(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "x.db"))
-	applied, err := migrate.Apply(t.Context(), db, set(t, map[string]string{
+	applied, err := migrate.Apply(t.Context(), db, params(t, map[string]string{
 		first: "CREATE TABLE a (x)", second: "CREATE TABLE b (x); INSERT INTO nowhere VALUES (1)",
 	}))
 	if err == nil || !strings.Contains(err.Error(), "apply migration "+second) || len(applied) != 1 {
@@ -125,17 +125,17 @@ func TestAFailingMigrationLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
+func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
-	params := set(t, map[string]string{first: "CREATE TABLE a (x)", second: "CREATE TABLE b (x)", third: "CREATE TABLE c (x)"})
+	p := params(t, map[string]string{first: "CREATE TABLE a (x)", second: "CREATE TABLE b (x)", third: "CREATE TABLE c (x)"})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	total := 0
 	for range 4 {
 		db := database(t, path)
 		wg.Go(func() {
-			applied, err := migrate.Apply(t.Context(), db, params)
+			applied, err := migrate.Apply(t.Context(), db, p)
 			if err != nil {
 				t.Errorf("Apply() = %v", err)
 			}
@@ -146,6 +146,6 @@ func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if total != 3 {
-		t.Errorf("%d migrations were applied by four at once, want 3", total)
+		t.Errorf("four concurrent Apply() calls applied %d migrations, want 3", total)
 	}
 }

@@ -21,21 +21,21 @@ type Migration struct {
 	SQL  string
 	// Checksum is the SHA-256 of SQL, in hex.
 	Checksum string
-	// WithoutTransaction says that each statement of SQL runs by itself. The file has the
-	// line "-- migrate: without transaction".
+	// WithoutTransaction runs each statement of SQL outside a transaction. The line
+	// "-- migrate: without transaction" in the file sets it.
 	WithoutTransaction bool
 	// Compatible is the oldest version whose programs work with the schema after this
-	// migration. The file names it in the line "-- migrate: compatible with YYYYMMDDHHMM";
-	// without that line it is Version.
+	// migration. The line "-- migrate: compatible with YYYYMMDDHHMM" in the file sets it;
+	// the default is Version.
 	Compatible string
 }
 
 func (m Migration) String() string { return m.Version + "_" + m.Name }
 
-// ErrNewer says that the database was migrated by a newer program.
+// ErrNewer reports that a newer program has migrated the database.
 var ErrNewer = errors.New("schema is newer than this program")
 
-// ErrChanged says that a migration that was applied is not the one this program has.
+// ErrChanged reports that an applied migration differs from the one of this program.
 var ErrChanged = errors.New("applied migration was changed")
 
 var (
@@ -43,8 +43,8 @@ var (
 	option   = regexp.MustCompile(`(?m)^-- migrate: *(.*?)\s*$`)
 )
 
-// Load reads the migrations in a folder, ascending by version. A file with
-// another name, a version twice, or an option that is not known, is an error.
+// Load reads the migrations in a directory and returns them in order of version. It rejects
+// files with another name, duplicate versions and unknown options.
 func Load(fsys fs.FS, dir string) ([]Migration, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -94,8 +94,8 @@ func (m *Migration) readOptions(before []Migration) error {
 
 var comment = regexp.MustCompile(`(?m)^--.*$`)
 
-// statements splits a migration without transaction: a statement ends with a semicolon at
-// the end of a line.
+// statements splits SQL into statements. A statement ends with a semicolon at the end of a
+// line.
 func (m Migration) statements() []string {
 	var all []string
 	for text := range strings.SplitSeq(comment.ReplaceAllString(m.SQL, "")+"\n", ";\n") {

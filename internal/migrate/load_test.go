@@ -20,7 +20,7 @@ func TestLoadOrdersByVersion(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesNamesItCannotOrder(t *testing.T) {
+func TestLoadRejectsInvalidNames(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		names []string
@@ -74,11 +74,11 @@ func TestLoadReadsTheOptionsOfAFile(t *testing.T) {
 	}
 	alone := fstest.MapFS{"m/202601010000_a.sql": {Data: []byte("-- migrate: without transaction")}}
 	if _, err := Load(alone, "m"); err == nil || !strings.Contains(err.Error(), "the first migration needs a transaction") {
-		t.Errorf("Load() = %v, want the first migration refused", err)
+		t.Errorf("Load() = %v, want the first migration rejected", err)
 	}
 }
 
-func TestScriptsWithoutTransactionAreStatements(t *testing.T) {
+func TestScriptsWithoutTransactionHaveNoBegin(t *testing.T) {
 	t.Parallel()
 	m := Migration{Version: "202602010000", Name: "b", Compatible: "202601010000", WithoutTransaction: true, SQL: "-- Why.\nSELECT 1;\nSELECT\n  2;\n"}
 	script := Script(Params{Lock: "LOCK"}, m)
@@ -87,9 +87,9 @@ func TestScriptsWithoutTransactionAreStatements(t *testing.T) {
 			t.Errorf("Script() = %s, want %q in it", script, want)
 		}
 	}
-	for _, not := range []string{"BEGIN", "COMMIT", "LOCK"} {
-		if strings.Contains(script, not) {
-			t.Errorf("Script() = %s, want no %s", script, not)
+	for _, unwanted := range []string{"BEGIN", "COMMIT", "LOCK"} {
+		if strings.Contains(script, unwanted) {
+			t.Errorf("Script() = %s, want no %s", script, unwanted)
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Package migrate brings a database's schema up to date: embedded files, forward
-// only, each applied once and recorded with its checksum. A migration is one transaction,
-// unless its file says that it runs without one. A program accepts a newer schema if each
-// migration it does not know is compatible with it.
+// Package migrate upgrades the schema of a database from embedded SQL files. Migrations are
+// forward-only; each is applied once and recorded with its checksum. A migration is one
+// transaction unless its file sets "without transaction". A program accepts a newer schema if
+// every migration that it does not know is compatible with it.
 package migrate
 
 import (
@@ -16,37 +16,37 @@ import (
 
 // Params are the arguments of Apply.
 type Params struct {
-	// Migrations is everything the program knows, as Load returns it.
+	// Migrations are all migrations of the program, as Load returns them.
 	Migrations []Migration
-	// Table keeps what was applied; "" is schema_migrations. It is written into SQL
-	// as it is.
+	// Table records the applied migrations; "" is schema_migrations. It is inserted into SQL
+	// without quoting.
 	Table string
-	// Lock is SQL that keeps other processes from migrating until the end of the
-	// transaction it runs in; "" where the transaction itself does. It fails where
-	// another process has the lock: a statement that waited for it would keep a snapshot,
-	// for which the other process may in turn wait to build an index.
+	// Lock is SQL that keeps other processes from migrating until the end of its
+	// transaction; "" if the transaction itself does. It must fail if another process holds
+	// the lock: a statement that waits keeps its snapshot, and the other process may wait for
+	// that snapshot to build an index.
 	Lock string
-	// Statement runs one statement of a migration without transaction, while a
-	// transaction of Apply has the lock. A statement that was interrupted at any point is
-	// run again; what it left behind is Statement's to repair. nil refuses such migrations.
+	// Statement runs one statement of a migration without transaction, while a transaction of
+	// Apply holds the lock. Apply runs an interrupted statement again; Statement must repair
+	// what the interrupted one left. If nil, Apply rejects such migrations.
 	Statement func(ctx context.Context, text string) error
-	// Retry is called when a migration failed and left nothing behind; it waits, and
-	// reports whether the migration is to be tried again. nil never does.
+	// Retry is called after a failed migration was rolled back. It waits and reports whether
+	// to try the migration again. nil means no retry.
 	Retry func(ctx context.Context, err error) bool
-	// Isolation is that of the transactions. What waits for Lock must see then what
-	// others did before: where a transaction may see no more than its beginning, it is
-	// to be sql.LevelReadCommitted.
+	// Isolation is the isolation level of the transactions. A transaction must see what was
+	// committed before it got Lock. Use sql.LevelReadCommitted for databases whose default
+	// level reads a snapshot from the start of the transaction.
 	Isolation sql.IsolationLevel
-	// Placeholder writes the n-th argument of a statement, from 1; nil is "?".
+	// Placeholder returns the placeholder of a statement's n-th argument, from 1; nil is "?".
 	Placeholder func(n int) string
-	// Now stamps the record of a migration; nil is time.Now.
+	// Now returns the time to record for a migration; nil is time.Now.
 	Now func() time.Time
 }
 
-// Apply applies the migrations that the database lacks, in order, and returns
-// them. It refuses with ErrNewer or ErrChanged before it changes anything.
+// Apply applies the pending migrations in order and returns them. It returns ErrNewer or
+// ErrChanged before it changes anything.
 func Apply(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
-	p.complete()
+	p.setDefaults()
 	var done []Migration
 	for {
 		m, err := applyNext(ctx, db, p)
@@ -63,10 +63,10 @@ func Apply(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
 	}
 }
 
-// Pending returns the migrations that the database lacks and changes nothing. The
-// table of applied migrations must exist. Its errors are those of Apply.
+// Pending returns the pending migrations and changes nothing. The table of applied migrations
+// must exist. Pending returns the same errors as Apply.
 func Pending(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
-	p.complete()
+	p.setDefaults()
 	n, err := check(ctx, db, &p)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func Pending(ctx context.Context, db *sql.DB, p Params) ([]Migration, error) {
 	return p.Migrations[n:], nil
 }
 
-func (p *Params) complete() {
+func (p *Params) setDefaults() {
 	if p.Table == "" {
 		p.Table = "schema_migrations"
 	}
@@ -94,13 +94,12 @@ const createTable = `CREATE TABLE IF NOT EXISTS %s (
   compatible TEXT NOT NULL
 )`
 
-// applyNext applies the first missing migration; nil when there is none. The
-// list of what was applied is read under the lock, so that two processes that
-// start together do not both apply it.
+// applyNext applies the first pending migration; it returns nil if none is pending. It reads
+// the applied migrations under the lock, so two processes do not apply the same migration.
 func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: p.Isolation})
 	if err != nil {
-		return nil, fmt.Errorf("begin migration: %w", err)
+		return nil, fmt.Errorf("start migration: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, text := range []string{p.Lock, fmt.Sprintf(createTable, p.Table)} {
@@ -133,17 +132,17 @@ func applyNext(ctx context.Context, db *sql.DB, p Params) (*Migration, error) {
 	return &m, nil
 }
 
-// run runs a migration in tx, or one statement after the other while tx has the lock.
+// run runs a migration in tx, or its statements outside of tx while tx holds the lock.
 func run(ctx context.Context, tx *sql.Tx, p Params, m Migration) error {
 	if !m.WithoutTransaction {
 		_, err := tx.ExecContext(ctx, m.SQL)
 		return err
 	}
 	if p.Statement == nil {
-		return errors.New("this database cannot run it without transaction")
+		return errors.New("this database does not support migrations without transaction")
 	}
-	// Until the next command, the transaction keeps the snapshot of the query before, and
-	// PostgreSQL would wait for its end to build an index.
+	// A new command releases the snapshot of the previous query. PostgreSQL would wait for that
+	// snapshot to build an index.
 	if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil {
 		return err
 	}
@@ -160,14 +159,14 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// check compares what was applied with what is known and returns how many of
-// the known were applied.
-func check(ctx context.Context, on queryer, p *Params) (n int, err error) {
+// check compares the applied migrations with p.Migrations and returns the number of
+// p.Migrations that are applied.
+func check(ctx context.Context, q queryer, p *Params) (n int, err error) {
 	known, last := p.Migrations, ""
 	if len(known) > 0 {
 		last = known[len(known)-1].Version
 	}
-	rows, err := on.QueryContext(ctx, "SELECT * FROM "+p.Table+" ORDER BY version")
+	rows, err := q.QueryContext(ctx, "SELECT * FROM "+p.Table+" ORDER BY version")
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", p.Table, err)
 	}
@@ -180,14 +179,14 @@ func check(ctx context.Context, on queryer, p *Params) (n int, err error) {
 		i := slices.IndexFunc(known, func(m Migration) bool { return m.Version == a.Version })
 		switch {
 		case i < 0 && a.Version > last && n < len(known), i > n:
-			return 0, fmt.Errorf("%w: %s was never applied, but the later %s was; use the program that applied it, or restore a backup", ErrChanged, known[n], a)
+			return 0, fmt.Errorf("%w: %s is not applied, but the later %s is; use the program that applied it, or restore a backup", ErrChanged, known[n], a)
 		case i < 0 && a.Version > last && a.Compatible > last:
-			return 0, fmt.Errorf("%w: it has migration %s, which needs a program with migration %s or later; use the program that made it, or a later one", ErrNewer, a, a.Compatible)
+			return 0, fmt.Errorf("%w: migration %s needs a program with migration %s or later; use the program that applied it, or a later one", ErrNewer, a, a.Compatible)
 		case i < 0 && a.Version > last:
 		case i < 0:
-			return 0, fmt.Errorf("%w: the database has %s, which this program does not know; use the program that made it", ErrChanged, a)
+			return 0, fmt.Errorf("%w: %s is applied, but this program does not have it; use the program that applied it", ErrChanged, a)
 		case !strings.EqualFold(known[i].Checksum, a.Checksum):
-			return 0, fmt.Errorf("%w: %s was applied with checksum %.12s, this program has %.12s; use the program that applied it, or restore a backup", ErrChanged, a, a.Checksum, known[i].Checksum)
+			return 0, fmt.Errorf("%w: %s was applied with checksum %.12s, but this program has %.12s; use the program that applied it, or restore a backup", ErrChanged, a, a.Checksum, known[i].Checksum)
 		default:
 			n++
 		}
@@ -195,7 +194,7 @@ func check(ctx context.Context, on queryer, p *Params) (n int, err error) {
 	return n, rows.Err()
 }
 
-// scan reads a row of the table of what was applied. Later programs may have added columns.
+// scan reads a row of the table of applied migrations. It ignores columns of later programs.
 func scan(rows *sql.Rows, table string) (Step, error) {
 	var a Step
 	var at string
@@ -212,7 +211,7 @@ func scan(rows *sql.Rows, table string) (Step, error) {
 	} {
 		i := slices.Index(columns, name)
 		if i < 0 {
-			return a, fmt.Errorf("%w: %s has no column %s: it is that of a build before the first release; start with an empty database", ErrChanged, table, name)
+			return a, fmt.Errorf("%w: table %s has no column %s: a build before the first release created it; use an empty database", ErrChanged, table, name)
 		}
 		to[i] = value
 	}

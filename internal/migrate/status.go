@@ -16,11 +16,11 @@ type Step struct {
 	Applied time.Time
 }
 
-// Steps returns all migrations the program knows with what the database has of them, then
-// those of newer programs that the database has, without their SQL, and changes nothing. The table of applied migrations must exist. Its errors
-// are those of Apply.
+// Steps lists the migrations in p.Migrations with their status in the database, then the
+// migrations that a newer program has applied, without their SQL. It changes nothing. The
+// table of applied migrations must exist. Steps returns the same errors as Apply.
 func Steps(ctx context.Context, db *sql.DB, p Params) (steps []Step, err error) {
-	p.complete()
+	p.setDefaults()
 	if _, err := check(ctx, db, &p); err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func Steps(ctx context.Context, db *sql.DB, p Params) (steps []Step, err error) 
 	return steps, rows.Err()
 }
 
-// Script returns what Apply does for one migration, as a script for those who run it
-// by other means: it must then be run once and as a whole. One without transaction is
-// run statement by statement; if it fails, its first lines say what to do.
+// Script returns the SQL that Apply runs for m, for use with another tool. Run the whole
+// script once. A script without a transaction may fail in the middle; its header says how to
+// recover.
 func Script(p Params, m Migration) string {
-	p.complete()
+	p.setDefaults()
 	var b strings.Builder
 	fmt.Fprintf(&b, "-- %s\n", m)
 	end := ""

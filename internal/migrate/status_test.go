@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 )
 
-func TestStepsTellWhatWasApplied(t *testing.T) {
+func TestStepsReportAppliedMigrations(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "x.db"))
 	files := map[string]string{first: "CREATE TABLE a (x)"}
-	if _, err := migrate.Apply(t.Context(), db, set(t, files)); err != nil {
+	if _, err := migrate.Apply(t.Context(), db, params(t, files)); err != nil {
 		t.Fatal(err)
 	}
 	files[second] = "CREATE TABLE b (x)"
-	steps, err := migrate.Steps(t.Context(), db, set(t, files))
+	steps, err := migrate.Steps(t.Context(), db, params(t, files))
 	if err != nil || len(steps) != 2 || steps[0].Applied.IsZero() || !steps[1].Applied.IsZero() || steps[1].String() != second {
 		t.Errorf("Steps() = %v, %v, want %s applied and %s not", steps, err, first, second)
 	}
@@ -24,11 +24,11 @@ func TestStepsTellWhatWasApplied(t *testing.T) {
 	}
 }
 
-// What was run by hand is what the program would have done.
-func TestScriptsAreAsGoodAsApply(t *testing.T) {
+// After the scripts were run by hand, Apply has nothing left to do.
+func TestScriptsMatchApply(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "x.db"))
-	p := set(t, map[string]string{first: "CREATE TABLE a (x);\n", second: "CREATE TABLE b (x); CREATE TABLE c (x)"})
+	p := params(t, map[string]string{first: "CREATE TABLE a (x);\n", second: "CREATE TABLE b (x); CREATE TABLE c (x)"})
 	for _, m := range p.Migrations {
 		if _, err := db.ExecContext(t.Context(), migrate.Script(p, m)); err != nil {
 			t.Fatalf("%v\n%s", err, migrate.Script(p, m))

@@ -76,7 +76,7 @@ func start(cfg Config, program string, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// privateDir makes a directory for a server and says as whom the server runs: not as
+// privateDir makes a directory for a server and returns the user it runs as: not
 // root, which PostgreSQL and PgBouncer refuse.
 func privateDir(parent string) (dir string, cred *syscall.Credential, err error) {
 	if dir, err = os.MkdirTemp(parent, "holdfast-pgtest-"); err != nil || os.Geteuid() != 0 {
@@ -176,7 +176,7 @@ func (s *Server) StopFast() error { return s.signal(syscall.SIGINT) }
 // Pause stops all processes of the server where they are, until Resume.
 func (s *Server) Pause() error { return s.signalAll(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() error { return s.signalAll(syscall.SIGCONT) }
 
 // signalAll signals the server and then its children, each of which has a process

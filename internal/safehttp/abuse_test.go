@@ -99,7 +99,7 @@ var abuses = []struct {
 	{"more than one answer", say("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 500 No\r\n\r\n"), 200, ""},
 }
 
-// Invariant 15. Not parallel: it looks at the memory and the goroutines of the process.
+// Invariant 15. Not parallel: it measures the memory and the goroutines of the process.
 func TestAbusiveReceivers(t *testing.T) {
 	for _, abuse := range abuses {
 		t.Run(abuse.name, func(t *testing.T) {

@@ -138,8 +138,8 @@ func headTimeout(timeout time.Duration) time.Duration {
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
 // Check reports whether a URL may be registered. The error is a *Refusal, unless
-// the addresses of this host could not be had. What the name resolves to is looked at if
-// that can be had within two seconds; a name that does not resolve is no error.
+// the addresses of this host could not be read. The addresses of the name are checked if
+// they are resolved within two seconds; a name that does not resolve is no error.
 func (c *Client) Check(ctx context.Context, rawURL string) error {
 	e, err := c.policy.examine(rawURL)
 	if err != nil || e.name == "" {
@@ -214,7 +214,7 @@ type Request struct {
 	Body   []byte
 }
 
-// Response is what came back. Of its body nothing is kept.
+// Response is the response to a request, without its body.
 type Response struct {
 	Status int // 200 to 599; redirects are not followed
 	// RetryAfter is the time that the answer asks to wait; 0 when it does not, and one day

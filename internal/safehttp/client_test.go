@@ -371,7 +371,7 @@ func TestPostEndsWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-// hangingDialer tells how long it may take, and takes it.
+// hangingDialer records its time limit, and uses all of it.
 type hangingDialer struct{ left chan time.Duration }
 
 func (d hangingDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {

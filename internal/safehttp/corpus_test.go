@@ -92,7 +92,7 @@ func TestCorpusIsRefusedWithoutTheNetwork(t *testing.T) {
 	}
 }
 
-// Invariant 14: no connection is begun.
+// Invariant 14: no connection is attempted.
 func TestCorpusOfAnswersIsRefusedBeforeTheConnect(t *testing.T) {
 	t.Parallel()
 	urls, comments := corpus(t, "ssrf_corpus.txt")

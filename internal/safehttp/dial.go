@@ -19,7 +19,7 @@ import (
 )
 
 // attempt is one request and where it may connect. It travels in the context: the
-// address that net/http would dial is not looked at.
+// address that net/http would dial is ignored.
 type attempt struct {
 	host     string
 	targets  []netip.AddrPort
@@ -103,7 +103,7 @@ func (c *Client) dialOne(ctx context.Context, host string, to netip.AddrPort) (n
 	return c.dialer.DialContext(ctx, "tcp", to.String())
 }
 
-// control looks at the address of a connect right before it happens.
+// control checks the address of a connect right before it happens.
 func (c *Client) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return &Refusal{Rule: "address", Text: "host is not allowed", Detail: "network " + network}
@@ -152,7 +152,7 @@ func (p *proxy) connect(ctx context.Context, d Dialer, to netip.AddrPort) (net.C
 		err = ctx.Err()
 	}
 	if err != nil {
-		conn.Close() //nolint:errcheck // err tells more
+		conn.Close() //nolint:errcheck // err says more
 		return nil, fmt.Errorf("egress proxy: %w", err)
 	}
 	return conn, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzCheckURL holds the policy to its purpose: a URL that it accepts leads to a public
-// address, found by looking at what is dialed; to the literal in it, if it has one; and
+// address, found by recording the dialed address; to the literal in it, if it has one; and
 // nowhere else than net/http alone would go.
 func FuzzCheckURL(f *testing.F) {
 	for _, file := range []string{"ssrf_corpus.txt", "ssrf_allow.txt"} {

@@ -18,8 +18,8 @@ const (
 	OutcomeConnect  = "connect"  // no connection
 	OutcomeTLS      = "tls"      // no trusted connection
 	OutcomeTimeout  = "timeout"  // not in time
-	OutcomeProtocol = "protocol" // what came back is not HTTP, or too much, or nothing
-	OutcomeCanceled = "canceled" // the caller gave up
+	OutcomeProtocol = "protocol" // the response is not HTTP, too large or empty
+	OutcomeCanceled = "canceled" // the caller's context is done
 	OutcomeBusy     = "busy"     // too many requests to the address are under way; nothing was sent
 )
 
@@ -70,7 +70,7 @@ func failed(ctx context.Context, outcome string, to netip.AddrPort, err error) e
 	return &Error{Outcome: outcome, Address: to, Err: err}
 }
 
-// failed tells apart why a round trip failed.
+// failed classifies the error of a round trip.
 func (a *attempt) failed(ctx context.Context, err error) error {
 	var refusal *Refusal
 	var dial *dialError

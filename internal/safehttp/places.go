@@ -27,8 +27,8 @@ func place(addr netip.Addr) netip.Prefix {
 	return p
 }
 
-// take returns those of targets that have room, and what gives it back. counted tells
-// which address counts for one, and whether it does; one that does not always has room.
+// take returns the targets that have a free place, and a function that releases the places. counted returns
+// the address that a target counts for, and false if the target is not limited.
 func (p *places) take(targets []netip.AddrPort, counted func(netip.Addr) (netip.Addr, bool)) (free []netip.AddrPort, release func()) {
 	if p.most == 0 {
 		return targets, func() {}

@@ -106,7 +106,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	for _, x := range []struct {
 		name, path, real string
 		ctx              context.Context
-	}{{"answered", "/", real, t.Context()}, {"cut off", "/cut", real, t.Context()}, {"no connection", "/", "", t.Context()}, {"given up", "/", real, gone}} {
+	}{{"answered", "/", real, t.Context()}, {"cut off", "/cut", real, t.Context()}, {"no connection", "/", "", t.Context()}, {"canceled", "/", real, gone}} {
 		c := newClient(t, ClientConfig{Resolver: fixed(public), Dialer: &recorder{real: x.real}, MaxPerAddress: 1})
 		for range 3 {
 			_, err := c.Post(x.ctx, Request{URL: parse(t, "http://a.example"+x.path)})

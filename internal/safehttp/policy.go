@@ -49,7 +49,7 @@ type Refusal struct {
 	// Rule names the rule in a word: "length", "characters", "syntax", "scheme",
 	// "userinfo", "fragment", "host", "port", "address" or "header".
 	Rule string
-	// Text says it for the one who supplied the URL. It never tells what a name
+	// Text is the reason for the client that supplied the URL. It never reveals what a name
 	// resolves to.
 	Text string
 	// Detail is for operators. It may be empty.
@@ -97,7 +97,7 @@ func ParsePolicy(params PolicyParams) (Policy, error) {
 }
 
 // CheckURL returns the URL that raw is, with its host in lower case and without a final
-// dot, if the policy allows it as far as can be told without the network: its grammar, its
+// dot, if the policy allows it as far as is known without the network: its grammar, its
 // name or literal address, its port. The error is a *Refusal, unless the addresses
 // of this host could not be had.
 func (p *Policy) CheckURL(raw string) (*url.URL, error) {

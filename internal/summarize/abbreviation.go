@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// abbreviationKind says what an abbreviation tells about the full stop after it.
+// abbreviationKind says whether a full stop after an abbreviation can end a sentence.
 type abbreviationKind int
 
 const (
@@ -57,7 +57,7 @@ func abbreviationTable(lists map[abbreviationKind]string) map[string]abbreviatio
 }
 
 // abbreviated reports whether the full stop after head abbreviates and the
-// sentence goes on with after.
+// sentence continues with after.
 func abbreviated(head, after string, lang language) bool {
 	token := strings.TrimLeft(lastToken(head), "([{\"'„“‘«»¿¡-–—/")
 	next := strings.TrimLeft(firstWord(strings.TrimSpace(after)), "([{\"'„“‘«»¿¡")

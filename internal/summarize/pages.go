@@ -113,7 +113,7 @@ func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Pag
 // is left behind to end by itself.
 const cancelGrace = 2 * time.Second
 
-// contained runs a parser so that it can be given up, and turns a panic in a
+// contained runs a parser so that it can be abandoned, and turns a panic in a
 // library into an error.
 func contained(ctx context.Context, parse func() ([]Page, error)) ([]Page, error) {
 	type result struct {
@@ -125,7 +125,7 @@ func contained(ctx context.Context, parse func() ([]Page, error)) ([]Page, error
 		var r result
 		defer func() {
 			if p := recover(); p != nil {
-				r = result{err: fmt.Errorf("%w: its parser gave up: %.200v", ErrMalformed, p)}
+				r = result{err: fmt.Errorf("%w: its parser failed: %.200v", ErrMalformed, p)}
 			}
 			done <- r
 		}()

@@ -97,8 +97,8 @@ func readPDF(ctx context.Context, data []byte, limits pdfLimits) ([]Page, error)
 // pdfConfiguration is written out, since the library's default creates a
 // directory in the user's home.
 func pdfConfiguration(data []byte) *model.Configuration {
-	// Each object of an object stream costs memory before it is used, so many
-	// streams may hold few each.
+	// Each object of an object stream costs memory before it is used: many
+	// streams may only have few each.
 	perStream := min(max(4_000_000/(1+bytes.Count(data, []byte("/ObjStm"))), 200), 100_000)
 	return &model.Configuration{
 		Reader15:       true,
@@ -121,7 +121,7 @@ func pdfConfiguration(data []byte) *model.Configuration {
 }
 
 // budgetReader ends loops inside the library: whatever reads over and over runs
-// out, as does what goes on reading after the context is done.
+// out, as does code that continues to read after the context is done.
 type budgetReader struct {
 	*bytes.Reader
 	ctx  context.Context //nolint:containedctx // the reader lives for one call

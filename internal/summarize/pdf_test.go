@@ -252,7 +252,7 @@ func slowPDF() []byte {
 	return b.bytes(b.add("<< /Type /Catalog /Pages %d 0 R >>", tree))
 }
 
-// Object streams stay decoded, so many that unpack to much must be refused.
+// Object streams stay decoded: a PDF whose streams are large in all is refused.
 func TestPDFObjectStreamsAreWeighed(t *testing.T) {
 	t.Parallel()
 	const streams = 12

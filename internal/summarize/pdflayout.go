@@ -108,7 +108,7 @@ func (l *pdfLayout) isParagraph(text string, x, down, size float64, ended bool) 
 		return true
 	}
 	if down <= 0 {
-		// The next column, or a note: the sentence may go on in it.
+		// The next column, or a note: the sentence may continue in it.
 		return ended || startsUpper(text) && l.leading == 0
 	}
 	usual := l.leading

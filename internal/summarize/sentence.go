@@ -183,7 +183,7 @@ func isEnumerator(s string) bool {
 	return utf8.RuneCountInString(s) == 1 || strings.Trim(s, "IVXLC") == "" || strings.Trim(s, "ivxlc") == ""
 }
 
-// startsLower looks at the first letter, past quotes and dashes.
+// startsLower reports whether the first letter after quotes and dashes is lower case.
 func startsLower(s string) bool {
 	r := firstLetter(s)
 	return unicode.IsLower(r)

@@ -20,8 +20,8 @@ func DefaultSentences(total int) int {
 }
 
 // Summarize ranks the sentences of all pages and returns the best n, at most
-// [MaxSentences], in document order. It returns fewer if the document has not
-// as many that differ. The order of pages does not matter; of a page given
+// [MaxSentences], in document order. It returns fewer if the document has fewer
+// that differ. The order of pages does not matter; of a page given
 // twice, the first counts.
 func Summarize(pages []PageAnalysis, n int) []Sentence {
 	n = min(n, MaxSentences)

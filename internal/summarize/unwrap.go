@@ -68,7 +68,7 @@ func joint(line, next string) (text, sep string) {
 	case last == '\u00ad':
 		return head, ""
 	case (last == '-' || last == '\u2010') && unicode.IsLetter(before):
-		// "state-of-" goes on with a hyphen, "docu-" without. German
+		// "state-of-" continues with a hyphen, "docu-" without. German
 		// "Ein- und" keeps its hyphen and space.
 		if !unicode.IsLower(first) || strings.Contains(lastWord(head), "-") {
 			return line, ""
@@ -126,7 +126,7 @@ func isNumberedItem(line string) bool {
 		return isDigits(body) || utf8.RuneCountInString(body) == 1
 	}
 	body, dotted := strings.CutSuffix(marker, ".")
-	// A wrapped line may begin with a year or, in German, an ordinal.
+	// A wrapped line may start with a year or, in German, an ordinal.
 	return dotted && isDigits(body) && len(body) <= 2 && !startsLower(rest)
 }
 

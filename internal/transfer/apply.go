@@ -12,72 +12,73 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// maxNamed is how many tasks an error names.
+// maxNamed is the maximum number of tasks that an error names.
 const maxNamed = 10
 
-// importer is the sink that brings documents into a store. It goes through them
-// twice: first it only looks for what is to be refused, then it writes.
+// importer is the sink that imports documents into a store. Import scans its input twice: one
+// importer only checks, the second one writes.
 type importer struct {
 	store  store.Store
 	opts   ImportOptions
-	write  bool
+	write  bool // false: check only
 	report Report
 
-	refused    error    // the first contradiction that was found while looking
-	unfinished []string // ids of the first unfinished tasks, while looking
-	waiting    int64    // how many unfinished tasks there are
-	orphans    []orphan
-	sums       map[store.ContextKey]string // of the documents, while looking
+	firstConflict   error
+	unfinishedIDs   []string // the first maxNamed of them
+	unfinishedCount int64
+	missingParents  []missingParent
+	sums            map[store.ContextKey]string // checksums of the documents
 
-	// Of the document under way.
-	record  store.Context
-	there   *store.Context // the context as it stood before; nil when it was not there
-	touched bool           // the context was made or changed
-	cur     *incoming      // the task under way
-	batch   batch
+	// State of the current document.
+	record   store.Context
+	existing *store.Context // before the import; nil if it did not exist
+	changed  bool           // the context was created or changed
+	cur      *incoming      // the current task
+	batch    batch
 }
 
-// orphan is a context that had to do without its parent.
-type orphan struct {
+// missingParent is an imported context whose parent could not be set.
+type missingParent struct {
 	record  store.Context
 	err     error
-	touched bool // it is counted as written
+	changed bool // the context is counted in Report.Written
 }
 
-// refuse keeps the first contradiction while looking, so that a document that is
-// damaged is told to be so whatever it says; while writing it ends the import.
-func (m *importer) refuse(format string, args ...any) error {
+// conflict reports a conflict with the store. While writing it returns the error. While checking
+// it records the first conflict and returns nil: damage later in the document is reported
+// first.
+func (m *importer) conflict(format string, args ...any) error {
 	err := a2a.Errorf(a2a.CodeConflict, format, args...)
 	if m.write {
 		return err
 	}
-	if m.refused == nil {
-		m.refused = err
+	if m.firstConflict == nil {
+		m.firstConflict = err
 	}
 	return nil
 }
 
-// refusal is why nothing is to be written.
-func (m *importer) refusal() error {
-	if m.refused != nil || m.waiting == 0 || m.opts.Unfinished != UnfinishedRefuse {
-		return m.refused
+// checkResult returns the conflict or the unfinished tasks that the check found.
+func (m *importer) checkResult() error {
+	if m.firstConflict != nil || m.unfinishedCount == 0 || m.opts.Unfinished != UnfinishedRefuse {
+		return m.firstConflict
 	}
-	named := strings.Join(m.unfinished, ", ")
-	if more := m.waiting - int64(len(m.unfinished)); more > 0 {
+	named := strings.Join(m.unfinishedIDs, ", ")
+	if more := m.unfinishedCount - int64(len(m.unfinishedIDs)); more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return &UnfinishedError{Tasks: m.waiting, named: named}
+	return &UnfinishedError{Tasks: m.unfinishedCount, named: named}
 }
 
 func (m *importer) context(ctx context.Context, c store.Context) error {
 	if m.opts.Owner != "" {
 		c.Key.Owner = m.opts.Owner
 	}
-	m.record, m.there, m.touched = c, nil, false
-	there, err := m.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
+	m.record, m.existing, m.changed = c, nil, false
+	existing, err := m.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
 	if err == nil {
-		m.there = &there
-		return m.compare(&there)
+		m.existing = &existing
+		return m.compare(&existing)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -88,21 +89,21 @@ func (m *importer) context(ctx context.Context, c store.Context) error {
 	c.Status, c.ParentID = a2a.ContextActive, ""
 	_, err = m.store.SaveContext(ctx, store.ContextChange{Context: c, Create: true})
 	if errors.Is(err, store.ErrExists) {
-		return m.refuse("context %s is being deleted: import it once that is done", a2a.Quote(c.Key.ID))
+		return m.conflict("context %s is being deleted; retry when the deletion is done", a2a.Quote(c.Key.ID))
 	}
 	if err != nil {
 		return fmt.Errorf("context %s: %w", c.Key.ID, err)
 	}
-	m.touched = true
+	m.changed = true
 	return nil
 }
 
-// compare refuses a context that is there and is another.
-func (m *importer) compare(there *store.Context) error {
-	if parent := there.ParentID; parent != "" && parent != m.record.ParentID {
-		return m.refuse("context %s is there already with another parent", a2a.Quote(there.Key.ID))
+// compare reports a conflict if the existing context differs from the document's.
+func (m *importer) compare(existing *store.Context) error {
+	if parent := existing.ParentID; parent != "" && parent != m.record.ParentID {
+		return m.conflict("context %s exists with another parent", a2a.Quote(existing.Key.ID))
 	}
-	a, b := *there, m.record
+	a, b := *existing, m.record
 	a.Status, a.ParentID, a.UpdatedAt = b.Status, b.ParentID, b.UpdatedAt
 	got, err := wire.Marshal(contextLineOf(&a))
 	if err != nil {
@@ -113,42 +114,42 @@ func (m *importer) compare(there *store.Context) error {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return m.refuse("context %s is there already and is not the one of the export: its time of creation, name, description, role, tags, metadata, references or extensions differ", a2a.Quote(there.Key.ID))
+		return m.conflict("context %s exists and differs from the document in its time of creation, name, description, role, tags, metadata, references or extensions", a2a.Quote(existing.Key.ID))
 	}
 	return nil
 }
 
 func (m *importer) end(ctx context.Context, sum string) error {
 	if !m.write {
-		return m.once(sum)
+		return m.checkDuplicate(sum)
 	}
 	if err := m.flush(ctx); err != nil {
 		return err
 	}
-	there, err := m.settle(ctx, &m.record)
+	existing, err := m.updateContext(ctx, &m.record)
 	if err != nil {
 		return err
 	}
-	if there.Status != m.record.Status {
-		m.note("context %s is %s here and was left so; in the export it is %s", a2a.Quote(there.Key.ID), there.Status, m.record.Status)
+	if existing.Status != m.record.Status {
+		m.note("context %s keeps its status %s; in the document it is %s", a2a.Quote(existing.Key.ID), existing.Status, m.record.Status)
 	}
-	if m.touched {
+	if m.changed {
 		m.report.Written.Contexts++
-		for i := range m.orphans {
-			o := &m.orphans[i]
-			o.touched = o.touched || o.record.Key == m.record.Key
+		for i := range m.missingParents {
+			o := &m.missingParents[i]
+			o.changed = o.changed || o.record.Key == m.record.Key
 		}
 	}
 	m.report.Document.Contexts++
 	return nil
 }
 
-// once refuses a second document of a context, unless it is the same again: the store
-// cannot tell yet whether they contradict each other.
-func (m *importer) once(sum string) error {
+// checkDuplicate reports a conflict if the input has two different documents of one context.
+// Conflicts between them would not be found before the first one is written.
+func (m *importer) checkDuplicate(sum string) error {
 	key := m.record.Key
-	if before, twice := m.sums[key]; twice && before != sum {
-		return m.refuse("context %s of owner %s is in the export more than once, and not the same: import its documents one by one", a2a.Quote(key.ID), a2a.Quote(key.Owner))
+	if before, exists := m.sums[key]; exists && before != sum {
+		return m.conflict("the input has different documents of context %s of owner %s; import them separately", a2a.Quote(key.ID), a2a.Quote(key.Owner))
 	}
 	if m.sums == nil {
 		m.sums = map[store.ContextKey]string{}
@@ -157,53 +158,53 @@ func (m *importer) once(sum string) error {
 	return nil
 }
 
-// settle gives a context whose tasks are there what only its record tells: the status
-// if nobody has changed it since the import made it, the time of its last change, and
-// its parent. It returns the context as it stands then.
-func (m *importer) settle(ctx context.Context, record *store.Context) (store.Context, error) {
-	there, err := m.store.Context(ctx, record.Key.Owner, record.Key.ID, 0)
+// updateContext copies status, update time and parent from the document's record after the
+// tasks were imported. It keeps a status that was changed since the import created the context.
+// It returns the updated context.
+func (m *importer) updateContext(ctx context.Context, record *store.Context) (store.Context, error) {
+	existing, err := m.store.Context(ctx, record.Key.Owner, record.Key.ID, 0)
 	if err != nil {
-		return there, fmt.Errorf("context %s: %w", record.Key.ID, err)
+		return existing, fmt.Errorf("context %s: %w", record.Key.ID, err)
 	}
-	want := there
-	if there.Version == 1 && there.Status == a2a.ContextActive {
+	want := existing
+	if existing.Version == 1 && existing.Status == a2a.ContextActive {
 		want.Status = record.Status
 	}
-	want.UpdatedAt = later(there.UpdatedAt, record.UpdatedAt)
-	if there.ParentID == "" {
+	want.UpdatedAt = later(existing.UpdatedAt, record.UpdatedAt)
+	if existing.ParentID == "" {
 		want.ParentID = record.ParentID
 	}
-	for want.Status != there.Status || want.ParentID != there.ParentID || !want.UpdatedAt.Equal(there.UpdatedAt) {
-		saved, err := m.store.SaveContext(ctx, store.ContextChange{Context: want, Version: there.Version})
+	for want.Status != existing.Status || want.ParentID != existing.ParentID || !want.UpdatedAt.Equal(existing.UpdatedAt) {
+		saved, err := m.store.SaveContext(ctx, store.ContextChange{Context: want, Version: existing.Version})
 		switch {
 		case err == nil:
-			m.touched = true
+			m.changed = true
 			return saved, nil
 		case errors.Is(err, store.ErrParentNotFound), errors.Is(err, store.ErrParentCycle), errors.Is(err, store.ErrParentDepth):
-			m.orphans = append(m.orphans, orphan{record: *record, err: err})
-			want.ParentID = there.ParentID
+			m.missingParents = append(m.missingParents, missingParent{record: *record, err: err})
+			want.ParentID = existing.ParentID
 		default:
-			return there, fmt.Errorf("context %s: %w", record.Key.ID, err)
+			return existing, fmt.Errorf("context %s: %w", record.Key.ID, err)
 		}
 	}
-	return there, nil
+	return existing, nil
 }
 
-// addParents looks for the parents that were not there before all documents were
-// read, and notes those that are still missing.
+// addParents sets parents that did not exist when their children were imported, and adds a note
+// for each parent that is still missing.
 func (m *importer) addParents(ctx context.Context) error {
-	orphans := m.orphans
-	for i := range orphans {
-		o := &orphans[i]
-		m.orphans, m.touched = nil, false
-		if _, err := m.settle(ctx, &o.record); err != nil {
+	missing := m.missingParents
+	for i := range missing {
+		o := &missing[i]
+		m.missingParents, m.changed = nil, false
+		if _, err := m.updateContext(ctx, &o.record); err != nil {
 			return err
 		}
-		if m.touched && !o.touched {
+		if m.changed && !o.changed {
 			m.report.Written.Contexts++
 		}
-		if len(m.orphans) > 0 {
-			m.note("context %s was left without its parent %s: %v", a2a.Quote(o.record.Key.ID), a2a.Quote(o.record.ParentID), m.orphans[0].err)
+		if len(m.missingParents) > 0 {
+			m.note("context %s was imported without its parent %s: %v", a2a.Quote(o.record.Key.ID), a2a.Quote(o.record.ParentID), m.missingParents[0].err)
 		}
 	}
 	return nil

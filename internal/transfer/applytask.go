@@ -11,34 +11,34 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// What goes into one change, and into one commit of several, at most.
+// Limits of a change and of a commit.
 const (
 	changeEvents = 256
-	commitSize   = 4 << 20
-	commitItems  = 512
+	commitSize   = 4 << 20 // bytes
+	commitItems  = 512     // changes, events and feedback
 )
 
 // incoming is a task that is being imported.
 type incoming struct {
 	*taskHead
-	key   store.Key
-	there int64         // events through this one are in the store
-	kept  []store.Event // some of those, the next to be compared first
-	fence int64         // that it is written with
-	steps []store.Step
+	key            store.Key
+	existingSeq    int64         // last event in the store before the import
+	existingEvents []store.Event // existing events to compare next
+	fence          int64         // fence of the written queue entry
+	steps          []store.Step
 
-	base int64         // the task's version after the changes made so far
-	add  []store.Event // to be written with the next change
-	size int           // of add and steps
-	sum  int64         // of the sizes of earlier changes
+	base int64         // the task's version after the changes so far
+	add  []store.Event // events of the next change
+	size int           // of add and steps, in bytes
+	sum  int64         // of earlier changes, in bytes
 }
 
-// batch is what is written next.
+// batch collects the next commit.
 type batch struct {
 	changes  []store.Change
 	feedback []store.Feedback
-	items    int // changes, their events, feedback
-	size     int
+	items    int // changes, events and feedback
+	size     int // in bytes
 	counts   Counts
 	queued   int64
 	canceled int64
@@ -48,27 +48,27 @@ func (m *importer) task(ctx context.Context, head *taskHead) error {
 	m.report.Document.add(Counts{Tasks: 1, Events: head.Events})
 	t := &incoming{taskHead: head, key: store.Key{Owner: m.record.Key.Owner, ID: head.ID}, fence: store.FirstFence(m.opts.Now())}
 	m.cur = t
-	there, err := m.store.Task(ctx, t.key, store.TaskOptions{Outline: true})
+	existing, err := m.store.Task(ctx, t.key, store.TaskOptions{Outline: true})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if c := m.there; c != nil && c.Status != a2a.ContextActive {
-			return m.refuse("context %s is %s here and takes no new tasks, but lacks task %s", a2a.Quote(c.Key.ID), c.Status, a2a.Quote(t.ID))
+		if c := m.existing; c != nil && c.Status != a2a.ContextActive {
+			return m.conflict("context %s is %s and accepts no new tasks; task %s does not exist in it", a2a.Quote(c.Key.ID), c.Status, a2a.Quote(t.ID))
 		}
 	case err != nil:
 		return err
-	case there.ContextID != m.record.Key.ID:
-		return m.refuse("task %s is there already, in another context", a2a.Quote(t.ID))
+	case existing.ContextID != m.record.Key.ID:
+		return m.conflict("task %s exists in another context", a2a.Quote(t.ID))
 	default:
-		t.there, t.base, t.fence = there.Seq, there.Seq, there.Run.Lease.Fence+1
+		t.existingSeq, t.base, t.fence = existing.Seq, existing.Seq, existing.Queue.Lease.Fence+1
 	}
-	if !unfinished(t.State) || t.there >= t.Events {
+	if !unfinished(t.State) || t.existingSeq >= t.Events {
 		return nil
 	}
-	if m.waiting++; len(m.unfinished) < maxNamed {
-		m.unfinished = append(m.unfinished, a2a.Quote(t.ID))
+	if m.unfinishedCount++; len(m.unfinishedIDs) < maxNamed {
+		m.unfinishedIDs = append(m.unfinishedIDs, a2a.Quote(t.ID))
 	}
 	if m.opts.Unfinished == UnfinishedCancel && !t.State.CanMove(a2a.StateCanceled) {
-		return m.refuse("task %s is %s and cannot be canceled", a2a.Quote(t.ID), t.State)
+		return m.conflict("task %s is %s and cannot be canceled", a2a.Quote(t.ID), t.State)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (m *importer) step(s store.Step) {
 
 func (m *importer) event(ctx context.Context, e *store.Event, fold *store.Task, size int) error {
 	t := m.cur
-	if e.Seq <= t.there {
+	if e.Seq <= t.existingSeq {
 		return m.compareEvent(ctx, e)
 	}
 	if !m.write {
@@ -90,27 +90,27 @@ func (m *importer) event(ctx context.Context, e *store.Event, fold *store.Task, 
 	t.size += size
 	switch {
 	case e.Seq == t.Events:
-		return m.last(ctx, fold.Clone())
+		return m.finishTask(ctx, fold.Clone())
 	case len(t.add) >= changeEvents || t.size >= commitSize:
-		return m.change(ctx, fold.Clone(), t.idle())
+		return m.addChange(ctx, fold.Clone(), t.idleEntry())
 	}
 	return nil
 }
 
-// compareEvent refuses a task whose log is another than the document's.
+// compareEvent reports a conflict if the task's existing log differs from the document's.
 func (m *importer) compareEvent(ctx context.Context, e *store.Event) error {
 	t := m.cur
-	if m.refused != nil {
+	if m.firstConflict != nil {
 		return nil
 	}
-	if len(t.kept) == 0 {
+	if len(t.existingEvents) == 0 {
 		var err error
-		if t.kept, err = m.store.Events(ctx, t.key, e.Seq-1, eventPage); err != nil {
+		if t.existingEvents, err = m.store.Events(ctx, t.key, e.Seq-1, eventPage); err != nil {
 			return fmt.Errorf("task %s: %w", t.ID, err)
 		}
 	}
-	if len(t.kept) > 0 {
-		got, err := wire.Marshal(&t.kept[0])
+	if len(t.existingEvents) > 0 {
+		got, err := wire.Marshal(&t.existingEvents[0])
 		if err != nil {
 			return err
 		}
@@ -118,50 +118,50 @@ func (m *importer) compareEvent(ctx context.Context, e *store.Event) error {
 		if err != nil {
 			return err
 		}
-		if t.kept = t.kept[1:]; bytes.Equal(got, want) {
+		if t.existingEvents = t.existingEvents[1:]; bytes.Equal(got, want) {
 			return nil
 		}
 	}
-	return m.refuse("task %s is there already and is not the one of the export: event %d differs", a2a.Quote(t.ID), e.Seq)
+	return m.conflict("task %s exists and differs from the document at event %d", a2a.Quote(t.ID), e.Seq)
 }
 
-// idle is the place in the queue of a task that is not to run.
-func (t *incoming) idle() store.Run {
-	return store.Run{Phase: store.PhaseIdle, Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq, StartSeq: t.Run.StartSeq, Lease: store.Lease{Fence: t.fence}}
+// idleEntry returns a queue entry that does not execute the task.
+func (t *incoming) idleEntry() store.QueueEntry {
+	return store.QueueEntry{Phase: store.PhaseIdle, Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq, StartSeq: t.Run.StartSeq, Lease: store.Lease{Fence: t.fence}}
 }
 
-// last makes the change with the last events of a task: with it, and not before, the
-// task comes to where it is to stand. after is the task after those events.
-func (m *importer) last(ctx context.Context, after *store.Task) error {
-	t, run := m.cur, m.cur.idle()
+// finishTask adds the change with the last events of a task. Only this change queues or cancels
+// an unfinished task. after is the task after the events.
+func (m *importer) finishTask(ctx context.Context, after *store.Task) error {
+	t, entry := m.cur, m.cur.idleEntry()
 	if unfinished(t.State) {
 		switch m.opts.Unfinished {
 		case UnfinishedQueue:
-			run.Phase = store.PhaseQueued
+			entry.Phase = store.PhaseQueued
 			m.batch.queued++
 		case UnfinishedCancel:
 			at := later(store.Time(m.opts.Now()), t.add[len(t.add)-1].Time)
-			over := store.Event{Seq: t.Events + 1, Time: at, State: a2a.StateCanceled}
-			t.add = append(t.add, over)
-			after.Apply(over)
+			canceled := store.Event{Seq: t.Events + 1, Time: at, State: a2a.StateCanceled}
+			t.add = append(t.add, canceled)
+			after.Apply(canceled)
 			m.batch.canceled++
 		case UnfinishedRefuse:
-			return m.refuse("task %s is not finished", a2a.Quote(t.ID))
+			return m.conflict("task %s is not finished", a2a.Quote(t.ID))
 		}
 	}
-	return m.change(ctx, after, run)
+	return m.addChange(ctx, after, entry)
 }
 
-// change puts the events gathered so far into a change. All steps go with the first,
-// so that a task that is to run has them.
-func (m *importer) change(ctx context.Context, after *store.Task, run store.Run) error {
+// addChange adds the collected events to the batch as one change. The first change contains all
+// steps of the task.
+func (m *importer) addChange(ctx context.Context, after *store.Task, entry store.QueueEntry) error {
 	t, b := m.cur, &m.batch
-	after.Key, after.Run, after.LogSize = t.key, run, t.sum
-	c := store.Change{Key: t.key, Version: t.base, Events: t.add, Run: &run, Steps: t.steps, Snapshot: after}
+	after.Key, after.Queue, after.LogSize = t.key, entry, t.sum
+	c := store.Change{Key: t.key, Version: t.base, Events: t.add, Queue: &entry, Steps: t.steps, Snapshot: after}
 	if t.base == 0 {
 		c.Create = &store.Create{ContextID: m.record.Key.ID}
 	}
-	if t.base == t.there {
+	if t.base == t.existingSeq {
 		b.counts.Tasks++
 	}
 	b.counts.Events += int64(len(t.add))
@@ -193,7 +193,7 @@ func (m *importer) flushFull(ctx context.Context) error {
 	return m.flush(ctx)
 }
 
-// flush writes what has been gathered.
+// flush writes the batch.
 func (m *importer) flush(ctx context.Context) error {
 	b := m.batch
 	m.batch = batch{}

@@ -15,23 +15,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// An import that fails at any write, before or after it was made, is finished by the
-// next; until then no task of it runs.
+// An import that fails before or after any write is finished by the next import. Until then its
+// unfinished task is not queued.
 func TestInterruptedImportIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
 	source := memory(t)
 	fillWith(t, source, true, 5)
 	document := export(t, source, conversation)
-	total := len(brokenAt(t, document, memory(t), 0, storetest.Pass))
+	total := len(importWithFault(t, document, memory(t), 0, storetest.Pass))
 	if total < 9 {
-		t.Errorf("the import makes %d writes, want two of the context, two of tasks, five of feedback", total)
+		t.Errorf("the import makes %d writes, want two of the context, two of tasks and five of feedback", total)
 	}
 	for n := 1; n <= total; n++ {
 		for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter} {
 			target := memory(t)
-			made := brokenAt(t, document, target, n, fault)
-			load(t, target, document, queue)
-			diff(t, fmt.Sprintf("export after write %d, %s, was broken", n, made[n-1]), document, export(t, target, conversation))
+			writes := importWithFault(t, document, target, n, fault)
+			importDocument(t, target, document, queueUnfinished)
+			diff(t, fmt.Sprintf("export after write %d, %s, failed", n, writes[n-1]), document, export(t, target, conversation))
 			if backlog, err := target.Backlog(t.Context()); err != nil || backlog.Queued != 1 || backlog.Leased != 0 {
 				t.Fatalf("Backlog() = %+v, %v, want the one unfinished task", backlog, err)
 			}
@@ -39,39 +39,39 @@ func TestInterruptedImportIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// brokenAt imports a document with the nth write broken and returns the writes made.
-func brokenAt(t *testing.T, document string, target store.Store, n int, fault storetest.Fault) (made []string) {
+// importWithFault imports a document with a fault at the nth write and returns the methods of all
+// writes.
+func importWithFault(t *testing.T, document string, target store.Store, n int, fault storetest.Fault) (writes []string) {
 	t.Helper()
 	addParent(t, target)
 	broken := storetest.Faulty(target, func(c storetest.Call) storetest.Fault {
 		switch c.Method {
 		case "Commit", "SaveContext", "AddFeedback":
-			if made = append(made, c.Method); len(made) == n {
+			if writes = append(writes, c.Method); len(writes) == n {
 				return fault
 			}
 		}
 		return storetest.Pass
 	})
-	_, err := transfer.Import(t.Context(), strings.NewReader(document), broken, queue)
+	_, err := transfer.Import(t.Context(), strings.NewReader(document), broken, queueUnfinished)
 	if n > 0 && a2a.CodeOf(err) != a2a.CodeUnavailable || n == 0 && err != nil {
-		t.Fatalf("Import() with write %d broken = %v, want the store's error", n, err)
+		t.Fatalf("Import() with a fault at write %d = %v, want the store's error", n, err)
 	}
-	return made
+	return writes
 }
 
-// A task whose log is not whole yet is not there to be run.
-func TestUnfinishedTaskRunsOnlyWhenItIsWhole(t *testing.T) {
+func TestUnfinishedTaskIsQueuedWithItsLastEvent(t *testing.T) {
 	t.Parallel()
 	source := memory(t)
-	events := []store.Event{{Time: at(0), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m1", text("go"))}}
+	events := []store.Event{{Time: at(0), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m1", text("go"))}}
 	for i := range 1500 {
-		events = append(events, store.Event{Time: at(i), State: a2a.StateWorking, Message: said(a2a.RoleAgent, "p", text("x")), Progress: true})
+		events = append(events, store.Event{Time: at(i), State: a2a.StateWorking, Message: message(a2a.RoleAgent, "p", text("x")), Progress: true})
 	}
-	create(t, source, "t1", store.Run{Phase: store.PhaseQueued, Turn: 1}, events...)
+	create(t, source, "t1", store.QueueEntry{Phase: store.PhaseQueued, Turn: 1}, events...)
 	document := export(t, source, conversation)
 	for n := 1; ; n++ {
 		target := memory(t)
-		_, err := transfer.Import(t.Context(), strings.NewReader(document), storetest.Faulty(target, storetest.FailCall("Commit", n, storetest.FailAfter)), queue)
+		_, err := transfer.Import(t.Context(), strings.NewReader(document), storetest.Faulty(target, storetest.FailCall("Commit", n, storetest.FailAfter)), queueUnfinished)
 		if err == nil {
 			if n < 3 {
 				t.Errorf("the import made %d commits, want several", n-1)
@@ -82,15 +82,14 @@ func TestUnfinishedTaskRunsOnlyWhenItIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if whole := task.Seq == 1501; whole != (task.Run.Phase == store.PhaseQueued) {
-			t.Errorf("after commit %d the task has %d events and is %s", n, task.Seq, task.Run.Phase)
+		if whole := task.Seq == 1501; whole != (task.Queue.Phase == store.PhaseQueued) {
+			t.Errorf("after commit %d the task has %d events and is %s", n, task.Seq, task.Queue.Phase)
 		}
 	}
 }
 
-// TestMemoryIsThatOfATask imports and exports ten times as many tasks and wants the
-// heap to be what it was.
-func TestMemoryIsThatOfATask(t *testing.T) {
+// TestMemoryDoesNotGrowWithTaskCount compares the peak heap of transfers of 300 and 3000 tasks.
+func TestMemoryDoesNotGrowWithTaskCount(t *testing.T) {
 	few, many := peak(t, 300), peak(t, 3000)
 	t.Logf("peak of the heap: %d KB with 300 tasks, %d KB with 3000", few>>10, many>>10)
 	if many > few+512<<10 {
@@ -98,8 +97,8 @@ func TestMemoryIsThatOfATask(t *testing.T) {
 	}
 }
 
-// peak returns the most heap that was live while so many tasks went through a file
-// and were looked at again, beside what the store held.
+// peak returns the peak of the live heap, without the store, while the given number of tasks is
+// exported to a file and imported from it.
 func peak(t *testing.T, tasks int) uint64 {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "export")
@@ -110,7 +109,7 @@ func peak(t *testing.T, tasks int) uint64 {
 	s := memory(t)
 	for i := range tasks {
 		id := "t" + strings.Repeat("0", i%3) + string(rune('a'+i%26)) + strings.Repeat("x", i/26%40) + strings.Repeat("y", i/1040)
-		done(t, s, id, i*10)
+		createDone(t, s, id, i*10)
 	}
 	live := func() uint64 {
 		var m runtime.MemStats
@@ -118,59 +117,59 @@ func peak(t *testing.T, tasks int) uint64 {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	base, most := live(), uint64(0)
+	base, highest := live(), uint64(0)
 	sample := func() {
 		if now := live(); now > base {
-			most = max(most, now-base)
+			highest = max(highest, now-base)
 		}
 	}
-	w := &sampling{w: file, every: 64 << 10, sample: sample}
+	w := &heapSampler{w: file, every: 64 << 10, sample: sample}
 	if _, err := transfer.Export(t.Context(), w, s, conversation); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	report, err := transfer.Import(t.Context(), &sampling{w: nil, r: file, every: 64 << 10, sample: sample}, s, transfer.ImportOptions{})
+	report, err := transfer.Import(t.Context(), &heapSampler{w: nil, r: file, every: 64 << 10, sample: sample}, s, transfer.ImportOptions{})
 	if err != nil || report.Written != (transfer.Counts{}) || report.Document.Tasks != int64(tasks) {
-		t.Fatalf("Import() = %+v, %v, want %d tasks that are there", report, err, tasks)
+		t.Fatalf("Import() = %+v, %v, want %d tasks and nothing written", report, err, tasks)
 	}
 	if w.samples == 0 {
-		t.Fatal("the heap was never looked at")
+		t.Fatal("the heap was never sampled")
 	}
-	return most
+	return highest
 }
 
-// sampling looks at the heap now and then while data goes through it.
-type sampling struct {
+// heapSampler calls sample after every number of bytes that are written or read through it.
+type heapSampler struct {
 	w       io.Writer
 	r       io.ReadSeeker
 	every   int
-	passed  int
+	bytes   int
 	samples int
 	sample  func()
 }
 
-func (s *sampling) count(n int) {
-	if s.passed += n; s.passed >= s.every {
-		s.passed = 0
+func (s *heapSampler) count(n int) {
+	if s.bytes += n; s.bytes >= s.every {
+		s.bytes = 0
 		s.samples++
 		s.sample()
 	}
 }
 
-func (s *sampling) Write(p []byte) (int, error) {
+func (s *heapSampler) Write(p []byte) (int, error) {
 	s.count(len(p))
 	return s.w.Write(p)
 }
 
-func (s *sampling) Read(p []byte) (int, error) {
+func (s *heapSampler) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.count(n)
 	return n, err
 }
 
-func (s *sampling) Seek(offset int64, whence int) (int64, error) {
+func (s *heapSampler) Seek(offset int64, whence int) (int64, error) {
 	if s.r == nil {
 		return 0, errors.ErrUnsupported
 	}

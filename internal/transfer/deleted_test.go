@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// meanwhile is s where something else happens just before the nth call of a method.
-func meanwhile(s store.Store, method string, n int, do func()) store.Store {
+// onCall wraps s and calls do before the nth call of a method.
+func onCall(s store.Store, method string, n int, do func()) store.Store {
 	return storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
 		if c.Method == method && c.N == n {
 			do()
@@ -23,23 +23,22 @@ func meanwhile(s store.Store, method string, n int, do func()) store.Store {
 	})
 }
 
-// A document has all of its context or is none, whenever the context is deleted, and
-// also when there is another of its id at once.
-func TestAContextThatIsDeletedWhileItIsExported(t *testing.T) {
+// Export fails if the context is deleted at any time, also if a new context gets the same id.
+func TestExportFailsWhenContextIsDeleted(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Tasks", "Task", "Events", "Feedback"} {
 		for _, again := range []bool{false, true} {
 			t.Run(fmt.Sprint(method, ", again ", again), func(t *testing.T) {
 				t.Parallel()
 				s := memory(t)
-				done(t, s, "t1", 1)
-				done(t, s, "t2", 2)
-				changing := meanwhile(s, method, 1, func() {
+				createDone(t, s, "t1", 1)
+				createDone(t, s, "t2", 2)
+				changing := onCall(s, method, 1, func() {
 					if _, err := s.DeleteContext(t.Context(), conversation.Owner, conversation.ID, 9); err != nil {
 						t.Errorf("DeleteContext() = %v", err)
 					}
 					if again {
-						done(t, s, "t3", 30)
+						createDone(t, s, "t3", 30)
 					}
 				})
 				_, err := transfer.Export(t.Context(), io.Discard, changing, conversation)
@@ -51,8 +50,7 @@ func TestAContextThatIsDeletedWhileItIsExported(t *testing.T) {
 	}
 }
 
-// What is deleted before its turn is not among all contexts.
-func TestAContextThatIsDeletedBeforeItsTurnIsLeftOut(t *testing.T) {
+func TestExportAllSkipsContextsDeletedBeforeTheyAreRead(t *testing.T) {
 	t.Parallel()
 	s := memory(t)
 	for _, id := range []string{"c1", "c2", "c3"} {
@@ -60,7 +58,7 @@ func TestAContextThatIsDeletedBeforeItsTurnIsLeftOut(t *testing.T) {
 			Key: store.ContextKey{Owner: "alice", ID: id}, Role: "r", Status: a2a.ContextActive, CreatedAt: at(1), UpdatedAt: at(1),
 		}})
 	}
-	changing := meanwhile(s, "Context", 1, func() {
+	changing := onCall(s, "Context", 1, func() {
 		if _, err := s.DeleteContext(t.Context(), "alice", "c2", 9); err != nil {
 			t.Errorf("DeleteContext() = %v", err)
 		}
@@ -70,7 +68,7 @@ func TestAContextThatIsDeletedBeforeItsTurnIsLeftOut(t *testing.T) {
 	if err != nil || report.Document.Contexts != 2 || strings.Contains(all.String(), `"c2"`) {
 		t.Errorf("ExportAll() = %+v, %v, want c1 and c3:\n%s", report, err, &all)
 	}
-	if got := load(t, memory(t), all.String(), transfer.ImportOptions{}); got.Written.Contexts != 2 {
+	if got := importDocument(t, memory(t), all.String(), transfer.ImportOptions{}); got.Written.Contexts != 2 {
 		t.Errorf("Import() = %+v, want 2 contexts", got)
 	}
 }

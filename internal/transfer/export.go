@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// How much is read of a store at once.
+// Page sizes of reads from the store.
 const (
 	taskPage     = 100
 	eventPage    = 256
@@ -23,22 +23,22 @@ const (
 	contextPage  = 100
 )
 
-// keptLine is the size up to which memory for a line is used again.
-const keptLine = 1 << 20
+// maxReusedBuffer is the largest line buffer that is reused, in bytes.
+const maxReusedBuffer = 1 << 20
 
-// Export writes a context with all its tasks to w as one document. A server may be
-// using the store: each task is exported as it stands when its turn comes. When an
-// error is returned, what was written is no document. Errors: context_not_found,
-// those of the store and of w.
+// Export writes a context with all its tasks to w as one document. A server may use the store
+// at the same time: each task is exported in its state at the time of reading. If Export
+// returns an error, the output is incomplete. It returns context_not_found and the errors of
+// the store and of w.
 func Export(ctx context.Context, w io.Writer, s store.Store, key store.ContextKey) (Report, error) {
 	e := &exporter{store: s, out: w}
 	err := e.context(ctx, key)
 	return e.report, err
 }
 
-// ExportAll writes all contexts of an owner to w, the oldest first, as [Export]
-// would. A context that is deleted before its turn is left out; one that is deleted
-// while it is written makes it fail.
+// ExportAll writes a document for every context of an owner to w, the oldest context first; see
+// [Export]. It skips a context that is deleted before it is read, and returns an error if one
+// is deleted while it is being written.
 func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (Report, error) {
 	e := &exporter{store: s, out: w}
 	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Ascending: true, Limit: contextPage}
@@ -59,20 +59,20 @@ func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (R
 	}
 }
 
-// exporter writes documents.
+// exporter writes documents to out.
 type exporter struct {
 	store  store.Store
 	out    io.Writer
 	report Report
 
-	// Of the document under way.
+	// State of the current document.
 	key store.ContextKey
 	sum hash.Hash
 	end endLine
 	buf []byte
 }
 
-// line writes a line and adds it to the sum.
+// line writes a line and adds it to the checksum.
 func (e *exporter) line(v any) (err error) {
 	if e.buf, err = wire.Append(e.buf[:0], v); err != nil {
 		return a2a.Wrap(a2a.CodeInternal, err, "context %s cannot be written as JSON", a2a.Quote(e.key.ID))
@@ -82,8 +82,8 @@ func (e *exporter) line(v any) (err error) {
 	if _, err = e.out.Write(e.buf); err != nil {
 		return fmt.Errorf("write export: %w", err)
 	}
-	if cap(e.buf) > keptLine {
-		e.buf = nil // of a large task, not to be held for the small ones after it
+	if cap(e.buf) > maxReusedBuffer {
+		e.buf = nil // do not keep the buffer of a large task
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
 	if err := e.tasks(ctx); err != nil {
 		return err
 	}
-	if err := e.same(ctx, &c); err != nil {
+	if err := e.checkExists(ctx, &c); err != nil {
 		return err
 	}
 	e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
@@ -117,11 +117,11 @@ func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
 	return nil
 }
 
-// same makes sure that a context was there all the time: once its deletion has begun,
-// tasks of it are missing.
-func (e *exporter) same(ctx context.Context, c *store.Context) error {
-	now, err := e.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !now.CreatedAt.Equal(c.CreatedAt) {
+// checkExists returns an error if a context was deleted or replaced since c was read. Tasks may
+// be missing in the output then.
+func (e *exporter) checkExists(ctx context.Context, c *store.Context) error {
+	current, err := e.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !current.CreatedAt.Equal(c.CreatedAt) {
 		return e.deleted()
 	}
 	return err
@@ -156,13 +156,13 @@ func (e *exporter) tasks(ctx context.Context) error {
 	}
 }
 
-// task writes one task; listed is how the list had it.
+// task writes the lines of one task; listed is the task as returned by the list.
 func (e *exporter) task(ctx context.Context, listed *store.Task) error {
 	t, steps, err := e.read(ctx, listed)
 	if err != nil {
 		return err
 	}
-	head := taskLine{Task: seenTask(t), Events: t.Seq, Run: runState{Turn: t.Run.Turn, SeenSeq: t.Run.SeenSeq, StartSeq: t.Run.StartSeq}}
+	head := taskLine{Task: taskView(t), Events: t.Seq, Run: runState{Turn: t.Queue.Turn, SeenSeq: t.Queue.SeenSeq, StartSeq: t.Queue.StartSeq}}
 	if err := e.line(&head); err != nil {
 		return err
 	}
@@ -179,13 +179,13 @@ func (e *exporter) task(ctx context.Context, listed *store.Task) error {
 	return e.feedback(ctx, t.Key)
 }
 
-// read returns a task and, if it is not finished, the steps of its turn. The steps
-// are read first: a step is committed with what was told before it, so the log that
-// is then exported has all of that.
+// read returns a task and, if it is unfinished, the steps of its turn. It reads the steps
+// first: a step is committed together with the events before it, so a log that is read later
+// contains all of these events.
 func (e *exporter) read(ctx context.Context, t *store.Task) (_ *store.Task, steps []store.Step, err error) {
 	for {
 		steps = nil
-		before := t.Run.Turn
+		before := t.Queue.Turn
 		if unfinished(t.Status.State) {
 			if steps, err = e.store.Steps(ctx, t.Key, before); err != nil {
 				return nil, nil, err
@@ -197,14 +197,14 @@ func (e *exporter) read(ctx context.Context, t *store.Task) (_ *store.Task, step
 		switch {
 		case !unfinished(t.Status.State):
 			return t, nil, nil
-		case t.Run.Turn == before:
+		case t.Queue.Turn == before:
 			return t, steps, nil
 		}
 	}
 }
 
-// events writes the log of a task as far as the task that was written reaches. The
-// fold of it must be that task: else the document could not be imported.
+// events writes the events of t up to t.Seq. It returns an error if they do not fold to t,
+// because Import would reject the document.
 func (e *exporter) events(ctx context.Context, t *store.Task) error {
 	fold := store.Task{Key: t.Key, ContextID: t.ContextID}
 	for fold.Seq < t.Seq {
@@ -213,7 +213,7 @@ func (e *exporter) events(ctx context.Context, t *store.Task) error {
 			return err
 		}
 		if len(events) == 0 {
-			return a2a.Errorf(a2a.CodeInternal, "the log ends with event %d, want %d", fold.Seq, t.Seq)
+			return a2a.Errorf(a2a.CodeInternal, "the store is damaged: the log ends with event %d, want %d", fold.Seq, t.Seq)
 		}
 		for i := range events {
 			if err := e.line(&eventLine{Seq: events[i].Seq, Event: events[i]}); err != nil {
@@ -232,7 +232,7 @@ func (e *exporter) events(ctx context.Context, t *store.Task) error {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return a2a.Errorf(a2a.CodeInternal, "the store is damaged: the task is not what its events make")
+		return a2a.Errorf(a2a.CodeInternal, "the store is damaged: the task does not match its events")
 	}
 	return nil
 }

@@ -16,12 +16,11 @@ import (
 
 var conversation = store.ContextKey{Owner: "alice", ID: "c1"}
 
-// at is a time of the tests.
 func at(ms int) time.Time { return time.UnixMilli(1_700_000_000_000 + int64(ms)).UTC() }
 
 func taskKey(id string) store.Key { return store.Key{Owner: conversation.Owner, ID: id} }
 
-func said(role a2a.Role, id string, parts ...a2a.Part) *a2a.Message {
+func message(role a2a.Role, id string, parts ...a2a.Part) *a2a.Message {
 	return &a2a.Message{ID: id, Role: role, ContextID: conversation.ID, Parts: parts}
 }
 
@@ -33,7 +32,7 @@ func memory(t testing.TB) store.Store {
 	return s
 }
 
-// commit makes one change that is to be applied.
+// commit applies one change; it fails the test if the store rejects it.
 func commit(t testing.TB, s store.Store, c store.Change) {
 	t.Helper()
 	results, err := s.Commit(t.Context(), c)
@@ -45,22 +44,22 @@ func commit(t testing.TB, s store.Store, c store.Change) {
 	}
 }
 
-func create(t testing.TB, s store.Store, id string, run store.Run, events ...store.Event) {
+func create(t testing.TB, s store.Store, id string, entry store.QueueEntry, events ...store.Event) {
 	t.Helper()
-	commit(t, s, store.Change{Key: taskKey(id), Create: &store.Create{ContextID: conversation.ID}, Run: &run, Events: events})
+	commit(t, s, store.Change{Key: taskKey(id), Create: &store.Create{ContextID: conversation.ID}, Queue: &entry, Events: events})
 }
 
-func idle(turn int, seen int64) store.Run {
-	return store.Run{Phase: store.PhaseIdle, Turn: turn, SeenSeq: seen, Lease: store.Lease{Fence: 7}}
+func idle(turn int, seen int64) store.QueueEntry {
+	return store.QueueEntry{Phase: store.PhaseIdle, Turn: turn, SeenSeq: seen, Lease: store.Lease{Fence: 7}}
 }
 
-// done is a task that is over.
-func done(t testing.TB, s store.Store, id string, ms int) {
+// createDone creates a completed task.
+func createDone(t testing.TB, s store.Store, id string, ms int) {
 	t.Helper()
 	create(t, s, id, idle(1, 1),
-		store.Event{Time: at(ms), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m-"+id, text("go"))},
+		store.Event{Time: at(ms), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m-"+id, text("go"))},
 		store.Event{Time: at(ms), State: a2a.StateWorking},
-		store.Event{Time: at(ms + 1), State: a2a.StateCompleted, Message: said(a2a.RoleAgent, "a-"+id, text("done"))},
+		store.Event{Time: at(ms + 1), State: a2a.StateCompleted, Message: message(a2a.RoleAgent, "a-"+id, text("done"))},
 	)
 }
 
@@ -73,15 +72,14 @@ func save(t testing.TB, s store.Store, c store.ContextChange) store.Context {
 	return saved
 }
 
-// fill makes a context that has something of everything; its unfinished task too if
-// that is asked for.
+// fill creates a context with all kinds of records, and on request an unfinished task.
 func fill(t testing.TB, s store.Store, unfinished bool) {
 	t.Helper()
 	fillWith(t, s, unfinished, 105)
 }
 
-// fillWith is fill with so many feedback and plain tasks; 105 are more than a page.
-func fillWith(t testing.TB, s store.Store, unfinished bool, many int) {
+// fillWith is fill with extra feedback records and plain tasks; 105 are more than a page.
+func fillWith(t testing.TB, s store.Store, unfinished bool, extra int) {
 	t.Helper()
 	parent := store.Context{Key: store.ContextKey{Owner: "alice", ID: "parent"}, Role: "assistant", Status: a2a.ContextActive, CreatedAt: at(0), UpdatedAt: at(0)}
 	save(t, s, store.ContextChange{Context: parent, Create: true})
@@ -94,13 +92,13 @@ func fillWith(t testing.TB, s store.Store, unfinished bool, many int) {
 
 	// Chunks, files, data, metadata.
 	create(t, s, "rich", idle(2, 4),
-		store.Event{Time: at(10), State: a2a.StateSubmitted, Metadata: map[string]any{"k": "v"}, Received: said(a2a.RoleUser, "m1", text("nul \x00"),
+		store.Event{Time: at(10), State: a2a.StateSubmitted, Metadata: map[string]any{"k": "v"}, Received: message(a2a.RoleUser, "m1", text("nul \x00"),
 			a2a.FilePart{File: a2a.FileWithBytes{Name: "f", MimeType: "a/b", Bytes: []byte{0, 255, 1}}},
 			a2a.FilePart{File: a2a.FileWithURI{URI: "https://example.com/a"}, Text: "caption"},
 			a2a.DataPart{Data: map[string]any{"list": []any{1.0, "x", json.Number("9007199254740993")}}, Metadata: map[string]any{"d": false}})},
-		store.Event{Time: at(11), State: a2a.StateWorking, Message: said(a2a.RoleAgent, "p1", text("progress")), Progress: true},
-		store.Event{Time: at(11), State: a2a.StateInputRequired, Message: said(a2a.RoleAgent, "q1", text("which?"))},
-		store.Event{Time: at(12), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m2", a2a.TextPart{Text: "this", Embeddings: []float64{0.25}})},
+		store.Event{Time: at(11), State: a2a.StateWorking, Message: message(a2a.RoleAgent, "p1", text("progress")), Progress: true},
+		store.Event{Time: at(11), State: a2a.StateInputRequired, Message: message(a2a.RoleAgent, "q1", text("which?"))},
+		store.Event{Time: at(12), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m2", a2a.TextPart{Text: "this", Embeddings: []float64{0.25}})},
 		store.Event{Time: at(13), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Name: "n", Parts: []a2a.Part{text("one ")}}},
 		store.Event{Time: at(14), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{text("two")}}, Append: true},
 		store.Event{Time: at(15), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "b", Parts: []a2a.Part{a2a.DataPart{Data: "x"}}}, Metadata: map[string]any{"k": "w"}},
@@ -108,13 +106,13 @@ func fillWith(t testing.TB, s store.Store, unfinished bool, many int) {
 		store.Event{Time: at(17), State: a2a.StateCompleted},
 	)
 	// Created at the same time, one of them paused.
-	done(t, s, "z-same", 20)
+	createDone(t, s, "z-same", 20)
 	create(t, s, "a-same", idle(1, 1),
-		store.Event{Time: at(20), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m3", text("hm"))},
-		store.Event{Time: at(22), State: a2a.StateAuthRequired, Message: said(a2a.RoleAgent, "q2", text("who?"))},
+		store.Event{Time: at(20), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m3", text("hm"))},
+		store.Event{Time: at(22), State: a2a.StateAuthRequired, Message: message(a2a.RoleAgent, "q2", text("who?"))},
 	)
-	long(t, s, "long", 30, 700)
-	for i := range many {
+	createLong(t, s, "long", 30, 700)
+	for i := range extra {
 		f := store.Feedback{Key: taskKey("rich"), ID: fmt.Sprintf("f%03d", i), Rating: i % 6, Text: fmt.Sprint("text ", i), CreatedAt: at(100 + i/2)}
 		if i%2 == 0 {
 			f.Metadata = map[string]any{"i": float64(i)}
@@ -123,20 +121,20 @@ func fillWith(t testing.TB, s store.Store, unfinished bool, many int) {
 			t.Fatal(err)
 		}
 	}
-	for i := range many {
-		done(t, s, fmt.Sprintf("t%03d", i), 1000+i)
+	for i := range extra {
+		createDone(t, s, fmt.Sprintf("t%03d", i), 1000+i)
 	}
 	if unfinished {
-		working(t, s)
+		createWorking(t, s)
 	}
 	record.Status, record.UpdatedAt = a2a.ContextArchived, at(5000)
 	save(t, s, store.ContextChange{Context: record, Version: saved.Version})
 }
 
-// long makes a task with many events.
-func long(t testing.TB, s store.Store, id string, ms, events int) {
+// createLong creates a task with many events.
+func createLong(t testing.TB, s store.Store, id string, ms, events int) {
 	t.Helper()
-	all := []store.Event{{Time: at(ms), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m-"+id, text("long"))}}
+	all := []store.Event{{Time: at(ms), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m-"+id, text("long"))}}
 	for i := len(all); i < events-1; i++ {
 		all = append(all, store.Event{
 			Time: at(ms + i), State: a2a.StateWorking, Append: i > 1,
@@ -146,17 +144,16 @@ func long(t testing.TB, s store.Store, id string, ms, events int) {
 	create(t, s, id, idle(1, 1), append(all, store.Event{Time: at(ms + events), State: a2a.StateCompleted})...)
 }
 
-// working makes a task that a worker runs in its second turn, with steps and a
-// message that nobody has read.
-func working(t testing.TB, s store.Store) {
+// createWorking creates a leased task in its second turn, with steps and an unread message.
+func createWorking(t testing.TB, s store.Store) {
 	t.Helper()
-	run := store.Run{Phase: store.PhaseLeased, Turn: 2, Attempt: 3, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: "w", Fence: 4, Until: at(9000)}}
+	entry := store.QueueEntry{Phase: store.PhaseLeased, Turn: 2, Attempt: 3, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: "w", Fence: 4, Until: at(9000)}}
 	commit(t, s, store.Change{
-		Key: taskKey("working"), Create: &store.Create{ContextID: conversation.ID}, Run: &run,
+		Key: taskKey("working"), Create: &store.Create{ContextID: conversation.ID}, Queue: &entry,
 		Events: []store.Event{
-			{Time: at(2000), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m1", text("one"))},
+			{Time: at(2000), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m1", text("one"))},
 			{Time: at(2001), State: a2a.StateWorking},
-			{Time: at(2002), State: a2a.StateWorking, Received: said(a2a.RoleUser, "m2", text("two"))},
+			{Time: at(2002), State: a2a.StateWorking, Received: message(a2a.RoleUser, "m2", text("two"))},
 			{Time: at(2003), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{text("half")}}},
 		},
 		Steps: []store.Step{{Turn: 1, Name: "old", Result: []byte("old")}, {Turn: 2, Name: "second", Result: []byte{0, 1}, Artifacts: []byte{2}}, {Turn: 2, Name: "first"}},
@@ -172,7 +169,7 @@ func export(t testing.TB, s store.Store, key store.ContextKey) string {
 	return b.String()
 }
 
-func load(t testing.TB, s store.Store, document string, opts transfer.ImportOptions) transfer.Report {
+func importDocument(t testing.TB, s store.Store, document string, opts transfer.ImportOptions) transfer.Report {
 	t.Helper()
 	report, err := transfer.Import(t.Context(), strings.NewReader(document), s, opts)
 	if err != nil {
@@ -181,7 +178,7 @@ func load(t testing.TB, s store.Store, document string, opts transfer.ImportOpti
 	return report
 }
 
-// addParent makes the context that is the parent of what fill makes.
+// addParent creates the parent of the context that fill creates.
 func addParent(t testing.TB, s store.Store) {
 	t.Helper()
 	save(t, s, store.ContextChange{Create: true, Context: store.Context{

@@ -13,50 +13,49 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Unfinished says what to do with tasks that are neither over nor waiting for their
-// client.
+// Unfinished is the treatment of unfinished tasks: tasks that are neither final nor waiting
+// for their client.
 type Unfinished string
 
-// What to do with unfinished tasks.
+// Treatments of unfinished tasks.
 const (
-	// UnfinishedRefuse refuses the import and names them. It is the default.
+	// UnfinishedRefuse rejects the import with an [*UnfinishedError]. It is the default.
 	UnfinishedRefuse Unfinished = "refuse"
-	// UnfinishedQueue has the target run them: their turns begin again, with the
-	// steps that were recorded.
+	// UnfinishedQueue queues them in the target store. Their turns start again, with the
+	// recorded steps.
 	UnfinishedQueue Unfinished = "queue"
-	// UnfinishedCancel ends them.
+	// UnfinishedCancel cancels them.
 	UnfinishedCancel Unfinished = "cancel"
 )
 
-// ImportOptions say how to import.
+// ImportOptions are options of [Import].
 type ImportOptions struct {
-	// Owner, if not empty, is to own what is imported, in place of the owner that
-	// each document names.
+	// Owner, if not empty, replaces the owner that each document names.
 	Owner string
-	// Unfinished is for tasks that are not finished; "" refuses.
+	// Unfinished is the treatment of unfinished tasks; "" is [UnfinishedRefuse].
 	Unfinished Unfinished
-	// Now is the time of cancellations; nil is the wall clock.
+	// Now returns the time of cancellations; nil is [time.Now].
 	Now func() time.Time
 }
 
-// UnfinishedError refuses documents with unfinished tasks. Its code is conflict.
+// UnfinishedError reports unfinished tasks in the input of [Import]. Its code is conflict.
 type UnfinishedError struct {
-	Tasks int64 // how many
+	Tasks int64 // number of unfinished tasks
 	named string
 }
 
-func (e *UnfinishedError) Error() string { return e.coded().Message }
+func (e *UnfinishedError) Error() string { return e.codedError().Message }
 
 // Unwrap returns the error with its code.
-func (e *UnfinishedError) Unwrap() error { return e.coded() }
+func (e *UnfinishedError) Unwrap() error { return e.codedError() }
 
-func (e *UnfinishedError) coded() *a2a.Error {
-	return a2a.Errorf(a2a.CodeConflict, "the document has unfinished tasks (%s); choose whether to queue or to cancel them", e.named)
+func (e *UnfinishedError) codedError() *a2a.Error {
+	return a2a.Errorf(a2a.CodeConflict, "the input contains unfinished tasks (%s); queue or cancel them", e.named)
 }
 
-func (o *ImportOptions) complete() error {
+func (o *ImportOptions) validate() error {
 	if strings.ContainsRune(o.Owner, 0) {
-		return a2a.Invalid("Owner", "must not have a NUL")
+		return a2a.Invalid("Owner", "must not contain a NUL")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -71,20 +70,19 @@ func (o *ImportOptions) complete() error {
 	return nil
 }
 
-// Import reads the documents in r and writes what the store lacks of them. Nobody
-// else may be writing to the store.
+// Import reads the documents in r and writes those parts of them that the store does not have.
+// No other process may write to the store during the import.
 //
-// Nothing is written before all of r has been read and checked, against the store
-// too; an r that cannot seek is kept in a temporary file for that. A context or task
-// that is there and is not that of the document, or an earlier or later state of it,
-// is refused, and so are unfinished tasks, by an [*UnfinishedError], unless the options
-// say otherwise. When an error of the store cuts the import short, the next import of
-// the same documents finishes it.
+// Import reads r twice: it checks all of r, also against the store, before it writes. It copies
+// an r that cannot seek to a temporary file. It rejects a context or task that exists and is
+// neither equal to the one in the document nor an earlier or later state of it. It rejects
+// unfinished tasks with an [*UnfinishedError], unless the options say otherwise. If an error of
+// the store interrupts the import, importing the same input again finishes it.
 //
-// A parent context that the target lacks is left out and noted in the report; a later
-// import adds it. References to contexts that the target lacks are kept.
+// If the parent of a context does not exist, Import leaves it out and adds a note to the
+// report; a later import adds the parent. References to contexts that do not exist are kept.
 func Import(ctx context.Context, r io.Reader, s store.Store, opts ImportOptions) (report Report, err error) {
-	if err := opts.complete(); err != nil {
+	if err := opts.validate(); err != nil {
 		return Report{}, err
 	}
 	input, done, err := seekable(r)
@@ -100,25 +98,25 @@ func Import(ctx context.Context, r io.Reader, s store.Store, opts ImportOptions)
 	if err != nil {
 		return Report{}, fmt.Errorf("read export: %w", err)
 	}
-	look := &importer{store: s, opts: opts}
-	if err := scan(ctx, input, look); err != nil {
+	checker := &importer{store: s, opts: opts}
+	if err := scan(ctx, input, checker); err != nil {
 		return Report{}, err
 	}
-	if err := look.refusal(); err != nil {
+	if err := checker.checkResult(); err != nil {
 		return Report{}, err
 	}
 	if _, err := input.Seek(start, io.SeekStart); err != nil {
 		return Report{}, fmt.Errorf("read export: %w", err)
 	}
-	write := &importer{store: s, opts: opts, write: true}
-	if err = scan(ctx, input, write); err == nil {
-		err = write.addParents(ctx)
+	writer := &importer{store: s, opts: opts, write: true}
+	if err = scan(ctx, input, writer); err == nil {
+		err = writer.addParents(ctx)
 	}
-	return write.report, err
+	return writer.report, err
 }
 
-// seekable returns r itself if it can be read twice, else a temporary file with what
-// it holds. done removes that.
+// seekable returns r if it can seek, else a temporary file with the content of r. done removes
+// the temporary file.
 func seekable(r io.Reader) (_ io.ReadSeeker, done func() error, err error) {
 	if seeker, ok := r.(io.ReadSeeker); ok {
 		if _, err := seeker.Seek(0, io.SeekCurrent); err == nil {
@@ -127,7 +125,7 @@ func seekable(r io.Reader) (_ io.ReadSeeker, done func() error, err error) {
 	}
 	spool, err := os.CreateTemp("", "holdfast-import-*")
 	if err != nil {
-		return nil, nil, fmt.Errorf("keep the input of the import: %w", err)
+		return nil, nil, fmt.Errorf("create a temporary file for the input: %w", err)
 	}
 	done = func() error { return errors.Join(spool.Close(), os.Remove(spool.Name())) }
 	if _, err = io.Copy(spool, r); err == nil {

@@ -10,14 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Version is the version of the format that this package writes, and the only one
-// it reads.
+// Version is the format version that this package reads and writes.
 const Version = 1
 
-// lineType is the member type of a line.
+// lineType is the value of the member type of a line.
 type lineType string
 
-// The types of lines.
 const (
 	typeHead     lineType = "holdfast-export"
 	typeContext  lineType = "context"
@@ -39,7 +37,7 @@ type contextLine struct {
 	Context a2a.Context `json:"context" wire:"required"`
 }
 
-// taskLine is a task as a reader sees it, and what a store knows besides.
+// taskLine is a task as returned to clients, with the internal state of the store.
 type taskLine struct {
 	_      struct{} `wire:"const=type:task,required"`
 	Task   a2a.Task `json:"task" wire:"required"`
@@ -50,7 +48,7 @@ type taskLine struct {
 type runState struct {
 	Turn    int   `json:"turn" wire:"required"`
 	SeenSeq int64 `json:"seenSeq" wire:"required"`
-	// StartSeq is the version at which the turn started.
+	// StartSeq is the task's version at the start of the turn.
 	StartSeq int64 `json:"startSeq,omitempty"`
 }
 
@@ -58,7 +56,7 @@ type stepLine struct {
 	_      struct{} `wire:"const=type:step,required"`
 	Name   string   `json:"name" wire:"required"`
 	Result []byte   `json:"result" wire:"required"`
-	// Artifacts is what the step did to artifacts.
+	// Artifacts are the step's changes to artifacts, as encoded by the engine.
 	Artifacts []byte `json:"artifacts,omitempty"`
 }
 
@@ -79,7 +77,7 @@ type endLine struct {
 	Steps    int64    `json:"steps" wire:"required"`
 	Events   int64    `json:"events" wire:"required"`
 	Feedback int64    `json:"feedback" wire:"required"`
-	// SHA256 is that of all lines of the document before, with their line breaks.
+	// SHA256 is the checksum of all previous lines of the document, with their line breaks.
 	SHA256 string `json:"sha256" wire:"required"`
 }
 
@@ -90,7 +88,7 @@ func contextLineOf(c *store.Context) *contextLine {
 	}}
 }
 
-// record is the context that the line tells.
+// record returns the context of the line.
 func (l *contextLine) record() store.Context {
 	c := &l.Context
 	return store.Context{
@@ -101,13 +99,13 @@ func (l *contextLine) record() store.Context {
 	}
 }
 
-// taskJSON is a task as a reader sees it, whole: equal tasks have equal bytes.
+// taskJSON encodes a task as returned to clients. Equal tasks have equal encodings.
 func taskJSON(t *store.Task) ([]byte, error) {
-	seen := seenTask(t)
-	return wire.Marshal(&seen)
+	view := taskView(t)
+	return wire.Marshal(&view)
 }
 
-func seenTask(t *store.Task) a2a.Task {
+func taskView(t *store.Task) a2a.Task {
 	out := a2a.Task{ID: t.Key.ID, ContextID: t.ContextID, Status: t.Status, Metadata: t.Metadata}
 	for i := range t.History {
 		out.History = append(out.History, t.History[i].Message)
@@ -137,19 +135,19 @@ func (l *feedbackLine) record(owner string) store.Feedback {
 	return out
 }
 
-// unfinished reports whether a task in s is neither over nor waiting for its client.
+// unfinished reports whether a task in state s is neither final nor waiting for its client.
 func unfinished(s a2a.TaskState) bool { return !s.Terminal() && !s.Paused() }
 
-// checkID reports an id, a key or a name that no store keeps.
+// checkID returns an error for an id or a name that no store accepts.
 func checkID(field, id string) error {
 	if id == "" || strings.ContainsRune(id, 0) {
-		return &wire.Error{Path: field, Rule: "must not be empty or have a NUL"}
+		return &wire.Error{Path: field, Rule: "must not be empty or contain a NUL"}
 	}
 	return nil
 }
 
-// checkRelatives reports a parent or a reference that no store keeps.
-func checkRelatives(c *store.Context) error {
+// checkReferences returns an error for a parent or a reference that no store accepts.
+func checkReferences(c *store.Context) error {
 	if c.ParentID != "" {
 		if err := checkID("context.parentContextId", c.ParentID); err != nil {
 			return err

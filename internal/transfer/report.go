@@ -1,6 +1,6 @@
 package transfer
 
-// Counts is how much there is of each kind.
+// Counts are numbers of records by kind.
 type Counts struct {
 	Contexts int64 `json:"contexts"`
 	Tasks    int64 `json:"tasks"`
@@ -15,17 +15,17 @@ func (c *Counts) add(d Counts) {
 	c.Feedback += d.Feedback
 }
 
-// Report says what an export or an import has done.
+// Report is the result of an export or an import.
 type Report struct {
-	// Document counts what the documents hold.
+	// Document counts the content of the documents.
 	Document Counts `json:"document"`
-	// Written counts what an import has changed in the store: contexts and tasks made
-	// or gone on with, and what was added to them. All zero: everything was there.
+	// Written counts the changes of an import to the store: created or continued contexts and
+	// tasks, and added events and feedback. It is zero if the store had everything.
 	Written Counts `json:"written"`
-	// Queued is how many of the tasks written are to run, Canceled how many were
-	// canceled because they were not finished.
+	// Queued is the number of unfinished tasks that were queued, Canceled the number of
+	// unfinished tasks that were canceled.
 	Queued   int64 `json:"queued"`
 	Canceled int64 `json:"canceled"`
-	// Notes tell people what of a document is not as it says, and why.
+	// Notes are texts about parts of the documents that could not be imported.
 	Notes []string `json:"notes,omitempty"`
 }

@@ -18,37 +18,37 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// maxLine is the longest line that is read.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 1 << 30
 
-// sink takes what documents say, in their order. What it is given has been checked
-// as far as that is possible without a store.
+// sink receives the records of documents in order. The scanner has validated them except for
+// conflicts with a store.
 type sink interface {
-	// context begins a document.
+	// context starts a document.
 	context(ctx context.Context, c store.Context) error
-	// task begins a task; its steps, then its events, then its feedback follow.
+	// task starts a task; its steps, events and feedback follow in this order.
 	task(ctx context.Context, t *taskHead) error
 	step(s store.Step)
-	// event is told after the event was applied to fold, which is not to be changed.
-	// size is that of its line.
+	// event receives an event after it was applied to fold. It must not modify fold. size is
+	// the length of the event's line.
 	event(ctx context.Context, e *store.Event, fold *store.Task, size int) error
 	feedback(ctx context.Context, f store.Feedback) error
-	// end ends a document, which has this SHA-256.
+	// end ends a document with the checksum sum.
 	end(ctx context.Context, sum string) error
 }
 
-// taskHead is what is known of a task before its events.
+// taskHead is the content of a task's line.
 type taskHead struct {
 	ID     string
 	State  a2a.TaskState
 	Events int64
 	Run    runState
-	seen   []byte // the task as taskJSON has it
+	json   []byte // as encoded by taskJSON
 }
 
-// next are the lines that may follow a line of a type; the empty type is the begin.
-// What may follow an event depends on whether there are more to come.
-var next = map[lineType][]lineType{
+// nextTypes lists the types that may follow a line of a type; "" is the start of the input.
+// After an event checkOrder also checks whether the task has more events.
+var nextTypes = map[lineType][]lineType{
 	"":           {typeHead},
 	typeHead:     {typeContext},
 	typeContext:  {typeTask, typeEnd},
@@ -59,21 +59,21 @@ var next = map[lineType][]lineType{
 	typeEnd:      {typeHead},
 }
 
-// scanner reads documents and checks them.
+// scanner reads and validates documents.
 type scanner struct {
 	r    *bufio.Reader
 	out  sink
-	line int64 // number of the line read last
+	line int64 // number of the current line
 	buf  []byte
 
-	// Of the document under way.
-	last    lineType
-	sum     hash.Hash
-	counted endLine
-	context store.ContextKey
-	head    *taskHead
-	fold    *store.Task
-	before  *store.Cursor // place of the task before
+	// State of the current document.
+	last         lineType
+	sum          hash.Hash
+	counted      endLine
+	context      store.ContextKey
+	head         *taskHead
+	fold         *store.Task
+	previousTask *store.Cursor // position of the previous task in the order of creation
 }
 
 // scan reads documents to the end of r.
@@ -90,43 +90,43 @@ func scan(ctx context.Context, r io.Reader, out sink) error {
 		if err != nil {
 			return err
 		}
-		if err := s.take(ctx, raw); err != nil {
+		if err := s.parseLine(ctx, raw); err != nil {
 			return err
 		}
 	}
 }
 
-// finish checks that the input may end where it does.
+// finish returns an error if the input ends within a document.
 func (s *scanner) finish() error {
 	switch s.last {
 	case typeEnd:
 		return nil
 	case "":
-		return a2a.Errorf(a2a.CodeInvalid, "the export is empty")
+		return a2a.Errorf(a2a.CodeInvalid, "the input is empty")
 	default:
-		return s.wrong("the export is cut short: no line of type end comes after this one")
+		return s.errorf("the input is truncated: a line of type end is missing after this one")
 	}
 }
 
-// wrong is an error about the line read last.
-func (s *scanner) wrong(format string, args ...any) error {
+// errorf returns an error about the current line.
+func (s *scanner) errorf(format string, args ...any) error {
 	return a2a.Errorf(a2a.CodeInvalid, "line %d: %s", s.line, fmt.Sprintf(format, args...))
 }
 
-// malformed tells an error of the codec with the line it is in.
+// malformed adds the line number to an error of the codec.
 func (s *scanner) malformed(err error) error {
 	var coded *a2a.Error
 	var w *wire.Error
 	if errors.As(err, &coded) || !errors.As(err, &w) {
 		return err
 	}
-	return s.wrong("%s", w.Error())
+	return s.errorf("%s", w.Error())
 }
 
-// read returns the next line with its line break, if it has one. The line is valid
-// until the next call.
+// read returns the next line including its line break, if any. The line is valid until the next
+// call.
 func (s *scanner) read() ([]byte, error) {
-	if cap(s.buf) > keptLine {
+	if cap(s.buf) > maxReusedBuffer {
 		s.buf = nil
 	}
 	s.buf = s.buf[:0]
@@ -136,7 +136,7 @@ func (s *scanner) read() ([]byte, error) {
 		switch {
 		case len(s.buf) > maxLine:
 			s.line++
-			return nil, s.wrong("longer than %d bytes", maxLine)
+			return nil, s.errorf("the line is longer than %d bytes", maxLine)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err == nil, errors.Is(err, io.EOF) && len(s.buf) > 0:
@@ -149,25 +149,25 @@ func (s *scanner) read() ([]byte, error) {
 	}
 }
 
-// take reads one line.
-func (s *scanner) take(ctx context.Context, raw []byte) error {
+// parseLine validates one line and passes it to the sink.
+func (s *scanner) parseLine(ctx context.Context, raw []byte) error {
 	var kind struct {
 		Type string `json:"type" wire:"required"`
 	}
 	err := wire.Unmarshal(raw, &kind)
 	t := lineType(kind.Type)
 	if raw[len(raw)-1] != '\n' && (err != nil || t != typeEnd) {
-		return s.wrong("no line break at its end: the export is cut short")
+		return s.errorf("the input is truncated: the line has no line break")
 	}
 	if err != nil {
 		return s.malformed(err)
 	}
-	if err := s.allowed(t); err != nil {
+	if err := s.checkOrder(t); err != nil {
 		return err
 	}
 	if t == typeHead {
 		s.sum, s.counted = sha256.New(), endLine{}
-		s.context, s.head, s.fold, s.before = store.ContextKey{}, nil, nil, nil
+		s.context, s.head, s.fold, s.previousTask = store.ContextKey{}, nil, nil, nil
 	}
 	if t != typeEnd {
 		s.sum.Write(raw)
@@ -179,9 +179,9 @@ func (s *scanner) take(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// allowed reports a line that may not stand where it does.
-func (s *scanner) allowed(t lineType) error {
-	want := next[s.last]
+// checkOrder returns an error if a line of type t may not follow the previous line.
+func (s *scanner) checkOrder(t lineType) error {
+	want := nextTypes[s.last]
 	if s.last == typeEvent && s.fold.Seq < s.head.Events {
 		want = []lineType{typeEvent}
 	}
@@ -192,10 +192,10 @@ func (s *scanner) allowed(t lineType) error {
 	for i := range want {
 		names[i] = string(want[i])
 	}
-	if _, known := next[t]; !known || t == "" {
-		return s.wrong("type %s is unknown, want %s", a2a.Quote(string(t)), strings.Join(names, " or "))
+	if _, known := nextTypes[t]; !known || t == "" {
+		return s.errorf("type %s is unknown, want %s", a2a.Quote(string(t)), strings.Join(names, " or "))
 	}
-	return s.wrong("type is %s, want %s", t, strings.Join(names, " or "))
+	return s.errorf("type is %s, want %s", t, strings.Join(names, " or "))
 }
 
 func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
@@ -215,7 +215,7 @@ func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
 	case typeEnd:
 		return s.parseEnd(ctx, raw)
 	}
-	return s.wrong("type %s is unknown", a2a.Quote(string(t)))
+	return s.errorf("type %s is unknown", a2a.Quote(string(t)))
 }
 
 func (s *scanner) parseHead(raw []byte) error {
@@ -224,7 +224,7 @@ func (s *scanner) parseHead(raw []byte) error {
 		return err
 	}
 	if l.Version != Version {
-		return s.wrong("version of the format is %d, this program reads %d: use a program as new as the one that wrote the export", l.Version, Version)
+		return s.errorf("version is %d, want %d: use a program as new as the one that wrote the file", l.Version, Version)
 	}
 	return nil
 }
@@ -235,12 +235,12 @@ func (s *scanner) parseContext(ctx context.Context, raw []byte) error {
 		return err
 	}
 	c := l.record()
-	if err := errors.Join(checkID("owner", c.Key.Owner), checkID("context.contextId", c.Key.ID), checkRelatives(&c)); err != nil {
+	if err := errors.Join(checkID("owner", c.Key.Owner), checkID("context.contextId", c.Key.ID), checkReferences(&c)); err != nil {
 		return err
 	}
 	change := store.ContextChange{Context: c, Create: true}
 	if err := change.Check(); err != nil {
-		return s.wrong("%v", err)
+		return s.errorf("%v", err)
 	}
 	s.context = c.Key
 	return s.out.context(ctx, c)
@@ -253,20 +253,20 @@ func (s *scanner) parseTask(ctx context.Context, raw []byte) error {
 	}
 	switch {
 	case l.Task.ContextID != s.context.ID:
-		return &wire.Error{Path: "task.contextId", Rule: "is not the context of the document"}
+		return &wire.Error{Path: "task.contextId", Rule: "must be the context of the document"}
 	case l.Events < 1:
 		return &wire.Error{Path: "events", Rule: "must be 1 or more"}
 	case l.Run.Turn < 0 || l.Run.SeenSeq < 0 || l.Run.SeenSeq > l.Events || l.Run.StartSeq < 0 || l.Run.StartSeq > l.Events:
-		return &wire.Error{Path: "run", Rule: "must have a turn of 0 or more, and a seenSeq and a startSeq that are one of an event, or 0"}
+		return &wire.Error{Path: "run", Rule: "must have a turn of 0 or more, and seenSeq and startSeq from 0 to the number of events"}
 	}
 	if err := checkID("task.id", l.Task.ID); err != nil {
 		return err
 	}
-	seen, err := wire.Marshal(&l.Task)
+	view, err := wire.Marshal(&l.Task)
 	if err != nil {
 		return err
 	}
-	s.head = &taskHead{ID: l.Task.ID, State: l.Task.Status.State, Events: l.Events, Run: l.Run, seen: seen}
+	s.head = &taskHead{ID: l.Task.ID, State: l.Task.Status.State, Events: l.Events, Run: l.Run, json: view}
 	s.fold = &store.Task{Key: store.Key{Owner: s.context.Owner, ID: l.Task.ID}, ContextID: s.context.ID}
 	s.counted.Tasks++
 	return s.out.task(ctx, s.head)
@@ -291,7 +291,7 @@ func (s *scanner) parseEvent(ctx context.Context, raw []byte) error {
 		return err
 	}
 	if want := s.fold.Seq + 1; l.Seq != want {
-		return s.wrong("event %d of task %s, want event %d", l.Seq, a2a.Quote(s.head.ID), want)
+		return s.errorf("event %d of task %s, want event %d", l.Seq, a2a.Quote(s.head.ID), want)
 	}
 	if l.Event.State == "" {
 		return &wire.Error{Path: "event.state", Rule: "is required"}
@@ -303,7 +303,7 @@ func (s *scanner) parseEvent(ctx context.Context, raw []byte) error {
 	s.fold.Apply(l.Event)
 	s.counted.Events++
 	if l.Seq == 1 {
-		if err := s.checkPlace(); err != nil {
+		if err := s.checkTaskOrder(); err != nil {
 			return err
 		}
 	}
@@ -315,27 +315,27 @@ func (s *scanner) parseEvent(ctx context.Context, raw []byte) error {
 	return s.out.event(ctx, &l.Event, s.fold, len(raw))
 }
 
-// checkPlace reports a task that was created before the one that stands before it.
-func (s *scanner) checkPlace() error {
+// checkTaskOrder returns an error if the task was created before the previous one.
+func (s *scanner) checkTaskOrder() error {
 	q := store.Query{ByCreated: true}
 	at := q.CursorOf(s.fold)
-	if b := s.before; b != nil && (at.Time.Before(b.Time) || at.Time.Equal(b.Time) && at.ID <= b.ID) {
-		return s.wrong("task %s was created before the task that stands before it", a2a.Quote(at.ID))
+	if b := s.previousTask; b != nil && (at.Time.Before(b.Time) || at.Time.Equal(b.Time) && at.ID <= b.ID) {
+		return s.errorf("task %s was created before the previous task", a2a.Quote(at.ID))
 	}
-	s.before = at
+	s.previousTask = at
 	return nil
 }
 
-// checkFold reports a task that is not what its events make.
+// checkFold returns an error if the task's line does not match its events.
 func (s *scanner) checkFold() error {
 	got, err := taskJSON(s.fold)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(got, s.head.seen) {
-		return s.wrong("the events of task %s do not make the task that its own line tells", a2a.Quote(s.head.ID))
+	if !bytes.Equal(got, s.head.json) {
+		return s.errorf("the events of task %s do not match its line", a2a.Quote(s.head.ID))
 	}
-	s.head.seen = nil
+	s.head.json = nil
 	return nil
 }
 
@@ -347,7 +347,7 @@ func (s *scanner) parseFeedback(ctx context.Context, raw []byte) error {
 	f := l.record(s.context.Owner)
 	switch {
 	case f.Key.ID != s.head.ID:
-		return &wire.Error{Path: "feedback.taskId", Rule: "is not the task before"}
+		return &wire.Error{Path: "feedback.taskId", Rule: "must be the previous task"}
 	case f.Rating < 0 || f.Rating > 5:
 		return &wire.Error{Path: "feedback.rating", Rule: "must be 1 to 5"}
 	}
@@ -365,10 +365,10 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 	}
 	s.counted.SHA256 = hex.EncodeToString(s.sum.Sum(nil))
 	if l.SHA256 != s.counted.SHA256 {
-		return s.wrong("sha256 is not that of the lines before: the export was changed or damaged")
+		return s.errorf("sha256 does not match the previous lines: the file was changed or damaged")
 	}
 	if l != s.counted {
-		return s.wrong("says there are %d tasks, %d steps, %d events and %d feedback, but there are %d, %d, %d and %d", l.Tasks, l.Steps, l.Events, l.Feedback,
+		return s.errorf("counts are %d tasks, %d steps, %d events and %d feedback, but the document has %d, %d, %d and %d", l.Tasks, l.Steps, l.Events, l.Feedback,
 			s.counted.Tasks, s.counted.Steps, s.counted.Events, s.counted.Feedback)
 	}
 	return s.out.end(ctx, l.SHA256)

@@ -24,9 +24,9 @@ func openSQLite(t *testing.T, dir string, readOnly bool) store.Store {
 	return s
 }
 
-// From memory to a file of SQLite and back, a conversation stays what it was; it is
-// read while the one that writes has it open.
-func TestBackendsTakeEachOthersExports(t *testing.T) {
+// A conversation stays the same from memory to SQLite and back. It is exported while another
+// store has the file open for writing.
+func TestExportsMoveBetweenBackends(t *testing.T) {
 	t.Parallel()
 	source, back := memory(t), memory(t)
 	fill(t, source, true)
@@ -34,49 +34,49 @@ func TestBackendsTakeEachOthersExports(t *testing.T) {
 	dir := t.TempDir()
 	target := openSQLite(t, dir, false)
 	addParent(t, target)
-	load(t, target, document, queue)
+	importDocument(t, target, document, queueUnfinished)
 	diff(t, "export from SQLite", document, export(t, target, conversation))
-	beside := export(t, openSQLite(t, dir, true), conversation)
-	diff(t, "export beside the writer", document, beside)
-	if report := load(t, target, document, queue); report.Written != (transfer.Counts{}) {
+	concurrent := export(t, openSQLite(t, dir, true), conversation)
+	diff(t, "export while the writer is open", document, concurrent)
+	if report := importDocument(t, target, document, queueUnfinished); report.Written != (transfer.Counts{}) {
 		t.Errorf("Import() again wrote %+v, want nothing", report.Written)
 	}
 	addParent(t, back)
-	load(t, back, beside, queue)
+	importDocument(t, back, concurrent, queueUnfinished)
 	diff(t, "export from memory", document, export(t, back, conversation))
 }
 
-// SQLite stores large content apart, once per task; in exports it stands where it belongs.
+// SQLite stores large content separately, once per task. An export contains it in place.
 func TestLargeContentIsExportedInPlace(t *testing.T) {
 	t.Parallel()
 	source, back := memory(t), memory(t)
 	large := strings.Repeat("\u001aM\"ä", 40_000)
 	create(t, source, "large", idle(1, 1),
-		store.Event{Time: at(40), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m4", text(large), text(large))},
+		store.Event{Time: at(40), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m4", text(large), text(large))},
 		store.Event{Time: at(41), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{text(large), a2a.DataPart{Data: large}}}},
-		store.Event{Time: at(42), State: a2a.StateCompleted, Message: said(a2a.RoleAgent, "a4", text(large))},
+		store.Event{Time: at(42), State: a2a.StateCompleted, Message: message(a2a.RoleAgent, "a4", text(large))},
 	)
 	document := export(t, source, conversation)
 	target := openSQLite(t, t.TempDir(), false)
-	load(t, target, document, queue)
+	importDocument(t, target, document, queueUnfinished)
 	again := export(t, target, conversation)
 	diff(t, "export from SQLite", document, again)
-	load(t, back, again, queue)
+	importDocument(t, back, again, queueUnfinished)
 	diff(t, "export from memory", document, export(t, back, conversation))
 }
 
-// A task that moves on while it is exported is exported as it stood at some moment.
-func TestExportWhileTasksMoveOn(t *testing.T) {
+// The export of a task that changes at the same time is one of its versions.
+func TestExportOfRunningTaskIsConsistent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	live := openSQLite(t, dir, false)
-	working(t, live)
+	createWorking(t, live)
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		lease := &store.HeldLease{Key: taskKey("working"), Worker: "w", Fence: 4}
 		for i := range 300 {
-			c := store.Change{Key: taskKey("working"), Lease: lease, Events: []store.Event{{Time: at(3000 + i), State: "working", Message: said("agent", "p", text("x"))}}}
+			c := store.Change{Key: taskKey("working"), Lease: lease, Events: []store.Event{{Time: at(3000 + i), State: "working", Message: message("agent", "p", text("x"))}}}
 			if _, err := live.Commit(t.Context(), c); err != nil {
 				t.Errorf("Commit() = %v", err)
 				return
@@ -84,13 +84,13 @@ func TestExportWhileTasksMoveOn(t *testing.T) {
 		}
 	}()
 	reader := openSQLite(t, dir, true)
-	for going := true; going; {
+	for writing := true; writing; {
 		select {
 		case <-written:
-			going = false
+			writing = false
 		default:
 		}
 		document := export(t, reader, conversation)
-		load(t, memory(t), document, queue)
+		importDocument(t, memory(t), document, queueUnfinished)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var queue = transfer.ImportOptions{Unfinished: transfer.UnfinishedQueue}
+var queueUnfinished = transfer.ImportOptions{Unfinished: transfer.UnfinishedQueue}
 
 func diff(t *testing.T, what, want, got string) {
 	t.Helper()
@@ -31,13 +31,13 @@ func diff(t *testing.T, what, want, got string) {
 	t.Fatalf("%s: %d lines, want %d", what, len(gotLines), len(wantLines))
 }
 
-func TestExportComesBackTheSame(t *testing.T) {
+func TestExportRoundTrip(t *testing.T) {
 	t.Parallel()
 	source, target := memory(t), memory(t)
 	fill(t, source, true)
 	addParent(t, target)
 	document := export(t, source, conversation)
-	report := load(t, target, document, queue)
+	report := importDocument(t, target, document, queueUnfinished)
 	want := transfer.Report{
 		Document: transfer.Counts{Contexts: 1, Tasks: 110, Events: 9 + 3 + 2 + 700 + 315 + 4, Feedback: 105},
 		Written:  transfer.Counts{Contexts: 1, Tasks: 110, Events: 9 + 3 + 2 + 700 + 315 + 4, Feedback: 105},
@@ -48,7 +48,7 @@ func TestExportComesBackTheSame(t *testing.T) {
 	}
 	diff(t, "second export", document, export(t, target, conversation))
 
-	report = load(t, target, document, transfer.ImportOptions{})
+	report = importDocument(t, target, document, transfer.ImportOptions{})
 	want = transfer.Report{Document: want.Document}
 	if d := cmp.Diff(want, report); d != "" {
 		t.Errorf("Import() again (-want +got)\n%s", d)
@@ -56,14 +56,13 @@ func TestExportComesBackTheSame(t *testing.T) {
 	diff(t, "third export", document, export(t, target, conversation))
 }
 
-// What a store answers about the imported context is what it answered where it came
-// from.
-func TestImportedTasksReadAlike(t *testing.T) {
+// Source and target return the same tasks and the same context.
+func TestImportedTasksEqualTheOriginals(t *testing.T) {
 	t.Parallel()
 	source, target := memory(t), memory(t)
 	fill(t, source, false)
 	addParent(t, target)
-	load(t, target, export(t, source, conversation), transfer.ImportOptions{})
+	importDocument(t, target, export(t, source, conversation), transfer.ImportOptions{})
 	for _, id := range []string{"rich", "a-same", "z-same", "long", "t104"} {
 		want, err := source.Task(t.Context(), taskKey(id), store.TaskOptions{})
 		if err != nil {
@@ -73,7 +72,7 @@ func TestImportedTasksReadAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Run.Lease.Fence, got.Run.Lease.Fence = 0, 0
+		want.Queue.Lease.Fence, got.Queue.Lease.Fence = 0, 0
 		if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(store.Task{})); d != "" {
 			t.Errorf("Task(%s) (-want +got)\n%s", id, d)
 		}
@@ -97,19 +96,19 @@ func TestUnfinishedTasks(t *testing.T) {
 	fill(t, source, true)
 	document := export(t, source, conversation)
 
-	t.Run("are refused by name, and nothing is written", func(t *testing.T) {
+	t.Run("are named in the error, and nothing is written", func(t *testing.T) {
 		t.Parallel()
 		target := memory(t)
 		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{})
 		if a2a.CodeOf(err) != a2a.CodeConflict || !errors.As(err, new(*transfer.UnfinishedError)) || !strings.Contains(err.Error(), `"working"`) {
 			t.Errorf("Import() = %v, want a conflict that names the task", err)
 		}
-		empty(t, target)
+		checkEmpty(t, target)
 	})
 	t.Run("are claimed by the target with their steps and messages", func(t *testing.T) {
 		t.Parallel()
 		target := memory(t)
-		load(t, target, document, queue)
+		importDocument(t, target, document, queueUnfinished)
 		claimed, err := target.Claim(t.Context(), store.ClaimParams{
 			Worker: "w2", Now: at(9999), Until: at(10_000), Limit: 10, Event: store.Event{Time: at(9999), State: a2a.StateWorking},
 		})
@@ -117,19 +116,19 @@ func TestUnfinishedTasks(t *testing.T) {
 			t.Fatalf("Claim() = %v, %v, want the one unfinished task", claimed, err)
 		}
 		task := claimed[0]
-		// The engine reads the steps of a turn only if another run may have left some.
-		if run := task.Run; run.Turn != 2 || run.StartSeq != 1 || run.Attempt != 1 || run.Lease.Fence < 2 {
-			t.Errorf("claimed run = %+v, want attempt 1 of turn 2, which started at 1, and a fence above 1", run)
+		// The engine reads the steps of a turn only if an earlier attempt may have recorded some.
+		if entry := task.Queue; entry.Turn != 2 || entry.StartSeq != 1 || entry.Attempt != 1 || entry.Lease.Fence < 2 {
+			t.Errorf("claimed queue entry = %+v, want attempt 1 of turn 2, which started at 1, and a fence above 1", entry)
 		}
-		if unread := task.Unread(task.Run.SeenSeq); len(unread) != 1 || unread[0].ID != "m2" {
+		if unread := task.Unread(task.Queue.SeenSeq); len(unread) != 1 || unread[0].ID != "m2" {
 			t.Errorf("unread = %v, want the second message", unread)
 		}
 		steps, err := target.Steps(t.Context(), task.Key, 2)
 		if err != nil || len(steps) != 2 || steps[0].Name != "second" || !bytes.Equal(steps[0].Result, []byte{0, 1}) || !bytes.Equal(steps[0].Artifacts, []byte{2}) || steps[1].Name != "first" {
-			t.Errorf("Steps() = %v, %v, want those of turn 2 in their order", steps, err)
+			t.Errorf("Steps() = %v, %v, want the steps of turn 2 in order", steps, err)
 		}
-		// It has gone on: importing again leaves it alone.
-		if report := load(t, target, document, transfer.ImportOptions{}); report.Written != (transfer.Counts{}) {
+		// The task has newer events in the target: importing again does not change it.
+		if report := importDocument(t, target, document, transfer.ImportOptions{}); report.Written != (transfer.Counts{}) {
 			t.Errorf("Import() again wrote %+v, want nothing", report.Written)
 		}
 	})
@@ -137,24 +136,24 @@ func TestUnfinishedTasks(t *testing.T) {
 		t.Parallel()
 		target := memory(t)
 		opts := transfer.ImportOptions{Unfinished: transfer.UnfinishedCancel}
-		if report := load(t, target, document, opts); report.Canceled != 1 || report.Queued != 0 {
+		if report := importDocument(t, target, document, opts); report.Canceled != 1 || report.Queued != 0 {
 			t.Errorf("Import() = %+v, want one canceled", report)
 		}
 		task, err := target.Task(t.Context(), taskKey("working"), store.TaskOptions{})
-		if err != nil || task.Status.State != a2a.StateCanceled || task.Seq != 5 || task.Run.Phase != store.PhaseIdle {
-			t.Errorf("Task() = %+v, %v, want it canceled by a fifth event", task, err)
+		if err != nil || task.Status.State != a2a.StateCanceled || task.Seq != 5 || task.Queue.Phase != store.PhaseIdle {
+			t.Errorf("Task() = %+v, %v, want a fifth event that cancels it", task, err)
 		}
 		if backlog, err := target.Backlog(t.Context()); err != nil || backlog != (store.Backlog{}) {
-			t.Errorf("Backlog() = %+v, %v, want nothing to run", backlog, err)
+			t.Errorf("Backlog() = %+v, %v, want it empty", backlog, err)
 		}
-		if report := load(t, target, document, opts); report.Written != (transfer.Counts{}) || report.Canceled != 0 {
+		if report := importDocument(t, target, document, opts); report.Written != (transfer.Counts{}) || report.Canceled != 0 {
 			t.Errorf("Import() again = %+v, want nothing written", report)
 		}
 	})
 }
 
-// empty checks that a store has no context of alice and no task.
-func empty(t *testing.T, s store.Store) {
+// checkEmpty checks that alice has no contexts and no tasks.
+func checkEmpty(t *testing.T, s store.Store) {
 	t.Helper()
 	page, err := s.Contexts(t.Context(), store.ContextQuery{Owner: "alice", Sort: store.ContextsByCreated, Limit: 10})
 	if err != nil || len(page.Contexts) > 0 {
@@ -166,7 +165,7 @@ func empty(t *testing.T, s store.Store) {
 	}
 }
 
-func TestParents(t *testing.T) {
+func TestMissingParentIsAddedLater(t *testing.T) {
 	t.Parallel()
 	source, target := memory(t), memory(t)
 	fill(t, source, false)
@@ -179,25 +178,25 @@ func TestParents(t *testing.T) {
 		}
 		return c.ParentID
 	}
-	report := load(t, target, document, transfer.ImportOptions{})
-	if got := parentOf(); got != "" || len(report.Notes) != 1 || !strings.Contains(report.Notes[0], `"c1" was left without its parent "parent"`) {
+	report := importDocument(t, target, document, transfer.ImportOptions{})
+	if got := parentOf(); got != "" || len(report.Notes) != 1 || !strings.Contains(report.Notes[0], `"c1" was imported without its parent "parent"`) {
 		t.Errorf("parent = %q, notes = %q; want none, and a note", got, report.Notes)
 	}
-	if report = load(t, target, document, transfer.ImportOptions{}); len(report.Notes) != 1 || report.Written != (transfer.Counts{}) {
+	if report = importDocument(t, target, document, transfer.ImportOptions{}); len(report.Notes) != 1 || report.Written != (transfer.Counts{}) {
 		t.Errorf("Import() again = %+v, want the note again and nothing written", report)
 	}
 	addParent(t, target)
-	if report = load(t, target, document, transfer.ImportOptions{}); parentOf() != "parent" || len(report.Notes) > 0 || report.Written.Contexts != 1 {
-		t.Errorf("Import() with the parent there = %+v, want it added", report)
+	if report = importDocument(t, target, document, transfer.ImportOptions{}); parentOf() != "parent" || len(report.Notes) > 0 || report.Written.Contexts != 1 {
+		t.Errorf("Import() after the parent was created = %+v, want it added", report)
 	}
 	diff(t, "export", document, export(t, target, conversation))
 }
 
-func TestAllContextsOfAnOwner(t *testing.T) {
+func TestExportAllContextsOfAnOwner(t *testing.T) {
 	t.Parallel()
 	source, target := memory(t), memory(t)
 	fill(t, source, false)
-	// The child is older than its parent, so it comes first.
+	// The child is older than its parent, so ExportAll writes it first.
 	child := store.Context{Key: store.ContextKey{Owner: "alice", ID: "child"}, Role: "r", Status: a2a.ContextActive, CreatedAt: at(-5), UpdatedAt: at(-5), ParentID: "c1"}
 	save(t, source, store.ContextChange{Context: child, Create: true})
 	var all bytes.Buffer
@@ -205,7 +204,7 @@ func TestAllContextsOfAnOwner(t *testing.T) {
 	if err != nil || report.Document.Contexts != 3 || report.Document.Tasks != 109 {
 		t.Fatalf("ExportAll() = %+v, %v, want 3 contexts with 109 tasks", report, err)
 	}
-	report = load(t, target, all.String(), transfer.ImportOptions{})
+	report = importDocument(t, target, all.String(), transfer.ImportOptions{})
 	if report.Written.Contexts != 3 || len(report.Notes) > 0 {
 		t.Errorf("Import() = %+v, want 3 contexts and all parents found", report)
 	}
@@ -221,10 +220,10 @@ func TestOwnerIsReplaced(t *testing.T) {
 	source := memory(t)
 	fill(t, source, false)
 	document := export(t, source, conversation)
-	load(t, source, document, transfer.ImportOptions{Owner: "bob"})
+	importDocument(t, source, document, transfer.ImportOptions{Owner: "bob"})
 	got := export(t, source, store.ContextKey{Owner: "bob", ID: "c1"})
 	for i, line := range strings.Split(document, "\n") {
-		// All but the owner, the parent that bob lacks, and the sum.
+		// Only the owner, the parent, which bob does not have, and the checksum differ.
 		if i != 1 && !strings.Contains(line, `"type":"end"`) && line != strings.Split(got, "\n")[i] {
 			t.Fatalf("line %d of bob's export differs: %s", i+1, line)
 		}
@@ -234,8 +233,8 @@ func TestOwnerIsReplaced(t *testing.T) {
 	}
 }
 
-// What is there and is another is refused, and nothing is written.
-func TestContradictions(t *testing.T) {
+// Import rejects a document that conflicts with the store, and writes nothing.
+func TestConflictingContextsAreRejected(t *testing.T) {
 	t.Parallel()
 	source := memory(t)
 	fill(t, source, false)
@@ -255,15 +254,15 @@ func TestContradictions(t *testing.T) {
 		before func(t *testing.T, s store.Store)
 		want   string
 	}{
-		"another name":    {context(func(c *store.Context) { c.Name = "other" }), `context "c1" is there already and is not the one`},
-		"another role":    {context(func(c *store.Context) { c.Role = "other" }), `context "c1" is there already and is not the one`},
-		"created earlier": {context(func(c *store.Context) { c.CreatedAt = at(-1) }), `context "c1" is there already and is not the one`},
-		"closed":          {context(func(c *store.Context) { c.Status = a2a.ContextPaused }), `context "c1" is paused here and takes no new tasks, but lacks task "rich"`},
+		"another name":    {context(func(c *store.Context) { c.Name = "other" }), `context "c1" exists and differs from the document`},
+		"another role":    {context(func(c *store.Context) { c.Role = "other" }), `context "c1" exists and differs from the document`},
+		"created earlier": {context(func(c *store.Context) { c.CreatedAt = at(-1) }), `context "c1" exists and differs from the document`},
+		"closed":          {context(func(c *store.Context) { c.Status = a2a.ContextPaused }), `context "c1" is paused and accepts no new tasks; task "rich" does not exist in it`},
 		"another task": {func(t *testing.T, s store.Store) {
 			context(func(c *store.Context) { c.Status = a2a.ContextActive })(t, s)
-			done(t, s, "t100", 1)
-		}, `task "t100" is there already and is not the one of the export: event 1 differs`},
-		"a task that went another way": {func(t *testing.T, s store.Store) {
+			createDone(t, s, "t100", 1)
+		}, `task "t100" exists and differs from the document at event 1`},
+		"a task with another event": {func(t *testing.T, s store.Store) {
 			context(func(c *store.Context) { c.Status = a2a.ContextActive })(t, s)
 			events, err := source.Events(t.Context(), taskKey("long"), 0, 600)
 			if err != nil {
@@ -271,30 +270,30 @@ func TestContradictions(t *testing.T) {
 			}
 			events[299].Metadata = map[string]any{"x": true}
 			create(t, s, "long", idle(1, 1), events...)
-		}, `event 300 differs`},
+		}, `differs from the document at event 300`},
 		"a task of another context": {func(t *testing.T, s store.Store) {
-			run := idle(1, 1)
-			commit(t, s, store.Change{Key: taskKey("t003"), Create: &store.Create{ContextID: "other"}, Run: &run, Events: []store.Event{{Time: at(1), State: a2a.StateWorking}}})
-		}, `task "t003" is there already, in another context`},
+			entry := idle(1, 1)
+			commit(t, s, store.Change{Key: taskKey("t003"), Create: &store.Create{ContextID: "other"}, Queue: &entry, Events: []store.Event{{Time: at(1), State: a2a.StateWorking}}})
+		}, `task "t003" exists in another context`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			target := memory(t)
 			tt.before(t, target)
-			before := dump(t, target)
+			before := exportAll(t, target)
 			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{})
 			if a2a.CodeOf(err) != a2a.CodeConflict || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Import() = %v, want a conflict with %q", err, tt.want)
 			}
-			if d := cmp.Diff(before, dump(t, target)); d != "" {
-				t.Errorf("the store has changed (-before +after)\n%s", d)
+			if d := cmp.Diff(before, exportAll(t, target)); d != "" {
+				t.Errorf("content of the store (-before +after)\n%s", d)
 			}
 		})
 	}
 }
 
-// dump is all that alice has.
-func dump(t *testing.T, s store.Store) string {
+// exportAll exports all contexts of alice.
+func exportAll(t *testing.T, s store.Store) string {
 	t.Helper()
 	var b bytes.Buffer
 	if _, err := transfer.ExportAll(t.Context(), &b, s, "alice"); err != nil {
@@ -303,27 +302,26 @@ func dump(t *testing.T, s store.Store) string {
 	return b.String()
 }
 
-// A document that is newer than what is there brings what is new.
-func TestLaterStateIsAdded(t *testing.T) {
+func TestNewerDocumentAddsEvents(t *testing.T) {
 	t.Parallel()
 	source, target := memory(t), memory(t)
-	create(t, source, "t1", idle(1, 1), store.Event{Time: at(1), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m1", text("a"))},
+	create(t, source, "t1", idle(1, 1), store.Event{Time: at(1), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m1", text("a"))},
 		store.Event{Time: at(2), State: a2a.StateInputRequired})
-	load(t, target, export(t, source, conversation), transfer.ImportOptions{})
-	run := idle(2, 3)
-	commit(t, source, store.Change{Key: taskKey("t1"), Version: 2, Run: &run, Events: []store.Event{
-		{Time: at(3), State: a2a.StateSubmitted, Received: said(a2a.RoleUser, "m2", text("b"))}, {Time: at(4), State: a2a.StateCompleted},
+	importDocument(t, target, export(t, source, conversation), transfer.ImportOptions{})
+	entry := idle(2, 3)
+	commit(t, source, store.Change{Key: taskKey("t1"), Version: 2, Queue: &entry, Events: []store.Event{
+		{Time: at(3), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m2", text("b"))}, {Time: at(4), State: a2a.StateCompleted},
 	}})
-	done(t, source, "t2", 5)
+	createDone(t, source, "t2", 5)
 	newer := export(t, source, conversation)
-	report := load(t, target, newer, transfer.ImportOptions{})
+	report := importDocument(t, target, newer, transfer.ImportOptions{})
 	if want := (transfer.Counts{Tasks: 2, Events: 5}); report.Written != want {
 		t.Errorf("Import() wrote %+v, want %+v", report.Written, want)
 	}
 	diff(t, "export", newer, export(t, target, conversation))
 }
 
-func TestExportOfWhatIsNotThere(t *testing.T) {
+func TestExportErrors(t *testing.T) {
 	t.Parallel()
 	s := memory(t)
 	fill(t, s, false)
@@ -334,15 +332,15 @@ func TestExportOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 	full := errors.New("disk full")
-	if _, err := transfer.Export(t.Context(), failing{full}, s, conversation); !errors.Is(err, full) {
-		t.Errorf("Export() to a full disk = %v, want why", err)
+	if _, err := transfer.Export(t.Context(), failingIO{full}, s, conversation); !errors.Is(err, full) {
+		t.Errorf("Export() to a full disk = %v, want %v", err, full)
 	}
 }
 
-type failing struct{ err error }
+type failingIO struct{ err error }
 
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
-func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+func (f failingIO) Write([]byte) (int, error) { return 0, f.err }
+func (f failingIO) Read([]byte) (int, error)  { return 0, f.err }
 
 func TestImportOptionsAndInput(t *testing.T) {
 	t.Parallel()
@@ -353,17 +351,17 @@ func TestImportOptionsAndInput(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken pipe")
-	if _, err := transfer.Import(t.Context(), failing{broken}, s, transfer.ImportOptions{}); !errors.Is(err, broken) {
-		t.Errorf("Import() of what cannot be read = %v, want why", err)
+	if _, err := transfer.Import(t.Context(), failingIO{broken}, s, transfer.ImportOptions{}); !errors.Is(err, broken) {
+		t.Errorf("Import() from a broken reader = %v, want %v", err, broken)
 	}
 	source := memory(t)
 	fill(t, source, false)
 	document := export(t, source, conversation)
-	// What cannot be read twice is kept meanwhile.
+	// A reader that cannot seek is copied to a temporary file.
 	if _, err := transfer.Import(t.Context(), io.MultiReader(strings.NewReader(document)), s, transfer.ImportOptions{}); err != nil {
 		t.Errorf("Import() from a stream = %v", err)
 	}
-	// What can be is read from where it stands.
+	// A reader that can seek is read from its current position.
 	r := strings.NewReader("before\n" + document)
 	if _, err := r.Seek(7, io.SeekStart); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func UnmarshalShared(data []byte, v any) error {
 	return (&decoder{data: data, shared: dense(data)}).document(v)
 }
 
-// dense reports whether the buffer of data is mostly in use. A string that shares memory with it
+// dense reports whether most of the buffer of data is in use. A string that shares memory with it
 // keeps the whole buffer.
 func dense(data []byte) bool { return cap(data)-len(data) <= len(data)/4 }
 

@@ -29,7 +29,7 @@ func (d *decoder) text() (string, error) {
 	return string(b), err
 }
 
-// freeText is text for a caller to whom lone surrogates do not matter.
+// freeText is text in which lone surrogates are replaced.
 func (d *decoder) freeText() (string, error) {
 	s, err := d.text()
 	d.lone = false

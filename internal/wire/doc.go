@@ -18,7 +18,7 @@
 // The json tag may carry a snake_case name instead: then that one is emitted and
 // wins, and camelCase is accepted too. A union is an interface type announced
 // with [Union], [UnionOr] or [UnionByMember]: one member of the object, the
-// discriminator, or which member is there, names the concrete type.
+// discriminator, or the member that is present, names the concrete type.
 //
 // # Guarantees
 //

@@ -67,7 +67,7 @@ type structPlan struct {
 	required uint64
 }
 
-// union is a set of concrete types told apart by the value of the member
+// union is a set of concrete types distinguished by the value of the member
 // discriminator or, where that is "", by which member is present.
 type union struct {
 	discriminator string

@@ -349,7 +349,7 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		truncateTimes(&first)
 		if !reflect.DeepEqual(compact(first), compact(second)) {
-			t.Fatalf("%s came back as\n%+v, want\n%+v", text, second, first)
+			t.Fatalf("%s was decoded as\n%+v, want\n%+v", text, second, first)
 		}
 	})
 }
@@ -361,7 +361,7 @@ func truncateTimes(w *whole) {
 	}
 }
 
-// compact makes what is told apart only by omission equal.
+// compact makes values equal that differ only by omission.
 func compact(w whole) whole {
 	if len(w.ShapeList) == 0 {
 		w.ShapeList = nil

@@ -7,213 +7,213 @@ import (
 
 func aliasTests() []test {
 	return []test{
-		{"what the caller changes after a commit does not change the store", aliasIn},
-		{"what a read handed out may be changed", aliasOut},
-		{"what a claim handed out may be changed", aliasClaim},
-		{"a record handed out may be changed", aliasRecord},
-		{"feedback and steps may be changed", aliasFeedback},
-		{"contexts handed in and out may be changed", aliasContext},
+		{"changing the arguments of a commit afterwards does not change the store", aliasArguments},
+		{"callers may change the results of reads", aliasResults},
+		{"callers may change the results of a claim", aliasClaim},
+		{"callers may change a returned idempotency record", aliasRecord},
+		{"callers may change feedback and steps", aliasFeedback},
+		{"callers may change contexts that they pass and receive", aliasContext},
 	}
 }
 
-// wrecked changes everything that can be reached from a task.
-func wrecked(t *store.Task) {
-	t.Seq, t.ContextID, t.Run.Phase = 99, "wrecked", "wrecked"
-	wreckMessage(t.Status.Message)
-	wreckMap(t.Metadata)
+// modifyTask changes everything that is reachable from a task.
+func modifyTask(t *store.Task) {
+	t.Seq, t.ContextID, t.Queue.Phase = 99, "modified", "modified"
+	modifyMessage(t.Status.Message)
+	modifyMap(t.Metadata)
 	for i := range t.History {
-		wreckMessage(&t.History[i].Message)
+		modifyMessage(&t.History[i].Message)
 		t.History[i] = store.Entry{}
 	}
 	for i := range t.Artifacts {
-		wreckParts(t.Artifacts[i].Parts)
-		wreckMap(t.Artifacts[i].Metadata)
+		modifyParts(t.Artifacts[i].Parts)
+		modifyMap(t.Artifacts[i].Metadata)
 		clear(t.Artifacts[i].Extensions)
-		t.Artifacts[i].Name = "wrecked"
+		t.Artifacts[i].Name = "modified"
 	}
 	t.History = append(t.History, store.Entry{Seq: 9})
-	t.Artifacts = append(t.Artifacts, a2a.Artifact{ID: "wrecked"})
-	t.Apply(store.Event{Seq: 100, Time: at(99), State: a2a.StateFailed, Append: true, Artifact: &a2a.Artifact{ID: "text", Parts: []a2a.Part{a2a.TextPart{Text: "wrecked"}}}})
+	t.Artifacts = append(t.Artifacts, a2a.Artifact{ID: "modified"})
+	t.Apply(store.Event{Seq: 100, Time: at(99), State: a2a.StateFailed, Append: true, Artifact: &a2a.Artifact{ID: "text", Parts: []a2a.Part{a2a.TextPart{Text: "modified"}}}})
 }
 
-func wreckEvent(e *store.Event) {
-	wreckMessage(e.Message)
-	wreckMessage(e.Received)
-	wreckMap(e.Metadata)
+func modifyEvent(e *store.Event) {
+	modifyMessage(e.Message)
+	modifyMessage(e.Received)
+	modifyMap(e.Metadata)
 	if e.Artifact != nil {
-		wreckParts(e.Artifact.Parts)
-		wreckMap(e.Artifact.Metadata)
+		modifyParts(e.Artifact.Parts)
+		modifyMap(e.Artifact.Metadata)
 		clear(e.Artifact.Extensions)
-		e.Artifact.Name = "wrecked"
+		e.Artifact.Name = "modified"
 	}
 	*e = store.Event{Seq: 99}
 }
 
-func wreckMessage(m *a2a.Message) {
+func modifyMessage(m *a2a.Message) {
 	if m == nil {
 		return
 	}
-	wreckParts(m.Parts)
-	wreckMap(m.Metadata)
+	modifyParts(m.Parts)
+	modifyMap(m.Metadata)
 	clear(m.ReferenceTaskIDs)
 	clear(m.Extensions)
-	m.ID, m.Role = "wrecked", "wrecked"
+	m.ID, m.Role = "modified", "modified"
 }
 
-func wreckParts(parts []a2a.Part) {
+func modifyParts(parts []a2a.Part) {
 	for i, p := range parts {
 		switch p := p.(type) {
 		case a2a.TextPart:
-			wreckMap(p.Metadata)
+			modifyMap(p.Metadata)
 		case a2a.DataPart:
-			wreckMap(p.Metadata)
-			wreckValue(p.Data)
+			modifyMap(p.Metadata)
+			modifyValue(p.Data)
 		case a2a.FilePart:
-			wreckMap(p.Metadata)
+			modifyMap(p.Metadata)
 			if file, ok := p.File.(a2a.FileWithBytes); ok {
 				clear(file.Bytes)
 			}
 		}
-		parts[i] = a2a.TextPart{Text: "wrecked"}
+		parts[i] = a2a.TextPart{Text: "modified"}
 	}
 }
 
-func wreckMap(m map[string]any) {
+func modifyMap(m map[string]any) {
 	for k, v := range m {
-		wreckValue(v)
-		m[k] = "wrecked"
+		modifyValue(v)
+		m[k] = "modified"
 	}
 	if m != nil {
-		m["wrecked"] = "wrecked"
+		m["modified"] = "modified"
 	}
 }
 
-func wreckValue(v any) {
+func modifyValue(v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		wreckMap(v)
+		modifyMap(v)
 	case []any:
 		for i := range v {
-			wreckValue(v[i])
-			v[i] = "wrecked"
+			modifyValue(v[i])
+			v[i] = "modified"
 		}
 	}
 }
 
-// aliasIn changes all that Commit and Claim were given except what the contract
-// lets a store keep: messages, artifacts and snapshots.
-func aliasIn(f *fixture) {
+// aliasArguments modifies everything that was passed to Commit and Claim, except messages,
+// artifacts and snapshots, which the contract lets a store retain.
+func aliasArguments(f *fixture) {
 	k := key("t1")
 	metadata := func() map[string]any { return map[string]any{"a": map[string]any{"b": []any{"c"}}} }
-	c := idempotent(newTask(k, "c1", at(0)), "key", at(0))
+	c := withKey(newTask(k, "c1", at(0)), "key", at(0))
 	c.Events[0].Metadata = metadata()
-	kept := step(1, "step", "result")
-	kept.Artifacts = []byte("artifacts")
+	stored := step(1, "step", "result")
+	stored.Artifacts = []byte("artifacts")
 	c.Steps = []store.Step{{Turn: 1, Name: "step", Result: []byte("result"), Artifacts: []byte("artifacts")}}
 	f.commit(c)
-	c.Events[0].State, c.Events[0].Received, c.Events[0].Time = "wrecked", nil, at(99)
-	wreckMap(c.Events[0].Metadata)
-	c.Run.Phase, c.Run.Turn = store.PhaseIdle, 99
-	c.Create.ContextID = "wrecked"
-	copy(c.Steps[0].Result, "wrecked")
-	copy(c.Steps[0].Artifacts, "wrecked")
-	c.Steps[0].Name = "wrecked"
-	c.Idempotency.TaskID, c.Idempotency.Hash = "wrecked", [32]byte{}
+	c.Events[0].State, c.Events[0].Received, c.Events[0].Time = "modified", nil, at(99)
+	modifyMap(c.Events[0].Metadata)
+	c.Queue.Phase, c.Queue.Turn = store.PhaseIdle, 99
+	c.Create.ContextID = "modified"
+	copy(c.Steps[0].Result, "modified")
+	copy(c.Steps[0].Artifacts, "modified")
+	c.Steps[0].Name = "modified"
+	c.Idempotency.TaskID, c.Idempotency.Hash = "modified", [32]byte{}
 
 	claim := claimAt(worker, at(1), 1)
 	claim.Event.Metadata = metadata()
 	claim.Event.Message = message(a2a.RoleAgent, "m2", "hello")
 	f.claim(claim)
-	wreckMap(claim.Event.Metadata)
-	wreckMessage(claim.Event.Message)
+	modifyMap(claim.Event.Metadata)
+	modifyMessage(claim.Event.Message)
 	lease := &store.HeldLease{Key: k, Worker: worker, Fence: 1}
-	f.commit(store.Change{Key: k, Lease: lease, Events: []store.Event{status(at(2), a2a.StateWorking)}})
+	f.commit(store.Change{Key: k, Lease: lease, Events: []store.Event{statusEvent(at(2), a2a.StateWorking)}})
 	lease.Fence = 99
 
-	created, claimed := received(at(0), "m1"), status(at(1), a2a.StateWorking)
+	created, claimed := clientMessage(at(0), "m1"), statusEvent(at(1), a2a.StateWorking)
 	claimed.Message = message(a2a.RoleAgent, "m2", "hello")
 	created.Metadata, claimed.Metadata = metadata(), metadata()
-	log := []store.Event{created, claimed, status(at(2), a2a.StateWorking)}
+	log := []store.Event{created, claimed, statusEvent(at(2), a2a.StateWorking)}
 	f.equal("Task()", f.task(k), fold(k, "c1", *leased(worker, claim.Until), log...))
-	f.equal("Events()", f.events(k), numbered(log))
-	f.equal("Steps()", f.steps(k, 1), []store.Step{kept})
+	f.equal("Events()", f.events(k), withSeqs(log))
+	f.equal("Steps()", f.steps(k, 1), []store.Step{stored})
 	if r := f.record(owner, "key"); r.TaskID != "t1" || r.Hash != [32]byte{1, 2, 255} {
-		f.Errorf("Idempotency() = %+v, want what was committed", r)
+		f.Errorf("Idempotency() = %+v, want the committed record", r)
 	}
 }
 
-func aliasOut(f *fixture) {
+func aliasResults(f *fixture) {
 	k := key("t1")
-	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: story(), Run: queued()})
-	want := fold(k, "c1", *queued(), story()...)
+	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: sampleLog(), Queue: queued()})
+	want := fold(k, "c1", *queued(), sampleLog()...)
 	check := func() {
 		f.Helper()
 		f.equal("Task()", f.task(k), want)
 		f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 1}).Tasks, []*store.Task{want})
-		f.equal("Events()", f.events(k), numbered(story()))
+		f.equal("Events()", f.events(k), withSeqs(sampleLog()))
 	}
 	check()
-	wrecked(f.task(k))
-	wrecked(f.taskWith(k, store.TaskOptions{History: ptr(1)}))
-	wrecked(f.taskWith(k, store.TaskOptions{OmitArtifacts: true}))
+	modifyTask(f.task(k))
+	modifyTask(f.taskWith(k, store.TaskOptions{History: ptr(1)}))
+	modifyTask(f.taskWith(k, store.TaskOptions{OmitArtifacts: true}))
 	check()
 	for _, t := range f.list(store.Query{Owner: owner, Limit: 1}).Tasks {
-		wrecked(t)
+		modifyTask(t)
 	}
 	check()
 	for i := range f.events(k) {
 		log := f.events(k)
-		wreckEvent(&log[i])
+		modifyEvent(&log[i])
 	}
 	check()
 	mine := f.task(k)
-	later := chunk(at(20), "text", " and more", true)
-	f.commit(next(k, mine.Seq, later))
-	f.equal("Task() read before a change", mine, want)
-	f.equal("Task()", f.task(k), fold(k, "c1", *queued(), append(story(), later)...))
+	later := chunkEvent(at(20), "text", " and more", true)
+	f.commit(changeAt(k, mine.Seq, later))
+	f.equal("Task() result from before the change", mine, want)
+	f.equal("Task()", f.task(k), fold(k, "c1", *queued(), append(sampleLog(), later)...))
 }
 
 func aliasClaim(f *fixture) {
 	k := key("t1")
-	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: story(), Run: queued()})
+	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: sampleLog(), Queue: queued()})
 	for _, t := range f.claim(claimAt(worker, at(50), 1)) {
-		wrecked(t)
+		modifyTask(t)
 	}
-	log := append(story(), status(at(50), a2a.StateWorking))
+	log := append(sampleLog(), statusEvent(at(50), a2a.StateWorking))
 	f.equal("Task()", f.task(k), fold(k, "c1", *leased(worker, at(60_050)), log...))
-	f.equal("Events()", f.events(k), numbered(log))
+	f.equal("Events()", f.events(k), withSeqs(log))
 }
 
 func aliasRecord(f *fixture) {
-	c := idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0))
+	c := withKey(newTask(key("t1"), "c1", at(0)), "key", at(0))
 	f.commit(c)
-	r := f.refused(store.ErrDuplicate, c).Record
-	r.TaskID, r.Seq = "wrecked", 99
+	r := f.wantRejected(store.ErrDuplicate, c).Record
+	r.TaskID, r.Seq = "modified", 99
 	if got := f.record(owner, "key"); got.TaskID != "t1" || got.Seq != 1 {
-		f.Errorf("Idempotency() = %+v, want what was committed", got)
+		f.Errorf("Idempotency() = %+v, want the committed record", got)
 	}
 }
 
-// wreckedContext changes everything that can be reached from a context.
-func wreckedContext(c store.Context) {
+// modifyContext changes everything that is reachable from a context.
+func modifyContext(c store.Context) {
 	for _, texts := range [][]string{c.Tags, c.ReferenceIDs, c.TaskIDs} {
 		for i := range texts {
-			texts[i] = "wrecked"
+			texts[i] = "modified"
 		}
 	}
-	wreckMap(c.Metadata)
-	wreckMap(c.Extensions)
+	modifyMap(c.Metadata)
+	modifyMap(c.Extensions)
 }
 
 func aliasContext(f *fixture) {
-	change := idempotentContext(newContext("c1", 0), "key", 0)
+	change := contextWithKey(newContext("c1", 0), "key", 0)
 	want := change.Context.Copy()
 	want.Version = 1
-	made := f.saved(change)
-	wreckedContext(change.Context)
-	change.Idempotency.TaskID = "wrecked"
-	f.equal("SaveContext() after its change was changed", made, want)
-	wreckedContext(made)
+	made := f.saveContext(change)
+	modifyContext(change.Context)
+	change.Idempotency.TaskID = "modified"
+	f.equal("SaveContext() after its argument was modified", made, want)
+	modifyContext(made)
 	f.commit(newTask(key("t1"), "c1", at(0)))
 	want.TaskCount, want.TaskIDs = 1, []string{"t1"}
 	check := func() {
@@ -222,13 +222,13 @@ func aliasContext(f *fixture) {
 		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts, []store.Context{want})
 	}
 	check()
-	wreckedContext(f.context(owner, "c1"))
+	modifyContext(f.context(owner, "c1"))
 	check()
-	wreckedContext(f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts[0])
+	modifyContext(f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts[0])
 	check()
-	update := store.ContextChange{Context: described(owner, "c1", 0), Version: 1}
-	wreckedContext(f.saved(update))
-	wreckedContext(update.Context)
+	update := store.ContextChange{Context: fullContext(owner, "c1", 0), Version: 1}
+	modifyContext(f.saveContext(update))
+	modifyContext(update.Context)
 	want.Version = 2
 	check()
 	if got := f.record(owner, "key").TaskID; got != "c1" {
@@ -245,16 +245,16 @@ func aliasFeedback(f *fixture) {
 		return store.Feedback{Key: k, ID: "f", Metadata: map[string]any{"a": map[string]any{"b": []any{"c"}}}, CreatedAt: at(1)}
 	}
 	in := given()
-	f.feedback(in)
-	wreckMap(in.Metadata)
-	f.equal("Feedback()", f.feedbackOn(k), []store.Feedback{given()})
-	out := f.feedbackOn(k)
-	wreckMap(out[0].Metadata)
-	out[0].Text = "wrecked"
-	f.equal("Feedback()", f.feedbackOn(k), []store.Feedback{given()})
+	f.addFeedback(in)
+	modifyMap(in.Metadata)
+	f.equal("Feedback()", f.feedbackOf(k), []store.Feedback{given()})
+	out := f.feedbackOf(k)
+	modifyMap(out[0].Metadata)
+	out[0].Text = "modified"
+	f.equal("Feedback()", f.feedbackOf(k), []store.Feedback{given()})
 	steps := f.steps(k, 1)
-	copy(steps[0].Result, "wrecked")
-	copy(steps[0].Artifacts, "wrecked")
-	steps[0].Name = "wrecked"
+	copy(steps[0].Result, "modified")
+	copy(steps[0].Artifacts, "modified")
+	steps[0].Name = "modified"
 	f.equal("Steps()", f.steps(k, 1), []store.Step{{Turn: 1, Name: "step", Result: []byte("result"), Artifacts: []byte("artifacts")}})
 }

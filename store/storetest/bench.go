@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// BenchLarge is the environment variable that adds the sizes it names, such as
-// "1000000", to the stores that Bench measures.
+// BenchLarge is the name of an environment variable. Its value, such as "1000000", is an
+// additional number of tasks for which Bench measures.
 const BenchLarge = "HOLDFAST_BENCH_TASKS"
 
-// Bench measures the calls of the hot path, each made by 1 and by 64
-// goroutines, on a store of a thousand tasks and, to see whether cost grows, of
-// a hundred thousand; of more when BenchLarge says so.
+// Bench measures the most frequent calls, made by 1 and by 64 goroutines, on a store with 1,000
+// tasks and on one with 100,000, to show whether their cost grows. See BenchLarge for larger
+// stores.
 func Bench(b *testing.B, h Harness) {
 	sizes := []int{1_000, 100_000}
 	if n, err := strconv.Atoi(os.Getenv(BenchLarge)); err == nil {
@@ -39,15 +39,15 @@ func Bench(b *testing.B, h Harness) {
 	}
 }
 
-// BenchClaims measures claims of one task beside a growing number of owners whose tasks all
-// wait for a time to come.
+// BenchClaims measures claims of one task while a growing number of other owners have tasks
+// that are not due yet.
 func BenchClaims(b *testing.B, h Harness) {
 	m := &meter{s: h.Open(Wrap(b))}
 	b.Cleanup(func() { _ = m.s.Close() })
 	made := 0
 	for _, owners := range []int{10, 10_000, 100_000} {
 		for ; made < owners; made = min(made+250, owners) {
-			if err := m.commit(b.Context(), delayed(at(1<<30), made, min(made+250, owners))...); err != nil {
+			if err := m.commit(b.Context(), delayedTasks(at(1<<30), made, min(made+250, owners))...); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -55,29 +55,29 @@ func BenchClaims(b *testing.B, h Harness) {
 			for b.Loop() {
 				b.StopTimer()
 				c := m.created(m.next.Add(1))
-				c.Run, c.Snapshot = &store.Run{Phase: store.PhaseQueued, Turn: 1}, nil
+				c.Queue, c.Snapshot = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1}, nil
 				if err := m.commit(b.Context(), c); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				p := claimAt(rival, at(1000), 64)
+				p := claimAt(otherWorker, at(1000), 64)
 				p.Until = p.Now.Add(1000 * time.Hour)
 				if tasks, err := m.s.Claim(b.Context(), p); err != nil || len(tasks) != 1 {
-					b.Fatalf("Claim() = %d tasks, %v, want one", len(tasks), err)
+					b.Fatalf("Claim() = %d tasks, %v, want 1", len(tasks), err)
 				}
 			}
 		})
 	}
 }
 
-// benchOwners is how many owners the stored tasks have.
+// benchOwners is the number of owners of the stored tasks.
 const benchOwners = 16
 
 // meter makes calls on a store with many tasks.
 type meter struct {
 	s    store.Store
 	size int
-	next atomic.Int64 // numbers the tasks that are made
+	next atomic.Int64 // number of created tasks
 }
 
 type benchCall struct {
@@ -93,8 +93,8 @@ func newMeter(b *testing.B, h Harness, size int) *meter {
 		var changes []store.Change
 		for range min(batch, size-done) {
 			n := m.next.Add(1)
-			born, finished := m.created(n), m.finished(n)
-			changes = append(changes, born, finished)
+			created, finished := m.created(n), m.finished(n)
+			changes = append(changes, created, finished)
 		}
 		if err := m.commit(b.Context(), changes...); err != nil {
 			b.Fatal(err)
@@ -118,14 +118,14 @@ func (m *meter) calls() []benchCall {
 	}
 }
 
-// measure makes b.N calls from some goroutines.
+// measure makes b.N calls from the given number of goroutines.
 func (m *meter) measure(b *testing.B, goroutines int, call func(context.Context, int64) error) {
 	b.ReportAllocs()
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	ctx := b.Context()
 	b.ResetTimer()
-	together(goroutines, func(int) {
+	runConcurrently(goroutines, func(int) {
 		for n := left.Add(-1); n >= 0; n = left.Add(-1) {
 			if err := call(ctx, n); err != nil {
 				b.Error(err)
@@ -141,25 +141,25 @@ func benchKey(n int64) store.Key {
 
 func benchTime(n int64) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
 
-// created is the change that submits a task and claims it for a local worker.
+// created returns the change that creates a task and leases it to a local worker.
 func (m *meter) created(n int64) store.Change {
 	k, now := benchKey(n), benchTime(n)
 	return withSnapshot(store.Change{
 		Key: k, Create: &store.Create{ContextID: "context-" + k.ID},
-		Events: []store.Event{received(now, "message-"+k.ID), status(now, a2a.StateWorking)},
-		Run:    leased(worker, now.Add(time.Minute)),
+		Events: []store.Event{clientMessage(now, "message-"+k.ID), statusEvent(now, a2a.StateWorking)},
+		Queue:  leased(worker, now.Add(time.Minute)),
 	}, &store.Task{Key: k, ContextID: "context-" + k.ID})
 }
 
-// finished is the change that ends a task with an artifact.
+// finished returns the change that completes a task with an artifact.
 func (m *meter) finished(n int64) store.Change {
 	k, now := benchKey(n), benchTime(n).Add(5*time.Millisecond)
 	before := &store.Task{Key: k, ContextID: "context-" + k.ID}
-	before.Apply(numbered(m.created(n).Events)...)
-	c := under(k, worker, 1,
-		chunk(now, "artifact-"+k.ID, "A summary of some forty bytes, as it were.", false),
-		said(now, a2a.StateCompleted, "answer-"+k.ID))
-	c.Run = &store.Run{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
+	before.Apply(withSeqs(m.created(n).Events)...)
+	c := changeUnder(k, worker, 1,
+		chunkEvent(now, "artifact-"+k.ID, "A summary of some forty bytes, as it were.", false),
+		agentMessage(now, a2a.StateCompleted, "answer-"+k.ID))
+	c.Queue = &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1, Attempt: 1, SeenSeq: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
 	return withSnapshot(c, before)
 }
 
@@ -188,7 +188,7 @@ func (m *meter) complete(ctx context.Context, _ int64) error {
 	return m.commit(ctx, m.finished(n))
 }
 
-// stored picks a task that is there.
+// stored returns the key of an existing task.
 func (m *meter) stored(n int64) store.Key { return benchKey(1 + n*7919%int64(m.size)) }
 
 func (m *meter) task(ctx context.Context, n int64) error {
@@ -219,7 +219,7 @@ func (m *meter) context(ctx context.Context, n int64) error {
 	return err
 }
 
-// contexts reads a page of contexts from somewhere in the list.
+// contexts reads a page from an arbitrary position of the list.
 func (m *meter) contexts(ctx context.Context, n int64) error {
 	k := m.stored(n)
 	q := newestContexts(k.Owner, 20)
@@ -229,7 +229,7 @@ func (m *meter) contexts(ctx context.Context, n int64) error {
 	return err
 }
 
-// page reads a page from somewhere in the list.
+// page reads a page from an arbitrary position of the list.
 func (m *meter) page(ctx context.Context, n int64, q store.Query) error {
 	k := m.stored(n)
 	q.Owner, q.Limit = k.Owner, 20
@@ -238,16 +238,16 @@ func (m *meter) page(ctx context.Context, n int64, q store.Query) error {
 	return err
 }
 
-// claim queues a task and claims one, for so long that no lease ends meanwhile.
+// claim queues a task and claims one. The lease is long enough not to end during the benchmark.
 func (m *meter) claim(ctx context.Context, _ int64) error {
 	n := m.next.Add(1)
 	c := m.created(n)
-	c.Run = &store.Run{Phase: store.PhaseQueued, DueAt: benchTime(n), Turn: 1}
+	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, DueAt: benchTime(n), Turn: 1}
 	c.Snapshot = nil
 	if err := m.commit(ctx, c); err != nil {
 		return err
 	}
-	p := claimAt(rival, benchTime(n), 1)
+	p := claimAt(otherWorker, benchTime(n), 1)
 	p.Until = p.Now.Add(1000 * time.Hour)
 	_, err := m.s.Claim(ctx, p)
 	return err

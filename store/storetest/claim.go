@@ -14,40 +14,40 @@ func claimTests() []test {
 	return []test{
 		{"a claim leases a due task and appends its event", claimLeases},
 		{"nothing is claimed when nothing is due", claimNothing},
-		{"the longest due is claimed first", claimDueOrder},
-		{"tasks due at the same time are claimed by id", claimTies},
-		{"no more than the limit is claimed", claimLimit},
-		{"a task due in the future waits", claimFuture},
-		{"a task due beyond the horizon is due", claimHorizon},
-		{"owners are served in turn", claimFair},
-		{"a claim goes on after the owner of the last", claimAfterOwner},
-		{"one owner's flood does not hold up another", claimFlood},
-		{"contexts of an owner are served in turn", claimTurns},
-		{"a claim goes on after the context of the last", claimAfterContext},
-		{"contexts take no turns when the oldest go first", claimOldest},
-		{"tasks whose lease has ended come first", claimEndedFirst},
-		{"one context's flood does not hold up another", claimContextFlood},
-		{"contexts that come later hold up none", claimLaterContexts},
-		{"contexts with nothing due hold up none", claimUndueContexts},
-		{"owners whose tasks wait delay no claim", claimWaitingOwners},
-		{"tasks that become due together are all claimed", claimWaitingMany},
-		{"an ended lease is claimed by another", claimExpired},
-		{"a lease that ends now has ended", claimExpiresNow},
-		{"a worker never claims what is leased to it", claimNotOwn},
-		{"a takeover ends the leases of the others", claimTakeover},
-		{"a claim of queued tasks only takes no lease that has ended", claimQueuedOnly},
-		{"fence and attempt grow with every claim", claimFence},
-		{"turn and seen messages survive a claim", claimKeepsTurn},
-		{"the event of a claim carries what it is given", claimEvent},
-		{"the time of a claim's event is not before the last", claimTime},
-		{"tasks with more content than asked for are claimed as outlines", claimOutlines},
+		{"the longest due task is claimed first", claimDueOrder},
+		{"tasks due at the same time are claimed in the order of their ids", claimTies},
+		{"a claim returns at most Limit tasks", claimLimit},
+		{"a task is not claimed before it is due", claimNotDue},
+		{"a task due after the horizon is claimed", claimHorizon},
+		{"owners are visited round-robin", claimFairOwners},
+		{"a claim continues after AfterOwner", claimAfterOwner},
+		{"an owner with many tasks does not delay another owner", claimBusyOwner},
+		{"contexts of an owner are visited round-robin", claimFairContexts},
+		{"a claim continues after AfterContexts", claimAfterContext},
+		{"OldestFirst ignores contexts", claimOldestFirst},
+		{"tasks with an ended lease are claimed first", claimEndedLeasesFirst},
+		{"a context with many tasks does not delay another context", claimBusyContext},
+		{"contexts added between claims delay no other context", claimNewContexts},
+		{"contexts without due tasks delay no other context", claimManyUndueContexts},
+		{"owners whose tasks are not due do not slow down claims", claimManyWaitingOwners},
+		{"many tasks that become due together are all claimed", claimManyDueTogether},
+		{"another worker claims a task whose lease has ended", claimEndedLease},
+		{"a lease that ends at Now has ended", claimLeaseEndsNow},
+		{"a worker does not claim tasks that are leased to it", claimOwnLease},
+		{"Takeover claims the tasks of other workers", claimTakeover},
+		{"QueuedOnly ignores tasks with an ended lease", claimQueuedOnly},
+		{"every claim increments the fence and the attempt", claimFence},
+		{"a claim keeps the turn and its positions", claimKeepsTurn},
+		{"a claim appends its event completely", claimEvent},
+		{"the time of a claim's event is not before the last event", claimEventTime},
+		{"tasks larger than OutlineAbove are returned as outlines", claimOutlines},
 		{"an idle task is not claimed", claimIdle},
-		{"a task queued again is claimed again", claimAgain},
-		{"a task leased at its creation is claimed after its lease", claimBornLeased},
-		{"an interrupted claim reports leases that it does not return", claimInterrupted},
-		{"owners may be passed over", claimSkip},
+		{"a requeued task is claimed again", claimRequeued},
+		{"a task created with a lease is claimed after the lease ends", claimCreatedLeased},
+		{"a canceled claim reports leases that it does not return", claimCanceled},
+		{"a claim skips the owners in Skip", claimSkip},
 		{"the backlog counts queued and leased tasks", backlogCounts},
-		{"the queued tasks of an owner are counted up to a limit", queuedCounts},
+		{"queued tasks of an owner are counted up to a limit", queuedCounts},
 	}
 }
 
@@ -55,17 +55,17 @@ func claimOutlines(f *fixture) {
 	small, large := key("t1"), key("t2")
 	f.commit(newTask(small, "c1", at(0)))
 	c := newTask(large, "c2", at(1))
-	c.Events = append(c.Events, chunk(at(1), "a", strings.Repeat("x", 1000), false))
+	c.Events = append(c.Events, chunkEvent(at(1), "a", strings.Repeat("x", 1000), false))
 	f.commit(c)
 	p := claimAt(worker, at(2), 5)
-	p.Whole = 100
+	p.OutlineAbove = 100
 	claimed := f.claim(p)
 	if len(claimed) != 2 || claimed[0].Outline || len(claimed[0].History) != 1 {
-		f.Fatalf("Claim() = %+v, want the small task whole, then an outline", claimed)
+		f.Fatalf("Claim() = %+v, want the small task with its content, then an outline", claimed)
 	}
 	whole := f.task(large)
 	if whole.Outline || len(whole.Artifacts) != 1 || whole.Bytes < 1000 {
-		f.Errorf("Task() = %+v, want the whole task with its size", whole)
+		f.Errorf("Task() = %+v, want the complete task with its size", whole)
 	}
 	f.equal("Claim()[1]", claimed[1], whole.AsOutline())
 	versions, err := f.s.Versions(f.ctx, []store.Key{large})
@@ -74,9 +74,9 @@ func claimOutlines(f *fixture) {
 	}
 }
 
-// claimInterrupted ends the context of claims earlier and later. Each task that a claim
-// leases is returned, unless the claim reports that others may have been leased.
-func claimInterrupted(f *fixture) {
+// claimCanceled cancels the contexts of claims after different times. Every task that a claim
+// leased must be returned, unless the claim returns an error.
+func claimCanceled(f *fixture) {
 	for i := range 20 {
 		w, now := fmt.Sprint("worker ", i), at(100*i)
 		keys := make([]store.Key, 8)
@@ -94,7 +94,7 @@ func claimInterrupted(f *fixture) {
 			returned[t.Key] = true
 		}
 		for _, k := range keys {
-			leased := f.task(k).Run.Lease.Worker == w
+			leased := f.task(k).Queue.Lease.Worker == w
 			if returned[k] && !leased || leased && !returned[k] && err == nil {
 				f.Errorf("Claim() = task %s: %t, error %v; leased: %t", k.ID, returned[k], err, leased)
 			}
@@ -107,11 +107,11 @@ func claimLeases(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
 	got := f.claim(claimAt(worker, at(5), 10))
-	want := fold(k, "context", *leased(worker, at(5).Add(time.Minute)), received(at(0), "m1"), status(at(5), a2a.StateWorking))
+	want := fold(k, "context", *leased(worker, at(5).Add(time.Minute)), clientMessage(at(0), "m1"), statusEvent(at(5), a2a.StateWorking))
 	f.equal("Claim()", got, []*store.Task{want})
 	f.equal("Task()", f.task(k), want)
-	f.equal("Events()", f.events(k), numbered([]store.Event{received(at(0), "m1"), status(at(5), a2a.StateWorking)}))
-	if got := f.claim(claimAt(rival, at(6), 10)); len(got) != 0 {
+	f.equal("Events()", f.events(k), withSeqs([]store.Event{clientMessage(at(0), "m1"), statusEvent(at(5), a2a.StateWorking)}))
+	if got := f.claim(claimAt(otherWorker, at(6), 10)); len(got) != 0 {
 		f.Errorf("Claim() of a leased task = %v, want nothing", ids(got))
 	}
 }
@@ -122,40 +122,40 @@ func claimNothing(f *fixture) {
 	}
 }
 
-// queue creates tasks of one owner, each due at a time.
-func (f *fixture) queue(owner string, due map[string]time.Time) {
+// createDueTasks creates tasks of one owner, with the given due times by id.
+func (f *fixture) createDueTasks(owner string, due map[string]time.Time) {
 	f.Helper()
 	for id, t := range due {
 		c := newTask(store.Key{Owner: owner, ID: id}, "context", at(0))
-		c.Run.DueAt = t
+		c.Queue.DueAt = t
 		f.commit(c)
 	}
 }
 
 func claimDueOrder(f *fixture) {
-	f.queue(owner, map[string]time.Time{"a": at(30), "b": at(10), "c": {}, "d": at(20), "e": at(-5)})
+	f.createDueTasks(owner, map[string]time.Time{"a": at(30), "b": at(10), "c": {}, "d": at(20), "e": at(-5)})
 	got := ids(f.claim(claimAt(worker, at(100), 10)))
 	f.equal("Claim()", got, []string{"c", "e", "b", "d", "a"})
 }
 
 func claimTies(f *fixture) {
-	f.queue(owner, map[string]time.Time{"b": at(1), "a": at(1), "Z": at(1), "é": at(1), "a b": at(1), "a-b": at(1), "10": at(1), "9": at(1)})
+	f.createDueTasks(owner, map[string]time.Time{"b": at(1), "a": at(1), "Z": at(1), "é": at(1), "a b": at(1), "a-b": at(1), "10": at(1), "9": at(1)})
 	got := ids(f.claim(claimAt(worker, at(100), 10)))
 	f.equal("Claim()", got, []string{"10", "9", "Z", "a", "a b", "a-b", "b", "é"})
 }
 
 func claimLimit(f *fixture) {
-	f.queue(owner, map[string]time.Time{"a": at(1), "b": at(2), "c": at(3), "d": at(4), "e": at(5)})
+	f.createDueTasks(owner, map[string]time.Time{"a": at(1), "b": at(2), "c": at(3), "d": at(4), "e": at(5)})
 	if got := f.claim(claimAt(worker, at(100), 0)); len(got) != 0 {
-		f.Errorf("Claim() of at most 0 = %v, want nothing", ids(got))
+		f.Errorf("Claim() with limit 0 = %v, want nothing", ids(got))
 	}
 	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}, {}} {
 		f.equal("Claim()", ids(f.claim(claimAt(worker, at(100), 2))), want)
 	}
 }
 
-func claimFuture(f *fixture) {
-	f.queue(owner, map[string]time.Time{"a": at(50)})
+func claimNotDue(f *fixture) {
+	f.createDueTasks(owner, map[string]time.Time{"a": at(50)})
 	if got := f.claim(claimAt(worker, at(49), 1)); len(got) != 0 {
 		f.Errorf("Claim() before the task is due = %v, want nothing", ids(got))
 	}
@@ -164,28 +164,28 @@ func claimFuture(f *fixture) {
 
 func claimHorizon(f *fixture) {
 	hour := int(time.Hour / time.Millisecond)
-	f.queue(owner, map[string]time.Time{"soon": at(hour), "past": at(-1), "beyond": at(hour + 1), "far": at(100 * hour)})
+	f.createDueTasks(owner, map[string]time.Time{"soon": at(hour), "past": at(-1), "beyond": at(hour + 1), "far": at(100 * hour)})
 	lent := newTask(key("leased"), "context", at(0))
-	lent.Run = leased(rival, at(50*hour))
+	lent.Queue = leased(otherWorker, at(50*hour))
 	own := newTask(key("own"), "context", at(0))
-	own.Run = leased(worker, at(50*hour))
+	own.Queue = leased(worker, at(50*hour))
 	f.commit(lent, own)
 	p := claimAt(worker, at(0), 10)
 	p.Horizon = time.Hour
 	f.equal("Claim() with a horizon", ids(f.claim(p)), []string{"leased", "past", "beyond", "far"})
 }
 
-func claimFair(f *fixture) {
-	f.queue("a", map[string]time.Time{"a1": at(0), "a2": at(1), "a3": at(2), "a4": at(3)})
-	f.queue("b", map[string]time.Time{"b1": at(50)})
-	f.queue("c", map[string]time.Time{"c1": at(20), "c2": at(10)})
+func claimFairOwners(f *fixture) {
+	f.createDueTasks("a", map[string]time.Time{"a1": at(0), "a2": at(1), "a3": at(2), "a4": at(3)})
+	f.createDueTasks("b", map[string]time.Time{"b1": at(50)})
+	f.createDueTasks("c", map[string]time.Time{"c1": at(20), "c2": at(10)})
 	got := ids(f.claim(claimAt(worker, at(100), 6)))
 	f.equal("Claim()", got, []string{"a1", "b1", "c2", "a2", "c1", "a3"})
 }
 
 func claimAfterOwner(f *fixture) {
 	for _, o := range []string{"a", "b", "B", "c", "ä"} {
-		f.queue(o, map[string]time.Time{o + "1": at(1), o + "2": at(2), o + "3": at(3)})
+		f.createDueTasks(o, map[string]time.Time{o + "1": at(1), o + "2": at(2), o + "3": at(3)})
 	}
 	claim := func(after string, limit int) []string {
 		p := claimAt(worker, at(100), limit)
@@ -194,19 +194,19 @@ func claimAfterOwner(f *fixture) {
 	}
 	f.equal("Claim() after b", claim("b", 3), []string{"c1", "ä1", "B1"})
 	f.equal("Claim() after B", claim("B", 3), []string{"a1", "b1", "c2"})
-	f.equal("Claim() after an owner that is absent", claim("bb", 2), []string{"c3", "ä2"})
+	f.equal("Claim() after an absent owner", claim("bb", 2), []string{"c3", "ä2"})
 	f.equal("Claim() after the last owner", claim("ä", 1), []string{"B2"})
 	f.equal("Claim() of the rest after a", claim("a", 10), []string{"b2", "ä3", "B3", "a2", "b3", "a3"})
 }
 
-func claimFlood(f *fixture) {
+func claimBusyOwner(f *fixture) {
 	var changes []store.Change
 	for i := range 200 {
 		changes = append(changes, newTask(store.Key{Owner: "flood", ID: fmt.Sprint(i)}, "context", at(0)))
 	}
 	f.commit(changes...)
 	c := newTask(store.Key{Owner: "quiet", ID: "t"}, "context", at(50))
-	c.Run.DueAt = at(50)
+	c.Queue.DueAt = at(50)
 	f.commit(c)
 	last := ""
 	for range 2 {
@@ -220,63 +220,63 @@ func claimFlood(f *fixture) {
 			return
 		}
 	}
-	f.Errorf("two claims in turn did not reach the second owner")
+	f.Errorf("two claims returned no task of the second owner")
 }
 
-func claimExpired(f *fixture) {
+func claimEndedLease(f *fixture) {
 	f.create(key("t1"), at(0))
-	f.claim(claimAt(worker, at(0), 1)) // until a minute later
-	if got := f.claim(claimAt(rival, at(59_999), 1)); len(got) != 0 {
+	f.claim(claimAt(worker, at(0), 1)) // for one minute
+	if got := f.claim(claimAt(otherWorker, at(59_999), 1)); len(got) != 0 {
 		f.Errorf("Claim() before the lease ends = %v, want nothing", ids(got))
 	}
-	got := f.claim(claimAt(rival, at(60_001), 1))
-	if len(got) != 1 || got[0].Run.Lease.Worker != rival {
-		f.Fatalf("Claim() after the lease has ended = %v, want the task", got)
+	got := f.claim(claimAt(otherWorker, at(60_001), 1))
+	if len(got) != 1 || got[0].Queue.Lease.Worker != otherWorker {
+		f.Fatalf("Claim() after the lease ended = %v, want the task", got)
 	}
 }
 
-func claimExpiresNow(f *fixture) {
+func claimLeaseEndsNow(f *fixture) {
 	f.create(key("t1"), at(0))
 	f.claim(claimAt(worker, at(0), 1))
-	f.equal("Claim() as the lease ends", ids(f.claim(claimAt(rival, at(60_000), 1))), []string{"t1"})
+	f.equal("Claim() when the lease ends", ids(f.claim(claimAt(otherWorker, at(60_000), 1))), []string{"t1"})
 }
 
-func claimNotOwn(f *fixture) {
+func claimOwnLease(f *fixture) {
 	f.create(key("t1"), at(0))
 	f.claim(claimAt(worker, at(0), 1))
 	p := claimAt(worker, at(0).Add(1000*time.Hour), 1)
 	p.Takeover, p.Horizon = true, time.Millisecond
 	if got := f.claim(p); len(got) != 0 {
-		f.Errorf("Claim() of what is leased to the worker itself = %v, want nothing", ids(got))
+		f.Errorf("Claim() of a task leased to the same worker = %v, want nothing", ids(got))
 	}
 	f.create(key("t2"), at(1))
-	f.equal("Claim() behind an own lease", ids(f.claim(p)), []string{"t2"})
+	f.equal("Claim() with an own lease", ids(f.claim(p)), []string{"t2"})
 }
 
 func claimTakeover(f *fixture) {
 	f.create(key("t1"), at(0))
 	f.create(key("t2"), at(0))
-	f.claim(claimAt(rival, at(1), 1))
+	f.claim(claimAt(otherWorker, at(1), 1))
 	f.claim(claimAt(worker, at(2), 1))
 	f.create(key("t3"), at(3))
-	f.queue(owner, map[string]time.Time{"t4": at(1000)})
+	f.createDueTasks(owner, map[string]time.Time{"t4": at(1000)})
 	p := claimAt(worker, at(4), 10)
 	p.Takeover = true
 	f.equal("Claim() with Takeover", ids(f.claim(p)), []string{"t1", "t3"})
-	f.refused(store.ErrLeaseLost, under(key("t1"), rival, 1))
-	f.commit(under(key("t1"), worker, 2), under(key("t2"), worker, 1))
+	f.wantRejected(store.ErrLeaseLost, changeUnder(key("t1"), otherWorker, 1))
+	f.commit(changeUnder(key("t1"), worker, 2), changeUnder(key("t2"), worker, 1))
 }
 
 // claimQueuedOnly has leases that have ended, end now, and end beyond the horizon.
 func claimQueuedOnly(f *fixture) {
-	for _, o := range []string{owner, other} {
+	for _, o := range []string{owner, otherOwner} {
 		for i, until := range []int{10, 100, 10_000} {
 			c := newTask(store.Key{Owner: o, ID: fmt.Sprint("leased", i)}, "context", at(0))
-			c.Run = leased(rival, at(until))
+			c.Queue = leased(otherWorker, at(until))
 			f.commit(c)
 		}
 	}
-	f.queue(owner, map[string]time.Time{"due": at(90), "far": at(20_000), "later": at(500)})
+	f.createDueTasks(owner, map[string]time.Time{"due": at(90), "far": at(20_000), "later": at(500)})
 	for _, takeover := range []bool{false, true} {
 		for _, horizon := range []time.Duration{0, time.Second} {
 			p := claimAt(worker, at(100), 10)
@@ -293,7 +293,7 @@ func claimQueuedOnly(f *fixture) {
 	}
 	p := claimAt(worker, at(100), 10)
 	p.Horizon = time.Second
-	f.equal("Claim() of any task afterwards", len(f.claim(p)), 6)
+	f.equal("Claim() without QueuedOnly", len(f.claim(p)), 6)
 }
 
 func claimFence(f *fixture) {
@@ -301,15 +301,15 @@ func claimFence(f *fixture) {
 	f.create(k, at(0))
 	now := at(0)
 	for i := 1; i <= 5; i++ {
-		w := []string{worker, rival}[i%2]
+		w := []string{worker, otherWorker}[i%2]
 		got := f.claim(claimAt(w, now, 1))
 		if len(got) != 1 {
-			f.Fatalf("Claim() number %d = %d tasks, want 1", i, len(got))
+			f.Fatalf("Claim() call %d = %d tasks, want 1", i, len(got))
 		}
 		want := store.Lease{Worker: w, Fence: int64(i), Until: now.Add(time.Minute)}
-		f.equal("Claim()[0].Run.Lease", got[0].Run.Lease, want)
-		if r := got[0].Run; r.Attempt != i || got[0].Seq != int64(i+1) {
-			f.Errorf("Claim() number %d = attempt %d, version %d, want %d, %d", i, r.Attempt, got[0].Seq, i, i+1)
+		f.equal("Claim()[0].Queue.Lease", got[0].Queue.Lease, want)
+		if r := got[0].Queue; r.Attempt != i || got[0].Seq != int64(i+1) {
+			f.Errorf("Claim() call %d = attempt %d, version %d, want %d, %d", i, r.Attempt, got[0].Seq, i, i+1)
 		}
 		now = now.Add(2 * time.Minute)
 	}
@@ -317,13 +317,13 @@ func claimFence(f *fixture) {
 
 func claimKeepsTurn(f *fixture) {
 	c := newTask(key("t1"), "context", at(0))
-	c.Run = &store.Run{Phase: store.PhaseQueued, Turn: 7, Attempt: 2, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: rival, Fence: 40}}
+	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 7, Attempt: 2, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: otherWorker, Fence: 40}}
 	f.commit(c)
 	got := f.claim(claimAt(worker, at(1), 1))
 	if len(got) != 1 {
 		f.Fatalf("Claim() = %d tasks, want 1", len(got))
 	}
-	f.equal("Claim()[0].Run", got[0].Run, store.Run{
+	f.equal("Claim()[0].Queue", got[0].Queue, store.QueueEntry{
 		Phase: store.PhaseLeased, Turn: 7, Attempt: 3, SeenSeq: 1, StartSeq: 1,
 		Lease: store.Lease{Worker: worker, Fence: 41, Until: at(1).Add(time.Minute)},
 	})
@@ -332,9 +332,9 @@ func claimKeepsTurn(f *fixture) {
 func claimEvent(f *fixture) {
 	f.create(key("t1"), at(0))
 	f.create(key("t2"), at(0))
-	f.commit(next(key("t2"), 1, status(at(1), a2a.StateSubmitted)))
+	f.commit(changeAt(key("t2"), 1, statusEvent(at(1), a2a.StateSubmitted)))
 	p := claimAt(worker, at(2), 2)
-	p.Event = said(at(2), a2a.StateWorking, "hello")
+	p.Event = agentMessage(at(2), a2a.StateWorking, "hello")
 	p.Event.Metadata = map[string]any{"claimed": "by " + worker}
 	p.Event.Seq = 99
 	got := f.claim(p)
@@ -343,25 +343,25 @@ func claimEvent(f *fixture) {
 		log := f.events(t.Key)
 		last := p.Event
 		last.Seq = t.Seq
-		f.equal("the last of Events()", log[len(log)-1], last)
+		f.equal("last of Events()", log[len(log)-1], last)
 		f.equal("Claim()", t, f.task(t.Key))
 		f.equal("Task().Metadata", t.Metadata, p.Event.Metadata)
 	}
 }
 
-// claimTime has tasks whose last event is later than the claim's: its status, a
-// chunk of an artifact, and neither.
-func claimTime(f *fixture) {
+// claimEventTime claims tasks whose last event is earlier than the claim, is a later status,
+// and is a later artifact chunk.
+func claimEventTime(f *fixture) {
 	for id, last := range map[string]int{"t1": 0, "t2": 60, "t3": 70} {
 		f.create(key(id), at(0))
-		e := status(at(last), a2a.StateWorking)
+		e := statusEvent(at(last), a2a.StateWorking)
 		if id == "t3" {
-			e = chunk(at(last), "a", "text", false)
+			e = chunkEvent(at(last), "a", "text", false)
 		}
-		f.commit(next(key(id), 1, e))
+		f.commit(changeAt(key(id), 1, e))
 	}
 	p := claimAt(worker, at(50), 3)
-	p.Event = status(at(50), a2a.StateWorking)
+	p.Event = statusEvent(at(50), a2a.StateWorking)
 	got := make(map[string]time.Time)
 	for _, t := range f.claim(p) {
 		log := f.events(t.Key)
@@ -369,16 +369,16 @@ func claimTime(f *fixture) {
 		f.equal("Claim()", t, f.task(t.Key))
 		f.equal("Task().Status.Timestamp", t.Status.Timestamp, got[t.Key.ID])
 	}
-	f.equal("times of the events", got, map[string]time.Time{"t1": at(50), "t2": at(60), "t3": at(70)})
+	f.equal("event times", got, map[string]time.Time{"t1": at(50), "t2": at(60), "t3": at(70)})
 }
 
 func claimIdle(f *fixture) {
 	c := newTask(key("t1"), "context", at(0))
-	c.Run = idle()
+	c.Queue = idle()
 	f.commit(c)
 	f.create(key("t2"), at(0))
-	done := next(key("t2"), 1, status(at(1), a2a.StateCompleted))
-	done.Run = idle()
+	done := changeAt(key("t2"), 1, statusEvent(at(1), a2a.StateCompleted))
+	done.Queue = idle()
 	f.commit(done)
 	p := claimAt(worker, at(0).Add(time.Hour), 10)
 	p.Takeover, p.Horizon = true, time.Millisecond
@@ -387,54 +387,54 @@ func claimIdle(f *fixture) {
 	}
 }
 
-func claimAgain(f *fixture) {
+func claimRequeued(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
 	f.claim(claimAt(worker, at(1), 1))
-	c := under(k, worker, 1, status(at(2), a2a.StateSubmitted))
-	c.Run = &store.Run{Phase: store.PhaseQueued, DueAt: at(500), Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
+	c := changeUnder(k, worker, 1, statusEvent(at(2), a2a.StateSubmitted))
+	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, DueAt: at(500), Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
 	f.commit(c)
 	if got := f.claim(claimAt(worker, at(499), 1)); len(got) != 0 {
 		f.Errorf("Claim() before the retry is due = %v, want nothing", ids(got))
 	}
 	got := f.claim(claimAt(worker, at(500), 1))
-	if len(got) != 1 || got[0].Run.Attempt != 2 || got[0].Run.Lease.Fence != 2 {
-		f.Fatalf("Claim() of a task that the worker had given back = %+v, want attempt 2 under fence 2", got)
+	if len(got) != 1 || got[0].Queue.Attempt != 2 || got[0].Queue.Lease.Fence != 2 {
+		f.Fatalf("Claim() of a task that the worker requeued = %+v, want attempt 2 under fence 2", got)
 	}
-	f.refused(store.ErrLeaseLost, under(k, worker, 1))
+	f.wantRejected(store.ErrLeaseLost, changeUnder(k, worker, 1))
 }
 
-func claimBornLeased(f *fixture) {
+func claimCreatedLeased(f *fixture) {
 	c := newTask(key("t1"), "context", at(0))
-	c.Run = leased(worker, at(100))
+	c.Queue = leased(worker, at(100))
 	f.commit(c)
-	if got := f.claim(claimAt(rival, at(99), 1)); len(got) != 0 {
+	if got := f.claim(claimAt(otherWorker, at(99), 1)); len(got) != 0 {
 		f.Errorf("Claim() during the lease = %v, want nothing", ids(got))
 	}
-	got := f.claim(claimAt(rival, at(100), 1))
-	if len(got) != 1 || got[0].Run.Lease.Fence != 2 {
+	got := f.claim(claimAt(otherWorker, at(100), 1))
+	if len(got) != 1 || got[0].Queue.Lease.Fence != 2 {
 		f.Errorf("Claim() after the lease = %+v, want the task under fence 2", got)
 	}
 }
 
-// claimSkip has ready tasks, contexts, ended leases and tasks beyond the horizon of three owners.
+// claimSkip has three owners with due tasks, ended leases, and tasks beyond the horizon.
 func claimSkip(f *fixture) {
 	for _, o := range []string{"a", "b", "c"} {
 		c := newTask(store.Key{Owner: o, ID: "leased"}, "context", at(0))
-		c.Run = leased(rival, at(10))
+		c.Queue = leased(otherWorker, at(10))
 		f.commit(c)
-		f.queueIn(o, "c1", map[string]time.Time{o + "1": at(1), o + "2": at(2)})
-		f.queueIn(o, "c2", map[string]time.Time{o + "3": at(3), o + "far": at(20_000)})
+		f.createDueTasksIn(o, "c1", map[string]time.Time{o + "1": at(1), o + "2": at(2)})
+		f.createDueTasksIn(o, "c2", map[string]time.Time{o + "3": at(3), o + "far": at(20_000)})
 	}
 	claim := func(p store.ClaimParams, skip ...string) []string {
 		p.Skip = skip
 		return ids(f.claim(p))
 	}
-	f.equal("Claim() but of a and c", claim(claimAt(worker, at(100), 2), "c", "nobody", "a"), []string{"leased", "b1"})
+	f.equal("Claim() with Skip a and c", claim(claimAt(worker, at(100), 2), "c", "nobody", "a"), []string{"leased", "b1"})
 	oldest := claimAt(worker, at(100), 2)
 	oldest.OldestFirst, oldest.AfterOwner = true, "b"
-	f.equal("Claim() of the oldest but of a and b", claim(oldest, "a", "b"), []string{"leased", "c1"})
-	f.equal("Claim() of the others' rest", claim(claimAt(worker, at(100), 10), "a"), []string{"b2", "c2", "b3", "c3"})
+	f.equal("Claim() with OldestFirst and Skip a and b", claim(oldest, "a", "b"), []string{"leased", "c1"})
+	f.equal("Claim() with Skip a", claim(claimAt(worker, at(100), 10), "a"), []string{"b2", "c2", "b3", "c3"})
 	far := claimAt(worker, at(100), 10)
 	far.Horizon, far.Takeover = time.Second, true
 	f.equal("Claim() beyond the horizon", claim(far, "a"), []string{"bfar", "cfar"})
@@ -448,39 +448,39 @@ func backlogCounts(f *fixture) {
 	}
 	want(0, 0)
 	f.create(key("t1"), at(0))
-	f.create(store.Key{Owner: other, ID: "t1"}, at(0))
-	f.queue(owner, map[string]time.Time{"later": at(1 << 30)})
+	f.create(store.Key{Owner: otherOwner, ID: "t1"}, at(0))
+	f.createDueTasks(owner, map[string]time.Time{"later": at(1 << 30)})
 	want(3, 0)
 	f.claim(claimAt(worker, at(1), 1))
 	want(2, 1)
-	f.claim(claimAt(rival, at(1).Add(time.Hour), 2))
+	f.claim(claimAt(otherWorker, at(1).Add(time.Hour), 2))
 	want(1, 2)
 	for _, t := range f.list(store.Query{Owner: owner, Limit: 10}).Tasks {
-		c := next(t.Key, t.Seq)
-		c.Run = idle()
+		c := changeAt(t.Key, t.Seq)
+		c.Queue = idle()
 		f.commit(c)
 	}
 	want(0, 1)
 }
 
 func queuedCounts(f *fixture) {
-	want := func(owner string, most, n int) {
+	want := func(owner string, limit, n int) {
 		f.Helper()
-		if got, err := f.s.Queued(f.ctx, owner, most); err != nil || got != n {
-			f.Errorf("Queued(%q, %d) = %d, %v, want %d", owner, most, got, err, n)
+		if got, err := f.s.Queued(f.ctx, owner, limit); err != nil || got != n {
+			f.Errorf("Queued(%q, %d) = %d, %v, want %d", owner, limit, got, err, n)
 		}
 	}
 	want(owner, 10, 0)
-	f.create(store.Key{Owner: other, ID: "t1"}, at(0))
-	f.queue(owner, map[string]time.Time{"now": at(0), "soon": at(1), "later": at(1 << 30), "last": at(1 << 31)})
+	f.create(store.Key{Owner: otherOwner, ID: "t1"}, at(0))
+	f.createDueTasks(owner, map[string]time.Time{"now": at(0), "soon": at(1), "later": at(1 << 30), "last": at(1 << 31)})
 	want(owner, 10, 4)
 	want(owner, 4, 4)
 	want(owner, 3, 3)
 	want(owner, 1, 1)
-	want(other, 10, 1)
+	want(otherOwner, 10, 1)
 	want("nobody", 10, 0)
 	f.claim(claimAt(worker, at(1), 3))
-	want(owner, 10, 2) // those that are due later
+	want(owner, 10, 2) // the tasks that are due later
 	want(owner, 1, 1)
-	want(other, 10, 0)
+	want(otherOwner, 10, 0)
 }

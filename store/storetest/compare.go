@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// diff tells how two values of the contract differ, "" when they do not. It
-// sees past what the contract leaves open: the Go types of free-form values,
-// empty and absent, and the members of a run that mean nothing in its phase.
+// diff returns the difference between two values of the contract, or "" if they are equal. It
+// ignores differences that the contract permits: Go types of free-form values, empty and absent
+// collections, and fields of queue entries and lanes that have no meaning in their state.
 func diff(got, want any) string {
-	if reflect.DeepEqual(got, want) { // much faster, and most often so
+	if reflect.DeepEqual(got, want) { // much faster, and the usual case
 		return ""
 	}
 	return cmp.Diff(got, want, compareOptions...)
@@ -28,9 +28,9 @@ func diff(got, want any) string {
 var compareOptions = cmp.Options{
 	cmp.FilterPath(isSlice, cmpopts.EquateEmpty()),
 	cmpopts.IgnoreUnexported(store.Task{}),
-	cmpopts.IgnoreFields(store.Task{}, "LogSize"), // not of the content
-	cmpopts.AcyclicTransformer("run", meaningful),
-	cmpopts.AcyclicTransformer("lane", meaningfulLane),
+	cmpopts.IgnoreFields(store.Task{}, "LogSize"), // stores need not count it
+	cmpopts.AcyclicTransformer("run", normalizeQueueEntry),
+	cmpopts.AcyclicTransformer("lane", normalizeLane),
 	cmp.Comparer(func(a, b map[string]any) bool {
 		return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
 	}),
@@ -41,8 +41,8 @@ var compareOptions = cmp.Options{
 
 func isSlice(p cmp.Path) bool { return p.Last().Type().Kind() == reflect.Slice }
 
-// meaningful returns a run without what its phase gives no meaning to.
-func meaningful(r store.Run) store.Run {
+// normalizeQueueEntry clears the fields that have no meaning in the entry's phase.
+func normalizeQueueEntry(r store.QueueEntry) store.QueueEntry {
 	if r.Phase != store.PhaseQueued {
 		r.DueAt = time.Time{}
 	}
@@ -52,19 +52,18 @@ func meaningful(r store.Run) store.Run {
 	return r
 }
 
-// meaningfulLane returns a lane without what means nothing when it is not pending.
-func meaningfulLane(l store.Lane) store.Lane {
+// normalizeLane clears the fields that have no meaning while the lane is not pending.
+func normalizeLane(l store.Lane) store.Lane {
 	if !l.Pending() {
 		l.DueAt = time.Time{}
 	}
 	return l
 }
 
-func equalJSON(a, b any) bool { return bytes.Equal(canonical(a), canonical(b)) }
+func equalJSON(a, b any) bool { return bytes.Equal(canonicalJSON(a), canonicalJSON(b)) }
 
-// canonical returns the JSON of a value, members sorted and numbers in one
-// spelling.
-func canonical(v any) []byte {
+// canonicalJSON returns the JSON of a value with sorted members and normalized numbers.
+func canonicalJSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Appendf(nil, "not JSON: %v", err)
@@ -75,14 +74,14 @@ func canonical(v any) []byte {
 	if err := d.Decode(&plain); err != nil {
 		return fmt.Appendf(nil, "not JSON: %v", err)
 	}
-	data, err = json.Marshal(sameNumbers(plain))
+	data, err = json.Marshal(normalizeNumbers(plain))
 	if err != nil {
 		return fmt.Appendf(nil, "not JSON: %v", err)
 	}
 	return data
 }
 
-func sameNumbers(v any) any {
+func normalizeNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if r, ok := new(big.Rat).SetString(string(v)); ok {
@@ -90,11 +89,11 @@ func sameNumbers(v any) any {
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = sameNumbers(v[k])
+			v[k] = normalizeNumbers(v[k])
 		}
 	case []any:
 		for i := range v {
-			v[i] = sameNumbers(v[i])
+			v[i] = normalizeNumbers(v[i])
 		}
 	}
 	return v

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// born is a context as its first task, at some milliseconds, brings it into
-// being, with the ids of its tasks.
-func born(owner, id string, ms int, tasks ...string) store.Context {
+// implicitContext returns the context that is created with its first task at ms, with the given
+// task ids.
+func implicitContext(owner, id string, ms int, tasks ...string) store.Context {
 	return store.Context{
 		Key: store.ContextKey{Owner: owner, ID: id}, Role: store.DefaultContextRole, Status: a2a.ContextActive,
 		CreatedAt: at(ms), UpdatedAt: at(ms), Version: 1, TaskCount: len(tasks), TaskIDs: tasks,
 	}
 }
 
-// described is a context with something in every field but the parent.
-func described(owner, id string, ms int) store.Context {
+// fullContext returns a context with a value in every field except ParentID.
+func fullContext(owner, id string, ms int) store.Context {
 	return store.Context{
 		Key: store.ContextKey{Owner: owner, ID: id}, Name: "name of " + id, Description: "about " + id, Role: "analyst",
 		Status: a2a.ContextActive, Tags: []string{"a", "b"}, Metadata: map[string]any{"a": map[string]any{"b": []any{"c"}}},
@@ -28,71 +28,72 @@ func described(owner, id string, ms int) store.Context {
 	}
 }
 
-// newContext is the change that creates a described context.
+// newContext returns the change that creates a fullContext.
 func newContext(id string, ms int) store.ContextChange {
-	return store.ContextChange{Context: described(owner, id, ms), Create: true}
+	return store.ContextChange{Context: fullContext(owner, id, ms), Create: true}
 }
 
-// as is the change of a context's record to another status.
-func as(c store.Context, s a2a.ContextStatus) store.ContextChange {
+// withStatus returns the change of a context to another status.
+func withStatus(c store.Context, s a2a.ContextStatus) store.ContextChange {
 	c.Status = s
 	return store.ContextChange{Context: c, Version: c.Version}
 }
 
-// within is the change of a context's record to another parent.
-func within(c store.Context, parent string) store.ContextChange {
+// withParent returns the change of a context to another parent.
+func withParent(c store.Context, parent string) store.ContextChange {
 	c.ParentID = parent
 	return store.ContextChange{Context: c, Version: c.Version}
 }
 
-func idempotentContext(c store.ContextChange, k string, ms int) store.ContextChange {
+// contextWithKey adds an idempotency record to a change of a context.
+func contextWithKey(c store.ContextChange, k string, ms int) store.ContextChange {
 	c.Idempotency = &store.IdempotencyRecord{
 		Owner: c.Context.Key.Owner, Key: k, Hash: [32]byte{3, 4, 254}, TaskID: c.Context.Key.ID, CreatedAt: at(ms),
 	}
 	return c
 }
 
-// idleTask is the change that creates a task in a state, with nothing to run.
+// idleTask returns the change that creates an idle task in a state.
 func idleTask(k store.Key, contextID string, ms int, s a2a.TaskState) store.Change {
 	c := newTask(k, contextID, at(ms))
-	c.Events, c.Run = append(c.Events, status(at(ms), s)), idle()
+	c.Events, c.Queue = append(c.Events, statusEvent(at(ms), s)), idle()
 	return c
 }
 
-func (f *fixture) save(c store.ContextChange) (store.Context, error) {
+func (f *fixture) trySaveContext(c store.ContextChange) (store.Context, error) {
 	return f.s.SaveContext(f.ctx, c)
 }
 
-// saved makes a change that has to be applied and returns the context.
-func (f *fixture) saved(c store.ContextChange) store.Context {
+// saveContext makes a change that must succeed and returns the context.
+func (f *fixture) saveContext(c store.ContextChange) store.Context {
 	f.Helper()
-	saved, err := f.save(c)
+	saved, err := f.trySaveContext(c)
 	if err != nil {
-		f.Fatalf("SaveContext(%q) = %v, want it saved", c.Context.Key.ID, err)
+		f.Fatalf("SaveContext(%q) = %v, want nil", c.Context.Key.ID, err)
 	}
 	return saved
 }
 
-// unsaved makes a change that has to be refused with an error and to leave
-// nothing behind.
-func (f *fixture) unsaved(want error, c store.ContextChange) {
+// wantSaveRejected makes a change that must fail with an error and have no effect.
+func (f *fixture) wantSaveRejected(want error, c store.ContextChange) {
 	f.Helper()
 	k := c.Context.Key
 	before, absent := f.s.Context(f.ctx, k.Owner, k.ID, 9)
-	if got, err := f.save(c); !errors.Is(err, want) {
+	if got, err := f.trySaveContext(c); !errors.Is(err, want) {
 		f.Errorf("SaveContext(%q) = %+v, %v, want %v", k.ID, got, err, want)
 	}
 	after, err := f.s.Context(f.ctx, k.Owner, k.ID, 9)
 	if errors.Is(err, store.ErrNotFound) != errors.Is(absent, store.ErrNotFound) {
-		f.Errorf("Context(%q) after a refusal = %v, before %v", k.ID, err, absent)
+		f.Errorf("Context(%q) after a rejected change = %v, before %v", k.ID, err, absent)
 	}
-	f.equal("Context() after a refusal", after, before)
+	f.equal("Context() after a rejected change", after, before)
 	if c.Idempotency != nil && !errors.Is(want, store.ErrDuplicate) {
-		f.noRecord(c.Idempotency.Owner, c.Idempotency.Key)
+		f.wantNoRecord(c.Idempotency.Owner, c.Idempotency.Key)
 	}
 }
 
-// contexts reads a page of at least one context; by default all, newest first.
+// contexts reads a page of contexts. By default the page is unlimited and sorted by update,
+// newest first.
 func (f *fixture) contexts(q store.ContextQuery) store.ContextPage {
 	f.Helper()
 	if q.Limit == 0 {
@@ -120,8 +121,8 @@ func contextIDs(contexts []store.Context) []string {
 	return ids
 }
 
-// batch makes one call that removes tasks of a context, which has to do so.
-func (f *fixture) batch(id string, limit int) (more bool) {
+// deleteContextBatch makes one call that starts or continues the deletion of a context.
+func (f *fixture) deleteContextBatch(id string, limit int) (more bool) {
 	f.Helper()
 	call := f.s.FinishDelete
 	if !slices.Contains(f.pendingDeletions(1<<20), owner+"/"+id) {
@@ -129,23 +130,23 @@ func (f *fixture) batch(id string, limit int) (more bool) {
 	}
 	more, err := call(f.ctx, owner, id, limit)
 	if err != nil {
-		f.Fatalf("DeleteContext or FinishDelete(%q, %d) = %v, want it to go on", id, limit, err)
+		f.Fatalf("DeleteContext() or FinishDelete() of %q with limit %d = %v, want nil", id, limit, err)
 	}
 	return more
 }
 
-// remove deletes a context of up to some tasks in batches.
-func (f *fixture) remove(id string, tasks, limit int) {
+// deleteContext deletes a context with up to the given number of tasks, in batches.
+func (f *fixture) deleteContext(id string, tasks, limit int) {
 	f.Helper()
 	for range tasks/limit + 2 {
-		if !f.batch(id, limit) {
+		if !f.deleteContextBatch(id, limit) {
 			return
 		}
 	}
-	f.Fatalf("DeleteContext(%q, %d) does not end with %d tasks", id, limit, tasks)
+	f.Fatalf("DeleteContext(%q, %d) is not complete for %d tasks", id, limit, tasks)
 }
 
-// pendingDeletions returns the contexts whose deletion has begun, as "owner/id", sorted.
+// pendingDeletions returns the contexts that are pending deletion, as "owner/id", sorted.
 func (f *fixture) pendingDeletions(limit int) []string {
 	f.Helper()
 	keys, err := f.s.PendingDeletions(f.ctx, limit)
@@ -160,24 +161,24 @@ func (f *fixture) pendingDeletions(limit int) []string {
 	return names
 }
 
-// feedback adds feedback to tasks.
-func (f *fixture) feedback(all ...store.Feedback) {
+// addFeedback adds feedback that must be accepted.
+func (f *fixture) addFeedback(all ...store.Feedback) {
 	f.Helper()
 	for _, b := range all {
 		if err := f.s.AddFeedback(f.ctx, b); err != nil {
-			f.Fatalf("AddFeedback() = %v, want it added", err)
+			f.Fatalf("AddFeedback() = %v, want nil", err)
 		}
 	}
 }
 
-// feedbackOn returns all feedback on a task, newest first.
-func (f *fixture) feedbackOn(k store.Key) []store.Feedback {
+// feedbackOf returns all feedback on a task, newest first.
+func (f *fixture) feedbackOf(k store.Key) []store.Feedback {
 	f.Helper()
-	return f.pagedFeedback(store.FeedbackQuery{Owner: k.Owner, TaskID: k.ID, Limit: 100})
+	return f.allFeedback(store.FeedbackQuery{Owner: k.Owner, TaskID: k.ID, Limit: 100})
 }
 
-// pagedFeedback reads feedback to its end.
-func (f *fixture) pagedFeedback(q store.FeedbackQuery) []store.Feedback {
+// allFeedback reads all pages of feedback.
+func (f *fixture) allFeedback(q store.FeedbackQuery) []store.Feedback {
 	f.Helper()
 	var all []store.Feedback
 	for range 200 {
@@ -190,10 +191,10 @@ func (f *fixture) pagedFeedback(q store.FeedbackQuery) []store.Feedback {
 			return all
 		}
 		if len(page.Feedback) != q.Limit {
-			f.Errorf("Feedback() of at most %d = %d and a next page", q.Limit, len(page.Feedback))
+			f.Errorf("Feedback() with limit %d = %d and a Next", q.Limit, len(page.Feedback))
 		}
 	}
-	f.Fatalf("the pages of Feedback(%+v) have no end", q)
+	f.Fatalf("Feedback(%+v) has more than 200 pages", q)
 	return nil
 }
 
@@ -206,7 +207,7 @@ func (f *fixture) summary(owner string) store.FeedbackSummary {
 	return s
 }
 
-// sequence returns ids with a prefix and numbers from 0.
+// sequence returns n ids that consist of a prefix and a number from 0.
 func sequence(prefix string, n int) []string {
 	ids := make([]string, n)
 	for i := range ids {

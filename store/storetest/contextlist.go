@@ -12,14 +12,14 @@ import (
 func contextListTests() []test {
 	return []test{
 		{"a list of no contexts is empty", contextsEmpty},
-		{"contexts are sorted by what is asked for, either way", contextsSorted},
-		{"contexts of one name are sorted by their creation", contextsOfOneName},
-		{"every filter of contexts works alone and with the others", contextsFiltered},
-		{"a filter by tags asks for all of them", contextsTagged},
-		{"contexts are created from a time on and before another", contextsBetween},
-		{"pages of contexts follow one another without gap or repeat", contextsPaged},
-		{"the last page of contexts has no next even when it is full", contextsFullLastPage},
-		{"contexts that stay are listed once while others move", contextsMoving},
+		{"contexts are sorted by every order and direction", contextsSorted},
+		{"contexts with equal names are sorted by creation time", contextsWithEqualNames},
+		{"every filter of contexts works alone and combined", contextsFiltered},
+		{"a filter by tags requires all of them", contextsTagged},
+		{"a creation time range includes its start and excludes its end", contextsBetween},
+		{"pages of contexts have no gaps and no duplicates", contextsPaged},
+		{"a full last page of contexts has no Next", contextsFullLastPage},
+		{"unchanged contexts are listed once while others change", contextsMoving},
 		{"listed contexts equal read contexts", contextsEqualRead},
 		{"contexts of other owners are not listed", contextsOfOthers},
 	}
@@ -27,9 +27,9 @@ func contextListTests() []test {
 
 var contextSorts = []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName}
 
-// circle makes contexts with few names, times and tags, and as many of another
-// owner, and returns those of the owner as they are, without their tasks.
-func (f *fixture) circle(n int) []store.Context {
+// createContexts creates contexts with few different names, times and tags, and equal ones of
+// another owner. It returns the contexts of the owner without their tasks.
+func (f *fixture) createContexts(n int) []store.Context {
 	f.Helper()
 	names := []string{"", "a", "A", "b", "é", "e\u0301", "a b", "🦀", "a"}
 	statuses := []a2a.ContextStatus{a2a.ContextActive, a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived}
@@ -38,19 +38,19 @@ func (f *fixture) circle(n int) []store.Context {
 	all := make([]store.Context, n)
 	for i := range all {
 		j := i * 37 % n
-		c := described(owner, fmt.Sprintf("c%s%03d", odd[j%len(odd)], j), j%7)
+		c := fullContext(owner, fmt.Sprintf("c%s%03d", odd[j%len(odd)], j), j%7)
 		c.Name, c.Status, c.Tags, c.Role = names[j%len(names)], statuses[j/2%4], tags[j/3%len(tags)], []string{"analyst", "assistant"}[j/5%2]
 		c.UpdatedAt = at(7 + j/4%5)
-		all[i] = f.saved(store.ContextChange{Context: c, Create: true})
+		all[i] = f.saveContext(store.ContextChange{Context: c, Create: true})
 		theirs := c.Copy()
-		theirs.Key.Owner = other
-		f.saved(store.ContextChange{Context: theirs, Create: true})
+		theirs.Key.Owner = otherOwner
+		f.saveContext(store.ContextChange{Context: theirs, Create: true})
 	}
 	return all
 }
 
-// checkContexts reads a list whole and in pages and compares it with what the
-// query selects of contexts.
+// checkContexts reads a list in one page and in several, and compares it with the expected
+// result.
 func (f *fixture) checkContexts(all []store.Context, q store.ContextQuery, limit int) {
 	f.Helper()
 	q.Limit = len(all) + 1
@@ -71,7 +71,7 @@ func (f *fixture) checkContexts(all []store.Context, q store.ContextQuery, limit
 			break
 		}
 		if len(page.Contexts) != limit {
-			f.Errorf("Contexts() of at most %d = %d and a next page", limit, len(page.Contexts))
+			f.Errorf("Contexts() with limit %d = %d and a Next", limit, len(page.Contexts))
 		}
 		q.Cursor, q.Offset = page.Next, 0
 	}
@@ -80,10 +80,10 @@ func (f *fixture) checkContexts(all []store.Context, q store.ContextQuery, limit
 
 func contextsEmpty(f *fixture) {
 	theirs := newContext("c1", 0)
-	theirs.Context.Key.Owner = other
-	f.saved(theirs)
+	theirs.Context.Key.Owner = otherOwner
+	f.saveContext(theirs)
 	for _, sort := range contextSorts {
-		f.equal("Contexts() of nobody's", f.contexts(store.ContextQuery{Owner: owner, Sort: sort, Offset: 1}), store.ContextPage{})
+		f.equal("Contexts() of an owner without contexts", f.contexts(store.ContextQuery{Owner: owner, Sort: sort, Offset: 1}), store.ContextPage{})
 	}
 }
 
@@ -92,10 +92,10 @@ func contextsSorted(f *fixture) {
 		id, name         string
 		created, updated int
 	}{{"1", "b", 1, 9}, {"2", "", 2, 5}, {"9", "", 2, 7}, {"10", "a", 3, 7}, {"é", "é", 0, 7}, {"B", "B", 2, 6}} {
-		record := described(owner, c.id, c.created)
+		record := fullContext(owner, c.id, c.created)
 		record.Name, record.UpdatedAt = c.name, at(c.updated)
-		if f.saved(store.ContextChange{Context: record, Create: true}).Version != 1 {
-			f.Errorf("SaveContext() of context %d left another version than 1", i)
+		if f.saveContext(store.ContextChange{Context: record, Create: true}).Version != 1 {
+			f.Errorf("SaveContext() of context %d returned a version other than 1", i)
 		}
 	}
 	for sort, ascending := range map[store.ContextSort][]string{
@@ -111,12 +111,12 @@ func contextsSorted(f *fixture) {
 	}
 }
 
-// contextsOfOneName lists contexts without a name, whether they were described, and
-// some that share one, from every place on.
-func contextsOfOneName(f *fixture) {
+// contextsWithEqualNames lists contexts without a name, saved and not, and contexts with equal
+// names, starting at every position.
+func contextsWithEqualNames(f *fixture) {
 	f.commit(newTask(key("t5"), "5", at(5)), newTask(key("t4"), "4", at(20)), newTask(key("t3"), "3", at(10)), newTask(key("t2"), "2", at(20)))
-	for _, id := range []string{"t5", "t4"} { // so they are updated, but not described
-		f.commit(store.Change{Key: key(id), Version: 1, Events: []store.Event{received(at(30), "more")}, Run: idle()})
+	for _, id := range []string{"t5", "t4"} { // updated by messages, but never saved
+		f.commit(store.Change{Key: key(id), Version: 1, Events: []store.Event{clientMessage(at(30), "more")}, Queue: idle()})
 	}
 	for _, c := range []struct {
 		id, name string
@@ -133,9 +133,9 @@ func contextsOfOneName(f *fixture) {
 		{"b", "m", 40, a2a.ContextActive},
 		{"c", "o", 0, a2a.ContextActive},
 	} {
-		record := described(owner, c.id, c.created)
+		record := fullContext(owner, c.id, c.created)
 		record.Name, record.Status, record.UpdatedAt = c.name, c.status, at(50-c.created)
-		f.saved(store.ContextChange{Context: record, Create: true})
+		f.saveContext(store.ContextChange{Context: record, Create: true})
 	}
 	want := []string{"a", "5", "3", "1", "0", "2", "4", "b", "9", "7", "8", "6", "c"}
 	for _, ascending := range []bool{true, false} {
@@ -154,9 +154,9 @@ func contextsOfOneName(f *fixture) {
 }
 
 func contextsFiltered(f *fixture) {
-	all := f.circle(40)
+	all := f.createContexts(40)
 	n := 0
-	for _, statuses := range [][]a2a.ContextStatus{nil, {a2a.ContextPaused}, {a2a.ContextArchived, a2a.ContextActive, a2a.ContextActive}, {"unheard-of"}} {
+	for _, statuses := range [][]a2a.ContextStatus{nil, {a2a.ContextPaused}, {a2a.ContextArchived, a2a.ContextActive, a2a.ContextActive}, {"unknown"}} {
 		for _, tags := range [][]string{nil, {"x"}, {"y", "x", "y"}, {"é z"}, {"none"}} {
 			for _, role := range []string{"", "analyst", "Analyst"} {
 				for _, span := range [][2]time.Time{{}, {at(3), {}}, {at(2), at(5)}} {
@@ -175,7 +175,7 @@ func contextsTagged(f *fixture) {
 	for id, tags := range map[string][]string{"none": nil, "a": {"a"}, "ab": {"a", "b"}, "abc": {"a", "b", "c"}, "joined": {"ab"}, "quoted": {`"a"`, "A"}} {
 		c := newContext(id, 0)
 		c.Context.Tags = tags
-		f.saved(c)
+		f.saveContext(c)
 	}
 	for _, test := range []struct{ tags, want []string }{
 		{nil, []string{"a", "ab", "abc", "joined", "none", "quoted"}},
@@ -192,13 +192,13 @@ func contextsTagged(f *fixture) {
 	} {
 		page := f.contexts(store.ContextQuery{Owner: owner, Tags: test.tags, Ascending: true})
 		f.equal(fmt.Sprintf("Contexts() with tags %q", test.tags), contextIDs(page.Contexts), test.want)
-		f.equal("Total", page.Total, len(test.want))
+		f.equal("page.Total", page.Total, len(test.want))
 	}
 }
 
 func contextsBetween(f *fixture) {
 	for ms := range 4 {
-		f.saved(newContext(fmt.Sprint(ms), ms))
+		f.saveContext(newContext(fmt.Sprint(ms), ms))
 	}
 	for _, test := range []struct {
 		after, before time.Time
@@ -220,7 +220,7 @@ func contextsBetween(f *fixture) {
 
 func contextsPaged(f *fixture) {
 	const n = 24
-	all := f.circle(n)
+	all := f.createContexts(n)
 	for _, sort := range contextSorts {
 		for _, ascending := range []bool{false, true} {
 			q := store.ContextQuery{Owner: owner, Sort: sort, Ascending: ascending}
@@ -236,36 +236,36 @@ func contextsPaged(f *fixture) {
 }
 
 func contextsFullLastPage(f *fixture) {
-	f.circle(6)
+	f.createContexts(6)
 	for _, sort := range contextSorts {
 		q := store.ContextQuery{Owner: owner, Sort: sort, Limit: 3}
 		first := f.contexts(q)
 		if first.Next == nil {
-			f.Fatalf("Contexts() of half of the list = no next page")
+			f.Fatalf("Contexts() of the first half has no Next")
 		}
-		f.equal("Next", first.Next, sort.Cursor(&first.Contexts[2]))
+		f.equal("page.Next", first.Next, sort.Cursor(&first.Contexts[2]))
 		q.Cursor = first.Next
 		last := f.contexts(q)
 		if len(last.Contexts) != 3 || last.Next != nil {
-			f.Errorf("Contexts() of the other half = %d contexts, next %v, want 3 and no next", len(last.Contexts), last.Next)
+			f.Errorf("Contexts() of the second half = %d contexts, next %v, want 3 and no Next", len(last.Contexts), last.Next)
 		}
 		q.Cursor = sort.Cursor(&last.Contexts[2])
 		beyond := f.contexts(q)
 		if len(beyond.Contexts) != 0 || beyond.Next != nil || beyond.Total != 6 {
-			f.Errorf("Contexts() beyond the end = %+v, want none of 6", beyond)
+			f.Errorf("Contexts() after the end = %+v, want none of 6", beyond)
 		}
 	}
 }
 
-// contextsMoving moves some contexts between any two pages: renames them, adds
-// tasks, deletes and creates others.
+// contextsMoving changes the list between two pages: it renames, creates and deletes contexts
+// and updates their times.
 func contextsMoving(f *fixture) {
 	const n = 20
 	for _, sort := range contextSorts {
 		for i := range n {
 			c := newContext(fmt.Sprint(sort, i), i)
 			c.Context.Name, c.Context.Tags = fmt.Sprint("n", i), []string{string(sort)}
-			f.saved(c)
+			f.saveContext(c)
 		}
 		q := store.ContextQuery{Owner: owner, Tags: []string{string(sort)}, Sort: sort, Limit: 3}
 		seen := make(map[string]int)
@@ -277,34 +277,34 @@ func contextsMoving(f *fixture) {
 			if q.Cursor = page.Next; q.Cursor == nil {
 				break
 			}
-			moved := f.context(owner, fmt.Sprint(sort, i*3%n/2*2)) // those with even numbers
+			moved := f.context(owner, fmt.Sprint(sort, i*3%n/2*2)) // contexts with even numbers
 			moved.Name, moved.UpdatedAt = fmt.Sprint("n", i*7%n), at(100+i)
-			f.saved(store.ContextChange{Context: moved, Version: moved.Version})
+			f.saveContext(store.ContextChange{Context: moved, Version: moved.Version})
 			made := newContext(fmt.Sprint("new ", sort, i), i)
 			made.Context.Tags = q.Tags
-			f.saved(made)
+			f.saveContext(made)
 			if i > 0 {
-				f.remove(fmt.Sprint("new ", sort, i-1), 0, 1)
+				f.deleteContext(fmt.Sprint("new ", sort, i-1), 0, 1)
 			}
 		}
 		for i := 1; i < n; i += 2 {
 			if id := fmt.Sprint(sort, i); seen[id] != 1 {
-				f.Errorf("the pages of Contexts() by %s list %s %d times, want once", sort, id, seen[id])
+				f.Errorf("all pages of Contexts() by %s contain %s %d times, want once", sort, id, seen[id])
 			}
 		}
 	}
 }
 
 func contextsEqualRead(f *fixture) {
-	all := f.circle(24)
+	all := f.createContexts(24)
 	for i, c := range all {
 		if c.Status == a2a.ContextActive {
 			f.commit(newTask(key(fmt.Sprint("t", i)), c.Key.ID, at(50+i)), idleTask(key(fmt.Sprint("u", i)), c.Key.ID, i, a2a.StateCompleted))
 		}
 	}
-	f.commit(newTask(key("t"), "born", at(0)))
+	f.commit(newTask(key("t"), "implicit", at(0)))
 	page := f.contexts(store.ContextQuery{Owner: owner, Tasks: 100})
-	f.equal("the number of contexts", len(page.Contexts), len(all)+1)
+	f.equal("number of Contexts()", len(page.Contexts), len(all)+1)
 	for _, c := range page.Contexts {
 		f.equal("Context()", f.context(owner, c.Key.ID), c)
 	}
@@ -323,7 +323,7 @@ func contextsOfOthers(f *fixture) {
 	}
 	for i, o := range owners {
 		for _, sort := range contextSorts {
-			want := []store.Context{born(o, "b/c", i, "u"), born(o, "c", i, "t")}
+			want := []store.Context{implicitContext(o, "b/c", i, "u"), implicitContext(o, "c", i, "t")}
 			got := f.contexts(store.ContextQuery{Owner: o, Sort: sort, Ascending: true, Tasks: 3})
 			f.equal(fmt.Sprintf("Contexts() of %q", o), got, store.ContextPage{Contexts: want, Total: 2})
 		}

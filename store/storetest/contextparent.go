@@ -10,135 +10,136 @@ import (
 
 func parentTests() []test {
 	return []test{
-		{"a parent has to be there and the owner's", parentAbsent},
-		{"parents form no cycle", parentCycle},
-		{"a parent that begins again can close no cycle", parentBornAgain},
-		{"contexts nest as deep as they may", parentDepth},
-		{"a cycle is told before a depth", parentDeepCycle},
-		{"a chain that grows at its top closes no cycle", parentOnTop},
-		{"a parent may be closed and may be deleted", parentGone},
+		{"a parent must exist and have the same owner", parentAbsent},
+		{"a parent that would form a cycle is rejected", parentCycle},
+		{"a recreated parent cannot form a cycle", parentRecreated},
+		{"contexts nest up to MaxContextDepth", parentDepth},
+		{"ErrParentCycle has precedence over ErrParentDepth", parentDeepCycle},
+		{"a chain that grows at its root forms no cycle", parentChainGrowsAtRoot},
+		{"a parent may be closed or deleted", parentClosedOrDeleted},
 	}
 }
 
-// nested creates a context within another, "" for none.
-func (f *fixture) nested(id, parent string) store.Context {
+// createChild creates a context with a parent, or without one if parent is "".
+func (f *fixture) createChild(id, parent string) store.Context {
 	f.Helper()
 	c := newContext(id, 0)
 	c.Context.ParentID = parent
-	return f.saved(c)
+	return f.saveContext(c)
 }
 
-// chain creates contexts, each within the one before.
-func (f *fixture) chain(prefix string, n int) {
+// createChain creates n contexts. The parent of each is the previous one.
+func (f *fixture) createChain(prefix string, n int) {
 	f.Helper()
 	parent := ""
 	for _, id := range sequence(prefix, n) {
-		f.nested(id, parent)
+		f.createChild(id, parent)
 		parent = id
 	}
 }
 
 func parentAbsent(f *fixture) {
 	theirs := newContext("theirs", 0)
-	theirs.Context.Key.Owner = other
-	f.saved(theirs)
-	f.commit(newTask(key("task"), "born", at(0)))
-	c1 := f.saved(newContext("c1", 0))
+	theirs.Context.Key.Owner = otherOwner
+	f.saveContext(theirs)
+	f.commit(newTask(key("task"), "implicit", at(0)))
+	c1 := f.saveContext(newContext("c1", 0))
 	for _, parent := range []string{"none", "theirs", "task", "C1", " "} {
 		created := newContext("c2", 0)
 		created.Context.ParentID = parent
-		f.unsaved(store.ErrParentNotFound, idempotentContext(created, "key", 1))
-		f.unsaved(store.ErrParentNotFound, idempotentContext(within(c1, parent), "key", 1))
+		f.wantSaveRejected(store.ErrParentNotFound, contextWithKey(created, "key", 1))
+		f.wantSaveRejected(store.ErrParentNotFound, contextWithKey(withParent(c1, parent), "key", 1))
 	}
-	c1 = f.saved(within(c1, "born"))
-	if got := f.context(owner, "c1").ParentID; got != "born" {
-		f.Errorf("Context().ParentID = %q, want %q", got, "born")
+	c1 = f.saveContext(withParent(c1, "implicit"))
+	if got := f.context(owner, "c1").ParentID; got != "implicit" {
+		f.Errorf("Context().ParentID = %q, want %q", got, "implicit")
 	}
-	f.saved(within(c1, ""))
+	f.saveContext(withParent(c1, ""))
 }
 
 func parentCycle(f *fixture) {
-	a := f.nested("a", "")
-	f.unsaved(store.ErrParentCycle, within(a, "a"))
-	b := f.nested("b", "a")
-	f.unsaved(store.ErrParentCycle, within(a, "b"))
-	c := f.nested("c", "b")
-	f.unsaved(store.ErrParentCycle, idempotentContext(within(a, "c"), "key", 1))
-	f.unsaved(store.ErrParentCycle, within(b, "c"))
-	f.unsaved(store.ErrParentCycle, within(c, "c"))
-	// Two below one are no cycle, and what was one is none once it is cut.
-	f.nested("d", "a")
-	f.saved(within(c, "d"))
-	f.saved(within(b, ""))
-	f.saved(within(a, "b"))
+	a := f.createChild("a", "")
+	f.wantSaveRejected(store.ErrParentCycle, withParent(a, "a"))
+	b := f.createChild("b", "a")
+	f.wantSaveRejected(store.ErrParentCycle, withParent(a, "b"))
+	c := f.createChild("c", "b")
+	f.wantSaveRejected(store.ErrParentCycle, contextWithKey(withParent(a, "c"), "key", 1))
+	f.wantSaveRejected(store.ErrParentCycle, withParent(b, "c"))
+	f.wantSaveRejected(store.ErrParentCycle, withParent(c, "c"))
+	// Two children of one parent are no cycle, and removing a parent breaks a potential cycle.
+	f.createChild("d", "a")
+	f.saveContext(withParent(c, "d"))
+	f.saveContext(withParent(b, ""))
+	f.saveContext(withParent(a, "b"))
 
 	own := newContext("new", 0)
 	own.Context.ParentID = "new"
-	if got, err := f.save(own); !errors.Is(err, store.ErrParentCycle) && !errors.Is(err, store.ErrParentNotFound) {
-		f.Errorf("SaveContext() of a new context within itself = %+v, %v, want it refused for its parent", got, err)
+	if got, err := f.trySaveContext(own); !errors.Is(err, store.ErrParentCycle) && !errors.Is(err, store.ErrParentNotFound) {
+		f.Errorf("SaveContext() of a new context with itself as parent = %+v, %v, want ErrParentCycle or ErrParentNotFound", got, err)
 	}
-	f.noContext(owner, "new")
+	f.wantNoContext(owner, "new")
 }
 
-func parentBornAgain(f *fixture) {
-	f.nested("p", "")
-	f.nested("a", "p")
-	f.nested("b", "a")
-	f.remove("p", 0, 1)
+func parentRecreated(f *fixture) {
+	f.createChild("p", "")
+	f.createChild("a", "p")
+	f.createChild("b", "a")
+	f.deleteContext("p", 0, 1)
 	if got := f.context(owner, "a").ParentID; got != "p" {
 		f.Errorf("Context().ParentID after the parent was deleted = %q, want %q", got, "p")
 	}
 	p := newContext("p", 9)
 	p.Context.ParentID = "b"
-	f.unsaved(store.ErrParentCycle, p)
+	f.wantSaveRejected(store.ErrParentCycle, p)
 	f.commit(newTask(key("t1"), "p", at(9)))
-	f.unsaved(store.ErrParentCycle, within(f.context(owner, "p"), "a"))
-	f.nested("c", "b")
+	f.wantSaveRejected(store.ErrParentCycle, withParent(f.context(owner, "p"), "a"))
+	f.createChild("c", "b")
 }
 
 func parentDepth(f *fixture) {
-	f.chain("c", store.MaxContextDepth+1) // the last has as many ancestors as it may
+	f.createChain("c", store.MaxContextDepth+1) // the last one has MaxContextDepth ancestors
 	deepest := fmt.Sprint("c", store.MaxContextDepth)
 	below := newContext("below", 0)
 	below.Context.ParentID = deepest
-	f.unsaved(store.ErrParentDepth, idempotentContext(below, "key", 1))
-	loose := f.nested("loose", "")
-	f.unsaved(store.ErrParentDepth, within(loose, deepest))
-	loose = f.saved(within(loose, fmt.Sprint("c", store.MaxContextDepth-1)))
-	f.saved(within(loose, "c0"))
+	f.wantSaveRejected(store.ErrParentDepth, contextWithKey(below, "key", 1))
+	loose := f.createChild("loose", "")
+	f.wantSaveRejected(store.ErrParentDepth, withParent(loose, deepest))
+	loose = f.saveContext(withParent(loose, fmt.Sprint("c", store.MaxContextDepth-1)))
+	f.saveContext(withParent(loose, "c0"))
 }
 
 func parentDeepCycle(f *fixture) {
-	f.chain("c", store.MaxContextDepth+1)
-	f.unsaved(store.ErrParentCycle, within(f.context(owner, "c0"), fmt.Sprint("c", store.MaxContextDepth)))
+	f.createChain("c", store.MaxContextDepth+1)
+	f.wantSaveRejected(store.ErrParentCycle, withParent(f.context(owner, "c0"), fmt.Sprint("c", store.MaxContextDepth)))
 }
 
-// parentOnTop grows a chain at its top, where nobody has too many ancestors.
-func parentOnTop(f *fixture) {
+// parentChainGrowsAtRoot adds parents to the root of a chain. No changed context ever has too
+// many ancestors.
+func parentChainGrowsAtRoot(f *fixture) {
 	const n = 3 * store.MaxContextDepth
-	f.nested("c0", "")
+	f.createChild("c0", "")
 	for i := range n {
 		top := fmt.Sprint("c", i+1)
-		f.nested(top, "")
-		f.saved(within(f.context(owner, fmt.Sprint("c", i)), top))
+		f.createChild(top, "")
+		f.saveContext(withParent(f.context(owner, fmt.Sprint("c", i)), top))
 	}
 	below := newContext("below", 0)
 	below.Context.ParentID = "c0"
-	f.unsaved(store.ErrParentDepth, below)
-	f.unsaved(store.ErrParentDepth, within(f.context(owner, fmt.Sprint("c", n)), "c0")) // a cycle too long to be walked
+	f.wantSaveRejected(store.ErrParentDepth, below)
+	f.wantSaveRejected(store.ErrParentDepth, withParent(f.context(owner, fmt.Sprint("c", n)), "c0")) // a cycle that is longer than the check
 }
 
-func parentGone(f *fixture) {
+func parentClosedOrDeleted(f *fixture) {
 	for _, s := range []a2a.ContextStatus{a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived} {
-		f.saved(as(f.nested(string(s), ""), s))
-		f.nested("below "+string(s), string(s))
+		f.saveContext(withStatus(f.createChild(string(s), ""), s))
+		f.createChild("below "+string(s), string(s))
 	}
-	f.nested("p", "paused")
-	a := f.nested("a", "p")
-	f.remove("p", 0, 1)
+	f.createChild("p", "paused")
+	a := f.createChild("a", "p")
+	f.deleteContext("p", 0, 1)
 	f.equal("Context()", f.context(owner, "a"), a)
-	a.Name = "renamed" // the parent stays as it is, which is no question any more
-	a = f.saved(store.ContextChange{Context: a, Version: a.Version})
-	f.unsaved(store.ErrParentNotFound, within(a, "paused too"))
-	f.saved(within(a, ""))
+	a.Name = "renamed" // a parent that does not change is not checked
+	a = f.saveContext(store.ContextChange{Context: a, Version: a.Version})
+	f.wantSaveRejected(store.ErrParentNotFound, withParent(a, "paused too"))
+	f.saveContext(withParent(a, ""))
 }

@@ -11,29 +11,29 @@ import (
 
 func contextRaceTests() []test {
 	return []test{
-		{"of many that change a context one wins", raceSave},
-		{"of many that create a context one wins", raceSaveNew},
-		{"a context is made once, by a task or on its own", raceBegin},
-		{"contexts never become each other's parents", raceParents},
+		{"one of many concurrent changes of a context succeeds", raceSaveContext},
+		{"one of many concurrent creations of a context succeeds", raceCreateContext},
+		{"a context is created once, by a task or by SaveContext", raceImplicitContext},
+		{"concurrent changes do not form a cycle of parents", raceParents},
 		{"an archived context has no unfinished task", raceArchive},
-		{"a context that many delete is gone", raceDelete},
-		{"no task that was created is lost to a deletion", raceDeleteCreate},
-		{"work that was begun is not deleted", raceDeleteBusy},
+		{"concurrent deletions delete a context", raceDeleteContext},
+		{"a task created during a deletion is not lost", raceDeleteCreate},
+		{"queued tasks are not deleted", raceDeleteBusy},
 	}
 }
 
-// rounds is how many times the races of few run.
-const rounds = 15
+// raceRounds is the number of repetitions of races between few goroutines.
+const raceRounds = 15
 
-func raceSave(f *fixture) {
-	f.saved(newContext("c1", 0))
+func raceSaveContext(f *fixture) {
+	f.saveContext(newContext("c1", 0))
 	for version := range int64(3) {
 		var won atomic.Int64
-		together(racers/2, func(i int) {
-			c := described(owner, "c1", i)
+		runConcurrently(raceGoroutines/2, func(i int) {
+			c := fullContext(owner, "c1", i)
 			c.Name = fmt.Sprint("name ", version, " ", i)
-			change := idempotentContext(store.ContextChange{Context: c, Version: version + 1}, c.Name, i)
-			switch _, err := f.save(change); {
+			change := contextWithKey(store.ContextChange{Context: c, Version: version + 1}, c.Name, i)
+			switch _, err := f.trySaveContext(change); {
 			case err == nil:
 				won.Add(1)
 			case !errors.Is(err, store.ErrConflict):
@@ -42,25 +42,25 @@ func raceSave(f *fixture) {
 		})
 		got := f.context(owner, "c1")
 		if won.Load() != 1 || got.Version != version+2 {
-			f.Errorf("%d of %d changed the context, now at version %d, want 1 and %d", won.Load(), racers/2, got.Version, version+2)
+			f.Errorf("%d of %d changed the context, now at version %d, want 1 and %d", won.Load(), raceGoroutines/2, got.Version, version+2)
 		}
-		for i := range racers / 2 {
+		for i := range raceGoroutines / 2 {
 			k := fmt.Sprint("name ", version, " ", i)
 			if k == got.Name {
-				f.equal("Seq of the record", f.record(owner, k).Seq, got.Version)
+				f.equal("Idempotency().Seq", f.record(owner, k).Seq, got.Version)
 			} else {
-				f.noRecord(owner, k)
+				f.wantNoRecord(owner, k)
 			}
 		}
 	}
 }
 
-func raceSaveNew(f *fixture) {
+func raceCreateContext(f *fixture) {
 	var won atomic.Int64
-	together(racers/2, func(i int) {
+	runConcurrently(raceGoroutines/2, func(i int) {
 		c := newContext("c1", i)
 		c.Context.Name = fmt.Sprint("name ", i)
-		switch _, err := f.save(c); {
+		switch _, err := f.trySaveContext(c); {
 		case err == nil:
 			won.Add(1)
 		case !errors.Is(err, store.ErrExists):
@@ -68,31 +68,31 @@ func raceSaveNew(f *fixture) {
 		}
 	})
 	if got := f.context(owner, "c1"); won.Load() != 1 || fmt.Sprint("name ", got.CreatedAt.Sub(start).Milliseconds()) != got.Name {
-		f.Errorf("%d of %d created the context %+v, want 1 whole", won.Load(), racers/2, got)
+		f.Errorf("%d of %d created the context %+v, want 1 whole", won.Load(), raceGoroutines/2, got)
 	}
 }
 
-func raceBegin(f *fixture) {
-	for round := range rounds {
+func raceImplicitContext(f *fixture) {
+	for round := range raceRounds {
 		id := fmt.Sprint("c", round)
 		var saved atomic.Bool
-		together(3, func(i int) {
+		runConcurrently(3, func(i int) {
 			if i > 0 {
-				if r := f.try(newTask(key(fmt.Sprint(id, "-", i)), id, at(7))); r.Err != nil {
-					f.Errorf("Commit() = %v, want it applied", r.Err)
+				if r := f.tryCommit(newTask(key(fmt.Sprint(id, "-", i)), id, at(7))); r.Err != nil {
+					f.Errorf("Commit() = %v, want nil", r.Err)
 				}
 				return
 			}
-			_, err := f.save(newContext(id, 7))
+			_, err := f.trySaveContext(newContext(id, 7))
 			saved.Store(err == nil)
 			if err != nil && !errors.Is(err, store.ErrExists) {
 				f.Errorf("SaveContext() = %v, want ErrExists", err)
 			}
 		})
 		tasks := []string{id + "-1", id + "-2"}
-		want := born(owner, id, 7, tasks...)
+		want := implicitContext(owner, id, 7, tasks...)
 		if saved.Load() {
-			want = described(owner, id, 7)
+			want = fullContext(owner, id, 7)
 			want.Version, want.TaskCount, want.TaskIDs = 1, 2, tasks
 		}
 		f.equal("Context()", f.context(owner, id), want)
@@ -100,18 +100,18 @@ func raceBegin(f *fixture) {
 }
 
 func raceParents(f *fixture) {
-	for round := range rounds {
+	for round := range raceRounds {
 		var changes []store.ContextChange
 		names := sequence(fmt.Sprint("round ", round, " "), 3)
 		for _, id := range names {
-			f.saved(newContext(id, 0))
+			f.saveContext(newContext(id, 0))
 		}
-		for i, id := range names { // each in the next, round and round
-			changes = append(changes, within(f.context(owner, id), names[(i+1)%len(names)]))
+		for i, id := range names { // each context gets the next one as its parent
+			changes = append(changes, withParent(f.context(owner, id), names[(i+1)%len(names)]))
 		}
 		var won atomic.Int64
-		together(len(changes), func(i int) {
-			switch _, err := f.save(changes[i]); {
+		runConcurrently(len(changes), func(i int) {
+			switch _, err := f.trySaveContext(changes[i]); {
 			case err == nil:
 				won.Add(1)
 			case !errors.Is(err, store.ErrParentCycle):
@@ -125,22 +125,22 @@ func raceParents(f *fixture) {
 }
 
 func raceArchive(f *fixture) {
-	for round := range rounds {
+	for round := range raceRounds {
 		id := fmt.Sprint("c", round)
-		archive := as(f.saved(newContext(id, 0)), a2a.ContextArchived)
+		archive := withStatus(f.saveContext(newContext(id, 0)), a2a.ContextArchived)
 		archive.TasksOver = true
 		var made atomic.Int64
 		var archived atomic.Bool
-		together(4, func(i int) {
+		runConcurrently(4, func(i int) {
 			if i == 0 {
-				_, err := f.save(archive)
+				_, err := f.trySaveContext(archive)
 				archived.Store(err == nil)
 				if err != nil && !errors.Is(err, store.ErrBusy) {
 					f.Errorf("SaveContext() = %v, want ErrBusy", err)
 				}
 				return
 			}
-			switch r := f.try(newTask(key(fmt.Sprint(id, "-", i)), id, at(i))); {
+			switch r := f.tryCommit(newTask(key(fmt.Sprint(id, "-", i)), id, at(i))); {
 			case r.Err == nil:
 				made.Add(1)
 			case !errors.Is(r.Err, store.ErrContextClosed):
@@ -149,15 +149,15 @@ func raceArchive(f *fixture) {
 		})
 		if got := f.context(owner, id); archived.Load() != (got.Status == a2a.ContextArchived) ||
 			archived.Load() && made.Load() > 0 || !archived.Load() && made.Load() != 3 || int64(got.TaskCount) != made.Load() {
-			f.Errorf("archived: %t with %d tasks created, and the context is %+v", archived.Load(), made.Load(), got)
+			f.Errorf("archived: %t, tasks created: %d, Context() = %+v", archived.Load(), made.Load(), got)
 		}
 	}
 }
 
-func raceDelete(f *fixture) {
-	keys := f.rich(owner, "c1", 20)
-	beside := f.rich(owner, "c2", 2)
-	together(8, func(i int) {
+func raceDeleteContext(f *fixture) {
+	keys := f.createFullContext(owner, "c1", 20)
+	unrelated := f.createFullContext(owner, "c2", 2)
+	runConcurrently(8, func(i int) {
 		for range len(keys) + 2 {
 			more, err := f.s.DeleteContext(f.ctx, owner, "c1", 1+i%3)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -167,35 +167,35 @@ func raceDelete(f *fixture) {
 				return
 			}
 		}
-		f.Errorf("DeleteContext() does not end with %d tasks", len(keys))
+		f.Errorf("DeleteContext() is not complete for %d tasks", len(keys))
 	})
-	f.gone(owner, "c1", keys)
+	f.wantContextGone(owner, "c1", keys)
 	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
-	for _, k := range beside {
+	for _, k := range unrelated {
 		f.task(k)
 	}
 }
 
-// raceDeleteCreate creates tasks while a deletion that was begun goes on: each is
-// refused or belongs to a context that began after it.
+// raceDeleteCreate creates tasks while a pending deletion continues. Each task must be
+// rejected, or belong to a new context with the same id.
 func raceDeleteCreate(f *fixture) {
-	keys := f.rich(owner, "c1", 20)
-	f.batch("c1", 1)
+	keys := f.createFullContext(owner, "c1", 20)
+	f.deleteContextBatch("c1", 1)
 	var done atomic.Bool
 	made := make([][]store.Key, 4)
-	together(5, func(i int) {
+	runConcurrently(5, func(i int) {
 		if i == 4 {
 			defer done.Store(true)
 			for more, err := true, error(nil); more; {
 				if more, err = f.s.DeleteContext(f.ctx, owner, "c1", 1); err != nil {
-					f.Errorf("DeleteContext() = %v, want it to go on", err)
+					f.Errorf("DeleteContext() = %v, want nil", err)
 				}
 			}
 			return
 		}
 		for n := 0; !done.Load(); n++ {
 			k := key(fmt.Sprint("new-", i, "-", n%50))
-			switch r := f.try(newTask(k, "c1", at(n))); {
+			switch r := f.tryCommit(newTask(k, "c1", at(n))); {
 			case r.Err == nil:
 				made[i] = append(made[i], k)
 			case !errors.Is(r.Err, store.ErrContextClosed) && !errors.Is(r.Err, store.ErrExists):
@@ -212,27 +212,27 @@ func raceDeleteCreate(f *fixture) {
 		}
 	}
 	for _, k := range keys {
-		f.absent(k)
+		f.wantNoTask(k)
 	}
 	page := f.list(store.Query{Owner: owner, ContextID: "c1", Limit: 1, Total: true})
 	if page.Total != total {
 		f.Errorf("Tasks() = total %d, want the %d that were created", page.Total, total)
 	}
 	if got := f.context(owner, "c1"); got.Version != 1 || got.Role != store.DefaultContextRole || got.TaskCount != total {
-		f.Errorf("Context() = %+v, want one that began afresh, with %d tasks", got, total)
+		f.Errorf("Context() = %+v, want a new one with %d tasks", got, total)
 	}
 	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 }
 
 func raceDeleteBusy(f *fixture) {
-	for round := range rounds {
+	for round := range raceRounds {
 		id := fmt.Sprint("c", round)
-		old := f.rich(owner, id, 1)
+		old := f.createFullContext(owner, id, 1)
 		k := key("new in " + id)
 		var created, deleted atomic.Bool
-		together(2, func(i int) {
+		runConcurrently(2, func(i int) {
 			if i == 0 {
-				r := f.try(newTask(k, id, at(9)))
+				r := f.tryCommit(newTask(k, id, at(9)))
 				created.Store(r.Err == nil)
 				if r.Err != nil && !errors.Is(r.Err, store.ErrContextClosed) {
 					f.Errorf("Commit() = %v, want ErrContextClosed", r.Err)
@@ -248,13 +248,13 @@ func raceDeleteBusy(f *fixture) {
 		if created.Load() {
 			f.task(k)
 			if got := f.context(owner, id); deleted.Load() != (got.TaskCount == 1) || deleted.Load() != (got.Name == "") {
-				f.Errorf("Context() = %+v with its old tasks deleted: %t", got, deleted.Load())
+				f.Errorf("Context() = %+v, old tasks deleted: %t, want the new task only after a deletion", got, deleted.Load())
 			}
 		} else if !deleted.Load() {
-			f.Errorf("neither the task was created nor the context deleted")
+			f.Errorf("Commit() and DeleteContext() both failed, want one to succeed")
 		}
 		if deleted.Load() {
-			f.absent(old[0])
+			f.wantNoTask(old[0])
 		}
 	}
 }

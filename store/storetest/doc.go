@@ -1,5 +1,5 @@
-// Package storetest is the contract of package store in executable form. Every
-// backend, ours or a third party's, passes the same suite:
+// Package storetest is the conformance suite of package store. Every backend, ours or a
+// third party's, passes the same suite:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Harness{
@@ -9,18 +9,18 @@
 //
 // # Concepts
 //
-// A [Harness] says how to get a fresh store, and how to reopen one. What a
-// backend can do it declares by its [store.Info]; what is declared is asserted.
-// [Run] runs every group of tests, each test on a store of its own, then random
-// operations against a plain model of the contract. [Bench] measures.
+// A [Harness] opens a fresh store, and reopens one. The suite checks the capabilities that
+// the backend declares in its [store.Info]. [Run] runs all groups of tests, each test on a
+// store of its own. Then it makes random calls and compares their results with those of a
+// simple model of the contract. [Bench] measures.
 //
-// The suite asks of its surroundings no more than [T], so that it can also run
-// outside go test, against an operator's real store: see [RunOn].
+// The suite needs only a [T], so it can also run outside go test, against an operator's
+// store: see [RunOn].
 //
-// [Faulty] and [KillLoop] help to test what is built on a store and what a
-// store is built on.
+// [Faulty] makes calls of a store fail, to test code that uses stores. [KillLoop] kills
+// processes that use a store, to test its durability.
 //
 // # Concurrency
 //
-// The tests of a suite run in parallel where T.Parallel allows it.
+// The tests of a suite run in parallel if T.Parallel permits it.
 package storetest

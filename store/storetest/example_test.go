@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// A store whose second Ping fails.
+// The second Ping of this store fails.
 func ExampleFaulty() {
 	var inner store.Store = healthy{}
 	s := storetest.Faulty(inner, storetest.FailCall("Ping", 2, storetest.FailBefore))

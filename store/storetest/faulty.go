@@ -10,32 +10,32 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Fault says how a call of a faulty store goes.
+// Fault is the outcome of a call of a faulty store.
 type Fault int
 
-// The faults.
+// Faults.
 const (
-	// Pass lets the call through.
+	// Pass makes the call.
 	Pass Fault = iota
 	// FailBefore fails the call without making it.
 	FailBefore
-	// FailAfter makes the call and fails it: what it did is done, but the answer is
-	// lost. A claim of several tasks returns the first with a *store.ClaimError.
+	// FailAfter makes the call and fails it: its effects remain, but its result is lost.
+	// A claim of several tasks returns the first one with a *store.ClaimError.
 	FailAfter
 )
 
-// Call is a call of a faulty store about to be made.
+// Call describes a call of a faulty store before it is made.
 type Call struct {
-	Method string // as in store.Store: "Commit", "Task", ...
-	N      int    // how many calls of this method there have been, with this one
-	// Changes are those of a Commit.
+	Method string // name in store.Store: "Commit", "Task", ...
+	N      int    // number of calls of this method, including this one
+	// Changes are the changes of a Commit.
 	Changes []store.Change
 }
 
-// Plan decides the fault of each call. Its calls do not overlap.
+// Plan returns the fault of each call. Faulty never calls it concurrently.
 type Plan func(Call) Fault
 
-// FailCall is the plan that fails the nth call of a method.
+// FailCall returns the plan that fails the nth call of a method.
 func FailCall(method string, n int, fault Fault) Plan {
 	return func(c Call) Fault {
 		if c.Method == method && c.N == n {
@@ -45,8 +45,8 @@ func FailCall(method string, n int, fault Fault) Plan {
 	}
 }
 
-// FailRandomly is the plan that fails a share of all calls, between 0 and 1,
-// before or after, as a seed decides.
+// FailRandomly returns the plan that fails a share of all calls, between 0 and 1, half of them
+// before and half after the call. The seed determines which.
 func FailRandomly(seed uint64, share float64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // faults need no secrecy
 	return func(Call) Fault {
@@ -60,8 +60,8 @@ func FailRandomly(seed uint64, share float64) Plan {
 	}
 }
 
-// Faulty returns a store that makes its calls on s and fails those that the plan
-// says with an error of code unavailable. WatchLanes, Info and Close never fail.
+// Faulty returns a store that forwards its calls to s and fails those that the plan selects
+// with an error of code unavailable. WatchLanes, Info and Close never fail.
 func Faulty(s store.Store, plan Plan) store.Store {
 	return &faulty{inner: s, plan: plan, made: make(map[string]int)}
 }
@@ -73,7 +73,7 @@ type faulty struct {
 	made  map[string]int
 }
 
-// call makes a call as the plan says.
+// call makes a call with the fault that the plan returns.
 func call[V any](f *faulty, method string, changes []store.Change, do func() (V, error)) (V, error) {
 	f.mu.Lock()
 	f.made[method]++
@@ -173,16 +173,16 @@ func (f *faulty) DeleteTask(ctx context.Context, k store.Key, force bool) (bool,
 	return call(f, "DeleteTask", nil, func() (bool, error) { return f.inner.DeleteTask(ctx, k, force) })
 }
 
-func (f *faulty) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
-	next, err = call(f, "ExpireTasks", nil, func() (next *store.ExpiryPlace, err error) {
+func (f *faulty) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
+	next, err = call(f, "ExpireTasks", nil, func() (next *store.ExpiryCursor, err error) {
 		removed, next, err = f.inner.ExpireTasks(ctx, p)
 		return next, err
 	})
 	return removed, next, err
 }
 
-func (f *faulty) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
-	next, err = call(f, "ExpireContexts", nil, func() (next *store.ExpiryPlace, err error) {
+func (f *faulty) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
+	next, err = call(f, "ExpireContexts", nil, func() (next *store.ExpiryCursor, err error) {
 		removed, next, err = f.inner.ExpireContexts(ctx, p)
 		return next, err
 	})
@@ -210,8 +210,8 @@ func (f *faulty) Backlog(ctx context.Context) (store.Backlog, error) {
 	return call(f, "Backlog", nil, func() (store.Backlog, error) { return f.inner.Backlog(ctx) })
 }
 
-func (f *faulty) Queued(ctx context.Context, owner string, most int) (int, error) {
-	return call(f, "Queued", nil, func() (int, error) { return f.inner.Queued(ctx, owner, most) })
+func (f *faulty) Queued(ctx context.Context, owner string, limit int) (int, error) {
+	return call(f, "Queued", nil, func() (int, error) { return f.inner.Queued(ctx, owner, limit) })
 }
 
 func (f *faulty) Ping(ctx context.Context) error {

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -21,24 +23,24 @@ func TestFaultyFailsTheCallOfThePlan(t *testing.T) {
 			inner := newModel()
 			s := Faulty(inner, FailCall("Commit", 2, test.fault))
 			if _, err := s.Commit(ctx, newTask(key("t1"), "c1", at(0))); err != nil {
-				t.Fatalf("Commit() number 1 = %v, want nil", err)
+				t.Fatalf("Commit() call 1 = %v, want nil", err)
 			}
 			results, err := s.Commit(ctx, newTask(key("t2"), "c1", at(0)))
 			if !errors.Is(err, a2a.ErrUnavailable) || results != nil {
-				t.Errorf("Commit() number 2 = %v, %v, want an unavailable error alone", results, err)
+				t.Errorf("Commit() call 2 = %v, %v, want only an unavailable error", results, err)
 			}
 			_, err = inner.Task(ctx, key("t2"), store.TaskOptions{})
 			if made := err == nil; made != test.made {
-				t.Errorf("the failed Commit() was made: %t, want %t", made, test.made)
+				t.Errorf("failed Commit() was applied: %t, want %t", made, test.made)
 			}
 			if _, err := s.Commit(ctx, newTask(key("t3"), "c1", at(0))); err != nil {
-				t.Errorf("Commit() number 3 = %v, want nil", err)
+				t.Errorf("Commit() call 3 = %v, want nil", err)
 			}
 		})
 	}
 }
 
-func TestFaultyReturnsTheFirstOfSeveralClaimedTasks(t *testing.T) {
+func TestFaultyReturnsTheFirstClaimedTask(t *testing.T) {
 	t.Parallel()
 	s := Faulty(newModel(), FailCall("Claim", 1, FailAfter))
 	for _, id := range []string{"t1", "t2"} {
@@ -53,8 +55,15 @@ func TestFaultyReturnsTheFirstOfSeveralClaimedTasks(t *testing.T) {
 	}
 }
 
-func TestFaultyReachesEveryMethod(t *testing.T) {
+func TestFaultyCoversEveryMethod(t *testing.T) {
 	t.Parallel()
+	all := calls(t.Context(), newModel())
+	for m := range reflect.TypeFor[store.Store]().Methods() {
+		infallible := slices.Contains([]string{"Close", "Info", "WatchLanes"}, m.Name)
+		if _, ok := all[m.Name]; ok == infallible {
+			t.Errorf("calls() has %s: %t, want %t", m.Name, ok, !infallible)
+		}
+	}
 	var methods []string
 	s := Faulty(newModel(), func(c Call) Fault {
 		methods = append(methods, c.Method)
@@ -70,7 +79,7 @@ func TestFaultyReachesEveryMethod(t *testing.T) {
 	}
 }
 
-func TestFaultyGivesThePlanTheChanges(t *testing.T) {
+func TestFaultyPassesChangesToThePlan(t *testing.T) {
 	t.Parallel()
 	s := Faulty(newModel(), func(c Call) Fault {
 		if len(c.Changes) == 1 && c.Changes[0].Key.ID == "bad" {
@@ -79,14 +88,14 @@ func TestFaultyGivesThePlanTheChanges(t *testing.T) {
 		return Pass
 	})
 	if _, err := s.Commit(t.Context(), newTask(key("good"), "c1", at(0))); err != nil {
-		t.Errorf("Commit() of good = %v, want nil", err)
+		t.Errorf("Commit() of task good = %v, want nil", err)
 	}
 	if _, err := s.Commit(t.Context(), newTask(key("bad"), "c1", at(0))); err == nil {
-		t.Errorf("Commit() of bad = nil, want an error")
+		t.Errorf("Commit() of task bad = nil, want an error")
 	}
 }
 
-// A faulty store whose plan passes everything is as good as the store within.
+// A faulty store without faults passes the suite.
 func TestFaultyPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	h := modelHarness()
@@ -94,7 +103,7 @@ func TestFaultyPassesTheSuite(t *testing.T) {
 	Run(t, h)
 }
 
-func TestFailRandomlyFailsTheShareItIsGiven(t *testing.T) {
+func TestFailRandomlyFailsTheGivenShare(t *testing.T) {
 	t.Parallel()
 	plan, again := FailRandomly(7, 0.5), FailRandomly(7, 0.5)
 	count := make(map[Fault]int)
@@ -102,10 +111,10 @@ func TestFailRandomlyFailsTheShareItIsGiven(t *testing.T) {
 		fault := plan(Call{})
 		count[fault]++
 		if fault != again(Call{}) {
-			t.Fatalf("the same seed made another plan")
+			t.Fatalf("two plans with the same seed differ")
 		}
 	}
 	if count[Pass] < 4700 || count[Pass] > 5300 || count[FailBefore] < 2200 || count[FailAfter] < 2200 {
-		t.Errorf("faults of 10000 calls = %v, want half of them, before and after alike", count)
+		t.Errorf("faults of 10000 calls = %v, want half of them, before and after in equal parts", count)
 	}
 }

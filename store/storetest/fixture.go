@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// fixture is one test with a store of its own. Its methods fail the test when a
-// call does not do what is asked.
+// fixture is one test with a store of its own. Its methods fail the test if a call does not
+// have the expected result.
 type fixture struct {
 	T
 	h   Harness
@@ -33,22 +33,21 @@ func newFixture(t T, h Harness) *fixture {
 	return f
 }
 
-// commit applies changes, all of which have to succeed, and returns the version
-// after the last.
+// commit applies changes that must all succeed, and returns the version after the last one.
 func (f *fixture) commit(changes ...store.Change) int64 {
 	f.Helper()
 	var seq int64
-	for i, r := range f.results(changes...) {
+	for i, r := range f.commitResults(changes...) {
 		if r.Err != nil {
-			f.Fatalf("Commit() of change %d of task %q = %v, want it applied", i, changes[i].Key.ID, r.Err)
+			f.Fatalf("Commit() of change %d of task %q = %v, want nil", i, changes[i].Key.ID, r.Err)
 		}
 		seq = r.Seq
 	}
 	return seq
 }
 
-// results applies changes and returns what became of them.
-func (f *fixture) results(changes ...store.Change) []store.Result {
+// commitResults applies changes and returns their results.
+func (f *fixture) commitResults(changes ...store.Change) []store.Result {
 	f.Helper()
 	results, err := f.s.Commit(f.ctx, changes...)
 	if err != nil {
@@ -60,18 +59,18 @@ func (f *fixture) results(changes ...store.Change) []store.Result {
 	return results
 }
 
-// refused applies a change that has to be refused with an error.
-func (f *fixture) refused(want error, c store.Change) store.Result {
+// wantRejected applies a change that must be rejected with an error.
+func (f *fixture) wantRejected(want error, c store.Change) store.Result {
 	f.Helper()
-	r := f.results(c)[0]
+	r := f.commitResults(c)[0]
 	if !errors.Is(r.Err, want) {
 		f.Errorf("Commit() = %v, want %v", r.Err, want)
 	}
 	if r.Seq != 0 {
-		f.Errorf("Commit() of a refused change returned Seq %d, want 0", r.Seq)
+		f.Errorf("Commit() of a rejected change returned Seq %d, want 0", r.Seq)
 	}
 	if (r.Record != nil) != errors.Is(want, store.ErrDuplicate) {
-		f.Errorf("Commit() refused by %v returned the record %v", want, r.Record)
+		f.Errorf("Commit() rejected with %v returned record %v", want, r.Record)
 	}
 	return r
 }
@@ -91,12 +90,12 @@ func (f *fixture) taskWith(k store.Key, opts store.TaskOptions) *store.Task {
 	f.Helper()
 	t, err := f.s.Task(f.ctx, k, opts)
 	if err != nil {
-		f.Fatalf("Task(%s) = %v, want a task", name(k), err)
+		f.Fatalf("Task(%s) = %v, want a task", taskName(k), err)
 	}
 	return t
 }
 
-// events returns the whole log of a task, read in pages.
+// events returns the complete log of a task, read in pages.
 func (f *fixture) events(k store.Key) []store.Event {
 	f.Helper()
 	const page = 100
@@ -104,7 +103,7 @@ func (f *fixture) events(k store.Key) []store.Event {
 	for {
 		events, err := f.s.Events(f.ctx, k, int64(len(log)), page)
 		if err != nil {
-			f.Fatalf("Events(%s) = %v, want the log", name(k), err)
+			f.Fatalf("Events(%s) = %v, want the log", taskName(k), err)
 		}
 		log = append(log, events...)
 		if len(events) < page {
@@ -120,7 +119,7 @@ func (f *fixture) claim(p store.ClaimParams) []*store.Task {
 		f.Fatalf("Claim() = %v, want tasks", err)
 	}
 	if len(tasks) > p.Limit {
-		f.Errorf("Claim() of at most %d tasks returned %d", p.Limit, len(tasks))
+		f.Errorf("Claim() with limit %d returned %d tasks", p.Limit, len(tasks))
 	}
 	return tasks
 }
@@ -138,12 +137,12 @@ func (f *fixture) steps(k store.Key, turn int) []store.Step {
 	f.Helper()
 	steps, err := f.s.Steps(f.ctx, k, turn)
 	if err != nil {
-		f.Fatalf("Steps(%s, %d) = %v, want steps", name(k), turn, err)
+		f.Fatalf("Steps(%s, %d) = %v, want steps", taskName(k), turn, err)
 	}
 	return steps
 }
 
-// context returns a context with the ids of its newest tasks, up to a hundred.
+// context returns a context with the ids of up to 100 of its newest tasks.
 func (f *fixture) context(owner, id string) store.Context {
 	f.Helper()
 	c, err := f.s.Context(f.ctx, owner, id, 100)
@@ -171,60 +170,59 @@ func (f *fixture) backlog() store.Backlog {
 	return b
 }
 
-// absent checks that nothing is to be found of a task.
-func (f *fixture) absent(k store.Key) {
+// wantNoTask checks that no read finds the task.
+func (f *fixture) wantNoTask(k store.Key) {
 	f.Helper()
 	if t, err := f.s.Task(f.ctx, k, store.TaskOptions{}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Task(%s) = %v, %v, want ErrNotFound", name(k), t, err)
+		f.Errorf("Task(%s) = %v, %v, want ErrNotFound", taskName(k), t, err)
 	}
 	if log, err := f.s.Events(f.ctx, k, 0, 10); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Events(%s) = %v, %v, want ErrNotFound", name(k), log, err)
+		f.Errorf("Events(%s) = %v, %v, want ErrNotFound", taskName(k), log, err)
 	}
 }
 
-// noRecord checks that an idempotency key is free.
-func (f *fixture) noRecord(owner, key string) {
+// wantNoRecord checks that no record of an idempotency key exists.
+func (f *fixture) wantNoRecord(owner, key string) {
 	f.Helper()
 	if r, err := f.s.Idempotency(f.ctx, owner, key); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("Idempotency(%q, %q) = %+v, %v, want ErrNotFound", owner, key, r, err)
 	}
 }
 
-// noContext checks that there is no such context.
-func (f *fixture) noContext(owner, id string) {
+// wantNoContext checks that no read finds the context.
+func (f *fixture) wantNoContext(owner, id string) {
 	f.Helper()
 	if c, err := f.s.Context(f.ctx, owner, id, 1); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("Context(%q, %q) = %+v, %v, want ErrNotFound", owner, id, c, err)
 	}
 }
 
-// equal compares what a call returned with what is wanted of it.
-func (f *fixture) equal(what string, got, want any) {
+// equal compares the result of a call with the expected one.
+func (f *fixture) equal(label string, got, want any) {
 	f.Helper()
 	if d := diff(got, want); d != "" {
-		f.Errorf("%s is not as wanted (-got +want):\n%s", what, d)
+		f.Errorf("%s: unexpected result (-got +want):\n%s", label, d)
 	}
 }
 
-// Values the tests are made of.
+// Values used by the tests.
 
 const (
-	owner  = "did:example:alice"
-	other  = "did:example:bob"
-	worker = "worker-1"
-	rival  = "worker-2"
+	owner       = "did:example:alice"
+	otherOwner  = "did:example:bob"
+	worker      = "worker-1"
+	otherWorker = "worker-2"
 )
 
-// start is the time at which the tests begin. It has no part below a
-// millisecond, as stores keep it.
+// start is the time at which the tests start. It has the precision of stores.
 var start = time.Date(2026, 3, 4, 5, 6, 7, 89_000_000, time.UTC)
 
-// at returns the time some milliseconds after start.
+// at returns the time ms milliseconds after start.
 func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
 func key(id string) store.Key { return store.Key{Owner: owner, ID: id} }
 
-func name(k store.Key) string {
+func taskName(k store.Key) string {
 	return fmt.Sprintf("%s of %s", a2a.Quote(k.ID), a2a.Quote(k.Owner))
 }
 
@@ -232,73 +230,74 @@ func message(role a2a.Role, id, text string) *a2a.Message {
 	return &a2a.Message{ID: id, Role: role, Parts: []a2a.Part{a2a.TextPart{Text: text}}}
 }
 
-// received is the event of a message of the client.
-func received(t time.Time, id string) store.Event {
+// clientMessage returns an event with a message of the client.
+func clientMessage(t time.Time, id string) store.Event {
 	return store.Event{Time: t, State: a2a.StateSubmitted, Received: message(a2a.RoleUser, id, "text of "+id)}
 }
 
-// status is the event of a state without a message.
-func status(t time.Time, s a2a.TaskState) store.Event { return store.Event{Time: t, State: s} }
+// statusEvent returns an event with a state and no message.
+func statusEvent(t time.Time, s a2a.TaskState) store.Event { return store.Event{Time: t, State: s} }
 
-// said is the event of a state with a message of the agent.
-func said(t time.Time, s a2a.TaskState, id string) store.Event {
+// agentMessage returns an event with a state and a message of the agent.
+func agentMessage(t time.Time, s a2a.TaskState, id string) store.Event {
 	return store.Event{Time: t, State: s, Message: message(a2a.RoleAgent, id, "text of "+id)}
 }
 
-// chunk is the event of a piece of a text artifact.
-func chunk(t time.Time, id, text string, appends bool) store.Event {
+// chunkEvent returns an event with a chunk of a text artifact.
+func chunkEvent(t time.Time, id, text string, appends bool) store.Event {
 	return store.Event{
 		Time: t, State: a2a.StateWorking, Append: appends,
 		Artifact: &a2a.Artifact{ID: id, Parts: []a2a.Part{a2a.TextPart{Text: text}}},
 	}
 }
 
-func queued() *store.Run { return &store.Run{Phase: store.PhaseQueued, Turn: 1} }
+func queued() *store.QueueEntry { return &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1} }
 
-func idle() *store.Run { return &store.Run{Phase: store.PhaseIdle, Turn: 1} }
+func idle() *store.QueueEntry { return &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1} }
 
-// leased is a run under the first lease of a worker.
-func leased(worker string, until time.Time) *store.Run {
-	return &store.Run{Phase: store.PhaseLeased, Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1, Until: until}}
+// leased returns a queue entry with the first lease of a worker.
+func leased(worker string, until time.Time) *store.QueueEntry {
+	return &store.QueueEntry{Phase: store.PhaseLeased, Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1, Until: until}}
 }
 
-// newTask is the change that creates a queued task with one message.
+// newTask returns the change that creates a queued task with one message.
 func newTask(k store.Key, contextID string, t time.Time) store.Change {
-	return store.Change{Key: k, Create: &store.Create{ContextID: contextID}, Events: []store.Event{received(t, "m1")}, Run: queued()}
+	return store.Change{Key: k, Create: &store.Create{ContextID: contextID}, Events: []store.Event{clientMessage(t, "m1")}, Queue: queued()}
 }
 
-// next is a change of a task seen at a version.
-func next(k store.Key, version int64, events ...store.Event) store.Change {
+// changeAt returns a change of a task at a version.
+func changeAt(k store.Key, version int64, events ...store.Event) store.Change {
 	return store.Change{Key: k, Version: version, Events: events}
 }
 
-// under is a change made under a lease.
-func under(k store.Key, worker string, fence int64, events ...store.Event) store.Change {
+// changeUnder returns a change under a lease.
+func changeUnder(k store.Key, worker string, fence int64, events ...store.Event) store.Change {
 	return store.Change{Key: k, Lease: &store.HeldLease{Key: k, Worker: worker, Fence: fence}, Events: events}
 }
 
-func idempotent(c store.Change, k string, t time.Time) store.Change {
+// withKey adds an idempotency record to a change.
+func withKey(c store.Change, k string, t time.Time) store.Change {
 	c.Idempotency = &store.IdempotencyRecord{Owner: c.Key.Owner, Key: k, Hash: [32]byte{1, 2, 255}, TaskID: c.Key.ID, CreatedAt: t}
 	return c
 }
 
-// claimAt is a claim of one worker at a time, for a minute.
+// claimAt returns the parameters of a claim with leases of one minute.
 func claimAt(worker string, now time.Time, limit int) store.ClaimParams {
 	return store.ClaimParams{
 		Worker: worker, Now: now, Until: now.Add(time.Minute), Limit: limit,
-		Event: status(now, a2a.StateWorking),
+		Event: statusEvent(now, a2a.StateWorking),
 	}
 }
 
-// fold returns the task that a log and a run make.
-func fold(k store.Key, contextID string, run store.Run, events ...store.Event) *store.Task {
-	t := &store.Task{Key: k, ContextID: contextID, Run: run}
-	t.Apply(numbered(events)...)
+// fold returns the task with the given events and queue entry.
+func fold(k store.Key, contextID string, run store.QueueEntry, events ...store.Event) *store.Task {
+	t := &store.Task{Key: k, ContextID: contextID, Queue: run}
+	t.Apply(withSeqs(events)...)
 	return t
 }
 
-// numbered returns events with the sequences they have in a log.
-func numbered(events []store.Event) []store.Event {
+// withSeqs returns events with their sequences in a log.
+func withSeqs(events []store.Event) []store.Event {
 	log := make([]store.Event, len(events))
 	for i, e := range events {
 		e.Seq = int64(i + 1)

@@ -6,19 +6,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Harness plugs a backend into the suite.
+// Harness describes a backend to the suite.
 type Harness struct {
 	// Open returns a fresh, empty store. The suite closes it.
 	Open func(t T) store.Store
-	// Reopen closes a store and opens the same data again. A durable store must
-	// have it, any other must not.
+	// Reopen closes a store and opens its data again. It must be set if and only if the store
+	// is durable.
 	Reopen func(t T, s store.Store) store.Store
-	// Crash opens the data of a store again as if the process had died: without
-	// closing the store, which is not used any more. Nil when that cannot be done
-	// within one process; see KillLoop.
+	// Crash opens the data of a store again, as if the process had died: without closing the
+	// store, which is not used afterwards. It is nil if this is impossible within one process;
+	// see KillLoop.
 	Crash func(t T, s store.Store) store.Store
-	// Tasks bounds how many tasks the larger tests make; 0 means 1000. Slow
-	// backends lower it.
+	// Tasks limits the number of tasks in the larger tests; 0 means 1000. Slow backends use a
+	// smaller number.
 	Tasks int
 	// Calls is the maximum number of calls in a series of random calls; 0 means 60. The flag
 	// -rapid.checks sets the number of series. Backends that are slow to open a fresh store
@@ -26,10 +26,10 @@ type Harness struct {
 	Calls int
 }
 
-// Run runs the whole suite.
+// Run runs the complete suite.
 func Run(t *testing.T, h Harness) { RunOn(Wrap(t), h) }
 
-// RunOn runs the whole suite on any T.
+// RunOn runs the complete suite on any implementation of T.
 func RunOn(t T, h Harness) {
 	if h.Tasks == 0 {
 		h.Tasks = 1000
@@ -48,7 +48,7 @@ func RunOn(t T, h Harness) {
 			}
 		})
 	}
-	t.Run("random calls are answered as by the model", func(t T) {
+	t.Run("random calls have the same results as on the model", func(t T) {
 		t.Parallel()
 		runRandom(t, h)
 	})
@@ -59,7 +59,7 @@ type group struct {
 	tests []test
 }
 
-// test is one part of the suite; its name reads as a sentence.
+// test is one test of the suite. Its name is a sentence.
 type test struct {
 	name string
 	run  func(f *fixture)
@@ -77,30 +77,30 @@ func groups() []group {
 		{"steps", stepTests()},
 		{"idempotency", idempotencyTests()},
 		{"contexts", contextTests()},
-		{"contexts saved", saveTests()},
-		{"contexts within others", parentTests()},
-		{"contexts closed", closedTests()},
-		{"contexts listed", contextListTests()},
-		{"contexts deleted", deleteTests()},
-		{"tasks deleted", taskDeleteTests()},
-		{"tasks expired", taskExpireTests()},
-		{"contexts expired", contextExpireTests()},
+		{"save contexts", saveTests()},
+		{"parent contexts", parentTests()},
+		{"closed contexts", closedTests()},
+		{"list contexts", contextListTests()},
+		{"delete contexts", deleteTests()},
+		{"delete tasks", taskDeleteTests()},
+		{"expire tasks", taskExpireTests()},
+		{"expire contexts", contextExpireTests()},
 		{"feedback", feedbackTests()},
-		{"push saved", pushSaveTests()},
-		{"push committed", pushCommitTests()},
-		{"push claimed", pushClaimTests()},
-		{"push acknowledged", pushAckTests()},
-		{"push moved", pushMoveTests()},
-		{"push listed", pushListTests()},
-		{"push removed", pushExpireTests()},
+		{"save webhooks", webhookSaveTests()},
+		{"commit webhooks", webhookCommitTests()},
+		{"claim lanes", webhookClaimTests()},
+		{"acknowledge lanes", webhookAckTests()},
+		{"delete, revoke, replay and wake lanes", webhookMoveTests()},
+		{"list webhooks", webhookListTests()},
+		{"expire webhooks", webhookExpireTests()},
 		{"isolation", isolationTests()},
 		{"values", valueTests()},
 		{"aliasing", aliasTests()},
 		{"lifecycle", lifecycleTests()},
 		{"races", raceTests()},
-		{"races of contexts", contextRaceTests()},
-		{"races of deletions", deleteRaceTests()},
-		{"push races", pushRaceTests()},
+		{"context races", contextRaceTests()},
+		{"deletion races", deleteRaceTests()},
+		{"webhook races", webhookRaceTests()},
 		{"durability", durableTests()},
 	}
 }

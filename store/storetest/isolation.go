@@ -9,45 +9,45 @@ import (
 
 func isolationTests() []test {
 	return []test{
-		{"what belongs to another owner is absent in every method", isolationAbsent},
-		{"two owners with the same ids do not meet", isolationTwins},
-		{"owners that look alike are not the same", isolationLookalikes},
+		{"every method hides the objects of other owners", isolationAbsent},
+		{"equal ids of two owners are separate", isolationSameIDs},
+		{"similar names are different owners", isolationSimilarOwners},
 	}
 }
 
 func isolationAbsent(f *fixture) {
 	k := key("t1")
-	c := idempotent(newTask(k, "c1", at(0)), "key", at(0))
+	c := withKey(newTask(k, "c1", at(0)), "key", at(0))
 	c.Steps = []store.Step{step(1, "step", "result")}
 	f.commit(c)
 	f.claim(claimAt(worker, at(1), 1))
-	f.feedback(store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)})
+	f.addFeedback(store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)})
 	before := f.task(k)
 
-	theirs := store.Key{Owner: other, ID: "t1"}
-	f.absent(theirs)
-	f.noRecord(other, "key")
-	f.noContext(other, "c1")
+	theirs := store.Key{Owner: otherOwner, ID: "t1"}
+	f.wantNoTask(theirs)
+	f.wantNoRecord(otherOwner, "key")
+	f.wantNoContext(otherOwner, "c1")
 	f.equal("Steps()", f.steps(theirs, 1), []store.Step{})
 	if versions, err := f.s.Versions(f.ctx, []store.Key{theirs}); err != nil || len(versions) != 0 {
 		f.Errorf("Versions() = %v, %v, want nothing", versions, err)
 	}
-	f.refused(store.ErrNotFound, next(theirs, 2, status(at(2), a2a.StateCanceled)))
-	f.refused(store.ErrNotFound, under(theirs, worker, 1, status(at(2), a2a.StateCanceled)))
-	f.equal("Renew()", f.renew(at(9), held(theirs, worker, 1)), []store.Key{theirs})
-	f.equal("Feedback()", f.feedbackOn(theirs), []store.Feedback{})
-	f.equal("FeedbackSummary()", f.summary(other), store.FeedbackSummary{})
-	if page := f.contexts(store.ContextQuery{Owner: other}); len(page.Contexts) != 0 || page.Total != 0 {
+	f.wantRejected(store.ErrNotFound, changeAt(theirs, 2, statusEvent(at(2), a2a.StateCanceled)))
+	f.wantRejected(store.ErrNotFound, changeUnder(theirs, worker, 1, statusEvent(at(2), a2a.StateCanceled)))
+	f.equal("Renew()", f.renew(at(9), heldLease(theirs, worker, 1)), []store.Key{theirs})
+	f.equal("Feedback()", f.feedbackOf(theirs), []store.Feedback{})
+	f.equal("FeedbackSummary()", f.summary(otherOwner), store.FeedbackSummary{})
+	if page := f.contexts(store.ContextQuery{Owner: otherOwner}); len(page.Contexts) != 0 || page.Total != 0 {
 		f.Errorf("Contexts() = %+v, want nothing", page)
 	}
-	if _, err := f.save(store.ContextChange{Context: described(other, "c1", 2), Version: 1}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.trySaveContext(store.ContextChange{Context: fullContext(otherOwner, "c1", 2), Version: 1}); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("SaveContext() = %v, want ErrNotFound", err)
 	}
-	if more, err := f.s.DeleteContext(f.ctx, other, "c1", 9); !errors.Is(err, store.ErrNotFound) {
+	if more, err := f.s.DeleteContext(f.ctx, otherOwner, "c1", 9); !errors.Is(err, store.ErrNotFound) {
 		f.Errorf("DeleteContext() = %t, %v, want ErrNotFound", more, err)
 	}
 	for _, q := range []store.Query{{}, {ContextID: "c1"}, {States: []a2a.TaskState{a2a.StateWorking}}} {
-		q.Owner, q.Limit, q.Total = other, 10, true
+		q.Owner, q.Limit, q.Total = otherOwner, 10, true
 		if page := f.list(q); len(page.Tasks) != 0 || page.Total != 0 {
 			f.Errorf("Tasks(%+v) = %v, want nothing", q, ids(page.Tasks))
 		}
@@ -55,24 +55,24 @@ func isolationAbsent(f *fixture) {
 	f.equal("Task()", f.task(k), before)
 }
 
-func isolationTwins(f *fixture) {
-	mine, theirs := key("t1"), store.Key{Owner: other, ID: "t1"}
+func isolationSameIDs(f *fixture) {
+	mine, theirs := key("t1"), store.Key{Owner: otherOwner, ID: "t1"}
 	for _, k := range []store.Key{mine, theirs} {
-		c := idempotent(newTask(k, "c1", at(0)), "key", at(0))
+		c := withKey(newTask(k, "c1", at(0)), "key", at(0))
 		c.Steps = []store.Step{step(1, "step", k.Owner)}
 		c.Events[0].Received = message(a2a.RoleUser, "m1", k.Owner)
 		f.commit(c)
-		f.feedback(store.Feedback{Key: k, ID: "f", Text: k.Owner, CreatedAt: at(1)})
+		f.addFeedback(store.Feedback{Key: k, ID: "f", Text: k.Owner, CreatedAt: at(1)})
 	}
-	f.commit(next(mine, 1, said(at(5), a2a.StateCompleted, "m2")))
+	f.commit(changeAt(mine, 1, agentMessage(at(5), a2a.StateCompleted, "m2")))
 	for _, k := range []store.Key{mine, theirs} {
 		t := f.task(k)
 		if got := t.History[0].Message.Text(); t.Key != k || got != k.Owner {
-			f.Errorf("Task(%s) = %v with %q, want its own", name(k), t.Key, got)
+			f.Errorf("Task(%s) = %v with %q, want that of the same owner", taskName(k), t.Key, got)
 		}
 		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "step", k.Owner)})
-		if got := f.feedbackOn(k); len(got) != 1 || got[0].Text != k.Owner || got[0].Key != k {
-			f.Errorf("Feedback(%s) = %+v, want its own", name(k), got)
+		if got := f.feedbackOf(k); len(got) != 1 || got[0].Text != k.Owner || got[0].Key != k {
+			f.Errorf("Feedback(%s) = %+v, want that of the same owner", taskName(k), got)
 		}
 		if got := f.list(store.Query{Owner: k.Owner, ContextID: "c1", Limit: 5, Total: true}); len(got.Tasks) != 1 || got.Tasks[0].Key != k || got.Total != 1 {
 			f.Errorf("Tasks() of %q = %+v, want its own task", k.Owner, got)
@@ -86,11 +86,11 @@ func isolationTwins(f *fixture) {
 	if len(got) != 1 || got[0].Key != mine {
 		f.Fatalf("Claim() = %v, want the task of %q", got, owner)
 	}
-	f.refused(store.ErrLeaseLost, under(theirs, worker, 1))
-	f.equal("Renew()", f.renew(at(9), held(theirs, worker, 1)), []store.Key{theirs})
+	f.wantRejected(store.ErrLeaseLost, changeUnder(theirs, worker, 1))
+	f.equal("Renew()", f.renew(at(9), heldLease(theirs, worker, 1)), []store.Key{theirs})
 }
 
-func isolationLookalikes(f *fixture) {
+func isolationSimilarOwners(f *fixture) {
 	owners := []string{"alice", "Alice", "alice ", "alic_", "alic%", "alicé", "alice\u0301", "a"}
 	for i, o := range owners {
 		f.commit(newTask(store.Key{Owner: o, ID: "t"}, "c", at(i)))
@@ -98,13 +98,13 @@ func isolationLookalikes(f *fixture) {
 	for i, o := range owners {
 		page := f.list(store.Query{Owner: o, ContextID: "c", Limit: 10})
 		if len(page.Tasks) != 1 || page.Tasks[0].Key.Owner != o || !page.Tasks[0].CreatedAt.Equal(at(i)) {
-			f.Errorf("Tasks() of %q = %d tasks, want its own one", o, len(page.Tasks))
+			f.Errorf("Tasks() of %q = %d tasks, want 1 of its own", o, len(page.Tasks))
 		}
-		f.equal("Context()", f.context(o, "c"), born(o, "c", i, "t"))
+		f.equal("Context()", f.context(o, "c"), implicitContext(o, "c", i, "t"))
 	}
-	// What is joined from an owner and an id must not meet by the seam.
+	// Keys that a store joins from an owner and an id must not collide.
 	f.commit(newTask(store.Key{Owner: "a/b", ID: "c"}, "x", at(0)))
-	f.absent(store.Key{Owner: "a", ID: "b/c"})
+	f.wantNoTask(store.Key{Owner: "a", ID: "b/c"})
 	f.commit(newTask(store.Key{Owner: "a", ID: "b/c"}, "x", at(0)), newTask(store.Key{Owner: "ab", ID: "c"}, "x", at(0)))
-	f.absent(store.Key{Owner: "a", ID: "bc"})
+	f.wantNoTask(store.Key{Owner: "a", ID: "bc"})
 }

@@ -19,26 +19,26 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// KillConfig are the arguments of KillLoop.
+// KillConfig contains the parameters of KillLoop.
 type KillConfig struct {
-	// Open opens the store in a directory, whose data it finds if there is any.
+	// Open opens the store in a directory with its data, if any.
 	Open func(dir string) (store.Store, error)
-	// Rounds is how many processes are killed; 0 means 5.
+	// Rounds is the number of processes to kill; 0 means 5.
 	Rounds int
-	// Writers is how many goroutines of a process commit; 0 means 8.
+	// Writers is the number of goroutines of a process that commit; 0 means 8.
 	Writers int
 }
 
-// The environment of the process that is to be killed.
+// Environment variables of the process to kill.
 const (
 	killDir   = "HOLDFAST_STORETEST_KILL_DIR"
 	killRound = "HOLDFAST_STORETEST_KILL_ROUND"
 )
 
-// KillLoop kills processes that commit, with SIGKILL at random moments, and
-// checks that the store then holds everything that was acknowledged and no half
-// of anything. A test calls it and does nothing else: the test binary is run
-// again, for this test alone, as the process to be killed.
+// KillLoop starts processes that commit, kills them with SIGKILL at random times, and checks
+// the store after each kill. The store must contain everything that was acknowledged and no
+// partial change. The calling test must do nothing else: KillLoop runs the test binary again,
+// for this test only, as the process to kill.
 func KillLoop(t *testing.T, cfg KillConfig) {
 	t.Helper()
 	if cfg.Rounds == 0 {
@@ -64,12 +64,12 @@ func KillLoop(t *testing.T, cfg KillConfig) {
 	t.Logf("%d tasks and %d deletions were acknowledged in %d rounds", len(acked), len(deleted), cfg.Rounds)
 }
 
-// runAndKill runs a process, kills it, and adds what it acknowledged.
+// runAndKill runs a process, kills it, and records what it acknowledged.
 func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactly(t.Name()), "-test.count=1") //nolint:gosec // this very binary
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactPattern(t.Name()), "-test.count=1") //nolint:gosec // this very binary
 	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -81,10 +81,10 @@ func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, 
 	}
 	delay := time.Duration(5+rand.IntN(200)) * time.Millisecond //nolint:gosec // any moment will do
 	var timer *time.Timer
-	var said strings.Builder
+	var output strings.Builder
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadString('\n')
-		if err != nil { // a last line without its end was not acknowledged
+		if err != nil { // an incomplete last line acknowledges nothing
 			break
 		}
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "deleted" {
@@ -93,22 +93,22 @@ func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, 
 		}
 		k, seq, ok := parseAck(line)
 		if !ok {
-			said.WriteString(line)
+			output.WriteString(line)
 			continue
 		}
 		acked[k] = max(acked[k], seq)
-		if timer == nil { // it has begun
+		if timer == nil { // the process works
 			timer = time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
 		}
 	}
 	err = cmd.Wait()
 	if timer == nil || cmd.ProcessState.Exited() {
-		t.Fatalf("the process of round %d ended by itself: %v\n%s", round, err, said.String())
+		t.Fatalf("process of round %d exited before it was killed: %v\n%s", round, err, output.String())
 	}
 }
 
-// exactly returns the pattern that go test matches with one test alone.
-func exactly(name string) string {
+// exactPattern returns the -test.run pattern that matches only the named test.
+func exactPattern(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
@@ -125,7 +125,7 @@ func parseAck(line string) (store.Key, int64, bool) {
 	return store.Key{Owner: f[1], ID: f[2]}, seq, err == nil
 }
 
-// commitUntilKilled is the process that is killed.
+// commitUntilKilled runs in the process to kill.
 func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
 	t.Helper()
 	s, err := cfg.Open(dir)
@@ -133,13 +133,13 @@ func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
 		t.Fatalf("Open() = %v", err)
 	}
 	round := os.Getenv(killRound)
-	deadline := time.Now().Add(30 * time.Second) // should nobody kill it
-	together(cfg.Writers, func(w int) {
+	deadline := time.Now().Add(30 * time.Second) // if it is not killed
+	runConcurrently(cfg.Writers, func(w int) {
 		for n := 0; time.Now().Before(deadline); n++ {
 			k := store.Key{Owner: fmt.Sprint("owner-", w%3), ID: fmt.Sprintf("r%s-w%d-n%d", round, w, n)}
-			err := commitAndTell(t.Context(), os.Stdout, s, k)
+			err := commitAndReport(t.Context(), os.Stdout, s, k)
 			if err == nil {
-				err = deleteAndTell(t.Context(), os.Stdout, s, k)
+				err = deleteAndReport(t.Context(), os.Stdout, s, k)
 			}
 			if err != nil {
 				t.Errorf("task %s: %v", k.ID, err)
@@ -149,12 +149,12 @@ func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
 	})
 }
 
-// commitAndTell makes a task whose changes each leave it as whole wants it, and
-// tells each version once it is committed.
-func commitAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
+// commitAndReport creates and changes a task that passes incompleteChange after every change.
+// It prints each version after its commit.
+func commitAndReport(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
 	const changes = 5
-	c := idempotent(newTask(k, "context", start), "key-"+k.ID, start)
-	c.Push = newHooks("p")
+	c := withKey(newTask(k, "context", start), "key-"+k.ID, start)
+	c.Webhooks = testWebhooks("p")
 	for i := 0; ; i++ {
 		results, err := s.Commit(ctx, c)
 		if err != nil {
@@ -170,28 +170,28 @@ func commitAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Ke
 		if i == changes {
 			return nil
 		}
-		c = next(k, seq, said(at(i), a2a.StateWorking, fmt.Sprint("m", i)), chunk(at(i), "a", "x", true))
-		c.Run = &store.Run{Phase: store.PhaseQueued, Turn: i + 2}
+		c = changeAt(k, seq, agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i)), chunkEvent(at(i), "a", "x", true))
+		c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: i + 2}
 		c.Steps = []store.Step{step(1, fmt.Sprint("s", i), "result")}
 	}
 }
 
-// killedContexts begins the ids of the contexts that are deleted.
-const killedContexts = "deleted-"
+// deletedContextPrefix is the prefix of the ids of contexts that are deleted.
+const deletedContextPrefix = "deleted-"
 
-// deleteAndTell makes a context of a few tasks, named for a task, and tells of
-// its deletion once that has ended.
-func deleteAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
+// deleteAndReport creates a context of a few tasks, deletes it, and prints its name after the
+// deletion is complete.
+func deleteAndReport(ctx context.Context, out io.Writer, s store.Store, k store.Key) error {
 	const tasks = 3
-	c := newContext(killedContexts+k.ID, 0)
+	c := newContext(deletedContextPrefix+k.ID, 0)
 	c.Context.Key.Owner = k.Owner
 	if _, err := s.SaveContext(ctx, c); err != nil {
 		return err
 	}
 	for i := range tasks {
 		t := store.Key{Owner: k.Owner, ID: fmt.Sprint(c.Context.Key.ID, "-", i)}
-		change := idempotent(idleTask(t, c.Context.Key.ID, i, a2a.StateCompleted), "key-"+t.ID, start)
-		change.Push = newHooks("p")
+		change := withKey(idleTask(t, c.Context.Key.ID, i, a2a.StateCompleted), "key-"+t.ID, start)
+		change.Webhooks = testWebhooks("p")
 		results, err := s.Commit(ctx, change)
 		if err != nil {
 			return err
@@ -210,8 +210,7 @@ func deleteAndTell(ctx context.Context, out io.Writer, s store.Store, k store.Ke
 	return err
 }
 
-// checkDeleted ends the deletions that were begun and checks that nothing is left
-// of those that were acknowledged.
+// checkDeleted completes pending deletions and checks that nothing is left of deleted contexts.
 func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 	f.Helper()
 	pending, err := f.s.PendingDeletions(f.ctx, 1000)
@@ -220,29 +219,29 @@ func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 	}
 	for _, k := range pending {
 		if deleted[k] {
-			f.Errorf("the deletion of context %s goes on, but its end was acknowledged", k.ID)
+			f.Errorf("deletion of context %s is pending, but was acknowledged as complete", k.ID)
 		}
-		f.noContext(k.Owner, k.ID)
+		f.wantNoContext(k.Owner, k.ID)
 		for more := true; more; {
 			if more, err = f.s.DeleteContext(f.ctx, k.Owner, k.ID, 2); err != nil {
-				f.Fatalf("DeleteContext(%q) = %v, want it to go on after a kill", k.ID, err)
+				f.Fatalf("DeleteContext(%q) after a kill = %v, want nil", k.ID, err)
 			}
 		}
 		deleted[k] = true
 	}
 	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
 	for k := range deleted {
-		f.noContext(k.Owner, k.ID)
+		f.wantNoContext(k.Owner, k.ID)
 		for i := range 3 {
 			t := store.Key{Owner: k.Owner, ID: fmt.Sprint(k.ID, "-", i)}
-			f.absent(t)
-			f.noRecord(t.Owner, "key-"+t.ID)
-			f.noLane(t, "p")
+			f.wantNoTask(t)
+			f.wantNoRecord(t.Owner, "key-"+t.ID)
+			f.wantNoLane(t, "p")
 		}
 	}
 }
 
-// checkAcked opens the store and checks all that is in it.
+// checkAcked opens the store and checks its content.
 func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
 	s, err := cfg.Open(dir)
@@ -258,7 +257,7 @@ func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]in
 			page := f.list(q)
 			for _, task := range page.Tasks {
 				versions[task.Key] = task.Seq
-				f.checkWhole(task)
+				f.checkComplete(task)
 			}
 			if q.Cursor = page.Next; q.Cursor == nil {
 				break
@@ -267,7 +266,7 @@ func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]in
 	}
 	for k, seq := range acked {
 		if versions[k] < seq {
-			t.Errorf("task %s is at version %d, but %d was acknowledged", k.ID, versions[k], seq)
+			t.Errorf("Tasks() returns task %s at version %d, want at least the acknowledged version %d", k.ID, versions[k], seq)
 		}
 	}
 	if b := f.backlog(); b.Queued != len(versions) || b.Leased != 0 {
@@ -278,24 +277,24 @@ func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]in
 	}
 }
 
-// checkWhole checks that a task made by commitAndTell has all of each change.
-func (f *fixture) checkWhole(task *store.Task) {
+// checkComplete checks that a task made by commitAndReport contains all parts of each change.
+func (f *fixture) checkComplete(task *store.Task) {
 	f.Helper()
-	if half := whole(task); half != "" {
-		f.Errorf("Task(%s) = %s", name(task.Key), half)
+	if partial := incompleteChange(task); partial != "" {
+		f.Errorf("Task(%s) = %s", taskName(task.Key), partial)
 	}
 	log := f.events(task.Key)
 	for i, e := range log {
 		if e.Seq != int64(i+1) {
-			f.Errorf("Events(%s)[%d].Seq = %d, want %d", name(task.Key), i, e.Seq, i+1)
+			f.Errorf("Events(%s)[%d].Seq = %d, want %d", taskName(task.Key), i, e.Seq, i+1)
 		}
 	}
-	f.equal("Task()", task, fold(task.Key, task.ContextID, task.Run, log...))
+	f.equal("Task()", task, fold(task.Key, task.ContextID, task.Queue, log...))
 	if l := f.lane(task.Key, "p"); l.Tail != task.Seq || l.Cursor.Seq != 0 {
-		f.Errorf("Lanes(%s) = tail %d behind %d, want %d behind 0", name(task.Key), l.Tail, l.Cursor.Seq, task.Seq)
+		f.Errorf("Lanes(%s) = tail %d, cursor %d, want tail %d, cursor 0", taskName(task.Key), l.Tail, l.Cursor.Seq, task.Seq)
 	}
 	if got := len(f.steps(task.Key, 1)); got != len(log)/2 {
-		f.Errorf("Steps(%s) = %d steps at version %d", name(task.Key), got, task.Seq)
+		f.Errorf("Steps(%s) = %d steps at version %d, want one per change", taskName(task.Key), got, task.Seq)
 	}
 	if r := f.record(task.Key.Owner, "key-"+task.Key.ID); r.TaskID != task.Key.ID || r.Seq != 1 {
 		f.Errorf("Idempotency() = %+v, want the record of task %s", r, task.Key.ID)

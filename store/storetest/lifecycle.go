@@ -13,15 +13,15 @@ import (
 
 func lifecycleTests() []test {
 	return []test{
-		{"an open store answers a ping and tells what it is", openStore},
-		{"a closed store refuses every call", closedStore},
-		{"closing twice is harmless", closedTwice},
-		{"a call whose context has ended does nothing", canceledContext},
-		{"closing waits for the calls under way", closeWaits},
+		{"an open store answers Ping and Info", openStore},
+		{"a closed store returns ErrClosed from every call", closedStore},
+		{"closing again has no effect", closedTwice},
+		{"a call with a canceled context has no effect", canceledContext},
+		{"Close waits for the calls in progress", closeWaits},
 	}
 }
 
-// calls is one call of every method that can fail, by name.
+// calls returns a call of every method that can fail, by name.
 func calls(ctx context.Context, s store.Store) map[string]func() error {
 	k := key("t1")
 	all := map[string]func() error{
@@ -29,16 +29,17 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 		"Task":              func() error { _, err := s.Task(ctx, k, store.TaskOptions{}); return err },
 		"Tasks":             func() error { _, err := s.Tasks(ctx, store.Query{Owner: owner, Limit: 1}); return err },
 		"Events":            func() error { _, err := s.Events(ctx, k, 0, 1); return err },
+		"LogRows":           func() error { _, err := s.LogRows(ctx, k, 0, 1); return err },
 		"Versions":          func() error { _, err := s.Versions(ctx, []store.Key{k}); return err },
 		"Claim":             func() error { _, err := s.Claim(ctx, claimAt(worker, at(1), 1)); return err },
-		"Renew":             func() error { _, err := s.Renew(ctx, at(1), []store.HeldLease{held(k, worker, 1)}); return err },
+		"Renew":             func() error { _, err := s.Renew(ctx, at(1), []store.HeldLease{heldLease(k, worker, 1)}); return err },
 		"Steps":             func() error { _, err := s.Steps(ctx, k, 1); return err },
 		"Idempotency":       func() error { _, err := s.Idempotency(ctx, owner, "key"); return err },
 		"ExpireIdempotency": func() error { _, err := s.ExpireIdempotency(ctx, at(999), 9); return err },
 		"Context":           func() error { _, err := s.Context(ctx, owner, "c1", 1); return err },
 		"Contexts":          func() error { _, err := s.Contexts(ctx, newestContexts(owner, 1)); return err },
 		"SaveContext": func() error {
-			_, err := s.SaveContext(ctx, store.ContextChange{Context: described(owner, "new", 1), Create: true})
+			_, err := s.SaveContext(ctx, store.ContextChange{Context: fullContext(owner, "new", 1), Create: true})
 			return err
 		},
 		"DeleteContext":    func() error { _, err := s.DeleteContext(ctx, owner, "c1", 1); return err },
@@ -57,35 +58,36 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
 		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },
 		"FeedbackSummary": func() error { _, err := s.FeedbackSummary(ctx, owner); return err },
+		"Queued":          func() error { _, err := s.Queued(ctx, owner, 1); return err },
 		"Backlog":         func() error { _, err := s.Backlog(ctx); return err },
 		"Ping":            func() error { return s.Ping(ctx) },
 	}
-	maps.Copy(all, pushCalls(ctx, s))
+	maps.Copy(all, webhookCalls(ctx, s))
 	return all
 }
 
-// pushCalls is one call of every method about webhooks that can fail, by name.
-func pushCalls(ctx context.Context, s store.Store) map[string]func() error {
+// webhookCalls returns a call of every method of store.Webhooks that can fail, by name.
+func webhookCalls(ctx context.Context, s store.Store) map[string]func() error {
 	k := key("t1")
 	lease := store.LaneLease{Task: k, ID: "p", Worker: worker, Fence: 1}
 	return map[string]func() error{
-		"SavePush":   func() error { _, err := s.SavePush(ctx, hook(k, "p"), place(0), at(1)); return err },
-		"Lanes":      func() error { _, err := s.Lanes(ctx, store.LaneQuery{Limit: 1}); return err },
-		"DeletePush": func() error { _, err := s.DeletePush(ctx, k, "p", at(1)); return err },
-		"ClaimLanes": func() error { _, err := s.ClaimLanes(ctx, laneClaim(worker, 1000, 9)); return err },
-		"RenewLanes": func() error { _, err := s.RenewLanes(ctx, at(1), []store.LaneLease{lease}); return err },
+		"SaveWebhook":   func() error { _, err := s.SaveWebhook(ctx, testWebhook(k, "p"), cursorAt(0), at(1)); return err },
+		"Lanes":         func() error { _, err := s.Lanes(ctx, store.LaneQuery{Limit: 1}); return err },
+		"DeleteWebhook": func() error { _, err := s.DeleteWebhook(ctx, k, "p", at(1)); return err },
+		"ClaimLanes":    func() error { _, err := s.ClaimLanes(ctx, laneClaim(worker, 1000, 9)); return err },
+		"RenewLanes":    func() error { _, err := s.RenewLanes(ctx, at(1), []store.LaneLease{lease}); return err },
 		"AckLanes": func() error {
 			_, err := s.AckLanes(ctx, store.LaneAck{Lease: lease, State: store.LaneActive})
 			return err
 		},
-		"ReplayPush":   func() error { _, err := s.ReplayPush(ctx, k, "p", place(0), at(1)); return err },
-		"WakeLanes":    func() error { _, err := s.WakeLanes(ctx, endpoint, at(-1), 9); return err },
-		"DeadLetters":  func() error { _, err := s.DeadLetters(ctx, store.PushQuery{Limit: 1}); return err },
-		"PushAttempts": func() error { _, err := s.PushAttempts(ctx, store.PushQuery{Limit: 1}); return err },
-		"Endpoints":    func() error { _, err := s.Endpoints(ctx); return err },
-		"SaveEndpoint": func() error { return s.SaveEndpoint(ctx, store.Endpoint{Name: endpoint, Failures: 1}) },
-		"ExpirePush":   func() error { _, err := s.ExpirePush(ctx, store.PushExpiry{Attempts: at(9)}, 9); return err },
-		"PushBacklog":  func() error { _, err := s.PushBacklog(ctx); return err },
+		"ReplayWebhook":    func() error { _, err := s.ReplayWebhook(ctx, k, "p", cursorAt(0), at(1)); return err },
+		"WakeLanes":        func() error { _, err := s.WakeLanes(ctx, endpoint, at(-1), 9); return err },
+		"DeadLetters":      func() error { _, err := s.DeadLetters(ctx, store.WebhookQuery{Limit: 1}); return err },
+		"DeliveryAttempts": func() error { _, err := s.DeliveryAttempts(ctx, store.WebhookQuery{Limit: 1}); return err },
+		"Endpoints":        func() error { _, err := s.Endpoints(ctx); return err },
+		"SaveEndpoint":     func() error { return s.SaveEndpoint(ctx, store.Endpoint{Name: endpoint, Failures: 1}) },
+		"ExpireWebhooks":   func() error { _, err := s.ExpireWebhooks(ctx, store.WebhookExpiry{Attempts: at(9)}, 9); return err },
+		"WebhookBacklog":   func() error { _, err := s.WebhookBacklog(ctx); return err },
 	}
 }
 
@@ -101,12 +103,12 @@ func openStore(f *fixture) {
 		f.Errorf("Info() = %+v, then %+v, want the same", info, again)
 	}
 	if info.Durable != (f.h.Reopen != nil) {
-		f.Errorf("Info().Durable = %t, but Harness.Reopen is set: %t", info.Durable, f.h.Reopen != nil)
+		f.Errorf("Info().Durable = %t, Harness.Reopen is set: %t, want both or neither", info.Durable, f.h.Reopen != nil)
 	}
 }
 
 func closedStore(f *fixture) {
-	f.commit(idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0)))
+	f.commit(withKey(newTask(key("t1"), "c1", at(0)), "key", at(0)))
 	info := f.s.Info()
 	if err := f.s.Close(); err != nil {
 		f.Fatalf("Close() = %v, want nil", err)
@@ -130,9 +132,9 @@ func closedTwice(f *fixture) {
 }
 
 func canceledContext(f *fixture) {
-	idle := idempotent(newTask(key("t1"), "c1", at(0)), "key", at(0))
-	idle.Run.Phase = store.PhaseIdle // so that nothing keeps the context from being deleted
-	idle.Push = newHooks("p")
+	idle := withKey(newTask(key("t1"), "c1", at(0)), "key", at(0))
+	idle.Queue.Phase = store.PhaseIdle // so that the context can be deleted
+	idle.Webhooks = testWebhooks("p")
 	f.commit(idle)
 	before, lanes := f.task(key("t1")), f.lanes(store.LaneQuery{})
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -142,13 +144,13 @@ func canceledContext(f *fixture) {
 			f.Errorf("%s() with an ended context = %v, want context.Canceled", method, err)
 		}
 	}
-	f.absent(key("new"))
-	f.noContext(owner, "new")
+	f.wantNoTask(key("new"))
+	f.wantNoContext(owner, "new")
 	f.equal("Task()", f.task(key("t1")), before)
-	f.equal("Feedback()", f.feedbackOn(key("t1")), []store.Feedback{})
+	f.equal("Feedback()", f.feedbackOf(key("t1")), []store.Feedback{})
 	f.equal("Lanes()", f.lanes(store.LaneQuery{}), lanes)
 	f.equal("Endpoints()", f.endpoints(), []store.Endpoint{})
-	f.equal("Context()", f.context(owner, "c1"), born(owner, "c1", 0, "t1"))
+	f.equal("Context()", f.context(owner, "c1"), implicitContext(owner, "c1", 0, "t1"))
 	f.record(owner, "key")
 }
 
@@ -166,7 +168,7 @@ func closeWaits(f *fixture) {
 					return
 				}
 				if err != nil {
-					f.Errorf("Commit() during Close() = %v, want it applied or ErrClosed", err)
+					f.Errorf("Commit() during Close() = %v, want nil or ErrClosed", err)
 					return
 				}
 			}

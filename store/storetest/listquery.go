@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The tests of lists of tasks in other orders than the usual one.
+// Tests of lists of tasks in all orders.
 
 func listQueryTests() []test {
 	return []test{
-		{"tasks are sorted by either time, either way", queryOrders},
-		{"tasks are created from a time on and before another", queryCreated},
-		{"every list of tasks is as filtered and sorted by hand", queryAll},
-		{"an offset skips the first of a list", queryOffset},
-		{"a page ends early in every order", queryBytes},
+		{"tasks are sorted by either time in both directions", queryOrders},
+		{"a creation time range includes its start and excludes its end", queryCreated},
+		{"every combination of filters and orders is correct", queryAll},
+		{"an offset skips the first tasks", queryOffset},
+		{"a page ends when it exceeds Bytes, in every order", queryBytes},
 	}
 }
 
-// orders are the four orders of a list of tasks.
+// orders returns the query in the four orders of a list of tasks.
 func orders(q store.Query) []store.Query {
 	var all []store.Query
 	for _, q.ByCreated = range []bool{false, true} {
@@ -40,7 +40,7 @@ func queryOrders(f *fixture) {
 		created, status int
 	}{{"a", 5, 9}, {"b", 1, 7}, {"c", 5, 7}, {"10", 1, 9}, {"9", 3, 3}, {"é", 5, 7}} {
 		c := newTask(key(t.id), "c1", at(t.created))
-		c.Events = append(c.Events, status(at(t.status), a2a.StateWorking))
+		c.Events = append(c.Events, statusEvent(at(t.status), a2a.StateWorking))
 		f.commit(c)
 	}
 	for byCreated, ascending := range map[bool][]string{
@@ -53,7 +53,7 @@ func queryOrders(f *fixture) {
 		slices.Reverse(ascending)
 		f.equal(fmt.Sprintf("Tasks() descending, ByCreated %t", byCreated), ids(f.list(q).Tasks), ascending)
 	}
-	f.commit(next(key("9"), 2, status(at(50), a2a.StateWorking)))
+	f.commit(changeAt(key("9"), 2, statusEvent(at(50), a2a.StateWorking)))
 	got := ids(f.list(store.Query{Owner: owner, ByCreated: true, Limit: 10}).Tasks)
 	f.equal("Tasks() by creation after a change", got, []string{"é", "c", "a", "9", "b", "10"})
 }
@@ -61,7 +61,7 @@ func queryOrders(f *fixture) {
 func queryCreated(f *fixture) {
 	for ms := range 4 {
 		f.commit(idleTask(key(fmt.Sprint(ms)), "c1", ms, a2a.StateWorking))
-		f.commit(next(key(fmt.Sprint(ms)), 2, status(at(90), a2a.StateCompleted)))
+		f.commit(changeAt(key(fmt.Sprint(ms)), 2, statusEvent(at(90), a2a.StateCompleted)))
 	}
 	for _, test := range []struct {
 		after, before time.Time
@@ -76,15 +76,15 @@ func queryCreated(f *fixture) {
 		q := store.Query{Owner: owner, CreatedAfter: test.after, CreatedBefore: test.before, Ascending: true, Limit: 9, Total: true}
 		page := f.list(q)
 		f.equal(fmt.Sprintf("Tasks() created from %v before %v", test.after, test.before), ids(page.Tasks), test.want)
-		f.equal("Total", page.Total, len(test.want))
+		f.equal("page.Total", page.Total, len(test.want))
 		q.After = at(91)
 		f.equal("Tasks() changed later", ids(f.list(q).Tasks), []string{})
 	}
 }
 
-// mixture makes tasks of random times, states and contexts, most of one owner,
-// and returns them as they are.
-func (f *fixture) mixture(n int) []*store.Task {
+// createRandomTasks creates tasks with random times, states and contexts, most of them of one
+// owner, and returns them.
+func (f *fixture) createRandomTasks(n int) []*store.Task {
 	f.Helper()
 	r := rand.New(rand.NewPCG(3, 5)) //nolint:gosec // the same tasks each time
 	states := []a2a.TaskState{a2a.StateSubmitted, a2a.StateWorking, a2a.StateCompleted, a2a.StateFailed, a2a.StateInputRequired}
@@ -93,10 +93,10 @@ func (f *fixture) mixture(n int) []*store.Task {
 	for i := range n {
 		k, contextID := key(fmt.Sprintf("t%03d", r.IntN(1000)*n+i)), fmt.Sprint("c", r.IntN(4))
 		if r.IntN(8) == 0 {
-			k.Owner = other
+			k.Owner = otherOwner
 		}
-		events := []store.Event{received(at(r.IntN(12)), "m1"), status(at(r.IntN(12)), states[r.IntN(len(states))])}
-		changes = append(changes, store.Change{Key: k, Create: &store.Create{ContextID: contextID}, Events: events, Run: idle()})
+		events := []store.Event{clientMessage(at(r.IntN(12)), "m1"), statusEvent(at(r.IntN(12)), states[r.IntN(len(states))])}
+		changes = append(changes, store.Change{Key: k, Create: &store.Create{ContextID: contextID}, Events: events, Queue: idle()})
 		tasks = append(tasks, fold(k, contextID, *idle(), events...))
 	}
 	for part := range slices.Chunk(changes, 100) {
@@ -105,10 +105,10 @@ func (f *fixture) mixture(n int) []*store.Task {
 	return tasks
 }
 
-// queryAll reads every combination of filters, in two of the four orders in turn.
-// To be quick it reads no history, and one list in three in pages.
+// queryAll reads every combination of filters, each in two of the four orders. To save time, it
+// reads no history, and only one list in three in pages.
 func queryAll(f *fixture) {
-	tasks := f.mixture(min(f.h.Tasks, 200))
+	tasks := f.createRandomTasks(min(f.h.Tasks, 200))
 	spans := [][2]time.Time{{}, {at(4), {}}, {{}, at(8)}, {at(3), at(7)}}
 	n := 0
 	for _, contextID := range []string{"", "c1"} {
@@ -128,36 +128,36 @@ func queryAll(f *fixture) {
 	}
 }
 
-// checkTasks compares a list, and every third in pages, with what the query
-// selects of tasks.
+// checkTasks reads a list, or every third list in pages, and compares it with the expected
+// result.
 func (f *fixture) checkTasks(tasks []*store.Task, q store.Query, n int) {
 	f.Helper()
-	want := selected(tasks, q)
+	want := filterTasks(tasks, q)
 	if n%3 == 0 {
 		q.Limit = 1 + n%17
-		f.paged(q, want)
+		f.checkPages(q, want)
 		return
 	}
 	q.Limit, q.Total = len(tasks)+1, true
 	page := f.list(q)
 	if d := diff(ids(page.Tasks), ids(want)); d != "" {
-		f.Errorf("Tasks(%+v) is not as wanted (-got +want):\n%s", q, d)
+		f.Errorf("Tasks(%+v): unexpected tasks (-got +want):\n%s", q, d)
 	}
 	if page.Total != len(want) || page.Next != nil {
-		f.Errorf("Tasks(%+v) = total %d, next %v, want %d and no next", q, page.Total, page.Next, len(want))
+		f.Errorf("Tasks(%+v) = total %d, next %v, want %d and no Next", q, page.Total, page.Next, len(want))
 	}
 }
 
 func queryOffset(f *fixture) {
-	tasks := f.mixture(40)
+	tasks := f.createRandomTasks(40)
 	for _, states := range [][]a2a.TaskState{nil, {a2a.StateCompleted, a2a.StateWorking}} {
 		for _, q := range orders(store.Query{Owner: owner, States: states, Total: true}) {
-			total := len(selected(tasks, q))
+			total := len(filterTasks(tasks, q))
 			for _, q.Offset = range []int{1, 5, total - 1, total, total + 7} {
 				for _, q.Limit = range []int{1, 6, 100} {
 					got, want := f.list(q), pageOf(tasks, q)
 					if d := diff(ids(got.Tasks), ids(want.Tasks)) + diff(got.Next, want.Next); d != "" || got.Total != total {
-						f.Errorf("Tasks(%+v) of %d, total %d, is not as wanted (-got +want):\n%s", q, total, got.Total, d)
+						f.Errorf("Tasks(%+v) of %d tasks, total %d: unexpected page (-got +want):\n%s", q, total, got.Total, d)
 					}
 				}
 			}
@@ -186,7 +186,7 @@ func queryBytes(f *fixture) {
 		if !q.Ascending {
 			slices.Reverse(want)
 		}
-		f.equal("the sizes of pages of 2 tasks and a byte", sizes, []int{3, 3})
-		f.equal("the pages of Tasks()", got, want[1:])
+		f.equal("Tasks() page sizes with Bytes for 2 tasks", sizes, []int{3, 3})
+		f.equal("Tasks() over all pages", got, want[1:])
 	}
 }

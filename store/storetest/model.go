@@ -12,12 +12,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// model is the contract written down as plainly as it goes: every task is its
-// log, every read folds and sorts all there is. It is what the others are
-// compared with.
+// model is the simplest implementation of the contract. A task is its log, and every read
+// applies the events and sorts all objects. The suite compares backends with it.
 type model struct {
 	mu        sync.Mutex
-	shut      bool
+	isClosed  bool
 	tasks     map[store.Key]*modelTask
 	records   map[store.Key]modelRecord
 	contexts  map[store.ContextKey]*modelContext
@@ -34,7 +33,7 @@ type modelTask struct {
 	key       store.Key
 	contextID string
 	log       []store.Event
-	run       store.Run
+	queue     store.QueueEntry
 	steps     []store.Step
 	feedback  []store.Feedback
 	lanes     []*modelLane
@@ -50,7 +49,7 @@ func newModel() *model {
 }
 
 func (t *modelTask) fold() *store.Task {
-	task := &store.Task{Key: t.key, ContextID: t.contextID, Run: t.run}
+	task := &store.Task{Key: t.key, ContextID: t.contextID, Queue: t.queue}
 	task.Apply(t.log...)
 	return task.Copy()
 }
@@ -67,17 +66,17 @@ func (t *modelTask) append(events ...store.Event) {
 	}
 }
 
-// due returns when the task is to be claimed by a worker, if it is to be at all.
+// due returns when a worker can claim the task, and whether it can at all.
 func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 	var due time.Time
-	switch t.run.Phase {
+	switch t.queue.Phase {
 	case store.PhaseQueued:
-		due = t.run.DueAt
+		due = t.queue.DueAt
 	case store.PhaseLeased:
-		if p.QueuedOnly || t.run.Lease.Worker == p.Worker {
+		if p.QueuedOnly || t.queue.Lease.Worker == p.Worker {
 			return due, false
 		}
-		due = t.run.Lease.Until
+		due = t.queue.Lease.Until
 		if p.Takeover {
 			return due, true
 		}
@@ -87,10 +86,10 @@ func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 	return due, !due.After(p.Now) || p.Horizon > 0 && due.After(p.Now.Add(p.Horizon))
 }
 
-// enter begins a call.
-func (m *model) enter(ctx context.Context) error {
+// startCall locks the model for a call. The caller unlocks it, also after an error.
+func (m *model) startCall(ctx context.Context) error {
 	m.mu.Lock()
-	if m.shut {
+	if m.isClosed {
 		return store.ErrClosed
 	}
 	return ctx.Err()
@@ -98,7 +97,7 @@ func (m *model) enter(ctx context.Context) error {
 
 func (m *model) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	for i := range changes {
@@ -110,30 +109,30 @@ func (m *model) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	for i := range changes {
 		results[i] = m.apply(&changes[i])
 	}
-	m.tellWatchers()
+	m.notifyWatchers()
 	return results, nil
 }
 
 func (m *model) apply(c *store.Change) store.Result {
-	if taken, ok := m.taken(c.Idempotency); ok {
+	if taken, ok := m.existingRecord(c.Idempotency); ok {
 		return store.Result{Err: store.ErrDuplicate, Record: &taken.IdempotencyRecord}
 	}
 	t := m.tasks[c.Key]
-	if err := m.refusal(t, c); err != nil {
+	if err := m.rejection(t, c); err != nil {
 		return store.Result{Err: err}
 	}
 	if c.Create != nil {
 		t = &modelTask{key: c.Key, contextID: c.Create.ContextID}
 		m.tasks[c.Key] = t
-		m.begin(t.context(), store.Time(c.Events[0].Time))
+		m.createContext(t.context(), store.Time(c.Events[0].Time))
 	}
 	from := len(t.log)
 	t.append(c.Events...)
 	t.moveTails(from)
-	t.savePushes(c.Push)
-	m.touch(t.context(), c.Events...)
-	if c.Run != nil {
-		t.run = keptRun(*c.Run)
+	t.saveWebhooks(c.Webhooks)
+	m.updateContext(t.context(), c.Events...)
+	if c.Queue != nil {
+		t.queue = storedQueueEntry(*c.Queue)
 	}
 	for _, s := range c.Steps {
 		s.Result, s.Artifacts = slices.Clone(s.Result), slices.Clone(s.Artifacts)
@@ -145,11 +144,11 @@ func (m *model) apply(c *store.Change) store.Result {
 		}
 	}
 	seq := int64(len(t.log))
-	m.remember(c.Idempotency, seq, false)
+	m.saveRecord(c.Idempotency, seq, false)
 	return store.Result{Seq: seq}
 }
 
-func (m *model) taken(r *store.IdempotencyRecord) (modelRecord, bool) {
+func (m *model) existingRecord(r *store.IdempotencyRecord) (modelRecord, bool) {
 	if r == nil {
 		return modelRecord{}, false
 	}
@@ -157,25 +156,25 @@ func (m *model) taken(r *store.IdempotencyRecord) (modelRecord, bool) {
 	return taken, ok
 }
 
-func (m *model) remember(r *store.IdempotencyRecord, seq int64, ofContext bool) {
+func (m *model) saveRecord(r *store.IdempotencyRecord, seq int64, ofContext bool) {
 	if r != nil {
-		kept := modelRecord{*r, ofContext}
-		kept.Seq, kept.CreatedAt = seq, store.Time(r.CreatedAt)
-		m.records[store.Key{Owner: r.Owner, ID: r.Key}] = kept
+		stored := modelRecord{*r, ofContext}
+		stored.Seq, stored.CreatedAt = seq, store.Time(r.CreatedAt)
+		m.records[store.Key{Owner: r.Owner, ID: r.Key}] = stored
 	}
 }
 
-func (m *model) refusal(t *modelTask, c *store.Change) error {
+func (m *model) rejection(t *modelTask, c *store.Change) error {
 	switch {
 	case c.Create != nil && t != nil:
 		return store.ErrExists
 	case c.Create != nil:
-		return m.closed(store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
-	case t == nil, m.contexts[t.context()].deleting && slices.ContainsFunc(c.Events, fromClient):
+		return m.contextRejection(store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
+	case t == nil, m.contexts[t.context()].deleting && slices.ContainsFunc(c.Events, isFromClient):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != int64(len(t.log)):
 		return store.ErrConflict
-	case c.Lease != nil && !holds(t, *c.Lease):
+	case c.Lease != nil && !holdsLease(t, *c.Lease):
 		return store.ErrLeaseLost
 	case c.Seen > 0 && t.fold().ReceivedSeq > c.Seen:
 		return store.ErrUnread
@@ -183,19 +182,19 @@ func (m *model) refusal(t *modelTask, c *store.Change) error {
 	return nil
 }
 
-func holds(t *modelTask, l store.HeldLease) bool {
-	held := t.run.Lease
-	return t.run.Phase == store.PhaseLeased && held.Worker == l.Worker && held.Fence == l.Fence
+func holdsLease(t *modelTask, l store.HeldLease) bool {
+	held := t.queue.Lease
+	return t.queue.Phase == store.PhaseLeased && held.Worker == l.Worker && held.Fence == l.Fence
 }
 
-func keptRun(r store.Run) store.Run {
+func storedQueueEntry(r store.QueueEntry) store.QueueEntry {
 	r.DueAt, r.Lease.Until = store.Time(r.DueAt), store.Time(r.Lease.Until)
 	return r
 }
 
 func (m *model) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	t := m.tasks[k]
@@ -209,7 +208,7 @@ func (m *model) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (
 
 func (m *model) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return store.Page{}, err
 	}
 	var all []*store.Task
@@ -221,7 +220,7 @@ func (m *model) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 
 func (m *model) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	t := m.tasks[k]
@@ -247,7 +246,7 @@ func (m *model) LogRows(ctx context.Context, k store.Key, after int64, limit int
 
 func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	due := make(map[string][]*modelTask)
@@ -259,28 +258,28 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	var owners []string
 	for o, tasks := range due {
 		owners = append(owners, o)
-		due[o] = inLine(p, o, tasks)
+		due[o] = claimOrder(p, o, tasks)
 	}
-	sortAfter(owners, p.AfterOwner)
+	sortRoundRobin(owners, p.AfterOwner)
 	var claimed []*store.Task
 	for round := 0; len(owners) > 0; round++ {
 		owners = slices.DeleteFunc(owners, func(o string) bool { return len(due[o]) <= round })
 		for _, o := range owners {
 			if len(claimed) < p.Limit {
 				t := due[o][round].claim(p)
-				if p.Whole > 0 && t.Bytes > p.Whole {
+				if p.OutlineAbove > 0 && t.Bytes > p.OutlineAbove {
 					t = t.AsOutline()
 				}
 				claimed = append(claimed, t)
 			}
 		}
 	}
-	m.tellWatchers()
+	m.notifyWatchers()
 	return claimed, nil
 }
 
-// inLine puts an owner's tasks in the order in which they are claimed.
-func inLine(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
+// claimOrder returns an owner's due tasks in the order in which they are claimed.
+func claimOrder(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
 	slices.SortFunc(due, func(a, b *modelTask) int {
 		dueA, _ := a.due(p)
 		dueB, _ := b.due(p)
@@ -289,7 +288,7 @@ func inLine(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
 	var line, queued []*modelTask
 	byContext := make(map[string][]*modelTask)
 	for _, t := range due {
-		if t.run.Phase == store.PhaseLeased {
+		if t.queue.Phase == store.PhaseLeased {
 			line = append(line, t)
 			continue
 		}
@@ -300,7 +299,7 @@ func inLine(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
 		return append(line, queued...)
 	}
 	contexts := slices.Collect(maps.Keys(byContext))
-	sortAfter(contexts, p.AfterContexts[owner])
+	sortRoundRobin(contexts, p.AfterContexts[owner])
 	for len(byContext) > 0 {
 		for _, c := range contexts {
 			if tasks := byContext[c]; len(tasks) > 0 {
@@ -313,9 +312,9 @@ func inLine(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
 	return line
 }
 
-// sortAfter sorts names in ascending order from the first greater than after, round to
-// it again.
-func sortAfter(names []string, after string) {
+// sortRoundRobin sorts names in ascending order, starting with the first one greater than
+// after, and wraps around.
+func sortRoundRobin(names []string, after string) {
 	slices.SortFunc(names, func(a, b string) int {
 		if (a > after) != (b > after) {
 			return strings.Compare(b, a)
@@ -331,15 +330,15 @@ func (t *modelTask) claim(p store.ClaimParams) *store.Task {
 	}
 	t.append(event)
 	t.moveTails(len(t.log) - 1)
-	t.run.Phase = store.PhaseLeased
-	t.run.Attempt++
-	t.run.Lease = store.Lease{Worker: p.Worker, Fence: t.run.Lease.Fence + 1, Until: store.Time(p.Until)}
+	t.queue.Phase = store.PhaseLeased
+	t.queue.Attempt++
+	t.queue.Lease = store.Lease{Worker: p.Worker, Fence: t.queue.Lease.Fence + 1, Until: store.Time(p.Until)}
 	return t.fold()
 }
 
 func (m *model) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	versions := make(map[store.Key]store.TaskVersion)
@@ -353,24 +352,24 @@ func (m *model) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 
 func (m *model) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	var lost []store.Key
 	for _, l := range leases {
 		t := m.tasks[l.Key]
-		if t == nil || !holds(t, l) {
+		if t == nil || !holdsLease(t, l) {
 			lost = append(lost, l.Key)
 			continue
 		}
-		t.run.Lease.Until = store.Time(until)
+		t.queue.Lease.Until = store.Time(until)
 	}
 	return lost, nil
 }
 
 func (m *model) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	var steps []store.Step
@@ -387,7 +386,7 @@ func (m *model) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step,
 
 func (m *model) Idempotency(ctx context.Context, owner, key string) (store.IdempotencyRecord, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return store.IdempotencyRecord{}, err
 	}
 	r, ok := m.records[store.Key{Owner: owner, ID: key}]
@@ -399,7 +398,7 @@ func (m *model) Idempotency(ctx context.Context, owner, key string) (store.Idemp
 
 func (m *model) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return 0, err
 	}
 	removed := 0
@@ -415,11 +414,11 @@ func (m *model) ExpireIdempotency(ctx context.Context, before time.Time, limit i
 func (m *model) Backlog(ctx context.Context) (store.Backlog, error) {
 	defer m.mu.Unlock()
 	var b store.Backlog
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return b, err
 	}
 	for _, t := range m.tasks {
-		switch t.run.Phase {
+		switch t.queue.Phase {
 		case store.PhaseQueued:
 			b.Queued++
 		case store.PhaseLeased:
@@ -430,13 +429,13 @@ func (m *model) Backlog(ctx context.Context) (store.Backlog, error) {
 	return b, nil
 }
 
-func (m *model) Queued(ctx context.Context, owner string, most int) (n int, err error) {
+func (m *model) Queued(ctx context.Context, owner string, limit int) (n int, err error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return 0, err
 	}
 	for k, t := range m.tasks {
-		if k.Owner == owner && t.run.Phase == store.PhaseQueued && n < most {
+		if k.Owner == owner && t.queue.Phase == store.PhaseQueued && n < limit {
 			n++
 		}
 	}
@@ -445,7 +444,7 @@ func (m *model) Queued(ctx context.Context, owner string, most int) (n int, err 
 
 func (m *model) Ping(ctx context.Context) error {
 	defer m.mu.Unlock()
-	return m.enter(ctx)
+	return m.startCall(ctx)
 }
 
 func (m *model) Info() store.Info { return store.Info{Name: "model", Exclusive: true} }
@@ -453,6 +452,6 @@ func (m *model) Info() store.Info { return store.Info{Name: "model", Exclusive: 
 func (m *model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.shut = true
+	m.isClosed = true
 	return nil
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// modelContext is a context, without what is counted of its tasks.
+// modelContext is a context without the values that depend on its tasks.
 type modelContext struct {
 	store.Context
-	deleting  bool
-	described bool
+	deleting bool
+	saved    bool
 }
 
-// begin makes a context for its first task if there is none.
-func (m *model) begin(k store.ContextKey, t time.Time) {
+// createContext creates a context for its first task if it does not exist.
+func (m *model) createContext(k store.ContextKey, t time.Time) {
 	if m.contexts[k] == nil {
 		m.contexts[k] = &modelContext{Context: store.Context{
 			Key: k, Role: store.DefaultContextRole, Status: a2a.ContextActive, CreatedAt: t, UpdatedAt: t, Version: 1,
@@ -27,16 +27,16 @@ func (m *model) begin(k store.ContextKey, t time.Time) {
 	}
 }
 
-// touch moves a context to the messages of the client among events.
-func (m *model) touch(k store.ContextKey, events ...store.Event) {
+// updateContext updates the time of a context for messages of the client among events.
+func (m *model) updateContext(k store.ContextKey, events ...store.Event) {
 	for _, e := range events {
-		if fromClient(e) {
+		if isFromClient(e) {
 			m.contexts[k].UpdatedAt = later(m.contexts[k].UpdatedAt, store.Time(e.Time))
 		}
 	}
 }
 
-func fromClient(e store.Event) bool { return e.Received != nil }
+func isFromClient(e store.Event) bool { return e.Received != nil }
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
@@ -45,16 +45,16 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// closed says why a context takes no new task.
-func (m *model) closed(k store.ContextKey) error {
+// contextRejection returns the error if the context accepts no new tasks.
+func (m *model) contextRejection(k store.ContextKey) error {
 	if c := m.contexts[k]; c != nil && (c.deleting || c.Status != a2a.ContextActive) {
 		return store.ErrContextClosed
 	}
 	return nil
 }
 
-// seen returns a context as reads find it: nil when its deletion has begun.
-func (m *model) seen(k store.ContextKey) *modelContext {
+// visibleContext returns a context as reads find it: nil if it is pending deletion.
+func (m *model) visibleContext(k store.ContextKey) *modelContext {
 	if c := m.contexts[k]; c != nil && !c.deleting {
 		return c
 	}
@@ -75,8 +75,8 @@ func (m *model) tasksOf(k store.ContextKey) []*modelTask {
 	return tasks
 }
 
-// read returns a context with the ids of its newest tasks.
-func (m *model) read(c store.Context, tasks int) store.Context {
+// readContext returns a context with the ids of its newest tasks.
+func (m *model) readContext(c store.Context, tasks int) store.Context {
 	all := m.tasksOf(c.Key)
 	read := c.Copy()
 	read.TaskCount = len(all)
@@ -88,19 +88,19 @@ func (m *model) read(c store.Context, tasks int) store.Context {
 
 func (m *model) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return store.Context{}, err
 	}
-	c := m.seen(store.ContextKey{Owner: owner, ID: id})
+	c := m.visibleContext(store.ContextKey{Owner: owner, ID: id})
 	if c == nil {
 		return store.Context{}, store.ErrNotFound
 	}
-	return m.read(c.Context, tasks), nil
+	return m.readContext(c.Context, tasks), nil
 }
 
 func (m *model) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return store.ContextPage{}, err
 	}
 	var all []store.Context
@@ -111,12 +111,12 @@ func (m *model) Contexts(ctx context.Context, q store.ContextQuery) (store.Conte
 	}
 	page := contextPageOf(all, q)
 	for i := range page.Contexts {
-		page.Contexts[i] = m.read(page.Contexts[i], q.Tasks)
+		page.Contexts[i] = m.readContext(page.Contexts[i], q.Tasks)
 	}
 	return page, nil
 }
 
-// contextPageOf returns what a query reads of contexts.
+// contextPageOf returns the page of contexts that a query selects.
 func contextPageOf(contexts []store.Context, q store.ContextQuery) store.ContextPage {
 	var all []store.Context
 	for _, c := range contexts {
@@ -152,34 +152,34 @@ func contextMatches(q store.ContextQuery, c *store.Context) bool {
 }
 
 func contextOrder(q store.ContextQuery, a, b *store.ContextCursor) int {
-	return turned(q.Ascending, cmp.Or(strings.Compare(a.Name, b.Name), a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)))
+	return inDirection(q.Ascending, cmp.Or(strings.Compare(a.Name, b.Name), a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)))
 }
 
 func (m *model) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return store.Context{}, err
 	}
 	if err := c.Check(); err != nil {
 		return store.Context{}, err
 	}
 	old := m.contexts[c.Context.Key]
-	if err := m.saveRefusal(old, &c); err != nil {
+	if err := m.saveRejection(old, &c); err != nil {
 		return store.Context{}, err
 	}
-	next := &modelContext{Context: c.Context.Copy(), described: true}
+	next := &modelContext{Context: c.Context.Copy(), saved: true}
 	next.Version, next.TaskCount, next.TaskIDs = 1, 0, nil
 	next.CreatedAt, next.UpdatedAt = store.Time(c.Context.CreatedAt), store.Time(c.Context.UpdatedAt)
 	if old != nil {
 		next.Version, next.CreatedAt, next.UpdatedAt = old.Version+1, old.CreatedAt, later(old.UpdatedAt, next.UpdatedAt)
 	}
 	m.contexts[next.Key] = next
-	m.remember(c.Idempotency, next.Version, true)
-	return m.read(next.Context, 0), nil
+	m.saveRecord(c.Idempotency, next.Version, true)
+	return m.readContext(next.Context, 0), nil
 }
 
-func (m *model) saveRefusal(old *modelContext, c *store.ContextChange) error {
-	if _, ok := m.taken(c.Idempotency); ok {
+func (m *model) saveRejection(old *modelContext, c *store.ContextChange) error {
+	if _, ok := m.existingRecord(c.Idempotency); ok {
 		return store.ErrDuplicate
 	}
 	switch {
@@ -189,18 +189,18 @@ func (m *model) saveRefusal(old *modelContext, c *store.ContextChange) error {
 		return store.ErrNotFound
 	case !c.Create && old.Version != c.Version:
 		return store.ErrConflict
-	case c.TasksOver && slices.ContainsFunc(m.tasksOf(c.Context.Key), unfinished):
+	case c.TasksOver && slices.ContainsFunc(m.tasksOf(c.Context.Key), isUnfinished):
 		return store.ErrBusy
 	}
 	if is := m.contexts[c.Context.Key]; is != nil && is.ParentID == c.Context.ParentID {
 		return nil
 	}
-	return m.parentRefusal(c.Context.Key, c.Context.ParentID)
+	return m.parentRejection(c.Context.Key, c.Context.ParentID)
 }
 
-func unfinished(t *modelTask) bool { return !t.fold().Status.State.Terminal() }
+func isUnfinished(t *modelTask) bool { return !t.fold().Status.State.Terminal() }
 
-func (m *model) parentRefusal(k store.ContextKey, parent string) error {
+func (m *model) parentRejection(k store.ContextKey, parent string) error {
 	if parent == "" {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (m *model) parentRefusal(k store.ContextKey, parent string) error {
 		if id == k.ID && (ancestors > 0 || m.contexts[k] != nil) {
 			return store.ErrParentCycle
 		}
-		next := m.seen(store.ContextKey{Owner: k.Owner, ID: id})
+		next := m.visibleContext(store.ContextKey{Owner: k.Owner, ID: id})
 		if next == nil {
 			break
 		}
@@ -233,18 +233,18 @@ func (m *model) FinishDelete(ctx context.Context, owner, id string, limit int) (
 	return m.deleteContext(ctx, owner, id, limit, true)
 }
 
-func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, begun bool) (bool, error) {
+func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, pendingOnly bool) (bool, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return false, err
 	}
 	k := store.ContextKey{Owner: owner, ID: id}
 	c := m.contexts[k]
-	if c == nil || begun && !c.deleting {
+	if c == nil || pendingOnly && !c.deleting {
 		return false, store.ErrNotFound
 	}
 	tasks := m.tasksOf(k)
-	if !c.deleting && slices.ContainsFunc(tasks, func(t *modelTask) bool { return t.run.Phase != store.PhaseIdle }) {
+	if !c.deleting && slices.ContainsFunc(tasks, func(t *modelTask) bool { return t.queue.Phase != store.PhaseIdle }) {
 		return false, store.ErrBusy
 	}
 	c.deleting = true
@@ -255,12 +255,12 @@ func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, 
 		return true, nil
 	}
 	delete(m.contexts, k)
-	m.forget(owner, id, true)
+	m.removeRecords(owner, id, true)
 	return false, nil
 }
 
-// forget removes the idempotency records of a task or a context.
-func (m *model) forget(owner, id string, ofContext bool) {
+// removeRecords removes the idempotency records of a task or a context.
+func (m *model) removeRecords(owner, id string, ofContext bool) {
 	for k, r := range m.records {
 		if r.Owner == owner && r.TaskID == id && r.ofContext == ofContext {
 			delete(m.records, k)
@@ -270,7 +270,7 @@ func (m *model) forget(owner, id string, ofContext bool) {
 
 func (m *model) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	var deleting []store.ContextKey

@@ -11,14 +11,14 @@ import (
 
 func (m *model) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return false, err
 	}
 	t := m.tasks[k]
 	switch {
 	case t == nil:
 		return false, store.ErrNotFound
-	case unfinished(t) || t.run.Phase != store.PhaseIdle:
+	case isUnfinished(t) || t.queue.Phase != store.PhaseIdle:
 		return false, store.ErrBusy
 	case !force && t.undelivered():
 		return false, store.ErrUndelivered
@@ -29,32 +29,32 @@ func (m *model) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, 
 
 func (m *model) removeTask(t *modelTask) {
 	delete(m.tasks, t.key)
-	m.forget(t.key.Owner, t.key.ID, false)
+	m.removeRecords(t.key.Owner, t.key.ID, false)
 }
 
 func (t *modelTask) undelivered() bool { return slices.ContainsFunc(t.lanes, t.pending) }
 
-func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryPlace, err error) {
+func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return 0, nil, err
 	}
-	var old []store.ExpiryPlace
+	var old []store.ExpiryCursor
 	for k, t := range m.tasks {
 		status := t.fold().Status
-		at := store.ExpiryPlace{Owner: k.Owner, At: status.Timestamp, ID: k.ID}
-		if status.State == p.State && at.At.Before(p.Before) && (p.After == nil || comparePlaces(at, *p.After) > 0) {
+		at := store.ExpiryCursor{Owner: k.Owner, At: status.Timestamp, ID: k.ID}
+		if status.State == p.State && at.At.Before(p.Before) && (p.After == nil || compareExpiryCursors(at, *p.After) > 0) {
 			old = append(old, at)
 		}
 	}
-	slices.SortFunc(old, comparePlaces)
+	slices.SortFunc(old, compareExpiryCursors)
 	if len(old) > p.Limit {
 		old = old[:p.Limit]
 		next = &old[p.Limit-1]
 	}
 	for _, at := range old {
 		t := m.tasks[store.Key{Owner: at.Owner, ID: at.ID}]
-		if t.run.Phase == store.PhaseIdle && !t.undelivered() {
+		if t.queue.Phase == store.PhaseIdle && !t.undelivered() {
 			m.removeTask(t)
 			removed++
 		}
@@ -62,19 +62,19 @@ func (m *model) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 	return removed, next, nil
 }
 
-func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryPlace, err error) {
+func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return 0, nil, err
 	}
-	var old []store.ExpiryPlace
+	var old []store.ExpiryCursor
 	for k, c := range m.contexts {
-		at := store.ExpiryPlace{Owner: k.Owner, At: c.UpdatedAt, ID: k.ID}
-		if !c.deleting && c.described == p.Described && at.At.Before(p.Before) && len(m.tasksOf(k)) == 0 && (p.After == nil || comparePlaces(at, *p.After) > 0) {
+		at := store.ExpiryCursor{Owner: k.Owner, At: c.UpdatedAt, ID: k.ID}
+		if !c.deleting && c.saved == p.Saved && at.At.Before(p.Before) && len(m.tasksOf(k)) == 0 && (p.After == nil || compareExpiryCursors(at, *p.After) > 0) {
 			old = append(old, at)
 		}
 	}
-	slices.SortFunc(old, comparePlaces)
+	slices.SortFunc(old, compareExpiryCursors)
 	if len(old) > p.Limit {
 		old = old[:p.Limit]
 		next = &old[p.Limit-1]
@@ -90,18 +90,18 @@ func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 	for _, at := range old {
 		if k := (store.ContextKey{Owner: at.Owner, ID: at.ID}); !children(k) {
 			delete(m.contexts, k)
-			m.forget(at.Owner, at.ID, true)
+			m.removeRecords(at.Owner, at.ID, true)
 			removed++
 		}
 	}
 	return removed, next, nil
 }
 
-func comparePlaces(a, b store.ExpiryPlace) int {
+func compareExpiryCursors(a, b store.ExpiryCursor) int {
 	return cmp.Or(strings.Compare(a.Owner, b.Owner), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
 }
 
 func (m *model) PurgeDeleted(ctx context.Context) (bool, error) {
 	defer m.mu.Unlock()
-	return false, m.enter(ctx)
+	return false, m.startCall(ctx)
 }

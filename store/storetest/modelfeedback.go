@@ -11,7 +11,7 @@ import (
 
 func (m *model) AddFeedback(ctx context.Context, f store.Feedback) error {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return err
 	}
 	t := m.tasks[f.Key]
@@ -29,7 +29,7 @@ func (m *model) AddFeedback(ctx context.Context, f store.Feedback) error {
 
 func (m *model) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return store.FeedbackPage{}, err
 	}
 	var all []store.Feedback
@@ -41,24 +41,24 @@ func (m *model) Feedback(ctx context.Context, q store.FeedbackQuery) (store.Feed
 	return feedbackPageOf(all, q), nil
 }
 
-// feedbackPageOf returns what a query reads of feedback.
+// feedbackPageOf returns the page of feedback that a query selects.
 func feedbackPageOf(feedback []store.Feedback, q store.FeedbackQuery) store.FeedbackPage {
 	var all []store.Feedback
 	for _, f := range feedback {
-		after := q.Cursor == nil || feedbackOrder(feedbackPlace(f), *q.Cursor) > 0
+		after := q.Cursor == nil || feedbackOrder(feedbackCursorOf(f), *q.Cursor) > 0
 		if after && f.Key.Owner == q.Owner && (q.TaskID == "" || f.Key.ID == q.TaskID) {
 			all = append(all, f)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.Feedback) int { return feedbackOrder(feedbackPlace(a), feedbackPlace(b)) })
+	slices.SortFunc(all, func(a, b store.Feedback) int { return feedbackOrder(feedbackCursorOf(a), feedbackCursorOf(b)) })
 	page := store.FeedbackPage{Feedback: all}
 	if len(all) > q.Limit {
-		page.Feedback, page.Next = all[:q.Limit], ptr(feedbackPlace(all[q.Limit-1]))
+		page.Feedback, page.Next = all[:q.Limit], ptr(feedbackCursorOf(all[q.Limit-1]))
 	}
 	return page
 }
 
-func feedbackPlace(f store.Feedback) store.FeedbackCursor {
+func feedbackCursorOf(f store.Feedback) store.FeedbackCursor {
 	return store.FeedbackCursor{Time: f.CreatedAt, ID: f.ID, TaskID: f.Key.ID}
 }
 
@@ -69,7 +69,7 @@ func feedbackOrder(a, b store.FeedbackCursor) int {
 func (m *model) FeedbackSummary(ctx context.Context, owner string) (store.FeedbackSummary, error) {
 	defer m.mu.Unlock()
 	var s store.FeedbackSummary
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return s, err
 	}
 	for _, t := range m.tasks {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// laneDue returns when a lane is to be claimed, if it is to be at all.
+// laneDue returns when a worker can claim the lane, and whether it can at all.
 func (t *modelTask) laneDue(p store.LaneClaim, l *modelLane) (time.Time, bool) {
 	if !t.pending(l) || slices.Contains(p.Skip, t.key.Owner) {
 		return time.Time{}, false
@@ -27,7 +27,7 @@ func (t *modelTask) laneDue(p store.LaneClaim, l *modelLane) (time.Time, bool) {
 
 func (m *model) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	due := make(map[string][]*modelLane)
@@ -44,7 +44,7 @@ func (m *model) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.Clai
 	}
 	slices.SortFunc(owners, func(a, b string) int {
 		if (a > p.AfterOwner) != (b > p.AfterOwner) {
-			return strings.Compare(b, a) // those that come after AfterOwner come first
+			return strings.Compare(b, a) // owners after AfterOwner first
 		}
 		return strings.Compare(a, b)
 	})
@@ -53,7 +53,7 @@ func (m *model) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.Clai
 		owners = slices.DeleteFunc(owners, func(o string) bool { return len(due[o]) <= round })
 		for _, o := range owners {
 			if l := due[o][round]; len(claimed) < p.Limit {
-				claimed = append(claimed, m.tasks[l.Config.Task].claimLane(p, l))
+				claimed = append(claimed, m.tasks[l.Webhook.Task].claimLane(p, l))
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func (m *model) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.Clai
 
 func (t *modelTask) claimLane(p store.LaneClaim, l *modelLane) store.ClaimedLane {
 	l.Worker, l.LeaseUntil, l.Fence = p.Worker, store.Time(p.Until), l.Fence+1
-	c := store.ClaimedLane{Lane: t.view(l), Created: t.log[0].Time, ContextID: t.contextID}
+	c := store.ClaimedLane{Lane: t.laneView(l), Created: t.log[0].Time, ContextID: t.contextID}
 	size := 0
 	for _, e := range t.log[l.Cursor.Seq:] {
 		if int64(e.Size()) > p.LargestRow() {
@@ -78,12 +78,12 @@ func (t *modelTask) claimLane(p store.LaneClaim, l *modelLane) store.ClaimedLane
 
 func (m *model) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) ([]store.LaneLease, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	var lost []store.LaneLease
 	for _, lease := range leases {
-		if _, l := m.lane(lease.Task, lease.ID); l != nil && l.held(lease) && !l.deleted {
+		if _, l := m.lane(lease.Task, lease.ID); l != nil && l.heldBy(lease) && !l.deleted {
 			l.LeaseUntil = store.Time(until)
 		} else {
 			lost = append(lost, lease)
@@ -94,16 +94,16 @@ func (m *model) RenewLanes(ctx context.Context, until time.Time, leases []store.
 
 func (m *model) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
 	defer m.mu.Unlock()
-	if err := m.enter(ctx); err != nil {
+	if err := m.startCall(ctx); err != nil {
 		return nil, err
 	}
 	var lost []store.LaneLease
 	for _, a := range acks {
 		t, l := m.lane(a.Lease.Task, a.Lease.ID)
-		if l == nil || !l.held(a.Lease) || l.deleted {
+		if l == nil || !l.heldBy(a.Lease) || l.deleted {
 			lost = append(lost, a.Lease)
-			if l != nil && !a.Hold && (l.held(a.Lease) || l.taken(a.Lease)) {
-				m.letGo(t, l)
+			if l != nil && !a.KeepLease && (l.heldBy(a.Lease) || l.revokedFrom(a.Lease)) {
+				m.releaseLane(t, l)
 			}
 			continue
 		}
@@ -112,14 +112,14 @@ func (m *model) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.La
 	return lost, nil
 }
 
-// letGo has a lane claimed again whose lease was taken away, or removes a deleted one.
-func (m *model) letGo(t *modelTask, l *modelLane) {
+// releaseLane releases a revoked lease, or removes the lane if its webhook was deleted.
+func (m *model) releaseLane(t *modelTask, l *modelLane) {
 	if l.deleted {
 		t.removeLane(l)
 		return
 	}
 	l.LeaseUntil = time.Time{}
-	m.tellWatchers()
+	m.notifyWatchers()
 }
 
 func (l *modelLane) ack(a store.LaneAck) {
@@ -128,7 +128,7 @@ func (l *modelLane) ack(a store.LaneAck) {
 	if a.Delivered > 0 {
 		l.Delivered, l.DeliveredAt = l.Delivered+int64(a.Delivered), l.UpdatedAt
 	}
-	if !a.Hold {
+	if !a.KeepLease {
 		l.Worker, l.LeaseUntil = "", time.Time{}
 	}
 	for _, tried := range a.Attempts {

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Lists of tasks, made by filtering and sorting all there is.
+// Lists of tasks, made by filtering and sorting all tasks.
 
-// pageOf returns what a query reads of tasks, which it may cut.
+// pageOf returns the page of tasks that a query selects. It may modify the tasks.
 func pageOf(tasks []*store.Task, q store.Query) store.Page {
-	all := selected(tasks, q)
+	all := filterTasks(tasks, q)
 	page := store.Page{Total: -1}
 	if q.Total {
 		page.Total, page.TotalCapped = store.CapTotal(len(all), len(all), q.TotalLimit, true)
@@ -31,8 +31,8 @@ func pageOf(tasks []*store.Task, q store.Query) store.Page {
 	return page
 }
 
-// selected returns all that a query asks for in order, wherever the page is.
-func selected(tasks []*store.Task, q store.Query) []*store.Task {
+// filterTasks returns all tasks that match a query, in order.
+func filterTasks(tasks []*store.Task, q store.Query) []*store.Task {
 	var all []*store.Task
 	for _, t := range tasks {
 		if matches(q, t) {
@@ -51,17 +51,17 @@ func matches(q store.Query, t *store.Task) bool {
 		between(t.CreatedAt, q.CreatedAfter, q.CreatedBefore)
 }
 
-// between reports whether after <= t < before; the zero time is no bound.
+// between reports whether after <= t < before. A zero time is no bound.
 func between(t, after, before time.Time) bool {
 	return (after.IsZero() || !t.Before(after)) && (before.IsZero() || t.Before(before))
 }
 
 func listOrder(q store.Query, a, b *store.Cursor) int {
-	return turned(q.Ascending, cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)))
+	return inDirection(q.Ascending, cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)))
 }
 
-// turned returns an order as it is when it ascends, else the other way round.
-func turned(ascending bool, order int) int {
+// inDirection returns the order if ascending is set, else the reverse order.
+func inDirection(ascending bool, order int) int {
 	if ascending {
 		return order
 	}

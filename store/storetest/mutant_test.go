@@ -13,36 +13,35 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// TestSuiteCatchesBrokenStores breaks the model in one way at a time, and has
-// the suite, run outside go test, find it.
+// TestSuiteCatchesBrokenStores breaks the model in one way at a time and checks that a test of
+// the suite fails. It runs the suite outside go test.
 func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
 	all := maps.Clone(mutants)
 	maps.Copy(all, contextMutants)
-	maps.Copy(all, pushMutants)
-	for name, breakIt := range all {
+	maps.Copy(all, webhookMutants)
+	for name, mutate := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if found := firstFailure(t, breakIt); found == "" {
+			if found := firstFailure(t, mutate); found == "" {
 				t.Errorf("no test of the suite failed")
 			}
 		})
 	}
-	t.Run("but none in a whole store", func(t *testing.T) {
+	t.Run("no test fails for a correct store", func(t *testing.T) {
 		t.Parallel()
 		if found := firstFailure(t, func(*mutant) {}); found != "" {
-			t.Errorf("the test %q failed", found)
+			t.Errorf("test %q failed", found)
 		}
 	})
 }
 
-// firstFailure returns the name of the first test that a broken store fails, ""
-// when it fails none.
-func firstFailure(t *testing.T, breakIt func(*mutant)) string {
+// firstFailure returns the name of the first test that a broken store fails, or "".
+func firstFailure(t *testing.T, mutate func(*mutant)) string {
 	t.Helper()
 	h := Harness{Tasks: 20, Open: func(T) store.Store {
 		m := &mutant{Store: newModel()}
-		breakIt(m)
+		mutate(m)
 		return m
 	}}
 	run := &recorder{ctx: t.Context()}
@@ -56,12 +55,12 @@ func firstFailure(t *testing.T, breakIt func(*mutant)) string {
 	return ""
 }
 
-// mutants are the ways to be wrong.
+// mutants are the ways to break a store.
 var mutants = map[string]func(*mutant){
-	"forgets to look for unread messages": func(m *mutant) { m.change = func(c *store.Change) { c.Seen = 0 } },
-	"forgets steps":                       func(m *mutant) { m.change = func(c *store.Change) { c.Steps = nil } },
-	"forgets idempotency records":         func(m *mutant) { m.change = func(c *store.Change) { c.Idempotency = nil } },
-	"forgets metadata": func(m *mutant) {
+	"ignores unread messages":   func(m *mutant) { m.change = func(c *store.Change) { c.Seen = 0 } },
+	"loses steps":               func(m *mutant) { m.change = func(c *store.Change) { c.Steps = nil } },
+	"loses idempotency records": func(m *mutant) { m.change = func(c *store.Change) { c.Idempotency = nil } },
+	"loses metadata": func(m *mutant) {
 		m.change = func(c *store.Change) {
 			c.Events = slices.Clone(c.Events)
 			for i := range c.Events {
@@ -69,82 +68,82 @@ var mutants = map[string]func(*mutant){
 			}
 		}
 	},
-	"mixes owners up": func(m *mutant) {
+	"mixes up owners": func(m *mutant) {
 		m.change = func(c *store.Change) {
-			if c.Key.Owner == other && c.Key.ID == "t1" {
+			if c.Key.Owner == otherOwner && c.Key.ID == "t1" {
 				c.Key.Owner = owner
 			}
 		}
 	},
 	"ignores the horizon":                 func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Horizon = 0 } },
-	"claims ended leases anyway":          func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.QueuedOnly = false } },
-	"ignores takeovers":                   func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Takeover = false } },
-	"always takes over":                   func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Takeover = true } },
-	"ignores where the last claim ended":  func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.AfterOwner = "" } },
-	"ignores where contexts stopped":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.AfterContexts = nil } },
-	"lets no contexts take turns":         func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.OldestFirst = true } },
-	"always has contexts take turns":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.OldestFirst = false } },
-	"passes no owner over":                func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Skip = nil } },
+	"ignores QueuedOnly":                  func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.QueuedOnly = false } },
+	"ignores Takeover":                    func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Takeover = false } },
+	"always claims leases of others":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Takeover = true } },
+	"ignores AfterOwner":                  func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.AfterOwner = "" } },
+	"ignores AfterContexts":               func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.AfterContexts = nil } },
+	"always claims the oldest first":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.OldestFirst = true } },
+	"ignores OldestFirst":                 func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.OldestFirst = false } },
+	"ignores Skip":                        func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Skip = nil } },
 	"claims one more than the limit":      func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Limit++ } },
 	"claims before a task is due":         func(m *mutant) { m.claim = func(p *store.ClaimParams) { p.Now = p.Now.Add(time.Millisecond) } },
-	"lists with an exclusive lower bound": func(m *mutant) { m.query = func(q *store.Query) { q.After = shifted(q.After) } },
-	"lists with an inclusive upper bound": func(m *mutant) { m.query = func(q *store.Query) { q.Before = shifted(q.Before) } },
+	"lists with an exclusive lower bound": func(m *mutant) { m.query = func(q *store.Query) { q.After = addMillisecond(q.After) } },
+	"lists with an inclusive upper bound": func(m *mutant) { m.query = func(q *store.Query) { q.Before = addMillisecond(q.Before) } },
 	"ignores the context of a list":       func(m *mutant) { m.query = func(q *store.Query) { q.ContextID = "" } },
 	"ignores all states but one": func(m *mutant) {
 		m.query = func(q *store.Query) { q.States = q.States[:min(1, len(q.States))] }
 	},
 	"ignores options":                 func(m *mutant) { m.query = func(q *store.Query) { q.Options = store.TaskOptions{} } },
-	"counts without being asked":      func(m *mutant) { m.query = func(q *store.Query) { q.Total = true } },
+	"always counts the total":         func(m *mutant) { m.query = func(q *store.Query) { q.Total = true } },
 	"repeats the event of the cursor": func(m *mutant) { m.after = -1 },
-	"loses an event of a page":        func(m *mutant) { m.after = 1 },
-	"tells of no lost lease":          func(m *mutant) { m.silentRenew = true },
+	"skips the first event of a page": func(m *mutant) { m.after = 1 },
+	"reports no lost leases":          func(m *mutant) { m.hidesLostLeases = true },
 	"trusts every snapshot":           func(m *mutant) { m.snapshots = make(map[store.Key]*store.Task) },
-	"hands out what it keeps":         func(m *mutant) { m.shared = make(map[string]*store.Task) },
-	"goes on after it is closed":      func(m *mutant) { m.immortal = true },
-	"ignores contexts that have ended": func(m *mutant) {
-		m.stubborn = true
+	"returns its own memory":          func(m *mutant) { m.sharedTasks = make(map[string]*store.Task) },
+	"works after Close":               func(m *mutant) { m.staysOpen = true },
+	"ignores canceled contexts": func(m *mutant) {
+		m.ignoresCancel = true
 	},
-	"stops a call at its first refusal": func(m *mutant) { m.stops = true },
-	"remembers versions":                func(m *mutant) { m.versions = make(map[store.Key]store.TaskVersion) },
+	"stops a call at its first rejected change": func(m *mutant) { m.stopsAtRejection = true },
+	"returns outdated versions":                 func(m *mutant) { m.versions = make(map[store.Key]store.TaskVersion) },
 }
 
-func shifted(t time.Time) time.Time {
+func addMillisecond(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
 	return t.Add(time.Millisecond)
 }
 
-// mutant is a store that changes what it is told, or what it tells.
+// mutant is a store that changes the arguments or the results of some calls.
 type mutant struct {
 	store.Store
-	pushMutant
-	change      func(*store.Change)
-	claim       func(*store.ClaimParams)
-	query       func(*store.Query)
-	after       int64
-	silentRenew bool
-	immortal    bool
-	stubborn    bool
-	stops       bool
-	snapshots   map[store.Key]*store.Task
-	shared      map[string]*store.Task
-	versions    map[store.Key]store.TaskVersion
+	webhookMutant
+	change           func(*store.Change)
+	claim            func(*store.ClaimParams)
+	query            func(*store.Query)
+	after            int64
+	hidesLostLeases  bool
+	staysOpen        bool
+	ignoresCancel    bool
+	stopsAtRejection bool
+	snapshots        map[store.Key]*store.Task
+	sharedTasks      map[string]*store.Task
+	versions         map[store.Key]store.TaskVersion
 
-	contexts         func(*store.ContextQuery)
-	save             func(*store.ContextChange)
-	feedback         func(*store.FeedbackQuery)
-	namesByID        bool
-	batch            func(limit int) int
-	forgetsDeletions bool
-	ruthless         bool
-	beginsAgain      bool
-	countsAll        bool
-	takesTwice       bool
+	contexts          func(*store.ContextQuery)
+	save              func(*store.ContextChange)
+	feedback          func(*store.FeedbackQuery)
+	sortsNamesByID    bool
+	batch             func(limit int) int
+	hidesDeletions    bool
+	deletesBusy       bool
+	finishesAnything  bool
+	countsAllOwners   bool
+	acceptsDuplicates bool
 }
 
 func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
-	if m.stubborn {
+	if m.ignoresCancel {
 		ctx = context.Background()
 	}
 	changes = slices.Clone(changes)
@@ -154,14 +153,14 @@ func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.R
 		}
 	}
 	results, err := m.Store.Commit(ctx, changes...)
-	if m.committed != nil {
-		m.locked(m.committed)
+	if m.afterCommit != nil {
+		m.withModel(m.afterCommit)
 	}
 	for i, r := range results {
 		if m.snapshots != nil && r.Err == nil && changes[i].Snapshot != nil {
 			m.snapshots[changes[i].Key] = changes[i].Snapshot
 		}
-		if m.stops && r.Err != nil {
+		if m.stopsAtRejection && r.Err != nil {
 			for j := range results[i:] {
 				results[i+j] = r
 			}
@@ -175,12 +174,12 @@ func (m *mutant) Task(ctx context.Context, k store.Key, opts store.TaskOptions) 
 		return t, nil
 	}
 	t, err := m.Store.Task(ctx, k, opts)
-	if m.shared != nil && err == nil {
+	if m.sharedTasks != nil && err == nil {
 		id := fmt.Sprint(k, t.Seq, opts.History == nil, opts.OmitArtifacts, opts.Outline)
-		if m.shared[id] == nil {
-			m.shared[id] = t
+		if m.sharedTasks[id] == nil {
+			m.sharedTasks[id] = t
 		}
-		return m.shared[id], nil
+		return m.sharedTasks[id], nil
 	}
 	return t, err
 }
@@ -214,27 +213,27 @@ func (m *mutant) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task,
 
 func (m *mutant) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
 	lost, err := m.Store.Renew(ctx, until, leases)
-	if m.silentRenew {
+	if m.hidesLostLeases {
 		lost = nil
 	}
 	return lost, err
 }
 
 func (m *mutant) Close() error {
-	if m.immortal {
+	if m.staysOpen {
 		return nil
 	}
 	return m.Store.Close()
 }
 
-// recorder is a T outside go test: it runs one part after the other and
-// remembers whether any has failed.
+// recorder is a T outside go test. It runs the tests one after the other and records whether
+// any failed.
 type recorder struct {
-	ctx    context.Context
-	name   string
-	mu     sync.Mutex
-	failed bool
-	clean  []func()
+	ctx      context.Context
+	name     string
+	mu       sync.Mutex
+	failed   bool
+	cleanups []func()
 }
 
 func (r *recorder) Run(name string, f func(T)) bool {
@@ -243,7 +242,7 @@ func (r *recorder) Run(name string, f func(T)) bool {
 	go func() {
 		defer close(done)
 		defer func() {
-			for _, clean := range slices.Backward(part.clean) {
+			for _, clean := range slices.Backward(part.cleanups) {
 				clean()
 			}
 		}()
@@ -258,7 +257,7 @@ func (r *recorder) Helper()                  {}
 func (r *recorder) Name() string             { return r.name }
 func (r *recorder) Parallel()                {}
 func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Cleanup(f func())         { r.clean = append(r.clean, f) }
+func (r *recorder) Cleanup(f func())         { r.cleanups = append(r.cleanups, f) }
 func (r *recorder) TempDir() string          { return "" }
 func (r *recorder) Logf(string, ...any)      {}
 func (r *recorder) Failed() bool             { return r.failed }

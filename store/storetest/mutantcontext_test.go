@@ -11,64 +11,64 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// contextMutants are the ways to be wrong about contexts, lists and feedback.
+// contextMutants are the ways to break the contexts, lists and feedback of a store.
 var contextMutants = map[string]func(*mutant){
-	"lists by the status always":      func(m *mutant) { m.query = func(q *store.Query) { q.ByCreated = false } },
-	"lists newest first always":       func(m *mutant) { m.query = func(q *store.Query) { q.Ascending = false } },
-	"lists without an offset":         func(m *mutant) { m.query = func(q *store.Query) { q.Offset = 0 } },
-	"lists whatever was created":      func(m *mutant) { m.query = func(q *store.Query) { q.CreatedAfter = q.After } },
-	"lists until a creation and on":   func(m *mutant) { m.query = func(q *store.Query) { q.CreatedBefore = shifted(q.CreatedBefore) } },
-	"lists more than a page may hold": func(m *mutant) { m.query = func(q *store.Query) { q.Bytes *= 2 } },
+	"ignores ByCreated":      func(m *mutant) { m.query = func(q *store.Query) { q.ByCreated = false } },
+	"ignores Ascending":      func(m *mutant) { m.query = func(q *store.Query) { q.Ascending = false } },
+	"ignores Offset":         func(m *mutant) { m.query = func(q *store.Query) { q.Offset = 0 } },
+	"ignores CreatedAfter":   func(m *mutant) { m.query = func(q *store.Query) { q.CreatedAfter = q.After } },
+	"includes CreatedBefore": func(m *mutant) { m.query = func(q *store.Query) { q.CreatedBefore = addMillisecond(q.CreatedBefore) } },
+	"lists more than Bytes":  func(m *mutant) { m.query = func(q *store.Query) { q.Bytes *= 2 } },
 
-	"sorts contexts by their update always": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Sort = store.ContextsByUpdated } },
-	"lists newest contexts first always":    func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Ascending = false } },
-	"lists contexts of any status":          func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Statuses = nil } },
-	"lists contexts of any role":            func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Role = "" } },
-	"lists contexts by one tag": func(m *mutant) {
+	"ignores Sort of contexts":      func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Sort = store.ContextsByUpdated } },
+	"ignores Ascending of contexts": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Ascending = false } },
+	"ignores Statuses of contexts":  func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Statuses = nil } },
+	"ignores Role of contexts":      func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Role = "" } },
+	"ignores all Tags but one": func(m *mutant) {
 		m.contexts = func(q *store.ContextQuery) { q.Tags = q.Tags[:min(1, len(q.Tags))] }
 	},
 	"lists contexts with an exclusive lower bound": func(m *mutant) {
-		m.contexts = func(q *store.ContextQuery) { q.CreatedAfter = shifted(q.CreatedAfter) }
+		m.contexts = func(q *store.ContextQuery) { q.CreatedAfter = addMillisecond(q.CreatedAfter) }
 	},
 	"lists contexts with an inclusive upper bound": func(m *mutant) {
-		m.contexts = func(q *store.ContextQuery) { q.CreatedBefore = shifted(q.CreatedBefore) }
+		m.contexts = func(q *store.ContextQuery) { q.CreatedBefore = addMillisecond(q.CreatedBefore) }
 	},
-	"lists contexts without an offset":   func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Offset = 0 } },
-	"lists contexts without their tasks": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Tasks = 0 } },
-	"sorts contexts of a name by id":     func(m *mutant) { m.namesByID = true },
-	"forgets where a name's contexts go on": func(m *mutant) {
+	"ignores Offset of contexts":            func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Offset = 0 } },
+	"lists contexts without task ids":       func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Tasks = 0 } },
+	"sorts contexts with equal names by id": func(m *mutant) { m.sortsNamesByID = true },
+	"ignores the time in cursors by name": func(m *mutant) {
 		m.contexts = func(q *store.ContextQuery) {
 			if q.Sort == store.ContextsByName && q.Cursor != nil {
 				q.Cursor = &store.ContextCursor{Name: q.Cursor.Name, ID: q.Cursor.ID}
 			}
 		}
 	},
-	"lists contexts from the first always": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Cursor = nil } },
+	"ignores the cursor of contexts": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Cursor = nil } },
 
-	"changes contexts over their tasks": func(m *mutant) { m.save = func(c *store.ContextChange) { c.TasksOver = false } },
-	"forgets parents":                   func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.ParentID = "" } },
-	"forgets the tags of contexts":      func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.Tags = nil } },
-	"forgets the extensions of contexts": func(m *mutant) {
+	"ignores TasksOver":      func(m *mutant) { m.save = func(c *store.ContextChange) { c.TasksOver = false } },
+	"loses parents":          func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.ParentID = "" } },
+	"loses tags of contexts": func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.Tags = nil } },
+	"loses extensions of contexts": func(m *mutant) {
 		m.save = func(c *store.ContextChange) { c.Context.Extensions = nil }
 	},
 	"sorts references": func(m *mutant) {
-		m.save = func(c *store.ContextChange) { c.Context.ReferenceIDs = sorted(c.Context.ReferenceIDs) }
+		m.save = func(c *store.ContextChange) { c.Context.ReferenceIDs = sortedCopy(c.Context.ReferenceIDs) }
 	},
-	"forgets the keys of contexts": func(m *mutant) { m.save = func(c *store.ContextChange) { c.Idempotency = nil } },
-	"keeps every context open":     func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.Status = a2a.ContextActive } },
+	"loses idempotency keys of contexts": func(m *mutant) { m.save = func(c *store.ContextChange) { c.Idempotency = nil } },
+	"ignores the status of contexts":     func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.Status = a2a.ContextActive } },
 
-	"deletes all tasks at once":         func(m *mutant) { m.batch = func(int) int { return 1000 } },
-	"deletes one task too many":         func(m *mutant) { m.batch = func(n int) int { return n + 1 } },
-	"reports no pending deletions":      func(m *mutant) { m.forgetsDeletions = true },
-	"deletes what is busy":              func(m *mutant) { m.ruthless = true },
-	"finishes what was not begun":       func(m *mutant) { m.beginsAgain = true },
-	"counts everybody's feedback":       func(m *mutant) { m.countsAll = true },
-	"takes feedback twice":              func(m *mutant) { m.takesTwice = true },
-	"lists feedback on every task":      func(m *mutant) { m.feedback = func(q *store.FeedbackQuery) { q.TaskID = "" } },
-	"lists feedback from the newest on": func(m *mutant) { m.feedback = func(q *store.FeedbackQuery) { q.Cursor = nil } },
+	"deletes all tasks at once":               func(m *mutant) { m.batch = func(int) int { return 1000 } },
+	"deletes one task more than the limit":    func(m *mutant) { m.batch = func(n int) int { return n + 1 } },
+	"reports no pending deletions":            func(m *mutant) { m.hidesDeletions = true },
+	"deletes busy contexts":                   func(m *mutant) { m.deletesBusy = true },
+	"finishes deletions that are not pending": func(m *mutant) { m.finishesAnything = true },
+	"counts feedback of all owners":           func(m *mutant) { m.countsAllOwners = true },
+	"accepts duplicate feedback":              func(m *mutant) { m.acceptsDuplicates = true },
+	"ignores the task of feedback":            func(m *mutant) { m.feedback = func(q *store.FeedbackQuery) { q.TaskID = "" } },
+	"ignores the cursor of feedback":          func(m *mutant) { m.feedback = func(q *store.FeedbackQuery) { q.Cursor = nil } },
 }
 
-func sorted(texts []string) []string {
+func sortedCopy(texts []string) []string {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	return texts
@@ -79,7 +79,7 @@ func (m *mutant) Contexts(ctx context.Context, q store.ContextQuery) (store.Cont
 		m.contexts(&q)
 	}
 	page, err := m.Store.Contexts(ctx, q)
-	if m.namesByID && q.Sort == store.ContextsByName && q.Ascending {
+	if m.sortsNamesByID && q.Sort == store.ContextsByName && q.Ascending {
 		slices.SortFunc(page.Contexts, func(a, b store.Context) int {
 			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key.ID, b.Key.ID))
 		})
@@ -99,10 +99,10 @@ func (m *mutant) DeleteContext(ctx context.Context, owner, id string, limit int)
 		limit = m.batch(limit)
 	}
 	more, err := m.Store.DeleteContext(ctx, owner, id, limit)
-	if m.ruthless && errors.Is(err, store.ErrBusy) {
+	if m.deletesBusy && errors.Is(err, store.ErrBusy) {
 		page, _ := m.Store.Tasks(ctx, store.Query{Owner: owner, ContextID: id, Limit: 100})
 		for _, t := range page.Tasks {
-			_, _ = m.Store.Commit(ctx, store.Change{Key: t.Key, Version: t.Seq, Run: idle()})
+			_, _ = m.Store.Commit(ctx, store.Change{Key: t.Key, Version: t.Seq, Queue: idle()})
 		}
 		return m.Store.DeleteContext(ctx, owner, id, limit)
 	}
@@ -113,14 +113,14 @@ func (m *mutant) FinishDelete(ctx context.Context, owner, id string, limit int) 
 	if m.batch != nil {
 		limit = m.batch(limit)
 	}
-	if m.beginsAgain {
+	if m.finishesAnything {
 		return m.Store.DeleteContext(ctx, owner, id, limit)
 	}
 	return m.Store.FinishDelete(ctx, owner, id, limit)
 }
 
 func (m *mutant) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
-	if m.forgetsDeletions {
+	if m.hidesDeletions {
 		return nil, ctx.Err()
 	}
 	return m.Store.PendingDeletions(ctx, limit)
@@ -128,7 +128,7 @@ func (m *mutant) PendingDeletions(ctx context.Context, limit int) ([]store.Conte
 
 func (m *mutant) AddFeedback(ctx context.Context, f store.Feedback) error {
 	err := m.Store.AddFeedback(ctx, f)
-	if m.takesTwice && errors.Is(err, store.ErrExists) {
+	if m.acceptsDuplicates && errors.Is(err, store.ErrExists) {
 		return nil
 	}
 	return err
@@ -142,7 +142,7 @@ func (m *mutant) Feedback(ctx context.Context, q store.FeedbackQuery) (store.Fee
 }
 
 func (m *mutant) FeedbackSummary(ctx context.Context, owner string) (store.FeedbackSummary, error) {
-	if m.countsAll {
+	if m.countsAllOwners {
 		owner = ""
 	}
 	return m.Store.FeedbackSummary(ctx, owner)

@@ -12,21 +12,21 @@ import (
 
 func raceTests() []test {
 	return []test{
-		{"of many that create one task one wins", raceCreate},
-		{"of many that take one key one wins", raceKey},
+		{"one of many concurrent creations of a task succeeds", raceCreate},
+		{"one of many concurrent changes with one idempotency key succeeds", raceIdempotencyKey},
 		{"no update is lost", raceUpdates},
 		{"every task is claimed once", raceClaims},
-		{"cancel and complete have one winner", raceCancel},
-		{"a reader never sees half a change", raceReaders},
-		{"a list under writes has no repeats", raceList},
+		{"one of concurrent cancel and complete succeeds", raceCancel},
+		{"a read never returns a partial change", raceReaders},
+		{"a list has no duplicates during changes", raceList},
 	}
 }
 
-// racers is how many goroutines race.
-const racers = 64
+// raceGoroutines is the number of goroutines in a race.
+const raceGoroutines = 64
 
-// together runs n copies of fn at the same time and waits for them.
-func together(n int, fn func(i int)) {
+// runConcurrently starts n goroutines that call fn at the same time, and waits for them.
+func runConcurrently(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
@@ -39,8 +39,8 @@ func together(n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// try commits one change outside the test's goroutine.
-func (f *fixture) try(c store.Change) store.Result {
+// tryCommit commits one change. It can be called from any goroutine.
+func (f *fixture) tryCommit(c store.Change) store.Result {
 	results, err := f.s.Commit(f.ctx, c)
 	if err != nil || len(results) != 1 {
 		f.Errorf("Commit() = %v, %v, want one result", results, err)
@@ -51,10 +51,10 @@ func (f *fixture) try(c store.Change) store.Result {
 
 func raceCreate(f *fixture) {
 	var won atomic.Int64
-	together(racers, func(i int) {
+	runConcurrently(raceGoroutines, func(i int) {
 		c := newTask(key("t1"), fmt.Sprint("c", i), at(i))
-		c.Events = append(c.Events, said(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
-		switch r := f.try(c); {
+		c.Events = append(c.Events, agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
+		switch r := f.tryCommit(c); {
 		case r.Err == nil:
 			won.Add(1)
 		case !errors.Is(r.Err, store.ErrExists):
@@ -62,27 +62,27 @@ func raceCreate(f *fixture) {
 		}
 	})
 	if won.Load() != 1 {
-		f.Errorf("%d of %d created the task, want 1", won.Load(), racers)
+		f.Errorf("%d of %d created the task, want 1", won.Load(), raceGoroutines)
 	}
 	t := f.task(key("t1"))
 	if want := "c" + t.Status.Message.ID[1:]; t.ContextID != want || t.Seq != 2 {
 		f.Errorf("Task() = context %s, version %d, want %s, 2", t.ContextID, t.Seq, want)
 	}
-	for i := range racers {
+	for i := range raceGoroutines {
 		if id := fmt.Sprint("c", i); id != t.ContextID {
-			f.noContext(owner, id)
+			f.wantNoContext(owner, id)
 		}
 	}
 }
 
-func raceKey(f *fixture) {
+func raceIdempotencyKey(f *fixture) {
 	var won atomic.Value
-	together(racers, func(i int) {
+	runConcurrently(raceGoroutines, func(i int) {
 		id := fmt.Sprint("t", i)
-		switch r := f.try(idempotent(newTask(key(id), "c1", at(i)), "key", at(i))); {
+		switch r := f.tryCommit(withKey(newTask(key(id), "c1", at(i)), "key", at(i))); {
 		case r.Err == nil:
 			if old := won.Swap(id); old != nil {
-				f.Errorf("both %v and %s took the key", old, id)
+				f.Errorf("tasks %v and %s both used the key", old, id)
 			}
 		case !errors.Is(r.Err, store.ErrDuplicate) || r.Record == nil:
 			f.Errorf("Commit() = %v with record %v, want ErrDuplicate with one", r.Err, r.Record)
@@ -95,7 +95,7 @@ func raceKey(f *fixture) {
 func raceUpdates(f *fixture) {
 	f.create(key("t1"), at(0))
 	each := max(2, f.h.Tasks/100)
-	together(racers, func(i int) {
+	runConcurrently(raceGoroutines, func(i int) {
 		for n := range each {
 			for {
 				t, err := f.s.Task(f.ctx, key("t1"), store.TaskOptions{History: ptr(0)})
@@ -103,7 +103,7 @@ func raceUpdates(f *fixture) {
 					f.Errorf("Task() = %v", err)
 					return
 				}
-				r := f.try(next(key("t1"), t.Seq, said(at(i), a2a.StateWorking, fmt.Sprint(i, "-", n))))
+				r := f.tryCommit(changeAt(key("t1"), t.Seq, agentMessage(at(i), a2a.StateWorking, fmt.Sprint(i, "-", n))))
 				if r.Err == nil {
 					break
 				}
@@ -124,8 +124,8 @@ func raceUpdates(f *fixture) {
 			seen[e.Message.ID] = true
 		}
 	}
-	if want := racers * each; len(seen) != want || len(log) != want+1 {
-		f.Errorf("the log has %d updates in %d events, want %d in %d", len(seen), len(log), want, want+1)
+	if want := raceGoroutines * each; len(seen) != want || len(log) != want+1 {
+		f.Errorf("Events() = %d updates in %d events, want %d in %d", len(seen), len(log), want, want+1)
 	}
 }
 
@@ -142,7 +142,7 @@ func raceClaims(f *fixture) {
 	}
 	var mu sync.Mutex
 	claimed := make(map[store.Key]int)
-	together(8, func(i int) {
+	runConcurrently(8, func(i int) {
 		last := ""
 		for {
 			p := claimAt(fmt.Sprint("worker-", i), at(n), 5)
@@ -158,8 +158,8 @@ func raceClaims(f *fixture) {
 			mu.Lock()
 			for _, t := range tasks {
 				claimed[t.Key]++
-				if t.Run.Lease.Worker != p.Worker || t.Run.Lease.Fence != 1 {
-					f.Errorf("Claim() by %s = a task leased to %+v", p.Worker, t.Run.Lease)
+				if t.Queue.Lease.Worker != p.Worker || t.Queue.Lease.Fence != 1 {
+					f.Errorf("Claim() by %s = a task leased to %+v", p.Worker, t.Queue.Lease)
 				}
 			}
 			mu.Unlock()
@@ -168,7 +168,7 @@ func raceClaims(f *fixture) {
 	})
 	for k, times := range claimed {
 		if times != 1 {
-			f.Errorf("task %s was claimed %d times", name(k), times)
+			f.Errorf("task %s was claimed %d times", taskName(k), times)
 		}
 	}
 	if len(claimed) != n {
@@ -181,24 +181,24 @@ func raceCancel(f *fixture) {
 	n := max(20, f.h.Tasks/10)
 	for i := range n {
 		c := newTask(key(fmt.Sprint("t", i)), "c1", at(0))
-		c.Run = leased(worker, at(100))
+		c.Queue = leased(worker, at(100))
 		f.commit(c)
 	}
 	var canceled, completed atomic.Int64
-	together(8, func(g int) {
+	runConcurrently(8, func(g int) {
 		for i := range n {
 			k := key(fmt.Sprint("t", i))
 			var r store.Result
 			if g%2 == 0 {
-				c := next(k, 1, status(at(1), a2a.StateCanceled))
-				c.Run = idle()
-				if r = f.try(c); r.Err == nil {
+				c := changeAt(k, 1, statusEvent(at(1), a2a.StateCanceled))
+				c.Queue = idle()
+				if r = f.tryCommit(c); r.Err == nil {
 					canceled.Add(1)
 				}
 			} else {
-				c := under(k, worker, 1, chunk(at(1), "a", "text", false), status(at(1), a2a.StateCompleted))
-				c.Run = idle()
-				if r = f.try(c); r.Err == nil {
+				c := changeUnder(k, worker, 1, chunkEvent(at(1), "a", "text", false), statusEvent(at(1), a2a.StateCompleted))
+				c.Queue = idle()
+				if r = f.tryCommit(c); r.Err == nil {
 					completed.Add(1)
 				}
 			}
@@ -222,9 +222,9 @@ func raceCancel(f *fixture) {
 	}
 }
 
-// whole tells what is half about a task whose changes always add a message, an
-// artifact chunk and a number that tell the same count.
-func whole(t *store.Task) string {
+// incompleteChange checks a task to which every change adds a message and an artifact chunk,
+// and whose turn counts the changes. If they do not match, it describes the difference.
+func incompleteChange(t *store.Task) string {
 	n := (t.Seq - 1) / 2
 	switch {
 	case (t.Seq-1)%2 != 0:
@@ -233,8 +233,8 @@ func whole(t *store.Task) string {
 		return fmt.Sprintf("%d messages at version %d", len(t.History), t.Seq)
 	case n > 0 && (len(t.Artifacts) != 1 || int64(len(t.Artifacts[0].Text())) != n):
 		return fmt.Sprintf("artifacts %v at version %d", t.Artifacts, t.Seq)
-	case int64(t.Run.Turn) != n+1:
-		return fmt.Sprintf("turn %d at version %d", t.Run.Turn, t.Seq)
+	case int64(t.Queue.Turn) != n+1:
+		return fmt.Sprintf("turn %d at version %d", t.Queue.Turn, t.Seq)
 	}
 	return ""
 }
@@ -244,14 +244,14 @@ func raceReaders(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
 	var done atomic.Bool
-	together(5, func(i int) {
+	runConcurrently(5, func(i int) {
 		switch i {
 		case 0:
 			defer done.Store(true)
 			for n := range n {
-				c := next(k, int64(2*n+1), said(at(n), a2a.StateWorking, fmt.Sprint("m", n)), chunk(at(n), "a", "x", true))
-				c.Run = &store.Run{Phase: store.PhaseQueued, Turn: n + 2}
-				if r := f.try(c); r.Err != nil {
+				c := changeAt(k, int64(2*n+1), agentMessage(at(n), a2a.StateWorking, fmt.Sprint("m", n)), chunkEvent(at(n), "a", "x", true))
+				c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: n + 2}
+				if r := f.tryCommit(c); r.Err != nil {
 					f.Errorf("Commit() = %v", r.Err)
 					return
 				}
@@ -263,8 +263,8 @@ func raceReaders(f *fixture) {
 					f.Errorf("Task() = %v", err)
 					return
 				}
-				if half := whole(t); half != "" {
-					f.Errorf("Task() = %s", half)
+				if partial := incompleteChange(t); partial != "" {
+					f.Errorf("Task() = %s", partial)
 				}
 				if t.Seq < last {
 					f.Errorf("Task().Seq = %d after %d", t.Seq, last)
@@ -278,8 +278,8 @@ func raceReaders(f *fixture) {
 					f.Errorf("Tasks() = %v, %v, want the task", page, err)
 					return
 				}
-				if half := whole(page.Tasks[0]); half != "" {
-					f.Errorf("Tasks() = %s", half)
+				if partial := incompleteChange(page.Tasks[0]); partial != "" {
+					f.Errorf("Tasks() = %s", partial)
 				}
 			}
 		case 4:
@@ -290,7 +290,7 @@ func raceReaders(f *fixture) {
 					return
 				}
 				if len(log)%2 != 1 || log[len(log)-1].Seq != int64(len(log)) {
-					f.Errorf("Events() = %d events, the last %d", len(log), log[len(log)-1].Seq)
+					f.Errorf("Events() = %d events, last sequence %d, want an odd number without gaps", len(log), log[len(log)-1].Seq)
 				}
 			}
 		}
@@ -303,11 +303,11 @@ func raceList(f *fixture) {
 		f.create(key(fmt.Sprint("t", i)), at(i))
 	}
 	var done atomic.Bool
-	together(3, func(i int) {
+	runConcurrently(3, func(i int) {
 		if i == 0 {
 			defer done.Store(true)
 			for i := range n {
-				f.try(next(key(fmt.Sprint("t", i*7%n)), 1, status(at(i*13%n), a2a.StateWorking)))
+				f.tryCommit(changeAt(key(fmt.Sprint("t", i*7%n)), 1, statusEvent(at(i*13%n), a2a.StateWorking)))
 			}
 			return
 		}
@@ -324,10 +324,10 @@ func raceList(f *fixture) {
 				}
 			}
 			if len(page.Tasks) != n {
-				f.Errorf("Tasks() during moves = %d tasks, want %d", len(page.Tasks), n)
+				f.Errorf("Tasks() during changes = %d tasks, want %d", len(page.Tasks), n)
 			}
 			if page.Total != n {
-				f.Errorf("Tasks() during moves = total %d, want %d", page.Total, n)
+				f.Errorf("Tasks() during changes = total %d, want %d", page.Total, n)
 			}
 		}
 	})

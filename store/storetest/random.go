@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// runRandom makes random calls on a store and on the model and compares every
-// answer. A failure prints the seed and the shortest calls that show it.
+// runRandom makes random calls on a store and on the model, and compares the results. A failure
+// prints the seed and the shortest series of calls that reproduces it.
 func runRandom(t T, h Harness) {
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		series := seriesT{t, rt}
@@ -32,7 +32,8 @@ func runRandom(t T, h Harness) {
 	})
 }
 
-// seriesT is the T of one series of random calls: its cleanup runs when the series ends.
+// seriesT is the T of one series of random calls. Its cleanup functions run when the series
+// ends.
 type seriesT struct {
 	T
 	series *rapid.T
@@ -41,7 +42,7 @@ type seriesT struct {
 func (t seriesT) Cleanup(f func()) { t.series.Cleanup(f) }
 func (t seriesT) Failed() bool     { return t.series.Failed() || t.T.Failed() }
 
-// rapidTB gives rapid what T does not have.
+// rapidTB adds the methods that rapid needs to a T.
 type rapidTB struct{ T }
 
 func (t rapidTB) Log(args ...any)   { t.Logf("%s", fmt.Sprint(args...)) }
@@ -57,9 +58,9 @@ type randomRun struct {
 	t         *rapid.T
 	ctx       context.Context
 	got, want store.Store
-	reopen    func(store.Store) store.Store // nil when the store is volatile
-	made      int                           // counts messages, so that each has an id of its own
-	claimed   []store.ClaimedLane           // so far
+	reopen    func(store.Store) store.Store // nil if the store is not durable
+	counter   int                           // makes ids of messages unique
+	claimed   []store.ClaimedLane           // in this series
 }
 
 func (r *randomRun) call() {
@@ -73,7 +74,7 @@ func (r *randomRun) call() {
 	case 9:
 		r.list()
 	case 10:
-		r.expire()
+		r.expireIdempotency()
 	case 11:
 		r.read(r.key())
 	case 12, 13:
@@ -89,11 +90,11 @@ func (r *randomRun) call() {
 	case 18:
 		r.readContext(r.contextKey())
 	case 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30:
-		r.aboutPush()
+		r.callWebhooks()
 	case 31:
 		k, force := r.key(), r.oneIn("force", 2)
-		reads(r, fmt.Sprintf("DeleteTask(%v, %t)", k, force), func(s store.Store) (struct{}, error) {
-			_, err := s.DeleteTask(r.ctx, k, force) // whether content is left is open
+		compareCalls(r, fmt.Sprintf("DeleteTask(%v, %t)", k, force), func(s store.Store) (struct{}, error) {
+			_, err := s.DeleteTask(r.ctx, k, force) // more depends on the store
 			return struct{}{}, err
 		})
 	case 32:
@@ -107,9 +108,9 @@ func (r *randomRun) call() {
 	}
 }
 
-func (r *randomRun) pick(what string, n int) int { return rapid.IntRange(0, n-1).Draw(r.t, what) }
+func (r *randomRun) pick(label string, n int) int { return rapid.IntRange(0, n-1).Draw(r.t, label) }
 
-func (r *randomRun) oneIn(what string, n int) bool { return r.pick(what, n) == n-1 }
+func (r *randomRun) oneIn(label string, n int) bool { return r.pick(label, n) == n-1 }
 
 func (r *randomRun) key() store.Key {
 	return store.Key{
@@ -118,11 +119,11 @@ func (r *randomRun) key() store.Key {
 	}
 }
 
-// time returns one of few times, so that they often meet.
+// time returns one of few times, so that equal times are frequent.
 func (r *randomRun) time() time.Time { return at(r.pick("ms", 8) * 10) }
 
 func (r *randomRun) worker() string {
-	return rapid.SampledFrom([]string{worker, rival}).Draw(r.t, "worker")
+	return rapid.SampledFrom([]string{worker, otherWorker}).Draw(r.t, "worker")
 }
 
 func (r *randomRun) commit() {
@@ -132,18 +133,18 @@ func (r *randomRun) commit() {
 	}
 	got, err := r.got.Commit(r.ctx, changes...)
 	want, wantErr := r.want.Commit(r.ctx, changes...)
-	r.same("the error of Commit()", fmt.Sprint(err), fmt.Sprint(wantErr))
-	r.same("the number of results", len(got), len(want))
+	r.wantSame("error of Commit()", fmt.Sprint(err), fmt.Sprint(wantErr))
+	r.wantSame("number of Commit() results", len(got), len(want))
 	for i := range want {
 		if !errors.Is(got[i].Err, want[i].Err) {
 			r.t.Fatalf("Commit() of change %d = %v, want %v", i, got[i].Err, want[i].Err)
 		}
-		r.same(fmt.Sprintf("version %d of Commit()", i), got[i].Seq, want[i].Seq)
-		r.same(fmt.Sprintf("record %d of Commit()", i), got[i].Record, want[i].Record)
+		r.wantSame(fmt.Sprintf("version %d of Commit()", i), got[i].Seq, want[i].Seq)
+		r.wantSame(fmt.Sprintf("record %d of Commit()", i), got[i].Record, want[i].Record)
 	}
 }
 
-// change returns a change that fits the model's task more often than not.
+// change returns a change that the model often accepts.
 func (r *randomRun) change() store.Change {
 	k := r.key()
 	c := store.Change{Key: k, Events: make([]store.Event, r.pick("events", 4))}
@@ -151,21 +152,21 @@ func (r *randomRun) change() store.Change {
 		c.Events[i] = r.event()
 	}
 	if r.oneIn("run", 2) {
-		c.Run = r.run()
+		c.Queue = r.queueEntry()
 	}
 	for range r.pick("steps", 3) {
-		s := step(r.pick("turn", 2), fmt.Sprint("s", r.pick("step", 3)), fmt.Sprint(r.made))
+		s := step(r.pick("turn", 2), fmt.Sprint("s", r.pick("step", 3)), fmt.Sprint(r.counter))
 		if r.oneIn("artifacts", 2) {
-			s.Artifacts = fmt.Append(nil, "artifacts ", r.made)
+			s.Artifacts = fmt.Append(nil, "artifacts ", r.counter)
 		}
 		c.Steps = append(c.Steps, s)
 	}
 	if r.oneIn("idempotent", 4) {
 		made := r.time()
-		if len(c.Events) > 0 && r.oneIn("made with the event", 2) {
+		if len(c.Events) > 0 && r.oneIn("created with the event", 2) {
 			made = c.Events[0].Time
 		}
-		c = idempotent(c, fmt.Sprint("k", r.pick("key", 4)), made)
+		c = withKey(c, fmt.Sprint("k", r.pick("key", 4)), made)
 	}
 	task, err := r.want.Task(r.ctx, k, store.TaskOptions{})
 	if err != nil {
@@ -176,47 +177,47 @@ func (r *randomRun) change() store.Change {
 		c.Create = &store.Create{ContextID: fmt.Sprint("c", r.pick("context", 3))}
 		task.ContextID = c.Create.ContextID
 		c.Events = append(c.Events, r.event())
-		c.Run = cmp.Or(c.Run, queued())
+		c.Queue = cmp.Or(c.Queue, queued())
 	case guard < 5:
 		c.Version = max(1, task.Seq)
 	case guard == 5:
 		c.Version = task.Seq + 1
 	case guard == 6:
-		c.Lease = &store.HeldLease{Key: k, Worker: task.Run.Lease.Worker, Fence: task.Run.Lease.Fence}
+		c.Lease = &store.HeldLease{Key: k, Worker: task.Queue.Lease.Worker, Fence: task.Queue.Lease.Fence}
 	default:
 		c.Lease = &store.HeldLease{Key: k, Worker: r.worker(), Fence: int64(r.pick("fence", 4))}
 	}
 	if r.oneIn("seen", 4) {
 		c.Seen = max(0, task.ReceivedSeq-int64(r.pick("missed", 2)))
 	}
-	if r.oneIn("push", 3) {
-		c.Push = r.newPushes(k)
+	if r.oneIn("webhook", 3) {
+		c.Webhooks = r.newWebhooks(k)
 	}
 	switch r.pick("snapshot", 4) {
 	case 0:
 		c = withSnapshot(c, task)
 	case 1:
-		c.Snapshot = nonsense(k, -1)
+		c.Snapshot = wrongSnapshot(k, -1)
 	}
 	return c
 }
 
 func (r *randomRun) event() store.Event {
-	r.made++
-	id := fmt.Sprint("m", r.made)
+	r.counter++
+	id := fmt.Sprint("m", r.counter)
 	var e store.Event
 	switch r.pick("event", 6) {
 	case 0:
-		e = received(r.time(), id)
+		e = clientMessage(r.time(), id)
 	case 1:
-		e = said(r.time(), r.state(), id)
+		e = agentMessage(r.time(), r.state(), id)
 	case 2:
-		e = said(r.time(), r.state(), id)
+		e = agentMessage(r.time(), r.state(), id)
 		e.Progress = true
 	case 3:
-		e = status(r.time(), r.state())
+		e = statusEvent(r.time(), r.state())
 	case 4:
-		e = chunk(r.time(), fmt.Sprint("a", r.pick("artifact", 2)), id+" ", r.oneIn("append", 2))
+		e = chunkEvent(r.time(), fmt.Sprint("a", r.pick("artifact", 2)), id+" ", r.oneIn("append", 2))
 	default:
 		e = store.Event{Time: r.time(), State: a2a.StateWorking, Append: true, Artifact: &a2a.Artifact{
 			ID: fmt.Sprint("a", r.pick("artifact", 2)), Parts: []a2a.Part{a2a.DataPart{Data: map[string]any{"id": id}}, a2a.TextPart{Text: id}},
@@ -235,8 +236,8 @@ func (r *randomRun) state() a2a.TaskState {
 	return rapid.SampledFrom([]a2a.TaskState{a2a.StateSubmitted, a2a.StateWorking, a2a.StateCompleted}).Draw(r.t, "state")
 }
 
-func (r *randomRun) run() *store.Run {
-	run := &store.Run{
+func (r *randomRun) queueEntry() *store.QueueEntry {
+	run := &store.QueueEntry{
 		Phase:    rapid.SampledFrom([]store.Phase{store.PhaseIdle, store.PhaseQueued, store.PhaseQueued, store.PhaseLeased}).Draw(r.t, "phase"),
 		Turn:     r.pick("turn", 3),
 		Attempt:  r.pick("attempt", 3),
@@ -277,30 +278,30 @@ func (r *randomRun) claim() {
 	}
 	got, err := r.got.Claim(r.ctx, p)
 	want, wantErr := r.want.Claim(r.ctx, p)
-	r.same("the error of Claim()", fmt.Sprint(err), fmt.Sprint(wantErr))
-	r.same(fmt.Sprintf("Claim(%+v)", p), got, want)
+	r.wantSame("error of Claim()", fmt.Sprint(err), fmt.Sprint(wantErr))
+	r.wantSame(fmt.Sprintf("Claim(%+v)", p), got, want)
 }
 
 func (r *randomRun) renew() {
 	leases := make([]store.HeldLease, 1+r.pick("leases", 3))
 	for i := range leases {
 		k := r.key()
-		leases[i] = held(k, r.worker(), int64(r.pick("fence", 4)))
+		leases[i] = heldLease(k, r.worker(), int64(r.pick("fence", 4)))
 		if t, err := r.want.Task(r.ctx, k, store.TaskOptions{}); err == nil && r.oneIn("right", 2) {
-			leases[i] = held(k, t.Run.Lease.Worker, t.Run.Lease.Fence)
+			leases[i] = heldLease(k, t.Queue.Lease.Worker, t.Queue.Lease.Fence)
 		}
 	}
 	leases = slices.CompactFunc(leases, func(a, b store.HeldLease) bool { return a.Key == b.Key })
 	until := r.time()
 	got, err := r.got.Renew(r.ctx, until, leases)
 	want, wantErr := r.want.Renew(r.ctx, until, leases)
-	r.same("the error of Renew()", fmt.Sprint(err), fmt.Sprint(wantErr))
+	r.wantSame("error of Renew()", fmt.Sprint(err), fmt.Sprint(wantErr))
 	slices.SortFunc(got, compareKeys)
 	slices.SortFunc(want, compareKeys)
-	r.same("Renew()", got, want)
+	r.wantSame("Renew()", got, want)
 }
 
-// list reads a random list to its end.
+// list reads all pages of a random list.
 func (r *randomRun) list() {
 	q := store.Query{
 		Owner:     r.key().Owner,
@@ -335,8 +336,8 @@ func (r *randomRun) list() {
 	for {
 		got, err := r.got.Tasks(r.ctx, q)
 		want, wantErr := r.want.Tasks(r.ctx, q)
-		r.same("the error of Tasks()", fmt.Sprint(err), fmt.Sprint(wantErr))
-		r.same(fmt.Sprintf("Tasks(%+v)", q), got, want)
+		r.wantSame("error of Tasks()", fmt.Sprint(err), fmt.Sprint(wantErr))
+		r.wantSame(fmt.Sprintf("Tasks(%+v)", q), got, want)
 		if q.Cursor, q.Offset = want.Next, 0; q.Cursor == nil {
 			return
 		}
@@ -351,19 +352,20 @@ func (r *randomRun) options() store.TaskOptions {
 	return opts
 }
 
-// expire removes all old records or none: which ones a limit leaves is open.
-func (r *randomRun) expire() {
+// expireIdempotency removes all old records, since the contract does not define which ones a
+// limit selects.
+func (r *randomRun) expireIdempotency() {
 	before := r.time()
 	got, err := r.got.ExpireIdempotency(r.ctx, before, 100)
 	want, wantErr := r.want.ExpireIdempotency(r.ctx, before, 100)
-	r.same("the error of ExpireIdempotency()", fmt.Sprint(err), fmt.Sprint(wantErr))
-	r.same("ExpireIdempotency()", got, want)
+	r.wantSame("error of ExpireIdempotency()", fmt.Sprint(err), fmt.Sprint(wantErr))
+	r.wantSame("ExpireIdempotency()", got, want)
 }
 
-// expireTasks checks all tasks, by some number at a time.
+// expireTasks removes old tasks in batches until all are checked.
 func (r *randomRun) expireTasks() {
 	p := store.TaskExpiry{State: a2a.StateCompleted, Before: r.time(), Limit: 1 + r.pick("limit", 3)}
-	reads(r, fmt.Sprintf("ExpireTasks(%+v)", p), func(s store.Store) (total int, err error) {
+	compareCalls(r, fmt.Sprintf("ExpireTasks(%+v)", p), func(s store.Store) (total int, err error) {
 		for p := p; ; {
 			n, next, err := s.ExpireTasks(r.ctx, p)
 			if total += n; err != nil || next == nil {
@@ -374,11 +376,11 @@ func (r *randomRun) expireTasks() {
 	})
 }
 
-// expireContexts removes all old contexts without children: whether a parent is checked
-// before or after its child is open.
+// expireContexts repeats the removal until it removes nothing, since the contract does not
+// define whether a parent is checked before its child.
 func (r *randomRun) expireContexts() {
-	p := store.ContextExpiry{Described: r.oneIn("described", 2), Before: r.time(), Limit: 1 + r.pick("limit", 3)}
-	reads(r, fmt.Sprintf("ExpireContexts(%+v)", p), func(s store.Store) (total int, err error) {
+	p := store.ContextExpiry{Saved: r.oneIn("saved", 2), Before: r.time(), Limit: 1 + r.pick("limit", 3)}
+	compareCalls(r, fmt.Sprintf("ExpireContexts(%+v)", p), func(s store.Store) (total int, err error) {
 		for round, p := 0, p; ; {
 			n, next, err := s.ExpireContexts(r.ctx, p)
 			if total, round = total+n, round+n; err != nil || next == nil && round == 0 {
@@ -391,58 +393,58 @@ func (r *randomRun) expireContexts() {
 	})
 }
 
-// read compares everything that can be read of a task.
+// read compares all reads of a task.
 func (r *randomRun) read(k store.Key) {
 	opts, after, limit := r.options(), int64(r.pick("after", 4)), r.pick("limit", 5)
-	reads(r, "Task()", func(s store.Store) (*store.Task, error) { return s.Task(r.ctx, k, opts) })
-	reads(r, "Events()", func(s store.Store) ([]store.Event, error) { return s.Events(r.ctx, k, after, limit) })
-	reads(r, "Versions()", func(s store.Store) (map[store.Key]store.TaskVersion, error) {
+	compareCalls(r, "Task()", func(s store.Store) (*store.Task, error) { return s.Task(r.ctx, k, opts) })
+	compareCalls(r, "Events()", func(s store.Store) ([]store.Event, error) { return s.Events(r.ctx, k, after, limit) })
+	compareCalls(r, "Versions()", func(s store.Store) (map[store.Key]store.TaskVersion, error) {
 		return s.Versions(r.ctx, []store.Key{k, {Owner: "a", ID: "1"}})
 	})
 }
 
-// compareAll compares all that the two stores hold.
+// compareAll compares everything in the two stores.
 func (r *randomRun) compareAll() {
 	owners := []string{"a", "b", "B"}
 	for _, o := range owners {
 		for i := range 4 {
 			k := store.Key{Owner: o, ID: fmt.Sprint(i + 1)}
-			reads(r, "Task()", func(s store.Store) (*store.Task, error) { return s.Task(r.ctx, k, store.TaskOptions{}) })
-			reads(r, "Events()", func(s store.Store) ([]store.Event, error) { return s.Events(r.ctx, k, 0, 1000) })
+			compareCalls(r, "Task()", func(s store.Store) (*store.Task, error) { return s.Task(r.ctx, k, store.TaskOptions{}) })
+			compareCalls(r, "Events()", func(s store.Store) ([]store.Event, error) { return s.Events(r.ctx, k, 0, 1000) })
 			for turn := range 2 {
-				reads(r, "Steps()", func(s store.Store) ([]store.Step, error) { return s.Steps(r.ctx, k, turn) })
+				compareCalls(r, "Steps()", func(s store.Store) ([]store.Step, error) { return s.Steps(r.ctx, k, turn) })
 			}
-			reads(r, "Idempotency()", func(s store.Store) (store.IdempotencyRecord, error) {
+			compareCalls(r, "Idempotency()", func(s store.Store) (store.IdempotencyRecord, error) {
 				return s.Idempotency(r.ctx, o, fmt.Sprint("k", i))
 			})
-			reads(r, "Context()", func(s store.Store) (store.Context, error) { return s.Context(r.ctx, o, fmt.Sprint("c", i), 3) })
+			compareCalls(r, "Context()", func(s store.Store) (store.Context, error) { return s.Context(r.ctx, o, fmt.Sprint("c", i), 3) })
 		}
-		reads(r, "Tasks()", func(s store.Store) (store.Page, error) {
+		compareCalls(r, "Tasks()", func(s store.Store) (store.Page, error) {
 			return s.Tasks(r.ctx, store.Query{Owner: o, Limit: 10, Total: true})
 		})
-		reads(r, "Queued()", func(s store.Store) (int, error) { return s.Queued(r.ctx, o, 1000) })
+		compareCalls(r, "Queued()", func(s store.Store) (int, error) { return s.Queued(r.ctx, o, 1000) })
 	}
 	r.compareContexts(owners)
-	r.comparePush()
-	reads(r, "Backlog()", func(s store.Store) (store.Backlog, error) { return s.Backlog(r.ctx) })
+	r.compareWebhooks()
+	compareCalls(r, "Backlog()", func(s store.Store) (store.Backlog, error) { return s.Backlog(r.ctx) })
 }
 
-// reads compares a read of both stores.
-func reads[V any](r *randomRun, what string, read func(store.Store) (V, error)) {
+// compareCalls compares the results of a call on both stores.
+func compareCalls[V any](r *randomRun, label string, read func(store.Store) (V, error)) {
 	r.t.Helper()
 	got, err := read(r.got)
 	want, wantErr := read(r.want)
 	if !errors.Is(err, wantErr) {
-		r.t.Fatalf("%s = %v, want %v", what, err, wantErr)
+		r.t.Fatalf("%s = %v, want %v", label, err, wantErr)
 	}
 	if wantErr == nil {
-		r.same(what, got, want)
+		r.wantSame(label, got, want)
 	}
 }
 
-func (r *randomRun) same(what string, got, want any) {
+func (r *randomRun) wantSame(label string, got, want any) {
 	r.t.Helper()
 	if d := diff(got, want); d != "" {
-		r.t.Fatalf("%s is not as the model's (-got +want):\n%s", what, d)
+		r.t.Fatalf("%s differs from the model (-got +want):\n%s", label, d)
 	}
 }

@@ -39,7 +39,7 @@ func (r *randomRun) parent() string {
 	return rapid.SampledFrom([]string{"", "", "c0", "c1", "c2", "c3"}).Draw(r.t, "parent")
 }
 
-// saveContext makes a change that fits the model's context more often than not.
+// saveContext makes a change that the model often accepts.
 func (r *randomRun) saveContext() {
 	k := r.contextKey()
 	old, err := r.want.Context(r.ctx, k.Owner, k.ID, 0)
@@ -60,18 +60,18 @@ func (r *randomRun) saveContext() {
 		c.Create = true
 	}
 	if c.Create && c.Context.ParentID == k.ID {
-		c.Context.ParentID = "" // whether it is absent or a cycle is left open
+		c.Context.ParentID = "" // stores may report it as absent or as a cycle
 	}
 	if r.oneIn("metadata", 3) {
 		c.Context.Metadata = map[string]any{"made": c.Context.Name}
 	}
 	if r.oneIn("idempotent", 4) {
-		c = idempotentContext(c, fmt.Sprint("k", r.pick("key", 4)), r.pick("ms", 8)*10)
+		c = contextWithKey(c, fmt.Sprint("k", r.pick("key", 4)), r.pick("ms", 8)*10)
 	}
-	reads(r, fmt.Sprintf("SaveContext(%+v)", c), func(s store.Store) (store.Context, error) { return s.SaveContext(r.ctx, c) })
+	compareCalls(r, fmt.Sprintf("SaveContext(%+v)", c), func(s store.Store) (store.Context, error) { return s.SaveContext(r.ctx, c) })
 }
 
-// listContexts reads a random list to its end.
+// listContexts reads all pages of a random list.
 func (r *randomRun) listContexts() {
 	q := store.ContextQuery{
 		Owner: r.contextKey().Owner, Sort: rapid.SampledFrom(contextSorts).Draw(r.t, "sort"), Ascending: r.oneIn("ascending", 2),
@@ -103,15 +103,15 @@ func (r *randomRun) listContexts() {
 		if err != nil {
 			r.t.Fatalf("Contexts() of the model = %v", err)
 		}
-		reads(r, fmt.Sprintf("Contexts(%+v)", q), func(s store.Store) (store.ContextPage, error) { return s.Contexts(r.ctx, q) })
+		compareCalls(r, fmt.Sprintf("Contexts(%+v)", q), func(s store.Store) (store.ContextPage, error) { return s.Contexts(r.ctx, q) })
 		if q.Cursor, q.Offset = want.Next, 0; q.Cursor == nil {
 			return
 		}
 	}
 }
 
-// deleteContext deletes a context to the end, so that it need not be known which
-// tasks a batch takes. It looks at it between the first batch and the others.
+// deleteContext deletes a context completely, since the contract does not define which tasks a
+// batch removes. It reads the context between the first batch and the others.
 func (r *randomRun) deleteContext() {
 	k, limit := r.contextKey(), 1+r.pick("limit", 3)
 	more, err := r.got.DeleteContext(r.ctx, k.Owner, k.ID, limit)
@@ -130,9 +130,9 @@ func (r *randomRun) deleteContext() {
 			r.got = r.reopen(r.got)
 		}
 		r.readContext(k)
-		reads(r, "PendingDeletions()", func(s store.Store) ([]store.ContextKey, error) { return s.PendingDeletions(r.ctx, 9) })
-		created := idempotent(newTask(store.Key{Owner: k.Owner, ID: "9"}, k.ID, at(0)), "k9", at(0))
-		reads(r, "Commit() during a deletion", func(s store.Store) (int64, error) {
+		compareCalls(r, "PendingDeletions()", func(s store.Store) ([]store.ContextKey, error) { return s.PendingDeletions(r.ctx, 9) })
+		created := withKey(newTask(store.Key{Owner: k.Owner, ID: "9"}, k.ID, at(0)), "k9", at(0))
+		compareCalls(r, "Commit() during a deletion", func(s store.Store) (int64, error) {
 			results, err := s.Commit(r.ctx, created)
 			if err != nil {
 				return 0, err
@@ -140,33 +140,33 @@ func (r *randomRun) deleteContext() {
 			return results[0].Seq, results[0].Err
 		})
 	}
-	r.finish("DeleteContext() of the store", r.got, k, more)
-	r.finish("DeleteContext() of the model", r.want, k, wantMore)
+	r.finishDeletion("DeleteContext() of the store", r.got, k, more)
+	r.finishDeletion("DeleteContext() of the model", r.want, k, wantMore)
 	r.readContext(k)
 }
 
-// finish deletes what is left of a context.
-func (r *randomRun) finish(what string, s store.Store, k store.ContextKey, more bool) {
+// finishDeletion completes the deletion of a context.
+func (r *randomRun) finishDeletion(label string, s store.Store, k store.ContextKey, more bool) {
 	r.t.Helper()
 	for n := 0; more; n++ {
 		var err error
 		if more, err = s.DeleteContext(r.ctx, k.Owner, k.ID, 1); err != nil || n > 9 {
-			r.t.Fatalf("%s, call %d = %v, want an end", what, n, err)
+			r.t.Fatalf("%s, call %d = %v, want nil and no more", label, n, err)
 		}
 	}
 }
 
 func (r *randomRun) readContext(k store.ContextKey) {
 	tasks := r.pick("tasks", 4)
-	reads(r, "Context()", func(s store.Store) (store.Context, error) { return s.Context(r.ctx, k.Owner, k.ID, tasks) })
+	compareCalls(r, "Context()", func(s store.Store) (store.Context, error) { return s.Context(r.ctx, k.Owner, k.ID, tasks) })
 }
 
 func (r *randomRun) addFeedback() {
 	b := store.Feedback{Key: r.key(), ID: fmt.Sprint("f", r.pick("feedback", 3)), Rating: r.pick("rating", 6), CreatedAt: r.time()}
-	reads(r, "AddFeedback()", func(s store.Store) (struct{}, error) { return struct{}{}, s.AddFeedback(r.ctx, b) })
+	compareCalls(r, "AddFeedback()", func(s store.Store) (struct{}, error) { return struct{}{}, s.AddFeedback(r.ctx, b) })
 }
 
-// listFeedback reads feedback to its end.
+// listFeedback reads all pages of feedback.
 func (r *randomRun) listFeedback() {
 	q := store.FeedbackQuery{Owner: r.key().Owner, Limit: 1 + r.pick("limit", 3)}
 	if r.oneIn("of a task", 3) {
@@ -177,27 +177,27 @@ func (r *randomRun) listFeedback() {
 		if err != nil {
 			r.t.Fatalf("Feedback() of the model = %v", err)
 		}
-		reads(r, fmt.Sprintf("Feedback(%+v)", q), func(s store.Store) (store.FeedbackPage, error) { return s.Feedback(r.ctx, q) })
+		compareCalls(r, fmt.Sprintf("Feedback(%+v)", q), func(s store.Store) (store.FeedbackPage, error) { return s.Feedback(r.ctx, q) })
 		if q.Cursor = want.Next; q.Cursor == nil {
 			return
 		}
 	}
 }
 
-// compareContexts compares all contexts and feedback that the two stores hold.
+// compareContexts compares all contexts and feedback of the two stores.
 func (r *randomRun) compareContexts(owners []string) {
 	for _, o := range owners {
-		reads(r, "Contexts()", func(s store.Store) (store.ContextPage, error) {
+		compareCalls(r, "Contexts()", func(s store.Store) (store.ContextPage, error) {
 			q := newestContexts(o, 10)
 			q.Tasks = 3
 			return s.Contexts(r.ctx, q)
 		})
-		reads(r, "Feedback()", func(s store.Store) (store.FeedbackPage, error) {
+		compareCalls(r, "Feedback()", func(s store.Store) (store.FeedbackPage, error) {
 			return s.Feedback(r.ctx, store.FeedbackQuery{Owner: o, Limit: 100})
 		})
 	}
 	for _, o := range slices.Concat(owners, []string{""}) {
-		reads(r, "FeedbackSummary()", func(s store.Store) (store.FeedbackSummary, error) { return s.FeedbackSummary(r.ctx, o) })
+		compareCalls(r, "FeedbackSummary()", func(s store.Store) (store.FeedbackSummary, error) { return s.FeedbackSummary(r.ctx, o) })
 	}
-	reads(r, "PendingDeletions()", func(s store.Store) ([]store.ContextKey, error) { return s.PendingDeletions(r.ctx, 10) })
+	compareCalls(r, "PendingDeletions()", func(s store.Store) ([]store.ContextKey, error) { return s.PendingDeletions(r.ctx, 10) })
 }

@@ -13,48 +13,48 @@ import (
 func readTests() []test {
 	return []test{
 		{"an absent task is not found", readAbsent},
-		{"the history can be cut to its newest messages", readHistory},
-		{"the artifacts can be left out", readWithoutArtifacts},
-		{"a log is read from a cursor in pages", readEvents},
-		{"a log past its end is empty", readEventsPastEnd},
-		{"the rows of a log are as large as what they hold", readLogRows},
-		{"versions are those of the tasks that exist", readVersions},
+		{"a read can be limited to the newest messages", readHistory},
+		{"a read can omit artifacts and content", readWithoutArtifacts},
+		{"a log is read in pages", readEvents},
+		{"a read after the end of a log is empty", readEventsPastEnd},
+		{"log rows report the size of their events", readLogRows},
+		{"Versions returns the tasks that exist", readVersions},
 	}
 }
 
 func foldTests() []test {
 	return []test{
-		{"a task is the fold of its log at every version", foldEveryVersion},
-		{"streamed text chunks join to one part", foldChunks},
-		{"many chunks join in many changes", foldManyChunks},
-		{"a right snapshot is read back", snapshotRight},
-		{"a wrong snapshot is ignored", snapshotWrong},
-		{"a snapshot under a lease is ignored when it missed a message", snapshotStale},
-		{"a snapshot does not outlive the next change", snapshotOutdated},
-		{"a long log is read in the size of its task", snapshotsFollow},
-		{"large content is whole", func(f *fixture) { durableContent(f, func() {}) }},
+		{"a task equals its log applied in order, at every version", foldEveryVersion},
+		{"streamed text chunks are joined to one part", foldChunks},
+		{"chunks of many changes are joined", foldManyChunks},
+		{"a correct snapshot is used", snapshotCorrect},
+		{"an incorrect snapshot is ignored", snapshotWrong},
+		{"a snapshot that lacks a message is ignored", snapshotStale},
+		{"a snapshot is not used after the next change", snapshotOutdated},
+		{"a read of a long log is limited to about the size of the task", snapshotsBoundReads},
+		{"large content is read back", func(f *fixture) { largeContent(f, func() {}) }},
 	}
 }
 
 func readAbsent(f *fixture) {
-	f.absent(key("t1"))
+	f.wantNoTask(key("t1"))
 	f.create(key("t1"), at(0))
-	f.absent(key("T1"))
-	f.absent(key("t1 "))
-	f.absent(key("t"))
-	f.absent(key("t1%"))
+	f.wantNoTask(key("T1"))
+	f.wantNoTask(key("t1 "))
+	f.wantNoTask(key("t"))
+	f.wantNoTask(key("t1%"))
 }
 
 func readHistory(f *fixture) {
 	k := key("t1")
-	events := []store.Event{received(at(0), "m1"), said(at(1), a2a.StateWorking, "m2"), received(at(2), "m3"), said(at(3), a2a.StateInputRequired, "m4")}
-	progress := said(at(4), a2a.StateWorking, "progress")
+	events := []store.Event{clientMessage(at(0), "m1"), agentMessage(at(1), a2a.StateWorking, "m2"), clientMessage(at(2), "m3"), agentMessage(at(3), a2a.StateInputRequired, "m4")}
+	progress := agentMessage(at(4), a2a.StateWorking, "progress")
 	progress.Progress = true
 	events = append(events, progress)
-	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: events, Run: queued()})
+	f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: events, Queue: queued()})
 	whole := fold(k, "c1", *queued(), events...)
 	if len(whole.History) != 4 {
-		f.Fatalf("the fold has %d messages, want 4", len(whole.History))
+		f.Fatalf("expected task has %d messages, want 4", len(whole.History))
 	}
 	for _, n := range []int{0, 1, 3, 4, 5, 1000, math.MaxInt, -1} {
 		want := whole.Clone()
@@ -70,9 +70,9 @@ func readHistory(f *fixture) {
 func readWithoutArtifacts(f *fixture) {
 	k := key("t1")
 	c := newTask(k, "c1", at(0))
-	c.Events = append(c.Events, chunk(at(1), "a1", "text", false), chunk(at(2), "a2", "text", false))
+	c.Events = append(c.Events, chunkEvent(at(1), "a1", "text", false), chunkEvent(at(2), "a2", "text", false))
 	f.commit(c)
-	want := fold(k, "c1", *c.Run, c.Events...)
+	want := fold(k, "c1", *c.Queue, c.Events...)
 	f.equal("Task()", f.task(k), want)
 	want.Artifacts = nil
 	f.equal("Task() without artifacts", f.taskWith(k, store.TaskOptions{OmitArtifacts: true}), want)
@@ -85,7 +85,7 @@ func readWithoutArtifacts(f *fixture) {
 	page = f.list(store.Query{Owner: owner, Limit: 1, Options: outline})
 	f.equal("Tasks() as outlines", page.Tasks, []*store.Task{want.AsOutline()})
 	if _, err := f.s.Task(f.ctx, key("none"), outline); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Task() of no task as an outline = %v, want ErrNotFound", err)
+		f.Errorf("Task() of an absent task as an outline = %v, want ErrNotFound", err)
 	}
 }
 
@@ -93,10 +93,10 @@ func readEvents(f *fixture) {
 	k := key("t1")
 	c := newTask(k, "c1", at(0))
 	for i := range 20 {
-		c.Events = append(c.Events, said(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
+		c.Events = append(c.Events, agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
 	}
 	f.commit(c)
-	log := numbered(c.Events)
+	log := withSeqs(c.Events)
 	for _, page := range []struct{ after, limit, from, to int }{
 		{0, 100, 0, 21}, {0, 21, 0, 21}, {0, 1, 0, 1}, {5, 4, 5, 9}, {20, 4, 20, 21}, {21, 4, 21, 21}, {-3, 2, 0, 2}, {3, 0, 3, 3},
 	} {
@@ -122,7 +122,7 @@ func readLogRows(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
 	for i := range 3 {
-		f.add(k, chunk(at(1), "a", strings.Repeat("x", 1000), i > 0), chunk(at(1), "a", strings.Repeat("y", 100_000), true))
+		f.appendEvents(k, chunkEvent(at(1), "a", strings.Repeat("x", 1000), i > 0), chunkEvent(at(1), "a", strings.Repeat("y", 100_000), true))
 	}
 	events := f.events(k)
 	for after := range int64(len(events)) + 1 {
@@ -138,12 +138,12 @@ func readLogRows(f *fixture) {
 					size += e.Size()
 				}
 				if r.Seq > next || i > 0 && r.Seq != next || r.Last() < next || r.Bytes < int64(size) || r.Bytes > int64(size)+10_000 {
-					f.Errorf("LogRows() after %d = %+v at %d, want a row with event %d, of about %d bytes", after, r, i, next, size)
+					f.Errorf("LogRows() after %d = %+v at index %d, want a row that contains event %d, of about %d bytes", after, r, i, next, size)
 				}
 				next = r.Last() + 1
 			}
 			if limit == 100 && next != int64(len(events))+1 {
-				f.Errorf("LogRows() after %d ends before event %d, want all %d", after, next, len(events))
+				f.Errorf("LogRows() after %d ends before event %d, want %d events", after, next, len(events))
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func readLogRows(f *fixture) {
 }
 
 func readVersions(f *fixture) {
-	first, second, theirs := key("t1"), key("t2"), store.Key{Owner: other, ID: "t2"}
+	first, second, theirs := key("t1"), key("t2"), store.Key{Owner: otherOwner, ID: "t2"}
 	keys := []store.Key{first, second, theirs, key("absent"), key("nul\x00nul"), key("\xff"), first}
 	check := func(when string, exist ...store.Key) {
 		f.Helper()
@@ -180,10 +180,10 @@ func readVersions(f *fixture) {
 	f.create(second, at(2))
 	f.claim(claimAt(worker, at(3), 2))
 	check("after a claim", first, second, theirs)
-	f.commit(under(first, worker, 1, status(at(4), a2a.StateWorking), chunk(at(5), "a1", "text", false)))
+	f.commit(changeUnder(first, worker, 1, statusEvent(at(4), a2a.StateWorking), chunkEvent(at(5), "a1", "text", false)))
 	check("after a commit", first, second, theirs)
-	done := under(first, worker, 1, status(at(6), a2a.StateCompleted))
-	done.Run = idle()
+	done := changeUnder(first, worker, 1, statusEvent(at(6), a2a.StateCompleted))
+	done.Queue = idle()
 	f.commit(done)
 	check("after the end", first, second, theirs)
 	if got, err := f.s.Versions(f.ctx, nil); err != nil || len(got) != 0 {
@@ -191,9 +191,9 @@ func readVersions(f *fixture) {
 	}
 }
 
-// story is a log with every kind of event.
-func story() []store.Event {
-	progress := said(at(3), a2a.StateWorking, "progress")
+// sampleLog returns a log with every kind of event.
+func sampleLog() []store.Event {
+	progress := agentMessage(at(3), a2a.StateWorking, "progress")
 	progress.Progress = true
 	data := &a2a.Artifact{
 		ID: "data", Name: "name", Description: "description", Extensions: []string{"urn:x"},
@@ -209,56 +209,56 @@ func story() []store.Event {
 		ID: "data", Name: "new name", Parts: []a2a.Part{a2a.TextPart{Text: "more"}},
 		Metadata: map[string]any{"a": "2", "b": map[string]any{"c": "d"}},
 	}
-	asked := said(at(9), a2a.StateInputRequired, "m2")
+	asked := agentMessage(at(9), a2a.StateInputRequired, "m2")
 	asked.Message.ReferenceTaskIDs, asked.Message.Extensions = []string{"r"}, []string{"urn:y"}
 	asked.Message.Metadata = map[string]any{"q": "?"}
 	asked.Metadata = map[string]any{"k": "v", "over": "one"}
-	again := received(at(10), "m3")
+	again := clientMessage(at(10), "m3")
 	again.Metadata = map[string]any{"over": "two"}
-	last := chunk(at(8), "text", "end", true)
+	last := chunkEvent(at(8), "text", "end", true)
 	last.LastChunk = true
 	return []store.Event{
-		received(at(0), "m1"),
-		status(at(1), a2a.StateWorking),
+		clientMessage(at(0), "m1"),
+		statusEvent(at(1), a2a.StateWorking),
 		progress,
-		chunk(at(4), "text", "one ", false),
-		chunk(at(5), "text", "two ", true),
+		chunkEvent(at(4), "text", "one ", false),
+		chunkEvent(at(5), "text", "two ", true),
 		{Time: at(6), State: a2a.StateWorking, Artifact: data},
 		{Time: at(7), State: a2a.StateWorking, Artifact: more, Append: true},
 		last,
 		asked,
 		again,
-		chunk(at(11), "text", "replaced", false),
-		said(at(12), a2a.StateCompleted, "m4"),
+		chunkEvent(at(11), "text", "replaced", false),
+		agentMessage(at(12), a2a.StateCompleted, "m4"),
 	}
 }
 
 func foldEveryVersion(f *fixture) {
 	k := key("t1")
-	log := story()
+	log := sampleLog()
 	for i := range log {
 		if i == 0 {
-			f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: log[:1], Run: queued()})
+			f.commit(store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: log[:1], Queue: queued()})
 		} else {
-			f.commit(next(k, int64(i), log[i]))
+			f.commit(changeAt(k, int64(i), log[i]))
 		}
 		got := f.task(k)
 		f.equal(fmt.Sprintf("Task() at version %d", i+1), got, fold(k, "c1", *queued(), log[:i+1]...))
 		f.equal(fmt.Sprintf("Task() at version %d and the fold of Events()", i+1), got, fold(k, "c1", *queued(), f.events(k)...))
 	}
 	together := key("t2")
-	f.commit(store.Change{Key: together, Create: &store.Create{ContextID: "c1"}, Events: log, Run: queued()})
-	f.equal("Task() of a log in one change", f.task(together), fold(together, "c1", *queued(), log...))
+	f.commit(store.Change{Key: together, Create: &store.Create{ContextID: "c1"}, Events: log, Queue: queued()})
+	f.equal("Task() with its log in one change", f.task(together), fold(together, "c1", *queued(), log...))
 }
 
 func foldChunks(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
-	f.commit(next(k, 1, chunk(at(1), "a", "Hold ", false), chunk(at(2), "a", "", true), chunk(at(3), "a", "fa", true)))
-	f.commit(next(k, 4, chunk(at(4), "a", "st", true)))
+	f.commit(changeAt(k, 1, chunkEvent(at(1), "a", "Hold ", false), chunkEvent(at(2), "a", "", true), chunkEvent(at(3), "a", "fa", true)))
+	f.commit(changeAt(k, 4, chunkEvent(at(4), "a", "st", true)))
 	got := f.task(k).Artifacts
 	f.equal("Task().Artifacts", got, []a2a.Artifact{{ID: "a", Parts: []a2a.Part{a2a.TextPart{Text: "Hold fast"}}}})
-	f.equal("the number of Events()", len(f.events(k)), 5)
+	f.equal("number of Events()", len(f.events(k)), 5)
 }
 
 func foldManyChunks(f *fixture) {
@@ -268,50 +268,50 @@ func foldManyChunks(f *fixture) {
 	for i := range n {
 		piece := fmt.Sprint(i, " ")
 		text += piece
-		f.commit(next(k, int64(i+1), chunk(at(i), "a", piece, i > 0)))
+		f.commit(changeAt(k, int64(i+1), chunkEvent(at(i), "a", piece, i > 0)))
 	}
 	t := f.task(k)
 	if t.Seq != int64(n+1) || len(t.Artifacts) != 1 || t.Artifacts[0].Text() != text {
-		f.Errorf("Task() after %d chunks = version %d, %d artifacts, text equal: %t, want all the text in one",
+		f.Errorf("Task() after %d chunks = version %d, %d artifacts, text equal: %t, want the text in 1 artifact",
 			n, t.Seq, len(t.Artifacts), len(t.Artifacts) == 1 && t.Artifacts[0].Text() == text)
 	}
 }
 
-// withSnapshot adds the task after the change as its caller folded it.
+// withSnapshot adds the task after the change, as its caller computes it.
 func withSnapshot(c store.Change, before *store.Task) store.Change {
 	t := before.Clone()
 	for _, e := range c.Events {
 		e.Seq = t.Seq + 1
 		t.Apply(e)
 	}
-	if c.Run != nil {
-		t.Run = *c.Run
+	if c.Queue != nil {
+		t.Queue = *c.Queue
 	}
 	c.Snapshot = t
 	return c
 }
 
-func snapshotRight(f *fixture) {
+func snapshotCorrect(f *fixture) {
 	k := key("t1")
-	log := story()
+	log := sampleLog()
 	run := *leased(worker, at(1000))
 	done := *idle()
-	c := store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: log[:2], Run: &run}
+	c := store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: log[:2], Queue: &run}
 	c = withSnapshot(c, &store.Task{Key: k, ContextID: "c1"})
 	f.commit(c)
 	f.equal("Task()", f.task(k), fold(k, "c1", run, log[:2]...))
-	rest := under(k, worker, 1, log[2:]...)
-	rest.Run = &done
+	rest := changeUnder(k, worker, 1, log[2:]...)
+	rest.Queue = &done
 	f.commit(withSnapshot(rest, c.Snapshot))
 	want := fold(k, "c1", done, log...)
 	f.equal("Task()", f.task(k), want)
 	f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 2}).Tasks, []*store.Task{want})
-	f.equal("Events()", f.events(k), numbered(log))
+	f.equal("Events()", f.events(k), withSeqs(log))
 }
 
-// nonsense is a snapshot at a version that nobody may ever read.
-func nonsense(k store.Key, seq int64) *store.Task {
-	t := fold(k, "wrong context", *idle(), said(at(99), a2a.StateFailed, "wrong"))
+// wrongSnapshot returns a snapshot that no read may return.
+func wrongSnapshot(k store.Key, seq int64) *store.Task {
+	t := fold(k, "wrong context", *idle(), agentMessage(at(99), a2a.StateFailed, "wrong"))
 	t.Seq = seq
 	return t
 }
@@ -319,16 +319,16 @@ func nonsense(k store.Key, seq int64) *store.Task {
 func snapshotWrong(f *fixture) {
 	k := key("t1")
 	c := newTask(k, "c1", at(0))
-	c.Snapshot = nonsense(k, 2)
+	c.Snapshot = wrongSnapshot(k, 2)
 	f.commit(c)
 	f.equal("Task()", f.task(k), fold(k, "c1", *queued(), c.Events...))
 	log := c.Events
 	for i, seq := range []int64{1, 3, 0, 77} {
-		c = next(k, int64(i+1), said(at(i+1), a2a.StateWorking, fmt.Sprint("m", i)))
+		c = changeAt(k, int64(i+1), agentMessage(at(i+1), a2a.StateWorking, fmt.Sprint("m", i)))
 		if seq == int64(i+2) {
 			seq++
 		}
-		c.Snapshot = nonsense(k, seq)
+		c.Snapshot = wrongSnapshot(k, seq)
 		f.commit(c)
 		log = append(log, c.Events...)
 		want := fold(k, "c1", *queued(), log...)
@@ -336,7 +336,7 @@ func snapshotWrong(f *fixture) {
 		f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 2}).Tasks, []*store.Task{want})
 	}
 	claimed := f.claim(claimAt(worker, at(50), 1))
-	log = append(log, status(at(50), a2a.StateWorking))
+	log = append(log, statusEvent(at(50), a2a.StateWorking))
 	f.equal("Claim()", claimed, []*store.Task{fold(k, "c1", *leased(worker, at(50).Add(60e9)), log...)})
 }
 
@@ -344,9 +344,9 @@ func snapshotStale(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
 	seen := f.claim(claimAt(worker, at(1), 1))[0]
-	f.commit(next(k, 2, received(at(2), "m2")))
-	f.commit(withSnapshot(under(k, worker, 1, said(at(3), a2a.StateWorking, "m3")), seen))
-	want := fold(k, "context", seen.Run, received(at(0), "m1"), status(at(1), a2a.StateWorking), received(at(2), "m2"), said(at(3), a2a.StateWorking, "m3"))
+	f.commit(changeAt(k, 2, clientMessage(at(2), "m2")))
+	f.commit(withSnapshot(changeUnder(k, worker, 1, agentMessage(at(3), a2a.StateWorking, "m3")), seen))
+	want := fold(k, "context", seen.Queue, clientMessage(at(0), "m1"), statusEvent(at(1), a2a.StateWorking), clientMessage(at(2), "m2"), agentMessage(at(3), a2a.StateWorking, "m3"))
 	f.equal("Task()", f.task(k), want)
 }
 
@@ -354,28 +354,28 @@ func snapshotOutdated(f *fixture) {
 	k := key("t1")
 	c := withSnapshot(newTask(k, "c1", at(0)), &store.Task{Key: k, ContextID: "c1"})
 	f.commit(c)
-	later := []store.Event{said(at(1), a2a.StateWorking, "m2"), chunk(at(2), "a", "text", false)}
-	f.commit(next(k, 1, later[0]))
-	f.commit(next(k, 2, later[1]))
-	run := next(k, 3)
-	run.Run = idle()
+	later := []store.Event{agentMessage(at(1), a2a.StateWorking, "m2"), chunkEvent(at(2), "a", "text", false)}
+	f.commit(changeAt(k, 1, later[0]))
+	f.commit(changeAt(k, 2, later[1]))
+	run := changeAt(k, 3)
+	run.Queue = idle()
 	f.commit(run)
 	f.equal("Task()", f.task(k), fold(k, "c1", *idle(), append(c.Events, later...)...))
 }
 
-// snapshotsFollow adds to a log what leaves little behind in the task.
-func snapshotsFollow(f *fixture) {
+// snapshotsBoundReads writes a log that is much larger than the task.
+func snapshotsBoundReads(f *fixture) {
 	k := key("t1")
 	c := withSnapshot(newTask(k, "c1", at(0)), &store.Task{Key: k, ContextID: "c1"})
 	f.commit(c)
 	task, log := c.Snapshot, c.Events
 	for i := range max(f.h.Tasks, 200) {
-		e := said(at(i+1), a2a.StateWorking, fmt.Sprint("m", i))
+		e := agentMessage(at(i+1), a2a.StateWorking, fmt.Sprint("m", i))
 		e.Progress = true
 		log = append(log, e)
-		c = withSnapshot(next(k, int64(i+1), e), task)
+		c = withSnapshot(changeAt(k, int64(i+1), e), task)
 		task = c.Snapshot
-		task.LogSize = f.results(c)[0].LogSize
+		task.LogSize = f.commitResults(c)[0].LogSize
 	}
 	const most = 8 << 10
 	got := f.task(k)
@@ -385,5 +385,5 @@ func snapshotsFollow(f *fixture) {
 		f.Errorf("Task() of %d events reads %d bytes, want at most %d", len(log), got.LogSize, most)
 	}
 	f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 1}).Tasks, []*store.Task{got})
-	f.equal("the number of Events()", len(f.events(k)), len(log))
+	f.equal("number of Events()", len(f.events(k)), len(log))
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// TestModelConforms runs the suite on its own model: neither may ask more than
-// the other.
-func TestModelConforms(t *testing.T) {
+// TestModelPassesTheSuite runs the suite on its own model.
+func TestModelPassesTheSuite(t *testing.T) {
 	Run(t, modelHarness())
 }
 

@@ -5,22 +5,21 @@ import (
 	"testing"
 )
 
-// T is what the suite needs of its surroundings. [Wrap] makes one of a
-// *testing.T; a program of its own may implement it to run the suite without go
-// test.
+// T is the part of testing.T that the suite uses. [Wrap] returns one for a *testing.T. A
+// program can implement it to run the suite without go test.
 type T interface {
 	Helper()
 	Name() string
-	// Run runs f as a part of this test, and waits for it unless f calls
-	// Parallel. It reports whether f has not failed so far.
+	// Run runs f as a subtest and waits for it unless f calls Parallel. It reports whether f has
+	// not failed so far.
 	Run(name string, f func(T)) bool
-	// Parallel says that this test may run beside its siblings. It may do nothing.
+	// Parallel permits running this test in parallel with its siblings. It may do nothing.
 	Parallel()
-	// Context ends before the functions given to Cleanup run.
+	// Context returns a context that is canceled before the Cleanup functions run.
 	Context() context.Context
-	// Cleanup calls f when the test is over, the last one given first.
+	// Cleanup registers f to be called after the test, the last one first.
 	Cleanup(f func())
-	// TempDir returns a new directory that is removed when the test is over.
+	// TempDir returns a new directory that is removed after the test.
 	TempDir() string
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
@@ -30,8 +29,8 @@ type T interface {
 	Failed() bool
 }
 
-// Wrap makes a T of a test or a benchmark. That of a benchmark has no parts:
-// its Run fails.
+// Wrap returns a T for a test or a benchmark. The T of a benchmark has no subtests: its Run
+// fails.
 func Wrap(t testing.TB) T {
 	if t, ok := t.(*testing.T); ok {
 		return goTest{TB: t, t: t}
@@ -46,7 +45,7 @@ type goTest struct {
 
 func (g goTest) Run(name string, f func(T)) bool {
 	if g.t == nil {
-		g.Fatalf("Run(%q) of a benchmark", name)
+		g.Fatalf("Run(%q) is not supported in a benchmark", name)
 	}
 	return g.t.Run(name, func(t *testing.T) { f(Wrap(t)) })
 }

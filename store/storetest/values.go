@@ -12,18 +12,18 @@ import (
 
 func valueTests() []test {
 	return []test{
-		{"hostile texts come back as they were", valueTexts},
-		{"hostile ids name what they are given to", valueIDs},
-		{"free-form values come back as equal JSON", valueFreeForm},
+		{"special characters in texts are preserved", valueTexts},
+		{"ids may contain special characters", valueIDs},
+		{"free-form values are read back as equal JSON", valueFreeForm},
 		{"numbers keep their value", valueNumbers},
-		{"files come back byte for byte", valueFiles},
-		{"a text of a megabyte comes back whole", valueLarge},
-		{"a task with nothing in it comes back", valueBare},
-		{"every state is kept, known or not", valueStates},
+		{"files are read back byte for byte", valueFiles},
+		{"a text of a megabyte is read back completely", valueLarge},
+		{"a task without content is read back", valueEmpty},
+		{"every state is preserved, known or not", valueStates},
 	}
 }
 
-var hostileTexts = []string{
+var specialTexts = []string{
 	"", " ", "'", `"`, "''; DROP TABLE tasks; --", "%", "_", `\`, `\\`, `\u0000`, "\n\r\t", "nul\x00nul", "\x00", "\x01\x1f\x7f",
 	"emoji 🦀👩‍👩‍👧‍👦", "ünïcödé", "\u2028\u2029", "<script>&amp;</script>", "\ufeff", "\U0010ffff", "\ufffd", "null", "{}", "$1 ? :a @b",
 }
@@ -31,8 +31,8 @@ var hostileTexts = []string{
 func valueTexts(f *fixture) {
 	k := key("t1")
 	c := newTask(k, "c1", at(0))
-	for i, text := range hostileTexts {
-		e := said(at(i), a2a.StateWorking, fmt.Sprint("m", i))
+	for i, text := range specialTexts {
+		e := agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i))
 		e.Message.Parts = append(e.Message.Parts, a2a.TextPart{Text: text}, a2a.TextPart{Text: text, Metadata: map[string]any{text: text}})
 		e.Message.Metadata = map[string]any{"text": text, "list": []any{text}}
 		e.Metadata = map[string]any{text: text}
@@ -43,66 +43,65 @@ func valueTexts(f *fixture) {
 	}
 	f.commit(c)
 	f.equal("Task()", f.task(k), fold(k, "c1", *queued(), c.Events...))
-	f.equal("Events()", f.events(k), numbered(c.Events))
-	for i, text := range hostileTexts {
-		f.feedback(store.Feedback{Key: k, ID: fmt.Sprint("f", i), Text: text, CreatedAt: at(i)})
+	f.equal("Events()", f.events(k), withSeqs(c.Events))
+	for i, text := range specialTexts {
+		f.addFeedback(store.Feedback{Key: k, ID: fmt.Sprint("f", i), Text: text, CreatedAt: at(i)})
 	}
-	for i, b := range slices.Backward(f.feedbackOn(k)) {
-		if i = len(hostileTexts) - 1 - i; b.Text != hostileTexts[i] {
-			f.Errorf("Feedback()[%d].Text = %q, want %q", i, b.Text, hostileTexts[i])
+	for i, b := range slices.Backward(f.feedbackOf(k)) {
+		if i = len(specialTexts) - 1 - i; b.Text != specialTexts[i] {
+			f.Errorf("Feedback()[%d].Text = %q, want %q", i, b.Text, specialTexts[i])
 		}
 	}
 }
 
 func valueIDs(f *fixture) {
-	hostile := []string{strings.Repeat("long", 500), "../../etc/passwd", "t1;t2", "🦀"}
-	for _, text := range hostileTexts {
+	special := []string{strings.Repeat("long", 500), "../../etc/passwd", "t1;t2", "🦀"}
+	for _, text := range specialTexts {
 		if text != "" && !strings.Contains(text, "\x00") {
-			hostile = append(hostile, text)
+			special = append(special, text)
 		}
 	}
-	for i, id := range hostile {
+	for i, id := range special {
 		k := store.Key{Owner: id, ID: id}
-		c := idempotent(newTask(k, id, at(i)), id, at(i))
+		c := withKey(newTask(k, id, at(i)), id, at(i))
 		c.Idempotency.TaskID = id
-		c.Run = leased(id, at(100))
+		c.Queue = leased(id, at(100))
 		c.Steps = []store.Step{step(1, id, id)}
 		f.commit(c)
-		f.feedback(store.Feedback{Key: k, ID: id, CreatedAt: at(i)})
+		f.addFeedback(store.Feedback{Key: k, ID: id, CreatedAt: at(i)})
 	}
-	for i, id := range hostile {
+	for i, id := range special {
 		k := store.Key{Owner: id, ID: id}
-		want := fold(k, id, *leased(id, at(100)), received(at(i), "m1"))
+		want := fold(k, id, *leased(id, at(100)), clientMessage(at(i), "m1"))
 		f.equal("Task()", f.task(k), want)
 		f.equal("Tasks()", f.list(store.Query{Owner: id, ContextID: id, Limit: 3}).Tasks, []*store.Task{want})
 		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, id, id)})
-		f.equal("Context()", f.context(id, id), born(id, id, i, id))
-		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, Tasks: 1}).Contexts, []store.Context{born(id, id, i, id)})
+		f.equal("Context()", f.context(id, id), implicitContext(id, id, i, id))
+		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, Tasks: 1}).Contexts, []store.Context{implicitContext(id, id, i, id)})
 		f.equal("FeedbackSummary()", f.summary(id).Count(), 1)
-		f.equal("Feedback()", f.feedbackOn(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
+		f.equal("Feedback()", f.feedbackOf(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
 		if got := f.record(id, id).TaskID; got != id {
 			f.Errorf("Idempotency().TaskID = %q, want %q", got, id)
 		}
-		c := described(id, id, i)
+		c := fullContext(id, id, i)
 		c.ReferenceIDs, c.Tags = []string{id}, []string{id}
-		f.saved(store.ContextChange{Context: c.Copy(), Version: 1})
+		f.saveContext(store.ContextChange{Context: c.Copy(), Version: 1})
 		c.Version, c.TaskCount, c.TaskIDs = 2, 1, []string{id}
 		f.equal("Context()", f.context(id, id), c)
-		end := under(k, id, 1, status(at(200), a2a.StateWorking))
-		end.Run = idle()
+		end := changeUnder(k, id, 1, statusEvent(at(200), a2a.StateWorking))
+		end.Queue = idle()
 		f.commit(end)
 		more, err := f.s.DeleteContext(f.ctx, id, id, 9)
 		if err != nil || more {
-			f.Errorf("DeleteContext(%q) = %t, %v, want it deleted", id, more, err)
+			f.Errorf("DeleteContext(%q) = %t, %v, want nil", id, more, err)
 		}
-		f.absent(k)
-		f.noContext(id, id)
+		f.wantNoTask(k)
+		f.wantNoContext(id, id)
 	}
 }
 
-// kept commits a message with a data part and metadata, and checks that both
-// come back.
-func (f *fixture) kept(id string, v any) {
+// wantRoundTrip commits a value in data parts and metadata and checks that it is read back.
+func (f *fixture) wantRoundTrip(id string, v any) {
 	f.Helper()
 	k := key(id)
 	c := newTask(k, "c1", at(0))
@@ -114,7 +113,7 @@ func (f *fixture) kept(id string, v any) {
 	}})
 	f.commit(c)
 	f.equal(fmt.Sprintf("Task() with %T %.60v", v, v), f.task(k), fold(k, "c1", *queued(), c.Events...))
-	f.equal(fmt.Sprintf("Events() with %T %.60v", v, v), f.events(k), numbered(c.Events))
+	f.equal(fmt.Sprintf("Events() with %T %.60v", v, v), f.events(k), withSeqs(c.Events))
 }
 
 func valueFreeForm(f *fixture) {
@@ -135,14 +134,14 @@ func valueFreeForm(f *fixture) {
 		map[string]any{"snake_case": 1.0, "camelCase": 2.0, "Title": 3.0, "kind": "text", "taskId": "x"},
 		deep, wide,
 	} {
-		f.kept(fmt.Sprint("t", i), v)
+		f.wantRoundTrip(fmt.Sprint("t", i), v)
 	}
 	k := key("merge")
 	f.create(k, at(0))
 	merge := func(version int64, m map[string]any) {
-		e := status(at(int(version)), a2a.StateWorking)
+		e := statusEvent(at(int(version)), a2a.StateWorking)
 		e.Metadata = m
-		f.commit(next(k, version, e))
+		f.commit(changeAt(k, version, e))
 	}
 	merge(1, map[string]any{"a": "1", "b": map[string]any{"x": "1"}})
 	merge(2, map[string]any{})
@@ -156,11 +155,11 @@ func valueNumbers(f *fixture) {
 		"0", "-1", "0.1", "1e300", "9007199254740991", "9007199254740993", "-9007199254740993", "9223372036854775807",
 		"18446744073709551615", "123456789012345678901234567890", "0.1234567890123456789012345", "1e-7", "1E+2", "-0.5",
 	} {
-		f.kept(fmt.Sprint("t", i), map[string]any{"n": json.Number(n), "list": []any{json.Number(n)}})
+		f.wantRoundTrip(fmt.Sprint("t", i), map[string]any{"n": json.Number(n), "list": []any{json.Number(n)}})
 	}
-	f.kept("float", 1.5)
-	f.kept("int", 7)
-	f.kept("int64", int64(1)<<62+1)
+	f.wantRoundTrip("float", 1.5)
+	f.wantRoundTrip("int", 7)
+	f.wantRoundTrip("int64", int64(1)<<62+1)
 }
 
 func valueFiles(f *fixture) {
@@ -180,7 +179,7 @@ func valueFiles(f *fixture) {
 	}
 	f.commit(c)
 	f.equal("Task()", f.task(k), fold(k, "c1", *queued(), c.Events...))
-	f.equal("Events()", f.events(k), numbered(c.Events))
+	f.equal("Events()", f.events(k), withSeqs(c.Events))
 }
 
 func valueLarge(f *fixture) {
@@ -189,26 +188,26 @@ func valueLarge(f *fixture) {
 	c := newTask(k, "c1", at(0))
 	c.Events[0].Received = message(a2a.RoleUser, "m1", text)
 	c.Steps = []store.Step{step(1, "large", text)}
-	c.Events = append(c.Events, chunk(at(1), "a", text, false), chunk(at(2), "a", text, true))
+	c.Events = append(c.Events, chunkEvent(at(1), "a", text, false), chunkEvent(at(2), "a", text, true))
 	f.commit(c)
 	t := f.task(k)
 	if len(t.History) != 1 || t.History[0].Message.Text() != text {
-		f.Errorf("Task().History is not the message of %d bytes", len(text))
+		f.Errorf("Task().History does not contain the message of %d bytes", len(text))
 	}
 	if len(t.Artifacts) != 1 || t.Artifacts[0].Text() != text+text {
-		f.Errorf("Task().Artifacts is not the text of %d bytes", 2*len(text))
+		f.Errorf("Task().Artifacts does not contain the text of %d bytes", 2*len(text))
 	}
 	if got := f.steps(k, 1); len(got) != 1 || string(got[0].Result) != text {
-		f.Errorf("Steps() is not the result of %d bytes", len(text))
+		f.Errorf("Steps() does not contain the result of %d bytes", len(text))
 	}
 	if log := f.events(k); len(log) != 3 || log[2].Artifact.Text() != text {
 		f.Errorf("Events() does not end with the text of %d bytes", len(text))
 	}
 }
 
-func valueBare(f *fixture) {
+func valueEmpty(f *fixture) {
 	k := key("t1")
-	c := store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: []store.Event{{Time: at(0), State: a2a.StateSubmitted}}, Run: idle()}
+	c := store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: []store.Event{{Time: at(0), State: a2a.StateSubmitted}}, Queue: idle()}
 	c.Events = append(c.Events,
 		store.Event{Time: at(1), State: a2a.StateWorking, Message: &a2a.Message{ID: "m", Role: a2a.RoleSystem}},
 		store.Event{Time: at(2), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a"}},
@@ -216,11 +215,11 @@ func valueBare(f *fixture) {
 	)
 	f.commit(c)
 	f.equal("Task()", f.task(k), fold(k, "c1", *idle(), c.Events...))
-	f.equal("Events()", f.events(k), numbered(c.Events))
+	f.equal("Events()", f.events(k), withSeqs(c.Events))
 }
 
 func valueStates(f *fixture) {
-	states := append(a2a.States(), "a-state-of-tomorrow")
+	states := append(a2a.States(), "unknown-state")
 	for i, s := range states {
 		c := newTask(key(fmt.Sprint("t", i)), "c1", at(i))
 		c.Events[0].State = s

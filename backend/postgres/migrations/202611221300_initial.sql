@@ -1,30 +1,29 @@
 -- The schema of Holdfast on PostgreSQL. {s} is the name of the schema.
 --
 -- Times are milliseconds since 1970-01-01 UTC; 0 means no time. Ids, owners and names
--- compare by their bytes.
+-- are compared as bytes.
 --
--- Collations: "C", "POSIX" and "ucs_basic" all compare bytes, but an index only serves
--- expressions of its own collation. Each kind of query therefore uses the indexes that
--- are made for it, even when it is planned before the table has statistics: "POSIX" finds
--- rows by key and the queued tasks of one context, "ucs_basic" walks the work queues, and
--- "C" serves lists.
+-- Collations: "C", "POSIX" and "ucs_basic" all compare bytes, but the planner uses an index
+-- only for expressions of its collation. So each kind of query uses the intended indexes,
+-- even if it is planned before the table has statistics: "POSIX" finds rows by key and the
+-- queued tasks of one context, "ucs_basic" is for the work queues, "C" for lists.
 
 -- Tasks
 
 -- Numbers of tasks (task_rows.pk). Each process reserves a block of 1024.
 CREATE SEQUENCE {s}.task_pks INCREMENT BY 1024 START WITH 1024;
 
--- One row per task: what guards, lists and claims need. Its content is in task_log.
+-- One row per task with the data for guards, lists and claims. Its content is in task_log.
 -- seq is the task's version, the number of its events. received_seq is the sequence of
 -- the newest message of the client. checkpoint is the sequence of the log row from which
--- reads start. phase to turn_start_seq are the queue entry (store.Run); phase is 0 idle,
--- 1 queued and ready (may be claimed from due_at), 2 leased, 3 queued and waiting (becomes
--- ready at due_at). webhooks is the number of the task's rows in push_lanes: a statement
--- that adds events moves them on, and fails if it finds another number of them.
+-- reads start. phase to turn_start_seq are the queue entry (store.QueueEntry); phase is 0
+-- idle, 1 queued and ready (may be claimed from due_at), 2 leased, 3 queued and waiting
+-- (becomes ready at due_at). webhooks is the number of the task's rows in webhook_lanes: a
+-- statement that adds events updates these rows, and fails if it sees a different number.
 --
--- first is true for the task with which its context was made. It is in no index by context;
--- the row of the context names it (first_id). Most contexts have only one task, which would
--- otherwise move in those indexes with every change of its state.
+-- first is true for the task that created its context. It is in no index by context; the row
+-- of the context names it (first_id). Most contexts have only this task, and each change of
+-- its state would otherwise update these indexes.
 CREATE TABLE {s}.task_rows (
   owner          text COLLATE "C" NOT NULL,
   id             text COLLATE "C" NOT NULL,
@@ -56,20 +55,20 @@ CREATE INDEX task_rows_state ON {s}.task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_created ON {s}.task_rows (owner, state, created_at, id);
 CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state_at, id) WHERE NOT first;
 CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id) WHERE NOT first;
--- The work queue: ready tasks of an owner by due time, ready tasks of a context by due
--- time (contexts of an owner take turns), waiting tasks by due time, and leased tasks by
--- the end of their leases.
+-- The work queue: ready tasks of an owner by due time, ready tasks of a context by due time
+-- (for the round robin of an owner's contexts), waiting tasks by due time, and leased tasks
+-- by the end of their leases.
 CREATE INDEX task_rows_queued ON {s}.task_rows (owner COLLATE "ucs_basic", due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_turns ON {s}.task_rows (owner COLLATE "POSIX", context_id COLLATE "POSIX", due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) WHERE phase = 2;
 
--- One row per change of a task: the n events that start with sequence seq, as JSON. An event without
--- a time has that of the first event of the row, one without a state is working. Messages
--- without ids belong to the task and its context, unless the event is marked as bare.
--- snapshot, if set, is the task after the change; only the log row at task_rows.checkpoint
--- keeps one. mark is the id of the commit in commit_marks. large is set where values were
--- taken out into task_contents: the bytes of those of events.
+-- One row per change of a task: n events as JSON, of which the first has the sequence seq. An
+-- event without a time has that of the first event of the row, an event without a state is
+-- working. Messages without ids belong to the task and its context, unless the event has the
+-- member bare. snapshot, if set, is the task after the change; only the log row at
+-- task_rows.checkpoint has one. mark is the id of the commit in commit_marks. large is set if
+-- the row has values in task_contents: the size in bytes of those of events.
 CREATE TABLE {s}.task_log (
   task_pk  bigint NOT NULL,
   seq      bigint NOT NULL,
@@ -82,8 +81,9 @@ CREATE TABLE {s}.task_log (
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.1);
 CREATE INDEX task_log_snapshots ON {s}.task_log (task_pk, seq) WHERE snapshot IS NOT NULL;
 
--- Values of the logs that are larger than 64 KiB, as JSON. The JSON of task_log has in their
--- place "\u001A", M (in a message) or A (in an artifact) and the SHA-256 of data in hex.
+-- Values of the logs that are larger than 64 KiB, as JSON. The JSON of task_log contains a
+-- reference instead: "\u001A", M (in a message) or A (in an artifact), and the SHA-256 of data
+-- in hex.
 CREATE TABLE {s}.task_contents (
   task_pk bigint NOT NULL,
   hash    bytea NOT NULL,
@@ -91,9 +91,9 @@ CREATE TABLE {s}.task_contents (
   PRIMARY KEY (task_pk, hash)
 );
 
--- whole returns JSON of a task's log with the large values in place. Without artifacts
--- theirs become empty texts.
-CREATE FUNCTION {s}.whole(task bigint, data text, artifacts boolean) RETURNS text LANGUAGE plpgsql STABLE AS $f$
+-- inline_contents returns JSON of a task's log with references replaced by their values. If
+-- artifacts is false, references in artifacts become empty strings.
+CREATE FUNCTION {s}.inline_contents(task bigint, data text, artifacts boolean) RETURNS text LANGUAGE plpgsql STABLE AS $f$
 DECLARE
   ref text;
 BEGIN
@@ -109,8 +109,8 @@ BEGIN
 END
 $f$;
 
--- Completed steps of turns, in the order of id. artifacts records what the step did to artifacts; null means
--- nothing.
+-- Completed steps of turns, in the order of id. artifacts records the artifact changes of the
+-- step, null if it had none.
 CREATE TABLE {s}.task_steps (
   id        bigint GENERATED BY DEFAULT AS IDENTITY,
   task_pk   bigint NOT NULL,
@@ -121,7 +121,7 @@ CREATE TABLE {s}.task_steps (
   PRIMARY KEY (task_pk, turn, name)
 );
 
--- Removed tasks of whose log and steps rows are left.
+-- Deleted tasks with remaining rows in task_log, task_steps or task_contents.
 CREATE TABLE {s}.tasks_deleted (
   owner   text COLLATE "C" NOT NULL,
   task_pk bigint NOT NULL,
@@ -130,13 +130,13 @@ CREATE TABLE {s}.tasks_deleted (
 
 -- Contexts
 
--- status '' marks a pending deletion. version is 0, which reads as 1, until a context that
--- was made for a task is changed for the first time. name is UTF-8 that may contain NUL. record is the
--- client's description as JSON, null if there is none. first_id is the task with which the
--- context was made, '' if there is none or it was deleted. plain is true until the context is
--- changed: it is active, has no name and no labels, and updated_at is created_at. Most contexts
--- stay so, and are in one index for all lists. labels are hashes of the tags and
--- the role of a described context.
+-- status '' marks a pending deletion. version is 0, which is read as 1, until a context that
+-- a task created is changed for the first time. name is UTF-8 that may contain NUL. record is
+-- the client's description as JSON, null if there is none. first_id is the task that created
+-- the context, '' if there is none or it was deleted. labels are hashes of the tags and the
+-- role of a described context. unmodified is true until the context is changed: it is active,
+-- has no name and no labels, and updated_at equals created_at. Most contexts remain
+-- unmodified, and need only one index for all lists.
 CREATE TABLE {s}.context_rows (
   owner      text COLLATE "C" NOT NULL,
   id         text COLLATE "C" NOT NULL,
@@ -150,26 +150,26 @@ CREATE TABLE {s}.context_rows (
   labels     bigint[],
   record     text,
   first_id   text COLLATE "C" NOT NULL DEFAULT '',
-  plain      boolean NOT NULL DEFAULT false
+  unmodified boolean NOT NULL DEFAULT false
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX context_rows_key ON {s}.context_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
-CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id) WHERE NOT plain;
-CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id) WHERE NOT plain;
-CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id) WHERE NOT plain;
-CREATE INDEX context_rows_plain ON {s}.context_rows (owner, created_at, id) WHERE plain;
+CREATE INDEX context_rows_updated ON {s}.context_rows (owner, status, updated_at, id) WHERE NOT unmodified;
+CREATE INDEX context_rows_created ON {s}.context_rows (owner, status, created_at, id) WHERE NOT unmodified;
+CREATE INDEX context_rows_name ON {s}.context_rows (owner, status, name, created_at, id) WHERE NOT unmodified;
+CREATE INDEX context_rows_unmodified ON {s}.context_rows (owner, created_at, id) WHERE unmodified;
 CREATE INDEX context_rows_pending_deletion ON {s}.context_rows (owner, id) WHERE status = '';
 -- Contexts without tasks, for retention: those that a client described, and the others.
-CREATE INDEX context_rows_vacant ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NOT NULL;
-CREATE INDEX context_rows_empty ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NULL;
+CREATE INDEX context_rows_empty_described ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NOT NULL;
+CREATE INDEX context_rows_empty_other ON {s}.context_rows (updated_at, owner, id) WHERE task_count = 0 AND record IS NULL;
 CREATE INDEX context_rows_parent ON {s}.context_rows (owner, parent_id) WHERE parent_id <> '';
 CREATE INDEX context_rows_labels ON {s}.context_rows USING gin (labels) WHERE labels IS NOT NULL;
 
 -- Idempotency records and feedback
 
 -- task_id is the task that the request changed, or the context if of_context is true.
--- at_creation is true where the request created the task, at created_at. Most records are
--- such. Deletions find them among those of that time; the index by task has the others.
+-- at_creation is true if the request created the task, at created_at. This holds for most
+-- records. Deletions find them by that time; the index by task contains only the others.
 CREATE TABLE {s}.idempotency_keys (
   owner       text COLLATE "C" NOT NULL,
   key         text COLLATE "C" NOT NULL,
@@ -184,7 +184,7 @@ CREATE UNIQUE INDEX idempotency_keys_key ON {s}.idempotency_keys (owner COLLATE 
 CREATE INDEX idempotency_keys_created ON {s}.idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON {s}.idempotency_keys (owner, task_id) WHERE NOT at_creation;
 
--- data is the text and the metadata as JSON.
+-- Feedback on tasks. data is the text and the metadata as JSON.
 CREATE TABLE {s}.feedback_rows (
   owner      text COLLATE "C" NOT NULL,
   task_id    text COLLATE "C" NOT NULL,
@@ -200,7 +200,7 @@ CREATE INDEX feedback_rows_task ON {s}.feedback_rows (owner, task_id, created_at
 -- Counts
 
 -- A count is the sum of n over its rows. Statements only add rows, so no transaction waits
--- for another to release a counter; rows are merged from time to time. id tells rows apart.
+-- for another to release a counter; rows are merged from time to time. id identifies a row.
 
 -- Contexts of an owner by status, and feedback by rating (kind 'rating 5'); owner '' counts
 -- the feedback of all owners.
@@ -225,10 +225,10 @@ CREATE INDEX label_tallies_label ON {s}.label_tallies (owner, label) INCLUDE (st
 
 -- Webhooks
 
--- One row per webhook: what the client registered. It changes rarely; the state of the
--- delivery, which changes with every delivery, is in push_lanes. rev grows with every save;
--- the lane has the same. task_pk, context_id and task_created_at are the task's.
-CREATE TABLE {s}.push_configs (
+-- One row per webhook: its registration, which changes rarely. The state of the delivery,
+-- which changes with every delivery, is in webhook_lanes. rev is incremented with every save,
+-- also in the lane. task_pk, context_id and task_created_at are copied from the task.
+CREATE TABLE {s}.webhooks (
   owner           text COLLATE "C" NOT NULL,
   task_id         text COLLATE "C" NOT NULL,
   id              text COLLATE "C" NOT NULL,
@@ -241,15 +241,15 @@ CREATE TABLE {s}.push_configs (
   created_at      bigint NOT NULL,
   updated_at      bigint NOT NULL
 );
-CREATE UNIQUE INDEX push_configs_key ON {s}.push_configs (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
+CREATE UNIQUE INDEX webhooks_key ON {s}.webhooks (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
 
 -- One row per webhook: its delivery queue. phase is 0 idle, 1 ready (may be claimed from
--- due_at), 2 waiting (becomes ready at due_at), 3 leased. A paused lane without pending
--- events is idle. -1 is idle, found by an expiry that it cannot be removed before it changes.
--- cursor_* is the position in the task's log up to which events were
--- delivered, tail_seq that of the last event; no index contains tail_seq, so that new
--- events change no index. reason is UTF-8 that may contain NUL.
-CREATE TABLE {s}.push_lanes (
+-- due_at), 2 waiting (becomes ready at due_at), 3 leased, -1 idle and checked by an expiry,
+-- which cannot remove it before it changes. A paused lane without pending events is idle.
+-- cursor_* is the position in the task's log up to which events were delivered, tail_seq the
+-- sequence of the last event. No index contains tail_seq, so that new events update none.
+-- A revoked lease has an empty worker and lease_until > 0. reason is UTF-8 that may contain NUL.
+CREATE TABLE {s}.webhook_lanes (
   owner           text COLLATE "C" NOT NULL,
   task_id         text COLLATE "C" NOT NULL,
   id              text COLLATE "C" NOT NULL,
@@ -274,16 +274,16 @@ CREATE TABLE {s}.push_lanes (
   reason          bytea NOT NULL
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
-CREATE UNIQUE INDEX push_lanes_key ON {s}.push_lanes (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
-CREATE INDEX push_lanes_ready ON {s}.push_lanes (owner COLLATE "ucs_basic", due_at, task_id, id) WHERE phase = 1;
-CREATE INDEX push_lanes_waiting ON {s}.push_lanes (due_at) WHERE phase = 2;
-CREATE INDEX push_lanes_leased ON {s}.push_lanes (owner COLLATE "ucs_basic", lease_until, task_id, id) INCLUDE (worker) WHERE phase = 3;
-CREATE INDEX push_lanes_endpoint ON {s}.push_lanes (endpoint, due_at) WHERE phase = 1 OR phase = 2;
-CREATE INDEX push_lanes_idle ON {s}.push_lanes (long_running, updated_at) WHERE phase = 0;
-CREATE INDEX push_lanes_stopped ON {s}.push_lanes (owner, task_id, id) INCLUDE (state) WHERE state <> 'active';
+CREATE UNIQUE INDEX webhook_lanes_key ON {s}.webhook_lanes (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
+CREATE INDEX webhook_lanes_ready ON {s}.webhook_lanes (owner COLLATE "ucs_basic", due_at, task_id, id) WHERE phase = 1;
+CREATE INDEX webhook_lanes_waiting ON {s}.webhook_lanes (due_at) WHERE phase = 2;
+CREATE INDEX webhook_lanes_leased ON {s}.webhook_lanes (owner COLLATE "ucs_basic", lease_until, task_id, id) INCLUDE (worker) WHERE phase = 3;
+CREATE INDEX webhook_lanes_endpoint ON {s}.webhook_lanes (endpoint, due_at) WHERE phase = 1 OR phase = 2;
+CREATE INDEX webhook_lanes_idle ON {s}.webhook_lanes (long_running, updated_at) WHERE phase = 0;
+CREATE INDEX webhook_lanes_stopped ON {s}.webhook_lanes (owner, task_id, id) INCLUDE (state) WHERE state <> 'active';
 
 -- Deleted webhooks whose leases have not ended yet.
-CREATE TABLE {s}.push_gone (
+CREATE TABLE {s}.deleted_webhooks (
   owner       text COLLATE "C" NOT NULL,
   task_id     text COLLATE "C" NOT NULL,
   id          text COLLATE "C" NOT NULL,
@@ -291,12 +291,12 @@ CREATE TABLE {s}.push_gone (
   fence       bigint NOT NULL,
   lease_until bigint NOT NULL
 );
-CREATE UNIQUE INDEX push_gone_key ON {s}.push_gone (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
-CREATE INDEX push_gone_until ON {s}.push_gone (lease_until);
+CREATE UNIQUE INDEX deleted_webhooks_key ON {s}.deleted_webhooks (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
+CREATE INDEX deleted_webhooks_until ON {s}.deleted_webhooks (lease_until);
 
--- One row per acknowledgement: its delivery attempts as JSON. first_at and last_at are the
--- times of the first and the last, at most a minute apart.
-CREATE TABLE {s}.push_attempts (
+-- Delivery attempts as JSON, one row per acknowledgement. first_at and last_at are the times
+-- of the first and the last attempt of the row, at most a minute apart.
+CREATE TABLE {s}.delivery_attempts (
   id        bigint GENERATED BY DEFAULT AS IDENTITY,
   owner     text COLLATE "C" NOT NULL,
   task_id   text COLLATE "C" NOT NULL,
@@ -306,12 +306,12 @@ CREATE TABLE {s}.push_attempts (
   data      text NOT NULL,
   PRIMARY KEY (owner, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
-CREATE INDEX push_attempts_at ON {s}.push_attempts (last_at, id);
-CREATE INDEX push_attempts_owner ON {s}.push_attempts (owner, last_at, id);
-CREATE INDEX push_attempts_task ON {s}.push_attempts (owner, task_id, last_at, id);
+CREATE INDEX delivery_attempts_at ON {s}.delivery_attempts (last_at, id);
+CREATE INDEX delivery_attempts_owner ON {s}.delivery_attempts (owner, last_at, id);
+CREATE INDEX delivery_attempts_task ON {s}.delivery_attempts (owner, task_id, last_at, id);
 
--- Dead letters. Lists show the newest first.
-CREATE TABLE {s}.push_dead (
+-- Dead letters. Lists return the newest first.
+CREATE TABLE {s}.dead_letters (
   owner           text COLLATE "C" NOT NULL,
   task_id         text COLLATE "C" NOT NULL,
   config_id       text COLLATE "C" NOT NULL,
@@ -325,13 +325,13 @@ CREATE TABLE {s}.push_dead (
   status          bigint NOT NULL,
   reason          bytea NOT NULL
 );
-CREATE UNIQUE INDEX push_dead_key ON {s}.push_dead (owner COLLATE "POSIX", task_id COLLATE "POSIX", config_id COLLATE "POSIX", seq);
-CREATE INDEX push_dead_at ON {s}.push_dead ((-at), owner, task_id, config_id, (-sequence));
-CREATE INDEX push_dead_owner ON {s}.push_dead (owner, (-at), task_id, config_id, (-sequence));
-CREATE INDEX push_dead_task ON {s}.push_dead (owner, task_id, (-at), config_id, (-sequence));
+CREATE UNIQUE INDEX dead_letters_key ON {s}.dead_letters (owner COLLATE "POSIX", task_id COLLATE "POSIX", config_id COLLATE "POSIX", seq);
+CREATE INDEX dead_letters_at ON {s}.dead_letters ((-at), owner, task_id, config_id, (-sequence));
+CREATE INDEX dead_letters_owner ON {s}.dead_letters (owner, (-at), task_id, config_id, (-sequence));
+CREATE INDEX dead_letters_task ON {s}.dead_letters (owner, task_id, (-at), config_id, (-sequence));
 
--- Endpoints with failures: the state of their circuit breakers.
-CREATE TABLE {s}.push_endpoints (
+-- The circuit breakers of endpoints with failures.
+CREATE TABLE {s}.webhook_endpoints (
   name       text COLLATE "C" PRIMARY KEY,
   failures   bigint NOT NULL,
   failed_at  bigint NOT NULL,
@@ -343,12 +343,12 @@ CREATE TABLE {s}.push_endpoints (
 
 -- Operation
 
--- One row per commit, kept for some minutes: a process that lost the answer of a commit
--- reads here whether it was applied, or inserts a row that prevents it. An id is the time
--- << 22 plus random bits.
+-- One row per commit, kept for some minutes. A process that lost the answer to a commit
+-- reads here whether it was committed, or else inserts a row that prevents the commit. An id
+-- is the time << 22 plus random bits.
 CREATE TABLE {s}.commit_marks (
-  id   bigint PRIMARY KEY,
-  made boolean NOT NULL
+  id        bigint PRIMARY KEY,
+  committed boolean NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.1);
 
 -- Health checks write this row.
@@ -358,11 +358,11 @@ CREATE TABLE {s}.heartbeat (
 ) WITH (fillfactor = 20);
 INSERT INTO {s}.heartbeat VALUES (1, 0);
 
--- Views for people. The store neither reads nor writes them.
+-- Views for operators. The store does not use them.
 
--- readable casts JSON to jsonb. jsonb cannot hold NUL, so NUL characters become U+FFFD.
--- Text that is no JSON becomes null.
-CREATE FUNCTION {s}.readable(data text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $f$
+-- parse_json casts JSON to jsonb. jsonb cannot contain NUL, so NUL characters become U+FFFD.
+-- Invalid JSON becomes null.
+CREATE FUNCTION {s}.parse_json(data text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $f$
 BEGIN
   RETURN data::jsonb;
 EXCEPTION WHEN others THEN
@@ -374,10 +374,11 @@ EXCEPTION WHEN others THEN
 END
 $f$;
 
-CREATE FUNCTION {s}.moment(ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
+CREATE FUNCTION {s}.from_millis(ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
 $f$ SELECT timestamptz '1970-01-01 00:00:00Z' + ms * interval '1 millisecond' $f$;
 
--- A JSON merge patch (RFC 7396), and all of several, in order. A patch that is NULL changes nothing.
+-- merge_patch applies a JSON merge patch (RFC 7396), merge_patches several in order. A NULL
+-- patch changes nothing.
 CREATE FUNCTION {s}.merge_patch(target jsonb, patch jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $f$
 DECLARE
   member record;
@@ -401,7 +402,7 @@ $f$;
 
 CREATE AGGREGATE {s}.merge_patches(jsonb) (SFUNC = {s}.merge_patch, STYPE = jsonb, INITCOND = '{}');
 
--- with_ids returns a message of an event with the ids of its task and context, which logs leave out.
+-- with_ids returns a message of an event with the ids of its task and context, which logs omit.
 CREATE FUNCTION {s}.with_ids(task text, context text, event jsonb, member text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $f$
   SELECT CASE WHEN event ? 'bare' THEN '{}' ELSE jsonb_build_object('taskId', task, 'contextId', context) END || (event -> member)
 $f$;
@@ -411,20 +412,20 @@ SELECT t.owner AS owner_did, t.id AS task_id, l.seq + e.ordinality - 1 AS seq,
        coalesce(e.value ->> 'time', r.events -> 0 ->> 'time')::timestamptz AS "time", coalesce(e.value ->> 'state', 'working') AS state, e.value AS event
   FROM {s}.task_rows t
   JOIN {s}.task_log l ON l.task_pk = t.pk
-  CROSS JOIN LATERAL (SELECT {s}.readable({s}.whole(t.pk, l.events, true)) OFFSET 0) r(events)
+  CROSS JOIN LATERAL (SELECT {s}.parse_json({s}.inline_contents(t.pk, l.events, true)) OFFSET 0) r(events)
   CROSS JOIN LATERAL jsonb_array_elements(r.events) WITH ORDINALITY e(value, ordinality);
 
 CREATE VIEW {s}.tasks AS
 SELECT t.id, t.context_id, t.owner AS owner_did, 'task'::text AS kind, t.state,
-       {s}.moment(t.state_at) AS state_timestamp, h.history, a.artifacts, m.metadata,
-       {s}.moment(t.created_at) AS created_at, {s}.moment(t.updated_at) AS updated_at
+       {s}.from_millis(t.state_at) AS state_timestamp, h.history, a.artifacts, m.metadata,
+       {s}.from_millis(t.created_at) AS created_at, {s}.from_millis(t.updated_at) AS updated_at
   FROM {s}.task_rows t
   CROSS JOIN LATERAL (
-    SELECT jsonb_agg({s}.readable({s}.whole(t.pk, l.snapshot, true))) FILTER (WHERE l.seq = t.checkpoint AND l.snapshot IS NOT NULL) -> 0 AS snapshot,
+    SELECT jsonb_agg({s}.parse_json({s}.inline_contents(t.pk, l.snapshot, true))) FILTER (WHERE l.seq = t.checkpoint AND l.snapshot IS NOT NULL) -> 0 AS snapshot,
            coalesce(jsonb_agg(jsonb_build_object('seq', l.seq + e.ordinality - 1, 'event', e.value) ORDER BY l.seq, e.ordinality)
              FILTER (WHERE e.value IS NOT NULL), '[]') AS events
       FROM {s}.task_log l
-      LEFT JOIN LATERAL jsonb_array_elements({s}.readable({s}.whole(t.pk, l.events, true))) WITH ORDINALITY e(value, ordinality)
+      LEFT JOIN LATERAL jsonb_array_elements({s}.parse_json({s}.inline_contents(t.pk, l.events, true))) WITH ORDINALITY e(value, ordinality)
              ON l.seq > t.checkpoint OR l.snapshot IS NULL
      WHERE l.task_pk = t.pk AND l.seq >= t.checkpoint) log
   CROSS JOIN LATERAL (
@@ -470,21 +471,21 @@ SELECT t.id, t.context_id, t.owner AS owner_did, 'task'::text AS kind, t.state,
       SELECT (e.value ->> 'seq')::bigint, e.value -> 'event' -> 'metadata' FROM jsonb_array_elements(log.events) e) x) m;
 
 CREATE VIEW {s}.contexts AS
-SELECT c.id, c.owner AS owner_did, coalesce({s}.readable(c.record), '{}') AS context_data,
-       c.status, {s}.readable(c.record) ->> 'name' AS name, nullif(c.parent_id, '') AS parent_context_id, c.task_count,
+SELECT c.id, c.owner AS owner_did, coalesce({s}.parse_json(c.record), '{}') AS context_data,
+       c.status, {s}.parse_json(c.record) ->> 'name' AS name, nullif(c.parent_id, '') AS parent_context_id, c.task_count,
        (SELECT coalesce(jsonb_agg(m.value ORDER BY t.created_at, t.id, m.ordinality), '[]')
           FROM {s}.tasks t CROSS JOIN LATERAL jsonb_array_elements(t.history) WITH ORDINALITY m(value, ordinality)
          WHERE t.owner_did = c.owner AND t.context_id = c.id) AS message_history,
-       {s}.moment(c.created_at) AS created_at, {s}.moment(c.updated_at) AS updated_at
+       {s}.from_millis(c.created_at) AS created_at, {s}.from_millis(c.updated_at) AS updated_at
   FROM {s}.context_rows c WHERE c.status <> '';
 
 CREATE VIEW {s}.task_feedback AS
 SELECT f.id, f.task_id, f.owner AS owner_did,
-       jsonb_build_object('id', f.id, 'rating', nullif(f.rating, 0), 'metadata', '{}'::jsonb) || {s}.readable(f.data) AS feedback_data,
-       {s}.moment(f.created_at) AS created_at
+       jsonb_build_object('id', f.id, 'rating', nullif(f.rating, 0), 'metadata', '{}'::jsonb) || {s}.parse_json(f.data) AS feedback_data,
+       {s}.from_millis(f.created_at) AS created_at
   FROM {s}.feedback_rows f;
 
 CREATE VIEW {s}.webhook_configs AS
-SELECT c.task_id, c.id, {s}.readable(c.data) AS config,
-       {s}.moment(c.created_at) AS created_at, {s}.moment(c.updated_at) AS updated_at, c.owner AS owner_did
-  FROM {s}.push_configs c;
+SELECT c.task_id, c.id, {s}.parse_json(c.data) AS config,
+       {s}.from_millis(c.created_at) AS created_at, {s}.from_millis(c.updated_at) AS updated_at, c.owner AS owner_did
+  FROM {s}.webhooks c;

@@ -4,15 +4,15 @@
 
 -- Tasks
 
--- One row per task: what guards, lists and claims need. Its content is in task_log.
--- seq is the task's version, the number of its events. received_seq is the sequence of
--- the newest message of the client. checkpoint is the sequence of the log row from which
--- reads start. phase to turn_start_seq are the queue entry (store.Run); phase is 0 idle,
--- 1 queued and ready (may be claimed from due_at), 2 leased, 3 queued and waiting (becomes
--- ready at due_at). lanes is the number of the task's rows in webhook_lanes.
+-- One row per task: the columns for preconditions, lists and claims. The content is in
+-- task_log. seq is the task's version, the number of its events. received_seq is the
+-- sequence of the newest client message. checkpoint is the sequence of the log row at
+-- which reads start. phase to turn_start_seq are the queue entry (store.QueueEntry); phase
+-- is 0 idle, 1 queued and ready (can be claimed from due_at), 2 leased, 3 queued and waiting
+-- (becomes ready at due_at). lanes is the number of the task's rows in webhook_lanes.
 --
--- first is 1 for the first task of a context. It is in no index by context; the row of the
--- context has its pk. Most contexts have only one task, which would otherwise move in
+-- first is 1 for the first task of a context. The indexes by context omit it; the row of the
+-- context has its pk. Most contexts have only one task, which would otherwise change
 -- those indexes with every change of its state.
 CREATE TABLE task_rows (
   pk             INTEGER PRIMARY KEY,
@@ -45,22 +45,22 @@ CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
 -- The work queue: ready tasks of an owner by due time, ready tasks of a context by due
--- time (contexts of an owner take turns), waiting tasks by due time, and leased tasks by
--- the end of their leases.
+-- time (the contexts of an owner are served in turn), waiting tasks by due time, and
+-- leased tasks by the end of their leases.
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_turns ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 
--- One row per change of a task: its n events as JSON. An event without a time has that of the
--- first event of the row, one without a state is working. Messages without ids belong to
--- the task and its context, unless the event is marked as bare. id is the task's pk << 24 plus
--- the sequence of the first event. snapshot, if set, is the task after the change; only the row
--- at task_rows.checkpoint keeps one. key is the idempotency key whose record was written with
--- the change, if that record says so (kept).
--- The first row of a task whose record is not in idempotency_keys yet holds all of it, with
--- the hash of the request in key_hash: see idempotency_indexed.
--- large is how many bytes of events were taken out into task_contents.
+-- One row per change of a task: its n events as JSON. id is the task's pk << 24 plus the
+-- sequence of the first event. An event without a time has the time of the first event of
+-- the row; one without a state is working. Messages without ids belong to the task and its
+-- context, unless the event is marked as bare. snapshot, if set, is the task after the
+-- change; only the row at task_rows.checkpoint has one. key is the idempotency key of the
+-- change, if a deletion finds the record by it (idempotency_keys.lookup). If the record of
+-- a new task is not in idempotency_keys yet, the first row has all of it, with the hash of
+-- the request in key_hash (see idempotency_indexed). large is the number of bytes of events
+-- that were moved to task_contents.
 CREATE TABLE task_log (
   id       INTEGER PRIMARY KEY,
   n        INTEGER NOT NULL,
@@ -71,8 +71,8 @@ CREATE TABLE task_log (
   large    INTEGER NOT NULL
 );
 
--- Values of the logs that are larger than 64 KiB, as JSON. The JSON of task_log has in their
--- place "\u001A", M (in a message) or A (in an artifact) and the SHA-256 of data in hex.
+-- Values of the logs that are larger than 64 KiB, as JSON. The JSON of task_log refers to
+-- them by "\u001A", M (in a message) or A (in an artifact), and the SHA-256 of data in hex.
 CREATE TABLE task_contents (
   id      INTEGER PRIMARY KEY,
   task_pk INTEGER NOT NULL,
@@ -93,7 +93,7 @@ CREATE TABLE task_steps (
   UNIQUE (task_pk, turn, name)
 );
 
--- Removed tasks of whose log and steps rows are left. owner and id are the task's.
+-- Deleted tasks that still have rows in task_log, task_steps or task_contents.
 CREATE TABLE tasks_deleted (
   pk    INTEGER PRIMARY KEY,
   owner TEXT NOT NULL,
@@ -102,15 +102,15 @@ CREATE TABLE tasks_deleted (
 
 -- Contexts
 
--- shelf is the status of a described context. Contexts without a description are active:
--- shelf is 'active.new' while updated_at equals created_at, then 'active.used'. '' marks a
+-- bucket is the status of a described context. Contexts without a description are active:
+-- bucket is 'active.new' while updated_at equals created_at, then 'active.used'. '' marks a
 -- pending deletion. first_pk is the pk of the first task, 0 if there is none. labels is the
 -- number of the context's rows in context_labels. record is the client's description as
 -- JSON, null if there is none.
 CREATE TABLE context_rows (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
-  shelf      TEXT NOT NULL,
+  bucket     TEXT NOT NULL,
   name       TEXT NOT NULL DEFAULT '',
   version    INTEGER NOT NULL DEFAULT 1,
   task_count INTEGER NOT NULL DEFAULT 1,
@@ -121,11 +121,11 @@ CREATE TABLE context_rows (
   record     TEXT,
   PRIMARY KEY (owner, id)
 ) WITHOUT ROWID;
--- A new context was updated when it was created, and one without a description has no
--- name; lists read these from the index by creation.
-CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
-CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
-CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, created_at, id) WHERE shelf <> 'active.new' AND shelf <> 'active.used';
+-- New contexts were last updated at creation, and contexts without a description have no
+-- name. Lists read them from the index by creation.
+CREATE INDEX context_rows_created ON context_rows (owner, bucket, created_at, id);
+CREATE INDEX context_rows_updated ON context_rows (owner, bucket, updated_at, id) WHERE bucket <> 'active.new';
+CREATE INDEX context_rows_name ON context_rows (owner, bucket, name, created_at, id) WHERE bucket <> 'active.new' AND bucket <> 'active.used';
 -- Contexts without tasks, for retention, and contexts by their parent.
 CREATE INDEX context_rows_empty ON context_rows (record IS NOT NULL, updated_at, owner, id) WHERE task_count = 0;
 CREATE INDEX context_rows_parent ON context_rows (owner, record ->> '$.parentContextId') WHERE record ->> '$.parentContextId' IS NOT NULL;
@@ -136,15 +136,15 @@ CREATE TABLE context_labels (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
   label      TEXT NOT NULL,
-  shelf      TEXT NOT NULL,
+  bucket     TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
   name       TEXT NOT NULL,
   PRIMARY KEY (owner, id, label)
 ) WITHOUT ROWID;
-CREATE INDEX context_labels_created ON context_labels (owner, label, shelf, created_at, id);
-CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, updated_at, id);
-CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, created_at, id);
+CREATE INDEX context_labels_created ON context_labels (owner, label, bucket, created_at, id);
+CREATE INDEX context_labels_updated ON context_labels (owner, label, bucket, updated_at, id);
+CREATE INDEX context_labels_name ON context_labels (owner, label, bucket, name, created_at, id);
 
 -- Pending deletions.
 CREATE TABLE contexts_pending_deletion (
@@ -155,8 +155,8 @@ CREATE TABLE contexts_pending_deletion (
 
 -- Idempotency records and feedback
 
--- task_id is the task that the request changed, or the context. kept says how a deletion
--- finds the record: 0 by task_log.key, 1 by the index idempotency_keys_kept, 2 by the same
+-- task_id is the task that the request changed, or the context. lookup is how a deletion
+-- finds the record: 0 by task_log.key, 1 by the index idempotency_keys_task, 2 by the same
 -- index as a record of a context.
 CREATE TABLE idempotency_keys (
   owner      TEXT NOT NULL,
@@ -165,15 +165,15 @@ CREATE TABLE idempotency_keys (
   task_id    TEXT NOT NULL,
   seq        INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
-  kept       INTEGER NOT NULL,
+  lookup     INTEGER NOT NULL,
   PRIMARY KEY (owner, key)
 ) WITHOUT ROWID;
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
-CREATE INDEX idempotency_keys_kept ON idempotency_keys (owner, task_id) WHERE kept > 0;
+CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 
--- Records in the first log rows of tasks up to task_pk were moved to idempotency_keys; those
--- of newer tasks will be, in batches in the order of keys, so that a new record dirties no
--- index page of its own.
+-- The records of tasks up to task_pk were moved from their first log rows to
+-- idempotency_keys. Those of newer tasks are moved later, in batches sorted by key, because
+-- inserting each at once would dirty one index page per record.
 CREATE TABLE idempotency_indexed (
   pk      INTEGER PRIMARY KEY,
   task_pk INTEGER NOT NULL
@@ -197,14 +197,15 @@ CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, create
 
 -- Counts
 
--- Contexts of an owner by label ('' counts all of them) and shelf; and feedback by rating
--- (label 'rating', shelf the rating), of all owners where owner is ''.
-CREATE TABLE tallies (
-  owner TEXT NOT NULL,
-  label TEXT NOT NULL,
-  shelf TEXT NOT NULL,
-  n     INTEGER NOT NULL,
-  PRIMARY KEY (owner, label, shelf)
+-- The number of an owner's contexts by label ('' counts all of them) and bucket, and of
+-- feedback by rating (label 'rating', bucket the rating). owner '' counts the feedback of
+-- all owners.
+CREATE TABLE counters (
+  owner  TEXT NOT NULL,
+  label  TEXT NOT NULL,
+  bucket TEXT NOT NULL,
+  n      INTEGER NOT NULL,
+  PRIMARY KEY (owner, label, bucket)
 ) WITHOUT ROWID;
 
 -- Webhooks
@@ -219,9 +220,10 @@ CREATE TABLE webhook_rows (
 );
 
 -- One row per webhook: its delivery queue. phase is 0 idle, 1 ready (may be due), 2 leased,
--- 3 waiting (becomes ready at due_at), 4 idle and the task is over, 5 deleted while leased.
--- Lanes in the phases 1 to 3 have pending events. over is 1 when the task is over. dead is
--- the number of the webhook's rows in webhook_dead. state is '' in phase 5.
+-- 3 waiting (becomes ready at due_at), 4 idle and the task is terminal, 5 deleted while
+-- leased. Lanes in the phases 1 to 3 have pending events. terminal is 1 if the task is in a
+-- terminal state. dead is the number of the webhook's rows in webhook_dead. state is '' in
+-- phase 5.
 CREATE TABLE webhook_lanes (
   pk              INTEGER PRIMARY KEY,
   task_pk         INTEGER NOT NULL,
@@ -233,7 +235,7 @@ CREATE TABLE webhook_lanes (
   phase           INTEGER NOT NULL,
   state           TEXT NOT NULL,
   reason          TEXT NOT NULL,
-  over            INTEGER NOT NULL,
+  terminal        INTEGER NOT NULL,
   tail            INTEGER NOT NULL,
   cursor_seq      INTEGER NOT NULL,
   cursor_sequence INTEGER NOT NULL,
@@ -255,11 +257,11 @@ CREATE INDEX webhook_lanes_leased ON webhook_lanes (owner, lease_until, task_id,
 CREATE INDEX webhook_lanes_waiting ON webhook_lanes (due_at) WHERE phase = 3;
 CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase IN (1, 3);
 CREATE INDEX webhook_lanes_done ON webhook_lanes (long_running, updated_at) WHERE phase = 4 AND dead = 0;
-CREATE INDEX webhook_lanes_gone ON webhook_lanes (lease_until) WHERE phase = 5;
+CREATE INDEX webhook_lanes_deleted ON webhook_lanes (lease_until) WHERE phase = 5;
 CREATE INDEX webhook_lanes_inactive ON webhook_lanes (owner, task_id, id, state) WHERE state <> 'active' AND state <> '';
 
--- Delivery attempts of one acknowledgement that were made close together share a row:
--- attempts is a JSON array of n attempts, at is the time of the newest.
+-- Delivery attempts. Attempts of one acknowledgement within 250 ms share a row: attempts
+-- is a JSON array of n attempts, at is the time of the newest.
 CREATE TABLE webhook_attempts (
   pk       INTEGER PRIMARY KEY,
   lane_pk  INTEGER NOT NULL,
@@ -313,8 +315,8 @@ CREATE TABLE heartbeat (
 );
 INSERT INTO heartbeat VALUES (2, 0);
 
--- Views for people. The store neither reads nor writes them. They use nothing that SQLite
--- 3.38 lacks: an older shell could not open the file at all.
+-- Views for operators. The store does not use them. They work with SQLite 3.38; older
+-- shells cannot open the file.
 
 -- task_log with its large values in place.
 CREATE VIEW whole_log AS
@@ -378,22 +380,22 @@ SELECT
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.artifact' IS NOT NULL),
-   known AS (
+   marked AS (
      SELECT *, artifact ->> '$.artifactId' AS aid,
             max(seq) FILTER (WHERE NOT appended AND json_array_length(artifact, '$.parts') = 0)
               OVER (PARTITION BY artifact ->> '$.artifactId') AS withdrawn
        FROM chunks),
-   kept AS (SELECT * FROM known WHERE withdrawn IS NULL OR seq > withdrawn),
+   current AS (SELECT * FROM marked WHERE withdrawn IS NULL OR seq > withdrawn),
    starts AS (
      SELECT aid, min(seq) AS first, min(place) AS place,
             coalesce(max(seq) FILTER (WHERE NOT appended), min(seq)) AS start
-       FROM kept GROUP BY 1 ORDER BY 2, 3)
+       FROM current GROUP BY 1 ORDER BY 2, 3)
    SELECT json_group_array(json_set(
-            (SELECT artifact FROM kept WHERE aid = starts.aid AND seq = start),
+            (SELECT artifact FROM current WHERE aid = starts.aid AND seq = start),
             '$.parts',
             json((SELECT json_group_array(json(part)) FROM (
                SELECT c.artifact -> p.fullkey AS part
-                 FROM kept c JOIN json_each(c.artifact, '$.parts') p
+                 FROM current c JOIN json_each(c.artifact, '$.parts') p
                 WHERE c.aid = starts.aid AND c.seq >= start
                 ORDER BY c.seq, p.key)))))
      FROM starts) AS artifacts,
@@ -430,7 +432,7 @@ SELECT
       ORDER BY v.created_at, v.id, m.key)) AS message_history,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.updated_at / 1000.0, 'unixepoch') AS updated_at
-FROM context_rows c WHERE c.shelf <> '';
+FROM context_rows c WHERE c.bucket <> '';
 
 CREATE VIEW task_feedback AS
 SELECT

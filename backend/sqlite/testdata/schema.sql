@@ -1,16 +1,16 @@
-CREATE INDEX context_labels_created ON context_labels (owner, label, shelf, created_at, id);
-CREATE INDEX context_labels_name ON context_labels (owner, label, shelf, name, created_at, id);
-CREATE INDEX context_labels_updated ON context_labels (owner, label, shelf, updated_at, id);
-CREATE INDEX context_rows_created ON context_rows (owner, shelf, created_at, id);
+CREATE INDEX context_labels_created ON context_labels (owner, label, bucket, created_at, id);
+CREATE INDEX context_labels_name ON context_labels (owner, label, bucket, name, created_at, id);
+CREATE INDEX context_labels_updated ON context_labels (owner, label, bucket, updated_at, id);
+CREATE INDEX context_rows_created ON context_rows (owner, bucket, created_at, id);
 CREATE INDEX context_rows_empty ON context_rows (record IS NOT NULL, updated_at, owner, id) WHERE task_count = 0;
-CREATE INDEX context_rows_name ON context_rows (owner, shelf, name, created_at, id) WHERE shelf <> 'active.new' AND shelf <> 'active.used';
+CREATE INDEX context_rows_name ON context_rows (owner, bucket, name, created_at, id) WHERE bucket <> 'active.new' AND bucket <> 'active.used';
 CREATE INDEX context_rows_parent ON context_rows (owner, record ->> '$.parentContextId') WHERE record ->> '$.parentContextId' IS NOT NULL;
-CREATE INDEX context_rows_updated ON context_rows (owner, shelf, updated_at, id) WHERE shelf <> 'active.new';
+CREATE INDEX context_rows_updated ON context_rows (owner, bucket, updated_at, id) WHERE bucket <> 'active.new';
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
 CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
 CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, created_at, id);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
-CREATE INDEX idempotency_keys_kept ON idempotency_keys (owner, task_id) WHERE kept > 0;
+CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
 CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
@@ -25,9 +25,9 @@ CREATE INDEX webhook_attempts_task ON webhook_attempts (task_pk, at, lane_pk);
 CREATE INDEX webhook_dead_at ON webhook_dead (at);
 CREATE INDEX webhook_dead_owner ON webhook_dead (owner, at);
 CREATE INDEX webhook_dead_task ON webhook_dead (task_pk, at, lane_pk);
+CREATE INDEX webhook_lanes_deleted ON webhook_lanes (lease_until) WHERE phase = 5;
 CREATE INDEX webhook_lanes_done ON webhook_lanes (long_running, updated_at) WHERE phase = 4 AND dead = 0;
 CREATE INDEX webhook_lanes_endpoint ON webhook_lanes (endpoint, due_at) WHERE phase IN (1, 3);
-CREATE INDEX webhook_lanes_gone ON webhook_lanes (lease_until) WHERE phase = 5;
 CREATE INDEX webhook_lanes_inactive ON webhook_lanes (owner, task_id, id, state) WHERE state <> 'active' AND state <> '';
 CREATE INDEX webhook_lanes_leased ON webhook_lanes (owner, lease_until, task_id, id, worker) WHERE phase = 2;
 CREATE UNIQUE INDEX webhook_lanes_name ON webhook_lanes (owner, task_id, id);
@@ -37,7 +37,7 @@ CREATE TABLE context_labels (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
   label      TEXT NOT NULL,
-  shelf      TEXT NOT NULL,
+  bucket     TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
   name       TEXT NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE context_labels (
 CREATE TABLE context_rows (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,
-  shelf      TEXT NOT NULL,
+  bucket     TEXT NOT NULL,
   name       TEXT NOT NULL DEFAULT '',
   version    INTEGER NOT NULL DEFAULT 1,
   task_count INTEGER NOT NULL DEFAULT 1,
@@ -61,6 +61,13 @@ CREATE TABLE contexts_pending_deletion (
   owner TEXT NOT NULL,
   id    TEXT NOT NULL,
   PRIMARY KEY (owner, id)
+) WITHOUT ROWID;
+CREATE TABLE counters (
+  owner  TEXT NOT NULL,
+  label  TEXT NOT NULL,
+  bucket TEXT NOT NULL,
+  n      INTEGER NOT NULL,
+  PRIMARY KEY (owner, label, bucket)
 ) WITHOUT ROWID;
 CREATE TABLE feedback_rows (
   pk         INTEGER PRIMARY KEY,
@@ -88,7 +95,7 @@ CREATE TABLE idempotency_keys (
   task_id    TEXT NOT NULL,
   seq        INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
-  kept       INTEGER NOT NULL,
+  lookup     INTEGER NOT NULL,
   PRIMARY KEY (owner, key)
 ) WITHOUT ROWID;
 CREATE TABLE schema_migrations (
@@ -98,13 +105,6 @@ CREATE TABLE schema_migrations (
   applied_at TEXT NOT NULL,
   compatible TEXT NOT NULL
 );
-CREATE TABLE tallies (
-  owner TEXT NOT NULL,
-  label TEXT NOT NULL,
-  shelf TEXT NOT NULL,
-  n     INTEGER NOT NULL,
-  PRIMARY KEY (owner, label, shelf)
-) WITHOUT ROWID;
 CREATE TABLE task_contents (
   id      INTEGER PRIMARY KEY,
   task_pk INTEGER NOT NULL,
@@ -205,7 +205,7 @@ CREATE TABLE webhook_lanes (
   phase           INTEGER NOT NULL,
   state           TEXT NOT NULL,
   reason          TEXT NOT NULL,
-  over            INTEGER NOT NULL,
+  terminal        INTEGER NOT NULL,
   tail            INTEGER NOT NULL,
   cursor_seq      INTEGER NOT NULL,
   cursor_sequence INTEGER NOT NULL,
@@ -240,7 +240,7 @@ SELECT
       ORDER BY v.created_at, v.id, m.key)) AS message_history,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.created_at / 1000.0, 'unixepoch') AS created_at,
   strftime('%Y-%m-%dT%H:%M:%fZ', c.updated_at / 1000.0, 'unixepoch') AS updated_at
-FROM context_rows c WHERE c.shelf <> '';
+FROM context_rows c WHERE c.bucket <> '';
 CREATE VIEW task_events AS
 SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
        coalesce(e.value ->> '$.time', l.events ->> '$[0].time') AS time, coalesce(e.value ->> '$.state', 'working') AS state, e.value AS event
@@ -288,22 +288,22 @@ SELECT
       WHERE l.id BETWEEN (t.pk << 24) + t.checkpoint AND (t.pk << 24) + 16777215
         AND NOT (l.id = (t.pk << 24) + t.checkpoint AND l.snapshot IS NOT NULL)
         AND e.value -> '$.artifact' IS NOT NULL),
-   known AS (
+   marked AS (
      SELECT *, artifact ->> '$.artifactId' AS aid,
             max(seq) FILTER (WHERE NOT appended AND json_array_length(artifact, '$.parts') = 0)
               OVER (PARTITION BY artifact ->> '$.artifactId') AS withdrawn
        FROM chunks),
-   kept AS (SELECT * FROM known WHERE withdrawn IS NULL OR seq > withdrawn),
+   current AS (SELECT * FROM marked WHERE withdrawn IS NULL OR seq > withdrawn),
    starts AS (
      SELECT aid, min(seq) AS first, min(place) AS place,
             coalesce(max(seq) FILTER (WHERE NOT appended), min(seq)) AS start
-       FROM kept GROUP BY 1 ORDER BY 2, 3)
+       FROM current GROUP BY 1 ORDER BY 2, 3)
    SELECT json_group_array(json_set(
-            (SELECT artifact FROM kept WHERE aid = starts.aid AND seq = start),
+            (SELECT artifact FROM current WHERE aid = starts.aid AND seq = start),
             '$.parts',
             json((SELECT json_group_array(json(part)) FROM (
                SELECT c.artifact -> p.fullkey AS part
-                 FROM kept c JOIN json_each(c.artifact, '$.parts') p
+                 FROM current c JOIN json_each(c.artifact, '$.parts') p
                 WHERE c.aid = starts.aid AND c.seq >= start
                 ORDER BY c.seq, p.key)))))
      FROM starts) AS artifacts,

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 type options struct {
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	var out outcome
 	if len(o.growth) > 0 {
-		out, err = b.measureGrowth(ctx, fillStore)
+		out, err = b.measureGrowth(ctx)
 	} else {
 		out, err = b.all(ctx)
 	}
@@ -79,7 +79,7 @@ func (b *bench) all(ctx context.Context) (outcome, error) {
 		err = b.shared(ctx, &out)
 	}
 	if err == nil && len(b.contexts) > 0 && slices.Contains(b.scenarios, loadgen.Contexts) {
-		err = b.contextSizes(ctx, &out, fillStore)
+		err = b.contextSizes(ctx, &out)
 	}
 	if err == nil && b.db != nil && b.snapshot > 0 {
 		err = b.held(ctx, &out)
@@ -90,10 +90,10 @@ func (b *bench) all(ctx context.Context) (outcome, error) {
 	return out, err
 }
 
-// What is measured by default.
+// Default measurements.
 const (
 	everything = "send,send-get,stream,get,list,contexts,webhooks"
-	// What makes tasks comes last, so that small stores are small until then.
+	// Scenarios that create tasks are last, so that small stores are small until then.
 	growing = "get,list,contexts,send,claim"
 )
 
@@ -239,7 +239,7 @@ type sample struct {
 	ServerCPU    time.Duration `json:"serverCPUNs"`    // within the window, 0 if unknown
 	GeneratorCPU time.Duration `json:"generatorCPUNs"` // likewise
 
-	// What PostgreSQL spent meanwhile.
+	// Cost of PostgreSQL in the same time.
 	DatabaseCPU time.Duration `json:"databaseCPUNs,omitempty"`
 	Commits     int64         `json:"commits,omitempty"` // those of transactions that only read, too
 	WALBytes    int64         `json:"walBytes,omitempty"`

@@ -16,10 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The test binary plays the holdfast program when it is told to.
+// The test binary plays the holdfast program when COMPARE_TEST_STUB is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("COMPARE_TEST_STUB") != "" {
 		if err := stub(os.Args[1:]); err != nil {
@@ -31,15 +34,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stub knows: serve --addr ADDR ... --storage KIND ... and bench fill --data
-// DIR --tasks N. It leaves its pid in the data directory.
+// stub knows: serve --addr ADDR ... --storage KIND .... It leaves its pid in the data directory.
 func stub(args []string) error {
 	arg := func(name string) string { return args[slices.Index(args, name)+1] }
 	if args[0] == "migrate" {
 		return nil
-	}
-	if args[0] == "bench" {
-		return os.WriteFile(filepath.Join(arg("--data"), "filled"), []byte(arg("--tasks")), 0o600)
 	}
 	if os.Getenv("COMPARE_TEST_STUB") == arg("--storage") {
 		return errors.New("no such storage here")
@@ -121,7 +120,7 @@ func TestCompareMeasuresWhatThereIs(t *testing.T) {
 	}
 	for _, want := range []string{"no such storage here", "holdfast-postgres: no PostgreSQL here"} {
 		if err := out.verdict(b.options); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("verdict = %v, want that it tells %q", err, want)
+			t.Errorf("verdict = %v, want %q in it", err, want)
 		}
 	}
 	checkGone(t, pids(), 1)
@@ -163,14 +162,21 @@ func TestCompareStopsItsServersWhenCanceled(t *testing.T) {
 func TestGrowthComparesFilledStores(t *testing.T) {
 	b, pids := stubBench(t, "none")
 	b.options.growth = []int{10, 1000}
-	out, err := b.measureGrowth(t.Context(), fillStore)
+	out, err := b.measureGrowth(t.Context())
 	if err != nil || out.verdict(b.options) != nil {
 		t.Fatal(err, out.verdict(b.options))
 	}
-	for _, n := range []string{"10", "1000"} {
-		got, err := os.ReadFile(filepath.Join(b.dir, "data-sqlite with "+n, "filled"))
-		if err != nil || string(got) != n {
-			t.Errorf("filled = %s, %v, want %s", got, err, n)
+	for _, n := range b.growth {
+		st, err := sqlite.Open(t.Context(), sqlite.Config{Dir: filepath.Join(b.dir, fmt.Sprintf("data-sqlite with %d", n))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := st.Tasks(t.Context(), store.Query{Owner: a2a.Anonymous, Limit: 1, Total: true})
+		if err != nil || page.Total != n*6/10 {
+			t.Errorf("tasks of the first owner = %+v, %v, want %d", page, err, n*6/10)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 	var text strings.Builder
@@ -195,7 +201,7 @@ func checkGone(t *testing.T, pids []int, want int) {
 	}
 }
 
-func TestTableTellsGoals(t *testing.T) {
+func TestTableShowsGoals(t *testing.T) {
 	t.Parallel()
 	out := newOutcome([]string{echo, official, "holdfast-memory", "holdfast-sqlite"})
 	out.goals = goals()
@@ -246,7 +252,7 @@ func TestContextSizesRelateStoresToTheSmallest(t *testing.T) {
 	b.contexts, b.servers = []int{10, 100}, []string{"holdfast-sqlite"}
 	before := b.scenarios
 	out := newOutcome(nil)
-	if err := b.contextSizes(t.Context(), &out, fillStore); err != nil {
+	if err := b.contextSizes(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder

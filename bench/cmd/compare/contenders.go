@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // program is one of the binaries that contenders run.
@@ -44,7 +44,7 @@ type contender struct {
 	// lacks says why a scenario is not run with it.
 	lacks map[loadgen.Scenario]string
 	// fill prepares the store that flags name before the start; nil leaves it empty.
-	fill func(ctx context.Context, binary string, flags []string) error
+	fill func(ctx context.Context, flags []string) error
 }
 
 // Kinds of storage.

@@ -64,7 +64,7 @@ func familyCPU(pid int) time.Duration {
 }
 
 // processCPU returns the parent of a process, the time that it has spent, and that
-// of its children that have ended; zeros if it is not there.
+// of its children that have ended; zeros if it does not exist.
 func processCPU(pid int) (parent int, own, ended time.Duration) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -107,8 +107,8 @@ func (d *database) migrate(ctx context.Context, binary string, flags []string) e
 	return nil
 }
 
-// settle has the database do now what it would do soon after much was written.
-func (d *database) settle(ctx context.Context) error {
+// vacuum has the database do now what it would do soon after much was written.
+func (d *database) vacuum(ctx context.Context) error {
 	_, err := d.conn.Exec(ctx, "VACUUM (ANALYZE)")
 	if err == nil {
 		_, err = d.conn.Exec(ctx, "CHECKPOINT")
@@ -136,7 +136,7 @@ func (u usage) since(begin usage) usage {
 	return usage{cpu: u.cpu - begin.cpu, commits: u.commits - begin.commits, wal: u.wal - begin.wal}
 }
 
-// holdSnapshot begins a transaction that sees the database as it is now and, until
+// holdSnapshot starts a transaction that sees the database as it is now and, until
 // released, keeps vacuum from removing what was deleted since.
 func (d *database) holdSnapshot(ctx context.Context) (release func() error, err error) {
 	conn, err := pgx.Connect(ctx, d.url)

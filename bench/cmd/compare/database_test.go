@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 func openTest(t *testing.T) *database {
@@ -76,7 +76,7 @@ func TestHeldSnapshotKeepsDeadRows(t *testing.T) {
 	}
 	look := func() (p period) {
 		t.Helper()
-		if err := db.look(t.Context(), schema, &p); err != nil {
+		if err := db.inspect(t.Context(), schema, &p); err != nil {
 			t.Fatal(err)
 		}
 		return p
@@ -169,7 +169,7 @@ func TestPacerCountsWrongAnswers(t *testing.T) {
 	}
 }
 
-func TestTableTellsGoalsOfOneDatabase(t *testing.T) {
+func TestTableShowsGoalsOfOneDatabase(t *testing.T) {
 	t.Parallel()
 	load := func(name string, perSecond float64, commits int64, p99 time.Duration) row {
 		s := sample{Report: loadgen.Report{PerSecond: perSecond, Elapsed: time.Second, Latency: loadgen.Latency{P99: p99}}, Commits: commits}

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // goal is a ratio of rates that must be reached: design.md, "Performance
@@ -33,7 +33,7 @@ func goals() []goal {
 // the smallest.
 const withinGrowth = 1.3
 
-// text tells the goal and whether rates fulfil it.
+// text returns the goal and whether rates meet it.
 func (g goal) text(got, base float64) string {
 	want := fmt.Sprintf(">= %gx %s", g.atLeast, g.against)
 	if g.atLeast < 1 {

@@ -2,43 +2,44 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/fill"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// filler puts tasks that have long ended into the empty store that flags name,
-// with the holdfast program binary.
-type filler func(ctx context.Context, binary string, flags []string, tasks int) error
-
-// fillStore runs holdfast bench fill.
-func fillStore(ctx context.Context, binary string, flags []string, tasks int) error {
-	cmd := exec.CommandContext(ctx, binary, append([]string{"bench", "fill", "--tasks", strconv.Itoa(tasks)}, flags...)...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("fill with %d tasks: %w: %s", tasks, err, firstLine(text))
+// fillStore puts finished tasks into the empty store that flags of holdfast serve name.
+func fillStore(ctx context.Context, flags []string, tasks int) error {
+	var to fill.Location
+	set := flag.NewFlagSet("store", flag.ContinueOnError)
+	to.Flags(set)
+	if err := set.Parse(flags); err != nil {
+		return err
+	}
+	if err := fill.Tasks(ctx, to, tasks, nil); err != nil {
+		return fmt.Errorf("fill with %d tasks: %w", tasks, err)
 	}
 	return nil
 }
 
 // measureGrowth measures servers that differ only in how many tasks their
-// stores hold, side by side. What claiming costs is seen from outside only,
+// stores hold, side by side. The cost of claims is measured from outside only,
 // as part of send-get, whose tasks wait for a worker when all are busy.
-func (b *bench) measureGrowth(ctx context.Context, fill filler) (outcome, error) {
+func (b *bench) measureGrowth(ctx context.Context) (outcome, error) {
 	var all []contender
 	for _, tasks := range b.options.growth {
 		c := ours(b.storage)
 		c.name = fmt.Sprintf("%s with %d", b.storage, tasks)
-		c.fill = func(ctx context.Context, binary string, flags []string) error {
+		c.fill = func(ctx context.Context, flags []string) error {
 			fmt.Fprintf(b.progress, "filling a store with %d tasks\n", tasks)
-			if err := fill(ctx, binary, flags, tasks); err != nil || b.db == nil {
+			if err := fillStore(ctx, flags, tasks); err != nil || b.db == nil {
 				return err
 			}
-			return b.db.settle(ctx)
+			return b.db.vacuum(ctx)
 		}
 		all = append(all, c)
 	}
@@ -49,7 +50,7 @@ func (b *bench) measureGrowth(ctx context.Context, fill filler) (outcome, error)
 
 // contextSizes measures lists of contexts in stores of different sizes, of each storage
 // that is measured.
-func (b *bench) contextSizes(ctx context.Context, out *outcome, fill filler) error {
+func (b *bench) contextSizes(ctx context.Context, out *outcome) error {
 	before := b.options
 	defer func() { b.options = before }()
 	b.scenarios, b.growth = []loadgen.Scenario{loadgen.Contexts}, before.contexts
@@ -58,7 +59,7 @@ func (b *bench) contextSizes(ctx context.Context, out *outcome, fill filler) err
 			continue
 		}
 		b.storage = storage
-		one, err := b.measureGrowth(ctx, fill)
+		one, err := b.measureGrowth(ctx)
 		if err != nil {
 			return err
 		}

@@ -14,17 +14,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// A task is told of as working, by its chunks, and as completed.
+// The events of a task are: working, its chunks, completed.
 const (
 	taskChunks = 8
 	chunkBytes = 400
 	taskEvents = taskChunks + 2
 )
 
-// hooked is an agent with webhooks, and who is told.
+// hooked is an agent with webhooks, and their receiver.
 type hooked struct {
 	*server
 	storage string
@@ -105,9 +105,9 @@ func taskText(chunks, bytes int, apart time.Duration) string {
 	return fmt.Sprintf("%d %d %s", chunks, bytes, apart)
 }
 
-// crowd has workers send n messages, n below 1 for as many as they can, until ctx is
+// sendAll has workers send n messages, or without limit if n is below 1, until ctx is
 // done; each is sent when the one before it has been followed.
-func (h *hooked) crowd(ctx context.Context, workers, n int, text string, blocking bool, url func(i int) string, follow func(task string)) (tasks []string, err error) {
+func (h *hooked) sendAll(ctx context.Context, workers, n int, text string, blocking bool, url func(i int) string, follow func(task string)) (tasks []string, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -142,7 +142,7 @@ func (h *hooked) crowd(ctx context.Context, workers, n int, text string, blockin
 
 func (h *hooked) here(int) string { return h.to.url() }
 
-// measured has f run and tells what it has cost and brought.
+// measured runs f and returns its cost and results.
 func (h *hooked) measured(ctx context.Context, f func() error) (s hookSample, err error) {
 	m := meter{db: h.db, servers: []*server{h.server}}
 	m.begin(ctx)
@@ -162,15 +162,15 @@ func (h *hooked) measured(ctx context.Context, f func() error) (s hookSample, er
 	return s, err
 }
 
-// backlog has webhooks of so many tasks wait at the receiver, opens it, and measures
-// until all is told.
+// backlog lets webhooks of a number of tasks wait at the receiver, opens it, and measures
+// until all events are delivered.
 func (h *hooked) backlog(ctx context.Context, tasks int) (hookSample, error) {
 	release := h.to.hold()
 	open := sync.OnceFunc(release)
 	defer open()
 	limited, cancel := context.WithTimeout(ctx, longestHold)
 	defer cancel()
-	sent, err := h.crowd(limited, 2*hookConnections, tasks, taskText(taskChunks, chunkBytes, 0), true, h.here, func(string) {})
+	sent, err := h.sendAll(limited, 2*hookConnections, tasks, taskText(taskChunks, chunkBytes, 0), true, h.here, func(string) {})
 	if err != nil {
 		return hookSample{}, err
 	}
@@ -180,7 +180,7 @@ func (h *hooked) backlog(ctx context.Context, tasks int) (hookSample, error) {
 	})
 }
 
-// live has workers begin a task when their last one has been told of whole. A short round lasts
+// live has workers start a task when all events of their last one were delivered. A short round lasts
 // until an event has come.
 func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 	length, cancel := context.WithCancel(ctx)
@@ -195,13 +195,13 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 			begin, events := time.Now(), h.to.events.Load()
 			for until := begin.Add(b.duration); sleepUntil(length, until) && h.to.events.Load() == events; until = until.Add(time.Millisecond) {
 				if time.Since(begin) > drainTimeout {
-					return errNotTold
+					return errNotDelivered
 				}
 			}
 			return context.Cause(ctx)
 		})
 	})
-	tasks, err := h.crowd(length, b.concurrency, 0, taskText(taskChunks, chunkBytes, 0), false, h.here, func(task string) {
+	tasks, err := h.sendAll(length, b.concurrency, 0, taskText(taskChunks, chunkBytes, 0), false, h.here, func(task string) {
 		select {
 		case <-h.to.ended(task):
 		case <-length.Done():
@@ -255,7 +255,7 @@ func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample
 }
 
 // outage sends messages at a steady rate until the receiver is back, when over is done,
-// and measures from then until all is told.
+// and measures from then until all events are delivered.
 func (h *hooked) outage(ctx, over context.Context) (hookSample, error) {
 	begin := time.Now()
 	interval := time.Second * taskEvents / outageRate
@@ -267,11 +267,11 @@ func (h *hooked) outage(ctx, over context.Context) (hookSample, error) {
 		}
 		tasks = append(tasks, task)
 	}
-	return h.told(ctx, tasks, time.Since(begin)+drainTimeout)
+	return h.untilDelivered(ctx, tasks, time.Since(begin)+drainTimeout)
 }
 
-// told measures until tasks have been told of whole; others may share the receiver.
-func (h *hooked) told(ctx context.Context, tasks []string, most time.Duration) (hookSample, error) {
+// untilDelivered measures until all events of tasks are delivered; others may share the receiver.
+func (h *hooked) untilDelivered(ctx context.Context, tasks []string, most time.Duration) (hookSample, error) {
 	s, err := h.measured(ctx, func() error { return h.to.await(ctx, tasks, most) })
 	s.Events = int64(len(tasks) * taskEvents)
 	s.PerSecond = float64(s.Events) / s.Elapsed.Seconds()
@@ -283,9 +283,9 @@ func deadURL(i int) string {
 	return fmt.Sprintf("http://127.%d.%d.%d:9999/", 64+i/65536%64, i/256%256, i%256)
 }
 
-// bury begins tasks whose webhooks are at so many endpoints that are dead.
-func (h *hooked) bury(ctx context.Context, tasks, endpoints, chunks, size int) error {
-	_, err := h.crowd(ctx, 2*hookConnections, tasks, taskText(chunks, size, 0), true, func(i int) string { return deadURL(i % endpoints) }, func(string) {})
+// addDeadEndpoints creates tasks whose webhooks are at the given number of dead endpoints.
+func (h *hooked) addDeadEndpoints(ctx context.Context, tasks, endpoints, chunks, size int) error {
+	_, err := h.sendAll(ctx, 2*hookConnections, tasks, taskText(chunks, size, 0), true, func(i int) string { return deadURL(i % endpoints) }, func(string) {})
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // hookLoad is something to measure of webhooks.
@@ -169,7 +169,7 @@ func (h *hookBench) add(r hookRow, s hookSample, err error) {
 	h.out.Hooks[at].Samples = append(h.out.Hooks[at].Samples, s)
 }
 
-// rates measures the bare client and, in turns, what all agents tell.
+// rates measures the bare client and, in turns, the webhooks of all agents.
 func (h *hookBench) rates(ctx context.Context) {
 	size := bareBytes
 	for range h.rounds {
@@ -229,7 +229,7 @@ func (h *hookBench) dead(ctx context.Context) {
 		}
 		beside, err := h.startAgent(ctx, alone.storage, "dead-"+alone.storage, h.to)
 		if err == nil {
-			err = beside.bury(ctx, sizes(h.short).dead, sizes(h.short).dead, taskChunks, chunkBytes)
+			err = beside.addDeadEndpoints(ctx, sizes(h.short).dead, sizes(h.short).dead, taskChunks, chunkBytes)
 		}
 		if err != nil {
 			h.add(hookRow{Load: hookDead, Storage: alone.storage}, hookSample{}, err)
@@ -264,7 +264,7 @@ func (h *hookBench) pending(ctx context.Context) {
 	defer a.stop()
 	begin := time.Now()
 	tasks := sizes(h.short).pending / (chunks + 2)
-	err = a.bury(ctx, tasks, 1, chunks, pendingChunk)
+	err = a.addDeadEndpoints(ctx, tasks, 1, chunks, pendingChunk)
 	s := hookSample{Events: int64(tasks * (chunks + 2)), Elapsed: time.Since(begin)}
 	s.PerSecond = float64(s.Events) / s.Elapsed.Seconds()
 	s.RSS, s.Peak = a.memory()

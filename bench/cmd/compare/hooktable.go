@@ -46,7 +46,7 @@ func (o outcome) writeHooks(w io.Writer) {
 	if len(o.Hooks) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nwebhooks: events told, signed and in order, %d of a task over %d connections; the receiver is on this machine, and the bare client posts to it\n",
+	fmt.Fprintf(w, "\nwebhooks: events delivered, signed and in order, %d of a task over %d connections; the receiver is on this machine, and the bare client posts to it\n",
 		taskEvents, hookConnections)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "  load\tstorage\tevents/s\tx bare\tp50\tp99\tcpu/event\twrong\tgoal\n")
@@ -90,7 +90,7 @@ func (r hookRow) cpuText() string {
 	return text
 }
 
-// hookGoal tells the goal of a row and whether it is met.
+// hookGoal returns the goal of a row and whether it is met.
 func (o outcome) hookGoal(r hookRow) string {
 	rate := hookMedian(r, hookRate)
 	var text string

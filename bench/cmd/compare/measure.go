@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // bench runs measurements in a directory of its own.
@@ -95,7 +95,7 @@ func (b *bench) start(ctx context.Context, c contender) (*server, error) {
 		return nil, err
 	}
 	if c.fill != nil {
-		if err := c.fill(ctx, binary, flags); err != nil {
+		if err := c.fill(ctx, flags); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (b *bench) store(ctx context.Context, binary string, c contender) ([]string
 }
 
 // scenario runs rounds in which each server has its turn, so that a
-// disturbance of the machine meets all of them, and begins each round with
+// disturbance of the machine meets all of them, and starts each round with
 // another one.
 func (b *bench) scenario(ctx context.Context, s loadgen.Scenario, all []contender, servers map[string]*server) (rows []row, failed []error, err error) {
 	rows = make([]row, len(all))
@@ -181,7 +181,7 @@ func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*serv
 				Duration:     b.duration,
 				PayloadBytes: b.payload,
 				WarmUp:       b.duration / 5,
-				Begin:        func() { begin.Do(func() { m.begin(ctx) }) },
+				OnStart:      func() { begin.Do(func() { m.begin(ctx) }) },
 			})
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // pacer sends blocking messages at a rate of its own, whatever the server's: each

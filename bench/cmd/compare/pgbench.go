@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // pgbench measures transactions that insert one row, with the program of that name:
@@ -60,7 +60,7 @@ func pgbenchProgram() (string, error) {
 
 func (p *pgbench) script() string { return filepath.Join(p.dir, "insert.sql") }
 
-// run measures for d at least, after warming up, with so many clients.
+// run measures for d at least, after warming up, with the given number of clients.
 func (p *pgbench) run(ctx context.Context, clients int, warmUp, d time.Duration) (sample, error) {
 	p.runs++
 	prefix := filepath.Join(p.dir, fmt.Sprintf("pgbench-%d", p.runs))

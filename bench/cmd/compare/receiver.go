@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// receiver is what webhooks are told to. Of each task it checks that events come in
+// receiver is the endpoint of the webhooks. Of each task it checks that events arrive in
 // order, none left out, and signed; those that come again do not count.
 type receiver struct {
 	addr   string
@@ -27,13 +27,13 @@ type receiver struct {
 	wrong         atomic.Int64 // events out of order or without a signature
 
 	mu    sync.Mutex
-	tasks map[string]*told
+	tasks map[string]*delivered
 	took  []time.Duration
 	timed bool // took is wanted
 }
 
-// told is what was told of a task.
-type told struct {
+// delivered has the delivered events of a task.
+type delivered struct {
 	sequence int64
 	final    chan struct{} // closed with the last event
 }
@@ -45,7 +45,7 @@ const (
 
 // newReceiver listens on addr.
 func newReceiver(ctx context.Context, addr string) (*receiver, error) {
-	r := &receiver{tasks: map[string]*told{}}
+	r := &receiver{tasks: map[string]*delivered{}}
 	return r, r.listen(ctx, addr)
 }
 
@@ -127,11 +127,11 @@ func (r *receiver) note(body []byte, task string, sequence int64) {
 	}
 }
 
-// task returns what was told of a task. r.mu is held.
-func (r *receiver) task(id string) *told {
+// task returns the delivered events of a task. r.mu is held.
+func (r *receiver) task(id string) *delivered {
 	t := r.tasks[id]
 	if t == nil {
-		t = &told{final: make(chan struct{})}
+		t = &delivered{final: make(chan struct{})}
 		r.tasks[id] = t
 	}
 	return t
@@ -144,7 +144,7 @@ func (r *receiver) ended(id string) <-chan struct{} {
 	return r.task(id).final
 }
 
-// times begins to note how long after its time an event comes, or ends it and returns
+// times starts to record the delay of each event, or stops and returns
 // what was noted.
 func (r *receiver) times(begin bool) loadgen.Latency {
 	r.mu.Lock()
@@ -157,11 +157,11 @@ func (r *receiver) times(begin bool) loadgen.Latency {
 	return quantiles(took)
 }
 
-var errNotTold = errors.New("webhooks were not told in time")
+var errNotDelivered = errors.New("webhook events were not delivered in time")
 
 // await waits until the last event of each task has come.
 func (r *receiver) await(ctx context.Context, tasks []string, most time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, most, errNotTold)
+	ctx, cancel := context.WithTimeoutCause(ctx, most, errNotDelivered)
 	defer cancel()
 	for _, id := range tasks {
 		select {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func tell(t *testing.T, r *receiver, sequence int, signed, final bool) {
+func deliverAll(t *testing.T, r *receiver, sequence int, signed, final bool) {
 	t.Helper()
 	body := fmt.Sprintf(`{"event_id":"e","sequence":%d,"timestamp":"2026-05-18T08:00:00.123000+00:00","task_id":"t","final":%t}`, sequence, final)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url(), strings.NewReader(body))
@@ -34,9 +34,9 @@ func TestReceiverCountsWhatIsInOrder(t *testing.T) {
 	}
 	defer func() { _ = r.close() }()
 	r.times(true)
-	tell(t, r, 1, true, false)
-	tell(t, r, 1, true, false) // again
-	tell(t, r, 2, true, false)
+	deliverAll(t, r, 1, true, false)
+	deliverAll(t, r, 1, true, false) // again
+	deliverAll(t, r, 2, true, false)
 	if events, wrong := r.events.Load(), r.wrong.Load(); events != 2 || wrong != 0 {
 		t.Errorf("after 1, 1, 2: %d events, %d wrong, want 2 and 0", events, wrong)
 	}
@@ -46,8 +46,8 @@ func TestReceiverCountsWhatIsInOrder(t *testing.T) {
 	if err := r.await(t.Context(), []string{"t"}, time.Millisecond); err == nil {
 		t.Error("await() = nil before the last event")
 	}
-	tell(t, r, 4, true, false) // one is left out
-	tell(t, r, 5, false, true)
+	deliverAll(t, r, 4, true, false) // one is left out
+	deliverAll(t, r, 5, false, true)
 	if events, wrong := r.events.Load(), r.wrong.Load(); events != 4 || wrong != 2 {
 		t.Errorf("after a gap and one without a signature: %d events, %d wrong, want 4 and 2", events, wrong)
 	}
@@ -67,7 +67,7 @@ func TestReceiverHoldsRequests(t *testing.T) {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		tell(t, r, 1, true, true)
+		deliverAll(t, r, 1, true, true)
 	}()
 	if err := r.await(t.Context(), []string{"t"}, 20*time.Millisecond); err == nil {
 		t.Error("an event was taken while requests are held")

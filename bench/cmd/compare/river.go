@@ -14,10 +14,10 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// riverWorkers is the number of jobs at once, as many as Holdfast's turns at once.
+// riverWorkers is the number of concurrent jobs, equal to Holdfast's concurrent turns.
 const riverWorkers = 256
 
 // riverQueue measures River, a durable queue over PostgreSQL, in this process: callers
@@ -114,8 +114,8 @@ func (q *riverQueue) stop() (err error) {
 	return err
 }
 
-// run has callers insert jobs and wait for each, for warmUp and then for length. What is
-// completed after warmUp counts, with those jobs that were inserted before the end: however
+// run has callers insert jobs and wait for each, for warmUp and then for length. A job that is
+// completed after warmUp counts if it was inserted before the end: however
 // slow the machine, each caller completes one.
 func (q *riverQueue) run(ctx context.Context, callers, payload int, warmUp, length time.Duration) (sample, error) {
 	begin := time.Now()

@@ -47,7 +47,7 @@ func startServer(ctx context.Context, binary, log string, args func(addr string)
 	}
 	s := &server{url: "http://" + addr + "/", cmd: cmd, log: log, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // exited tells how it ended
+		_ = cmd.Wait() // exited returns how it ended
 		close(s.done)
 	}()
 	if err := s.ready(ctx); err != nil {

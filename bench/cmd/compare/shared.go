@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // The loads of one database, in the order of the table.
@@ -28,7 +28,7 @@ const (
 	// insertLatency is how many times that of a lone insert the p99 at half load
 	// may be.
 	insertLatency = 5
-	// jobTimes is how many times as many messages per second as River works jobs.
+	// jobTimes is the goal for messages per second as a multiple of River's jobs per second.
 	jobTimes = 2.5
 	// tolerance is what rates of the same must be within to count as the same.
 	tolerance = 0.9

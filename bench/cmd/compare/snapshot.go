@@ -14,14 +14,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // period is a part of a run during which a snapshot may be held open.
 type period struct {
 	sample
 	Held      bool             `json:"held"`
-	Since     time.Duration    `json:"sinceNs"` // the begin of the run, at the period's end
+	Since     time.Duration    `json:"sinceNs"` // the start of the run, at the period's end
 	Dead      map[string]int64 `json:"dead"`    // rows of tables that no longer count, as the database knows
 	Age       int64            `json:"age"`     // of the oldest snapshot, in transactions
 	Vacuumed  int64            `json:"vacuumed"`
@@ -57,7 +57,7 @@ func (b *bench) held(ctx context.Context, out *outcome) error {
 			return err
 		}
 		one := period{sample: sample, Held: held, Since: time.Since(begin)}
-		if err := b.db.look(ctx, schema, &one); err != nil {
+		if err := b.db.inspect(ctx, schema, &one); err != nil {
 			return err
 		}
 		fmt.Fprintf(b.progress, "PostgreSQL, snapshot held: %t ... %.0f/s\n", held, one.PerSecond)
@@ -86,8 +86,8 @@ func (b *bench) held(ctx context.Context, out *outcome) error {
 	return around()
 }
 
-// look notes how the tables of a schema are.
-func (d *database) look(ctx context.Context, schema string, to *period) error {
+// inspect notes how the tables of a schema are.
+func (d *database) inspect(ctx context.Context, schema string, to *period) error {
 	to.Dead = map[string]int64{}
 	rows, err := d.conn.Query(ctx, `SELECT relname, n_dead_tup, autovacuum_count, pg_total_relation_size(relid)
 		FROM pg_stat_user_tables WHERE schemaname = $1`, schema)

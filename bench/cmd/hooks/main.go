@@ -4,7 +4,7 @@
 //	hooks -kind post [-addr 127.0.0.1:0]
 //
 // The agent answers a message "8 400 20ms" with 8 chunks of 400 bytes, 20 ms apart. It
-// calls webhooks on loopback addresses. The other is a bare http.Client: it is told by GET
+// calls webhooks on loopback addresses. The other is a bare http.Client: it is started by GET
 // /run?url=URL&bytes=N&connections=N&for=DURATION to post that.
 //
 // Both serve until SIGINT or SIGTERM.

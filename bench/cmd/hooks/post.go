@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// post posts bodies with a bare client over kept connections, and tells how many were
+// post posts bodies with a bare client over persistent connections, and returns how many were
 // answered with 2xx.
 func post(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/run" {

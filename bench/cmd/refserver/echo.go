@@ -10,7 +10,7 @@ import (
 // maps, slices, strings and float64s), and json.NewEncoder(rw).Encode of that
 // any, with Content-Type application/json. No routing, no limits, no logging,
 // no checks but that the body is JSON. The value is the same, the bytes are
-// not: keys come back sorted, with a newline at the end. One decode and one
+// not: keys are sorted in the answer, with a newline at the end. One decode and one
 // encode with reflection on maps is not the cheapest way to read and write
 // JSON, but it is what a plain Go program would do.
 func echoHandler() http.Handler {

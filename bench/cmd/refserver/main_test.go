@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 // The generator judges every answer, so that a run without errors shows that

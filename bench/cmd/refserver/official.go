@@ -17,7 +17,7 @@ func officialHandler(url string) http.Handler {
 	card := &a2a.AgentCard{
 		ProtocolVersion:    "0.3.0",
 		Name:               "echo",
-		Description:        "Answers with what it was told.",
+		Description:        "Returns the received text.",
 		Version:            "1",
 		URL:                url,
 		PreferredTransport: a2a.TransportProtocolJSONRPC,

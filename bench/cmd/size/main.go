@@ -4,7 +4,7 @@
 //
 // It runs an agent in this process on a new SQLite file and on a private PostgreSQL server,
 // sends it tasks with one message of 300 bytes and an answer as long, each in a context of its
-// own, and measures both databases. What exceeds its budget is marked. Then it removes the tasks
+// own, and measures both databases. Figures above their budget are marked. Then it removes the tasks
 // by their age, on these and in memory, and relates the rate to that of their creation.
 package main
 
@@ -53,8 +53,8 @@ var (
 	postgresBudget = budget{disk: 2500, wal: 3000}
 )
 
-// beside returns a figure with its budget.
-func beside(figure, budget float64) string {
+// withBudget returns a figure with its budget.
+func withBudget(figure, budget float64) string {
 	over := ""
 	if figure > budget {
 		over = ", exceeded"
@@ -143,7 +143,7 @@ func measureSQLite(ctx context.Context, n int, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "sqlite    disk %s\n", beside(float64(info.Size())/float64(n), sqliteBudget.disk))
+	fmt.Fprintf(out, "sqlite    disk %s\n", withBudget(float64(info.Size())/float64(n), sqliteBudget.disk))
 	if s, err = sqlite.Open(ctx, sqlite.Config{Dir: dir}); err != nil {
 		return err
 	}
@@ -220,6 +220,6 @@ func reportPostgres(ctx context.Context, conn *pgx.Conn, schema string, wal, n f
 		return err
 	}
 	fmt.Fprintf(out, "postgres  disk %s, WAL %s, HOT %.0f %% of %.1f updates per task\n%s",
-		beside(disk/n, postgresBudget.disk), beside(wal, postgresBudget.wal), 100*hot/max(updates, 1), updates/n, lines.String())
+		withBudget(disk/n, postgresBudget.disk), withBudget(wal, postgresBudget.wal), 100*hot/max(updates, 1), updates/n, lines.String())
 	return nil
 }

@@ -1,5 +1,5 @@
-// Receiver is told by Holdfast what becomes of tasks, and prints it. It needs the
-// standard library only; docs/webhooks.md explains what it relies on.
+// Receiver receives webhook requests from Holdfast and prints the events of tasks. It uses
+// only the standard library. docs/webhooks.md describes the requests.
 //
 //	WEBHOOK_TOKEN=s3cret WEBHOOK_SECRET=whsec_... go run ./examples/receivers/go
 package main
@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	maxBody   = 128 << 20
-	tolerance = 5 * time.Minute
-	remember  = 100_000 // events, of which a repetition is known
+	maxBody       = 128 << 20
+	tolerance     = 5 * time.Minute
+	maxRemembered = 100_000 // event ids, to detect duplicates
 )
 
-// event is what is posted; task_id, sequence and event_id name it.
+// event is the body of a request. event_id identifies it, as do task_id and sequence.
 type event struct {
 	ID       string `json:"event_id"`
 	Sequence int64  `json:"sequence"`
@@ -59,11 +59,11 @@ type receiver struct {
 	secrets [][]byte
 
 	mu sync.Mutex
-	// What was received. A receiver that must not forget keeps it in its database, and
-	// writes it in the transaction that does what the event calls for.
+	// Received events. A durable receiver stores them in its database, in the same
+	// transaction as the effects of the event.
 	seen  map[string]bool
-	order []string         // of seen, the oldest first
-	last  map[string]int64 // by task
+	order []string         // keys of seen, oldest first
+	last  map[string]int64 // highest sequence by task
 }
 
 func main() {
@@ -71,12 +71,12 @@ func main() {
 	for _, secret := range strings.Fields(os.Getenv("WEBHOOK_SECRET")) {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil || len(key) == 0 {
-			log.Fatal("WEBHOOK_SECRET is not whsec_ and base64")
+			log.Fatal("WEBHOOK_SECRET must be whsec_ followed by base64")
 		}
 		r.secrets = append(r.secrets, key)
 	}
 	if r.token == "" && r.secrets == nil {
-		log.Fatal("set WEBHOOK_TOKEN, WEBHOOK_SECRET or both: else anybody could tell us anything")
+		log.Fatal("set WEBHOOK_TOKEN, WEBHOOK_SECRET or both: otherwise anybody can send events")
 	}
 	port := os.Getenv("PORT")
 	if port == "" {
@@ -96,10 +96,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "want POST", http.StatusMethodNotAllowed)
 		return
 	}
-	// The bytes as they came: they are what was signed.
+	// The signature is over the unmodified bytes.
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
-		http.Error(w, "the body is too large or broke off", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the body is too large or incomplete", http.StatusRequestEntityTooLarge)
 		return
 	}
 	if err := r.verify(req.Header, body, time.Now()); err != nil {
@@ -113,12 +113,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.receive(&e)
-	// Only now: what is not answered with 2xx comes again.
+	// Respond last: Holdfast resends events without a 2xx response.
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// verify reports why a request is not from the agent, by its token and its
-// signature.
+// verify returns an error unless the token and the signature of a request are valid.
 func (r *receiver) verify(h http.Header, body []byte, now time.Time) error {
 	if r.token != "" && subtle.ConstantTimeCompare([]byte(h.Get("Authorization")), []byte("Bearer "+r.token)) != 1 {
 		return errors.New("wrong token")
@@ -132,14 +131,14 @@ func (r *receiver) verify(h http.Header, body []byte, now time.Time) error {
 		return errors.New("no timestamp")
 	}
 	if now.Sub(time.Unix(sent, 0)).Abs() > tolerance {
-		return errors.New("too old, or from the future")
+		return errors.New("timestamp is too old or in the future")
 	}
 	for _, secret := range r.secrets {
 		mac := hmac.New(sha256.New, secret)
 		fmt.Fprintf(mac, "%s.%s.", id, stamp)
 		mac.Write(body)
 		want := []byte("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-		// There are several while a secret is changed.
+		// There are several signatures while a secret is rotated.
 		for _, got := range strings.Fields(h.Get("webhook-signature")) {
 			if hmac.Equal([]byte(got), want) {
 				return nil
@@ -149,31 +148,31 @@ func (r *receiver) verify(h http.Header, body []byte, now time.Time) error {
 	return errors.New("wrong signature")
 }
 
-// receive prints an event unless it was received before.
+// receive prints an event unless it is a duplicate.
 func (r *receiver) receive(e *event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen[e.ID] {
-		fmt.Fprintf(os.Stderr, "again: %s %d\n", e.TaskID, e.Sequence)
+		fmt.Fprintf(os.Stderr, "duplicate: %s %d\n", e.TaskID, e.Sequence)
 		return
 	}
 	note := ""
 	switch last := r.last[e.TaskID]; {
 	case e.Sequence < last:
-		note = " (late)" // replayed: what came after it is known
+		note = " (late)" // replayed: later events were received before
 	case last > 0 && e.Sequence > last+1:
-		note = " (some before it are missing)" // dead letters: ask for them, or for the task
+		note = " (some before it are missing)" // dead letters: replay them, or get the task
 	}
-	fmt.Printf("%s %d %s%s\n", e.TaskID, e.Sequence, e.what(), note)
+	fmt.Printf("%s %d %s%s\n", e.TaskID, e.Sequence, e.describe(), note)
 	r.last[e.TaskID] = max(r.last[e.TaskID], e.Sequence)
 	r.seen[e.ID] = true
-	if r.order = append(r.order, e.ID); len(r.order) > remember {
+	if r.order = append(r.order, e.ID); len(r.order) > maxRemembered {
 		delete(r.seen, r.order[0])
 		r.order = r.order[1:]
 	}
 }
 
-func (e *event) what() string {
+func (e *event) describe() string {
 	if e.Kind == "artifact-update" {
 		name := e.Artifact.Name
 		if name == "" {

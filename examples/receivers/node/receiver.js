@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Is told by Holdfast what becomes of tasks, and prints it. Needs nothing but Node 18 or
-// newer; docs/webhooks.md explains what it relies on.
+// Receives webhook requests from Holdfast and prints the events of tasks. It needs only Node
+// 18 or newer. docs/webhooks.md describes the requests.
 //
 //     WEBHOOK_TOKEN=s3cret WEBHOOK_SECRET=whsec_... node examples/receivers/node/receiver.js
 "use strict";
@@ -10,16 +10,16 @@ const http = require("node:http");
 
 const MAX_BODY = 128 << 20;
 const TOLERANCE = 5 * 60; // seconds
-const REMEMBER = 100_000; // events, of which a repetition is known
+const MAX_REMEMBERED = 100_000; // event ids, to detect duplicates
 
 const token = process.env.WEBHOOK_TOKEN || "";
 const secrets = (process.env.WEBHOOK_SECRET || "").split(/\s+/).filter(Boolean).map((text) => {
   const key = Buffer.from(text.replace(/^whsec_/, ""), "base64");
-  if (key.length === 0) fail("WEBHOOK_SECRET is not whsec_ and base64");
+  if (key.length === 0) fail("WEBHOOK_SECRET must be whsec_ followed by base64");
   return key;
 });
 if (!token && secrets.length === 0) {
-  fail("set WEBHOOK_TOKEN, WEBHOOK_SECRET or both: else anybody could tell us anything");
+  fail("set WEBHOOK_TOKEN, WEBHOOK_SECRET or both: otherwise anybody can send events");
 }
 
 function fail(text) {
@@ -27,21 +27,21 @@ function fail(text) {
   process.exit(1);
 }
 
-// equal takes the same time wherever two texts differ.
+// equal compares two texts in constant time.
 function equal(a, b) {
   const x = Buffer.from(a), y = Buffer.from(b);
   return x.length === y.length && timingSafeEqual(x, y);
 }
 
-// verify returns why a request is not from the agent, by its token and its
-// signature; "" if it is.
+// verify returns "" if the token and the signature of a request are valid, or the reason why
+// not.
 function verify(headers, body, now) {
   if (token && !equal(headers.authorization || "", "Bearer " + token)) return "wrong token";
   if (secrets.length === 0) return "";
   const id = headers["webhook-id"] || "", stamp = headers["webhook-timestamp"] || "";
   if (!/^\d+$/.test(stamp)) return "no timestamp";
-  if (Math.abs(now - Number(stamp)) > TOLERANCE) return "too old, or from the future";
-  // There are several while a secret is changed.
+  if (Math.abs(now - Number(stamp)) > TOLERANCE) return "timestamp is too old or in the future";
+  // There are several signatures while a secret is rotated.
   const given = (headers["webhook-signature"] || "").split(/\s+/);
   for (const secret of secrets) {
     const mac = createHmac("sha256", secret).update(`${id}.${stamp}.`).update(body).digest("base64");
@@ -50,30 +50,30 @@ function verify(headers, body, now) {
   return "wrong signature";
 }
 
-// What was received. A receiver that must not forget keeps it in its database, and
-// writes it in the transaction that does what the event calls for.
-const seen = new Set(); // event_id, the oldest first
-const last = new Map(); // sequence by task
+// Received events. A durable receiver stores them in its database, in the same transaction as
+// the effects of the event.
+const seen = new Set(); // event_id, oldest first
+const last = new Map(); // highest sequence by task
 
-// receive prints an event unless it was received before.
+// receive prints an event unless it is a duplicate.
 function receive(event) {
   const { event_id: id, task_id: task, sequence } = event;
   if (!id || !task || !(sequence > 0)) throw new TypeError("not an event");
   if (seen.has(id)) {
-    console.error(`again: ${task} ${sequence}`);
+    console.error(`duplicate: ${task} ${sequence}`);
     return;
   }
   const before = last.get(task) || 0;
   let note = "";
-  if (sequence < before) note = " (late)"; // replayed: what came after it is known
-  else if (before && sequence > before + 1) note = " (some before it are missing)"; // dead letters: ask for them, or for the task
-  console.log(`${task} ${sequence} ${what(event)}${note}`);
+  if (sequence < before) note = " (late)"; // replayed: later events were received before
+  else if (before && sequence > before + 1) note = " (some before it are missing)"; // dead letters: replay them, or get the task
+  console.log(`${task} ${sequence} ${describe(event)}${note}`);
   last.set(task, Math.max(before, sequence));
   seen.add(id);
-  if (seen.size > REMEMBER) seen.delete(seen.values().next().value);
+  if (seen.size > MAX_REMEMBERED) seen.delete(seen.values().next().value);
 }
 
-function what(event) {
+function describe(event) {
   if (event.kind === "artifact-update") {
     const withdrawn = !event.append && event.artifact.parts.length === 0;
     const note = withdrawn ? " (withdrawn)" : event.last_chunk ? " (complete)" : "";
@@ -86,7 +86,7 @@ function what(event) {
 const server = http.createServer((req, res) => {
   const answer = (status, text) => res.writeHead(status).end(text);
   if (req.method !== "POST") return answer(405, "want POST");
-  const chunks = []; // the bytes as they came: they are what was signed
+  const chunks = []; // the signature is over the unmodified bytes
   let size = 0;
   req.on("data", (chunk) => {
     if ((size += chunk.length) <= MAX_BODY) return chunks.push(chunk);
@@ -105,7 +105,7 @@ const server = http.createServer((req, res) => {
     } catch {
       return answer(400, "not an event");
     }
-    answer(204); // only now: what is not answered with 2xx comes again
+    answer(204); // respond last: Holdfast resends events without a 2xx response
   });
 });
 server.requestTimeout = 30_000;

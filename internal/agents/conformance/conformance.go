@@ -1,13 +1,12 @@
-// Package conformance is the agent that the official A2A conformance kits drive:
-// a message's id tells it how to behave, by the prefixes the kits use.
+// Package conformance is the agent for the official A2A conformance kits. The id of a message
+// selects the behavior by the prefixes that the kits use.
 //
-// # Behaviours
+// # Behaviors
 //
-// A message whose id has no known prefix keeps its task working for
-// [Config.Delay], then the task asks for another message: it takes follow-ups at
-// any time and never ends by itself. Follow-ups that arrive during the delay are
-// answered by it. The prefixes are those of [Prefixes]; the longest one that fits
-// counts, and of several messages the newest.
+// If the id has no known prefix, the task works for [Config.Delay] and then asks for another
+// message. It accepts follow-up messages at any time and never ends by itself. The turn also
+// answers follow-up messages that arrive during the delay. [Prefixes] lists the known
+// prefixes. The longest matching prefix applies, and the newest of several messages.
 package conformance
 
 import (
@@ -22,27 +21,26 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// TimeoutVariable is the environment variable by which the v0.3 kit is told how
-// long it waits for streams, in seconds.
+// TimeoutVariable is the environment variable with the streaming timeout of the v0.3 kit in
+// seconds.
 const TimeoutVariable = "TCK_STREAMING_TIMEOUT"
 
-// Config sets the pace. Zero fields take the documented default.
+// Config sets the timing. Zero fields take the documented default.
 type Config struct {
-	// Delay is how long a task of the default behaviour works before it asks for
-	// another message. Default 3 s.
+	// Delay is how long a task with the default behavior works before it asks for another
+	// message. Default 3 s.
 	Delay time.Duration
-	// Hold is how long a task of test-resubscribe-message-id works. Default: a
-	// second more than twice the kit's streaming timeout, as TCK_STREAMING_TIMEOUT
-	// tells it, and at least 5 s. The kit wants twice the timeout and 4 s, measured
-	// from its side.
+	// Hold is how long a task of test-resubscribe-message-id works. The kit requires twice its
+	// streaming timeout and 4 s, measured by the kit. Default: one second more than twice the
+	// timeout in TCK_STREAMING_TIMEOUT, and at least 5 s.
 	Hold time.Duration
-	// Beat is how often such a task tells that it works. Default 500 ms.
-	Beat time.Duration
+	// Interval is the interval of such a task's status updates. Default 500 ms.
+	Interval time.Duration
 }
 
 const (
 	defaultTimeout = 2 * time.Second
-	leastHold      = 5 * time.Second
+	minHold        = 5 * time.Second
 )
 
 func (c Config) withDefaults() Config {
@@ -50,15 +48,15 @@ func (c Config) withDefaults() Config {
 		c.Delay = 3 * time.Second
 	}
 	if c.Hold == 0 {
-		c.Hold = max(2*kitTimeout(os.Getenv(TimeoutVariable))+time.Second, leastHold)
+		c.Hold = max(2*kitTimeout(os.Getenv(TimeoutVariable))+time.Second, minHold)
 	}
-	if c.Beat == 0 {
-		c.Beat = 500 * time.Millisecond
+	if c.Interval == 0 {
+		c.Interval = 500 * time.Millisecond
 	}
 	return c
 }
 
-// kitTimeout reads the kit's streaming timeout; what is no positive number is
+// kitTimeout parses the kit's streaming timeout. Values that are not positive numbers mean
 // the kit's default.
 func kitTimeout(s string) time.Duration {
 	const longest = 10 * time.Minute
@@ -69,51 +67,51 @@ func kitTimeout(s string) time.Duration {
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
-type behaviour func(ctx context.Context, t *holdfast.Turn) error
+type behavior func(ctx context.Context, t *holdfast.Turn) error
 
 type agent struct {
-	cfg        Config
-	behaviours map[string]behaviour
-	prefixes   []string // longest first
+	cfg       Config
+	behaviors map[string]behavior
+	prefixes  []string // longest first
 }
 
 // New returns the handler.
 func New(cfg Config) holdfast.Handler {
 	a := &agent{cfg: cfg.withDefaults()}
-	a.behaviours = a.table()
-	for prefix := range a.behaviours {
+	a.behaviors = a.table()
+	for prefix := range a.behaviors {
 		a.prefixes = append(a.prefixes, prefix)
 	}
 	slices.SortFunc(a.prefixes, func(x, y string) int { return len(y) - len(x) })
 	return a
 }
 
-// Prefixes lists the prefixes of message ids that choose a behaviour, sorted.
+// Prefixes returns the sorted prefixes of message ids that select a behavior.
 func Prefixes() []string {
 	prefixes := New(Config{}).(*agent).prefixes
 	slices.Sort(prefixes)
 	return prefixes
 }
 
-// Handle behaves as the newest message's id asks.
+// Handle runs the behavior that the newest message's id selects.
 func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
-	if b := a.behaviour(t.Message()); b != nil {
+	if b := a.behaviorOf(t.Message()); b != nil {
 		return b(ctx, t)
 	}
 	return a.askAgain(ctx, t)
 }
 
-// behaviour returns what m's id asks for, nil when it asks for nothing special.
-func (a *agent) behaviour(m a2a.Message) behaviour {
+// behaviorOf returns the behavior for m's id, or nil for the default.
+func (a *agent) behaviorOf(m a2a.Message) behavior {
 	for _, prefix := range a.prefixes {
 		if strings.HasPrefix(m.ID, prefix) {
-			return a.behaviours[prefix]
+			return a.behaviors[prefix]
 		}
 	}
 	return nil
 }
 
-func (a *agent) table() map[string]behaviour {
+func (a *agent) table() map[string]behavior {
 	text := func(s string) []a2a.Part { return []a2a.Part{a2a.TextPart{Text: s}} }
 	file := []a2a.Part{a2a.FilePart{File: a2a.FileWithBytes{
 		Name: "output.txt", MimeType: "text/plain", Bytes: []byte("Generated file content"),
@@ -122,15 +120,15 @@ func (a *agent) table() map[string]behaviour {
 		Name: "output.txt", MimeType: "text/plain", URI: "https://example.com/output.txt",
 	}}}
 	data := []a2a.Part{a2a.DataPart{Data: map[string]any{"key": "value", "count": 42}}}
-	return map[string]behaviour{
+	return map[string]behavior{
 		"tck-complete-task":           reply("Hello from TCK"),
 		"tck-message-response":        reply("Direct message response"),
 		"tck-artifact-text":           artifact(text("Generated text content")),
 		"tck-artifact-file":           artifact(file),
 		"tck-artifact-file-url":       artifact(url),
 		"tck-artifact-data":           artifact(data),
-		"tck-input-required":          require("Send another message to go on."),
-		"tck-reject-task":             reject("The task was rejected, as its message asked for."),
+		"tck-input-required":          require("Send another message to continue."),
+		"tck-reject-task":             reject("The task was rejected as requested."),
 		"tck-stream-001":              artifact(text("Stream hello from TCK")),
 		"tck-stream-002":              reply("Hello from TCK"),
 		"tck-stream-003":              artifact(text("Stream task lifecycle")),
@@ -142,21 +140,21 @@ func (a *agent) table() map[string]behaviour {
 	}
 }
 
-func reply(text string) behaviour {
+func reply(text string) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error { return t.Reply(text) }
 }
 
-func require(text string) behaviour {
+func require(text string) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error { return t.RequireInput(text) }
 }
 
-func reject(text string) behaviour {
+func reject(text string) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error { return t.Reject(text) }
 }
 
-// artifact makes one artifact of the chunks and completes the task. Each chunk
-// is an event of its own.
-func artifact(chunks ...[]a2a.Part) behaviour {
+// artifact returns a behavior that writes one artifact and completes the task. Each chunk is
+// a separate event.
+func artifact(chunks ...[]a2a.Part) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error {
 		w := t.Artifact("output")
 		for _, parts := range chunks {
@@ -168,27 +166,27 @@ func artifact(chunks ...[]a2a.Part) behaviour {
 	}
 }
 
-// askAgain works for a while, then waits for another message. What arrives
-// meanwhile is answered too.
+// askAgain waits for Delay, then asks for another message. Messages that arrive during the
+// delay are answered by the same turn.
 func (a *agent) askAgain(ctx context.Context, t *holdfast.Turn) error {
 	if err := sleep(ctx, a.cfg.Delay); err != nil {
 		return err
 	}
 	if arrived := t.Inbox(); len(arrived) > 0 {
-		if b := a.behaviour(arrived[len(arrived)-1]); b != nil {
+		if b := a.behaviorOf(arrived[len(arrived)-1]); b != nil {
 			return b(ctx, t)
 		}
 	}
 	return t.RequireInput("Hello! Send another message or cancel.")
 }
 
-// hold keeps the task working and telling so, then completes it.
+// hold reports status updates for Hold, then completes the task.
 func (a *agent) hold(ctx context.Context, t *holdfast.Turn) error {
-	for left := a.cfg.Hold; left > 0; left -= a.cfg.Beat {
+	for left := a.cfg.Hold; left > 0; left -= a.cfg.Interval {
 		if err := t.Status("Still working."); err != nil {
 			return err
 		}
-		if err := sleep(ctx, min(left, a.cfg.Beat)); err != nil {
+		if err := sleep(ctx, min(left, a.cfg.Interval)); err != nil {
 			return err
 		}
 	}
@@ -206,13 +204,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Describe fills in what the agent card says. The words file and data among the
-// modes have the v0.3 kit test those kinds of parts.
+// Describe sets the agent card's properties. The modes "file" and "data" make the v0.3 kit
+// test these kinds of parts.
 func Describe(cfg *holdfast.Config) {
 	cfg.Name = "conformance"
-	cfg.Description = "Behaves as the A2A conformance kits ask, by the id of each message."
+	cfg.Description = "Behaves as the A2A conformance kits require, selected by the id of each message."
 	cfg.Skills = []a2a.AgentSkill{{
-		ID: "conformance", Name: "Conformance", Description: "Behaves as the prefix of a message's id asks; else waits for another message.",
+		ID: "conformance", Name: "Conformance", Description: "The prefix of a message's id selects the behavior; by default it asks for another message.",
 		Tags: []string{"conformance", "test"}, Examples: []string{"Hello"},
 	}}
 	modes := []string{"text/plain", "application/json", "application/octet-stream", "text", "file", "data"}

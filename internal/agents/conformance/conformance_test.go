@@ -17,20 +17,19 @@ func message(id, text string) a2a.Message {
 	return m
 }
 
-// isEmptyText reports whether a part is the one by which an artifact may be
-// closed.
+// isEmptyText reports whether a part is the empty text that may complete an artifact.
 func isEmptyText(p a2a.Part) bool {
 	text, ok := p.(a2a.TextPart)
 	return ok && text.Text == ""
 }
 
-func TestPrefixesChooseTheBehaviour(t *testing.T) {
+func TestPrefixSelectsTheBehavior(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		id       string
 		state    a2a.TaskState
 		message  string
-		artifact string // its text
+		artifact string // text of the artifact
 		parts    int
 	}{
 		{id: "tck-complete-task-1a2b3c4d", state: a2a.StateCompleted, message: "Hello from TCK"},
@@ -39,8 +38,8 @@ func TestPrefixesChooseTheBehaviour(t *testing.T) {
 		{id: "tck-artifact-file-1", state: a2a.StateCompleted, parts: 1},
 		{id: "tck-artifact-file-url-1", state: a2a.StateCompleted, parts: 1},
 		{id: "tck-artifact-data-1", state: a2a.StateCompleted, parts: 1},
-		{id: "tck-input-required-1", state: a2a.StateInputRequired, message: "Send another message to go on."},
-		{id: "tck-reject-task-1", state: a2a.StateRejected, message: "The task was rejected, as its message asked for."},
+		{id: "tck-input-required-1", state: a2a.StateInputRequired, message: "Send another message to continue."},
+		{id: "tck-reject-task-1", state: a2a.StateRejected, message: "The task was rejected as requested."},
 		{id: "tck-stream-001-1", state: a2a.StateCompleted, artifact: "Stream hello from TCK", parts: 1},
 		{id: "tck-stream-002-1", state: a2a.StateCompleted, message: "Hello from TCK"},
 		{id: "tck-stream-003-1", state: a2a.StateCompleted, artifact: "Stream task lifecycle", parts: 1},
@@ -51,7 +50,7 @@ func TestPrefixesChooseTheBehaviour(t *testing.T) {
 		{id: "test-resubscribe-message-id-1", state: a2a.StateCompleted, message: "Done."},
 		{id: "anything", state: a2a.StateInputRequired, message: "Hello! Send another message or cancel."},
 	}
-	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: time.Millisecond, Hold: 2 * time.Millisecond, Beat: time.Millisecond}))
+	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: time.Millisecond, Hold: 2 * time.Millisecond, Interval: time.Millisecond}))
 	covered := make(map[string]bool)
 	for _, tt := range tests {
 		for _, p := range conformance.Prefixes() {
@@ -115,7 +114,7 @@ func TestChunksAreEventsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestFollowUpsAreTakenWhileItWorks(t *testing.T) {
+func TestFollowUpsAreAcceptedWhileWorking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
@@ -124,7 +123,7 @@ func TestFollowUpsAreTakenWhileItWorks(t *testing.T) {
 			m := message(id, id)
 			m.TaskID, m.ContextID = first.ID, first.ContextID
 			if task := r.Submit(m); task.ID != first.ID || task.State.Terminal() {
-				t.Errorf("follow-up %s = task %s in %s, want task %s alive", id, task.ID, task.State, first.ID)
+				t.Errorf("follow-up %s = task %s in %s, want task %s unfinished", id, task.ID, task.State, first.ID)
 			}
 		}
 		task := r.Wait(first.ID)
@@ -145,7 +144,7 @@ func TestFollowUpsAreTakenWhileItWorks(t *testing.T) {
 	})
 }
 
-func TestAFollowUpWithAPrefixIsHeard(t *testing.T) {
+func TestFollowUpPrefixSelectsTheBehavior(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: 200 * time.Millisecond}))
@@ -169,21 +168,21 @@ func TestAFollowUpContinuesAPausedTask(t *testing.T) {
 	}
 }
 
-// The bubble's time is not the wall's: these tests take no time.
+// Tests in a synctest bubble take no real time.
 
-func TestTheDefaultPace(t *testing.T) {
+func TestDefaultDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := holdfasttest.New(t, conformance.New(conformance.Config{}))
-		begun := time.Now()
+		started := time.Now()
 		task := r.SendMessage(message("one", "hi"))
-		if took := time.Since(begun); task.State != a2a.StateInputRequired || took < 3*time.Second || took > 4*time.Second {
+		if took := time.Since(started); task.State != a2a.StateInputRequired || took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("SendMessage() = %s after %s, want %s after about 3s", task.State, took, a2a.StateInputRequired)
 		}
 	})
 }
 
-func TestResubscribeHoldsTheTask(t *testing.T) {
+func TestResubscribePrefixKeepsTheTaskWorking(t *testing.T) {
 	for _, tt := range []struct {
 		env  string
 		want time.Duration
@@ -199,20 +198,20 @@ func TestResubscribeHoldsTheTask(t *testing.T) {
 			t.Setenv(conformance.TimeoutVariable, tt.env)
 			synctest.Test(t, func(t *testing.T) {
 				r := holdfasttest.New(t, conformance.New(conformance.Config{}))
-				begun := time.Now()
+				started := time.Now()
 				task := r.SendMessage(message("test-resubscribe-message-id-1", "hi"))
-				took := time.Since(begun)
+				took := time.Since(started)
 				if task.State != a2a.StateCompleted || took < tt.want || took > tt.want+time.Second {
 					t.Errorf("SendMessage() = %s after %s, want %s after %s", task.State, took, a2a.StateCompleted, tt.want)
 				}
-				told := 0
+				statuses := 0
 				for _, e := range r.Events(task.ID) {
 					if e.Progress {
-						told++
+						statuses++
 					}
 				}
-				if want := int(tt.want / (500 * time.Millisecond)); told < want {
-					t.Errorf("told %d statuses, want %d: one every 500 ms", told, want)
+				if want := int(tt.want / (500 * time.Millisecond)); statuses < want {
+					t.Errorf("%d statuses, want %d: one every 500 ms", statuses, want)
 				}
 			})
 		})
@@ -223,12 +222,12 @@ func TestCancelStopsTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := holdfasttest.New(t, conformance.New(conformance.Config{Hold: time.Hour}))
-		begun := time.Now()
+		started := time.Now()
 		task := r.Submit(message("test-resubscribe-message-id-1", "hi"))
 		if task := r.Cancel(task.ID); task.State != a2a.StateCanceled {
 			t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
 		}
-		if took := time.Since(begun); took > time.Second {
+		if took := time.Since(started); took > time.Second {
 			t.Errorf("Cancel() took %s", took)
 		}
 	})

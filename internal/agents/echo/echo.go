@@ -1,5 +1,5 @@
-// Package echo is the smallest agent: it answers every message with its own
-// text. The benchmark measures the server with it, since it does no work itself.
+// Package echo is the smallest agent: it replies to every message with the message's text. It
+// does no work itself, so the benchmarks use it to measure the server.
 package echo
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// New returns the handler: each turn makes one text artifact, "echo: " and the
-// text of the turn's messages, and completes the task.
+// New returns the handler. Each turn adds one text artifact, "echo: " followed by the text of
+// the turn's messages, and completes the task.
 func New() holdfast.Handler { return holdfast.HandlerFunc(handle) }
 
 func handle(_ context.Context, t *holdfast.Turn) error {
 	return t.AddArtifact(a2a.Artifact{Name: "echo", Parts: []a2a.Part{a2a.TextPart{Text: "echo: " + t.Text()}}})
 }
 
-// Describe fills in what the agent card says.
+// Describe sets the agent card's properties.
 func Describe(cfg *holdfast.Config) {
 	cfg.Name = "echo"
 	cfg.Description = "Answers every message with its own text."

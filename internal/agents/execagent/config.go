@@ -18,42 +18,42 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Config says which program to run, and how. Zero fields take the documented
-// default; one of Command and CommandLine is required.
+// Config specifies a program and how to run it. Command or CommandLine is required. Other
+// zero fields take the documented default.
 type Config struct {
-	// Command is the program and its arguments. A program named without a slash is
-	// looked for in PATH, one with a relative path in Dir.
+	// Command is the program and its arguments. A program name without a slash is searched in
+	// PATH, a relative path is relative to Dir.
 	Command []string
-	// CommandLine is the same as one string, split as a shell would: quotes and
-	// backslashes count, but nothing is expanded and no shell is run.
+	// CommandLine is Command as one string. Quotes and backslashes work as in a shell, but
+	// nothing is expanded and no shell is run.
 	CommandLine string
-	// Dir is where the program runs. Default: the server's directory.
+	// Dir is the program's working directory. Default: the server's working directory.
 	Dir string
-	// Env are the program's environment variables, "KEY=value". Default: those of
-	// the server without its own settings, which begin with HOLDFAST_ and may hold
-	// secrets, and without those of Withhold. HOLDFAST_TASK_ID, HOLDFAST_CONTEXT_ID,
-	// HOLDFAST_TURN and HOLDFAST_ATTEMPT are added.
+	// Env are the program's environment variables, as "KEY=value". HOLDFAST_TASK_ID,
+	// HOLDFAST_CONTEXT_ID, HOLDFAST_TURN and HOLDFAST_ATTEMPT are added. Default: the server's
+	// variables except for those of Withhold and for the server's own settings, whose names
+	// start with HOLDFAST_ and which may be secret.
 	Env []string
-	// Withhold names variables of the server that a program does not inherit.
+	// Withhold are names of further variables that the program does not inherit.
 	Withhold []string
-	// Plain is for programs that know nothing of the protocol: they get the
-	// message's text on standard input and what they print is the answer.
+	// Plain is for programs that do not implement the protocol. The program reads the
+	// message's text from standard input, and its output is the result.
 	Plain bool
-	// Timeout is the longest a turn may take. Default: no limit but the agent's own.
+	// Timeout is the maximum duration of a turn. Default: no limit except the agent's own.
 	Timeout time.Duration
-	// Grace is how long a program may take to exit after its result, and again
-	// after it was asked to by SIGTERM, before it is killed. Default 2 s. It should
-	// be less than the agent's HandlerGrace.
+	// Grace is how long a program may take to exit after its result, and again after
+	// SIGTERM, before it is killed. It should be less than the agent's HandlerGrace. Default
+	// 2 s.
 	Grace time.Duration
-	// MaxLine is the longest line taken from the program, in bytes. Default 10 MiB.
+	// MaxLine is the maximum length in bytes of a line of the program. Default 10 MiB.
 	MaxLine int
-	// Logger gets what the program writes to standard error, line by line. Default:
-	// discards.
+	// Logger receives the lines that the program writes to standard error. Default: discards
+	// them.
 	Logger *slog.Logger
 }
 
-// reserved begins the names of the server's own settings.
-const reserved = "HOLDFAST_"
+// settingsPrefix is the prefix of the server's own settings in the environment.
+const settingsPrefix = "HOLDFAST_"
 
 type agent struct {
 	cfg  Config
@@ -62,8 +62,8 @@ type agent struct {
 	args []string
 }
 
-// New returns the handler, or all that is wrong with cfg. It looks the program
-// up, so that a missing one is told at once and not by failing tasks.
+// New returns the handler, or an error that lists all problems of cfg. It looks up the
+// program, so that a missing program is an error at startup.
 func New(cfg Config) (holdfast.Handler, error) {
 	a := &agent{cfg: cfg}
 	errs := a.check()
@@ -80,7 +80,7 @@ func New(cfg Config) (holdfast.Handler, error) {
 		a.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Env == nil {
-		a.cfg.Env = inherited(os.Environ(), cfg.Withhold)
+		a.cfg.Env = inheritedEnv(os.Environ(), cfg.Withhold)
 	}
 	return a, nil
 }
@@ -108,7 +108,7 @@ func (a *agent) check() []error {
 			errs = append(errs, fmt.Errorf("Dir: %s is not a directory", a.cfg.Dir))
 		}
 	}
-	words, err := a.words()
+	words, err := a.commandWords()
 	if err == nil {
 		a.args = words[1:]
 		a.name = filepath.Base(words[0])
@@ -120,8 +120,8 @@ func (a *agent) check() []error {
 	return errs
 }
 
-// words returns the program and its arguments.
-func (a *agent) words() ([]string, error) {
+// commandWords returns the program and its arguments.
+func (a *agent) commandWords() ([]string, error) {
 	words := a.cfg.Command
 	switch {
 	case len(words) > 0 && a.cfg.CommandLine != "":
@@ -131,14 +131,14 @@ func (a *agent) words() ([]string, error) {
 		p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
 		var err error
 		if words, err = p.Parse(a.cfg.CommandLine); err != nil {
-			return nil, fmt.Errorf("command %q: unbalanced quotes or brackets; no shell reads it, so quote what is meant literally", a.cfg.CommandLine)
+			return nil, fmt.Errorf("command %q: unbalanced quotes or brackets; quote them, because no shell is run", a.cfg.CommandLine)
 		}
 		if p.Position >= 0 {
-			return nil, fmt.Errorf("command %q: has a shell operator, but no shell reads it; quote it, or run sh -c '...'", a.cfg.CommandLine)
+			return nil, fmt.Errorf("command %q: shell operators are not supported; quote them, or use sh -c '...'", a.cfg.CommandLine)
 		}
 	}
 	if len(words) == 0 || words[0] == "" {
-		return nil, errors.New("no command was given")
+		return nil, errors.New("command is required")
 	}
 	return words, nil
 }
@@ -154,38 +154,38 @@ func lookUp(program, dir string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// inherited are the variables of the server that a program gets.
-func inherited(environ, withhold []string) []string {
-	kept := make([]string, 0, len(environ))
+// inheritedEnv returns the server's variables that a program inherits.
+func inheritedEnv(environ, withhold []string) []string {
+	env := make([]string, 0, len(environ))
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, reserved) && !slices.Contains(withhold, name) {
-			kept = append(kept, v)
+		if !strings.HasPrefix(name, settingsPrefix) && !slices.Contains(withhold, name) {
+			env = append(env, v)
 		}
 	}
-	return kept
+	return env
 }
 
 // Handle runs the program for one turn.
 func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 	if a.cfg.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, a.cfg.Timeout, fmt.Errorf("the program %s ran longer than the limit of %s", a.name, a.cfg.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, a.cfg.Timeout, fmt.Errorf("the program %s exceeded the time limit of %s", a.name, a.cfg.Timeout))
 		defer cancel()
 	}
-	s, err := a.begin(ctx, t)
+	s, err := a.startSession(ctx, t)
 	if err != nil {
 		return err
 	}
 	return s.run()
 }
 
-// Describe fills in what the agent card says. The agent is named after the
-// program or, in a command such as "python3 wordcount.py", after the script.
+// Describe sets the agent card's properties. The agent is named after the program or, for a
+// command such as "python3 wordcount.py", after the script.
 func (c Config) Describe(cfg *holdfast.Config) {
 	a := &agent{cfg: c}
 	name := "program"
-	if words, err := a.words(); err == nil {
+	if words, err := a.commandWords(); err == nil {
 		file := words[0]
 		if len(words) > 1 && isFile(words[1], c.Dir) {
 			file = words[1]
@@ -195,7 +195,7 @@ func (c Config) Describe(cfg *holdfast.Config) {
 	cfg.Name = name
 	cfg.Description = "Runs a program for each message."
 	cfg.Skills = []a2a.AgentSkill{{
-		ID: name, Name: name, Description: "Hands the message to a program and answers with what it makes of it.", Tags: []string{"exec"},
+		ID: name, Name: name, Description: "Passes the message to a program and returns its output.", Tags: []string{"exec"},
 	}}
 	cfg.InputModes = []string{"text/plain", "application/json", "application/octet-stream"}
 	cfg.OutputModes = []string{"text/plain", "application/json", "application/octet-stream"}

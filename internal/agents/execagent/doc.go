@@ -1,17 +1,17 @@
-// Package execagent makes any program the handler of an agent: one process per
-// turn, talked to in lines of JSON on its standard input and output. The
-// protocol is docs/exec.md.
+// Package execagent runs a program as the handler of an agent: one process per turn, which
+// exchanges lines of JSON on its standard input and output. docs/exec.md specifies the
+// protocol.
 //
 // # Guarantees
 //
-// A program that dies, hangs, floods, prints garbage or forks what outlives it
-// fails its own task, with a message that says so, and nothing else. Memory is
-// bounded by Config.MaxLine per turn. When a turn ends nothing of the program's
-// process group is left; on Linux the program also ends with a server that is
-// killed. Only what has left the process group (setsid) escapes.
+// A program that crashes, hangs, floods, prints invalid output or leaves processes behind
+// fails only its own task, with a message that states the reason. Each turn uses memory in
+// proportion to Config.MaxLine. When a turn ends, no process of the program's process group
+// remains; on Linux the program also ends if the server is killed. Only processes that leave
+// the process group (setsid) can remain.
 //
 // # Concurrency
 //
-// The handler may run any number of turns at once. No shell is involved unless
-// the command names one.
+// The handler can run any number of turns at once. No shell is involved unless the command
+// names one.
 package execagent

@@ -27,8 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
 )
 
-// shell returns the configuration of a program in shell. Further words are its
-// $1, $2 and so on.
+// shell returns the configuration of a shell script. args are its $1, $2 and so on.
 func shell(script string, args ...string) execagent.Config {
 	return execagent.Config{Command: append([]string{"sh", "-c", script, "program"}, args...), Grace: 300 * time.Millisecond}
 }
@@ -48,17 +47,17 @@ func newRunner(t *testing.T, cfg execagent.Config, hc ...holdfast.Config) *holdf
 func text(s string) a2a.Message { return holdfasttest.Message(a2a.TextPart{Text: s}) }
 
 func statuses(r *holdfasttest.Runner, id string) []string {
-	var told []string
+	var texts []string
 	for _, e := range r.Events(id) {
 		if e.Progress && e.Message != nil {
-			told = append(told, e.Message.Text())
+			texts = append(texts, e.Message.Text())
 		}
 	}
-	return told
+	return texts
 }
 
-// eventually waits until ok is true.
-func eventually(t *testing.T, what string, ok func() bool) {
+// eventually waits until ok returns true.
+func eventually(t *testing.T, description string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -68,7 +67,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited in vain for: %s", what)
+			t.Fatalf("timed out waiting for %s", description)
 		}
 	}
 }
@@ -81,9 +80,9 @@ func read(file string) string {
 	return string(raw)
 }
 
-// gone reports whether the process whose id is in a file is over. One that was
-// left to init may stay as a zombie.
-func gone(file string) bool {
+// hasEnded reports whether the process whose id is in a file has ended. An orphan may remain as a
+// zombie.
+func hasEnded(file string) bool {
 	pid, err := strconv.Atoi(strings.TrimSpace(read(file)))
 	if err != nil {
 		return false
@@ -95,14 +94,14 @@ func gone(file string) bool {
 	return ok && strings.HasPrefix(rest, "Z")
 }
 
-func TestTheProgramGetsTheTurn(t *testing.T) {
+func TestProgramReceivesTheTurn(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`read -r turn; printf '{"type":"require_input","parts":[{"kind":"data","data":%s}]}\n' "$turn"`))
 	m := holdfasttest.Message(a2a.TextPart{Text: "say \"é\"\n"}, a2a.FilePart{File: a2a.FileWithBytes{Name: "f", Bytes: []byte("abc")}}, a2a.TextPart{Text: "more"})
 	first := r.SendMessage(m)
 	second := r.Reply(first.ID, "again")
 
-	turn := turnOf(t, first)
+	turn := turnLineOf(t, first)
 	if got, want := turn["text"], "say \"é\"\n\nmore"; got != want {
 		t.Errorf("text = %q, want %q", got, want)
 	}
@@ -121,13 +120,13 @@ func TestTheProgramGetsTheTurn(t *testing.T) {
 	if history, ok := turn["history"].([]any); !ok || len(history) != 0 {
 		t.Errorf("history = %v, want an empty list", turn["history"])
 	}
-	turn = turnOf(t, second)
+	turn = turnLineOf(t, second)
 	if history := turn["history"].([]any); turn["turn"] != 2.0 || turn["text"] != "again" || len(history) != 2 {
-		t.Errorf("second turn = %v, want turn 2 with the earlier message and its answer as history", turn)
+		t.Errorf("second turn = %v, want turn 2 with two messages of history", turn)
 	}
 }
 
-func TestTheProgramGetsTheHistoryByPage(t *testing.T) {
+func TestProgramReadsHistoryByPage(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`if [ "$HOLDFAST_TURN" -lt 7 ]; then echo '{"type":"require_input"}'; exit; fi
 		read -r turn; echo '{"type":"history","before":3}'; read -r page
@@ -141,7 +140,7 @@ func TestTheProgramGetsTheHistoryByPage(t *testing.T) {
 		m.TaskID = task.ID
 		task = r.SendMessage(m)
 	}
-	got := turnOf(t, task)
+	got := turnLineOf(t, task)
 	firsts := func(line any) (out []string, earlier float64) {
 		members := line.(map[string]any)
 		list, _ := members["history"].([]any)
@@ -154,37 +153,37 @@ func TestTheProgramGetsTheHistoryByPage(t *testing.T) {
 		return out, members["earlier"].(float64)
 	}
 	if messages, earlier := firsts(got["turn"]); !slices.Equal(messages, []string{"4", "5", "6"}) || earlier != 3 {
-		t.Errorf("the turn's history = %v after %v earlier ones, want the newest three of six", messages, earlier)
+		t.Errorf("history of the turn = %v, %v earlier, want the newest three of six", messages, earlier)
 	}
 	if messages, earlier := firsts(got["page"]); !slices.Equal(messages, []string{"1", "2", "3"}) || earlier != 0 {
-		t.Errorf("the page before them = %v after %v earlier ones, want the first three", messages, earlier)
+		t.Errorf("previous page = %v, %v earlier, want the first three", messages, earlier)
 	}
 }
 
-func TestAFloodOfMetadataIsPaced(t *testing.T) {
+func TestMetadataUpdatesAreRateLimited(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`i=0; while [ $i -lt 110 ]; do echo '{"type":"metadata","metadata":{"i":'$i'}}'; i=$((i+1)); done; echo '{"type":"result"}'`))
-	begun := time.Now()
+	started := time.Now()
 	task := r.Send("go")
-	if took := time.Since(begun); task.State != a2a.StateCompleted || took < 9*time.Second/20 {
-		t.Errorf("110 changes of metadata took %s (%s), want what exceeds a hundred at twenty a second", took, task.State)
+	if took := time.Since(started); task.State != a2a.StateCompleted || took < 9*time.Second/20 {
+		t.Errorf("110 metadata updates took %s (%s), want the 10 beyond the burst at 20 per second", took, task.State)
 	}
 }
 
-// turnOf returns the turn line that a program answered with.
-func turnOf(t *testing.T, task holdfasttest.Task) map[string]any {
+// turnLineOf returns the turn line that a program sent back.
+func turnLineOf(t *testing.T, task holdfasttest.Task) map[string]any {
 	t.Helper()
 	if task.State != a2a.StateInputRequired {
 		t.Fatalf("task = %s (%s), want input-required", task.State, task.Message)
 	}
 	turn, ok := task.Status.Message.Parts[0].(a2a.DataPart).Data.(map[string]any)
 	if !ok {
-		t.Fatalf("answer = %+v, want the turn", task.Status.Message.Parts)
+		t.Fatalf("status message = %+v, want the turn", task.Status.Message.Parts)
 	}
 	return turn
 }
 
-func TestTextComesFirst(t *testing.T) {
+func TestTurnLineStartsWithTypeAndText(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`read -r turn; case $turn in '{"type":"turn","text":"hi",'*) echo '{"type":"result","text":"yes"}';; esac`))
 	if task := r.Send("hi"); task.Message != "yes" {
@@ -192,51 +191,51 @@ func TestTextComesFirst(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramSays(t *testing.T) {
+func TestProgramOutput(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name     string
-		say      []string
+		lines    []string
 		state    a2a.TaskState
 		message  string
 		artifact string // named "out"
 	}{
-		{name: "result", say: []string{`{"type":"result","text":"done"}`}, state: a2a.StateCompleted, message: "done"},
-		{name: "result without text", say: []string{`{"type":"result"}`}, state: a2a.StateCompleted},
-		{name: "unknown members", say: []string{`{"type":"result","text":"done","mood":[1]}`}, state: a2a.StateCompleted, message: "done"},
-		{name: "blank lines", say: []string{"", " \t", `{"type":"result","text":"done"}`, ""}, state: a2a.StateCompleted, message: "done"},
-		{name: "carriage returns", say: []string{"{\"type\":\"result\",\"text\":\"done\"}\r"}, state: a2a.StateCompleted, message: "done"},
+		{name: "result", lines: []string{`{"type":"result","text":"done"}`}, state: a2a.StateCompleted, message: "done"},
+		{name: "result without text", lines: []string{`{"type":"result"}`}, state: a2a.StateCompleted},
+		{name: "unknown members", lines: []string{`{"type":"result","text":"done","mood":[1]}`}, state: a2a.StateCompleted, message: "done"},
+		{name: "blank lines", lines: []string{"", " \t", `{"type":"result","text":"done"}`, ""}, state: a2a.StateCompleted, message: "done"},
+		{name: "carriage returns", lines: []string{"{\"type\":\"result\",\"text\":\"done\"}\r"}, state: a2a.StateCompleted, message: "done"},
 		{name: "nothing", state: a2a.StateCompleted},
-		{name: "only an artifact", say: []string{`{"type":"artifact","name":"out","text":"x"}`}, state: a2a.StateCompleted, artifact: "x"},
-		{name: "chunks", say: []string{
+		{name: "only an artifact", lines: []string{`{"type":"artifact","name":"out","text":"x"}`}, state: a2a.StateCompleted, artifact: "x"},
+		{name: "chunks", lines: []string{
 			`{"type":"artifact","name":"out","text":"a"}`, `{"type":"artifact","text":"other"}`, `{"type":"artifact","name":"out","parts":[{"kind":"text","text":"b"}]}`,
 			`{"type":"artifact","name":"out","text":"c","last":true}`, `{"type":"result"}`,
 		}, state: a2a.StateCompleted, artifact: "abc"},
-		{name: "require_input", say: []string{`{"type":"require_input","text":"which?"}`}, state: a2a.StateInputRequired, message: "which?"},
-		{name: "require_auth", say: []string{`{"type":"require_auth","text":"log in"}`}, state: a2a.StateAuthRequired, message: "log in"},
-		{name: "reject", say: []string{`{"type":"reject","text":"won't"}`}, state: a2a.StateRejected, message: "won't"},
-		{name: "fail", say: []string{`{"type":"fail","text":"can't"}`}, state: a2a.StateFailed, message: "can't"},
-		{name: "fail without text", say: []string{`{"type":"fail"}`}, state: a2a.StateFailed, message: "the program sh failed and did not say why"},
-		{name: "after the result", say: []string{`{"type":"result","text":"done"}`, `garbage`, `{"type":"fail","text":"no"}`}, state: a2a.StateCompleted, message: "done"},
-		{name: "garbage", say: []string{`{"type":"status","text":"x"}`, `Traceback "x"`}, state: a2a.StateFailed, message: `line 2 of the program's output is not a JSON object: "Traceback \"x\"" (docs/exec.md tells what a program may print; with --exec-plain it may print anything)`},
-		{name: "no object", say: []string{`42`}, state: a2a.StateFailed, message: `line 1 of the program's output is not a JSON object: "42" (docs/exec.md tells what a program may print; with --exec-plain it may print anything)`},
-		{name: "no type", say: []string{`{"text":"x"}`}, state: a2a.StateFailed, message: `line 1 of the program's output is not understood: type is required: "{\"text\":\"x\"}"`},
-		{name: "unknown type", say: []string{`{"type":"resutl"}`}, state: a2a.StateFailed, message: `line 1 of the program's output has the unknown type "resutl"`},
-		{name: "status without text", say: []string{`{"type":"status"}`}, state: a2a.StateFailed, message: "line 1 of the program's output is a status without text"},
-		{name: "metadata without metadata", say: []string{`{"type":"metadata"}`}, state: a2a.StateFailed, message: "line 1 of the program's output is metadata without a member metadata"},
-		{name: "step without name", say: []string{`{"type":"step"}`}, state: a2a.StateFailed, message: "line 1 of the program's output is a step whose name has 0 bytes, want 1 to 256"},
-		{name: "step in a step", say: []string{`{"type":"step","name":"a"}`, `{"type":"step","name":"b"}`}, state: a2a.StateFailed, message: `line 2 of the program's output begins the step "b" while the step "a" is open`},
-		{name: "end of no step", say: []string{`{"type":"step_done","name":"a"}`}, state: a2a.StateFailed, message: `line 1 of the program's output ends the step "a", which is not open`},
-		{name: "end in a step", say: []string{`{"type":"step","name":"a"}`}, state: a2a.StateFailed, message: `the program sh exited without a result within step "a"`},
-		{name: "result in a step", say: []string{`{"type":"step","name":"a"}`, `{"type":"result","text":"done"}`}, state: a2a.StateCompleted, message: "done"},
+		{name: "require_input", lines: []string{`{"type":"require_input","text":"which?"}`}, state: a2a.StateInputRequired, message: "which?"},
+		{name: "require_auth", lines: []string{`{"type":"require_auth","text":"log in"}`}, state: a2a.StateAuthRequired, message: "log in"},
+		{name: "reject", lines: []string{`{"type":"reject","text":"won't"}`}, state: a2a.StateRejected, message: "won't"},
+		{name: "fail", lines: []string{`{"type":"fail","text":"can't"}`}, state: a2a.StateFailed, message: "can't"},
+		{name: "fail without text", lines: []string{`{"type":"fail"}`}, state: a2a.StateFailed, message: "the program sh failed without a reason"},
+		{name: "after the result", lines: []string{`{"type":"result","text":"done"}`, `garbage`, `{"type":"fail","text":"no"}`}, state: a2a.StateCompleted, message: "done"},
+		{name: "garbage", lines: []string{`{"type":"status","text":"x"}`, `Traceback "x"`}, state: a2a.StateFailed, message: `line 2 of the program's output is not a JSON object: "Traceback \"x\"" (see docs/exec.md, or use --exec-plain for programs that print plain text)`},
+		{name: "no object", lines: []string{`42`}, state: a2a.StateFailed, message: `line 1 of the program's output is not a JSON object: "42" (see docs/exec.md, or use --exec-plain for programs that print plain text)`},
+		{name: "no type", lines: []string{`{"text":"x"}`}, state: a2a.StateFailed, message: `line 1 of the program's output is invalid: type is required: "{\"text\":\"x\"}"`},
+		{name: "unknown type", lines: []string{`{"type":"resutl"}`}, state: a2a.StateFailed, message: `line 1 of the program's output has unknown type "resutl"`},
+		{name: "status without text", lines: []string{`{"type":"status"}`}, state: a2a.StateFailed, message: "line 1 of the program's output has type status but no text"},
+		{name: "metadata without metadata", lines: []string{`{"type":"metadata"}`}, state: a2a.StateFailed, message: "line 1 of the program's output has type metadata but no member metadata"},
+		{name: "step without name", lines: []string{`{"type":"step"}`}, state: a2a.StateFailed, message: "line 1 of the program's output has a step name of 0 bytes, want 1 to 256"},
+		{name: "step in a step", lines: []string{`{"type":"step","name":"a"}`, `{"type":"step","name":"b"}`}, state: a2a.StateFailed, message: `line 2 of the program's output starts step "b" while step "a" is open`},
+		{name: "end of no step", lines: []string{`{"type":"step_done","name":"a"}`}, state: a2a.StateFailed, message: `line 1 of the program's output ends step "a", which is not open`},
+		{name: "end in a step", lines: []string{`{"type":"step","name":"a"}`}, state: a2a.StateFailed, message: `the program sh exited without a result within step "a"`},
+		{name: "result in a step", lines: []string{`{"type":"step","name":"a"}`, `{"type":"result","text":"done"}`}, state: a2a.StateCompleted, message: "done"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRunner(t, shell(`printf '%s' "$1"`, strings.Join(tt.say, "\n")))
+			r := newRunner(t, shell(`printf '%s' "$1"`, strings.Join(tt.lines, "\n")))
 			task := r.Send("go")
 			if task.State != tt.state || task.Message != tt.message || task.Artifact("out") != tt.artifact {
-				t.Errorf("said %q = %s %q with artifact %q, want %s %q %q", tt.say, task.State, task.Message, task.Artifact("out"), tt.state, tt.message, tt.artifact)
+				t.Errorf("output %q = %s %q with artifact %q, want %s %q %q", tt.lines, task.State, task.Message, task.Artifact("out"), tt.state, tt.message, tt.artifact)
 			}
 		})
 	}
@@ -248,25 +247,25 @@ func TestProgressMetadataAndArtifactHeads(t *testing.T) {
 		echo '{"type":"status","text":"one"}'
 		echo '{"type":"metadata","metadata":{"k":{"v":1}}}'
 		echo '{"type":"artifact","name":"a","description":"d","metadata":{"m":true},"parts":[{"kind":"data","data":[1,2]}],"last":true}'
-		echo '{"type":"artifact","name":"a","text":"the second of its name","last":true}'
+		echo '{"type":"artifact","name":"a","text":"the second artifact","last":true}'
 		echo '{"type":"status","text":"two"}'
 		echo '{"type":"result","text":"t","parts":[{"kind":"data","data":{"n":3}}]}'`))
 	task := r.Send("go")
 	if task.State != a2a.StateCompleted {
 		t.Fatalf("task = %s (%s), want completed", task.State, task.Message)
 	}
-	told := slices.DeleteFunc(statuses(r, task.ID), func(s string) bool { return s == "" })
-	if got := slices.Compact(told); !cmp.Equal(got, []string{"one", "two"}) {
+	texts := slices.DeleteFunc(statuses(r, task.ID), func(s string) bool { return s == "" })
+	if got := slices.Compact(texts); !cmp.Equal(got, []string{"one", "two"}) {
 		t.Errorf("statuses = %q, want one and two", got)
 	}
 	if diff := cmp.Diff(fmt.Sprint(map[string]any{"k": map[string]any{"v": 1}}), fmt.Sprint(task.Metadata)); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
-	if len(task.Artifacts) != 2 || task.Artifacts[0].Description != "d" || task.Artifacts[0].Metadata["m"] != true || task.Artifacts[1].Text() != "the second of its name" {
-		t.Errorf("artifacts = %+v, want two of the name a", task.Artifacts)
+	if len(task.Artifacts) != 2 || task.Artifacts[0].Description != "d" || task.Artifacts[0].Metadata["m"] != true || task.Artifacts[1].Text() != "the second artifact" {
+		t.Errorf("artifacts = %+v, want two with the name a", task.Artifacts)
 	}
 	if parts := task.Status.Message.Parts; len(parts) != 2 || parts[1].Kind() != a2a.KindData {
-		t.Errorf("answer = %+v, want a text and a data part", parts)
+		t.Errorf("status message = %+v, want a text and a data part", parts)
 	}
 }
 
@@ -282,13 +281,13 @@ func TestFailWithRetryRunsTheTurnAgain(t *testing.T) {
 	}
 }
 
-func TestProgramsThatDie(t *testing.T) {
+func TestExitWithoutResultFailsTheTask(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, script, want string }{
 		{"status", `exit 3`, "the program sh exited with status 3 without a result"},
-		{"last words", `echo first >&2; echo "ValueError: 	no such thing" >&2; echo >&2; exit 1`, "the program sh exited with status 1 without a result: ValueError:  no such thing"},
-		{"unfinished last words", `printf 'no line feed' >&2; exit 1`, "the program sh exited with status 1 without a result: no line feed"},
-		{"signal", `kill -9 $$`, "the program sh was ended by a signal (signal: killed) without a result"},
+		{"error output", `echo first >&2; echo "ValueError: 	no such thing" >&2; echo >&2; exit 1`, "the program sh exited with status 1 without a result: ValueError:  no such thing"},
+		{"error output without line feed", `printf 'no line feed' >&2; exit 1`, "the program sh exited with status 1 without a result: no line feed"},
+		{"signal", `kill -9 $$`, "the program sh was terminated (signal: killed) without a result"},
 		{"in a step", `echo '{"type":"step","name":"s"}'; read -r a; read -r b; echo oops >&2; exit 2`, `the program sh exited with status 2 without a result within step "s": oops`},
 		{"output closed", `exec >&-; exit 4`, "the program sh exited with status 4 without a result"},
 	} {
@@ -302,7 +301,7 @@ func TestProgramsThatDie(t *testing.T) {
 	}
 }
 
-func TestAProgramThatHangsTimesOut(t *testing.T) {
+func TestHangingProgramTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"sleeps":           `echo $$ >"$1"; sleep 1000`,
@@ -319,20 +318,20 @@ func TestAProgramThatHangsTimesOut(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pid")
 			cfg := shell(script, file)
 			cfg.Grace = 50 * time.Millisecond
-			for cfg.Timeout = 300 * time.Millisecond; read(file) == ""; cfg.Timeout *= 2 { // on a busy machine it may not have written its id
+			for cfg.Timeout = 300 * time.Millisecond; read(file) == ""; cfg.Timeout *= 2 { // on a busy machine the script may not have written its id yet
 				task := newRunner(t, cfg).Send("go")
-				if want := fmt.Sprintf("the program sh ran longer than the limit of %s", cfg.Timeout); task.State != a2a.StateFailed || task.Message != want {
+				if want := fmt.Sprintf("the program sh exceeded the time limit of %s", cfg.Timeout); task.State != a2a.StateFailed || task.Message != want {
 					t.Fatalf("task = %s %q, want failed %q", task.State, task.Message, want)
 				}
 			}
-			if !gone(file) {
-				t.Errorf("the program is still there when the task is over")
+			if !hasEnded(file) {
+				t.Errorf("the program still runs after its task has ended")
 			}
 		})
 	}
 }
 
-func TestAFloodOfStatusesIsThinned(t *testing.T) {
+func TestStatusUpdatesAreRateLimited(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`i=0; while [ $i -lt 5000 ]; do echo '{"type":"status","text":"'$i'"}'; i=$((i+1)); done; echo '{"type":"receive"}'; read -r turn; read -r none; sleep 0.5; echo '{"type":"result"}'`))
 	task := r.Send("go")
@@ -341,29 +340,29 @@ func TestAFloodOfStatusesIsThinned(t *testing.T) {
 		t.Fatalf("task = %s (%s) with %d statuses, want completed with 100 to 1000", task.State, task.Message, len(got))
 	}
 	if last := got[len(got)-1]; last != "4999" {
-		t.Errorf("last status = %s, want the newest", last)
+		t.Errorf("last status = %s, want the newest status", last)
 	}
 }
 
-func TestCancelReachesTheProgram(t *testing.T) {
+func TestProgramReceivesCancel(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	heard, pid := filepath.Join(dir, "heard"), filepath.Join(dir, "pid")
-	cfg := shell(`trap '' TERM; echo $$ >"$2"; while read -r line; do echo "$line" >>"$1"; done; echo end >>"$1"`, heard, pid)
+	received, pid := filepath.Join(dir, "received"), filepath.Join(dir, "pid")
+	cfg := shell(`trap '' TERM; echo $$ >"$2"; while read -r line; do echo "$line" >>"$1"; done; echo end >>"$1"`, received, pid)
 	cfg.Grace = 50 * time.Second
 	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
-	eventually(t, "the turn", func() bool { return strings.Contains(read(heard), `"turn"`) })
+	eventually(t, "the turn", func() bool { return strings.Contains(read(received), `"turn"`) })
 	if got := r.Cancel(task.ID); got.State != a2a.StateCanceled {
 		t.Errorf("Cancel() = %s, want canceled", got.State)
 	}
 	eventually(t, "the cancel line and the end of input", func() bool {
-		return strings.HasSuffix(read(heard), "{\"type\":\"cancel\",\"reason\":\"canceled\"}\nend\n")
+		return strings.HasSuffix(read(received), "{\"type\":\"cancel\",\"reason\":\"canceled\"}\nend\n")
 	})
-	eventually(t, "the end of the program", func() bool { return gone(pid) })
+	eventually(t, "the end of the program", func() bool { return hasEnded(pid) })
 }
 
-func TestCancelKillsWhatIgnoresIt(t *testing.T) {
+func TestCancelKillsProgramThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	pid := filepath.Join(t.TempDir(), "pid")
 	cfg := shell(`trap '' TERM; echo $$ >"$1"; while :; do sleep 1000; done`, pid)
@@ -371,10 +370,10 @@ func TestCancelKillsWhatIgnoresIt(t *testing.T) {
 	task := r.Submit(text("go"))
 	eventually(t, "the program", func() bool { return read(pid) != "" })
 	r.Cancel(task.ID)
-	eventually(t, "the end of the program", func() bool { return gone(pid) })
+	eventually(t, "the end of the program", func() bool { return hasEnded(pid) })
 }
 
-func TestALineMayNotBeTooLong(t *testing.T) {
+func TestTooLongLineFailsTheTask(t *testing.T) {
 	t.Parallel()
 	cfg := shell(`echo '{"type":"status","text":"ok"}'; head -c 300000 /dev/zero | tr '\0' x; echo; echo '{"type":"result"}'; sleep 1000`)
 	cfg.MaxLine = 1 << 16
@@ -385,12 +384,12 @@ func TestALineMayNotBeTooLong(t *testing.T) {
 	}
 }
 
-// A program may also exceed the limit within a line that it never ends.
-func TestUnendedLineIsRefusedAtTheLimit(t *testing.T) {
+// A program may exceed the limit with a line that it never terminates.
+func TestUnterminatedLineFailsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"and waits":       `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; head -c 100000 /dev/zero | tr '\0' x; exec sleep 1000`,
-		"and goes on":     `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; exec tr '\0' x </dev/zero`,
+		"and continues":   `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; exec tr '\0' x </dev/zero`,
 		"one byte beyond": `echo '{"type":"status","text":"ok"}'; echo $$ >"$1"; head -c 65537 /dev/zero | tr '\0' x; exec sleep 1000`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -403,14 +402,14 @@ func TestUnendedLineIsRefusedAtTheLimit(t *testing.T) {
 			if task.State != a2a.StateFailed || !strings.HasPrefix(task.Message, want) || len(task.Message) > 300 {
 				t.Errorf("task = %s %q, want failed %q..., short", task.State, task.Message, want)
 			}
-			if !gone(pid) {
+			if !hasEnded(pid) {
 				t.Error("the program still runs after its task has failed")
 			}
 		})
 	}
 }
 
-func TestALongLineIsTaken(t *testing.T) {
+func TestLongLineIsAccepted(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`printf '{"type":"artifact","name":"out","text":"'; head -c 300000 /dev/zero | tr '\0' x; echo '"}'`))
 	if task := r.Send("go"); task.State != a2a.StateCompleted || len(task.Artifact("out")) != 300000 {
@@ -424,17 +423,17 @@ func TestTooMuchOutputFailsTheTask(t *testing.T) {
 		holdfast.Config{Limits: engine.Limits{ArtifactBytes: 10_000}})
 	task := r.Send("go")
 	if task.State != a2a.StateFailed || !strings.Contains(task.Message, "10000 bytes") {
-		t.Errorf("task = %s %q, want failed by the limit", task.State, task.Message)
+		t.Errorf("task = %s %q, want failed because of the limit", task.State, task.Message)
 	}
 }
 
-func TestATooLargeStepFailsTheTask(t *testing.T) {
+func TestTooLargeStepFailsTheTask(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`echo '{"type":"step","name":"big"}'; read -r a; echo '{"type":"step_done","name":"big","result":"'$(head -c 2000 /dev/zero | tr '\0' x)'"}'; sleep 1000`),
 		holdfast.Config{Limits: engine.Limits{StepBytes: 1000}})
 	task := r.Send("go")
 	if task.State != a2a.StateFailed || !strings.Contains(task.Message, `step "big"`) || !strings.Contains(task.Message, "at most 1000") {
-		t.Errorf("task = %s %q, want failed by the limit of the step", task.State, task.Message)
+		t.Errorf("task = %s %q, want failed because of the step limit", task.State, task.Message)
 	}
 }
 
@@ -452,7 +451,7 @@ func TestStderrIsLoggedAndBounded(t *testing.T) {
 		t.Errorf("%d lines are logged, want 1000", n)
 	}
 	if !strings.Contains(got, "task="+task.ID) || len(got) > 1<<20 {
-		t.Errorf("log has %d bytes, want the task named and less than 1 MiB", len(got))
+		t.Errorf("log of %d bytes, want the task ID and less than 1 MiB", len(got))
 	}
 }
 
@@ -464,9 +463,9 @@ func TestExitStatusIsLogged(t *testing.T) {
 	}{
 		{"without a result", `exit 3`, []string{"level=WARN", `msg="program ended without a result"`, `exit="exited with status 3"`, "cause=", "attempt=1"}},
 		{"within a step", `echo '{"type":"step","name":"s"}'`, []string{"level=WARN", `msg="program ended without a result"`, `exit="exited with status 0"`}},
-		{"by a signal", `kill -9 $$`, []string{"level=WARN", `msg="program ended without a result"`, `exit="was ended by a signal (signal: killed)"`}},
-		{"after its result", `echo '{"type":"result","text":"x"}'; exit 4`, []string{"level=WARN", `msg="program did not end well after its result"`, `exit="exited with status 4"`}},
-		{"well", `echo '{"type":"result","text":"x"}'`, []string{"level=DEBUG", `msg="program ended"`, `exit="exited with status 0"`}},
+		{"by a signal", `kill -9 $$`, []string{"level=WARN", `msg="program ended without a result"`, `exit="was terminated (signal: killed)"`}},
+		{"after its result", `echo '{"type":"result","text":"x"}'; exit 4`, []string{"level=WARN", `msg="program failed after its result"`, `exit="exited with status 4"`}},
+		{"success", `echo '{"type":"result","text":"x"}'`, []string{"level=DEBUG", `msg="program ended"`, `exit="exited with status 0"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -507,7 +506,7 @@ func (s *syncBuilder) String() string {
 	return s.b.String()
 }
 
-func TestStdinNeedNotBeRead(t *testing.T) {
+func TestUnreadStdinDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 200<<10) // more than a pipe holds
 	for name, script := range map[string]string{
@@ -526,7 +525,7 @@ func TestStdinNeedNotBeRead(t *testing.T) {
 	}
 }
 
-func TestGrandchildrenDoNotHoldTheTurn(t *testing.T) {
+func TestGrandchildrenDoNotDelayTheTurn(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"after a result":   `sleep 1000 & echo $! >"$1"; echo '{"type":"result","text":"fine"}'`,
@@ -540,12 +539,12 @@ func TestGrandchildrenDoNotHoldTheTurn(t *testing.T) {
 			if task.State != a2a.StateCompleted {
 				t.Errorf("task = %s %q, want completed", task.State, task.Message)
 			}
-			eventually(t, "the end of the grandchild", func() bool { return gone(pid) })
+			eventually(t, "the end of the grandchild", func() bool { return hasEnded(pid) })
 		})
 	}
 }
 
-func TestAGrandchildThatLeavesTheGroupDoesNotHoldTheTurn(t *testing.T) {
+func TestGrandchildOutsideTheProcessGroupDoesNotDelayTheTurn(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Fatalf("needs the program setsid of util-linux: %v", err)
@@ -553,7 +552,7 @@ func TestAGrandchildThatLeavesTheGroupDoesNotHoldTheTurn(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	for _, script := range []string{
 		`setsid sh -c 'echo $$ >"$1"; exec sleep 1000' x "$1" & while [ ! -s "$1" ]; do :; done`,
-		// One that goes on writing is cut off as well.
+		// Output of a process that remains is cut off.
 		`setsid sh -c 'echo $$ >"$1"; while :; do echo "{\"type\":\"status\",\"text\":\"x\"}"; done' x "$1" & while [ ! -s "$1" ]; do :; done`,
 	} {
 		task := newRunner(t, shell(script, pid)).Send("go")
@@ -575,11 +574,11 @@ func TestOutputOfAQuickProgramIsComplete(t *testing.T) {
 	}
 }
 
-func TestStepsAreNotRunAgain(t *testing.T) {
+func TestStoredStepsAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ran, gate := filepath.Join(dir, "ran"), filepath.Join(dir, "gate")
-	// The third step hangs until there is a gate.
+	// The third step blocks until the gate file exists.
 	r := newRunner(t, shell(`
 		read -r turn
 		for n in 1 2 3 4 5; do
@@ -607,32 +606,32 @@ func TestStepsAreNotRunAgain(t *testing.T) {
 		t.Errorf("task = %s %q, want completed", task.State, task.Message)
 	}
 	if got, want := read(ran), "1\n2\n3\n3\n4\n5\n"; got != want {
-		t.Errorf("steps ran as %q, want %q: only the interrupted one twice", got, want)
+		t.Errorf("steps ran as %q, want %q: only the interrupted step twice", got, want)
 	}
 }
 
-func TestStopTellsTheProgram(t *testing.T) {
+func TestProgramReceivesCancelOnStop(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	heard := filepath.Join(dir, "heard")
+	received := filepath.Join(dir, "received")
 	cfg := shell(`trap '' TERM; read -r turn
 		case $turn in *'"history":[]'*) ;; *) exit 1 ;; esac
 		if [ -e "$1" ]; then echo '{"type":"result","text":"again"}'; exit; fi
-		: >"$1"; read -r line; echo "$line" >>"$1"`, heard)
+		: >"$1"; read -r line; echo "$line" >>"$1"`, received)
 	cfg.Grace = 50 * time.Second
 	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
-	eventually(t, "the program", func() bool { _, err := os.Stat(heard); return err == nil })
+	eventually(t, "the program", func() bool { _, err := os.Stat(received); return err == nil })
 	r.Restart()
-	if got, want := read(heard), "{\"type\":\"cancel\",\"reason\":\"stopping\"}\n"; got != want {
-		t.Errorf("the program heard %q, want %q", got, want)
+	if got, want := read(received), "{\"type\":\"cancel\",\"reason\":\"stopping\"}\n"; got != want {
+		t.Errorf("the program received %q, want %q", got, want)
 	}
 	if task := r.Wait(task.ID); task.State != a2a.StateCompleted || task.Message != "again" {
-		t.Errorf("task = %s %q, want the second run's result", task.State, task.Message)
+		t.Errorf("task = %s %q, want the result of the second execution", task.State, task.Message)
 	}
 }
 
-func TestMessagesThatArriveWhileItRuns(t *testing.T) {
+func TestProgramReceivesMessagesDuringTheTurn(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`
 		read -r turn
@@ -640,18 +639,18 @@ func TestMessagesThatArriveWhileItRuns(t *testing.T) {
 		[ "$none" = '{"type":"message","text":"","messages":[]}' ] || exit 1
 		echo '{"type":"status","text":"ready"}'
 		echo '{"type":"receive","wait":true}'; read -r line
-		case $line in '{"type":"message","text":"more","messages":[{'*) echo '{"type":"result","text":"heard"}' ;; *) exit 2 ;; esac`))
+		case $line in '{"type":"message","text":"more","messages":[{'*) echo '{"type":"result","text":"received"}' ;; *) exit 2 ;; esac`))
 	task := r.Submit(text("go"))
 	eventually(t, "the program's readiness", func() bool { return slices.Contains(statuses(r, task.ID), "ready") })
 	more := text("more")
 	more.TaskID = task.ID
 	r.Submit(more)
-	if task := r.Wait(task.ID); task.State != a2a.StateCompleted || task.Message != "heard" {
-		t.Errorf("task = %s %q, want the message heard", task.State, task.Message)
+	if task := r.Wait(task.ID); task.State != a2a.StateCompleted || task.Message != "received" {
+		t.Errorf("task = %s %q, want the message received", task.State, task.Message)
 	}
 }
 
-func TestAMessageNobodyAskedForBeginsAnotherTurn(t *testing.T) {
+func TestUnreadMessageStartsAnotherTurn(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
 	r := newRunner(t, shell(`
@@ -696,7 +695,7 @@ func TestPlainPrograms(t *testing.T) {
 	}
 }
 
-func TestTheServersSettingsAreKeptFromPrograms(t *testing.T) {
+func TestProgramDoesNotInheritServerSettings(t *testing.T) {
 	t.Setenv("HOLDFAST_TOKEN", "secret")
 	t.Setenv("EXECAGENT_TEST_VALUE", "passed on")
 	t.Setenv("EXECAGENT_TEST_SECRET", "secret")
@@ -717,7 +716,7 @@ func TestTheServersSettingsAreKeptFromPrograms(t *testing.T) {
 	}
 }
 
-func TestAProgramThatVanishesFailsItsTasks(t *testing.T) {
+func TestProgramThatCannotStartFailsTheTask(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("#!/nowhere/at/all\n"), 0o700); err != nil { //nolint:gosec // a program must be executable
@@ -741,15 +740,15 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg  execagent.Config
 		want []string
 	}{
-		{execagent.Config{}, []string{"no command"}},
-		{execagent.Config{CommandLine: "  "}, []string{"no command"}},
+		{execagent.Config{}, []string{"command is required"}},
+		{execagent.Config{CommandLine: "  "}, []string{"command is required"}},
 		{execagent.Config{Command: []string{"sh"}, CommandLine: "sh"}, []string{"must not both"}},
 		{execagent.Config{CommandLine: "no-such-program-anywhere -x"}, []string{"no-such-program-anywhere", "not found"}},
 		{execagent.Config{Command: []string{plain}}, []string{plain, "permission denied"}},
 		{execagent.Config{Command: []string{dir}}, []string{dir}},
 		{execagent.Config{CommandLine: `sh "unbalanced`}, []string{"unbalanced quotes"}},
-		{execagent.Config{CommandLine: `cat | sort`}, []string{"shell operator", "sh -c"}},
-		{execagent.Config{CommandLine: `cat > /etc/passwd`}, []string{"shell operator"}},
+		{execagent.Config{CommandLine: `cat | sort`}, []string{"shell operators", "sh -c"}},
+		{execagent.Config{CommandLine: `cat > /etc/passwd`}, []string{"shell operators"}},
 		{execagent.Config{CommandLine: "sh", Dir: plain, Timeout: -1, Grace: -1, MaxLine: -1, Env: []string{"X"}}, []string{"not a directory", "Timeout", "Grace", "MaxLine", "KEY=value"}},
 	} {
 		_, err := execagent.New(tt.cfg)
@@ -800,7 +799,7 @@ func TestManyProgramsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestTheProgramDiesWithTheServer(t *testing.T) {
+func TestProgramIsKilledWithTheServer(t *testing.T) {
 	t.Parallel()
 	pid := filepath.Join(t.TempDir(), "pid")
 	server := exec.CommandContext(t.Context(), os.Args[0])
@@ -809,8 +808,8 @@ func TestTheProgramDiesWithTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the program", func() bool { return strings.TrimSpace(read(pid)) != "" })
-	if gone(pid) {
-		t.Fatal("the program is gone before the server is killed")
+	if hasEnded(pid) {
+		t.Fatal("the program ended before the server was killed")
 	}
 	if err := server.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -819,7 +818,7 @@ func TestTheProgramDiesWithTheServer(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux ends a program with its parent")
 	}
-	eventually(t, "the end of the program", func() bool { return gone(pid) })
+	eventually(t, "the end of the program", func() bool { return hasEnded(pid) })
 }
 
 func TestExamples(t *testing.T) {

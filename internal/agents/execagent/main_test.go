@@ -17,24 +17,24 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
 )
 
-// serverMode has the test binary be a server that runs a program, to be killed.
+// serverMode is the environment variable with a program. If it is set, the test binary is a
+// server that runs the program, so that a test can kill the server.
 const serverMode = "EXECAGENT_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if program := os.Getenv(serverMode); program != "" {
-		beServer(program)
+		runServer(program)
 		return
 	}
 	code := m.Run()
 	if left := leaked(); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "goroutines of the package are left:\n%s\n", left)
+		fmt.Fprintf(os.Stderr, "leaked goroutines:\n%s\n", left)
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// leaked returns the stacks of the package that are still there a while after
-// all tests.
+// leaked returns the stacks of the package's goroutines that remain a minute after the tests.
 func leaked() string {
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -55,7 +55,7 @@ func leaked() string {
 	}
 }
 
-// serverT is what a Runner needs outside of a test.
+// serverT is a [holdfasttest.T] outside of a test.
 type serverT struct{ ctx context.Context }
 
 func (serverT) Helper()                    {}
@@ -64,7 +64,7 @@ func (serverT) Errorf(f string, a ...any)  { panic(fmt.Sprintf(f, a...)) }
 func (serverT) Cleanup(func())             {}
 func (t serverT) Context() context.Context { return t.ctx }
 
-func beServer(program string) {
+func runServer(program string) {
 	h, err := execagent.New(execagent.Config{Command: []string{"sh", "-c", program}})
 	if err != nil {
 		panic(err)

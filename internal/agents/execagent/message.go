@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// turnLine is the first line that a program gets. Type and text come first, in
-// this order, so that a shell script can cut the text out.
+// turnLine is the first line that a program reads. Type and text are the first members, so
+// that a shell script can extract the text.
 type turnLine struct {
 	_         struct{}       `wire:"const=type:turn"`
 	Text      string         `json:"text"`
@@ -26,25 +26,25 @@ type turnLine struct {
 	Attempt   int            `json:"attempt"`
 	Messages  []a2a.Message  `json:"messages"`
 	History   []a2a.Message  `json:"history"`
-	Earlier   int            `json:"earlier"` // messages before History
+	Earlier   int            `json:"earlier"` // number of messages before History
 	Metadata  map[string]any `json:"metadata"`
 }
 
-// historyLine answers a history.
+// historyLine is the response to a history request.
 type historyLine struct {
 	_        struct{}      `wire:"const=type:history"`
 	Messages []a2a.Message `json:"messages"`
-	Earlier  int           `json:"earlier"` // messages before these
+	Earlier  int           `json:"earlier"` // number of messages before these
 }
 
-// messageLine answers a receive.
+// messageLine is the response to a receive request.
 type messageLine struct {
 	_        struct{}      `wire:"const=type:message"`
 	Text     string        `json:"text"`
 	Messages []a2a.Message `json:"messages"`
 }
 
-// stepResultLine answers a step.
+// stepResultLine is the response to a step request.
 type stepResultLine struct {
 	_      struct{}        `wire:"const=type:step_result"`
 	Name   string          `json:"name"`
@@ -52,20 +52,20 @@ type stepResultLine struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// stepStoredLine answers a step_done.
+// stepStoredLine is the response to a step_done request.
 type stepStoredLine struct {
 	_    struct{} `wire:"const=type:step_stored"`
 	Name string   `json:"name"`
 }
 
-// cancelLine is the last line of a program that is to end.
+// cancelLine is the last line for a program that must end.
 type cancelLine struct {
 	_      struct{} `wire:"const=type:cancel"`
 	Reason string   `json:"reason"`
 }
 
-// said is a line of the program: any type, with the members of all.
-type said struct {
+// programLine is a line of the program, with the members of all types.
+type programLine struct {
 	Type        string          `json:"type" wire:"required"`
 	Text        string          `json:"text" wire:"text"`
 	Parts       []a2a.Part      `json:"parts"`
@@ -87,13 +87,13 @@ func newTurnLine(t *holdfast.Turn) turnLine {
 	}
 }
 
-// What a page of the history holds, beside its newest message.
+// Limits of a page of the history. It always has at least one message.
 const (
 	pageMessages = 100
 	pageBytes    = 1 << 20
 )
 
-// page returns the newest of messages, as many as one line may hold, and how many come before
+// page returns the newest messages that fit into one line, and the number of messages before
 // them.
 func page(messages []a2a.Message) (newest []a2a.Message, earlier int) {
 	first, size := len(messages), 0
@@ -106,7 +106,7 @@ func page(messages []a2a.Message) (newest []a2a.Message, earlier int) {
 	return append([]a2a.Message{}, messages[first:]...), first
 }
 
-// sizeOf is roughly how many bytes messages take.
+// sizeOf returns the approximate size of messages in bytes.
 func sizeOf(messages []a2a.Message) (size int) {
 	for i := range messages {
 		size += store.PartsSize(messages[i].Parts)
@@ -114,7 +114,7 @@ func sizeOf(messages []a2a.Message) (size int) {
 	return size
 }
 
-// newMessageLine has the text of all messages, as turnLine has.
+// newMessageLine returns a line with messages and their combined text.
 func newMessageLine(messages []a2a.Message) messageLine {
 	var texts []string
 	for _, m := range messages {
@@ -125,30 +125,30 @@ func newMessageLine(messages []a2a.Message) messageLine {
 	return messageLine{Text: strings.Join(texts, "\n"), Messages: messages}
 }
 
-// violation is a breach of the protocol. The program is not asked for more.
+// violation is an error of a program that does not follow the protocol.
 type violation struct{ text string }
 
 func (v *violation) Error() string { return v.text }
 
-func breach(line int, format string, args ...any) error {
+func violationf(line int, format string, args ...any) error {
 	return &violation{text: fmt.Sprintf("line %d of the program's output ", line) + fmt.Sprintf(format, args...)}
 }
 
-// parse reads a line of the program.
-func parse(n int, raw []byte) (*said, error) {
-	var m said
+// parse decodes line n of the program.
+func parse(n int, raw []byte) (*programLine, error) {
+	var m programLine
 	err := wire.UnmarshalStrict(raw, &m)
 	if err == nil {
 		return &m, nil
 	}
 	var w *wire.Error
 	if errors.As(err, &w) && !w.Syntax && (w.Path != "" || len(raw) > 0 && raw[0] == '{') {
-		return nil, breach(n, "is not understood: %s: %s", err, quoted(raw))
+		return nil, violationf(n, "is invalid: %s: %s", err, quoted(raw))
 	}
-	return nil, breach(n, "is not a JSON object: %s (docs/exec.md tells what a program may print; with --exec-plain it may print anything)", quoted(raw))
+	return nil, violationf(n, "is not a JSON object: %s (see docs/exec.md, or use --exec-plain for programs that print plain text)", quoted(raw))
 }
 
-// quoted is a line for a message: short and printable.
+// quoted returns the start of a line for a message, quoted and without control characters.
 func quoted(line []byte) string {
 	const longest = 120
 	cut := ""
@@ -158,7 +158,7 @@ func quoted(line []byte) string {
 	return strconv.Quote(strings.ToValidUTF8(string(line), "\uFFFD")) + cut
 }
 
-// printable makes one short line of a text, without control characters.
+// printable returns the start of a text as one line without control characters.
 func printable(s string) string {
 	const longest = 300
 	s = strings.Map(func(r rune) rune {

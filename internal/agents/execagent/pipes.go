@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// input writes to a program. The program may read late or never: only one
-// goroutine waits for it, and it ends when the pipe is closed.
+// input writes lines to a program, which may read late or never. One goroutine waits for the
+// program and ends when the pipe is closed.
 type input struct {
 	file  *os.File
 	queue chan line
@@ -20,7 +20,7 @@ type input struct {
 	once  sync.Once
 }
 
-// line is what a program is to read. release, if set, is called once it is written.
+// line is a line to write to the program. release, if set, is called after it is written.
 type line struct {
 	data    []byte
 	release func()
@@ -34,7 +34,7 @@ func newInput(f *os.File) *input {
 		defer closeAll(f)
 		for l := range in.queue {
 			if _, err := f.Write(l.data); err != nil {
-				break // the program has closed its end, or gone
+				break // the program has closed its input or exited
 			}
 			if l.release != nil {
 				l.data = nil
@@ -47,8 +47,8 @@ func newInput(f *os.File) *input {
 	return in
 }
 
-// finish closes the program's input behind what has been written, and last if
-// there is room for it. Nothing may be sent any more.
+// finish closes the program's input after the queued lines and, if the queue has room, last.
+// Nothing may be queued afterwards.
 func (in *input) finish(last []byte) {
 	in.once.Do(func() {
 		if last != nil {
@@ -61,31 +61,31 @@ func (in *input) finish(last []byte) {
 	})
 }
 
-// abandon closes the pipe at once and returns when nothing writes any more.
+// abandon closes the pipe immediately and returns when the writing goroutine has ended.
 func (in *input) abandon() {
 	in.finish(nil)
 	_ = in.file.Close()
 	<-in.done
 }
 
-// chunk is a piece of a program's output: a line, or in plain mode some text.
+// chunk is a line of a program's output or, in plain mode, a piece of text.
 type chunk struct {
-	line int // its number, from 1
+	line int // line number, starting at 1
 	data []byte
-	long bool // the line is longer than may be; data is its beginning
+	long bool // the line exceeds the limit; data is its start
 }
 
-// output reads from a program. When nobody wants its chunks any more it goes on
-// reading, so that the program does not wait.
+// output reads the output of a program. After ignore is called it continues to read, so that
+// the program does not block.
 type output struct {
-	chunks chan chunk // closed at the end
-	quiet  chan struct{}
-	once   sync.Once
-	extra  int // chunks that nobody wanted; read it after chunks is closed
+	chunks        chan chunk    // closed at the end
+	ignored       chan struct{} // closed by ignore
+	once          sync.Once
+	ignoredChunks int // number of ignored chunks; valid after chunks is closed
 }
 
 func newOutput(r io.Reader, plain bool, maxLine int) *output {
-	o := &output{chunks: make(chan chunk), quiet: make(chan struct{})}
+	o := &output{chunks: make(chan chunk), ignored: make(chan struct{})}
 	read := func() { o.readLines(r, maxLine) }
 	if plain {
 		read = func() { o.readText(r) }
@@ -97,27 +97,27 @@ func newOutput(r io.Reader, plain bool, maxLine int) *output {
 	return o
 }
 
-// ignore makes the rest of the output unwanted.
-func (o *output) ignore() { o.once.Do(func() { close(o.quiet) }) }
+// ignore discards the rest of the output.
+func (o *output) ignore() { o.once.Do(func() { close(o.ignored) }) }
 
-// drain waits for the end of the output.
+// drain ignores the rest of the output and waits for its end.
 func (o *output) drain() {
 	o.ignore()
 	for range o.chunks {
 	}
 }
 
-func (o *output) tell(c chunk) {
+func (o *output) emit(c chunk) {
 	select {
-	case <-o.quiet:
-		o.extra++
+	case <-o.ignored:
+		o.ignoredChunks++
 		return
 	default:
 	}
 	select {
 	case o.chunks <- c:
-	case <-o.quiet:
-		o.extra++
+	case <-o.ignored:
+		o.ignoredChunks++
 	}
 }
 
@@ -126,7 +126,7 @@ func (o *output) readLines(r io.Reader, maxLine int) {
 	for n := 1; ; n++ {
 		line, long, err := lines.next()
 		if len(bytes.TrimSpace(line)) > 0 && !errors.Is(err, errCutOff) {
-			o.tell(chunk{line: n, data: bytes.Clone(line), long: long})
+			o.emit(chunk{line: n, data: bytes.Clone(line), long: long})
 		}
 		if err != nil {
 			return
@@ -134,29 +134,29 @@ func (o *output) readLines(r io.Reader, maxLine int) {
 	}
 }
 
-// readText tells text as it comes, cut between characters.
+// readText sends text as it arrives, split between characters.
 func (o *output) readText(r io.Reader) {
 	buf := make([]byte, 32<<10)
-	kept := 0 // bytes of a character that is not complete
+	partial := 0 // bytes of an incomplete character
 	for {
-		n, err := r.Read(buf[kept:])
-		n += kept
-		kept = 0
+		n, err := r.Read(buf[partial:])
+		n += partial
+		partial = 0
 		if err == nil {
-			kept = incomplete(buf[:n])
+			partial = incomplete(buf[:n])
 		}
-		if text := buf[:n-kept]; len(text) > 0 {
-			o.tell(chunk{data: bytes.ToValidUTF8(text, []byte("\uFFFD"))})
+		if text := buf[:n-partial]; len(text) > 0 {
+			o.emit(chunk{data: bytes.ToValidUTF8(text, []byte("\uFFFD"))})
 		}
-		copy(buf, buf[n-kept:n])
+		copy(buf, buf[n-partial:n])
 		if err != nil {
 			return
 		}
 	}
 }
 
-// incomplete returns how many bytes at the end of b begin a character whose
-// other bytes are missing.
+// incomplete returns the number of bytes at the end of b that are the start of an incomplete
+// character.
 func incomplete(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -174,7 +174,7 @@ type lineReader struct {
 	r     *bufio.Reader
 	limit int
 	buf   []byte
-	skip  bool // the rest of a line that was too long
+	skip  bool // discard the rest of a line that was too long
 }
 
 // next returns a line without its line feed; it is valid until the next call. When a line
@@ -190,14 +190,14 @@ func (l *lineReader) next() (line []byte, long bool, err error) {
 		if _, err := l.r.Peek(1); err != nil {
 			return l.buf[:min(len(l.buf), l.limit)], len(l.buf) > l.limit, err
 		}
-		part, _ := l.r.Peek(l.r.Buffered()) // cannot fail
+		part, _ := l.r.Peek(l.r.Buffered()) // the bytes are buffered
 		part, _, ended := bytes.Cut(part, []byte("\n"))
 		if l.skip {
 			l.consume(len(part), ended)
 			l.skip = !ended
 			continue
 		}
-		taken := min(len(part), l.limit+1-len(l.buf)) // one more for a carriage return
+		taken := min(len(part), l.limit+1-len(l.buf)) // one more byte for a carriage return
 		l.buf = append(l.buf, part[:taken]...)
 		ended = ended && taken == len(part)
 		l.consume(taken, ended)
@@ -217,15 +217,14 @@ func (l *lineReader) consume(n int, ended bool) {
 	if ended {
 		n++
 	}
-	_, _ = l.r.Discard(n) // they are buffered
+	_, _ = l.r.Discard(n) // the bytes are buffered
 }
 
-// errorLog logs what a program writes to standard error and remembers its last
-// line.
+// errorLog logs the lines that a program writes to standard error and remembers the last one.
 type errorLog struct {
 	log  *slog.Logger
 	done chan struct{}
-	last string // read it after done
+	last string // valid after done is closed
 }
 
 func newErrorLog(r io.Reader, log *slog.Logger) *errorLog {
@@ -238,7 +237,7 @@ func newErrorLog(r io.Reader, log *slog.Logger) *errorLog {
 }
 
 func (e *errorLog) read(r io.Reader) {
-	const longest, most = 4 << 10, 1000
+	const longest, maxLines = 4 << 10, 1000
 	lines := &lineReader{r: bufio.NewReader(r), limit: longest}
 	logged := 0
 	for {
@@ -246,13 +245,13 @@ func (e *errorLog) read(r io.Reader) {
 		if text := string(bytes.ToValidUTF8(bytes.TrimRight(line, " \t"), []byte("\uFFFD"))); text != "" {
 			e.last = text
 			switch logged++; {
-			case logged <= most:
+			case logged <= maxLines:
 				if long {
 					text += " [truncated]"
 				}
 				e.log.Info("program wrote to standard error", "line", text)
-			case logged == most+1:
-				e.log.Warn("program writes more to standard error than is logged", "lines", most)
+			case logged == maxLines+1:
+				e.log.Warn("program exceeded the limit of logged lines, further lines are dropped", "limit", maxLines)
 			}
 		}
 		if err != nil {

@@ -32,7 +32,7 @@ func TestLineReader(t *testing.T) {
 					t.Errorf("%q line %d = %q %t, want %q %t", tt.in, i, got, long, want.text, want.long)
 				}
 				if last := i == len(tt.want)-1; last != errors.Is(err, io.EOF) {
-					t.Errorf("%q line %d: error %v, want the end only at the end", tt.in, i, err)
+					t.Errorf("%q line %d: error %v, want io.EOF only for the last line", tt.in, i, err)
 				}
 			}
 		}

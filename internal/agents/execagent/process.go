@@ -12,28 +12,28 @@ import (
 	"time"
 )
 
-// Once the program is over, its output is read to its end, but not for ever:
-// something it left behind may hold the pipe open.
+// Limits for reading the output after the program has exited. Processes that it left behind
+// may hold the pipe open.
 const (
-	lingerTime  = 300 * time.Millisecond // without a byte
-	lingerBytes = 1 << 20                // a pipe holds no more
+	drainTimeout = 300 * time.Millisecond // without data
+	drainLimit   = 1 << 20                // the maximum capacity of a pipe
 )
 
 // process is a running program with the server's ends of its pipes.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  *os.File
-	stdout *lingering
-	stderr *lingering
+	stdout *outputPipe
+	stderr *outputPipe
 
-	exited chan struct{} // closed when the program has exited
-	reap   chan struct{} // closed when its process id may be given up
-	reaped chan struct{} // closed when it has been
-	bury   sync.Once
+	exited    chan struct{} // closed when the program has exited
+	reap      chan struct{} // closed when the process may be reaped
+	reaped    chan struct{} // closed when the process has been reaped
+	clearOnce sync.Once
 }
 
-// start runs a command. Its pipes are made here, not by exec: then Wait does not
-// wait for what else may hold them.
+// start starts a command. It creates the pipes itself, so that cmd.Wait does not wait for
+// other processes that hold them open.
 func start(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{}), reap: make(chan struct{}), reaped: make(chan struct{})}
 	var all []*os.File
@@ -52,11 +52,11 @@ func start(cmd *exec.Cmd) (*process, error) {
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	p.stdin = inW
-	p.stdout = &lingering{file: outR, over: p.exited, left: lingerBytes}
-	p.stderr = &lingering{file: errR, over: p.exited, left: lingerBytes}
+	p.stdout = &outputPipe{file: outR, exited: p.exited, remaining: drainLimit}
+	p.stderr = &outputPipe{file: errR, exited: p.exited, remaining: drainLimit}
 	isolate(cmd)
 	started := make(chan error, 1)
-	go p.keep(started)
+	go p.startAndWait(started)
 	err := <-started
 	closeAll(inR, outW, errW)
 	if err != nil {
@@ -72,9 +72,9 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// keep starts the program and waits for it, on a thread of its own: the signal
-// that ends the program together with its parent is bound to the thread.
-func (p *process) keep(started chan<- error) {
+// startAndWait starts the program and waits for it. It locks its thread, because the kernel kills the
+// program (Pdeathsig) when the thread that started it ends.
+func (p *process) startAndWait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.cmd.Start()
@@ -84,28 +84,27 @@ func (p *process) keep(started chan<- error) {
 	}
 	defer close(p.reaped)
 	if awaitExit(p.cmd.Process.Pid) {
-		// While it is not waited for, its process group's id cannot become another's.
-		p.over()
+		// Until Wait is called, the id of its process group cannot be reused.
+		p.markExited()
 		<-p.reap
-		_ = p.cmd.Wait() // told by ProcessState
+		_ = p.cmd.Wait() // ProcessState has the result
 		return
 	}
-	_ = p.cmd.Wait() // told by ProcessState
-	p.over()
+	_ = p.cmd.Wait() // ProcessState has the result
+	p.markExited()
 }
 
-// over tells that the program has exited and wakes those who read from it.
-func (p *process) over() {
+// markExited marks the program as exited and limits pending reads of its output.
+func (p *process) markExited() {
 	close(p.exited)
-	p.stdout.wake()
-	p.stderr.wake()
+	p.stdout.limitRead()
+	p.stderr.limitRead()
 }
 
-// end makes sure that the program is over and nothing of its process group is
-// left. It is given grace to exit by itself, unless hurry is closed, then grace
-// after SIGTERM.
-func (p *process) end(grace time.Duration, hurry <-chan struct{}) {
-	if !p.wait(grace, hurry) {
+// stop waits for the program to exit. After grace, or immediately if skipGrace is closed, it sends
+// SIGTERM. After another grace it kills the process group.
+func (p *process) stop(grace time.Duration, skipGrace <-chan struct{}) {
+	if !p.wait(grace, skipGrace) {
 		terminate(p.cmd)
 		if !p.wait(grace, nil) {
 			kill(p.cmd)
@@ -114,15 +113,15 @@ func (p *process) end(grace time.Duration, hurry <-chan struct{}) {
 	<-p.exited
 }
 
-// wait reports whether the program exits within d.
-func (p *process) wait(d time.Duration, hurry <-chan struct{}) bool {
+// wait reports whether the program exits within d, or before skipGrace is closed.
+func (p *process) wait(d time.Duration, skipGrace <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.exited:
 		return true
 	case <-timer.C:
-	case <-hurry:
+	case <-skipGrace:
 	}
 	select {
 	case <-p.exited:
@@ -132,34 +131,33 @@ func (p *process) wait(d time.Duration, hurry <-chan struct{}) bool {
 	}
 }
 
-// clear kills what is left of the process group and gives the process id up.
-// The program must have exited.
-func (p *process) clear() {
-	p.bury.Do(func() {
+// killGroup kills the rest of the process group and reaps the process. The program must have
+// exited.
+func (p *process) killGroup() {
+	p.clearOnce.Do(func() {
 		kill(p.cmd)
 		close(p.reap)
 	})
 	<-p.reaped
 }
 
-// failure says how the program ended, nil when it did well. clear must have
-// been called.
-func (p *process) failure() error {
+// exitError returns an error that says how the program ended, nil if it exited with status 0.
+// It must be called after killGroup.
+func (p *process) exitError() error {
 	state := p.cmd.ProcessState
 	switch {
 	case state == nil:
-		return errors.New("ended in an unknown way")
+		return errors.New("ended with an unknown status")
 	case state.Success():
 		return nil
 	case state.Exited():
 		return fmt.Errorf("exited with status %d", state.ExitCode())
 	}
-	return fmt.Errorf("was ended by a signal (%s)", state)
+	return fmt.Errorf("was terminated (%s)", state)
 }
 
-// passing reports whether a program could not be started for a reason that may
-// be gone in a while.
-func passing(err error) bool {
+// transient reports whether starting a program failed for a temporary reason.
+func transient(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
 		if errors.Is(err, errno) {
 			return true
@@ -168,49 +166,49 @@ func passing(err error) bool {
 	return false
 }
 
-// errCutOff: what a program left behind goes on writing.
+// errCutOff is returned by reads of output that a process left behind by the program writes.
 var errCutOff = errors.New("output cut off")
 
-// lingering reads a pipe of a program: as long as the program runs, and then
-// what is left in the pipe.
-type lingering struct {
-	file *os.File
-	over <-chan struct{}
-	left int // bytes that may be read once the program is over
+// outputPipe reads the output of a program: without limit while the program runs, and then the
+// rest of the pipe's content.
+type outputPipe struct {
+	file      *os.File
+	exited    <-chan struct{} // closed when the program has exited
+	remaining int             // maximum number of bytes to read after that
 }
 
-func (l *lingering) Read(b []byte) (int, error) {
+func (l *outputPipe) Read(b []byte) (int, error) {
 	select {
-	case <-l.over:
-		return l.rest(b)
+	case <-l.exited:
+		return l.readRest(b)
 	default:
 	}
 	n, err := l.file.Read(b)
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		return l.rest(b)
+		return l.readRest(b)
 	}
 	return n, err
 }
 
-func (l *lingering) rest(b []byte) (int, error) {
-	if l.left <= 0 {
+func (l *outputPipe) readRest(b []byte) (int, error) {
+	if l.remaining <= 0 {
 		return 0, errCutOff
 	}
-	l.wake()
-	n, err := l.file.Read(b[:min(len(b), l.left)])
-	l.left -= n
+	l.limitRead()
+	n, err := l.file.Read(b[:min(len(b), l.remaining)])
+	l.remaining -= n
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = io.EOF
 	}
 	return n, err
 }
 
-// wake has a Read that waits return after lingerTime.
-func (l *lingering) wake() {
-	if err := l.file.SetReadDeadline(time.Now().Add(lingerTime)); err != nil {
-		// No deadlines on this system's pipes: cut it off, later.
-		time.AfterFunc(lingerTime, func() { _ = l.file.Close() })
+// limitRead makes a pending Read return after drainTimeout.
+func (l *outputPipe) limitRead() {
+	if err := l.file.SetReadDeadline(time.Now().Add(drainTimeout)); err != nil {
+		// Pipes of this system do not support deadlines: close the file instead.
+		time.AfterFunc(drainTimeout, func() { _ = l.file.Close() })
 	}
 }
 
-func (l *lingering) close() { _ = l.file.Close() }
+func (l *outputPipe) close() { _ = l.file.Close() }

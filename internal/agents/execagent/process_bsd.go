@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// isolate gives the command a process group of its own.
+// isolate starts the command in a new process group.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func awaitExit(int) bool { return false }

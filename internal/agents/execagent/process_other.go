@@ -8,7 +8,7 @@ func isolate(*exec.Cmd) {}
 
 func awaitExit(int) bool { return false }
 
-// terminate and kill end the program itself; there are no process groups here.
+// terminate and kill end only the program; this system has no process groups.
 func terminate(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

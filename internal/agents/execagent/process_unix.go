@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// terminate asks the command's process group to end.
+// terminate sends SIGTERM to the command's process group.
 func terminate(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 
-// kill ends the command's process group. That it is gone already is no error.
+// kill kills the command's process group. It ignores a group that has ended.
 func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

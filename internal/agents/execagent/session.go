@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// session is one turn: a program and what has been said.
+// session is the execution of one turn by a program.
 type session struct {
 	a   *agent
 	ctx context.Context
@@ -28,25 +28,25 @@ type session struct {
 	errors *errorLog
 
 	progress progress
-	step     string // that is open, "" if none is
+	openStep string // name of the open step, "" if none
 	inbox    inbox
 }
 
-// errSilent: the program has ended its output without saying how the turn ends.
-var errSilent = errors.New("end of output")
+// errNoOutcome is returned if the output ends before the program has ended the turn.
+var errNoOutcome = errors.New("end of output")
 
-// begin starts the program.
-func (a *agent) begin(ctx context.Context, t *holdfast.Turn) (*session, error) {
+// startSession starts the program.
+func (a *agent) startSession(ctx context.Context, t *holdfast.Turn) (*session, error) {
 	s := &session{a: a, ctx: ctx, t: t, log: a.cfg.Logger.With("task", t.TaskID(), "attempt", t.Attempt(), "program", a.name)}
 	first, err := a.firstLine(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(a.path, a.args...) //nolint:gosec,noctx // the operator chose it; ended by process.end, which asks first
+	cmd := exec.Command(a.path, a.args...) //nolint:gosec,noctx // the operator configures it; process.stop ends it gracefully
 	cmd.Dir = a.cfg.Dir
 	cmd.Env = append(a.cfg.Env[:len(a.cfg.Env):len(a.cfg.Env)],
-		reserved+"TASK_ID="+t.TaskID(), reserved+"CONTEXT_ID="+t.ContextID(),
-		reserved+"TURN="+strconv.Itoa(t.Number()), reserved+"ATTEMPT="+strconv.Itoa(t.Attempt()))
+		settingsPrefix+"TASK_ID="+t.TaskID(), settingsPrefix+"CONTEXT_ID="+t.ContextID(),
+		settingsPrefix+"TURN="+strconv.Itoa(t.Number()), settingsPrefix+"ATTEMPT="+strconv.Itoa(t.Attempt()))
 	p, err := start(cmd)
 	if err != nil {
 		s.log.Error("start program", "error", err)
@@ -56,14 +56,14 @@ func (a *agent) begin(ctx context.Context, t *holdfast.Turn) (*session, error) {
 	s.errors = newErrorLog(p.stderr, s.log)
 	s.out = newOutput(p.stdout, a.cfg.Plain, a.cfg.MaxLine)
 	s.in = newInput(p.stdin)
-	s.in.queue <- first // it has room
+	s.in.queue <- first // the queue is empty
 	if a.cfg.Plain {
 		s.in.finish(nil)
 	}
 	return s, nil
 }
 
-// firstLine is what the program reads first. The memory for it is held until it is written.
+// firstLine returns the turn's line. Its memory is reserved until the line is written.
 func (a *agent) firstLine(ctx context.Context, t *holdfast.Turn) (l line, err error) {
 	if a.cfg.Plain {
 		if l.release, err = reserve(ctx, t, sizeOf(t.Messages())); err == nil {
@@ -81,45 +81,41 @@ func (a *agent) firstLine(ctx context.Context, t *holdfast.Turn) (l line, err er
 	return l, nil
 }
 
-// smallLine is the size up to which no memory is held for a line.
-const smallLine = 64 << 10
+// maxUnreservedLine is the size up to which a line needs no reserved memory.
+const maxUnreservedLine = 64 << 10
 
-// reserve holds memory for a line of a size. What is refused may pass.
+// reserve reserves memory for a line, unless the line is small.
 func reserve(ctx context.Context, t *holdfast.Turn, size int) (release func(), err error) {
-	if size <= smallLine {
+	if size <= maxUnreservedLine {
 		return func() {}, nil
 	}
-	release, err = t.Reserve(ctx, int64(size))
-	if a2a.CodeOf(err) == a2a.CodeExhausted {
-		err = holdfast.Retry(err)
-	}
-	return release, err
+	return t.Reserve(ctx, int64(size))
 }
 
-// startError is for the client: it says what is wrong without the server's paths.
+// startError returns the error for the client, without paths of the server.
 func startError(name string, err error) error {
 	reason := err
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		reason = inner
 	}
-	told := fmt.Errorf("the program %s could not be started: %s", name, reason) //nolint:errorlint // the chain is logged
-	if passing(err) {
-		return holdfast.Retry(told)
+	public := fmt.Errorf("the program %s could not be started: %s", name, reason) //nolint:errorlint // the error chain is logged
+	if transient(err) {
+		return holdfast.Retry(public)
 	}
-	return told
+	return public
 }
 
-// encode makes a line of a message.
+// encode returns a message as a line of JSON.
 func encode(message any) ([]byte, error) {
 	line, err := wire.Marshal(message)
 	return append(line, '\n'), err
 }
 
-// run talks to the program until the turn ends, ends the program, and returns
-// the turn's outcome.
+// run handles the program's output until the turn ends, stops the program, and returns the
+// result of the turn.
 func (s *session) run() error {
-	_, err := s.converse()
-	if errors.Is(err, errSilent) {
+	_, err := s.handleOutput()
+	if errors.Is(err, errNoOutcome) {
 		select {
 		case <-s.p.exited:
 		case <-s.ctx.Done():
@@ -129,18 +125,18 @@ func (s *session) run() error {
 	s.progress.stop()
 	s.inbox.stop()
 	s.close(err)
-	if errors.Is(err, errSilent) {
-		return s.silentEnd()
+	if errors.Is(err, errNoOutcome) {
+		return s.endWithoutOutcome()
 	}
 	return err
 }
 
-// close ends the program and everything that serves it.
+// close stops the program and the goroutines that serve it.
 func (s *session) close(end error) {
 	s.out.ignore()
-	hurry := s.ctx.Done()
+	skipGrace := s.ctx.Done()
 	if s.ctx.Err() != nil {
-		line, _ := encode(cancelLine{Reason: reason(s.ctx)}) // it has nothing that could not be encoded
+		line, _ := encode(cancelLine{Reason: reason(s.ctx)}) // cannot fail
 		if s.a.cfg.Plain {
 			line = nil
 		}
@@ -150,53 +146,53 @@ func (s *session) close(end error) {
 		if !isOutcome(end) {
 			now := make(chan struct{})
 			close(now)
-			hurry = now
+			skipGrace = now
 		}
 	}
-	s.p.end(s.a.cfg.Grace, hurry)
+	s.p.stop(s.a.cfg.Grace, skipGrace)
 	s.in.abandon()
 	s.out.drain()
 	<-s.errors.done
-	s.p.clear()
+	s.p.killGroup()
 	s.p.stdout.close()
 	s.p.stderr.close()
-	if s.out.extra > 0 && isOutcome(end) {
-		s.log.Warn("program wrote after its result, which was ignored", "lines", s.out.extra)
+	if s.out.ignoredChunks > 0 && isOutcome(end) {
+		s.log.Warn("ignored output of the program after its result", "lines", s.out.ignoredChunks)
 	}
 	s.logExit(end)
 }
 
-// logExit logs how the program ended; end is what ended the turn.
+// logExit logs how the program ended. end is the error that ended the turn.
 func (s *session) logExit(end error) {
 	exit := errors.New("exited with status 0")
-	err := s.p.failure()
+	err := s.p.exitError()
 	if err != nil {
 		exit = err
 	}
 	switch {
 	case s.ctx.Err() != nil:
-		s.log.Info("program was ended", "exit", exit, "cause", context.Cause(s.ctx))
-	case err == nil && (isOutcome(end) || errors.Is(end, errSilent) && s.step == ""):
+		s.log.Info("program was stopped", "exit", exit, "cause", context.Cause(s.ctx))
+	case err == nil && (isOutcome(end) || errors.Is(end, errNoOutcome) && s.openStep == ""):
 		s.log.Debug("program ended", "exit", exit)
 	case isOutcome(end):
-		s.log.Warn("program did not end well after its result", "exit", exit)
+		s.log.Warn("program failed after its result", "exit", exit)
 	default:
 		s.log.Warn("program ended without a result", "exit", exit, "cause", end)
 	}
 }
 
-// isOutcome reports whether the turn ended as the program said.
+// isOutcome reports whether the program ended the turn.
 func isOutcome(end error) bool {
-	var told *outcome
-	return errors.As(end, &told)
+	var o *outcome
+	return errors.As(end, &o)
 }
 
-// outcome is what the program said; it carries what the handler returns.
+// outcome is how the program ended the turn. It wraps the error for the handler to return.
 type outcome struct{ error }
 
 func (o *outcome) Unwrap() error { return o.error }
 
-// reason names why a program is cancelled.
+// reason returns the reason of a cancellation for the program.
 func reason(ctx context.Context) string {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, holdfast.ErrCanceled):
@@ -207,18 +203,18 @@ func reason(ctx context.Context) string {
 	return "timeout"
 }
 
-// silentEnd judges a program that is over and has not said how the turn ends.
-func (s *session) silentEnd() error {
-	err := s.p.failure()
+// endWithoutOutcome returns the result of a turn whose program exited without ending the turn.
+func (s *session) endWithoutOutcome() error {
+	err := s.p.exitError()
 	switch {
-	case err == nil && s.step == "":
+	case err == nil && s.openStep == "":
 		return nil
 	case err == nil:
 		err = errors.New("exited")
 	}
 	text := fmt.Sprintf("the program %s %s without a result", s.a.name, err)
-	if s.step != "" {
-		text += " within step " + a2a.Quote(s.step)
+	if s.openStep != "" {
+		text += " within step " + a2a.Quote(s.openStep)
 	}
 	if last := printable(s.errors.last); last != "" {
 		text += ": " + last
@@ -226,21 +222,21 @@ func (s *session) silentEnd() error {
 	return errors.New(text)
 }
 
-// converse does what the program says until it ends the turn, which is told as an
-// error, or the open step, whose result is returned.
-func (s *session) converse() (json.RawMessage, error) {
+// handleOutput handles the program's output. It returns an error if the turn ends, or the result
+// of the open step when the program sends it.
+func (s *session) handleOutput() (json.RawMessage, error) {
 	for {
 		select {
 		case c, ok := <-s.out.chunks:
 			if !ok {
-				return nil, errSilent
+				return nil, errNoOutcome
 			}
-			result, done, err := s.hear(c)
+			result, done, err := s.handleChunk(c)
 			if err != nil || done {
 				return result, err
 			}
 		case arrived := <-s.inbox.arrived:
-			if err := s.deliver(arrived); err != nil {
+			if err := s.sendReceived(arrived); err != nil {
 				return nil, err
 			}
 		case <-s.progress.due():
@@ -253,31 +249,30 @@ func (s *session) converse() (json.RawMessage, error) {
 	}
 }
 
-// hear takes a chunk of the output. It is done when the chunk completes the open
-// step.
-func (s *session) hear(c chunk) (result json.RawMessage, done bool, err error) {
+// handleChunk handles a chunk of the output. done reports whether the chunk completes the open step.
+func (s *session) handleChunk(c chunk) (result json.RawMessage, done bool, err error) {
 	if s.a.cfg.Plain {
 		_, err := s.t.OpenArtifact("output").Write(c.data)
 		return nil, false, err
 	}
 	if c.long {
-		return nil, false, breach(c.line, "is longer than the limit of %d bytes: %s", s.a.cfg.MaxLine, quoted(c.data))
+		return nil, false, violationf(c.line, "is longer than the limit of %d bytes: %s", s.a.cfg.MaxLine, quoted(c.data))
 	}
 	m, err := parse(c.line, c.data)
 	if err != nil {
 		return nil, false, err
 	}
 	if m.Type == "step_done" {
-		if s.step == "" || m.Name != s.step {
-			return nil, false, breach(c.line, "ends the step %s, which is not open", a2a.Quote(m.Name))
+		if s.openStep == "" || m.Name != s.openStep {
+			return nil, false, violationf(c.line, "ends step %s, which is not open", a2a.Quote(m.Name))
 		}
 		return m.Result, true, nil
 	}
-	return nil, false, s.obey(c.line, m)
+	return nil, false, s.handleLine(c.line, m)
 }
 
-// send writes a line to the program. A program that is gone is met where its
-// output is read.
+// send queues a line for the program. It does not report that the program has exited: the end
+// of its output does.
 func (s *session) send(message any) error {
 	data, err := encode(message)
 	if err != nil {
@@ -286,8 +281,8 @@ func (s *session) send(message any) error {
 	return s.enqueue(line{data: data})
 }
 
-// sendContent is send for a line that holds messages of the client: memory is held for it until
-// it is written.
+// sendContent is like send for a line with messages of the client. It reserves memory until
+// the line is written.
 func (s *session) sendContent(message any, messages []a2a.Message) error {
 	release, err := reserve(s.ctx, s.t, 2*sizeOf(messages))
 	if err != nil {
@@ -310,8 +305,8 @@ func (s *session) enqueue(l line) error {
 	return nil
 }
 
-// deliver hands messages of the client over, if the inbox got any.
-func (s *session) deliver(arrived received) error {
+// sendReceived sends the messages that the inbox has received.
+func (s *session) sendReceived(arrived received) error {
 	s.inbox.close()
 	if arrived.err != nil {
 		return arrived.err
@@ -319,19 +314,19 @@ func (s *session) deliver(arrived received) error {
 	return s.sendContent(newMessageLine(arrived.messages), arrived.messages)
 }
 
-// received is what came of waiting for messages.
+// received is the result of waiting for messages.
 type received struct {
 	messages []a2a.Message
 	err      error
 }
 
-// inbox waits for messages for the program. Its zero value is ready to use.
+// inbox waits for messages for the program. The zero value is ready to use.
 type inbox struct {
-	arrived chan received // nil unless it waits
+	arrived chan received // nil unless waiting
 	cancel  context.CancelFunc
 }
 
-// wait begins to wait, if it does not yet.
+// wait starts to wait, unless it already does.
 func (in *inbox) wait(ctx context.Context, t *holdfast.Turn) {
 	if in.arrived != nil {
 		return
@@ -345,13 +340,13 @@ func (in *inbox) wait(ctx context.Context, t *holdfast.Turn) {
 	}()
 }
 
-// close forgets a wait whose answer has been taken.
+// close ends a wait whose result has been received.
 func (in *inbox) close() {
 	in.cancel()
 	in.arrived = nil
 }
 
-// stop ends a wait and returns when nothing waits any more.
+// stop cancels a wait and returns when its goroutine has ended.
 func (in *inbox) stop() {
 	if in.arrived == nil {
 		return
@@ -361,14 +356,14 @@ func (in *inbox) stop() {
 	in.arrived = nil
 }
 
-// progress tells statuses. A program may tell a hundred at once and twenty a
-// second; beyond that the newest replaces those that wait, since each is an event
-// that is stored for good.
+// progress limits the rate of a program's status updates, because each is a stored event. A
+// program may send statusBurst at once and statusRate per second. Beyond that, the newest
+// update replaces the pending one.
 type progress struct {
-	credit  float64
-	at      time.Time // when credit was counted
-	waiting string
-	timer   *time.Timer
+	credit     float64   // number of events that may be sent now
+	creditTime time.Time // when credit was computed
+	pending    string    // pending status, "" if none
+	timer      *time.Timer
 }
 
 const (
@@ -376,33 +371,33 @@ const (
 	statusRate  = 20 // a second
 )
 
-func (p *progress) tell(t *holdfast.Turn, text string) error {
-	p.count()
+func (p *progress) report(t *holdfast.Turn, text string) error {
+	p.addCredit()
 	if p.credit >= 1 {
 		p.credit--
-		p.waiting = ""
+		p.pending = ""
 		return t.Status(text)
 	}
-	if p.waiting = text; p.timer == nil {
+	if p.pending = text; p.timer == nil {
 		p.timer = time.NewTimer(time.Second / statusRate)
 	}
 	return nil
 }
 
-// count adds the credit that has come with time.
-func (p *progress) count() {
+// addCredit adds the credit for the elapsed time.
+func (p *progress) addCredit() {
 	now := time.Now()
-	if p.at.IsZero() {
+	if p.creditTime.IsZero() {
 		p.credit = statusBurst
 	} else {
-		p.credit = min(statusBurst, p.credit+statusRate*now.Sub(p.at).Seconds())
+		p.credit = min(statusBurst, p.credit+statusRate*now.Sub(p.creditTime).Seconds())
 	}
-	p.at = now
+	p.creditTime = now
 }
 
-// pace waits until one more event may be stored that cannot be left out.
-func (p *progress) pace(ctx context.Context) error {
-	for p.count(); p.credit < 1; p.count() {
+// waitForCredit waits until an event that must not be dropped may be stored.
+func (p *progress) waitForCredit(ctx context.Context) error {
+	for p.addCredit(); p.credit < 1; p.addCredit() {
 		wait := time.NewTimer(time.Second / statusRate)
 		select {
 		case <-wait.C:
@@ -415,7 +410,7 @@ func (p *progress) pace(ctx context.Context) error {
 	return nil
 }
 
-// due is ready when a status that waits may be told.
+// due returns a channel that is ready when the pending status may be sent.
 func (p *progress) due() <-chan time.Time {
 	if p.timer == nil {
 		return nil
@@ -425,10 +420,10 @@ func (p *progress) due() <-chan time.Time {
 
 func (p *progress) flush(t *holdfast.Turn) error {
 	p.stop()
-	if p.waiting == "" {
+	if p.pending == "" {
 		return nil
 	}
-	return p.tell(t, p.waiting)
+	return p.report(t, p.pending)
 }
 
 func (p *progress) stop() {

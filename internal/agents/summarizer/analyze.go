@@ -10,52 +10,53 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
-// A step takes pages until one of these is reached, and at least one.
+// A step analyzes pages until one of these limits is reached, and at least one page.
 const (
 	stepText = 64 << 10
 	stepTime = 100 * time.Millisecond
 )
 
-// Of a long document not every page is told, unless reading is slow.
+// Progress is reported for about reportedPages pages of a document, and otherwise every
+// reportInterval.
 const (
-	toldPages = 200
-	toldEvery = 250 * time.Millisecond
+	reportedPages  = 200
+	reportInterval = 250 * time.Millisecond
 )
 
-// reading is the analysis of one document.
+// reading analyzes one document.
 type reading struct {
-	agent *agent
-	turn  *holdfast.Turn
-	doc   *document
-	label string // what progress begins with
-	fresh bool   // a step of this attempt has run
-	told  time.Time
+	agent      *agent
+	turn       *holdfast.Turn
+	doc        *document
+	label      string // prefix of progress reports
+	resumed    bool   // a step of this attempt has run
+	reportedAt time.Time
 }
 
-// analyze fills in the analyses of docs[i].
+// analyze sets the analyses of docs[i].
 func (a *agent) analyze(ctx context.Context, t *holdfast.Turn, docs []document, i int) error {
 	r := &reading{agent: a, turn: t, doc: &docs[i]}
 	if len(docs) > 1 {
 		r.label = docs[i].name + ": "
 	}
 	for done := 0; done < len(r.doc.pages); done = len(r.doc.analyses) {
-		// Where a step begins follows from the records of those before, so the names
-		// are the same in every attempt, however many pages each step took.
-		name := fmt.Sprintf("document %d%s from page %d", i+1, r.doc.mark(), r.doc.pages[done].Number)
+		// The start of a step follows from the stored results of the steps before, so the names
+		// are the same in every attempt, regardless of how many pages a step has.
+		name := fmt.Sprintf("document %d%s from page %d", i+1, r.doc.stepSuffix(), r.doc.pages[done].Number)
 		batch, err := r.step(ctx, name, r.doc.pages[done:])
 		if err != nil {
 			return err
 		}
 		if len(batch) == 0 || len(batch) > len(r.doc.pages)-done {
-			return fmt.Errorf("%s: the record has %d pages, which the document has not", name, len(batch))
+			return fmt.Errorf("%s: the stored result has %d pages, more than the rest of the document", name, len(batch))
 		}
 		r.doc.analyses = append(r.doc.analyses, batch...)
 	}
 	return nil
 }
 
-// step analyses a batch of pages durably. A batch whose record is too large to be
-// stored is only not durable: its analysis can be made again at any time.
+// step analyzes a batch of pages as a durable step. If the result is too large to be stored,
+// the batch is not durable and is analyzed again by a later attempt.
 func (r *reading) step(ctx context.Context, name string, pages []summarize.Page) ([]summarize.PageAnalysis, error) {
 	var made []summarize.PageAnalysis
 	batch, err := holdfast.Step(ctx, r.turn, name, func(ctx context.Context) ([]summarize.PageAnalysis, error) {
@@ -70,17 +71,17 @@ func (r *reading) step(ctx context.Context, name string, pages []summarize.Page)
 }
 
 func (r *reading) batch(ctx context.Context, pages []summarize.Page) ([]summarize.PageAnalysis, error) {
-	if err := r.resume(pages[0]); err != nil {
+	if err := r.reportResume(pages[0]); err != nil {
 		return nil, err
 	}
 	var made []summarize.PageAnalysis
-	size, begun := 0, time.Now()
+	size, started := 0, time.Now()
 	for _, p := range pages {
 		size += len(p.Text)
-		if len(made) > 0 && (size > stepText || time.Since(begun) >= stepTime || r.agent.cfg.PageDelay > 0) {
+		if len(made) > 0 && (size > stepText || time.Since(started) >= stepTime || r.agent.cfg.PageDelay > 0) {
 			break
 		}
-		if err := r.tell(p); err != nil {
+		if err := r.reportPage(p); err != nil {
 			return nil, err
 		}
 		if err := sleep(ctx, r.agent.cfg.PageDelay); err != nil {
@@ -91,28 +92,27 @@ func (r *reading) batch(ctx context.Context, pages []summarize.Page) ([]summariz
 	return made, nil
 }
 
-// resume tells, once, where an interrupted attempt is taken up: behind the
-// analyses that came from its records.
-func (r *reading) resume(p summarize.Page) error {
-	if r.fresh {
+// reportResume reports once at which page a later attempt resumes.
+func (r *reading) reportResume(p summarize.Page) error {
+	if r.resumed {
 		return nil
 	}
-	r.fresh = true
+	r.resumed = true
 	if len(r.doc.analyses) == 0 {
 		return nil
 	}
-	return r.turn.Status(fmt.Sprintf("%sresuming at page %d of %d", r.label, p.Number, r.doc.last()))
+	return r.turn.Status(fmt.Sprintf("%sresuming at page %d of %d", r.label, p.Number, r.doc.lastPage()))
 }
 
-// tell reports a page as being read.
-func (r *reading) tell(p summarize.Page) error {
-	every := 1 + (len(r.doc.pages)-1)/toldPages
+// reportPage reports the page that is being read.
+func (r *reading) reportPage(p summarize.Page) error {
+	every := 1 + (len(r.doc.pages)-1)/reportedPages
 	now := time.Now()
-	if p.Number != r.doc.last() && (p.Number-1)%every != 0 && now.Sub(r.told) < toldEvery {
+	if p.Number != r.doc.lastPage() && (p.Number-1)%every != 0 && now.Sub(r.reportedAt) < reportInterval {
 		return nil
 	}
-	r.told = now
-	return r.turn.Status(fmt.Sprintf("%sreading page %d of %d", r.label, p.Number, r.doc.last()))
+	r.reportedAt = now
+	return r.turn.Status(fmt.Sprintf("%sreading page %d of %d", r.label, p.Number, r.doc.lastPage()))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

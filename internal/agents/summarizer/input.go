@@ -17,18 +17,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
-// maxSentences is the longest summary that can be asked for.
+// maxSentences is the maximum length of a summary.
 const maxSentences = 100
 
-// What is fetched for one turn: a short message must not cause more.
+// Limits for fetched files of one turn, because a short message can name many.
 const (
 	maxFetches = 20
 	maxFetched = 32 << 20 // bytes
 )
 
-// requestedSentences returns the length asked for, 0 when none was. The newest
-// data part with a length counts; those of earlier turns were checked when they
-// came.
+// requestedSentences returns the requested number of sentences, 0 if there is none. The
+// newest data part with a number applies. Those of earlier turns are already validated.
 func requestedSentences(t *holdfast.Turn) (int, error) {
 	wanted := 0
 	for _, m := range t.TaskHistory() {
@@ -53,8 +52,7 @@ func requestedSentences(t *holdfast.Turn) (int, error) {
 	return wanted, nil
 }
 
-// unknownOptions returns the members of this turn's data parts that the summarizer
-// does not know.
+// unknownOptions returns the unknown member names of this turn's data parts.
 func unknownOptions(t *holdfast.Turn) (names []string) {
 	for _, p := range t.Data() {
 		object, _ := p.Data.(map[string]any)
@@ -67,8 +65,8 @@ func unknownOptions(t *holdfast.Turn) (names []string) {
 	return names
 }
 
-// sentencesIn reads the member "sentences" of a data part; 0 means that it has
-// none. Other members are ignored, see unknownOptions.
+// sentencesIn returns the member "sentences" of a data part, 0 if it has none. It ignores
+// other members; see unknownOptions.
 func sentencesIn(data any) (int, error) {
 	object, ok := data.(map[string]any)
 	if !ok || object["sentences"] == nil {
@@ -79,28 +77,28 @@ func sentencesIn(data any) (int, error) {
 	if err != nil {
 		raw = []byte("?")
 	}
-	refuse := fmt.Errorf(`sentences must be a whole number from 1 to %d, got %s`, maxSentences, clip(string(raw)))
+	invalid := fmt.Errorf(`sentences must be a whole number from 1 to %d, got %s`, maxSentences, clip(string(raw)))
 	switch value.(type) {
 	case float64, float32, json.Number, int, int64:
 	default:
-		return 0, refuse
+		return 0, invalid
 	}
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || n != math.Trunc(n) || n < 1 || n > maxSentences {
-		return 0, refuse
+		return 0, invalid
 	}
 	return int(n), nil
 }
 
-// source is a document as it was sent.
+// source is a document of a message.
 type source struct {
 	name string
 	file a2a.File // nil: text
 	text string
 }
 
-// sourcesOf lists what messages bring, in order: per message its files in their
-// order, after its text if that is a document.
+// sourcesOf returns the documents of messages in order: for each message its text, if that is
+// a document, and its files.
 func sourcesOf(messages []a2a.Message) ([]source, error) {
 	var sources []source
 	unnamed, remote := 0, 0
@@ -122,12 +120,12 @@ func sourcesOf(messages []a2a.Message) ([]source, error) {
 		}
 	}
 	if remote > maxFetches {
-		return nil, fmt.Errorf("%d files were sent as URIs, at most %d are fetched", remote, maxFetches)
+		return nil, fmt.Errorf("the message names %d files by URI, want at most %d", remote, maxFetches)
 	}
 	return sources, nil
 }
 
-// joinedText joins a message's text parts as paragraphs.
+// joinedText returns a message's text parts as paragraphs.
 func joinedText(m a2a.Message) string {
 	var texts []string
 	for _, p := range m.Parts {
@@ -138,15 +136,14 @@ func joinedText(m a2a.Message) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// isNote reports whether a text beside files is too short to be a document, such
-// as "Please summarize this."
+// isNote reports whether a text sent with files is too short to be a document, such as
+// "Please summarize this."
 func isNote(text string) bool {
 	const longest, fewest = 1000, 3
 	return len(text) < longest && len(summarize.Sentences(summarize.Page{Number: 1, Text: text})) < fewest
 }
 
-// readAll extracts the pages of every source. An error says which one cannot be
-// read, and why.
+// readAll extracts the pages of every source. The error names the source that failed.
 func readAll(ctx context.Context, t *holdfast.Turn, sources []source) ([]document, error) {
 	docs := make([]document, 0, len(sources))
 	fetched := 0
@@ -160,10 +157,10 @@ func readAll(ctx context.Context, t *holdfast.Turn, sources []source) ([]documen
 	return docs, nil
 }
 
-// read extracts the pages of a source. What is fetched for it is added to fetched.
+// read extracts the pages of a source. It adds the number of fetched bytes to fetched.
 func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (document, error) {
 	if s.file == nil {
-		// Without a name, or an HTML page pasted as text might be read by its looks.
+		// Without a name, so that the format is not detected from the content.
 		pages, err := pagesOf(ctx, "", "text/plain", []byte(s.text))
 		return document{name: s.name, pages: pages}, err
 	}
@@ -180,7 +177,7 @@ func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (docume
 	}
 	if !inline {
 		if *fetched += len(data); *fetched > maxFetched {
-			return d, fmt.Errorf("the files that were sent as URIs have more than %d bytes together", maxFetched)
+			return d, fmt.Errorf("the files named by URI exceed %d bytes in total", maxFetched)
 		}
 		d.digest = fmt.Sprintf("%x", sha256.Sum256(data))
 	}
@@ -196,6 +193,5 @@ func pagesOf(ctx context.Context, name, mimeType string, data []byte) ([]summari
 	if errors.Is(err, summarize.ErrNoText) || (err != nil && len(data) == 0) {
 		return nil, nil
 	}
-	// The pages are read again by later attempts: they must not share anything.
-	return slices.Clip(pages), err
+	return pages, err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 )
 
-// remote is a host of one file, which may change.
+// remote is a host with one file, whose content may change.
 type remote struct {
 	url, host string
 	content   atomic.Pointer[string]
@@ -32,7 +32,7 @@ func newRemote(t *testing.T, content string) *remote {
 			http.NotFound(w, q)
 			return
 		}
-		w.Header().Set("Content-Type", "application/octet-stream") // the name says more
+		w.Header().Set("Content-Type", "application/octet-stream") // the format follows from the name
 		_, _ = w.Write([]byte(*r.content.Load()))
 	}))
 	t.Cleanup(s.Close)
@@ -47,30 +47,30 @@ func (r *remote) runner(t *testing.T, cfg summarizer.Config) *holdfasttest.Runne
 	return holdfasttest.New(t, summarizer.New(cfg), hc)
 }
 
-func byURI(name, uri string) a2a.Part {
+func uriPart(name, uri string) a2a.Part {
 	return a2a.FilePart{File: a2a.FileWithURI{Name: name, URI: uri}}
 }
 
-func TestAFileByURIIsSummarizedLikeOneThatWasSent(t *testing.T) {
+func TestFileByURIGivesTheSameSummary(t *testing.T) {
 	t.Parallel()
 	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("long.md", "text/markdown", document(8)))))
 	far := newRemote(t, document(8))
 	r := far.runner(t, summarizer.Config{})
-	task := r.SendMessage(holdfasttest.Message(text("Please summarize this."), byURI("long.md", far.url+"/x")))
+	task := r.SendMessage(holdfasttest.Message(text("Please summarize this."), uriPart("long.md", far.url+"/x")))
 	if got, _ := summaryOf(t, task); !slices.Equal(got, want) {
 		t.Errorf("summary = %q, want %q", got, want)
 	}
-	if told := statuses(r, task.ID); !slices.Equal(told[:2], []string{"fetching long.md", "opening long.md"}) {
-		t.Errorf("statuses = %q, want the file fetched and opened", told)
+	if got := statuses(r, task.ID); !slices.Equal(got[:2], []string{"fetching long.md", "opening long.md"}) {
+		t.Errorf("statuses = %q, want the file fetched and opened", got)
 	}
 }
 
-func TestFilesByURIThatCannotBeHadAreRejectedByName(t *testing.T) {
+func TestUnavailableFilesAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	far := newRemote(t, strings.Repeat(" ", 9_800_000))
 	many := func(n int) (parts []a2a.Part) {
 		for range n {
-			parts = append(parts, byURI("x.txt", far.url))
+			parts = append(parts, uriPart("x.txt", far.url))
 		}
 		return parts
 	}
@@ -79,10 +79,10 @@ func TestFilesByURIThatCannotBeHadAreRejectedByName(t *testing.T) {
 		want  string
 		asked int64
 	}{
-		{[]a2a.Part{byURI("far.pdf", far.url+"/none")}, "far.pdf cannot be read: its URI was answered with status 404", 1},
-		{[]a2a.Part{byURI("", "https://10.0.0.1/far.pdf")}, `file 1 cannot be read: its URI is refused: host "10.0.0.1" is not allowed`, 0},
-		{many(21), "21 files were sent as URIs, at most 20 are fetched", 0},
-		{many(5), "x.txt cannot be read: the files that were sent as URIs have more than 33554432 bytes together", 4},
+		{[]a2a.Part{uriPart("far.pdf", far.url+"/none")}, "far.pdf cannot be read: URI returned status 404", 1},
+		{[]a2a.Part{uriPart("", "https://10.0.0.1/far.pdf")}, `file 1 cannot be read: URI rejected: host "10.0.0.1" is not allowed`, 0},
+		{many(21), "the message names 21 files by URI, want at most 20", 0},
+		{many(5), "x.txt cannot be read: the files named by URI exceed 33554432 bytes in total", 4},
 	} {
 		before := far.asked.Load()
 		task := far.runner(t, summarizer.Config{}).SendMessage(holdfasttest.Message(tt.parts...))
@@ -95,27 +95,27 @@ func TestFilesByURIThatCannotBeHadAreRejectedByName(t *testing.T) {
 	}
 }
 
-// Of a file that changes while it is read, one state is summarized and not a mixture.
-func TestAFileThatChangedIsReadFromItsStart(t *testing.T) {
+// If a file changes while it is read, the summary must not mix both versions.
+func TestChangedFileIsReadFromTheStart(t *testing.T) {
 	t.Parallel()
-	was, is := document(12), strings.ReplaceAll(document(12), "e", "o")
-	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("a.txt", "text/plain", is))))
-	far := newRemote(t, was)
+	before, after := document(12), strings.ReplaceAll(document(12), "e", "o")
+	want, _ := summaryOf(t, newRunner(t).SendMessage(holdfasttest.Message(file("a.txt", "text/plain", after))))
+	far := newRemote(t, before)
 	r := far.runner(t, summarizer.Config{PageDelay: 300 * time.Millisecond})
-	task := r.Submit(holdfasttest.Message(byURI("a.txt", far.url)))
+	task := r.Submit(holdfasttest.Message(uriPart("a.txt", far.url)))
 	waitFor(t, r, task.ID, "reading page 5 of 12")
-	far.content.Store(&is)
+	far.content.Store(&after)
 	r.Restart()
 	if got, _ := summaryOf(t, r.Wait(task.ID)); !slices.Equal(got, want) {
-		t.Errorf("summary = %q, want that of the file as it is now, %q", got, want)
+		t.Errorf("summary = %q, want that of the current file, %q", got, want)
 	}
-	// One that did not change goes on.
-	far.content.Store(&was)
-	task = r.Submit(holdfasttest.Message(byURI("a.txt", far.url)))
+	// The summary of an unchanged file resumes.
+	far.content.Store(&before)
+	task = r.Submit(holdfasttest.Message(uriPart("a.txt", far.url)))
 	waitFor(t, r, task.ID, "reading page 5 of 12")
 	r.Restart()
 	r.Wait(task.ID)
-	if told := statuses(r, task.ID); !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "resuming at page ") }) {
-		t.Errorf("statuses = %q, want a resumption told", told)
+	if got := statuses(r, task.ID); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "resuming at page ") }) {
+		t.Errorf("statuses = %q, want a report that it resumes", got)
 	}
 }

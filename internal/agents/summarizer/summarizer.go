@@ -1,31 +1,29 @@
-// Package summarizer is the built-in agent: it picks the sentences of documents
-// that say most about them.
+// Package summarizer is the default built-in agent: it selects the most significant sentences
+// of documents.
 //
 // # Concepts
 //
-// A turn's messages bring documents: of each message first its text parts, which
-// together are one document, then its files in their order, those sent by URI
-// fetched by [holdfast.Turn.ReadFile]. Beside a file,
-// a text of less than three sentences is taken as a note that goes with it, not
-// as a document. {"sentences": 5} in a data part, of this turn or an earlier one,
-// sets how many sentences each document gets.
+// Each message of a turn contributes documents: its text parts, which form one document, and
+// its files in order. Files by URI are fetched by [holdfast.Turn.ReadFile]. If a message has
+// files, a text of fewer than three sentences is treated as a note instead of a document.
+// {"sentences": 5} in a data part of this turn or an earlier one sets the number of sentences
+// per document.
 //
-// Every document is read before the first is analysed, so that a message with a
-// bad one is rejected as a whole. Then pages are analysed in durable steps, each
-// told as progress, and the summary is streamed as the artifact "summary": one
-// text line per sentence, a chunk each, under the document's name when there are
-// several; last comes a data part with what was counted.
+// All documents are read before the first is analyzed, so that a message with an invalid
+// document is rejected as a whole. Pages are then analyzed in durable steps that report
+// progress. The summary is streamed as the artifact "summary": one line of text and one chunk
+// per sentence, under the name of the document if there are several, followed by a data part
+// with counts.
 //
 // # Durability
 //
-// A step takes as many pages as fit into 64 KiB of text and 100 ms of time, at
-// least one: so an interruption costs at most that much work, or one page, and
-// a document of thousands of small pages does not make thousands of commits. A
-// later attempt reads the document again, which is cheap and gives the same
-// pages, takes recorded analyses from the store and goes on behind them,
-// saying at which page. A file that is fetched again may have become another one,
-// which is analysed from its start: its steps are named after its digest. With
-// [Config.PageDelay] every page is a step.
+// A step has at least one page and up to 64 KiB of text, and ends after 100 ms. An
+// interruption therefore repeats at most that much work, and a document of thousands of small
+// pages does not cause thousands of commits. A later attempt reads the document again, which
+// is cheap and results in the same pages, uses the stored analyses and reports at which page
+// it resumes. A fetched file may have changed between attempts. Its steps are named after its
+// digest, so a changed file is analyzed from the start. With [Config.PageDelay] every page is
+// a separate step.
 package summarizer
 
 import (
@@ -39,11 +37,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
-// Config sets how the agent works. The zero value is ready to use.
+// Config configures the agent. The zero value is ready to use.
 type Config struct {
-	// PageDelay is a pause before each page. It serves demonstrations and fault
-	// tests, in which a document must take long enough to be interrupted, and
-	// makes every page a durable step of its own. Default none.
+	// PageDelay is a delay before each page, and makes every page a separate step. It is for
+	// demonstrations and fault tests, in which a document must take long enough to be
+	// interrupted. Default none.
 	PageDelay time.Duration
 }
 
@@ -73,7 +71,7 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 			return cause
 		}
 		if a2a.CodeOf(err) == a2a.CodeUnavailable {
-			return err // is tried again
+			return err // marked with Retry
 		}
 		return t.Reject(err.Error())
 	}
@@ -82,15 +80,15 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 			return err
 		}
 	}
-	if ask := question(docs); ask != "" {
+	if ask := missingInput(docs); ask != "" {
 		return t.RequireInput(ask)
 	}
 	return deliver(ctx, t, docs, wanted)
 }
 
-// question says what is missing; it is empty when there is enough to summarize,
-// which is two sentences.
-func question(docs []document) string {
+// missingInput returns a request for the missing input. It is empty if there are at least two
+// sentences to summarize.
+func missingInput(docs []document) string {
 	const send = "Send the text to summarize, or a file (plain text, Markdown, HTML or PDF)."
 	sentences, candidates := 0, 0
 	for _, d := range docs {
@@ -113,25 +111,25 @@ func question(docs []document) string {
 	return "There is nothing to summarize. " + send
 }
 
-// document is one thing to summarize.
+// document is a document to summarize.
 type document struct {
 	name     string
 	isFile   bool
-	digest   string // of what was fetched, "" of what was sent
+	digest   string // digest of a fetched file, "" for content of the message
 	pages    []summarize.Page
 	analyses []summarize.PageAnalysis
 }
 
-// mark tells a document that was fetched from others in the names of steps.
-func (d *document) mark() string {
+// stepSuffix returns a suffix for the names of steps that identifies the content of a fetched file.
+func (d *document) stepSuffix() string {
 	if d.digest == "" {
 		return ""
 	}
 	return " " + d.digest[:16]
 }
 
-// last is the number of the last page.
-func (d *document) last() int {
+// lastPage returns the number of the last page.
+func (d *document) lastPage() int {
 	if len(d.pages) == 0 {
 		return 0
 	}
@@ -146,7 +144,7 @@ func (d *document) sentences() int {
 	return n
 }
 
-// counts is what the data part at the end of the summary says.
+// counts is the content of the data part at the end of the summary.
 type counts struct {
 	Name      string `json:"name"`
 	Pages     int    `json:"pages"`
@@ -154,10 +152,10 @@ type counts struct {
 	Chosen    int    `json:"chosen"`
 }
 
-// deliver ranks, streams the summary and completes the task.
+// deliver streams the summary and completes the task.
 func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int) error {
 	w := t.Artifact("summary")
-	w.Describe("The sentences that say most, in the order of the text.", nil)
+	w.Describe("The most significant sentences in the order of the text.", nil)
 	var all []counts
 	var sum counts
 	for i := range docs {
@@ -172,7 +170,7 @@ func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int)
 		sum.Pages, sum.Sentences, sum.Chosen = sum.Pages+c.Pages, sum.Sentences+c.Sentences, sum.Chosen+c.Chosen
 	}
 	if err := w.WriteParts(a2a.DataPart{Data: map[string]any{
-		"pages": sum.Pages, "sentences": sum.Sentences, "chosen": sum.Chosen, "documents": plain(all),
+		"pages": sum.Pages, "sentences": sum.Sentences, "chosen": sum.Chosen, "documents": countsData(all),
 	}}); err != nil {
 		return err
 	}
@@ -182,7 +180,7 @@ func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int)
 	return t.Reply(fmt.Sprintf("Chose %s of %d on %s.", plural(sum.Chosen, "sentence"), sum.Sentences, plural(sum.Pages, "page")))
 }
 
-// deliverOne writes one document's part of the summary, a chunk per line.
+// deliverOne writes the part of the summary for one document, one chunk per line.
 func deliverOne(w *holdfast.ArtifactWriter, d *document, wanted int, titled, further bool) (counts, error) {
 	c := counts{Name: d.name, Pages: len(d.pages), Sentences: d.sentences()}
 	if wanted == 0 {
@@ -214,7 +212,7 @@ func deliverOne(w *holdfast.ArtifactWriter, d *document, wanted int, titled, fur
 	return c, nil
 }
 
-func plain(all []counts) []any {
+func countsData(all []counts) []any {
 	out := make([]any, len(all))
 	for i, c := range all {
 		out[i] = map[string]any{"name": c.Name, "pages": c.Pages, "sentences": c.Sentences, "chosen": c.Chosen}
@@ -229,15 +227,15 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Describe fills in what the agent card says.
+// Describe sets the agent card's properties.
 func Describe(cfg *holdfast.Config) {
-	const text = "Picks the sentences of a document that say most about it. Deterministic, in any language; no model is asked."
+	const text = "Selects the most significant sentences of a document. Deterministic, for any language, without a model."
 	modes := append(summarize.SupportedTypes(), "application/json")
 	cfg.Name = "summarizer"
 	cfg.Description = text
 	cfg.Skills = []a2a.AgentSkill{{
 		ID: "summarize", Name: "Summarize documents",
-		Description: text + ` Takes text, and plain text, Markdown, HTML and PDF files, inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
+		Description: text + ` Accepts text, and plain text, Markdown, HTML and PDF files, inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
 		Tags:        []string{"summary", "text", "documents", "pdf", "extractive"},
 		Examples:    []string{"Paste an article to get its main sentences.", "Attach a PDF report with the data part {\"sentences\": 10}."},
 		InputModes:  modes,
@@ -247,7 +245,7 @@ func Describe(cfg *holdfast.Config) {
 	cfg.OutputModes = []string{"text/plain", "application/json"}
 }
 
-// clip shortens a name for a message.
+// clip shortens a name for use in a message.
 func clip(s string) string {
 	const longest = 80
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")

@@ -17,7 +17,7 @@ import (
 
 const article = `Durable agents keep their promises after a crash. A durable agent writes every event to its store before it tells anyone.
 The store of a durable agent is a log of events. Readers follow the log from any event they have seen. Bananas are yellow.
-When a process dies, another process claims its durable tasks from the store. The claimed task goes on where its log of events ended.`
+When a process dies, another process claims its durable tasks from the store. The claimed task continues where its log of events ended.`
 
 func text(s string) a2a.Part { return a2a.TextPart{Text: s} }
 
@@ -38,14 +38,14 @@ func newRunner(t *testing.T, cfg ...summarizer.Config) *holdfasttest.Runner {
 	return holdfasttest.New(t, summarizer.New(c), hc)
 }
 
-// document has pages of a few sentences each.
+// document returns a text with the given number of pages.
 func document(pages int) string {
 	var b strings.Builder
 	for i := range pages {
 		if i > 0 {
 			b.WriteString("\f")
 		}
-		fmt.Fprintf(&b, "Page %d speaks of the durable store number %d and of its log. It says that chapter %d of the log goes on.\n", i+1, i+1, i+1)
+		fmt.Fprintf(&b, "Page %d speaks of the durable store number %d and of its log. It says that chapter %d of the log follows.\n", i+1, i+1, i+1)
 	}
 	return b.String()
 }
@@ -56,7 +56,7 @@ func summaryOf(t *testing.T, task holdfasttest.Task) (lines []string, counts map
 		t.Fatalf("task = %s (%s) with %d artifacts, want completed with one", task.State, task.Message, len(task.Artifacts))
 	}
 	a := task.Artifacts[0]
-	// The last chunk may come as an empty text.
+	// The last chunk may be an empty text.
 	if a.Name != "summary" || len(a.Parts) < 2 || len(a.Parts) > 3 {
 		t.Fatalf("artifact = %q with %d parts, want summary with a text and a data part", a.Name, len(a.Parts))
 	}
@@ -68,13 +68,13 @@ func summaryOf(t *testing.T, task holdfasttest.Task) (lines []string, counts map
 }
 
 func statuses(r *holdfasttest.Runner, id string) []string {
-	var told []string
+	var texts []string
 	for _, e := range r.Events(id) {
 		if e.Progress && e.Message != nil {
-			told = append(told, e.Message.Text())
+			texts = append(texts, e.Message.Text())
 		}
 	}
-	return told
+	return texts
 }
 
 func number(t *testing.T, v any) int {
@@ -146,7 +146,7 @@ func TestEveryFormatIsRead(t *testing.T) {
 	}
 }
 
-// pdf is a document of one page with the given content.
+// pdf returns a document of one page with the given content.
 func pdf(content string) string {
 	content = "BT /F1 10 Tf 14 TL 40 780 Td " + content + " ET"
 	objects := []string{
@@ -214,7 +214,7 @@ func TestUnknownOptionsAreReported(t *testing.T) {
 	task := r.SendMessage(holdfasttest.Message(text(article), data(map[string]any{"sentencez": 2, "style": "formal"})))
 	const want = `ignoring unknown options "sentencez", "style": the only option is {"sentences": 1 to 100}`
 	if lines, _ := summaryOf(t, task); len(lines) != 3 || !slices.Contains(statuses(r, task.ID), want) {
-		t.Errorf("summary has %d lines after %q, want 3 lines and the report %q", len(lines), statuses(r, task.ID), want)
+		t.Errorf("summary has %d lines after %q, want 3 lines and the status %q", len(lines), statuses(r, task.ID), want)
 	}
 }
 
@@ -256,12 +256,12 @@ func TestNothingToSummarizeAsksForInput(t *testing.T) {
 	}
 }
 
-func TestALengthIsRememberedForTheFollowUp(t *testing.T) {
+func TestFollowUpKeepsTheLength(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
 	task := r.SendMessage(holdfasttest.Message(data(map[string]any{"sentences": 4})))
 	if lines, _ := summaryOf(t, r.Reply(task.ID, article)); len(lines) != 4 {
-		t.Errorf("summary has %d lines, want the 4 that were asked for before", len(lines))
+		t.Errorf("summary has %d lines, want the 4 that were requested before", len(lines))
 	}
 }
 
@@ -273,7 +273,7 @@ func TestFilesAreNamedAndInOrder(t *testing.T) {
 		file("", "text/plain", ""), data(map[string]any{"sentences": 1})))
 	lines, counts := summaryOf(t, task)
 	if len(lines) != 8 || lines[0] != "one.txt:" || lines[3] != "two.md:" || lines[6] != "file 1:" || lines[7] != "(nothing to summarize)" {
-		t.Errorf("summary = %q, want the names over a sentence each", lines)
+		t.Errorf("summary = %q, want each name followed by one sentence", lines)
 	}
 	docs, ok := counts["documents"].([]any)
 	if !ok || len(docs) != 3 {
@@ -287,7 +287,7 @@ func TestFilesAreNamedAndInOrder(t *testing.T) {
 	}
 }
 
-func TestALongTextBesideAFileIsADocument(t *testing.T) {
+func TestLongTextWithAFileIsADocument(t *testing.T) {
 	t.Parallel()
 	task := newRunner(t).SendMessage(holdfasttest.Message(text(article), file("two.txt", "text/plain", article), data(map[string]any{"sentences": 1})))
 	if lines, _ := summaryOf(t, task); len(lines) != 5 || lines[0] != "text:" || lines[3] != "two.txt:" {
@@ -295,9 +295,9 @@ func TestALongTextBesideAFileIsADocument(t *testing.T) {
 	}
 }
 
-func TestBadDocumentsAreRejectedByName(t *testing.T) {
+func TestInvalidDocumentsAreRejectedByName(t *testing.T) {
 	t.Parallel()
-	good := file("good.txt", "text/plain", article)
+	valid := file("valid.txt", "text/plain", article)
 	for _, tt := range []struct {
 		part a2a.Part
 		want []string
@@ -307,7 +307,7 @@ func TestBadDocumentsAreRejectedByName(t *testing.T) {
 		{file("torn.pdf", "application/pdf", "%PDF-1.7\nand nothing else"), []string{"torn.pdf cannot be read", "malformed"}},
 		{file("a\nb\x00"+strings.Repeat("x", 500), "image/png", "x"), []string{"a b", "cannot be read"}},
 	} {
-		task := newRunner(t).SendMessage(holdfasttest.Message(good, tt.part))
+		task := newRunner(t).SendMessage(holdfasttest.Message(valid, tt.part))
 		if task.State != a2a.StateRejected || len(task.Artifacts) > 0 {
 			t.Errorf("%+v = %s with %d artifacts, want rejected without", tt.part, task.State, len(task.Artifacts))
 		}
@@ -319,7 +319,7 @@ func TestBadDocumentsAreRejectedByName(t *testing.T) {
 	}
 }
 
-func TestEveryPageIsTold(t *testing.T) {
+func TestEveryPageIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
 	task := r.SendMessage(holdfasttest.Message(file("long.txt", "text/plain", document(120))))
@@ -331,7 +331,7 @@ func TestEveryPageIsTold(t *testing.T) {
 	}
 }
 
-func TestAVeryLongDocumentTakesFewEvents(t *testing.T) {
+func TestLongDocumentCausesFewEvents(t *testing.T) {
 	t.Parallel()
 	const pages = 2000
 	r := newRunner(t)
@@ -346,7 +346,7 @@ func TestAVeryLongDocumentTakesFewEvents(t *testing.T) {
 	}
 }
 
-// waitFor returns when a status of the task has been told.
+// waitFor waits until the task has reported a status.
 func waitFor(t *testing.T, r *holdfasttest.Runner, id, status string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), holdfasttest.Timeout)
@@ -357,12 +357,12 @@ func waitFor(t *testing.T, r *holdfasttest.Runner, id, status string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("status %q was not told, only %q", status, statuses(r, id))
+			t.Fatalf("status %q was not reported, only %q", status, statuses(r, id))
 		}
 	}
 }
 
-func TestAnInterruptedDocumentGoesOnWhereItWas(t *testing.T) {
+func TestInterruptedDocumentResumes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 40
@@ -395,12 +395,12 @@ func TestAnInterruptedDocumentGoesOnWhereItWas(t *testing.T) {
 				t.Errorf("page %d was read %d times, want once, or twice if it was interrupted", i+1, n)
 			}
 		}
-		// A restart tears at most the page that is being read.
+		// A restart interrupts at most the page that is being read.
 		if resumed > 3 || repeated > 3 {
-			t.Errorf("%d pages were read again and %d resumptions reported, want at most one for each of the 3 restarts", repeated, resumed)
+			t.Errorf("%d pages were read again and %d restarts reported, want at most one for each of the 3 restarts", repeated, resumed)
 		}
 		if resumed == 0 {
-			t.Errorf("statuses = %q, want a resumption", all)
+			t.Errorf("statuses = %q, want a report that it resumes", all)
 		}
 	})
 }

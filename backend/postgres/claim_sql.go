@@ -1,0 +1,123 @@
+package postgres
+
+import "fmt"
+
+// stmtClaim claims tasks in one statement. It steps from owner to owner through two partial
+// indexes, which contain only queued and only leased tasks, and from context to context of an
+// owner through a third. It locks the first tasks of each that are not locked and whose
+// webhooks are not locked, and leases them in round-robin order of the owners. It fails if it
+// does not see all webhooks of a task.
+//
+// The candidates of an owner are ordered: expired leases first, then queued tasks, either in
+// round-robin order of its contexts (by = 1) or by due time (by = 2). The statement reads only
+// some candidates of each owner. Where an owner may have more, its order is known only up to a
+// bound. Tasks are claimed up to the smallest bound of all owners, so that the round robin is
+// exact; the last column reports whether there was a bound.
+//
+// Parameters: 1 the owner to start after, 2 now, 3 end of the horizon of queued tasks,
+// 4 latest end of an expired lease, 5 worker, 6 maximum number of tasks, 7 maximum number per
+// owner, 8 end of the new leases, 9 state and 10 time of the event, 11-13 its JSON: complete,
+// before its time, after its time, 14 mark of the commit, 15 owners and 16 the context of each
+// to start after, 17 maximum number per context, 18 end of the horizon of leases, 19 size of
+// the event, 20 owners to skip.
+var stmtClaim = &statement{name: "holdfast_claim", text: claimText(`SELECT * FROM (` + sqlFairQueued + `) x`)}
+
+// stmtClaimOldest is stmtClaim with queued tasks ordered by due time.
+var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", "phase = 1", "due_at", "due_at <= $2::bigint") + `
+				UNION ALL
+				` + dueOwnerTasks("2, 0", "phase = 1", "due_at", "due_at > $3::bigint AND due_at > $2::bigint"))}
+
+func claimText(queued string) string {
+	return `WITH RECURSIVE
+	` + walkOwners("a", `owner COLLATE "ucs_basic" > $1::text`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
+	` + walkOwners("b", `owner COLLATE "ucs_basic" <= $1::text`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text`, 1_000_000_000) + `,
+	locked AS MATERIALIZED (
+		SELECT o.n, p.* FROM (
+			SELECT owner, n, coalesce(($16::text[])[array_position($15::text[], owner COLLATE "C")], '') AS after
+			FROM (SELECT * FROM a UNION ALL SELECT * FROM b) x WHERE owner <> ALL ($20::text[]) OFFSET 0
+		) o CROSS JOIN LATERAL (
+			SELECT * FROM (
+				` + dueOwnerTasks("0, 0", "phase = 2", "lease_until", `lease_until <= $4::bigint AND lease_worker <> $5::text`) + `
+				UNION ALL
+				` + dueOwnerTasks("0, 0", "phase = 2", "lease_until", `lease_until > $18::bigint AND lease_until > $4::bigint AND lease_worker <> $5::text`) + `
+				UNION ALL
+				` + queued + `
+			) y LIMIT $7::bigint * $17::bigint
+		) p LIMIT $6::bigint * $7::bigint * $17::bigint
+	), ranked AS (
+		SELECT *, row_number() OVER (PARTITION BY n, by, turn ORDER BY at, id) AS round FROM locked
+	), ordered AS MATERIALIZED (
+		SELECT owner, id, n, by, round, row_number() OVER (PARTITION BY n ORDER BY by, CASE WHEN by = 1 THEN round END, turn, at, id) AS r,
+			count(*) OVER (PARTITION BY n) AS found FROM ranked
+	), bounds AS (
+		SELECT CASE WHEN found >= $7::bigint * $17::bigint THEN $7::bigint ELSE found END AS known FROM ordered
+		WHERE found >= $7::bigint OR by = 1 AND round >= $17::bigint
+	), chosen AS MATERIALIZED (
+		SELECT owner, id, by, row_number() OVER (ORDER BY r, n) AS place FROM ordered
+		WHERE r <= coalesce((SELECT min(known) FROM bounds), r) ORDER BY r, n LIMIT $6::bigint
+	), t AS (
+		UPDATE {s}.task_rows t SET phase = 2, lease_worker = $5::text, fence = t.fence + 1, lease_until = $8::bigint,
+			attempt = t.attempt + 1, seq = t.seq + 1, bytes = t.bytes + $19::bigint, state = $9::text,
+			state_at = greatest($10::bigint, t.updated_at), updated_at = greatest($10::bigint, t.updated_at)
+		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
+		RETURNING t.*, chosen.place, chosen.by
+	), moved AS (
+		SELECT owner, id, seq, updated_at AS at FROM t WHERE webhooks > 0
+	), ` + sqlAdvanceLanes + `, log AS (
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, events)
+		SELECT pk, seq, $14::bigint, 1, CASE WHEN updated_at = $10::bigint THEN $11::text ELSE
+			$12::text || to_char(timestamp '1970-01-01' + updated_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || $13::text END
+		FROM t
+	)
+	SELECT ` + rowColumns + `, t.place, t.webhooks, t.by = 1, EXISTS (SELECT 1 FROM bounds) FROM t
+	WHERE 1 / (CASE WHEN (SELECT coalesce(sum(webhooks), 0) FROM t) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END) = 1`
+}
+
+// walkOwners returns a recursive CTE of the owners with queued or leased tasks, in order.
+func walkOwners(name, from, after string, first int) string {
+	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = %d AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
+	step := func(where string) string {
+		return "least(" + fmt.Sprintf(hop, 1, where) + ", " + fmt.Sprintf(hop, 2, where) + ")"
+	}
+	return fmt.Sprintf(`%[1]s(owner, n) AS (SELECT %[2]s, %[4]d UNION ALL SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.owner IS NOT NULL)`,
+		name, step(from), step(after), first)
+}
+
+// dueOwnerTasks selects up to $7 due tasks of the owner o, the longest due first.
+func dueOwnerTasks(by, where, time, due string) string {
+	return dueTasks(by, where+` AND owner = o.owner COLLATE "ucs_basic"`, time, due, "$7")
+}
+
+// dueTasks selects up to limit due tasks, the longest due first. It skips up to 64 tasks that
+// have a locked webhook. A higher number would make the planner read all tasks.
+func dueTasks(by, where, time, due, limit string) string {
+	return fmt.Sprintf(`SELECT * FROM (SELECT x.owner, x.id, x.at, %[1]s FROM (
+			SELECT owner, id, %[3]s AS at, webhooks FROM {s}.task_rows WHERE %[2]s AND %[4]s ORDER BY %[3]s, id LIMIT %[5]s::bigint + 64 FOR UPDATE SKIP LOCKED
+		) x WHERE x.webhooks = 0 OR x.webhooks = (SELECT count(*) FROM (
+			SELECT 1 FROM {s}.webhook_lanes l WHERE l.owner = x.owner COLLATE "POSIX" AND l.task_id = x.id COLLATE "POSIX"
+			ORDER BY l.id COLLATE "POSIX" FOR NO KEY UPDATE SKIP LOCKED) l)
+		LIMIT %[5]s::bigint) x(owner, id, at, by, turn)`, by, where, time, due, limit)
+}
+
+// sqlFairQueued selects up to $17 due tasks of each context of the owner o, in round-robin
+// order of the contexts.
+var sqlFairQueued = fmt.Sprintf(`WITH RECURSIVE
+	%[1]s,
+	%[2]s
+	SELECT x.owner, x.id, x.at, x.by, x.turn FROM (SELECT * FROM ca UNION ALL SELECT * FROM cb) c CROSS JOIN LATERAL (
+		SELECT * FROM (%[3]s UNION ALL %[4]s) x LIMIT $17::bigint
+	) x`,
+	walkContexts("ca", `context_id COLLATE "POSIX" > o.after`, `context_id COLLATE "POSIX" > ca.context_id`, 1),
+	walkContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, 1_000_000_000),
+	dueTasks("1, c.n", sqlInContext, "due_at", "due_at <= $2::bigint", "$17"),
+	dueTasks("1, c.n", sqlInContext, "due_at", "due_at > $3::bigint AND due_at > $2::bigint", "$17"))
+
+const sqlInContext = `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`
+
+func walkContexts(name, from, after string, first int) string {
+	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = 1 AND owner = o.owner COLLATE "POSIX" AND %s
+		ORDER BY context_id COLLATE "POSIX" LIMIT 1)`
+	return fmt.Sprintf(`%[1]s(context_id, n) AS (SELECT %[2]s, %[4]d UNION ALL
+		SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.context_id IS NOT NULL)`,
+		name, fmt.Sprintf(hop, from), fmt.Sprintf(hop, after), first)
+}

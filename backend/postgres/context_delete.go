@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+var (
+	sqlBusyTask = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND phase <> 0
+		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` AND t.phase <> 0 LIMIT 1`
+	// sqlOldestTasks requires that the transaction has locked the context.
+	sqlOldestTasks = `SELECT t.* FROM (
+			(SELECT id, created_at FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
+				ORDER BY created_at, id LIMIT $3::bigint)
+			UNION ALL ` + firstTask("t.id, t.created_at", "$1::text", "$2::text") + `
+			ORDER BY created_at, id LIMIT $3::bigint) k
+		CROSS JOIN LATERAL (SELECT owner, id, pk, webhooks FROM {s}.task_rows
+			WHERE owner = $1::text COLLATE "POSIX" AND id = k.id COLLATE "POSIX" FOR UPDATE) t`
+	sqlTasksLeft = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
+		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` LIMIT 1`
+)
+
+const (
+	sqlMarkDeletion = sqlOldContext + `, saved AS (
+			UPDATE {s}.context_rows SET status = '', unmodified = false WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
+			RETURNING owner, status, labels
+		), tally AS (` + sqlCountLabels + `)
+		SELECT 1 FROM saved`
+
+	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context AND NOT at_creation`
+
+	sqlDeleteContext    = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlPendingDeletions = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
+)
+
+// DeleteContext implements [store.DeleteStore].
+func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, owner, id, limit, false)
+}
+
+// FinishDelete implements [store.DeleteStore].
+func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, owner, id, limit, true)
+}
+
+func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, started bool) (more bool, err error) {
+	var c store.Context
+	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) (err error) {
+		if !storable(owner, id) {
+			return store.ErrNotFound
+		}
+		if c, err = s.lockContext(ctx, tx, store.ContextKey{Owner: owner, ID: id}); err != nil {
+			return err
+		}
+		if c.Status != "" {
+			if started {
+				return store.ErrNotFound
+			}
+			if err := s.startDeletion(ctx, tx, &c); err != nil {
+				return err
+			}
+		}
+		tasks, err := s.lockTasks(ctx, tx, sqlOldestTasks, owner, id, max(limit, 0))
+		if err != nil {
+			return err
+		}
+		if tasks, err = s.lockLanes(ctx, tx, tasks, true); err != nil {
+			return err
+		}
+		if _, _, err = s.removeTasks(ctx, tx, tasks); err != nil {
+			return err
+		}
+		if more, err = s.exists(ctx, tx, sqlTasksLeft, owner, id); err != nil || more {
+			return err
+		}
+		if _, err := s.exec(ctx, tx, sqlDeleteContextKeys, owner, id); err != nil {
+			return err
+		}
+		_, err = s.exec(ctx, tx, sqlDeleteContext, owner, id)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	s.noteDeleted(&c)
+	return more, nil
+}
+
+// noteDeleted requests a merge of the tallies of a deleted context, because their rows may
+// add up to zero.
+func (s *Store) noteDeleted(c *store.Context) {
+	if c.Status == "" {
+		return
+	}
+	s.tallyRows.add(c.Key.Owner, mergeThreshold)
+	for _, l := range contextLabels(c) {
+		s.labelRows.add(labelKey{c.Key.Owner, l}, mergeThreshold)
+	}
+}
+
+// exists reports whether a query returns any row.
+func (s *Store) exists(ctx context.Context, on querier, text string, args ...any) (found bool, err error) {
+	err = s.eachRow(ctx, on, text, func(record) error {
+		found = true
+		return nil
+	}, args...)
+	return found, err
+}
+
+// startDeletion marks a context as pending deletion. It fails with ErrBusy while a task of it
+// is queued or leased.
+func (s *Store) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) error {
+	busy, err := s.exists(ctx, tx, sqlBusyTask, c.Key.Owner, c.Key.ID)
+	if err != nil {
+		return err
+	}
+	if busy {
+		return store.ErrBusy
+	}
+	if _, err := s.exec(ctx, tx, sqlMarkDeletion, c.Key.Owner, c.Key.ID); err != nil {
+		return err
+	}
+	return s.addTally(ctx, tx, c.Key.Owner, string(c.Status), -1)
+}
+
+// PendingDeletions implements [store.DeleteStore].
+func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
+	err = s.read(ctx, "list contexts being deleted", func(ctx context.Context, c *pgx.Conn) error {
+		pending = nil
+		return s.eachRow(ctx, c, sqlPendingDeletions, func(r record) error {
+			pending = append(pending, store.ContextKey{Owner: r.text(0), ID: r.text(1)})
+			return nil
+		}, max(limit, 0))
+	})
+	return pending, err
+}

@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// A count is the sum of rows in a tally table. Transactions only add rows, so that none waits
+// for another to release a counter. Maintenance merges the rows from time to time.
+
+// sqlMergeTallies and sqlMergeLabelTallies merge rows. They skip rows that another process
+// merges.
+var (
+	sqlMergeTallies = mergeText("tallies", "owner, kind", "t.owner = ANY ($1::text[])",
+		"FROM {s}.tallies t WHERE t.owner = ANY ($1::text[])")
+	sqlMergeLabelTallies = mergeText("label_tallies", "owner, label, status", "t.owner = ANY ($1::text[]) AND t.label = ANY ($2::bigint[])",
+		"FROM unnest($1::text[], $2::bigint[]) u(owner, label) JOIN {s}.label_tallies t ON t.owner = u.owner AND t.label = u.label")
+)
+
+// mergeText returns the statement that replaces rows of a table by their sums. Sums of zero
+// leave no row.
+func mergeText(table, key, among, from string) string {
+	return fmt.Sprintf(`WITH removed AS (
+		DELETE FROM {s}.%[1]s t WHERE %[3]s AND t.id = ANY (ARRAY(SELECT t.id %[4]s FOR UPDATE OF t SKIP LOCKED))
+		RETURNING %[2]s, n
+	)
+	INSERT INTO {s}.%[1]s (%[2]s, n) SELECT %[2]s, sum(n) FROM removed GROUP BY %[2]s HAVING sum(n) <> 0`, table, key, among, from)
+}
+
+// sqlReadTallies reads the counts of an owner.
+const sqlReadTallies = `SELECT kind, sum(n)::bigint FROM {s}.tallies WHERE owner = $1::text GROUP BY 1`
+
+const sqlAddTally = `INSERT INTO {s}.tallies (owner, kind, n) VALUES ($1::text, $2::text, $3::bigint)`
+
+// sqlReadLabelTallies reads the number of contexts of an owner by label and status, and the
+// number of rows of each count. The statements that change a context add these rows, see
+// sqlCountLabels.
+const sqlReadLabelTallies = `SELECT n.label, n.status, sum(n.n)::bigint, count(*) FROM unnest($2::bigint[]) u(label)
+	JOIN {s}.label_tallies n ON n.owner = $1::text AND n.label = u.label GROUP BY 1, 2`
+
+const (
+	// mergeThreshold is the number of added rows of an owner or a label that causes a merge.
+	mergeThreshold = 16
+	// mergeReadThreshold is the number of rows of a label above which a read causes a merge.
+	mergeReadThreshold = 64
+	// maxAddedKeys is the maximum number of keys in addedRows.
+	maxAddedKeys = 100_000
+)
+
+// addedRows counts the rows that were added since the last merge, by key.
+type addedRows[K comparable] struct {
+	mu    sync.Mutex
+	added map[K]int
+}
+
+func (t *addedRows[K]) add(key K, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.added == nil || len(t.added) >= maxAddedKeys {
+		t.added = make(map[K]int)
+	}
+	t.added[key] += n
+}
+
+// due returns the keys whose rows must be merged, and resets their counts.
+func (t *addedRows[K]) due() (keys []K) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, n := range t.added {
+		if n >= mergeThreshold {
+			keys = append(keys, key)
+			delete(t.added, key)
+		}
+	}
+	return keys
+}
+
+// labelKey is the key of label_tallies.
+type labelKey struct {
+	owner string
+	label int64
+}
+
+// mergeTallies merges the rows of all keys that are due.
+func (s *Store) mergeTallies(ctx context.Context, on *pgx.Conn) error {
+	if owners := s.tallyRows.due(); len(owners) > 0 {
+		if _, err := s.exec(ctx, on, sqlMergeTallies, owners); err != nil {
+			return err
+		}
+	}
+	due := s.labelRows.due()
+	if len(due) == 0 {
+		return nil
+	}
+	owners, labels := make([]string, len(due)), make([]int64, len(due))
+	for i, k := range due {
+		owners[i], labels[i] = k.owner, k.label
+	}
+	_, err := s.exec(ctx, on, sqlMergeLabelTallies, owners, labels)
+	return err
+}
+
+// addTally adds n to a count in a transaction.
+func (s *Store) addTally(ctx context.Context, on querier, owner, kind string, n int) error {
+	s.tallyRows.add(owner, 1)
+	_, err := s.exec(ctx, on, sqlAddTally, owner, kind, n)
+	return err
+}
+
+// readTallies returns the counts of an owner by kind.
+func (s *Store) readTallies(ctx context.Context, on querier, owner string) (map[string]int, error) {
+	counts := make(map[string]int)
+	err := s.eachRow(ctx, on, sqlReadTallies, func(r record) error {
+		counts[r.text(0)] = int(r.int(1))
+		return nil
+	}, owner)
+	return counts, err
+}
+
+// readLabelTallies returns the number of contexts of an owner by label and status.
+func (s *Store) readLabelTallies(ctx context.Context, on querier, owner string, labels []int64) (map[int64]map[string]int, error) {
+	counts := make(map[int64]map[string]int)
+	rows, sums := make(map[int64]int), make(map[int64]int)
+	err := s.eachRow(ctx, on, sqlReadLabelTallies, func(r record) error {
+		l, n := r.int(0), int(r.int(2))
+		if counts[l] == nil {
+			counts[l] = make(map[string]int)
+		}
+		counts[l][r.text(1)] = n
+		sums[l] += n
+		rows[l] += int(r.int(3))
+		return nil
+	}, owner, labels)
+	for l, n := range rows {
+		if n > mergeReadThreshold || sums[l] == 0 {
+			s.labelRows.add(labelKey{owner, l}, mergeThreshold)
+		}
+	}
+	return counts, err
+}
+
+// noteLabels counts the rows of label tallies that a change of a context added. A context
+// without a status does not exist.
+func (s *Store) noteLabels(was, is *store.Context) {
+	var from, to []int64
+	if was.Status != "" {
+		from = contextLabels(was)
+	}
+	if is.Status != "" {
+		to = contextLabels(is)
+	}
+	if was.Status == is.Status && slices.Equal(from, to) {
+		return
+	}
+	for _, l := range from {
+		s.labelRows.add(labelKey{was.Key.Owner, l}, 1)
+	}
+	for _, l := range to {
+		s.labelRows.add(labelKey{is.Key.Owner, l}, 1)
+	}
+}
+
+// ratingKind returns the kind of the tally of a feedback rating.
+func ratingKind(rating int) string { return "rating " + strconv.Itoa(rating) }
+
+// rating returns the rating that a kind of tally counts, and whether it counts one.
+func rating(kind string) (int, bool) {
+	text, ok := strings.CutPrefix(kind, "rating ")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
+}

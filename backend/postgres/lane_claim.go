@@ -1,0 +1,366 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// promoteLimit is the number of waiting lanes or tasks that one claim makes ready, at most.
+const promoteLimit = 512
+
+// stmtPromoteLanes makes waiting lanes ready that are due, or whose due time is beyond the
+// horizon, so that claims visit only owners with ready or leased lanes. It also forgets deleted
+// webhooks whose lease has ended. Parameters: 1 now, 2 end of the horizon, 3 maximum number of
+// each.
+var stmtPromoteLanes = &statement{
+	name: "holdfast_lanes_promote",
+	text: `WITH u AS MATERIALIZED (
+			SELECT * FROM (SELECT owner, task_id, id FROM {s}.webhook_lanes
+				WHERE phase = 2 AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+			UNION ALL
+			SELECT * FROM (SELECT owner, task_id, id FROM {s}.webhook_lanes
+				WHERE phase = 2 AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+		), g AS (
+			DELETE FROM {s}.deleted_webhooks WHERE lease_until <= $1::bigint
+		)
+		UPDATE {s}.webhook_lanes l SET phase = 1 FROM u WHERE ` + sqlLaneKey,
+}
+
+// sqlLaneLog reads the log rows of a lane after a sequence. The row with the next event may
+// start before it. before is the size of the previous rows. events is null if the row is larger
+// than the limit. Arguments: %[1]s the number of the task, %[2]s the sequence, %[3]s the
+// maximum number of events, %[4]s the maximum size in bytes.
+const sqlLaneLog = `SELECT x.seq, CASE WHEN x.bytes > %[4]s THEN NULL WHEN x.large IS NULL THEN x.events ELSE {s}.inline_contents(%[1]s, x.events, true) END AS events, x.before FROM (
+		SELECT g.seq, g.events, g.large, g.bytes, sum(g.bytes) OVER (ORDER BY g.seq) - g.bytes AS before
+		FROM (SELECT *, octet_length(events) + coalesce(large, 0) AS bytes FROM {s}.task_log) g
+		WHERE g.task_pk = %[1]s AND g.seq <= %[2]s + %[3]s AND g.seq >= coalesce(
+			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = %[1]s AND f.seq <= %[2]s + 1 ORDER BY f.seq DESC LIMIT 1), 0)
+	) x WHERE x.before <= %[4]s`
+
+// walkLaneOwners returns a recursive CTE of the owners with ready or leased lanes, in order.
+func walkLaneOwners(name, from, after string, first int) string {
+	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.webhook_lanes WHERE phase = %d AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
+	step := func(where string) string {
+		return "least(" + fmt.Sprintf(hop, 1, where) + ", " + fmt.Sprintf(hop, 3, where) + ")"
+	}
+	return fmt.Sprintf(`%[1]s(owner, n) AS (SELECT %[2]s, %[4]d UNION ALL SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.owner IS NOT NULL)`,
+		name, step(from), step(after), first)
+}
+
+// dueLanes selects due lanes of the owner o, the longest due first.
+func dueLanes(phase int, time, where string) string {
+	return fmt.Sprintf(`SELECT * FROM (SELECT owner, task_id, id, %[2]s AS at FROM {s}.webhook_lanes
+		WHERE phase = %[1]d AND owner = o.owner COLLATE "ucs_basic" AND %[3]s
+		ORDER BY %[2]s, task_id, id LIMIT $7::bigint FOR NO KEY UPDATE SKIP LOCKED) x`, phase, time, where)
+}
+
+// stmtClaimLanes claims lanes in one statement, like stmtClaim, and reads their webhooks and
+// the next rows of their logs. Parameters: 1 the owner to start after, 2 now, 3 end of the
+// horizon, 4 latest end of an expired lease of another worker, 5 worker, 6 maximum number of
+// lanes, 7 maximum number per owner, 8 end of the new leases, 9 owners to skip, 10 maximum
+// number and 11 maximum size of the events of a lane.
+//
+// The statement locks the current version of a lane, but does not see webhooks and events that
+// were saved after it started. Such lanes are returned without them.
+var stmtClaimLanes = &statement{
+	name: "holdfast_lanes_claim",
+	text: `WITH RECURSIVE
+		` + walkLaneOwners("a", `owner COLLATE "ucs_basic" > $1::text`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
+		` + walkLaneOwners("b", `owner COLLATE "ucs_basic" <= $1::text`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text`, 1_000_000_000) + `,
+		locked AS MATERIALIZED (
+			SELECT o.n, p.* FROM (SELECT * FROM a UNION ALL SELECT * FROM b) o CROSS JOIN LATERAL (
+				SELECT * FROM (
+					` + dueLanes(1, "due_at", `due_at <= $2::bigint`) + `
+					UNION ALL
+					` + dueLanes(1, "due_at", `due_at > $3::bigint AND due_at > $2::bigint`) + `
+					UNION ALL
+					` + dueLanes(3, "lease_until", `lease_until <= $2::bigint`) + `
+					UNION ALL
+					` + dueLanes(3, "lease_until", `lease_until > $2::bigint AND lease_until <= $4::bigint AND worker <> $5::text`) + `
+					UNION ALL
+					` + dueLanes(3, "lease_until", `lease_until > $3::bigint AND lease_until > $2::bigint AND (lease_until > $4::bigint OR worker = $5::text)`) + `
+				) y ORDER BY y.at, y.task_id, y.id LIMIT $7::bigint
+			) p WHERE o.owner <> ALL ($9::text[]) LIMIT $6::bigint * $7::bigint
+		), u AS MATERIALIZED (
+			SELECT owner, task_id, id, row_number() OVER (ORDER BY r, n) AS place
+			FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY at, task_id, id) AS r FROM locked) x
+			ORDER BY r, n LIMIT $6::bigint
+		), l AS (
+			UPDATE {s}.webhook_lanes l SET phase = 3, worker = $5::text, fence = l.fence + 1, lease_until = $8::bigint
+			FROM u WHERE ` + sqlLaneKey + ` RETURNING l.*, u.place
+		)
+		SELECT l.place, ` + laneColumns + `, CASE WHEN coalesce(g.before, 0) = 0 THEN c.data END, c.created_at, c.task_created_at,
+			c.context_id, g.seq, g.events, l.rev
+		FROM l
+		LEFT JOIN {s}.webhooks c ON c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX"
+			AND c.id = l.id COLLATE "POSIX" AND c.rev = l.rev
+		LEFT JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "l.cursor_seq", "$10::bigint", "$11::bigint") + `) g ON true`,
+}
+
+// sqlReadLanes reads the webhooks and the next log rows of claimed lanes. It does not find a
+// webhook that was saved after the claim: that revoked the lease.
+var sqlReadLanes = `SELECT u.ord, c.data, c.created_at, c.task_created_at, c.context_id, g.seq, g.events
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, rev, after, n, ord)
+	JOIN {s}.webhooks c ON c.owner = u.owner COLLATE "POSIX" AND c.task_id = u.task_id COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND c.rev = u.rev
+	CROSS JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "u.after", "u.n", "$7::bigint") + `) g ORDER BY u.ord, g.seq`
+
+// laneClaim is a lane that is being claimed.
+type laneClaim struct {
+	store.ClaimedLane
+	place    int64
+	rev      int64 // revision of the webhook
+	size     int   // size of the events
+	complete bool  // all events that the claim asks for are read
+	tooLarge bool  // the next row is larger than the claim permits
+	err      error // why the lane cannot be read
+}
+
+// add adds a row: data and creation time of the webhook, creation time of the task, context,
+// sequence and events.
+func (l *laneClaim) add(r record, p *store.LaneClaim) {
+	if r.null(4) || l.err != nil {
+		return
+	}
+	if !r.null(0) {
+		scanWebhook(&l.Webhook, r)
+		l.Created, l.ContextID = fromMillis(r.int(2)), r.text(3)
+	}
+	if r.null(5) {
+		l.complete, l.tooLarge = true, true
+		return
+	}
+	events, err := store.DecodeEvents(r.json(5), r.int(4), l.Webhook.Task, r.text(3))
+	if err != nil {
+		l.err = fmt.Errorf("event %d: %w", r.int(4), err)
+	}
+	for i := range events {
+		if e := &events[i]; !l.complete && e.Seq == l.lastSeq()+1 {
+			l.Events = append(l.Events, *e)
+			l.size += e.Size()
+			l.complete = e.Seq == l.Tail || len(l.Events) >= p.Events || p.Bytes > 0 && l.size > p.Bytes
+		}
+	}
+}
+
+// lastSeq returns the sequence of the last event that was read.
+func (l *laneClaim) lastSeq() int64 { return l.Cursor.Seq + int64(len(l.Events)) }
+
+// ClaimLanes implements [store.Webhooks]. It is not retried after a lost connection, because
+// lanes may have been leased.
+func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []store.ClaimedLane, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	if p.Limit <= 0 {
+		return nil, nil
+	}
+	if err := s.confirm(ctx); err != nil {
+		return nil, wrapError(ctx, err, "claim lanes")
+	}
+	p.Events = max(p.Events, 1)
+	// The first round locks at most the number of lanes per owner that one owner had in the last
+	// claim. With p.Limit it would lock far too many lanes if there are many owners.
+	depth := min(max(int(s.laneDepth.Load()), 1), p.Limit)
+	// A lane whose lease ends at once is due again, so a second round would find it.
+	singleRound := !p.Until.After(p.Now) || p.Horizon > 0 && p.Until.After(p.Now.Add(p.Horizon))
+	if singleRound {
+		depth = p.Limit
+	}
+	var lanes []*laneClaim
+	for {
+		left := p.Limit - len(lanes)
+		some, e := s.claimLanes(ctx, &p, left, depth, len(lanes) == 0)
+		lanes = append(withoutReclaimed(lanes, some), some...)
+		if err = e; err != nil || singleRound || maxPerOwner(some) < depth || len(some) == left {
+			break
+		}
+		depth = p.Limit - len(lanes)
+	}
+	s.laneDepth.Store(int64(maxPerOwner(lanes)))
+	if len(lanes) == 0 {
+		return nil, wrapError(ctx, err, "claim lanes")
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("claim of lanes is incomplete", "error", err, "claimed", len(lanes))
+	}
+	// The lanes are leased now, so they are read even if the caller has canceled.
+	err = s.readLanes(context.WithoutCancel(ctx), &p, lanes)
+	var skipped []store.LaneLease
+	for _, l := range lanes {
+		if l.err != nil {
+			s.log.Warn("claimed lane cannot be read", "task", l.Webhook.Task.ID, "error", l.err)
+			skipped = append(skipped, store.LaneLease{Task: l.Webhook.Task, ID: l.Webhook.ID, Worker: l.Worker, Fence: l.Fence})
+		} else if (l.tooLarge || len(l.Events) > 0) && (l.complete || err == nil) {
+			claimed = append(claimed, l.ClaimedLane)
+		}
+	}
+	if e := s.releaseRevoked(context.WithoutCancel(ctx), skipped); e != nil {
+		s.log.Warn("leases of unreadable lanes were not released", "lanes", len(skipped), "error", e)
+	}
+	if len(claimed) == 0 {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+// withoutReclaimed returns lanes without those that a later round claimed again, after their
+// leases were revoked.
+func withoutReclaimed(lanes, reclaimed []*laneClaim) []*laneClaim {
+	return slices.DeleteFunc(lanes, func(l *laneClaim) bool {
+		return slices.ContainsFunc(reclaimed, func(m *laneClaim) bool {
+			return l.Webhook.Task == m.Webhook.Task && l.Webhook.ID == m.Webhook.ID
+		})
+	})
+}
+
+// maxPerOwner returns the largest number of lanes of one owner.
+func maxPerOwner(lanes []*laneClaim) (most int) {
+	of := make(map[string]int)
+	for _, l := range lanes {
+		owner := l.Webhook.Task.Owner
+		of[owner]++
+		most = max(most, of[owner])
+	}
+	return most
+}
+
+// claimLanes runs one round of a claim with at most depth lanes per owner. The first round
+// also promotes waiting lanes.
+func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth int, first bool) (all []*laneClaim, err error) {
+	now, horizon, expiredUntil := millis(p.Now), farFuture, millis(p.Now)
+	if p.Horizon > 0 {
+		horizon = millis(p.Now.Add(p.Horizon))
+	}
+	if p.Takeover {
+		expiredUntil = farFuture
+	}
+	var places map[int64]*laneClaim
+	claim := &call{statement: stmtClaimLanes, args: []any{
+		p.AfterOwner, now, horizon, expiredUntil, p.Worker, limit, depth, millis(p.Until), append([]string{}, p.Skip...), p.Events, p.LargestRow(),
+	}, row: func(r record) {
+		l := places[r.int(0)]
+		if l == nil {
+			l = &laneClaim{place: r.int(0), rev: r.int(len(r) - 1), ClaimedLane: store.ClaimedLane{Lane: scanLane(r[1:])}}
+			places[l.place] = l
+			all = append(all, l)
+		}
+		l.add(r[1+laneWidth:], p)
+	}}
+	calls := []*call{claim}
+	if first {
+		calls = []*call{{statement: stmtPromoteLanes, args: []any{now, horizon, promoteLimit}}, claim}
+	}
+	for try := 0; ; try++ {
+		all, places = nil, make(map[int64]*laneClaim, limit)
+		err = s.pipelined(ctx, calls)
+		if err == nil {
+			break
+		}
+		if try >= s.cfg.MaxRetries || !rolledBack(err) || !s.backoff(ctx, try, err) {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b *laneClaim) int { return cmp.Compare(a.place, b.place) })
+	return all, nil
+}
+
+// readLanes reads the missing webhooks and events of claimed lanes.
+func (s *Store) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*laneClaim) error {
+	for {
+		var lacking []*laneClaim
+		var owners, tasks, ids []string
+		var revs, after, counts []int64
+		for _, l := range lanes {
+			if !l.complete && l.err == nil {
+				lacking = append(lacking, l)
+				owners, tasks, ids = append(owners, l.Webhook.Task.Owner), append(tasks, l.Webhook.Task.ID), append(ids, l.Webhook.ID)
+				revs, after, counts = append(revs, l.rev), append(after, l.lastSeq()), append(counts, int64(p.Events-len(l.Events)))
+			}
+		}
+		if len(lacking) == 0 {
+			return nil
+		}
+		before := slices.Clone(after)
+		err := s.retry(ctx, "read claimed lanes", func(ctx context.Context, c *pgx.Conn) error {
+			return s.eachRow(ctx, c, sqlReadLanes, func(r record) error {
+				lacking[r.int(0)-1].add(r[1:], p)
+				return nil
+			}, owners, tasks, ids, revs, after, counts, p.LargestRow())
+		})
+		if err != nil {
+			return err
+		}
+		for i, l := range lacking {
+			if l.lastSeq() == before[i] && l.err == nil {
+				l.err = fmt.Errorf("webhook was changed concurrently, or event %d is missing", before[i]+1)
+			}
+		}
+	}
+}
+
+const sqlRenewLanes = `WITH h AS MATERIALIZED (
+		SELECT u.ord, l.owner, l.task_id, l.id
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, worker, fence, ord)
+		JOIN {s}.webhook_lanes l ON ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
+		WHERE l.worker <> '' ORDER BY u.ord FOR NO KEY UPDATE OF l
+	)
+	UPDATE {s}.webhook_lanes l SET lease_until = $6::bigint FROM h u WHERE ` + sqlLaneKey + ` RETURNING u.ord`
+
+// RenewLanes implements [store.Webhooks].
+func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
+	sorted := sortLeases(leases)
+	a := leaseArrays(sorted)
+	err = s.read(ctx, "renew leases of lanes", func(ctx context.Context, c *pgx.Conn) error {
+		lost = nil
+		held := make(map[store.LaneLease]bool, len(leases))
+		err := s.eachRow(ctx, c, sqlRenewLanes, func(r record) error {
+			held[sorted[r.int(0)-1]] = true
+			return nil
+		}, a.owners, a.tasks, a.ids, a.workers, a.fences, millis(until))
+		for _, l := range leases {
+			if !held[l] {
+				lost = append(lost, l)
+			}
+		}
+		return err
+	})
+	return lost, err
+}
+
+// leaseColumns holds leases of lanes as parameters.
+type leaseColumns struct {
+	owners, tasks, ids, workers []string
+	fences                      []int64
+}
+
+// sortLeases returns distinct leases in the order in which their rows are locked. It omits
+// leases that cannot exist.
+func sortLeases(leases []store.LaneLease) []store.LaneLease {
+	sorted := slices.Clone(leases)
+	slices.SortFunc(sorted, compareLeases)
+	return slices.DeleteFunc(slices.Compact(sorted), func(l store.LaneLease) bool { return !storableLease(&l) })
+}
+
+func leaseArrays(all []store.LaneLease) (a leaseColumns) {
+	a.owners, a.tasks, a.ids, a.workers, a.fences = []string{}, []string{}, []string{}, []string{}, []int64{}
+	for i := range all {
+		l := &all[i]
+		a.owners, a.tasks, a.ids = append(a.owners, l.Task.Owner), append(a.tasks, l.Task.ID), append(a.ids, l.ID)
+		a.workers, a.fences = append(a.workers, l.Worker), append(a.fences, l.Fence)
+	}
+	return a
+}
+
+func storableLease(l *store.LaneLease) bool { return storable(l.Task.Owner, l.Task.ID, l.ID, l.Worker) }
+
+func compareLeases(a, b store.LaneLease) int {
+	return cmp.Or(compareKeys(a.Task, b.Task), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Fence, b.Fence))
+}

@@ -1,0 +1,279 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// stmtWebhook saves distinct webhooks of locked tasks. Their default time is that of the last
+// event of the task. It revokes the lease of an existing lane: the lane cannot be claimed until
+// the worker acknowledges that or the lease ends. The same holds for the lease of a deleted
+// webhook with the same id.
+var stmtWebhook = &statement{
+	name: "holdfast_webhooks",
+	text: `WITH u AS MATERIALIZED (
+			SELECT u.*, t.pk, t.seq, t.context_id, t.created_at AS task_created_at, coalesce(u.at, t.updated_at) AS now
+			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::bigint[], $8::bigint[],
+				$9::text[], $10::bigint[], $11::bigint[])
+				WITH ORDINALITY AS u(owner, task_id, id, endpoint, data, long_running, cursor_seq, cursor_sequence, cursor_state, at, made_at, ord)
+			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+		), removed AS (
+			DELETE FROM {s}.deleted_webhooks l USING u WHERE ` + sqlLaneKey + ` RETURNING u.ord, l.lease_until,
+				CASE WHEN l.worker = '' THEN l.fence ELSE l.fence + 1 END AS fence
+		), c AS (
+			INSERT INTO {s}.webhooks AS c (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
+			SELECT owner, task_id, id, pk, context_id, task_created_at, data, long_running, 1, coalesce(made_at, now), now FROM u ORDER BY ord
+			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
+				data = excluded.data, long_running = excluded.long_running, rev = c.rev + 1, updated_at = excluded.updated_at
+			RETURNING c.*
+		), l AS (
+			INSERT INTO {s}.webhook_lanes AS l (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence,
+				cursor_state, tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
+			SELECT u.owner, u.task_id, u.id, u.endpoint, c.rev,
+				CASE WHEN u.cursor_seq >= u.seq THEN 0 WHEN g.ord IS NULL THEN 1 ELSE 3 END, 'active', u.long_running,
+				u.cursor_seq, u.cursor_sequence, u.cursor_state, u.seq, u.now, 0, 0, 0, 0, u.now, '',
+				coalesce(g.fence, u.now), coalesce(g.lease_until, 0), ''
+			FROM u JOIN c ON c.owner = u.owner AND c.task_id = u.task_id AND c.id = u.id LEFT JOIN removed g ON g.ord = u.ord ORDER BY u.ord
+			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
+				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running, state = 'active',
+				phase = CASE WHEN l.cursor_seq >= l.tail_seq THEN 0 WHEN l.lease_until > 0 THEN 3 ELSE 1 END, due_at = excluded.due_at,
+				attempt = 0, failed_at = 0, updated_at = excluded.updated_at, ` + sqlRevokeLease + `, reason = ''
+			RETURNING l.*, l.rev = 1 AS made
+		), n AS (
+			UPDATE {s}.task_rows t SET webhooks = t.webhooks + u.n
+			FROM (SELECT owner, task_id, count(*)::integer AS n FROM l WHERE made GROUP BY 1, 2) u
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+		)
+		SELECT ` + laneColumns + `, c.data, c.created_at FROM l JOIN c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id`,
+	arrays: []uint32{
+		oidText, oidText, oidText, oidText, oidText, oidBool, oidInt8, oidInt8, oidText, oidInt8, oidInt8,
+	},
+}
+
+// sqlRevokeLease are the assignments that revoke the lease of the lane l, if there is one.
+const sqlRevokeLease = `fence = CASE WHEN l.worker = '' AND l.lease_until > 0 THEN l.fence ELSE l.fence + 1 END, worker = ''`
+
+// webhooks returns the calls that save the webhooks of changes. A webhook that occurs twice
+// needs two calls.
+func (c *committer) webhooks(changes []*change) (calls []*call) {
+	type webhook struct {
+		task store.Key
+		id   string
+	}
+	var nth map[webhook]int
+	for _, ch := range changes {
+		for i := range ch.Webhooks {
+			p := &ch.Webhooks[i]
+			if nth == nil {
+				nth = make(map[webhook]int)
+			}
+			w := webhook{ch.Key, p.ID}
+			n := nth[w]
+			if nth[w]++; n == len(calls) {
+				calls = append(calls, c.reuseCall(stmtWebhook))
+			}
+			col := calls[n].columns
+			for j, v := range []string{ch.Key.Owner, ch.Key.ID, p.ID, p.Endpoint, string(p.Data)} {
+				col[j].text(v)
+			}
+			col[5].bool(p.LongRunning)
+			col[6].int(p.Cursor.Seq)
+			col[7].int(p.Cursor.Sequence)
+			col[8].text(string(p.Cursor.State))
+			col[9].null()
+			col[10].null()
+		}
+	}
+	return calls
+}
+
+// sqlLockTaskUpdate locks a task against changes, which would move its lanes.
+const sqlLockTaskUpdate = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR NO KEY UPDATE`
+
+// SaveWebhook implements [store.Webhooks].
+func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (lane store.Lane, err error) {
+	err = s.transact(ctx, "save webhook", func(ctx context.Context, tx pgx.Tx) error {
+		if !storable(c.Task.Owner, c.Task.ID) {
+			return store.ErrNotFound
+		}
+		found, err := s.exists(ctx, tx, sqlLockTaskUpdate, c.Task.Owner, c.Task.ID)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return s.eachRow(ctx, tx, stmtWebhook.text, func(r record) error {
+			lane = scanLane(r)
+			scanWebhook(&lane.Webhook, r[laneWidth:])
+			return nil
+		}, []string{c.Task.Owner}, []string{c.Task.ID}, []string{c.ID}, []string{c.Endpoint}, []string{string(c.Data)},
+			[]bool{c.LongRunning}, []int64{cursor.Seq}, []int64{cursor.Sequence}, []string{string(cursor.State)},
+			[]int64{millis(now)}, []int64{millis(c.CreatedAt)})
+	})
+	if err != nil {
+		return store.Lane{}, err
+	}
+	s.lanesDue(lane.Pending())
+	return lane, nil
+}
+
+const (
+	sqlDeleteLane = `DELETE FROM {s}.webhook_lanes WHERE ` + sqlWebhookKey + ` RETURNING worker, fence, lease_until`
+	// sqlDeleteWebhook must run after the lane was removed, so that no more attempts are added.
+	sqlDeleteWebhook = `WITH c AS (
+			DELETE FROM {s}.webhooks WHERE ` + sqlWebhookKey + `
+		), a AS (
+			DELETE FROM {s}.delivery_attempts WHERE owner = $1::text AND task_id = $2::text AND config_id = $3::text
+		), d AS (
+			DELETE FROM {s}.dead_letters WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" AND config_id = $3::text COLLATE "POSIX"
+		), g AS (
+			INSERT INTO {s}.deleted_webhooks (owner, task_id, id, worker, fence, lease_until)
+			SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint WHERE $6::bigint > 0
+		)
+		UPDATE {s}.task_rows SET webhooks = webhooks - 1 WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlReadDeletedWebhook   = `SELECT lease_until FROM {s}.deleted_webhooks WHERE ` + sqlWebhookKey
+	sqlForgetDeletedWebhook = `DELETE FROM {s}.deleted_webhooks WHERE ` + sqlWebhookKey
+)
+
+// DeleteWebhook implements [store.Webhooks].
+func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+	err = s.transact(ctx, "delete webhook", func(ctx context.Context, tx pgx.Tx) error {
+		busy = false
+		if !storable(task.Owner, task.ID, id) {
+			return store.ErrNotFound
+		}
+		if _, err := s.exists(ctx, tx, sqlLockTaskUpdate, task.Owner, task.ID); err != nil {
+			return err
+		}
+		found, worker, fence, until := false, "", int64(0), int64(0)
+		err := s.eachRow(ctx, tx, sqlDeleteLane, func(r record) error {
+			found, worker, fence, until = true, r.text(0), r.int(1), r.int(2)
+			return nil
+		}, task.Owner, task.ID, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			busy, err = s.forgetDeleted(ctx, tx, task, id, now)
+			return err
+		}
+		if busy = until > millis(now); !busy {
+			until = 0
+		}
+		_, err = s.exec(ctx, tx, sqlDeleteWebhook, task.Owner, task.ID, id, worker, fence, until)
+		return err
+	})
+	return busy && err == nil, err
+}
+
+// forgetDeleted forgets a deleted webhook, unless a worker still has the lease. It returns
+// ErrNotFound if there is no such webhook.
+func (s *Store) forgetDeleted(ctx context.Context, tx pgx.Tx, task store.Key, id string, now time.Time) (busy bool, err error) {
+	found := false
+	err = s.eachRow(ctx, tx, sqlReadDeletedWebhook, func(r record) error {
+		found, busy = true, r.int(0) > millis(now)
+		return nil
+	}, task.Owner, task.ID, id)
+	switch {
+	case err != nil || busy:
+		return busy, err
+	case !found:
+		return false, store.ErrNotFound
+	}
+	_, err = s.exec(ctx, tx, sqlForgetDeletedWebhook, task.Owner, task.ID, id)
+	return false, err
+}
+
+const (
+	sqlReplayLane = `UPDATE {s}.webhook_lanes l SET cursor_seq = LEAST(cursor_seq, $4::bigint),
+			cursor_sequence = CASE WHEN cursor_seq < $4::bigint THEN cursor_sequence ELSE $5::bigint END,
+			cursor_state = CASE WHEN cursor_seq < $4::bigint THEN cursor_state ELSE $6::text END,
+			phase = CASE WHEN LEAST(cursor_seq, $4::bigint) >= tail_seq THEN 0 WHEN lease_until > 0 THEN 3 ELSE 1 END,
+			state = 'active', reason = '', due_at = $7::bigint, attempt = 0, failed_at = 0, updated_at = $7::bigint, ` + sqlRevokeLease + `
+		WHERE ` + sqlWebhookKey + ` RETURNING phase, cursor_seq, cursor_sequence, cursor_state`
+	// sqlDeleteReplayed must run after the lane was changed, so that no more dead letters are
+	// added.
+	sqlDeleteReplayed = `DELETE FROM {s}.dead_letters WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX"
+		AND config_id = $3::text COLLATE "POSIX" AND seq > $4::bigint`
+)
+
+// ReplayWebhook implements [store.Webhooks].
+func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
+	due := false
+	err = s.transact(ctx, "replay webhook", func(ctx context.Context, tx pgx.Tx) error {
+		if !storable(task.Owner, task.ID, id) {
+			return store.ErrNotFound
+		}
+		found := false
+		err := s.eachRow(ctx, tx, sqlReplayLane, func(r record) error {
+			found, due = true, r.int(0) > 0
+			at = store.WebhookCursor{Seq: r.int(1), Sequence: r.int(2), State: a2a.TaskState(r.text(3))}
+			return nil
+		}, task.Owner, task.ID, id, cursor.Seq, cursor.Sequence, string(cursor.State), millis(now))
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		if err == nil {
+			_, err = s.exec(ctx, tx, sqlDeleteReplayed, task.Owner, task.ID, id, at.Seq)
+		}
+		return err
+	})
+	if err != nil {
+		return store.WebhookCursor{}, err
+	}
+	s.lanesDue(due)
+	return at, nil
+}
+
+// stmtWakeLanes finds waiting lanes without locking them, and then locks them in the order of
+// their keys, as acknowledgements do.
+var stmtWakeLanes = &statement{
+	name: "holdfast_lanes_wake",
+	text: `WITH w AS MATERIALIZED (
+			SELECT owner, task_id, id FROM {s}.webhook_lanes
+			WHERE (phase = 1 OR phase = 2) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
+		), u AS MATERIALIZED (
+			SELECT l.* FROM (SELECT * FROM w ORDER BY owner, task_id, id) u CROSS JOIN LATERAL (
+				SELECT l.owner, l.task_id, l.id FROM {s}.webhook_lanes l
+				WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN (1, 2) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
+		)
+		UPDATE {s}.webhook_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
+}
+
+// WakeLanes implements [store.Webhooks]. It is not retried if the outcome is unknown.
+func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (n int, err error) {
+	if limit <= 0 || !storable(endpoint) {
+		return 0, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	wake := &call{statement: stmtWakeLanes, args: []any{endpoint, millis(now), limit}, row: func(record) { n++ }}
+	err = s.retryRolledBack(ctx, "wake lanes", func() error {
+		n = 0
+		return s.pipelined(ctx, []*call{wake})
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.lanesDue(n > 0)
+	return n, nil
+}
+
+// retryRolledBack runs f and retries transient failures after which nothing was stored. If the
+// outcome is unknown, it returns the error.
+func (s *Store) retryRolledBack(ctx context.Context, op string, f func() error) error {
+	for try := 0; ; try++ {
+		err := f()
+		if err == nil || try >= s.cfg.MaxRetries || !rolledBack(err) || !s.backoff(ctx, try, err) {
+			return wrapError(ctx, err, op)
+		}
+	}
+}

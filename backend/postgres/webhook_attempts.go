@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// batchSpan is the maximum time between the attempts of one row in milliseconds. A walk by the
+// time of the last attempt can therefore stop when all later rows are too old.
+const batchSpan = 60_000
+
+// attemptBatch is the attempts of one row, ordered by time.
+type attemptBatch []storedAttempt
+
+// storedAttempt is the JSON of a [store.DeliveryAttempt].
+type storedAttempt struct {
+	Seq      int64  `json:"seq"`
+	Sequence int64  `json:"sequence"`
+	Attempt  int    `json:"attempt"`
+	At       int64  `json:"at"`
+	Millis   int64  `json:"ms,omitempty"`
+	Status   int    `json:"status,omitempty"`
+	Outcome  string `json:"outcome,omitempty"`
+	Address  string `json:"address,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+func (b attemptBatch) encode() ([]byte, error) { return json.Marshal(b) }
+
+// attemptBatches divides attempts into rows.
+func attemptBatches(attempts []store.DeliveryAttempt) (batches []attemptBatch) {
+	all := make(attemptBatch, len(attempts))
+	for i := range attempts {
+		a := &attempts[i]
+		all[i] = storedAttempt{
+			a.Seq, a.Sequence, a.Attempt, millis(a.At), a.Duration.Milliseconds(), a.Status, a.Outcome, a.Address, a.Detail,
+		}
+	}
+	slices.SortStableFunc(all, func(a, b storedAttempt) int { return cmp.Compare(a.At, b.At) })
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].At-all[0].At <= batchSpan {
+			n++
+		}
+		batches, all = append(batches, all[:n]), all[n:]
+	}
+	return batches
+}
+
+// deliveryPlace is the position of an attempt or a dead letter in its list.
+type deliveryPlace struct {
+	At       int64
+	Owner    string
+	Task     string
+	ID       string
+	Sequence int64
+	Attempt  int // 0 for dead letters
+}
+
+func (p *deliveryPlace) compare(o *deliveryPlace) int {
+	return cmp.Or(cmp.Compare(o.At, p.At), strings.Compare(p.Owner, o.Owner), strings.Compare(p.Task, o.Task), strings.Compare(p.ID, o.ID),
+		cmp.Compare(o.Sequence, p.Sequence), cmp.Compare(o.Attempt, p.Attempt))
+}
+
+// encode returns the cursor of a page that ends at the position.
+func (p *deliveryPlace) encode() string {
+	raw, _ := json.Marshal(p) // plain strings and numbers: cannot fail
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// decodePlace decodes a cursor. It returns nil for "".
+func decodePlace(cursor string) (*deliveryPlace, error) {
+	if cursor == "" {
+		return nil, nil //nolint:nilnil // none
+	}
+	var p deliveryPlace
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil || !storable(p.Owner, p.Task, p.ID) {
+		return nil, a2a.Wrap(a2a.CodeInvalid, err, "malformed cursor")
+	}
+	return &p, nil
+}
+
+// deliveryFilter adds the conditions of a query on the table n and returns its scope: "owner",
+// "task", or "" for all.
+func deliveryFilter(w *walk, q *store.WebhookQuery) (within string) {
+	if q.Owner == "" {
+		return ""
+	}
+	w.filter("n.owner = %s", w.arg(q.Owner, "text"))
+	if q.TaskID == "" {
+		return "owner"
+	}
+	w.filter("n.task_id = %s", w.arg(q.TaskID, "text"))
+	if q.ID != "" {
+		w.filter("n.config_id = %s", w.arg(q.ID, "text"))
+	}
+	return "task"
+}
+
+// attemptRows returns the statement that reads rows of attempts, the latest first, after the
+// row with the time last and the number id.
+func attemptRows(q *store.WebhookQuery, place *deliveryPlace, last, id int64, limit int) (string, []any) {
+	var w walk
+	deliveryFilter(&w, q)
+	if place != nil {
+		w.filter("n.first_at <= %s", w.arg(place.At, "bigint"))
+	}
+	w.filter("(n.last_at, n.id) < (%s, %s)", w.arg(last, "bigint"), w.arg(id, "bigint"))
+	return fmt.Sprintf(`SELECT n.id, n.owner, n.task_id, n.config_id, n.last_at, n.data FROM {s}.delivery_attempts n
+		WHERE %s ORDER BY n.last_at DESC, n.id DESC LIMIT %s`, strings.Join(w.where, " AND "), w.arg(limit, "bigint")), w.args
+}
+
+// attemptLister collects the attempts of a page from rows, the latest first.
+type attemptLister struct {
+	q     *store.WebhookQuery
+	place *deliveryPlace
+	found []foundAttempt
+	// Time and number of the last row that was read, and the number of rows.
+	last, id int64
+	rows     int
+}
+
+type foundAttempt struct {
+	deliveryPlace
+	stored storedAttempt
+}
+
+func (l *attemptLister) add(r record) error {
+	var batch attemptBatch
+	if err := json.Unmarshal(r[5], &batch); err != nil {
+		return fmt.Errorf("attempts %d: %w", r.int(0), err)
+	}
+	l.id, l.last = r.int(0), r.int(4)
+	l.rows++
+	for _, a := range batch {
+		f := foundAttempt{deliveryPlace{a.At, r.text(1), r.text(2), r.text(3), a.Sequence, a.Attempt}, a}
+		if (l.place == nil || f.compare(l.place) > 0) && (l.q.Sequence == 0 || l.q.Sequence == a.Sequence) {
+			l.found = append(l.found, f)
+		}
+	}
+	return nil
+}
+
+// complete sorts the attempts and reports whether the page is complete: enough of them are
+// later than all that remaining rows may contain. It removes duplicates, which repeated
+// acknowledgements add.
+func (l *attemptLister) complete(limit int, ended bool) bool {
+	slices.SortStableFunc(l.found, func(a, b foundAttempt) int { return a.compare(&b.deliveryPlace) })
+	l.found = slices.CompactFunc(l.found, func(a, b foundAttempt) bool { return a == b })
+	return ended || len(l.found) > limit && l.found[limit].At > l.last
+}
+
+func (f *foundAttempt) attempt() store.DeliveryAttempt {
+	stored := &f.stored
+	return store.DeliveryAttempt{
+		Task: store.Key{Owner: f.Owner, ID: f.Task}, WebhookID: f.ID, Seq: stored.Seq, Sequence: stored.Sequence, Attempt: stored.Attempt,
+		At: fromMillis(stored.At), Duration: time.Duration(stored.Millis) * time.Millisecond,
+		Status: stored.Status, Outcome: stored.Outcome, Address: stored.Address, Detail: stored.Detail,
+	}
+}
+
+// DeliveryAttempts implements [store.Webhooks].
+func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (page store.DeliveryAttemptPage, err error) {
+	place, err := decodePlace(q.Cursor)
+	if err != nil {
+		return page, err
+	}
+	err = s.readList(ctx, "list attempts", func(ctx context.Context, c *pgx.Conn) error {
+		page = store.DeliveryAttemptPage{}
+		if !storable(q.Owner, q.TaskID, q.ID) {
+			return nil
+		}
+		l := attemptLister{q: &q, place: place, last: math.MaxInt64, id: math.MaxInt64}
+		if place != nil {
+			l.last = place.At + batchSpan
+		}
+		for ended := false; !l.complete(q.Limit, ended); {
+			l.rows = 0
+			limit := q.Limit + 16
+			text, args := attemptRows(&q, place, l.last, l.id, limit)
+			if err := s.eachRow(ctx, c, text, l.add, args...); err != nil {
+				return err
+			}
+			ended = l.rows < limit
+		}
+		if len(l.found) > q.Limit {
+			l.found = l.found[:q.Limit]
+			page.Next = l.found[q.Limit-1].encode()
+		}
+		for i := range l.found {
+			page.Attempts = append(page.Attempts, l.found[i].attempt())
+		}
+		return nil
+	})
+	return page, err
+}

@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	sqlOldAttempts = `SELECT id, data, owner FROM {s}.delivery_attempts
+		WHERE last_at < $1::bigint + 60000 AND first_at < $1::bigint ORDER BY last_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED`
+	sqlDeleteAttempts  = `DELETE FROM {s}.delivery_attempts a USING unnest($1::text[], $2::bigint[]) AS u(owner, id) WHERE a.owner = u.owner AND a.id = u.id`
+	sqlReplaceAttempts = `UPDATE {s}.delivery_attempts a SET first_at = u.first_at, last_at = u.last_at, data = u.data
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u(owner, id, first_at, last_at, data)
+		WHERE a.owner = u.owner AND a.id = u.id`
+
+	// sqlExpireDeadLetters deletes the oldest dead letters first. Lanes with phase -1 that lose
+	// one get phase 0, so that the next pass checks them again.
+	sqlExpireDeadLetters = `WITH d AS MATERIALIZED (
+			SELECT owner, task_id, config_id, seq FROM {s}.dead_letters WHERE (-at) > -$1::bigint ORDER BY (-at) DESC LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		), removed AS (
+			DELETE FROM {s}.dead_letters p USING d WHERE p.owner = d.owner COLLATE "POSIX" AND p.task_id = d.task_id COLLATE "POSIX"
+				AND p.config_id = d.config_id COLLATE "POSIX" AND p.seq = d.seq
+			RETURNING p.owner, p.task_id, p.config_id
+		), u AS MATERIALIZED (
+			SELECT DISTINCT owner, task_id, config_id AS id FROM removed ORDER BY 1, 2, 3
+		), again AS (
+			UPDATE {s}.webhook_lanes l SET phase = 0 FROM u WHERE ` + sqlLaneKey + ` AND l.phase + 0 <= 0
+		)
+		SELECT count(*) FROM removed`
+
+	// sqlIdleLanes locks old idle lanes and before them their tasks. It skips locked rows.
+	sqlIdleLanes = `WITH old AS MATERIALIZED (
+			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.webhook_lanes l
+			WHERE l.phase = 0 AND l.long_running = $1::boolean AND l.updated_at < $2::bigint ORDER BY l.updated_at LIMIT $3::bigint
+		), held AS MATERIALIZED (
+			SELECT u.* FROM old u JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
+			FOR NO KEY UPDATE OF t SKIP LOCKED
+		)
+		SELECT l.* FROM held u CROSS JOIN LATERAL (
+			SELECT l.owner, l.task_id, l.id FROM {s}.webhook_lanes l
+			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = 0 AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
+
+	// sqlExpireLanes deletes the locked lanes of terminal tasks without dead letters. The others
+	// get phase -1, which no pass reads: they cannot expire before another statement changes
+	// their phase.
+	sqlExpireLanes = `WITH c AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS c(owner, task_id, id)),
+		u AS MATERIALIZED (
+			SELECT c.* FROM c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX"
+			WHERE t.state = ANY ($4::text[]) AND (
+				SELECT 1 FROM {s}.dead_letters d WHERE d.owner = c.owner COLLATE "POSIX" AND d.task_id = c.task_id COLLATE "POSIX"
+					AND d.config_id = c.id COLLATE "POSIX" LIMIT 1) IS NULL
+		), removed AS (
+			DELETE FROM {s}.webhook_lanes l USING u WHERE ` + sqlLaneKey + ` RETURNING l.owner, l.task_id
+		), p AS (
+			DELETE FROM {s}.webhooks l USING u WHERE ` + sqlLaneKey + `
+		), a AS (
+			DELETE FROM {s}.delivery_attempts a USING u WHERE a.owner = u.owner AND a.task_id = u.task_id AND a.config_id = u.id
+		), n AS (
+			UPDATE {s}.task_rows t SET webhooks = t.webhooks - g.n FROM (SELECT owner, task_id, count(*)::integer AS n FROM removed GROUP BY 1, 2) g
+			WHERE t.owner = g.owner COLLATE "POSIX" AND t.id = g.task_id COLLATE "POSIX"
+		), k AS (
+			UPDATE {s}.webhook_lanes l SET phase = -1 FROM (SELECT owner, task_id, id FROM c EXCEPT SELECT owner, task_id, id FROM u) u WHERE ` + sqlLaneKey + `
+		)
+		SELECT count(*) FROM removed`
+
+	// maxLaneBatches is the maximum number of batches of idle lanes that a call checks.
+	maxLaneBatches = 10
+)
+
+// ExpireWebhooks implements [store.Webhooks]. It removes the oldest first.
+func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (int, error) {
+	if limit <= 0 {
+		return 0, nil
+	}
+	removed, deadLetters := 0, 0
+	if !p.Attempts.IsZero() {
+		n, err := s.expireAttempts(ctx, p.Attempts, limit)
+		if err != nil {
+			return 0, err
+		}
+		removed += n
+	}
+	if !p.Dead.IsZero() {
+		err := s.transact(ctx, "expire dead letters", func(ctx context.Context, tx pgx.Tx) error {
+			return s.eachRow(ctx, tx, sqlExpireDeadLetters, func(r record) error {
+				deadLetters = int(r.int(0))
+				return nil
+			}, ceilMillis(p.Dead), limit)
+		})
+		if err != nil {
+			return 0, err
+		}
+		removed += deadLetters
+	}
+	var terminalStates []string
+	for _, state := range a2a.States() {
+		if state.Terminal() {
+			terminalStates = append(terminalStates, string(state))
+		}
+	}
+	lanes := 0
+	for _, kind := range []struct {
+		long   bool
+		before time.Time
+	}{{false, p.Finished}, {true, p.LongRunning}} {
+		if kind.before.IsZero() || lanes == limit {
+			continue
+		}
+		n, err := s.expireLanes(ctx, kind.long, kind.before, terminalStates, limit-lanes)
+		if err != nil {
+			return 0, err
+		}
+		lanes += n
+	}
+	return removed + lanes, nil
+}
+
+// expireLanes removes up to limit webhooks that have nothing left to send. Each batch needs
+// two statements: the second sees changes that were committed before the first got its locks.
+func (s *Store) expireLanes(ctx context.Context, long bool, before time.Time, terminalStates []string, limit int) (removed int, err error) {
+	for range maxLaneBatches {
+		var owners, tasks, ids []string
+		n, batch := 0, limit-removed
+		err := s.transact(ctx, "expire webhooks", func(ctx context.Context, tx pgx.Tx) error {
+			owners, tasks, ids, n = nil, nil, nil, 0
+			err := s.eachRow(ctx, tx, sqlIdleLanes, func(r record) error {
+				owners, tasks, ids = append(owners, r.text(0)), append(tasks, r.text(1)), append(ids, r.text(2))
+				return nil
+			}, long, ceilMillis(before), batch)
+			if err != nil || len(ids) == 0 {
+				return err
+			}
+			return s.eachRow(ctx, tx, sqlExpireLanes, func(r record) error {
+				n = int(r.int(0))
+				return nil
+			}, owners, tasks, ids, terminalStates)
+		})
+		if err != nil {
+			return 0, err
+		}
+		if removed += n; removed == limit || len(ids) < batch {
+			break
+		}
+	}
+	return removed, nil
+}
+
+// expireAttempts removes attempts before a time. It rewrites rows that also contain later ones.
+func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	cut := ceilMillis(before)
+	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
+		removed = 0
+		var droppedIDs, keptIDs, firsts, lasts []int64
+		var droppedOwners, keptOwners, keptData []string // keptData is the JSON of the remaining attempts
+		err := s.eachRow(ctx, tx, sqlOldAttempts, func(r record) error {
+			var b attemptBatch
+			if err := json.Unmarshal(r[1], &b); err != nil {
+				return fmt.Errorf("attempts %d: %w", r.int(0), err)
+			}
+			n := 0
+			for removed < limit && n < len(b) && b[n].At < cut {
+				n++
+				removed++
+			}
+			switch b = slices.Clone(b[n:]); {
+			case len(b) == 0:
+				droppedOwners, droppedIDs = append(droppedOwners, r.text(2)), append(droppedIDs, r.int(0))
+			case n > 0:
+				data, err := b.encode()
+				if err != nil {
+					return err
+				}
+				keptOwners = append(keptOwners, r.text(2))
+				keptIDs, firsts, lasts = append(keptIDs, r.int(0)), append(firsts, b[0].At), append(lasts, b[len(b)-1].At)
+				keptData = append(keptData, string(data))
+			}
+			return nil
+		}, cut, limit)
+		if err == nil && len(droppedIDs) > 0 {
+			_, err = s.exec(ctx, tx, sqlDeleteAttempts, droppedOwners, droppedIDs)
+		}
+		if err == nil && len(keptIDs) > 0 {
+			_, err = s.exec(ctx, tx, sqlReplaceAttempts, keptOwners, keptIDs, firsts, lasts, keptData)
+		}
+		return err
+	})
+	return removed, err
+}

@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Delivery records are attempts and dead letters. Their rows are read by time, newest
+// first. Records that share a row or a time are sorted in memory.
+const (
+	sqlAttemptRecords    = `SELECT n.pk, n.at, l.owner, l.task_id, l.id, n.attempts FROM webhook_attempts n INDEXED BY webhook_attempts_%s`
+	sqlDeadLetterRecords = `SELECT n.pk, n.at, l.owner, l.task_id, l.id, n.seq, n.sequence, n.cursor_seq, n.cursor_sequence, n.cursor_state,
+		n.attempts, n.status, n.reason FROM webhook_dead n INDEXED BY webhook_dead_%s`
+	sqlDeliveriesAll   = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk WHERE n.at <= ?1 ORDER BY n.at DESC`
+	sqlDeliveriesOwner = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk WHERE n.owner = ?2 AND n.at <= ?1 ORDER BY n.at DESC`
+	sqlDeliveriesTask  = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk
+		WHERE n.task_pk = (SELECT pk FROM task_rows WHERE owner = ?2 AND id = ?3) AND n.at <= ?1 ORDER BY n.at DESC`
+	sqlDeliveriesLane = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk
+		WHERE n.task_pk = (SELECT pk FROM task_rows WHERE owner = ?2 AND id = ?3) AND n.at <= ?1
+		AND n.lane_pk = (SELECT pk FROM webhook_lanes WHERE owner = ?2 AND task_id = ?3 AND id = ?4) ORDER BY n.at DESC`
+)
+
+// deliveryWalk builds a statement that lists delivery records of a kind.
+type deliveryWalk struct{ records, index, where string }
+
+func (k deliveryWalk) text() string { return fmt.Sprintf(k.records, k.index) + k.where }
+
+func newDeliveryWalk(records string, q *store.WebhookQuery) (k deliveryWalk, args []any) {
+	switch {
+	case q.Owner == "":
+		return deliveryWalk{records, "at", sqlDeliveriesAll}, nil
+	case q.TaskID == "":
+		return deliveryWalk{records, "owner", sqlDeliveriesOwner}, []any{q.Owner}
+	case q.ID == "":
+		return deliveryWalk{records, "task", sqlDeliveriesTask}, []any{q.Owner, q.TaskID}
+	}
+	return deliveryWalk{records, "task", sqlDeliveriesLane}, []any{q.Owner, q.TaskID, q.ID}
+}
+
+// deliveryKey is the sort key of a delivery record.
+type deliveryKey struct {
+	At       int64  `json:"at"`
+	Owner    string `json:"owner"`
+	Task     string `json:"task"`
+	ID       string `json:"id"`
+	Sequence int64  `json:"sequence"`
+	Attempt  int64  `json:"attempt"`
+	// Row and Index make keys unique.
+	Row   int64 `json:"row"`
+	Index int64 `json:"index"`
+}
+
+func (k *deliveryKey) compare(o *deliveryKey) int {
+	return cmp.Or(cmp.Compare(o.At, k.At), strings.Compare(k.Owner, o.Owner), strings.Compare(k.Task, o.Task), strings.Compare(k.ID, o.ID),
+		cmp.Compare(o.Sequence, k.Sequence), cmp.Compare(o.Attempt, k.Attempt), cmp.Compare(k.Row, o.Row), cmp.Compare(k.Index, o.Index))
+}
+
+// deliveryPage collects a page of records from rows sorted by time, newest first.
+type deliveryPage[V any] struct {
+	*store.WebhookQuery
+	after *deliveryKey // nil at the start
+	keys  []deliveryKey
+	found []V
+}
+
+// start returns the time of the first row that may have a record of the page.
+func (p *deliveryPage[V]) start() (at any, err error) {
+	if p.Cursor == "" {
+		return latest, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if err == nil {
+		p.after = new(deliveryKey)
+		err = wire.Unmarshal(raw, p.after)
+	}
+	if err != nil {
+		return nil, a2a.Wrap(a2a.CodeInvalid, err, "malformed cursor")
+	}
+	return p.after.At + attemptSpan, nil
+}
+
+// full reports whether the page is complete: rows of time at and older rows have
+// neither a record of the page nor the first one after it.
+func (p *deliveryPage[V]) full(at int64) bool {
+	return len(p.keys) > p.Limit && p.keys[p.Limit].At > at
+}
+
+func (p *deliveryPage[V]) add(k deliveryKey, v V) {
+	if p.Sequence != 0 && k.Sequence != p.Sequence || p.after != nil && k.compare(p.after) <= 0 {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(p.keys, &k, func(a deliveryKey, b *deliveryKey) int { return a.compare(b) })
+	if i > p.Limit {
+		return
+	}
+	end := min(len(p.keys), p.Limit)
+	p.keys = slices.Insert(p.keys[:end], i, k)
+	p.found = slices.Insert(p.found[:end], i, v)
+}
+
+// result returns the page and the cursor of the next one.
+func (p *deliveryPage[V]) result() (values []V, next string, err error) {
+	if len(p.keys) <= p.Limit {
+		return p.found, "", nil
+	}
+	raw, err := wire.Marshal(&p.keys[p.Limit-1])
+	return p.found[:p.Limit], base64.RawURLEncoding.EncodeToString(raw), err
+}
+
+// readDeliveries reads a page. add adds the records of a row.
+func readDeliveries[V any](ctx context.Context, s *Store, records string, p *deliveryPage[V], add func(k deliveryKey, rec record) error) ([]V, string, error) {
+	err := s.readList(ctx, func(r *reader) error {
+		start, err := p.start()
+		if err != nil {
+			return err
+		}
+		k, args := newDeliveryWalk(records, p.WebhookQuery)
+		walk, err := r.list(k.text())
+		if err != nil {
+			return err
+		}
+		return walk.query(ctx, func(rec record) error {
+			k := deliveryKey{Row: rec.int(0), At: rec.int(1), Owner: rec.text(2), Task: rec.text(3), ID: rec.text(4)}
+			if p.full(k.At) {
+				return errStop
+			}
+			return add(k, rec)
+		}, append([]any{start}, args...)...)
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, "", err
+	}
+	return p.result()
+}
+
+// DeliveryAttempts implements store.Store.
+func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
+	p := &deliveryPage[store.DeliveryAttempt]{WebhookQuery: &q}
+	all, next, err := readDeliveries(ctx, s, sqlAttemptRecords, p, func(k deliveryKey, rec record) error {
+		var attempts []attempt
+		if err := wire.Unmarshal(rec.json(5), &attempts); err != nil {
+			return fmt.Errorf("attempts %d: %w", k.Row, err)
+		}
+		task := store.Key{Owner: k.Owner, ID: k.Task}
+		for i := range attempts {
+			a := &attempts[i]
+			k.At, k.Sequence, k.Attempt, k.Index = a.At, a.Sequence, a.Attempt, int64(i)
+			p.add(k, a.value(task, k.ID))
+		}
+		return nil
+	})
+	return store.DeliveryAttemptPage{Attempts: all, Next: next}, err
+}
+
+// DeadLetters implements store.Store.
+func (s *Store) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
+	p := &deliveryPage[store.DeadLetter]{WebhookQuery: &q}
+	all, next, err := readDeliveries(ctx, s, sqlDeadLetterRecords, p, func(k deliveryKey, rec record) error {
+		k.Sequence = rec.int(6)
+		p.add(k, store.DeadLetter{
+			Task: store.Key{Owner: k.Owner, ID: k.Task}, WebhookID: k.ID, Seq: rec.int(5), Sequence: k.Sequence,
+			Cursor:   store.WebhookCursor{Seq: rec.int(7), Sequence: rec.int(8), State: a2a.TaskState(rec.text(9))},
+			Attempts: int(rec.int(10)), Status: int(rec.int(11)), Reason: rec.text(12), At: fromMillis(k.At),
+		})
+		return nil
+	})
+	return store.DeadLetterPage{Letters: all, Next: next}, err
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"bytes"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// reuseEarlier returns the artifact that earlier attempts stored and that w starts to write, or
+// nil if there is none. The caller holds w.mu.
+func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
+	if t.earlier == nil {
+		return nil
+	}
+	id := w.head.ID
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.startedIDs[id] {
+		if t.startedIDs == nil {
+			t.startedIDs = make(map[string]bool)
+		}
+		t.startedIDs[id] = true
+		t.startedOrder = append(t.startedOrder, id)
+	}
+	l := t.earlier.artifacts[id]
+	if l == nil || l.rewritten {
+		return nil
+	}
+	l.rewritten = true
+	if l.artifact == nil {
+		return nil
+	}
+	w.generation = l.generation
+	return l
+}
+
+// countReplacement counts an event that replaces the artifact of w and returns the new
+// generation. In the first attempt, an artifact whose id was made from its name is replaced
+// only once, when it starts.
+func (t *Turn) countReplacement(w *ArtifactWriter) int {
+	if !w.explicit && t.earlier == nil {
+		return 1
+	}
+	id := w.head.ID
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.generations == nil {
+		t.generations = make(map[string]int)
+	}
+	n, counted := t.generations[id]
+	if !counted && t.earlier != nil && t.earlier.artifacts[id] != nil {
+		n = t.earlier.artifacts[id].generation
+	}
+	t.generations[id] = n + 1
+	return n + 1
+}
+
+// eventFor returns the event that makes the stored artifact equal to what w has written plus
+// parts. It returns nil if the stored artifact already starts with that, or equals it and is
+// complete.
+func (l *earlierArtifact) eventFor(w *ArtifactWriter, parts []a2a.Part, last bool) *store.Event {
+	stored := l.artifact.Parts
+	same := w.started || equalHeads(&w.head, l.artifact)
+	if same && containsAt(stored, w.pos, parts) {
+		atEnd := w.pos.After(parts) == store.EndOf(stored)
+		switch {
+		case !last, atEnd && l.complete:
+			return nil
+		case atEnd:
+			return w.event([]a2a.Part{a2a.TextPart{}}, true, true)
+		}
+	}
+	all := parts
+	if w.started {
+		all, _ = store.Between(stored, store.Position{}, w.pos)
+		all = appendParts(all, parts)
+	}
+	if same && !l.complete {
+		if rest, ok := remainingChunk(all, stored); ok {
+			return w.event(rest, true, last)
+		}
+	}
+	return w.event(all, false, last)
+}
+
+// containsAt reports whether stored has the content of parts at a position.
+func containsAt(stored []a2a.Part, at store.Position, parts []a2a.Part) bool {
+	to := at.After(parts)
+	if to == at {
+		return true
+	}
+	if at.Parts > 0 && at.Text >= 0 {
+		rest := stored[at.Parts-1].(a2a.TextPart).Text[at.Text:]
+		text := ""
+		if store.PlainText(parts[0]) {
+			text, parts = parts[0].(a2a.TextPart).Text, parts[1:]
+		}
+		if len(parts) == 0 {
+			return len(rest) >= len(text) && rest[:len(text)] == text
+		}
+		if rest != text {
+			return false
+		}
+	}
+	if at.Parts+len(parts) > len(stored) {
+		return false
+	}
+	for i, p := range parts {
+		s := stored[at.Parts+i]
+		if i == len(parts)-1 && store.PlainText(p) && store.PlainText(s) {
+			p, s := p.(a2a.TextPart).Text, s.(a2a.TextPart).Text
+			return len(s) >= len(p) && s[:len(p)] == p
+		}
+		if !equalPart(p, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// appendParts returns parts with a chunk appended.
+func appendParts(parts, chunk []a2a.Part) []a2a.Part {
+	t := &store.Task{Artifacts: []a2a.Artifact{{Parts: parts}}}
+	t.Apply(store.Event{Artifact: &a2a.Artifact{Parts: chunk}, Append: true})
+	return t.Artifacts[0].Parts
+}
+
+// remainingChunk returns the chunk that extends stored to all; ok is false if there is none.
+func remainingChunk(all, stored []a2a.Part) (chunk []a2a.Part, ok bool) {
+	end := store.EndOf(stored)
+	start, ok := store.Between(all, store.Position{}, end)
+	if !ok || !equalParts(start, stored) {
+		return nil, false
+	}
+	chunk, ok = store.Between(all, end, store.EndOf(all))
+	return chunk, ok && end.After(chunk) == store.EndOf(all)
+}
+
+func equalParts(a, b []a2a.Part) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !equalPart(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// equalPart compares parts in their stored form.
+func equalPart(a, b a2a.Part) bool {
+	if store.PlainText(a) && store.PlainText(b) {
+		return a.(a2a.TextPart).Text == b.(a2a.TextPart).Text
+	}
+	return equalJSON(a, b)
+}
+
+// equalHeads compares artifacts without their content.
+func equalHeads(a, b *a2a.Artifact) bool {
+	x, y := *a, *b
+	x.Parts, y.Parts = nil, nil
+	return equalJSON(&x, &y)
+}
+
+func equalJSON(a, b any) bool {
+	x, xerr := wire.Marshal(a)
+	y, yerr := wire.Marshal(b)
+	return xerr == nil && yerr == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,28 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+func TestNewReportsAllProblemsInOrder(t *testing.T) {
+	t.Parallel()
+	_, err := engine.New(engine.Config{
+		Store: inmem.New(), NewID: newID, Handler: func(context.Context, *engine.Turn) error { return nil },
+		Lease: time.Millisecond, RetryDelay: time.Minute, RetryDelayMax: time.Second,
+		Limits: engine.Limits{Inbox: -1, Parts: -2, PageSize: -3, StepBytes: -4},
+	})
+	const want = "engine config: Lease is 1ms, want at least 100ms\n" +
+		"RetryDelayMax is 1s, want at least RetryDelay, which is 1m0s\n" +
+		"Limits.Inbox is -1, want at least 1\n" +
+		"Limits.Parts is -2, want at least 1\n" +
+		"Limits.PageSize is -3, want at least 1\n" +
+		"Limits.StepBytes is -4, want at least 1"
+	if err == nil || err.Error() != want {
+		t.Errorf("New() = %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// quarantineInterval is how long the last attempt of a quarantined task runs before the next
+// quarantined task may start.
+const quarantineInterval = 2 * time.Second
+
+// A task whose attempts were all interrupted may be a poison task, or it may only have run at
+// the same time as one. Therefore tasks that are about to start their last attempt are
+// quarantined: they start one at a time. A quarantined task that waits is not charged an
+// attempt. Waiting tasks use at most half of the slots; the others are requeued with a delay.
+
+// quarantine finds claimed tasks that may be poison tasks and returns their attempt, before any
+// of the tasks runs. It returns the keys of the quarantined tasks.
+func (e *Engine) quarantine(ctx context.Context, tasks []*store.Task) map[store.Key]bool {
+	var candidates []*store.Task
+	var changes []store.Change
+	for _, t := range tasks {
+		if !e.mayBePoison(ctx, t) {
+			continue
+		}
+		queue := t.Queue
+		queue.Attempt--
+		candidates = append(candidates, t)
+		changes = append(changes, store.Change{
+			Key: t.Key, Queue: &queue,
+			Lease: &store.HeldLease{Key: t.Key, Worker: t.Queue.Lease.Worker, Fence: t.Queue.Lease.Fence},
+		})
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	results, err := e.cfg.Store.Commit(ctx, changes...)
+	if err != nil {
+		e.log.Warn("quarantine tasks", "error", err)
+		return nil
+	}
+	quarantined := make(map[store.Key]bool, len(candidates))
+	for i, t := range candidates {
+		if results[i].Err == nil {
+			t.Queue.Attempt--
+			quarantined[t.Key] = true
+		}
+	}
+	return quarantined
+}
+
+// mayBePoison reports whether t was claimed for its last attempt after an interrupted one.
+func (e *Engine) mayBePoison(ctx context.Context, t *store.Task) bool {
+	return t.Queue.Attempt == e.cfg.MaxAttempts && e.interrupted(ctx, t.Key, t.Seq, t.Queue.Attempt)
+}
+
+// interrupted reports whether the attempt before a claimed one was interrupted: it neither
+// finished nor requested a retry. claimed is the task's version after the claim.
+func (e *Engine) interrupted(ctx context.Context, key store.Key, claimed int64, attempt int) bool {
+	if attempt == 1 || claimed < 2 {
+		return false
+	}
+	before, err := e.cfg.Store.Events(ctx, key, claimed-2, 1)
+	return err == nil && len(before) == 1 && before[0].State != a2a.StateSubmitted
+}
+
+// waitInQuarantine waits until a quarantined task may start and counts its attempt. It reports
+// whether the run may continue; then the caller must call done at the end of the turn.
+// Otherwise the task has been requeued.
+func (r *run) waitInQuarantine() (done func(), ok bool) {
+	if !r.quarantined {
+		return func() {}, true
+	}
+	r.quarantined = false
+	waiting := r.e.quarantined.Add(1)
+	defer r.e.quarantined.Add(-1)
+	if waiting > max(1, int64(r.e.cfg.Concurrency)/2) {
+		r.requeueQuarantined(min(time.Duration(waiting)*quarantineInterval, r.e.cfg.RetryDelayMax))
+		return nil, false
+	}
+	select {
+	case r.e.quarantineSlot <- struct{}{}:
+	case <-r.ctx.Done():
+		r.requeueQuarantined(0)
+		return nil, false
+	}
+	leave := time.AfterFunc(quarantineInterval, func() { <-r.e.quarantineSlot })
+	done = func() {
+		if leave.Stop() {
+			<-r.e.quarantineSlot
+		}
+	}
+	r.mu.Lock()
+	queue := r.queue
+	r.mu.Unlock()
+	queue.Attempt++
+	r.e.log.Warn("running the last attempt of a quarantined task", "task", r.l.key.ID, "attempt", queue.Attempt)
+	if err := r.persistAll(nil, &queue, 0); err != nil {
+		done()
+		r.requeueQuarantined(0)
+		return nil, false
+	}
+	return done, true
+}
+
+// requeueQuarantined requeues a quarantined task that has not started, with a delay. Its
+// attempt has already been returned.
+func (r *run) requeueQuarantined(after time.Duration) {
+	r.mu.Lock()
+	queue := r.queue
+	r.mu.Unlock()
+	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", time.Time{}
+	if after > 0 {
+		queue.DueAt = store.Time(r.e.now().Add(after))
+	}
+	if r.persistAll(nil, &queue, 0) == nil {
+		r.e.noteQueued(r.l.key.Owner)
+		time.AfterFunc(after, r.e.notifyWork)
+	}
+}

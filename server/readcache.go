@@ -1,0 +1,217 @@
+package server
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"encoding/json"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// readCache keeps finished tasks in encoded form. An entry is valid for one version of its
+// task; the store reports the current version without reading content. The least recently
+// used entries are evicted first.
+type readCache struct {
+	limit int64
+
+	mu      sync.Mutex
+	bytes   int64
+	entries map[cacheKey]*list.Element
+	order   list.List // of *encoding, the most recently used first
+
+	hits atomic.Int64
+}
+
+// cacheKey identifies an encoding. One task has several, depending on the options of the
+// request.
+type cacheKey struct {
+	task store.Key
+	extent
+}
+
+// extent describes which parts of a task a response contains.
+type extent struct {
+	history   int  // the maximum number of messages, -1 for all
+	explicit  bool // the request has historyLength, see [v03.History]
+	artifacts bool
+}
+
+func extentOf(read store.TaskOptions, historyLength *int) extent {
+	e := extent{history: -1, explicit: historyLength != nil, artifacts: !read.OmitArtifacts}
+	if read.History != nil {
+		e.history = *read.History
+	}
+	return e
+}
+
+type cachedTask struct {
+	key     cacheKey
+	version store.TaskVersion
+	text    json.RawMessage // read-only
+	content int             // the part of the task's Size that text contains
+}
+
+// cacheEntryOverhead is the approximate memory of an encoding in addition to its text.
+const cacheEntryOverhead = 768
+
+func (e *cachedTask) bytes() int64 { return int64(len(e.text)) + cacheEntryOverhead }
+
+func newReadCache(limit int64) *readCache {
+	return &readCache{limit: limit, entries: make(map[cacheKey]*list.Element)}
+}
+
+// get returns the cached encoding in any version, or nil.
+func (c *readCache) get(key cacheKey) *cachedTask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[key]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*cachedTask)
+}
+
+// cacheable reports whether a task can be cached: it is finished, so it does not change anymore,
+// and takes a small part of the cache.
+func (c *readCache) cacheable(t *store.Task) bool {
+	return t.Status.State.Terminal() && int64(t.Size()) <= c.limit/cacheEntryShare
+}
+
+// cacheEntryShare limits an encoding to this fraction of the cache.
+const cacheEntryShare = 64
+
+func (c *readCache) put(e *cachedTask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.bytes() > c.limit/cacheEntryShare {
+		return
+	}
+	c.remove(c.entries[e.key])
+	c.entries[e.key] = c.order.PushFront(e)
+	for c.bytes += e.bytes(); c.bytes > c.limit; {
+		c.remove(c.order.Back())
+	}
+}
+
+func (c *readCache) remove(e *list.Element) {
+	if e == nil {
+		return
+	}
+	removed := c.order.Remove(e).(*cachedTask)
+	delete(c.entries, removed.key)
+	c.bytes -= removed.bytes()
+}
+
+// readCacheInfo reports the size of the read cache and the number of its hits.
+type readCacheInfo struct {
+	Tasks int   `json:"tasks"`
+	Bytes int64 `json:"bytes"`
+	Hits  int64 `json:"hits"`
+}
+
+func (c *readCache) info() readCacheInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return readCacheInfo{Tasks: len(c.entries), Bytes: c.bytes, Hits: c.hits.Load()}
+}
+
+// encodeTask returns the response for a task and caches it.
+func (s *Server) encodeTask(t *store.Task, read store.TaskOptions, historyLength *int) (json.RawMessage, error) {
+	out := newBuffer()
+	defer out.free()
+	var err error
+	if out.b, err = s.cfg.Dialect.Append(out.b, convertTask(t, historyLength)); err != nil {
+		return nil, err
+	}
+	e := &cachedTask{
+		key: cacheKey{t.Key, extentOf(read, historyLength)}, version: t.Version(),
+		text: bytes.Clone(out.b), content: t.Size(),
+	}
+	s.cache.put(e)
+	return e.text, nil
+}
+
+// getTask returns the response for a task: encoded, or a value to encode.
+func (s *Server) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (any, error) {
+	c.TaskID = p.ID
+	read := store.TaskOptions{History: p.HistoryLength}
+	cached := s.cache.get(cacheKey{store.Key{Owner: c.Principal.ID, ID: p.ID}, extentOf(read, p.HistoryLength)})
+	if cached != nil {
+		now, err := s.cfg.Engine.Version(ctx, c.Principal, p.ID)
+		if err == nil && now.Same(cached.version) {
+			s.cache.hits.Add(1)
+			return cached.text, nil
+		}
+	}
+	t, err := s.cfg.Engine.Task(ctx, c.Principal, p.ID, p.HistoryLength)
+	if err != nil {
+		return nil, err
+	}
+	if s.cache.cacheable(t) {
+		return s.encodeTask(t, read, p.HistoryLength)
+	}
+	return convertTask(t, p.HistoryLength), nil
+}
+
+func (s *Server) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (any, error) {
+	if s.cfg.Dialect == rpc.Bindu && p.HistoryLength == nil && p.Metadata["historyLength"] == nil && p.Metadata["history_length"] == nil {
+		whole := math.MaxInt32 // Bindu clients expect the whole history
+		p.HistoryLength = &whole
+	}
+	cached := make(map[string]*cachedTask)
+	list, err := s.cfg.Engine.ListUncached(ctx, c.Principal, p, func(outline *store.Task, read store.TaskOptions) (int, bool) {
+		e := s.cache.get(cacheKey{outline.Key, extentOf(read, p.HistoryLength)})
+		if e == nil || !outline.Version().Same(e.version) {
+			return 0, false
+		}
+		cached[outline.Key.ID] = e
+		return e.content, true
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &a2a.TasksPage[json.RawMessage]{NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize, TruncatedBySize: list.TruncatedBySize}
+	if out.Tasks, err = s.encodeList(list, cached, p.HistoryLength); err != nil {
+		return nil, err
+	}
+	if list.Total >= 0 {
+		out.Total, out.TotalSize, out.TotalCapped = &list.Total, &list.Total, list.TotalCapped
+	}
+	return out, nil
+}
+
+// encodeList returns the JSON array of a list's tasks. It releases each task after encoding
+// it.
+func (s *Server) encodeList(list *engine.List, cached map[string]*cachedTask, historyLength *int) (out json.RawMessage, err error) {
+	out = append(make([]byte, 0, 8<<10), '[')
+	for i, t := range list.Tasks {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		list.Tasks[i] = nil
+		text := json.RawMessage(nil)
+		switch {
+		case t.Outline:
+			text = cached[t.Key.ID].text
+			s.cache.hits.Add(1)
+		case s.cache.cacheable(t):
+			if text, err = s.encodeTask(t, list.Options, historyLength); err != nil {
+				return nil, err
+			}
+		default:
+			if out, err = s.cfg.Dialect.Append(out, convertTask(t, historyLength)); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, text...)
+	}
+	return append(out, ']'), nil
+}

@@ -1,0 +1,164 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/memory"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Sender makes requests. *safehttp.Client is one; tests replace it.
+type Sender interface {
+	// Post makes one request. It returns when ctx is done at the latest. Errors are of
+	// type *safehttp.Error.
+	Post(ctx context.Context, r safehttp.Request) (safehttp.Response, error)
+	// Check returns an *safehttp.Refusal if the URL must not be registered. It checks the
+	// addresses of the host too, unless the name lookup is slow.
+	Check(ctx context.Context, rawURL string) error
+}
+
+// Config configures a Service. Zero fields have the documented default.
+type Config struct {
+	// Store holds tasks, webhooks and delivery state. Required.
+	Store store.Store
+	// NewID returns a new unique id. Ids should sort by time (UUIDv7). Required.
+	NewID func() string
+	// Sender makes the requests. Default: a safehttp.Client that applies Policy and
+	// makes up to PerEndpoint requests at a time to a public address.
+	Sender Sender
+	Policy safehttp.Policy
+	// Agent is the value of the User-Agent header, in printable ASCII; see UserAgent.
+	// Default "holdfast".
+	Agent string
+	// Logger receives log records for operators. Default: discard.
+	Logger *slog.Logger
+
+	// Global receives the events of all tasks that have no webhook of their own. An
+	// empty URL disables it.
+	Global Global
+	// Keys encrypt the secrets of webhooks in the store. The first key encrypts, all keys
+	// decrypt. Each has 32 bytes. Without keys, secrets are stored in plain text.
+	Keys [][]byte
+
+	// PerTask is the maximum number of webhooks of a task. Default 10.
+	PerTask int
+	// PerMinute is the maximum number of webhooks that an owner may save in a minute.
+	// Default 100.
+	PerMinute int
+	// InFlight, PerEndpoint and PerOwner limit concurrent requests: in total, to one
+	// endpoint, and of one owner. One owner uses at most seven eighths of PerEndpoint.
+	// Defaults 512, 8, 64.
+	InFlight, PerEndpoint, PerOwner int
+	// Memory is the budget for request bodies and the events they are built from. It is
+	// charged to the owner of the task. A lane waits while no memory is free. An event that
+	// needs more than the share of one owner becomes a dead letter. Default: 256 MiB.
+	Memory *memory.Budget
+	// Timeout is the maximum duration of a delivery attempt. Default 15 s.
+	Timeout time.Duration
+	// Lease is how long this process may hold a lane without renewing its lease. Default
+	// 30 s. The minimum is 2*Timeout - 5 s, and 100 ms.
+	Lease time.Duration
+	// Poll is the interval at which the service looks for due lanes without a
+	// notification. Default 1 s.
+	Poll time.Duration
+	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
+	// applied. After the last one the lane is parked. Default: 20 attempts over three days.
+	Schedule []time.Duration
+	// KeepAttempts and KeepDead are the retention of delivery attempts and dead letters. Both
+	// are also removed with their webhook. Default 30 days; negative disables expiry.
+	KeepAttempts, KeepDead time.Duration
+
+	// clock returns the wall-clock time, random a number in [0, 1). Tests replace them.
+	clock  func() time.Time
+	random func() float64
+}
+
+// Global configures the webhook for all tasks that have no webhook of their own.
+type Global struct {
+	URL   string
+	Token string
+	// Secret is the key of v1 signatures: "whsec_" followed by base64. If empty, requests
+	// are not signed.
+	Secret string
+}
+
+// defaultSchedule retries quickly at first, which keeps the delay after a short outage
+// small, and lasts three days.
+var defaultSchedule = []time.Duration{
+	500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+func orDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// withDefaults returns the config with defaults applied, or an error with all problems.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Store == nil, "Store is required")
+	check(c.NewID == nil, "NewID is required")
+	orDefault(&c.Agent, "holdfast")
+	orDefault(&c.PerTask, 10)
+	orDefault(&c.PerMinute, 100)
+	orDefault(&c.InFlight, 512)
+	orDefault(&c.PerEndpoint, 8)
+	orDefault(&c.PerOwner, 64)
+	if c.Memory == nil {
+		c.Memory = memory.New(256 << 20)
+	}
+	orDefault(&c.Timeout, 15*time.Second)
+	orDefault(&c.Lease, 30*time.Second)
+	orDefault(&c.Poll, time.Second)
+	orDefault(&c.KeepAttempts, defaultRetention)
+	orDefault(&c.KeepDead, defaultRetention)
+	if c.Schedule == nil {
+		c.Schedule = defaultSchedule
+	}
+	minLease := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
+	check(c.Timeout < time.Millisecond, "Timeout is %s, want at least 1ms", c.Timeout)
+	check(c.Lease < minLease, "Lease is %s, want at least %s", c.Lease, minLease)
+	check(!isUserAgent(c.Agent), "Agent is %q, want printable ASCII", c.Agent)
+	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
+	check(len(c.Schedule) == 0, "Schedule is empty")
+	for i, pause := range c.Schedule {
+		check(pause <= 0 || i > 0 && pause < c.Schedule[i-1], "Schedule[%d] is %s, want more than 0 and at least the previous value", i, pause)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}} {
+		check(n.value < 1, "%s is %d, want at least 1", n.name, n.value)
+	}
+	if len(errs) > 0 {
+		return c, fmt.Errorf("webhook config: %w", errors.Join(errs...))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.random == nil {
+		c.random = rand.Float64
+	}
+	if c.clock == nil {
+		c.clock = time.Now
+		if shared, ok := c.Store.(store.Clock); ok {
+			c.clock = shared.Now
+		}
+	}
+	return c, nil
+}

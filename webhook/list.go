@@ -1,0 +1,104 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Get returns a webhook of the principal's task with its delivery state. Secrets are masked.
+// An empty id selects the only webhook, as does "default" unless a webhook has that id.
+// Errors: task_not_found, push_config_not_found, invalid_params if the id is empty and the
+// task has several webhooks.
+func (s *Service) Get(ctx context.Context, p a2a.Principal, g a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
+	t, err := s.task(ctx, p.ID, g.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.find(ctx, t.Key, g.ConfigID)
+	if err != nil {
+		return nil, err
+	}
+	out := view(found)
+	return &out, nil
+}
+
+// List returns the webhooks of the principal's task in the order of their ids, in the form
+// that Get returns. The list may be empty. Errors: task_not_found.
+func (s *Service) List(ctx context.Context, p a2a.Principal, l a2a.ListTaskPushNotificationConfigParams) ([]a2a.TaskPushNotificationConfig, error) {
+	t, err := s.task(ctx, p.ID, l.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.webhooks(ctx, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]a2a.TaskPushNotificationConfig, len(all.owned))
+	for i := range all.owned {
+		out[i] = view(&all.owned[i])
+	}
+	return out, nil
+}
+
+// find returns the webhook of a task that an id selects. See Get.
+func (s *Service) find(ctx context.Context, task store.Key, id string) (*webhook, error) {
+	all, err := s.webhooks(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	found, err := all.resolve(task.ID, id)
+	if err != nil || found != nil {
+		return found, err
+	}
+	return nil, noWebhook(task.ID, id)
+}
+
+// noWebhook returns the error for a webhook that does not exist.
+func noWebhook(task, id string) error {
+	if id == "" {
+		return a2a.Errorf(a2a.CodePushConfigNotFound, "push notification config not found: task %s has none", a2a.Quote(task))
+	}
+	return a2a.Errorf(a2a.CodePushConfigNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task))
+}
+
+// view returns the public form of a webhook, with secrets masked. Secrets that cannot be
+// decrypted are masked too, or a client that sends the webhook back would remove them.
+func view(w *webhook) a2a.TaskPushNotificationConfig {
+	set := &w.settings
+	c := a2a.PushNotificationConfig{
+		ID: w.Webhook.ID, URL: set.URL, Token: w.mask(set.Secrets.Token), Authentication: set.Authentication,
+		PayloadFormat: set.Format, Signatures: set.Signatures, Delivery: delivery(&w.Lane),
+	}
+	if auth, ok := set.Authentication.(a2a.PushNotificationAuthenticationInfo); ok {
+		auth.Credentials = w.mask(set.Secrets.Credentials)
+		c.Authentication = auth
+	}
+	if slices.Contains(set.Signatures, signatureEd25519) && len(set.Secrets.Keys) > 0 {
+		c.SigningKey = set.Secrets.Keys[0].encodedPublicKey()
+	}
+	return a2a.TaskPushNotificationConfig{TaskID: w.Webhook.Task.ID, Config: c, LongRunning: w.Webhook.LongRunning}
+}
+
+func (w *webhook) mask(secret string) string {
+	if secret == "" && !w.undecryptable {
+		return ""
+	}
+	return Mask
+}
+
+// delivery returns the delivery state of a lane.
+func delivery(l *store.Lane) *a2a.PushDelivery {
+	d := &a2a.PushDelivery{
+		State: string(l.State), Reason: l.Reason, Sequence: l.Cursor.Sequence, Delivered: l.Delivered, Pending: l.Pending(), Attempts: l.Attempt,
+	}
+	if d.Pending && l.Attempt > 0 {
+		d.NextAttemptAt = &l.DueAt
+	}
+	if !l.DeliveredAt.IsZero() {
+		d.LastDelivered = &l.DeliveredAt
+	}
+	return d
+}

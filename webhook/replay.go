@@ -1,0 +1,301 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Replay resends the events of a webhook of the principal's task, with the same ids. It starts
+// at the event with sequence r.FromSequence or, if that is 0, at the first dead letter. If the
+// next pending event is earlier it starts there, so that no event is skipped. FromSequence of
+// the result is the actual start, 0 if nothing is resent. A parked or disabled webhook becomes
+// active. Errors: task_not_found, push_config_not_found, invalid_params.
+func (s *Service) Replay(ctx context.Context, p a2a.Principal, r a2a.ReplayParams) (*a2a.ReplayResult, error) {
+	t, err := s.task(ctx, p.ID, r.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.find(ctx, t.Key, r.ConfigID)
+	if err != nil {
+		return nil, err
+	}
+	return s.replay(ctx, &found.Lane, r.FromSequence)
+}
+
+func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2a.ReplayResult, error) {
+	task, id := lane.Webhook.Task, lane.Webhook.ID
+	out := &a2a.ReplayResult{TaskID: task.ID, ConfigID: id, FromSequence: from}
+	var cursor store.WebhookCursor
+	if from > 0 {
+		c, last, err := s.cursorBefore(ctx, task, from)
+		if err != nil {
+			return nil, taskError(task.ID, err)
+		}
+		if last < from {
+			return nil, a2a.Invalid("fromSequence", "is %d, the task has only %d updates", from, last)
+		}
+		cursor = c
+	} else {
+		first, err := s.firstDeadLetter(ctx, task, id)
+		if err != nil || first == nil {
+			return out, err
+		}
+		cursor = first.Cursor
+	}
+	s.cancelLane(task, id, maxFence) // before the replay, to cancel none of its attempts
+	at, err := s.cfg.Store.ReplayWebhook(ctx, task, id, cursor, store.Time(s.now()))
+	if err != nil {
+		return nil, taskError(task.ID, err)
+	}
+	out.FromSequence = at.Sequence + 1
+	s.enableEndpoint(ctx, s.endpointOf(&lane.Webhook))
+	return out, nil
+}
+
+// cursorBefore returns the cursor before the event with a sequence. If last is less than
+// sequence, no such event exists and last is the number of events.
+func (s *Service) cursorBefore(ctx context.Context, task store.Key, sequence int64) (at store.WebhookCursor, last int64, err error) {
+	err = store.WalkLog(ctx, s.cfg.Store, s.cfg.Memory, task, 0, math.MaxInt64, func(page []store.Event) bool {
+		for i := range page {
+			next, _ := at.Next(&page[i])
+			if last = next.Sequence; last >= sequence {
+				return false
+			}
+			at = next
+		}
+		return true
+	})
+	return at, last, err
+}
+
+// firstDeadLetter returns the dead letter of a webhook with the lowest sequence, or nil.
+func (s *Service) firstDeadLetter(ctx context.Context, task store.Key, id string) (*store.DeadLetter, error) {
+	var first *store.DeadLetter
+	q := store.WebhookQuery{Owner: task.Owner, TaskID: task.ID, ID: id, Limit: 100}
+	for {
+		page, err := s.cfg.Store.DeadLetters(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Letters {
+			if d := &page.Letters[i]; first == nil || d.Seq < first.Seq {
+				first = d
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return first, nil
+		}
+	}
+}
+
+// DeadLetters returns a page of the principal's dead letters, newest first. It omits those of
+// the global webhook, so any page may be short. Errors: task_not_found,
+// push_config_not_found, invalid_params.
+func (s *Service) DeadLetters(ctx context.Context, p a2a.Principal, l a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
+	q, scope, err := s.query(ctx, "dead", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
+	if err != nil {
+		return nil, err
+	}
+	page, err := pageAfter(q, l.Offset, func(q store.WebhookQuery) (page store.DeadLetterPage, visible int, next string, err error) {
+		page, err = s.cfg.Store.DeadLetters(ctx, q)
+		for i := range page.Letters {
+			visible += countVisible(page.Letters[i].WebhookID)
+		}
+		return page, visible, page.Next, err
+	})
+	if err != nil {
+		return nil, pageTokenError(q, err)
+	}
+	out := &a2a.ListDeadLettersResult{DeadLetters: []a2a.DeadLetter{}, PageSize: q.Limit, NextPageToken: scope.token(page.Next)}
+	ids := s.eventIDs(ctx)
+	for i := range page.Letters {
+		d := &page.Letters[i]
+		if d.WebhookID == GlobalID {
+			continue
+		}
+		id, err := ids(d.Task, d.Seq)
+		if errors.Is(err, a2a.ErrTaskNotFound) {
+			continue // the task was just deleted
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.DeadLetters = append(out.DeadLetters, deadLetterOf(d, id))
+	}
+	return out, nil
+}
+
+func deadLetterOf(d *store.DeadLetter, eventID string) a2a.DeadLetter {
+	return a2a.DeadLetter{
+		TaskID: d.Task.ID, ConfigID: d.WebhookID, EventID: eventID, Sequence: d.Sequence,
+		Reason: d.Reason, Attempts: d.Attempts, Status: d.Status, At: d.At,
+	}
+}
+
+// Attempts returns a page of the delivery attempts of the principal's webhooks, newest first.
+// It omits those of the global webhook. Errors: task_not_found, push_config_not_found,
+// invalid_params.
+func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
+	q, scope, err := s.query(ctx, "attempts", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
+	if err != nil {
+		return nil, err
+	}
+	page, err := pageAfter(q, l.Offset, func(q store.WebhookQuery) (page store.DeliveryAttemptPage, visible int, next string, err error) {
+		page, err = s.cfg.Store.DeliveryAttempts(ctx, q)
+		for i := range page.Attempts {
+			visible += countVisible(page.Attempts[i].WebhookID)
+		}
+		return page, visible, page.Next, err
+	})
+	if err != nil {
+		return nil, pageTokenError(q, err)
+	}
+	out := &a2a.ListAttemptsResult{Attempts: []a2a.PushAttempt{}, PageSize: q.Limit, NextPageToken: scope.token(page.Next)}
+	ids := s.eventIDs(ctx)
+	for i := range page.Attempts {
+		a := &page.Attempts[i]
+		if a.WebhookID == GlobalID {
+			continue
+		}
+		id, err := ids(a.Task, a.Seq)
+		if errors.Is(err, a2a.ErrTaskNotFound) {
+			continue // the task was just deleted
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Attempts = append(out.Attempts, ownerAttempt(a, id))
+	}
+	return out, nil
+}
+
+// ownerAttempt returns an attempt in the form that owners see. It hides why and after what
+// time there was no response, which would reveal the network behind the address. Owners can
+// still infer an immediate refusal from the time of the next attempt.
+func ownerAttempt(a *store.DeliveryAttempt, eventID string) a2a.PushAttempt {
+	out := operatorAttempt(a, eventID)
+	switch a.Outcome {
+	case outcomeDelivered, outcomeRejected, outcomeGone, outcomeUnavailable, outcomeTooLarge, safehttp.OutcomeRefused:
+	default:
+		out.Outcome, out.Status, out.Millis = outcomeNone, 0, 0
+	}
+	return out
+}
+
+func operatorAttempt(a *store.DeliveryAttempt, eventID string) a2a.PushAttempt {
+	return a2a.PushAttempt{
+		TaskID: a.Task.ID, ConfigID: a.WebhookID, EventID: eventID, Sequence: a.Sequence, Attempt: a.Attempt,
+		At: a.At, Millis: a.Duration.Milliseconds(), Status: a.Status, Outcome: a.Outcome,
+	}
+}
+
+// query returns the store query for a list request, and the scope of its page tokens.
+func (s *Service) query(ctx context.Context, name, owner, task, config string, size int, token string) (store.WebhookQuery, tokenScope, error) {
+	q := store.WebhookQuery{Owner: owner, TaskID: task, Limit: size}
+	if q.Limit == 0 {
+		q.Limit = 50
+	}
+	if task != "" {
+		t, err := s.task(ctx, owner, task)
+		if err != nil {
+			return q, tokenScope{}, err
+		}
+		if config != "" {
+			found, err := s.find(ctx, t.Key, config)
+			if err != nil {
+				return q, tokenScope{}, err
+			}
+			q.ID = found.Webhook.ID
+		}
+	}
+	scope := newTokenScope(name, q)
+	var err error
+	q.Cursor, err = scope.cursor(token)
+	return q, scope, err
+}
+
+// pageAfter reads a page of a list after the first skip items visible to its owner.
+func pageAfter[P any](q store.WebhookQuery, skip int, read func(store.WebhookQuery) (page P, visible int, next string, err error)) (P, error) {
+	for skip > 0 {
+		skipped := q
+		skipped.Limit = min(skip, 100)
+		_, visible, next, err := read(skipped)
+		if err != nil || next == "" {
+			var none P
+			return none, err
+		}
+		skip -= visible
+		q.Cursor = next
+	}
+	page, _, _, err := read(q)
+	return page, err
+}
+
+// countVisible returns 1 for a webhook that its owner sees, 0 for the global one.
+func countVisible(configID string) int {
+	if configID == GlobalID {
+		return 0
+	}
+	return 1
+}
+
+// eventIDs returns a function that returns the ids of events and caches their tasks.
+func (s *Service) eventIDs(ctx context.Context) func(task store.Key, seq int64) (string, error) {
+	created := make(map[store.Key]*store.Task)
+	return func(task store.Key, seq int64) (string, error) {
+		t, ok := created[task]
+		if !ok {
+			var err error
+			if t, err = s.task(ctx, task.Owner, task.ID); err != nil {
+				return "", err
+			}
+			created[task] = t
+		}
+		return EventID(task, t.CreatedAt, seq), nil
+	}
+}
+
+// tokenScope binds page tokens to the list that they were issued for.
+type tokenScope struct{ hash string }
+
+func newTokenScope(name string, q store.WebhookQuery) tokenScope {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q %q", name, q.Owner, q.TaskID, q.ID))
+	return tokenScope{string(sum[:8])}
+}
+
+func (l tokenScope) token(cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(l.hash + cursor))
+}
+
+func (l tokenScope) cursor(token string) (string, error) {
+	if token == "" {
+		return "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) <= len(l.hash) {
+		return "", a2a.Invalid("pageToken", "was not issued by this agent")
+	}
+	if string(raw[:len(l.hash)]) != l.hash {
+		return "", a2a.Invalid("pageToken", "was issued for another list")
+	}
+	return string(raw[len(l.hash):]), nil
+}
+
+// pageTokenError converts the store's error for an invalid cursor.
+func pageTokenError(q store.WebhookQuery, err error) error {
+	if q.Cursor != "" && a2a.CodeOf(err) == a2a.CodeInvalid {
+		return a2a.Invalid("pageToken", "was not issued by this agent")
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// settings is the content of [store.Webhook.Data].
+type settings struct {
+	URL            string                 `json:"url,omitempty"`
+	Authentication a2a.PushAuthentication `json:"authentication,omitempty"` // without credentials
+	Format         a2a.PayloadFormat      `json:"format,omitempty"`
+	Signatures     []string               `json:"signatures,omitempty"`
+	// SecretReturned reports that the owner received the secret of the newest key.
+	SecretReturned bool `json:"told,omitempty"`
+	// Saved is when the owner last saved the webhook.
+	Saved time.Time `json:"saved,omitempty"`
+	// Global marks the global webhook, whose other settings are in Config.
+	Global bool `json:"global,omitempty"`
+	// Through is the last event that the global webhook receives, because the task got a
+	// webhook of its own. 0 means no end.
+	Through int64 `json:"through,omitempty"`
+
+	// Either Secrets or Sealed, its encrypted form, is set.
+	Secrets *secrets `json:"secrets,omitempty"`
+	Sealed  []byte   `json:"sealed,omitempty"`
+}
+
+type secrets struct {
+	Token       string `json:"token,omitempty"`
+	Credentials string `json:"credentials,omitempty"`
+	// Keys sign requests, newest first.
+	Keys []signingKey `json:"keys,omitempty"`
+}
+
+// signingKey is a seed from which the keys for the signature versions are derived.
+type signingKey struct {
+	Seed []byte `json:"seed"`
+	// Until is when the key expires. Zero means that it is current.
+	Until time.Time `json:"until,omitempty"`
+	// Made is when the key was created. Zero means unknown.
+	Made time.Time `json:"made,omitempty"`
+}
+
+func newSigningKey(now time.Time) signingKey {
+	k := signingKey{Seed: make([]byte, keyLen), Made: now}
+	_, _ = rand.Read(k.Seed) // never fails
+	return k
+}
+
+var errUndecryptable = errors.New("no key decrypts the secrets")
+
+// sealer encrypts secrets with its first key, and decrypts with all of them.
+type sealer []cipher.AEAD
+
+func newSealer(keys [][]byte) (sealer, error) {
+	s := make(sealer, len(keys))
+	for i, key := range keys {
+		if len(key) != keyLen {
+			return nil, fmt.Errorf("Keys[%d] has %d bytes, want %d", i, len(key), keyLen)
+		}
+		block, err := aes.NewCipher(derive(key, "secrets"))
+		if err != nil {
+			return nil, err
+		}
+		if s[i], err = cipher.NewGCM(block); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// additionalData returns the additional authenticated data that binds encrypted secrets to
+// their webhook.
+func additionalData(task store.Key, id string) []byte {
+	var b []byte
+	for _, s := range []string{task.Owner, task.ID, id} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) //nolint:gosec // ids are short
+	}
+	return b
+}
+
+// encode returns the stored form of settings.
+func (s sealer) encode(set settings, task store.Key, id string) ([]byte, error) {
+	if len(s) == 0 || set.Secrets == nil {
+		return wire.Marshal(&set)
+	}
+	plain, err := wire.Marshal(set.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, s[0].NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	set.Sealed, set.Secrets = s[0].Seal(nonce, nonce, plain, additionalData(task, id)), nil
+	return wire.Marshal(&set)
+}
+
+// decode reads stored settings and decrypts their Secrets. If no key decrypts them, the error
+// is errUndecryptable and all other settings are returned.
+func (s sealer) decode(c *store.Webhook) (settings, error) {
+	var set settings
+	if err := wire.Unmarshal(c.Data, &set); err != nil {
+		return set, fmt.Errorf("stored webhook: %w", err)
+	}
+	if set.Sealed == nil {
+		if set.Secrets == nil {
+			set.Secrets = new(secrets)
+		}
+		return set, nil
+	}
+	sealed := set.Sealed
+	set.Sealed, set.Secrets = nil, new(secrets)
+	for _, aead := range s {
+		n := min(aead.NonceSize(), len(sealed))
+		plain, err := aead.Open(nil, sealed[:n:n], sealed[n:], additionalData(c.Task, c.ID))
+		if err != nil {
+			continue
+		}
+		return set, wire.Unmarshal(bytes.Clone(plain), set.Secrets)
+	}
+	return set, errUndecryptable
+}

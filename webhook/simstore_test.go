@@ -1,0 +1,251 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// dice is a random number generator with a seed. It is safe for concurrent use.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func newDice(seed uint64) *dice { return &dice{r: rand.New(rand.NewPCG(seed, 1))} }
+
+func (d *dice) float() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.Float64()
+}
+
+func (d *dice) below(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.IntN(n)
+}
+
+func (d *dice) upTo(t time.Duration) time.Duration { return time.Duration(d.float() * float64(t)) }
+
+// barrier blocks the store and network operations of a paused replica, like SIGSTOP.
+type barrier struct {
+	mu     sync.Mutex
+	open   chan struct{} // nil when it is open
+	killed bool
+}
+
+var errKilled = errors.New("the process has been killed")
+
+func (g *barrier) pause() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+}
+
+func (g *barrier) resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.open)
+	g.open = nil
+}
+
+func (g *barrier) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.killed = true
+}
+
+func (g *barrier) pass() error {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	if open != nil {
+		<-open
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.killed {
+		return errKilled
+	}
+	return nil
+}
+
+func (g *barrier) paused() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open != nil
+}
+
+// flaky is the store of a replica. Calls fail before or after they take effect, are slow, and
+// block at the barrier.
+type flaky struct {
+	store.Store
+	barrier
+	dice          *dice
+	faultRate     float64 // share of calls that fail
+	slow          time.Duration
+	shared        bool                     // not exclusive
+	onDeadLetters func([]store.DeadLetter) // called with stored dead letters
+
+	mu            sync.Mutex
+	faultsOff     bool
+	failingMethod string        // method that always fails
+	responseDelay time.Duration // delay of all responses
+	counts        map[string]int
+}
+
+var errFault = errors.New("injected fault")
+
+// stopFaults disables faults and slow calls.
+func (f *flaky) stopFaults() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faultsOff = true
+}
+
+// delayResponses delays all responses.
+func (f *flaky) delayResponses(late time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.responseDelay = late
+}
+
+// failMethod makes all calls of a method fail.
+func (f *flaky) failMethod(method string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failingMethod = method
+}
+
+// fail makes a share of the calls fail, and delays each by up to slow.
+func (f *flaky) fail(share float64, slow time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faultRate, f.slow = share, slow
+}
+
+func (f *flaky) count(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[method]
+}
+
+func (f *flaky) Info() store.Info {
+	info := f.Store.Info()
+	info.Exclusive = info.Exclusive && !f.shared
+	return info
+}
+
+func callFlaky[V any](ctx context.Context, f *flaky, method string, do func(context.Context) (V, error)) (V, error) {
+	var none V
+	f.mu.Lock()
+	calm, share, slow, broken := f.faultsOff, f.faultRate, f.slow, f.failingMethod == method
+	late := f.responseDelay
+	if f.counts == nil {
+		f.counts = make(map[string]int)
+	}
+	f.counts[method]++
+	f.mu.Unlock()
+	if err := f.pass(); err != nil {
+		return none, err
+	}
+	fault := math.Inf(1)
+	if !calm {
+		if fault = f.dice.float(); slow > 0 {
+			sleep(ctx, f.dice.upTo(slow))
+		}
+	}
+	if broken || fault < share/2 {
+		return none, errFault
+	}
+	v, err := do(ctx)
+	if late > 0 {
+		sleep(ctx, late)
+	}
+	if gated := f.pass(); gated != nil {
+		return none, gated
+	}
+	if fault < share {
+		return none, errFault
+	}
+	return v, err
+}
+
+func (f *flaky) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
+	return callFlaky(ctx, f, "ClaimLanes", func(ctx context.Context) ([]store.ClaimedLane, error) { return f.Store.ClaimLanes(ctx, p) })
+}
+
+func (f *flaky) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) ([]store.LaneLease, error) {
+	return callFlaky(ctx, f, "RenewLanes", func(ctx context.Context) ([]store.LaneLease, error) { return f.Store.RenewLanes(ctx, until, leases) })
+}
+
+func (f *flaky) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
+	return callFlaky(ctx, f, "AckLanes", func(ctx context.Context) ([]store.LaneLease, error) {
+		lost, err := f.Store.AckLanes(ctx, acks...)
+		for i := range acks {
+			if err == nil && f.onDeadLetters != nil && !slices.Contains(lost, acks[i].Lease) {
+				f.onDeadLetters(acks[i].Dead)
+			}
+		}
+		return lost, err
+	})
+}
+
+func (f *flaky) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
+	return callFlaky(ctx, f, "Lanes", func(ctx context.Context) (store.LanePage, error) { return f.Store.Lanes(ctx, q) })
+}
+
+func (f *flaky) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
+	return callFlaky(ctx, f, "WakeLanes", func(ctx context.Context) (int, error) { return f.Store.WakeLanes(ctx, endpoint, now, limit) })
+}
+
+func (f *flaky) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	return callFlaky(ctx, f, "Endpoints", f.Store.Endpoints)
+}
+
+func (f *flaky) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+	_, err := callFlaky(ctx, f, "SaveEndpoint", func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Store.SaveEndpoint(ctx, e) })
+	return err
+}
+
+func (f *flaky) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
+	return callFlaky(ctx, f, "DeliveryAttempts", func(ctx context.Context) (store.DeliveryAttemptPage, error) { return f.Store.DeliveryAttempts(ctx, q) })
+}
+
+// WatchLanes drops some notifications.
+func (f *flaky) WatchLanes(notify func()) (stop func()) {
+	return f.Store.WatchLanes(func() {
+		f.mu.Lock()
+		share := f.faultRate
+		f.mu.Unlock()
+		if f.dice.float() >= share {
+			notify()
+		}
+	})
+}
+
+// chance returns a number in [0, 1) that is determined by its arguments.
+func chance(seed uint64, what ...any) float64 {
+	h := fnv(seed)
+	for _, w := range what {
+		switch w := w.(type) {
+		case string:
+			for i := range len(w) {
+				h = (h ^ uint64(w[i])) * 1099511628211
+			}
+		case int:
+			h = (h ^ uint64(w)) * 1099511628211
+		}
+		h ^= h >> 29
+	}
+	return rand.New(rand.NewPCG(h, seed)).Float64()
+}
+
+func fnv(seed uint64) uint64 { return 14695981039346656037 ^ seed*0x9e3779b97f4a7c15 }
