@@ -92,10 +92,10 @@ func TestChangeThatReachesTheServerLateIsAppliedOnce(t *testing.T) {
 	}}
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, once)) // prepares its statement
-	old := p.partition()
+	late := p.holdText("once")
 	done := commitAsync(s, once)
 	await(t, "the commit is sent", func() bool { return p.holds("once") })
-	late := p.heal()
+	old := p.connections()
 	p.cutAll()
 	within(t, "the change on another connection", func() { must(t, <-done) })
 	late() // now the server reads the first transaction

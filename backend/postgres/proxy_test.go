@@ -24,6 +24,7 @@ type proxy struct {
 	conns     map[net.Conn]chan struct{} // closed when the server is done with the connection
 	cuts      int
 	heldUntil chan struct{}    // if set, data to the server is held until it is closed
+	heldText  []byte           // if set, only the next data that contains it is held
 	heldBytes []byte           // the held data
 	refused   bool             // refuse new connections
 	held      *heldTransaction // if set, the next large transaction is held before its end
@@ -117,7 +118,27 @@ func (p *proxy) isArmed() bool {
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heldUntil, p.heldBytes = make(chan struct{}), nil
+	p.heldUntil, p.heldText, p.heldBytes = make(chan struct{}), nil, nil
+}
+
+// holdText holds the next data to the server that contains text, and all later data on its
+// connection, until release is called. All else is forwarded.
+func (p *proxy) holdText(text string) (release func()) {
+	p.hold()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heldText = []byte(text)
+	until := p.heldUntil
+	release = sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.heldUntil == until {
+			p.heldUntil = nil
+		}
+		close(until)
+	})
+	p.t.Cleanup(release)
+	return release
 }
 
 // holds reports whether the held data contains a text.
@@ -141,6 +162,11 @@ func (p *proxy) release() {
 func (p *proxy) partition() (done []chan struct{}) {
 	p.hold()
 	p.refuse()
+	return p.connections()
+}
+
+// connections returns channels that are closed when the server has closed the current connections.
+func (p *proxy) connections() (done []chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.conns))
@@ -218,6 +244,13 @@ func (p *proxy) forward(client, server net.Conn) {
 		}
 		p.mu.Lock()
 		lag := p.heldUntil
+		if lag != nil && p.heldText != nil {
+			if bytes.Contains(buf[:n], p.heldText) {
+				p.heldUntil = nil
+			} else {
+				lag = nil
+			}
+		}
 		if lag != nil {
 			p.heldBytes = append(p.heldBytes, buf[:n]...)
 		}
