@@ -29,7 +29,7 @@ func shout(ctx context.Context, t *holdfast.Turn) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(t.Artifact("shout"), loud) // streamed to whoever follows
+	fmt.Fprint(t.Artifact("shout"), loud) // streamed to clients that follow the task
 	return t.Reply("done")
 }
 

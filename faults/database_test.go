@@ -60,7 +60,7 @@ func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
 // impatient has servers find out soon that their database is away.
 var impatient = []string{"-lease", "2s", "-attempts", "100", "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms"}
 
-func TestConnectionsAreTerminatedAgainAndAgain(t *testing.T) {
+func TestTasksSurviveTerminatedConnections(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), impatient...)
@@ -85,7 +85,7 @@ func TestConnectionsAreTerminatedAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseRestartsUnderLoad(t *testing.T) {
+func TestDatabaseRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{Fsync: true})
 	c := newCluster(t, db.URL(), impatient...)
@@ -110,7 +110,7 @@ func TestTheDatabaseRestartsUnderLoad(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseHangs(t *testing.T) {
+func TestDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), impatient...)
@@ -128,7 +128,7 @@ func TestTheDatabaseHangs(t *testing.T) {
 	})
 }
 
-func TestAReplicaIsCutOffFromTheDatabase(t *testing.T) {
+func TestReplicaIsDisconnectedFromDatabase(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	for _, how := range []string{"stall", "cut"} {
@@ -186,7 +186,7 @@ func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[strin
 	c.t.Logf("the server answers again %s after it reaches its database", time.Since(healed))
 }
 
-func TestThePoolIsExhausted(t *testing.T) {
+func TestConnectionPoolIsExhausted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t), "-pool-max", "2", "-pool-timeout", "1s", "-command-timeout", "4s", "-retry-delay", "50ms", "-retries", "2", "-attempts", "100")
 	const callers = 150
@@ -283,7 +283,7 @@ func onDisk(t *testing.T, size string) (*pgtest.Server, string) {
 	return private(t, pgtest.Config{Dir: disk, Fsync: true, Settings: map[string]string{"max_wal_size": "32MB", "shared_buffers": "16MB"}}), disk
 }
 
-func TestTheDatabasesDiskIsFull(t *testing.T) {
+func TestDatabaseDiskIsFull(t *testing.T) {
 	t.Parallel()
 	db, disk := onDisk(t, "160m")
 	c := newCluster(t, db.URL(), impatient...)

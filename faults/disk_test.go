@@ -93,7 +93,7 @@ func (d *smallDisk) fill() (free func()) {
 	}
 }
 
-func TestAFullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.startOnSmallDisk("40m")
@@ -223,7 +223,7 @@ func (s *site) proveOnDisk(d *smallDisk) {
 	s.prove()
 }
 
-func TestKillOnAFullDisk(t *testing.T) {
+func TestKillOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.startOnSmallDisk("40m")

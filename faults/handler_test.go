@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestAPanicFailsItsTaskAndNothingElse(t *testing.T) {
+func TestPanicFailsOnlyItsTask(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()
@@ -35,7 +35,7 @@ func TestAPanicFailsItsTaskAndNothingElse(t *testing.T) {
 	s.prove()
 }
 
-func TestAHandlerThatBlocksForEverFailsAfterItsTime(t *testing.T) {
+func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-timeout", "4s", "-handler-grace", "200ms", "-concurrency", "2", "-stop-grace", "500ms")
 	p := s.start()
@@ -59,7 +59,7 @@ func TestAHandlerThatBlocksForEverFailsAfterItsTime(t *testing.T) {
 	s.prove()
 }
 
-func TestABlockedHandlerCanBeCanceled(t *testing.T) {
+func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-handler-grace", "100ms")
 	p := s.start()
@@ -92,7 +92,7 @@ func TestABlockedHandlerCanBeCanceled(t *testing.T) {
 	}
 }
 
-func TestATaskThatKillsItsServerFailsInTheEnd(t *testing.T) {
+func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 	t.Parallel()
 	const attempts = 3
 	s := newSite(t, "-attempts", fmt.Sprint(attempts))
@@ -121,7 +121,7 @@ func TestATaskThatKillsItsServerFailsInTheEnd(t *testing.T) {
 	}
 }
 
-func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
+func TestThousandStreamsReceiveEveryEventInOrder(t *testing.T) {
 	t.Parallel()
 	raiseFileLimit(t, 4096)
 	s := newSite(t)
@@ -160,7 +160,7 @@ func TestAThousandStreamsSeeEveryEventInOrder(t *testing.T) {
 	s.prove()
 }
 
-func TestStreamsOutliveTheServer(t *testing.T) {
+func TestStreamsResumeAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-stop-grace", "50ms")
 	p := s.start()
@@ -196,7 +196,7 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 	s.prove()
 }
 
-func TestRacingCancelsAndCompletesHaveOneWinner(t *testing.T) {
+func TestConcurrentCancelAndCompletionHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()
@@ -245,7 +245,7 @@ func TestRacingCancelsAndCompletesHaveOneWinner(t *testing.T) {
 	}
 }
 
-func TestAFloodOfTasksIsRefusedClearly(t *testing.T) {
+func TestTasksBeyondTheQueueLimitAreRejected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-concurrency", "1", "-queued", "20")
 	p := s.start()

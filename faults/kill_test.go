@@ -288,7 +288,7 @@ func TestKillWithAThousandQueuedTasks(t *testing.T) {
 	wantOnce(t, s.done())
 }
 
-func TestKillAgainAndAgainUnderLoad(t *testing.T) {
+func TestAcknowledgedTasksSurviveRepeatedKills(t *testing.T) {
 	t.Parallel()
 	random := seed(t)
 	s := newSite(t, "-attempts", "100", "-concurrency", "16")
@@ -326,7 +326,7 @@ func TestKillAgainAndAgainUnderLoad(t *testing.T) {
 	wantOnce(t, s.done())
 }
 
-func TestAMessageInTheInboxOutlivesAKill(t *testing.T) {
+func TestInboxMessageSurvivesKill(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()
@@ -357,7 +357,7 @@ func TestAMessageInTheInboxOutlivesAKill(t *testing.T) {
 	s.prove()
 }
 
-func TestATaskThatWaitsForItsNextAttemptOutlivesAKill(t *testing.T) {
+func TestDelayedRetrySurvivesKill(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()

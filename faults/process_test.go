@@ -23,7 +23,7 @@ func (s *site) holdfast(args ...string) *exec.Cmd {
 	return exec.Command(holdfastBin, append([]string{"serve", "--data", s.dir, "--addr", s.addr}, args...)...)
 }
 
-func TestASecondProcessIsRefused(t *testing.T) {
+func TestSecondProcessIsRejected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := launch(t, s.addr, s.holdfast("--agent", "echo"))
@@ -80,7 +80,7 @@ func TestStopUnderLoad(t *testing.T) {
 	wantRecordedOnce(t, s.done())
 }
 
-func TestATaskHandedBackIsNotCountedAsAnAttempt(t *testing.T) {
+func TestRequeueAtStopCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-stop-grace", "50ms", "-attempts", "2")
 	p := s.start()
@@ -121,7 +121,7 @@ func (s *site) awaitCount(what, task string) {
 	})
 }
 
-func TestTheSecondSignalIsHard(t *testing.T) {
+func TestSecondSignalStopsImmediately(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain", "--stop-grace", "60s"))
@@ -144,7 +144,7 @@ func TestTheSecondSignalIsHard(t *testing.T) {
 	}
 }
 
-func TestASuspendedProcessGoesOn(t *testing.T) {
+func TestSuspendedProcessResumes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-lease", "300ms")
 	p := s.start()
@@ -166,7 +166,7 @@ func TestASuspendedProcessGoesOn(t *testing.T) {
 	s.wantOneAttempt(ids)
 }
 
-func TestProgramsEndWithTheirServer(t *testing.T) {
+func TestProgramsEndWhenServerIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain"))
@@ -221,7 +221,7 @@ func TestProgramsThatAreKilledOrHang(t *testing.T) {
 	s.prove()
 }
 
-func TestTheSummarizerGoesOnAtThePageItHadReached(t *testing.T) {
+func TestSummarizerResumesAtItsPage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cmd := func() *exec.Cmd { return s.holdfast("--agent", "summarize", "--page-delay", "500ms") }
@@ -316,7 +316,7 @@ func awaitGone(t *testing.T, pid int) {
 	})
 }
 
-func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
+func TestBlockingSendsAreAnsweredAtStop(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-stop-grace", "500ms")
 	p := s.start()
@@ -354,7 +354,7 @@ func TestWhoeverWaitsIsAnsweredWhenTheServerStops(t *testing.T) {
 	s.prove()
 }
 
-func TestOfManyProcessesOneIsLetIn(t *testing.T) {
+func TestOneProcessOpensTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const racers = 8
@@ -397,7 +397,7 @@ func TestOfManyProcessesOneIsLetIn(t *testing.T) {
 	s.prove()
 }
 
-func TestNoMoreFilesToOpen(t *testing.T) {
+func TestServerRecoversFromFileDescriptorLimit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	args := []string{"-c", `ulimit -n 48 && exec "$@"`, "sh", agentBin, "-data", s.dir, "-effects", s.effects, "-addr", s.addr}

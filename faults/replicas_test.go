@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-func TestAnyReplicaAnswersForATaskThatRunsElsewhere(t *testing.T) {
+func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
 	c := newCluster(t, pgtest.URL(t), "-lease", lease.String())
@@ -108,7 +108,7 @@ func (c *cluster) wantRunBy(p *process, id string) {
 	}
 }
 
-func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
+func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1")
 	a := c.replicas[0]
@@ -147,7 +147,7 @@ func TestWhatABusyReplicaTookIsRunByAnother(t *testing.T) {
 	wantWholeChunks(t, c.prove(ids))
 }
 
-func TestFollowUpsJoinARunElsewhere(t *testing.T) {
+func TestFollowUpReachesRunOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t))
 	id := c.replicas[0].send("until joined") // a task that has completed takes no more messages
@@ -182,7 +182,7 @@ func TestFollowUpsJoinARunElsewhere(t *testing.T) {
 	c.wantRunBy(p, id)
 }
 
-func TestKillAReplicaUnderLoad(t *testing.T) {
+func TestKillReplicaUnderLoad(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	c := newCluster(t, pgtest.URL(t), "-lease", lease.String(), "-attempts", "100", "-concurrency", "32")
@@ -263,7 +263,7 @@ func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 	wantRecordedOnce(t, c.done())
 }
 
-func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
+func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 	t.Parallel()
 	// Tasks sent to the first replica run there until it is suspended, then on others until it resumes.
 	const lease = 3 * time.Second
@@ -315,7 +315,7 @@ func TestASuspendedReplicaIsRefusedWhenItWakes(t *testing.T) {
 	wantOnce(t, c.done())
 }
 
-func TestManyFirstSendsOfOneTaskAreOne(t *testing.T) {
+func TestConcurrentFirstSendsStartOneTask(t *testing.T) {
 	t.Parallel()
 	const senders = 200
 	c := newCluster(t, pgtest.URL(t))
@@ -403,7 +403,7 @@ func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
 	c.prove(ids)
 }
 
-func TestTheSummarizerGoesOnInAnotherProcess(t *testing.T) {
+func TestSummarizerResumesInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	c := newEmptyCluster(t, pgtest.URL(t), 3)
 	for i, addr := range c.addrs {
@@ -452,7 +452,7 @@ func TestTheSummarizerGoesOnInAnotherProcess(t *testing.T) {
 }
 
 // The others count the tasks that a killed replica had queued as long as they wait.
-func TestHealthReportsQueueAfterAReplicaIsKilled(t *testing.T) {
+func TestHealthReportsQueueOfKilledReplica(t *testing.T) {
 	t.Parallel()
 	const sent = 12
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1", "-lease", "2s")

@@ -53,7 +53,7 @@ func (f *fleet) sendAs(p *process, text string, c *a2a.MessageSendConfiguration)
 	return err
 }
 
-func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
+func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		healthy, flooding, dead := f.as("healthy"), f.as("flooding"), f.as("dead")
@@ -109,9 +109,9 @@ func TestAHealthyWebhookIsNotSlowedByOthers(t *testing.T) {
 }
 
 // Invariant 17; how fast lanes are claimed out of a backlog is measured by bench/cmd/compare.
-// TestABacklogOfWebhooksNeedsLittleMemory is not parallel: what it measures depends on
+// TestWebhookBacklogUsesLittleMemory is not parallel: what it measures depends on
 // what else runs.
-func TestABacklogOfWebhooksNeedsLittleMemory(t *testing.T) {
+func TestWebhookBacklogUsesLittleMemory(t *testing.T) {
 	const mib = 1 << 20
 	f := onSQLite(t, "-queued", "100000")
 	f.r.read = nil
@@ -201,7 +201,7 @@ func TestWebhooksWhileTheDatabaseRestarts(t *testing.T) {
 	})
 }
 
-func TestWebhooksOnAFullDisk(t *testing.T) {
+func TestWebhooksOnFullDisk(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, webhookArgs()...)}
 	d := f.site.startOnSmallDisk("40m")
@@ -237,7 +237,7 @@ func (f *fleet) proveOnDisk(d *smallDisk) {
 	wantNoneDead(f.t, report)
 }
 
-func TestWebhooksWhileTheDatabasesDiskIsFull(t *testing.T) {
+func TestWebhooksWhileDatabaseDiskIsFull(t *testing.T) {
 	t.Parallel()
 	db, disk := onDisk(t, "160m")
 	f := onPostgres(t, db.URL(), impatient...)

@@ -29,7 +29,7 @@ func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 }
 
 // Invariants 1, 2, 4 to 7 and 11, by a receiver that reads the task inside its handler.
-func TestWebhooksNoLossOverKills(t *testing.T) {
+func TestWebhooksLoseNoEventAcrossKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -70,7 +70,7 @@ func (f *fleet) killAgainAndAgain() {
 	}
 }
 
-func TestWebhooksFencing(t *testing.T) {
+func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, r: newReceiver(t), cluster: newEmptyCluster(t, pgtest.URL(t), 3)}
 	f.cluster.args = webhookArgs()
@@ -117,7 +117,7 @@ func (f *fleet) underWay(most int) error {
 	return nil
 }
 
-func TestWebhooksOutlastTheirReceiver(t *testing.T) {
+func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		var mode atomic.Int32
@@ -168,7 +168,7 @@ func TestWebhooksOutlastTheirReceiver(t *testing.T) {
 	}, "-webhook-timeout", "2s")
 }
 
-func TestDeadLettersOutliveAKillAndAreReplayedInOrder(t *testing.T) {
+func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		var answers [4]atomic.Pointer[answer]
@@ -267,7 +267,7 @@ func (f *fleet) replay(task string) (events int) {
 	return events
 }
 
-func TestNothingIsSentAfterADelete(t *testing.T) {
+func TestDeletedWebhookReceivesNoRequests(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		f.r.policy = func(*delivery) answer { return answer{pause: 10 * time.Millisecond} }
@@ -306,7 +306,7 @@ func TestNothingIsSentAfterADelete(t *testing.T) {
 	})
 }
 
-func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
+func TestShutdownPassesWebhooksToOtherReplicas(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		f.r.policy = func(*delivery) answer { return answer{pause: 20 * time.Millisecond} }
@@ -340,7 +340,7 @@ func TestWebhooksAreHandedOnAtAShutdown(t *testing.T) {
 	}, "-webhook-timeout", "20s", "-webhook-lease", "10m", "-lease", "10m", "-stop-grace", "20s")
 }
 
-func TestAHangingReceiverDoesNotDelayAShutdown(t *testing.T) {
+func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		var hang atomic.Bool

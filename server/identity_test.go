@@ -77,7 +77,7 @@ var ownLists = []struct{ method, params string }{
 }
 
 // Bob's objects must look nonexistent to Alice: the responses are the same except for the ID.
-func TestForeignObjectsLookAbsent(t *testing.T) {
+func TestForeignObjectsAreNotFound(t *testing.T) {
 	t.Parallel()
 	h, _ := blockingHandler(t)
 	st := newStore()

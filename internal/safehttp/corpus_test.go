@@ -54,7 +54,7 @@ func scripted(comment string) bool {
 }
 
 // Invariant 14.
-func TestCorpusIsRefusedWithoutTheNetwork(t *testing.T) {
+func TestRejectedURLsCauseNoNetworkAccess(t *testing.T) {
 	t.Parallel()
 	urls, comments := corpus(t, "ssrf_corpus.txt")
 	refusals := 0
