@@ -73,6 +73,36 @@ func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	}
 }
 
+// A consumer declares what it uses of another type: interfaces grow by embedding.
+func TestInterfacesAreSmall(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	eachFile(t, parser.SkipObjectResolution, func(_, file string, parsed *ast.File, _ *token.FileSet) {
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if face, ok := spec.Type.(*ast.InterfaceType); ok {
+				checked++
+				methods := 0
+				for _, m := range face.Methods.List {
+					methods += len(m.Names)
+				}
+				if methods > maxMethods {
+					t.Errorf("%s: interface %s declares %d methods, want at most %d", file, spec.Name.Name, methods, maxMethods)
+				}
+			}
+			return true
+		})
+	})
+	if checked < 10 {
+		t.Errorf("checked %d interfaces, want at least 10", checked)
+	}
+}
+
+const maxMethods = 12
+
 func TestCorePackagesUseTheStandardLibraryOnly(t *testing.T) {
 	t.Parallel()
 	eachImport(t, func(pkg, file, imported string) {

@@ -21,7 +21,7 @@ type Handler func(ctx context.Context, t *Turn) error
 // Config configures an Engine. Zero fields take the documented default.
 type Config struct {
 	// Store stores all data. Required.
-	Store store.Store
+	Store Store
 	// Handler runs the turns of tasks. Required.
 	Handler Handler
 	// NewID returns a new unique id. IDs should sort by time (UUIDv7). Required.

@@ -183,7 +183,7 @@ func TestLeaseWithLostAnswerIsClaimedAgain(t *testing.T) {
 func TestTaskWithFailedFinalCommitIsRunAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &killableStore{Store: inmem.New()}
+		s := newKillableStore(inmem.New())
 		e := start(t, engine.Config{
 			Store: s, Lease: 100 * time.Millisecond, Poll: 20 * time.Millisecond,
 			Handler: func(_ context.Context, turn *engine.Turn) error {
@@ -249,7 +249,7 @@ func TestCancelWithLostAnswerEndsStreams(t *testing.T) {
 func TestRunsSurviveOutageLongerThanLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &killableStore{Store: inmem.New()}
+		s := newKillableStore(inmem.New())
 		started, release := make(chan struct{}, 10), make(chan struct{})
 		e := start(t, engine.Config{
 			Store: s, Lease: 100 * time.Millisecond, Poll: 10 * time.Millisecond,

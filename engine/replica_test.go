@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // sharedStore is a store that several engines share, as if each were in its own process.
@@ -291,7 +292,7 @@ func TestOnlyPoisonTaskFails(t *testing.T) {
 		}
 		// Each process dies when the poison task runs; the next one takes over.
 		for range 3 {
-			process := &killableStore{Store: s}
+			process := newKillableStore(s)
 			killed := make(chan struct{}, 10)
 			e := start(t, engine.Config{Store: process, MaxAttempts: attempts, HandlerGrace: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 				if turn.Messages()[0].Text() == "poison" {
@@ -344,33 +345,26 @@ func waitFinalOrKilled(t *testing.T, e *engine.Engine, id string, killed <-chan 
 	return task
 }
 
-// killableStore is a process's view of a store; all calls fail once killed is set.
+var errKilled = a2a.Errorf(a2a.CodeInternal, "the process is dead")
+
+// killableStore is a process's view of a store; its writes fail while killed is set.
 type killableStore struct {
 	store.Store
 	killed atomic.Bool
 }
 
-var errKilled = a2a.Errorf(a2a.CodeInternal, "the process is dead")
-
-func (s *killableStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
-	if s.killed.Load() {
-		return nil, errKilled
-	}
-	return s.Store.Commit(ctx, changes...)
-}
-
-func (s *killableStore) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
-	if s.killed.Load() {
-		return nil, errKilled
-	}
-	return s.Store.Claim(ctx, p)
-}
-
-func (s *killableStore) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
-	if s.killed.Load() {
-		return nil, errKilled
-	}
-	return s.Store.Renew(ctx, until, leases)
+func newKillableStore(s store.Store) *killableStore {
+	k := new(killableStore)
+	k.Store = storetest.Intercept(s, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+		switch c.Method {
+		case "Commit", "Claim", "Renew":
+			if k.killed.Load() {
+				return errKilled
+			}
+		}
+		return do(ctx)
+	})
+	return k
 }
 
 // The duration of a lease may exceed any delay; that is no sign of a clock that was set back.

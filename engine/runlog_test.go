@@ -110,7 +110,7 @@ func TestTakeoversAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
 		shared := inmem.New()
-		first := &killableStore{Store: sharedStore{shared}}
+		first := newKillableStore(sharedStore{shared})
 		started := make(chan int, 10)
 		handler := func(ctx context.Context, turn *engine.Turn) error {
 			started <- turn.Attempt()

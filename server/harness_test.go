@@ -33,7 +33,7 @@ const waitLimit = 5 * time.Minute
 // env is a server with a real engine and an in-memory store.
 type env struct {
 	t      testing.TB
-	store  store.Store
+	store  engine.Store
 	engine *engine.Engine
 	server *server.Server
 	url    string

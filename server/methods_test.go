@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // sampleParams has valid params of each supported method that require access to the store.
@@ -83,101 +84,22 @@ func TestEveryMethodRejectsInvalidParams(t *testing.T) {
 }
 
 // brokenStore is a store whose operations fail when broken is set.
-type brokenStore struct {
-	store.Store
-	broken atomic.Bool
-}
-
-func (f *brokenStore) err() error {
-	if f.broken.Load() {
-		return errors.New("write /srv/data: password hunter2")
-	}
-	return nil
-}
-
-func (f *brokenStore) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
-	if err := f.err(); err != nil {
-		return nil, err
-	}
-	return f.Store.Commit(ctx, changes...)
-}
-
-func (f *brokenStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
-	if err := f.err(); err != nil {
-		return nil, err
-	}
-	return f.Store.Task(ctx, key, opts)
-}
-
-func (f *brokenStore) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
-	if err := f.err(); err != nil {
-		return store.Page{}, err
-	}
-	return f.Store.Tasks(ctx, q)
-}
-
-func (f *brokenStore) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
-	if err := f.err(); err != nil {
-		return store.Context{}, err
-	}
-	return f.Store.Context(ctx, owner, id, tasks)
-}
-
-func (f *brokenStore) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
-	if err := f.err(); err != nil {
-		return store.ContextPage{}, err
-	}
-	return f.Store.Contexts(ctx, q)
-}
-
-func (f *brokenStore) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
-	if err := f.err(); err != nil {
-		return store.Context{}, err
-	}
-	return f.Store.SaveContext(ctx, c)
-}
-
-func (f *brokenStore) DeleteContext(ctx context.Context, owner, id string, limit int) (bool, error) {
-	if err := f.err(); err != nil {
-		return false, err
-	}
-	return f.Store.DeleteContext(ctx, owner, id, limit)
-}
-
-func (f *brokenStore) FinishDelete(ctx context.Context, owner, id string, limit int) (bool, error) {
-	if err := f.err(); err != nil {
-		return false, err
-	}
-	return f.Store.FinishDelete(ctx, owner, id, limit)
-}
-
-func (f *brokenStore) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, error) {
-	if err := f.err(); err != nil {
-		return false, err
-	}
-	return f.Store.DeleteTask(ctx, k, force)
-}
-
-func (f *brokenStore) AddFeedback(ctx context.Context, fb store.Feedback) error {
-	if err := f.err(); err != nil {
-		return err
-	}
-	return f.Store.AddFeedback(ctx, fb)
-}
-
-func (f *brokenStore) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
-	if err := f.err(); err != nil {
-		return store.FeedbackPage{}, err
-	}
-	return f.Store.Feedback(ctx, q)
+func brokenStore(broken *atomic.Bool) store.Store {
+	return storetest.Intercept(newStore(), func(ctx context.Context, _ storetest.Call, do func(context.Context) error) error {
+		if broken.Load() {
+			return errors.New("write /srv/data: password hunter2")
+		}
+		return do(ctx)
+	})
 }
 
 func TestNoMethodExposesInternalErrors(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
-	st := &brokenStore{Store: newStore()}
+	var broken atomic.Bool
+	st := brokenStore(&broken)
 	e := startOn(t, st, echo, func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
-	st.broken.Store(true)
+	broken.Store(true)
 	for _, m := range a2a.Methods() {
 		if m.Off != "" {
 			continue

@@ -15,14 +15,15 @@ const (
 	DeleteBytes = 8 << 20
 )
 
-// DeleteStore removes finished tasks and unused contexts.
+// Maintenance removes finished tasks, unused contexts and old records, and reports the
+// condition of the store.
 //
 // One transaction removes a task: after it, no read finds anything of the task, and its
 // id can be used again. PurgeDeleted removes content in excess of DeleteRows and
 // DeleteBytes later. If a task has more than DeleteRows attempts and dead letters, the
 // store removes them in earlier transactions. A deletion that is interrupted there has
 // removed only records that ExpireWebhooks may remove from an existing task.
-type DeleteStore interface {
+type Maintenance interface {
 	// DeleteTask removes a task with everything that belongs to it (log, steps, feedback,
 	// idempotency records, webhooks with their lanes, attempts and dead letters). Workers
 	// lose their leases of its lanes. Errors, in order of precedence: ErrNotFound; ErrBusy
@@ -46,6 +47,17 @@ type DeleteStore interface {
 	// none is left, it may return a limited amount of free space to the file system. more
 	// reports whether work remains.
 	PurgeDeleted(ctx context.Context) (more bool, err error)
+
+	// ExpireIdempotency removes up to limit records that were created before the given
+	// time and returns the number removed.
+	ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error)
+	// Backlog returns the number of queued and of leased tasks. Its cost is at most
+	// proportional to these numbers.
+	Backlog(ctx context.Context) (Backlog, error)
+	// Ping returns an error if the store cannot read and durably write now.
+	Ping(ctx context.Context) error
+	// Info describes the backend. The result is constant while the store is open.
+	Info() Info
 }
 
 // TaskExpiry selects tasks that ExpireTasks removes.

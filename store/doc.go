@@ -1,5 +1,5 @@
 // Package store defines the contract between Holdfast and its storage backends: the
-// interface [Store] and the values that it reads and writes. The package does no I/O
+// interface [Store], its parts, and the values that it reads and writes. The package does no I/O
 // and contains no rules of the protocol.
 //
 // # Concepts
@@ -10,9 +10,9 @@
 //
 // A [Change] is everything that one operation does to one task. It names the state that
 // it expects: that the task does not exist, that it has a certain version, or that a
-// worker still has its lease. [Store.Commit] applies a change completely or not at all.
+// worker still has its lease. [Tasks.Commit] applies a change completely or not at all.
 //
-// Workers execute tasks under leases. [Store.Claim] leases due tasks to a worker. Each
+// Workers execute tasks under leases. [Tasks.Claim] leases due tasks to a worker. Each
 // [Lease] has a fencing token, Fence, which starts at the time of the task's creation
 // ([FirstFence]) and grows with every claim. The store rejects a change under a lease
 // that has been replaced, even if the task was deleted and created again with the same

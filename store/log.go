@@ -28,11 +28,17 @@ const (
 	LoadedPerByte = 2
 )
 
+// LogReader reads the logs of tasks. See [Tasks] for its methods.
+type LogReader interface {
+	Events(ctx context.Context, key Key, after int64, limit int) ([]Event, error)
+	LogRows(ctx context.Context, key Key, after int64, limit int) ([]LogRow, error)
+}
+
 // WalkLog reads the events of a log with sequences greater than after, up to through. It
 // calls f with pages of them, in order, until f returns false or the log ends. The memory
 // of a page is taken from b until f returns. Errors: those of [memory.Hold.Grow], and
 // ErrNotFound.
-func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
+func WalkLog(ctx context.Context, s LogReader, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
 	hold := b.Hold(task.Owner)
 	defer hold.Release()
 	for after < through {
@@ -65,7 +71,7 @@ func WalkLog(ctx context.Context, s Store, b *memory.Budget, task Key, after, th
 
 // LogSize returns the size in bytes of the rows of a log that contain its events up to a
 // sequence: the total, and that of the last row.
-func LogSize(ctx context.Context, s Store, task Key, through int64) (total, last int64, err error) {
+func LogSize(ctx context.Context, s LogReader, task Key, through int64) (total, last int64, err error) {
 	for after := int64(0); after < through; {
 		rows, err := s.LogRows(ctx, task, after, 16*maxWalkRows)
 		if err != nil || len(rows) == 0 {

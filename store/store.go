@@ -99,9 +99,22 @@ func (e *ClaimError) ErrorOrNil() error {
 	return e
 }
 
-// Store stores tasks with their logs, steps, feedback and webhooks, contexts, and
-// idempotency records.
+// Store is the contract of a backend. A consumer declares the parts that it uses as an
+// interface of its own, so that its tests and wrappers need no more.
 type Store interface {
+	Tasks
+	Contexts
+	Feedbacks
+	Webhooks
+	Lanes
+	Maintenance
+	// Close waits for the calls in progress and releases the store. Later calls return
+	// ErrClosed. Closing again has no effect.
+	Close() error
+}
+
+// Tasks stores tasks with their logs, steps, queue entries and idempotency records.
+type Tasks interface {
 	// Commit applies each change completely or not at all, and returns one result per
 	// change, in order. It applies the changes of one task in the order given. Changes
 	// do not depend on each other's success, but the store may apply those of one call
@@ -111,7 +124,6 @@ type Store interface {
 	// The store may retain messages, artifacts and snapshots of the changes without
 	// copying them. The caller must not modify them afterwards.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
-
 	// Task returns the current state of a task, or ErrNotFound. The zero TaskOptions
 	// read all of it.
 	Task(ctx context.Context, key Key, opts TaskOptions) (*Task, error)
@@ -125,11 +137,9 @@ type Store interface {
 	// events with a sequence greater than after. It does not read their content.
 	// ErrNotFound: the owner has no such task.
 	LogRows(ctx context.Context, key Key, after int64, limit int) ([]LogRow, error)
-
 	// Versions returns the versions of those of the given tasks that exist, in one query
 	// that reads no content.
 	Versions(ctx context.Context, keys []Key) (map[Key]TaskVersion, error)
-
 	// Claim leases up to p.Limit due tasks to a worker and returns them as they are after
 	// the claim. It is fair across owners and across the contexts of an owner. Within a
 	// context, the task that has been due longest is first. See ClaimParams.
@@ -143,17 +153,18 @@ type Store interface {
 	// others. A *RenewError lists leases that the worker holds and that could not be
 	// extended; Renew has processed the rest of the leases then.
 	Renew(ctx context.Context, until time.Time, leases []HeldLease) (lost []Key, err error)
-
 	// Steps returns the completed steps of a turn in the order of their commits, or none
 	// if the task does not exist.
 	Steps(ctx context.Context, key Key, turn int) ([]Step, error)
-
 	// Idempotency returns the record of a key, or ErrNotFound.
 	Idempotency(ctx context.Context, owner, key string) (IdempotencyRecord, error)
-	// ExpireIdempotency removes up to limit records that were created before the given
-	// time and returns the number removed.
-	ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error)
+	// Queued returns the number of queued tasks of an owner, up to limit. It reads at most
+	// that many queue entries, and all tasks that are not due yet.
+	Queued(ctx context.Context, owner string, limit int) (int, error)
+}
 
+// Contexts stores contexts and removes them with their tasks.
+type Contexts interface {
 	// Context returns a context with the ids of up to the given number of its newest
 	// tasks, or ErrNotFound.
 	Context(ctx context.Context, owner, id string, tasks int) (Context, error)
@@ -179,7 +190,10 @@ type Store interface {
 	FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error)
 	// PendingDeletions returns up to limit contexts whose deletion is pending.
 	PendingDeletions(ctx context.Context, limit int) ([]ContextKey, error)
+}
 
+// Feedbacks stores feedback on tasks.
+type Feedbacks interface {
 	// AddFeedback adds feedback on a task. ErrNotFound: the owner has no such task.
 	// ErrExists: the task has feedback with this id.
 	AddFeedback(ctx context.Context, f Feedback) error
@@ -188,23 +202,6 @@ type Store interface {
 	Feedback(ctx context.Context, q FeedbackQuery) (FeedbackPage, error)
 	// FeedbackSummary counts the feedback of an owner, or of all owners if owner is "".
 	FeedbackSummary(ctx context.Context, owner string) (FeedbackSummary, error)
-
-	DeleteStore
-	Webhooks
-
-	// Backlog returns the number of queued and of leased tasks. Its cost is at most
-	// proportional to these numbers.
-	Backlog(ctx context.Context) (Backlog, error)
-	// Queued returns the number of queued tasks of an owner, up to limit. It reads at most
-	// that many queue entries, and all tasks that are not due yet.
-	Queued(ctx context.Context, owner string, limit int) (int, error)
-	// Ping returns an error if the store cannot read and durably write now.
-	Ping(ctx context.Context) error
-	// Info describes the backend. The result is constant while the store is open.
-	Info() Info
-	// Close waits for the calls in progress and releases the store. Later calls return
-	// ErrClosed. Closing again has no effect.
-	Close() error
 }
 
 // Info describes a backend and its capabilities.

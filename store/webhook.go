@@ -47,7 +47,36 @@ type Webhooks interface {
 	// removes the rest. Call DeleteWebhook again to find out whether it has: ErrNotFound
 	// means that nothing is left, or that the webhook never existed.
 	DeleteWebhook(ctx context.Context, task Key, id string, now time.Time) (busy bool, err error)
+	// ReplayWebhook moves a lane back to cursor, so that it sends the following events
+	// again, and returns the new Cursor of the lane. A lane with a lower Seq is not moved,
+	// so that no event is skipped. The lane becomes active, its lease is revoked, and its
+	// dead letters after the new cursor are removed. If it is pending, it is due at now
+	// with no failed attempts. ErrNotFound: the webhook does not exist.
+	ReplayWebhook(ctx context.Context, task Key, id string, cursor WebhookCursor, now time.Time) (WebhookCursor, error)
+	// DeadLetters returns a page of dead letters, ordered by At, newest first, then by
+	// owner, task and webhook, ascending by their bytes, then by sequence, descending.
+	DeadLetters(ctx context.Context, q WebhookQuery) (DeadLetterPage, error)
+	// DeliveryAttempts returns a page of delivery attempts, ordered like dead letters, then
+	// by Attempt, descending.
+	DeliveryAttempts(ctx context.Context, q WebhookQuery) (DeliveryAttemptPage, error)
+	// Endpoints returns the records of endpoints that fail or are disabled.
+	Endpoints(ctx context.Context) ([]Endpoint, error)
+	// SaveEndpoint creates or replaces the record of an endpoint. It removes the record if
+	// e has no Failures and is not Disabled.
+	SaveEndpoint(ctx context.Context, e Endpoint) error
+	// ExpireWebhooks removes up to limit records of each kind, and returns their number.
+	// It removes delivery attempts made before p.Attempts, dead letters from before p.Dead,
+	// and then finished webhooks. A webhook is finished if its task is in a terminal state,
+	// its lane is not pending and it has no dead letters. It is removed if its
+	// Lane.UpdatedAt is before p.Finished, or p.LongRunning if it is LongRunning.
+	ExpireWebhooks(ctx context.Context, p WebhookExpiry, limit int) (int, error)
+	// WebhookBacklog counts lanes and dead letters. Its cost is at most proportional to
+	// these numbers.
+	WebhookBacklog(ctx context.Context) (WebhookBacklog, error)
+}
 
+// Lanes leases lanes to the workers that deliver their events. See [Webhooks].
+type Lanes interface {
 	// ClaimLanes leases due lanes to a worker and returns them with their next events. It
 	// visits owners round-robin, as Claim does. Of an owner's lanes, the longest due is
 	// first, then by task and webhook. A lane is due if it is pending and its LeaseUntil
@@ -63,39 +92,10 @@ type Webhooks interface {
 	// returned; if KeepLease is not set, they are released. After an error it is unknown
 	// which acknowledgements were stored. It is safe to acknowledge again.
 	AckLanes(ctx context.Context, acks ...LaneAck) (lost []LaneLease, err error)
-	// ReplayWebhook moves a lane back to cursor, so that it sends the following events
-	// again, and returns the new Cursor of the lane. A lane with a lower Seq is not moved,
-	// so that no event is skipped. The lane becomes active, its lease is revoked, and its
-	// dead letters after the new cursor are removed. If it is pending, it is due at now
-	// with no failed attempts. ErrNotFound: the webhook does not exist.
-	ReplayWebhook(ctx context.Context, task Key, id string, cursor WebhookCursor, now time.Time) (WebhookCursor, error)
 	// WakeLanes sets the due time of pending lanes of an endpoint to now, if they are not
 	// leased and are due later. It changes up to limit lanes, the earliest due first, and
 	// returns their number.
 	WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error)
-
-	// DeadLetters returns a page of dead letters, ordered by At, newest first, then by
-	// owner, task and webhook, ascending by their bytes, then by sequence, descending.
-	DeadLetters(ctx context.Context, q WebhookQuery) (DeadLetterPage, error)
-	// DeliveryAttempts returns a page of delivery attempts, ordered like dead letters, then
-	// by Attempt, descending.
-	DeliveryAttempts(ctx context.Context, q WebhookQuery) (DeliveryAttemptPage, error)
-
-	// Endpoints returns the records of endpoints that fail or are disabled.
-	Endpoints(ctx context.Context) ([]Endpoint, error)
-	// SaveEndpoint creates or replaces the record of an endpoint. It removes the record if
-	// e has no Failures and is not Disabled.
-	SaveEndpoint(ctx context.Context, e Endpoint) error
-
-	// ExpireWebhooks removes up to limit records of each kind, and returns their number.
-	// It removes delivery attempts made before p.Attempts, dead letters from before p.Dead,
-	// and then finished webhooks. A webhook is finished if its task is in a terminal state,
-	// its lane is not pending and it has no dead letters. It is removed if its
-	// Lane.UpdatedAt is before p.Finished, or p.LongRunning if it is LongRunning.
-	ExpireWebhooks(ctx context.Context, p WebhookExpiry, limit int) (int, error)
-	// WebhookBacklog counts lanes and dead letters. Its cost is at most proportional to
-	// these numbers.
-	WebhookBacklog(ctx context.Context) (WebhookBacklog, error)
 	// WatchLanes registers f, which the store calls when lanes may have become due: by a
 	// commit of this process or, if the store can detect them, of others. Calls may be late,
 	// repeated or lost. f must not block. stop removes f.
@@ -152,7 +152,7 @@ func (c WebhookCursor) Next(e *Event) (next WebhookCursor, deliver bool) {
 
 // CursorAt reads the log of a task and returns the cursor after the event with sequence
 // seq. See [WalkLog] for b and the errors.
-func CursorAt(ctx context.Context, s Store, b *memory.Budget, task Key, seq int64) (c WebhookCursor, err error) {
+func CursorAt(ctx context.Context, s LogReader, b *memory.Budget, task Key, seq int64) (c WebhookCursor, err error) {
 	err = WalkLog(ctx, s, b, task, 0, seq, func(page []Event) bool {
 		for i := range page {
 			c, _ = c.Next(&page[i])

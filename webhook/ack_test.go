@@ -14,7 +14,7 @@ import (
 
 // rejectingStore rejects acks of one task until fixed is set.
 type rejectingStore struct {
-	store.Store
+	Store
 	task     string
 	fixed    atomic.Bool
 	rejected atomic.Int64 // number of rejected calls

@@ -26,7 +26,7 @@ type Sender interface {
 // Config configures a Service. Zero fields have the documented default.
 type Config struct {
 	// Store holds tasks, webhooks and delivery state. Required.
-	Store store.Store
+	Store Store
 	// NewID returns a new unique id. Ids should sort by time (UUIDv7). Required.
 	NewID func() string
 	// Sender makes the requests. Default: a safehttp.Client that applies Policy and

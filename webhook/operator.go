@@ -15,7 +15,7 @@ import (
 type Operator struct{ s *Service }
 
 // NewOperator returns an operator of a store.
-func NewOperator(st store.Store) (*Operator, error) {
+func NewOperator(st Store) (*Operator, error) {
 	s, err := New(Config{Store: st, NewID: func() string { return "operator" }})
 	if err != nil {
 		return nil, err

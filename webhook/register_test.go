@@ -82,7 +82,7 @@ func (f *fixture) createTask(id string, events ...store.Event) {
 
 func (f *fixture) commit(c store.Change) {
 	f.t.Helper()
-	results, err := f.cfg.Store.Commit(f.t.Context(), c)
+	results, err := f.cfg.Store.(store.Tasks).Commit(f.t.Context(), c)
 	if err != nil || results[0].Err != nil {
 		f.t.Fatalf("Commit = %v, %v", results, err)
 	}

@@ -83,7 +83,7 @@ func TestStartFailsWhenEndpointsCannotBeRead(t *testing.T) {
 	t.Parallel()
 	inner := inmem.New()
 	defer inner.Close()
-	broken := &flaky{Store: inner, dice: newDice(1), faultRate: 2}
+	broken := (&flaky{dice: newDice(1), faultRate: 2}).over(inner)
 	s, err := New(Config{Store: broken, NewID: func() string { return "x" }})
 	if err != nil {
 		t.Fatal(err)

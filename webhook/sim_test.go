@@ -115,7 +115,7 @@ func newWorld(t *testing.T, seed uint64, p plan) *world {
 func (w *world) start() *replica {
 	w.replicasStarted++
 	r := &replica{w: w, n: w.replicasStarted}
-	r.store = &flaky{Store: w.store, dice: w.dice, faultRate: w.plan.storeFaultRate, slow: w.plan.storeSlow, shared: w.plan.replicas > 1, onDeadLetters: w.recordDeadLetters}
+	r.store = (&flaky{dice: w.dice, faultRate: w.plan.storeFaultRate, slow: w.plan.storeSlow, shared: w.plan.replicas > 1, onDeadLetters: w.recordDeadLetters}).over(w.store)
 	ids := 0
 	cfg := Config{
 		Store: r.store, Sender: r, NewID: func() string { ids++; return fmt.Sprintf("replica-%d-%d", r.n, ids) },

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // dice is a random number generator with a seed. It is safe for concurrent use.
@@ -143,18 +144,29 @@ func (f *flaky) Info() store.Info {
 	return info
 }
 
-func callFlaky[V any](ctx context.Context, f *flaky, method string, do func(context.Context) (V, error)) (V, error) {
-	var none V
+// flakyCalls are the calls that fail, are slow and block at the barrier.
+var flakyCalls = []string{"ClaimLanes", "RenewLanes", "AckLanes", "Lanes", "WakeLanes", "Endpoints", "SaveEndpoint", "DeliveryAttempts"}
+
+// over makes s the store of f.
+func (f *flaky) over(s store.Store) *flaky {
+	f.Store = storetest.Intercept(ackObserver{s, f}, f.call)
+	return f
+}
+
+func (f *flaky) call(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+	if !slices.Contains(flakyCalls, c.Method) {
+		return do(ctx)
+	}
 	f.mu.Lock()
-	calm, share, slow, broken := f.faultsOff, f.faultRate, f.slow, f.failingMethod == method
+	calm, share, slow, broken := f.faultsOff, f.faultRate, f.slow, f.failingMethod == c.Method
 	late := f.responseDelay
 	if f.counts == nil {
 		f.counts = make(map[string]int)
 	}
-	f.counts[method]++
+	f.counts[c.Method]++
 	f.mu.Unlock()
 	if err := f.pass(); err != nil {
-		return none, err
+		return err
 	}
 	fault := math.Inf(1)
 	if !calm {
@@ -163,60 +175,35 @@ func callFlaky[V any](ctx context.Context, f *flaky, method string, do func(cont
 		}
 	}
 	if broken || fault < share/2 {
-		return none, errFault
+		return errFault
 	}
-	v, err := do(ctx)
+	err := do(ctx)
 	if late > 0 {
 		sleep(ctx, late)
 	}
 	if gated := f.pass(); gated != nil {
-		return none, gated
+		return gated
 	}
 	if fault < share {
-		return none, errFault
+		return errFault
 	}
-	return v, err
-}
-
-func (f *flaky) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
-	return callFlaky(ctx, f, "ClaimLanes", func(ctx context.Context) ([]store.ClaimedLane, error) { return f.Store.ClaimLanes(ctx, p) })
-}
-
-func (f *flaky) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) ([]store.LaneLease, error) {
-	return callFlaky(ctx, f, "RenewLanes", func(ctx context.Context) ([]store.LaneLease, error) { return f.Store.RenewLanes(ctx, until, leases) })
-}
-
-func (f *flaky) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
-	return callFlaky(ctx, f, "AckLanes", func(ctx context.Context) ([]store.LaneLease, error) {
-		lost, err := f.Store.AckLanes(ctx, acks...)
-		for i := range acks {
-			if err == nil && f.onDeadLetters != nil && !slices.Contains(lost, acks[i].Lease) {
-				f.onDeadLetters(acks[i].Dead)
-			}
-		}
-		return lost, err
-	})
-}
-
-func (f *flaky) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
-	return callFlaky(ctx, f, "Lanes", func(ctx context.Context) (store.LanePage, error) { return f.Store.Lanes(ctx, q) })
-}
-
-func (f *flaky) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
-	return callFlaky(ctx, f, "WakeLanes", func(ctx context.Context) (int, error) { return f.Store.WakeLanes(ctx, endpoint, now, limit) })
-}
-
-func (f *flaky) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
-	return callFlaky(ctx, f, "Endpoints", f.Store.Endpoints)
-}
-
-func (f *flaky) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
-	_, err := callFlaky(ctx, f, "SaveEndpoint", func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Store.SaveEndpoint(ctx, e) })
 	return err
 }
 
-func (f *flaky) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
-	return callFlaky(ctx, f, "DeliveryAttempts", func(ctx context.Context) (store.DeliveryAttemptPage, error) { return f.Store.DeliveryAttempts(ctx, q) })
+// ackObserver reports the dead letters that its store has stored.
+type ackObserver struct {
+	store.Store
+	f *flaky
+}
+
+func (o ackObserver) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
+	lost, err := o.Store.AckLanes(ctx, acks...)
+	for i := range acks {
+		if err == nil && o.f.onDeadLetters != nil && !slices.Contains(lost, acks[i].Lease) {
+			o.f.onDeadLetters(acks[i].Dead)
+		}
+	}
+	return lost, err
 }
 
 // WatchLanes drops some notifications.

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Commit implements [store.Store]. It stores messages and artifacts without copying
+// Commit implements [store.Tasks]. It stores messages and artifacts without copying
 // them, and ignores snapshots because it folds events itself.
 func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	for i := range changes {

@@ -70,7 +70,7 @@ func (c *contextEntry) view(tasks int) store.Context {
 	return v
 }
 
-// Context implements [store.Store].
+// Context implements [store.Contexts].
 func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
 	found, err := s.context(ctx, owner, id, tasks)
 	return found.Copy(), err
@@ -88,7 +88,7 @@ func (s *Store) context(ctx context.Context, owner, id string, tasks int) (store
 	return c.view(tasks), nil
 }
 
-// SaveContext implements [store.Store].
+// SaveContext implements [store.Contexts].
 func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, a2a.Wrap(a2a.CodeInternal, err, "malformed change")
@@ -184,12 +184,12 @@ func (c *contextEntry) receive(events []store.Event) {
 	}
 }
 
-// DeleteContext implements [store.Store].
+// DeleteContext implements [store.Contexts].
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, owner, id, limit, false)
 }
 
-// FinishDelete implements [store.Store].
+// FinishDelete implements [store.Contexts].
 func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, owner, id, limit, true)
 }
@@ -231,7 +231,7 @@ func (s *Store) removeContext(c *contextEntry) {
 	s.removeIfEmpty(c.owner)
 }
 
-// PendingDeletions implements [store.Store].
+// PendingDeletions implements [store.Contexts].
 func (s *Store) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {

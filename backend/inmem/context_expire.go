@@ -41,7 +41,7 @@ func (v *emptyContexts) index(described bool) *index[*contextEntry] {
 	return &v.undescribed
 }
 
-// ExpireContexts implements [store.DeleteStore].
+// ExpireContexts implements [store.Maintenance].
 func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {

@@ -149,7 +149,7 @@ func (c *contextEntry) setUpdated(updated int64) {
 	c.updated = updated
 }
 
-// Contexts implements [store.Store].
+// Contexts implements [store.Contexts].
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
 	page, err := s.contextPage(ctx, q)
 	for i, c := range page.Contexts {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// DeleteTask implements [store.DeleteStore].
+// DeleteTask implements [store.Maintenance].
 func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
@@ -42,7 +42,7 @@ func (t *task) hasUndelivered() bool {
 	return false
 }
 
-// ExpireTasks implements [store.DeleteStore].
+// ExpireTasks implements [store.Maintenance].
 func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
@@ -86,7 +86,7 @@ func (s *Store) expiryCandidates(p store.TaskExpiry, after store.ExpiryCursor) (
 	return old, nil
 }
 
-// PurgeDeleted implements [store.DeleteStore]. It has nothing to do: deletions remove
+// PurgeDeleted implements [store.Maintenance]. It has nothing to do: deletions remove
 // all data of a task at once.
 func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type taskFeedback struct {
 	ids map[string]bool
 }
 
-// AddFeedback implements [store.Store].
+// AddFeedback implements [store.Feedbacks].
 func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	f = f.Copy()
 	f.CreatedAt = store.Time(f.CreatedAt)
@@ -66,7 +66,7 @@ func (s *Store) removeFeedback(t *task) {
 	t.feedback = nil
 }
 
-// Feedback implements [store.Store].
+// Feedback implements [store.Feedbacks].
 func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
 	found, more, err := s.feedbackPage(ctx, q)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) feedbackPage(ctx context.Context, q store.FeedbackQuery) (found 
 	return found, more, nil
 }
 
-// FeedbackSummary implements [store.Store].
+// FeedbackSummary implements [store.Feedbacks].
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (store.FeedbackSummary, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {

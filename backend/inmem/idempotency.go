@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Steps implements [store.Store].
+// Steps implements [store.Tasks].
 func (s *Store) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step,
 	return iters, nil
 }
 
-// Idempotency implements [store.Store].
+// Idempotency implements [store.Tasks].
 func (s *Store) Idempotency(ctx context.Context, owner, key string) (store.IdempotencyRecord, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Idempotency(ctx context.Context, owner, key string) (store.Idemp
 	return r.IdempotencyRecord, nil
 }
 
-// ExpireIdempotency implements [store.Store]. It removes the oldest records first.
+// ExpireIdempotency implements [store.Maintenance]. It removes the oldest records first.
 func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {

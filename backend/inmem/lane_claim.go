@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// ClaimLanes implements [store.Webhooks].
+// ClaimLanes implements [store.Lanes].
 func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
 	claimed, err := s.claimLanes(ctx, p)
 	for i := range claimed {
@@ -61,7 +61,7 @@ func (s *Store) claimLanes(ctx context.Context, p store.LaneClaim) ([]store.Clai
 	return claimed, nil
 }
 
-// RenewLanes implements [store.Webhooks].
+// RenewLanes implements [store.Lanes].
 func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) ([]store.LaneLease, error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
@@ -79,7 +79,7 @@ func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.
 	return lost, nil
 }
 
-// AckLanes implements [store.Webhooks].
+// AckLanes implements [store.Lanes].
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
 	var due bool
 	defer s.watchers.notify(&due)

@@ -111,7 +111,7 @@ func (q *queue) promote(now int64) {
 	}
 }
 
-// Claim implements [store.Store].
+// Claim implements [store.Tasks].
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
 	event := p.Event.Copy()
 	event.Time = store.Time(event.Time)
@@ -279,7 +279,7 @@ func roundRobin[R any](queues [][]R, limit int) []R {
 	return claimed
 }
 
-// Renew implements [store.Store].
+// Renew implements [store.Tasks].
 func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
@@ -299,7 +299,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 	return lost, nil
 }
 
-// Backlog implements [store.Store].
+// Backlog implements [store.Maintenance].
 func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
@@ -308,7 +308,7 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	return store.Backlog{Queued: s.queue.queued, Leased: s.queue.leased}, nil
 }
 
-// Queued implements [store.Store].
+// Queued implements [store.Tasks].
 func (s *Store) Queued(ctx context.Context, owner string, most int) (int, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {

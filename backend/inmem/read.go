@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Task implements [store.Store].
+// Task implements [store.Tasks].
 func (s *Store) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
 	t, err := s.clone(ctx, k)
 	if err != nil {
@@ -37,7 +37,7 @@ func copyTask(clone *store.Task, opts store.TaskOptions) *store.Task {
 	return clone.Copy()
 }
 
-// Events implements [store.Store].
+// Events implements [store.Tasks].
 func (s *Store) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	events, err := s.log(ctx, k, after, limit)
 	for i := range events {
@@ -61,7 +61,7 @@ func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([
 	return slices.Clone(t.log[from:to]), nil
 }
 
-// LogRows implements [store.Store]. Each event is one row.
+// LogRows implements [store.Tasks]. Each event is one row.
 func (s *Store) LogRows(ctx context.Context, k store.Key, after int64, limit int) ([]store.LogRow, error) {
 	events, err := s.log(ctx, k, after, limit)
 	rows := make([]store.LogRow, len(events))
@@ -71,7 +71,7 @@ func (s *Store) LogRows(ctx context.Context, k store.Key, after int64, limit int
 	return rows, err
 }
 
-// Versions implements [store.Store].
+// Versions implements [store.Tasks].
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {

@@ -175,13 +175,13 @@ func (s *Store) removeIfEmpty(o *owner) {
 	}
 }
 
-// Ping implements [store.Store].
+// Ping implements [store.Maintenance].
 func (s *Store) Ping(ctx context.Context) error {
 	defer s.mu.RUnlock()
 	return s.read(ctx)
 }
 
-// Info implements [store.Store].
+// Info implements [store.Maintenance].
 func (s *Store) Info() store.Info { return store.Info{Name: "memory", Exclusive: true} }
 
 // Close implements [store.Store]. It discards all data.

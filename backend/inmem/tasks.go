@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Tasks implements [store.Store].
+// Tasks implements [store.Tasks].
 func (s *Store) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
 	page, err := s.page(ctx, q)
 	page.Fit(q)

@@ -43,7 +43,7 @@ type watchers struct {
 	all []*func()
 }
 
-// WatchLanes implements [store.Webhooks].
+// WatchLanes implements [store.Lanes].
 func (s *Store) WatchLanes(f func()) (stop func()) {
 	w := &s.watchers
 	w.mu.Lock()
@@ -153,7 +153,7 @@ func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cu
 	return cursor, nil
 }
 
-// WakeLanes implements [store.Webhooks].
+// WakeLanes implements [store.Lanes].
 func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
 	var due bool
 	defer s.watchers.notify(&due)

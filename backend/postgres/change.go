@@ -50,7 +50,7 @@ const (
 	requestAbandoned
 )
 
-// Commit implements [store.Store].
+// Commit implements [store.Tasks].
 func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Claim implements [store.Store]. It is not retried after a lost connection, because tasks
+// Claim implements [store.Tasks]. It is not retried after a lost connection, because tasks
 // may have been leased.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.Task, err error) {
 	if err := s.enter(ctx); err != nil {
@@ -280,7 +280,7 @@ const (
 	renewPause       = 10 * time.Millisecond
 )
 
-// Renew implements [store.Store]. It skips locked tasks and retries them, so that they do not
+// Renew implements [store.Tasks]. It skips locked tasks and retries them, so that they do not
 // delay the renewal of other leases.
 func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {
 	if len(leases) == 0 {

@@ -120,7 +120,7 @@ func scanContext(r record) (c store.Context, err error) {
 	return c, nil
 }
 
-// Context implements [store.Store].
+// Context implements [store.Contexts].
 func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.readCall(ctx, "read context", func(ctx context.Context, conn *pgx.Conn) error {
 		found := false
@@ -154,7 +154,7 @@ func contextLabels(c *store.Context) []int64 {
 	return labels
 }
 
-// SaveContext implements [store.Store].
+// SaveContext implements [store.Contexts].
 func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved store.Context, err error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, err

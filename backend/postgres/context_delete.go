@@ -36,12 +36,12 @@ const (
 	sqlPendingDeletions = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
 )
 
-// DeleteContext implements [store.DeleteStore].
+// DeleteContext implements [store.Contexts].
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, owner, id, limit, false)
 }
 
-// FinishDelete implements [store.DeleteStore].
+// FinishDelete implements [store.Contexts].
 func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, owner, id, limit, true)
 }
@@ -126,7 +126,7 @@ func (s *Store) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) 
 	return s.addTally(ctx, tx, c.Key.Owner, string(c.Status), -1)
 }
 
-// PendingDeletions implements [store.DeleteStore].
+// PendingDeletions implements [store.Contexts].
 func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
 	err = s.read(ctx, "list contexts being deleted", func(ctx context.Context, c *pgx.Conn) error {
 		pending = nil

@@ -44,7 +44,7 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 	SELECT owner, label FROM removed LEFT JOIN LATERAL unnest(labels) label ON true
 	UNION ALL SELECT NULL, count(*) FROM removed`
 
-// ExpireContexts implements [store.DeleteStore].
+// ExpireContexts implements [store.Maintenance].
 func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	var removedKeys []labelKey // tallies that count the removed contexts; label 0 is that of the owner
 	err = s.transact(ctx, "expire contexts", func(ctx context.Context, tx pgx.Tx) error {

@@ -79,7 +79,7 @@ func (w *walk) labelGroups(owner string, labels []int64, given []string) string 
 			GROUP BY l.status HAVING count(*) = cardinality(%[1]s))`, all, under)
 }
 
-// Contexts implements [store.Store].
+// Contexts implements [store.Contexts].
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
 	err = s.readList(ctx, "list contexts", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.ContextPage{}

@@ -28,7 +28,7 @@ type feedbackRecord struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// AddFeedback implements [store.Store].
+// AddFeedback implements [store.Feedbacks].
 func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	data, err := wire.Marshal(&feedbackRecord{f.Text, f.Metadata})
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	})
 }
 
-// Feedback implements [store.Store].
+// Feedback implements [store.Feedbacks].
 func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
 	where, args := []string{"f.owner = $1::text"}, []any{q.Owner, q.Limit + 1}
 	if q.TaskID != "" {
@@ -99,7 +99,7 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 	return page, nil
 }
 
-// FeedbackSummary implements [store.Store].
+// FeedbackSummary implements [store.Feedbacks].
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
 	err = s.readList(ctx, "count feedback", func(ctx context.Context, c *pgx.Conn) error {
 		sum = store.FeedbackSummary{}

@@ -19,7 +19,7 @@ const (
 		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX"`
 )
 
-// Idempotency implements [store.Store].
+// Idempotency implements [store.Tasks].
 func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
 	err = s.readCall(ctx, "read idempotency key", func(ctx context.Context, c *pgx.Conn) (err error) {
 		k, err = s.readKey(ctx, c, owner, key)
@@ -48,7 +48,7 @@ func scanKey(r record) store.IdempotencyRecord {
 	return k
 }
 
-// ExpireIdempotency implements [store.Store].
+// ExpireIdempotency implements [store.Maintenance].
 func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	err = s.read(ctx, "expire idempotency keys", func(ctx context.Context, c *pgx.Conn) (err error) {
 		if limit > 0 {

@@ -56,7 +56,7 @@ var stmtAck = &statement{
 	},
 }
 
-// AckLanes implements [store.Webhooks]. It is not retried if the outcome is unknown.
+// AckLanes implements [store.Lanes]. It is not retried if the outcome is unknown.
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

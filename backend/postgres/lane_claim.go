@@ -152,7 +152,7 @@ func (l *laneClaim) add(r record, p *store.LaneClaim) {
 // lastSeq returns the sequence of the last event that was read.
 func (l *laneClaim) lastSeq() int64 { return l.Cursor.Seq + int64(len(l.Events)) }
 
-// ClaimLanes implements [store.Webhooks]. It is not retried after a lost connection, because
+// ClaimLanes implements [store.Lanes]. It is not retried after a lost connection, because
 // lanes may have been leased.
 func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []store.ClaimedLane, err error) {
 	if err := s.enter(ctx); err != nil {
@@ -314,7 +314,7 @@ const sqlRenewLanes = `WITH h AS MATERIALIZED (
 	)
 	UPDATE {s}.webhook_lanes l SET lease_until = $6::bigint FROM h u WHERE ` + sqlLaneKey + ` RETURNING u.ord`
 
-// RenewLanes implements [store.Webhooks].
+// RenewLanes implements [store.Lanes].
 func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
 	sorted := sortLeases(leases)
 	a := leaseArrays(sorted)

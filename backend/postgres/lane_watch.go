@@ -20,7 +20,7 @@ func (w *laneWatchers) notify() {
 	}
 }
 
-// WatchLanes implements [store.Webhooks]. It receives notifications of other processes only
+// WatchLanes implements [store.Lanes]. It receives notifications of other processes only
 // while Watch runs.
 func (s *Store) WatchLanes(f func()) (stop func()) {
 	w := &s.laneWatchers

@@ -215,7 +215,7 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 	return w, groups
 }
 
-// Tasks implements [store.Store]. It reads a page with two statements: the rows, which
+// Tasks implements [store.Tasks]. It reads a page with two statements: the rows, which
 // concurrent callers with the same query share, and the logs up to the versions of the rows.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	page.Total = -1

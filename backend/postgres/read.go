@@ -69,7 +69,7 @@ func storable(names ...string) bool {
 	return true
 }
 
-// Task implements [store.Store].
+// Task implements [store.Tasks].
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if opts.Outline {
 		return s.outline(ctx, key)
@@ -248,7 +248,7 @@ func (t *taskRow) copyTo(task *store.Task) {
 	}
 }
 
-// Events implements [store.Store].
+// Events implements [store.Tasks].
 func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	after = max(after, 0)
 	last := after + int64(max(limit, 0))
@@ -283,7 +283,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 	return events, err
 }
 
-// LogRows implements [store.Store].
+// LogRows implements [store.Tasks].
 func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
 	err = s.readTask(ctx, "read sizes of events", key, func(ctx context.Context, c *pgx.Conn) error {
 		if !storable(key.Owner, key.ID) {
@@ -306,7 +306,7 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 	return rows, err
 }
 
-// Versions implements [store.Store].
+// Versions implements [store.Tasks].
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[store.Key]store.TaskVersion, err error) {
 	if len(keys) == 1 && storable(keys[0].Owner, keys[0].ID) {
 		outline, err := s.outlineBatched(ctx, keys[0])
@@ -333,7 +333,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[st
 	return versions, err
 }
 
-// Steps implements [store.Store].
+// Steps implements [store.Tasks].
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.readTask(ctx, "read steps", key, func(ctx context.Context, c *pgx.Conn) error {
 		steps = nil

@@ -67,7 +67,7 @@ const (
 		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = 3 AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
 )
 
-// Backlog implements [store.Store]. It counts entries of partial indexes that contain only
+// Backlog implements [store.Maintenance]. It counts entries of partial indexes that contain only
 // queued and leased tasks.
 func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 	err = s.read(ctx, "count the backlog", func(ctx context.Context, c *pgx.Conn) error {
@@ -79,7 +79,7 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 	return b, err
 }
 
-// Queued implements [store.Store].
+// Queued implements [store.Tasks].
 func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err error) {
 	err = s.read(ctx, "count queued tasks", func(ctx context.Context, c *pgx.Conn) error {
 		n = 0
@@ -94,7 +94,7 @@ func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err 
 	return n, err
 }
 
-// Ping implements [store.Store]. It commits a small change within five seconds, without
+// Ping implements [store.Maintenance]. It commits a small change within five seconds, without
 // retries.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
@@ -113,7 +113,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return wrapError(ctx, err, "ping")
 }
 
-// Info implements [store.Store].
+// Info implements [store.Maintenance].
 func (s *Store) Info() store.Info {
 	return store.Info{Name: "postgres", Location: s.location, Durable: true}
 }

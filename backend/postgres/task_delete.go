@@ -131,7 +131,7 @@ func keysOf(tasks []removal) (owners, ids []string, pks []int64) {
 	return owners, ids, pks
 }
 
-// DeleteTask implements [store.DeleteStore].
+// DeleteTask implements [store.Maintenance].
 func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
 	for removed := 0; removed == 0; {
 		err = s.transact(ctx, "delete task", func(ctx context.Context, tx pgx.Tx) error {
@@ -303,7 +303,7 @@ func (s *Store) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []remova
 	return tasks, nil
 }
 
-// PurgeDeleted implements [store.DeleteStore]. It skips tasks that another process purges.
+// PurgeDeleted implements [store.Maintenance]. It skips tasks that another process purges.
 func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	const batch = 200
 	err = s.transact(ctx, "purge deleted tasks", func(ctx context.Context, tx pgx.Tx) error {

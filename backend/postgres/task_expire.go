@@ -46,7 +46,7 @@ type candidate struct {
 	contextID string // "" for a row without a task
 }
 
-// ExpireTasks implements [store.DeleteStore].
+// ExpireTasks implements [store.Maintenance].
 func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.transact(ctx, "expire tasks", func(ctx context.Context, tx pgx.Tx) error {
 		removed, next = 0, nil

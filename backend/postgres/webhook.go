@@ -246,7 +246,7 @@ var stmtWakeLanes = &statement{
 		UPDATE {s}.webhook_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
 }
 
-// WakeLanes implements [store.Webhooks]. It is not retried if the outcome is unknown.
+// WakeLanes implements [store.Lanes]. It is not retried if the outcome is unknown.
 func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (n int, err error) {
 	if limit <= 0 || !storable(endpoint) {
 		return 0, nil

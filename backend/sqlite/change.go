@@ -30,7 +30,7 @@ type change struct {
 	contextHead contextHead
 }
 
-// Commit implements store.Store.
+// Commit implements store.Tasks.
 func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {

@@ -33,7 +33,7 @@ const (
 		WHERE phase = 2 AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
 )
 
-// Claim implements store.Store.
+// Claim implements store.Tasks.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
@@ -265,7 +265,7 @@ func (c *claim) lease(w *writer, key store.Key) (leased bool, err error) {
 	return true, nil
 }
 
-// Renew implements store.Store.
+// Renew implements store.Tasks.
 func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {

@@ -143,7 +143,7 @@ func (w *writer) touchContextRow(k store.ContextKey, c *contextHead, at, tasks i
 	return err
 }
 
-// Context implements store.Store.
+// Context implements store.Contexts.
 func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.readTx(func() (err error) {

@@ -77,13 +77,13 @@ func (d *deleteStatements) texts() map[**stmt]string {
 	}
 }
 
-// DeleteContext implements store.Store. It uses several transactions if there is much
+// DeleteContext implements store.Contexts. It uses several transactions if there is much
 // to remove.
 func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0)})
 }
 
-// FinishDelete implements store.Store.
+// FinishDelete implements store.Contexts.
 func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), pendingOnly: true})
 }
@@ -104,7 +104,7 @@ func (s *Store) deleteContext(ctx context.Context, d *contextDelete) (more bool,
 	}
 }
 
-// PendingDeletions implements store.Store.
+// PendingDeletions implements store.Contexts.
 func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.pendingDeletions.query(context.Background(), func(rec record) error {

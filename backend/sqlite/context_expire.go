@@ -16,7 +16,7 @@ const (
 		WHERE owner = ? AND record ->> '$.parentContextId' = ? AND bucket <> '' LIMIT 1`
 )
 
-// ExpireContexts implements store.DeleteStore.
+// ExpireContexts implements store.Maintenance.
 func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed, next = 0, nil

@@ -95,7 +95,7 @@ func (k contextWalk) count() string {
 // afterAllText sorts after all texts in SQLite.
 var afterAllText = []byte{0}
 
-// Contexts implements store.Store.
+// Contexts implements store.Contexts.
 func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
 	err = s.readList(ctx, func(r *reader) error {
 		return r.readTx(func() (err error) {

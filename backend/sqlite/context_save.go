@@ -22,7 +22,7 @@ const (
 func tagLabel(tag string) string   { return "tag:" + tag }
 func roleLabel(role string) string { return "role:" + role }
 
-// SaveContext implements store.Store.
+// SaveContext implements store.Contexts.
 func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, err

@@ -31,7 +31,7 @@ func (f *feedbackStatements) texts() map[**stmt]string {
 	}
 }
 
-// AddFeedback implements store.Store.
+// AddFeedback implements store.Feedbacks.
 func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 	var metadata any
 	if len(f.Metadata) > 0 {
@@ -87,7 +87,7 @@ func (w *writer) removeFeedback(t *taskRow) error {
 	return err
 }
 
-// Feedback implements store.Store.
+// Feedback implements store.Feedbacks.
 func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
 	var end any = latest
 	id, task := "", ""
@@ -126,7 +126,7 @@ func scanFeedback(owner string, r record) (store.Feedback, error) {
 	return f, wire.Unmarshal(r.json(4), &f.Metadata)
 }
 
-// FeedbackSummary implements store.Store.
+// FeedbackSummary implements store.Feedbacks.
 func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
 	err = s.readList(ctx, func(r *reader) error {
 		return r.eachCounter(owner, labelRating, func(bucket string, n int) {

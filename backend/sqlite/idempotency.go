@@ -10,7 +10,7 @@ import (
 const sqlExpireKeys = `DELETE FROM idempotency_keys WHERE (owner, key) IN
 	(SELECT owner, key FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`
 
-// Idempotency implements store.Store.
+// Idempotency implements store.Tasks.
 func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
@@ -51,7 +51,7 @@ func readKey(ctx context.Context, s *stmt, owner, key string) (k store.Idempoten
 	return k, found, err
 }
 
-// ExpireIdempotency implements store.Store.
+// ExpireIdempotency implements store.Maintenance.
 func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {

@@ -88,7 +88,7 @@ func encodeAttemptRow(attempts []attempt) (attemptRow, error) {
 	return attemptRow{at: attempts[len(attempts)-1].At, n: len(attempts), text: jsonText(buf)}, nil
 }
 
-// AckLanes implements store.Store.
+// AckLanes implements store.Lanes.
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
 	ready, size := make([]ack, len(acks)), 0
 	for i := range acks {

@@ -46,7 +46,7 @@ const (
 // other requests do not wait long. Those due first are moved first.
 const promoteLimit = 1024
 
-// ClaimLanes implements store.Store.
+// ClaimLanes implements store.Lanes.
 func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
@@ -277,7 +277,7 @@ func (r *reader) nextEvents(row *laneRow, contextID string, after, last int64, c
 	return events, large, err
 }
 
-// RenewLanes implements store.Store.
+// RenewLanes implements store.Lanes.
 func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
 	err = s.write(ctx, &request{weight: len(leases), apply: func(w *writer) error {
 		lost = nil

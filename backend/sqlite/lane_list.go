@@ -92,7 +92,7 @@ func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
 	return k, []any{from[0], from[1], from[2], states[0], states[1], states[2], int64(q.Limit) + 1}, false
 }
 
-// Lanes implements store.Store.
+// Lanes implements store.Webhooks.
 func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
 	k, args, none := newLaneWalk(&q)
 	err = s.readList(ctx, func(r *reader) error {
@@ -119,7 +119,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePa
 	return page, nil
 }
 
-// WebhookBacklog implements store.Store.
+// WebhookBacklog implements store.Webhooks.
 func (s *Store) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.webhookBacklog.query(ctx, func(rec record) error {
@@ -130,7 +130,7 @@ func (s *Store) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err
 	return b, err
 }
 
-// Endpoints implements store.Store. The result is sorted by name.
+// Endpoints implements store.Webhooks. The result is sorted by name.
 func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.endpoints.query(ctx, func(rec record) error {
@@ -144,7 +144,7 @@ func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error)
 	return all, err
 }
 
-// SaveEndpoint implements store.Store.
+// SaveEndpoint implements store.Webhooks.
 func (s *Store) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
 	return s.write(ctx, &request{weight: 1, apply: func(w *writer) (err error) {
 		if e.Failures == 0 && !e.Disabled {

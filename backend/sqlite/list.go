@@ -34,7 +34,7 @@ func comparePositions(a, b position) int {
 	return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id))
 }
 
-// Tasks implements store.Store.
+// Tasks implements store.Tasks.
 func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	err = s.readList(ctx, func(r *reader) error {
 		at := s.terminal.version()

@@ -131,7 +131,7 @@ func (s *Store) readList(ctx context.Context, f func(r *reader) error) error {
 	return s.read(ctx, f)
 }
 
-// Task implements store.Store.
+// Task implements store.Tasks.
 func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	var t *store.Task
 	err := s.read(ctx, func(r *reader) error {
@@ -259,7 +259,7 @@ func (t *taskRow) applyTo(task *store.Task) {
 	task.Seq, task.ReceivedSeq, task.CreatedAt, task.Bytes = t.seq, t.receivedSeq, fromMillis(t.createdAt), t.bytes
 }
 
-// Events implements store.Store.
+// Events implements store.Tasks.
 func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
@@ -298,7 +298,7 @@ func (r *reader) decodeEvents(logID int64, data []byte, key store.Key, contextID
 	return events, nil
 }
 
-// LogRows implements store.Store.
+// LogRows implements store.Tasks.
 func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
@@ -329,7 +329,7 @@ func (r *reader) rowBy(s *stmt, args ...any) (row taskRow, err error) {
 	return row, err
 }
 
-// Versions implements store.Store.
+// Versions implements store.Tasks.
 func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	versions := make(map[store.Key]store.TaskVersion, len(keys))
 	err := s.whileOpen(ctx, func() error {
@@ -365,7 +365,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 	return versions, nil
 }
 
-// Steps implements store.Store.
+// Steps implements store.Tasks.
 func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)

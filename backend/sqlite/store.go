@@ -45,7 +45,7 @@ type Store struct {
 // pingTimeout bounds a Ping whose context has no deadline.
 const pingTimeout = 5 * time.Second
 
-// Backlog implements store.Store.
+// Backlog implements store.Maintenance.
 func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
@@ -60,7 +60,7 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	return *s.writer.counts.Load(), nil
 }
 
-// Queued implements store.Store.
+// Queued implements store.Tasks.
 func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.queued.query(ctx, func(rec record) error {
@@ -71,7 +71,7 @@ func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err 
 	return n, err
 }
 
-// Ping implements store.Store. It commits a small change and reads it back, and so also
+// Ping implements store.Maintenance. It commits a small change and reads it back, and so also
 // detects that the file was deleted or replaced.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, errors.New("sqlite: ping timed out"))
@@ -102,7 +102,7 @@ func pingError(ctx context.Context, err error) error {
 	return err
 }
 
-// Info implements store.Store. A read-only store is not exclusive: another process may
+// Info implements store.Maintenance. A read-only store is not exclusive: another process may
 // serve the same data.
 func (s *Store) Info() store.Info {
 	return store.Info{Name: "sqlite", Location: s.path, Durable: true, Exclusive: !s.cfg.ReadOnly}

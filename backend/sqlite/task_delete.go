@@ -64,7 +64,7 @@ func (d *deleteBudget) spend(size int64) bool {
 	return true
 }
 
-// DeleteTask implements store.DeleteStore.
+// DeleteTask implements store.Maintenance.
 func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
 	var refusal error
 	for removed := false; !removed; {
@@ -237,7 +237,7 @@ func (w *writer) removeRows(find, drop *stmt, pk int64, budget *deleteBudget) (w
 	return whole, nil
 }
 
-// PurgeDeleted implements store.DeleteStore.
+// PurgeDeleted implements store.Maintenance.
 func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, &request{weight: maxTasksPerDelete, apply: func(w *writer) error {
 		for budget := newDeleteBudget(); ; {
@@ -265,7 +265,7 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// ExpireTasks implements store.DeleteStore.
+// ExpireTasks implements store.Maintenance.
 func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed = 0

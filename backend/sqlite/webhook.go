@@ -18,7 +18,7 @@ type laneWatchers struct {
 	all []*func()
 }
 
-// WatchLanes implements store.Store. A read-only store never calls f.
+// WatchLanes implements store.Lanes. A read-only store never calls f.
 func (s *Store) WatchLanes(f func()) (stop func()) {
 	w := &s.watchers
 	w.mu.Lock()
@@ -41,7 +41,7 @@ func (w *laneWatchers) notify() {
 	}
 }
 
-// SaveWebhook implements store.Store.
+// SaveWebhook implements store.Webhooks.
 func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (saved store.Lane, err error) {
 	c.Data = slices.Clone(c.Data)
 	var refusal error
@@ -125,7 +125,7 @@ func (w *writer) saveWebhook(t *taskRow, c *store.Webhook, cursor store.WebhookC
 	return lane, created, w.setLanes(t, lanes)
 }
 
-// DeleteWebhook implements store.Store.
+// DeleteWebhook implements store.Webhooks.
 func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
 	var refusal error
 	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
@@ -158,7 +158,7 @@ func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, no
 	return busy && err == nil, err
 }
 
-// ReplayWebhook implements store.Store.
+// ReplayWebhook implements store.Webhooks.
 func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
 	var refusal error
 	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
@@ -190,7 +190,7 @@ func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cu
 	return at, nil
 }
 
-// WakeLanes implements store.Store.
+// WakeLanes implements store.Lanes.
 func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (woken int, err error) {
 	err = s.write(ctx, &request{weight: 1 + max(limit, 0), apply: func(w *writer) error {
 		n, err := w.wakeLanes.exec(millis(now), endpoint, int64(max(limit, 0)))

@@ -142,7 +142,7 @@ func readDeliveries[V any](ctx context.Context, s *Store, records string, p *del
 	return p.result()
 }
 
-// DeliveryAttempts implements store.Store.
+// DeliveryAttempts implements store.Webhooks.
 func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
 	p := &deliveryPage[store.DeliveryAttempt]{WebhookQuery: &q}
 	all, next, err := readDeliveries(ctx, s, sqlAttemptRecords, p, func(k deliveryKey, rec record) error {
@@ -161,7 +161,7 @@ func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (sto
 	return store.DeliveryAttemptPage{Attempts: all, Next: next}, err
 }
 
-// DeadLetters implements store.Store.
+// DeadLetters implements store.Webhooks.
 func (s *Store) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
 	p := &deliveryPage[store.DeadLetter]{WebhookQuery: &q}
 	all, next, err := readDeliveries(ctx, s, sqlDeadLetterRecords, p, func(k deliveryKey, rec record) error {

@@ -21,7 +21,7 @@ const (
 		WHERE phase = 4 AND dead = 0 AND long_running = ? AND updated_at < ? ORDER BY updated_at LIMIT ?`
 )
 
-// ExpireWebhooks implements store.Store.
+// ExpireWebhooks implements store.Webhooks.
 func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (removed int, err error) {
 	err = s.write(ctx, &request{weight: max(limit, 1), apply: func(w *writer) error {
 		removed = 0

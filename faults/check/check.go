@@ -139,8 +139,18 @@ func owners(ctx context.Context, dir string) (names []string, err error) {
 	return names, nil
 }
 
+// source is what the checks read.
+type source interface {
+	Tasks(ctx context.Context, q store.Query) (store.Page, error)
+	Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error)
+	Events(ctx context.Context, key store.Key, after int64, limit int) ([]store.Event, error)
+	Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error)
+	Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error)
+	DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error)
+}
+
 // all checks every task and context of the owners.
-func all(ctx context.Context, s store.Store, owners []string) (*Report, error) {
+func all(ctx context.Context, s source, owners []string) (*Report, error) {
 	report := &Report{States: make(map[string]a2a.TaskState), Logs: make(map[string][]store.Event)}
 	var errs []error
 	for _, owner := range owners {
@@ -160,7 +170,7 @@ func all(ctx context.Context, s store.Store, owners []string) (*Report, error) {
 	return report, errors.Join(errs...)
 }
 
-func list(ctx context.Context, s store.Store, owner string) (tasks []*store.Task, err error) {
+func list(ctx context.Context, s source, owner string) (tasks []*store.Task, err error) {
 	none := 0
 	q := store.Query{Owner: owner, Limit: 100, Options: store.TaskOptions{History: &none, OmitArtifacts: true}}
 	for {
@@ -177,7 +187,7 @@ func list(ctx context.Context, s store.Store, owner string) (tasks []*store.Task
 }
 
 // task checks one task and its log.
-func task(ctx context.Context, s store.Store, key store.Key) ([]store.Event, error) {
+func task(ctx context.Context, s source, key store.Key) ([]store.Event, error) {
 	t, err := s.Task(ctx, key, store.TaskOptions{})
 	if err != nil {
 		return nil, err

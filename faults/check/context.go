@@ -11,7 +11,7 @@ import (
 
 // contexts checks the contexts of an owner against the tasks there are: each has
 // those that name it, counted and in order, and no task is without its context.
-func contexts(ctx context.Context, s store.Store, owner string, tasks []*store.Task) error {
+func contexts(ctx context.Context, s source, owner string, tasks []*store.Task) error {
 	members := make(map[string][]*store.Task)
 	for _, t := range tasks {
 		members[t.ContextID] = append(members[t.ContextID], t)

@@ -16,7 +16,7 @@ type Lane struct {
 }
 
 // lanes checks the webhooks of an owner against the logs of the owner's tasks.
-func lanes(ctx context.Context, s store.Webhooks, owner string, report *Report) error {
+func lanes(ctx context.Context, s source, owner string, report *Report) error {
 	var errs []error
 	dead, err := deadLetters(ctx, s, owner)
 	if err != nil {
@@ -46,7 +46,7 @@ func lanes(ctx context.Context, s store.Webhooks, owner string, report *Report) 
 	return errors.Join(errs...)
 }
 
-func deadLetters(ctx context.Context, s store.Webhooks, owner string) (map[store.LaneLease]map[int64]store.DeadLetter, error) {
+func deadLetters(ctx context.Context, s source, owner string) (map[store.LaneLease]map[int64]store.DeadLetter, error) {
 	dead := make(map[store.LaneLease]map[int64]store.DeadLetter)
 	q := store.WebhookQuery{Owner: owner, Limit: 100}
 	for {

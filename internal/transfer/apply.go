@@ -18,7 +18,7 @@ const maxNamed = 10
 // importer is the sink that imports documents into a store. Import scans its input twice: one
 // importer only checks, the second one writes.
 type importer struct {
-	store  store.Store
+	store  Target
 	opts   ImportOptions
 	write  bool // false: check only
 	report Report

@@ -30,7 +30,7 @@ const maxReusedBuffer = 1 << 20
 // at the same time: each task is exported in its state at the time of reading. If Export
 // returns an error, the output is incomplete. It returns context_not_found and the errors of
 // the store and of w.
-func Export(ctx context.Context, w io.Writer, s store.Store, key store.ContextKey) (Report, error) {
+func Export(ctx context.Context, w io.Writer, s Source, key store.ContextKey) (Report, error) {
 	e := &exporter{store: s, out: w}
 	err := e.context(ctx, key)
 	return e.report, err
@@ -39,7 +39,7 @@ func Export(ctx context.Context, w io.Writer, s store.Store, key store.ContextKe
 // ExportAll writes a document for every context of an owner to w, the oldest context first; see
 // [Export]. It skips a context that is deleted before it is read, and returns an error if one
 // is deleted while it is being written.
-func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (Report, error) {
+func ExportAll(ctx context.Context, w io.Writer, s Source, owner string) (Report, error) {
 	e := &exporter{store: s, out: w}
 	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Ascending: true, Limit: contextPage}
 	for {
@@ -61,7 +61,7 @@ func ExportAll(ctx context.Context, w io.Writer, s store.Store, owner string) (R
 
 // exporter writes documents to out.
 type exporter struct {
-	store  store.Store
+	store  Source
 	out    io.Writer
 	report Report
 

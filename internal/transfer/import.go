@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Unfinished is the treatment of unfinished tasks: tasks that are neither final nor waiting
@@ -81,7 +80,7 @@ func (o *ImportOptions) validate() error {
 //
 // If the parent of a context does not exist, Import leaves it out and adds a note to the
 // report; a later import adds the parent. References to contexts that do not exist are kept.
-func Import(ctx context.Context, r io.Reader, s store.Store, opts ImportOptions) (report Report, err error) {
+func Import(ctx context.Context, r io.Reader, s Target, opts ImportOptions) (report Report, err error) {
 	if err := opts.validate(); err != nil {
 		return Report{}, err
 	}
