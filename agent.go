@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
@@ -78,6 +79,9 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 	}
 	if c.Store != nil && c.DataDir != "" {
 		errs = append(errs, errors.New("Store and DataDir must not both be set"))
+	}
+	if c.Dialect != "" && c.Dialect != "a2a" && c.Dialect != "bindu" {
+		errs = append(errs, fmt.Errorf("Dialect is %q, want \"a2a\" or \"bindu\"", c.Dialect))
 	}
 	if c.StopGrace < 0 {
 		errs = append(errs, fmt.Errorf("StopGrace is %s, want 0 or more", c.StopGrace))
@@ -160,7 +164,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Engine:          a.engine,
 		Webhook:         a.webhook,
 		Card:            a.card(),
-		Dialect:         rpc.Dialect(cfg.Dialect),
+		Codecs:          []rpc.Codec{v03.Codec{Bindu: cfg.Dialect == "bindu"}},
 		Tokens:          serverTokens(cfg.Tokens),
 		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,

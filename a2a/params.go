@@ -74,7 +74,7 @@ type ListTasksParams struct {
 	// Offset is the number of tasks to skip; not with PageToken.
 	Offset *int `json:"offset,omitempty"`
 	// HistoryLength is the number of each task's newest messages to return. Nil means none,
-	// or all in the dialect bindu.
+	// or all in the Bindu profile.
 	HistoryLength    *int `json:"historyLength,omitempty"`
 	IncludeArtifacts bool `json:"includeArtifacts,omitempty"`
 	IncludeTotal     bool `json:"includeTotal,omitempty"`

@@ -40,6 +40,10 @@ func (*Message) streamEvent()                 {}
 func (*TaskStatusUpdateEvent) streamEvent()   {}
 func (*TaskArtifactUpdateEvent) streamEvent() {}
 
+// MetadataReceived is the member of a status update's metadata with the id of the client's
+// message that the update added to the task, an extension.
+const MetadataReceived = "receivedMessageId"
+
 // TaskStatusUpdateEvent reports a new status (A2A 0.3 section 7.2.2).
 type TaskStatusUpdateEvent struct {
 	_         struct{}   `wire:"const=kind:status-update,required"`

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -123,7 +122,7 @@ func (c *Client) readResult(ctx context.Context, resp *http.Response) (json.RawM
 	if err != nil && resp.StatusCode == http.StatusOK {
 		return nil, err
 	}
-	result, rpcErr := parseResponse(body)
+	result, rpcErr := c.parseResponse(body)
 	if resp.StatusCode == http.StatusOK {
 		return result, rpcErr
 	}
@@ -148,53 +147,28 @@ type response struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
 	Result  json.RawMessage `json:"result"`
-	Error   *responseError  `json:"error"`
-}
-
-type responseError struct {
-	Code    int             `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data"`
+	Error   json.RawMessage `json:"error"`
 }
 
 // parseResponse returns the result of a JSON-RPC response, or its error.
-func parseResponse(body []byte) (json.RawMessage, error) {
+func (c *Client) parseResponse(body []byte) (json.RawMessage, error) {
 	var r response
-	if err := json.Unmarshal(body, &r); err != nil {
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it starts with %s", a2a.Quote(string(body[:min(len(body), 65)])))
+	err := json.Unmarshal(body, &r)
+	var failed *a2a.Error
+	if err == nil && len(r.Error) > 0 && string(r.Error) != "null" {
+		failed, err = c.codec.DecodeError(r.Error)
 	}
 	switch {
-	case r.Error != nil:
-		return nil, r.Error.decode()
+	case err != nil:
+		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it starts with %s", a2a.Quote(string(body[:min(len(body), 65)])))
+	case failed != nil:
+		return nil, failed
 	case r.Version != "2.0" || r.Result == nil:
 		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it has neither result nor error")
 	case string(r.ID) != "1":
 		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is for another request: its id is %s", a2a.Quote(string(r.ID)))
 	}
 	return r.Result, nil
-}
-
-// decode returns the error with the code for its number. Data that is not an
-// object becomes the member "data" of Data, an unknown number the member
-// "jsonrpc".
-func (e *responseError) decode() *a2a.Error {
-	out := &a2a.Error{Code: a2a.CodeOfJSONRPC(e.Code), Message: e.Message}
-	if out.Message == "" {
-		out.Message = strings.ReplaceAll(string(out.Code), "_", " ")
-	}
-	if len(e.Data) > 0 && wire.Unmarshal(e.Data, &out.Data) != nil {
-		var data any
-		if wire.Unmarshal(e.Data, &data) == nil && data != nil {
-			out.Data = map[string]any{"data": data}
-		}
-	}
-	if out.Code.JSONRPC() != e.Code {
-		if out.Data == nil {
-			out.Data = map[string]any{}
-		}
-		out.Data["jsonrpc"] = float64(e.Code)
-	}
-	return out
 }
 
 func isStream(resp *http.Response) bool {

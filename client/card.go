@@ -17,7 +17,7 @@ func (c *Client) Card(ctx context.Context) (*a2a.AgentCard, error) {
 		return nil, err
 	}
 	card := new(a2a.AgentCard)
-	if err := wire.Unmarshal(raw, card); err != nil {
+	if err := c.codec.DecodeResult(raw, card); err != nil {
 		return nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not valid A2A 0.3")
 	}
 	return card, nil

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
 // Defaults of a [Config].
@@ -64,8 +63,9 @@ type Reconnect struct {
 // Client is a client of one agent. Create it with [New]. It is safe for
 // concurrent use.
 type Client struct {
-	cfg Config
-	url *url.URL
+	cfg   Config
+	url   *url.URL
+	codec v03.Codec
 }
 
 // New returns a client, or an error with all problems of cfg. It sends nothing.
@@ -154,21 +154,21 @@ func UserMessage(parts ...a2a.Part) a2a.Message {
 // Text returns a message with the user role, one text part and a new id.
 func Text(text string) a2a.Message { return UserMessage(a2a.TextPart{Text: text}) }
 
-func (p SendParams) encode() (json.RawMessage, error) {
+func (c *Client) encodeSend(p SendParams) (json.RawMessage, error) {
 	if p.Message.Role == "" {
 		p.Message.Role = a2a.RoleUser
 	}
 	if p.Message.ID == "" {
 		p.Message.ID = newID()
 	}
-	return encode(a2a.MessageSendParams{Message: p.Message, Configuration: p.Configuration, Metadata: p.Metadata})
+	return c.encode(a2a.MessageSendParams{Message: p.Message, Configuration: p.Configuration, Metadata: p.Metadata})
 }
 
 // Send sends a message and returns an [*a2a.Task] or, from agents without tasks,
 // an [*a2a.Message]. Configuration.Blocking and the server determine whether it
 // waits for the task to finish; the returned task may still be working.
 func (c *Client) Send(ctx context.Context, p SendParams) (a2a.Event, error) {
-	params, err := p.encode()
+	params, err := c.encodeSend(p)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (c *Client) Send(ctx context.Context, p SendParams) (a2a.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	event, err := a2a.DecodeEvent(raw)
+	event, err := c.codec.DecodeEvent(raw)
 	switch event.(type) {
 	case *a2a.Task, *a2a.Message:
 		if err == nil {
@@ -212,7 +212,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 
 // result calls a method and decodes its result.
 func result[T any](ctx context.Context, c *Client, method string, params any) (*T, error) {
-	raw, err := encode(params)
+	raw, err := c.encode(params)
 	if err != nil {
 		return nil, err
 	}
@@ -220,18 +220,18 @@ func result[T any](ctx context.Context, c *Client, method string, params any) (*
 		return nil, err
 	}
 	v := new(T)
-	if err := wire.Unmarshal(raw, v); err != nil {
+	if err := c.codec.DecodeResult(raw, v); err != nil {
 		return nil, badResult(method, err)
 	}
 	return v, nil
 }
 
-func encode(params any) (json.RawMessage, error) {
-	raw, err := wire.Marshal(params)
+func (c *Client) encode(params any) (json.RawMessage, error) {
+	raw, err := c.codec.EncodeParams(params)
 	if err != nil {
 		return nil, a2a.Wrap(a2a.CodeInvalid, err, "params cannot be encoded")
 	}
-	return bytes.TrimSpace(raw), nil
+	return raw, nil
 }
 
 func badResult(method string, err error) error {

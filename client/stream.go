@@ -32,7 +32,7 @@ type Update struct {
 // since the agent may have accepted the message.
 func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
-		params, err := p.encode()
+		params, err := c.encodeSend(p)
 		if err != nil {
 			yield(Update{}, err)
 			return
@@ -146,7 +146,7 @@ func (f *follower) request() request {
 	if f.taskID == "" {
 		return *f.send
 	}
-	params, _ := encode(a2a.TaskIDParams{ID: f.taskID}) // a string: cannot fail
+	params, _ := f.c.encode(a2a.TaskIDParams{ID: f.taskID}) // a string: cannot fail
 	return request{method: a2a.MethodResubscribe, params: params, lastEventID: f.lastID, stream: true}
 }
 
@@ -155,16 +155,16 @@ func (f *follower) yieldEvent(e serverEvent, yield func(Update, error) bool) err
 	if e.name != "" && e.name != "message" {
 		return nil // not part of the protocol
 	}
-	raw, err := parseResponse(e.data)
+	raw, err := f.c.parseResponse(e.data)
 	if err != nil {
 		return err
 	}
-	if !knownKind(raw) {
-		return nil // added by a later version of the protocol
-	}
-	event, err := a2a.DecodeEvent(raw)
+	event, err := f.c.codec.DecodeEvent(raw)
 	if err != nil {
 		return badResult("a stream", err)
+	}
+	if event == nil {
+		return nil // of a kind that a later version of the protocol added
 	}
 	last := f.track(event)
 	f.lastID, f.failures = e.id, 0
@@ -173,20 +173,6 @@ func (f *follower) yieldEvent(e serverEvent, yield func(Update, error) bool) err
 		return errStopped
 	}
 	return nil
-}
-
-func knownKind(raw json.RawMessage) bool {
-	var head struct {
-		Kind string `json:"kind"`
-	}
-	if json.Unmarshal(raw, &head) != nil {
-		return true // the decoder reports the problem
-	}
-	switch head.Kind {
-	case "", "task", "message", "status-update", "artifact-update":
-		return true
-	}
-	return false
 }
 
 // track records the task and its state, and reports whether the event is the last
@@ -230,14 +216,14 @@ func (f *follower) checkTask(ctx context.Context, yield func(Update, error) bool
 	if f.taskID == "" {
 		return why
 	}
-	raw, err := encode(a2a.TaskQueryParams{ID: f.taskID})
+	raw, err := f.c.encode(a2a.TaskQueryParams{ID: f.taskID})
 	if err != nil {
 		return why
 	}
 	if raw, err = f.c.call(ctx, request{method: a2a.MethodGet, params: raw}); err != nil {
 		return why
 	}
-	event, err := a2a.DecodeEvent(raw)
+	event, err := f.c.codec.DecodeEvent(raw)
 	task, ok := event.(*a2a.Task)
 	if err != nil || !ok || !task.Status.State.Final() {
 		return why

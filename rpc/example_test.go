@@ -14,9 +14,12 @@ import (
 // table, prepared and run.
 func Example() {
 	methods := []a2a.Method{{Name: a2a.MethodGet, Summary: "Read a task"}}
-	table, err := rpc.NewTable(methods, rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams],
-		func(_ context.Context, _ *rpc.Call, p a2a.TaskQueryParams) (any, error) {
-			return nil, a2a.TaskNotFound(p.ID)
+	table, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}}, rpc.Bind(a2a.MethodGet,
+		func(_ context.Context, _ *rpc.Call, p a2a.TaskQueryParams) (*a2a.Task, error) {
+			if p.ID != "t1" {
+				return nil, a2a.TaskNotFound(p.ID)
+			}
+			return &a2a.Task{ID: "t1", ContextID: "c1", Status: a2a.TaskStatus{State: a2a.StateWorking}}, nil
 		}))
 	if err != nil {
 		log.Fatal(err)
@@ -26,14 +29,21 @@ func Example() {
 		log.Fatal(err)
 	}
 	call := &rpc.Call{}
-	if call.Method, err = table.Lookup(&request); err != nil {
+	if err = table.Lookup(call, &request); err != nil {
 		log.Fatal(err)
 	}
-	prepared, err := table.Prepare(call, request.Params)
+	prepared, err := call.Prepare(request.Params)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = prepared.Run(context.Background())
-	fmt.Println(string(request.ID), err)
-	// Output: 7 task "t1" not found
+	task, err := prepared.Run(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	response, err := call.AppendResult(nil, task)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(response))
+	// Output: {"jsonrpc":"2.0","id":7,"result":{"kind":"task","id":"t1","contextId":"c1","status":{"state":"working"}}}
 }

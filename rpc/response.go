@@ -3,79 +3,69 @@ package rpc
 import (
 	"context"
 	"errors"
-	"maps"
-	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// Dialect is the JSON format of results.
-type Dialect string
+// Codec converts between the model of package a2a and the JSON of one protocol version. It is
+// comparable and safe for concurrent use.
+type Codec interface {
+	// Version returns the protocol version on agent cards.
+	Version() string
+	// MethodName returns the JSON-RPC name of a method, or "" if the version lacks it. The names
+	// of two codecs of one table differ: the name of a request selects its codec.
+	MethodName(m *a2a.Method) string
+	// DecodeParams decodes the params of a method into the value that v points to, the type of
+	// its binding. raw is empty if the request has no params. The error is an [a2a.Error] that
+	// names the field.
+	DecodeParams(raw []byte, v any) error
+	// AppendResult appends the result of a method to dst: a value of the type of its binding,
+	// or a [json.RawMessage] that was encoded by the same codec. On error it returns dst
+	// unchanged.
+	AppendResult(dst []byte, m *a2a.Method, result any) ([]byte, error)
+	// AppendEvent appends an item of a stream to dst. On error it returns dst unchanged.
+	AppendEvent(dst []byte, e a2a.Event) ([]byte, error)
+	// AppendError appends a JSON-RPC error object to dst. If requestID is not empty, the object
+	// contains it.
+	AppendError(dst []byte, e *a2a.Error, requestID string) []byte
+	// AppendCard appends an agent card to dst, with the version of the codec. On error it
+	// returns dst unchanged.
+	AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error)
+}
 
-const (
-	// A2A is the format of A2A 0.3. The empty Dialect is the same.
-	A2A Dialect = "a2a"
-	// Bindu is the format of agents made with Bindu. The members of results are in snake_case,
-	// except for mimeType. The error for unsupported webhooks has the number -32005.
-	Bindu Dialect = "bindu"
-)
+// AppendResult appends the response with a result to dst. On error it returns dst unchanged.
+func (c *Call) AppendResult(dst []byte, result any) ([]byte, error) {
+	out, err := c.Codec.AppendResult(append(c.appendHead(dst), `,"result":`...), c.Method, result)
+	return end(dst, out, err)
+}
 
-// Dialects returns all dialects, the default first.
-func Dialects() []Dialect { return []Dialect{A2A, Bindu} }
-
-// AppendResult appends the response to a successful request to dst. On error it returns dst
+// AppendEvent appends the response with an item of a stream to dst. On error it returns dst
 // unchanged.
-func (d Dialect) AppendResult(dst []byte, id ID, result any) ([]byte, error) {
-	out, err := d.Append(append(appendHead(dst, id), `,"result":`...), result)
+func (c *Call) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) {
+	out, err := c.Codec.AppendEvent(append(c.appendHead(dst), `,"result":`...), e)
+	return end(dst, out, err)
+}
+
+// AppendError appends the response with an error to dst. If requestID is not empty, the
+// response contains it so that the caller can report it to the operator.
+func (c *Call) AppendError(dst []byte, e *a2a.Error, requestID string) []byte {
+	return append(c.Codec.AppendError(append(c.appendHead(dst), `,"error":`...), e, requestID), '}')
+}
+
+func (c *Call) appendHead(dst []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	if len(c.ID) == 0 {
+		return append(dst, "null"...)
+	}
+	return append(dst, c.ID...)
+}
+
+func end(dst, out []byte, err error) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
 	return append(out, '}'), nil
-}
-
-// Append appends the JSON of a result, or of a part of one, to dst. A [json.RawMessage] is
-// appended unchanged. On error it returns dst unchanged.
-func (d Dialect) Append(dst []byte, v any) ([]byte, error) {
-	if d == Bindu {
-		return wire.AppendSnake(dst, v)
-	}
-	return wire.Append(dst, v)
-}
-
-// AppendError appends the response to a failed request to dst. If requestID is not empty,
-// the response contains it so that the caller can report it to the operator.
-func (d Dialect) AppendError(dst []byte, id ID, e *a2a.Error, requestID string) []byte {
-	dst = append(appendHead(dst, id), `,"error":{"code":`...)
-	dst = strconv.AppendInt(dst, int64(d.errorCode(e.Code)), 10)
-	dst = wire.AppendString(append(dst, `,"message":`...), e.Message)
-	data := make(map[string]any, len(e.Data)+2)
-	maps.Copy(data, e.Data)
-	data["code"] = string(e.Code)
-	if requestID != "" {
-		data["requestId"] = requestID
-	}
-	dst, err := wire.Append(append(dst, `,"data":`...), data)
-	if err != nil {
-		dst = append(dst, "null"...)
-	}
-	return append(dst, "}}"...)
-}
-
-// errorCode returns the JSON-RPC error code of code.
-func (d Dialect) errorCode(code a2a.Code) int {
-	if d == Bindu && code == a2a.CodePushNotSupported {
-		return a2a.CodeContentType.JSONRPC()
-	}
-	return code.JSONRPC()
-}
-
-func appendHead(dst []byte, id ID) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	if len(id) == 0 {
-		return append(dst, "null"...)
-	}
-	return append(dst, id...)
 }
 
 // ErrorOf returns the error to send to the caller: the [a2a.Error] in the chain of err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
@@ -18,7 +19,7 @@ func TestParseKeepsTheIDLiteral(t *testing.T) {
 		if err != nil || string(r.ID) != id || r.Method != "m" || string(r.Params) != `{"a":[1]}` {
 			t.Errorf("Parse with id %s = %+v, %v", id, r, err)
 		}
-		got, err := rpc.A2A.AppendResult([]byte("x"), r.ID, map[string]any{"ok": true})
+		got, err := (&rpc.Call{ID: r.ID, Codec: v03.Codec{}}).AppendResult([]byte("x"), map[string]any{"ok": true})
 		if want := `x{"jsonrpc":"2.0","id":` + id + `,"result":{"ok":true}}`; err != nil || string(got) != want {
 			t.Errorf("AppendResult = %s, %v, want %s", got, err, want)
 		}
@@ -28,7 +29,7 @@ func TestParseKeepsTheIDLiteral(t *testing.T) {
 func TestAppendError(t *testing.T) {
 	t.Parallel()
 	err := a2a.Invalid("message.parts", "must not be %s", "empty \"\n")
-	got := string(rpc.A2A.AppendError(nil, nil, err, "r1"))
+	got := string((&rpc.Call{Codec: v03.Codec{}}).AppendError(nil, err, "r1"))
 	want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"message.parts must not be empty \"\n","data":{"code":"invalid_params","field":"message.parts","requestId":"r1"}}}`
 	if got != want {
 		t.Errorf("AppendError = %s, want %s", got, want)
@@ -37,14 +38,14 @@ func TestAppendError(t *testing.T) {
 		t.Errorf("error data = %v after AppendError, want it unchanged", err.Data)
 	}
 	invalid := &a2a.Error{Code: a2a.CodeConflict, Message: "m", Data: map[string]any{"f": func() {}}}
-	if got, want := string(rpc.A2A.AppendError(nil, rpc.ID("1"), invalid, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
+	if got, want := string((&rpc.Call{ID: rpc.ID("1"), Codec: v03.Codec{}}).AppendError(nil, invalid, "")), `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"m","data":null}}`; got != want {
 		t.Errorf("AppendError = %s, want %s", got, want)
 	}
 }
 
 func TestAppendResultOfUnsupportedTypeReturnsError(t *testing.T) {
 	t.Parallel()
-	if got, err := rpc.A2A.AppendResult([]byte("x"), nil, map[string]any{"f": func() {}}); err == nil || string(got) != "x" {
+	if got, err := (&rpc.Call{Codec: v03.Codec{}}).AppendResult([]byte("x"), map[string]any{"f": func() {}}); err == nil || string(got) != "x" {
 		t.Errorf("AppendResult = %q, %v, want x and an error", got, err)
 	}
 }
@@ -101,8 +102,7 @@ func TestParseBatch(t *testing.T) {
 
 type noParams struct{}
 
-func decode([]byte) (noParams, error)                         { return noParams{}, nil }
-func unary(context.Context, *rpc.Call, noParams) (any, error) { return "done", nil }
+func unary(context.Context, *rpc.Call, noParams) (string, error) { return "done", nil }
 func stream(context.Context, *rpc.Call, noParams) (rpc.Stream, error) {
 	return rpc.Stream{Started: true}, nil
 }
@@ -110,9 +110,9 @@ func stream(context.Context, *rpc.Call, noParams) (rpc.Stream, error) {
 func TestNewTableReportsAllMismatches(t *testing.T) {
 	t.Parallel()
 	methods := []a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodeUnsupported}, {Name: "a/bare"}, {Name: "a/twice"}}
-	_, err := rpc.NewTable(methods,
-		rpc.BindStream("a/one", decode, stream), rpc.Bind("a/two", decode, unary), rpc.Bind("a/off", decode, unary),
-		rpc.Bind("a/twice", decode, unary), rpc.Bind("a/twice", decode, unary), rpc.Bind("a/unknown", decode, unary))
+	_, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}},
+		rpc.BindStream("a/one", stream), rpc.Bind("a/two", unary), rpc.Bind("a/off", unary),
+		rpc.Bind("a/twice", unary), rpc.Bind("a/twice", unary), rpc.Bind("a/unknown", unary))
 	if err == nil {
 		t.Fatal("NewTable() = nil error, want all mismatches")
 	}
@@ -129,7 +129,8 @@ func TestNewTableReportsAllMismatches(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	table, err := rpc.NewTable([]a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodePushNotSupported}},
-		rpc.Bind("a/one", decode, unary), rpc.BindStream("a/two", decode, stream))
+		[]rpc.Codec{v03.Codec{}},
+		rpc.Bind("a/one", unary), rpc.BindStream("a/two", stream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,17 +145,66 @@ func TestTable(t *testing.T) {
 		{rpc.Request{Method: "a/one"}, a2a.CodeInvalidRequest},
 		{rpc.Request{Method: "a/three"}, a2a.CodeMethodNotFound},
 	} {
-		m, err := table.Lookup(&test.request)
+		var c rpc.Call
+		err := table.Lookup(&c, &test.request)
 		if (err != nil) != (test.code != "") || err != nil && a2a.CodeOf(err) != test.code {
 			t.Errorf("Lookup(%s %s) = %v, want %s", test.request.ID, test.request.Method, err, test.code)
 		}
 		if err != nil {
 			continue
 		}
-		p, err := table.Prepare(&rpc.Call{Method: m}, nil)
-		if err != nil || (p.Stream != nil) != m.Streaming || (p.Run != nil) == m.Streaming {
-			t.Errorf("Prepare(%s) = %+v, %v, want Run or Stream as the descriptor says", m.Name, p, err)
+		p, err := c.Prepare(nil)
+		if err != nil || (p.Stream != nil) != c.Method.Streaming || (p.Run != nil) == c.Method.Streaming {
+			t.Errorf("Prepare(%s) = %+v, %v, want Run or Stream as the descriptor says", c.Method.Name, p, err)
 		}
+	}
+}
+
+// otherCodec is a codec of another version: other method names, and wrapped results.
+type otherCodec struct{ v03.Codec }
+
+func (otherCodec) MethodName(m *a2a.Method) string { return m.NameV10 }
+
+func (c otherCodec) AppendResult(dst []byte, m *a2a.Method, result any) ([]byte, error) {
+	out, err := c.Codec.AppendResult(append(dst, `{"wrapped":`...), m, result)
+	return append(out, '}'), err
+}
+
+func TestMethodNameSelectsTheCodec(t *testing.T) {
+	t.Parallel()
+	methods := []a2a.Method{{Name: "a/one", NameV10: "One"}, {Name: "a/two", Streaming: true}}
+	bindings := []rpc.Binding{rpc.Bind("a/one", unary), rpc.BindStream("a/two", stream)}
+	table, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}, otherCodec{}}, bindings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a/one": `"done"`, "One": `{"wrapped":"done"}`, "a/two": "stream", "Two": "", "": ""} {
+		var c rpc.Call
+		err := table.Lookup(&c, &rpc.Request{ID: rpc.ID("1"), Method: name})
+		if want == "" || err != nil {
+			if want != "" || a2a.CodeOf(err) != a2a.CodeMethodNotFound || c.Codec != (v03.Codec{}) {
+				t.Errorf("Lookup(%q) = %v with codec %v, want method_not_found and the default codec", name, err, c.Codec)
+			}
+			continue
+		}
+		p, err := c.Prepare(nil)
+		if err != nil || want == "stream" {
+			if err != nil || p.Stream == nil {
+				t.Errorf("Prepare(%s) = %+v, %v, want a stream", name, p, err)
+			}
+			continue
+		}
+		result, err := p.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.AppendResult(nil, result)
+		if want = `{"jsonrpc":"2.0","id":1,"result":` + want + `}`; err != nil || string(got) != want {
+			t.Errorf("AppendResult for %s = %s, %v, want %s", name, got, err, want)
+		}
+	}
+	if _, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}, v03.Codec{}}, bindings...); err == nil || !strings.Contains(err.Error(), "the codecs share the name a/one") {
+		t.Errorf("NewTable() with equal names = %v, want an error", err)
 	}
 }
 
@@ -167,7 +217,7 @@ func FuzzParse(f *testing.F) {
 		if code := a2a.CodeOf(err); err != nil && code != a2a.CodeParse && code != a2a.CodeInvalidRequest {
 			t.Errorf("Parse(%q) = %v with code %s", data, err, code)
 		}
-		response, err := rpc.A2A.AppendResult(nil, r.ID, nil)
+		response, err := (&rpc.Call{ID: r.ID, Codec: v03.Codec{}}).AppendResult(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

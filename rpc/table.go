@@ -11,7 +11,11 @@ import (
 
 // Call has the properties of a call apart from its params.
 type Call struct {
-	Method    a2a.Method
+	// ID is the id of the request.
+	ID ID
+	// Codec is the codec of the request and its response.
+	Codec     Codec
+	Method    *a2a.Method
 	Principal a2a.Principal
 	// IdempotencyKey is the client's key that makes the call safe to repeat; "" if it sent
 	// none. RequestHash is then a hash of the method and its params.
@@ -29,14 +33,15 @@ type Call struct {
 	Reserve func(ctx context.Context, bytes int64) error
 	// TaskID is the task of the call, for the log. The method sets it.
 	TaskID string
+
+	row *row // set by Lookup
 }
 
 // Item is one item of a stream.
 type Item struct {
 	// Seq is the id of the item, from which a client can resume.
-	Seq int64
-	// Result is the value to send.
-	Result any
+	Seq   int64
+	Event a2a.Event
 	// More reports whether the next item follows without a pause.
 	More bool
 }
@@ -64,100 +69,121 @@ type Binding struct {
 	prepare func(c *Call, params []byte) (Prepared, error)
 }
 
-// Bind binds a method to a function. The result of decode must not refer to the memory of
-// the params' text.
-func Bind[P any](name string, decode func([]byte) (P, error), run func(context.Context, *Call, P) (any, error)) Binding {
+// Bind binds a method to a function. P and R are types of package a2a, which every codec
+// converts.
+func Bind[P, R any](name string, run func(context.Context, *Call, P) (R, error)) Binding {
 	return Binding{name: name, prepare: func(c *Call, params []byte) (Prepared, error) {
-		p, err := decode(params)
-		if err != nil {
+		p := new(P)
+		if err := c.Codec.DecodeParams(params, p); err != nil {
 			return Prepared{}, err
 		}
-		return Prepared{Run: func(ctx context.Context) (any, error) { return run(ctx, c, p) }}, nil
+		return Prepared{Run: func(ctx context.Context) (any, error) {
+			result, err := run(ctx, c, *p)
+			if err != nil {
+				return nil, err
+			}
+			return result, nil
+		}}, nil
 	}}
 }
 
 // BindStream binds a streaming method to a function. If run returns an error, the call fails
 // without a stream; see also [Stream].
-func BindStream[P any](name string, decode func([]byte) (P, error), run func(context.Context, *Call, P) (Stream, error)) Binding {
+func BindStream[P any](name string, run func(context.Context, *Call, P) (Stream, error)) Binding {
 	return Binding{name: name, stream: true, prepare: func(c *Call, params []byte) (Prepared, error) {
-		p, err := decode(params)
-		if err != nil {
+		p := new(P)
+		if err := c.Codec.DecodeParams(params, p); err != nil {
 			return Prepared{}, err
 		}
-		return Prepared{Stream: func(ctx context.Context) (Stream, error) { return run(ctx, c, p) }}, nil
+		return Prepared{Stream: func(ctx context.Context) (Stream, error) { return run(ctx, c, *p) }}, nil
 	}}
 }
 
-// Table finds methods by name.
+// Table finds methods by the names that its codecs give them.
 type Table struct {
-	rows map[string]row
+	rows map[string]*row
+	// codec is the codec of requests without a known method.
+	codec Codec
 }
 
 type row struct {
 	method  a2a.Method
+	codec   Codec
 	prepare func(c *Call, params []byte) (Prepared, error)
 }
 
-// NewTable returns a table of methods. It returns an error that lists every method without a
-// binding, every binding without a method, and every mismatch between the two.
-func NewTable(methods []a2a.Method, bindings ...Binding) (*Table, error) {
-	t := &Table{rows: make(map[string]row, len(methods))}
-	for _, m := range methods {
-		t.rows[m.Name] = row{method: m}
-	}
+// NewTable returns a table of methods for codecs, the first of which is the default. It
+// returns an error that lists every method without a binding, every binding without a method,
+// every mismatch between the two, and every name that codecs share.
+func NewTable(methods []a2a.Method, codecs []Codec, bindings ...Binding) (*Table, error) {
+	t := &Table{rows: make(map[string]*row, len(methods)*len(codecs)), codec: codecs[0]}
 	var errs []error
+	bound := make(map[string]Binding, len(bindings))
 	for _, b := range bindings {
-		r, ok := t.rows[b.name]
-		switch {
-		case !ok:
-			errs = append(errs, fmt.Errorf("method %s has a binding but no descriptor", b.name))
-			continue
-		case r.method.Off != "":
-			errs = append(errs, fmt.Errorf("method %s is off but has a binding", b.name))
-		case r.prepare != nil:
+		if _, twice := bound[b.name]; twice {
 			errs = append(errs, fmt.Errorf("method %s has two bindings", b.name))
-		case r.method.Streaming != b.stream:
-			errs = append(errs, fmt.Errorf("method %s: descriptor has streaming %t, binding %t", b.name, r.method.Streaming, b.stream))
 		}
-		r.prepare = b.prepare
-		t.rows[b.name] = r
+		bound[b.name] = b
 	}
 	for _, m := range methods {
-		if t.rows[m.Name].prepare == nil && m.Off == "" {
+		b, ok := bound[m.Name]
+		delete(bound, m.Name)
+		switch {
+		case m.Off != "" && ok:
+			errs = append(errs, fmt.Errorf("method %s is off but has a binding", m.Name))
+		case m.Off == "" && !ok:
 			errs = append(errs, fmt.Errorf("method %s has no binding", m.Name))
+		case m.Streaming != b.stream && ok:
+			errs = append(errs, fmt.Errorf("method %s: descriptor has streaming %t, binding %t", m.Name, m.Streaming, b.stream))
 		}
+		for _, codec := range codecs {
+			name := codec.MethodName(&m)
+			if t.rows[name] != nil {
+				errs = append(errs, fmt.Errorf("the codecs share the name %s", name))
+			}
+			if name != "" {
+				t.rows[name] = &row{method: m, codec: codec, prepare: b.prepare}
+			}
+		}
+	}
+	for name := range bound {
+		errs = append(errs, fmt.Errorf("method %s has a binding but no descriptor", name))
 	}
 	return t, errors.Join(errs...)
 }
 
-// Lookup returns the method of a request. Errors: method_not_found, or the error of a method
-// that is off. For a request without an id it is the error of its params or
-// invalid_request.
-func (t *Table) Lookup(r *Request) (a2a.Method, error) {
+// Call returns a call without a method, for the response to a request that cannot be read.
+func (t *Table) Call() Call { return Call{Codec: t.codec} }
+
+// Lookup sets the id, the codec and the method of the call for a request. Errors:
+// method_not_found, or the error of a method that is off. For a request without an id it is
+// the error of its params or invalid_request.
+func (t *Table) Lookup(c *Call, r *Request) error {
+	c.ID, c.Codec = r.ID, t.codec
 	found, ok := t.rows[r.Method]
-	switch {
-	case !ok:
-		return a2a.Method{}, a2a.Errorf(a2a.CodeMethodNotFound, "method %s not found", a2a.Quote(r.Method))
-	case len(r.ID) == 0:
-		return found.method, found.notificationError(r.Params)
-	case found.method.Off != "":
-		return found.method, a2a.Errorf(found.method.Off, "%s is not supported by this agent", r.Method)
+	if !ok {
+		return a2a.Errorf(a2a.CodeMethodNotFound, "method %s not found", a2a.Quote(r.Method))
 	}
-	return found.method, nil
+	c.row, c.Codec, c.Method = found, found.codec, &found.method
+	switch {
+	case len(r.ID) == 0:
+		return c.notificationError(r.Params)
+	case found.method.Off != "":
+		return a2a.Errorf(found.method.Off, "%s is not supported by this agent", r.Method)
+	}
+	return nil
 }
 
 // notificationError returns the error for a request without an id: the error of its params,
 // or otherwise that notifications are not supported.
-func (r row) notificationError(params []byte) error {
-	if r.prepare != nil {
-		if _, err := r.prepare(&Call{Method: r.method}, params); err != nil {
+func (c *Call) notificationError(params []byte) error {
+	if c.row.prepare != nil {
+		if _, err := c.row.prepare(c, params); err != nil {
 			return err
 		}
 	}
 	return a2a.Errorf(a2a.CodeInvalidRequest, "notifications are not supported: id is required")
 }
 
-// Prepare decodes the params of a call whose Method was returned by Lookup.
-func (t *Table) Prepare(c *Call, params []byte) (Prepared, error) {
-	return t.rows[c.Method.Name].prepare(c, params)
-}
+// Prepare decodes the params of a call for which Lookup returned no error.
+func (c *Call) Prepare(params []byte) (Prepared, error) { return c.row.prepare(c, params) }

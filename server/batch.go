@@ -17,7 +17,7 @@ func (x *exchange) serveBatch(body *buffer) {
 		err = a2a.Errorf(a2a.CodeInvalidRequest, "Idempotency-Key cannot be used with a batch")
 	}
 	if err != nil {
-		x.respondRPC(nil, nil, err)
+		x.respondRPC(x.newCall(), nil, err)
 		return
 	}
 	x.clearDeadlines()
@@ -64,36 +64,32 @@ func (w *batchWriter) refuseItem(format string, args ...any) error {
 
 // writeItem runs one request and writes its response.
 func (w *batchWriter) writeItem(text []byte) {
-	var c rpc.Call
-	var p rpc.Prepared
-	req, err := rpc.Parse(text)
-	if err == nil {
-		p, err = w.x.prepare(&c, &req)
-	}
+	c := w.x.newCall()
+	p, err := w.x.prepare(c, text)
 	c.Stored = nil // the batch's text is needed until its last item
 	switch {
 	case err != nil:
 	case p.Stream != nil:
-		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s returns a stream and cannot be part of a batch", req.Method)
+		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s returns a stream and cannot be part of a batch", c.Codec.MethodName(c.Method))
 	case w.remaining <= 0:
 		err = w.refuseItem("earlier responses of the batch used all of its %d bytes (--max-batch); send the request separately", w.x.s.cfg.MaxBatchBytes)
 	default:
-		if err = w.runItem(req.ID, &c, p); err == nil {
+		if err = w.runItem(c, p); err == nil {
 			return
 		}
 	}
-	w.out.b = w.x.appendResponse(w.out.b, req.ID, nil, err)
+	w.out.b = w.x.appendError(w.out.b, c, err)
 	w.flushLarge()
 }
 
-func (w *batchWriter) runItem(id rpc.ID, c *rpc.Call, p rpc.Prepared) error {
+func (w *batchWriter) runItem(c *rpc.Call, p rpc.Prepared) error {
 	defer w.x.responseMemory.Release()
 	encode := func(result any, err error) *buffer {
 		response := newBuffer()
 		if err != nil {
-			response.b = w.x.appendResponse(response.b, id, nil, err)
+			response.b = w.x.appendError(response.b, c, err)
 		} else {
-			response.b = w.x.appendSizedResponse(response.b, id, result)
+			response.b = w.x.appendSizedResponse(response.b, c, result)
 		}
 		return response
 	}

@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
-	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/rpc"
 )
 
 // URIs of the extensions that the agent card declares.
@@ -44,13 +43,13 @@ func extensions(hooks bool) []a2a.AgentExtension {
 // card is the agent card that the server returns.
 type card struct {
 	model a2a.AgentCard
+	codec rpc.Codec
 	fixed []byte // the encoded card if its URL does not depend on the request
 	built time.Time
 }
 
 func newCard(cfg Config) (*card, error) {
 	c := cfg.Card
-	c.ProtocolVersion = v03.Version
 	c.PreferredTransport = "JSONRPC"
 	setDefault(&c.Description, c.Name)
 	setDefault(&c.Version, "0.0.0")
@@ -68,8 +67,8 @@ func newCard(cfg Config) (*card, error) {
 		c.SecuritySchemes = map[string]a2a.SecurityScheme{"bearer": a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}}
 		c.Security = []map[string][]string{{"bearer": {}}}
 	}
-	built := &card{model: c, built: time.Now()}
-	raw, err := wire.Marshal(&c)
+	built := &card{model: c, codec: cfg.Codecs[0], built: time.Now()}
+	raw, err := built.codec.AppendCard(nil, &c)
 	if c.URL != "" {
 		built.fixed = raw
 	}
@@ -82,7 +81,7 @@ func (x *exchange) serveCard() {
 	if body == nil {
 		model := x.s.card.model
 		model.URL = address(x.r)
-		body, _ = wire.Marshal(&model) // newCard has encoded it without error
+		body, _ = x.s.card.codec.AppendCard(nil, &model) // newCard has encoded it without error
 	}
 	sum := sha256.Sum256(body)
 	h := x.Header()

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
@@ -27,8 +27,9 @@ type Config struct {
 	// address to which the request for it was sent. The server sets the protocol version,
 	// transport, capabilities and security.
 	Card a2a.AgentCard
-	// Dialect is the JSON format of results. Default [rpc.A2A].
-	Dialect rpc.Dialect
+	// Codecs are the protocol versions that the server supports, the default first. Default:
+	// A2A 0.3.
+	Codecs []rpc.Codec
 	// Tokens are the accepted bearer tokens. If empty, every caller is the anonymous
 	// principal.
 	Tokens []Token
@@ -107,7 +108,6 @@ func setDefault[T comparable](v *T, value T) {
 // withDefaults returns c with defaults, or an error that lists all problems of c.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Version, c.Card.Version)
-	setDefault(&c.Dialect, rpc.A2A)
 	setDefault(&c.MaxBody, 10<<20)
 	setDefault(&c.MaxBatch, 50)
 	setDefault(&c.MaxBatchBytes, 32<<20)
@@ -120,6 +120,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.IdleTimeout, 2*time.Minute)
 	setDefault(&c.BlockingTimeout, 5*time.Minute)
 	setDefault(&c.StopGrace, 10*time.Second)
+	if len(c.Codecs) == 0 {
+		c.Codecs = []rpc.Codec{v03.Codec{}}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -135,7 +138,6 @@ func (c Config) withDefaults() (Config, error) {
 		err := CheckURL(c.Card.URL)
 		check(err != nil, "Card.URL: %w", err)
 	}
-	check(!slices.Contains(rpc.Dialects(), c.Dialect), "Dialect is %q, want one of %q", c.Dialect, rpc.Dialects())
 	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
 	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)
 	check(c.MaxBatchBytes < 0, "MaxBatchBytes is %d, want more than 0", c.MaxBatchBytes)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContextsParams) (any, error) {
+func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContextsParams) (*a2a.ListContextsResult, error) {
 	list, err := s.cfg.Engine.Contexts(ctx, c.Principal, p)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (s *Server) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListContex
 	return out, nil
 }
 
-func (s *Server) getContext(ctx context.Context, c *rpc.Call, p a2a.ContextQueryParams) (any, error) {
+func (s *Server) getContext(ctx context.Context, c *rpc.Call, p a2a.ContextQueryParams) (*a2a.Context, error) {
 	found, err := s.cfg.Engine.Context(ctx, c.Principal, p.ContextID, p.HistoryLength)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *Server) getContext(ctx context.Context, c *rpc.Call, p a2a.ContextQuery
 	return convertContext(&found.Context, found.History), nil
 }
 
-func (s *Server) createContext(ctx context.Context, c *rpc.Call, p a2a.CreateContextParams) (any, error) {
+func (s *Server) createContext(ctx context.Context, c *rpc.Call, p a2a.CreateContextParams) (*a2a.Context, error) {
 	created, err := s.cfg.Engine.CreateContext(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Server) createContext(ctx context.Context, c *rpc.Call, p a2a.CreateCon
 	return convertContext(&created, nil), nil
 }
 
-func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateContextParams) (any, error) {
+func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateContextParams) (*a2a.Context, error) {
 	updated, err := s.cfg.Engine.UpdateContext(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateCon
 	return convertContext(&updated, nil), nil
 }
 
-func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (any, error) {
+func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (map[string]string, error) {
 	tasks, err := s.cfg.Engine.ClearContext(ctx, c.Principal, p, sendOptions(c))
 	if s.cfg.Webhook != nil {
 		s.cfg.Webhook.Recheck(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are deleted
@@ -63,7 +63,7 @@ func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearConte
 	}, nil
 }
 
-func (s *Server) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbackParams) (any, error) {
+func (s *Server) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbackParams) (map[string]string, error) {
 	c.TaskID = p.TaskID
 	added, err := s.cfg.Engine.AddFeedback(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbac
 	}, nil
 }
 
-func (s *Server) listFeedback(ctx context.Context, c *rpc.Call, p a2a.ListTaskFeedbackParams) (any, error) {
+func (s *Server) listFeedback(ctx context.Context, c *rpc.Call, p a2a.ListTaskFeedbackParams) (*a2a.ListTaskFeedbackResult, error) {
 	c.TaskID = p.TaskID
 	list, err := s.cfg.Engine.Feedback(ctx, c.Principal, p)
 	if err != nil {

@@ -4,28 +4,25 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// convertTask converts a task to A2A. historyLength is as in [v03.History].
+// convertTask converts a task to A2A with its newest historyLength messages, or all if that is
+// nil. The history is not nil, even if empty, when the client requested a length.
 func convertTask(t *store.Task, historyLength *int) *a2a.Task {
 	entries := t.History
 	if historyLength != nil && len(entries) > *historyLength {
 		entries = entries[len(entries)-*historyLength:]
 	}
 	var messages []a2a.Message
-	if len(entries) > 0 {
+	if len(entries) > 0 || historyLength != nil {
 		messages = make([]a2a.Message, len(entries))
 	}
 	for i := range entries {
 		messages[i] = entries[i].Message
 	}
-	out := &a2a.Task{
-		ID: t.Key.ID, ContextID: t.ContextID, Status: t.Status, Metadata: t.Metadata,
-		History: v03.History(messages, historyLength),
-	}
+	out := &a2a.Task{ID: t.Key.ID, ContextID: t.ContextID, Status: t.Status, Metadata: t.Metadata, History: messages}
 	if len(t.Artifacts) > 0 {
 		out.Artifacts = t.Artifacts
 	}
@@ -59,7 +56,7 @@ func statusMetadata(e *store.Event) map[string]any {
 	for k, v := range e.Metadata {
 		m[k] = v
 	}
-	m[v03.MetadataReceived] = e.Received.ID
+	m[a2a.MetadataReceived] = e.Received.ID
 	return m
 }
 

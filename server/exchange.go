@@ -86,7 +86,8 @@ func (x *exchange) logPanic(p any) {
 
 // refuse responds with an HTTP status and a JSON-RPC error.
 func (x *exchange) refuse(status int, err error) {
-	x.respond(status, x.s.cfg.Dialect.AppendError(nil, nil, x.publicError(err), x.id))
+	c := x.s.table.Call()
+	x.respond(status, c.AppendError(nil, x.publicError(err), x.id))
 }
 
 // publicError returns the error to send to the caller, and logs internal details.

@@ -54,52 +54,48 @@ func (x *exchange) serveRPC() {
 }
 
 func (x *exchange) serveSingle(body *buffer) {
-	req, err := rpc.Parse(body.b)
-	var c rpc.Call
-	var p rpc.Prepared
-	if err == nil {
-		p, err = x.prepare(&c, &req)
-	}
-	id := bytes.Clone(req.ID)
+	c := x.newCall()
+	p, err := x.prepare(c, body.b)
+	c.ID = bytes.Clone(c.ID)
 	body.free()
 	switch {
 	case err != nil:
-		x.respondRPC(id, nil, err)
+		x.respondRPC(c, nil, err)
 	case p.Stream != nil:
-		x.serveStream(id, &c, p)
+		x.serveStream(c, p)
 	case c.Method.Idempotent:
-		x.serveRead(id, &c, p)
+		x.serveRead(c, p)
 	default:
 		x.clearDeadlines()
-		result, err := x.run(x.r.Context(), &c, p)
+		result, err := x.run(x.r.Context(), c, p)
 		if err == nil {
 			if err := x.reserveEncoding(result); err != nil {
-				x.refuseExhausted(id, err)
+				x.refuseExhausted(c, err)
 				return
 			}
 		}
-		x.respondRPC(id, result, err)
+		x.respondRPC(c, result, err)
 	}
 }
 
 // serveRead responds to a call that only reads.
-func (x *exchange) serveRead(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
+func (x *exchange) serveRead(c *rpc.Call, p rpc.Prepared) {
 	var failed error
 	out, err := x.readReserved(func() *buffer {
 		var result any
 		out := newBuffer()
 		if result, failed = x.run(x.r.Context(), c, p); failed == nil {
-			out.b = x.appendSizedResponse(out.b, id, result)
+			out.b = x.appendSizedResponse(out.b, c, result)
 		}
 		return out
 	})
 	if err != nil {
-		x.refuseExhausted(id, err)
+		x.refuseExhausted(c, err)
 		return
 	}
 	defer out.free()
 	if failed != nil {
-		x.respondRPC(id, nil, failed)
+		x.respondRPC(c, nil, failed)
 		return
 	}
 	x.setWriteDeadline()
@@ -107,28 +103,35 @@ func (x *exchange) serveRead(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 }
 
 // refuseExhausted rejects a call because there is no free memory for its response.
-func (x *exchange) refuseExhausted(id rpc.ID, err error) {
+func (x *exchange) refuseExhausted(c *rpc.Call, err error) {
 	x.w.Header().Set("Retry-After", "1")
-	x.refuseRPC(http.StatusTooManyRequests, id, err)
+	x.refuseRPC(http.StatusTooManyRequests, c, err)
 }
 
-// prepare looks up the method and decodes the params. The request's text is not needed
-// afterwards.
-func (x *exchange) prepare(c *rpc.Call, req *rpc.Request) (rpc.Prepared, error) {
-	var err error
-	if c.Method, err = x.s.table.Lookup(req); err != nil {
+func (x *exchange) newCall() *rpc.Call {
+	c := x.s.table.Call()
+	c.Principal, c.Stored, c.Reserve = x.principal, x.requestMemory.Release, x.reserveContent
+	return &c
+}
+
+// prepare parses a request, looks up its method and decodes its params. Of the request's text
+// only the id is needed afterwards.
+func (x *exchange) prepare(c *rpc.Call, text []byte) (rpc.Prepared, error) {
+	req, err := rpc.Parse(text)
+	c.ID = req.ID
+	if err != nil {
+		return rpc.Prepared{}, err
+	}
+	if err = x.s.table.Lookup(c, &req); err != nil {
 		return rpc.Prepared{}, err
 	}
 	x.method = c.Method.Name
-	c.Principal = x.principal
-	c.Stored = x.requestMemory.Release
-	c.Reserve = x.reserveContent
 	h := x.r.Header
 	c.LastEventID = h.Get("Last-Event-Id")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {
-		c.RequestHash = requestHash(req)
+		c.RequestHash = requestHash(&req)
 	}
-	return x.s.table.Prepare(c, req.Params)
+	return c.Prepare(req.Params)
 }
 
 // requestHash identifies the content of a request with an idempotency key: its method and
@@ -159,21 +162,21 @@ func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result
 }
 
 // respondRPC responds to a single request.
-func (x *exchange) respondRPC(id rpc.ID, result any, err error) {
+func (x *exchange) respondRPC(c *rpc.Call, result any, err error) {
 	if errors.Is(err, engine.ErrShutdown) {
-		x.refuseStopping(id, err)
+		x.refuseStopping(c, err)
 		return
 	}
 	out := newBuffer()
 	defer out.free()
 	if err != nil && x.acceptsOnlyEvents() {
-		x.respondEvent(out, id, err)
+		x.respondEvent(out, c, err)
 		return
 	}
 	if err == nil {
-		out.b = x.appendSizedResponse(out.b, id, result)
+		out.b = x.appendSizedResponse(out.b, c, result)
 	} else {
-		out.b = x.appendResponse(out.b, id, nil, err)
+		out.b = x.appendError(out.b, c, err)
 	}
 	status := http.StatusOK
 	if errors.Is(err, errPanicked) {
@@ -185,10 +188,10 @@ func (x *exchange) respondRPC(id rpc.ID, result any, err error) {
 
 // refuseStopping rejects work that a stopping server does not accept. The headers make load
 // balancers and clients retry on another connection.
-func (x *exchange) refuseStopping(id rpc.ID, err error) {
+func (x *exchange) refuseStopping(c *rpc.Call, err error) {
 	x.w.Header().Set("Retry-After", "1")
 	x.w.Header().Set("Connection", "close")
-	x.refuseRPC(http.StatusServiceUnavailable, id, err)
+	x.refuseRPC(http.StatusServiceUnavailable, c, err)
 }
 
 // acceptsOnlyEvents reports whether the client accepts only event streams. The official clients
@@ -210,8 +213,8 @@ func (x *exchange) acceptsOnlyEvents() bool {
 }
 
 // respondEvent responds with a stream whose only event is an error.
-func (x *exchange) respondEvent(out *buffer, id rpc.ID, err error) {
-	out.b = append(x.appendResponse(append(out.b, "data: "...), id, nil, err), "\n\n"...)
+func (x *exchange) respondEvent(out *buffer, c *rpc.Call, err error) {
+	out.b = append(x.appendError(append(out.b, "data: "...), c, err), "\n\n"...)
 	x.setWriteDeadline()
 	h := x.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -220,19 +223,16 @@ func (x *exchange) respondEvent(out *buffer, id rpc.ID, err error) {
 	_, _ = x.Write(out.b) // fails only if the client has disconnected
 }
 
-func (x *exchange) appendResponse(dst []byte, id rpc.ID, result any, err error) []byte {
-	if err == nil {
-		var out []byte
-		if out, err = x.s.cfg.Dialect.AppendResult(dst, id, result); err == nil {
-			return out
-		}
-		err = a2a.Wrap(a2a.CodeInternal, err, "internal error") // an encoding error is internal whatever its type
-	}
+func (x *exchange) appendError(dst []byte, c *rpc.Call, err error) []byte {
 	if err == errPanicked { //nolint:errorlint // run returned this value and has logged the panic
-		return x.s.cfg.Dialect.AppendError(dst, id, errPanicked, x.id)
+		return c.AppendError(dst, errPanicked, x.id)
 	}
-	return x.s.cfg.Dialect.AppendError(dst, id, x.publicError(err), x.id)
+	return c.AppendError(dst, x.publicError(err), x.id)
 }
+
+// encodingError returns the error for a result that cannot be encoded, which is internal
+// whatever the type of err.
+func encodingError(err error) error { return a2a.Wrap(a2a.CodeInternal, err, "internal error") }
 
 // checkContentType rejects content types other than JSON. An absent header is accepted.
 func checkContentType(header string) error {

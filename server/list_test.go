@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
@@ -82,10 +83,10 @@ func TestLimitAndOffsetPageThroughEveryList(t *testing.T) {
 
 func TestTaskListsOmitUnrequestedContent(t *testing.T) {
 	t.Parallel()
-	for dialect, whole := range map[rpc.Dialect]bool{rpc.A2A: false, rpc.Bindu: true} {
+	for codec, whole := range map[rpc.Codec]bool{v03.Codec{}: false, v03.Codec{Bindu: true}: true} {
 		e := start(t, worker, func(c *server.Config) {
 			twoTokens(c)
-			c.Dialect = dialect
+			c.Codecs = []rpc.Codec{codec}
 		})
 		e.call(a2a.MethodSend, params(message("a"), blocking), as("alice")...)
 		for _, test := range []struct {
@@ -99,7 +100,7 @@ func TestTaskListsOmitUnrequestedContent(t *testing.T) {
 		} {
 			tasks, _ := e.page(a2a.MethodList, test.params, "tasks")
 			if len(tasks) != 1 || strings.Contains(tasks[0], `"history"`) != test.history || strings.Contains(tasks[0], `"artifacts"`) != test.artifacts {
-				t.Errorf("dialect %s, %s = %s, want history %t, artifacts %t", dialect, test.params, tasks, test.history, test.artifacts)
+				t.Errorf("codec %+v, %s = %s, want history %t, artifacts %t", codec, test.params, tasks, test.history, test.artifacts)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
@@ -15,21 +14,21 @@ import (
 // a2a has no binding.
 func (s *Server) bindings() []rpc.Binding {
 	all := []rpc.Binding{
-		rpc.Bind(a2a.MethodSend, v03.Params[a2a.MessageSendParams], s.send),
-		rpc.BindStream(a2a.MethodStream, v03.Params[a2a.MessageSendParams], s.sendStream),
-		rpc.Bind(a2a.MethodGet, v03.Params[a2a.TaskQueryParams], s.getTask),
-		rpc.Bind(a2a.MethodList, v03.Params[a2a.ListTasksParams], limitLists(s, s.listTasks)),
-		rpc.Bind(a2a.MethodCancel, v03.Params[a2a.TaskIDParams], s.cancelTask),
-		rpc.BindStream(a2a.MethodResubscribe, v03.Params[a2a.TaskIDParams], s.resubscribe),
-		rpc.Bind(a2a.MethodTasksDelete, v03.Params[a2a.DeleteTaskParams], s.deleteTask),
+		rpc.Bind(a2a.MethodSend, s.send),
+		rpc.BindStream(a2a.MethodStream, s.sendStream),
+		rpc.Bind(a2a.MethodGet, s.getTask),
+		rpc.Bind(a2a.MethodList, limitLists(s, s.listTasks)),
+		rpc.Bind(a2a.MethodCancel, s.cancelTask),
+		rpc.BindStream(a2a.MethodResubscribe, s.resubscribe),
+		rpc.Bind(a2a.MethodTasksDelete, s.deleteTask),
 
-		rpc.Bind(a2a.MethodContextsList, v03.Params[a2a.ListContextsParams], limitLists(s, s.listContexts)),
-		rpc.Bind(a2a.MethodContextsGet, v03.Params[a2a.ContextQueryParams], limitLists(s, s.getContext)),
-		rpc.Bind(a2a.MethodContextsCreate, v03.Params[a2a.CreateContextParams], s.createContext),
-		rpc.Bind(a2a.MethodContextsUpdate, v03.Params[a2a.UpdateContextParams], s.updateContext),
-		rpc.Bind(a2a.MethodContextsClear, v03.Params[a2a.ClearContextParams], s.clearContext),
-		rpc.Bind(a2a.MethodFeedback, v03.Params[a2a.TaskFeedbackParams], s.addFeedback),
-		rpc.Bind(a2a.MethodFeedbackList, v03.Params[a2a.ListTaskFeedbackParams], limitLists(s, s.listFeedback)),
+		rpc.Bind(a2a.MethodContextsList, limitLists(s, s.listContexts)),
+		rpc.Bind(a2a.MethodContextsGet, limitLists(s, s.getContext)),
+		rpc.Bind(a2a.MethodContextsCreate, s.createContext),
+		rpc.Bind(a2a.MethodContextsUpdate, s.updateContext),
+		rpc.Bind(a2a.MethodContextsClear, s.clearContext),
+		rpc.Bind(a2a.MethodFeedback, s.addFeedback),
+		rpc.Bind(a2a.MethodFeedbackList, limitLists(s, s.listFeedback)),
 	}
 	if s.cfg.Webhook != nil {
 		all = append(all, s.webhookBindings()...)
@@ -48,7 +47,7 @@ func historyLength(c *a2a.MessageSendConfiguration) *int {
 	return c.HistoryLength
 }
 
-func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (any, error) {
+func (s *Server) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (*a2a.Task, error) {
 	c.TaskID = p.Message.TaskID
 	opts, err := s.addWebhook(ctx, c.Principal, p.Configuration, sendOptions(c))
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *Server) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendP
 	}
 	c.TaskID = first.Key.ID
 	seq, contextID := first.Seq, first.ContextID
-	item := rpc.Item{Seq: seq, Result: convertTask(first, historyLength(p.Configuration)), More: sent.Task.Seq > seq}
+	item := rpc.Item{Seq: seq, Event: convertTask(first, historyLength(p.Configuration)), More: sent.Task.Seq > seq}
 	return rpc.Stream{Items: func(yield func(rpc.Item, error) bool) {
 		ok := yield(item, nil)
 		item = rpc.Item{} // release the task, which may be large, while the stream waits
@@ -105,14 +104,14 @@ func (s *Server) follow(ctx context.Context, p a2a.Principal, id, contextID stri
 				yield(rpc.Item{}, err)
 				return
 			}
-			if !yield(rpc.Item{Seq: u.Seq, Result: convertUpdate(&u, id, contextID, nil), More: u.More}, nil) {
+			if !yield(rpc.Item{Seq: u.Seq, Event: convertUpdate(&u, id, contextID, nil), More: u.More}, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskParams) (any, error) {
+func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskParams) (map[string]string, error) {
 	c.TaskID = p.ID
 	if err := s.cfg.Engine.DeleteTask(ctx, c.Principal, p); err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskPa
 	return map[string]string{"taskId": p.ID, "message": "Task " + p.ID + " deleted"}, nil
 }
 
-func (s *Server) cancelTask(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (any, error) {
+func (s *Server) cancelTask(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (*a2a.Task, error) {
 	c.TaskID = p.ID
 	t, err := s.cfg.Engine.Cancel(ctx, c.Principal, p.ID, sendOptions(c))
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"container/list"
 	"context"
 	"encoding/json"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -29,17 +28,18 @@ type readCache struct {
 	hits atomic.Int64
 }
 
-// cacheKey identifies an encoding. One task has several, depending on the options of the
-// request.
+// cacheKey identifies an encoding. One task has several, depending on the codec and the options
+// of the request.
 type cacheKey struct {
-	task store.Key
+	codec rpc.Codec
+	task  store.Key
 	extent
 }
 
 // extent describes which parts of a task a response contains.
 type extent struct {
 	history   int  // the maximum number of messages, -1 for all
-	explicit  bool // the request has historyLength, see [v03.History]
+	explicit  bool // the request has historyLength, see convertTask
 	artifacts bool
 }
 
@@ -123,27 +123,34 @@ func (c *readCache) info() readCacheInfo {
 	return readCacheInfo{Tasks: len(c.entries), Bytes: c.bytes, Hits: c.hits.Load()}
 }
 
-// encodeTask returns the response for a task and caches it.
-func (s *Server) encodeTask(t *store.Task, read store.TaskOptions, historyLength *int) (json.RawMessage, error) {
+// encodeTask returns the result for a task in an encoding, and caches it.
+func (s *Server) encodeTask(codec rpc.Codec, t *store.Task, read store.TaskOptions, historyLength *int) (json.RawMessage, error) {
 	out := newBuffer()
 	defer out.free()
 	var err error
-	if out.b, err = s.cfg.Dialect.Append(out.b, convertTask(t, historyLength)); err != nil {
+	if out.b, err = appendTask(codec, out.b, t, historyLength); err != nil {
 		return nil, err
 	}
 	e := &cachedTask{
-		key: cacheKey{t.Key, extentOf(read, historyLength)}, version: t.Version(),
+		key: cacheKey{codec, t.Key, extentOf(read, historyLength)}, version: t.Version(),
 		text: bytes.Clone(out.b), content: t.Size(),
 	}
 	s.cache.put(e)
 	return e.text, nil
 }
 
-// getTask returns the response for a task: encoded, or a value to encode.
+// methodGet is the method whose result is a task, also in a list.
+var methodGet, _ = a2a.MethodByName(a2a.MethodGet)
+
+func appendTask(codec rpc.Codec, dst []byte, t *store.Task, historyLength *int) ([]byte, error) {
+	return codec.AppendResult(dst, &methodGet, convertTask(t, historyLength))
+}
+
+// getTask returns an [*a2a.Task], or its encoding as [json.RawMessage].
 func (s *Server) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (any, error) {
 	c.TaskID = p.ID
 	read := store.TaskOptions{History: p.HistoryLength}
-	cached := s.cache.get(cacheKey{store.Key{Owner: c.Principal.ID, ID: p.ID}, extentOf(read, p.HistoryLength)})
+	cached := s.cache.get(cacheKey{c.Codec, store.Key{Owner: c.Principal.ID, ID: p.ID}, extentOf(read, p.HistoryLength)})
 	if cached != nil {
 		now, err := s.cfg.Engine.Version(ctx, c.Principal, p.ID)
 		if err == nil && now.Same(cached.version) {
@@ -156,19 +163,15 @@ func (s *Server) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams
 		return nil, err
 	}
 	if s.cache.cacheable(t) {
-		return s.encodeTask(t, read, p.HistoryLength)
+		return s.encodeTask(c.Codec, t, read, p.HistoryLength)
 	}
 	return convertTask(t, p.HistoryLength), nil
 }
 
-func (s *Server) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (any, error) {
-	if s.cfg.Dialect == rpc.Bindu && p.HistoryLength == nil && p.Metadata["historyLength"] == nil && p.Metadata["history_length"] == nil {
-		whole := math.MaxInt32 // Bindu clients expect the whole history
-		p.HistoryLength = &whole
-	}
+func (s *Server) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (*a2a.TasksPage[json.RawMessage], error) {
 	cached := make(map[string]*cachedTask)
 	list, err := s.cfg.Engine.ListUncached(ctx, c.Principal, p, func(outline *store.Task, read store.TaskOptions) (int, bool) {
-		e := s.cache.get(cacheKey{outline.Key, extentOf(read, p.HistoryLength)})
+		e := s.cache.get(cacheKey{c.Codec, outline.Key, extentOf(read, p.HistoryLength)})
 		if e == nil || !outline.Version().Same(e.version) {
 			return 0, false
 		}
@@ -179,7 +182,7 @@ func (s *Server) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksPara
 		return nil, err
 	}
 	out := &a2a.TasksPage[json.RawMessage]{NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize, TruncatedBySize: list.TruncatedBySize}
-	if out.Tasks, err = s.encodeList(list, cached, p.HistoryLength); err != nil {
+	if out.Tasks, err = s.encodeList(c.Codec, list, cached, p.HistoryLength); err != nil {
 		return nil, err
 	}
 	if list.Total >= 0 {
@@ -190,7 +193,7 @@ func (s *Server) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksPara
 
 // encodeList returns the JSON array of a list's tasks. It releases each task after encoding
 // it.
-func (s *Server) encodeList(list *engine.List, cached map[string]*cachedTask, historyLength *int) (out json.RawMessage, err error) {
+func (s *Server) encodeList(codec rpc.Codec, list *engine.List, cached map[string]*cachedTask, historyLength *int) (out json.RawMessage, err error) {
 	out = append(make([]byte, 0, 8<<10), '[')
 	for i, t := range list.Tasks {
 		if i > 0 {
@@ -203,11 +206,11 @@ func (s *Server) encodeList(list *engine.List, cached map[string]*cachedTask, hi
 			text = cached[t.Key.ID].text
 			s.cache.hits.Add(1)
 		case s.cache.cacheable(t):
-			if text, err = s.encodeTask(t, list.Options, historyLength); err != nil {
+			if text, err = s.encodeTask(codec, t, list.Options, historyLength); err != nil {
 				return nil, err
 			}
 		default:
-			if out, err = s.cfg.Dialect.Append(out, convertTask(t, historyLength)); err != nil {
+			if out, err = appendTask(codec, out, t, historyLength); err != nil {
 				return nil, err
 			}
 		}

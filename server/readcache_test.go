@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -53,11 +54,11 @@ func randomTurn(_ context.Context, t *engine.Turn) error {
 }
 
 // Responses from the read cache must equal those of a server without cache, byte for byte:
-// in every dialect, for all history lengths, with and without artifacts.
+// with every codec, for all history lengths, with and without artifacts.
 func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 	t.Parallel()
-	for _, dialect := range rpc.Dialects() {
-		for name, open := range map[string]func(t *testing.T) store.Store{
+	for name, codec := range map[string]v03.Codec{"a2a": {}, "bindu": {Bindu: true}} {
+		for backend, open := range map[string]func(t *testing.T) store.Store{
 			"memory": func(*testing.T) store.Store { return inmem.New() },
 			"SQLite": func(t *testing.T) store.Store {
 				db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
@@ -68,17 +69,17 @@ func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 				return db
 			},
 		} {
-			t.Run(string(dialect)+" "+name, func(t *testing.T) {
+			t.Run(name+" "+backend, func(t *testing.T) {
 				t.Parallel()
-				e := startOn(t, open(t), randomTurn, func(c *server.Config) { c.Dialect, c.ReadCache = dialect, 1<<20 })
-				compareEncodings(t, e, dialect)
+				e := startOn(t, open(t), randomTurn, func(c *server.Config) { c.Codecs, c.ReadCache = []rpc.Codec{codec}, 1<<20 })
+				compareEncodings(t, e, codec)
 			})
 		}
 	}
 }
 
-func compareEncodings(t *testing.T, e *env, dialect rpc.Dialect) {
-	without, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "tester", Version: "1.2.3"}, Dialect: dialect, ReadCache: -1})
+func compareEncodings(t *testing.T, e *env, codec rpc.Codec) {
+	without, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "tester", Version: "1.2.3"}, Codecs: []rpc.Codec{codec}, ReadCache: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +153,31 @@ func readCache(t *testing.T, s *server.Server) readCacheView {
 		t.Fatal(err)
 	}
 	return v.ReadCache
+}
+
+// pascalCodec gives methods the names of A2A 1.0 and writes results in snake_case.
+type pascalCodec struct{ v03.Codec }
+
+func (pascalCodec) MethodName(m *a2a.Method) string { return m.NameV10 }
+
+func TestReadCacheDistinguishesCodecs(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.Codecs = []rpc.Codec{v03.Codec{}, pascalCodec{v03.Codec{Bindu: true}}} })
+	query := fmt.Sprintf(`{"id":%q}`, e.call("message/send", params(message("a"), blocking)).task(t).ID)
+	for range 2 {
+		for method, member := range map[string]string{"tasks/get": `"contextId":`, "GetTask": `"context_id":`, "tasks/list": `"contextId":`, "ListTasks": `"context_id":`} {
+			params := query
+			if strings.HasSuffix(strings.ToLower(method), "tasks") || strings.HasSuffix(method, "list") {
+				params = `{"historyLength":9}`
+			}
+			if got := string(e.call(method, params).Body); strings.Count(got, "context") == 0 || strings.Count(got, `"context`) != strings.Count(got, member) {
+				t.Errorf("%s = %s, want members such as %s only", method, got, member)
+			}
+		}
+	}
+	if cache := readCache(t, e.server); cache.Hits < 4 {
+		t.Errorf("readCache = %+v, want a hit for each method", cache)
+	}
 }
 
 func TestReadCacheIsBounded(t *testing.T) {

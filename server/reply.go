@@ -164,12 +164,30 @@ func partsHint(parts []a2a.Part) (n int) {
 	return n
 }
 
-// appendSizedResponse appends a response to a buffer, after growing the buffer to the expected size.
-func (x *exchange) appendSizedResponse(dst []byte, id rpc.ID, result any) []byte {
-	if n := sizeHint(result); n > cap(dst)-len(dst) {
-		dst = slices.Grow(dst, n+n/32+4<<10)
+// appendSizedResponse appends the response with a result to a buffer, after growing the buffer to
+// the expected size.
+func (x *exchange) appendSizedResponse(dst []byte, c *rpc.Call, result any) []byte {
+	out, err := c.AppendResult(growFor(dst, result), result)
+	if err != nil {
+		return x.appendError(out, c, encodingError(err))
 	}
-	return x.appendResponse(dst, id, result, nil)
+	return out
+}
+
+// appendSizedEvent is like appendSizedResponse for an item of a stream.
+func (x *exchange) appendSizedEvent(dst []byte, c *rpc.Call, e a2a.Event) []byte {
+	out, err := c.AppendEvent(growFor(dst, e), e)
+	if err != nil {
+		return x.appendError(out, c, encodingError(err))
+	}
+	return out
+}
+
+func growFor(dst []byte, result any) []byte {
+	if n := sizeHint(result); n > cap(dst)-len(dst) {
+		return slices.Grow(dst, n+n/32+4<<10)
+	}
+	return dst
 }
 
 // newBudgets returns the budgets for results of unknown size and for streams.

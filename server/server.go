@@ -62,7 +62,7 @@ func New(cfg Config) (*Server, error) {
 	s.tokens.Store(newTokens(cfg.Tokens))
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.graceEnded, s.endGrace = context.WithCancel(context.Background())
-	if s.table, err = rpc.NewTable(cfg.methods(), s.bindings()...); err != nil {
+	if s.table, err = rpc.NewTable(cfg.methods(), cfg.Codecs, s.bindings()...); err != nil {
 		return nil, err
 	}
 	if s.card, err = newCard(cfg); err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
@@ -44,7 +43,7 @@ func (x *exchange) serveInfo() {
 	s := x.s
 	info := agentInfo{
 		Name: s.card.model.Name, Description: s.card.model.Description, Version: s.card.model.Version,
-		ServerVersion: s.cfg.Version, ProtocolVersion: v03.Version,
+		ServerVersion: s.cfg.Version, ProtocolVersion: s.cfg.Codecs[0].Version(),
 		StartedAt: s.started, UptimeSeconds: int64(time.Since(s.started).Seconds()),
 	}
 	backend := s.cfg.Engine.Info()

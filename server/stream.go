@@ -28,34 +28,34 @@ func (s *Server) streamsInfo() streamsInfo {
 
 // serveStream responds with server-sent events, or with an error if one occurs before the first
 // event.
-func (x *exchange) serveStream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
+func (x *exchange) serveStream(c *rpc.Call, p rpc.Prepared) {
 	s := x.s
 	slot := s.streamSlots.Hold(x.principal.ID)
 	defer slot.Release()
 	if !slot.TryGrow(1) {
-		x.refuseExhausted(id, a2a.Errorf(a2a.CodeExhausted, "too many open streams (limit per owner %d, see --max-streams); retry later", s.streamSlots.Share()))
+		x.refuseExhausted(c, a2a.Errorf(a2a.CodeExhausted, "too many open streams (limit per owner %d, see --max-streams); retry later", s.streamSlots.Share()))
 		return
 	}
 	if s.stopping.Err() != nil {
-		x.respondRPC(id, nil, engine.ErrShutdown)
+		x.respondRPC(c, nil, engine.ErrShutdown)
 		return
 	}
 	ctx, cancel := joinContexts(x.r.Context(), s.stopping)
 	defer cancel()
 	x.clearDeadlines()
-	w := &eventWriter{x: x, id: id, cancel: cancel}
+	w := &eventWriter{x: x, c: c, cancel: cancel}
 	defer w.close()
 	if c.Method.Idempotent && c.LastEventID == "" { // the first event is the whole task, which must be read
 		w.readSlot = s.readSlots.Hold(x.principal.ID)
 		if err := w.reserveFirst(); err != nil {
-			x.refuseExhausted(id, err)
+			x.refuseExhausted(c, err)
 			return
 		}
 	}
 	stream, err := p.Stream(ctx)
 	x.task = c.TaskID
 	if err != nil {
-		x.respondRPC(id, nil, err)
+		x.respondRPC(c, nil, err)
 		return
 	}
 	if stream.Started {
@@ -73,16 +73,16 @@ func (x *exchange) serveStream(id rpc.ID, c *rpc.Call, p rpc.Prepared) {
 	w.open() // the stream may have no events
 }
 
-func (x *exchange) refuseRPC(status int, id rpc.ID, err error) {
+func (x *exchange) refuseRPC(status int, c *rpc.Call, err error) {
 	x.setWriteDeadline()
-	x.respond(status, x.s.cfg.Dialect.AppendError(nil, id, x.publicError(err), x.id))
+	x.respond(status, c.AppendError(nil, x.publicError(err), x.id))
 }
 
 // eventWriter writes the events of one stream, and heartbeats while there are none. If a
 // write fails or exceeds WriteTimeout, the stream ends.
 type eventWriter struct {
 	x        *exchange
-	id       rpc.ID
+	c        *rpc.Call
 	cancel   func()      // ends the source of events
 	readSlot memory.Hold // the slot for reading the first item
 
@@ -132,7 +132,7 @@ func (w *eventWriter) writeItem(item rpc.Item) bool {
 	if w.err != nil {
 		return false
 	}
-	err := w.x.reserveEncoding(item.Result)
+	err := w.x.reserveEncoding(item.Event)
 	w.readSlot.Release()
 	if err != nil {
 		w.writeError(err)
@@ -142,7 +142,7 @@ func (w *eventWriter) writeItem(item rpc.Item) bool {
 	w.ensureBuffer()
 	b := append(w.out.b, "id: "...)
 	b = append(strconv.AppendInt(b, item.Seq, 10), "\ndata: "...)
-	w.out.b = append(w.x.appendSizedResponse(b, w.id, item.Result), "\n\n"...)
+	w.out.b = append(w.x.appendSizedEvent(b, w.c, item.Event), "\n\n"...)
 	if !item.More || len(w.out.b) >= flushAt {
 		w.flush()
 	}
@@ -155,7 +155,7 @@ func (w *eventWriter) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.started {
-		w.x.respondRPC(w.id, nil, err)
+		w.x.respondRPC(w.c, nil, err)
 		return
 	}
 	w.writeError(err)
@@ -164,7 +164,7 @@ func (w *eventWriter) fail(err error) {
 // writeError writes an error as the last event. The caller holds w.mu.
 func (w *eventWriter) writeError(err error) {
 	w.ensureBuffer()
-	b := w.x.appendResponse(append(w.out.b, "data: "...), w.id, nil, err)
+	b := w.x.appendError(append(w.out.b, "data: "...), w.c, err)
 	w.out.b = append(b, "\n\n"...)
 	w.flush()
 }

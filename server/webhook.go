@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
@@ -12,13 +11,13 @@ import (
 // webhookBindings returns the implementations of the webhook methods.
 func (s *Server) webhookBindings() []rpc.Binding {
 	return []rpc.Binding{
-		rpc.Bind(a2a.MethodPushSet, v03.Params[a2a.TaskPushNotificationConfig], s.setWebhook),
-		rpc.Bind(a2a.MethodPushGet, v03.Params[a2a.GetTaskPushNotificationConfigParams], s.getWebhook),
-		rpc.Bind(a2a.MethodPushList, v03.Params[a2a.ListTaskPushNotificationConfigParams], s.listWebhook),
-		rpc.Bind(a2a.MethodPushDelete, v03.Params[a2a.DeleteTaskPushNotificationConfigParams], s.deleteWebhook),
-		rpc.Bind(a2a.MethodDeadLetters, v03.Params[a2a.ListDeadLettersParams], limitLists(s, s.listDeadLetters)),
-		rpc.Bind(a2a.MethodPushReplay, v03.Params[a2a.ReplayParams], s.replayWebhook),
-		rpc.Bind(a2a.MethodPushAttempts, v03.Params[a2a.ListAttemptsParams], limitLists(s, s.listAttempts)),
+		rpc.Bind(a2a.MethodPushSet, s.setWebhook),
+		rpc.Bind(a2a.MethodPushGet, s.getWebhook),
+		rpc.Bind(a2a.MethodPushList, s.listWebhook),
+		rpc.Bind(a2a.MethodPushDelete, s.deleteWebhook),
+		rpc.Bind(a2a.MethodDeadLetters, limitLists(s, s.listDeadLetters)),
+		rpc.Bind(a2a.MethodPushReplay, s.replayWebhook),
+		rpc.Bind(a2a.MethodPushAttempts, limitLists(s, s.listAttempts)),
 	}
 }
 
@@ -53,38 +52,38 @@ func (s *Server) addWebhook(ctx context.Context, p a2a.Principal, c *a2a.Message
 	return opts, nil
 }
 
-func (s *Server) setWebhook(ctx context.Context, c *rpc.Call, p a2a.TaskPushNotificationConfig) (any, error) {
+func (s *Server) setWebhook(ctx context.Context, c *rpc.Call, p a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
 	c.TaskID = p.TaskID
 	return s.cfg.Webhook.Set(ctx, c.Principal, p)
 }
 
-func (s *Server) getWebhook(ctx context.Context, c *rpc.Call, p a2a.GetTaskPushNotificationConfigParams) (any, error) {
+func (s *Server) getWebhook(ctx context.Context, c *rpc.Call, p a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
 	c.TaskID = p.TaskID
 	return s.cfg.Webhook.Get(ctx, c.Principal, p)
 }
 
-func (s *Server) listWebhook(ctx context.Context, c *rpc.Call, p a2a.ListTaskPushNotificationConfigParams) (any, error) {
+func (s *Server) listWebhook(ctx context.Context, c *rpc.Call, p a2a.ListTaskPushNotificationConfigParams) ([]a2a.TaskPushNotificationConfig, error) {
 	c.TaskID = p.TaskID
 	return s.cfg.Webhook.List(ctx, c.Principal, p)
 }
 
 // deleteWebhook returns null, as A2A requires.
-func (s *Server) deleteWebhook(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskPushNotificationConfigParams) (any, error) {
+func (s *Server) deleteWebhook(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskPushNotificationConfigParams) (*a2a.DeletedPushNotificationConfig, error) {
 	c.TaskID = p.TaskID
 	return nil, s.cfg.Webhook.Delete(ctx, c.Principal, p)
 }
 
-func (s *Server) listDeadLetters(ctx context.Context, c *rpc.Call, p a2a.ListDeadLettersParams) (any, error) {
+func (s *Server) listDeadLetters(ctx context.Context, c *rpc.Call, p a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
 	c.TaskID = p.TaskID
 	return s.cfg.Webhook.DeadLetters(ctx, c.Principal, p)
 }
 
-func (s *Server) replayWebhook(ctx context.Context, c *rpc.Call, p a2a.ReplayParams) (any, error) {
+func (s *Server) replayWebhook(ctx context.Context, c *rpc.Call, p a2a.ReplayParams) (*a2a.ReplayResult, error) {
 	c.TaskID = p.TaskID
 	return s.cfg.Webhook.Replay(ctx, c.Principal, p)
 }
 
-func (s *Server) listAttempts(ctx context.Context, c *rpc.Call, p a2a.ListAttemptsParams) (any, error) {
+func (s *Server) listAttempts(ctx context.Context, c *rpc.Call, p a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
 	c.TaskID = p.TaskID
 	return s.cfg.Webhook.Attempts(ctx, c.Principal, p)
 }

@@ -1,13 +1,13 @@
-// Package v03 converts between the model of package a2a and the JSON of A2A 0.3, as far as the
-// types do not describe it themselves.
+// Package v03 is the codec of A2A 0.3: it converts between the model of package a2a and JSON.
+// Server and client use it; nothing else depends on the version.
 //
 // # Guarantees
 //
 // Params are decoded leniently: names in camelCase and snake_case, null as absent, unknown
 // members ignored. Every error is an [a2a.Error] that names the member. The output follows the
-// specification exactly.
+// specification exactly, except in the profile [Codec.Bindu].
 //
 // # Concurrency
 //
-// All functions are safe for concurrent use.
+// A Codec is safe for concurrent use.
 package v03

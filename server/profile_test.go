@@ -3,17 +3,17 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 )
 
-func inBindu(c *server.Config) { c.Dialect = rpc.Bindu }
+func inBindu(c *server.Config) { c.Codecs = []rpc.Codec{v03.Codec{Bindu: true}} }
 
 // memberNames adds the member names at every level to into, except those of free-form values.
 func memberNames(v any, into map[string]bool) {
@@ -31,7 +31,7 @@ func memberNames(v any, into map[string]bool) {
 	}
 }
 
-func TestBinduDialect(t *testing.T) {
+func TestBinduProfile(t *testing.T) {
 	t.Parallel()
 	handler := func(_ context.Context, turn *engine.Turn) error {
 		file := a2a.FilePart{File: a2a.FileWithBytes{Name: "a.txt", MimeType: "text/plain", Bytes: []byte("x")}}
@@ -82,25 +82,16 @@ func TestBinduDialect(t *testing.T) {
 	}
 }
 
-func TestErrorCodesByDialect(t *testing.T) {
+func TestErrorCodesByProfile(t *testing.T) {
 	t.Parallel()
-	for _, x := range []struct {
-		dialect         rpc.Dialect
-		webhook, absent int
-	}{{"", -32003, -32001}, {rpc.A2A, -32003, -32001}, {rpc.Bindu, -32005, -32001}} {
-		e := start(t, echo, func(c *server.Config) { c.Dialect = x.dialect })
+	for codec, webhook := range map[rpc.Codec]int{v03.Codec{}: -32003, v03.Codec{Bindu: true}: -32005} {
+		e := start(t, echo, func(c *server.Config) { c.Codecs = []rpc.Codec{codec} })
 		got := e.call("tasks/pushNotificationConfig/list", `{"id":"t"}`)
-		if got.code() != x.webhook || !strings.Contains(string(got.Body), `"code":"push_notification_not_supported"`) {
-			t.Errorf("dialect %q: webhooks off = %s, want %d", x.dialect, got.Body, x.webhook)
+		if got.code() != webhook || !strings.Contains(string(got.Body), `"code":"push_notification_not_supported"`) {
+			t.Errorf("codec %+v: webhooks off = %s, want %d", codec, got.Body, webhook)
 		}
-		if got := e.call("tasks/get", `{"id":"00000000-0000-7000-8000-000000000000"}`); got.code() != x.absent {
-			t.Errorf("dialect %q: unknown task = %s, want %d", x.dialect, got.Body, x.absent)
+		if got := e.call("tasks/get", `{"id":"00000000-0000-7000-8000-000000000000"}`); got.code() != -32001 {
+			t.Errorf("codec %+v: unknown task = %s, want -32001", codec, got.Body)
 		}
-	}
-	_, err := server.New(server.Config{Card: a2a.AgentCard{Name: "a"}, Dialect: "latin"})
-	if err == nil || !slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(line string) bool {
-		return strings.HasSuffix(line, `Dialect is "latin", want one of ["a2a" "bindu"]`)
-	}) {
-		t.Errorf("New() = %v, want an error for the dialect", err)
 	}
 }

@@ -3,6 +3,7 @@ package v03_test
 import (
 	"encoding/base64"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
-func TestParams(t *testing.T) {
+func TestDecodeParams(t *testing.T) {
 	t.Parallel()
 	one := 1
 	for _, test := range []struct {
@@ -30,15 +31,16 @@ func TestParams(t *testing.T) {
 		{`"x"`, a2a.TaskQueryParams{}, "params must be an object, not a string"},
 		{`{"id":1}`, a2a.TaskQueryParams{}, "id must be a string, not a number"},
 	} {
-		got, err := v03.Params[a2a.TaskQueryParams]([]byte(test.raw))
+		var got a2a.TaskQueryParams
+		err := v03.Codec{}.DecodeParams([]byte(test.raw), &got)
 		if test.err != "" {
 			if err == nil || err.Error() != test.err || a2a.CodeOf(err) != a2a.CodeInvalid {
-				t.Errorf("Params(%s) = %v, want %s", test.raw, err, test.err)
+				t.Errorf("DecodeParams(%s) = %v, want %s", test.raw, err, test.err)
 			}
 			continue
 		}
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(a2a.TaskQueryParams{})); err != nil || diff != "" {
-			t.Errorf("Params(%s): %v (-want +got)\n%s", test.raw, err, diff)
+			t.Errorf("DecodeParams(%s): %v (-want +got)\n%s", test.raw, err, diff)
 		}
 	}
 }
@@ -46,12 +48,10 @@ func TestParams(t *testing.T) {
 func TestParamsAreValidated(t *testing.T) {
 	t.Parallel()
 	send := func(raw string) error {
-		_, err := v03.Params[a2a.MessageSendParams]([]byte(raw))
-		return err
+		return v03.Codec{}.DecodeParams([]byte(raw), new(a2a.MessageSendParams))
 	}
 	feedback := func(raw string) error {
-		_, err := v03.Params[a2a.TaskFeedbackParams]([]byte(raw))
-		return err
+		return v03.Codec{}.DecodeParams([]byte(raw), new(a2a.TaskFeedbackParams))
 	}
 	message := func(parts string) string {
 		return `{"message":{"messageId":"m","role":"user","parts":[` + parts + `]}}`
@@ -103,34 +103,52 @@ func TestParamsAreValidated(t *testing.T) {
 	}
 }
 
-func TestHistory(t *testing.T) {
+func TestBinduProfileReturnsTheWholeHistoryOfLists(t *testing.T) {
 	t.Parallel()
-	messages := []a2a.Message{{ID: "a"}, {ID: "b"}, {ID: "c"}}
 	for _, test := range []struct {
-		n    int // -1 means nil
-		have []a2a.Message
-		want string
-		set  bool // whether the result is not nil
+		raw   string
+		bindu bool
+		want  int // -1 means nil
 	}{
-		{-1, messages, "a b c", true},
-		{-1, nil, "", false},
-		{0, messages, "", true},
-		{0, nil, "", true},
-		{2, messages, "b c", true},
-		{3, messages, "a b c", true},
-		{1 << 40, messages, "a b c", true},
+		{`{}`, false, -1},
+		{`{}`, true, math.MaxInt32},
+		{`{"historyLength":2}`, true, 2},
+		{`{"metadata":{"history_length":2}}`, true, -1}, // the engine reads the filters
 	} {
-		var n *int
-		if test.n >= 0 {
-			n = &test.n
+		var p a2a.ListTasksParams
+		err := v03.Codec{Bindu: test.bindu}.DecodeParams([]byte(test.raw), &p)
+		got := -1
+		if p.HistoryLength != nil {
+			got = *p.HistoryLength
 		}
-		got := v03.History(test.have, n)
-		var ids []string
-		for _, m := range got {
-			ids = append(ids, m.ID)
+		if err != nil || got != test.want {
+			t.Errorf("DecodeParams(%s) with Bindu %t: HistoryLength = %d, %v, want %d", test.raw, test.bindu, got, err, test.want)
 		}
-		if strings.Join(ids, " ") != test.want || (got != nil) != test.set {
-			t.Errorf("History(%d messages, %d) = %v, want %q, not nil: %t", len(test.have), test.n, got, test.want, test.set)
+	}
+}
+
+func TestDecodeErrorReversesAppendError(t *testing.T) {
+	t.Parallel()
+	for _, code := range a2a.Codes() {
+		want := &a2a.Error{Code: code, Message: "m", Data: map[string]any{"code": string(code), "field": "f", "requestId": "r"}}
+		raw := v03.Codec{}.AppendError(nil, &a2a.Error{Code: code, Message: "m", Data: map[string]any{"field": "f"}}, "r")
+		if got, err := (v03.Codec{}).DecodeError(raw); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("DecodeError(%s) = %+v, %v, want %+v", raw, got, err, want)
+		}
+	}
+	if e, err := (v03.Codec{}).DecodeError([]byte(`{"code":"x"}`)); err == nil {
+		t.Errorf("DecodeError of a code that is no number = %+v, want an error", e)
+	}
+}
+
+func TestDecodeEventSkipsUnknownKinds(t *testing.T) {
+	t.Parallel()
+	if e, err := (v03.Codec{}).DecodeEvent([]byte(`{"kind":"song"}`)); e != nil || err != nil {
+		t.Errorf("DecodeEvent of an unknown kind = %v, %v, want nil", e, err)
+	}
+	for _, bad := range []string{`{}`, `{"kind":"task"}`, `[]`} {
+		if e, err := (v03.Codec{}).DecodeEvent([]byte(bad)); err == nil {
+			t.Errorf("DecodeEvent(%s) = %+v, want an error", bad, e)
 		}
 	}
 }

@@ -1,0 +1,176 @@
+package v03
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// Codec encodes and decodes A2A 0.3. The zero value follows the specification. Codecs are
+// comparable.
+type Codec struct {
+	// Bindu selects the profile for clients of agents made with Bindu: the members of results
+	// are in snake_case, except for mimeType; tasks/list returns the whole history of tasks by
+	// default; and the error for unsupported webhooks has the number -32005.
+	Bindu bool
+}
+
+// Version returns the protocol version on agent cards.
+func (Codec) Version() string { return "0.3.0" }
+
+// MethodName returns the JSON-RPC name of a method.
+func (Codec) MethodName(m *a2a.Method) string { return m.Name }
+
+// DecodeParams decodes the params of a method into the value that v points to. Absent params
+// are an empty object. Errors have the code invalid_params and name the member in
+// Data["field"]. A decoding error is reported alone. Otherwise all rules that Validate finds
+// violated are reported, except advice, and Data["fields"] lists the members if there are
+// several.
+func (c Codec) DecodeParams(raw []byte, v any) error {
+	if len(raw) == 0 || raw[0] == 'n' {
+		raw = []byte("{}")
+	}
+	if err := wire.UnmarshalStrict(raw, v); err != nil {
+		return invalid(err)
+	}
+	if p, ok := v.(interface{ Validate() error }); ok {
+		if err := p.Validate(); err != nil {
+			return required(err)
+		}
+	}
+	if list, ok := v.(*a2a.ListTasksParams); ok && c.Bindu && list.HistoryLength == nil &&
+		list.Metadata["historyLength"] == nil && list.Metadata["history_length"] == nil {
+		whole := math.MaxInt32
+		list.HistoryLength = &whole
+	}
+	return nil
+}
+
+// required converts the result of Validate to the error for the caller, without advice.
+func required(err error) error {
+	var found *a2a.InvalidError
+	if !errors.As(err, &found) {
+		return err
+	}
+	var e *a2a.Error
+	if err = found.Required(); errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+func invalid(err error) error {
+	var w *wire.Error
+	if !errors.As(err, &w) || w.Syntax {
+		return err
+	}
+	path := w.Path
+	if path == "" {
+		path = "params"
+	}
+	return a2a.Invalid(path, "%s", w.Rule)
+}
+
+// AppendResult appends the result of a method to dst. On error it returns dst unchanged.
+func (c Codec) AppendResult(dst []byte, _ *a2a.Method, result any) ([]byte, error) {
+	return c.append(dst, result)
+}
+
+// AppendEvent appends an item of a stream to dst. On error it returns dst unchanged.
+func (c Codec) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) { return c.append(dst, e) }
+
+func (c Codec) append(dst []byte, v any) ([]byte, error) {
+	if c.Bindu {
+		return wire.AppendSnake(dst, v)
+	}
+	return wire.Append(dst, v)
+}
+
+// AppendError appends the JSON-RPC error object of e to dst. If requestID is not empty, the
+// object contains it so that the caller can report it to the operator.
+func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID string) []byte {
+	number := e.Code.JSONRPC()
+	if c.Bindu && e.Code == a2a.CodePushNotSupported {
+		number = a2a.CodeContentType.JSONRPC()
+	}
+	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(number), 10)
+	dst = wire.AppendString(append(dst, `,"message":`...), e.Message)
+	data := make(map[string]any, len(e.Data)+2)
+	maps.Copy(data, e.Data)
+	data["code"] = string(e.Code)
+	if requestID != "" {
+		data["requestId"] = requestID
+	}
+	dst, err := wire.Append(append(dst, `,"data":`...), data)
+	if err != nil {
+		dst = append(dst, "null"...)
+	}
+	return append(dst, '}')
+}
+
+// AppendCard appends an agent card to dst. The profile does not change it.
+func (c Codec) AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error) {
+	out := *card
+	out.ProtocolVersion = c.Version()
+	return wire.Append(dst, &out)
+}
+
+// EncodeParams returns the JSON of a method's params.
+func (Codec) EncodeParams(params any) ([]byte, error) { return wire.Marshal(params) }
+
+// DecodeResult decodes the result of a method, or an agent card, into the value that v points
+// to.
+func (Codec) DecodeResult(raw []byte, v any) error { return wire.Unmarshal(raw, v) }
+
+// DecodeEvent decodes an item of a stream. It returns nil for a kind that A2A 0.3 does not
+// define.
+func (Codec) DecodeEvent(raw []byte) (a2a.Event, error) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if json.Unmarshal(raw, &head) == nil {
+		switch head.Kind {
+		case "", "task", "message", "status-update", "artifact-update":
+		default:
+			return nil, nil //nolint:nilnil // documented
+		}
+	}
+	return a2a.DecodeEvent(raw)
+}
+
+// DecodeError decodes a JSON-RPC error object. The result has the code for its number. Data
+// that is not an object becomes the member "data" of Data, an unknown number the member
+// "jsonrpc".
+func (Codec) DecodeError(raw []byte) (*a2a.Error, error) {
+	var in struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, err
+	}
+	out := &a2a.Error{Code: a2a.CodeOfJSONRPC(in.Code), Message: in.Message}
+	if out.Message == "" {
+		out.Message = strings.ReplaceAll(string(out.Code), "_", " ")
+	}
+	if len(in.Data) > 0 && wire.Unmarshal(in.Data, &out.Data) != nil {
+		var data any
+		if wire.Unmarshal(in.Data, &data) == nil && data != nil {
+			out.Data = map[string]any{"data": data}
+		}
+	}
+	if out.Code.JSONRPC() != in.Code {
+		if out.Data == nil {
+			out.Data = map[string]any{}
+		}
+		out.Data["jsonrpc"] = float64(in.Code)
+	}
+	return out, nil
+}
