@@ -216,11 +216,11 @@ func newWebhookService(w Webhooks, retention engine.Retention, st store.Store, b
 		logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --webhook-encryption-key or PUSH_SECRET_KEYS")
 	}
 	return webhook.New(webhook.Config{
-		Store: st, NewID: newID, Sender: sender, Policy: policy, Agent: w.userAgent(), Logger: logger,
+		Store: st, NewID: newID, Sender: sender, Policy: policy, UserAgent: w.userAgent(), Logger: logger,
 		Global: webhook.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
 		Timeout: w.Timeout, Lease: lease, Memory: budget,
-		KeepAttempts: webhookRetention(retention.Age(engine.RetainAttempts)), KeepDead: webhookRetention(retention.Age(engine.RetainDead)),
+		KeepAttempts: webhookRetention(retention.Age(engine.RetainAttempts)), KeepDead: webhookRetention(retention.Age(engine.RetainDeadLetters)),
 	})
 }
 

@@ -222,7 +222,7 @@ func (h *webhookReceiver) webhooksFor(t *testing.T) func(context.Context, store.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return in.Push
+	return in.Webhooks
 }
 
 func (h *webhookReceiver) Check(context.Context, string) error { return nil }

@@ -61,7 +61,7 @@ func (s *partialClaimStore) Claim(ctx context.Context, p store.ClaimParams) ([]*
 	defer s.mu.Unlock()
 	if s.lost == 0 && len(tasks) > 1 {
 		s.lost = len(tasks) - 1
-		return tasks[:1], &store.ClaimError{Lost: a2a.Errorf(a2a.CodeUnavailable, "connection lost")}
+		return tasks[:1], &store.ClaimError{Indeterminate: a2a.Errorf(a2a.CodeUnavailable, "connection lost")}
 	}
 	return tasks, err
 }

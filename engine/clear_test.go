@@ -135,7 +135,7 @@ func TestForcedClearEndsRunsAndStreams(t *testing.T) {
 				ends := followEnd(t, e, runs.Key.ID)
 				blocked, stored := make(chan error, 1), make(chan struct{})
 				go func() {
-					opts := engine.SendOptions{Wait: true, Stored: func() { close(stored) }}
+					opts := engine.SendOptions{Wait: true, OnStored: func() { close(stored) }}
 					_, err := e.Send(t.Context(), alice, messageTo(runs.Key.ID, "more"), opts)
 					blocked <- err
 				}()

@@ -113,7 +113,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if in := f.text("pageToken"); in != "" {
 		token, field = in, "metadata.pageToken"
 	}
-	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), Tasks: listedTaskIDs, TotalLimit: e.cfg.Limits.ListTotal}
+	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), MaxTaskIDs: listedTaskIDs, TotalLimit: e.cfg.Limits.ListTotal}
 	for _, s := range f.enum("status", a2a.ContextStatus("").EnumValues()) {
 		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
 	}
@@ -151,6 +151,6 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 
 // contextsHash returns the hash that ties page tokens to a list of contexts.
 func contextsHash(q store.ContextQuery) []byte {
-	q.Cursor, q.Offset, q.Limit, q.Tasks, q.TotalLimit = nil, 0, 0, 0, 0
+	q.Cursor, q.Offset, q.Limit, q.MaxTaskIDs, q.TotalLimit = nil, 0, 0, 0, 0
 	return filterHash("contexts", q)
 }

@@ -194,7 +194,7 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 			return store.Context{}, err
 		}
 	}
-	change := store.ContextChange{Context: next, Version: base.Version, TasksOver: requiresFinishedTasks(next.Status) && base.Status != next.Status}
+	change := store.ContextChange{Context: next, Version: base.Version, RequireFinished: requiresFinishedTasks(next.Status) && base.Status != next.Status}
 	saved, err := w.save(ctx, change)
 	if err == nil {
 		return w.e.context(ctx, w.key, shownTaskIDs)
@@ -206,7 +206,7 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 		return saved, w.e.busyError(ctx, w.key, "cannot change to "+string(next.Status), unfinished)
 	}
 	// Save the other fields first, so that no task is canceled for a change that is rejected.
-	change.TasksOver, change.Context.Status = false, base.Status
+	change.RequireFinished, change.Context.Status = false, base.Status
 	if base.Status == a2a.ContextActive {
 		change.Context.Status = a2a.ContextPaused
 	}

@@ -71,7 +71,7 @@ func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error
 		if h.limit > 0 { // each task has a message
 			q.Limit = min(q.Limit, h.limit-len(h.newest))
 		}
-		q.Bytes = max(h.bytes-h.used, 1)
+		q.MaxBytes = max(h.bytes-h.used, 1)
 		q.Options = store.TaskOptions{History: h.perTask, OmitArtifacts: true}
 		if left := h.limit - len(h.newest); h.limit > 0 && (h.perTask == nil || left < *h.perTask) {
 			q.Options.History = &left
@@ -97,7 +97,7 @@ func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error
 }
 
 // add adds the entries of a task, newest first, and reports whether more fit.
-func (h *history) add(entries []store.Entry) bool {
+func (h *history) add(entries []store.HistoryEntry) bool {
 	for _, entry := range slices.Backward(entries) {
 		if h.limit > 0 && len(h.newest) >= h.limit {
 			return false
@@ -166,9 +166,9 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 }
 
 func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
-	var own []store.Entry
+	var own []store.HistoryEntry
 	for _, m := range t.TaskHistory() {
-		own = append(own, store.Entry{Message: m})
+		own = append(own, store.HistoryEntry{Message: m})
 	}
 	if !h.add(own) {
 		return h.messages(), nil

@@ -117,7 +117,7 @@ func (e *Engine) claim(ctx context.Context, turns *store.FairnessCursor) (more b
 func splitClaimError(err error) (unread []store.UnreadableTask, lost error) {
 	var partly *store.ClaimError
 	if errors.As(err, &partly) {
-		return partly.Unreadable, partly.Lost
+		return partly.Unreadable, partly.Indeterminate
 	}
 	return nil, err
 }

@@ -276,15 +276,15 @@ func (e *Engine) wakeDispatcher() {
 
 // Health describes the state of the engine.
 type Health struct {
-	Running     int   // turns that run in this process
-	Concurrency int   // maximum number of running turns
-	Reserved    int   // slots reserved for owners with few running turns
-	HeldBack    int   // owners that get no slot until one of their turns ends, because they run many
-	Queued      int64 // tasks in the store that wait to run, from all processes
-	Abandoned   int64 // handlers that still run after HandlerGrace
-	Oversized   int64 // messages and writes rejected for Limits.TaskBytes since the start
-	ContextFull int64 // messages rejected for Limits.ContextBytes since the start
-	Expired     Expired
+	Running       int   // turns that run in this process
+	Concurrency   int   // maximum number of running turns
+	Reserved      int   // slots reserved for owners with few running turns
+	OwnersAtShare int   // owners that get no slot until one of their turns ends, because they run many
+	Queued        int64 // tasks in the store that wait to run, from all processes
+	Abandoned     int64 // handlers that still run after HandlerGrace
+	Oversized     int64 // messages and writes rejected for Limits.TaskBytes since the start
+	ContextFull   int64 // messages rejected for Limits.ContextBytes since the start
+	Expired       Expired
 	// QueueRefused and OwnerQueueRefused count the new tasks and new turns that were rejected
 	// since the start for Limits.Queued and Limits.QueuedPerOwner.
 	QueueRefused, OwnerQueueRefused int64
@@ -296,7 +296,7 @@ type Health struct {
 func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, HeldBack: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.contextsFull.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
+	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, OwnersAtShare: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.contextsFull.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
 	stopping := e.stopping
 	e.mu.Unlock()
 	if e.state.Load() != stateRunning || stopping {

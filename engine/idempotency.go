@@ -168,8 +168,8 @@ func (s *sendCall) answerRepeat(ctx context.Context, record *store.IdempotencyRe
 			return nil, err
 		}
 	}
-	if s.opts.Stored != nil {
-		s.opts.Stored()
+	if s.opts.OnStored != nil {
+		s.opts.OnStored()
 	}
 	s.params = nil // do not hold content while waiting
 	sent, err := s.replayAnswer(ctx, store.Key{Owner: s.owner, ID: record.TaskID}, record.Seq)
@@ -230,10 +230,10 @@ func (s *sendCall) readAnswer(ctx context.Context, key store.Key, seq int64) (*S
 
 // holdMemory calls the caller's Hold for the memory of the answer.
 func (s *sendCall) holdMemory(ctx context.Context, bytes int64) error {
-	if s.opts.Hold == nil {
+	if s.opts.ReserveMemory == nil {
 		return nil
 	}
-	return s.opts.Hold(ctx, bytes)
+	return s.opts.ReserveMemory(ctx, bytes)
 }
 
 func keyConflict(key string) error {

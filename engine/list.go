@@ -84,7 +84,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	q := store.Query{
 		Owner: p.ID, ContextID: params.ContextID, States: states,
 		After: ceil(params.StatusAfter), Before: ceil(params.StatusBefore),
-		Bytes: e.cfg.Limits.PageBytes, Total: params.IncludeTotal, TotalLimit: e.cfg.Limits.ListTotal,
+		MaxBytes: e.cfg.Limits.PageBytes, Total: params.IncludeTotal, TotalLimit: e.cfg.Limits.ListTotal,
 		Options: store.TaskOptions{History: params.HistoryLength, OmitArtifacts: !params.IncludeArtifacts},
 	}
 	token, field := params.PageToken, "pageToken"
@@ -169,7 +169,7 @@ func (e *Engine) pageLimit(n *int) int {
 
 // tasksHash returns the hash that ties page tokens to a list of tasks.
 func tasksHash(q store.Query) []byte {
-	q.Cursor, q.Offset, q.Limit, q.Bytes, q.Total, q.TotalLimit, q.Options = nil, 0, 0, 0, false, 0, store.TaskOptions{}
+	q.Cursor, q.Offset, q.Limit, q.MaxBytes, q.Total, q.TotalLimit, q.Options = nil, 0, 0, 0, false, 0, store.TaskOptions{}
 	return filterHash("tasks", q)
 }
 

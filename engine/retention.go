@@ -32,15 +32,15 @@ const (
 	// RetainContexts is the kind of contexts without tasks that were created by a first message
 	// and that no client has changed.
 	RetainContexts = "contexts"
-	// RetainDescribed is the kind of all other contexts without tasks.
-	RetainDescribed = "described-contexts"
+	// RetainDescribedContexts is the kind of all other contexts without tasks.
+	RetainDescribedContexts = "described-contexts"
 	// RetainIdempotency is the kind of idempotency records: keys, and the ids of messages that
 	// started tasks. A record is removed with its task at the latest.
 	RetainIdempotency = "idempotency"
-	// RetainAttempts and RetainDead are the kinds of delivery attempts and dead letters of
+	// RetainAttempts and RetainDeadLetters are the kinds of delivery attempts and dead letters of
 	// webhooks. Package webhook removes them.
-	RetainAttempts = "attempts"
-	RetainDead     = "dead-letters"
+	RetainAttempts    = "attempts"
+	RetainDeadLetters = "dead-letters"
 )
 
 const (
@@ -85,7 +85,7 @@ func parseAge(text string) (time.Duration, error) {
 
 // check returns an error that lists invalid kinds and ages.
 func (r Retention) check() error {
-	kinds := []string{RetainTasks, RetainContexts, RetainDescribed, RetainIdempotency, RetainAttempts, RetainDead}
+	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency, RetainAttempts, RetainDeadLetters}
 	for _, s := range terminal {
 		kinds = append(kinds, string(s))
 	}
@@ -111,7 +111,7 @@ func (r Retention) tasks(s a2a.TaskState) time.Duration {
 
 // Age returns how long a kind that is not a state is stored; 0 means without limit.
 func (r Retention) Age(kind string) time.Duration {
-	if age, ok := r[kind]; ok || kind == RetainDescribed {
+	if age, ok := r[kind]; ok || kind == RetainDescribedContexts {
 		return age
 	}
 	return defaultAge
@@ -194,7 +194,7 @@ func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool
 			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireTasks(ctx, beat, state, since(age)) })
 		}
 	}
-	for _, kind := range []string{RetainContexts, RetainDescribed} {
+	for _, kind := range []string{RetainContexts, RetainDescribedContexts} {
 		if age := e.cfg.Retention.Age(kind); age > 0 {
 			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireContexts(ctx, kind, since(age)) })
 		}
@@ -228,7 +228,7 @@ func (e *Engine) expireTasks(ctx context.Context, beat func(), state a2a.TaskSta
 func (e *Engine) expireContexts(ctx context.Context, kind string, before time.Time) (more bool, err error) {
 	x := &e.expired
 	n, next, err := e.cfg.Store.ExpireContexts(ctx, store.ContextExpiry{
-		Saved: kind == RetainDescribed, Before: before, After: x.places[kind], Limit: expiryBatch,
+		Saved: kind == RetainDescribedContexts, Before: before, After: x.places[kind], Limit: expiryBatch,
 	})
 	if err != nil {
 		return false, err

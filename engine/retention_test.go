@@ -292,7 +292,7 @@ func TestEmptyContextsAreRemovedAfterTheirAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := start(t, engine.Config{
 			Handler: commandHandler, Poll: time.Hour, Lease: time.Hour,
-			Retention: engine.Retention{"completed": 10 * day, engine.RetainDescribed: 50 * day},
+			Retention: engine.Retention{"completed": 10 * day, engine.RetainDescribedContexts: 50 * day},
 		})
 		made, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "made"}, engine.SendOptions{})
 		wantError(t, "CreateContext()", err, "")

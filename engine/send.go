@@ -20,12 +20,12 @@ type SendOptions struct {
 	// RequestHash.
 	IdempotencyKey string
 	RequestHash    [32]byte
-	// Stored, if not nil, is called after the message is stored, before any wait.
-	Stored func()
-	// Hold, if not nil, is called before Send reads a task to answer a repeated message, with
+	// OnStored, if not nil, is called after the message is stored, before any wait.
+	OnStored func()
+	// ReserveMemory, if not nil, is called before Send reads a task to answer a repeated message, with
 	// the size of the task's content in bytes. It is called with 0 before Send waits. Send
 	// returns its error.
-	Hold func(ctx context.Context, bytes int64) error
+	ReserveMemory func(ctx context.Context, bytes int64) error
 	// Webhook, if not nil, returns the webhooks to register with the message. If it is nil,
 	// Send rejects a configuration that has a webhook. seq is the version of the task before
 	// the message, 0 for a new task. Send calls Webhook before each attempt to store the
@@ -279,8 +279,8 @@ func (e *Engine) runOrAnnounce(l *live, t *store.Task, leased bool) {
 func (s *sendCall) result(l *live, base *store.Task, first []store.Event, t *store.Task) *Sent {
 	start := base.Clone()
 	start.Apply(first...)
-	if s.opts.Stored != nil {
-		s.opts.Stored()
+	if s.opts.OnStored != nil {
+		s.opts.OnStored()
 	}
 	if s.opts.Wait {
 		s.task = s.e.hub.acquire(l.key)

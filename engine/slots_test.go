@@ -89,7 +89,7 @@ func TestOneOwnerCannotUseAllSlots(t *testing.T) {
 		e := start(t, cfg)
 		sendAs(t, e, "alice", 30)
 		turns.want(t, "alice 12/12")
-		eventually(t, func() bool { return e.Health(t.Context()).HeldBack == 1 })
+		eventually(t, func() bool { return e.Health(t.Context()).OwnersAtShare == 1 })
 		sendAs(t, e, "bob", 3)
 		turns.want(t, "alice 12/12", "bob 1/1")
 		sendAs(t, e, "carol", 1)
@@ -124,7 +124,7 @@ func TestOneOwnerMayUseAllUnreservedSlots(t *testing.T) {
 				e := start(t, cfg)
 				sendAs(t, e, "alice", 30)
 				turns.want(t, "alice 16/16")
-				if h := e.Health(t.Context()); h.Reserved != 0 || h.HeldBack != 0 {
+				if h := e.Health(t.Context()); h.Reserved != 0 || h.OwnersAtShare != 0 {
 					t.Errorf("Health() = %+v, want none reserved", h)
 				}
 			})
@@ -151,7 +151,7 @@ func TestClaimLeavesReservedSlotsToOthers(t *testing.T) {
 			defer turns.mu.Unlock()
 			return turns.running["carol"] == 2 && turns.running["bob"] >= 5
 		})
-		if h := e.Health(t.Context()); h.HeldBack != 2 || h.Reserved != 40 {
+		if h := e.Health(t.Context()); h.OwnersAtShare != 2 || h.Reserved != 40 {
 			t.Errorf("Health() = %+v, want 40 turns reserved and alice and bob held back", h)
 		}
 		turns.mu.Lock()

@@ -24,13 +24,13 @@ type Call struct {
 	// LastEventID is the id of the last stream event that the client has received; "" if it
 	// sent none.
 	LastEventID string
-	// Stored, if not nil, must be called by a method that waits as soon as the request's
+	// OnStored, if not nil, must be called by a method that waits as soon as the request's
 	// content is stored and its memory can be released.
-	Stored func()
-	// Reserve, if not nil, must be called by a method that waits: with the size in bytes of the
+	OnStored func()
+	// ReserveMemory, if not nil, must be called by a method that waits: with the size in bytes of the
 	// result's content before it reads the result, and with 0 before it waits. Hold waits for
 	// free memory; if it returns an error, the method must return that error.
-	Reserve func(ctx context.Context, bytes int64) error
+	ReserveMemory func(ctx context.Context, bytes int64) error
 	// TaskID is the task of the call, for the log. The method sets it.
 	TaskID string
 

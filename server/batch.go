@@ -66,7 +66,7 @@ func (w *batchWriter) refuseItem(format string, args ...any) error {
 func (w *batchWriter) writeItem(text []byte) {
 	c := w.x.newCall()
 	p, err := w.x.prepare(c, text)
-	c.Stored = nil // the batch's text is needed until its last item
+	c.OnStored = nil // the batch's text is needed until its last item
 	switch {
 	case err != nil:
 	case p.Stream != nil:

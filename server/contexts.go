@@ -51,7 +51,7 @@ func (s *Server) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateCon
 func (s *Server) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (map[string]string, error) {
 	tasks, err := s.cfg.Engine.ClearContext(ctx, c.Principal, p, sendOptions(c))
 	if s.cfg.Webhook != nil {
-		s.cfg.Webhook.Recheck(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are deleted
+		s.cfg.Webhook.CancelStale(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are deleted
 	}
 	if err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 
 func TestConvertTaskLimitsTheHistory(t *testing.T) {
 	t.Parallel()
-	messages := []store.Entry{{Message: a2a.Message{ID: "a"}}, {Message: a2a.Message{ID: "b"}}, {Message: a2a.Message{ID: "c"}}}
+	messages := []store.HistoryEntry{{Message: a2a.Message{ID: "a"}}, {Message: a2a.Message{ID: "b"}}, {Message: a2a.Message{ID: "c"}}}
 	for _, test := range []struct {
 		n    int // -1 means nil
-		have []store.Entry
+		have []store.HistoryEntry
 		want string
 		set  bool // whether the result is not nil
 	}{

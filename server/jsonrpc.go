@@ -110,7 +110,7 @@ func (x *exchange) refuseExhausted(c *rpc.Call, err error) {
 
 func (x *exchange) newCall() *rpc.Call {
 	c := x.s.table.Call()
-	c.Principal, c.Stored, c.Reserve = x.principal, x.requestMemory.Release, x.reserveContent
+	c.Principal, c.OnStored, c.ReserveMemory = x.principal, x.requestMemory.Release, x.reserveContent
 	return &c
 }
 

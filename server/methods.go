@@ -37,7 +37,7 @@ func (s *Server) bindings() []rpc.Binding {
 }
 
 func sendOptions(c *rpc.Call) engine.SendOptions {
-	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, Stored: c.Stored, Hold: c.Reserve}
+	return engine.SendOptions{IdempotencyKey: c.IdempotencyKey, RequestHash: c.RequestHash, OnStored: c.OnStored, ReserveMemory: c.ReserveMemory}
 }
 
 func historyLength(c *a2a.MessageSendConfiguration) *int {
@@ -117,7 +117,7 @@ func (s *Server) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskPa
 		return nil, err
 	}
 	if s.cfg.Webhook != nil {
-		s.cfg.Webhook.RecheckTask(ctx, c.Principal.ID, p.ID) // its webhooks are deleted
+		s.cfg.Webhook.CancelStaleOfTask(ctx, c.Principal.ID, p.ID) // its webhooks are deleted
 	}
 	return map[string]string{"taskId": p.ID, "message": "Task " + p.ID + " deleted"}, nil
 }

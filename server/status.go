@@ -93,8 +93,8 @@ type queueInfo struct {
 // turnsInfo has the number of reserved turns, and of owners that currently get no turns
 // because they run many.
 type turnsInfo struct {
-	Reserved int `json:"reserved"`
-	HeldBack int `json:"heldBack"`
+	Reserved      int `json:"reserved"`
+	OwnersAtShare int `json:"heldBack"`
 }
 
 // filesInfo counts the files that are being fetched, and those that wait.
@@ -165,7 +165,7 @@ func (x *exchange) checkHealth() healthInfo {
 	h := x.s.healthCheck.check(ctx, x.s.cfg.Engine)
 	info := healthInfo{
 		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.HeldBack}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.cache.info(),
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.OwnersAtShare}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.cache.info(),
 		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}

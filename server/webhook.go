@@ -41,10 +41,10 @@ func (s *Server) addWebhook(ctx context.Context, p a2a.Principal, c *a2a.Message
 	if err != nil {
 		return opts, err
 	}
-	stored := opts.Stored
-	opts.Webhook = inline.Push
-	opts.Stored = func() {
-		inline.Stored(context.WithoutCancel(ctx))
+	stored := opts.OnStored
+	opts.Webhook = inline.Webhooks
+	opts.OnStored = func() {
+		inline.AfterCommit(context.WithoutCancel(ctx))
 		if stored != nil {
 			stored()
 		}

@@ -60,9 +60,9 @@ type ContextChange struct {
 	// Create: the context must not exist. Otherwise its Version must equal Version.
 	Create  bool
 	Version int64
-	// TasksOver rejects the change with ErrBusy while a task of the context is in a
+	// RequireFinished rejects the change with ErrBusy while a task of the context is in a
 	// non-terminal state.
-	TasksOver bool
+	RequireFinished bool
 	// Idempotency is written with the change. If its key exists, the store rejects the
 	// change with ErrDuplicate. Its TaskID is the context's id. The store sets its Seq to
 	// the context's Version after the change.
@@ -116,8 +116,8 @@ type ContextQuery struct {
 	Offset int
 	// Limit is the maximum size of the page, at least 1.
 	Limit int
-	// Tasks is the maximum number of task ids to read per context.
-	Tasks int
+	// MaxTaskIDs is the maximum number of task ids to read per context.
+	MaxTaskIDs int
 	// TotalLimit, if positive, limits ContextPage.Total as in [Query]. See CountLimit.
 	TotalLimit int
 }

@@ -101,7 +101,7 @@ func TestFitEndsThePageAtTheByteLimit(t *testing.T) {
 		{99, 4, end},
 	} {
 		page := store.Page{Tasks: tasks(), Next: end}
-		page.Fit(store.Query{Bytes: test.bytes, ByCreated: true})
+		page.Fit(store.Query{MaxBytes: test.bytes, ByCreated: true})
 		if len(page.Tasks) != test.want {
 			t.Errorf("Fit() with Bytes %d = %d tasks, want %d", test.bytes, len(page.Tasks), test.want)
 		}

@@ -71,7 +71,7 @@ func (t *Task) applyArtifact(e *Event) {
 	f := t.foldForUpdate()
 	i := f.find(t.Artifacts, e.Artifact.ID)
 	switch {
-	case e.Withdraws():
+	case e.RemovesArtifact():
 		if i >= 0 {
 			delete(f.tails, e.Artifact.ID)
 			f.index = nil

@@ -23,9 +23,9 @@ const (
 	// its own.
 	maxWalkRows  = 256
 	maxWalkBytes = 1 << 20
-	// LoadedPerByte is the memory that each byte of a row needs while the row is read: one
+	// MemoryPerStoredByte is the memory that each byte of a row needs while the row is read: one
 	// byte as stored and one decoded.
-	LoadedPerByte = 2
+	MemoryPerStoredByte = 2
 )
 
 // LogReader reads the logs of tasks. See [Tasks] for its methods.
@@ -53,7 +53,7 @@ func WalkLog(ctx context.Context, s LogReader, b *memory.Budget, task Key, after
 			}
 			last, bytes = r.Last(), bytes+r.Bytes
 		}
-		if err := hold.Grow(ctx, LoadedPerByte*bytes); err != nil {
+		if err := hold.Grow(ctx, MemoryPerStoredByte*bytes); err != nil {
 			return err
 		}
 		events, err := s.Events(ctx, task, after, int(min(last, through)-after))

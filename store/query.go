@@ -39,10 +39,10 @@ type Query struct {
 	Offset int
 	// Limit is the maximum size of the page, at least 1.
 	Limit int
-	// Bytes, if positive, limits the content of the page: it ends after the first task
-	// with which the sum of Task.Size exceeds Bytes. Such a page has a Next if more tasks
+	// MaxBytes, if positive, limits the content of the page: it ends after the first task
+	// with which the sum of Task.Size exceeds MaxBytes. Such a page has a Next if more tasks
 	// match.
-	Bytes int
+	MaxBytes int
 	// Total requests Page.Total. TotalLimit, if positive, is where the count stops.
 	Total      bool
 	TotalLimit int
@@ -51,7 +51,7 @@ type Query struct {
 	// Cached, if not nil, reports whether the caller has the content of a task already.
 	// The store calls it with the outline of each task of the page before it reads the
 	// content, possibly more than once. If ok is true, the page contains the outline,
-	// which counts as size bytes towards Bytes. Cached must not call the store. It is not
+	// which counts as size bytes towards MaxBytes. Cached must not call the store. It is not
 	// called if Options.Outline is set.
 	Cached func(outline *Task) (size int, ok bool) `json:"-"`
 }
@@ -72,12 +72,12 @@ func (q *Query) CursorOf(t *Task) *Cursor {
 }
 
 // Fit reduces a page of completely read tasks to the content that the query requests, as
-// limited by Options, Cached and Bytes. Backends that always read everything use it.
+// limited by Options, Cached and MaxBytes. Backends that always read everything use it.
 func (p *Page) Fit(q Query) {
 	size := 0
 	for i, t := range p.Tasks {
 		size += q.fit(&p.Tasks[i])
-		if q.Bytes > 0 && size > q.Bytes && i+1 < len(p.Tasks) {
+		if q.MaxBytes > 0 && size > q.MaxBytes && i+1 < len(p.Tasks) {
 			p.Tasks = p.Tasks[:i+1]
 			p.Next = q.CursorOf(t)
 			return
@@ -86,7 +86,7 @@ func (p *Page) Fit(q Query) {
 }
 
 // OutlineOnly reports whether the page contains only the outline of a task, and the
-// number of bytes that count towards Bytes.
+// number of bytes that count towards MaxBytes.
 func (q *Query) OutlineOnly(outline *Task) (size int, ok bool) {
 	if q.Options.Outline || q.Cached == nil {
 		return outline.Size(), q.Options.Outline

@@ -58,10 +58,10 @@ var errLocked error = a2a.Errorf(a2a.CodeUnavailable, "tasks are locked")
 type ClaimError struct {
 	// Unreadable are tasks that were leased and could not be read.
 	Unreadable []UnreadableTask
-	// Lost, if not nil, is the error that hid the outcome of the claim: the response of
+	// Indeterminate, if not nil, is the error that hid the outcome of the claim: the response of
 	// the database was lost, so the worker may have more leases than it knows of. The
 	// worker continues under another name, so that these leases end in time.
-	Lost error
+	Indeterminate error
 }
 
 // UnreadableTask is a leased task whose content could not be read.
@@ -74,16 +74,16 @@ type UnreadableTask struct {
 }
 
 func (e *ClaimError) Error() string {
-	if e.Lost != nil {
-		return fmt.Sprintf("outcome of the claim is unknown, tasks may have been leased: %v", e.Lost)
+	if e.Indeterminate != nil {
+		return fmt.Sprintf("outcome of the claim is unknown, tasks may have been leased: %v", e.Indeterminate)
 	}
 	return fmt.Sprintf("%d leased tasks cannot be read (first: task %s): %v", len(e.Unreadable), a2a.Quote(e.Unreadable[0].Key.ID), e.Unreadable[0].Err)
 }
 
 func (e *ClaimError) Unwrap() []error {
 	errs := make([]error, 0, 1+len(e.Unreadable))
-	if e.Lost != nil {
-		errs = append(errs, e.Lost)
+	if e.Indeterminate != nil {
+		errs = append(errs, e.Indeterminate)
 	}
 	for i := range e.Unreadable {
 		errs = append(errs, e.Unreadable[i].Err)
@@ -93,7 +93,7 @@ func (e *ClaimError) Unwrap() []error {
 
 // ErrorOrNil returns e, or nil if both of its fields are empty.
 func (e *ClaimError) ErrorOrNil() error {
-	if len(e.Unreadable) == 0 && e.Lost == nil {
+	if len(e.Unreadable) == 0 && e.Indeterminate == nil {
 		return nil
 	}
 	return e

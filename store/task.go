@@ -40,13 +40,13 @@ type Event struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// Withdraws reports whether the event removes an artifact from the task.
-func (e *Event) Withdraws() bool {
+// RemovesArtifact reports whether the event removes an artifact from the task.
+func (e *Event) RemovesArtifact() bool {
 	return e.Artifact != nil && !e.Append && len(e.Artifact.Parts) == 0
 }
 
-// Entry is a message of a task's history.
-type Entry struct {
+// HistoryEntry is a message of a task's history.
+type HistoryEntry struct {
 	// Seq is the sequence of the event that added the message.
 	Seq int64 `json:"seq"`
 	// Received marks a message of the client.
@@ -63,7 +63,7 @@ type Task struct {
 	Seq    int64
 	Status a2a.TaskStatus
 	// History and Artifacts are incomplete if TaskOptions limited the read.
-	History   []Entry
+	History   []HistoryEntry
 	Artifacts []a2a.Artifact
 	Metadata  map[string]any
 	CreatedAt time.Time
@@ -184,11 +184,11 @@ func (t *Task) apply(e *Event) {
 	}
 	t.Status = a2a.TaskStatus{State: e.State, Message: e.Message, Timestamp: e.Time}
 	if e.Received != nil {
-		t.History = append(t.History, Entry{Seq: e.Seq, Received: true, Message: *e.Received})
+		t.History = append(t.History, HistoryEntry{Seq: e.Seq, Received: true, Message: *e.Received})
 		t.ReceivedSeq = e.Seq
 	}
 	if e.Message != nil && !e.Progress {
-		t.History = append(t.History, Entry{Seq: e.Seq, Message: *e.Message})
+		t.History = append(t.History, HistoryEntry{Seq: e.Seq, Message: *e.Message})
 	}
 }
 

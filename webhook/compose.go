@@ -96,7 +96,7 @@ func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*compos
 	}
 	c.header = http.Header{
 		"Content-Type": {contentType(set.Format)},
-		"User-Agent":   {s.cfg.Agent},
+		"User-Agent":   {s.cfg.UserAgent},
 	}
 	setAuthHeaders(c.header, &set)
 	if set.Format == a2a.PayloadTask {

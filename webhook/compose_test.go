@@ -56,7 +56,7 @@ func testService(t *testing.T, cfg Config) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Agent = "holdfast-test"
+	cfg.UserAgent = "holdfast-test"
 	cfg.Lease = time.Minute
 	return &Service{
 		cfg: cfg, registry: r, log: slog.New(slog.DiscardHandler), now: time.Now,

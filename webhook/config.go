@@ -33,9 +33,9 @@ type Config struct {
 	// makes up to PerEndpoint requests at a time to a public address.
 	Sender Sender
 	Policy safehttp.Policy
-	// Agent is the value of the User-Agent header, in printable ASCII; see UserAgent.
+	// UserAgent is the value of the User-Agent header, in printable ASCII; see [UserAgent].
 	// Default "holdfast".
-	Agent string
+	UserAgent string
 	// Logger receives log records for operators. Default: discard.
 	Logger *slog.Logger
 
@@ -113,7 +113,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	check(c.Store == nil, "Store is required")
 	check(c.NewID == nil, "NewID is required")
-	orDefault(&c.Agent, "holdfast")
+	orDefault(&c.UserAgent, "holdfast")
 	orDefault(&c.PerTask, 10)
 	orDefault(&c.PerMinute, 100)
 	orDefault(&c.InFlight, 512)
@@ -133,7 +133,7 @@ func (c Config) withDefaults() (Config, error) {
 	minLease := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
 	check(c.Timeout < time.Millisecond, "Timeout is %s, want at least 1ms", c.Timeout)
 	check(c.Lease < minLease, "Lease is %s, want at least %s", c.Lease, minLease)
-	check(!isUserAgent(c.Agent), "Agent is %q, want printable ASCII", c.Agent)
+	check(!isUserAgent(c.UserAgent), "UserAgent is %q, want printable ASCII", c.UserAgent)
 	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
 	check(len(c.Schedule) == 0, "Schedule is empty")
 	for i, pause := range c.Schedule {

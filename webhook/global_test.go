@@ -50,14 +50,14 @@ func TestGlobalWebhookReceivesEventsBeforeTheOwnersWebhook(t *testing.T) {
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			newHooks, err := in.Push(w.t.Context(), task, 3)
+			newHooks, err := in.Webhooks(w.t.Context(), task, 3)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			e := chunk("two")
 			e.Time = w.now()
 			w.commit(store.Change{Key: task, Version: 3, Events: []store.Event{e}, Webhooks: newHooks})
-			in.Stored(w.t.Context())
+			in.AfterCommit(w.t.Context())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func (w *world) continueTask(s *Service, task store.Key, version int64) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	newHooks, err := in.Push(w.t.Context(), task, version)
+	newHooks, err := in.Webhooks(w.t.Context(), task, version)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,16 +12,16 @@ import (
 type Inline struct {
 	s           *Service
 	request     *saveRequest // nil if the message has no webhook
-	rejection   error        // returned by Push: quota exceeded or URL refused
+	rejection   error        // returned by Webhooks: quota exceeded or URL refused
 	longRunning bool
 	task        store.Key
-	saved       bool // the last call of Push returned the message's webhook
+	saved       bool // the last call of Webhooks returned the message's webhook
 }
 
 // Prepare validates the webhook of a message. The task need not exist yet. c may be nil. The
 // signing secret of such a webhook is returned by the first call of Set for it. Errors:
 // invalid_params for an invalid webhook, with a field in
-// configuration.pushNotificationConfig. Push returns the errors that depend on the time of
+// configuration.pushNotificationConfig. Webhooks returns the errors that depend on the time of
 // the call: the address of the URL and the number of webhooks saved in this minute. A
 // repeated message thus gets the same response as before.
 func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSendConfiguration) (*Inline, error) {
@@ -38,11 +38,11 @@ func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSe
 	return in, nil
 }
 
-// Push returns the webhooks to be stored with the message: its own webhook or, for a task
+// Webhooks returns those to be stored with the message: its own webhook or, for a task
 // without one, the global webhook. seq is the task's version before the message, 0 for a new
 // task. The engine calls it. Errors are those of Set, with a field in
 // configuration.pushNotificationConfig.
-func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.NewWebhook, error) {
+func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]store.NewWebhook, error) {
 	in.saved, in.task = false, task
 	switch {
 	case in.request == nil && seq == 0:
@@ -86,9 +86,9 @@ func (in *Inline) Push(ctx context.Context, task store.Key, seq int64) ([]store.
 	return webhook, err
 }
 
-// Stored must be called after the message was stored. It stops attempts to a replaced webhook
+// AfterCommit must be called after the message was stored. It stops attempts to a replaced webhook
 // and enables its endpoint. Errors are logged.
-func (in *Inline) Stored(ctx context.Context) {
+func (in *Inline) AfterCommit(ctx context.Context) {
 	if in.saved {
 		in.s.renewLeases(ctx, func(l *lane) bool { return l.lease.Task == in.task })
 		in.s.enableEndpoint(ctx, endpointName{in.task.Owner, in.request.endpoint})

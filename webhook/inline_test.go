@@ -19,13 +19,13 @@ func TestOwnersWebhookReplacesTheGlobalOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := store.Key{Owner: "alice", ID: "open"}
-	newHooks, err := in.Push(ctx, task, 0)
+	newHooks, err := in.Webhooks(ctx, task, 0)
 	if err != nil || len(newHooks) != 1 || newHooks[0].ID != GlobalID || newHooks[0].Endpoint != "https://example.com:443" {
 		t.Fatalf("Push of a new task = %+v, %v, want the global webhook", newHooks, err)
 	}
 	log := testLog()
 	f.commit(store.Change{Key: task, Create: &store.Create{ContextID: "ctx"}, Events: log[:2], Queue: &store.QueueEntry{Phase: store.PhaseIdle}, Webhooks: newHooks})
-	if later, err := in.Push(ctx, task, 2); err != nil || later != nil {
+	if later, err := in.Webhooks(ctx, task, 2); err != nil || later != nil {
 		t.Errorf("Push of a later message = %+v, %v, want none", later, err)
 	}
 	lanes := func() (ids []string) {
@@ -76,11 +76,11 @@ func TestOwnersWebhookReplacesTheGlobalOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if newHooks, err = in.Push(ctx, task, 3); err != nil {
+	if newHooks, err = in.Webhooks(ctx, task, 3); err != nil {
 		t.Fatal(err)
 	}
 	f.commit(store.Change{Key: task, Version: 3, Events: log[3:4], Webhooks: newHooks})
-	in.Stored(ctx)
+	in.AfterCommit(ctx)
 	same("with the webhook of a message", "c@3", "global@0-3")
 }
 
@@ -94,11 +94,11 @@ func TestRepeatedMessageDoesNotReplaceItsWebhook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, err := in.Push(ctx, task, seq)
+		first, err := in.Webhooks(ctx, task, seq)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := in.Push(ctx, task, seq)
+		again, err := in.Webhooks(ctx, task, seq)
 		if err != nil || len(again) != len(first) || len(first) > 0 && again[0].ID != first[0].ID {
 			t.Errorf("Push again = %+v, %v, want the same id as before: %+v", again, err, first)
 		}
@@ -129,7 +129,7 @@ func TestFirstSetReturnsTheSecretOfAMessageWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newHooks, err := in.Push(ctx, store.Key{Owner: "alice", ID: "t"}, 7)
+	newHooks, err := in.Webhooks(ctx, store.Key{Owner: "alice", ID: "t"}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,14 +49,14 @@ func (s *Service) renew(ctx context.Context) bool {
 	return true
 }
 
-// Recheck cancels attempts in progress for tasks of a context, if their webhooks were
+// CancelStale cancels attempts in progress for tasks of a context, if their webhooks were
 // deleted or changed by another process. The heartbeat does the same with a delay.
-func (s *Service) Recheck(ctx context.Context, owner, contextID string) {
+func (s *Service) CancelStale(ctx context.Context, owner, contextID string) {
 	s.renewLeases(ctx, func(l *lane) bool { return l.lease.Task.Owner == owner && l.ContextID == contextID })
 }
 
-// RecheckTask is like Recheck for the webhooks of one task.
-func (s *Service) RecheckTask(ctx context.Context, owner, id string) {
+// CancelStaleOfTask is like CancelStale for the webhooks of one task.
+func (s *Service) CancelStaleOfTask(ctx context.Context, owner, id string) {
 	s.renewLeases(ctx, func(l *lane) bool { return l.lease.Task == store.Key{Owner: owner, ID: id} })
 }
 

@@ -176,7 +176,7 @@ func TestAttemptsEndWhenTheirWebhookIsDeletedOrReplaced(t *testing.T) {
 					w.t.Fatal(err)
 				}
 			}
-			s.Recheck(w.t.Context(), id.task.Owner, "context")
+			s.CancelStale(w.t.Context(), id.task.Owner, "context")
 		},
 		"replaced by a message": func(w *world, s *Service, id laneID) {
 			in, err := s.Prepare(w.t.Context(), alice, &a2a.MessageSendConfiguration{
@@ -185,12 +185,12 @@ func TestAttemptsEndWhenTheirWebhookIsDeletedOrReplaced(t *testing.T) {
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			newHooks, err := in.Push(w.t.Context(), id.task, 2)
+			newHooks, err := in.Webhooks(w.t.Context(), id.task, 2)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			w.commit(store.Change{Key: id.task, Version: 2, Webhooks: newHooks})
-			in.Stored(w.t.Context())
+			in.AfterCommit(w.t.Context())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

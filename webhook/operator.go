@@ -123,10 +123,10 @@ type Key struct{ Owner, TaskID, ConfigID string }
 // deadLettersPage is the page size for counting dead letters.
 const deadLettersPage = 1_000
 
-// CountDead counts the dead letters of each webhook. An empty owner selects all owners, an
+// CountDeadLetters counts the dead letters of each webhook. An empty owner selects all owners, an
 // empty task all tasks. It counts only the newest limit dead letters; more reports whether
 // others exist. Errors: task_not_found.
-func (o *Operator) CountDead(ctx context.Context, owner, task string, limit int) (counts map[Key]int, more bool, err error) {
+func (o *Operator) CountDeadLetters(ctx context.Context, owner, task string, limit int) (counts map[Key]int, more bool, err error) {
 	q := store.WebhookQuery{Owner: owner, TaskID: task}
 	if err := o.checkExists(ctx, q); err != nil {
 		return nil, false, err
@@ -194,9 +194,9 @@ func (o *Operator) Attempts(ctx context.Context, q store.WebhookQuery) (attempts
 	return attempts, page.Next, nil
 }
 
-// ReplayDead replays all webhooks of an owner that have dead letters, and yields the
+// ReplayDeadLetters replays all webhooks of an owner that have dead letters, and yields the
 // results. An empty owner selects all owners. The sequence ends after the first error.
-func (o *Operator) ReplayDead(ctx context.Context, owner string) iter.Seq2[OwnedReplay, error] {
+func (o *Operator) ReplayDeadLetters(ctx context.Context, owner string) iter.Seq2[OwnedReplay, error] {
 	return func(yield func(OwnedReplay, error) bool) {
 		q := store.WebhookQuery{Owner: owner, Limit: lanesPage}
 		for {

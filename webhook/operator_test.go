@@ -67,7 +67,7 @@ func TestOperatorReplaysAllDeadLetters(t *testing.T) {
 	op := &Operator{f.Service}
 	replayed := func(owner string) (ids []string) {
 		t.Helper()
-		for r, err := range op.ReplayDead(ctx, owner) {
+		for r, err := range op.ReplayDeadLetters(ctx, owner) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,13 +86,13 @@ func TestOperatorReplaysAllDeadLetters(t *testing.T) {
 		f.at.Add(int64(time.Second))
 	}
 	if got := replayed("bob"); len(got) != 0 {
-		t.Errorf("ReplayDead(bob) = %v, want nothing", got)
+		t.Errorf("ReplayDeadLetters(bob) = %v, want nothing", got)
 	}
 	if diff := cmp.Diff([]string{"alice w", "alice v"}, replayed("")); diff != "" {
-		t.Errorf("ReplayDead (-want +got):\n%s", diff)
+		t.Errorf("ReplayDeadLetters (-want +got):\n%s", diff)
 	}
 	if got := replayed(""); len(got) != 0 {
-		t.Errorf("ReplayDead again = %v, want nothing", got)
+		t.Errorf("ReplayDeadLetters again = %v, want nothing", got)
 	}
 }
 
@@ -122,22 +122,22 @@ func TestOperatorCountsDeadLetters(t *testing.T) {
 		{"alice", "t", 1, 1, true},
 		{"bob", "", 100, 0, false},
 	} {
-		counts, more, err := op.CountDead(ctx, c.owner, c.task, c.limit)
+		counts, more, err := op.CountDeadLetters(ctx, c.owner, c.task, c.limit)
 		sum := 0
 		for _, n := range counts {
 			sum += n
 		}
 		if err != nil || sum != c.want || more != c.more {
-			t.Errorf("CountDead(%q, %q, %d) = %v, %t, %v, want %d, %t", c.owner, c.task, c.limit, counts, more, err, c.want, c.more)
+			t.Errorf("CountDeadLetters(%q, %q, %d) = %v, %t, %v, want %d, %t", c.owner, c.task, c.limit, counts, more, err, c.want, c.more)
 		}
 		if c.want == len(all) {
 			if diff := cmp.Diff(all, counts); diff != "" {
-				t.Errorf("CountDead(%q, %q, %d) (-want +got):\n%s", c.owner, c.task, c.limit, diff)
+				t.Errorf("CountDeadLetters(%q, %q, %d) (-want +got):\n%s", c.owner, c.task, c.limit, diff)
 			}
 		}
 	}
-	if _, _, err := op.CountDead(ctx, "alice", "none", 100); code(err) != a2a.CodeTaskNotFound {
-		t.Errorf("CountDead of a missing task = %v, want %s", err, a2a.CodeTaskNotFound)
+	if _, _, err := op.CountDeadLetters(ctx, "alice", "none", 100); code(err) != a2a.CodeTaskNotFound {
+		t.Errorf("CountDeadLetters of a missing task = %v, want %s", err, a2a.CodeTaskNotFound)
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 // Probe is a test request to a webhook. It reports that a task which does not exist is
 // working.
 type Probe struct {
-	URL    *url.URL // as returned by CheckURL of the policy
-	Token  string   // optional
-	Secret string   // "whsec_" and base64; "" for no signature
-	TaskID string
-	Agent  string // value of the User-Agent header
-	At     time.Time
+	URL       *url.URL // as returned by CheckURL of the policy
+	Token     string   // optional
+	Secret    string   // "whsec_" and base64; "" for no signature
+	TaskID    string
+	UserAgent string // value of the User-Agent header
+	At        time.Time
 }
 
 // ProbeResult is the result of a Probe.
@@ -49,7 +49,7 @@ func (p Probe) Send(ctx context.Context, s Sender) (ProbeResult, error) {
 		return ProbeResult{}, err
 	}
 	h := http.Header{
-		"Content-Type": {contentType(a2a.PayloadEvent)}, "User-Agent": {p.Agent}, "X-Delivery-Attempt": {"1"},
+		"Content-Type": {contentType(a2a.PayloadEvent)}, "User-Agent": {p.UserAgent}, "X-Delivery-Attempt": {"1"},
 		"Webhook-Id": {u.id}, "Webhook-Timestamp": {strconv.FormatInt(p.At.Unix(), 10)},
 	}
 	setAuthHeaders(h, &settings{Secrets: &secrets{Token: p.Token}})

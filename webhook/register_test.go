@@ -280,7 +280,7 @@ func TestSetRejectsInvalidParams(t *testing.T) {
 			}
 			in, err := f.Prepare(t.Context(), alice, &a2a.MessageSendConfiguration{PushNotificationConfig: &c.config})
 			if err == nil {
-				_, err = in.Push(t.Context(), store.Key{Owner: "alice", ID: "new"}, 0)
+				_, err = in.Webhooks(t.Context(), store.Key{Owner: "alice", ID: "new"}, 0)
 			}
 			if !errors.As(err, &invalid) || invalid.Data["field"] != "configuration.pushNotificationConfig."+c.field {
 				t.Errorf("Prepare = %v, want invalid_params that names %s", err, c.field)

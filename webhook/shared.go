@@ -25,7 +25,7 @@ const (
 	smallTask = 1 << 20
 	// foldedPerByte is the memory to build the body of a task per byte of its log: the log
 	// as read, the state, and the body without the second copy of the newest message.
-	foldedPerByte = store.LoadedPerByte + 1
+	foldedPerByte = store.MemoryPerStoredByte + 1
 	// bodySlack is the size of a body in addition to its events, in bytes.
 	bodySlack = 4 << 10
 )
@@ -217,7 +217,7 @@ func (s *Service) encodeTask(task store.Key, contextID string, seq int64) func(c
 			return err
 		}
 		maxBody := size + last + bodySlack
-		if err := item.memory.grow(ctx, store.LoadedPerByte*size+maxBody); err != nil {
+		if err := item.memory.grow(ctx, store.MemoryPerStoredByte*size+maxBody); err != nil {
 			return err
 		}
 		t := &store.Task{Key: task, ContextID: contextID}

@@ -34,9 +34,9 @@ func TestConfigRejectsInvalidUserAgents(t *testing.T) {
 		"a\x7f":                   false,
 		"é/1":                     false,
 	} {
-		cfg.Agent = agent
-		if _, err := New(cfg); ok != (err == nil) || !ok && !strings.Contains(err.Error(), "Agent") {
-			t.Errorf("New() with Agent %q = %v, want it accepted: %t", agent, err, ok)
+		cfg.UserAgent = agent
+		if _, err := New(cfg); ok != (err == nil) || !ok && !strings.Contains(err.Error(), "UserAgent") {
+			t.Errorf("New() with UserAgent %q = %v, want it accepted: %t", agent, err, ok)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (s *Store) checkSave(c *contextEntry, change *store.ContextChange) error {
 		return store.ErrNotFound
 	case !change.Create && c.version != change.Version:
 		return store.ErrConflict
-	case change.TasksOver && c != nil && c.unfinished > 0:
+	case change.RequireFinished && c != nil && c.unfinished > 0:
 		return store.ErrBusy
 	}
 	if c != nil && c.record.ParentID == change.Context.ParentID {

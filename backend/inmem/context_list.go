@@ -173,7 +173,7 @@ func (s *Store) contextPage(ctx context.Context, q store.ContextQuery) (store.Co
 	page.Total, page.TotalCapped = l.createdWalk(q).count(q.CountLimit())
 	found, more := l.page(q)
 	for _, c := range found {
-		page.Contexts = append(page.Contexts, c.view(q.Tasks))
+		page.Contexts = append(page.Contexts, c.view(q.MaxTaskIDs))
 	}
 	if n := len(found); more && n > 0 {
 		page.Next = q.Sort.Cursor(&page.Contexts[n-1])

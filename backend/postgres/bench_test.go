@@ -129,7 +129,7 @@ func BenchmarkGrowth(b *testing.B) {
 		}
 		b.Run(name("contexts"), func(b *testing.B) {
 			runParallel(b, 8, func(int) error {
-				_, err := s.Contexts(bg, store.ContextQuery{Owner: taskKey(0).Owner, Sort: store.ContextsByUpdated, Limit: 20, Tasks: 5})
+				_, err := s.Contexts(bg, store.ContextQuery{Owner: taskKey(0).Owner, Sort: store.ContextsByUpdated, Limit: 20, MaxTaskIDs: 5})
 				return err
 			})
 		})
@@ -161,14 +161,14 @@ func fillTasks(s *Store, made *int, size int) error {
 		`INSERT INTO {s}.context_rows SELECT $4, 'c' || i.id, 'active', '', '', ms, ms, 1, 1, NULL, NULL FROM i WHERE $5::text IS NOT NULL`,
 		`INSERT INTO {s}.task_log SELECT i.pk, l.seq, l.mark, l.n, l.snapshot, l.events, l.large
 			FROM i JOIN {s}.task_rows t ON t.owner = $4 AND t.id = $5 JOIN {s}.task_log l ON l.task_pk = t.pk`,
-		`INSERT INTO {s}.tallies SELECT $4, 'active', count(*) FROM i WHERE $5::text IS NOT NULL`,
+		`INSERT INTO {s}.counters SELECT $4, 'active', count(*) FROM i WHERE $5::text IS NOT NULL`,
 	} {
 		if _, err := s.pool.Exec(bg, s.qualify(numbers+text), pgx.QueryExecModeExec, *made, size, testStart.UnixMilli(), first.Owner, first.ID); err != nil {
 			return err
 		}
 	}
 	*made = size
-	_, err := s.pool.Exec(bg, s.qualify(`VACUUM ANALYZE {s}.task_rows, {s}.task_log, {s}.context_rows, {s}.tallies`))
+	_, err := s.pool.Exec(bg, s.qualify(`VACUUM ANALYZE {s}.task_rows, {s}.task_log, {s}.context_rows, {s}.counters`))
 	return err
 }
 

@@ -45,7 +45,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	}
 	// The tasks are leased now, so they are read even if the caller has canceled.
 	tasks, unread := s.readClaimed(context.WithoutCancel(ctx), rows, p.OutlineAbove)
-	return tasks, (&store.ClaimError{Unreadable: unread, Lost: wrapError(ctx, err, "claim")}).ErrorOrNil()
+	return tasks, (&store.ClaimError{Unreadable: unread, Indeterminate: wrapError(ctx, err, "claim")}).ErrorOrNil()
 }
 
 // claim is one call of Claim.

@@ -94,7 +94,7 @@ func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 		var lost *store.ClaimError
 		if len(tasks) > 0 && err != nil {
 			partly++
-			if !errors.As(err, &lost) || lost.Lost == nil {
+			if !errors.As(err, &lost) || lost.Indeterminate == nil {
 				t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, want an error that reports lost leases", bytes, len(tasks), err)
 			}
 		}
@@ -135,7 +135,7 @@ func TestClaimReportsTasksItCannotRead(t *testing.T) {
 			must(t, err)
 			tasks, err := s.Claim(bg, claimEight("w"))
 			var partly *store.ClaimError
-			if !errors.As(err, &partly) || partly.Lost != nil || len(partly.Unreadable) != 1 || len(tasks) != 2 {
+			if !errors.As(err, &partly) || partly.Indeterminate != nil || len(partly.Unreadable) != 1 || len(tasks) != 2 {
 				t.Fatalf("Claim() = %d tasks, %v, want two and one that cannot be read", len(tasks), err)
 			}
 			u := partly.Unreadable[0]

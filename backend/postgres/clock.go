@@ -108,7 +108,7 @@ func (s *Store) checkClock(ctx context.Context, c *pgconn.PgConn) {
 	s.setClock(before.Add(trip/2), time.UnixMicro(micros).UTC(), clockTolerance+trip, trip)
 }
 
-// maintain periodically reads the clock, resolves indeterminate commits, merges tallies and
+// maintain periodically reads the clock, resolves indeterminate commits, merges counters and
 // deletes old marks, until ctx is done.
 func (s *Store) maintain(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
@@ -126,7 +126,7 @@ func (s *Store) maintain(ctx context.Context) {
 			if _, err := s.resolveMarks(ctx, c, s.indeterminate.all()); err != nil {
 				return err
 			}
-			if err := s.mergeTallies(ctx, c); err != nil {
+			if err := s.mergeCounters(ctx, c); err != nil {
 				return err
 			}
 			if n%deleteMarksEvery == 0 {

@@ -349,7 +349,7 @@ func (c *committer) send(accepted []*change, mark int64, strict bool) error {
 	for _, ch := range accepted {
 		if ch.Create != nil {
 			ch.applied, ch.result.Seq = true, int64(len(ch.Events))
-			c.s.tallyRows.add(ch.Key.Owner, 1)
+			c.s.counterRows.add(ch.Key.Owner, 1)
 		}
 	}
 	return nil

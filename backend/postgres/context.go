@@ -55,7 +55,7 @@ const (
 		)`
 	// sqlCountLabels subtracts the labels of the old context from the counts and adds those of
 	// the new one. A label that a context has twice counts once.
-	sqlCountLabels = `INSERT INTO {s}.label_tallies (owner, label, status, n)
+	sqlCountLabels = `INSERT INTO {s}.label_counters (owner, label, status, n)
 			SELECT d.owner, d.label, d.status, sum(d.n) FROM (
 				SELECT DISTINCT prior.owner, u.label, prior.status, -1 FROM prior CROSS JOIN unnest(prior.labels) u(label) WHERE prior.status <> ''
 				UNION ALL
@@ -66,8 +66,8 @@ const (
 			INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels, record)
 			VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bigint, $7::bigint, 1, 0, $8::bigint[], $9::text)
 			ON CONFLICT DO NOTHING RETURNING owner, status, labels
-		), tally AS (
-			INSERT INTO {s}.label_tallies (owner, label, status, n)
+		), counter AS (
+			INSERT INTO {s}.label_counters (owner, label, status, n)
 			SELECT DISTINCT saved.owner, u.label, saved.status, 1 FROM saved CROSS JOIN unnest(saved.labels) u(label)
 		)
 		SELECT 1 FROM saved`
@@ -75,7 +75,7 @@ const (
 			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text, unmodified = false,
 				updated_at = greatest(updated_at, $6::bigint), version = greatest(version, 1) + 1, labels = $7::bigint[], record = $8::text
 			WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" RETURNING owner, status, labels
-		), tally AS (` + sqlCountLabels + `)
+		), counter AS (` + sqlCountLabels + `)
 		SELECT 1 FROM saved`
 	sqlAncestors = `WITH RECURSIVE up(id, parent, n) AS (
 			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status <> ''
@@ -202,17 +202,17 @@ func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextCha
 		if err != nil {
 			return err
 		}
-		return s.addTally(ctx, tx, to.Key.Owner, string(to.Status), 1)
+		return s.addCounter(ctx, tx, to.Key.Owner, string(to.Status), 1)
 	}
 	_, err := s.exec(ctx, tx, sqlUpdateContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
 		millis(to.UpdatedAt), contextLabels(to), data)
 	if err != nil || old.Status == to.Status {
 		return err
 	}
-	if err := s.addTally(ctx, tx, to.Key.Owner, string(old.Status), -1); err != nil {
+	if err := s.addCounter(ctx, tx, to.Key.Owner, string(old.Status), -1); err != nil {
 		return err
 	}
-	return s.addTally(ctx, tx, to.Key.Owner, string(to.Status), 1)
+	return s.addCounter(ctx, tx, to.Key.Owner, string(to.Status), 1)
 }
 
 // lockContext locks a context and returns it, with an empty status if its deletion is pending.
@@ -250,7 +250,7 @@ func (s *Store) checkSave(ctx context.Context, tx pgx.Tx, c *store.ContextChange
 	case !c.Create && old.Version != c.Version:
 		return old, s.keyConflict(ctx, tx, c, store.ErrConflict)
 	}
-	if c.TasksOver {
+	if c.RequireFinished {
 		err := s.eachRow(ctx, tx, sqlContextStates, func(r record) error {
 			if !a2a.TaskState(r.text(0)).Terminal() {
 				return store.ErrBusy

@@ -27,7 +27,7 @@ const (
 	sqlMarkDeletion = sqlOldContext + `, saved AS (
 			UPDATE {s}.context_rows SET status = '', unmodified = false WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
 			RETURNING owner, status, labels
-		), tally AS (` + sqlCountLabels + `)
+		), counter AS (` + sqlCountLabels + `)
 		SELECT 1 FROM saved`
 
 	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context AND NOT at_creation`
@@ -89,13 +89,13 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 	return more, nil
 }
 
-// noteDeleted requests a merge of the tallies of a deleted context, because their rows may
+// noteDeleted requests a merge of the counters of a deleted context, because their rows may
 // add up to zero.
 func (s *Store) noteDeleted(c *store.Context) {
 	if c.Status == "" {
 		return
 	}
-	s.tallyRows.add(c.Key.Owner, mergeThreshold)
+	s.counterRows.add(c.Key.Owner, mergeThreshold)
 	for _, l := range contextLabels(c) {
 		s.labelRows.add(labelKey{c.Key.Owner, l}, mergeThreshold)
 	}
@@ -123,7 +123,7 @@ func (s *Store) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) 
 	if _, err := s.exec(ctx, tx, sqlMarkDeletion, c.Key.Owner, c.Key.ID); err != nil {
 		return err
 	}
-	return s.addTally(ctx, tx, c.Key.Owner, string(c.Status), -1)
+	return s.addCounter(ctx, tx, c.Key.Owner, string(c.Status), -1)
 }
 
 // PendingDeletions implements [store.Contexts].

@@ -36,9 +36,9 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 	), k AS (
 		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context AND NOT k.at_creation
 	), t AS (
-		INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, status, -count(*) FROM removed GROUP BY 1, 2
+		INSERT INTO {s}.counters (owner, kind, n) SELECT owner, status, -count(*) FROM removed GROUP BY 1, 2
 	), l AS (
-		INSERT INTO {s}.label_tallies (owner, label, status, n)
+		INSERT INTO {s}.label_counters (owner, label, status, n)
 		SELECT owner, label, status, -count(*) FROM (SELECT DISTINCT owner, id, label, status FROM removed CROSS JOIN unnest(labels) label) d GROUP BY 1, 2, 3
 	)
 	SELECT owner, label FROM removed LEFT JOIN LATERAL unnest(labels) label ON true
@@ -46,7 +46,7 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 
 // ExpireContexts implements [store.Maintenance].
 func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
-	var removedKeys []labelKey // tallies that count the removed contexts; label 0 is that of the owner
+	var removedKeys []labelKey // counters that count the removed contexts; label 0 is that of the owner
 	err = s.transact(ctx, "expire contexts", func(ctx context.Context, tx pgx.Tx) error {
 		removed, next, removedKeys = 0, nil, nil
 		owners, ids, last, err := s.oldContexts(ctx, tx, &p)
@@ -72,7 +72,7 @@ func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 		return 0, nil, err
 	}
 	for _, k := range removedKeys {
-		s.tallyRows.add(k.owner, mergeThreshold)
+		s.counterRows.add(k.owner, mergeThreshold)
 		if k.label != 0 {
 			s.labelRows.add(k, mergeThreshold)
 		}

@@ -75,7 +75,7 @@ func (w *walk) labelGroups(owner string, labels []int64, given []string) string 
 	}
 	return fmt.Sprintf(`g(v) AS MATERIALIZED (
 			SELECT l.status FROM unnest(%[1]s) u(label) CROSS JOIN LATERAL (
-				SELECT n.status FROM {s}.label_tallies n WHERE %[2]s GROUP BY n.status HAVING sum(n.n) > 0) l
+				SELECT n.status FROM {s}.label_counters n WHERE %[2]s GROUP BY n.status HAVING sum(n.n) > 0) l
 			GROUP BY l.status HAVING count(*) = cardinality(%[1]s))`, all, under)
 }
 
@@ -129,7 +129,7 @@ func contextRows(q *store.ContextQuery, few bool) (text string, args []any) {
 			w.extraCursor = strconv.FormatBool(!w.ascending)
 		}
 	}
-	columns := contextColumns(w.arg(max(q.Tasks, 0), "bigint"))
+	columns := contextColumns(w.arg(max(q.MaxTaskIDs, 0), "bigint"))
 	if few {
 		return w.lookedUp(columns, groups, q.Limit+1, max(q.Offset, 0)), w.args
 	}
@@ -154,12 +154,12 @@ func (s *Store) rarest(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) 
 	if len(labels) == 0 {
 		return 0, false, nil
 	}
-	counts, err := s.readLabelTallies(ctx, c, q.Owner, labels)
+	counts, err := s.readLabelCounters(ctx, c, q.Owner, labels)
 	if err != nil {
 		return 0, false, err
 	}
 	rare := slices.MinFunc(labels, func(a, b int64) int { return sumStatuses(q, counts[a]) - sumStatuses(q, counts[b]) })
-	all, err := s.readTallies(ctx, c, q.Owner)
+	all, err := s.readCounters(ctx, c, q.Owner)
 	walked := 0
 	for status, has := range counts[rare] {
 		if has > 0 && wantsStatus(q, status) {
@@ -185,7 +185,7 @@ func sumStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
 	return total
 }
 
-// contextTotal returns the number of contexts that a query finds, from the tallies or by
+// contextTotal returns the number of contexts that a query finds, from the counters or by
 // counting. rarest is the number of contexts with its rarest label. If that is low, they are
 // found by the index of labels.
 func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQuery, rarest int) (total int, capped bool, err error) {
@@ -202,7 +202,7 @@ func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQu
 	case labels == 1:
 		total = rarest
 	default:
-		counts, err := s.readTallies(ctx, c, q.Owner)
+		counts, err := s.readCounters(ctx, c, q.Owner)
 		if err != nil {
 			return 0, false, err
 		}

@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A count is the sum of rows in a tally table. Transactions only add rows, so that none waits
+// A count is the sum of rows in a counter table. Transactions only add rows, so that none waits
 // for another to release a counter. Maintenance merges the rows from time to time.
 
-// sqlMergeTallies and sqlMergeLabelTallies merge rows. They skip rows that another process
+// sqlMergeCounters and sqlMergeLabelCounters merge rows. They skip rows that another process
 // merges.
 var (
-	sqlMergeTallies = mergeText("tallies", "owner, kind", "t.owner = ANY ($1::text[])",
-		"FROM {s}.tallies t WHERE t.owner = ANY ($1::text[])")
-	sqlMergeLabelTallies = mergeText("label_tallies", "owner, label, status", "t.owner = ANY ($1::text[]) AND t.label = ANY ($2::bigint[])",
-		"FROM unnest($1::text[], $2::bigint[]) u(owner, label) JOIN {s}.label_tallies t ON t.owner = u.owner AND t.label = u.label")
+	sqlMergeCounters = mergeText("counters", "owner, kind", "t.owner = ANY ($1::text[])",
+		"FROM {s}.counters t WHERE t.owner = ANY ($1::text[])")
+	sqlMergeLabelCounters = mergeText("label_counters", "owner, label, status", "t.owner = ANY ($1::text[]) AND t.label = ANY ($2::bigint[])",
+		"FROM unnest($1::text[], $2::bigint[]) u(owner, label) JOIN {s}.label_counters t ON t.owner = u.owner AND t.label = u.label")
 )
 
 // mergeText returns the statement that replaces rows of a table by their sums. Sums of zero
@@ -35,16 +35,16 @@ func mergeText(table, key, among, from string) string {
 	INSERT INTO {s}.%[1]s (%[2]s, n) SELECT %[2]s, sum(n) FROM removed GROUP BY %[2]s HAVING sum(n) <> 0`, table, key, among, from)
 }
 
-// sqlReadTallies reads the counts of an owner.
-const sqlReadTallies = `SELECT kind, sum(n)::bigint FROM {s}.tallies WHERE owner = $1::text GROUP BY 1`
+// sqlReadCounters reads the counts of an owner.
+const sqlReadCounters = `SELECT kind, sum(n)::bigint FROM {s}.counters WHERE owner = $1::text GROUP BY 1`
 
-const sqlAddTally = `INSERT INTO {s}.tallies (owner, kind, n) VALUES ($1::text, $2::text, $3::bigint)`
+const sqlAddCounter = `INSERT INTO {s}.counters (owner, kind, n) VALUES ($1::text, $2::text, $3::bigint)`
 
-// sqlReadLabelTallies reads the number of contexts of an owner by label and status, and the
+// sqlReadLabelCounters reads the number of contexts of an owner by label and status, and the
 // number of rows of each count. The statements that change a context add these rows, see
 // sqlCountLabels.
-const sqlReadLabelTallies = `SELECT n.label, n.status, sum(n.n)::bigint, count(*) FROM unnest($2::bigint[]) u(label)
-	JOIN {s}.label_tallies n ON n.owner = $1::text AND n.label = u.label GROUP BY 1, 2`
+const sqlReadLabelCounters = `SELECT n.label, n.status, sum(n.n)::bigint, count(*) FROM unnest($2::bigint[]) u(label)
+	JOIN {s}.label_counters n ON n.owner = $1::text AND n.label = u.label GROUP BY 1, 2`
 
 const (
 	// mergeThreshold is the number of added rows of an owner or a label that causes a merge.
@@ -83,16 +83,16 @@ func (t *addedRows[K]) due() (keys []K) {
 	return keys
 }
 
-// labelKey is the key of label_tallies.
+// labelKey is the key of label_counters.
 type labelKey struct {
 	owner string
 	label int64
 }
 
-// mergeTallies merges the rows of all keys that are due.
-func (s *Store) mergeTallies(ctx context.Context, on *pgx.Conn) error {
-	if owners := s.tallyRows.due(); len(owners) > 0 {
-		if _, err := s.exec(ctx, on, sqlMergeTallies, owners); err != nil {
+// mergeCounters merges the rows of all keys that are due.
+func (s *Store) mergeCounters(ctx context.Context, on *pgx.Conn) error {
+	if owners := s.counterRows.due(); len(owners) > 0 {
+		if _, err := s.exec(ctx, on, sqlMergeCounters, owners); err != nil {
 			return err
 		}
 	}
@@ -104,32 +104,32 @@ func (s *Store) mergeTallies(ctx context.Context, on *pgx.Conn) error {
 	for i, k := range due {
 		owners[i], labels[i] = k.owner, k.label
 	}
-	_, err := s.exec(ctx, on, sqlMergeLabelTallies, owners, labels)
+	_, err := s.exec(ctx, on, sqlMergeLabelCounters, owners, labels)
 	return err
 }
 
-// addTally adds n to a count in a transaction.
-func (s *Store) addTally(ctx context.Context, on querier, owner, kind string, n int) error {
-	s.tallyRows.add(owner, 1)
-	_, err := s.exec(ctx, on, sqlAddTally, owner, kind, n)
+// addCounter adds n to a count in a transaction.
+func (s *Store) addCounter(ctx context.Context, on querier, owner, kind string, n int) error {
+	s.counterRows.add(owner, 1)
+	_, err := s.exec(ctx, on, sqlAddCounter, owner, kind, n)
 	return err
 }
 
-// readTallies returns the counts of an owner by kind.
-func (s *Store) readTallies(ctx context.Context, on querier, owner string) (map[string]int, error) {
+// readCounters returns the counts of an owner by kind.
+func (s *Store) readCounters(ctx context.Context, on querier, owner string) (map[string]int, error) {
 	counts := make(map[string]int)
-	err := s.eachRow(ctx, on, sqlReadTallies, func(r record) error {
+	err := s.eachRow(ctx, on, sqlReadCounters, func(r record) error {
 		counts[r.text(0)] = int(r.int(1))
 		return nil
 	}, owner)
 	return counts, err
 }
 
-// readLabelTallies returns the number of contexts of an owner by label and status.
-func (s *Store) readLabelTallies(ctx context.Context, on querier, owner string, labels []int64) (map[int64]map[string]int, error) {
+// readLabelCounters returns the number of contexts of an owner by label and status.
+func (s *Store) readLabelCounters(ctx context.Context, on querier, owner string, labels []int64) (map[int64]map[string]int, error) {
 	counts := make(map[int64]map[string]int)
 	rows, sums := make(map[int64]int), make(map[int64]int)
-	err := s.eachRow(ctx, on, sqlReadLabelTallies, func(r record) error {
+	err := s.eachRow(ctx, on, sqlReadLabelCounters, func(r record) error {
 		l, n := r.int(0), int(r.int(2))
 		if counts[l] == nil {
 			counts[l] = make(map[string]int)
@@ -147,7 +147,7 @@ func (s *Store) readLabelTallies(ctx context.Context, on querier, owner string, 
 	return counts, err
 }
 
-// noteLabels counts the rows of label tallies that a change of a context added. A context
+// noteLabels counts the rows of label counters that a change of a context added. A context
 // without a status does not exist.
 func (s *Store) noteLabels(was, is *store.Context) {
 	var from, to []int64
@@ -168,10 +168,10 @@ func (s *Store) noteLabels(was, is *store.Context) {
 	}
 }
 
-// ratingKind returns the kind of the tally of a feedback rating.
+// ratingKind returns the kind of the counter of a feedback rating.
 func ratingKind(rating int) string { return "rating " + strconv.Itoa(rating) }
 
-// rating returns the rating that a kind of tally counts, and whether it counts one.
+// rating returns the rating that a kind of counter counts, and whether it counts one.
 func rating(kind string) (int, bool) {
 	text, ok := strings.CutPrefix(kind, "rating ")
 	n, err := strconv.Atoi(text)

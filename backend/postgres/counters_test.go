@@ -70,7 +70,7 @@ func labelQueries() (all []store.ContextQuery) {
 	return all
 }
 
-// checkLists compares totals and pages to the results of queries that use no tallies.
+// checkLists compares totals and pages to the results of queries that use no counters.
 func checkLists(t *testing.T, s *Store) {
 	t.Helper()
 	for _, q := range labelQueries() {
@@ -99,13 +99,13 @@ func checkLists(t *testing.T, s *Store) {
 	}
 }
 
-// sqlAddLabelTallies counts the labels of contexts that a test has inserted with SQL.
-const sqlAddLabelTallies = `INSERT INTO {s}.label_tallies SELECT owner, label, status, 1 FROM {s}.context_rows, unnest(labels) label`
+// sqlAddLabelCounters counts the labels of contexts that a test has inserted with SQL.
+const sqlAddLabelCounters = `INSERT INTO {s}.label_counters SELECT owner, label, status, 1 FROM {s}.context_rows, unnest(labels) label`
 
-// mergeTallies merges tallies as maintenance does.
-func mergeTallies(t testing.TB, s *Store) {
+// mergeCounters merges counters as maintenance does.
+func mergeCounters(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, s.runOnce(bg, s.mergeTallies))
+	must(t, s.runOnce(bg, s.mergeCounters))
 }
 
 func countRows(t testing.TB, s *Store, text string, args ...any) (n int) {
@@ -114,7 +114,7 @@ func countRows(t testing.TB, s *Store, text string, args ...any) (n int) {
 	return n
 }
 
-// Several replicas concurrently save, change and delete contexts and merge tallies.
+// Several replicas concurrently save, change and delete contexts and merge counters.
 func TestLabelTotalsStayCorrect(t *testing.T) {
 	t.Parallel()
 	cfg := freshConfig(storetest.Wrap(t), Config{})
@@ -135,7 +135,7 @@ func TestLabelTotalsStayCorrect(t *testing.T) {
 	wg.Wait()
 	checkLists(t, stores[0])
 	for _, s := range stores {
-		mergeTallies(t, s)
+		mergeCounters(t, s)
 	}
 	checkLists(t, stores[1])
 
@@ -147,10 +147,10 @@ func TestLabelTotalsStayCorrect(t *testing.T) {
 			}
 		}
 	}
-	mergeTallies(t, stores[0])
+	mergeCounters(t, stores[0])
 	checkLists(t, stores[1])
-	if n := countRows(t, stores[0], `(SELECT owner FROM {s}.label_tallies UNION ALL SELECT owner FROM {s}.tallies) x`); n != 0 {
-		t.Errorf("%d tallies remain of an owner without contexts, want 0", n)
+	if n := countRows(t, stores[0], `(SELECT owner FROM {s}.label_counters UNION ALL SELECT owner FROM {s}.counters) x`); n != 0 {
+		t.Errorf("%d counters remain of an owner without contexts, want 0", n)
 	}
 }
 
@@ -173,7 +173,7 @@ func randomChange(s *Store, r *mathrand.Rand) error {
 		for _, tag := range someTags {
 			s.labelRows.add(labelKey{tagOwner, label(tagOwner, "tag", tag)}, mergeThreshold)
 		}
-		err = s.runOnce(bg, s.mergeTallies)
+		err = s.runOnce(bg, s.mergeCounters)
 	default:
 		var old store.Context
 		if old, err = s.Context(bg, tagOwner, c.Context.Key.ID, 0); err == nil {
@@ -238,7 +238,7 @@ func TestWalkAndLookupFindTheSamePages(t *testing.T) {
 	}
 }
 
-// The tally of a label, not the statistics of the database, decides whether a page is found by
+// The counter of a label, not the statistics of the database, decides whether a page is found by
 // a walk or by a lookup.
 func TestContextsWithRareLabelsAreLookedUp(t *testing.T) {
 	t.Parallel()
@@ -248,9 +248,9 @@ func TestContextsWithRareLabelsAreLookedUp(t *testing.T) {
 		CASE WHEN n % 1000 = 0 THEN $2::bigint[] WHEN n = 1 THEN $3::bigint[] WHEN n % 2 = 0 THEN $4::bigint[] END, NULL FROM generate_series(1, 6000) n`),
 		tagOwner, []int64{tag("common"), tag("rare")}, []int64{tag("once archived")}, []int64{tag("common"), tag("once archived")})
 	must(t, err)
-	_, err = s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.tallies SELECT owner, status, count(*) FROM {s}.context_rows GROUP BY 1, 2`))
+	_, err = s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.counters SELECT owner, status, count(*) FROM {s}.context_rows GROUP BY 1, 2`))
 	must(t, err)
-	_, err = s.pool.Exec(bg, s.qualify(sqlAddLabelTallies))
+	_, err = s.pool.Exec(bg, s.qualify(sqlAddLabelCounters))
 	must(t, err)
 	active := []a2a.ContextStatus{a2a.ContextActive}
 	for _, test := range []struct {
@@ -285,7 +285,7 @@ func TestContextsWithRareLabelsAreLookedUp(t *testing.T) {
 }
 
 // A replica is suspended in a transaction that has counted a label or merged its rows.
-func TestSuspendedTallyTransactionsBlockNoOther(t *testing.T) {
+func TestSuspendedCounterTransactionsBlockNoOther(t *testing.T) {
 	t.Parallel()
 	cfg := freshConfig(storetest.Wrap(t), Config{CommandTimeout: time.Minute})
 	s := open(storetest.Wrap(t), cfg)
@@ -308,22 +308,22 @@ func TestSuspendedTallyTransactionsBlockNoOther(t *testing.T) {
 		made.Status = a2a.ContextPaused
 		saveContext(t, s, store.ContextChange{Context: made, Version: made.Version})
 		s.labelRows.add(common, mergeThreshold)
-		mergeTallies(t, s)
+		mergeCounters(t, s)
 		checkLists(t, s)
 	}
 	counted := suspend(sqlInsertContext, tagOwner, "x", "active", []byte{}, "", int64(1), int64(1), []int64{common.label}, nil)
-	_, err := counted.Exec(bg, s.qualify(sqlAddTally), tagOwner, "active", 1)
+	_, err := counted.Exec(bg, s.qualify(sqlAddCounter), tagOwner, "active", 1)
 	must(t, err)
 	use(1)
 	must(t, counted.Commit(bg))
 	checkLists(t, s)
-	folded := suspend(sqlMergeLabelTallies, []string{tagOwner}, []int64{common.label})
+	folded := suspend(sqlMergeLabelCounters, []string{tagOwner}, []int64{common.label})
 	use(2)
 	must(t, folded.Commit(bg))
 	s.labelRows.add(common, mergeThreshold)
-	mergeTallies(t, s)
+	mergeCounters(t, s)
 	checkLists(t, s)
-	if n := countRows(t, s, `{s}.label_tallies WHERE label = $1`, common.label); n != 2 {
+	if n := countRows(t, s, `{s}.label_counters WHERE label = $1`, common.label); n != 2 {
 		t.Errorf("%d rows remain of a tag in two statuses, want 2", n)
 	}
 }
@@ -336,16 +336,16 @@ func TestReadsOfManyLabelRowsMergeThem(t *testing.T) {
 	_, err := s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.context_rows SELECT $1, 'c' || n, 'active', '', '', 1, 1, 1, 0, $2, NULL FROM generate_series(1, $3::int) n`),
 		tagOwner, []int64{common}, mergeReadThreshold+1)
 	must(t, err)
-	_, err = s.pool.Exec(bg, s.qualify(sqlAddLabelTallies))
+	_, err = s.pool.Exec(bg, s.qualify(sqlAddLabelCounters))
 	must(t, err)
 	for _, want := range []int{mergeReadThreshold + 1, 1} {
-		if n := countRows(t, s, `{s}.label_tallies`); n != want {
+		if n := countRows(t, s, `{s}.label_counters`); n != want {
 			t.Errorf("%d rows, want %d", n, want)
 		}
 		page, err := s.Contexts(bg, store.ContextQuery{Owner: tagOwner, Tags: []string{"common"}, Sort: store.ContextsByName, Limit: 1})
 		if err != nil || page.Total != mergeReadThreshold+1 {
 			t.Errorf("Contexts() = total %d, %v, want %d", page.Total, err, mergeReadThreshold+1)
 		}
-		mergeTallies(t, s)
+		mergeCounters(t, s)
 	}
 }

@@ -11,17 +11,17 @@ import (
 
 // snapshot is the JSON of task_log.snapshot: the members of a task that task_rows lacks.
 type snapshot struct {
-	Status    status         `json:"status"`
-	History   []store.Entry  `json:"history,omitempty"`
-	Artifacts []a2a.Artifact `json:"artifacts,omitempty"`
-	Metadata  map[string]any `json:"metadata,omitempty"`
+	Status    status               `json:"status"`
+	History   []store.HistoryEntry `json:"history,omitempty"`
+	Artifacts []a2a.Artifact       `json:"artifacts,omitempty"`
+	Metadata  map[string]any       `json:"metadata,omitempty"`
 }
 
 // outline is a snapshot without its artifacts.
 type outline struct {
-	Status   status         `json:"status"`
-	History  []store.Entry  `json:"history,omitempty"`
-	Metadata map[string]any `json:"metadata,omitempty"`
+	Status   status               `json:"status"`
+	History  []store.HistoryEntry `json:"history,omitempty"`
+	Metadata map[string]any       `json:"metadata,omitempty"`
 }
 
 // status is an [a2a.TaskStatus] that accepts states unknown to this program.

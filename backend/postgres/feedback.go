@@ -51,7 +51,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 		}
 		for _, owner := range []string{f.Key.Owner, ""} {
 			if err == nil {
-				err = s.addTally(ctx, tx, owner, ratingKind(f.Rating), 1)
+				err = s.addCounter(ctx, tx, owner, ratingKind(f.Rating), 1)
 			}
 		}
 		return err
@@ -106,7 +106,7 @@ func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.Fe
 		if !storable(owner) {
 			return nil
 		}
-		counts, err := s.readTallies(ctx, c, owner)
+		counts, err := s.readCounters(ctx, c, owner)
 		for kind, n := range counts {
 			if r, ok := rating(kind); ok && r >= 0 && r < len(sum.Ratings) {
 				sum.Ratings[r] = n

@@ -282,7 +282,7 @@ const fillBatch = 32
 // fillPage reads the logs of a page's rows up to its size limit.
 func (s *Store) fillPage(ctx context.Context, q *store.Query, rows []taskRow, page *store.Page) error {
 	step := len(rows)
-	if q.Bytes > 0 {
+	if q.MaxBytes > 0 {
 		step = fillBatch
 	}
 	page.Tasks = make([]*store.Task, 0, len(rows))
@@ -298,7 +298,7 @@ func (s *Store) fillPage(ctx context.Context, q *store.Query, rows []taskRow, pa
 				continue
 			}
 			page.Tasks = append(page.Tasks, t)
-			if size += sizes[j]; q.Bytes > 0 && size > q.Bytes && i+j+1 < len(rows) {
+			if size += sizes[j]; q.MaxBytes > 0 && size > q.MaxBytes && i+j+1 < len(rows) {
 				page.Next = cursorOf(q, &some[j])
 				return nil
 			}

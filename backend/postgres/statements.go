@@ -73,8 +73,8 @@ func contextsText(contexts string) string {
 				updated_at = greatest(c.updated_at, (SELECT u.received_at FROM u WHERE u.owner = c.owner AND u.id = c.id))
 				WHERE c.status = 'active' OR c.status <> '' AND excluded.task_count = 0
 			RETURNING c.owner, c.task_count, c.version = 0 AS made
-		), tally AS (
-			INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, 'active', count(*) FROM up WHERE made GROUP BY owner
+		), counter AS (
+			INSERT INTO {s}.counters (owner, kind, n) SELECT owner, 'active', count(*) FROM up WHERE made GROUP BY owner
 		)
 		SELECT 1 / (CASE WHEN count(*) FILTER (WHERE task_count > 0 OR NOT made) = (SELECT count(*) FROM u) THEN 1 ELSE 0 END) FROM up`
 }

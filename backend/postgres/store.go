@@ -36,7 +36,7 @@ type Store struct {
 	sqlCache       sync.Map     // statements by their text without the schema name
 	clock          clock
 	pks            *pkSource
-	tallyRows      addedRows[string] // rows added to tallies since their last merge, by owner
+	counterRows    addedRows[string] // rows added to counters since their last merge, by owner
 	labelRows      addedRows[labelKey]
 	queue          chan *request
 	blocked        blockedRequests

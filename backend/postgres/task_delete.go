@@ -72,7 +72,7 @@ const (
 	sqlDeleteFeedback = sqlRemovedTasks + `, removed AS (
 			DELETE FROM {s}.feedback_rows f USING u WHERE f.owner = u.owner AND f.task_id = u.task_id RETURNING f.owner, f.rating
 		), n AS (SELECT owner, 'rating ' || rating AS kind, -count(*) AS n FROM removed GROUP BY 1, 2)
-		INSERT INTO {s}.tallies (owner, kind, n) SELECT owner, kind, n FROM n UNION ALL SELECT '', kind, sum(n) FROM n GROUP BY kind`
+		INSERT INTO {s}.counters (owner, kind, n) SELECT owner, kind, n FROM n UNION ALL SELECT '', kind, sum(n) FROM n GROUP BY kind`
 
 	// These delete up to $2 rows of the content of tasks, and stop after the row with which
 	// their size reaches $3 bytes. They do not read the content.

@@ -19,11 +19,11 @@ const (
 		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
 	sqlQueuedBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
 		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
-	sqlNextContext = `SELECT context_id, due_at, id FROM task_rows INDEXED BY task_rows_turns
+	sqlNextContext = `SELECT context_id, due_at, id FROM task_rows INDEXED BY task_rows_context_due
 		WHERE phase = 1 AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
-	sqlContextDue = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
+	sqlContextDue = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_context_due
 		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
-	sqlContextBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_turns
+	sqlContextBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_context_due
 		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
 	sqlWaitingDue    = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?`
 	sqlWaitingBeyond = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?`

@@ -37,7 +37,7 @@ func TestClaimReportsTasksItCannotRead(t *testing.T) {
 				Event: store.Event{Time: testTime, State: a2a.StateWorking},
 			})
 			var claimErr *store.ClaimError
-			if !errors.As(err, &claimErr) || claimErr.Lost != nil || len(claimErr.Unreadable) != 1 || len(tasks) != 2 {
+			if !errors.As(err, &claimErr) || claimErr.Indeterminate != nil || len(claimErr.Unreadable) != 1 || len(tasks) != 2 {
 				t.Fatalf("Claim() = %d tasks, %v, want 2 tasks and 1 unreadable", len(tasks), err)
 			}
 			u := claimErr.Unreadable[0]

@@ -15,7 +15,7 @@ const (
 
 	// To find queued or leased tasks of a context, busy reads either the work queue or
 	// the tasks of the context, whichever has fewer entries.
-	sqlBusyQueued  = `SELECT 1 FROM task_rows INDEXED BY task_rows_turns WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyQueued  = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_due WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyWaiting = `SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyLeased  = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
 	sqlBusyFirst   = `SELECT 1 FROM task_rows WHERE pk = ? AND phase > 0`

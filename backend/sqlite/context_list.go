@@ -151,7 +151,7 @@ func (l *contextList) read(ctx context.Context) (page store.ContextPage, err err
 	}
 	more := len(positions) > l.q.Limit
 	for _, p := range positions[:min(len(positions), l.q.Limit)] {
-		c, err := l.readContext(store.ContextKey{Owner: l.q.Owner, ID: p.id}, l.q.Tasks)
+		c, err := l.readContext(store.ContextKey{Owner: l.q.Owner, ID: p.id}, l.q.MaxTaskIDs)
 		if err != nil {
 			return page, err
 		}

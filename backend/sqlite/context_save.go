@@ -95,7 +95,7 @@ func (c *contextSave) check(w *writer, before *contextHead) (refusal, err error)
 	case !c.Create && before.version != c.Version:
 		return store.ErrConflict, nil
 	}
-	if c.TasksOver && before.tasks > 0 {
+	if c.RequireFinished && before.tasks > 0 {
 		if busy, err := w.hasUnfinishedTasks(c.Context.Key); err != nil || busy {
 			return store.ErrBusy, err
 		}

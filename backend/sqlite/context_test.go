@@ -143,7 +143,7 @@ func randomSave(s *Store, r *rand.Rand, k store.ContextKey, now time.Time, key *
 	if r.IntN(3) == 0 {
 		c.ParentID = fmt.Sprint("c", r.IntN(6))
 	}
-	change := store.ContextChange{Context: c, Idempotency: key, TasksOver: r.IntN(4) == 0}
+	change := store.ContextChange{Context: c, Idempotency: key, RequireFinished: r.IntN(4) == 0}
 	if key != nil {
 		key.TaskID = k.ID
 	}

@@ -11,17 +11,17 @@ import (
 
 // snapshot is the stored part of a task that is not in task_rows.
 type snapshot struct {
-	Status    status         `json:"status"`
-	History   []store.Entry  `json:"history,omitempty"`
-	Artifacts []a2a.Artifact `json:"artifacts,omitempty"`
-	Metadata  map[string]any `json:"metadata,omitempty"`
+	Status    status               `json:"status"`
+	History   []store.HistoryEntry `json:"history,omitempty"`
+	Artifacts []a2a.Artifact       `json:"artifacts,omitempty"`
+	Metadata  map[string]any       `json:"metadata,omitempty"`
 }
 
 // outline is a snapshot read without its artifacts.
 type outline struct {
-	Status   status         `json:"status"`
-	History  []store.Entry  `json:"history,omitempty"`
-	Metadata map[string]any `json:"metadata,omitempty"`
+	Status   status               `json:"status"`
+	History  []store.HistoryEntry `json:"history,omitempty"`
+	Metadata map[string]any       `json:"metadata,omitempty"`
 }
 
 // status is an a2a.TaskStatus whose state may be unknown to this program.

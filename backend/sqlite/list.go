@@ -75,7 +75,7 @@ func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (
 			return page, err
 		}
 		page.Tasks = append(page.Tasks, t)
-		if size += bytes; q.Bytes > 0 && size > q.Bytes && i+1 < len(positions) {
+		if size += bytes; q.MaxBytes > 0 && size > q.MaxBytes && i+1 < len(positions) {
 			page.Next = p.cursor()
 			break
 		}

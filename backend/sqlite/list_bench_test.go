@@ -94,7 +94,7 @@ func taskLists(size int) []taskBench {
 }
 
 func fullPage(s *Store, q store.ContextQuery, size int) error {
-	q.Limit, q.Tasks = 20, 5
+	q.Limit, q.MaxTaskIDs = 20, 5
 	page, err := s.Contexts(bg, q)
 	if want := min(20, page.Total); err == nil && (len(page.Contexts) < want || page.Total > size) {
 		err = fmt.Errorf("page has %d contexts of %d", len(page.Contexts), page.Total)

@@ -139,7 +139,7 @@ func TestPostgresFindsWhatIsWrong(t *testing.T) {
 			"context c has 1 tasks and does not exist",
 		},
 		{
-			"INSERT INTO {s}.tallies VALUES ('bob', 'active', 1)", "INSERT INTO {s}.tallies VALUES ('bob', 'active', -1)",
+			"INSERT INTO {s}.counters VALUES ('bob', 'active', 1)", "INSERT INTO {s}.counters VALUES ('bob', 'active', -1)",
 			"1 contexts are listed, their total is 2",
 		},
 		{

@@ -18,7 +18,7 @@ func contexts(ctx context.Context, s source, owner string, tasks []*store.Task) 
 	}
 	var errs []error
 	found := 0
-	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Limit: 100, Tasks: len(tasks)}
+	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Limit: 100, MaxTaskIDs: len(tasks)}
 	for {
 		page, err := s.Contexts(ctx, q)
 		if err != nil {

@@ -111,7 +111,7 @@ func (c *webhooksTestCmd) probe(ctx context.Context, p webhookSettings) (probeRe
 	defer cl.CloseIdleConnections()
 	start := time.Now()
 	r, err := webhook.Probe{
-		URL: u, Token: c.WebhookToken, Secret: c.WebhookSecret, TaskID: uuid.NewString(), Agent: userAgent(), At: start,
+		URL: u, Token: c.WebhookToken, Secret: c.WebhookSecret, TaskID: uuid.NewString(), UserAgent: userAgent(), At: start,
 	}.Send(ctx, cl)
 	if err != nil {
 		return result, usagef("--webhook-secret %s", err)

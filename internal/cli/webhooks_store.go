@@ -83,7 +83,7 @@ func (o *operatorFlags) list(ctx context.Context, a *app, task string) error {
 		var dead deadCounts
 		if !a.json {
 			var err error
-			if dead.counts, dead.incomplete, err = op.CountDead(ctx, string(o.Owner), task, maxDeadCounted); err != nil {
+			if dead.counts, dead.incomplete, err = op.CountDeadLetters(ctx, string(o.Owner), task, maxDeadCounted); err != nil {
 				return err
 			}
 		}
@@ -178,7 +178,7 @@ func (o *operatorFlags) replay(ctx context.Context, a *app, task, id string, fro
 			return show(r)
 		}
 		rows := 0
-		for r, err := range op.ReplayDead(ctx, string(o.Owner)) {
+		for r, err := range op.ReplayDeadLetters(ctx, string(o.Owner)) {
 			if err == nil {
 				err = show(&r)
 			}

@@ -23,7 +23,7 @@ func modifyTask(t *store.Task) {
 	modifyMap(t.Metadata)
 	for i := range t.History {
 		modifyMessage(&t.History[i].Message)
-		t.History[i] = store.Entry{}
+		t.History[i] = store.HistoryEntry{}
 	}
 	for i := range t.Artifacts {
 		modifyParts(t.Artifacts[i].Parts)
@@ -31,7 +31,7 @@ func modifyTask(t *store.Task) {
 		clear(t.Artifacts[i].Extensions)
 		t.Artifacts[i].Name = "modified"
 	}
-	t.History = append(t.History, store.Entry{Seq: 9})
+	t.History = append(t.History, store.HistoryEntry{Seq: 9})
 	t.Artifacts = append(t.Artifacts, a2a.Artifact{ID: "modified"})
 	t.Apply(store.Event{Seq: 100, Time: at(99), State: a2a.StateFailed, Append: true, Artifact: &a2a.Artifact{ID: "text", Parts: []a2a.Part{a2a.TextPart{Text: "modified"}}}})
 }
@@ -219,12 +219,12 @@ func aliasContext(f *fixture) {
 	check := func() {
 		f.Helper()
 		f.equal("Context()", f.context(owner, "c1"), want)
-		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts, []store.Context{want})
+		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner, MaxTaskIDs: 9}).Contexts, []store.Context{want})
 	}
 	check()
 	modifyContext(f.context(owner, "c1"))
 	check()
-	modifyContext(f.contexts(store.ContextQuery{Owner: owner, Tasks: 9}).Contexts[0])
+	modifyContext(f.contexts(store.ContextQuery{Owner: owner, MaxTaskIDs: 9}).Contexts[0])
 	check()
 	update := store.ContextChange{Context: fullContext(owner, "c1", 0), Version: 1}
 	modifyContext(f.saveContext(update))

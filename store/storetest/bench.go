@@ -223,7 +223,7 @@ func (m *meter) context(ctx context.Context, n int64) error {
 func (m *meter) contexts(ctx context.Context, n int64) error {
 	k := m.stored(n)
 	q := newestContexts(k.Owner, 20)
-	q.Tasks = 10
+	q.MaxTaskIDs = 10
 	q.Cursor = &store.ContextCursor{Time: benchTime(1 + n*7919%int64(m.size)), ID: "context-" + k.ID}
 	_, err := m.s.Contexts(ctx, q)
 	return err

@@ -116,7 +116,7 @@ func contextTasks(f *fixture) {
 		}
 		want.TaskIDs = all[max(0, len(all)-n):]
 		f.equal("Context()", got, want)
-		page := f.contexts(store.ContextQuery{Owner: owner, Tasks: n})
+		page := f.contexts(store.ContextQuery{Owner: owner, MaxTaskIDs: n})
 		f.equal("Contexts()", page.Contexts[0], want)
 	}
 }

@@ -303,7 +303,7 @@ func contextsEqualRead(f *fixture) {
 		}
 	}
 	f.commit(newTask(key("t"), "implicit", at(0)))
-	page := f.contexts(store.ContextQuery{Owner: owner, Tasks: 100})
+	page := f.contexts(store.ContextQuery{Owner: owner, MaxTaskIDs: 100})
 	f.equal("number of Contexts()", len(page.Contexts), len(all)+1)
 	for _, c := range page.Contexts {
 		f.equal("Context()", f.context(owner, c.Key.ID), c)
@@ -324,7 +324,7 @@ func contextsOfOthers(f *fixture) {
 	for i, o := range owners {
 		for _, sort := range contextSorts {
 			want := []store.Context{implicitContext(o, "b/c", i, "u"), implicitContext(o, "c", i, "t")}
-			got := f.contexts(store.ContextQuery{Owner: o, Sort: sort, Ascending: true, Tasks: 3})
+			got := f.contexts(store.ContextQuery{Owner: o, Sort: sort, Ascending: true, MaxTaskIDs: 3})
 			f.equal(fmt.Sprintf("Contexts() of %q", o), got, store.ContextPage{Contexts: want, Total: 2})
 		}
 	}

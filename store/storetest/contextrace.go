@@ -128,7 +128,7 @@ func raceArchive(f *fixture) {
 	for round := range raceRounds {
 		id := fmt.Sprint("c", round)
 		archive := withStatus(f.saveContext(newContext(id, 0)), a2a.ContextArchived)
-		archive.TasksOver = true
+		archive.RequireFinished = true
 		var made atomic.Int64
 		var archived atomic.Bool
 		runConcurrently(4, func(i int) {

@@ -23,8 +23,8 @@ func saveTests() []test {
 		{"errors of a context change have an order of precedence", saveOrder},
 		{"a malformed change of a context is an error", saveMalformed},
 		{"a change of a context stores its idempotency key", saveKey},
-		{"TasksOver rejects a change while a task is unfinished", saveTasksOver},
-		{"TasksOver ignores tasks of other contexts and owners", saveTasksElsewhere},
+		{"RequireFinished rejects a change while a task is unfinished", saveRequireFinished},
+		{"RequireFinished ignores tasks of other contexts and owners", saveTasksElsewhere},
 	}
 }
 
@@ -216,7 +216,7 @@ func saveUpdatedAt(f *fixture) {
 func saveOrder(f *fixture) {
 	f.commit(withKey(newTask(key("t1"), "busy", at(0)), "key", at(0)))
 	change := func(id string, version int64, keyed bool) store.ContextChange {
-		c := store.ContextChange{Context: fullContext(owner, id, 1), Version: version, Create: version == 0, TasksOver: true}
+		c := store.ContextChange{Context: fullContext(owner, id, 1), Version: version, Create: version == 0, RequireFinished: true}
 		c.Context.ParentID = "no parent"
 		if keyed {
 			c = contextWithKey(c, "key", 1)
@@ -303,22 +303,22 @@ func saveKey(f *fixture) {
 	f.saveContext(contextWithKey(newContext("c2", 0), "create", 9))
 }
 
-func saveTasksOver(f *fixture) {
+func saveRequireFinished(f *fixture) {
 	for i, s := range append(a2a.States(), "unknown-state") {
 		id, k := fmt.Sprint("c", i), key(fmt.Sprint("t", i))
 		f.commit(idleTask(k, id, 0, s), idleTask(key(k.ID+" over"), id, 1, a2a.StateCompleted))
 		change := withStatus(f.context(owner, id), a2a.ContextArchived)
-		change.TasksOver = true
+		change.RequireFinished = true
 		if !s.Terminal() {
 			f.wantSaveRejected(store.ErrBusy, change)
 			rename := change
-			rename.TasksOver, rename.Context.Status, rename.Context.Name = false, a2a.ContextActive, "renamed"
+			rename.RequireFinished, rename.Context.Status, rename.Context.Name = false, a2a.ContextActive, "renamed"
 			f.saveContext(rename)
 			f.commit(changeAt(k, 2, statusEvent(at(2), a2a.StateFailed)))
 			change.Version = 2
 		}
 		if got := f.saveContext(change).Status; got != a2a.ContextArchived {
-			f.Errorf("SaveContext() with TasksOver and a task in state %s = %s, want archived", s, got)
+			f.Errorf("SaveContext() with RequireFinished and a task in state %s = %s, want archived", s, got)
 		}
 	}
 }
@@ -330,9 +330,9 @@ func saveTasksElsewhere(f *fixture) {
 		newTask(key("t2"), "c2", at(0)), newTask(key("c1"), "c11", at(0)), newTask(store.Key{Owner: otherOwner, ID: "t1"}, "c1", at(0)),
 	)
 	change := withStatus(f.context(owner, "c1"), a2a.ContextCompleted)
-	change.TasksOver = true
+	change.RequireFinished = true
 	f.saveContext(change)
 	empty := newContext("empty", 0)
-	empty.TasksOver = true
+	empty.RequireFinished = true
 	f.saveContext(empty)
 }

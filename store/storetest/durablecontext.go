@@ -26,7 +26,7 @@ func durableContexts(f *fixture, reopen func()) {
 		f.Helper()
 		k := snapshot{Counts: [2]store.FeedbackSummary{f.summary(owner), f.summary("")}}
 		for _, sort := range contextSorts {
-			k.Pages = append(k.Pages, f.contexts(store.ContextQuery{Owner: owner, Sort: sort, Limit: 7, Tasks: 2}))
+			k.Pages = append(k.Pages, f.contexts(store.ContextQuery{Owner: owner, Sort: sort, Limit: 7, MaxTaskIDs: 2}))
 		}
 		k.Pages = append(k.Pages, f.contexts(store.ContextQuery{Owner: owner, Tags: []string{"x"}, Role: "analyst"}))
 		for _, id := range []string{"c1", "child", "implicit", all[3].Key.ID} {
@@ -58,7 +58,7 @@ func durableDelete(f *fixture, reopen func()) {
 		f.wantRejected(store.ErrContextClosed, newTask(key("new"), "c1", at(9)))
 		f.wantRejected(store.ErrNotFound, changeAt(keys[i], 4, clientMessage(at(9), "m9")))
 		f.wantSaveRejected(store.ErrExists, newContext("c1", 9))
-		page := f.contexts(store.ContextQuery{Owner: owner, Tasks: 9})
+		page := f.contexts(store.ContextQuery{Owner: owner, MaxTaskIDs: 9})
 		f.equal("Contexts()", page, store.ContextPage{Contexts: []store.Context{want}, Total: 1})
 	}
 	f.deleteContext("c1", 1, 1)

@@ -50,7 +50,7 @@ func TestFaultyReturnsTheFirstClaimedTask(t *testing.T) {
 	}
 	var partly *store.ClaimError
 	tasks, err := s.Claim(t.Context(), claimAt(worker, at(1), 9))
-	if len(tasks) != 1 || !errors.As(err, &partly) || !errors.Is(partly.Lost, a2a.ErrUnavailable) {
+	if len(tasks) != 1 || !errors.As(err, &partly) || !errors.Is(partly.Indeterminate, a2a.ErrUnavailable) {
 		t.Errorf("Claim() = %d tasks, %v, want one task and lost leases", len(tasks), err)
 	}
 }

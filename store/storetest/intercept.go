@@ -80,7 +80,7 @@ func (f *intercepted) Claim(ctx context.Context, p store.ClaimParams) ([]*store.
 		return leased, err
 	})
 	if tasks == nil && err != nil && len(leased) > 1 {
-		return leased[:1], &store.ClaimError{Lost: err}
+		return leased[:1], &store.ClaimError{Indeterminate: err}
 	}
 	return tasks, err
 }

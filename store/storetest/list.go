@@ -19,7 +19,7 @@ func listTests() []test {
 		{"a chunk of an artifact does not move a task", listChunkStays},
 		{"every filter works alone and combined", listFilters},
 		{"pages have no gaps and no duplicates", listPages},
-		{"a page ends when it exceeds Bytes", listBytes},
+		{"a page ends when it exceeds MaxBytes", listBytes},
 		{"a full last page has no Next", listFullLastPage},
 		{"a page continues at its cursor after the task at it moved", listCursorMoved},
 		{"Total counts all matching tasks", listTotal},
@@ -40,7 +40,7 @@ func listBytes(f *fixture) {
 			Events: []store.Event{{Time: at(i), State: a2a.StateCompleted, Received: message}},
 		})
 	}
-	q := store.Query{Owner: owner, Limit: 5, Bytes: 2*each + 1}
+	q := store.Query{Owner: owner, Limit: 5, MaxBytes: 2*each + 1}
 	var sizes []int
 	var paged []string
 	for range tasks + 1 {
@@ -51,13 +51,13 @@ func listBytes(f *fixture) {
 			break
 		}
 	}
-	f.equal("Tasks() page sizes with Bytes for 2 tasks", sizes, []int{3, 3, 1})
+	f.equal("Tasks() page sizes with MaxBytes for 2 tasks", sizes, []int{3, 3, 1})
 	f.equal("Tasks() over all pages", paged, []string{"t6", "t5", "t4", "t3", "t2", "t1", "t0"})
 	none := 0
-	whole := f.list(store.Query{Owner: owner, Limit: 5, Bytes: 1, Options: store.TaskOptions{History: &none}})
-	f.equal("number of Tasks() without history and Bytes 1", len(whole.Tasks), 5)
-	one := f.list(store.Query{Owner: owner, Limit: 5, Bytes: 1})
-	f.equal("number of Tasks() with Bytes 1", len(one.Tasks), 1)
+	whole := f.list(store.Query{Owner: owner, Limit: 5, MaxBytes: 1, Options: store.TaskOptions{History: &none}})
+	f.equal("number of Tasks() without history and MaxBytes 1", len(whole.Tasks), 5)
+	one := f.list(store.Query{Owner: owner, Limit: 5, MaxBytes: 1})
+	f.equal("number of Tasks() with MaxBytes 1", len(one.Tasks), 1)
 }
 
 func listEmpty(f *fixture) {

@@ -50,9 +50,9 @@ func listCached(f *fixture) {
 					f.Errorf("Tasks() of task %s = %+v, want its outline", t.Key.ID, t)
 				}
 			}
-			q.Bytes = 2*size - 1
+			q.MaxBytes = 2*size - 1
 			if page := f.list(q); len(page.Tasks) < 2 || len(page.Tasks) > 3 || page.Next == nil || page.Next.ID != page.Tasks[len(page.Tasks)-1].Key.ID {
-				f.Errorf("Tasks() with Bytes %d = %v, next %v, want cached tasks to count %d bytes", q.Bytes, ids(page.Tasks), page.Next, size)
+				f.Errorf("Tasks() with MaxBytes %d = %v, next %v, want cached tasks to count %d bytes", q.MaxBytes, ids(page.Tasks), page.Next, size)
 			}
 		}
 	}

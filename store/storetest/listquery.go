@@ -19,7 +19,7 @@ func listQueryTests() []test {
 		{"a creation time range includes its start and excludes its end", queryCreated},
 		{"every combination of filters and orders is correct", queryAll},
 		{"an offset skips the first tasks", queryOffset},
-		{"a page ends when it exceeds Bytes, in every order", queryBytes},
+		{"a page ends when it exceeds MaxBytes, in every order", queryBytes},
 	}
 }
 
@@ -172,7 +172,7 @@ func queryBytes(f *fixture) {
 		c.Events[0].Received = message(a2a.RoleUser, "m1", strings.Repeat("x", each))
 		f.commit(c)
 	}
-	for _, q := range orders(store.Query{Owner: owner, Limit: 5, Bytes: 2*each + 1, Offset: 1}) {
+	for _, q := range orders(store.Query{Owner: owner, Limit: 5, MaxBytes: 2*each + 1, Offset: 1}) {
 		var sizes []int
 		var got []string
 		for range n + 1 {
@@ -186,7 +186,7 @@ func queryBytes(f *fixture) {
 		if !q.Ascending {
 			slices.Reverse(want)
 		}
-		f.equal("Tasks() page sizes with Bytes for 2 tasks", sizes, []int{3, 3})
+		f.equal("Tasks() page sizes with MaxBytes for 2 tasks", sizes, []int{3, 3})
 		f.equal("Tasks() over all pages", got, want[1:])
 	}
 }

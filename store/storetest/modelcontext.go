@@ -111,7 +111,7 @@ func (m *model) Contexts(ctx context.Context, q store.ContextQuery) (store.Conte
 	}
 	page := contextPageOf(all, q)
 	for i := range page.Contexts {
-		page.Contexts[i] = m.readContext(page.Contexts[i], q.Tasks)
+		page.Contexts[i] = m.readContext(page.Contexts[i], q.MaxTaskIDs)
 	}
 	return page, nil
 }
@@ -189,7 +189,7 @@ func (m *model) saveRejection(old *modelContext, c *store.ContextChange) error {
 		return store.ErrNotFound
 	case !c.Create && old.Version != c.Version:
 		return store.ErrConflict
-	case c.TasksOver && slices.ContainsFunc(m.tasksOf(c.Context.Key), isUnfinished):
+	case c.RequireFinished && slices.ContainsFunc(m.tasksOf(c.Context.Key), isUnfinished):
 		return store.ErrBusy
 	}
 	if is := m.contexts[c.Context.Key]; is != nil && is.ParentID == c.Context.ParentID {

@@ -18,7 +18,7 @@ var contextMutants = map[string]func(*mutant){
 	"ignores Offset":         func(m *mutant) { m.query = func(q *store.Query) { q.Offset = 0 } },
 	"ignores CreatedAfter":   func(m *mutant) { m.query = func(q *store.Query) { q.CreatedAfter = q.After } },
 	"includes CreatedBefore": func(m *mutant) { m.query = func(q *store.Query) { q.CreatedBefore = addMillisecond(q.CreatedBefore) } },
-	"lists more than Bytes":  func(m *mutant) { m.query = func(q *store.Query) { q.Bytes *= 2 } },
+	"lists more than Bytes":  func(m *mutant) { m.query = func(q *store.Query) { q.MaxBytes *= 2 } },
 
 	"ignores Sort of contexts":      func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Sort = store.ContextsByUpdated } },
 	"ignores Ascending of contexts": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Ascending = false } },
@@ -34,7 +34,7 @@ var contextMutants = map[string]func(*mutant){
 		m.contexts = func(q *store.ContextQuery) { q.CreatedBefore = addMillisecond(q.CreatedBefore) }
 	},
 	"ignores Offset of contexts":            func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Offset = 0 } },
-	"lists contexts without task ids":       func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Tasks = 0 } },
+	"lists contexts without task ids":       func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.MaxTaskIDs = 0 } },
 	"sorts contexts with equal names by id": func(m *mutant) { m.sortsNamesByID = true },
 	"ignores the time in cursors by name": func(m *mutant) {
 		m.contexts = func(q *store.ContextQuery) {
@@ -45,9 +45,9 @@ var contextMutants = map[string]func(*mutant){
 	},
 	"ignores the cursor of contexts": func(m *mutant) { m.contexts = func(q *store.ContextQuery) { q.Cursor = nil } },
 
-	"ignores TasksOver":      func(m *mutant) { m.save = func(c *store.ContextChange) { c.TasksOver = false } },
-	"loses parents":          func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.ParentID = "" } },
-	"loses tags of contexts": func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.Tags = nil } },
+	"ignores RequireFinished": func(m *mutant) { m.save = func(c *store.ContextChange) { c.RequireFinished = false } },
+	"loses parents":           func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.ParentID = "" } },
+	"loses tags of contexts":  func(m *mutant) { m.save = func(c *store.ContextChange) { c.Context.Tags = nil } },
 	"loses extensions of contexts": func(m *mutant) {
 		m.save = func(c *store.ContextChange) { c.Context.Extensions = nil }
 	},

@@ -48,7 +48,7 @@ func (r *randomRun) saveContext() {
 			Key: k, Name: fmt.Sprint("n", r.pick("name", 3)), Role: r.role(), Status: r.contextStatus(), Tags: r.tags(),
 			ParentID: r.parent(), CreatedAt: r.time(),
 		},
-		TasksOver: r.oneIn("tasks over", 3),
+		RequireFinished: r.oneIn("tasks over", 3),
 	}
 	c.Context.UpdatedAt = c.Context.CreatedAt.Add(time.Duration(r.pick("later", 3)) * 10 * time.Millisecond)
 	switch guard := r.pick("guard", 8); {
@@ -75,7 +75,7 @@ func (r *randomRun) saveContext() {
 func (r *randomRun) listContexts() {
 	q := store.ContextQuery{
 		Owner: r.contextKey().Owner, Sort: rapid.SampledFrom(contextSorts).Draw(r.t, "sort"), Ascending: r.oneIn("ascending", 2),
-		Limit: 1 + r.pick("limit", 3), Tasks: r.pick("tasks", 4),
+		Limit: 1 + r.pick("limit", 3), MaxTaskIDs: r.pick("tasks", 4),
 	}
 	if r.oneIn("total limit", 2) {
 		q.TotalLimit = 1 + r.pick("count", 4)
@@ -189,7 +189,7 @@ func (r *randomRun) compareContexts(owners []string) {
 	for _, o := range owners {
 		compareCalls(r, "Contexts()", func(s store.Store) (store.ContextPage, error) {
 			q := newestContexts(o, 10)
-			q.Tasks = 3
+			q.MaxTaskIDs = 3
 			return s.Contexts(r.ctx, q)
 		})
 		compareCalls(r, "Feedback()", func(s store.Store) (store.FeedbackPage, error) {

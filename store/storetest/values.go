@@ -77,7 +77,7 @@ func valueIDs(f *fixture) {
 		f.equal("Tasks()", f.list(store.Query{Owner: id, ContextID: id, Limit: 3}).Tasks, []*store.Task{want})
 		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, id, id)})
 		f.equal("Context()", f.context(id, id), implicitContext(id, id, i, id))
-		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, Tasks: 1}).Contexts, []store.Context{implicitContext(id, id, i, id)})
+		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, MaxTaskIDs: 1}).Contexts, []store.Context{implicitContext(id, id, i, id)})
 		f.equal("FeedbackSummary()", f.summary(id).Count(), 1)
 		f.equal("Feedback()", f.feedbackOf(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
 		if got := f.record(id, id).TaskID; got != id {

@@ -48,7 +48,7 @@ CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_
 -- time (the contexts of an owner are served in turn), waiting tasks by due time, and
 -- leased tasks by the end of their leases.
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
-CREATE INDEX task_rows_turns ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 

@@ -17,7 +17,7 @@ CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
-CREATE INDEX task_rows_turns ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX webhook_attempts_at ON webhook_attempts (at);
 CREATE INDEX webhook_attempts_owner ON webhook_attempts (owner, at);
