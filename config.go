@@ -51,7 +51,7 @@ type Config struct {
 	ReservedTurns int
 	// TaskTimeout is the maximum duration of a turn. Default 1 h. Negative means no limit.
 	TaskTimeout time.Duration
-	// MaxAttempts is the number of attempts of a turn before its task fails. Default 5.
+	// MaxAttempts is the maximum number of attempts of a turn; then its task fails. Default 5.
 	MaxAttempts int
 	// RetryDelay is the delay before the second attempt of a turn. It doubles with each
 	// further attempt, up to a minute. Default 1 s.
@@ -133,7 +133,8 @@ type Webhooks struct {
 	AllowNets, AllowHosts []string
 	// RequireHTTPS rejects URLs whose scheme is not https.
 	RequireHTTPS bool
-	// NAT64 are the site's own prefixes for IPv4 addresses embedded in IPv6 (RFC 6052).
+	// NAT64 are prefixes of IPv6 addresses that embed IPv4 addresses (RFC 6052) in the network
+	// of the agent. The embedded address is checked. Default: none.
 	NAT64 []string
 	// EgressProxy is the URL of an HTTP proxy for all requests. Default: none. The proxy
 	// variables of the environment are ignored.
@@ -159,9 +160,8 @@ type Webhooks struct {
 	// Timeout is the maximum duration of a request. Default 15 s.
 	Timeout time.Duration
 	// Lease is how long a process may hold a webhook without renewing its lease. If the
-	// process dies or hangs, another process continues the delivery after this time. It must
-	// be at least 100 ms and twice Timeout less 5 s. Default 30 s, or twice Timeout if that
-	// is longer.
+	// process dies or hangs, another process continues the delivery after this time. The
+	// minimum is 2*Timeout - 5 s, and 100 ms. Default 30 s, or twice Timeout if that is longer.
 	Lease time.Duration
 }
 

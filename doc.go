@@ -10,8 +10,8 @@
 //
 // # Concepts
 //
-// A client's message starts a task, or a new turn of a task that waits for input. The
-// [Handler] is called once per turn with a [Turn]. Through the Turn it reads the messages,
+// A client's message starts a task, or a new turn of a task that waits for input. The agent
+// calls the [Handler] for each turn with a [Turn]. Through the Turn it reads the messages,
 // reports progress, streams artifacts and ends the turn with a result. Holdfast stores these
 // events before clients see them, by default in a SQLite file in [Config.DataDir].
 //

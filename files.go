@@ -40,7 +40,7 @@ type fileReader struct {
 func newFileReader(f Files, w Webhooks, multiOwner bool, logger *slog.Logger) (*fileReader, error) {
 	concurrency := int64(cmp.Or(f.Concurrency, defaultFileConcurrency))
 	if !multiOwner {
-		concurrency *= 2 // the only owner may use half
+		concurrency *= 2 // a budget gives one owner half of it
 	}
 	r := &fileReader{
 		limit: cmp.Or(f.MaxBytes, defaultFileBytes), timeout: cmp.Or(f.Timeout, defaultFileTimeout),

@@ -221,8 +221,8 @@ func (t *Turn) Artifact(name string) *ArtifactWriter { return t.turn.Artifact(na
 // recorded step started is open as if the step had run again.
 func (t *Turn) OpenArtifact(name string) *ArtifactWriter { return t.turn.OpenArtifact(name) }
 
-// ArtifactWriter streams one artifact. Each write is a chunk that is sent to the clients
-// that follow the task soon after. The chunks together form one artifact.
+// ArtifactWriter streams one artifact. Each write is a chunk, which clients that follow the
+// task receive soon after. The chunks together form one artifact.
 type ArtifactWriter = engine.ArtifactWriter
 
 // AddArtifact adds a complete artifact. If its ID is empty, the ID is derived from the name.
@@ -248,12 +248,13 @@ func (t *Turn) RequireAuth(text string, more ...a2a.Part) error {
 	return t.turn.RequireAuth(parts(text, more)...)
 }
 
-// Reject ends the task: the agent declines to do it, for the given reason.
+// Reject ends the task as rejected: the agent declines to do it. Clients see the reason.
 func (t *Turn) Reject(reason string, more ...a2a.Part) error {
 	return t.turn.Reject(parts(reason, more)...)
 }
 
-// Fail ends the task: the agent could not do it. Returning err itself has the same effect.
+// Fail ends the task as failed. Clients see the text of err. Returning err itself has the
+// same effect.
 func (t *Turn) Fail(err error) error {
 	return t.turn.Fail(parts(err.Error(), nil)...)
 }

@@ -37,7 +37,7 @@ func (e *Engine) checkAll(ctx context.Context) {
 	before := make(map[store.Key]knownVersion, len(lives))
 	keys := make([]store.Key, 0, len(lives))
 	for _, l := range lives {
-		if at := l.version(); at.Seq > 0 { // otherwise its user reads it first
+		if at := l.version(); at.Seq > 0 { // 0: the task was not read yet
 			before[l.key] = at
 			keys = append(keys, l.key)
 		}

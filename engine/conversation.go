@@ -68,7 +68,7 @@ func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error
 		if h.tasks > 0 {
 			q.Limit = min(q.Limit, h.tasks)
 		}
-		if h.limit > 0 { // each task has a message
+		if h.limit > 0 { // each task has at least one message
 			q.Limit = min(q.Limit, h.limit-len(h.newest))
 		}
 		q.MaxBytes = max(h.bytes-h.used, 1)

@@ -56,7 +56,7 @@ type knownVersion struct {
 	store.TaskVersion
 	state       a2a.TaskState
 	lastEventAt time.Time // time of the newest event; zero if unknown
-	changes     int       // number of version changes since the task is live
+	changes     int       // number of version changes since acquire created the live task
 }
 
 // hub indexes live tasks by key.

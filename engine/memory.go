@@ -48,8 +48,9 @@ func (m *memoryRetries) next(now time.Time, poll, limit time.Duration) time.Time
 	return m.last
 }
 
-// dueAgain returns when a task that could not be read because of err is due again. Without memory
-// that is soon; otherwise after a lease period, because the task may never be readable.
+// dueAgain returns when a task that could not be read because of err is due again. If there was
+// no memory, that is soon. Otherwise it is after a lease period, because the task may never be
+// readable.
 func (e *Engine) dueAgain(err error) time.Time {
 	if errors.Is(err, errNoMemory) {
 		return store.Time(e.retries.next(e.now(), e.cfg.Poll, e.cfg.Lease))

@@ -17,8 +17,8 @@ const quarantineInterval = 2 * time.Second
 // quarantined: they start one at a time. A quarantined task that waits is not charged an
 // attempt. Waiting tasks use at most half of the slots; the others are requeued with a delay.
 
-// quarantine finds claimed tasks that may be poison tasks and returns their attempt, before any
-// of the tasks runs. It returns the keys of the quarantined tasks.
+// quarantine finds claimed tasks that may be poison tasks, before any of the tasks runs. It
+// subtracts the attempt that the claim counted, and returns the keys of the quarantined tasks.
 func (e *Engine) quarantine(ctx context.Context, tasks []*store.Task) map[store.Key]bool {
 	var candidates []*store.Task
 	var changes []store.Change
@@ -106,8 +106,8 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 	return done, true
 }
 
-// requeueQuarantined requeues a quarantined task that has not started, with a delay. Its
-// attempt has already been returned.
+// requeueQuarantined requeues a quarantined task that has not started, with a delay. It is not
+// charged an attempt: quarantine has subtracted that of its claim.
 func (r *run) requeueQuarantined(after time.Duration) {
 	r.mu.Lock()
 	queue := r.queue

@@ -240,7 +240,7 @@ func (t *Turn) repeatWrite(in *stepScope, record *writeRecord) error {
 	case record.Ends && w.started:
 		return w.close(in)
 	case record.Ends:
-		w.closed = true // the limit rejected the content that it was meant to have
+		w.closed = true // the artifact has no content, because a limit rejected it
 	}
 	return nil
 }

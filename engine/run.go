@@ -254,7 +254,7 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		return r.panicked(panicked)
 	case errors.Is(cause, ErrCanceled):
 		return false
-	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // the store rejects this if another worker has the task
+	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // the store rejects the change if another worker has the task
 		return r.requeue(time.Time{}, nil)
 	case errors.Is(cause, ErrTimeout):
 		r.logFailed(ErrTimeout)

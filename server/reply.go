@@ -194,7 +194,7 @@ func growFor(dst []byte, result any) []byte {
 func newBudgets(cfg Config) (reads, streams *memory.Budget) {
 	n := int64(cfg.MaxStreams)
 	if len(cfg.Tokens) == 0 {
-		n *= 2 // the only owner may use half
+		n *= 2 // a budget gives one owner half of it
 	}
 	return memory.New(maxConcurrentReads), memory.New(n)
 }

@@ -47,8 +47,8 @@ type Change struct {
 	// Webhooks are registered for the task. They receive the events of the change.
 	Webhooks []NewWebhook
 
-	// Snapshot, if set, is the task after this change as the caller computed it, with the
-	// LogSize of before the change. It is correct only if the task's version before the
+	// Snapshot, if set, is the task after this change as the caller computed it, but with
+	// LogSize as it was before the change. It is correct only if the task's version before the
 	// change is Snapshot.Seq - len(Events). A store may save a correct snapshot to speed
 	// up reads, and must ignore an incorrect one.
 	Snapshot *Task

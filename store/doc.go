@@ -18,8 +18,8 @@
 // that has been replaced, even if the task was deleted and created again with the same
 // id.
 //
-// Every read and write names an owner. Ids are unique per owner. Objects of other owners
-// do not exist for the caller.
+// Every read and write names an owner. Ids are unique per owner. A call for one owner
+// never finds or changes objects of another.
 //
 // # Guarantees
 //

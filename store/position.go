@@ -34,9 +34,9 @@ func (p Position) After(chunk []a2a.Part) Position {
 	return p
 }
 
-// Between returns the content between two positions of an artifact as one chunk.
-// Appended at from, it moves the end of the artifact to to. ok is false if a position is
-// not valid for parts, or from is after to.
+// Between returns the content between two positions of an artifact as one chunk. If the chunk
+// is appended to an artifact that ends at from, the artifact then ends at to. ok is false if a
+// position is not valid for parts, or from is after to.
 func Between(parts []a2a.Part, from, to Position) (chunk []a2a.Part, ok bool) {
 	if !from.in(parts) || !to.in(parts) || from.Parts > to.Parts {
 		return nil, false
@@ -53,7 +53,7 @@ func Between(parts []a2a.Part, from, to Position) (chunk []a2a.Part, ok bool) {
 	if from.Parts > 0 && from.Text >= 0 {
 		last := parts[from.Parts-1]
 		rest := cutText(last, from.Text, len(last.(a2a.TextPart).Text))
-		// An empty text prevents that a text that follows extends the last part.
+		// The empty text keeps a following text from extending the last part.
 		if rest.Text != "" || PlainText(parts[from.Parts]) {
 			chunk = append(chunk, rest)
 		}

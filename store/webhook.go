@@ -88,9 +88,10 @@ type Lanes interface {
 	// RenewLanes extends leases that the worker still holds and returns the others.
 	RenewLanes(ctx context.Context, until time.Time, leases []LaneLease) (lost []LaneLease, err error)
 	// AckLanes records the outcome of claimed lanes. Each acknowledgement is applied
-	// completely, or not at all if the worker no longer holds the lease. Those leases are
-	// returned; if KeepLease is not set, they are released. After an error it is unknown
-	// which acknowledgements were stored. It is safe to acknowledge again.
+	// completely, or not at all if the worker no longer holds the lease. lost has the leases
+	// that are no longer held; without KeepLease, those of them that were revoked are released.
+	// After an error it is unknown which acknowledgements were stored. It is safe to
+	// acknowledge again.
 	AckLanes(ctx context.Context, acks ...LaneAck) (lost []LaneLease, err error)
 	// WakeLanes sets the due time of pending lanes of an endpoint to now, if they are not
 	// leased and are due later. It changes up to limit lanes, the earliest due first, and
@@ -132,7 +133,7 @@ type WebhookCursor struct {
 
 // Next returns the cursor after the next event of the log, and reports whether receivers
 // get this event. They get artifacts, and statuses with a new state or a message. They do
-// not get that a task waits to be executed, messages of the client, or changes of metadata.
+// not get the states submitted and pending, messages of the client, or changes of metadata.
 func (c WebhookCursor) Next(e *Event) (next WebhookCursor, deliver bool) {
 	next = WebhookCursor{Seq: e.Seq, Sequence: c.Sequence, State: c.State}
 	switch {
@@ -183,7 +184,8 @@ const (
 	// LaneParked lanes have used all attempts to deliver an event. Their events become
 	// dead letters immediately, until the lane is saved or replayed.
 	LaneParked LaneState = "parked"
-	// LaneDisabled lanes must not be called, or their receiver has rejected the webhook.
+	// LaneDisabled lanes make no requests: the receiver has ended the webhook, or its URL or
+	// endpoint must not be called. Their events become dead letters, as in LaneParked.
 	LaneDisabled LaneState = "disabled"
 )
 
@@ -287,7 +289,7 @@ type LaneAck struct {
 }
 
 // DeliveryAttempt records one attempt to deliver an event, or that the webhook service
-// did not send it because it must not.
+// sent no request: the URL is not allowed, or the event is too large.
 type DeliveryAttempt struct {
 	Task      Key
 	WebhookID string

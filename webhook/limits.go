@@ -218,8 +218,8 @@ func (m *limits) ownersAtLimit(now time.Time) (owners []string) {
 	return owners
 }
 
-// admit adds a claimed lane. The lane starts immediately, or waits for a slot of its endpoint
-// and is then counted, or is deferred until retry.
+// admit adds a claimed lane. The lane starts immediately, waits for a slot of its endpoint, or
+// is deferred until retry. Only a lane that starts or waits counts against the limits.
 func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time, started bool) {
 	e, h := l.endpoint, l.endpoint.host
 	e.usedAt = now
@@ -229,7 +229,7 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 	switch {
 	case m.owners[l.lease.Task.Owner] >= m.perOwner:
 		return m.ownerQueue.deferUntil(now, 0, m.perOwner, chance), false
-	case !free && (!canWait || h.active == 0): // a waiting lane is only started by one that ends at its host
+	case !free && (!canWait || h.active == 0): // a waiting lane starts when another one at its host ends
 		e.contendedAt = now
 		line := &e.deferQueue
 		if e.latency == 0 {

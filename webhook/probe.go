@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Probe is a test request to a webhook. It reports that a task which does not exist is
-// working.
+// Probe is a test request to a webhook. Its event is a status update with the state working, of
+// a task that does not exist.
 type Probe struct {
 	URL       *url.URL // as returned by CheckURL of the policy
 	Token     string   // optional

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// wrapError wraps an error of SQLite with its code. doing names the operation, for the
+// wrapError wraps an error of SQLite with its code. op names the operation, for the
 // log. Errors that have a code, store.ErrNotFound and errors of the context are
 // returned unchanged.
 func wrapError(err error, op string) error {

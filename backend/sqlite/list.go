@@ -190,7 +190,7 @@ func (l *taskList) findStates() (err error) {
 		return err
 	}
 	if l.kind.created && !l.kind.filtered && !l.q.Total {
-		return nil // not needed
+		return nil // walk and count do not use the states
 	}
 	each := func(rec record) error {
 		l.states = append(l.states, rec.text(0))

@@ -12,8 +12,8 @@ const (
 	walAutocheckpoint = 1000
 	// walFileSize is the size to which SQLite truncates the log file when it restarts.
 	walFileSize = 16 << 20
-	// walPauseSize is the size at which reads are paused so that the log can restart.
-	// Under constant reads it never could.
+	// walPauseSize is the size at which reads are paused so that the log can restart, which
+	// SQLite does only while no read is active.
 	walPauseSize = 64 << 20
 	// walCheckInterval is the number of groups between checks of the log's size.
 	walCheckInterval = 64
