@@ -65,12 +65,12 @@ var methods = []Method{
 	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Summary: "Resume the stream of a task's updates"},
 	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Summary: "Delete a finished task and its data"},
 
-	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Register a webhook for a task's updates"},
-	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read a push notification config of a task"},
-	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the push notification configs of a task"},
-	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a push notification config of a task"},
-	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List updates that your webhooks did not accept"},
-	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Summary: "Resend updates to a webhook from a given one on"},
+	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Register a webhook for a task"},
+	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read a webhook of a task"},
+	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the webhooks of a task"},
+	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a webhook of a task"},
+	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List dead letters, newest first"},
+	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Summary: "Resend events to a webhook, starting with a given one"},
 	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List a task's delivery attempts, newest first"},
 	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the agent card for authenticated clients"},
 

@@ -22,7 +22,7 @@ type configCmd struct {
 
 // Help implements [kong.HelpProvider].
 func (configCmd) Help() string {
-	return `Reads the same flags, environment variables and config file as serve, and prints each setting with its value and source: a flag, a variable, a line of the file, or the default. Flags take precedence over variables, and variables over the file. Passwords and tokens are masked. The command starts and opens nothing. Invalid settings are reported, and the exit code is 2, as with serve.
+	return `Reads the same flags, environment variables and config file as serve, and prints each setting with its value and source: a flag, a variable, a line of the file, or the default. Flags take precedence over variables, and variables over the file. Passwords and tokens are masked. The command opens no store and starts no server. Invalid settings are reported, and the exit code is 2, as with serve.
 
 Examples:
 

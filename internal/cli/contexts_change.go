@@ -221,7 +221,7 @@ type contextsArchiveCmd struct {
 
 // Help implements [kong.HelpProvider].
 func (contextsArchiveCmd) Help() string {
-	return `Archived conversations are read-only; they can be cleared with --force. A conversation with unfinished tasks is rejected (exit code 5).
+	return `Archived conversations can still be read, and be deleted with contexts clear --force. A conversation with unfinished tasks is rejected (exit code 5), unless --force is set.
 
 Examples:
 

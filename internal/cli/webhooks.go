@@ -40,7 +40,7 @@ type webhooksSetCmd struct {
 
 // Help implements [kong.HelpProvider].
 func (webhooksSetCmd) Help() string {
-	return `Prints the webhook's id and the secret that verifies signatures. The secret is shown only in the first ten minutes after its creation. A new webhook receives events from now on; holdfast webhooks replay --from 1 sends earlier events too. Replacing a webhook changes only what the flags set. It continues at its position, also if it was disabled. docs/webhooks.md describes receivers, with examples in Go, Python and Node.
+	return `Prints the webhook's id and the secret that verifies signatures. The secret is shown only in the first ten minutes after its creation. A new webhook receives events from now on; holdfast webhooks replay --from 1 sends earlier events too. Replacing a webhook changes only what the flags set. It continues with its next event, even if it was disabled. docs/webhooks.md describes receivers, with examples in Go, Python and Node.
 
 Examples:
 

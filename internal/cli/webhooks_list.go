@@ -247,7 +247,7 @@ Examples:
 
     holdfast webhooks replay 01980a2e-...
     holdfast webhooks replay 01980a2e-... mine --from 1
-    holdfast webhooks replay --all-owners    # of PostgreSQL; with SQLite, stop the server first`
+    holdfast webhooks replay --all-owners    # with SQLite, stop the server first`
 }
 
 // Run moves the cursor of a webhook back.
