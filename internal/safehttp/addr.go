@@ -17,9 +17,9 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// special4 are the networks of IPv4 that are not the public internet: the special
-// registry of IANA and what clouds use. special6 are those inside of global6, outside
-// of which nothing is allowed.
+// special4 are the IPv4 networks that are not public: IANA's registry of special-purpose
+// addresses, and networks that clouds use. special6 are such networks within global6. IPv6
+// addresses outside of global6 are not public either.
 var (
 	special4 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16",
 		"172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
@@ -29,7 +29,7 @@ var (
 	special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
 
-// special returns why an address is not of the public internet, or "".
+// special returns the reason why an address is not public, or "".
 func special(addr netip.Addr) string {
 	list := special4
 	if addr.Is6() {
@@ -46,7 +46,8 @@ func special(addr netip.Addr) string {
 	return ""
 }
 
-// metadataAddrs hand out credentials to whoever asks from inside a cloud.
+// metadataAddrs are the addresses of cloud metadata services, which return credentials to every
+// machine of the cloud.
 var metadataAddrs = []netip.Addr{
 	netip.MustParseAddr("169.254.169.254"), // most clouds
 	netip.MustParseAddr("169.254.170.2"),   // AWS containers
@@ -59,14 +60,14 @@ var metadataAddrs = []netip.Addr{
 	netip.MustParseAddr("fd20:ce::254"),    // Google
 }
 
-// translations are the well-known prefixes whose addresses may be translated to
-// the IPv4 address in their last four bytes.
+// translations are well-known prefixes of addresses that a router may translate to the IPv4
+// address in their last four bytes.
 var translations = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
 
-// metadata returns the metadata address that addr is, or embeds in a well-known way.
-// judged is what the site's own translation makes of addr.
-func metadata(addr, judged netip.Addr) (netip.Addr, bool) {
-	candidates := []netip.Addr{addr, judged}
+// metadata returns the metadata address that addr is, or embeds in a well-known way. unwrapped
+// is the result of Policy.unwrap for addr.
+func metadata(addr, unwrapped netip.Addr) (netip.Addr, bool) {
+	candidates := []netip.Addr{addr, unwrapped}
 	if addr.Is6() {
 		b := addr.As16()
 		switch {
@@ -86,10 +87,11 @@ func metadata(addr, judged netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// wellKnown is the prefix of NAT64 that needs no agreement (RFC 6052, section 2.1).
+// wellKnown is the well-known NAT64 prefix (RFC 6052, section 2.1).
 var wellKnown = netip.MustParsePrefix("64:ff9b::/96")
 
-// onlyIPv6 reports whether a host with such addresses can reach IPv4 by translation alone.
+// onlyIPv6 reports whether a host with these addresses has no IPv4 address, so that it reaches
+// IPv4 addresses only by translation.
 func onlyIPv6(local []netip.Addr) bool {
 	found := false
 	for _, addr := range local {
@@ -111,7 +113,8 @@ func checkNAT64(n netip.Prefix) error {
 	return nil
 }
 
-// embedded returns the IPv4 address in one of a NAT64 prefix (RFC 6052, section 2.2).
+// embedded returns the IPv4 address that addr, which is in NAT64 prefix n, embeds (RFC 6052,
+// section 2.2).
 func embedded(n netip.Prefix, addr netip.Addr) (netip.Addr, error) {
 	b := addr.As16()
 	if n.Bits() == 96 {
@@ -124,8 +127,8 @@ func embedded(n netip.Prefix, addr netip.Addr) (netip.Addr, error) {
 	return netip.AddrFrom4([4]byte(bytes[n.Bits()/8:])), nil
 }
 
-// portsRefused are those above 1023 where infrastructure listens that does as anybody
-// says.
+// portsRefused are ports above 1023 of databases and similar services, which often execute
+// requests without authentication.
 var portsRefused = []uint16{1900, 2375, 2376, 2379, 2380, 3306, 5432, 5672, 5984, 6379, 6443, 8500, 9200, 9300, 10250, 10255, 11211, 27017}
 
 func portAllowed(port uint16) bool {
@@ -149,8 +152,8 @@ func interfaceAddrs() ([]netip.Addr, error) {
 	return list, nil
 }
 
-// remember returns a function that calls list at most once in age, and returns what
-// it said last when it fails.
+// remember returns a function that caches the result of list for age. If list fails, the
+// function returns the last result.
 func remember(list func() ([]netip.Addr, error), age time.Duration) func() ([]netip.Addr, error) {
 	var mu sync.Mutex
 	var known []netip.Addr

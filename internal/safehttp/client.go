@@ -22,67 +22,65 @@ import (
 const (
 	defaultTimeout = 15 * time.Second
 
-	checkTimeout  = 2 * time.Second  // for a look-up at registration
-	lookupTimeout = 5 * time.Second  // for a look-up of an attempt
-	dialTimeout   = 5 * time.Second  // for a connect, and for the handshake of TLS
-	headerTimeout = 10 * time.Second // from the request to the head of the answer, by default
-	idleTimeout   = 30 * time.Second // of connections, which are checked when made
-	localAge      = 5 * time.Second  // of what is known of this host's addresses
+	checkTimeout  = 2 * time.Second  // for the DNS lookup at registration
+	lookupTimeout = 5 * time.Second  // for the DNS lookup of an attempt
+	dialTimeout   = 5 * time.Second  // for a connect, and for a TLS handshake
+	headerTimeout = 10 * time.Second // from the request to the response headers, by default
+	idleTimeout   = 30 * time.Second // of idle connections; addresses are checked only at the connect
+	localAge      = 5 * time.Second  // how long the addresses of this host are cached
 
-	maxHeader = 64 << 10 // bytes of all heads of an answer, those of 1xx included
-	maxBody   = 4 << 10  // bytes of a response body that are read; what follows is not waited for
-	maxDials  = 2        // addresses of one look-up that are tried
+	maxHeader = 64 << 10 // bytes of all headers of a response, including 1xx responses
+	maxBody   = 4 << 10  // bytes of a response body that Post reads
+	maxDials  = 2        // addresses of one lookup that are tried
 )
 
-// Resolver looks names up. net.Resolver is one.
+// Resolver resolves host names. net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Dialer connects to an address and port. net.Dialer is one.
+// Dialer connects to an address and port. net.Dialer implements it.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// ClientConfig is what a Client is made of. Zero fields take the documented default.
+// ClientConfig configures a Client. Zero fields take the documented default.
 type ClientConfig struct {
-	// Policy decides where requests go.
+	// Policy decides which addresses requests may go to.
 	Policy Policy
-	// Resolver looks names up. It gets them as the URL has them. Default: Go's own
-	// resolver, which takes all but allowed hosts for complete, whatever search domains
-	// are configured.
+	// Resolver resolves the host names of URLs. Default: Go's own resolver, which does not
+	// apply search domains except to allowed hosts.
 	Resolver Resolver
-	// Dialer connects. Default: a net.Dialer that checks the address once more.
+	// Dialer connects. Default: a net.Dialer that checks the address again.
 	Dialer Dialer
-	// EgressProxy is an HTTP proxy ("http://user:password@proxy:3128") that makes
-	// the connections, by CONNECT to the address that was checked. Default: none; the
-	// environment is never asked.
+	// EgressProxy is an HTTP proxy ("http://user:password@proxy:3128") for all connections. It
+	// gets a CONNECT to the address that was checked. Default: none. The proxy variables of
+	// the environment are ignored.
 	EgressProxy *url.URL
-	// RootCAs are trusted. Default: those of the system.
+	// RootCAs are the trusted authorities. Default: those of the system.
 	RootCAs *x509.CertPool
-	// Timeout bounds requests whose context has no deadline. Default 15 s. The head of an
-	// answer must come within 10 s of the request, or, with a Timeout above the default,
-	// within that.
+	// Timeout is the maximum duration of a request whose context has no deadline. Default 15 s.
+	// The response headers must arrive within 10 s of the request, or within Timeout if that
+	// is above 15 s.
 	Timeout time.Duration
-	// MaxConnsPerHost is how many connections to a host and port there are at
-	// once; further requests wait. Default: no limit.
+	// MaxConnsPerHost is the maximum number of connections to a host and port. Further requests
+	// wait. Default: no limit.
 	MaxConnsPerHost int
-	// MaxPerAddress is how many requests to an address are under way at once, whatever the
-	// names it goes by, unless the policy allows it apart from what is public; of IPv6 a
-	// network of 64 bits counts as one. Further requests fail with OutcomeBusy. Default: no
-	// limit.
+	// MaxPerAddress is the maximum number of concurrent requests to one public address, for all
+	// host names together. An IPv6 network of 64 bits counts as one address. Addresses that
+	// AllowNets or AllowHosts of the policy allow have no limit. Further requests fail with
+	// OutcomeBusy. Default: no limit.
 	MaxPerAddress int
-	// IdlePerHost is how many idle connections to a host and port are kept, for up to 30 s.
-	// Default 64.
+	// IdlePerHost is the maximum number of idle connections to a host and port, which are kept
+	// for up to 30 s. Default 64.
 	IdlePerHost int
 }
 
-// Client makes requests as its policy allows. Its methods may be called by many
-// goroutines at once.
+// Client makes requests that its policy allows. It is safe for concurrent use.
 type Client struct {
 	policy    Policy
 	resolver  Resolver
-	complete  bool // names are looked up as complete
+	complete  bool // lookups apply no search domains
 	dialer    Dialer
 	proxy     *proxy
 	timeout   time.Duration
@@ -90,7 +88,7 @@ type Client struct {
 	places    places
 }
 
-// New returns a client, or all that is wrong with its config.
+// New returns a client, or an error that lists all problems of cfg.
 func New(cfg ClientConfig) (*Client, error) {
 	err := cfg.Policy.validate()
 	p, proxyErr := newProxy(cfg.EgressProxy)
@@ -125,8 +123,8 @@ func New(cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// headTimeout is how long the head of an answer may take. Whoever lets requests take longer
-// than by default means that.
+// headTimeout returns the maximum time until the response headers arrive. See
+// ClientConfig.Timeout.
 func headTimeout(timeout time.Duration) time.Duration {
 	if timeout > defaultTimeout {
 		return timeout
@@ -134,12 +132,12 @@ func headTimeout(timeout time.Duration) time.Duration {
 	return headerTimeout
 }
 
-// CloseIdleConnections closes the connections that wait for another request.
+// CloseIdleConnections closes connections without a request in progress.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// Check reports whether a URL may be registered. The error is a *Refusal, unless
-// the addresses of this host could not be read. The addresses of the name are checked if
-// they are resolved within two seconds; a name that does not resolve is no error.
+// Check returns an error if a URL must not be registered. The error is a *Refusal, unless the
+// addresses of this host could not be read. Check resolves the name and checks its addresses,
+// but ignores a name that does not resolve within two seconds.
 func (c *Client) Check(ctx context.Context, rawURL string) error {
 	e, err := c.policy.examine(rawURL)
 	if err != nil || e.name == "" {
@@ -155,7 +153,7 @@ func (c *Client) Check(ctx context.Context, rawURL string) error {
 	return err
 }
 
-// lookup asks once for the addresses of a name.
+// lookup makes one DNS lookup of the name of e.
 func (c *Client) lookup(ctx context.Context, e *endpoint) ([]netip.Addr, error) {
 	name := e.name
 	if c.complete && !c.policy.allowsHost(e.host) {
@@ -168,8 +166,8 @@ func (c *Client) lookup(ctx context.Context, e *endpoint) ([]netip.Addr, error) 
 	return answers, err
 }
 
-// checkAnswers checks every answer, however many there are: only an attacker mixes
-// addresses that are allowed with others. It returns those to try.
+// checkAnswers returns the addresses to try, or an error if the policy rejects any of the
+// answers: only an attacker mixes allowed addresses with others.
 func (c *Client) checkAnswers(e *endpoint, answers []netip.Addr) ([]netip.AddrPort, error) {
 	targets := make([]netip.AddrPort, len(answers))
 	for i, addr := range answers {
@@ -205,11 +203,11 @@ func (c *Client) resolve(ctx context.Context, e *endpoint) ([]netip.AddrPort, er
 	return targets, nil
 }
 
-// Request is a POST.
+// Request is a POST request.
 type Request struct {
-	URL *url.URL // that CheckURL has returned; it is checked again
+	URL *url.URL // as returned by CheckURL; Post checks it again
 	// Header and Body must not be changed, not even after Post has returned: a connection may
-	// still be busy with them.
+	// still be sending them.
 	Header http.Header
 	Body   []byte
 }
@@ -217,17 +215,16 @@ type Request struct {
 // Response is the response to a request, without its body.
 type Response struct {
 	Status int // 200 to 599; redirects are not followed
-	// RetryAfter is the time that the answer asks to wait; 0 when it does not, and one day
-	// at most.
+	// RetryAfter is the delay that the response requests, at most one day, or 0.
 	RetryAfter time.Duration
-	// Address was called.
+	// Address is the address that the request was sent to.
 	Address netip.AddrPort
 }
 
-// Post makes one attempt: at most one look-up, one request and no redirect. It waits for
-// the end of the response body or its first 4 KiB, which it discards. It returns by the end
-// of ctx; a response whose body is still incomplete then has failed with OutcomeTimeout. A
-// body that breaks off earlier does not matter. The error is an *Error.
+// Post makes one attempt: at most one DNS lookup and one request, and follows no redirect. It
+// reads and discards up to 4 KiB of the response body. It returns when ctx is done at the
+// latest; if the body is incomplete then, the outcome is OutcomeTimeout. A body that is
+// truncated before that is no error. Errors are of type *Error.
 func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -247,10 +244,10 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	return Response{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), Address: to}, nil
 }
 
-// Fetch gets the file that a URL names: 200 and at most limit bytes, no redirect. It
-// returns by the end of ctx. The header must not be changed any more. Before it allocates
-// memory for content it calls grow with the number of bytes, and fails with its error. Any other
-// error is an *Error.
+// Fetch gets a file of at most limit bytes. The response must have status 200; redirects are not
+// followed. Fetch returns when ctx is done at the latest. The caller must not change header
+// afterwards. Before Fetch allocates memory for content, it calls grow with the number of bytes,
+// and returns its error. Other errors are of type *Error.
 func (c *Client) Fetch(ctx context.Context, rawURL string, header http.Header, limit int64, grow func(ctx context.Context, bytes int64) error) (data []byte, contentType string, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -290,8 +287,8 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// do makes one request and returns the head of its answer, and the address that was
-// called.
+// do makes one request. It returns the response, whose body is unread, and the address that the
+// request was sent to.
 func (c *Client) do(ctx context.Context, method, rawURL string, header http.Header, body []byte) (*http.Response, netip.AddrPort, error) {
 	e, err := c.policy.examine(rawURL)
 	if err == nil {
@@ -304,7 +301,7 @@ func (c *Client) do(ctx context.Context, method, rawURL string, header http.Head
 	if err != nil {
 		return nil, netip.AddrPort{}, err
 	}
-	targets, release := c.places.take(targets, func(addr netip.Addr) (netip.Addr, bool) { return c.policy.counted(e.host, addr) })
+	targets, release := c.places.acquire(targets, func(addr netip.Addr) (netip.Addr, bool) { return c.policy.counted(e.host, addr) })
 	if len(targets) == 0 {
 		return nil, netip.AddrPort{}, &Error{Outcome: OutcomeBusy, Err: fmt.Errorf("%d requests to its address are under way", c.places.most)}
 	}
@@ -319,15 +316,15 @@ func (c *Client) do(ctx context.Context, method, rawURL string, header http.Head
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		req.Body, _ = req.GetBody()
 	}
-	// Without Got1xxResponse net/http counts informational answers toward the limit for
-	// the head.
+	// The trace has no Got1xxResponse, so net/http counts the headers of 1xx responses toward
+	// MaxResponseHeaderBytes.
 	traced := httptrace.WithClientTrace(context.WithValue(ctx, attemptKey{}, a), &httptrace.ClientTrace{GotConn: a.gotConn, TLSHandshakeDone: a.handshakeDone})
 	resp, err := c.transport.RoundTrip(req.WithContext(traced))
 	if err != nil {
 		release()
 		return nil, netip.AddrPort{}, a.failed(ctx, err)
 	}
-	resp.Body = &placed{resp.Body, release}
+	resp.Body = &countedBody{resp.Body, release}
 	if resp.StatusCode < 200 || resp.StatusCode > 599 {
 		resp.Body.Close()
 		return nil, netip.AddrPort{}, &Error{Outcome: OutcomeProtocol, Address: a.address(), Err: fmt.Errorf("status %d", resp.StatusCode)}

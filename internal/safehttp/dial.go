@@ -18,33 +18,33 @@ import (
 	"time"
 )
 
-// attempt is one request and where it may connect. It travels in the context: the
-// address that net/http would dial is ignored.
+// attempt is one request, with the addresses that it may connect to. dialPinned gets it from the
+// context and ignores the address that net/http passes.
 type attempt struct {
 	host     string
 	targets  []netip.AddrPort
 	deadline time.Time
 
-	called atomic.Pointer[netip.AddrPort] // the last that was tried, or whose connection is used
-	tls    atomic.Bool                    // no handshake
+	called atomic.Pointer[netip.AddrPort] // the address tried last, or that of the reused connection
+	tls    atomic.Bool                    // the TLS handshake failed
 }
 
 type attemptKey struct{}
 
-// pinned is a connection to an address that was checked.
+// pinned is a connection to a checked address.
 type pinned struct {
 	net.Conn
 	to netip.AddrPort
 }
 
-// dialError is the failure of a connect.
+// dialError is an error of a connect.
 type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
 var errNotPinned = errors.New("dial without an address that was checked")
 
-// address returns what was called, if anything.
+// address returns the address that the request was sent to, or the zero value.
 func (a *attempt) address() netip.AddrPort {
 	if to := a.called.Load(); to != nil {
 		return *to
@@ -64,8 +64,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 
 func (a *attempt) handshakeDone(_ tls.ConnectionState, err error) { a.tls.Store(err != nil) }
 
-// dialPinned connects to an address of the attempt in ctx, whatever the address it is asked
-// for.
+// dialPinned connects to one of the addresses of the attempt in ctx.
 func (c *Client) dialPinned(ctx context.Context, _, _ string) (net.Conn, error) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {
@@ -103,7 +102,7 @@ func (c *Client) dialOne(ctx context.Context, host string, to netip.AddrPort) (n
 	return c.dialer.DialContext(ctx, "tcp", to.String())
 }
 
-// control checks the address of a connect right before it happens.
+// control checks an address immediately before the connect.
 func (c *Client) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return &Refusal{Rule: "address", Text: "host is not allowed", Detail: "network " + network}
@@ -119,7 +118,7 @@ func (c *Client) control(ctx context.Context, network, address string, _ syscall
 	return c.policy.CheckAddr(a.host, to)
 }
 
-// proxy makes connections on our behalf.
+// proxy is an HTTP proxy that makes the connections.
 type proxy struct {
 	address string
 	auth    string // the value of Proxy-Authorization, or empty
@@ -130,7 +129,7 @@ func newProxy(u *url.URL) (*proxy, error) {
 		return nil, nil
 	}
 	if u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("EgressProxy: want http://host:port, with user:password@ if need be")
+		return nil, errors.New("EgressProxy: want http://host:port, optionally with user:password@")
 	}
 	p := &proxy{address: u.Host}
 	if u.User != nil {
@@ -140,7 +139,7 @@ func newProxy(u *url.URL) (*proxy, error) {
 	return p, nil
 }
 
-// connect has the proxy connect to an address, so that it has nothing to resolve.
+// connect connects to an address through the proxy. The proxy gets no name to resolve.
 func (p *proxy) connect(ctx context.Context, d Dialer, to netip.AddrPort) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, "tcp", p.address)
 	if err != nil {
@@ -167,7 +166,7 @@ func (p *proxy) handshake(conn net.Conn, to netip.AddrPort) error {
 		return err
 	}
 	buffered := bufio.NewReader(io.LimitReader(conn, maxHeader))
-	// The body is the tunnel: to close it would be to read it.
+	// The body is the tunnel, and closing it would read from it.
 	resp, err := http.ReadResponse(buffered, req) //nolint:bodyclose // see above
 	if err != nil {
 		return err

@@ -2,21 +2,21 @@ package safehttp
 
 import "io"
 
-// leastRoom is how much room content gets whose length is not known.
-const leastRoom = 64 << 10
+// minRoom is the initial capacity for content of unknown length.
+const minRoom = 64 << 10
 
-// fetching reads the content of a response into memory that it asks for first.
+// fetching reads the content of a response. It calls grow before it allocates memory.
 type fetching struct {
 	body    io.Reader
 	grow    func(bytes int64) error
 	refused bool // grow failed
 }
 
-// read returns up to most bytes. length is what is to be expected, or -1.
+// read returns up to most bytes. length is the expected number, or -1 if it is unknown.
 func (f *fetching) read(length, most int64) ([]byte, error) {
-	room := min(most, leastRoom)
+	room := min(most, minRoom)
 	if length >= 0 {
-		room = min(most, length+1) // one more finds the end
+		room = min(most, length+1) // one more byte to detect the end
 	}
 	var data []byte
 	for {

@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// Outcomes of requests that got no answer.
+// Outcomes of requests without a response.
 const (
-	OutcomeRefused  = "refused"  // the policy does not allow it; nothing was sent
+	OutcomeRefused  = "refused"  // the policy does not allow the request; nothing was sent
 	OutcomeDNS      = "dns"      // the name does not resolve
-	OutcomeConnect  = "connect"  // no connection
-	OutcomeTLS      = "tls"      // no trusted connection
-	OutcomeTimeout  = "timeout"  // not in time
+	OutcomeConnect  = "connect"  // the connect failed
+	OutcomeTLS      = "tls"      // the TLS handshake failed
+	OutcomeTimeout  = "timeout"  // the response was not complete in time
 	OutcomeProtocol = "protocol" // the response is not HTTP, too large or empty
 	OutcomeCanceled = "canceled" // the caller's context is done
-	OutcomeBusy     = "busy"     // too many requests to the address are under way; nothing was sent
+	OutcomeBusy     = "busy"     // too many requests to the address are in progress; nothing was sent
 )
 
 // Further outcomes of Fetch.
 const (
-	OutcomeStatus   = "status"    // the answer is not the file
+	OutcomeStatus   = "status"    // the status of the response is not 200
 	OutcomeTooLarge = "too_large" // the file is larger than the limit
 )
 
-// Error is why a request got no answer.
+// Error is the error of a request that got no usable response.
 type Error struct {
 	Outcome string
-	// Address was called, if one was.
+	// Address is the address that the request was sent to, or the zero value.
 	Address netip.AddrPort
-	// Status is that of the answer for OutcomeStatus, else 0.
+	// Status is the status of the response for OutcomeStatus, else 0.
 	Status int
 	Err    error
 }
@@ -45,7 +45,7 @@ func (e *Error) Error() string { return e.Outcome + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refused is the error for what the policy says, or for a policy that could not be asked.
+// refused returns the error for a rejection by the policy, or for a policy that failed.
 func refused(err error) error {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
@@ -54,15 +54,15 @@ func refused(err error) error {
 	return &Error{Outcome: OutcomeConnect, Err: err}
 }
 
-// failed is the error for an attempt that ended with err, which means outcome unless its
-// time was over.
+// failed returns the error of an attempt that ended with err. If ctx is not done, it has the
+// given outcome.
 func failed(ctx context.Context, outcome string, to netip.AddrPort, err error) error {
 	var timeout net.Error
 	deadline, bounded := ctx.Deadline()
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		outcome = OutcomeCanceled
-	case ctx.Err() != nil, bounded && !time.Now().Before(deadline): // whose timer may be late
+	case ctx.Err() != nil, bounded && !time.Now().Before(deadline): // the timer of ctx may be late
 		outcome = OutcomeTimeout
 	case outcome == OutcomeProtocol && errors.As(err, &timeout) && timeout.Timeout():
 		outcome = OutcomeTimeout
@@ -85,10 +85,10 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 	return failed(ctx, OutcomeProtocol, a.address(), err)
 }
 
-// fieldName are the characters of the names of header fields.
+// fieldName has the characters that are allowed in names of header fields.
 const fieldName = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// checkHeader reports fields that cannot be sent.
+// checkHeader returns an error if a header field cannot be sent.
 func checkHeader(header http.Header) error {
 	for name, values := range header {
 		if name == "" || strings.Trim(name, fieldName) != "" {
@@ -103,11 +103,11 @@ func checkHeader(header http.Header) error {
 	return nil
 }
 
-// maxRetryAfter is the longest that an answer can ask to wait.
+// maxRetryAfter is the upper bound of retryAfter.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter returns how long an answer asks to wait: a number of seconds, or a date that
-// is taken relative to the answer's own.
+// retryAfter returns the delay that a response requests, or 0. The header has a number of
+// seconds, or a date, from which retryAfter subtracts the Date of the response.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if text == "" {

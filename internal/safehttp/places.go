@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// places counts the requests under way to each address, so that many names for one
-// address do not add up to a flood.
+// places limits the concurrent requests to each address, whatever the host names of their URLs.
 type places struct {
-	most int // 0: no limit
+	most int // per address; 0 for no limit
 
 	mu    sync.Mutex
 	taken map[netip.Prefix]int
 }
 
-// network6 is how much of an IPv6 address counts: one machine may have all of the rest.
+// network6 is the number of bits of an IPv6 address that are significant: one machine may have
+// all addresses of such a network.
 const network6 = 64
 
 func place(addr netip.Addr) netip.Prefix {
@@ -23,13 +23,14 @@ func place(addr netip.Addr) netip.Prefix {
 	if addr.Is6() {
 		bits = network6
 	}
-	p, _ := addr.Prefix(bits) // of a length that fits
+	p, _ := addr.Prefix(bits) // the length is valid
 	return p
 }
 
-// take returns the targets that have a free place, and a function that releases the places. counted returns
-// the address that a target counts for, and false if the target is not limited.
-func (p *places) take(targets []netip.AddrPort, counted func(netip.Addr) (netip.Addr, bool)) (free []netip.AddrPort, release func()) {
+// acquire counts a request to each target below the limit. It returns these targets, and a
+// function that ends the request. counted returns the address for which a target counts, and
+// false if the target is not limited.
+func (p *places) acquire(targets []netip.AddrPort, counted func(netip.Addr) (netip.Addr, bool)) (free []netip.AddrPort, release func()) {
 	if p.most == 0 {
 		return targets, func() {}
 	}
@@ -63,13 +64,13 @@ func (p *places) give(held []netip.Prefix) {
 	}
 }
 
-// placed is a body that gives a place back when it is closed.
-type placed struct {
+// countedBody is a response body that calls release when it is closed.
+type countedBody struct {
 	io.ReadCloser
 	release func()
 }
 
-func (b *placed) Close() error {
+func (b *countedBody) Close() error {
 	defer b.release()
 	return b.ReadCloser.Close()
 }

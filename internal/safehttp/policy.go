@@ -11,46 +11,46 @@ import (
 	"strings"
 )
 
-// Policy decides where requests may go. The zero Policy lets them go to the public
-// internet only. It must not be changed once it is used.
+// Policy decides which URLs and addresses requests may go to. The zero Policy allows public
+// addresses only. A Policy must not be changed after its first use.
 type Policy struct {
-	// AllowNets are networks that are allowed although they are not public. Cloud metadata
-	// addresses are only allowed by a prefix of a single address. They lift the rule for
-	// ports too, but not those for names.
+	// AllowNets are networks that are allowed although they are not public. All their ports are
+	// allowed, but the rules for host names still apply. A cloud metadata address is allowed
+	// only by a network that consists of this address.
 	AllowNets []netip.Prefix
-	// AllowHosts are names or literals, each with a port ("localhost:8888"), that are
-	// allowed whatever they resolve to, with the same exception. They are written as
-	// ParsePolicy returns them: in lower case, without a final dot.
+	// AllowHosts are names or literal addresses, each with a port ("localhost:8888"), that are
+	// allowed whatever they resolve to, except cloud metadata addresses. Names are in lower case
+	// without a final dot, as ParsePolicy returns them.
 	AllowHosts []string
-	// RequireHTTPS refuses http.
+	// RequireHTTPS rejects the scheme http.
 	RequireHTTPS bool
-	// NAT64 are the site's own prefixes of addresses that embed one of IPv4 (RFC 6052).
-	// Such an address is judged by what it embeds. On a host without addresses of IPv4,
-	// 64:ff9b::/96 is among them: DNS64 has it call all that is of IPv4 there.
+	// NAT64 are prefixes of IPv6 addresses that embed IPv4 addresses (RFC 6052) in this network.
+	// The embedded address is checked instead. On a host without IPv4 addresses this also
+	// applies to 64:ff9b::/96, since DNS64 returns such addresses for every IPv4 host.
 	NAT64 []netip.Prefix
-	// Local returns the addresses of this host, which are refused. nil: those of
-	// its network interfaces.
+	// Local returns the addresses of this host, which are rejected. nil: those of its network
+	// interfaces.
 	Local func() ([]netip.Addr, error)
 }
 
-// PolicyParams is a Policy as an operator writes it.
+// PolicyParams is a Policy in the form of configuration settings.
 type PolicyParams struct {
 	// AllowNets are prefixes ("10.1.0.0/16") or single addresses.
 	AllowNets []string
 	// AllowHosts are "name:port", "address:port" or "[address]:port".
 	AllowHosts []string
-	// NAT64 are prefixes of IPv6 of 32, 40, 48, 56, 64 or 96 bits.
+	// NAT64 are IPv6 prefixes of 32, 40, 48, 56, 64 or 96 bits.
 	NAT64        []string
 	RequireHTTPS bool
 }
 
 // Refusal is the error for a URL or an address that the policy does not allow.
 type Refusal struct {
-	// Rule names the rule in a word: "length", "characters", "syntax", "scheme",
-	// "userinfo", "fragment", "host", "port", "address" or "header".
+	// Rule is the name of the rule: "length", "characters", "syntax", "scheme", "userinfo",
+	// "fragment", "host", "port", "address" or "header".
 	Rule string
-	// Text is the reason for the client that supplied the URL. It never reveals what a name
-	// resolves to.
+	// Text is the reason, for the client that supplied the URL. It does not contain the
+	// addresses of a name.
 	Text string
 	// Detail is for operators. It may be empty.
 	Detail string
@@ -59,7 +59,7 @@ type Refusal struct {
 // Error returns the text.
 func (r *Refusal) Error() string { return r.Text }
 
-// ParsePolicy reads a policy. Its error names every entry that is wrong.
+// ParsePolicy returns the policy of params, or an error that lists all invalid entries.
 func ParsePolicy(params PolicyParams) (Policy, error) {
 	p := Policy{RequireHTTPS: params.RequireHTTPS}
 	var errs []error
@@ -96,10 +96,9 @@ func ParsePolicy(params PolicyParams) (Policy, error) {
 	return p, nil
 }
 
-// CheckURL returns the URL that raw is, with its host in lower case and without a final
-// dot, if the policy allows it as far as is known without the network: its grammar, its
-// name or literal address, its port. The error is a *Refusal, unless the addresses
-// of this host could not be had.
+// CheckURL parses raw and applies the rules that need no network: for syntax, name or literal
+// address, and port. It returns the URL with its host in lower case and without a final dot.
+// The error is a *Refusal, unless the addresses of this host could not be read.
 func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	e, err := p.examine(raw)
 	if err != nil {
@@ -108,9 +107,9 @@ func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	return e.url, nil
 }
 
-// CheckAddr reports whether requests may go to an address and port. host is what was
-// looked up, as in AllowHosts, or empty. The error is a *Refusal, unless the addresses of
-// this host could not be had.
+// CheckAddr returns an error if requests must not go to an address and port. host is the name
+// that resolved to it, with its port as in AllowHosts, or empty. The error is a *Refusal, unless
+// the addresses of this host could not be read.
 func (p *Policy) CheckAddr(host string, to netip.AddrPort) error {
 	addr := to.Addr()
 	if !addr.IsValid() || addr.Zone() != "" {
@@ -120,46 +119,47 @@ func (p *Policy) CheckAddr(host string, to netip.AddrPort) error {
 		return refusePort("0")
 	}
 	addr = addr.Unmap()
-	judged, err := p.unwrap(addr)
+	unwrapped, err := p.unwrap(addr)
 	if err != nil {
 		return refuseAddr(host, addr, err.Error())
 	}
-	if meta, ok := metadata(addr, judged); ok && !p.allowsAlone(meta) && !p.allowsAlone(addr) {
+	if meta, ok := metadata(addr, unwrapped); ok && !p.allowsAlone(meta) && !p.allowsAlone(addr) {
 		return refuseAddr(host, addr, "it is "+meta.String()+", a cloud's metadata")
 	}
-	if p.allows(host, addr, judged) {
+	if p.allows(host, addr, unwrapped) {
 		return nil
 	}
 	if !portAllowed(to.Port()) {
 		return refusePort(strconv.Itoa(int(to.Port())))
 	}
-	if why := special(judged); why != "" {
+	if why := special(unwrapped); why != "" {
 		return refuseAddr(host, addr, why)
 	}
 	local, err := p.local()
 	if err != nil {
 		return fmt.Errorf("addresses of this host: %w", err)
 	}
-	if slices.Contains(local, addr) || slices.Contains(local, judged) {
+	if slices.Contains(local, addr) || slices.Contains(local, unwrapped) {
 		return refuseAddr(host, addr, "it belongs to this host")
 	}
 	return nil
 }
 
-// allows reports whether an operator's entry allows an address, judged by what it embeds.
-func (p *Policy) allows(host string, addr, judged netip.Addr) bool {
-	return p.allowsHost(host) || p.allowsNet(addr) || p.allowsNet(judged)
+// allows reports whether AllowHosts or AllowNets allow an address. unwrapped is the result of
+// unwrap for it.
+func (p *Policy) allows(host string, addr, unwrapped netip.Addr) bool {
+	return p.allowsHost(host) || p.allowsNet(addr) || p.allowsNet(unwrapped)
 }
 
-// counted returns the address by which one that may be called is counted: what it embeds,
-// if it does. counts is false where an operator's entry allows it.
+// counted returns the address for which a request to addr counts: the one that it embeds, if
+// any. counts is false if AllowHosts or AllowNets allow the address.
 func (p *Policy) counted(host string, addr netip.Addr) (by netip.Addr, counts bool) {
 	addr = addr.Unmap()
-	judged, err := p.unwrap(addr)
+	unwrapped, err := p.unwrap(addr)
 	if err != nil {
 		return addr, true
 	}
-	return judged, !p.allows(host, addr, judged)
+	return unwrapped, !p.allows(host, addr, unwrapped)
 }
 
 func (p *Policy) allowsHost(host string) bool {
@@ -170,7 +170,7 @@ func (p *Policy) allowsNet(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.AllowNets, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// allowsAlone reports whether an entry allows this one address and no other.
+// allowsAlone reports whether one of AllowNets consists of this address.
 func (p *Policy) allowsAlone(addr netip.Addr) bool {
 	return slices.Contains(p.AllowNets, netip.PrefixFrom(addr, addr.BitLen()))
 }
@@ -182,8 +182,8 @@ func (p *Policy) local() ([]netip.Addr, error) {
 	return interfaceAddrs()
 }
 
-// unwrap returns the IPv4 address that an address of a NAT64 prefix embeds, or the address
-// itself.
+// unwrap returns the IPv4 address that an address with a NAT64 prefix embeds, and other addresses
+// unchanged.
 func (p *Policy) unwrap(addr netip.Addr) (netip.Addr, error) {
 	for _, prefix := range p.NAT64 {
 		if prefix.Contains(addr) {
@@ -198,7 +198,7 @@ func (p *Policy) unwrap(addr netip.Addr) (netip.Addr, error) {
 	return addr, nil
 }
 
-// validate reports what ParsePolicy would not have let through.
+// validate returns an error that lists all entries that ParsePolicy does not return.
 func (p *Policy) validate() error {
 	var errs []error
 	for _, host := range p.AllowHosts {
@@ -250,7 +250,7 @@ func checkNet(n netip.Prefix) error {
 	return nil
 }
 
-// parseHostPort returns an allowed host as URLs are compared with it.
+// parseHostPort returns an entry of AllowHosts in its canonical form.
 func parseHostPort(entry string) (string, error) {
 	host, port, err := net.SplitHostPort(strings.TrimSpace(entry))
 	if err != nil || host == "" {

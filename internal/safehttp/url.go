@@ -10,20 +10,19 @@ import (
 	"strings"
 )
 
-// maxURL is how long a URL may be, in bytes.
+// maxURL is the maximum length of a URL in bytes.
 const maxURL = 2048
 
-// endpoint is what a URL leads to.
+// endpoint is a URL with its host and port.
 type endpoint struct {
 	url  *url.URL
-	host string     // name or literal and port, as in AllowHosts
-	name string     // to look up, "" if the host is a literal
-	addr netip.Addr // the literal
+	host string     // name or literal address with the port, as in AllowHosts
+	name string     // name to resolve, "" if the host is a literal address
+	addr netip.Addr // the literal address
 	port uint16
 }
 
-// examine takes a URL apart and checks all of it that can be checked without the
-// network.
+// examine parses a URL and applies the rules that need no network.
 func (p *Policy) examine(raw string) (*endpoint, error) {
 	u, err := parseURL(raw)
 	if err != nil {
@@ -60,7 +59,7 @@ func (p *Policy) examine(raw string) (*endpoint, error) {
 	return e, p.examineName(e)
 }
 
-// parseURL checks the grammar, apart from the host.
+// parseURL parses a URL and checks its syntax, except that of the host.
 func parseURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, &Refusal{Rule: "length", Text: "must not be longer than 2048 bytes"}
@@ -113,8 +112,8 @@ func (p *Policy) examineLiteral4(e *endpoint, text, port string) error {
 	return p.CheckAddr(e.host, netip.AddrPortFrom(e.addr, e.port))
 }
 
-// examineName applies the rules for names, and that for ports unless the address may
-// lift it.
+// examineName applies the rules for names. It applies the rule for ports only if AllowNets is
+// empty, because these networks allow all ports, and the address is not known yet.
 func (p *Policy) examineName(e *endpoint) error {
 	if p.allowsHost(e.host) {
 		return nil
@@ -136,7 +135,7 @@ func parsePort(text string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// canonicalName is a name in lower case without its final dot.
+// canonicalName returns a name in lower case without its final dot.
 func canonicalName(name string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
@@ -173,14 +172,14 @@ func notInLabel(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-// suffixesRefused are domains that only mean something inside of a site, namesRefused
-// names of metadata services.
+// suffixesRefused are domains that do not exist in public DNS. namesRefused are names of cloud
+// metadata services.
 var (
 	suffixesRefused = []string{"localhost", "localdomain", "local", "internal", "intranet", "corp", "lan", "home", "private", "svc", "cluster", "home.arpa", "onion", "invalid"}
 	namesRefused    = []string{"metadata.goog", "metadata.tencentyun.com"}
 )
 
-// nameAllowed reports whether a name may be looked up.
+// nameAllowed reports whether a name may be resolved.
 func nameAllowed(name string) bool {
 	if !strings.Contains(name, ".") || slices.Contains(namesRefused, name) {
 		return false
