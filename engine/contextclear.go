@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -168,7 +167,7 @@ func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect str
 
 // deleteContext removes an existing context. It returns the errors of Store.DeleteContext.
 func (e *Engine) deleteContext(ctx context.Context, key store.ContextKey) error {
-	unlock, err := e.deletions.lock(ctx, key)
+	unlock, err := e.deletions.Lock(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -185,7 +184,7 @@ func (e *Engine) deleteContext(ctx context.Context, key store.ContextKey) error 
 // finishDeletion completes the pending deletion of a context and reports whether it removed
 // anything. It does nothing if the context exists.
 func (e *Engine) finishDeletion(ctx context.Context, key store.ContextKey) (removed bool, err error) {
-	unlock, err := e.deletions.lock(ctx, key)
+	unlock, err := e.deletions.Lock(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -237,46 +236,5 @@ func (e *Engine) finishDeletions(ctx context.Context, beat func()) {
 		if len(keys) < batch || failed {
 			return // failed deletions are retried at the next tick
 		}
-	}
-}
-
-// deletions has a lock for each context that is being deleted. The zero value is ready to use.
-type deletions struct {
-	mu    sync.Mutex
-	locks map[store.ContextKey]*deletion
-}
-
-type deletion struct {
-	token chan struct{} // empty while the lock is held
-	users int
-}
-
-// lock waits for the lock of a context until ctx is done.
-func (d *deletions) lock(ctx context.Context, key store.ContextKey) (unlock func(), err error) {
-	d.mu.Lock()
-	if d.locks == nil {
-		d.locks = make(map[store.ContextKey]*deletion)
-	}
-	l := d.locks[key]
-	if l == nil {
-		l = &deletion{token: make(chan struct{}, 1)}
-		l.token <- struct{}{}
-		d.locks[key] = l
-	}
-	l.users++
-	d.mu.Unlock()
-	leave := func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(d.locks, key)
-		}
-	}
-	select {
-	case <-l.token:
-		return func() { l.token <- struct{}{}; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, context.Cause(ctx)
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -24,18 +24,18 @@ type Engine struct {
 
 	readSlots chan struct{} // limits concurrent reads of tasks that other processes changed
 
-	quarantineSlot chan struct{} // holds a token while one quarantined task may start
-	quarantined    atomic.Int64  // number of quarantined tasks that wait for the slot
-	dispatcherWake chan struct{} // wakes the dispatcher
-	janitorWake    chan struct{} // wakes the janitor
-	mayHaveDue     atomic.Bool   // the store may have due tasks
-	mayHaveSkipped atomic.Bool   // the store may have due tasks of owners that the last claim skipped
-	queued         queueCount    // tasks waiting to run, of all owners
-	owners         ownerCounts   // tasks waiting to run, by owner
-	refusals       queueRefusals // rejections because of full queues
-	retries        memoryRetries // next claims of tasks without memory
-	abandoned      atomic.Int64  // abandoned handlers that still run
-	oversized      atomic.Int64  // messages and writes rejected by Limits.TaskBytes
+	quarantineSlot chan struct{}  // holds a token while one quarantined task may start
+	quarantined    atomic.Int64   // number of quarantined tasks that wait for the slot
+	dispatcherWake runtime.Signal // wakes the dispatcher
+	janitorWake    runtime.Signal // wakes the janitor
+	mayHaveDue     atomic.Bool    // the store may have due tasks
+	mayHaveSkipped atomic.Bool    // the store may have due tasks of owners that the last claim skipped
+	queued         queueCount     // tasks waiting to run, of all owners
+	owners         ownerCounts    // tasks waiting to run, by owner
+	refusals       queueRefusals  // rejections because of full queues
+	retries        memoryRetries  // next claims of tasks without memory
+	abandoned      atomic.Int64   // abandoned handlers that still run
+	oversized      atomic.Int64   // messages and writes rejected by Limits.TaskBytes
 
 	contexts     contextSizes
 	contextsFull atomic.Int64 // messages rejected by Limits.ContextBytes
@@ -49,30 +49,21 @@ type Engine struct {
 	createdLeaseTime time.Time              // the same on the clock of leases
 	takeover         bool                   // leases of earlier processes can be claimed; used by the dispatcher only
 
-	deletions deletions
+	deletions runtime.Locks[store.ContextKey] // held while a context is deleted
 
 	mu       sync.Mutex
 	runs     map[*run]struct{}
 	stopping bool
 
-	loops     sync.WaitGroup
+	lifecycle runtime.Lifecycle
+	loops     runtime.Loops
 	active    sync.WaitGroup // runs, and callers of addActive
-	lifecycle sync.Mutex     // held while state changes
-	stopped   chan struct{}  // closed when Stop has finished or there is nothing to stop
 	stop      context.CancelFunc
 	ctx       context.Context // context of the loops
 	// commitCtx is done when runs must stop retrying their last commit.
 	commitCtx   context.Context
 	stopCommits context.CancelFunc
-	lastBeats   map[string]*atomic.Int64
-	state       atomic.Int32
 }
-
-const (
-	stateNew int32 = iota
-	stateRunning
-	stateStopped
-)
 
 // New returns an engine, or an error that lists all problems of cfg.
 func New(cfg Config) (*Engine, error) {
@@ -83,15 +74,14 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: monotonic(cfg.clock),
 		slots:          newSlots(cfg.Concurrency, max(cfg.Reserved, 0)),
-		dispatcherWake: make(chan struct{}, 1),
-		janitorWake:    make(chan struct{}, 1),
+		dispatcherWake: runtime.NewSignal(),
+		janitorWake:    runtime.NewSignal(),
 		readSlots:      make(chan struct{}, catchUpReaders),
 		quarantineSlot: make(chan struct{}, 1),
 		runs:           make(map[*run]struct{}),
-		lastBeats:      make(map[string]*atomic.Int64),
-		stopped:        make(chan struct{}),
 		takeover:       cfg.Store.Info().Exclusive,
 	}
+	e.loops = runtime.Loops{Log: e.log, Now: e.now}
 	e.outage.lease, e.createdAt, e.createdLeaseTime = cfg.Lease, time.Now(), e.now()
 	e.newWorkerID()
 	return e, nil
@@ -108,15 +98,12 @@ func monotonic(wall func() time.Time) func() time.Time {
 // Send creates. Before it returns it reads the backlog from the store and finishes deletions of
 // contexts that an earlier process started, for up to a few seconds.
 func (e *Engine) Start(ctx context.Context) error {
-	e.lifecycle.Lock()
-	defer e.lifecycle.Unlock()
-	if e.state.Load() != stateNew {
-		return ErrStarted
-	}
+	return e.lifecycle.Start(func() error { return e.startLoops(ctx) })
+}
+
+func (e *Engine) startLoops(ctx context.Context) error {
 	backlog, err := e.cfg.Store.Backlog(ctx)
 	if err != nil {
-		e.state.Store(stateStopped)
-		close(e.stopped)
 		return fmt.Errorf("read backlog: %w", err)
 	}
 	e.queued.set(int64(backlog.Queued), 0, e.now())
@@ -128,16 +115,15 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.finishDeletionsAtStart(ctx)
 	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.commitCtx, e.stopCommits = context.WithCancel(e.ctx)
-	e.supervise("dispatch", e.dispatch)
-	e.supervise("heartbeat", e.heartbeat)
-	e.supervise("janitor", e.janitor)
+	e.loops.Start(e.ctx, "dispatch", e.dispatch)
+	e.loops.Start(e.ctx, "heartbeat", e.heartbeat)
+	e.loops.Start(e.ctx, "janitor", e.janitor)
 	if !e.exclusive() {
-		e.supervise("poll", e.poll)
+		e.loops.Start(e.ctx, "poll", e.poll)
 	}
 	if w, ok := e.cfg.Store.(store.Watcher); ok {
-		e.supervise("watch", e.watch(w))
+		e.loops.Start(e.ctx, "watch", e.watch(w))
 	}
-	e.state.Store(stateRunning)
 	return nil
 }
 
@@ -146,51 +132,28 @@ func (e *Engine) Start(ctx context.Context) error {
 // returned. Stop returns when nothing runs any more or, at the latest, a second and twice
 // HandlerGrace after ctx is done. A second call waits for the first until its own ctx is done.
 func (e *Engine) Stop(ctx context.Context) error {
-	e.lifecycle.Lock()
-	old := e.state.Swap(stateStopped)
-	e.lifecycle.Unlock()
-	switch old {
-	case stateRunning:
-		defer close(e.stopped)
-	case stateNew:
-		close(e.stopped)
-		return nil
-	default:
-		select {
-		case <-e.stopped:
-		case <-ctx.Done():
+	e.lifecycle.Stop(ctx, func() {
+		e.mu.Lock()
+		e.stopping = true
+		e.mu.Unlock()
+		if !runtime.Wait(ctx, &e.active) {
+			e.cancelRuns(ErrStopping)
+			e.stopCommits()
+			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*e.cfg.HandlerGrace+time.Second)
+			defer cancel()
+			if !runtime.Wait(grace, &e.active) {
+				e.log.Error("stopped with unfinished runs")
+			}
 		}
-		return nil
-	}
-	e.mu.Lock()
-	e.stopping = true
-	e.mu.Unlock()
-	finished := make(chan struct{})
-	go func() {
-		e.active.Wait()
-		close(finished)
-	}()
-	select {
-	case <-finished:
-	case <-ctx.Done():
-		e.cancelRuns(ErrStopping)
 		e.stopCommits()
-		grace := time.NewTimer(2*e.cfg.HandlerGrace + time.Second)
-		defer grace.Stop()
-		select {
-		case <-finished:
-		case <-grace.C:
-			e.log.Error("stopped with unfinished runs")
-		}
-	}
-	e.stopCommits()
-	e.stop()
-	e.loops.Wait()
+		e.stop()
+		e.loops.Wait()
+	})
 	return nil
 }
 
 // Stopping reports whether Stop has been called. A stopping engine accepts no new work.
-func (e *Engine) Stopping() bool { return e.state.Load() == stateStopped }
+func (e *Engine) Stopping() bool { return e.lifecycle.Stopped() }
 
 // addActive makes Stop wait until active.Done is called. It returns false if the engine is
 // already stopping.
@@ -218,61 +181,13 @@ func (e *Engine) isStopping() bool {
 	return e.stopping
 }
 
-// supervise runs a loop until the engine stops, and restarts it after a panic.
-func (e *Engine) supervise(name string, loop func(ctx context.Context, beat func())) {
-	last := new(atomic.Int64)
-	last.Store(e.now().UnixNano())
-	e.lastBeats[name] = last
-	beat := func() { last.Store(e.now().UnixNano()) }
-	e.loops.Go(func() {
-		for e.ctx.Err() == nil {
-			if err := guard(func() { loop(e.ctx, beat) }); err != nil {
-				e.log.Error("loop failed, restarting", "loop", name, "error", err)
-				e.sleep(e.ctx, time.Second)
-			}
-		}
-	})
-}
-
-// guard runs f and turns a panic into an error with its stack.
-func guard(f func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{value: p, stack: debug.Stack()}
-		}
-	}()
-	f()
-	return nil
-}
-
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-
-func (e *Engine) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 // notifyWork makes the dispatcher check for due work now.
 func (e *Engine) notifyWork() {
 	e.mayHaveDue.Store(true)
 	e.wakeDispatcher()
 }
 
-func (e *Engine) wakeDispatcher() {
-	select {
-	case e.dispatcherWake <- struct{}{}:
-	default:
-	}
-}
+func (e *Engine) wakeDispatcher() { e.dispatcherWake.Send() }
 
 // Health describes the state of the engine.
 type Health struct {
@@ -297,9 +212,8 @@ func (e *Engine) Health(ctx context.Context) Health {
 	e.countQueued(ctx)
 	e.mu.Lock()
 	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, OwnersAtShare: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.contextsFull.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
-	stopping := e.stopping
 	e.mu.Unlock()
-	if e.state.Load() != stateRunning || stopping {
+	if !e.lifecycle.Running() {
 		h.Problems = append(h.Problems, "engine: not running")
 		return h
 	}
@@ -307,12 +221,7 @@ func (e *Engine) Health(ctx context.Context) Health {
 		e.log.Warn("store health check failed", "error", err)
 		h.Problems = append(h.Problems, "store: "+problemText(err))
 	}
-	limit := 10 * max(e.cfg.Poll, e.cfg.Lease)
-	for name, last := range e.lastBeats {
-		if silent := e.now().Sub(time.Unix(0, last.Load())); silent > limit {
-			h.Problems = append(h.Problems, fmt.Sprintf("%s loop: silent for %s", name, silent.Round(time.Second)))
-		}
-	}
+	h.Problems = append(h.Problems, e.loops.Silent(10*max(e.cfg.Poll, e.cfg.Lease))...)
 	if h.Abandoned >= int64(e.cfg.Concurrency) {
 		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return after cancellation", h.Abandoned))
 	}

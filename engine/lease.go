@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -23,7 +24,7 @@ func (r *run) ensureLease(ctx context.Context) error {
 		}
 		if err != nil {
 			r.e.log.Warn("lease renewal of a run failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
-			r.e.sleep(ctx, pause)
+			runtime.Sleep(ctx, pause)
 		}
 	}
 	return nil

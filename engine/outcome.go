@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
 // Outcome is the result of a turn. It is created by methods of [Turn]. It implements error so
@@ -47,7 +48,7 @@ var (
 	// could not be renewed.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrStarted is returned by Start if the engine has been started or stopped before.
-	ErrStarted = errors.New("engine has been started or stopped before")
+	ErrStarted = runtime.ErrStarted
 	// ErrEnded means that the handler has returned.
 	ErrEnded = errors.New("turn has ended")
 )

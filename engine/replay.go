@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -62,7 +63,7 @@ func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlierAttemp
 			return nil, hideStoreError(err)
 		}
 		r.e.log.Warn("reading events of earlier attempts failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
-		r.e.sleep(ctx, pause)
+		runtime.Sleep(ctx, pause)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -181,7 +182,7 @@ func (e *Engine) yieldStore(ctx context.Context, started time.Duration) {
 	idle := len(e.runs) == 0
 	e.mu.Unlock()
 	if !idle {
-		e.sleep(ctx, min(e.elapsed()-started, expiryPause))
+		runtime.Sleep(ctx, min(e.elapsed()-started, expiryPause))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -101,7 +102,7 @@ func (r *run) main() {
 	r.logTakeover()
 	for again := true; again; {
 		// Methods of the handler's error or values may panic.
-		if p := guard(func() { again = r.runTurn() }); p != nil {
+		if p := runtime.Guard(func() { again = r.runTurn() }); p != nil {
 			again = r.panicked(p)
 		}
 	}
@@ -191,7 +192,7 @@ func (r *run) callHandler(ctx context.Context, t *Turn) error {
 		defer close(returned)
 		defer t.memory.end()
 		var err error
-		if p := guard(func() { err = r.e.cfg.Handler(ctx, t) }); p != nil {
+		if p := runtime.Guard(func() { err = r.e.cfg.Handler(ctx, t) }); p != nil {
 			err = p
 		}
 		done <- err
@@ -246,7 +247,7 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		r.logOutcome(outcome)
 		return r.finishTurn(outcome)
 	}
-	var panicked *panicError
+	var panicked *runtime.PanicError
 	var retry *retryError
 	cause := context.Cause(ctx)
 	switch {
@@ -274,9 +275,9 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 }
 
 func (r *run) panicked(p error) (again bool) {
-	var panicked *panicError
+	var panicked *runtime.PanicError
 	if errors.As(p, &panicked) {
-		r.log().Error("handler panicked", "panic", panicked.value, "stack", string(panicked.stack))
+		r.log().Error("handler panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
 	}
 	return r.finishTurn(r.failure("the agent's handler panicked; see the agent's log"))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -214,7 +215,7 @@ func (r *run) commitWithRetry(ctx context.Context, c *runChange) error {
 			return err
 		}
 		r.e.log.Error("commit failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
-		if r.e.sleep(ctx, pause); ctx.Err() != nil {
+		if runtime.Sleep(ctx, pause); ctx.Err() != nil {
 			return err
 		}
 	}

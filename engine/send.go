@@ -61,7 +61,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return nil, err
 	}
-	if e.state.Load() != stateRunning {
+	if !e.lifecycle.Running() {
 		return nil, ErrShutdown
 	}
 	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)

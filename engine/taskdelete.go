@@ -70,9 +70,4 @@ func (e *Engine) purge(ctx context.Context, beat func()) {
 }
 
 // wakeJanitor makes the janitor start a round now.
-func (e *Engine) wakeJanitor() {
-	select {
-	case e.janitorWake <- struct{}{}:
-	default:
-	}
-}
+func (e *Engine) wakeJanitor() { e.janitorWake.Send() }

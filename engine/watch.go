@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -14,27 +15,34 @@ const watchRetryDelay = time.Second
 // Polling has the same effect, only later.
 func (e *Engine) watch(w store.Watcher) func(ctx context.Context, beat func()) {
 	return func(ctx context.Context, beat func()) {
-		watched := make(chan error, 1)
-		go func() {
-			watched <- guard(func() {
-				if err := w.Watch(ctx, func(n store.Notification) { e.onNotification(ctx, n) }); err != nil && ctx.Err() == nil {
-					e.log.Warn("watch for notifications failed", "error", err)
-				}
-			})
-		}()
-		tick := time.NewTicker(e.cfg.Poll)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				beat()
-			case err := <-watched:
-				if err != nil {
-					e.log.Error("watch panicked", "error", err)
-				}
-				e.sleep(ctx, watchRetryDelay)
-				return
+		for ctx.Err() == nil {
+			e.watchOnce(ctx, w, beat)
+			runtime.Sleep(ctx, watchRetryDelay)
+		}
+	}
+}
+
+// watchOnce receives notifications until the store ends the watch.
+func (e *Engine) watchOnce(ctx context.Context, w store.Watcher, beat func()) {
+	watched := make(chan error, 1)
+	go func() {
+		watched <- runtime.Guard(func() {
+			if err := w.Watch(ctx, func(n store.Notification) { e.onNotification(ctx, n) }); err != nil && ctx.Err() == nil {
+				e.log.Warn("watch for notifications failed", "error", err)
 			}
+		})
+	}()
+	tick := time.NewTicker(e.cfg.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			beat()
+		case err := <-watched:
+			if err != nil {
+				e.log.Error("watch panicked", "error", err)
+			}
+			return
 		}
 	}
 }

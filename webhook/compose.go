@@ -25,7 +25,7 @@ func (p *permanentError) Error() string { return p.reason }
 // composer builds the requests of one claimed lane. It is not safe for concurrent use. The
 // caller must close it.
 type composer struct {
-	s         *Service
+	pool      *pool
 	key       store.Key
 	contextID string
 	created   time.Time
@@ -52,7 +52,7 @@ func (c *composer) close() {
 
 func (c *composer) releaseBody() {
 	if c.sharedBody != nil {
-		c.s.pool.put(c.sharedBody)
+		c.pool.put(c.sharedBody)
 	}
 	c.sharedBody, c.body = nil, nil
 }
@@ -67,36 +67,36 @@ const undecryptableBackoff = 2 * time.Minute
 // compose returns a composer for the events of one claimed lane. Errors are *permanentError
 // if the settings of the webhook are invalid, errUndecryptable if no key decrypts its
 // secrets, errNoMemory, and those of the store.
-func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*composer, error) {
-	set, err := s.seal.decode(&lane.Webhook)
+func (d *deliverer) compose(ctx context.Context, lane *store.ClaimedLane) (*composer, error) {
+	set, err := d.seal.decode(&lane.Webhook)
 	switch {
 	case errors.Is(err, errUndecryptable):
-		s.undecryptableOnce.Do(func() {
-			s.log.Error("secrets of a webhook cannot be decrypted with the keys of this process; other replicas can deliver it, or it is parked; further webhooks are not logged",
+		d.undecryptableOnce.Do(func() {
+			d.log.Error("secrets of a webhook cannot be decrypted with the keys of this process; other replicas can deliver it, or it is parked; further webhooks are not logged",
 				"task", lane.Webhook.Task.ID, "webhook", lane.Webhook.ID)
 		})
 		return nil, errUndecryptable
 	case err != nil:
 		return nil, &permanentError{"the stored settings of the webhook cannot be read"}
 	case set.Global:
-		if set, err = s.globalSettings(); err != nil {
+		if set, err = d.globalSettings(); err != nil {
 			return nil, err
 		}
 	}
 	c := &composer{
-		s: s, memory: s.memory.newHold(lane.Webhook.Task.Owner),
+		pool: d.pool, memory: d.memory.newHold(lane.Webhook.Task.Owner),
 		key: lane.Webhook.Task, contextID: lane.ContextID, created: lane.Created, format: set.Format,
 		signers: signers(set.Secrets.Keys, set.Signatures), events: lane.Events,
 	}
-	if set.Global && s.globalSecret != nil {
-		c.signers = []signer{{secret: s.globalSecret}}
+	if set.Global && d.globalSecret != nil {
+		c.signers = []signer{{secret: d.globalSecret}}
 	}
 	if c.url, err = url.Parse(set.URL); err != nil {
 		return nil, &permanentError{"url " + err.Error()}
 	}
 	c.header = http.Header{
 		"Content-Type": {contentType(set.Format)},
-		"User-Agent":   {s.cfg.UserAgent},
+		"User-Agent":   {d.cfg.UserAgent},
 	}
 	setAuthHeaders(c.header, &set)
 	if set.Format == a2a.PayloadTask {
@@ -110,7 +110,7 @@ func (s *Service) compose(ctx context.Context, lane *store.ClaimedLane) (*compos
 
 // foldSmall computes the state of the task before the lane's events, unless the log is large.
 func (c *composer) foldSmall(ctx context.Context, lane *store.ClaimedLane) error {
-	size, _, err := store.LogSize(ctx, c.s.cfg.Store, c.key, lane.Events[len(lane.Events)-1].Seq)
+	size, _, err := store.LogSize(ctx, c.pool.cfg.Store, c.key, lane.Events[len(lane.Events)-1].Seq)
 	if err != nil || size > smallTask {
 		return err
 	}
@@ -118,12 +118,12 @@ func (c *composer) foldSmall(ctx context.Context, lane *store.ClaimedLane) error
 		return err
 	}
 	c.task = &store.Task{Key: c.key, ContextID: c.contextID}
-	return c.s.fold(ctx, c.task, lane.Cursor.Seq)
+	return c.pool.fold(ctx, c.task, lane.Cursor.Seq)
 }
 
 // fold applies the log of a task to t, up to event seq. The caller has reserved the memory.
-func (s *Service) fold(ctx context.Context, t *store.Task, seq int64) error {
-	err := store.WalkLog(ctx, s.cfg.Store, nil, t.Key, t.Seq, seq, func(page []store.Event) bool {
+func (p *pool) fold(ctx context.Context, t *store.Task, seq int64) error {
+	err := store.WalkLog(ctx, p.cfg.Store, nil, t.Key, t.Seq, seq, func(page []store.Event) bool {
 		t.Apply(page...)
 		return true
 	})
@@ -199,7 +199,7 @@ func (c *composer) prepare(ctx context.Context, e *store.Event, sequence int64) 
 	}
 	var err error
 	if c.format == a2a.PayloadTask {
-		create := c.s.encodeTask(c.key, c.contextID, e.Seq)
+		create := c.pool.encodeTask(c.key, c.contextID, e.Seq)
 		if c.task != nil {
 			create = func(_ context.Context, item *sharedItem) (err error) {
 				item.body, err = c.encode(&u)
@@ -207,7 +207,7 @@ func (c *composer) prepare(ctx context.Context, e *store.Event, sequence int64) 
 			}
 		}
 		key := sharedKey{task: c.key, created: c.created.UnixMilli(), seq: e.Seq, format: c.format}
-		if c.sharedBody, err = c.s.getShared(ctx, key, create); err != nil {
+		if c.sharedBody, err = c.pool.get(ctx, key, create); err != nil {
 			return err
 		}
 		c.body = c.sharedBody.body

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -52,16 +51,17 @@ func testLog() []store.Event {
 
 func testService(t *testing.T, cfg Config) *Service {
 	t.Helper()
-	r, err := newRegistry(cfg)
+	cfg.NewID = func() string { return "id" }
+	if cfg.Store == nil {
+		cfg.Store = new(logStore)
+	}
+	cfg.UserAgent = "holdfast-test"
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.UserAgent = "holdfast-test"
-	cfg.Lease = time.Minute
-	return &Service{
-		cfg: cfg, registry: r, log: slog.New(slog.DiscardHandler), now: time.Now,
-		memory: memoryMeter{budget: cfg.Memory}, pool: pool{items: make(map[sharedKey]*sharedItem)}, sendCtx: t.Context(),
-	}
+	s.delivery.open(t.Context())
+	return s
 }
 
 // claimed returns a lane claimed with the whole log.
@@ -87,7 +87,7 @@ type sent struct {
 // is the same.
 func composeAll(t *testing.T, s *Service, lane *store.ClaimedLane) []sent {
 	t.Helper()
-	c, err := s.compose(t.Context(), lane)
+	c, err := s.delivery.compose(t.Context(), lane)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +179,8 @@ type logStore struct {
 	err    error
 }
 
+func (l *logStore) Info() store.Info { return store.Info{} }
+
 func (l *logStore) Events(_ context.Context, _ store.Key, after int64, limit int) ([]store.Event, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -226,7 +228,7 @@ func TestTaskPayloadIsTheStateAfterTheEvent(t *testing.T) {
 		t.Errorf("payloads of a claim from event 6 = %v, want the same as before: %v", rest, whole[4:])
 	}
 	s.cfg.Store = &logStore{err: store.ErrClosed}
-	if _, err := s.compose(t.Context(), lane); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.delivery.compose(t.Context(), lane); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("compose with a closed store = %v, want %v", err, store.ErrClosed)
 	}
 }
@@ -391,19 +393,19 @@ func TestSecretsAreEncrypted(t *testing.T) {
 			t.Errorf("decode with %s = %+v, %v", name, got.Secrets, err)
 		}
 	}
-	if _, err := other.compose(t.Context(), lane); !errors.Is(err, errUndecryptable) {
+	if _, err := other.delivery.compose(t.Context(), lane); !errors.Is(err, errUndecryptable) {
 		t.Errorf("compose with another key = %v, want %v", err, errUndecryptable)
 	}
 	moved := *lane
 	moved.Webhook.ID = "w2"
-	if _, err := first.compose(t.Context(), &moved); !errors.Is(err, errUndecryptable) {
+	if _, err := first.delivery.compose(t.Context(), &moved); !errors.Is(err, errUndecryptable) {
 		t.Errorf("compose of secrets of another webhook = %v, want %v", err, errUndecryptable)
 	}
 	if plain := claimed(t, testService(t, Config{}), set); composeAll(t, first, plain)[0].Header.Get("Authorization") != "Bearer hush-token" {
 		t.Error("secrets stored without keys cannot be read by a service with keys")
 	}
-	if _, err := newRegistry(Config{Keys: [][]byte{key(1), key(1)[1:]}}); err == nil || !strings.Contains(err.Error(), "Keys[1]") {
-		t.Errorf("newRegistry with a short key = %v, want an error that names Keys[1]", err)
+	if _, err := New(Config{Store: new(logStore), NewID: func() string { return "id" }, Keys: [][]byte{key(1), key(1)[1:]}}); err == nil || !strings.Contains(err.Error(), "Keys[1]") {
+		t.Errorf("New with a short key = %v, want an error that names Keys[1]", err)
 	}
 }
 
@@ -419,10 +421,10 @@ func TestGlobalWebhookUsesTheCurrentConfiguration(t *testing.T) {
 	}
 	s = testService(t, Config{})
 	var p *permanentError
-	if _, err := s.compose(t.Context(), lane); !errors.As(err, &p) || !strings.Contains(p.reason, "no global webhook") {
+	if _, err := s.delivery.compose(t.Context(), lane); !errors.As(err, &p) || !strings.Contains(p.reason, "no global webhook") {
 		t.Errorf("compose without a global webhook = %v, want a permanent error", err)
 	}
-	if _, err := newRegistry(Config{Global: Global{Secret: "hunter2"}}); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("newRegistry with an invalid secret = %v, want an error without the secret", err)
+	if _, err := New(Config{Store: new(logStore), NewID: func() string { return "id" }, Global: Global{Secret: "hunter2"}}); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("New with an invalid secret = %v, want an error without the secret", err)
 	}
 }

@@ -1,100 +1,117 @@
 package webhook
 
 import (
-	"context"
-	"fmt"
+	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
-const (
-	// saveEvery is the interval at which failures of endpoints are saved. Opening, closing
-	// and disabling an endpoint are saved immediately.
-	saveEvery = 15 * time.Second
-	// refreshEvery is the minimum interval between reads of the endpoint records that other
-	// processes saved: of open and disabled endpoints, and of those to be enabled.
-	refreshEvery = time.Second
+// endpointRegistry has the endpoints that this process calls. It limits their requests and
+// their owners, applies their circuit breakers, saves their state, and wakes lanes when they
+// recover.
+type endpointRegistry struct {
+	*common
+	acks    *acknowledger
+	wake    runtime.Signal // of the dispatcher
+	changed runtime.Signal // an endpoint was opened, closed, disabled or enabled
+	work    runtime.Signal // endpoints have lanes to wake, or are to be enabled
 
-	// Lanes of an endpoint that recovered are woken as it has capacity: up to wakeBatch at
-	// a time, checked every wakeEvery. Waking ends after wakeFor, when no lanes are found
-	// twice, wakeRetry apart, or when maxWakeRefused lanes were deferred by the breakers of
-	// their owners.
-	wakeBatch      = 64
-	wakeEvery      = 25 * time.Millisecond
-	wakeFor        = time.Minute
-	wakeRetry      = time.Second
-	maxWakeRefused = 128
-
-	// logEvery is the minimum interval between log records about the first failure of an
-	// endpoint, and about its dead letters.
-	logEvery = time.Minute
-)
-
-// loadEndpoints restores the state of endpoints from the store.
-func (s *Service) loadEndpoints(ctx context.Context) error {
-	records, err := s.cfg.Store.Endpoints(ctx)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	for _, r := range records {
-		e := s.limits.endpoint(nameOfRecord(r.Name))
-		e.restore(r, now)
-		e.host.failures += r.Failures
-		e.stored, e.savedAt, e.usedAt = true, r.UpdatedAt, now
-	}
-	return nil
+	mu       sync.Mutex
+	limits   limits
+	toEnable map[endpointName]bool // endpoints to enable in the store
+	saveNow  bool                  // save endpoints without waiting for saveEvery
+	readAt   time.Time             // when the store's endpoints were last read
 }
 
-// logAttempt logs the first failure of an endpoint and its dead letters, each at most once per
-// logEvery. s.mu must not be held.
-func (s *Service) logAttempt(l *lane, sequence int64, r result) {
-	if r.verdict == verdictDelivered || !s.shouldLog(l.endpoint, r.verdict) {
-		return
-	}
-	log := s.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name.address, "event", sequence, "reason", r.reason)
-	if r.detail != "" && r.detail != r.reason {
-		log = log.With("detail", r.detail)
-	}
-	if r.verdict == verdictRetry {
-		log.Info("webhook event was not delivered, it will be retried")
-	} else {
-		log.Warn("webhook event was not delivered, it is a dead letter; there may be more")
+func newEndpointRegistry(common *common, acks *acknowledger, wake runtime.Signal) *endpointRegistry {
+	return &endpointRegistry{
+		common: common, acks: acks, wake: wake, changed: runtime.NewSignal(), work: runtime.NewSignal(),
+		limits: newLimits(common.cfg), toEnable: make(map[endpointName]bool),
 	}
 }
 
-// shouldLog reports whether the result of an attempt is to be logged.
-func (s *Service) shouldLog(e *endpoint, v verdict) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := &e.deadLogged
-	switch {
-	case v == verdictRetry && e.failures == 1:
-		last = &e.retryLogged
-	case v == verdictReject, v == verdictRefused:
-	default:
+// claimed returns an endpoint of which a lane was claimed.
+func (g *endpointRegistry) claimed(name endpointName) *endpoint {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.limits.endpoint(name)
+	e.usedAt = g.now()
+	e.host.woken = max(e.host.woken-1, 0)
+	return e
+}
+
+// usage returns the number of lanes that wait, and the owners whose lanes must not be claimed.
+func (g *endpointRegistry) usage(now time.Time) (waiting int, skip []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits.waiting, g.limits.ownersAtLimit(now)
+}
+
+// starve records that an owner has no free memory for lanes until a time.
+func (g *endpointRegistry) starve(owner string, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limits.starved[owner] = until
+}
+
+// admit reports whether a lane may start. If not, it waits for its endpoint, or must be claimed
+// again at retry.
+func (g *endpointRegistry) admit(l *lane, now time.Time) (retry time.Time, started bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits.admit(l, now, g.cfg.random())
+}
+
+// removeWaiting removes a lane that waits for its endpoint, and reports whether it did.
+func (g *endpointRegistry) removeWaiting(l *lane) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !l.startedAt.IsZero() || !l.counted {
 		return false
 	}
-	now := s.now()
-	if !last.IsZero() && now.Sub(*last).Abs() < logEvery {
-		return false
-	}
-	*last = now
+	g.limits.remove(l, g.now())
 	return true
 }
 
-// recordResult updates the endpoint of a lane with the result of an attempt. s.mu must not be
+// allow reports whether the circuit breaker allows an attempt of a lane. If not, the lane is
+// due again at retry.
+func (g *endpointRegistry) allow(l *lane, now time.Time) (retry time.Time, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.endpoint.disabled {
+		return now, false
+	}
+	if !l.trial {
+		if retry, l.trial, ok = l.endpoint.allow(now, g.cfg.random()); !ok {
+			return retry, false
+		}
+	}
+	return time.Time{}, true
+}
+
+// finish ends the work on a lane, which is due again at due. It returns the waiting lanes that
+// start in its place.
+func (g *endpointRegistry) finish(l *lane, due, now time.Time) (next []*lane) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next = g.limits.remove(l, now)
+	if h := l.endpoint.host; l.Attempt > 0 && due.After(h.retryUntil) {
+		h.retryUntil = due
+	}
+	g.wakeDeferred(l.endpoint, now)
+	return next
+}
+
+// recordResult updates the endpoint of a lane with the result of an attempt. g.mu must not be
 // held.
-func (s *Service) recordResult(l *lane, r result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, e := s.now(), l.endpoint
+func (g *endpointRegistry) recordResult(l *lane, r result) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, e := g.now(), l.endpoint
 	e.usedAt = now
 	if r.throttle {
-		e.shrink(now, s.limits.perEndpoint)
+		e.shrink(now, g.limits.perEndpoint)
 	}
 	var t transition
 	switch r.verdict {
@@ -121,21 +138,21 @@ func (s *Service) recordResult(l *lane, r result) {
 	case unchanged:
 		return
 	case opens:
-		s.log.Warn("webhook endpoint is failing, its circuit breaker opens", "endpoint", e.name.address, "failures", e.failures, "pause", e.backoff.Round(time.Millisecond))
-		s.deferWaiting(e)
+		g.log.Warn("webhook endpoint is failing, its circuit breaker opens", "endpoint", e.name.address, "failures", e.failures, "pause", e.backoff.Round(time.Millisecond))
+		g.deferWaiting(e)
 	case disables:
-		s.log.Error("webhook endpoint disabled", "endpoint", e.name.address, "reason", e.reason)
-		s.deferWaiting(e)
+		g.log.Error("webhook endpoint disabled", "endpoint", e.name.address, "reason", e.reason)
+		g.deferWaiting(e)
 	case closes:
-		s.log.Info("webhook endpoint recovered", "endpoint", e.name.address)
-		s.limits.startWaking(e, now)
+		g.log.Info("webhook endpoint recovered", "endpoint", e.name.address)
+		g.limits.startWaking(e, now)
 	case recovers:
 		e.dirty = true
 		if now.Sub(e.wokenAt) > minOpen {
-			s.limits.startWaking(e, now)
+			g.limits.startWaking(e, now)
 		}
 	}
-	signal(s.endpointsChanged)
+	g.changed.Send()
 }
 
 // recentlyContended reports whether lanes may be deferred because the endpoint had no
@@ -146,272 +163,116 @@ func (e *endpoint) recentlyContended(now time.Time) bool {
 
 // wakeDeferred wakes lanes that were deferred for lack of capacity, if the endpoint has
 // capacity now. It does nothing while lanes at the host back off after failures, since these
-// would be woken too. s.mu is held.
-func (s *Service) wakeDeferred(e *endpoint, now time.Time) {
-	if !e.recentlyContended(now) || now.Before(e.host.retryUntil) || !s.limits.needsLanes(e, now) {
+// would be woken too. g.mu is held.
+func (g *endpointRegistry) wakeDeferred(e *endpoint, now time.Time) {
+	if !e.recentlyContended(now) || now.Before(e.host.retryUntil) || !g.limits.needsLanes(e, now) {
 		return
 	}
 	if !e.waking {
-		s.limits.startWaking(e, now)
+		g.limits.startWaking(e, now)
 	}
 	if !now.Before(e.wakeAt) {
-		signal(s.endpointWork)
+		g.work.Send()
 	}
 }
 
-// deferWaiting releases the lanes that wait for an endpoint. s.mu is held.
-func (s *Service) deferWaiting(e *endpoint) {
-	now := s.now()
+// deferWaiting releases the lanes that wait for an endpoint. g.mu is held.
+func (g *endpointRegistry) deferWaiting(e *endpoint) {
+	now := g.now()
 	for len(e.waiting) > 0 {
 		l := e.waiting[0]
-		due, _, _ := e.allow(now, s.cfg.random())
+		due, _, _ := e.allow(now, g.cfg.random())
 		if due.IsZero() {
 			due = now
 		}
-		s.limits.remove(l, now)
-		s.releaseLane(l, due)
+		g.limits.remove(l, now)
+		g.acks.release(l, due)
 	}
 }
 
-// blocked reports whether a lane must not be delivered because its endpoint is disabled. A lane
-// that was saved or replayed after that, by any process, enables the endpoint. s.mu is held.
-func (s *Service) blocked(l *lane) bool {
+// blocked reports whether a lane must not be delivered because its endpoint is disabled, and
+// why it was disabled. A lane that was saved or replayed after that, by any process, enables
+// the endpoint.
+func (g *endpointRegistry) blocked(l *lane) (reason string, blocked bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	e := l.endpoint
 	if !e.disabled {
-		return false
+		return "", false
 	}
-	if l.Attempt == 0 && l.UpdatedAt.After(e.lastAt.Add(2*s.cfg.Lease)) {
-		s.enableLocked(e)
+	if l.Attempt == 0 && l.UpdatedAt.After(e.lastAt.Add(2*g.cfg.Lease)) {
+		g.enableLocked(e)
 	}
-	return e.disabled
+	return e.reason, e.disabled
 }
 
-// enable enables a disabled endpoint, because a webhook of it was saved or replayed. If
-// another process may have disabled it, the store is checked soon after.
-func (s *Service) enable(ctx context.Context, name endpointName) error {
-	s.mu.Lock()
-	e := s.limits.endpoints[name]
-	disabled := e != nil && e.disabled
-	if disabled {
-		s.enableLocked(e)
-	} else {
-		s.toEnable[name] = true
-		signal(s.endpointWork)
-	}
-	s.mu.Unlock()
-	if !disabled {
-		return nil
-	}
-	if err := s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: name.record(), UpdatedAt: store.Time(s.now())}); err != nil {
-		return fmt.Errorf("enable endpoint %s: %w", name.address, err)
-	}
-	return nil
-}
-
-// enableLocked enables an endpoint of this process. s.mu is held.
-func (s *Service) enableLocked(e *endpoint) {
-	s.log.Info("webhook endpoint enabled", "endpoint", e.name.address)
+// enableLocked enables an endpoint of this process. g.mu is held.
+func (g *endpointRegistry) enableLocked(e *endpoint) {
+	g.log.Info("webhook endpoint enabled", "endpoint", e.name.address)
 	e.reset()
 	e.dirty = true
-	signal(s.endpointsChanged)
+	g.changed.Send()
 }
 
-// refreshEndpoints reads the endpoint records of other processes if endpoints of the claimed
-// lanes are open or disabled here.
-func (s *Service) refreshEndpoints(ctx context.Context, claimed []store.ClaimedLane) {
-	s.mu.Lock()
-	now, ask := s.now(), false
-	for i := range claimed {
-		e := s.limits.endpoints[s.endpointOf(&claimed[i].Webhook)]
-		if e != nil && claimed[i].State == store.LaneActive {
-			ask = ask || e.disabled || e.open && now.Sub(s.endpointsReadAt).Abs() >= refreshEvery
-		}
-	}
-	s.mu.Unlock()
-	if ask {
-		s.syncEndpoints(ctx)
-	}
-}
+// logEvery is the minimum interval between log records about the first failure of an endpoint,
+// and about its dead letters.
+const logEvery = time.Minute
 
-// syncEndpoints updates open and disabled endpoints from newer records in the store: another
-// process may have reached or disabled them.
-func (s *Service) syncEndpoints(ctx context.Context) {
-	asked := s.now()
-	records, err := s.cfg.Store.Endpoints(ctx)
-	if err != nil {
-		s.log.Warn("read webhook endpoints", "error", err)
+// logAttempt logs the first failure of an endpoint and its dead letters, each at most once per
+// logEvery. g.mu must not be held.
+func (g *endpointRegistry) logAttempt(l *lane, sequence int64, r result) {
+	if r.verdict == verdictDelivered || !g.shouldLog(l.endpoint, r.verdict) {
 		return
 	}
-	byName := make(map[string]store.Endpoint, len(records))
-	for _, r := range records {
-		byName[r.Name] = r
+	log := g.log.With("task", l.lease.Task.ID, "webhook", l.lease.ID, "endpoint", l.endpoint.name.address, "event", sequence, "reason", r.reason)
+	if r.detail != "" && r.detail != r.reason {
+		log = log.With("detail", r.detail)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endpointsReadAt = asked
-	for name, e := range s.limits.endpoints {
-		r, found := byName[name.record()]
-		switch {
-		case e.dirty || !e.open && !e.disabled || e.savedAt.After(asked):
-		case !found && e.disabled:
-			e.reset()
-			e.stored = false
-		case !found && e.stored:
-			e.openUntil, e.stored, e.dirty = asked, false, true // another process has reached it
-		case found && r.UpdatedAt.After(e.savedAt):
-			e.restore(r, asked)
-			e.savedAt = r.UpdatedAt
-		}
+	if r.verdict == verdictRetry {
+		log.Info("webhook event was not delivered, it will be retried")
+	} else {
+		log.Warn("webhook event was not delivered, it is a dead letter; there may be more")
 	}
 }
 
-// maintainEndpoints saves changed endpoints and wakes the lanes of recovered ones.
-func (s *Service) maintainEndpoints(ctx context.Context, beat func()) {
-	saved, applied := s.now(), time.Time{}
-	for ctx.Err() == nil {
-		now, wait := s.now(), saveEvery
-		if s.wakeLanes(ctx) {
-			wait = wakeEvery
-		}
-		if all := now.Sub(saved) >= saveEvery; all || s.takeSaveNow() {
-			saved = now
-			s.saveEndpoints(ctx)
-		}
-		if left := refreshEvery - now.Sub(applied).Abs(); left <= 0 {
-			if s.applyEnabled(ctx) {
-				applied = now
-			}
-		} else {
-			wait = min(wait, left)
-		}
-		beat()
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-s.endpointsChanged:
-			s.mu.Lock()
-			s.saveNow = true
-			s.mu.Unlock()
-		case <-s.endpointWork:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-func (s *Service) takeSaveNow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	urgent := s.saveNow
-	s.saveNow = false
-	return urgent
-}
-
-// saveEndpoints saves changed endpoints.
-func (s *Service) saveEndpoints(ctx context.Context) {
-	type change struct {
-		e      *endpoint
-		record store.Endpoint
-	}
-	var changes []change
-	now := s.now()
-	s.mu.Lock()
-	for _, e := range s.limits.endpoints {
-		if e.dirty {
-			e.dirty = false
-			if r := e.record(e.name.record(), now); e.stored || e.failures > 0 || e.disabled {
-				e.stored, e.savedAt = e.failures > 0 || e.disabled, r.UpdatedAt
-				changes = append(changes, change{e, r})
-			}
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range changes {
-		if err := s.cfg.Store.SaveEndpoint(ctx, c.record); err != nil {
-			s.mu.Lock()
-			c.e.dirty, c.e.stored = true, true
-			s.mu.Unlock()
-			if ctx.Err() == nil {
-				s.log.Warn("save webhook endpoint", "endpoint", c.e.name.address, "error", err)
-			}
-		}
-	}
-}
-
-// applyEnabled enables endpoints in the store that another process disabled. It reports
-// whether it read the store.
-func (s *Service) applyEnabled(ctx context.Context) bool {
-	s.mu.Lock()
-	enabled := s.toEnable
-	s.toEnable = make(map[endpointName]bool)
-	s.mu.Unlock()
-	if len(enabled) == 0 {
+// shouldLog reports whether the result of an attempt is to be logged.
+func (g *endpointRegistry) shouldLog(e *endpoint, v verdict) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	last := &e.deadLogged
+	switch {
+	case v == verdictRetry && e.failures == 1:
+		last = &e.retryLogged
+	case v == verdictReject, v == verdictRefused:
+	default:
 		return false
 	}
-	records, err := s.cfg.Store.Endpoints(ctx)
-	for _, r := range records {
-		if err == nil && r.Disabled && enabled[nameOfRecord(r.Name)] {
-			err = s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: r.Name, UpdatedAt: store.Time(s.now())})
-		}
+	now := g.now()
+	if !last.IsZero() && now.Sub(*last).Abs() < logEvery {
+		return false
 	}
-	if err != nil {
-		s.log.Warn("enable webhook endpoints", "error", err)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for name := range enabled {
-			s.toEnable[name] = true
-		}
-	}
+	*last = now
 	return true
 }
 
-// wakeLanes wakes lanes of endpoints that recovered or have capacity again, up to their
-// limits. It reports whether more lanes remain to be woken.
-func (s *Service) wakeLanes(ctx context.Context) (waking bool) {
-	now := s.now()
-	limits, asked := make(map[*endpoint]int), make(map[*host]bool) // one endpoint per host: lanes are woken by address
-	s.mu.Lock()
-	for e := range s.limits.waking {
-		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor && e.host.breakerRefused < maxWakeRefused; !e.waking {
-			delete(s.limits.waking, e)
-			continue
-		}
-		waking = true
-		if now.Sub(e.host.wokenAt) > wakeRetry {
-			e.host.woken = 0 // other processes claimed them
-		}
-		if s.limits.needsLanes(e, now) && !now.Before(e.wakeAt) && !asked[e.host] {
-			asked[e.host] = true
-			limits[e] = min(max(waitingPerSlot*e.slots(now, s.limits.perEndpoint)-len(e.waiting)-e.host.woken, 1), wakeBatch)
-		}
-	}
-	s.mu.Unlock()
-	for e, limit := range limits {
-		n, err := s.cfg.Store.WakeLanes(ctx, e.name.address, store.Time(now), limit)
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("wake webhook lanes", "endpoint", e.name.address, "error", err)
-		}
-		if n > 0 {
-			s.wakeDispatcher()
-		}
-		s.mu.Lock()
-		e.recordWoken(n, now, err)
-		s.mu.Unlock()
-	}
-	return waking
+// stalled returns the addresses where lanes wait although no request is in progress.
+func (g *endpointRegistry) stalled() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits.stalled()
 }
 
-// recordWoken records that n lanes were woken, and when to continue.
-func (e *endpoint) recordWoken(n int, now time.Time, err error) {
-	switch {
-	case n > 0:
-		e.noneLeft, e.wakeAt = false, now
-		e.host.woken, e.host.wokenAt = e.host.woken+n, now
-	case err == nil && e.recentlyContended(now):
-		e.wakeAt = now.Add(wakeEvery)
-	case err == nil && e.noneLeft:
-		e.waking = false
-	default:
-		e.noneLeft, e.wakeAt = err == nil, now.Add(wakeRetry)
+// addStats adds the counters of the registry.
+func (g *endpointRegistry) addStats(stats *Stats) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	stats.InFlight, stats.Waiting = g.limits.active, g.limits.waiting
+	for _, e := range g.limits.endpoints {
+		switch {
+		case e.disabled:
+			stats.Disabled++
+		case e.open:
+			stats.Open++
+		}
 	}
 }

@@ -32,63 +32,43 @@ func decodeSecret(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// globalSettings returns the current settings of the global webhook.
-func (s *Service) globalSettings() (settings, error) {
-	if s.cfg.Global.URL == "" {
-		return settings{}, &permanentError{reasonNoGlobal}
-	}
-	return settings{Global: true, URL: s.cfg.Global.URL, Secrets: &secrets{Token: s.cfg.Global.Token}}, nil
-}
-
-// endpointOf returns the endpoint of a webhook. For the global one it is the one configured
-// now.
-func (s *Service) endpointOf(c *store.Webhook) endpointName {
-	switch {
-	case c.ID != GlobalID:
-		return endpointName{c.Task.Owner, c.Endpoint}
-	case s.cfg.Global.URL != "":
-		return endpointName{address: endpointOf(s.cfg.Global.URL)}
-	}
-	return endpointName{address: c.Endpoint}
-}
-
 // newGlobal returns the global webhook for a new task, or nil if none is configured.
-func (s *Service) newGlobal() []store.NewWebhook {
-	if s.cfg.Global.URL == "" {
+func (reg *registrar) newGlobal() []store.NewWebhook {
+	if reg.cfg.Global.URL == "" {
 		return nil
 	}
-	return []store.NewWebhook{{ID: GlobalID, Endpoint: endpointOf(s.cfg.Global.URL), Data: globalData}}
+	return []store.NewWebhook{{ID: GlobalID, Endpoint: endpointOf(reg.cfg.Global.URL), Data: globalData}}
 }
 
 // joinGlobal returns the global webhook for an existing task that has no active webhook,
 // starting after event seq. This happens if no global webhook was configured when the task
 // started or when its own webhook was deleted.
-func (s *Service) joinGlobal(ctx context.Context, task store.Key, seq int64) ([]store.NewWebhook, error) {
-	webhook := s.newGlobal()
+func (reg *registrar) joinGlobal(ctx context.Context, task store.Key, seq int64) ([]store.NewWebhook, error) {
+	webhook := reg.newGlobal()
 	if webhook == nil {
 		return nil, nil
 	}
-	all, err := s.webhooks(ctx, task)
+	all, err := reg.webhooks(ctx, task)
 	if err != nil || len(all.owned) > 0 || all.global != nil && globalThrough(&all.global.Webhook) == 0 && all.global.Reason != reasonNoGlobal {
 		return nil, err
 	}
-	webhook[0].Cursor, err = store.CursorAt(ctx, s.cfg.Store, s.cfg.Memory, task, seq)
+	webhook[0].Cursor, err = store.CursorAt(ctx, reg.cfg.Store, reg.cfg.Memory, task, seq)
 	return webhook, err
 }
 
 // resumeGlobal saves the global webhook, if one is configured, for a task whose last own
 // webhook is being deleted. It starts after the newest event, or continues at its cursor.
-func (s *Service) resumeGlobal(ctx context.Context, t *store.Task) error {
-	if s.cfg.Global.URL == "" || t.Status.State.Terminal() {
+func (reg *registrar) resumeGlobal(ctx context.Context, t *store.Task) error {
+	if reg.cfg.Global.URL == "" || t.Status.State.Terminal() {
 		return nil
 	}
-	cursor, err := store.CursorAt(ctx, s.cfg.Store, s.cfg.Memory, t.Key, t.Seq)
+	cursor, err := store.CursorAt(ctx, reg.cfg.Store, reg.cfg.Memory, t.Key, t.Seq)
 	if err != nil {
 		return taskError(t.Key.ID, err)
 	}
-	now := store.Time(s.now())
-	c := store.Webhook{Task: t.Key, ID: GlobalID, Endpoint: endpointOf(s.cfg.Global.URL), Data: globalData, CreatedAt: now}
-	_, err = s.cfg.Store.SaveWebhook(ctx, c, cursor, now)
+	now := store.Time(reg.now())
+	c := store.Webhook{Task: t.Key, ID: GlobalID, Endpoint: endpointOf(reg.cfg.Global.URL), Data: globalData, CreatedAt: now}
+	_, err = reg.cfg.Store.SaveWebhook(ctx, c, cursor, now)
 	return taskError(t.Key.ID, err)
 }
 
@@ -107,16 +87,16 @@ func (w *webhooks) globalUntil(cursor store.WebhookCursor) (*store.NewWebhook, e
 }
 
 // endGlobal ends the global webhook of a task at cursor.
-func (s *Service) endGlobal(ctx context.Context, task store.Key, all *webhooks, cursor store.WebhookCursor) error {
+func (reg *registrar) endGlobal(ctx context.Context, task store.Key, all *webhooks, cursor store.WebhookCursor) error {
 	n, err := all.globalUntil(cursor)
 	if n == nil || err != nil {
 		return err
 	}
-	now := store.Time(s.now())
+	now := store.Time(reg.now())
 	c := store.Webhook{Task: task, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: now}
-	lane, err := s.cfg.Store.SaveWebhook(ctx, c, cursor, now)
+	lane, err := reg.cfg.Store.SaveWebhook(ctx, c, cursor, now)
 	if err == nil {
-		s.cancelLane(task, GlobalID, lane.Fence)
+		reg.claims.cancelLane(task, GlobalID, lane.Fence)
 	}
 	return err
 }
@@ -128,10 +108,4 @@ func globalThrough(c *store.Webhook) int64 {
 		return 0
 	}
 	return set.Through
-}
-
-// next returns the cursor after event e, and whether the lane sends e.
-func (l *lane) next(e *store.Event) (next store.WebhookCursor, send bool) {
-	next, send = l.Cursor.Next(e)
-	return next, send && (l.through == 0 || e.Seq <= l.through)
 }

@@ -128,9 +128,9 @@ func TestChangedGlobalURLAppliesToPendingEvents(t *testing.T) {
 		w.appendEvent(task, 2, chunk("one"))
 		time.Sleep(time.Minute)
 		s := w.replicas[0].s
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if e := s.limits.endpoints[endpointName{address: "https://global.example.com:443"}]; e == nil || e.failures == 0 {
+		s.endpoints.mu.Lock()
+		defer s.endpoints.mu.Unlock()
+		if e := s.endpoints.limits.endpoints[endpointName{address: "https://global.example.com:443"}]; e == nil || e.failures == 0 {
 			w.t.Errorf("current endpoint = %+v, want failures", e)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 // Inline holds the webhook that a message registers for its task, if any. Use it for one
 // message.
 type Inline struct {
-	s           *Service
+	reg         *registrar
 	request     *saveRequest // nil if the message has no webhook
 	rejection   error        // returned by Webhooks: quota exceeded or URL refused
 	longRunning bool
@@ -24,17 +24,17 @@ type Inline struct {
 // configuration.pushNotificationConfig. Webhooks returns the errors that depend on the time of
 // the call: the address of the URL and the number of webhooks saved in this minute. A
 // repeated message thus gets the same response as before.
-func (s *Service) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSendConfiguration) (*Inline, error) {
-	in := &Inline{s: s}
+func (reg *registrar) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSendConfiguration) (*Inline, error) {
+	in := &Inline{reg: reg}
 	if c == nil || c.PushNotificationConfig == nil {
 		return in, nil
 	}
 	in.longRunning = c.LongRunning
 	var err error
-	if in.request, err = s.validate("configuration.pushNotificationConfig", c.PushNotificationConfig); err != nil {
+	if in.request, err = reg.validate("configuration.pushNotificationConfig", c.PushNotificationConfig); err != nil {
 		return nil, err
 	}
-	in.rejection = s.checkQuotaAndURL(ctx, p.ID, in.request)
+	in.rejection = reg.checkQuotaAndURL(ctx, p.ID, in.request)
 	return in, nil
 }
 
@@ -46,20 +46,20 @@ func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]st
 	in.saved, in.task = false, task
 	switch {
 	case in.request == nil && seq == 0:
-		return in.s.newGlobal(), nil
+		return in.reg.newGlobal(), nil
 	case in.request == nil:
-		return in.s.joinGlobal(ctx, task, seq)
+		return in.reg.joinGlobal(ctx, task, seq)
 	case in.rejection != nil:
 		return nil, in.rejection
 	}
 	var all webhooks
 	var err error
 	if seq > 0 {
-		if all, err = in.s.webhooks(ctx, task); err != nil {
+		if all, err = in.reg.webhooks(ctx, task); err != nil {
 			return nil, err
 		}
 	}
-	id, set, err := in.s.resolve(in.request, &all)
+	id, set, err := in.reg.resolve(in.request, &all)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]st
 	}
 	var cursor store.WebhookCursor
 	if found == nil || all.global != nil {
-		if cursor, err = store.CursorAt(ctx, in.s.cfg.Store, in.s.cfg.Memory, task, seq); err != nil {
+		if cursor, err = store.CursorAt(ctx, in.reg.cfg.Store, in.reg.cfg.Memory, task, seq); err != nil {
 			return nil, err
 		}
 	}
-	data, err := in.s.seal.encode(set, task, id)
+	data, err := in.reg.seal.encode(set, task, id)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]st
 // and enables its endpoint. Errors are logged.
 func (in *Inline) AfterCommit(ctx context.Context) {
 	if in.saved {
-		in.s.renewLeases(ctx, func(l *lane) bool { return l.lease.Task == in.task })
-		in.s.enableEndpoint(ctx, endpointName{in.task.Owner, in.request.endpoint})
+		in.reg.claims.renewLeases(ctx, func(l *lane) bool { return l.lease.Task == in.task })
+		in.reg.enableEndpoint(ctx, endpointName{in.task.Owner, in.request.endpoint})
 	}
 }

@@ -123,7 +123,7 @@ func TestWebhookChangedByAnotherReplicaHasOneRequestAtATime(t *testing.T) {
 					time.Sleep(time.Duration(1100+50*n) * time.Millisecond)
 					l := w.laneOf(id)
 					other := w.replicas[0]
-					if l.Worker == other.s.worker {
+					if l.Worker == other.s.claims.worker {
 						other = w.replicas[1]
 					}
 					if err := change(w, other.s, l); err != nil {
@@ -262,7 +262,7 @@ func TestDeleteEndsAttempts(t *testing.T) {
 		if err != nil || !busy {
 			w.t.Fatalf("DeleteWebhook() = %t, %v, want busy", busy, err)
 		}
-		r.s.cancelLane(id.task, id.id, maxFence)
+		r.s.claims.cancelLane(id.task, id.id, maxFence)
 		r.setHanging(false)
 		time.Sleep(time.Minute)
 		w.equal("requests", w.sequences(id), []int64(nil))
@@ -281,16 +281,16 @@ func TestDeleteWhileLanesAreBeingClaimed(t *testing.T) {
 		id := w.newTask("alice", "t", 0, 5)
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		r.s.mu.Lock()
-		claiming := r.s.claiming
-		r.s.mu.Unlock()
+		r.s.claims.mu.Lock()
+		claiming := r.s.claims.claiming
+		r.s.claims.mu.Unlock()
 		if !claiming {
 			w.t.Fatal("no claim is in progress")
 		}
 		if busy, err := w.store.DeleteWebhook(w.t.Context(), id.task, id.id, r.s.now()); err != nil || !busy {
 			w.t.Fatalf("DeleteWebhook() = %t, %v, want busy: the lane is claimed", busy, err)
 		}
-		r.s.cancelLane(id.task, id.id, maxFence)
+		r.s.claims.cancelLane(id.task, id.id, maxFence)
 		time.Sleep(time.Minute)
 		w.equal("requests", w.sequences(id), []int64(nil))
 	})

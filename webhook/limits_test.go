@@ -65,10 +65,10 @@ func TestLaneWithoutASlotIsClaimedAgain(t *testing.T) {
 			time.Sleep(time.Second)
 			return status(200)
 		})
-		s.mu.Lock()
-		e := s.limits.endpoint(endpointName{"bob", "https://endpoint-0.example.com:443"})
+		s.endpoints.mu.Lock()
+		e := s.endpoints.limits.endpoint(endpointName{"bob", "https://endpoint-0.example.com:443"})
 		e.limit, e.shrunkAt = 1, s.now().Add(-9500*time.Millisecond) // throttled 9.5 s ago
-		s.mu.Unlock()
+		s.endpoints.mu.Unlock()
 		for n := range 4 {
 			w.newTask("alice", fmt.Sprint("t", n), 0, 0)
 		}
@@ -87,13 +87,13 @@ func TestLaneWithoutASlotIsClaimedAgain(t *testing.T) {
 func TestHealthReportsStalledLanes(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		s := w.replicas[0].s
-		s.mu.Lock()
-		e := s.limits.endpoint(endpointName{"alice", "https://idle.example.com:443"})
+		s.endpoints.mu.Lock()
+		e := s.endpoints.limits.endpoint(endpointName{"alice", "https://idle.example.com:443"})
 		e.waiting = []*lane{{endpoint: e}}
-		s.mu.Unlock()
+		s.endpoints.mu.Unlock()
 		w.equal("problems", s.Health(), []string{"webhooks: webhooks wait for 1 endpoints without requests in progress"})
-		s.mu.Lock()
+		s.endpoints.mu.Lock()
 		e.waiting = nil
-		s.mu.Unlock()
+		s.endpoints.mu.Unlock()
 	})
 }

@@ -12,12 +12,12 @@ import (
 // An empty id selects the only webhook, as does "default" unless a webhook has that id.
 // Errors: task_not_found, push_config_not_found, invalid_params if the id is empty and the
 // task has several webhooks.
-func (s *Service) Get(ctx context.Context, p a2a.Principal, g a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
-	t, err := s.task(ctx, p.ID, g.TaskID)
+func (reg *registrar) Get(ctx context.Context, p a2a.Principal, g a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
+	t, err := reg.task(ctx, p.ID, g.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.find(ctx, t.Key, g.ConfigID)
+	found, err := reg.find(ctx, t.Key, g.ConfigID)
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +27,12 @@ func (s *Service) Get(ctx context.Context, p a2a.Principal, g a2a.GetTaskPushNot
 
 // List returns the webhooks of the principal's task in the order of their ids, in the form
 // that Get returns. The list may be empty. Errors: task_not_found.
-func (s *Service) List(ctx context.Context, p a2a.Principal, l a2a.ListTaskPushNotificationConfigParams) ([]a2a.TaskPushNotificationConfig, error) {
-	t, err := s.task(ctx, p.ID, l.TaskID)
+func (reg *registrar) List(ctx context.Context, p a2a.Principal, l a2a.ListTaskPushNotificationConfigParams) ([]a2a.TaskPushNotificationConfig, error) {
+	t, err := reg.task(ctx, p.ID, l.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.webhooks(ctx, t.Key)
+	all, err := reg.webhooks(ctx, t.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -41,27 +41,6 @@ func (s *Service) List(ctx context.Context, p a2a.Principal, l a2a.ListTaskPushN
 		out[i] = view(&all.owned[i])
 	}
 	return out, nil
-}
-
-// find returns the webhook of a task that an id selects. See Get.
-func (s *Service) find(ctx context.Context, task store.Key, id string) (*webhook, error) {
-	all, err := s.webhooks(ctx, task)
-	if err != nil {
-		return nil, err
-	}
-	found, err := all.resolve(task.ID, id)
-	if err != nil || found != nil {
-		return found, err
-	}
-	return nil, noWebhook(task.ID, id)
-}
-
-// noWebhook returns the error for a webhook that does not exist.
-func noWebhook(task, id string) error {
-	if id == "" {
-		return a2a.Errorf(a2a.CodePushConfigNotFound, "push notification config not found: task %s has none", a2a.Quote(task))
-	}
-	return a2a.Errorf(a2a.CodePushConfigNotFound, "push notification config %s of task %s not found", a2a.Quote(id), a2a.Quote(task))
 }
 
 // view returns the public form of a webhook, with secrets masked. Secrets that cannot be

@@ -12,15 +12,15 @@ import (
 
 // Operator lists and replays the webhooks in a store, of all owners and including the global
 // one. Servers may use the store at the same time. It shows no secrets and needs no keys.
-type Operator struct{ s *Service }
+type Operator struct{ catalog }
 
 // NewOperator returns an operator of a store.
 func NewOperator(st Store) (*Operator, error) {
-	s, err := New(Config{Store: st, NewID: func() string { return "operator" }})
+	common, err := newCommon(Config{Store: st, NewID: func() string { return "operator" }})
 	if err != nil {
 		return nil, err
 	}
-	return &Operator{s}, nil
+	return &Operator{catalog{common}}, nil
 }
 
 // OwnedWebhook is a webhook in its public form, with its owner. The global one has the id
@@ -65,7 +65,7 @@ func (o *Operator) Webhooks(ctx context.Context, owner, task string) iter.Seq2[O
 				return
 			}
 			w := webhook{Lane: lane}
-			if w.settings, err = o.s.seal.decode(&lane.Webhook); err != nil && !errors.Is(err, errUndecryptable) {
+			if w.settings, err = o.seal.decode(&lane.Webhook); err != nil && !errors.Is(err, errUndecryptable) {
 				yield(OwnedWebhook{}, fmt.Errorf("task %s: webhook %s: %w", lane.Webhook.Task.ID, lane.Webhook.ID, err))
 				return
 			}
@@ -85,7 +85,7 @@ func (o *Operator) checkExists(ctx context.Context, q store.WebhookQuery) error 
 	task := store.Key{Owner: q.Owner, ID: q.TaskID}
 	var err error
 	if q.ID == "" {
-		_, err = o.s.task(ctx, task.Owner, task.ID)
+		_, err = o.task(ctx, task.Owner, task.ID)
 	} else {
 		_, err = o.find(ctx, task, q.ID)
 	}
@@ -99,7 +99,7 @@ func (o *Operator) lanes(ctx context.Context, q store.LaneQuery) iter.Seq2[store
 	return func(yield func(store.Lane, error) bool) {
 		q.Limit = lanesPage
 		for {
-			page, err := o.s.cfg.Store.Lanes(ctx, q)
+			page, err := o.cfg.Store.Lanes(ctx, q)
 			if err != nil {
 				yield(store.Lane{}, err)
 				return
@@ -134,7 +134,7 @@ func (o *Operator) CountDeadLetters(ctx context.Context, owner, task string, lim
 	counts = make(map[Key]int)
 	for limit > 0 {
 		q.Limit = min(limit, deadLettersPage)
-		page, err := o.s.cfg.Store.DeadLetters(ctx, q)
+		page, err := o.cfg.Store.DeadLetters(ctx, q)
 		if err != nil {
 			return nil, false, err
 		}
@@ -156,11 +156,11 @@ func (o *Operator) DeadLetters(ctx context.Context, q store.WebhookQuery) (lette
 	if err := o.checkExists(ctx, q); err != nil {
 		return nil, "", err
 	}
-	page, err := o.s.cfg.Store.DeadLetters(ctx, q)
+	page, err := o.cfg.Store.DeadLetters(ctx, q)
 	if err != nil {
 		return nil, "", pageTokenError(q, err)
 	}
-	ids := o.s.eventIDs(ctx)
+	ids := o.eventIDs(ctx)
 	for i := range page.Letters {
 		d := &page.Letters[i]
 		id, err := ids(d.Task, d.Seq)
@@ -178,11 +178,11 @@ func (o *Operator) Attempts(ctx context.Context, q store.WebhookQuery) (attempts
 	if err := o.checkExists(ctx, q); err != nil {
 		return nil, "", err
 	}
-	page, err := o.s.cfg.Store.DeliveryAttempts(ctx, q)
+	page, err := o.cfg.Store.DeliveryAttempts(ctx, q)
 	if err != nil {
 		return nil, "", pageTokenError(q, err)
 	}
-	ids := o.s.eventIDs(ctx)
+	ids := o.eventIDs(ctx)
 	for i := range page.Attempts {
 		a := &page.Attempts[i]
 		id, err := ids(a.Task, a.Seq)
@@ -200,7 +200,7 @@ func (o *Operator) ReplayDeadLetters(ctx context.Context, owner string) iter.Seq
 	return func(yield func(OwnedReplay, error) bool) {
 		q := store.WebhookQuery{Owner: owner, Limit: lanesPage}
 		for {
-			page, err := o.s.cfg.Store.DeadLetters(ctx, q)
+			page, err := o.cfg.Store.DeadLetters(ctx, q)
 			if err != nil {
 				yield(OwnedReplay{}, err)
 				return
@@ -240,19 +240,23 @@ func (o *Operator) Replay(ctx context.Context, task store.Key, id string, from i
 	if err != nil {
 		return nil, err
 	}
-	r, err := o.s.replay(ctx, lane, from)
-	if err == nil && r.FromSequence > 0 {
-		err = o.enable(ctx, o.s.endpointOf(&lane.Webhook).record())
+	w := &lane.Webhook
+	out := &a2a.ReplayResult{TaskID: task.ID, ConfigID: w.ID}
+	at, exists, err := o.resendFrom(ctx, w, from)
+	if err == nil && exists {
+		if out, err = o.resend(ctx, w, at); err == nil {
+			err = o.enable(ctx, o.endpointOf(w).record())
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("task %s: webhook %s: %w", task.ID, lane.Webhook.ID, err)
+		return nil, fmt.Errorf("task %s: webhook %s: %w", task.ID, w.ID, err)
 	}
-	return &OwnedReplay{task.Owner, *r}, nil
+	return &OwnedReplay{task.Owner, *out}, nil
 }
 
 // find returns the lane of a task that an id selects.
 func (o *Operator) find(ctx context.Context, task store.Key, id string) (*store.Lane, error) {
-	if _, err := o.s.task(ctx, task.Owner, task.ID); err != nil {
+	if _, err := o.task(ctx, task.Owner, task.ID); err != nil {
 		return nil, err
 	}
 	var found []store.Lane
@@ -274,13 +278,13 @@ func (o *Operator) find(ctx context.Context, task store.Key, id string) (*store.
 // enable enables an endpoint if it is disabled. Servers notice it at their next read of the
 // store.
 func (o *Operator) enable(ctx context.Context, name string) error {
-	all, err := o.s.cfg.Store.Endpoints(ctx)
+	all, err := o.cfg.Store.Endpoints(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range all {
 		if e.Name == name && e.Disabled {
-			return o.s.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: name, UpdatedAt: store.Time(o.s.now())})
+			return o.cfg.Store.SaveEndpoint(ctx, store.Endpoint{Name: name, UpdatedAt: store.Time(o.now())})
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ func TestOperatorReplayFindsTheWebhook(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t, nil), t.Context()
 	task := store.Key{Owner: "alice", ID: "t"}
-	op := &Operator{f.Service}
+	op := &Operator{f.catalog}
 	replay := func(key store.Key, id string, from int64, want int64, code a2a.Code, text string) {
 		t.Helper()
 		r, err := op.Replay(ctx, key, id, from)
@@ -64,7 +64,7 @@ func TestOperatorReplayFindsTheWebhook(t *testing.T) {
 func TestOperatorReplaysAllDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t, nil), t.Context()
-	op := &Operator{f.Service}
+	op := &Operator{f.catalog}
 	replayed := func(owner string) (ids []string) {
 		t.Helper()
 		for r, err := range op.ReplayDeadLetters(ctx, owner) {
@@ -99,7 +99,7 @@ func TestOperatorReplaysAllDeadLetters(t *testing.T) {
 func TestOperatorCountsDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t, nil), t.Context()
-	op := &Operator{f.Service}
+	op := &Operator{f.catalog}
 	for _, id := range []string{"v", "w", "x"} {
 		f.set(a2a.PushNotificationConfig{ID: id, URL: hookURL + id})
 	}
@@ -145,7 +145,7 @@ func TestOperatorReportsMissingTasksAndWebhooks(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t, nil), t.Context()
 	f.set(a2a.PushNotificationConfig{ID: "w", URL: hookURL})
-	op := &Operator{f.Service}
+	op := &Operator{f.catalog}
 	webhooks := func(task string) (err error) {
 		for _, err = range op.Webhooks(ctx, "alice", task) {
 			continue

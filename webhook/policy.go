@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Outcomes of attempts, in addition to those of package safehttp.
@@ -136,18 +135,4 @@ func retryBackoff(schedule []time.Duration, attempts int, elapsed time.Duration,
 // jitter returns d plus or minus up to 20 %; chance is a random number in [0, 1).
 func jitter(d time.Duration, chance float64) time.Duration {
 	return d*4/5 + time.Duration(chance*float64(d)*2/5)
-}
-
-// scheduleRetry counts a failed attempt and returns when the lane is due again. parked
-// reports that the schedule is exhausted.
-func (l *lane) scheduleRetry(r result, schedule []time.Duration, now time.Time, chance float64) (due time.Time, parked bool) {
-	l.Attempt++
-	if l.FailedAt.IsZero() || l.FailedAt.After(now) {
-		l.FailedAt = now
-	}
-	wait, ok := retryBackoff(schedule, l.Attempt, now.Sub(l.FailedAt), chance)
-	if !ok {
-		return now, true
-	}
-	return store.Time(now.Add(max(wait, r.retryAfter))), false
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
@@ -18,94 +17,41 @@ import (
 // next pending event is earlier it starts there, so that no event is skipped. FromSequence of
 // the result is the actual start, 0 if nothing is resent. A parked or disabled webhook becomes
 // active. Errors: task_not_found, push_config_not_found, invalid_params.
-func (s *Service) Replay(ctx context.Context, p a2a.Principal, r a2a.ReplayParams) (*a2a.ReplayResult, error) {
-	t, err := s.task(ctx, p.ID, r.TaskID)
+func (reg *registrar) Replay(ctx context.Context, p a2a.Principal, r a2a.ReplayParams) (*a2a.ReplayResult, error) {
+	t, err := reg.task(ctx, p.ID, r.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.find(ctx, t.Key, r.ConfigID)
+	found, err := reg.find(ctx, t.Key, r.ConfigID)
 	if err != nil {
 		return nil, err
 	}
-	return s.replay(ctx, &found.Lane, r.FromSequence)
+	return reg.replay(ctx, &found.Webhook, r.FromSequence)
 }
 
-func (s *Service) replay(ctx context.Context, lane *store.Lane, from int64) (*a2a.ReplayResult, error) {
-	task, id := lane.Webhook.Task, lane.Webhook.ID
-	out := &a2a.ReplayResult{TaskID: task.ID, ConfigID: id, FromSequence: from}
-	var cursor store.WebhookCursor
-	if from > 0 {
-		c, last, err := s.cursorBefore(ctx, task, from)
-		if err != nil {
-			return nil, taskError(task.ID, err)
-		}
-		if last < from {
-			return nil, a2a.Invalid("fromSequence", "is %d, the task has only %d updates", from, last)
-		}
-		cursor = c
-	} else {
-		first, err := s.firstDeadLetter(ctx, task, id)
-		if err != nil || first == nil {
-			return out, err
-		}
-		cursor = first.Cursor
+func (reg *registrar) replay(ctx context.Context, w *store.Webhook, from int64) (*a2a.ReplayResult, error) {
+	at, exists, err := reg.resendFrom(ctx, w, from)
+	if err != nil || !exists {
+		return &a2a.ReplayResult{TaskID: w.Task.ID, ConfigID: w.ID}, err
 	}
-	s.cancelLane(task, id, maxFence) // before the replay, to cancel none of its attempts
-	at, err := s.cfg.Store.ReplayWebhook(ctx, task, id, cursor, store.Time(s.now()))
-	if err != nil {
-		return nil, taskError(task.ID, err)
+	reg.claims.cancelLane(w.Task, w.ID, maxFence) // before the replay, to cancel none of its attempts
+	out, err := reg.resend(ctx, w, at)
+	if err == nil {
+		reg.enableEndpoint(ctx, reg.endpointOf(w))
 	}
-	out.FromSequence = at.Sequence + 1
-	s.enableEndpoint(ctx, s.endpointOf(&lane.Webhook))
-	return out, nil
-}
-
-// cursorBefore returns the cursor before the event with a sequence. If last is less than
-// sequence, no such event exists and last is the number of events.
-func (s *Service) cursorBefore(ctx context.Context, task store.Key, sequence int64) (at store.WebhookCursor, last int64, err error) {
-	err = store.WalkLog(ctx, s.cfg.Store, s.cfg.Memory, task, 0, math.MaxInt64, func(page []store.Event) bool {
-		for i := range page {
-			next, _ := at.Next(&page[i])
-			if last = next.Sequence; last >= sequence {
-				return false
-			}
-			at = next
-		}
-		return true
-	})
-	return at, last, err
-}
-
-// firstDeadLetter returns the dead letter of a webhook with the lowest sequence, or nil.
-func (s *Service) firstDeadLetter(ctx context.Context, task store.Key, id string) (*store.DeadLetter, error) {
-	var first *store.DeadLetter
-	q := store.WebhookQuery{Owner: task.Owner, TaskID: task.ID, ID: id, Limit: 100}
-	for {
-		page, err := s.cfg.Store.DeadLetters(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Letters {
-			if d := &page.Letters[i]; first == nil || d.Seq < first.Seq {
-				first = d
-			}
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return first, nil
-		}
-	}
+	return out, err
 }
 
 // DeadLetters returns a page of the principal's dead letters, newest first. It omits those of
 // the global webhook, so any page may be short. Errors: task_not_found,
 // push_config_not_found, invalid_params.
-func (s *Service) DeadLetters(ctx context.Context, p a2a.Principal, l a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
-	q, scope, err := s.query(ctx, "dead", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
+func (reg *registrar) DeadLetters(ctx context.Context, p a2a.Principal, l a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
+	q, scope, err := reg.query(ctx, "dead", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
 	if err != nil {
 		return nil, err
 	}
 	page, err := pageAfter(q, l.Offset, func(q store.WebhookQuery) (page store.DeadLetterPage, visible int, next string, err error) {
-		page, err = s.cfg.Store.DeadLetters(ctx, q)
+		page, err = reg.cfg.Store.DeadLetters(ctx, q)
 		for i := range page.Letters {
 			visible += countVisible(page.Letters[i].WebhookID)
 		}
@@ -115,7 +61,7 @@ func (s *Service) DeadLetters(ctx context.Context, p a2a.Principal, l a2a.ListDe
 		return nil, pageTokenError(q, err)
 	}
 	out := &a2a.ListDeadLettersResult{DeadLetters: []a2a.DeadLetter{}, PageSize: q.Limit, NextPageToken: scope.token(page.Next)}
-	ids := s.eventIDs(ctx)
+	ids := reg.eventIDs(ctx)
 	for i := range page.Letters {
 		d := &page.Letters[i]
 		if d.WebhookID == GlobalID {
@@ -143,13 +89,13 @@ func deadLetterOf(d *store.DeadLetter, eventID string) a2a.DeadLetter {
 // Attempts returns a page of the delivery attempts of the principal's webhooks, newest first.
 // It omits those of the global webhook. Errors: task_not_found, push_config_not_found,
 // invalid_params.
-func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
-	q, scope, err := s.query(ctx, "attempts", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
+func (reg *registrar) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
+	q, scope, err := reg.query(ctx, "attempts", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
 	if err != nil {
 		return nil, err
 	}
 	page, err := pageAfter(q, l.Offset, func(q store.WebhookQuery) (page store.DeliveryAttemptPage, visible int, next string, err error) {
-		page, err = s.cfg.Store.DeliveryAttempts(ctx, q)
+		page, err = reg.cfg.Store.DeliveryAttempts(ctx, q)
 		for i := range page.Attempts {
 			visible += countVisible(page.Attempts[i].WebhookID)
 		}
@@ -159,7 +105,7 @@ func (s *Service) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttem
 		return nil, pageTokenError(q, err)
 	}
 	out := &a2a.ListAttemptsResult{Attempts: []a2a.PushAttempt{}, PageSize: q.Limit, NextPageToken: scope.token(page.Next)}
-	ids := s.eventIDs(ctx)
+	ids := reg.eventIDs(ctx)
 	for i := range page.Attempts {
 		a := &page.Attempts[i]
 		if a.WebhookID == GlobalID {
@@ -198,18 +144,18 @@ func operatorAttempt(a *store.DeliveryAttempt, eventID string) a2a.PushAttempt {
 }
 
 // query returns the store query for a list request, and the scope of its page tokens.
-func (s *Service) query(ctx context.Context, name, owner, task, config string, size int, token string) (store.WebhookQuery, tokenScope, error) {
+func (reg *registrar) query(ctx context.Context, name, owner, task, config string, size int, token string) (store.WebhookQuery, tokenScope, error) {
 	q := store.WebhookQuery{Owner: owner, TaskID: task, Limit: size}
 	if q.Limit == 0 {
 		q.Limit = 50
 	}
 	if task != "" {
-		t, err := s.task(ctx, owner, task)
+		t, err := reg.task(ctx, owner, task)
 		if err != nil {
 			return q, tokenScope{}, err
 		}
 		if config != "" {
-			found, err := s.find(ctx, t.Key, config)
+			found, err := reg.find(ctx, t.Key, config)
 			if err != nil {
 				return q, tokenScope{}, err
 			}
@@ -245,22 +191,6 @@ func countVisible(configID string) int {
 		return 0
 	}
 	return 1
-}
-
-// eventIDs returns a function that returns the ids of events and caches their tasks.
-func (s *Service) eventIDs(ctx context.Context) func(task store.Key, seq int64) (string, error) {
-	created := make(map[store.Key]*store.Task)
-	return func(task store.Key, seq int64) (string, error) {
-		t, ok := created[task]
-		if !ok {
-			var err error
-			if t, err = s.task(ctx, task.Owner, task.ID); err != nil {
-				return "", err
-			}
-			created[task] = t
-		}
-		return EventID(task, t.CreatedAt, seq), nil
-	}
 }
 
 // tokenScope binds page tokens to the list that they were issued for.

@@ -32,17 +32,17 @@ type saveRequest struct {
 }
 
 // newSaveRequest validates a webhook and checks the quota and the URL.
-func (s *Service) newSaveRequest(ctx context.Context, field, owner string, c *a2a.PushNotificationConfig) (*saveRequest, error) {
-	r, err := s.validate(field, c)
+func (reg *registrar) newSaveRequest(ctx context.Context, field, owner string, c *a2a.PushNotificationConfig) (*saveRequest, error) {
+	r, err := reg.validate(field, c)
 	if err != nil {
 		return nil, err
 	}
-	return r, s.checkQuotaAndURL(ctx, owner, r)
+	return r, reg.checkQuotaAndURL(ctx, owner, r)
 }
 
 // validate checks a webhook without the store, the network and the quota.
-func (s *Service) validate(field string, c *a2a.PushNotificationConfig) (*saveRequest, error) {
-	r := &saveRequest{field: field, config: *c, id: s.cfg.NewID()}
+func (reg *registrar) validate(field string, c *a2a.PushNotificationConfig) (*saveRequest, error) {
+	r := &saveRequest{field: field, config: *c, id: reg.cfg.NewID()}
 	if c.ID != "" {
 		if err := a2a.CheckID(field+".id", c.ID); err != nil {
 			return nil, err
@@ -59,11 +59,11 @@ func (s *Service) validate(field string, c *a2a.PushNotificationConfig) (*saveRe
 
 // checkQuotaAndURL checks a request against the quota of its owner and its URL against the
 // policy of the sender. The result may differ between calls.
-func (s *Service) checkQuotaAndURL(ctx context.Context, owner string, r *saveRequest) error {
-	if !s.saveQuota.allow(owner, s.now()) {
-		return a2a.Errorf(a2a.CodeExhausted, "limit of %d saved webhooks per minute exceeded; retry later", s.cfg.PerMinute)
+func (reg *registrar) checkQuotaAndURL(ctx context.Context, owner string, r *saveRequest) error {
+	if !reg.saveQuota.allow(owner, reg.now()) {
+		return a2a.Errorf(a2a.CodeExhausted, "limit of %d saved webhooks per minute exceeded; retry later", reg.cfg.PerMinute)
 	}
-	err := s.cfg.Sender.Check(ctx, r.config.URL)
+	err := reg.cfg.Sender.Check(ctx, r.config.URL)
 	if err == nil {
 		r.endpoint = endpointOf(r.config.URL)
 		return nil
@@ -73,7 +73,7 @@ func (s *Service) checkQuotaAndURL(ctx context.Context, owner string, r *saveReq
 		return err
 	}
 	if refusal.Detail != "" {
-		s.log.Info("webhook URL refused", "owner", owner, "rule", refusal.Rule, "detail", refusal.Detail)
+		reg.log.Info("webhook URL refused", "owner", owner, "rule", refusal.Rule, "detail", refusal.Detail)
 	}
 	invalid := a2a.Invalid(r.field+".url", "%s", refusal.Text)
 	invalid.Data["rule"] = refusal.Rule
@@ -171,7 +171,7 @@ func endpointOf(checked string) string {
 }
 
 // resolve returns the id and the settings to save for a request, given a task's webhooks.
-func (s *Service) resolve(r *saveRequest, all *webhooks) (id string, set settings, err error) {
+func (reg *registrar) resolve(r *saveRequest, all *webhooks) (id string, set settings, err error) {
 	id = r.config.ID
 	if id == "" {
 		same := func(o webhook) bool { return o.settings.URL == r.config.URL }
@@ -187,11 +187,11 @@ func (s *Service) resolve(r *saveRequest, all *webhooks) (id string, set setting
 			return "", set, a2a.Invalid(field, "is %s, but the stored value cannot be decrypted with the keys of this agent", Mask)
 		}
 		old = &found.settings
-	} else if len(all.owned) >= s.cfg.PerTask {
+	} else if len(all.owned) >= reg.cfg.PerTask {
 		return "", set, a2a.Errorf(a2a.CodeExhausted, "the task has %d webhooks, which is the limit", len(all.owned))
 	}
-	set, err = r.merge(old, store.Time(s.cfg.clock()))
-	set.Saved = store.Time(s.now())
+	set, err = r.merge(old, store.Time(reg.cfg.clock()))
+	set.Saved = store.Time(reg.now())
 	return id, set, err
 }
 

@@ -2,21 +2,17 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // ErrStarted is returned by Start for a service that has been started or stopped.
-var ErrStarted = errors.New("service has been started or stopped")
+var ErrStarted = runtime.ErrStarted
 
 var errSlowStore = a2a.Errorf(a2a.CodeUnavailable, "the store took too long")
 
@@ -26,128 +22,70 @@ const stopGrace = 2 * time.Second
 
 // Service registers webhooks and delivers events to them. Create it with [New], then Start
 // and Stop it once. It is safe for concurrent use.
+//
+// It connects parts that each have their own state and lock. Locks are acquired in the order
+// claimer, endpoint registry, acknowledger, lane.
 type Service struct {
-	cfg Config
-	*registry
-	log     *slog.Logger
-	clock   *clock
-	now     func() time.Time // of clock
-	worker  string           // names this process in leases
-	horizon time.Duration    // upper bound of due times, from now
-	batch   int              // maximum number of lanes in one claim
-	memory  memoryMeter
-	pool    pool
+	*common
+	*registrar
+	claims    *claimer
+	delivery  *deliverer
+	endpoints *endpointRegistry
+	acks      *acknowledger
+	janitor   *janitor
 
-	wake             chan struct{} // the dispatcher should claim due lanes
-	dueSooner        chan struct{} // the dispatcher should reset its timer
-	acksPending      chan struct{} // acks are waiting to be stored
-	acksDrained      chan struct{} // all acks are stored
-	endpointsChanged chan struct{} // an endpoint was opened, closed, disabled or enabled
-	endpointWork     chan struct{} // endpoints have lanes to wake, or are to be enabled
-
-	lastOwner       string    // owner of the last claimed lane; only used by the dispatcher
-	endpointsReadAt time.Time // when the store's endpoints were last read
-
-	mu            sync.Mutex
-	lanes         map[laneID]*lane // claimed and not released yet
-	limits        limits
-	dueTimes      dueTimes
-	acks          []*lane               // lanes with an ack to be stored
-	acksInFlight  int                   // number of acks being stored
-	notifications uint64                // number of notifications of the store
-	claiming      bool                  // a claim is in progress
-	emptyClaims   uint64                // number of claims that found nothing due
-	failedClaims  uint64                // number of claims that failed
-	cancelled     map[laneID]int64      // claims in progress are void below this fence
-	toEnable      map[endpointName]bool // endpoints to enable in the store
-	moreDue       bool                  // due lanes may remain that exceeded a limit
-	takeover      bool                  // the store is exclusive: leases of earlier processes are void
-	saveNow       bool                  // save endpoints without waiting for saveEvery
-	stopping      bool
-
-	delivered, failed, dead atomic.Int64
-	expired                 struct{ attempts, dead, webhooks atomic.Int64 }
-	ackFailures             atomic.Int32 // consecutive failed calls of AckLanes
-	renewedAt               atomic.Int64 // last renewal of all leases, in Unix nanoseconds
-
-	workers     sync.WaitGroup     // lanes
-	dispatcher  sync.WaitGroup     // the dispatcher
-	loops       sync.WaitGroup     // all loops
-	sendCtx     context.Context    // context of delivery attempts
-	cancelSends context.CancelFunc // cancels sendCtx
-	stopClaims  context.CancelFunc
-	stopLoops   context.CancelFunc
-	stateMu     sync.Mutex // held while state changes
-	state       atomic.Int32
-	stopped     chan struct{}            // closed when the service has stopped
-	lastBeat    map[string]*atomic.Int64 // when each loop last made progress, in Unix nanoseconds
+	lifecycle  runtime.Lifecycle
+	loops      runtime.Loops
+	dispatched <-chan struct{} // closed when the dispatcher has ended
+	unwatch    func()          // ends the notifications of the store
+	stopClaims context.CancelFunc
+	stopLoops  context.CancelFunc
 }
-
-const (
-	stateNew int32 = iota
-	stateRunning
-	stateStopped
-)
 
 // New returns a service, or an error with all problems of cfg. It starts nothing.
 func New(cfg Config) (*Service, error) {
-	cfg, err := cfg.withDefaults()
+	common, err := newCommon(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{
-		cfg: cfg, log: cfg.Logger, clock: newClock(cfg.clock), worker: cfg.NewID(),
-		horizon: 2 * max(cfg.Schedule[len(cfg.Schedule)-1], maxRetryAfter, cfg.Lease),
-		wake:    make(chan struct{}, 1), dueSooner: make(chan struct{}, 1), acksPending: make(chan struct{}, 1),
-		acksDrained: make(chan struct{}, 1), endpointsChanged: make(chan struct{}, 1), endpointWork: make(chan struct{}, 1),
-		lanes: make(map[laneID]*lane), limits: newLimits(cfg),
-		cancelled: make(map[laneID]int64), toEnable: make(map[endpointName]bool),
-		takeover: cfg.Store.Info().Exclusive,
-		memory:   memoryMeter{budget: cfg.Memory}, pool: pool{items: make(map[sharedKey]*sharedItem)},
-		stopped: make(chan struct{}), lastBeat: make(map[string]*atomic.Int64),
-	}
-	s.now = s.clock.now
-	claim := store.LaneClaim{Bytes: claimBytes}
-	s.batch = int(min(claimBatch, max(cfg.Memory.Share()/4/claim.LargestRow(), 1)))
-	if s.registry, err = newRegistry(cfg); err != nil {
-		return nil, fmt.Errorf("webhook config: %w", err)
-	}
-	if s.cfg.Sender == nil {
-		if s.cfg.Sender, err = safehttp.New(safehttp.ClientConfig{Policy: cfg.Policy, Timeout: cfg.Timeout, MaxPerAddress: s.cfg.PerEndpoint}); err != nil {
+	if cfg := &common.cfg; cfg.Sender == nil {
+		if cfg.Sender, err = safehttp.New(safehttp.ClientConfig{Policy: cfg.Policy, Timeout: cfg.Timeout, MaxPerAddress: cfg.PerEndpoint}); err != nil {
 			return nil, fmt.Errorf("webhook config: %w", err)
 		}
 	}
-	return s, nil
+	wake := runtime.NewSignal()
+	acks := newAcknowledger(common)
+	endpoints := newEndpointRegistry(common, acks, wake)
+	delivery := newDeliverer(common, endpoints, acks)
+	claims := newClaimer(common, delivery, wake)
+	return &Service{
+		common: common, registrar: newRegistrar(common, claims, endpoints),
+		claims: claims, delivery: delivery, endpoints: endpoints, acks: acks,
+		janitor: &janitor{common: common, endpoints: endpoints},
+		loops:   runtime.Loops{Log: common.log, Now: common.now},
+	}, nil
 }
 
 // Start starts delivering due events. It returns ErrStarted if the service was started or
 // stopped before, or an error if the store cannot be read.
 func (s *Service) Start(ctx context.Context) error {
-	s.stateMu.Lock()
-	defer s.stateMu.Unlock()
-	if s.state.Load() != stateNew {
-		return ErrStarted
-	}
-	if err := s.loadEndpoints(ctx); err != nil {
-		s.state.Store(stateStopped)
-		close(s.stopped)
-		return fmt.Errorf("read webhook endpoints: %w", err)
-	}
-	base := context.WithoutCancel(ctx)
-	s.sendCtx, s.cancelSends = context.WithCancel(base)
-	claims, stopClaims := context.WithCancel(base)
-	loops, stopLoops := context.WithCancel(base)
-	s.stopClaims, s.stopLoops = stopClaims, stopLoops
-	unwatch := s.cfg.Store.WatchLanes(s.onNotification)
-	s.dispatcher.Add(1)
-	s.supervise(claims, "dispatch", s.dispatch, func() { unwatch(); s.dispatcher.Done() })
-	for name, loop := range map[string]func(context.Context, func()){
-		"acknowledge": s.acknowledge, "heartbeat": s.heartbeat, "endpoints": s.maintainEndpoints, "janitor": s.janitor,
-	} {
-		s.supervise(loops, name, loop, func() {})
-	}
-	s.state.Store(stateRunning)
-	return nil
+	return s.lifecycle.Start(func() error {
+		if err := s.endpoints.load(ctx); err != nil {
+			return fmt.Errorf("read webhook endpoints: %w", err)
+		}
+		base := context.WithoutCancel(ctx)
+		var claims, loops context.Context
+		claims, s.stopClaims = context.WithCancel(base)
+		loops, s.stopLoops = context.WithCancel(base)
+		s.delivery.open(base)
+		s.unwatch = s.cfg.Store.WatchLanes(s.claims.onNotification)
+		s.dispatched = s.loops.Start(claims, "dispatch", s.claims.dispatch)
+		s.loops.Start(loops, "acknowledge", s.acks.run)
+		s.loops.Start(loops, "heartbeat", s.claims.heartbeat)
+		s.loops.Start(loops, "endpoints", s.endpoints.maintain)
+		s.loops.Start(loops, "janitor", s.janitor.run)
+		return nil
+	})
 }
 
 // Stop stops the service. It claims no more lanes and waits for attempts in progress until
@@ -155,125 +93,99 @@ func (s *Service) Start(ctx context.Context) error {
 // Stop returns when all results are stored, or a few seconds after ctx is done at the
 // latest. A second call waits for the first one until its own ctx is done.
 func (s *Service) Stop(ctx context.Context) error {
-	s.stateMu.Lock()
-	old := s.state.Swap(stateStopped)
-	s.stateMu.Unlock()
-	switch old {
-	case stateRunning:
-		defer close(s.stopped)
-	case stateNew:
-		close(s.stopped)
-		return nil
-	default:
+	s.lifecycle.Stop(ctx, func() {
+		s.delivery.stopping.Store(true)
+		s.claims.stopNewWork()
 		select {
-		case <-s.stopped:
+		case <-s.dispatched:
 		case <-ctx.Done():
 		}
-		return nil
-	}
-	s.stopNewWork()
-	wait(ctx, &s.dispatcher)
-	s.stopClaims()
-	s.dispatcher.Wait()
-	ended := wait(ctx, &s.workers)
-	s.cancelSends()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
-	defer cancel()
-	if !ended && !wait(grace, &s.workers) {
-		s.log.Error("webhook attempts did not end before the service stopped")
-	}
-	s.flushAcks(ctx, grace)
-	s.saveEndpoints(grace)
-	s.stopLoops()
-	s.loops.Wait()
-	return nil
-}
-
-// stopNewWork prevents further attempts and releases waiting lanes.
-func (s *Service) stopNewWork() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopping = true
-	for _, l := range s.lanes {
-		s.releaseIfWaiting(l)
-	}
-	s.wakeDispatcher()
-}
-
-// wait waits for group, and reports whether it ended before ctx was done.
-func wait(ctx context.Context, group *sync.WaitGroup) bool {
-	ended := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// flushAcks waits until all acks are stored, or both contexts are done.
-func (s *Service) flushAcks(ctx, grace context.Context) {
-	for {
-		s.mu.Lock()
-		left := len(s.acks) + s.acksInFlight
-		s.mu.Unlock()
-		if left == 0 {
-			return
+		s.stopClaims()
+		<-s.dispatched
+		s.unwatch()
+		ended := runtime.Wait(ctx, &s.delivery.workers)
+		s.delivery.cancel()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer cancel()
+		if !ended && !runtime.Wait(grace, &s.delivery.workers) {
+			s.log.Error("webhook attempts did not end before the service stopped")
 		}
-		select {
-		case <-s.acksDrained:
-			continue
-		case <-ctx.Done():
-		}
-		select {
-		case <-s.acksDrained:
-		case <-grace.Done():
-			s.log.Error("webhook lanes were not acknowledged before the service stopped", "lanes", left)
-			return
-		}
-	}
-}
-
-// supervise runs a loop in a goroutine until it returns, and then calls ended. After a
-// panic it restarts the loop, unless ctx is done.
-func (s *Service) supervise(ctx context.Context, name string, loop func(ctx context.Context, beat func()), ended func()) {
-	last := new(atomic.Int64)
-	last.Store(s.now().UnixNano())
-	s.lastBeat[name] = last
-	beat := func() { last.Store(s.now().UnixNano()) }
-	s.loops.Go(func() {
-		defer ended()
-		for {
-			err := guard(func() { loop(ctx, beat) })
-			if err == nil || ctx.Err() != nil {
-				return
-			}
-			s.log.Error("loop failed, restarting it", "loop", name, "error", err)
-			sleep(ctx, time.Second)
-		}
+		s.acks.flush(ctx, grace)
+		s.endpoints.save(grace)
+		s.stopLoops()
+		s.loops.Wait()
 	})
-}
-
-// guard calls f and returns a panic as an error with its stack.
-func guard(f func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	f()
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+// drainPoll is the interval at which Drain checks the service.
+const drainPoll = 2 * time.Millisecond
+
+// Drain waits until no lane is due or in progress, a claim fails, or ctx is done. Call it
+// before Stop, when no more events will be written. It returns immediately if the service is
+// not running.
+func (s *Service) Drain(ctx context.Context) {
+	if !s.lifecycle.Running() {
+		return
 	}
+	ticker := time.NewTicker(drainPoll)
+	defer ticker.Stop()
+	_, _, failures := s.claims.progress()
+	for {
+		idle, claims, _ := s.claims.progress()
+		if idle {
+			s.claims.wake.Send()
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		still, now, failed := s.claims.progress()
+		if failed > failures {
+			return // the lanes are claimed after the outage
+		}
+		if idle && still && now > claims {
+			return // a claim that started later found nothing
+		}
+	}
+}
+
+// CancelStale cancels attempts in progress for tasks of a context, if their webhooks were
+// deleted or changed by another process. The heartbeat does the same with a delay.
+func (s *Service) CancelStale(ctx context.Context, owner, contextID string) {
+	s.claims.renewLeases(ctx, func(l *lane) bool { return l.lease.Task.Owner == owner && l.ContextID == contextID })
+}
+
+// CancelStaleOfTask is like CancelStale for the webhooks of one task.
+func (s *Service) CancelStaleOfTask(ctx context.Context, owner, id string) {
+	s.claims.renewLeases(ctx, func(l *lane) bool { return l.lease.Task == store.Key{Owner: owner, ID: id} })
+}
+
+// Stats returns the current counters. It does not call the store.
+func (s *Service) Stats() Stats {
+	stats := Stats{
+		Delivered: s.delivery.delivered.Load(), Failed: s.delivery.failed.Load(), Dead: s.delivery.dead.Load(), Claimed: s.claims.count(),
+		Memory: s.memory.held.Load(), Starved: int(s.memory.waiting.Load()), Refused: s.memory.refused.Load(),
+		Expired: s.janitor.stats(),
+	}
+	s.endpoints.addStats(&stats)
+	return stats
+}
+
+// Health returns the problems of the service. Failing receivers are not problems.
+func (s *Service) Health() (problems []string) {
+	if !s.lifecycle.Running() {
+		return []string{"webhooks: not running"}
+	}
+	if stuck := s.acks.stuck(); stuck > 0 {
+		problems = append(problems, fmt.Sprintf("webhooks: cannot store the delivery results of %d webhooks", stuck))
+	}
+	if idle := s.endpoints.stalled(); len(idle) > 0 {
+		problems = append(problems, fmt.Sprintf("webhooks: webhooks wait for %d endpoints without requests in progress", len(idle)))
+	}
+	for _, silent := range s.loops.Silent(10 * max(s.cfg.Poll, s.cfg.Lease, saveEvery)) {
+		problems = append(problems, "webhooks: "+silent)
+	}
+	return problems
 }

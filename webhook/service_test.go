@@ -187,7 +187,7 @@ func TestEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
 		}
 
 		w.setDown("endpoint-0.example.com", false)
-		if err := r.s.enable(w.t.Context(), r.s.endpointOf(&l.Webhook)); err != nil {
+		if err := r.s.endpoints.enable(w.t.Context(), r.s.endpointOf(&l.Webhook)); err != nil {
 			w.t.Fatal(err)
 		}
 		if _, err := w.store.ReplayWebhook(w.t.Context(), id.task, id.id, store.WebhookCursor{}, r.s.now()); err != nil {
@@ -224,10 +224,10 @@ func TestEndpointEnabledByAnotherReplicaIsCalled(t *testing.T) {
 	inBubble(t, plan{replicas: 2}, func(w *world) {
 		name := endpointName{"alice", "https://endpoint-0.example.com:443"}
 		for _, r := range w.replicas {
-			r.s.mu.Lock()
-			e := r.s.limits.endpoint(name)
+			r.s.endpoints.mu.Lock()
+			e := r.s.endpoints.limits.endpoint(name)
 			e.disabled, e.reason, e.lastAt, e.stored, e.savedAt = true, "scripted", r.s.now(), true, r.s.now()
-			r.s.mu.Unlock()
+			r.s.endpoints.mu.Unlock()
 		}
 		if err := w.store.SaveEndpoint(w.t.Context(), store.Endpoint{Name: name.record(), Disabled: true, Reason: "scripted", UpdatedAt: time.Now()}); err != nil {
 			w.t.Fatal(err)
@@ -235,7 +235,7 @@ func TestEndpointEnabledByAnotherReplicaIsCalled(t *testing.T) {
 		dead := w.newTask("alice", "before", 0, 0)
 		w.drain(time.Minute)
 		w.equal("state of the lane from before", w.laneOf(dead).State, store.LaneDisabled)
-		if err := w.replicas[0].s.enable(w.t.Context(), name); err != nil {
+		if err := w.replicas[0].s.endpoints.enable(w.t.Context(), name); err != nil {
 			w.t.Fatal(err)
 		}
 		w.stop(0, time.Minute) // the other one must read it from the store
@@ -262,9 +262,9 @@ func TestJanitorRemovesOldData(t *testing.T) {
 		time.Sleep(3 * 24 * time.Hour)
 		w.equal("attempts four days later", len(w.outcomes(open)), 0)
 		s := w.replicas[0].s
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		w.equal("endpoints in memory", len(s.limits.endpoints), 0)
+		s.endpoints.mu.Lock()
+		defer s.endpoints.mu.Unlock()
+		w.equal("endpoints in memory", len(s.endpoints.limits.endpoints), 0)
 	})
 }
 
@@ -299,9 +299,9 @@ func TestJanitorRemovesUnusedEndpoints(t *testing.T) {
 		time.Sleep(2 * 24 * time.Hour)
 		w.equal("endpoints six days later", names(), []string{})
 		s := w.replicas[0].s
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		w.equal("endpoints in memory", len(s.limits.endpoints), 0)
+		s.endpoints.mu.Lock()
+		defer s.endpoints.mu.Unlock()
+		w.equal("endpoints in memory", len(s.endpoints.limits.endpoints), 0)
 	})
 }
 

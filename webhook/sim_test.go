@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -271,7 +272,7 @@ func (w *world) serve(ctx context.Context, u *url.URL, p *post, nth int) (safeht
 
 // waitOrFail waits for d. If ctx ends first, it returns the error of such an attempt.
 func waitOrFail(ctx context.Context, d time.Duration) error {
-	sleep(ctx, d)
+	runtime.Sleep(ctx, d)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &safehttp.Error{Outcome: safehttp.OutcomeTimeout, Err: ctx.Err()}

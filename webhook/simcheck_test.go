@@ -230,9 +230,9 @@ func (w *world) checkOverlap(id laneID) {
 // checkWaiting checks that no lane waits forever.
 func (w *world) checkWaiting() {
 	for _, r := range w.replicas {
-		r.s.mu.Lock()
-		idle := r.s.limits.stalled()
-		r.s.mu.Unlock()
+		r.s.endpoints.mu.Lock()
+		idle := r.s.endpoints.limits.stalled()
+		r.s.endpoints.mu.Unlock()
 		if len(idle) > 0 {
 			w.t.Errorf("seed %d: lanes of replica %d wait for %v, which have no active lane", w.seed, r.n, idle)
 		}

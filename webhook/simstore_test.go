@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -171,7 +172,7 @@ func (f *flaky) call(ctx context.Context, c storetest.Call, do func(context.Cont
 	fault := math.Inf(1)
 	if !calm {
 		if fault = f.dice.float(); slow > 0 {
-			sleep(ctx, f.dice.upTo(slow))
+			runtime.Sleep(ctx, f.dice.upTo(slow))
 		}
 	}
 	if broken || fault < share/2 {
@@ -179,7 +180,7 @@ func (f *flaky) call(ctx context.Context, c storetest.Call, do func(context.Cont
 	}
 	err := do(ctx)
 	if late > 0 {
-		sleep(ctx, late)
+		runtime.Sleep(ctx, late)
 	}
 	if gated := f.pass(); gated != nil {
 		return gated

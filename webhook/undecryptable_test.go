@@ -65,7 +65,7 @@ func TestUndecryptableSecretsAreMasked(t *testing.T) {
 			t.Errorf("Set of %s as it was returned = %v, want invalid_params", w.Config.ID, err)
 		}
 	}
-	for w, err := range (&Operator{f.Service}).Webhooks(t.Context(), "alice", "t") {
+	for w, err := range (&Operator{f.catalog}).Webhooks(t.Context(), "alice", "t") {
 		if err != nil {
 			t.Fatal(err)
 		}

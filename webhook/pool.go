@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/memory"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -119,24 +120,27 @@ type sharedItem struct {
 
 // pool holds the shared items in use. It is safe for concurrent use.
 type pool struct {
+	*common
+	ctx     context.Context // context of reads
+	workers *sync.WaitGroup // counts reads
+
 	mu    sync.Mutex
 	items map[sharedKey]*sharedItem
 }
 
-// getShared returns the item with a key, and creates it if necessary. The caller must return it
+// get returns the item with a key, and creates it if necessary. The caller must return it
 // with put.
-func (s *Service) getShared(ctx context.Context, key sharedKey, create func(context.Context, *sharedItem) error) (*sharedItem, error) {
-	p := &s.pool
+func (p *pool) get(ctx context.Context, key sharedKey, create func(context.Context, *sharedItem) error) (*sharedItem, error) {
 	p.mu.Lock()
 	item := p.items[key]
 	if item == nil {
-		call, cancel := context.WithTimeoutCause(s.sendCtx, s.cfg.Lease, errSlowStore)
-		item = &sharedItem{key: key, cancel: cancel, ready: make(chan struct{}), memory: s.memory.newHold(key.task.Owner)}
+		call, cancel := context.WithTimeoutCause(p.ctx, p.cfg.Lease, errSlowStore)
+		item = &sharedItem{key: key, cancel: cancel, ready: make(chan struct{}), memory: p.memory.newHold(key.task.Owner)}
 		p.items[key] = item
-		s.workers.Go(func() {
+		p.workers.Go(func() {
 			defer cancel()
 			var err error
-			if panicked := guard(func() { err = create(call, item) }); panicked != nil {
+			if panicked := runtime.Guard(func() { err = create(call, item) }); panicked != nil {
 				err = panicked
 			}
 			p.complete(item, err)
@@ -197,12 +201,12 @@ func (p *pool) discard(item *sharedItem) {
 }
 
 // readRow returns a function that reads the events of a log row after an event.
-func (s *Service) readRow(task store.Key, after int64, row store.LogRow) func(context.Context, *sharedItem) error {
+func (p *pool) readRow(task store.Key, after int64, row store.LogRow) func(context.Context, *sharedItem) error {
 	return func(ctx context.Context, item *sharedItem) (err error) {
 		if err := item.memory.grow(ctx, foldedPerByte*row.Bytes); err != nil { // with a body
 			return err
 		}
-		if item.events, err = s.cfg.Store.Events(ctx, task, after, int(row.Last()-after)); err == nil && len(item.events) == 0 {
+		if item.events, err = p.cfg.Store.Events(ctx, task, after, int(row.Last()-after)); err == nil && len(item.events) == 0 {
 			err = fmt.Errorf("task %s: log has no event after %d", task.ID, after)
 		}
 		return err
@@ -210,9 +214,9 @@ func (s *Service) readRow(task store.Key, after int64, row store.LogRow) func(co
 }
 
 // encodeTask returns a function that encodes the state of a large task after an event.
-func (s *Service) encodeTask(task store.Key, contextID string, seq int64) func(context.Context, *sharedItem) error {
+func (p *pool) encodeTask(task store.Key, contextID string, seq int64) func(context.Context, *sharedItem) error {
 	return func(ctx context.Context, item *sharedItem) error {
-		size, last, err := store.LogSize(ctx, s.cfg.Store, task, seq)
+		size, last, err := store.LogSize(ctx, p.cfg.Store, task, seq)
 		if err != nil {
 			return err
 		}
@@ -221,7 +225,7 @@ func (s *Service) encodeTask(task store.Key, contextID string, seq int64) func(c
 			return err
 		}
 		t := &store.Task{Key: task, ContextID: contextID}
-		if err := s.fold(ctx, t, seq); err != nil {
+		if err := p.fold(ctx, t, seq); err != nil {
 			return err
 		}
 		if item.body, err = wire.Append(make([]byte, 0, maxBody), taskOf(t)); err != nil {

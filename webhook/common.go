@@ -1,0 +1,77 @@
+package webhook
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// common is the configuration of a service and what follows from it. All parts of the service
+// share it.
+type common struct {
+	cfg          Config
+	log          *slog.Logger
+	clock        *clock
+	now          func() time.Time // of clock
+	seal         sealer
+	globalSecret []byte
+	memory       memoryMeter
+}
+
+// newCommon applies the defaults of cfg. Its error lists all problems of cfg.
+func newCommon(cfg Config) (*common, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &common{cfg: cfg, log: cfg.Logger, clock: newClock(cfg.clock), memory: memoryMeter{budget: cfg.Memory}}
+	c.now = c.clock.now
+	if err := c.readKeys(); err != nil {
+		return nil, fmt.Errorf("webhook config: %w", err)
+	}
+	return c, nil
+}
+
+// readKeys checks and decodes the keys and the global webhook of the configuration.
+func (c *common) readKeys() (err error) {
+	if c.seal, err = newSealer(c.cfg.Keys); err != nil {
+		return err
+	}
+	global := c.cfg.Global
+	if global.URL != "" {
+		if _, err := c.cfg.Policy.CheckURL(global.URL); err != nil {
+			return fmt.Errorf("Global.URL %w", err)
+		}
+	}
+	if err := checkSecret("Global.Token", global.Token); err != nil {
+		return err
+	}
+	if global.Secret != "" {
+		if c.globalSecret, err = decodeSecret(global.Secret); err != nil {
+			return fmt.Errorf("Global.Secret %w", err)
+		}
+	}
+	return nil
+}
+
+// globalSettings returns the current settings of the global webhook.
+func (c *common) globalSettings() (settings, error) {
+	if c.cfg.Global.URL == "" {
+		return settings{}, &permanentError{reasonNoGlobal}
+	}
+	return settings{Global: true, URL: c.cfg.Global.URL, Secrets: &secrets{Token: c.cfg.Global.Token}}, nil
+}
+
+// endpointOf returns the endpoint of a webhook. For the global one it is the one configured
+// now.
+func (c *common) endpointOf(w *store.Webhook) endpointName {
+	switch {
+	case w.ID != GlobalID:
+		return endpointName{w.Task.Owner, w.Endpoint}
+	case c.cfg.Global.URL != "":
+		return endpointName{address: endpointOf(c.cfg.Global.URL)}
+	}
+	return endpointName{address: w.Endpoint}
+}
