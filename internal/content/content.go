@@ -1,9 +1,9 @@
-// Package content takes large values out of the JSON of a task's log, so that a store keeps
-// each of them once, beside the log, and puts them back.
+// Package content replaces large values in the JSON of a task's log by references, so that a
+// store keeps each value once, outside of the log, and inserts the values again.
 //
-// A reference is the JSON text "\u001A", its kind and the hash of the value. The encoder
-// writes this character in lower case, and Cut does so with all others: nothing that a
-// client sends reads as a reference.
+// A reference is a JSON string: "\u001A" in this spelling, the kind and the hash of the value. In
+// all other strings Cut writes this character as "\u001a", so no text of a client is taken for a
+// reference.
 package content
 
 import (
@@ -15,23 +15,23 @@ import (
 	"strings"
 )
 
-// Size is the length in bytes above which the JSON of a value is stored apart.
+// Size is the length of the JSON of a value, in bytes, above which a reference replaces it.
 const Size = 64 << 10
 
-// Value is a value that was cut out.
+// Value is a value that a reference has replaced.
 type Value struct {
 	// Hash is the SHA-256 of JSON.
 	Hash [sha256.Size]byte
 	JSON string
 }
 
-// The kinds of references: those in artifacts are left out where artifacts are.
+// The kinds of references. Those in artifacts are not resolved if artifacts are omitted.
 const (
 	inMessage  = 'M'
 	inArtifact = 'A'
 )
 
-// A reference is mark, the kind, the hash in hex and a quote.
+// A reference consists of mark, the kind, the hash in hexadecimal and a quote.
 const (
 	mark       = `"\u001A`
 	harmless   = `"\u001a`
@@ -39,9 +39,9 @@ const (
 	refLength  = len(mark) + 1 + hashLength + 1
 )
 
-// Cut replaces the large values in the JSON of events or of a snapshot, which has no spaces,
-// by references, and adds each value to those found before unless it is among them. It cuts
-// texts, and whole values of members named data.
+// Cut replaces large values in text by references and appends the values to found, each once.
+// Large values are strings, and objects and arrays of members named data. text is the JSON of
+// events or of a snapshot, without white space between tokens.
 func Cut(text string, found []Value) (string, []Value) {
 	text = strings.ReplaceAll(text, mark, harmless)
 	if len(text) <= Size {
@@ -59,7 +59,7 @@ func Cut(text string, found []Value) (string, []Value) {
 type cutter struct {
 	text  string
 	out   strings.Builder
-	done  int // what is before is in out
+	done  int // text up to here was written to out
 	found []Value
 }
 
@@ -102,7 +102,7 @@ func (c *cutter) run() {
 	}
 }
 
-// value cuts the value between two places if it is large.
+// value replaces the value between two positions if it is large.
 func (c *cutter) value(start, end int, kind byte) {
 	if end-start <= Size {
 		return
@@ -117,7 +117,7 @@ func (c *cutter) value(start, end int, kind byte) {
 	c.done = end
 }
 
-// textEnd returns the place after the text that starts at i.
+// textEnd returns the position after the string that starts at i.
 func textEnd(text string, i int) int {
 	for i++; ; i++ {
 		n := strings.IndexByte(text[i:], '"')
@@ -135,7 +135,7 @@ func textEnd(text string, i int) int {
 	}
 }
 
-// containerEnd returns the place after the object or array that starts at i.
+// containerEnd returns the position after the object or array that starts at i.
 func containerEnd(text string, i int) int {
 	for depth := 0; i < len(text); i++ {
 		switch text[i] {
@@ -152,8 +152,9 @@ func containerEnd(text string, i int) int {
 	return len(text)
 }
 
-// Join puts the values back that find returns by their hashes. With omitArtifacts those of
-// artifacts become empty texts, and find is not asked for them. text is not changed.
+// Join replaces references by the values that find returns for their hashes. With omitArtifacts
+// it replaces references in artifacts by empty strings, without calling find. Join does not
+// modify text.
 func Join(text []byte, omitArtifacts bool, find func(hash []byte) ([]byte, error)) ([]byte, error) {
 	i := bytes.Index(text, []byte(mark))
 	if i < 0 {

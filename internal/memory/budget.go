@@ -1,5 +1,5 @@
-// Package memory shares out the memory of a process among what is large: request bodies,
-// responses, tasks read from the store, webhook bodies, files, content of running turns.
+// Package memory limits the memory that a process uses for large values: request bodies,
+// responses, tasks read from the store, webhook bodies, files and the content of running turns.
 package memory
 
 import (
@@ -11,14 +11,17 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// Wait is how long [Hold.Grow] waits at most.
+// Wait is the maximum duration of [Hold.Grow].
 const Wait = 10 * time.Second
 
-// Budget is a number of bytes that owners share. One owner holds at most half of it. When
-// several wait, the owner that holds least is served first. The requests of one owner are served
-// in the order of how much their holders have already, the largest first, because its release
-// frees most; equals are served in order. When all memory is held by holders that wait for more, the
-// request of the one that holds least is refused. A nil Budget grants everything. It is safe for concurrent use.
+// Budget is a number of bytes that owners share. One owner holds at most half of them.
+//
+// Requests that do not fit wait. The owner that holds least is served first. Of one owner's
+// requests, the one whose holder holds most is served first, because it frees most memory when it
+// is done; equal ones are served in the order of their arrival. If all memory is held by holders
+// that wait for more, the request of the one that holds least is rejected.
+//
+// A nil Budget has no limit. A Budget is safe for concurrent use.
 type Budget struct {
 	total, share int64
 
@@ -30,27 +33,28 @@ type Budget struct {
 	largest int64
 }
 
-// account is what one owner holds and waits for. It exists while there is either.
+// account has the bytes that one owner holds, and its waiting requests. Budget.drop removes it
+// when both are empty.
 type account struct {
 	held  int64
-	queue []*request // the next first
+	queue []*request // in the order in which they are served
 }
 
 type request struct {
 	bytes   int64
 	holder  any   // identifies the holder
-	held    int64 // bytes that its holder has already
+	held    int64 // bytes that its holder holds
 	refused bool  // set before done is closed
 	done    chan struct{}
 }
 
-// Stats are the figures of a budget.
+// Stats describes the use of a budget.
 type Stats struct {
-	Total   int64 // bytes
-	Held    int64 // bytes
-	Largest int64 // the most bytes that were held at once
-	Waiting int   // requests
-	Refused int64 // requests since the start
+	Total   int64 // bytes of the budget
+	Held    int64 // bytes held now
+	Largest int64 // maximum of Held since the start
+	Waiting int   // waiting requests
+	Refused int64 // requests rejected since the start
 }
 
 // New returns a budget of total bytes.
@@ -58,7 +62,7 @@ func New(total int64) *Budget {
 	return &Budget{total: total, share: max(total/2, 1), owners: make(map[string]*account)}
 }
 
-// Share returns how many bytes one owner may hold.
+// Share returns the number of bytes that one owner may hold.
 func (b *Budget) Share() int64 {
 	if b == nil {
 		return 1<<63 - 1
@@ -66,7 +70,7 @@ func (b *Budget) Share() int64 {
 	return b.share
 }
 
-// Stats returns the figures as they are.
+// Stats returns the current use.
 func (b *Budget) Stats() Stats {
 	if b == nil {
 		return Stats{}
@@ -76,12 +80,11 @@ func (b *Budget) Stats() Stats {
 	return Stats{Total: b.total, Held: b.held, Largest: b.largest, Waiting: b.waiting, Refused: b.refused}
 }
 
-// Hold returns an empty hold of an owner. A Hold is used by one goroutine at
-// a time.
+// Hold returns an empty hold of an owner.
 func (b *Budget) Hold(owner string) Hold { return Hold{b: b, owner: owner} }
 
-// Hold is a part of a budget. The zero value is a part of no budget: it grows without
-// limit.
+// Hold is a number of bytes that an owner holds of a budget. The zero value has no budget and
+// grows without limit. A Hold is not safe for concurrent use.
 type Hold struct {
 	b     *Budget
 	owner string
@@ -91,21 +94,22 @@ type Hold struct {
 	other  int64 // bytes of the holder's other holds
 }
 
-// Of returns h as one of several holds of a holder, which is any comparable value and has other bytes in the
-// other holds. The holder as a whole counts when the requests of one owner are ordered, and for the
-// limit of an owner.
+// Of returns h as one of several holds of one holder. holder is any comparable value; other is
+// the number of bytes in its other holds. Requests are ordered, and checked against the limit of
+// the owner, by the sum of the holder's holds.
 func (h Hold) Of(holder any, other int64) Hold {
 	h.holder, h.other = holder, other
 	return h
 }
 
-// Bytes returns how many bytes are held.
+// Bytes returns the number of bytes held.
 func (h *Hold) Bytes() int64 { return h.bytes }
 
-// Grow adds bytes. While they are not free it waits, up to [Wait] and until ctx is done; then
-// it fails with [a2a.CodeExhausted] and h is as before. It also fails with that code when all memory is held by
-// holders that wait, of which this one holds least. It fails with [a2a.CodeTooLarge] at once when
-// one owner can never hold that much. Grow before the memory is allocated.
+// Grow adds bytes to the hold. Call it before you allocate the memory. If the bytes are not free,
+// Grow waits for up to [Wait] or until ctx is done; then it returns an error with code
+// [a2a.CodeExhausted] and leaves h unchanged. It returns that error earlier if all memory is held
+// by holders that wait, and this one holds least of them. If the holder would exceed the share of
+// one owner, Grow returns an error with code [a2a.CodeTooLarge] at once.
 func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	if h.b == nil || bytes <= 0 {
 		return nil
@@ -117,8 +121,8 @@ func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// TryGrow adds bytes if they are free and nobody waits for them: neither the owner, nor one
-// who waits for more than its own share. It reports whether it did.
+// TryGrow adds bytes if they are free, and reports whether it did. It does not add them if the
+// owner has a waiting request, or if another waiting owner is below its share.
 func (h *Hold) TryGrow(bytes int64) bool {
 	if h.b == nil || bytes <= 0 {
 		return true
@@ -136,16 +140,16 @@ func (h *Hold) TryGrow(bytes int64) bool {
 	return true
 }
 
-// Shrink returns bytes that are not needed any more, at most those that are held.
+// Shrink releases bytes, at most those that are held.
 func (h *Hold) Shrink(bytes int64) {
 	if bytes = min(bytes, h.bytes); h.b == nil || bytes <= 0 {
 		return
 	}
 	h.bytes -= bytes
-	h.b.give(h.owner, bytes)
+	h.b.release(h.owner, bytes)
 }
 
-// Release returns all. Calling it again is harmless.
+// Release releases all bytes. A second call has no effect.
 func (h *Hold) Release() { h.Shrink(h.bytes) }
 
 // take waits for more bytes for a hold.
@@ -155,7 +159,7 @@ func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 	if all := h.bytes + h.other + bytes; all > b.share {
 		b.refused++
 		b.mu.Unlock()
-		return a2a.Errorf(a2a.CodeTooLarge, "this needs %d bytes of memory at once, one owner may hold %d (--memory)", all, b.share)
+		return a2a.Errorf(a2a.CodeTooLarge, "needs %d bytes of memory at once; one owner may hold at most %d (see --memory)", all, b.share)
 	}
 	a := b.owners[owner]
 	if b.waiting == 0 && b.fits(a, bytes) {
@@ -177,7 +181,7 @@ func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 	}
 	a.queue = slices.Insert(a.queue, next, r)
 	b.waiting++
-	b.serve() // others may wait for their share only
+	b.serve() // the other waiting requests may all exceed the shares of their owners
 	if r.held > 0 {
 		b.refuseStuck(owner, a)
 	}
@@ -197,12 +201,12 @@ func (b *Budget) take(ctx context.Context, h *Hold, bytes int64) error {
 		b.serve()
 	}
 	if r.refused {
-		return a2a.Errorf(a2a.CodeExhausted, "the server has no memory for this now (--memory); try again")
+		return a2a.Errorf(a2a.CodeExhausted, "no memory is free for this request (see --memory); retry later")
 	}
 	return nil
 }
 
-// refuse ends the wait of the i-th request of an owner. The caller holds b.mu.
+// refuse rejects the i-th waiting request of an owner. The caller holds b.mu.
 func (b *Budget) refuse(owner string, a *account, i int) {
 	r := a.queue[i]
 	a.queue = slices.Delete(a.queue, i, i+1)
@@ -213,14 +217,15 @@ func (b *Budget) refuse(owner string, a *account, i int) {
 	close(r.done)
 }
 
-// refuseStuck refuses a request of an owner if those who wait hold all memory that it may have: none of them would
-// release any before its wait ends. The caller holds b.mu, and has called serve.
+// refuseStuck rejects a request of an owner if holders that wait hold all memory that the owner
+// may have, since none of them would release any before its wait ends. The caller holds b.mu and
+// has called serve.
 func (b *Budget) refuseStuck(owner string, a *account) {
 	if len(a.queue) == 0 || a.queue[0].held == 0 {
 		return
 	}
 	stuck := a.held+a.queue[0].bytes > b.share && a.waiters() >= a.held
-	if !stuck { // do those of all owners hold all?
+	if !stuck { // do the waiting holders of all owners hold all memory?
 		held := int64(0)
 		for _, each := range b.owners {
 			held += each.waiters()
@@ -238,11 +243,11 @@ func (b *Budget) refuseStuck(owner string, a *account) {
 	}
 }
 
-// waiters returns how many bytes the holders that wait have already.
+// waiters returns the number of bytes that waiting holders hold.
 func (a *account) waiters() (held int64) {
 	holders := make(map[any]int64)
 	for _, r := range a.queue {
-		if r.held == 0 { // as are those that follow
+		if r.held == 0 { // the queue is sorted: the others hold none either
 			break
 		}
 		if more := r.held - holders[r.holder]; more > 0 {
@@ -253,7 +258,7 @@ func (a *account) waiters() (held int64) {
 	return held
 }
 
-func (b *Budget) give(owner string, bytes int64) {
+func (b *Budget) release(owner string, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.owners[owner]
@@ -264,12 +269,12 @@ func (b *Budget) give(owner string, bytes int64) {
 	b.refuseStuck(owner, a)
 }
 
-// fits reports whether an owner may have bytes more. The caller holds b.mu.
+// fits reports whether an owner may hold the given number of bytes more. The caller holds b.mu.
 func (b *Budget) fits(a *account, bytes int64) bool {
 	return b.held+bytes <= b.total && (a == nil || a.held+bytes <= b.share)
 }
 
-// saving reports whether what is free is for one who waits. The caller holds b.mu.
+// saving reports whether free memory is reserved for a waiting request. The caller holds b.mu.
 func (b *Budget) saving() bool {
 	if b.waiting == 0 {
 		return false
@@ -294,14 +299,15 @@ func (b *Budget) grant(owner string, bytes int64) {
 	b.largest = max(b.largest, b.held)
 }
 
-// drop forgets an owner that has nothing and waits for nothing. The caller holds b.mu.
+// drop removes the account of an owner that holds nothing and has no waiting request. The caller
+// holds b.mu.
 func (b *Budget) drop(owner string, a *account) {
 	if a.held == 0 && len(a.queue) == 0 {
 		delete(b.owners, owner)
 	}
 }
 
-// serve grants what it can to those who wait. The caller holds b.mu.
+// serve grants waiting requests, as far as memory is free. The caller holds b.mu.
 func (b *Budget) serve() {
 	for b.waiting > 0 {
 		var next *account
@@ -312,7 +318,7 @@ func (b *Budget) serve() {
 			}
 		}
 		if next == nil || b.held+next.queue[0].bytes > b.total {
-			return // what is freed next is for it
+			return // memory that is released next is granted to this request
 		}
 		r := next.queue[0]
 		next.queue = next.queue[1:]

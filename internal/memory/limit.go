@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Limit returns how many bytes of memory this process may use before the system ends it:
-// the smallest limit of its cgroups (version 1 or 2), or the memory of the machine. It
-// is 0 where neither is known.
+// Limit returns the number of bytes of memory that this process may use before the system kills
+// it: the smallest limit of its cgroups (version 1 or 2), or the memory of the machine. It is 0 if
+// neither is known.
 func Limit() int64 { return limit(os.ReadFile) }
 
-// Least is the smallest memory that a process is run with, in bytes.
+// Least is the minimum memory of a process, in bytes.
 const Least = 64 << 20
 
-// Default returns how many bytes a process may use when nothing else is set: three
-// quarters of [Limit], or 1 GiB where that is unknown, and at least [Least].
+// Default returns the default memory of a process in bytes: three quarters of [Limit] but at
+// least [Least], or 1 GiB if Limit is unknown.
 func Default() int64 {
 	if most := Limit(); most > 0 {
 		return max(most/4*3, Least)
@@ -25,9 +25,8 @@ func Default() int64 {
 	return 1 << 30
 }
 
-// OfProcess returns the budget of a process that may use the given number of bytes: half of them. The
-// rest is for garbage that is not collected yet, stacks, connections, the store's
-// caches and all that is small.
+// OfProcess returns the budget of a process that may use the given number of bytes: half of them.
+// The rest is for garbage, stacks, connections, the caches of the store and small values.
 func OfProcess(bytes int64) *Budget { return New(bytes / 2) }
 
 func limit(read func(string) ([]byte, error)) int64 {
@@ -61,8 +60,8 @@ func limit(read func(string) ([]byte, error)) int64 {
 			}
 			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		}
-		// Limits of the groups around this one hold, too. Within a container the path may
-		// be one that only the host has; the root is then the container's own group.
+		// The limits of parent groups apply too. Within a container the path may exist only on
+		// the host; the root is then the container's own group.
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
 			if text, err := read(path.Join(root, group, file)); err == nil {
 				n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)

@@ -15,8 +15,8 @@ const MaxDepth = 128
 // [UnmarshalShared].
 const ShareFrom = 64 << 10
 
-// Unmarshal reads one JSON document into v, a non-nil pointer. Members that are
-// absent leave v as it was. Every error is an *Error.
+// Unmarshal decodes one JSON document into v, a non-nil pointer. Absent members do not
+// change v. Every error is an *Error.
 func Unmarshal(data []byte, v any) error { return (&decoder{data: data}).document(v) }
 
 // UnmarshalShared is [Unmarshal] without a copy of long strings: those of more than ShareFrom bytes

@@ -12,18 +12,18 @@ import (
 	"unicode/utf8"
 )
 
-// TimeFormat is how times travel: RFC 3339 in UTC with milliseconds.
+// TimeFormat is the format of times: RFC 3339 in UTC with milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
 // Marshal returns v as JSON. It fails only for values that JSON cannot express,
 // such as NaN or a nil union member.
 func Marshal(v any) ([]byte, error) { return Append(nil, v) }
 
-// Append appends v as JSON to dst. On error dst is returned as it was.
+// Append appends v as JSON to dst. If it returns an error, dst is unchanged.
 func Append(dst []byte, v any) ([]byte, error) { return appendAs(dst, v, asTagged) }
 
-// AppendSnake is [Append] with the names of members in snake_case, but for those that
-// are marked as literal.
+// AppendSnake is [Append] with member names in snake_case, except those tagged
+// wire:"literal".
 func AppendSnake(dst []byte, v any) ([]byte, error) { return appendAs(dst, v, asSnake) }
 
 func appendAs(dst []byte, v any, as spelling) ([]byte, error) {

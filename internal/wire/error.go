@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// Error says which member of a document broke which rule. Rule reads on after
-// the path: "params.message.parts" + " " + "is required".
+// Error names the member of a document that breaks a rule. Path, a space and Rule form a
+// sentence: "params.message.parts is required".
 type Error struct {
 	Path string // dotted members and [indices]; "" is the document itself
 	Rule string
-	// Syntax is set when the text is not JSON at all.
+	// Syntax is set if the text is not valid JSON.
 	Syntax bool
 }
 
@@ -21,7 +21,7 @@ func (e *Error) Error() string {
 	return e.Path + " " + e.Rule
 }
 
-// In returns err with its path below name. It returns other errors unchanged.
+// In returns an *Error with name before its path. It returns other errors unchanged.
 func In(err error, name string) error { return within(err, name) }
 
 // within prefixes the path of err by a member name or an index.

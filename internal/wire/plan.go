@@ -25,13 +25,13 @@ type NumberEnum interface {
 // Scalar is implemented by pointers to types that hold a string or an integer,
 // such as the id of a JSON-RPC request.
 type Scalar interface {
-	// SetScalar takes a string or an int64.
+	// SetScalar sets the value, a string or an int64.
 	SetScalar(v any)
-	// Scalar returns a string, an int64 or nil, which is written as null.
+	// Scalar returns the value: a string, an int64, or nil for null.
 	Scalar() any
 }
 
-// codec is how one Go type is read and written.
+// codec decodes and encodes one Go type.
 type codec struct {
 	decode func(d *decoder, v reflect.Value) error
 	append func(dst []byte, v reflect.Value) ([]byte, error)
@@ -42,11 +42,11 @@ type field struct {
 	name     string
 	index    int
 	required bool
-	omit     bool // when empty
-	omitZero bool // when nil
+	omit     bool // omit the member if it is empty
+	omitZero bool // omit the member if it is nil
 	nullable bool // null counts as present
-	literal  bool // is never re-cased
-	text     bool // is free text
+	literal  bool // the name is the same in snake_case
+	text     bool // the string is free text
 	constant string
 	number   bool // the constant is a number
 	bit      uint64
@@ -56,7 +56,7 @@ type field struct {
 
 type lookup struct {
 	field *field
-	exact bool // the spelling that is emitted
+	exact bool // the encoder writes this name
 	bit   uint64
 }
 
@@ -67,13 +67,13 @@ type structPlan struct {
 	required uint64
 }
 
-// union is a set of concrete types distinguished by the value of the member
-// discriminator or, where that is "", by which member is present.
+// union is a set of concrete types. The value of the member discriminator determines
+// the type or, if discriminator is "", the member that is present.
 type union struct {
 	discriminator string
 	kinds         map[string]reflect.Type
 	names         []string
-	fallback      reflect.Type // when the discriminator is absent; nil: none
+	fallback      reflect.Type // if the discriminator is absent; may be nil
 }
 
 // spelling is how the names of members are emitted.
@@ -89,23 +89,23 @@ var (
 	unions sync.Map    // reflect.Type -> *union
 )
 
-// Union announces that the interface type T is a closed union whose concrete
-// type is named by the member discriminator. Call it from a package variable so
-// that it is in place before the first use; kinds maps each discriminator value
-// to a zero value of its concrete struct type.
+// Union declares that the interface type T is a closed union, and that the member
+// discriminator determines the concrete type. kinds maps each of its values to a zero
+// value of a struct type. Call Union in the declaration of a package variable, so that it
+// runs before the first use of T.
 func Union[T any](discriminator string, kinds map[string]T) struct{} {
 	return newUnion(discriminator, kinds)
 }
 
-// UnionByMember announces that the interface type T is a closed union of struct
-// types of which each has a member, or an alias of one, that the others lack:
-// exactly one of the members must be present.
+// UnionByMember declares that the interface type T is a closed union of struct types. Each
+// type has a member, or an alias of one, that the others do not have. A document must have
+// exactly one of these members.
 func UnionByMember[T any](members map[string]T) struct{} {
 	return newUnion("", members)
 }
 
-// UnionOr is [Union] for an interface type of which one concrete type, that of
-// other, lacks the discriminator.
+// UnionOr is [Union] with one more concrete type, that of other, which has no
+// discriminator.
 func UnionOr[T any](discriminator string, kinds map[string]T, other T) struct{} {
 	newUnion(discriminator, kinds)
 	u, _ := unions.Load(reflect.TypeFor[T]())
@@ -143,8 +143,8 @@ var (
 	scalarType = reflect.TypeFor[Scalar]()
 )
 
-// codecFor returns the codec of t, building it on first use. Recursive types are
-// served by a codec that is filled in after it is stored.
+// codecFor returns the codec of t, and builds it on first use. It stores the codec before it
+// is complete, because a recursive type needs its own codec.
 func codecFor(t reflect.Type, as spelling) *codec {
 	if c, ok := codecs[as].Load(t); ok {
 		return c.(*codec)
@@ -235,7 +235,7 @@ func newStructPlan(t reflect.Type, as spelling) *structPlan {
 	return p
 }
 
-// spelled returns the name that is emitted.
+// spelled returns the name that the encoder writes.
 func (f *field) spelled(as spelling) string {
 	if as == asSnake && !f.literal {
 		return Snake(f.name)
@@ -243,7 +243,7 @@ func (f *field) spelled(as spelling) string {
 	return f.name
 }
 
-// options applies a wire tag and returns the aliases it names.
+// options applies a wire tag and returns its aliases.
 func (f *field) options(tag string) (aliases []string) {
 	for opt := range strings.SplitSeq(tag, ",") {
 		switch key, value, _ := strings.Cut(opt, "="); key {
@@ -284,7 +284,7 @@ func (p *structPlan) add(f *field, aliases []string) {
 	}
 }
 
-// name adds a spelling of a member, with a bit of its own by which a repetition is found.
+// name adds a name of a member. Each has a bit in a set, so that duplicates are detected.
 func (p *structPlan) name(name string, f *field, exact bool) {
 	if p.names == 64 {
 		panic(fmt.Sprintf("wire: %s is one of more than 64 names", name))

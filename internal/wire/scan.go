@@ -1,9 +1,9 @@
 package wire
 
-// Members calls member for each member of the JSON object data, in order, with
-// the text of its value. All of data is checked for its syntax, and the names of the object
-// itself for duplicates: an error of another kind than member's own means that nothing in it
-// can be relied on. name and value share memory with data.
+// Members calls member for each member of the JSON object data, in order, with the text of
+// its value. It checks the syntax of data, and the names of this object for duplicates. If
+// it returns an error that is not from member, do not use the values that member got. name
+// and value share memory with data.
 func Members(data []byte, member func(name, value []byte) error) error {
 	d := &decoder{data: data}
 	var seen names

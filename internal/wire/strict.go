@@ -6,11 +6,10 @@ import (
 	"strconv"
 )
 
-// UnmarshalStrict is [Unmarshal] for requests. It also refuses duplicate member names at every
-// level, numbers beyond the range of a float64, and lone surrogates in member names and in all
-// strings but free text: those of maps and any values and of members tagged wire:"text", in
-// which U+FFFD replaces them. Long strings share memory with data as in
-// [UnmarshalShared].
+// UnmarshalStrict is [Unmarshal] for requests. It also rejects duplicate member names at every
+// level, numbers beyond the range of a float64, and lone surrogates, except in free text, where
+// U+FFFD replaces them. Free text are the strings in maps and in values of type any, and those
+// of members tagged wire:"text". Long strings share memory with data as in [UnmarshalShared].
 func UnmarshalStrict(data []byte, v any) error {
 	return (&decoder{data: data, strict: true, shared: dense(data)}).document(v)
 }
