@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// attackTime is how long TestAttacks attacks: FAULTS_ATTACK, such as 10m.
+// attackTime returns the duration of the attacks: FAULTS_ATTACK, such as 10m.
 func attackTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAULTS_ATTACK")
@@ -36,24 +36,23 @@ func attackTime(t *testing.T) time.Duration {
 }
 
 const (
-	// attackedMemory is the limit of the server, by its control group.
+	// attackedMemory is the memory limit of the server's control group.
 	attackedMemory = 512 << 20
-	// slowestFactor is how much longer than on the unloaded server the slowest of a hundred
-	// sends of an owner who does nothing wrong may take, and slowestNoise what is accepted in any
-	// case: test, attackers and server share the processors of the machine.
+	// slowestFactor limits the slowest of a hundred sends of the regular owner, relative to the
+	// unloaded server. slowestNoise is accepted in any case: test, attackers and server share the
+	// processors of the machine.
 	slowestFactor, slowestNoise = 3, 250 * time.Millisecond
-	// keptMemory is the memory that a server keeps after work, beyond 1.5 times that before: its store caches up
-	// to 32 MiB of finished tasks, and SQLite some 40 MiB of pages for all its connections. Free memory
-	// is returned after ten seconds without work.
+	// keptMemory is the memory that a server may keep after the attack, in addition to 1.5 times
+	// that before: its store caches up to 32 MiB of finished tasks, and SQLite about 40 MiB of
+	// pages for all its connections. Free memory is returned after ten seconds without work.
 	keptMemory = 96 << 20
 )
 
-// TestAttacks runs a server within 512 MiB against two owners who do all that costs memory,
-// at once, while a third works as usual. The server must not end, nothing that was acknowledged may
-// be lost, and the memory must return. How long the third waits is judged when FAULTS_ATTACK is set, for a run on
-// a machine that does nothing else: in twenty seconds, beside other tests, the processors decide it.
-// FAULTS_ATTACK_ONE=webhooks makes only the attacks with that in their name. The test is not
-// parallel: it measures memory and time.
+// TestAttacks runs a server within 512 MiB while two owners make all attacks at once and a third
+// one sends small messages. The server must not end, no acknowledged message may be lost, and the
+// memory must be returned. The latency of the third owner is checked only if FAULTS_ATTACK is
+// set, for a run on a machine without other work. FAULTS_ATTACK_ONE=webhooks makes only the
+// attacks with that in their name. The test is not parallel, because it measures memory and time.
 func TestAttacks(t *testing.T) {
 	all := attacks
 	if os.Getenv("FAULTS_ATTACK") != "" || os.Getenv("FAULTS_ATTACK_ONE") != "" {
@@ -72,17 +71,17 @@ type siege struct {
 	site *site
 	cage *cage
 	p    *process
-	good *attacker // who is none
+	good *attacker // the regular owner, who makes no attack
 
 	files, receiver string // addresses of servers of the attackers
 
-	over   context.CancelFunc // has these servers be fast
+	over   context.CancelFunc // ends the delays of these servers
 	hooked []*attacker        // whose tasks have webhooks
 
-	mu    sync.Mutex // of hooked as well
-	kept  []string   // tasks of the good owner that were acknowledged
+	mu    sync.Mutex // also guards hooked
+	kept  []string   // acknowledged tasks of the regular owner
 	times []time.Duration
-	idle  []time.Duration        // of requests for which the server has nothing to do
+	idle  []time.Duration        // durations of requests without work for the server
 	seen  map[string]map[int]int // answers by attack and status
 }
 
@@ -101,7 +100,7 @@ func newSiege(t *testing.T) *siege {
 
 func (s *siege) run(attacks ...attack) {
 	t := s.t
-	// Memory that the first requests allocate is not left behind by an attack.
+	// The first requests allocate memory that the server keeps.
 	s.work(t.Context(), 2*time.Second)
 	s.times = nil
 	before := usedMemory(s.p.cmd.Process.Pid)
@@ -138,7 +137,7 @@ func (s *siege) run(attacks ...attack) {
 	accepted := time.Now()
 	s.drain()
 	t.Logf("what was accepted is over %s after the attacks", time.Since(accepted).Round(time.Second))
-	// Checked from outside only: a server that answers for its health all the time is at work.
+	// Measure the process only: the health check itself allocates memory.
 	limit := before*3/2 + keptMemory
 	ended := time.Now()
 	for usedMemory(s.p.cmd.Process.Pid) > limit && time.Since(ended) < 3*time.Minute {
@@ -160,8 +159,8 @@ func (s *siege) run(attacks ...attack) {
 	s.site.prove()
 }
 
-// prepare creates the tasks and webhooks of all attacks, while the owners have memory for them, and
-// returns what makes the attacks.
+// prepare creates the tasks and webhooks for all attacks, while their owners have memory for
+// them, and returns the functions that make the attacks.
 func (s *siege) prepare(ctx context.Context, attacks []attack) (starts []func()) {
 	var group sync.WaitGroup
 	for _, owner := range []string{"bad", "worse"} {
@@ -186,7 +185,8 @@ func (s *siege) prepare(ctx context.Context, attacks []attack) (starts []func())
 	return starts
 }
 
-// drain waits until the accepted work is done, and fails the test when nothing is completed for stalled.
+// drain waits until all accepted work is done. It fails the test if nothing completes for the
+// duration stalled.
 func (s *siege) drain() {
 	s.t.Helper()
 	const stalled = 2 * time.Minute
@@ -216,7 +216,7 @@ func (s *siege) unfinished() (tasks, webhooks int) {
 	s.t.Helper()
 	var health struct{ Running, Queued int }
 	if json.Unmarshal([]byte(s.health()), &health) != nil {
-		health.Queued++ // unknown, asked again
+		health.Queued++ // unknown: read it again
 	}
 	for _, a := range s.hooked {
 		c, err := client.New(client.Config{URL: s.p.url, Token: a.token, HTTPClient: httpClient})
@@ -238,7 +238,7 @@ func (s *siege) unfinished() (tasks, webhooks int) {
 	return health.Running + health.Queued, webhooks
 }
 
-// alive fails the test when the server has ended.
+// alive fails the test if the server has ended.
 func (s *siege) alive() {
 	s.t.Helper()
 	select {
@@ -253,13 +253,13 @@ func (s *siege) health() string {
 	return string(body)
 }
 
-// work has the good owner send small messages for a while, two at a time.
+// work sends small messages of the regular owner for a duration, two at a time.
 func (s *siege) work(ctx context.Context, d time.Duration) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var group sync.WaitGroup
-	group.Go(func() { // what this takes is the machine's, not the server's
+	group.Go(func() { // its duration depends on the machine, not on the server
 		for ctx.Err() == nil {
 			start := time.Now()
 			if status, _ := s.good.do(http.MethodGet, "healthz", nil); status == http.StatusOK {
@@ -311,7 +311,7 @@ func p99(times []time.Duration) time.Duration {
 	return sorted[len(sorted)*99/100]
 }
 
-// attacker is one owner, who makes one attack.
+// attacker is an owner who makes one attack.
 type attacker struct {
 	s     *siege
 	ctx   context.Context
@@ -327,7 +327,7 @@ func (s *siege) attacker(ctx context.Context, token, name string) *attacker {
 	return &attacker{s: s, ctx: ctx, token: token, name: name, http: &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// note counts an answer; status 0 is that there was none.
+// note counts a response by its status, 0 for none.
 func (a *attacker) note(status int) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -359,8 +359,8 @@ func (a *attacker) do(method, path string, body io.Reader) (int, []byte) {
 	return resp.StatusCode, answer
 }
 
-// open sends the head of a request and some of its body, and returns the connection with
-// the answer unread, nil when there is none.
+// open sends the headers of a request and a part of its body. It returns the connection, from
+// which nothing was read, or nil after an error.
 func (a *attacker) open(accept, body string, length int) net.Conn {
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(a.ctx, "tcp", a.s.site.addr)
 	if err != nil {
@@ -376,11 +376,11 @@ func (a *attacker) open(accept, body string, length int) net.Conn {
 		a.note(0)
 		return nil
 	}
-	a.note(-1) // sent; the answer is not read
+	a.note(-1) // sent; the response is not read
 	return conn
 }
 
-// pause waits; it reports false when the attack is over.
+// pause waits, and returns false if the attack has ended.
 func (a *attacker) pause(d time.Duration) bool {
 	select {
 	case <-a.ctx.Done():
@@ -440,7 +440,7 @@ func message1(task, parts string, wait bool) string {
 		requestID.Add(1), newID(), task, parts, wait)
 }
 
-// bulk returns a part of the given number of bytes that costs the agent no work.
+// bulk returns a message part of the given size, which causes the agent no work.
 func bulk(bytes int) string {
 	return `{"kind":"data","data":{"pad":"` + strings.Repeat("x", bytes) + `"}}`
 }

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// attack is what a hostile owner does until the context of the attacker is done. Before that it has
-// created large tasks and prepared what else the attack needs.
+// attack is a function of a hostile owner, which runs until the context of the attacker is done.
+// prepare creates large tasks and other data for it.
 type attack struct {
 	name    string
 	tasks   int
@@ -40,14 +40,15 @@ var attacks = []attack{
 	{"a full queue", 0, nil, attackQueue},
 }
 
-// longAttacks are made too when FAULTS_ATTACK or FAULTS_ATTACK_ONE is set: their tasks of 27 MiB take longer
-// to make than the short test attacks.
+// longAttacks run only if FAULTS_ATTACK or FAULTS_ATTACK_ONE is set: creating their tasks of 27
+// MiB takes longer than the short attacks.
 var longAttacks = []attack{
 	{"streams from the first event", 3, growTasks, attackOldEvents},
 	{"messages sent again", 3, growTasks, attackRepeats},
 }
 
-// setWebhooks registers ten webhooks for each large task, which get the whole task at each event.
+// setWebhooks registers ten webhooks for each large task, in the format that sends the whole task
+// with each event.
 func setWebhooks(a *attacker) {
 	a.s.mu.Lock()
 	a.s.hooked = append(a.s.hooked, a)
@@ -64,7 +65,7 @@ func setWebhooks(a *attacker) {
 	}
 }
 
-// attackWebhooks adds events to large tasks whose webhooks a receiver is slow to take.
+// attackWebhooks adds events to large tasks whose webhooks have a slow receiver.
 func attackWebhooks(a *attacker) {
 	for a.pause(time.Second) {
 		for _, id := range a.tasks {
@@ -73,8 +74,7 @@ func attackWebhooks(a *attacker) {
 	}
 }
 
-// attackBatches asks for one large task fifty times in one request, and takes the answers
-// slowly.
+// attackBatches requests one large task fifty times in a batch, and reads the response slowly.
 func attackBatches(a *attacker) {
 	one := request("tasks/get", map[string]any{"id": a.tasks[0]})
 	batch := "[" + strings.Repeat(one+",", 49) + one + "]"
@@ -92,7 +92,7 @@ func attackBatches(a *attacker) {
 	})
 }
 
-// attackUnread asks for large answers and streams and reads nothing of them.
+// attackUnread requests large responses and streams, and does not read them.
 func attackUnread(a *attacker) {
 	var n atomic.Int64
 	a.repeat(40, func() {
@@ -120,7 +120,7 @@ func growTasks(a *attacker) {
 	}
 }
 
-// attackOldEvents asks for all events of large tasks and reads none of them.
+// attackOldEvents requests all events of large tasks, and does not read them.
 func attackOldEvents(a *attacker) {
 	var n atomic.Int64
 	a.repeat(20, func() {
@@ -132,7 +132,7 @@ func attackOldEvents(a *attacker) {
 	})
 }
 
-// attackRepeats sends a message for each large task again and again.
+// attackRepeats repeats a message of each large task.
 func attackRepeats(a *attacker) {
 	var bodies []string
 	for _, id := range a.tasks {
@@ -142,13 +142,13 @@ func attackRepeats(a *attacker) {
 	a.repeat(20, func() { a.call(bodies[int(n.Add(1))%len(bodies)]) })
 }
 
-// attackWaiting has large messages wait for an agent that takes its time.
+// attackWaiting sends large messages to a slow agent.
 func attackWaiting(a *attacker) {
 	parts := `{"kind":"text","text":"` + strings.Repeat(`First. Second.\f`, 50) + `"},` + bulk(4*mib)
 	a.repeat(100, func() { a.call(message1("", parts, true)) })
 }
 
-// attackFiles names files that are large and slow to come.
+// attackFiles sends messages that refer to large, slow files.
 func attackFiles(a *attacker) {
 	one := `{"kind":"file","file":{"mimeType":"text/plain","uri":"http://` + a.s.files + `/file"}}`
 	a.repeat(8, func() {
@@ -157,7 +157,7 @@ func attackFiles(a *attacker) {
 	})
 }
 
-// attackHistory makes a task long, and longer.
+// attackHistory extends the history of a task.
 func attackHistory(a *attacker) {
 	id := a.tasks[0]
 	a.repeat(2, func() {
@@ -178,7 +178,7 @@ func attackStalled(a *attacker) {
 	})
 }
 
-// startLongTask starts a task that runs for as long as the attack.
+// startLongTask starts a task that runs until the attack ends.
 func startLongTask(a *attacker) {
 	_, answer := a.call(message1("", `{"kind":"text","text":"`+strings.Repeat(`First. Second.\f`, int(attackTime(a.s.t)/(100*time.Millisecond)))+`"}`, false))
 	var reply struct{ Result struct{ ID string } }
@@ -188,8 +188,8 @@ func startLongTask(a *attacker) {
 	a.tasks = append(a.tasks, reply.Result.ID)
 }
 
-// attackStreams keeps the number of streams of FAULTS_STREAMS open, of one task that runs for long: each
-// task takes a worker.
+// attackStreams keeps FAULTS_STREAMS streams open. All follow one long task, because each running
+// task occupies a worker.
 func attackStreams(a *attacker) {
 	most := 500
 	if n, err := strconv.Atoi(os.Getenv("FAULTS_STREAMS")); err == nil {
@@ -202,7 +202,7 @@ func attackStreams(a *attacker) {
 			_, _ = io.Copy(io.Discard, conn)
 			stop()
 			_ = conn.Close()
-			a.pause(time.Second) // the task may be over
+			a.pause(time.Second) // the task may have ended
 		}
 	})
 }
@@ -221,7 +221,7 @@ func attackQueue(a *attacker) {
 	})
 }
 
-// slowFiles serves a file of 9.9 MB whose last byte takes a while, until the attacks are over.
+// slowFiles serves a file of 9.9 MB. It delays the last byte until the attacks have ended.
 func slowFiles(t *testing.T, over context.Context) string {
 	t.Helper()
 	content := []byte(strings.Repeat(strings.Repeat(" ", 99)+"\n", 99_000))
@@ -238,7 +238,7 @@ func slowFiles(t *testing.T, over context.Context) string {
 	})
 }
 
-// slowReceiver takes webhooks 64 KB at a time, until the attacks are over.
+// slowReceiver reads webhook requests at 64 KB at a time, until the attacks have ended.
 func slowReceiver(t *testing.T, over context.Context) string {
 	t.Helper()
 	return slowServer(t, func(w http.ResponseWriter, r *http.Request) {

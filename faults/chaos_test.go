@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// chaosTime is how long TestChaos injects faults: FAULTS_CHAOS, such as 10m.
+// chaosTime returns the duration of TestChaos: FAULTS_CHAOS, such as 10m.
 func chaosTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAULTS_CHAOS")
@@ -38,10 +38,10 @@ func chaosTime(t *testing.T) time.Duration {
 	return d
 }
 
-// TestChaos injects random faults while clients send messages, lose answers, repeat
-// requests and follow up. Afterwards every message must have had its effect once,
-// every artifact must be what an uninterrupted run writes, and the receiver of the
-// webhooks must have every event in order.
+// TestChaos injects random faults while clients send messages, lose responses, repeat requests
+// and continue tasks. Afterwards every message must have taken effect once, every artifact must
+// equal that of an uninterrupted run, and the receiver of the webhooks must have every event in
+// order.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -92,7 +92,7 @@ func (c *chaos) run(d time.Duration) {
 	c.verify(waitLimit + d/2)
 }
 
-// policy answers most requests of webhooks and fails some.
+// policy accepts most webhook requests and fails some.
 func (c *chaos) policy() func(*delivery) answer {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(c.random.Uint64(), 2))
@@ -112,8 +112,8 @@ func (c *chaos) policy() func(*delivery) answer {
 	}
 }
 
-// client sends messages, each in one of the ways in which a repetition is the same
-// request, and repeats some of them at once.
+// client sends messages, with each of the ways to make a request repeatable, and repeats some of
+// them.
 func (c *chaos) client(ctx context.Context, n int) {
 	for i := n; ctx.Err() == nil; i++ {
 		text := drafts[i%len(drafts)]
@@ -144,7 +144,7 @@ func (c *chaos) client(ctx context.Context, n int) {
 	}
 }
 
-// hasAsked waits until a task has asked, and reports whether it has before ctx is done.
+// hasAsked waits until a task waits for input. It returns false if ctx is done first.
 func (c *chaos) hasAsked(ctx context.Context, task string) bool {
 	for ; ctx.Err() == nil; c.pauseFor(ctx, 100*time.Millisecond) {
 		if t, err := c.any.client.Task(ctx, a2a.TaskQueryParams{ID: task}); err == nil && t.Status.State == a2a.StateInputRequired {
@@ -154,8 +154,8 @@ func (c *chaos) hasAsked(ctx context.Context, task string) bool {
 	return false
 }
 
-// reply answers a task that has asked, again and again until there is an answer, and
-// then once more.
+// reply sends a message to a task that waits for input. It retries until there is a response, and
+// then repeats the message once more.
 func (c *chaos) reply(ctx context.Context, task string) {
 	m := client.Text("draft 3 10ms")
 	m.ID, m.TaskID = newID(), task
@@ -188,7 +188,7 @@ func (c *chaos) pause(least, most time.Duration) {
 	time.Sleep(least + time.Duration(c.random.Int64N(int64(most-least))))
 }
 
-// fault does one thing that goes wrong in production, and puts it right again.
+// fault injects one fault and ends it.
 func (c *chaos) fault() {
 	type fault struct {
 		name string
@@ -228,7 +228,7 @@ func (c *chaos) terminate(i int) {
 	c.start(i)
 }
 
-// suspend stops a process for up to two leases.
+// suspend suspends a process for up to two leases.
 func (c *chaos) suspend(i int) {
 	c.r.shake()
 	c.replicas[i].signal(syscall.SIGSTOP)
@@ -282,8 +282,8 @@ func (c *chaos) freezeDatabase(int) {
 	c.r.shake()
 }
 
-// verify repeats every message, waits until all tasks have ended and all webhooks
-// have been delivered, and checks what is stored.
+// verify repeats every message, waits until all tasks have ended and all webhook events are
+// delivered, and checks the stored data.
 func (c *chaos) verify(within time.Duration) {
 	c.t.Helper()
 	ids := c.sends.repeatAll(c.any)
@@ -302,7 +302,7 @@ func (c *chaos) verify(within time.Duration) {
 	c.t.Logf("faults: %v; %d messages, %d acknowledged at first, %d tasks, %d replies", c.counts, len(c.sends.sent), c.sends.answered(), len(report.States), len(c.replies))
 }
 
-// wantReplies asserts that each reply is in its task's history once.
+// wantReplies asserts that the history of its task contains each reply once.
 func (c *chaos) wantReplies(report *check.Report) {
 	c.t.Helper()
 	for _, m := range c.replies {
@@ -318,8 +318,8 @@ func (c *chaos) wantReplies(report *check.Report) {
 	}
 }
 
-// wantDrafts asserts that the artifacts of every completed task are those of a run
-// without interruption, for whoever folds the log and for whoever applies its events.
+// wantDrafts asserts that the artifacts of every completed task are those of a run without
+// interruption, both as stored and as computed by a client from the events.
 func wantDrafts(t *testing.T, report *check.Report) {
 	t.Helper()
 	for id, events := range report.Logs {
@@ -341,7 +341,7 @@ func wantDrafts(t *testing.T, report *check.Report) {
 	}
 }
 
-// wantArtifacts are the texts of the artifacts that a turn writes, a line each.
+// wantArtifacts returns the texts of the artifacts that a turn writes, one per line.
 func wantArtifacts(text string) string {
 	words := strings.Fields(text)
 	if len(words) < 2 {
@@ -364,7 +364,7 @@ func wantArtifacts(text string) string {
 	return whole.String() + "\n" + parts.String()
 }
 
-// applied applies events as an A2A 0.3 client does, which knows nothing of the store.
+// applied applies events as an A2A 0.3 client does, without code of the store.
 func applied(events []store.Event) string {
 	var order []string
 	texts := make(map[string]string)

@@ -25,7 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// long is how many times as much is done as is by default: FAULTS_LONG.
+// long returns the factor by which tests do more work: FAULTS_LONG, default 1.
 func long(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("FAULTS_LONG")
@@ -39,18 +39,18 @@ func long(t *testing.T) int {
 	return n
 }
 
-// cluster is some servers on one database.
+// cluster is a number of servers on one database.
 type cluster struct {
 	*site
 	db, schema string
 	addrs      []string
 	replicas   []*process
 	lb         *balancer
-	// any answers by whichever server's turn it is.
+	// any sends each request to the next server in turn.
 	any *process
 }
 
-// newCluster starts three scripted agents on a schema of their own.
+// newCluster starts three scripted agents on a new schema.
 func newCluster(t *testing.T, db string, args ...string) *cluster {
 	t.Helper()
 	c := newEmptyCluster(t, db, 3)
@@ -76,15 +76,15 @@ func newEmptyCluster(t *testing.T, db string, replicas int) *cluster {
 	return c
 }
 
-// start starts the i-th server, which reaches the database at a URL.
+// start starts the i-th server with a database URL.
 func (c *cluster) start(i int, url string) {
 	c.t.Helper()
 	args := append([]string{"-database", url, "-schema", c.schema, "-effects", c.effects, "-addr", c.addrs[i]}, c.args...)
 	c.replicas[i] = launch(c.t, c.addrs[i], exec.Command(agentBin, args...))
 }
 
-// prove ends the servers and checks what they left behind: the tasks of ids are
-// all there is, and all of them are over or wait for their client.
+// prove stops the servers and checks the stored data: there are no tasks except ids, and each has
+// ended or waits for its client.
 func (c *cluster) prove(ids map[string]bool) *check.Report {
 	c.t.Helper()
 	for _, p := range c.replicas {
@@ -110,7 +110,7 @@ func (c *cluster) prove(ids map[string]bool) *check.Report {
 	return report
 }
 
-// execute runs a statement by a connection of its own.
+// execute runs a statement on a new connection.
 func execute(ctx context.Context, url, text string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -121,7 +121,7 @@ func execute(ctx context.Context, url, text string) error {
 	return err
 }
 
-// private starts a database that the test may do anything to.
+// private starts a database server for one test.
 func private(t *testing.T, cfg pgtest.Config) *pgtest.Server {
 	t.Helper()
 	db, err := pgtest.Start(cfg)
@@ -132,14 +132,14 @@ func private(t *testing.T, cfg pgtest.Config) *pgtest.Server {
 	return db
 }
 
-// balancer is a transport that gives each request to the next server, and to the
-// one after that when nothing listens there.
+// balancer is a transport that sends each request to the next server, or to the one after it if
+// the connect fails.
 type balancer struct {
 	addrs []string
 
 	mu   sync.Mutex
 	next int
-	out  []string // who is left out
+	out  []string // servers that get no requests
 }
 
 func (b *balancer) leaveOut(addrs ...string) {
@@ -180,9 +180,8 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// storm sends texts from some senders until ctx is done, whatever they are
-// answered, and records each message. It asserts that every refusal asks the client to
-// try again, and returns how many were.
+// storm sends texts from several senders until ctx is done, and records each message. It asserts
+// that every rejection is marked as retryable, and returns their number.
 func (a *acknowledged) storm(ctx context.Context, p *process, senders int, texts ...string) (refused int) {
 	var wg sync.WaitGroup
 	for n := range senders {
@@ -213,7 +212,7 @@ func (a *acknowledged) storm(ctx context.Context, p *process, senders int, texts
 	return refused
 }
 
-// send sends the message and waits some time for its answer.
+// send sends the message and waits a limited time for the response.
 func (s *sentTask) send(p *process) error {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	defer cancel()
@@ -224,7 +223,7 @@ func (s *sentTask) send(p *process) error {
 	return err
 }
 
-// each calls f for every item, some at once.
+// each calls f for every item, several at once.
 func each[T any](items []T, f func(item T)) {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, 8)
@@ -238,7 +237,7 @@ func each[T any](items []T, f func(item T)) {
 	wg.Wait()
 }
 
-// repeatAll is repeat by some senders at once. An answer may take a few tries.
+// repeatAll is repeat with several senders at once. It retries until there is a response.
 func (a *acknowledged) repeatAll(p *process) map[string]bool {
 	var mu sync.Mutex
 	ids := make(map[string]bool)
@@ -264,8 +263,8 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 	return ids
 }
 
-// settleAll follows all tasks to their ends by whichever server's turn it is, and
-// asserts that they are completed, or wait for their client when they have asked.
+// settleAll follows all tasks to their end, on different servers, and asserts that they are
+// completed or wait for input.
 func (c *cluster) settleAll(ids map[string]bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), waitLimit)
@@ -289,8 +288,8 @@ func (c *cluster) settleAll(ids map[string]bool) {
 	})
 }
 
-// healed waits until each server takes a message and runs it to its end, and says
-// it is well. It returns how long that took, and the tasks.
+// healed waits until each server completes a new message and reports that it is healthy. It
+// returns the time that this took, and the tasks.
 func (c *cluster) healed() (time.Duration, map[string]bool) {
 	c.t.Helper()
 	begun := time.Now()
@@ -326,7 +325,7 @@ func (c *cluster) healed() (time.Duration, map[string]bool) {
 	return took, ids
 }
 
-// runner waits until a task runs and returns the server that runs it, and others.
+// runner waits until a task runs. It returns the server that runs it, and the others.
 func (c *cluster) runner(id string) (p *process, others []*process) {
 	c.t.Helper()
 	c.await("begin", id, "")
@@ -349,8 +348,8 @@ func (c *cluster) runner(id string) (p *process, others []*process) {
 	return p, others
 }
 
-// sendTo sends a text until its task is run by the server it was sent to, as is
-// usual, and records all tasks it starts.
+// sendTo sends a text to a server, and repeats this until that server runs the task. It records
+// all tasks that it starts.
 func (c *cluster) sendTo(p *process, text string, ids map[string]bool) string {
 	c.t.Helper()
 	for range 20 {
@@ -364,8 +363,8 @@ func (c *cluster) sendTo(p *process, text string, ids map[string]bool) string {
 	return ""
 }
 
-// takeover returns how long after a moment the last of the tasks that a process
-// was running was started by another, and their number.
+// takeover returns the number of tasks that a process was running, and the time from since until
+// another process had started the last of them.
 func (c *cluster) takeover(pid int, since time.Time) (slowest time.Duration, tasks int) {
 	running := make(map[string]bool)
 	for _, e := range c.done() {
@@ -383,8 +382,8 @@ func (c *cluster) takeover(pid int, since time.Time) (slowest time.Duration, tas
 	return slowest, tasks
 }
 
-// wantWholeChunks asserts that the artifacts of tasks "chunks N D" are those of
-// one attempt alone.
+// wantWholeChunks asserts that the artifacts of tasks with the text "chunks N D" are those of a
+// single attempt.
 func wantWholeChunks(t *testing.T, report *check.Report) {
 	t.Helper()
 	for id, events := range report.Logs {

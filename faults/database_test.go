@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// mixed are texts for a load.
+// mixed are message texts for a load.
 var mixed = []string{"steps 3 20ms", "chunks 20 5ms", "work 100ms", "ask", "steps 4 150ms", "chunks 50 20ms"}
 
-// hardTimes loads the cluster while f does something to it, and then shows that
-// it heals by itself, that nothing acknowledged is lost, and that all ends well.
-// f may start tasks of its own, which it returns.
-func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
+// loadDuring applies load to the cluster while f injects a fault. Then it asserts that the cluster
+// recovers by itself, that no acknowledged message is lost, and that all tasks end. f returns the
+// tasks that it has started.
+func (c *cluster) loadDuring(f func() (tasks map[string]bool)) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
 	defer cancel()
@@ -57,14 +57,14 @@ func (c *cluster) hardTimes(f func() (tasks map[string]bool)) {
 	wantOnce(c.t, c.done())
 }
 
-// impatient has servers find out soon that their database is away.
-var impatient = []string{"-lease", "2s", "-attempts", "100", "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms"}
+// shortTimeouts are flags for short timeouts, so that servers detect a database outage quickly.
+var shortTimeouts = []string{"-lease", "2s", "-attempts", "100", "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms"}
 
 func TestTasksSurviveTerminatedConnections(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
-	c := newCluster(t, db.URL(), impatient...)
-	c.hardTimes(func() map[string]bool {
+	c := newCluster(t, db.URL(), shortTimeouts...)
+	c.loadDuring(func() map[string]bool {
 		conn, err := pgx.Connect(t.Context(), c.db)
 		if err != nil {
 			t.Fatal(err)
@@ -88,8 +88,8 @@ func TestTasksSurviveTerminatedConnections(t *testing.T) {
 func TestDatabaseRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{Fsync: true})
-	c := newCluster(t, db.URL(), impatient...)
-	c.hardTimes(func() map[string]bool {
+	c := newCluster(t, db.URL(), shortTimeouts...)
+	c.loadDuring(func() map[string]bool {
 		for round := range 3 * long(t) {
 			time.Sleep(700 * time.Millisecond)
 			if err := db.Stop(); err != nil {
@@ -97,7 +97,7 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 			}
 			away := 500 * time.Millisecond
 			if round%3 == 0 {
-				away = 4 * time.Second // longer than anybody asks for the outcome of a commit
+				away = 4 * time.Second // longer than servers try to find out the outcome of a commit
 			}
 			time.Sleep(away)
 			begun := time.Now()
@@ -113,13 +113,13 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 func TestDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
-	c := newCluster(t, db.URL(), impatient...)
-	c.hardTimes(func() map[string]bool {
+	c := newCluster(t, db.URL(), shortTimeouts...)
+	c.loadDuring(func() map[string]bool {
 		for range long(t) {
 			if err := db.Pause(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(4500 * time.Millisecond) // two leases, and longer than a command may take
+			time.Sleep(4500 * time.Millisecond) // longer than two leases and than the command timeout
 			if err := db.Resume(); err != nil {
 				t.Fatal(err)
 			}
@@ -135,15 +135,15 @@ func TestReplicaIsDisconnectedFromDatabase(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			c := newEmptyCluster(t, pgtest.URL(t), 3)
-			c.args = impatient
+			c.args = shortTimeouts
 			w, far := newWire(t, c.db)
 			c.start(0, far)
 			c.start(1, c.db)
 			c.start(2, c.db)
-			c.hardTimes(func() map[string]bool {
+			c.loadDuring(func() map[string]bool {
 				ids := make(map[string]bool)
 				for range long(t) {
-					c.cutOff(w, how, lease, ids)
+					c.disconnect(w, how, lease, ids)
 				}
 				return ids
 			})
@@ -151,9 +151,9 @@ func TestReplicaIsDisconnectedFromDatabase(t *testing.T) {
 	}
 }
 
-// cutOff parts the first server, which runs a task, from its database until
-// another has taken that over. It notes the task.
-func (c *cluster) cutOff(w *wire, how string, lease time.Duration, ids map[string]bool) {
+// disconnect disconnects the first server, which runs a task, from its database until another server
+// has taken the task over. It records the task.
+func (c *cluster) disconnect(w *wire, how string, lease time.Duration, ids map[string]bool) {
 	c.t.Helper()
 	a := c.replicas[0]
 	id := c.sendTo(a, "steps 20 500ms", ids)
@@ -221,7 +221,7 @@ func TestConnectionPoolIsExhausted(t *testing.T) {
 		})
 	}
 	time.Sleep(time.Second)
-	// Nobody gets anywhere, so nobody gives a connection back.
+	// All statements block, so no connection is returned to the pool.
 	if err := execute(t.Context(), c.db, fmt.Sprintf(`BEGIN; LOCK TABLE %s.task_rows; SELECT pg_sleep(4); COMMIT`, c.schema)); err != nil {
 		t.Fatal(err)
 	}
@@ -242,8 +242,7 @@ func TestConnectionPoolIsExhausted(t *testing.T) {
 	wantOnce(t, c.done())
 }
 
-// sendAndRead sends a message and reads its task at another server: what it is
-// answered must be that very task.
+// sendAndRead sends a message and reads its task on another server, which must return that task.
 func (c *cluster) sendAndRead(s *sentTask) error {
 	if err := s.send(c.any); err != nil {
 		return err
@@ -260,7 +259,7 @@ func (c *cluster) sendAndRead(s *sentTask) error {
 	return nil
 }
 
-// onDisk starts a database on a small disk of its own, and returns where that is.
+// onDisk starts a database server whose data is on a small disk, and returns its directory.
 func onDisk(t *testing.T, size string) (*pgtest.Server, string) {
 	t.Helper()
 	// Not below t.TempDir, which only its owner can enter.
@@ -286,9 +285,9 @@ func onDisk(t *testing.T, size string) (*pgtest.Server, string) {
 func TestDatabaseDiskIsFull(t *testing.T) {
 	t.Parallel()
 	db, disk := onDisk(t, "160m")
-	c := newCluster(t, db.URL(), impatient...)
+	c := newCluster(t, db.URL(), shortTimeouts...)
 	d := &smallDisk{&process{t: t}, disk, true}
-	c.hardTimes(func() map[string]bool {
+	c.loadDuring(func() map[string]bool {
 		ids := make(map[string]bool)
 		for range long(t) {
 			free := d.fill()
@@ -298,8 +297,8 @@ func TestDatabaseDiskIsFull(t *testing.T) {
 			if codes[a2a.CodeExhausted]+codes[a2a.CodeUnavailable] == 0 {
 				t.Error("no client got an error about a full disk")
 			}
-			// Without space for its log PostgreSQL ends itself, and maybe for good:
-			// then it is for whoever runs it to start it again.
+			// PostgreSQL may stop without space for its write-ahead log; then its operator must
+			// start it again.
 			if err := execute(t.Context(), c.db, "SELECT 1"); err != nil {
 				t.Logf("the database does not live on: %v", err)
 				_ = db.Stop()
@@ -312,8 +311,8 @@ func TestDatabaseDiskIsFull(t *testing.T) {
 	})
 }
 
-// sendWhileFull sends for a while and counts the answers; "" are those that took
-// the message, since space may come free for a moment. It notes their tasks.
+// sendWhileFull sends messages for a duration and counts the responses by code. "" counts
+// accepted messages, since space may become free for a moment. It records their tasks.
 func (c *cluster) sendWhileFull(d time.Duration, ids map[string]bool) map[a2a.Code]int {
 	codes := make(map[a2a.Code]int)
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// prove compares what came with what the servers have left behind: each webhook was
-// delivered each event, or has a dead letter of it, and nothing else.
+// prove compares the deliveries with the stored data: each event of a webhook was delivered or is
+// a dead letter, and nothing else was delivered.
 func (r *receiver) prove(report *check.Report) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -62,7 +62,7 @@ func (r *receiver) proveLane(h *hook, l *check.Lane, log []store.Event) error {
 		next, tell := at.Next(e)
 		at = next
 		if begin < 0 && h.after == "" && seen.seen[next.Sequence] {
-			begin = next.Sequence - 1 // no request arrived before it was registered
+			begin = next.Sequence - 1 // the webhook was registered at this event
 		}
 		if !tell || begin < 0 || next.Sequence <= begin {
 			continue
@@ -104,7 +104,7 @@ func sameEvent(told *deliveredEvent, task store.Key, created time.Time, e *store
 	return nil
 }
 
-// latencies returns how long after they happened events were taken, sorted.
+// latencies returns the sorted times from an event to its delivery.
 func (r *receiver) latencies(hooks map[string]bool) (all []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *receiver) latencies(hooks map[string]bool) (all []time.Duration) {
 	return all
 }
 
-// part is the value below which a part of sorted ones are.
+// part returns the quantile p of sorted values.
 func part(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -22,13 +22,13 @@ import (
 // smallDisk is a server whose data directory is on a disk of its own.
 type smallDisk struct {
 	*process
-	root string // of the disk, as this process can reach it
-	// lasts is whether the disk is still there when the server has gone.
+	root string // path of the disk in this process
+	// lasts reports whether the disk still exists after the server has ended.
 	lasts bool
 }
 
-// startOnSmallDisk mounts a small disk on the data directory: for all to see when
-// this user may, else in a namespace where it may.
+// startOnSmallDisk starts a server whose data directory is a small disk. It mounts the disk
+// globally if the user may do that, otherwise in a namespace of the server.
 func (s *site) startOnSmallDisk(size string) *smallDisk {
 	s.t.Helper()
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -56,7 +56,7 @@ func (s *site) startOnSmallDisk(size string) *smallDisk {
 	return &smallDisk{p, filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "root", disk), false}
 }
 
-// spare gives some of what fill took back.
+// spare frees some of the space that fill used.
 func (d *smallDisk) spare(bytes int64) {
 	d.t.Helper()
 	name := filepath.Join(d.root, "ballast")
@@ -69,7 +69,7 @@ func (d *smallDisk) spare(bytes int64) {
 	}
 }
 
-// fill leaves no byte free. It returns a function that makes space again.
+// fill fills the disk completely. It returns a function that frees the space.
 func (d *smallDisk) fill() (free func()) {
 	d.t.Helper()
 	name := filepath.Join(d.root, "ballast")
@@ -109,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 		acknowledged = append(acknowledged, d.sendUntilRefused(4)...)
 	}
 
-	// Stored tasks can still be read by every method.
+	// Every method can still read stored tasks.
 	if got := d.task(finished.ID); got.Status.State != a2a.StateCompleted || len(got.Artifacts) != 1 {
 		t.Errorf("tasks/get on a full disk = %s with %d artifacts", got.Status.State, len(got.Artifacts))
 	}
@@ -126,7 +126,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(1500 * time.Millisecond) // the running tasks end and cannot store it
+	time.Sleep(1500 * time.Millisecond) // the running tasks end, which cannot be stored
 	free()
 	begun := time.Now()
 	for _, id := range append(running, acknowledged...) {
@@ -145,8 +145,8 @@ func TestFullDisk(t *testing.T) {
 	s.proveOnDisk(d)
 }
 
-// sendUntilRefused has senders send until the disk is full and asserts that this
-// is said clearly. It returns the ids of the tasks that were taken.
+// sendUntilRefused sends with several senders until the disk is full, and asserts that the errors
+// say so. It returns the ids of the accepted tasks.
 func (d *smallDisk) sendUntilRefused(senders int) (taken []string) {
 	d.t.Helper()
 	type sent struct {
@@ -185,7 +185,7 @@ func (d *smallDisk) sendUntilError() (taken []string, err error) {
 	return taken, errors.New("the disk is full and 5000 messages have been taken")
 }
 
-// wantOneAttempt asserts that tasks were not run again, nor their steps.
+// wantOneAttempt asserts that neither the tasks nor their steps ran again.
 func (s *site) wantOneAttempt(ids []string) {
 	s.t.Helper()
 	begun := make(map[string]int)
@@ -210,8 +210,8 @@ func (s *site) wantOneAttempt(ids []string) {
 	}
 }
 
-// proveOnDisk copies the store from its disk, which may be out of reach once the
-// server is gone, and checks it.
+// proveOnDisk copies the store from its disk and checks the copy, because the disk may not exist
+// after the server has ended.
 func (s *site) proveOnDisk(d *smallDisk) {
 	s.t.Helper()
 	d.signal(syscall.SIGSTOP)
@@ -237,8 +237,8 @@ func TestKillOnFullDisk(t *testing.T) {
 		return
 	}
 	d.kill()
-	// Whether a server starts on a disk without a byte left or says why not, it
-	// loses nothing.
+	// The server may or may not start on a full disk; it must lose nothing and report the reason
+	// if it does not start.
 	args := []string{"-data", s.dir, "-effects", s.effects, "-addr", s.addr}
 	p := spawn(t, s.addr, exec.Command(agentBin, args...))
 	select {

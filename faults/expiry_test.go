@@ -20,7 +20,7 @@ import (
 func TestServersAreKilledWhileTasksExpire(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
-		f.r.read = nil // a task may be gone when an event of it comes again
+		f.r.read = nil // the task may be deleted when an event is delivered again
 		unreachable := newReceiver(f.t)
 		unreachable.close()
 		kept := f.sendKept(unreachable)
@@ -46,8 +46,8 @@ func TestServersAreKilledWhileTasksExpire(t *testing.T) {
 	}, "-lease", "1s", "-retention", "completed=1s,contexts=1s")
 }
 
-// sendKept starts tasks that never expire, and returns their states: some do not finish, the
-// webhooks of others have events to deliver.
+// sendKept starts tasks that must not expire, because they do not finish or have undelivered
+// webhook events, and returns their states.
 func (f *fleet) sendKept(unreachable *receiver) map[string]a2a.TaskState {
 	f.t.Helper()
 	kept := make(map[string]a2a.TaskState)
@@ -71,13 +71,13 @@ func (f *fleet) sendExpiring(ctx context.Context, n int) {
 	texts := []string{"steps 2 1ms", "chunks 3 1ms", "work 1ms"}
 	for i := n; ctx.Err() == nil; i++ {
 		s := sentTask{message: withIDs(texts[i%len(texts)]), config: f.r.inline()}
-		_ = s.send(f.any) // a server may be gone
+		_ = s.send(f.any) // a server may be down
 		f.sends.add(s)
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// removing waits until a server has removed more tasks than it had, and returns which.
+// removing waits until a server has removed more tasks than before, and returns its index.
 func (f *fleet) removing(removed map[*process]int64) (server int) {
 	f.t.Helper()
 	eventually(f.t, func() error {
@@ -95,8 +95,8 @@ func (f *fleet) removing(removed map[*process]int64) (server int) {
 	return server
 }
 
-// awaitExpired waits until every task of the load is gone, with its context, and checks that all
-// events of those that were acknowledged had arrived.
+// awaitExpired waits until all tasks of the load and their contexts are removed, and checks that
+// all events of acknowledged tasks had arrived.
 func (f *fleet) awaitExpired() {
 	f.t.Helper()
 	end := time.Now().Add(waitLimit)
@@ -144,7 +144,7 @@ func (r *receiver) hasFinal(task string) bool {
 	return false
 }
 
-// wantKept checks tasks that must not expire, and their webhooks.
+// wantKept checks that tasks and webhooks were kept.
 func (f *fleet) wantKept(kept map[string]a2a.TaskState) {
 	f.t.Helper()
 	for id, state := range kept {
@@ -159,7 +159,7 @@ func (f *fleet) wantKept(kept map[string]a2a.TaskState) {
 	}
 }
 
-// wantOnly ends the servers and checks that their tables have nothing but the tasks given.
+// wantOnly stops the servers and checks that the tables contain only the given tasks.
 func (f *fleet) wantOnly(kept map[string]a2a.TaskState) {
 	f.t.Helper()
 	for i := range f.replicas {

@@ -15,26 +15,26 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// fleet is what keeps webhooks: one server on SQLite, or three on PostgreSQL, and
-// the receiver of their webhooks.
+// fleet is one server on SQLite or three on PostgreSQL, and the receiver of their webhooks.
 type fleet struct {
 	t *testing.T
 	r *receiver
-	// any is answered by the servers in turn, by whichever runs.
+	// any sends each request to the next running server in turn.
 	any      *process
 	replicas []*process
 	site     *site
-	cluster  *cluster // nil: one server
+	cluster  *cluster // nil if there is one server
 
-	// pace is how long each sender of load waits.
+	// pace is the pause of each sender of load after a message.
 	pace  time.Duration
 	sends acknowledged
 	mu    sync.Mutex
-	late  []laneName // registered and acknowledged after their tasks had started
+	late  []laneName // webhooks whose registration was acknowledged after their tasks had started
 }
 
-// webhookArgs let servers call the receiver, and have them notice soon that another is gone. A machine
-// that stands still for a second or two ends neither a lease nor an attempt.
+// webhookArgs are flags that allow the address of the receiver, and short leases so that servers
+// detect the end of another quickly. A machine that pauses for a second or two loses neither a
+// lease nor an attempt.
 func webhookArgs(more ...string) []string {
 	return append([]string{
 		"-webhook-allow", "127.0.0.1/32", "-webhook-timeout", "5s", "-webhook-lease", "5s", "-webhook-per-minute", "1000000",
@@ -91,7 +91,7 @@ func (f *fleet) start(i int) {
 	f.replicas[i] = f.site.start()
 }
 
-// prove ends the servers and checks what they and the receiver have.
+// prove stops the servers, and checks the data that they and the receiver have.
 func (f *fleet) prove(ids map[string]bool) *check.Report {
 	f.t.Helper()
 	var report *check.Report
@@ -130,11 +130,11 @@ func wantNoneDead(t *testing.T, report *check.Report) {
 	}
 }
 
-// hooked are texts for tasks with webhooks: chunks, steps, and questions.
+// hooked are texts of tasks with webhooks: they write chunks, run steps or ask for input.
 var hooked = []string{"chunks 8 10ms", "steps 3 20ms", "ask", "work 50ms", "chunks 20 2ms"}
 
-// load sends tasks with webhooks until ctx is done, or a number by each sender, and
-// registers more for some of them while they run.
+// load sends tasks with webhooks until ctx is done, or a number of tasks per sender. It registers
+// more webhooks for some of them while they run.
 func (f *fleet) load(ctx context.Context, senders, most int, texts ...string) {
 	var wg sync.WaitGroup
 	for n := range senders {
@@ -153,8 +153,8 @@ func (f *fleet) load(ctx context.Context, senders, most int, texts ...string) {
 	wg.Wait()
 }
 
-// more registers a late webhook for one in three tasks, and answers what asks with a
-// message that brings another.
+// more registers another webhook for one in three tasks. If the task waits for input, it sends a
+// message, which registers one more.
 func (f *fleet) more(ctx context.Context, s *sentTask, i int) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -174,8 +174,8 @@ func (f *fleet) more(ctx context.Context, s *sentTask, i int) {
 	}
 }
 
-// ids repeats all that was sent, so that nobody doubts whether it was taken, and waits for
-// the tasks to end.
+// ids repeats all sent messages, so that each is known to be accepted, waits for the tasks to
+// end, and returns their ids.
 func (f *fleet) ids() map[string]bool {
 	f.t.Helper()
 	ids := f.sends.repeatAll(f.any)
@@ -196,8 +196,8 @@ func keys(set map[string]bool) (list []string) {
 	return list
 }
 
-// drained waits until the webhooks of the tasks have nothing to send, and returns how
-// long that took.
+// drained waits until the webhooks of the tasks have no undelivered events, and returns the time
+// that this took.
 func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration {
 	f.t.Helper()
 	begun := time.Now()
@@ -224,7 +224,7 @@ func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration
 	return time.Since(begun)
 }
 
-// finish waits until all events are delivered and proves it.
+// finish waits until all events are delivered, and checks the result.
 func (f *fleet) finish(ids map[string]bool, within time.Duration) *check.Report {
 	f.t.Helper()
 	took := f.drained(ids, within)

@@ -40,7 +40,7 @@ func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 	s := newSite(t, "-timeout", "4s", "-handler-grace", "200ms", "-concurrency", "2", "-stop-grace", "500ms")
 	p := s.start()
 	var blocked []string
-	for range 4 { // more than there are places for: they are given free
+	for range 4 { // more than the number of turns at once: abandoned handlers must free theirs
 		blocked = append(blocked, p.send("block"))
 	}
 	for _, id := range blocked {
@@ -77,7 +77,7 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 			s.await("refused", id, "")
 		}
 		if text == "deaf 5s" {
-			s.await("end", id, "") // it has said that it is completed
+			s.await("end", id, "") // the handler has returned its result
 		}
 		wantState(t, p.task(id), a2a.StateCanceled)
 	}
@@ -99,10 +99,10 @@ func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 	p := s.start()
 	m := withIDs("kill")
 	id := m.TaskID
-	_, _ = p.trySend(t.Context(), m, "") // maybe without an answer
+	_, _ = p.trySend(t.Context(), m, "") // there may be no response
 	p.exit(waitLimit)
 	for range attempts - 1 {
-		s.spawn().exit(waitLimit) // maybe before it answers anybody
+		s.spawn().exit(waitLimit) // the server may end before it responds
 	}
 	p = s.start()
 	task := p.settle(id)
@@ -173,7 +173,7 @@ func TestStreamsResumeAfterRestart(t *testing.T) {
 		go func() { failed <- follow(ctx, p.client, id) }()
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
-		time.Sleep(200 * time.Millisecond) // somewhere in the middle
+		time.Sleep(200 * time.Millisecond) // during the task
 		p.signal(sig)
 		p.exit(waitLimit)
 		p = s.start()
@@ -269,7 +269,7 @@ func TestTasksBeyondTheQueueLimitAreRejected(t *testing.T) {
 	s.prove()
 }
 
-// getJSON reads a status page.
+// getJSON reads a page such as /health.
 func (p *process) getJSON(path string, v any) {
 	p.t.Helper()
 	resp, err := http.Get(p.url + path)
@@ -282,7 +282,8 @@ func (p *process) getJSON(path string, v any) {
 	}
 }
 
-// raiseFileLimit has this process, and those it starts, open n files.
+// raiseFileLimit sets the limit of open files of this process, and of those that it starts, to at
+// least n.
 func raiseFileLimit(t *testing.T, n uint64) {
 	t.Helper()
 	var limit syscall.Rlimit

@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast/faults/check"
 )
 
-// Programs under test, built once.
+// agentBin and holdfastBin are the paths of the programs under test, which are built once.
 var agentBin, holdfastBin string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 		builds[holdfastBin] = "../cmd/holdfast"
 	}
 	for out, pkg := range builds {
-		// FAULTS_BUILD=-race has the servers look for data races as well.
+		// FAULTS_BUILD=-race builds the servers with the race detector.
 		flags := strings.Fields(os.Getenv("FAULTS_BUILD"))
 		build := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
@@ -57,12 +57,11 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// waitLimit is how long a test waits for what must happen. It measures nothing: it is long
-// enough for a slow machine that does other work, and ends a test that waits in vain.
+// waitLimit is the timeout for expected events. It is long enough for a slow machine with other
+// work, and must not be used to measure.
 const waitLimit = 5 * time.Minute
 
-// site is a place on disk and on the network where servers run, one after the
-// other.
+// site is a data directory and an address, for servers that run one after the other.
 type site struct {
 	t       *testing.T
 	dir     string // data directory
@@ -77,7 +76,7 @@ func newSite(t *testing.T, args ...string) *site {
 	return &site{t: t, dir: filepath.Join(root, "data"), effects: filepath.Join(root, "effects"), addr: freeAddr(t), args: args}
 }
 
-// freeAddr returns an address that nothing listens at.
+// freeAddr returns an unused address.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,13 +94,13 @@ type process struct {
 	url    string
 	client *client.Client
 	log    *syncBuffer
-	exited chan struct{} // closed when the process is gone
-	err    error         // of Wait, once it is
-	// ready is how long it took from the start of the process to its first answer.
+	exited chan struct{} // closed when the process has ended
+	err    error         // result of Wait, valid after exited is closed
+	// ready is the time from the start of the process to its first response.
 	ready time.Duration
 }
 
-// start runs the scripted agent and waits until it answers.
+// start runs the scripted agent and waits until it responds.
 func (s *site) start() *process {
 	s.t.Helper()
 	return launch(s.t, s.addr, s.agent())
@@ -118,7 +117,7 @@ func (s *site) agent() *exec.Cmd {
 	return exec.Command(agentBin, args...)
 }
 
-// launch runs a server that is to listen at addr, and waits until it answers.
+// launch runs a server that listens at addr, and waits until it responds.
 func launch(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := spawn(t, addr, cmd)
@@ -141,7 +140,7 @@ func launch(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	return p
 }
 
-// spawn runs a server. It is killed at the end of the test, if not before.
+// spawn runs a server. The test kills it at its end.
 func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, url: "http://" + addr + "/", log: new(syncBuffer), exited: make(chan struct{})}
@@ -175,7 +174,7 @@ func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 // httpClient does not limit the number of connections.
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}}
 
-// kill is kill -9. It returns when the process is gone.
+// kill sends SIGKILL and waits until the process has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
@@ -188,7 +187,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// exit waits for the process to end by itself and returns its exit code.
+// exit waits until the process ends by itself, and returns its exit code.
 func (p *process) exit(within time.Duration) int {
 	p.t.Helper()
 	select {
@@ -231,8 +230,8 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// withIDs returns a message that creates a task whose ids the client has chosen, so that
-// sending it again is the same request.
+// withIDs returns a message for a new task with ids chosen by the client, which makes the request
+// repeatable.
 func withIDs(text string) a2a.Message {
 	m := client.Text(text)
 	m.TaskID, m.ContextID = newID(), newID()
@@ -281,9 +280,8 @@ func (p *process) settle(id string) *a2a.Task {
 	return task
 }
 
-// follow reads all events of a task to the end of its stream and checks that
-// they are numbered from 1 without gaps and that only the last says that it is
-// the last.
+// follow reads all events of a task. It checks that they are numbered from 1 without gaps, and
+// that only the last one is marked as the last.
 func follow(ctx context.Context, c *client.Client, id string) error {
 	next, final := 1, false
 	for u, err := range c.Resubscribe(ctx, id, "0") {
@@ -328,7 +326,7 @@ func wantCode(t *testing.T, err error, want a2a.Code) {
 	}
 }
 
-// prove checks the store that a server left behind.
+// prove checks the store after the server has ended.
 func (s *site) prove() *check.Report {
 	s.t.Helper()
 	report, err := check.Dir(context.Background(), s.dir)
@@ -338,7 +336,7 @@ func (s *site) prove() *check.Report {
 	return report
 }
 
-// effect is a line that the scripted agent wrote.
+// effect is a line that the scripted agent has written to its file of effects.
 type effect struct {
 	what, task    string
 	turn, attempt int
@@ -347,7 +345,7 @@ type effect struct {
 	at            time.Time
 }
 
-// done reads what has been done so far.
+// done returns all effects so far.
 func (s *site) done() []effect {
 	s.t.Helper()
 	raw, err := os.ReadFile(s.effects)
@@ -371,7 +369,7 @@ func (s *site) done() []effect {
 	return effects
 }
 
-// release lets tasks continue that work until there is a name.
+// release ends the wait of tasks with the text "until NAME".
 func (s *site) release(name string) {
 	s.t.Helper()
 	if err := os.WriteFile(s.effects+"."+name, nil, 0o600); err != nil {
@@ -379,7 +377,7 @@ func (s *site) release(name string) {
 	}
 }
 
-// await waits until an effect has been written down.
+// await waits until an effect is written.
 func (s *site) await(what, task, detail string) {
 	s.t.Helper()
 	eventually(s.t, func() error {
@@ -392,7 +390,7 @@ func (s *site) await(what, task, detail string) {
 	})
 }
 
-// eventually repeats a look until it finds nothing to say.
+// eventually calls look until it returns nil.
 func eventually(t *testing.T, look func() error) {
 	t.Helper()
 	for end := time.Now().Add(waitLimit); ; time.Sleep(5 * time.Millisecond) {

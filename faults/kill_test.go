@@ -62,8 +62,8 @@ func TestKillBetweenDurableSteps(t *testing.T) {
 	}
 }
 
-// wantSteps asserts that every step ran once, but for the one that was killed
-// within: that one ran once per attempt.
+// wantSteps asserts that every step ran once, except the one during which the process was killed,
+// which ran once per attempt.
 func wantSteps(t *testing.T, effects []effect, id string, steps int, where string, k int) {
 	t.Helper()
 	runs := make(map[string][]int) // attempts by step
@@ -86,14 +86,14 @@ func wantSteps(t *testing.T, effects []effect, id string, steps int, where strin
 	}
 }
 
-// acknowledged are the sends that a server has answered.
+// acknowledged records sends and their responses.
 type acknowledged struct {
 	mu   sync.Mutex
 	sent []sentTask
 }
 
-// sentTask is a message and the task that the server created for it. id is "" when
-// there was no answer.
+// sentTask is a message and the task that the server created for it. id is "" if there was no
+// response.
 type sentTask struct {
 	message a2a.Message
 	key     string
@@ -107,8 +107,9 @@ func (a *acknowledged) add(s sentTask) {
 	a.sent = append(a.sent, s)
 }
 
-// load sends until there is no answer, by turns with ids made here, with a key and with the id
-// of the message alone, and notes each message, answered or not.
+// load sends messages until there is no response. It records each message, with or without
+// response. In turn it uses ids chosen by the client, an idempotency key, and only the id of the
+// message.
 func (a *acknowledged) load(ctx context.Context, p *process, senders int, text string) {
 	var wg sync.WaitGroup
 	for range senders {
@@ -134,8 +135,8 @@ func (a *acknowledged) load(ctx context.Context, p *process, senders int, text s
 	wg.Wait()
 }
 
-// repeat sends everything again, and asserts that what was acknowledged is still
-// the same. It returns the ids of all tasks there must be.
+// repeat sends all messages again, and asserts that acknowledged ones get the same task. It
+// returns the ids of all tasks that must exist.
 func (a *acknowledged) repeat(t *testing.T, p *process) map[string]bool {
 	t.Helper()
 	ids := make(map[string]bool)
@@ -161,7 +162,7 @@ func (a *acknowledged) answered() (n int) {
 	return n
 }
 
-// seed returns the seed of a random test, which FAULTS_SEED sets.
+// seed returns a random source. FAULTS_SEED sets its seed.
 func seed(t *testing.T) *rand.Rand {
 	t.Helper()
 	n := uint64(time.Now().UnixNano())
@@ -175,14 +176,14 @@ func seed(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(n, 1))
 }
 
-// place is a step, or an attempt, of a task.
+// place identifies a step or an attempt of a task.
 type place struct {
 	task   string
 	turn   int
 	detail string
 }
 
-// wantRecordedOnce asserts that no step ran again once it was recorded.
+// wantRecordedOnce asserts that no step ran again after it was recorded.
 func wantRecordedOnce(t *testing.T, effects []effect) {
 	t.Helper()
 	recorded := make(map[place]bool)
@@ -195,8 +196,8 @@ func wantRecordedOnce(t *testing.T, effects []effect) {
 	}
 }
 
-// wantOnce also asserts that no attempt of a turn started twice, unless its handler was
-// stopped because its lease ended: then it was handed back and does not count.
+// wantOnce also asserts that no attempt of a turn started twice, unless its handler was stopped
+// because its lease ended: such an attempt is not counted.
 func wantOnce(t *testing.T, effects []effect) {
 	t.Helper()
 	wantRecordedOnce(t, effects)
@@ -226,7 +227,7 @@ func TestKillBetweenCommitAndResponse(t *testing.T) {
 		killed := make(chan struct{})
 		go func() {
 			defer close(killed)
-			time.Sleep(20*time.Millisecond + rand.N(150*time.Millisecond)) // not the seeded source: it is not shared
+			time.Sleep(20*time.Millisecond + rand.N(150*time.Millisecond)) // the seeded source is not safe for concurrent use
 			p.kill()
 			cancel()
 		}()
@@ -244,7 +245,7 @@ func TestKillBetweenCommitAndResponse(t *testing.T) {
 		t.Errorf("the store has %d tasks, %d messages were sent", len(report.States), len(ids))
 	}
 	wantOnce(t, s.done())
-	// Turns that were reported as ended have not run again.
+	// Turns that clients saw as ended must not run again.
 	ended := make(map[string]int)
 	for _, e := range s.done() {
 		if e.what == "end" {
@@ -363,7 +364,7 @@ func TestDelayedRetrySurvivesKill(t *testing.T) {
 	p := s.start()
 	id := p.send("retry 3")
 	s.await("end", id, "")
-	time.Sleep(100 * time.Millisecond) // it has been handed back, due in a second
+	time.Sleep(100 * time.Millisecond) // the task is queued, due in a second
 	p.kill()
 	p = s.start()
 	wantState(t, p.settle(id), a2a.StateCompleted)

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// cage is a limit on the memory of the processes in it: a control group of this
-// process's own group. The kernel ends a process that needs more, and the server reads the
-// limit by itself.
+// cage is a control group with a memory limit, below the group of this process. The kernel kills
+// a process that exceeds the limit; the server reads the limit by itself.
 type cage struct {
-	dir   string // of the control group
+	dir   string // directory of the control group
 	limit int64  // bytes
 	v2    bool
 }
 
-// newCage makes one. Only root of a machine, or of a container with delegated groups, may.
+// newCage creates a control group. This requires root on a machine, or in a container with
+// delegated groups.
 func newCage(t *testing.T, limit int64) *cage {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/self/cgroup")
@@ -75,7 +75,7 @@ func (c *cage) make() error {
 	return nil
 }
 
-// remove removes the group, whose processes have ended.
+// remove removes the group, after its processes have ended.
 func (c *cage) remove() {
 	for range 100 {
 		if err := os.Remove(c.dir); err == nil || errors.Is(err, os.ErrNotExist) {
@@ -85,7 +85,7 @@ func (c *cage) remove() {
 	}
 }
 
-// command returns cmd as it is run inside: the shell joins the group and becomes it.
+// command returns a command that runs cmd in the group: a shell joins the group and executes cmd.
 func (c *cage) command(cmd *exec.Cmd) *exec.Cmd {
 	args := append([]string{"-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(c.dir, "cgroup.procs")}, cmd.Args...)
 	inside := exec.Command("sh", args...)
@@ -94,7 +94,7 @@ func (c *cage) command(cmd *exec.Cmd) *exec.Cmd {
 	return inside
 }
 
-// peak is the most memory that was in use in the group, with what the kernel kept of files.
+// peak returns the maximum memory use of the group, including the page cache.
 func (c *cage) peak() int64 {
 	name := "memory.max_usage_in_bytes"
 	if c.v2 {
@@ -105,7 +105,7 @@ func (c *cage) peak() int64 {
 	return n
 }
 
-// usedMemory is what a process has in memory now.
+// usedMemory returns the current memory use of a process.
 func usedMemory(pid int) int64 {
 	kb, _ := strconv.ParseInt(processField(pid, "VmRSS"), 10, 64)
 	return kb << 10

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// message is the body of a message/send with a text of n bytes, made as it is
-// read, so that the sender needs no memory for it.
+// message returns the body of a message/send with a text of n bytes. The body is generated while
+// it is read, so that the sender needs no memory for it.
 func message(n int64) (body io.Reader, length int64) {
 	head := `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"` + newID() +
 		`","role":"user","parts":[{"kind":"text","text":"length `
@@ -35,7 +35,7 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// post sends a body and returns the status and the answer.
+// post sends a body and returns the status and the response.
 func (p *process) post(body io.Reader, length int64) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url, body)
 	if err != nil {
@@ -52,8 +52,8 @@ func (p *process) post(body io.Reader, length int64) (int, []byte, error) {
 	return resp.StatusCode, answer, err
 }
 
-// sendLarge sends a message and returns its task's id, "" when it was refused for
-// want of room.
+// sendLarge sends a message and returns the id of its task, "" if the message was rejected
+// because of a memory limit.
 func (p *process) sendLarge(n int64) (string, error) {
 	body, length := message(n)
 	status, answer, err := p.post(body, length)
@@ -79,7 +79,7 @@ func (p *process) sendLarge(n int64) (string, error) {
 	return reply.Result.ID, nil
 }
 
-// TestMemoryIsBounded is not parallel: what it measures depends on what else runs.
+// TestMemoryIsBounded is not parallel, because it measures memory.
 func TestMemoryIsBounded(t *testing.T) {
 	const mib = 1 << 20
 	s := newSite(t, "-concurrency", "16", "-memory", strconv.Itoa(1<<30))
@@ -140,7 +140,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("send of 11 MiB = %d %.200s, %v; want 413 and the limit", status, answer, err)
 	}
 	body, _ = message(11 * mib)
-	status, answer, err = p.post(body, -1) // in chunks, without saying how many bytes there will be
+	status, answer, err = p.post(body, -1) // chunked, without a Content-Length
 	if err != nil || status != http.StatusRequestEntityTooLarge {
 		t.Errorf("send of 11 MiB in chunks = %d %.200s, %v; want 413", status, answer, err)
 	}

@@ -9,11 +9,10 @@ import (
 	"testing"
 )
 
-// processState is the letter of a process's state, "" when there is none of this
-// pid.
+// processState returns the letter of the process state, "" if the process does not exist.
 func processState(pid int) string { return processField(pid, "State") }
 
-// peakMemory is the most memory a process has had, in bytes.
+// peakMemory returns the maximum memory use of a process in bytes.
 func peakMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	kb, err := strconv.ParseInt(processField(pid, "VmHWM"), 10, 64)

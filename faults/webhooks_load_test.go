@@ -144,9 +144,9 @@ func TestWebhookBacklogUsesLittleMemory(t *testing.T) {
 	wantNoneDead(t, f.prove(ids))
 }
 
-// hardTimes is a load during which f does something to the database. Nothing may be
+// loadDuring is a load during which f does something to the database. Nothing may be
 // lost, or delivered in another order.
-func (f *fleet) hardTimes(hurt func()) *check.Report {
+func (f *fleet) loadDuring(hurt func()) *check.Report {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
@@ -171,7 +171,7 @@ func TestWebhooksWhileConnectionsToTheDatabaseAreTerminated(t *testing.T) {
 	db := private(t, pgtest.Config{})
 	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
 	f.r.zombies = true // a commit that is lost for a while may outlast its lease
-	f.hardTimes(func() {
+	f.loadDuring(func() {
 		for range 15 * long(t) {
 			const text = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`
 			if err := execute(t.Context(), f.cluster.db, text); err != nil {
@@ -187,7 +187,7 @@ func TestWebhooksWhileTheDatabaseRestarts(t *testing.T) {
 	db := private(t, pgtest.Config{Fsync: true})
 	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
 	f.r.zombies = true
-	f.hardTimes(func() {
+	f.loadDuring(func() {
 		for round := range 2 * long(t) {
 			time.Sleep(500 * time.Millisecond)
 			if err := db.Stop(); err != nil {
@@ -240,7 +240,7 @@ func (f *fleet) proveOnDisk(d *smallDisk) {
 func TestWebhooksWhileDatabaseDiskIsFull(t *testing.T) {
 	t.Parallel()
 	db, disk := onDisk(t, "160m")
-	f := onPostgres(t, db.URL(), impatient...)
+	f := onPostgres(t, db.URL(), shortTimeouts...)
 	f.r.zombies = true
 	ids := make(map[string]bool)
 	d := &smallDisk{&process{t: t}, disk, true}
