@@ -1,9 +1,9 @@
-// Package faults shows what happens to servers when things go wrong: processes are
-// killed or suspended, disks fill up, handlers misbehave, the database restarts or
-// is out of reach, receivers of webhooks fail. Its tests start real processes and take minutes, so they are
-// behind the build tag faults; make faults runs them, and FAULTS_LONG=5 has those
-// with a database take five times as long. Program agent is the server they start,
-// package check proves the store that servers left behind. TestChaos combines all
-// faults at random; FAULTS_CHAOS=10m sets how long it injects them.
-// TestAttacks has hostile owners attack a server within 512 MiB; FAULTS_ATTACK=10m sets for how long.
+// Package faults tests servers under faults: processes are killed or suspended, disks fill up,
+// handlers misbehave, the database restarts or is unreachable, webhook receivers fail. The tests
+// start real processes and take minutes, so they have the build tag faults. To run them, use
+// "make faults"; FAULTS_LONG=5 makes those with a database five times as long.
+//
+// Program agent is the server under test. Package check checks the stores that servers leave.
+// TestChaos combines all faults at random for the duration FAULTS_CHAOS. TestAttacks attacks a
+// server within 512 MiB for the duration FAULTS_ATTACK, such as 10m.
 package faults

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// holdfast runs the command itself on the site, with a built-in agent.
+// holdfast returns a command that runs holdfast serve on the site.
 func (s *site) holdfast(args ...string) *exec.Cmd {
 	return exec.Command(holdfastBin, append([]string{"serve", "--data", s.dir, "--addr", s.addr}, args...)...)
 }
@@ -40,7 +40,7 @@ func TestSecondProcessIsRejected(t *testing.T) {
 	wantState(t, first.settle(id), a2a.StateCompleted)
 	wantState(t, first.settle(first.send("after")), a2a.StateCompleted)
 	first.kill()
-	third := launch(t, second.addr, second.holdfast("--agent", "echo")) // a lock of the dead does not count
+	third := launch(t, second.addr, second.holdfast("--agent", "echo")) // the lock of a killed process is void
 	wantState(t, third.task(id), a2a.StateCompleted)
 	third.kill()
 	s.prove()
@@ -99,7 +99,7 @@ func TestRequeueAtStopCountsNoAttempt(t *testing.T) {
 	s.prove()
 }
 
-// awaitCount waits until a task has started once more than it has ended.
+// awaitCount waits until the task has started one more time than it has ended.
 func (s *site) awaitCount(what, task string) {
 	s.t.Helper()
 	eventually(s.t, func() error {
@@ -134,7 +134,7 @@ func TestSecondSignalStopsImmediately(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(20 * time.Second); code != 130 { // its grace is a minute
+	if code := p.exit(20 * time.Second); code != 130 { // its stop grace is a minute
 		t.Errorf("exit code = %d, want 130", code)
 	}
 	awaitGone(t, child)
@@ -264,7 +264,7 @@ func TestSummarizerResumesAtItsPage(t *testing.T) {
 	}
 }
 
-// awaitPage waits until the summarizer reads a page of a task's text, or one after it.
+// awaitPage waits until the summarizer reads the given page of a task's text, or a later one.
 func awaitPage(t *testing.T, p *process, task string, page int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -304,8 +304,7 @@ func awaitChild(t *testing.T, pid int) int {
 	return pids[0]
 }
 
-// awaitGone waits until a process is no more, or has ended and only waits to be
-// collected.
+// awaitGone waits until a process does not exist or is a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -348,7 +347,7 @@ func TestBlockingSendsAreAnsweredAtStop(t *testing.T) {
 	if code := p.exit(waitLimit); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
-	if took := time.Since(begun); took > 8*time.Second { // the default is ten, and the handlers never end
+	if took := time.Since(begun); took > 8*time.Second { // the default stop grace is ten seconds, and the handlers never end
 		t.Errorf("the server took %s to stop, its grace is 500ms", took)
 	}
 	s.prove()

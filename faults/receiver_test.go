@@ -21,39 +21,39 @@ import (
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// receiver is where webhooks go. It checks each request as it comes against all
-// that came before: one id and one body for each event, in order, one at a time for
-// each webhook, signed. It outlives the servers, and can be closed and opened again.
+// receiver is an HTTP server for webhooks. It checks each request against the earlier ones: every
+// event has one id and one body, requests of a webhook are in order and one at a time, and each
+// is signed. A receiver lives longer than the servers, and can be closed and opened again.
 type receiver struct {
 	t    *testing.T
 	addr string
-	// policy decides how a request is answered; nil takes all. It is set before
-	// anything comes.
+	// policy returns the response to a request; nil accepts all. It is set before the first
+	// request.
 	policy func(d *delivery) answer
-	// read, if set, is asked for the task of some of the events.
+	// read, if not nil, reads the task of some of the events from a server.
 	read func(ctx context.Context, id string) (*a2a.Task, error)
 
 	listening *http.Server
 	handling  sync.WaitGroup
 
 	mu      sync.Mutex
-	hooks   map[string]*hook // by id, which is made here and unique
+	hooks   map[string]*hook // by id, which the receiver generates
 	events  map[eventName]*deliveredEvent
 	lanes   map[laneName]*deliveries
-	shaken  time.Time // when a process was killed, suspended or cut off last
-	zombies bool      // a process may be at it that is no longer meant to be
+	shaken  time.Time // when a process was last killed, suspended or disconnected
+	zombies bool      // a process without a lease may still send requests
 	wrong   int
 
 	requests, accepted, again, looked, overlaps int
-	lastAt                                      time.Time // when an event was taken last
+	lastAt                                      time.Time // when an event was last accepted
 }
 
 // hook is a webhook of the receiver.
 type hook struct {
 	id     string
-	secret string // "" while it is not known
-	after  string // the message it came with; "" if with the first or by set
-	// The sequence after which events are delivered; -1 if that is not known.
+	secret string // "" if unknown
+	after  string // id of the message that registered it; "" if that was the first message or a call of set
+	// Events after this sequence are delivered; -1 if unknown.
 	begin   int64
 	deleted time.Time
 }
@@ -65,7 +65,7 @@ type eventName struct {
 
 type laneName struct{ task, hook string }
 
-// deliveredEvent is an event of a task as it was delivered first, by any webhook.
+// deliveredEvent is an event as it was first delivered, to any webhook of its task.
 type deliveredEvent struct {
 	id, body string
 	envelope envelope
@@ -73,13 +73,13 @@ type deliveredEvent struct {
 
 // deliveries has the events that one webhook of one task received.
 type deliveries struct {
-	low, next int64 // the first, and the next that has neither been taken nor refused
+	low, next int64 // sequence of the first event, and of the next one that was neither accepted nor rejected
 	seen      map[int64]bool
 	refused   map[int64]bool
 	underWay  int
-	begun     time.Time // of the attempt under way
+	begun     time.Time // start of the attempt in progress
 	at        []time.Time
-	unsigned  []signedRequest // to be verified when the secret is known
+	unsigned  []signedRequest // verified when the secret is known
 	again     int
 }
 
@@ -88,7 +88,7 @@ type signedRequest struct {
 	event  eventName
 }
 
-// envelope is what is read of a body.
+// envelope has the members of a body that the receiver checks.
 type envelope struct {
 	EventID   string `json:"event_id"`
 	Sequence  int64  `json:"sequence"`
@@ -108,15 +108,15 @@ type delivery struct {
 	attempt int
 }
 
-// answer is what a request gets. The zero answer is 200.
+// answer is the response to a request. The zero value is status 200.
 type answer struct {
 	status     int
 	retryAfter string
 	pause      time.Duration
-	cut        bool // no answer, the connection ends
+	cut        bool // close the connection without a response
 }
 
-// newReceiver opens a receiver. Whatever it finds wrong fails the test.
+// newReceiver opens a receiver. Every problem that it finds fails the test.
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{
@@ -130,7 +130,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// open listens.
+// open starts to listen.
 func (r *receiver) open() {
 	r.t.Helper()
 	var ln net.Listener
@@ -146,10 +146,10 @@ func (r *receiver) open() {
 	}(r.listening)
 }
 
-// close ends all connections and takes no new ones.
+// close ends all connections and stops listening.
 func (r *receiver) close() { _ = r.listening.Close() }
 
-// shake notes that a process is killed: what it had sent may still come.
+// shake records that a process is killed: its earlier requests may still arrive.
 func (r *receiver) shake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +162,7 @@ func (r *receiver) failf(format string, args ...any) {
 	}
 }
 
-// add makes a webhook. Its task is not known yet.
+// add returns a new webhook. Its task is not known yet.
 func (r *receiver) add() *a2a.PushNotificationConfig {
 	h := &hook{id: newID(), begin: -1}
 	r.mu.Lock()
@@ -171,7 +171,7 @@ func (r *receiver) add() *a2a.PushNotificationConfig {
 	return &a2a.PushNotificationConfig{ID: h.id, URL: "http://" + r.addr + "/" + h.id, Token: "token of " + h.id}
 }
 
-// inline makes a webhook for a message that creates a task.
+// inline returns the configuration of a message that creates a task with a new webhook.
 func (r *receiver) inline() *a2a.MessageSendConfiguration {
 	c := r.add()
 	r.note(c.ID, func(h *hook) { h.begin = 0 })
@@ -196,7 +196,8 @@ func (r *receiver) register(ctx context.Context, p *process, task string) (strin
 	return c.ID, nil
 }
 
-// learn verifies the events that a webhook received so far, and all from now on.
+// learn sets the secret of a webhook. It verifies the requests received so far; later ones are
+// verified on arrival.
 func (r *receiver) learn(task, id, secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +213,7 @@ func (r *receiver) learn(task, id, secret string) {
 func (r *receiver) verify(id, secret, body string, header http.Header) {
 	w, err := standardwebhooks.NewWebhook(secret)
 	if err == nil {
-		// A held event may be old by now: its age is checked on arrival.
+		// The timestamp of an earlier request may be old: it was checked on arrival.
 		err = w.VerifyIgnoringTimestamp([]byte(body), header)
 	}
 	if err != nil {
@@ -220,13 +221,13 @@ func (r *receiver) verify(id, secret, body string, header http.Header) {
 	}
 }
 
-// ServeHTTP takes a request.
+// ServeHTTP handles a request.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.handling.Add(1)
 	defer r.handling.Done()
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // its sender is gone
+		return // its sender has disconnected
 	}
 	d := &delivery{hook: strings.TrimPrefix(req.URL.Path, "/")}
 	d.attempt, _ = strconv.Atoi(req.Header.Get("X-Delivery-Attempt"))
@@ -236,7 +237,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	came := time.Now()
 	if r.isDeleted(d.hook) {
-		// It may have been sent and abandoned before.
+		// The sender may have canceled the request before.
 		select {
 		case <-req.Context().Done():
 			return
@@ -278,8 +279,7 @@ func (r *receiver) isDeleted(id string) bool {
 	return h != nil && !h.deleted.IsZero()
 }
 
-// arrive checks a request by what has come before. look reports whether its task is
-// to be inspected.
+// arrive checks a request against the earlier ones. look reports whether to read its task.
 func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came time.Time) (l *deliveries, look bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -345,13 +345,13 @@ func (r *receiver) checkHeader(d *delivery, header http.Header) {
 	}
 }
 
-// look reads the task, which must stand at the event or later.
+// look reads the task, which must be in the state of the event or a later one.
 func (r *receiver) look(ctx context.Context, d *delivery) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	task, err := r.read(ctx, d.TaskID)
 	if err != nil {
-		return // no server can be asked
+		return // no server responds
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -369,7 +369,7 @@ func (r *receiver) look(ctx context.Context, d *delivery) {
 	}
 }
 
-// leave notes what a request is answered.
+// leave records the response to a request.
 func (r *receiver) leave(d *delivery, l *deliveries, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -389,7 +389,7 @@ func (r *receiver) leave(d *delivery, l *deliveries, a answer) {
 	l.at = append(l.at, time.Now())
 }
 
-// replayed replays a webhook from a sequence on.
+// replayed records that a webhook is replayed from a sequence.
 func (r *receiver) replayed(task, id string, from int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -404,22 +404,22 @@ func (r *receiver) replayed(task, id string, from int64) {
 	}
 }
 
-// count returns how often requests came, were taken, and came again when they had
-// been taken.
+// count returns the number of requests, of accepted events, and of requests for events that had
+// been accepted before.
 func (r *receiver) count() (requests, accepted, again int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.requests, r.accepted, r.again
 }
 
-// last returns when an event was taken last.
+// last returns when an event was last accepted.
 func (r *receiver) last() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lastAt
 }
 
-// summary summarizes the received requests.
+// summary logs the number of requests.
 func (r *receiver) summary() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -427,9 +427,9 @@ func (r *receiver) summary() {
 		r.requests, len(r.lanes), r.accepted, r.again, r.overlaps, r.looked)
 }
 
-// learnAll asks for the secrets of webhooks that came with messages, whose requests
-// can only then be verified. That of a webhook whose registration was not answered has
-// been delivered to nobody: it is lost. Nothing may be pending.
+// learnAll gets the secrets of webhooks that were registered with messages, so that their
+// requests can be verified. The secret of a webhook whose registration got no response may have
+// been returned to nobody. No event may be undelivered.
 func (r *receiver) learnAll(p *process) {
 	r.t.Helper()
 	var names []laneName

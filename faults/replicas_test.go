@@ -62,7 +62,7 @@ func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	c.await("end", canceled, "")
 	told := time.Since(begun)
 	t.Logf("the handler was canceled through another replica after %s", told)
-	if told > lease { // a renewal, every third of a lease, finds out
+	if told > lease { // a renewal, made every third of a lease, detects it
 		t.Errorf("the handler was canceled through another replica after %s, its lease is %s", told, lease)
 	}
 	wantState(t, ranIt.task(canceled), a2a.StateCanceled)
@@ -71,8 +71,7 @@ func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	c.wantRunBy(ranIt, canceled)
 }
 
-// followHandedOn follows a task and goes to the next server after every tenth
-// event.
+// followHandedOn follows a task, and changes to the next server after every tenth event.
 func (c *cluster) followHandedOn(id string) error {
 	last, next := "0", 1
 	for server := 0; ; server++ {
@@ -114,7 +113,7 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 	a := c.replicas[0]
 	ids := make(map[string]bool)
 	busy := c.sendTo(a, "until served", ids)
-	// The server with the waiting client learns from the busy one what another has done.
+	// The server with the waiting client is notified by the other that runs the task.
 	begun := time.Now()
 	event, err := a.client.Send(t.Context(), client.SendParams{
 		Message: client.Text("length x"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
@@ -150,7 +149,7 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 func TestFollowUpReachesRunOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.URL(t))
-	id := c.replicas[0].send("until joined") // a task that has completed takes no more messages
+	id := c.replicas[0].send("until joined") // a completed task accepts no more messages
 	p, _ := c.runner(id)
 	const each = 5
 	var wg sync.WaitGroup
@@ -234,7 +233,7 @@ func TestKillReplicaUnderLoad(t *testing.T) {
 
 func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
-	// With leases as long as these, nothing is taken over: it is handed on.
+	// With these long leases no task is claimed after its lease: the stopped server requeues it.
 	c := newCluster(t, pgtest.URL(t), "-lease", "10m", "-stop-grace", "300ms", "-concurrency", "32")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -288,7 +287,7 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 			return nil
 		})
 		slowest, _ := c.takeover(pid, stopped)
-		a.signal(syscall.SIGCONT) // while others are at it
+		a.signal(syscall.SIGCONT) // while others run its tasks
 		woken := time.Now()
 		c.lb.leaveOut()
 		c.settleAll(ids)
@@ -369,8 +368,8 @@ func TestConcurrentFirstSendsStartOneTask(t *testing.T) {
 	wantOnce(t, c.done())
 }
 
-// command is the command itself on the cluster's database, by the variables that
-// operators set.
+// command returns a holdfast command on the cluster's database, configured by environment
+// variables.
 func (c *cluster) command(i int, args ...string) *exec.Cmd {
 	cmd := exec.Command(holdfastBin, append([]string{"serve", "--addr", c.addrs[i], "--schema", c.schema}, args...)...)
 	cmd.Env = append(os.Environ(), "STORAGE_TYPE=postgres", "DATABASE_URL="+c.db, "STORAGE__RUN_MIGRATIONS_ON_STARTUP=true")
@@ -420,7 +419,7 @@ func TestSummarizerResumesInAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The stream started at the server that is killed: it continues at another.
+	// The stream of the server that is killed continues on another.
 	followed := make(chan error, 1)
 	go func() { followed <- follow(t.Context(), c.any.client, task.ID) }()
 	awaitPage(t, c.any, task.ID, 3)
@@ -451,7 +450,7 @@ func TestSummarizerResumesInAnotherProcess(t *testing.T) {
 	}
 }
 
-// The others count the tasks that a killed replica had queued as long as they wait.
+// Other servers count the waiting tasks that a killed one has queued.
 func TestHealthReportsQueueOfKilledReplica(t *testing.T) {
 	t.Parallel()
 	const sent = 12

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// hanging listens and never answers. It returns its URL.
+// hanging starts a server that never responds, and returns its URL.
 func hanging(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func hanging(t *testing.T) string {
 	return "http://" + ln.Addr().String() + "/"
 }
 
-// as is a client of the servers who is somebody.
+// as returns the servers with a client that has the token of an owner.
 func (f *fleet) as(owner string) *process {
 	f.t.Helper()
 	through := httpClient
@@ -77,7 +77,7 @@ func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 			})
 			return all
 		}
-		measure() // what is done the first time is slow
+		measure() // the first requests are slow
 		alone := measure()
 		many := func(p *process, text string, config func() *a2a.MessageSendConfiguration) {
 			for range 300 * long(f.t) {
@@ -97,8 +97,8 @@ func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 		_, flood, _ := flooded.count()
 		f.t.Logf("events of a healthy webhook arrive after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
 			part(alone, 0.5), part(alone, 0.99), part(besideDead, 0.5), part(besideDead, 0.99), part(besideFlood, 0.5), part(besideFlood, 0.99), flood)
-		// Attempts to a dead endpoint take 30 s each: waiting for one of them is what may not
-		// happen. Load of other processes on the same two cores is not measured.
+		// Attempts to a dead endpoint take 30 s each; no event may wait for one of them. The
+		// limit allows for other load on the same two cores.
 		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideDead, 0.99) > limit {
 			f.t.Errorf("p99 beside a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
 		}
@@ -108,9 +108,8 @@ func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead", "-webhook-timeout", "30s", "-webhook-lease", "1m")
 }
 
-// Invariant 17; how fast lanes are claimed out of a backlog is measured by bench/cmd/compare.
-// TestWebhookBacklogUsesLittleMemory is not parallel: what it measures depends on
-// what else runs.
+// The rate of claims with a backlog is measured by bench/cmd/compare.
+// TestWebhookBacklogUsesLittleMemory is not parallel, because it measures memory.
 func TestWebhookBacklogUsesLittleMemory(t *testing.T) {
 	const mib = 1 << 20
 	f := onSQLite(t, "-queued", "100000")
@@ -144,8 +143,8 @@ func TestWebhookBacklogUsesLittleMemory(t *testing.T) {
 	wantNoneDead(t, f.prove(ids))
 }
 
-// loadDuring is a load during which f does something to the database. Nothing may be
-// lost, or delivered in another order.
+// loadDuring applies load with webhooks while hurt injects a fault in the database. No event may
+// be lost or delivered out of order.
 func (f *fleet) loadDuring(hurt func()) *check.Report {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -170,7 +169,7 @@ func TestWebhooksWhileConnectionsToTheDatabaseAreTerminated(t *testing.T) {
 	t.Parallel()
 	db := private(t, pgtest.Config{})
 	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
-	f.r.zombies = true // a commit that is lost for a while may outlast its lease
+	f.r.zombies = true // an interrupted commit may take effect after its lease has ended
 	f.loadDuring(func() {
 		for range 15 * long(t) {
 			const text = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`
@@ -224,7 +223,7 @@ func TestWebhooksOnFullDisk(t *testing.T) {
 	f.proveOnDisk(d)
 }
 
-// proveOnDisk is prove for a disk that goes with its server.
+// proveOnDisk is prove for a disk that exists only as long as its server.
 func (f *fleet) proveOnDisk(d *smallDisk) {
 	f.t.Helper()
 	f.site.proveOnDisk(d)

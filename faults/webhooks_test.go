@@ -28,12 +28,12 @@ func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 	}, "-webhook-timeout", "20s", "-webhook-lease", "1m", "-lease", "1m")
 }
 
-// Invariants 1, 2, 4 to 7 and 11, by a receiver that reads the task inside its handler.
+// The receiver reads the task of an event from the server while it handles the request.
 func TestWebhooksLoseNoEventAcrossKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		// The leases of the dead are void at once.
+		// Leases of a killed process are void at once.
 		onSQLite(t, "-webhook-lease", "10m").killAgainAndAgain()
 	})
 	t.Run("postgres", func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
 		before, _, _ := f.r.count()
 		f.load(t.Context(), 2, 8, "chunks 10 20ms", "steps 4 50ms")
 		eventually(t, func() error { return f.underWay(before + 4) })
-		// Its attempts are under way; they will be answered, and it will not know.
+		// Its attempts are in progress. They will get responses while it is suspended.
 		f.replicas[0].signal(syscall.SIGSTOP)
 		f.cluster.lb.leaveOut(f.cluster.addrs[0])
 		if round == 0 {
@@ -109,7 +109,7 @@ func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
 	wantNoneDead(t, f.finish(f.ids(), waitLimit))
 }
 
-// underWay returns after n requests.
+// underWay returns an error until the receiver has had a number of requests.
 func (f *fleet) underWay(most int) error {
 	if n, _, _ := f.r.count(); n < most {
 		return a2a.Errorf(a2a.CodeUnavailable, "%d requests have come, want %d", n, most)
@@ -127,7 +127,7 @@ func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 		f.r.policy = func(d *delivery) answer {
 			m := modes[mode.Load()]
 			if m != (answer{}) && d.Sequence%2 == 0 {
-				return answer{} // one half fails, so that the breaker does not hide the rest
+				return answer{} // half of the requests succeed, so that the circuit breaker stays closed
 			}
 			return m
 		}
@@ -159,8 +159,8 @@ func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 		f.drained(ids, waitLimit)
 		took := f.r.last().Sub(begun)
 		f.t.Logf("an outage of %s was drained %s after it", outage, took)
-		// Some ten seconds until the breaker tries again, and the backlog. One request at a time, as
-		// after a 429 that is never forgotten, takes a minute.
+		// The breaker needs about ten seconds to half-open, then the backlog is sent. One request
+		// at a time, as after an unlimited throttling, would take a minute.
 		if took > 40*time.Second {
 			f.t.Errorf("an outage of %s was drained %s after it, want 40s at most", outage, took)
 		}
@@ -172,7 +172,7 @@ func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		var answers [4]atomic.Pointer[answer]
-		var kinds sync.Map // number of the answer by webhook
+		var kinds sync.Map // kind of the response, by webhook
 		f.r.policy = func(d *delivery) answer {
 			i, _ := kinds.Load(d.hook)
 			return *answers[i.(int)].Load()
@@ -236,12 +236,12 @@ func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 	})
 }
 
-// leastEvents is the number of events of a task that starts, writes an artifact in two chunks with a
-// status each, and ends.
+// leastEvents is the minimum number of events of a task: it starts, writes an artifact in two
+// chunks with a status each, and ends.
 const leastEvents = 5
 
-// replay asserts that every event of a task is a dead letter, has them sent again, and
-// returns how many they are.
+// replay asserts that every event of a task is a dead letter, replays them, and returns their
+// number.
 func (f *fleet) replay(task string) (events int) {
 	f.t.Helper()
 	last := int64(0)
@@ -332,7 +332,8 @@ func TestShutdownPassesWebhooksToOtherReplicas(t *testing.T) {
 		cancel()
 		<-loaded
 		f.t.Logf("the slowest server ended after %s", slowest)
-		// With leases as long as these nothing is taken over: it is handed on.
+		// With these long leases no webhook is claimed after its lease: the stopped server
+		// releases it.
 		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events came again, want none: attempts under way have time to end", again)
@@ -376,7 +377,7 @@ func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 func TestClearedContextReceivesNoEvents(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
-		// All have more events than are delivered before they are cleared.
+		// Each webhook has more events than are delivered before its context is cleared.
 		f.r.policy = func(*delivery) answer { return answer{pause: 200 * time.Millisecond} }
 		f.load(f.t.Context(), 2, 5, "chunks 60 1ms")
 		ids := f.ids()

@@ -1,5 +1,5 @@
-// Command agent is a server whose handler does as the message says, and writes
-// down in a side file what it does: the fault tests kill it and compare.
+// Command agent is the server of the fault tests. Its handler executes the text of the message
+// and records its effects in a file, which the tests compare with the store.
 package main
 
 import (
@@ -87,7 +87,7 @@ func run(args []string) (err error) {
 	return serve(cfg, addr, &script{effects: file})
 }
 
-// serve runs the agent until the first SIGTERM; the second ends the process.
+// serve runs the agent until SIGTERM. A second SIGTERM ends the process at once.
 func serve(cfg holdfast.Config, addr string, h holdfast.Handler) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM)

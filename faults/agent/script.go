@@ -13,13 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast"
 )
 
-// script is a handler that does what the message's text says: a verb and its
-// arguments. Each action adds a line to the effects: action, task, turn,
-// attempt, detail, process, time in milliseconds. A line is written by one call, so
-// that a kill leaves it whole or out.
+// script is a handler that executes the text of the message: a verb and its arguments. Each
+// action appends a line to the file of effects: action, task, turn, attempt, detail, process,
+// time in milliseconds. Each line is one write, so that a kill never leaves a part of a line.
 type script struct{ effects *os.File }
 
-// Handle does one turn.
+// Handle runs one turn.
 func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	a := &act{script: s, t: t, words: strings.Fields(t.Text())}
 	a.note("begin", "-")
@@ -39,7 +38,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	return err
 }
 
-// act is one attempt at a turn.
+// act is one attempt of a turn.
 type act struct {
 	*script
 	t     *holdfast.Turn
@@ -70,9 +69,8 @@ func (a *act) duration(i int) time.Duration {
 	return d
 }
 
-// steps N D [within K | after K]: N durable steps of D each. The first attempt
-// stays for ever where the script says: within step K, when its effect is done and
-// its record is not, or after it, when both are.
+// steps N D [within K | after K]: run N durable steps of duration D. The first attempt blocks
+// within step K, after its effect and before its record, or after step K.
 func (a *act) steps(ctx context.Context) error {
 	sum := 0
 	for k := range a.number(1) {
@@ -102,7 +100,7 @@ func (a *act) stay(ctx context.Context, where string, k int) error {
 	return sleep(ctx, time.Hour)
 }
 
-// work D: nothing, for a while.
+// work D: wait.
 func (a *act) work(ctx context.Context) error {
 	if err := sleep(ctx, a.duration(1)); err != nil {
 		return err
@@ -110,7 +108,7 @@ func (a *act) work(ctx context.Context) error {
 	return a.t.Reply("done")
 }
 
-// until NAME: nothing, until there is a file with the name of the effects and .NAME.
+// until NAME: wait until the file EFFECTS.NAME exists.
 func (a *act) until(ctx context.Context) error { return a.wait(ctx, a.word(1)) }
 
 func (a *act) wait(ctx context.Context, name string) error {
@@ -124,7 +122,8 @@ func (a *act) wait(ctx context.Context, name string) error {
 	}
 }
 
-// chunks N D [until NAME]: an artifact in N chunks, D apart, with a status each.
+// chunks N D [until NAME]: write an artifact in N chunks at intervals of D, with a status after
+// each.
 func (a *act) chunks(ctx context.Context) error {
 	w := a.t.Artifact("chunks")
 	for i := range a.number(1) {
@@ -144,8 +143,8 @@ func (a *act) chunks(ctx context.Context) error {
 	return a.t.Reply("done")
 }
 
-// draft N D: an artifact with a chunk before each of N steps and one inside it, D
-// apart, and an artifact for each step.
+// draft N D: run N steps of duration D. Write an artifact with a chunk before each step and one
+// within it, and one more artifact per step.
 func (a *act) draft(ctx context.Context) error {
 	w := a.t.Artifact("draft")
 	for i := range a.number(1) {
@@ -175,7 +174,7 @@ func (a *act) draft(ctx context.Context) error {
 
 func (a *act) panic(context.Context) error { panic("as the message says") }
 
-// kill ends the process as kill -9 does, maybe before it has answered whoever sent this.
+// kill ends the process with SIGKILL, possibly before the response to the message is sent.
 func (a *act) kill(context.Context) error {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
@@ -184,7 +183,7 @@ func (a *act) kill(context.Context) error {
 // block never returns.
 func (a *act) block(context.Context) error { select {} }
 
-// deaf D: works on when its context is done, and says that it has completed.
+// deaf D: ignore the end of the context, and complete the task after D.
 func (a *act) deaf(context.Context) error {
 	for end := time.Now().Add(a.duration(1)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		_ = a.t.Status("still here")
@@ -193,8 +192,8 @@ func (a *act) deaf(context.Context) error {
 	return a.t.Reply("deaf")
 }
 
-// leak returns when its context is done, and leaves something behind that keeps
-// to report it.
+// leak returns when its context is done, but starts a goroutine that continues to report
+// progress.
 func (a *act) leak(ctx context.Context) error {
 	w := a.t.Artifact("leak")
 	go func() {
@@ -211,7 +210,7 @@ func (a *act) leak(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// retry K: asks for another attempt until the K-th.
+// retry K: request another attempt until attempt K.
 func (a *act) retry(context.Context) error {
 	if a.t.Attempt() < a.number(1) {
 		return holdfast.Retry(errors.New("not yet"))
@@ -219,7 +218,7 @@ func (a *act) retry(context.Context) error {
 	return a.t.Reply("done")
 }
 
-// ask wants another message, which is then done.
+// ask requests input, and completes the task at the next message.
 func (a *act) ask(context.Context) error { return a.t.RequireInput("what next?") }
 
 // length returns the length of the text.

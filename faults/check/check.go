@@ -1,7 +1,6 @@
-// Package check proves that the store which servers left behind keeps the promises
-// of Holdfast: every log is whole, every task is the fold of its log, every context
-// counts its tasks, every webhook is at a place in its task's log, and nothing that
-// has work to do is forgotten.
+// Package check checks the store of a server that has ended: every log has no gaps, every task is
+// the fold of its log, every context counts its tasks, the cursor of every webhook is a position in
+// its task's log, and every task and webhook with work to do is in a queue.
 package check
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Report is what a store holds.
+// Report is the content of a store.
 type Report struct {
 	// States are the tasks' states by id.
 	States map[string]a2a.TaskState
@@ -28,7 +27,7 @@ type Report struct {
 	Lanes []Lane
 }
 
-// Count returns how many tasks are in a state.
+// Count returns the number of tasks in a state.
 func (r *Report) Count(state a2a.TaskState) (n int) {
 	for _, s := range r.States {
 		if s == state {
@@ -38,7 +37,7 @@ func (r *Report) Count(state a2a.TaskState) (n int) {
 	return n
 }
 
-// Missing returns those of the ids that no task has.
+// Missing returns the ids for which no task exists.
 func (r *Report) Missing(ids ...string) (missing []string) {
 	for _, id := range ids {
 		if _, ok := r.States[id]; !ok {
@@ -48,8 +47,8 @@ func (r *Report) Missing(ids ...string) (missing []string) {
 	return missing
 }
 
-// Dir checks the data directory of a server that has ended, and returns what is
-// in it and all that is wrong with it.
+// Dir checks the data directory of a server that has ended. It returns its content, and an error
+// that lists all problems.
 func Dir(ctx context.Context, dir string) (_ *Report, err error) {
 	s, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
 	if err != nil {
@@ -64,7 +63,7 @@ func Dir(ctx context.Context, dir string) (_ *Report, err error) {
 	return report, errors.Join(err, integrity(ctx, dir), misplaced(ctx, dir), orphans(ctx, dir))
 }
 
-// orphans looks for rows that a deletion has left behind.
+// orphans returns an error if rows of deleted objects remain.
 func orphans(ctx context.Context, dir string) error {
 	const task, deleted = "SELECT pk FROM task_rows", " UNION SELECT pk FROM tasks_deleted"
 	var errs []error
@@ -92,7 +91,7 @@ func orphans(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// misplaced looks for webhooks that are not where they belong in the queue.
+// misplaced returns an error if a webhook has the wrong phase in the queue.
 func misplaced(ctx context.Context, dir string) error {
 	var n int
 	const text = `SELECT count(*) FROM webhook_lanes l LEFT JOIN webhook_rows r ON r.pk = l.pk LEFT JOIN task_rows t ON t.owner = l.owner AND t.id = l.task_id
@@ -117,7 +116,7 @@ func integrity(ctx context.Context, dir string) error {
 	return nil
 }
 
-// query reads the first row of a query from the file itself.
+// query returns the first row of a query on the database file.
 func query(ctx context.Context, dir, text string, into ...any) (err error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, sqlite.FileName)+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -127,7 +126,7 @@ func query(ctx context.Context, dir, text string, into ...any) (err error) {
 	return db.QueryRowContext(ctx, text).Scan(into...)
 }
 
-// owners returns who has tasks.
+// owners returns the owners that have tasks.
 func owners(ctx context.Context, dir string) (names []string, err error) {
 	var list string
 	if err = query(ctx, dir, "SELECT coalesce(json_group_array(DISTINCT owner), '[]') FROM task_rows", &list); err == nil {
@@ -139,7 +138,7 @@ func owners(ctx context.Context, dir string) (names []string, err error) {
 	return names, nil
 }
 
-// source is what the checks read.
+// source is the part of a store that the checks read.
 type source interface {
 	Tasks(ctx context.Context, q store.Query) (store.Page, error)
 	Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error)
@@ -201,8 +200,8 @@ func task(ctx context.Context, s source, key store.Key) ([]store.Event, error) {
 	return events, errors.Join(Log(events), same(t, folded), place(t))
 }
 
-// Log checks that a log has no gaps, only legal moves, times that do not go back
-// and at most one terminal event, the last.
+// Log checks that a log has no gaps, only allowed changes of the state, times that do not
+// decrease, and at most one terminal event, which is the last.
 func Log(events []store.Event) error {
 	var errs []error
 	state := a2a.TaskState("")
@@ -227,7 +226,7 @@ func Log(events []store.Event) error {
 	return errors.Join(errs...)
 }
 
-// same reports how a stored task differs from the fold of its log.
+// same returns an error if a stored task differs from its folded log.
 func same(t, folded *store.Task) error {
 	var errs []error
 	for _, part := range []struct {
@@ -253,8 +252,7 @@ func same(t, folded *store.Task) error {
 	return errors.Join(errs...)
 }
 
-// place checks that a task is in the work queue when, and only when, there is
-// something to do.
+// place checks that a task is in the work queue if and only if it has work to do.
 func place(t *store.Task) error {
 	if idle := t.Queue.Phase == store.PhaseIdle; idle != t.Status.State.Final() {
 		return fmt.Errorf("it is %s and %s in the queue", t.Status.State, t.Queue.Phase)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// contexts checks the contexts of an owner against the tasks there are: each has
-// those that name it, counted and in order, and no task is without its context.
+// contexts checks the contexts of an owner: each has the number and the order of its tasks, and
+// the context of every task exists.
 func contexts(ctx context.Context, s source, owner string, tasks []*store.Task) error {
 	members := make(map[string][]*store.Task)
 	for _, t := range tasks {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 )
 
-// Postgres checks a schema of a database whose servers have ended, and returns
-// what is in it and all that is wrong with it.
+// Postgres checks a schema of a database whose servers have ended. It returns its content, and an
+// error that lists all problems.
 func Postgres(ctx context.Context, url, schema string) (_ *Report, err error) {
 	s, err := postgres.Open(ctx, postgres.Config{URL: url, Schema: schema})
 	if err != nil {
@@ -38,7 +38,7 @@ func Postgres(ctx context.Context, url, schema string) (_ *Report, err error) {
 	return report, errors.Join(err, unlisted(ctx, c, schema, report), orphanRows(ctx, c, schema))
 }
 
-// unlisted compares the table itself with what was found through its indexes.
+// unlisted compares the rows of the table with those that were found by its indexes.
 func unlisted(ctx context.Context, c *pgx.Conn, schema string, report *Report) error {
 	rows, err := c.Query(ctx, "SELECT id, state FROM "+pgx.Identifier{schema, "task_rows"}.Sanitize())
 	if err != nil {
@@ -57,7 +57,7 @@ func unlisted(ctx context.Context, c *pgx.Conn, schema string, report *Report) e
 	return errors.Join(append(errs, err)...)
 }
 
-// orphanRows finds rows that belong to nothing.
+// orphanRows returns an error if rows exist whose task, context or webhook does not.
 func orphanRows(ctx context.Context, c *pgx.Conn, schema string) error {
 	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
 	orphans := "SELECT count(*) FROM %s x WHERE NOT EXISTS (SELECT FROM %s t WHERE t.pk = x.task_pk)"

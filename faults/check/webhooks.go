@@ -67,8 +67,8 @@ func deadLetters(ctx context.Context, s source, owner string) (map[store.LaneLea
 	}
 }
 
-// LaneOf checks that a lane ends where its task's log does, that its cursor is a
-// place in that log, and that its dead letters are events before it.
+// LaneOf checks that the tail of a lane is the end of its task's log, that its cursor is a valid
+// position in this log, and that its dead letters are events before the cursor.
 func LaneOf(l Lane, log []store.Event) error {
 	var errs []error
 	if l.Tail != int64(len(log)) {
