@@ -15,6 +15,11 @@
 // [A2AResponse] are the JSON-RPC envelopes. Payment objects are in package ap2. A test
 // compares the Go types with testdata/types_catalog.json, which lists all types.
 //
+// # JSON
+//
+// The types work with encoding/json in both directions: their JSON is that of A2A 0.3 with the
+// extensions.
+//
 // # Validation
 //
 // Decoding rejects missing members, wrong types and unknown enum values. Validate, if a type
