@@ -53,6 +53,6 @@
 // A backend implements Store, and [Clock] and [Watcher] if several processes share it.
 // Package storetest is the conformance suite that every backend must pass. Functions of
 // this package contain the logic that backends have in common: [Task.Apply],
-// [Change.Check], [ContextChange.Check], [Page.Fit], [EncodeEvents], [DecodeEvents],
-// [Task.SnapshotDue] and [CapTotal].
+// [Change.Check], [ContextChange.Check], [Page.Fit] and [CapTotal]. Package encoding encodes
+// what stores write as JSON.
 package store

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"math/bits"
-
-	"github.com/holdfast-dev/holdfast/a2a"
-)
+import "github.com/holdfast-dev/holdfast/a2a"
 
 // Size returns the approximate size in bytes of the task's content, as far as it was read.
 func (t *Task) Size() (size int) {
@@ -79,24 +75,4 @@ func valueSize(v any) int {
 		}
 	}
 	return size
-}
-
-// minSnapshotLog is the size in bytes below which a log is read as fast as a snapshot.
-const minSnapshotLog = 4 << 10
-
-// SnapshotDue reports whether a store should encode t, the Snapshot of a change that adds
-// the given number of bytes to the log. This is the case each time LogSize has doubled. If
-// SnapshotPays, the store saves the snapshot in place of the earlier one. So a read reads
-// at most about four times the size of the task, and all snapshots ever written are
-// together no larger than the log.
-func (t *Task) SnapshotDue(added int) bool {
-	after := t.LogSize + int64(added)
-	return after >= minSnapshotLog && bits.Len64(uint64(after)) != bits.Len64(uint64(t.LogSize))
-}
-
-// SnapshotPays reports whether a snapshot of the given size at least halves the number of
-// bytes that a read of the task reads. In a log with large messages most bytes are content
-// of the task, which a snapshot would only repeat.
-func (t *Task) SnapshotPays(added, snapshot int) bool {
-	return 2*int64(snapshot) <= t.LogSize+int64(added)
 }

@@ -76,7 +76,7 @@ type Task struct {
 	Outline bool
 	Queue   QueueEntry
 	// LogSize is the approximate number of bytes of the log that a read of the task
-	// reads, or 0 if the store does not count them. See SnapshotDue.
+	// reads, or 0 if the store does not count them. See package encoding.
 	LogSize int64
 
 	// fold makes it cheap to apply many events. Clones do not share it.

@@ -165,29 +165,29 @@ func (c *committer) creates(creates []*change, mark int64) *call {
 	k := c.reuseCall(stmtCreate)
 	for _, ch := range creates {
 		var t taskRow
-		t.advance(ch.Events)
-		t.setQueueEntry(ch.Queue)
+		t.Advance(ch.Events)
+		t.SetQueueEntry(ch.Queue)
 		col := k.columns
 		col[0].text(ch.Key.Owner)
 		col[1].text(ch.Key.ID)
 		col[2].int(ch.pk)
 		col[3].text(ch.Create.ContextID)
-		col[4].text(t.state)
-		for i, v := range []int64{t.stateAt, t.seq, t.receivedSeq, t.phase, t.dueAt} {
+		col[4].text(t.State)
+		for i, v := range []int64{t.StateAt, t.Seq, t.ReceivedSeq, t.Phase, t.DueAt} {
 			col[5+i].int(v)
 		}
-		col[10].text(t.worker)
-		for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.createdAt, t.updatedAt} {
+		col[10].text(t.Worker)
+		for i, v := range []int64{t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq, t.CreatedAt, t.UpdatedAt} {
 			col[11+i].int(v)
 		}
-		if ch.snapshot != "" && ch.Snapshot.Seq == t.seq {
-			col[19].text(ch.snapshot)
+		if ch.SnapshotJSON != "" && ch.Snapshot.Seq == t.Seq {
+			col[19].text(ch.SnapshotJSON)
 		} else {
 			col[19].null()
 		}
-		col[20].text(ch.events)
-		col[21].int(t.bytes)
-		col[22].intOrNull(ch.largeBytes, len(ch.contents) > 0)
+		col[20].text(ch.EventsJSON)
+		col[21].int(t.Bytes)
+		col[22].intOrNull(ch.Large, len(ch.Values) > 0)
 	}
 	k.scalars = append(k.scalars, mark)
 	return k
@@ -212,11 +212,11 @@ func (c *committer) updates(wave []*change, mark int64) *call {
 func (c *committer) contents(accepted []*change) *call {
 	k := c.reuseCall(stmtContents)
 	for _, ch := range accepted {
-		for i := range ch.contents {
+		for i := range ch.Values {
 			k.columns[0].text(ch.Key.Owner)
 			k.columns[1].text(ch.Key.ID)
-			k.columns[2].bytes(ch.contents[i].Hash[:])
-			k.columns[3].text(ch.contents[i].JSON)
+			k.columns[2].bytes(ch.Values[i].Hash[:])
+			k.columns[3].text(ch.Values[i].JSON)
 		}
 	}
 	return k
@@ -226,7 +226,7 @@ func (c *committer) contents(accepted []*change) *call {
 func (c *committer) snapshots(wave []*change) *call {
 	k := c.reuseCall(stmtSnapshots)
 	for _, ch := range wave {
-		if ch.snapshot != "" {
+		if ch.SnapshotJSON != "" {
 			k.columns[0].text(ch.Key.Owner)
 			k.columns[1].text(ch.Key.ID)
 		}
@@ -258,13 +258,13 @@ func (k *call) update(ch *change) {
 	col[9].int(ch.received)
 	if n > 0 {
 		col[10].int(millis(ch.Events[n-1].Time))
-		col[13].text(ch.events)
+		col[13].text(ch.EventsJSON)
 	} else {
 		col[10].null()
 		col[13].null()
 	}
-	if ch.snapshot != "" {
-		col[11].text(ch.snapshot)
+	if ch.SnapshotJSON != "" {
+		col[11].text(ch.SnapshotJSON)
 		col[12].int(ch.Snapshot.Seq)
 	} else {
 		col[11].null()
@@ -273,7 +273,7 @@ func (k *call) update(ch *change) {
 	k.updateQueueEntry(ch.Queue)
 	col[23].bool(ch.strict)
 	col[24].int(store.EventsSize(ch.Events))
-	col[25].intOrNull(ch.largeBytes, len(ch.contents) > 0)
+	col[25].intOrNull(ch.Large, len(ch.Values) > 0)
 }
 
 func (k *call) updateQueueEntry(run *store.QueueEntry) {
@@ -285,11 +285,11 @@ func (k *call) updateQueueEntry(run *store.QueueEntry) {
 		return
 	}
 	var t taskRow
-	t.setQueueEntry(run)
-	col[0].int(t.phase)
-	col[1].int(t.dueAt)
-	col[2].text(t.worker)
-	for i, v := range []int64{t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq} {
+	t.SetQueueEntry(run)
+	col[0].int(t.Phase)
+	col[1].int(t.DueAt)
+	col[2].text(t.Worker)
+	for i, v := range []int64{t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq} {
 		col[3+i].int(v)
 	}
 }

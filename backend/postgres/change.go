@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/content"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -14,14 +13,10 @@ import (
 // and with its large values extracted.
 type change struct {
 	*store.Change
-	events      string
-	snapshot    string
-	contents    []content.Value // large values of events and snapshot
-	largeBytes  int64           // size of the large values of events
-	logSize     int64           // of the task after the change
-	status      *store.Event    // the last event with a status
-	received    int64           // 1-based index of the last event with a client message, 0 for none
-	messageTime int64           // latest time of a client message in milliseconds, 0 for none
+	sqlrow.Content
+	status      *store.Event // the last event with a status
+	received    int64        // 1-based index of the last event with a client message, 0 for none
+	messageTime int64        // latest time of a client message in milliseconds, 0 for none
 	// strict makes the statement fail if the change's guard fails.
 	strict bool
 	pk     int64 // of the task to be created
@@ -66,7 +61,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 			return nil, err
 		}
 		c.strict = c.strict || len(changes) > 1
-		r.bytes += c.size()
+		r.bytes += c.Size()
 	}
 	if len(changes) == 0 {
 		return nil, nil
@@ -76,10 +71,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	}
 	results := make([]store.Result, len(changes))
 	for i := range r.changes {
-		results[i] = r.changes[i].result
-		if t := changes[i].Snapshot; t != nil && results[i].Err == nil && results[i].Seq == t.Seq {
-			results[i].LogSize = r.changes[i].logSize
-		}
+		results[i] = r.changes[i].Result(&changes[i], r.changes[i].result)
 	}
 	return results, nil
 }
@@ -108,16 +100,9 @@ func (c *change) prepare(from *store.Change) (err error) {
 		return err
 	}
 	c.Change = from
-	if len(from.Events) > 0 {
-		events, err := store.EncodeEvents(from.Events, from.Key, from.ContextID())
-		if c.events = string(events); err != nil {
-			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
-		}
+	if c.Content, err = sqlrow.Encode(from); err != nil {
+		return err
 	}
-	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(c.events)); err != nil {
-		return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
-	}
-	c.extractContents()
 	for i := range from.Events {
 		e := &from.Events[i]
 		if e.Received != nil { // updates the context, even in an event with an artifact
@@ -133,31 +118,8 @@ func (c *change) prepare(from *store.Change) (err error) {
 	}
 	// Changes of several tables are applied as a whole or not at all. Changes without events
 	// have no log row by which recoverResults could find them.
-	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.contents) > 0 || len(c.Events) == 0
+	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.Values) > 0 || len(c.Events) == 0
 	return nil
-}
-
-// extractContents moves large values from the events and the snapshot to contents.
-func (c *change) extractContents() {
-	switch {
-	case c.snapshot != "":
-		c.logSize = int64(len(c.snapshot))
-	case c.Snapshot != nil:
-		c.logSize = c.Snapshot.LogSize + int64(len(c.events))
-	}
-	whole := len(c.events)
-	c.events, c.contents = content.Cut(c.events, nil)
-	c.largeBytes = int64(whole - len(c.events))
-	c.snapshot, c.contents = content.Cut(c.snapshot, c.contents)
-}
-
-// size returns the number of bytes of JSON that the change writes.
-func (c *change) size() int {
-	size := len(c.events) + len(c.snapshot)
-	for i := range c.contents {
-		size += len(c.contents[i].JSON)
-	}
-	return size
 }
 
 // needsGuards reports whether the change needs a guard snapshot before its first attempt:

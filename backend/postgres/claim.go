@@ -6,12 +6,12 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // Claim implements [store.Tasks]. It is not retried after a lost connection, because tasks
@@ -41,7 +41,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 		return nil, wrapError(ctx, err, "claim")
 	}
 	for i := range rows {
-		s.outbox.add(false, rows[i].key)
+		s.outbox.add(false, rows[i].Key)
 	}
 	// The tasks are leased now, so they are read even if the caller has canceled.
 	tasks, unread := s.readClaimed(context.WithoutCancel(ctx), rows, p.OutlineAbove)
@@ -77,8 +77,8 @@ func (c *claim) run(ctx context.Context) ([]taskRow, error) {
 		}
 		foundOwners, contexts := make(map[string]bool), make(map[store.ContextKey]bool)
 		for i := range found {
-			foundOwners[found[i].key.Owner] = true
-			contexts[store.ContextKey{Owner: found[i].key.Owner, ID: found[i].contextID}] = true
+			foundOwners[found[i].Key.Owner] = true
+			contexts[store.ContextKey{Owner: found[i].Key.Owner, ID: found[i].ContextID}] = true
 		}
 		owners = len(foundOwners)
 		if perContext = 2; before > 0 {
@@ -105,7 +105,7 @@ func (c *claim) round(ctx context.Context, limit, depth, perContext int) error {
 	var all []claimedRow
 	calls := []*call{{statement: c.statement, args: args, row: func(r record) {
 		var t claimedRow
-		t.scan(r)
+		scanTask(&t.taskRow, r)
 		t.place, t.turn = r.int(rowWidth), r.bool(rowWidth+2)
 		c.lanesDue, c.more = c.lanesDue || r.int(rowWidth+1) > 0, r.bool(rowWidth+3)
 		all = append(all, t)
@@ -134,7 +134,7 @@ func (c *claim) round(ctx context.Context, limit, depth, perContext int) error {
 			if c.after == nil {
 				c.after = make(map[string]string)
 			}
-			c.after[t.key.Owner] = t.contextID
+			c.after[t.Key.Owner] = t.ContextID
 		}
 		c.rows = append(c.rows, all[i].taskRow)
 	}
@@ -169,17 +169,9 @@ const farFuture = int64(1) << 62
 func claimArgs(p *store.ClaimParams) ([]any, error) {
 	event := p.Event
 	event.Time = store.Time(event.Time)
-	encoded, err := store.EncodeEvents([]store.Event{event}, store.Key{}, "")
+	encoded, err := encoding.NewTemplate(event)
 	if err != nil {
 		return nil, err
-	}
-	whole := string(encoded)
-	// The time is the first member of the event's JSON.
-	const before = `[{"time":"`
-	rest, ok := strings.CutPrefix(whole, before)
-	_, after, found := strings.Cut(rest, `"`)
-	if !ok || !found {
-		panic("JSON of an event does not start with its time: " + whole)
 	}
 	now, horizon, expiredUntil := millis(p.Now), farFuture, millis(p.Now)
 	if p.Horizon > 0 {
@@ -194,7 +186,7 @@ func claimArgs(p *store.ClaimParams) ([]any, error) {
 	}
 	return []any{
 		p.AfterOwner, now, horizon, expiredUntil, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		whole, before, `"` + after, int64(0), nil, nil, 0, farLease, event.Size(), append([]string{}, p.Skip...),
+		encoded.At(event.Time), encoded.Before, encoded.After, int64(0), nil, nil, 0, farLease, event.Size(), append([]string{}, p.Skip...),
 	}, nil
 }
 
@@ -204,7 +196,7 @@ var errNoLog = errors.New("log is missing")
 // readClaimed reads leased tasks. Tasks that cannot be read are returned in unread. Tasks
 // larger than outlineAbove bytes are returned as outlines, unless it is 0.
 func (s *Store) readClaimed(ctx context.Context, rows []taskRow, outlineAbove int64) (tasks []*store.Task, unread []store.UnreadableTask) {
-	isLarge := func(row taskRow) bool { return outlineAbove > 0 && row.bytes > outlineAbove }
+	isLarge := func(row taskRow) bool { return outlineAbove > 0 && row.Bytes > outlineAbove }
 	if !slices.ContainsFunc(rows, isLarge) {
 		return s.readClaimedLogs(ctx, rows)
 	}
@@ -212,8 +204,8 @@ func (s *Store) readClaimed(ctx context.Context, rows []taskRow, outlineAbove in
 	for i := range rows { // keeps the order of the claim
 		switch {
 		case isLarge(rows[i]):
-			tasks = append(tasks, rows[i].outline())
-		case len(found) > 0 && found[0].Key == rows[i].key:
+			tasks = append(tasks, rows[i].Outline())
+		case len(found) > 0 && found[0].Key == rows[i].Key:
 			tasks, found = append(tasks, found[0]), found[1:]
 		}
 	}
@@ -253,7 +245,7 @@ func (s *Store) readClaimedLogs(ctx context.Context, rows []taskRow) (tasks []*s
 func unreadTasks(rows []taskRow, err error) []store.UnreadableTask {
 	unread := make([]store.UnreadableTask, len(rows))
 	for i := range rows {
-		unread[i] = store.UnreadableTask{Key: rows[i].key, Queue: rows[i].task().Queue, Err: err}
+		unread[i] = store.UnreadableTask{Key: rows[i].Key, Queue: rows[i].Value().Queue, Err: err}
 	}
 	return unread
 }

@@ -5,13 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // contextColumns returns the columns that scanContext reads, in its order. The last one has
@@ -88,17 +87,6 @@ const (
 		VALUES ($1::text, $2::text, $3::bytea, $4::text, true, $5::bigint, $6::bigint) ON CONFLICT DO NOTHING`
 )
 
-// contextRecord is the JSON of context_rows.record: the client's description of a context.
-type contextRecord struct {
-	Name         string         `json:"name,omitempty"`
-	Description  string         `json:"description,omitempty"`
-	Role         string         `json:"role"`
-	Tags         []string       `json:"tags,omitempty"`
-	Metadata     map[string]any `json:"metadata,omitempty"`
-	ReferenceIDs []string       `json:"referenceContextIds,omitempty"`
-	Extensions   map[string]any `json:"extensions,omitempty"`
-}
-
 func scanContext(r record) (c store.Context, err error) {
 	c = store.Context{
 		Key: store.ContextKey{Owner: r.text(0), ID: r.text(1)}, Status: a2a.ContextStatus(r.text(2)), Name: r.text(3), ParentID: r.text(4),
@@ -106,12 +94,9 @@ func scanContext(r record) (c store.Context, err error) {
 		Role: store.DefaultContextRole,
 	}
 	if !r.null(9) {
-		var d contextRecord
-		if err := wire.Unmarshal(r[9], &d); err != nil {
-			return c, fmt.Errorf("context %s: %w", c.Key.ID, err)
+		if err := encoding.DecodeContext(&c, r[9]); err != nil {
+			return c, err
 		}
-		c.Description, c.Role, c.Tags, c.Metadata = d.Description, d.Role, d.Tags, d.Metadata
-		c.ReferenceIDs, c.Extensions = d.ReferenceIDs, d.Extensions
 	}
 	c.TaskIDs = texts(r[10])
 	for i, j := 0, len(c.TaskIDs)-1; i < j; i, j = i+1, j-1 {
@@ -160,9 +145,9 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 		return store.Context{}, err
 	}
 	to := &c.Context
-	data, err := wire.Marshal(&contextRecord{to.Name, to.Description, to.Role, to.Tags, to.Metadata, to.ReferenceIDs, to.Extensions})
+	data, err := encoding.Context(to)
 	if err != nil {
-		return store.Context{}, a2a.Wrap(a2a.CodeInvalid, err, "context %s cannot be written as JSON", a2a.Quote(to.Key.ID))
+		return store.Context{}, err
 	}
 	var old store.Context
 	err = s.transact(ctx, "save context", func(ctx context.Context, tx pgx.Tx) (err error) {

@@ -7,9 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -22,17 +21,11 @@ const (
 		WHERE %s ORDER BY f.created_at DESC, f.id DESC, f.task_id DESC LIMIT $2::bigint`
 )
 
-// feedbackRecord is the JSON of feedback_rows.data.
-type feedbackRecord struct {
-	Text     string         `json:"feedback,omitempty"`
-	Metadata map[string]any `json:"metadata,omitempty"`
-}
-
 // AddFeedback implements [store.Feedbacks].
 func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
-	data, err := wire.Marshal(&feedbackRecord{f.Text, f.Metadata})
+	data, err := encoding.Feedback(&f)
 	if err != nil {
-		return a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
+		return err
 	}
 	return s.transact(ctx, "add feedback", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(f.Key.Owner, f.Key.ID) {
@@ -79,11 +72,9 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 			f := store.Feedback{
 				Key: store.Key{Owner: q.Owner, ID: r.text(0)}, ID: r.text(1), Rating: int(r.int(2)), CreatedAt: fromMillis(r.int(3)),
 			}
-			var o feedbackRecord
-			if err := wire.Unmarshal(r[4], &o); err != nil {
+			if err := encoding.DecodeFeedback(&f, r[4]); err != nil {
 				return fmt.Errorf("feedback %s: %w", f.ID, err)
 			}
-			f.Text, f.Metadata = o.Text, o.Metadata
 			page.Feedback = append(page.Feedback, f)
 			return nil
 		}, args...)

@@ -11,7 +11,7 @@ import (
 // The reads of a guard snapshot. Keys are read last, so that a reader that sees a changed
 // task also sees the key of that change. A key that is found acknowledges the change made
 // with it. Therefore it is locked, which is a write that waits for the standbys.
-const (
+var (
 	sqlGuardTasks = `SELECT ` + rowColumns + `, c.status
 		FROM unnest($1::text[], $2::text[]) AS u(owner, id)
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
@@ -95,8 +95,8 @@ func (s *Store) readGuards(ctx context.Context, c *pgx.Conn, changes []*change) 
 	}
 	err := s.eachRow(ctx, c, sqlGuardTasks, func(r record) error {
 		t := &guardedTask{deleting: r.text(rowWidth) == ""}
-		t.scan(r)
-		snap.tasks[t.key] = t
+		scanTask(&t.taskRow, r)
+		snap.tasks[t.Key] = t
 		return nil
 	}, tasks.first, tasks.second)
 	if err == nil && len(contexts.first) > 0 {
@@ -129,20 +129,20 @@ func (snap *guardSnapshot) apply(ch *change) store.Result {
 		return store.Result{Err: err}
 	}
 	if ch.Create != nil {
-		t = &guardedTask{taskRow: taskRow{key: ch.Key, contextID: ch.Create.ContextID}}
+		t = &guardedTask{taskRow: taskRow{Key: ch.Key, ContextID: ch.Create.ContextID}}
 		snap.tasks[ch.Key] = t
 		snap.contexts[store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}] = statusActive
 	} else if ch.Idempotency != nil {
-		ch.at = t.seq // the key records the version after it
+		ch.at = t.Seq // the key records the version after it
 	}
-	t.advance(ch.Events)
+	t.Advance(ch.Events)
 	if ch.Queue != nil {
-		t.setQueueEntry(ch.Queue)
+		t.SetQueueEntry(ch.Queue)
 	}
-	ch.after = t.seq
+	ch.after = t.Seq
 	if r := ch.Idempotency; r != nil {
 		k := *r
-		k.Seq, k.CreatedAt = t.seq, store.Time(r.CreatedAt)
+		k.Seq, k.CreatedAt = t.Seq, store.Time(r.CreatedAt)
 		snap.keys[key] = k
 	}
 	return store.Result{}
@@ -161,11 +161,11 @@ func (snap *guardSnapshot) check(t *guardedTask, ch *change) error {
 		return nil
 	case t == nil, t.deleting && ch.messageTime != 0:
 		return store.ErrNotFound
-	case ch.Version > 0 && t.seq != ch.Version:
+	case ch.Version > 0 && t.Seq != ch.Version:
 		return store.ErrConflict
-	case ch.Lease != nil && !t.holds(ch.Lease):
+	case ch.Lease != nil && !t.HeldBy(ch.Lease):
 		return store.ErrLeaseLost
-	case ch.Seen > 0 && t.receivedSeq > ch.Seen:
+	case ch.Seen > 0 && t.ReceivedSeq > ch.Seen:
 		return store.ErrUnread
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // stmtAck acknowledges lanes whose leases are held, each at most once, and returns their
@@ -204,8 +205,8 @@ func (k *call) ack(ord int64, a *store.LaneAck) error {
 
 // ackAttempts adds attempts in as few rows as possible.
 func (k *call) ackAttempts(col []array, ord int64, attempts []store.DeliveryAttempt) error {
-	for _, b := range attemptBatches(attempts) {
-		data, err := b.encode()
+	for _, b := range encoding.AttemptRows(attempts, batchSpan) {
+		data, err := encoding.Attempts(b)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // promoteLimit is the number of waiting lanes or tasks that one claim makes ready, at most.
@@ -136,7 +137,7 @@ func (l *laneClaim) add(r record, p *store.LaneClaim) {
 		l.complete, l.tooLarge = true, true
 		return
 	}
-	events, err := store.DecodeEvents(r.json(5), r.int(4), l.Webhook.Task, r.text(3))
+	events, err := encoding.DecodeEvents(r.json(5), r.int(4), l.Webhook.Task, r.text(3))
 	if err != nil {
 		l.err = fmt.Errorf("event %d: %w", r.int(4), err)
 	}

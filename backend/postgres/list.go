@@ -241,7 +241,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 			}
 			return s.eachRow(ctx, c, text, func(r record) error {
 				var t taskRow
-				t.scan(r)
+				scanTask(&t, r)
 				found.rows = append(found.rows, t)
 				return nil
 			}, w.args...)
@@ -271,9 +271,9 @@ func (s *Store) countTasks(ctx context.Context, c *pgx.Conn, q store.Query) (tot
 
 func cursorOf(q *store.Query, t *taskRow) *store.Cursor {
 	if q.ByCreated {
-		return &store.Cursor{Time: fromMillis(t.createdAt), ID: t.key.ID}
+		return &store.Cursor{Time: fromMillis(t.CreatedAt), ID: t.Key.ID}
 	}
-	return &store.Cursor{Time: fromMillis(t.stateAt), ID: t.key.ID}
+	return &store.Cursor{Time: fromMillis(t.StateAt), ID: t.Key.ID}
 }
 
 // fillBatch is the number of logs that are read at once if the size of the page is limited.
@@ -315,7 +315,7 @@ func (s *Store) listTasks(ctx context.Context, q *store.Query, rows []taskRow) (
 	if q.Cached != nil || q.Options.Outline {
 		uncached = nil
 		for i := range rows {
-			outline := rows[i].outline()
+			outline := rows[i].Outline()
 			if size, ok := q.OutlineOnly(outline); ok {
 				tasks[i], sizes[i] = outline, size
 				continue

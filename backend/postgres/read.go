@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -29,6 +28,9 @@ var (
 		CROSS JOIN LATERAL (SELECT * FROM {s}.task_log l
 			WHERE l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
 
+	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
+			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
+
 	// The row that contains the event after a sequence may start before it.
 	sqlReadEvents = `SELECT t.seq, l.seq, ` + inlineContents("l.events", "true") + `, t.context_id
 		FROM {s}.task_rows t
@@ -43,9 +45,6 @@ const (
 				(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 			ORDER BY g.seq LIMIT $4::bigint) l ON t.seq >= $3::bigint
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
-
-	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
-			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
 
 	// The sum prevents the planner from reading all steps in the order of id.
 	sqlReadSteps = `SELECT p.name, p.result, p.artifacts FROM {s}.task_rows t CROSS JOIN LATERAL (
@@ -91,7 +90,7 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	if fold.task == nil {
 		return nil, store.ErrNotFound
 	}
-	fold.row.copyTo(fold.task)
+	fold.row.CopyTo(fold.task)
 	fold.task.Cut(opts)
 	return fold.task, nil
 }
@@ -107,8 +106,8 @@ func (s *Store) outline(ctx context.Context, key store.Key) (outline *store.Task
 			outline = nil
 			return s.eachRow(ctx, c, sqlReadVersions, func(r record) error {
 				var row taskRow
-				row.scan(r)
-				outline = row.outline()
+				scanTask(&row, r)
+				outline = row.Outline()
 				return nil
 			}, []string{key.Owner}, []string{key.ID})
 		})
@@ -127,8 +126,8 @@ func (s *Store) outlineBatched(ctx context.Context, key store.Key) (*store.Task,
 		return nil, err
 	}
 	var row taskRow
-	row.scan(r.rows[0])
-	return row.outline(), nil
+	scanTask(&row, r.rows[0])
+	return row.Outline(), nil
 }
 
 func (s *Store) readSingle(ctx context.Context, key store.Key, fold *taskFold) error {
@@ -150,8 +149,8 @@ type taskFold struct {
 
 func (f *taskFold) add(r record) error {
 	if f.task == nil {
-		f.row.scan(r)
-		f.task = f.row.task()
+		scanTask(&f.row, r)
+		f.task = f.row.Value()
 	}
 	return foldLog(f.task, &f.row, r[rowWidth:], f.omitArtifacts)
 }
@@ -164,17 +163,17 @@ func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitAr
 	}
 	pks, firsts, lasts := make([]int64, len(rows)), make([]int64, len(rows)), make([]int64, len(rows))
 	for i := range rows {
-		pks[i], firsts[i], lasts[i] = rows[i].pk, rows[i].checkpoint, rows[i].seq
+		pks[i], firsts[i], lasts[i] = rows[i].PK, rows[i].Checkpoint, rows[i].Seq
 	}
 	tasks := make([]*store.Task, len(rows))
 	superseded := make(map[int64]bool)
 	err := s.eachRow(ctx, on, sqlReadLogs, func(r record) error {
 		i := r.int(0) - 1
 		if tasks[i] == nil {
-			tasks[i] = rows[i].task()
+			tasks[i] = rows[i].Value()
 		}
 		err := foldLog(tasks[i], &rows[i], r[1:], omitArtifacts)
-		if errors.Is(err, errSuperseded) {
+		if errors.Is(err, sqlrow.ErrSuperseded) {
 			superseded[i] = true
 			return nil
 		}
@@ -185,7 +184,7 @@ func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitAr
 	}
 	for i := range superseded {
 		row := rows[i]
-		row.checkpoint = 1
+		row.Checkpoint = 1
 		whole, err := s.readLogs(ctx, on, []taskRow{row}, omitArtifacts)
 		if err != nil {
 			return nil, err
@@ -193,59 +192,17 @@ func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitAr
 		tasks[i] = whole[0]
 	}
 	for i, t := range tasks {
-		rows[i].copyTo(t)
+		rows[i].CopyTo(t)
 	}
 	return tasks, nil
 }
-
-// errSuperseded reports that the snapshot of a task was replaced after its row was read. The
-// task can still be built from the start of its log.
-var errSuperseded = errors.New("snapshot was replaced")
 
 // foldLog applies a log row (seq, snapshot, events) to a task.
 func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
 	if r.null(0) {
 		return nil
 	}
-	first := r.int(0)
-	if first == row.checkpoint && !r.null(1) {
-		t.LogSize = int64(len(r[1]))
-		return foldSnapshot(t, r.json(1), omitArtifacts)
-	}
-	if first == row.checkpoint && first > 1 {
-		return errSuperseded
-	}
-	t.LogSize += int64(len(r[2]))
-	events, err := store.DecodeEvents(r.json(2), first, row.key, row.contextID)
-	if err != nil {
-		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
-	}
-	t.Apply(events...)
-	return nil
-}
-
-func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
-	var err error
-	if omitArtifacts {
-		var o outline
-		err = wire.UnmarshalShared(data, &o)
-		t.Status, t.History, t.Metadata = o.Status.status(), o.History, o.Metadata
-	} else {
-		var s snapshot
-		err = wire.UnmarshalShared(data, &s)
-		t.Status, t.History, t.Artifacts, t.Metadata = s.Status.status(), s.History, s.Artifacts, s.Metadata
-	}
-	if err != nil {
-		return fmt.Errorf("task %s: snapshot: %w", t.Key.ID, err)
-	}
-	return nil
-}
-
-// copyTo sets the fields of a task that a partly read log does not determine.
-func (t *taskRow) copyTo(task *store.Task) {
-	if task != nil {
-		task.Seq, task.ReceivedSeq, task.CreatedAt, task.Bytes = t.seq, t.receivedSeq, fromMillis(t.createdAt), t.bytes
-	}
+	return row.Fold(t, r.int(0), r.json(1), r.json(2), omitArtifacts)
 }
 
 // Events implements [store.Tasks].
@@ -264,9 +221,9 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 				return nil
 			}
 			first := r.int(1)
-			decoded, err := store.DecodeEvents(r.json(2), first, key, r.text(3))
+			decoded, err := sqlrow.DecodeEvents(r.json(2), first, key, r.text(3))
 			if err != nil {
-				return fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
+				return err
 			}
 			for i := range decoded {
 				if e := &decoded[i]; e.Seq > after && e.Seq <= last {
@@ -325,8 +282,8 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[st
 		versions = make(map[store.Key]store.TaskVersion, len(ids))
 		return s.eachRow(ctx, c, sqlReadVersions, func(r record) error {
 			var row taskRow
-			row.scan(r)
-			versions[row.key] = row.task().Version()
+			scanTask(&row, r)
+			versions[row.Key] = row.Value().Version()
 			return nil
 		}, owners, ids)
 	})

@@ -11,7 +11,7 @@ import (
 
 // sqlReadTaskBatch is sqlReadTask for several tasks, without large values. Its last columns are
 // the size of the row's large values and the ordinal of the task.
-const sqlReadTaskBatch = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
+var sqlReadTaskBatch = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
 		CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN l.events END, l.large, u.ord
 	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
 	CROSS JOIN LATERAL (SELECT * FROM {s}.task_rows r
@@ -20,7 +20,7 @@ const sqlReadTaskBatch = `SELECT ` + rowColumns + `, l.seq, l.snapshot,
 		WHERE g.task_pk = t.pk AND g.seq >= t.checkpoint ORDER BY g.seq) l ON true`
 
 // sqlReadVersionBatch is sqlReadTaskBatch without the logs.
-const sqlReadVersionBatch = `SELECT ` + rowColumns + `, u.ord
+var sqlReadVersionBatch = `SELECT ` + rowColumns + `, u.ord
 	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
 	CROSS JOIN LATERAL (SELECT * FROM {s}.task_rows r
 		WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`

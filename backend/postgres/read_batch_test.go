@@ -63,7 +63,7 @@ func TestConcurrentReadsShareStatements(t *testing.T) {
 		}
 		want := &taskFold{omitArtifacts: a.i%4 == 0}
 		must(t, s.readSingle(bg, taskKey(a.i), want))
-		want.row.copyTo(want.task)
+		want.row.CopyTo(want.task)
 		want.task.Cut(store.TaskOptions{OmitArtifacts: want.omitArtifacts})
 		if a.err != nil || !reflect.DeepEqual(a.task, want.task) {
 			t.Errorf("Task() of task %d = %.400s, %v, want the result of readSingle: %.400s", a.i, fmt.Sprint(a.task), a.err, fmt.Sprint(want.task))

@@ -26,7 +26,7 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	row := func() (row taskRow) {
 		must(t, s.read(bg, "read row", func(ctx context.Context, conn *pgx.Conn) error {
 			return s.eachRow(ctx, conn, sqlReadVersions, func(r record) error {
-				row.scan(r)
+				scanTask(&row, r)
 				return nil
 			}, []string{c.Key.Owner}, []string{c.Key.ID})
 		}))
@@ -34,7 +34,7 @@ func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	}
 	// chatter commits progress until a snapshot is written, and returns the task then.
 	chatter := func() *store.Task {
-		for before := row().checkpoint; row().checkpoint == before; {
+		for before := row().Checkpoint; row().Checkpoint == before; {
 			e := store.Event{Seq: task.Seq + 1, Time: testStart, State: a2a.StateWorking, Message: message("p", "agent", loremIpsum), Progress: true}
 			next := store.Change{Key: c.Key, Version: task.Seq, Events: []store.Event{e}}
 			task = task.Clone()

@@ -9,55 +9,17 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // batchSpan is the maximum time between the attempts of one row in milliseconds. A walk by the
 // time of the last attempt can therefore stop when all later rows are too old.
 const batchSpan = 60_000
-
-// attemptBatch is the attempts of one row, ordered by time.
-type attemptBatch []storedAttempt
-
-// storedAttempt is the JSON of a [store.DeliveryAttempt].
-type storedAttempt struct {
-	Seq      int64  `json:"seq"`
-	Sequence int64  `json:"sequence"`
-	Attempt  int    `json:"attempt"`
-	At       int64  `json:"at"`
-	Millis   int64  `json:"ms,omitempty"`
-	Status   int    `json:"status,omitempty"`
-	Outcome  string `json:"outcome,omitempty"`
-	Address  string `json:"address,omitempty"`
-	Detail   string `json:"detail,omitempty"`
-}
-
-func (b attemptBatch) encode() ([]byte, error) { return json.Marshal(b) }
-
-// attemptBatches divides attempts into rows.
-func attemptBatches(attempts []store.DeliveryAttempt) (batches []attemptBatch) {
-	all := make(attemptBatch, len(attempts))
-	for i := range attempts {
-		a := &attempts[i]
-		all[i] = storedAttempt{
-			a.Seq, a.Sequence, a.Attempt, millis(a.At), a.Duration.Milliseconds(), a.Status, a.Outcome, a.Address, a.Detail,
-		}
-	}
-	slices.SortStableFunc(all, func(a, b storedAttempt) int { return cmp.Compare(a.At, b.At) })
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].At-all[0].At <= batchSpan {
-			n++
-		}
-		batches, all = append(batches, all[:n]), all[n:]
-	}
-	return batches
-}
 
 // deliveryPlace is the position of an attempt or a dead letter in its list.
 type deliveryPlace struct {
@@ -138,18 +100,18 @@ type attemptLister struct {
 
 type foundAttempt struct {
 	deliveryPlace
-	stored storedAttempt
+	stored encoding.Attempt
 }
 
 func (l *attemptLister) add(r record) error {
-	var batch attemptBatch
-	if err := json.Unmarshal(r[5], &batch); err != nil {
+	batch, err := encoding.DecodeAttempts(r[5])
+	if err != nil {
 		return fmt.Errorf("attempts %d: %w", r.int(0), err)
 	}
 	l.id, l.last = r.int(0), r.int(4)
 	l.rows++
 	for _, a := range batch {
-		f := foundAttempt{deliveryPlace{a.At, r.text(1), r.text(2), r.text(3), a.Sequence, a.Attempt}, a}
+		f := foundAttempt{deliveryPlace{a.At, r.text(1), r.text(2), r.text(3), a.Sequence, int(a.Attempt)}, a}
 		if (l.place == nil || f.compare(l.place) > 0) && (l.q.Sequence == 0 || l.q.Sequence == a.Sequence) {
 			l.found = append(l.found, f)
 		}
@@ -164,15 +126,6 @@ func (l *attemptLister) complete(limit int, ended bool) bool {
 	slices.SortStableFunc(l.found, func(a, b foundAttempt) int { return a.compare(&b.deliveryPlace) })
 	l.found = slices.CompactFunc(l.found, func(a, b foundAttempt) bool { return a == b })
 	return ended || len(l.found) > limit && l.found[limit].At > l.last
-}
-
-func (f *foundAttempt) attempt() store.DeliveryAttempt {
-	stored := &f.stored
-	return store.DeliveryAttempt{
-		Task: store.Key{Owner: f.Owner, ID: f.Task}, WebhookID: f.ID, Seq: stored.Seq, Sequence: stored.Sequence, Attempt: stored.Attempt,
-		At: fromMillis(stored.At), Duration: time.Duration(stored.Millis) * time.Millisecond,
-		Status: stored.Status, Outcome: stored.Outcome, Address: stored.Address, Detail: stored.Detail,
-	}
 }
 
 // DeliveryAttempts implements [store.Webhooks].
@@ -203,8 +156,8 @@ func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (pag
 			l.found = l.found[:q.Limit]
 			page.Next = l.found[q.Limit-1].encode()
 		}
-		for i := range l.found {
-			page.Attempts = append(page.Attempts, l.found[i].attempt())
+		for _, f := range l.found {
+			page.Attempts = append(page.Attempts, f.stored.Value(store.Key{Owner: f.Owner, ID: f.Task}, f.ID))
 		}
 		return nil
 	})

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -161,8 +161,8 @@ func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int)
 		var droppedIDs, keptIDs, firsts, lasts []int64
 		var droppedOwners, keptOwners, keptData []string // keptData is the JSON of the remaining attempts
 		err := s.eachRow(ctx, tx, sqlOldAttempts, func(r record) error {
-			var b attemptBatch
-			if err := json.Unmarshal(r[1], &b); err != nil {
+			b, err := encoding.DecodeAttempts(r[1])
+			if err != nil {
 				return fmt.Errorf("attempts %d: %w", r.int(0), err)
 			}
 			n := 0
@@ -174,7 +174,7 @@ func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int)
 			case len(b) == 0:
 				droppedOwners, droppedIDs = append(droppedOwners, r.text(2)), append(droppedIDs, r.int(0))
 			case n > 0:
-				data, err := b.encode()
+				data, err := encoding.Attempts(b)
 				if err != nil {
 					return err
 				}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/content"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -14,11 +14,7 @@ import (
 // that the writer has less to do.
 type change struct {
 	*store.Change
-	events   string
-	snapshot string
-	contents []content.Value // large values cut from events and snapshot
-	large    int64           // bytes cut from events
-	logSize  int64           // log size of the task after the change
+	sqlrow.Content
 	// received is the time of the newest client message in events, noTime if there is
 	// none.
 	received int64
@@ -42,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		if err := ready[i].prepare(&changes[i]); err != nil {
 			return nil, err
 		}
-		size += ready[i].size()
+		size += ready[i].Size()
 	}
 	if len(changes) == 0 {
 		return nil, ctx.Err()
@@ -60,10 +56,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	}
 	results := make([]store.Result, len(ready))
 	for i := range ready {
-		results[i] = ready[i].result
-		if t := changes[i].Snapshot; t != nil && results[i].Err == nil && results[i].Seq == t.Seq {
-			results[i].LogSize = ready[i].logSize
-		}
+		results[i] = ready[i].Result(&changes[i], ready[i].result)
 	}
 	return results, nil
 }
@@ -73,35 +66,8 @@ func (c *change) prepare(from *store.Change) (err error) {
 		return err
 	}
 	c.Change, c.received = from, lastReceived(from.Events)
-	if len(from.Events) > 0 {
-		events, err := store.EncodeEvents(from.Events, from.Key, from.ContextID())
-		if c.events = jsonText(events); err != nil {
-			return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
-		}
-	}
-	if c.snapshot, err = encodeSnapshot(from.Snapshot, len(c.events)); err != nil {
-		return a2a.Wrap(a2a.CodeInvalid, err, "task %s cannot be written as JSON", a2a.Quote(from.Key.ID))
-	}
-	switch {
-	case c.snapshot != "":
-		c.logSize = int64(len(c.snapshot))
-	case from.Snapshot != nil:
-		c.logSize = from.Snapshot.LogSize + int64(len(c.events))
-	}
-	whole := len(c.events)
-	c.events, c.contents = content.Cut(c.events, nil)
-	c.large = int64(whole - len(c.events))
-	c.snapshot, c.contents = content.Cut(c.snapshot, c.contents)
-	return nil
-}
-
-// size returns the number of bytes of JSON that the change writes.
-func (c *change) size() int {
-	size := len(c.events) + len(c.snapshot)
-	for i := range c.contents {
-		size += len(c.contents[i].JSON)
-	}
-	return size
+	c.Content, err = sqlrow.Encode(from)
+	return err
 }
 
 // lastReceived returns the time of the newest client message, noTime if there is none.
@@ -130,7 +96,7 @@ func (w *writer) apply(c *change) error {
 	}
 	row := before
 	if c.Create != nil {
-		row = taskRow{pk: w.pendingNext, key: c.Key, contextID: c.Create.ContextID, checkpoint: 1}
+		row = taskRow{Task: sqlrow.Task{PK: w.pendingNext, Key: c.Key, ContextID: c.Create.ContextID, Checkpoint: 1}}
 	}
 	if c.Idempotency != nil {
 		exists, err := w.reserveKey(c, &row, refusal != nil)
@@ -139,7 +105,7 @@ func (w *writer) apply(c *change) error {
 		}
 	}
 	if refusal == nil {
-		refusal, err = w.write(c, row, before.phase)
+		refusal, err = w.write(c, row, before.Phase)
 	}
 	c.result.Err = refusal
 	return err
@@ -164,20 +130,20 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 		}
 	}
 	switch {
-	case c.Version > 0 && row.seq != c.Version:
+	case c.Version > 0 && row.Seq != c.Version:
 		return row, store.ErrConflict, nil
-	case c.Lease != nil && !row.heldBy(c.Lease):
+	case c.Lease != nil && !row.HeldBy(c.Lease):
 		return row, store.ErrLeaseLost, nil
-	case c.Seen > 0 && row.receivedSeq > c.Seen:
+	case c.Seen > 0 && row.ReceivedSeq > c.Seen:
 		return row, store.ErrUnread, nil
-	case row.seq+int64(len(c.Events)) > logMask:
+	case row.Seq+int64(len(c.Events)) > logMask:
 		return row, nil, a2a.Errorf(a2a.CodeExhausted, "task %s: the change exceeds the limit of %d events", a2a.Quote(c.Key.ID), logMask)
 	}
 	return row, nil, nil
 }
 
-func (t *taskRow) heldBy(l *store.HeldLease) bool {
-	return t.phase == phaseLeased && t.worker == l.Worker && t.fence == l.Fence
+func (t *taskRow) HeldBy(l *store.HeldLease) bool {
+	return t.Phase == sqlrow.PhaseLeased && t.Worker == l.Worker && t.Fence == l.Fence
 }
 
 // reserveKey writes the change's idempotency record. It reports whether the key is
@@ -194,11 +160,11 @@ func (w *writer) reserveKey(c *change, row *taskRow, checkOnly bool) (exists boo
 	case checkOnly:
 		return false, nil
 	}
-	seq := row.seq + int64(len(c.Events))
+	seq := row.Seq + int64(len(c.Events))
 	switch {
 	case w.isRecent(c):
 		c.lookup = lookupRecent
-		w.addRecent(c, row.pk, seq)
+		w.addRecent(c, row.PK, seq)
 		return false, nil
 	case c.namesKey() && c.Create == nil:
 		c.lookup = lookupByLog
@@ -218,20 +184,20 @@ func (c *change) namesKey() bool {
 
 // write applies a change whose preconditions hold.
 func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error) {
-	first := row.seq + 1
-	status := row.advance(c.Events)
+	first := row.Seq + 1
+	status := row.Advance(c.Events)
 	if c.Queue != nil {
-		row.setQueueEntry(c.Queue)
+		row.SetQueueEntry(c.Queue)
 	}
-	snapshot := c.snapshot
-	if snapshot != "" && c.Snapshot.Seq != row.seq {
+	snapshot := c.SnapshotJSON
+	if snapshot != "" && c.Snapshot.Seq != row.Seq {
 		snapshot = ""
 	}
 	if snapshot != "" {
-		if _, err := w.dropSnapshot.exec(row.logID(row.checkpoint)); err != nil {
+		if _, err := w.dropSnapshot.exec(row.logID(row.Checkpoint)); err != nil {
 			return nil, err
 		}
-		row.checkpoint = first
+		row.Checkpoint = first
 	}
 	if c.Create != nil {
 		if refusal, err = w.create(c, &row); refusal != nil || err != nil {
@@ -249,8 +215,8 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		if err := w.appendLog(&row, first, snapshot, c); err != nil {
 			return nil, err
 		}
-		for i := range c.contents {
-			if _, err := w.insertContent.exec(row.pk, c.contents[i].Hash[:], c.contents[i].JSON); err != nil {
+		for i := range c.Values {
+			if _, err := w.insertContent.exec(row.PK, c.Values[i].Hash[:], c.Values[i].JSON); err != nil {
 				return nil, err
 			}
 		}
@@ -262,12 +228,12 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		return nil, err
 	}
 	for _, step := range c.Steps {
-		if _, err := w.upsertStep.exec(row.pk, int64(step.Turn), step.Name, step.Result, bytesOrNull(step.Artifacts)); err != nil {
+		if _, err := w.upsertStep.exec(row.PK, int64(step.Turn), step.Name, step.Result, bytesOrNull(step.Artifacts)); err != nil {
 			return nil, err
 		}
 	}
 	w.stageRow(row, phase)
-	c.result.Seq = row.seq
+	c.result.Seq = row.Seq
 	return nil, nil
 }
 
@@ -279,7 +245,7 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	if updated > created {
 		bucket = bucketUsed
 	}
-	n, err := w.insertContext.exec(k.Owner, k.ID, created, updated, bucket, t.pk)
+	n, err := w.insertContext.exec(k.Owner, k.ID, created, updated, bucket, t.PK)
 	if err != nil {
 		return nil, err
 	}
@@ -292,11 +258,11 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 			return w.closedContextError(c)
 		}
 	} else {
-		t.first = 1
+		t.First = 1
 	}
-	n, err = w.insertRow.exec(t.pk, t.key.Owner, t.key.ID, t.contextID, t.state, t.stateAt, t.seq, t.receivedSeq,
-		t.checkpoint, t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq,
-		t.createdAt, t.updatedAt, t.first, t.bytes)
+	n, err = w.insertRow.exec(t.PK, t.Key.Owner, t.Key.ID, t.ContextID, t.State, t.StateAt, t.Seq, t.ReceivedSeq,
+		t.Checkpoint, t.Phase, t.DueAt, t.Worker, t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq,
+		t.CreatedAt, t.UpdatedAt, t.First, t.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -341,14 +307,14 @@ func (w *writer) releaseKey(k *store.IdempotencyRecord) error {
 func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	switch {
 	case c.Queue != nil && len(c.Events) > 0:
-		_, err = w.updateAll.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.bytes, t.phase, t.dueAt,
-			t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
+		_, err = w.updateAll.exec(t.State, t.StateAt, t.Seq, t.ReceivedSeq, t.Checkpoint, t.UpdatedAt, t.Bytes, t.Phase, t.DueAt,
+			t.Worker, t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq, t.PK)
 	case c.Queue != nil:
-		_, err = w.updateQueue.exec(t.phase, t.dueAt, t.worker, t.fence, t.leaseUntil, t.turn, t.attempt, t.seenSeq, t.startSeq, t.pk)
+		_, err = w.updateQueue.exec(t.Phase, t.DueAt, t.Worker, t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq, t.PK)
 	case status:
-		_, err = w.updateStatus.exec(t.state, t.stateAt, t.seq, t.receivedSeq, t.checkpoint, t.updatedAt, t.bytes, t.pk)
+		_, err = w.updateStatus.exec(t.State, t.StateAt, t.Seq, t.ReceivedSeq, t.Checkpoint, t.UpdatedAt, t.Bytes, t.PK)
 	case len(c.Events) > 0:
-		_, err = w.updateLog.exec(t.seq, t.checkpoint, t.updatedAt, t.bytes, t.pk)
+		_, err = w.updateLog.exec(t.Seq, t.Checkpoint, t.UpdatedAt, t.Bytes, t.PK)
 	}
 	return err
 }
@@ -363,7 +329,7 @@ func (w *writer) appendLog(t *taskRow, first int64, snapshot string, c *change) 
 			hash = bytesOrNull(c.Idempotency.HashBytes())
 		}
 	}
-	_, err := w.insertLog.exec(t.logID(first), t.seq-first+1, key, hash, textOrNull(snapshot), c.events, c.large)
+	_, err := w.insertLog.exec(t.logID(first), t.Seq-first+1, key, hash, textOrNull(snapshot), c.EventsJSON, c.Large)
 	return err
 }
 

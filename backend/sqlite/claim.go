@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // The statements of a claim read the partial indexes of the work queue, which contain
@@ -42,15 +44,15 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	if p.Limit <= 0 {
 		return nil, ctx.Err()
 	}
-	events, err := encodeEvent(p.Event)
+	event, err := encoding.NewTemplate(p.Event)
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{ClaimParams: p, events: events, now: millis(p.Now), horizon: latest}
+	c := &claim{ClaimParams: p, event: event, now: millis(p.Now), horizon: latest}
 	if p.Horizon > 0 {
 		c.horizon = millis(p.Now.Add(p.Horizon))
 	}
-	if err := s.submit(ctx, &request{weight: p.Limit, bytes: p.Limit * len(events), apply: c.apply}); err != nil {
+	if err := s.submit(ctx, &request{weight: p.Limit, bytes: p.Limit * len(event.At(p.Now)), apply: c.apply}); err != nil {
 		return nil, err
 	}
 	tasks, unreadable := s.readClaimed(c.claimed, p.OutlineAbove)
@@ -66,8 +68,8 @@ var errLogMissing = errors.New("task has no log rows")
 // 0 means never.
 func (s *Store) readClaimed(rows []taskRow, outlineAbove int64) (tasks []*store.Task, unreadable []store.UnreadableTask) {
 	for i := range rows {
-		if outlineAbove > 0 && rows[i].bytes > outlineAbove {
-			tasks = append(tasks, rows[i].outline())
+		if outlineAbove > 0 && rows[i].Bytes > outlineAbove {
+			tasks = append(tasks, rows[i].Outline())
 			continue
 		}
 		t, err := s.taskAsOf(context.Background(), &rows[i])
@@ -75,7 +77,7 @@ func (s *Store) readClaimed(rows []taskRow, outlineAbove int64) (tasks []*store.
 			err = errLogMissing
 		}
 		if err != nil {
-			unreadable = append(unreadable, store.UnreadableTask{Key: rows[i].key, Queue: rows[i].task().Queue, Err: err})
+			unreadable = append(unreadable, store.UnreadableTask{Key: rows[i].Key, Queue: rows[i].Value().Queue, Err: err})
 			continue
 		}
 		tasks = append(tasks, t)
@@ -86,7 +88,7 @@ func (s *Store) readClaimed(rows []taskRow, outlineAbove int64) (tasks []*store.
 // claim is one call of Claim.
 type claim struct {
 	store.ClaimParams
-	events       string
+	event        encoding.Template
 	now, horizon int64
 	claimed      []taskRow
 	lastContext  map[string]string // by owner: the context served last
@@ -152,11 +154,11 @@ func (c *claim) promote(w *writer) (err error) {
 		if err = errors.Join(err, e); err != nil || !found {
 			return err
 		}
-		row.phase = phaseReady
-		if _, err = w.makeReady.exec(row.pk); err != nil {
+		row.Phase = sqlrow.PhaseReady
+		if _, err = w.makeReady.exec(row.PK); err != nil {
 			return err
 		}
-		w.stageRow(row, phaseWaiting)
+		w.stageRow(row, sqlrow.PhaseWaiting)
 	}
 	if err == nil && len(keys) == 0 && len(w.pending) == 0 { // the bounds must not depend on uncommitted changes
 		err = w.waits.load(w.waitBounds)
@@ -239,22 +241,19 @@ func (c *claim) lease(w *writer, key store.Key) (leased bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
-	phase, event, encoded := row.phase, c.Event, c.events
-	if millis(event.Time) < row.updatedAt { // times in a log do not decrease
-		event.Time = fromMillis(row.updatedAt)
-		if encoded, err = encodeEvent(event); err != nil {
-			return false, err
-		}
+	phase, event := row.Phase, c.Event
+	if millis(event.Time) < row.UpdatedAt { // times in a log do not decrease
+		event.Time = fromMillis(row.UpdatedAt)
 	}
-	row.phase, row.worker, row.leaseUntil = phaseLeased, c.Worker, millis(c.Until)
-	row.fence++
-	row.attempt++
+	row.Phase, row.Worker, row.LeaseUntil = sqlrow.PhaseLeased, c.Worker, millis(c.Until)
+	row.Fence++
+	row.Attempt++
 	ch := &change{Change: &store.Change{Events: []store.Event{event}, Queue: &store.QueueEntry{}}}
-	row.advance(ch.Events)
+	row.Advance(ch.Events)
 	if err := w.update(ch, &row, true); err != nil {
 		return false, err
 	}
-	if err := w.appendLog(&row, row.seq, "", &change{Change: new(store.Change), events: encoded}); err != nil {
+	if err := w.appendLog(&row, row.Seq, "", &change{Change: new(store.Change), Content: sqlrow.Content{EventsJSON: c.event.At(event.Time)}}); err != nil {
 		return false, err
 	}
 	if err := w.moveLanes(&row); err != nil {
@@ -282,15 +281,15 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 			if err != nil {
 				return err
 			}
-			if !found || !row.heldBy(&leases[i]) {
+			if !found || !row.HeldBy(&leases[i]) {
 				lost = append(lost, leases[i].Key)
 				continue
 			}
-			row.leaseUntil = millis(until)
-			if _, err := w.updateLease.exec(row.leaseUntil, row.pk); err != nil {
+			row.LeaseUntil = millis(until)
+			if _, err := w.updateLease.exec(row.LeaseUntil, row.PK); err != nil {
 				return err
 			}
-			w.stageRow(row, row.phase)
+			w.stageRow(row, row.Phase)
 		}
 		return nil
 	}})

@@ -27,8 +27,8 @@ func TestClaimReportsTasksItCannotRead(t *testing.T) {
 			if name == "missing" { // otherwise the log has the event of the claim
 				must(t, s.write(bg, &request{weight: 1, apply: func(w *writer) error {
 					row, _, err := w.row(taskKey(1))
-					row.checkpoint = 5
-					w.stageRow(row, row.phase)
+					row.Checkpoint = 5
+					w.stageRow(row, row.Phase)
 					return err
 				}}))
 			}

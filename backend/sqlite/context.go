@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -80,30 +80,6 @@ func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 	return c, err
 }
 
-// contextRecord is the stored form of a client's description of a context.
-type contextRecord struct {
-	Name         string         `json:"name,omitempty"`
-	Description  string         `json:"description,omitempty"`
-	Role         string         `json:"role"`
-	Status       string         `json:"status"`
-	Tags         []string       `json:"tags,omitempty"`
-	Metadata     map[string]any `json:"metadata,omitempty"`
-	ParentID     string         `json:"parentContextId,omitempty"`
-	ReferenceIDs []string       `json:"referenceContextIds,omitempty"`
-	Extensions   map[string]any `json:"extensions,omitempty"`
-}
-
-func encodeContext(c *store.Context) (string, error) {
-	buf, err := wire.Marshal(&contextRecord{
-		Name: c.Name, Description: c.Description, Role: c.Role, Status: string(c.Status), Tags: c.Tags,
-		Metadata: c.Metadata, ParentID: c.ParentID, ReferenceIDs: c.ReferenceIDs, Extensions: c.Extensions,
-	})
-	if err != nil {
-		return "", a2a.Wrap(a2a.CodeInvalid, err, "context %s cannot be written as JSON", a2a.Quote(c.Key.ID))
-	}
-	return jsonText(buf), nil
-}
-
 // decodeContext returns the context of a row and its record. data is nil if there is no
 // record.
 func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.Context, err error) {
@@ -115,13 +91,7 @@ func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.
 	if data == nil {
 		return c, nil
 	}
-	var described contextRecord
-	if err := wire.Unmarshal(data, &described); err != nil {
-		return c, errors.Join(errors.New("context "+k.ID), err)
-	}
-	c.Name, c.Description, c.Role, c.Tags = described.Name, described.Description, described.Role, described.Tags
-	c.Metadata, c.ParentID, c.ReferenceIDs, c.Extensions = described.Metadata, described.ParentID, described.ReferenceIDs, described.Extensions
-	return c, nil
+	return c, encoding.DecodeContext(&c, data)
 }
 
 // touchContextRow sets updated_at to the time of a client message if that is later, and

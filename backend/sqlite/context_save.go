@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -27,18 +28,18 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.C
 	if err := c.Check(); err != nil {
 		return store.Context{}, err
 	}
-	record, err := encodeContext(&c.Context)
+	record, err := encoding.Context(&c.Context)
 	if err != nil {
 		return store.Context{}, err
 	}
-	save := &contextSave{ContextChange: &c, record: record}
+	save := &contextSave{ContextChange: &c, record: string(record)}
 	if err := s.write(ctx, &request{weight: 1 + len(c.Context.Tags), bytes: len(record), apply: save.apply}); err != nil {
 		return store.Context{}, err
 	}
 	if save.refusal != nil {
 		return store.Context{}, save.refusal
 	}
-	return decodeContext(c.Context.Key, &save.head, []byte(record))
+	return decodeContext(c.Context.Key, &save.head, record)
 }
 
 // contextSave is one call of SaveContext. head is the resulting row.

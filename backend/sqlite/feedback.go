@@ -4,9 +4,8 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -33,22 +32,18 @@ func (f *feedbackStatements) texts() map[**stmt]string {
 
 // AddFeedback implements store.Feedbacks.
 func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
-	var metadata any
-	if len(f.Metadata) > 0 {
-		buf, err := wire.Marshal(f.Metadata)
-		if err != nil {
-			return a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
-		}
-		metadata = jsonText(buf)
+	metadata, err := encoding.FeedbackMetadata(&f)
+	if err != nil {
+		return err
 	}
 	var refusal error
-	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
 		row, found, err := w.row(f.Key)
 		if refusal = nil; err != nil || !found {
 			refusal = store.ErrNotFound
 			return err
 		}
-		n, err := w.insertFeedback.exec(row.pk, f.ID, int64(f.Rating), f.Text, metadata, millis(f.CreatedAt), f.Key.Owner, f.Key.ID)
+		n, err := w.insertFeedback.exec(row.PK, f.ID, int64(f.Rating), f.Text, textOrNull(string(metadata)), millis(f.CreatedAt), f.Key.Owner, f.Key.ID)
 		if err != nil {
 			return err
 		}
@@ -77,13 +72,13 @@ func (w *writer) removeFeedback(t *taskRow) error {
 	found := false
 	err := w.ratingsOf.query(context.Background(), func(r record) error {
 		found = true
-		w.countRating(t.key.Owner, r.int(0), -1)
+		w.countRating(t.Key.Owner, r.int(0), -1)
 		return nil
-	}, t.pk)
+	}, t.PK)
 	if err != nil || !found {
 		return err
 	}
-	_, err = w.dropFeedback.exec(t.pk)
+	_, err = w.dropFeedback.exec(t.PK)
 	return err
 }
 
@@ -123,7 +118,7 @@ func scanFeedback(owner string, r record) (store.Feedback, error) {
 	if r.null(4) {
 		return f, nil
 	}
-	return f, wire.Unmarshal(r.json(4), &f.Metadata)
+	return f, encoding.DecodeFeedbackMetadata(&f, r.json(4))
 }
 
 // FeedbackSummary implements store.Feedbacks.

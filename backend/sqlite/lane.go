@@ -91,36 +91,36 @@ func (l *laneStatements) texts() map[**stmt]string {
 
 // laneRow is a row of webhook_lanes.
 type laneRow struct {
-	pk, taskPK  int64
-	task        store.Key
-	id          string
-	endpoint    string
-	longRunning int64
-	phase       int64
-	state       string
-	reason      string
-	terminal    int64
-	tail        int64
-	cursor      store.WebhookCursor
-	dueAt       int64
-	attempt     int64
-	failedAt    int64
-	delivered   int64
-	deliveredAt int64
-	updatedAt   int64
-	dead        int64
-	worker      string
-	fence       int64
-	leaseUntil  int64
+	PK, TaskPK  int64
+	Task        store.Key
+	ID          string
+	Endpoint    string
+	LongRunning int64
+	Phase       int64
+	State       string
+	Reason      string
+	Terminal    int64
+	Tail        int64
+	Cursor      store.WebhookCursor
+	DueAt       int64
+	Attempt     int64
+	FailedAt    int64
+	Delivered   int64
+	DeliveredAt int64
+	UpdatedAt   int64
+	Dead        int64
+	Worker      string
+	Fence       int64
+	LeaseUntil  int64
 }
 
 func (l *laneRow) scan(r record) {
 	*l = laneRow{
-		pk: r.int(0), taskPK: r.int(1), task: store.Key{Owner: r.text(2), ID: r.text(3)}, id: r.text(4),
-		endpoint: r.text(5), longRunning: r.int(6), phase: r.int(7), state: r.text(8), reason: r.text(9), terminal: r.int(10), tail: r.int(11),
-		cursor: store.WebhookCursor{Seq: r.int(12), Sequence: r.int(13), State: a2a.TaskState(r.text(14))},
-		dueAt:  r.int(15), attempt: r.int(16), failedAt: r.int(17), delivered: r.int(18), deliveredAt: r.int(19), updatedAt: r.int(20),
-		dead: r.int(21), worker: r.text(22), fence: r.int(23), leaseUntil: r.int(24),
+		PK: r.int(0), TaskPK: r.int(1), Task: store.Key{Owner: r.text(2), ID: r.text(3)}, ID: r.text(4),
+		Endpoint: r.text(5), LongRunning: r.int(6), Phase: r.int(7), State: r.text(8), Reason: r.text(9), Terminal: r.int(10), Tail: r.int(11),
+		Cursor: store.WebhookCursor{Seq: r.int(12), Sequence: r.int(13), State: a2a.TaskState(r.text(14))},
+		DueAt:  r.int(15), Attempt: r.int(16), FailedAt: r.int(17), Delivered: r.int(18), DeliveredAt: r.int(19), UpdatedAt: r.int(20),
+		Dead: r.int(21), Worker: r.text(22), Fence: r.int(23), LeaseUntil: r.int(24),
 	}
 }
 
@@ -128,64 +128,64 @@ func (l *laneRow) scan(r record) {
 func (l *laneRow) lane(data []byte, createdAt int64) store.Lane {
 	return store.Lane{
 		Webhook: store.Webhook{
-			Task: l.task, ID: l.id, Endpoint: l.endpoint, Data: data, LongRunning: l.longRunning != 0, CreatedAt: fromMillis(createdAt),
+			Task: l.Task, ID: l.ID, Endpoint: l.Endpoint, Data: data, LongRunning: l.LongRunning != 0, CreatedAt: fromMillis(createdAt),
 		},
-		Cursor: l.cursor, Tail: l.tail, State: store.LaneState(l.state), Reason: l.reason, DueAt: fromMillis(l.dueAt),
-		Attempt: int(l.attempt), FailedAt: fromMillis(l.failedAt),
-		Delivered: l.delivered, DeliveredAt: fromMillis(l.deliveredAt), UpdatedAt: fromMillis(l.updatedAt),
-		Worker: l.worker, Fence: l.fence, LeaseUntil: fromMillis(l.leaseUntil),
+		Cursor: l.Cursor, Tail: l.Tail, State: store.LaneState(l.State), Reason: l.Reason, DueAt: fromMillis(l.DueAt),
+		Attempt: int(l.Attempt), FailedAt: fromMillis(l.FailedAt),
+		Delivered: l.Delivered, DeliveredAt: fromMillis(l.DeliveredAt), UpdatedAt: fromMillis(l.UpdatedAt),
+		Worker: l.Worker, Fence: l.Fence, LeaseUntil: fromMillis(l.LeaseUntil),
 	}
 }
 
-func (l *laneRow) deleted() bool { return l.phase == laneDeleted }
+func (l *laneRow) deleted() bool { return l.Phase == laneDeleted }
 
-func (l *laneRow) pending() bool { return l.cursor.Seq < l.tail }
+func (l *laneRow) pending() bool { return l.Cursor.Seq < l.Tail }
 
 func (l *laneRow) heldBy(lease *store.LaneLease) bool {
-	return l.worker != "" && l.worker == lease.Worker && l.fence == lease.Fence
+	return l.Worker != "" && l.Worker == lease.Worker && l.Fence == lease.Fence
 }
 
 // release ends the lease.
-func (l *laneRow) release() { l.worker, l.leaseUntil = "", 0 }
+func (l *laneRow) release() { l.Worker, l.LeaseUntil = "", 0 }
 
 // leaseBlocked reports whether a lease keeps the lane from being claimed. The lease is
 // either held or revoked but possibly still in use.
-func (l *laneRow) leaseBlocked() bool { return l.leaseUntil != 0 }
+func (l *laneRow) leaseBlocked() bool { return l.LeaseUntil != 0 }
 
 // wasRevoked reports whether lease was revoked while its holder may still use it.
 func (l *laneRow) wasRevoked(lease *store.LaneLease) bool {
-	return l.worker == "" && l.leaseBlocked() && l.fence == lease.Fence+1
+	return l.Worker == "" && l.leaseBlocked() && l.Fence == lease.Fence+1
 }
 
 // revokeLease revokes the current lease, if any. The lane stays blocked until the
 // holder acknowledges or the lease ends.
 func (l *laneRow) revokeLease() {
-	if l.worker != "" || !l.leaseBlocked() {
-		l.fence++
+	if l.Worker != "" || !l.leaseBlocked() {
+		l.Fence++
 	}
-	l.worker = ""
+	l.Worker = ""
 }
 
 // restart makes the lane active and due, resets its failures and revokes the lease.
 func (l *laneRow) restart(now int64) {
 	l.revokeLease()
-	l.state, l.reason, l.updatedAt = string(store.LaneActive), "", now
-	l.dueAt, l.attempt, l.failedAt = now, 0, 0
+	l.State, l.Reason, l.UpdatedAt = string(store.LaneActive), "", now
+	l.DueAt, l.Attempt, l.FailedAt = now, 0, 0
 }
 
 // setPhase sets the phase from the other columns.
 func (l *laneRow) setPhase(now int64) {
 	switch {
-	case !l.pending() && l.terminal != 0:
-		l.phase = laneDone
+	case !l.pending() && l.Terminal != 0:
+		l.Phase = laneDone
 	case !l.pending():
-		l.phase = laneIdle
+		l.Phase = laneIdle
 	case l.leaseBlocked():
-		l.phase = laneLeased
-	case l.dueAt <= now:
-		l.phase = laneReady
+		l.Phase = laneLeased
+	case l.DueAt <= now:
+		l.Phase = laneReady
 	default:
-		l.phase = laneWaiting
+		l.Phase = laneWaiting
 	}
 }
 
@@ -208,37 +208,37 @@ func (w *writer) putLane(l *laneRow, now int64) error {
 // setLanePhase sets the phase of a lane and records whether it became due or leased.
 func (w *writer) setLanePhase(l *laneRow, now int64) {
 	l.setPhase(now)
-	switch l.phase {
+	switch l.Phase {
 	case laneReady:
 		w.lanesDue = true
 	case laneLeased:
-		w.laneLeases.widen(l.leaseUntil)
+		w.laneLeases.widen(l.LeaseUntil)
 	}
 }
 
 func (w *writer) writeLane(l *laneRow) error {
-	_, err := w.updateLane.exec(l.endpoint, l.longRunning, l.phase, l.state, l.reason,
-		l.cursor.Seq, l.cursor.Sequence, string(l.cursor.State), l.dueAt, l.attempt, l.failedAt, l.delivered, l.deliveredAt, l.updatedAt,
-		l.dead, l.worker, l.fence, l.leaseUntil, l.pk)
+	_, err := w.updateLane.exec(l.Endpoint, l.LongRunning, l.Phase, l.State, l.Reason,
+		l.Cursor.Seq, l.Cursor.Sequence, string(l.Cursor.State), l.DueAt, l.Attempt, l.FailedAt, l.Delivered, l.DeliveredAt, l.UpdatedAt,
+		l.Dead, l.Worker, l.Fence, l.LeaseUntil, l.PK)
 	return err
 }
 
 // addLane writes a new lane.
 func (w *writer) addLane(l *laneRow, now int64) error {
 	w.setLanePhase(l, now)
-	_, err := w.insertLane.exec(l.pk, l.taskPK, l.task.Owner, l.task.ID, l.id, l.endpoint, l.longRunning, l.phase, l.state, l.reason, l.terminal, l.tail,
-		l.cursor.Seq, l.cursor.Sequence, string(l.cursor.State), l.dueAt, l.attempt, l.failedAt, l.delivered, l.deliveredAt, l.updatedAt,
-		l.dead, l.worker, l.fence, l.leaseUntil)
+	_, err := w.insertLane.exec(l.PK, l.TaskPK, l.Task.Owner, l.Task.ID, l.ID, l.Endpoint, l.LongRunning, l.Phase, l.State, l.Reason, l.Terminal, l.Tail,
+		l.Cursor.Seq, l.Cursor.Sequence, string(l.Cursor.State), l.DueAt, l.Attempt, l.FailedAt, l.Delivered, l.DeliveredAt, l.UpdatedAt,
+		l.Dead, l.Worker, l.Fence, l.LeaseUntil)
 	return err
 }
 
 // moveLanes updates the lanes of a task after events were appended to its log.
 func (w *writer) moveLanes(t *taskRow) error {
-	if t.lanes == 0 {
+	if t.Lanes == 0 {
 		return nil
 	}
 	terminal := t.terminal()
-	if _, err := w.movePending.exec(t.seq, terminal, t.key.Owner, t.key.ID); err != nil {
+	if _, err := w.movePending.exec(t.Seq, terminal, t.Key.Owner, t.Key.ID); err != nil {
 		return err
 	}
 	return w.moveIdle.query(context.Background(), func(r record) error {
@@ -247,14 +247,14 @@ func (w *writer) moveLanes(t *taskRow) error {
 			w.lanesDue = true
 		case laneLeased:
 			w.laneLeases.widen(r.int(1))
-			w.lanesDue = w.lanesDue || r.int(1) <= t.updatedAt
+			w.lanesDue = w.lanesDue || r.int(1) <= t.UpdatedAt
 		}
 		return nil
-	}, t.seq, terminal, t.updatedAt, t.key.Owner, t.key.ID)
+	}, t.Seq, terminal, t.UpdatedAt, t.Key.Owner, t.Key.ID)
 }
 
 // terminal returns 1 if the task is in a terminal state, else 0.
-func (t *taskRow) terminal() int64 { return number(a2a.TaskState(t.state).Terminal()) }
+func (t *taskRow) terminal() int64 { return number(a2a.TaskState(t.State).Terminal()) }
 
 func number(b bool) int64 {
 	if b {
@@ -265,44 +265,44 @@ func number(b bool) int64 {
 
 // setLanes writes the number of a task's lanes.
 func (w *writer) setLanes(t *taskRow, n int64) error {
-	t.lanes = n
-	_, err := w.countLanes.exec(n, t.pk)
+	t.Lanes = n
+	_, err := w.countLanes.exec(n, t.PK)
 	return err
 }
 
 // removeLaneData removes the data of a webhook except its lane.
 func (w *writer) removeLaneData(l *laneRow) error {
-	if _, err := w.dropWebhook.exec(l.pk); err != nil {
+	if _, err := w.dropWebhook.exec(l.PK); err != nil {
 		return err
 	}
-	if l.dead > 0 {
-		if _, err := w.dropLaneDead.exec(l.taskPK, l.pk, noTime); err != nil {
+	if l.Dead > 0 {
+		if _, err := w.dropLaneDead.exec(l.TaskPK, l.PK, noTime); err != nil {
 			return err
 		}
 	}
-	_, err := w.dropLaneAttempts.exec(l.taskPK, l.pk)
+	_, err := w.dropLaneAttempts.exec(l.TaskPK, l.PK)
 	return err
 }
 
 // removeLane removes the lane of a webhook whose other data is removed already.
 func (w *writer) removeLane(l *laneRow) error {
-	if _, err := w.dropLane.exec(l.pk); err != nil {
+	if _, err := w.dropLane.exec(l.PK); err != nil {
 		return err
 	}
-	row, found, err := w.row(l.task)
+	row, found, err := w.row(l.Task)
 	if err != nil || !found {
 		return err
 	}
-	if err := w.setLanes(&row, row.lanes-1); err != nil {
+	if err := w.setLanes(&row, row.Lanes-1); err != nil {
 		return err
 	}
-	w.stageRow(row, row.phase)
+	w.stageRow(row, row.Phase)
 	return nil
 }
 
 // removeWebhooks removes all webhooks of a task.
 func (w *writer) removeWebhooks(t *taskRow) (err error) {
-	if t.lanes == 0 {
+	if t.Lanes == 0 {
 		return nil
 	}
 	remove := func(s *stmt, args ...any) {
@@ -310,9 +310,9 @@ func (w *writer) removeWebhooks(t *taskRow) (err error) {
 			_, err = s.exec(args...)
 		}
 	}
-	remove(w.dropTaskDead, t.pk)
-	remove(w.dropTaskAttempts, t.pk)
-	remove(w.dropTaskWebhooks, t.key.Owner, t.key.ID)
-	remove(w.dropTaskLanes, t.key.Owner, t.key.ID)
+	remove(w.dropTaskDead, t.PK)
+	remove(w.dropTaskAttempts, t.PK)
+	remove(w.dropTaskWebhooks, t.Key.Owner, t.Key.ID)
+	remove(w.dropTaskLanes, t.Key.Owner, t.Key.ID)
 	return err
 }

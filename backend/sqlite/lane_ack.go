@@ -2,12 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"slices"
-	"time"
 
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -20,26 +17,6 @@ const (
 // attemptSpan is the maximum time between attempts that share a row. Reads and expiry
 // by time extend their range by it.
 const attemptSpan = 250 // ms
-
-// attempt is a store.DeliveryAttempt as stored in webhook_attempts.
-type attempt struct {
-	Seq      int64  `json:"seq"`
-	Sequence int64  `json:"sequence"`
-	Attempt  int64  `json:"attempt"`
-	At       int64  `json:"at"`
-	Millis   int64  `json:"ms,omitempty"`
-	Status   int64  `json:"status,omitempty"`
-	Outcome  string `json:"outcome"`
-	Address  string `json:"address,omitempty"`
-	Detail   string `json:"detail,omitempty"`
-}
-
-func (a *attempt) value(task store.Key, id string) store.DeliveryAttempt {
-	return store.DeliveryAttempt{
-		Task: task, WebhookID: id, Seq: a.Seq, Sequence: a.Sequence, Attempt: int(a.Attempt), At: fromMillis(a.At),
-		Duration: time.Duration(a.Millis) * time.Millisecond, Status: int(a.Status), Outcome: a.Outcome, Address: a.Address, Detail: a.Detail,
-	}
-}
 
 // attemptRow is a row of webhook_attempts to be written.
 type attemptRow struct {
@@ -56,36 +33,23 @@ type ack struct {
 
 // encodeAttempts groups attempts into rows, in the order of their times.
 func encodeAttempts(all []store.DeliveryAttempt) (rows []attemptRow, err error) {
-	attempts := make([]attempt, len(all))
-	for i := range all {
-		a := &all[i]
-		attempts[i] = attempt{
-			Seq: a.Seq, Sequence: a.Sequence, Attempt: int64(a.Attempt), At: millis(a.At), Millis: a.Duration.Milliseconds(),
-			Status: int64(a.Status), Outcome: a.Outcome, Address: a.Address, Detail: a.Detail,
-		}
-	}
-	slices.SortStableFunc(attempts, func(a, b attempt) int { return int(min(max(a.At-b.At, -1), 1)) })
-	for len(attempts) > 0 {
-		n := 1
-		for n < len(attempts) && attempts[n].At-attempts[0].At <= attemptSpan {
-			n++
-		}
-		row, err := encodeAttemptRow(attempts[:n])
+	for _, attempts := range encoding.AttemptRows(all, attemptSpan) {
+		row, err := encodeAttemptRow(attempts)
 		if err != nil {
 			return nil, err
 		}
-		rows, attempts = append(rows, row), attempts[n:]
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
 // encodeAttemptRow encodes attempts that share a row. The last one is the newest.
-func encodeAttemptRow(attempts []attempt) (attemptRow, error) {
-	buf, err := wire.Append(make([]byte, 0, 160*len(attempts)), &attempts)
+func encodeAttemptRow(attempts []encoding.Attempt) (attemptRow, error) {
+	data, err := encoding.Attempts(attempts)
 	if err != nil {
-		return attemptRow{}, a2a.Wrap(a2a.CodeInvalid, err, "attempt cannot be written as JSON")
+		return attemptRow{}, err
 	}
-	return attemptRow{at: attempts[len(attempts)-1].At, n: len(attempts), text: jsonText(buf)}, nil
+	return attemptRow{at: attempts[len(attempts)-1].At, n: len(attempts), text: string(data)}, nil
 }
 
 // AckLanes implements store.Lanes.
@@ -142,13 +106,13 @@ func (w *writer) ack(a *ack) (held bool, err error) {
 		return false, w.releaseRevoked(&lane, &a.Lease, millis(a.At))
 	}
 	at := millis(a.At)
-	lane.cursor, lane.state, lane.reason = a.Cursor, string(a.State), a.Reason
-	lane.dueAt, lane.attempt, lane.failedAt, lane.updatedAt = millis(a.DueAt), int64(a.Attempt), millis(a.FailedAt), at
+	lane.Cursor, lane.State, lane.Reason = a.Cursor, string(a.State), a.Reason
+	lane.DueAt, lane.Attempt, lane.FailedAt, lane.UpdatedAt = millis(a.DueAt), int64(a.Attempt), millis(a.FailedAt), at
 	if a.Delivered > 0 {
-		lane.delivered += int64(a.Delivered)
-		lane.deliveredAt = at
+		lane.Delivered += int64(a.Delivered)
+		lane.DeliveredAt = at
 	}
-	lane.dead += int64(len(a.Dead))
+	lane.Dead += int64(len(a.Dead))
 	if !a.KeepLease {
 		lane.release()
 	}
@@ -156,13 +120,13 @@ func (w *writer) ack(a *ack) (held bool, err error) {
 		return true, err
 	}
 	for _, row := range a.attempts {
-		if _, err := w.insertAttempts.exec(lane.pk, lane.taskPK, lane.task.Owner, row.at, int64(row.n), row.text); err != nil {
+		if _, err := w.insertAttempts.exec(lane.PK, lane.TaskPK, lane.Task.Owner, row.at, int64(row.n), row.text); err != nil {
 			return true, err
 		}
 	}
 	for i := range a.Dead {
 		d := &a.Dead[i]
-		_, err := w.insertDead.exec(lane.pk, lane.taskPK, lane.task.Owner, millis(d.At), d.Seq, d.Sequence,
+		_, err := w.insertDead.exec(lane.PK, lane.TaskPK, lane.Task.Owner, millis(d.At), d.Seq, d.Sequence,
 			d.Cursor.Seq, d.Cursor.Sequence, string(d.Cursor.State), int64(d.Attempts), int64(d.Status), d.Reason)
 		if err != nil {
 			return true, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -144,7 +145,7 @@ func (c *laneClaim) dueLanes(w *writer, owner string, leases bool, n int) (found
 	if leases {
 		addLeased, limit := func(d dueLane) {
 			c.foundLeased = true
-			claimed := func(l laneRow) bool { return l.pk == d.pk }
+			claimed := func(l laneRow) bool { return l.PK == d.pk }
 			if !slices.Contains(found, d) && !slices.ContainsFunc(c.claimed, claimed) {
 				found = append(found, d)
 			}
@@ -190,12 +191,12 @@ func (s *Store) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
 			lane, found, e := r.claimedLane(row, c)
 			switch {
 			case e != nil:
-				s.log.Error("cannot read claimed webhook", "task", row.task.ID, "webhook", row.id, "error", e)
+				s.log.Error("cannot read claimed webhook", "task", row.Task.ID, "webhook", row.ID, "error", e)
 				err = wrapError(e, "read")
 			case found:
 				lanes = append(lanes, lane)
 			default:
-				unreadable = append(unreadable, store.LaneLease{Task: row.task, ID: row.id, Worker: row.worker, Fence: row.fence})
+				unreadable = append(unreadable, store.LaneLease{Task: row.Task, ID: row.ID, Worker: row.Worker, Fence: row.Fence})
 			}
 		}
 		return nil
@@ -234,12 +235,12 @@ func (r *reader) claimedLane(row *laneRow, c *laneClaim) (lane store.ClaimedLane
 		}
 		found = true
 		return nil
-	}, row.pk, row.fence, row.task.Owner, row.task.ID, row.id)
+	}, row.PK, row.Fence, row.Task.Owner, row.Task.ID, row.ID)
 	if err != nil || !found {
 		return lane, false, err
 	}
-	after := max(row.cursor.Seq, 0)
-	last := min(row.tail, after+int64(max(c.Events, 1)))
+	after := max(row.Cursor.Seq, 0)
+	last := min(row.Tail, after+int64(max(c.Events, 1)))
 	var large bool
 	lane.Events, large, err = r.nextEvents(row, lane.ContextID, after, last, &c.LaneClaim)
 	return lane, large || len(lane.Events) > 0, err
@@ -252,12 +253,12 @@ var errStop = errors.New("query stopped early")
 // they exceed c.Bytes. large reports that it stopped before a log row larger than
 // c.LargestRow.
 func (r *reader) nextEvents(row *laneRow, contextID string, after, last int64, c *store.LaneClaim) (events []store.Event, large bool, err error) {
-	task, size := taskRow{pk: row.taskPK}, 0
+	task, size := taskRow{Task: sqlrow.Task{PK: row.TaskPK}}, 0
 	err = r.laneEvents.query(context.Background(), func(rec record) error {
 		if large = rec.null(1); large {
 			return errStop
 		}
-		found, err := r.decodeEvents(rec.int(0), rec.json(1), row.task, contextID)
+		found, err := r.decodeEvents(rec, row.Task, contextID)
 		if err != nil {
 			return err
 		}
@@ -290,7 +291,7 @@ func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.
 				lost = append(lost, leases[i])
 				continue
 			}
-			if _, err := w.renewLane.exec(millis(until), lane.pk); err != nil {
+			if _, err := w.renewLane.exec(millis(until), lane.PK); err != nil {
 				return err
 			}
 			w.laneLeases.widen(millis(until))

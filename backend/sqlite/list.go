@@ -87,14 +87,14 @@ func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (
 func (s *Store) listedTask(r *reader, q *store.Query, p *position, at int64) (*store.Task, int, error) {
 	if q.Cached != nil || q.Options.Outline {
 		row, ok := s.terminal.get(store.Key{Owner: q.Owner, ID: p.id})
-		if !ok || s.cfg.ReadOnly || row.pk != p.pk || row.state != p.state {
+		if !ok || s.cfg.ReadOnly || row.PK != p.pk || row.State != p.state {
 			var err error
 			if row, err = r.rowBy(r.selectRowPK, p.pk); err != nil {
 				return nil, 0, err
 			}
 			s.terminal.put(at, row)
 		}
-		outline := row.outline()
+		outline := row.Outline()
 		if size, ok := q.OutlineOnly(outline); ok {
 			return outline, size, nil
 		}

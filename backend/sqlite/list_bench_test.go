@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // BenchmarkLists reads pages of 20 from lists of 100 to 100,000 entries. The cost
@@ -153,9 +154,9 @@ func describedContext(i, size int) *contextSave {
 	if i%2 == 0 {
 		c.Role = "analyst"
 	}
-	record, err := encodeContext(&c)
+	record, err := encoding.Context(&c)
 	if err != nil {
 		panic(err)
 	}
-	return &contextSave{ContextChange: &store.ContextChange{Create: true, Context: c}, record: record}
+	return &contextSave{ContextChange: &store.ContextChange{Create: true, Context: c}, record: string(record)}
 }

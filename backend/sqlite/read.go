@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/internal/content"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // The statements of reads. They return the events of a log row only if its snapshot
 // does not contain them.
-const (
+var (
 	sqlSelectRow   = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.owner = ? AND t.id = ?`
 	sqlSelectRowPK = `SELECT ` + rowColumns + ` FROM task_rows t WHERE t.pk = ?`
 
@@ -137,7 +137,7 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	err := s.read(ctx, func(r *reader) error {
 		if opts.Outline {
 			row, err := r.row(key)
-			t = row.outline()
+			t = row.Outline()
 			return err
 		}
 		var err error
@@ -158,7 +158,7 @@ func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.
 	err := s.query(context.Background(), func(rec record) error {
 		if t == nil {
 			row.scan(rec)
-			t = row.task()
+			t = row.Value()
 		}
 		return r.foldLog(t, &row, rec[rowWidth:], opts.OmitArtifacts)
 	}, args...)
@@ -168,67 +168,53 @@ func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.
 	case t == nil:
 		return nil, store.ErrNotFound
 	}
-	row.applyTo(t)
+	row.CopyTo(t)
 	return t, nil
 }
 
 // taskAsOf returns a task in the state it had when its row was read, ignoring later
 // changes.
 func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error) {
-	t := row.task()
+	t := row.Value()
 	err := s.withReader(ctx, func(r *reader) error {
 		return r.log.query(context.Background(), func(rec record) error {
 			return r.foldLog(t, row, rec, false)
-		}, row.logID(row.checkpoint), row.logID(row.seq))
+		}, row.logID(row.Checkpoint), row.logID(row.Seq))
 	})
-	if errors.Is(err, errSuperseded) {
+	if errors.Is(err, sqlrow.ErrSuperseded) {
 		whole := *row
-		whole.checkpoint = 1
+		whole.Checkpoint = 1
 		return s.taskAsOf(ctx, &whole)
 	}
-	row.applyTo(t)
+	row.CopyTo(t)
 	return t, err
 }
 
-// errSuperseded reports that the snapshot at the row's checkpoint was replaced after
-// the row was read. The log from its start folds to the same task.
-var errSuperseded = errors.New("snapshot was replaced")
-
 // foldLog adds a log row (id, snapshot, events) to a task.
 func (r *reader) foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts bool) error {
-	id := rec.int(0)
-	first := id & logMask
-	if first == row.checkpoint && !rec.null(1) {
-		data, err := r.whole(id, rec.json(1), omitArtifacts)
-		if err != nil {
-			return fmt.Errorf("task %s: snapshot: %w", row.key.ID, err)
-		}
-		t.LogSize = int64(len(data))
-		return foldSnapshot(t, data, omitArtifacts)
-	}
-	if first == row.checkpoint && first > 1 {
-		return errSuperseded
-	}
-	data, err := r.whole(id, rec.json(2), omitArtifacts)
+	first := rec.int(0) & logMask
+	snapshot, err := r.whole(rec, 1, omitArtifacts)
 	if err != nil {
-		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
+		return fmt.Errorf("task %s: snapshot: %w", row.Key.ID, err)
 	}
-	t.LogSize += int64(len(data))
-	events, err := store.DecodeEvents(data, first, row.key, row.contextID)
+	events, err := r.whole(rec, 2, omitArtifacts)
 	if err != nil {
-		return fmt.Errorf("task %s: event %d: %w", row.key.ID, first, err)
+		return fmt.Errorf("task %s: event %d: %w", row.Key.ID, first, err)
 	}
-	t.Apply(events...)
-	return nil
+	return row.Fold(t, first, snapshot, events, omitArtifacts)
 }
 
-// whole returns the JSON of a log row with the large values in place.
-func (r *reader) whole(logID int64, data []byte, omitArtifacts bool) ([]byte, error) {
-	return content.Join(data, omitArtifacts, func(hash []byte) (value []byte, err error) {
+// whole returns a column of a log row, which starts with its id, with the large values in
+// place, or nil.
+func (r *reader) whole(rec record, column int, omitArtifacts bool) ([]byte, error) {
+	if rec.null(column) {
+		return nil, nil
+	}
+	return content.Join(rec.json(column), omitArtifacts, func(hash []byte) (value []byte, err error) {
 		err = r.content.query(context.Background(), func(rec record) error {
 			value = rec.json(0)
 			return nil
-		}, logID>>logShift, hash)
+		}, rec.int(0)>>logShift, hash)
 		if err == nil && value == nil {
 			err = store.ErrNotFound
 		}
@@ -236,40 +222,17 @@ func (r *reader) whole(logID int64, data []byte, omitArtifacts bool) ([]byte, er
 	})
 }
 
-func foldSnapshot(t *store.Task, data []byte, omitArtifacts bool) error {
-	var err error
-	if omitArtifacts {
-		var o outline
-		err = wire.UnmarshalShared(data, &o)
-		t.Status, t.History, t.Metadata = o.Status.status(), o.History, o.Metadata
-	} else {
-		var s snapshot
-		err = wire.UnmarshalShared(data, &s)
-		t.Status, t.History, t.Artifacts, t.Metadata = s.Status.status(), s.History, s.Artifacts, s.Metadata
-	}
-	if err != nil {
-		return fmt.Errorf("task %s: snapshot: %w", t.Key.ID, err)
-	}
-	return nil
-}
-
-// applyTo sets the fields of a task that come from its row, because a partly read log
-// does not have them.
-func (t *taskRow) applyTo(task *store.Task) {
-	task.Seq, task.ReceivedSeq, task.CreatedAt, task.Bytes = t.seq, t.receivedSeq, fromMillis(t.createdAt), t.bytes
-}
-
 // Events implements store.Tasks.
 func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
-		if err != nil || limit <= 0 || after >= row.seq {
+		if err != nil || limit <= 0 || after >= row.Seq {
 			return err
 		}
 		after = max(after, 0)
-		last := min(row.seq, after+int64(limit))
+		last := min(row.Seq, after+int64(limit))
 		return r.events.query(context.Background(), func(rec record) error {
-			found, err := r.decodeEvents(rec.int(0), rec.json(1), key, row.contextID)
+			found, err := r.decodeEvents(rec, key, row.ContextID)
 			if err != nil {
 				return err
 			}
@@ -284,31 +247,27 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 	return events, err
 }
 
-// decodeEvents returns the events of a log row.
-func (r *reader) decodeEvents(logID int64, data []byte, key store.Key, contextID string) ([]store.Event, error) {
-	first := logID & logMask
-	data, err := r.whole(logID, data, false)
+// decodeEvents returns the events of a log row (id, events).
+func (r *reader) decodeEvents(rec record, key store.Key, contextID string) ([]store.Event, error) {
+	first := rec.int(0) & logMask
+	data, err := r.whole(rec, 1, false)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
 	}
-	events, err := store.DecodeEvents(data, first, key, contextID)
-	if err != nil {
-		return nil, fmt.Errorf("task %s: event %d: %w", key.ID, first, err)
-	}
-	return events, nil
+	return sqlrow.DecodeEvents(data, first, key, contextID)
 }
 
 // LogRows implements store.Tasks.
 func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
-		if err != nil || limit <= 0 || after >= row.seq {
+		if err != nil || limit <= 0 || after >= row.Seq {
 			return err
 		}
 		return r.logRows.query(context.Background(), func(rec record) error {
 			rows = append(rows, store.LogRow{Seq: rec.int(0) & logMask, Events: int(rec.int(1)), Bytes: rec.int(2)})
 			return nil
-		}, row.logID(1), row.logID(max(after, 0)+1), row.logID(row.seq), int64(limit))
+		}, row.logID(1), row.logID(max(after, 0)+1), row.logID(row.Seq), int64(limit))
 	})
 	return rows, err
 }
@@ -337,7 +296,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 		keys = slices.DeleteFunc(slices.Clone(keys), func(key store.Key) bool {
 			row, ok := s.terminal.get(key)
 			if ok {
-				versions[key] = row.outline().Version()
+				versions[key] = row.Outline().Version()
 			}
 			return ok
 		})
@@ -354,7 +313,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 					return err
 				}
 				s.terminal.put(at, row)
-				versions[key] = row.outline().Version()
+				versions[key] = row.Outline().Version()
 			}
 			return nil
 		})
@@ -385,7 +344,7 @@ func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []sto
 			}
 			steps = slices.Insert(steps, at, step)
 			return nil
-		}, row.pk, int64(turn))
+		}, row.PK, int64(turn))
 		return err
 	})
 	return steps, err

@@ -191,12 +191,12 @@ func (w *writer) addRecent(c *change, pk, seq int64) {
 
 // stageRecentRemoval stages the removal of a task's recent record, if it has one.
 func (w *writer) stageRecentRemoval(t *taskRow) error {
-	if t.pk <= w.indexed {
+	if t.PK <= w.indexed {
 		return nil
 	}
 	return w.firstKey.query(context.Background(), func(r record) error {
-		name := keyName{t.key.Owner, r.text(0)}
-		if found, ok := w.recentKey(name); ok && found.pk == t.pk {
+		name := keyName{t.Key.Owner, r.text(0)}
+		if found, ok := w.recentKey(name); ok && found.pk == t.PK {
 			w.pendingKeys[name] = recentRecord{}
 		}
 		return nil

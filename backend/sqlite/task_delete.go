@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -81,7 +82,7 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 			if removed, err = w.removeTask(&row, budget); err != nil || !removed {
 				return err
 			}
-			if _, err := w.subtractTasks.exec(int64(1), key.Owner, row.contextID); err != nil {
+			if _, err := w.subtractTasks.exec(int64(1), key.Owner, row.ContextID); err != nil {
 				return err
 			}
 			more = budget.spent()
@@ -99,15 +100,15 @@ func (w *writer) checkDelete(t *taskRow, found, force bool) (refusal, err error)
 	switch {
 	case !found:
 		return store.ErrNotFound, nil
-	case t.terminal() == 0 || t.phase != phaseIdle:
+	case t.terminal() == 0 || t.Phase != sqlrow.PhaseIdle:
 		return store.ErrBusy, nil
-	case force || t.lanes == 0:
+	case force || t.Lanes == 0:
 		return nil, nil
 	}
 	err = w.pendingLanes.query(context.Background(), func(record) error {
 		refusal = store.ErrUndelivered
 		return nil
-	}, t.key.Owner, t.key.ID)
+	}, t.Key.Owner, t.Key.ID)
 	return refusal, err
 }
 
@@ -121,7 +122,7 @@ func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err
 	if err := w.stageRecentRemoval(t); err != nil {
 		return false, err
 	}
-	if _, err := w.dropKeysByTask.exec(t.key.Owner, t.key.ID, lookupByTask); err != nil {
+	if _, err := w.dropKeysByTask.exec(t.Key.Owner, t.Key.ID, lookupByTask); err != nil {
 		return false, err
 	}
 	if err := w.removeFeedback(t); err != nil {
@@ -130,13 +131,13 @@ func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err
 	if err := w.removeWebhooks(t); err != nil {
 		return false, err
 	}
-	if _, err := w.dropTask.exec(t.pk); err != nil {
+	if _, err := w.dropTask.exec(t.PK); err != nil {
 		return false, err
 	}
 	w.stageRemoval(t)
 	whole, err := w.removeContent(t, budget)
 	if err == nil && !whole {
-		_, err = w.insertDeleted.exec(t.pk, t.key.Owner, t.key.ID)
+		_, err = w.insertDeleted.exec(t.PK, t.Key.Owner, t.Key.ID)
 	}
 	return true, err
 }
@@ -144,19 +145,19 @@ func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err
 // trimDeliveries reports whether the budget covers all delivery attempts and dead
 // letters of a task. If not, it removes some of them.
 func (w *writer) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, err error) {
-	if t.lanes == 0 {
+	if t.Lanes == 0 {
 		return true, nil
 	}
 	deliveries := int64(0)
 	err = w.countDeliveries.query(context.Background(), func(r record) error {
 		deliveries = r.int(0)
 		return nil
-	}, t.pk, budget.rows+1)
+	}, t.PK, budget.rows+1)
 	if err != nil || deliveries <= budget.rows {
 		budget.rows -= deliveries
 		return true, err
 	}
-	n, err := w.dropSomeAttempts.exec(t.pk, budget.rows)
+	n, err := w.dropSomeAttempts.exec(t.PK, budget.rows)
 	if err != nil {
 		return false, err
 	}
@@ -164,7 +165,7 @@ func (w *writer) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, er
 	err = w.dropSomeDead.query(context.Background(), func(r record) error {
 		dead[r.int(0)]++
 		return nil
-	}, t.pk, budget.rows-n)
+	}, t.PK, budget.rows-n)
 	if err == nil {
 		err = w.subtractDeadLetters(dead)
 	}
@@ -198,7 +199,7 @@ func (w *writer) removeContent(t *taskRow, budget *deleteBudget) (whole bool, er
 		return false, err
 	}
 	if cut != 0 {
-		if _, err := w.dropKeysByLog.exec(t.key.Owner, t.key.ID, first, cut); err != nil {
+		if _, err := w.dropKeysByLog.exec(t.Key.Owner, t.Key.ID, first, cut); err != nil {
 			return false, err
 		}
 		if _, err := w.dropLog.exec(first, cut); err != nil {
@@ -208,10 +209,10 @@ func (w *writer) removeContent(t *taskRow, budget *deleteBudget) (whole bool, er
 	if !whole {
 		return false, nil
 	}
-	if whole, err = w.removeRows(w.stepRows, w.dropStep, t.pk, budget); err != nil || !whole {
+	if whole, err = w.removeRows(w.stepRows, w.dropStep, t.PK, budget); err != nil || !whole {
 		return false, err
 	}
-	return w.removeRows(w.contentRows, w.dropContent, t.pk, budget)
+	return w.removeRows(w.contentRows, w.dropContent, t.PK, budget)
 }
 
 // removeRows removes the rows of a task that find returns with their sizes, within the
@@ -243,10 +244,10 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 		for budget := newDeleteBudget(); ; {
 			var t taskRow
 			err := w.deletedTask.query(context.Background(), func(r record) error {
-				t = taskRow{pk: r.int(0), key: store.Key{Owner: r.text(1), ID: r.text(2)}}
+				t = taskRow{Task: sqlrow.Task{PK: r.int(0), Key: store.Key{Owner: r.text(1), ID: r.text(2)}}}
 				return nil
 			})
-			if more = t.pk != 0; err != nil || more && budget.spent() {
+			if more = t.PK != 0; err != nil || more && budget.spent() {
 				return err
 			}
 			if !more {
@@ -257,7 +258,7 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 			if err != nil || !whole {
 				return err
 			}
-			if _, err := w.dropDeleted.exec(t.pk); err != nil {
+			if _, err := w.dropDeleted.exec(t.PK); err != nil {
 				return err
 			}
 		}
@@ -355,6 +356,6 @@ func (w *writer) expireTask(p *store.ExpiryCursor, budget *deleteBudget) (remove
 	if removed, err = w.removeTask(&row, budget); err != nil || !removed {
 		return false, false, err
 	}
-	_, err = w.subtractTasks.exec(int64(1), p.Owner, row.contextID)
+	_, err = w.subtractTasks.exec(int64(1), p.Owner, row.ContextID)
 	return true, true, err
 }

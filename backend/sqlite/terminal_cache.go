@@ -49,7 +49,7 @@ func (c *terminalCache) version() (commits int64) {
 // put caches a row if the task is in a terminal state and no commit happened since
 // version.
 func (c *terminalCache) put(version int64, row taskRow) {
-	if c == nil || !a2a.TaskState(row.state).Terminal() {
+	if c == nil || !a2a.TaskState(row.State).Terminal() {
 		return
 	}
 	c.mu.Lock()

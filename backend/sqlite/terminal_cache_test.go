@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 func terminalTestRow(id string, state a2a.TaskState, seq int64) taskRow {
-	return taskRow{pk: 1, key: store.Key{Owner: "o", ID: id}, state: string(state), seq: seq}
+	return taskRow{Task: sqlrow.Task{PK: 1, Key: store.Key{Owner: "o", ID: id}, State: string(state), Seq: seq}}
 }
 
 func TestTerminalCacheHoldsOnlyTerminalTasks(t *testing.T) {
@@ -18,10 +19,10 @@ func TestTerminalCacheHoldsOnlyTerminalTasks(t *testing.T) {
 	done, working := terminalTestRow("1", a2a.StateCompleted, 4), terminalTestRow("2", a2a.StateWorking, 2)
 	c.put(c.version(), done)
 	c.put(c.version(), working)
-	if got, ok := c.get(done.key); !ok || got != done {
+	if got, ok := c.get(done.Key); !ok || got != done {
 		t.Errorf("get() of a completed task = %+v, %t, want its row", got, ok)
 	}
-	if _, ok := c.get(working.key); ok {
+	if _, ok := c.get(working.Key); ok {
 		t.Error("get() of a working task found a row, want none")
 	}
 }
@@ -32,16 +33,16 @@ func TestTerminalCacheDropsRowsChangedDuringRead(t *testing.T) {
 	row := terminalTestRow("1", a2a.StateCompleted, 4)
 	at := c.version()
 	c.put(at, row)
-	c.remove(map[store.Key]taskRow{row.key: {}})
-	if _, ok := c.get(row.key); ok {
+	c.remove(map[store.Key]taskRow{row.Key: {}})
+	if _, ok := c.get(row.Key); ok {
 		t.Fatal("get() after a commit that changed the row found it")
 	}
 	c.put(at, row)
-	if _, ok := c.get(row.key); ok {
+	if _, ok := c.get(row.Key); ok {
 		t.Error("put() cached a row read before the commit")
 	}
 	c.put(c.version(), row)
-	if _, ok := c.get(row.key); !ok {
+	if _, ok := c.get(row.Key); !ok {
 		t.Error("put() did not cache a row read after the commit")
 	}
 }
@@ -53,7 +54,7 @@ func TestTerminalCacheIsBounded(t *testing.T) {
 	for i := range 5 * terminalRows {
 		c.put(c.version(), terminalTestRow(fmt.Sprint(i), a2a.StateCompleted, 4))
 		c.put(c.version(), often)
-		if _, ok := c.get(often.key); !ok {
+		if _, ok := c.get(often.Key); !ok {
 			t.Fatal("a frequently read row was evicted")
 		}
 	}

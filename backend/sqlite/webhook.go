@@ -55,7 +55,7 @@ func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.W
 		if err != nil {
 			return err
 		}
-		w.stageRow(row, row.phase)
+		w.stageRow(row, row.Phase)
 		saved = lane.lane(c.Data, created)
 		return nil
 	}})
@@ -73,9 +73,9 @@ func (w *writer) saveWebhooks(t *taskRow, all []store.NewWebhook) error {
 	for i := range all {
 		n := &all[i]
 		c := &store.Webhook{
-			Task: t.key, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: fromMillis(t.updatedAt),
+			Task: t.Key, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: fromMillis(t.UpdatedAt),
 		}
-		if _, _, err := w.saveWebhook(t, c, n.Cursor, t.updatedAt); err != nil {
+		if _, _, err := w.saveWebhook(t, c, n.Cursor, t.UpdatedAt); err != nil {
 			return err
 		}
 	}
@@ -85,41 +85,41 @@ func (w *writer) saveWebhooks(t *taskRow, all []store.NewWebhook) error {
 // saveWebhook creates or replaces a webhook of a task, and returns its lane and when it
 // was created. The caller stages the task's row.
 func (w *writer) saveWebhook(t *taskRow, c *store.Webhook, cursor store.WebhookCursor, now int64) (lane laneRow, created int64, err error) {
-	lane, found, err := w.lane(t.key, c.ID)
+	lane, found, err := w.lane(t.Key, c.ID)
 	if err != nil {
 		return lane, 0, err
 	}
 	if found && !lane.deleted() {
-		lane.endpoint, lane.longRunning = c.Endpoint, number(c.LongRunning)
+		lane.Endpoint, lane.LongRunning = c.Endpoint, number(c.LongRunning)
 		lane.restart(now)
 		err = w.updateWebhook.query(context.Background(), func(r record) error {
 			created = r.int(0)
 			return nil
-		}, string(c.Data), now, lane.pk)
+		}, string(c.Data), now, lane.PK)
 		if err != nil {
 			return lane, 0, err
 		}
 		return lane, created, w.putLane(&lane, now)
 	}
-	lanes, fence, until := t.lanes+1, now, int64(0)
+	lanes, fence, until := t.Lanes+1, now, int64(0)
 	if found {
 		lane.revokeLease()
-		lanes, fence, until = t.lanes, lane.fence, lane.leaseUntil
-		if _, err := w.dropLane.exec(lane.pk); err != nil {
+		lanes, fence, until = t.Lanes, lane.Fence, lane.LeaseUntil
+		if _, err := w.dropLane.exec(lane.PK); err != nil {
 			return lane, 0, err
 		}
 	}
 	lane = laneRow{
-		pk: w.pendingNextLane, taskPK: t.pk, task: t.key, id: c.ID, endpoint: c.Endpoint, longRunning: number(c.LongRunning),
-		state: string(store.LaneActive), terminal: t.terminal(), tail: t.seq, cursor: cursor, dueAt: now, updatedAt: now,
-		fence: fence, leaseUntil: until,
+		PK: w.pendingNextLane, TaskPK: t.PK, Task: t.Key, ID: c.ID, Endpoint: c.Endpoint, LongRunning: number(c.LongRunning),
+		State: string(store.LaneActive), Terminal: t.terminal(), Tail: t.Seq, Cursor: cursor, DueAt: now, UpdatedAt: now,
+		Fence: fence, LeaseUntil: until,
 	}
 	w.pendingNextLane++
 	if err := w.addLane(&lane, now); err != nil {
 		return lane, 0, err
 	}
 	created = millis(c.CreatedAt)
-	if _, err := w.insertWebhook.exec(lane.pk, string(c.Data), created, now); err != nil {
+	if _, err := w.insertWebhook.exec(lane.PK, string(c.Data), created, now); err != nil {
 		return lane, 0, err
 	}
 	return lane, created, w.setLanes(t, lanes)
@@ -143,13 +143,13 @@ func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, no
 				return err
 			}
 		}
-		if busy = millis(now) < lane.leaseUntil; !busy {
+		if busy = millis(now) < lane.LeaseUntil; !busy {
 			return w.removeLane(&lane)
 		}
 		if lane.deleted() {
 			return nil
 		}
-		lane.phase, lane.state, lane.dead = laneDeleted, "", 0
+		lane.Phase, lane.State, lane.Dead = laneDeleted, "", 0
 		return w.writeLane(&lane)
 	}})
 	if err == nil {
@@ -167,16 +167,16 @@ func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cu
 			refusal = store.ErrNotFound
 			return err
 		}
-		if cursor.Seq <= lane.cursor.Seq {
-			lane.cursor = cursor
+		if cursor.Seq <= lane.Cursor.Seq {
+			lane.Cursor = cursor
 		}
-		at = lane.cursor
-		if lane.dead > 0 {
-			n, err := w.dropLaneDead.exec(lane.taskPK, lane.pk, at.Seq)
+		at = lane.Cursor
+		if lane.Dead > 0 {
+			n, err := w.dropLaneDead.exec(lane.TaskPK, lane.PK, at.Seq)
 			if err != nil {
 				return err
 			}
-			lane.dead -= n
+			lane.Dead -= n
 		}
 		lane.restart(millis(now))
 		return w.putLane(&lane, millis(now))

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // Delivery records are attempts and dead letters. Their rows are read by time, newest
@@ -146,15 +147,15 @@ func readDeliveries[V any](ctx context.Context, s *Store, records string, p *del
 func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
 	p := &deliveryPage[store.DeliveryAttempt]{WebhookQuery: &q}
 	all, next, err := readDeliveries(ctx, s, sqlAttemptRecords, p, func(k deliveryKey, rec record) error {
-		var attempts []attempt
-		if err := wire.Unmarshal(rec.json(5), &attempts); err != nil {
+		attempts, err := encoding.DecodeAttempts(rec.json(5))
+		if err != nil {
 			return fmt.Errorf("attempts %d: %w", k.Row, err)
 		}
 		task := store.Key{Owner: k.Owner, ID: k.Task}
 		for i := range attempts {
 			a := &attempts[i]
 			k.At, k.Sequence, k.Attempt, k.Index = a.At, a.Sequence, a.Attempt, int64(i)
-			p.add(k, a.value(task, k.ID))
+			p.add(k, a.Value(task, k.ID))
 		}
 		return nil
 	})

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 const (
@@ -64,11 +64,11 @@ func (w *writer) expireAttempts(before time.Time, limit int) (removed int, err e
 			whole, removed = append(whole, pk), removed+n
 			return nil
 		}
-		var attempts []attempt
-		if err := wire.Unmarshal(r.json(3), &attempts); err != nil {
+		attempts, err := encoding.DecodeAttempts(r.json(3))
+		if err != nil {
 			return fmt.Errorf("attempts %d: %w", pk, err)
 		}
-		old, _ := slices.BinarySearchFunc(attempts, millis(before), func(a attempt, at int64) int { return int(a.At - at) })
+		old, _ := slices.BinarySearchFunc(attempts, millis(before), func(a encoding.Attempt, at int64) int { return int(a.At - at) })
 		if old = min(old, limit-removed); old == 0 {
 			return nil
 		}

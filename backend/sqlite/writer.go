@@ -10,6 +10,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -257,7 +258,7 @@ func (w *writer) transact(group []*request) (err error) {
 func (w *writer) publish() {
 	w.terminal.remove(w.pending)
 	for key, row := range w.pending {
-		if row.phase == phaseIdle {
+		if row.Phase == sqlrow.PhaseIdle {
 			w.rows.remove(key)
 			continue
 		}
@@ -278,7 +279,7 @@ func (w *writer) publish() {
 // row returns a task's row, including changes of the current transaction.
 func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
 	if row, found = w.pending[k]; found {
-		return row, row.pk != 0, nil
+		return row, row.PK != 0, nil
 	}
 	if row, found = w.rows.get(k); found {
 		return row, true, nil
@@ -293,29 +294,29 @@ func (w *writer) row(k store.Key) (row taskRow, found bool, err error) {
 
 // stageRemoval records that the current transaction removed a row.
 func (w *writer) stageRemoval(row *taskRow) {
-	w.pending[row.key] = taskRow{key: row.key}
-	w.countPhase(row.phase, -1)
+	w.pending[row.Key] = taskRow{Task: sqlrow.Task{Key: row.Key}}
+	w.countPhase(row.Phase, -1)
 }
 
 // stageRow records a row that the current transaction wrote. before is its previous
 // phase.
 func (w *writer) stageRow(row taskRow, before int64) {
-	w.pending[row.key] = row
+	w.pending[row.Key] = row
 	w.countPhase(before, -1)
-	w.countPhase(row.phase, 1)
-	switch row.phase {
-	case phaseLeased:
-		w.leases.widen(row.leaseUntil)
-	case phaseWaiting:
-		w.waits.widen(row.dueAt)
+	w.countPhase(row.Phase, 1)
+	switch row.Phase {
+	case sqlrow.PhaseLeased:
+		w.leases.widen(row.LeaseUntil)
+	case sqlrow.PhaseWaiting:
+		w.waits.widen(row.DueAt)
 	}
 }
 
 func (w *writer) countPhase(phase int64, by int) {
 	switch phase {
-	case phaseReady, phaseWaiting:
+	case sqlrow.PhaseReady, sqlrow.PhaseWaiting:
 		w.pendingCounts.Queued += by
-	case phaseLeased:
+	case sqlrow.PhaseLeased:
 		w.pendingCounts.Leased += by
 	}
 }

@@ -17,13 +17,11 @@ const ShareFrom = 64 << 10
 
 // Unmarshal decodes one JSON document into v, a non-nil pointer. Absent members do not
 // change v. Every error is an *Error.
-func Unmarshal(data []byte, v any) error { return (&decoder{data: data}).document(v) }
+func Unmarshal(data []byte, v any) error { return tagged.Unmarshal(data, v) }
 
 // UnmarshalShared is [Unmarshal] without a copy of long strings: those of more than ShareFrom bytes
 // share memory with data, which the caller must not change afterwards.
-func UnmarshalShared(data []byte, v any) error {
-	return (&decoder{data: data, shared: dense(data)}).document(v)
-}
+func UnmarshalShared(data []byte, v any) error { return tagged.UnmarshalShared(data, v) }
 
 // dense reports whether most of the buffer of data is in use. A string that shares memory with it
 // keeps the whole buffer.
@@ -31,7 +29,7 @@ func dense(data []byte) bool { return cap(data)-len(data) <= len(data)/4 }
 
 func (d *decoder) document(v any) error {
 	rv := reflect.ValueOf(v).Elem()
-	if err := codecFor(rv.Type(), asTagged).decode(d, rv); err != nil {
+	if err := codecFor(rv.Type(), d.form).decode(d, rv); err != nil {
 		return err
 	}
 	return d.end()
@@ -51,6 +49,7 @@ type decoder struct {
 	data  []byte
 	pos   int
 	depth int
+	form  *Form
 
 	strict bool // see UnmarshalStrict
 	shared bool // see UnmarshalShared

@@ -20,23 +20,11 @@ const TimeFormat = "2006-01-02T15:04:05.000Z"
 func Marshal(v any) ([]byte, error) { return Append(nil, v) }
 
 // Append appends v as JSON to dst. If it returns an error, dst is unchanged.
-func Append(dst []byte, v any) ([]byte, error) { return appendAs(dst, v, asTagged) }
+func Append(dst []byte, v any) ([]byte, error) { return tagged.Append(dst, v) }
 
 // AppendSnake is [Append] with member names in snake_case, except those tagged
 // wire:"literal".
-func AppendSnake(dst []byte, v any) ([]byte, error) { return appendAs(dst, v, asSnake) }
-
-func appendAs(dst []byte, v any, as spelling) ([]byte, error) {
-	if v == nil {
-		return append(dst, "null"...), nil
-	}
-	rv := reflect.ValueOf(v)
-	out, err := codecFor(rv.Type(), as).append(dst, rv)
-	if err != nil {
-		return dst, err
-	}
-	return out, nil
-}
+func AppendSnake(dst []byte, v any) ([]byte, error) { return snake.Append(dst, v) }
 
 func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 	dst = append(dst, '{')
@@ -67,7 +55,7 @@ func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-func (u *union) append(dst []byte, v reflect.Value, as spelling) ([]byte, error) {
+func (u *union) append(dst []byte, v reflect.Value, as *Form) ([]byte, error) {
 	if v.IsNil() {
 		return dst, &Error{Rule: "must not be nil"}
 	}

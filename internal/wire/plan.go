@@ -76,52 +76,43 @@ type union struct {
 	fallback      reflect.Type // if the discriminator is absent; may be nil
 }
 
-// spelling is how the names of members are emitted.
-type spelling int
+// tagged is the form that follows the tags of the types themselves, snake the same with the
+// names of members in snake_case.
+var tagged, snake = new(Form), &Form{snake: true}
 
-const (
-	asTagged spelling = iota
-	asSnake
-)
-
-var (
-	codecs [2]sync.Map // by spelling: reflect.Type -> *codec
-	unions sync.Map    // reflect.Type -> *union
-)
+var unions sync.Map // reflect.Type -> *union
 
 // Union declares that the interface type T is a closed union, and that the member
 // discriminator determines the concrete type. kinds maps each of its values to a zero
 // value of a struct type. Call Union in the declaration of a package variable, so that it
 // runs before the first use of T.
 func Union[T any](discriminator string, kinds map[string]T) struct{} {
-	return newUnion(discriminator, kinds)
+	unions.Store(reflect.TypeFor[T](), newUnion(discriminator, kinds))
+	return struct{}{}
 }
 
 // UnionByMember declares that the interface type T is a closed union of struct types. Each
 // type has a member, or an alias of one, that the others do not have. A document must have
 // exactly one of these members.
-func UnionByMember[T any](members map[string]T) struct{} {
-	return newUnion("", members)
-}
+func UnionByMember[T any](members map[string]T) struct{} { return Union("", members) }
 
 // UnionOr is [Union] with one more concrete type, that of other, which has no
 // discriminator.
 func UnionOr[T any](discriminator string, kinds map[string]T, other T) struct{} {
-	newUnion(discriminator, kinds)
-	u, _ := unions.Load(reflect.TypeFor[T]())
-	u.(*union).fallback = reflect.TypeOf(other)
+	u := newUnion(discriminator, kinds)
+	u.fallback = reflect.TypeOf(other)
+	unions.Store(reflect.TypeFor[T](), u)
 	return struct{}{}
 }
 
-func newUnion[T any](discriminator string, kinds map[string]T) struct{} {
+func newUnion[T any](discriminator string, kinds map[string]T) *union {
 	u := &union{discriminator: discriminator, kinds: make(map[string]reflect.Type, len(kinds))}
 	for kind, zero := range kinds {
 		u.kinds[kind] = reflect.TypeOf(zero)
 		u.names = append(u.names, kind)
 	}
 	sortStrings(u.names)
-	unions.Store(reflect.TypeFor[T](), u)
-	return struct{}{}
+	return u
 }
 
 func sortStrings(s []string) {
@@ -145,8 +136,8 @@ var (
 
 // codecFor returns the codec of t, and builds it on first use. It stores the codec before it
 // is complete, because a recursive type needs its own codec.
-func codecFor(t reflect.Type, as spelling) *codec {
-	if c, ok := codecs[as].Load(t); ok {
+func codecFor(t reflect.Type, as *Form) *codec {
+	if c, ok := as.codecs.Load(t); ok {
 		return c.(*codec)
 	}
 	var ready sync.WaitGroup
@@ -157,16 +148,16 @@ func codecFor(t reflect.Type, as spelling) *codec {
 		append: func(dst []byte, v reflect.Value) ([]byte, error) { ready.Wait(); return built.append(dst, v) },
 		empty:  func(v reflect.Value) bool { ready.Wait(); return built.empty(v) },
 	}
-	if c, loaded := codecs[as].LoadOrStore(t, indirect); loaded {
+	if c, loaded := as.codecs.LoadOrStore(t, indirect); loaded {
 		return c.(*codec)
 	}
 	built = newCodec(t, as)
 	ready.Done()
-	codecs[as].Store(t, built)
+	as.codecs.Store(t, built)
 	return built
 }
 
-func newCodec(t reflect.Type, as spelling) *codec {
+func newCodec(t reflect.Type, as *Form) *codec {
 	switch t {
 	case timeType:
 		return &codec{decodeTime, appendTime, func(v reflect.Value) bool { return v.IsZero() }}
@@ -184,7 +175,7 @@ func newCodec(t reflect.Type, as spelling) *codec {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return stringCodec(t)
+		return stringCodec(t, as)
 	case reflect.Bool:
 		return &codec{decodeBool, appendBool, reflect.Value.IsZero}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -200,8 +191,8 @@ func newCodec(t reflect.Type, as spelling) *codec {
 	case reflect.Struct:
 		return newStructPlan(t, as).codec()
 	case reflect.Interface:
-		if u, ok := unions.Load(t); ok {
-			return u.(*union).codec(as)
+		if u := as.union(t); u != nil {
+			return u.codec(as)
 		}
 	default:
 	}
@@ -210,12 +201,11 @@ func newCodec(t reflect.Type, as spelling) *codec {
 
 func emptyLen(v reflect.Value) bool { return v.Len() == 0 }
 
-func newStructPlan(t reflect.Type, as spelling) *structPlan {
+func newStructPlan(t reflect.Type, as *Form) *structPlan {
 	p := &structPlan{byName: make(map[string]lookup)}
-	for i := range t.NumField() {
-		sf := t.Field(i)
+	for _, sf := range as.fields(t) {
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		f := &field{name: name, index: i, bit: 1 << len(p.fields), omit: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero")}
+		f := &field{name: name, index: sf.Index[0], bit: 1 << len(p.fields), omit: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero")}
 		aliases := f.options(sf.Tag.Get("wire"))
 		if f.name == "" || f.name == "-" {
 			continue
@@ -225,7 +215,7 @@ func newStructPlan(t reflect.Type, as spelling) *structPlan {
 		}
 		switch {
 		case f.text:
-			f.codec = textCodec(sf.Type)
+			f.codec = textCodec(sf.Type, as)
 		case f.constant == "":
 			f.codec = codecFor(sf.Type, as)
 		}
@@ -236,8 +226,8 @@ func newStructPlan(t reflect.Type, as spelling) *structPlan {
 }
 
 // spelled returns the name that the encoder writes.
-func (f *field) spelled(as spelling) string {
-	if as == asSnake && !f.literal {
+func (f *field) spelled(as *Form) string {
+	if as.snake && !f.literal {
 		return Snake(f.name)
 	}
 	return f.name

@@ -11,7 +11,7 @@ import (
 // U+FFFD replaces them. Free text are the strings in maps and in values of type any, and those
 // of members tagged wire:"text". Long strings share memory with data as in [UnmarshalShared].
 func UnmarshalStrict(data []byte, v any) error {
-	return (&decoder{data: data, strict: true, shared: dense(data)}).document(v)
+	return (&decoder{data: data, form: tagged, strict: true, shared: dense(data)}).document(v)
 }
 
 const loneSurrogate = `a lone surrogate (an escape from \ud800 to \udfff without its pair)`

@@ -62,7 +62,7 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 	return nil
 }
 
-func (u *union) codec(as spelling) *codec {
+func (u *union) codec(as *Form) *codec {
 	emit := func(dst []byte, v reflect.Value) ([]byte, error) { return u.append(dst, v, as) }
 	return &codec{u.decode, emit, reflect.Value.IsNil}
 }
@@ -77,7 +77,7 @@ func (u *union) decode(d *decoder, v reflect.Value) error {
 		return err
 	}
 	concrete := reflect.New(t).Elem()
-	if err := codecFor(t, asTagged).decode(d, concrete); err != nil {
+	if err := codecFor(t, d.form).decode(d, concrete); err != nil {
 		return err
 	}
 	v.Set(concrete)
@@ -126,7 +126,7 @@ func (u *union) byMember(d *decoder) (reflect.Type, error) {
 	panic("unreachable")
 }
 
-func stringCodec(t reflect.Type) *codec {
+func stringCodec(t reflect.Type, as *Form) *codec {
 	c := &codec{
 		decode: func(d *decoder, v reflect.Value) error {
 			s, err := d.string()
@@ -138,7 +138,7 @@ func stringCodec(t reflect.Type) *codec {
 		append: func(dst []byte, v reflect.Value) ([]byte, error) { return appendString(dst, v.String()), nil },
 		empty:  emptyLen,
 	}
-	if !t.Implements(enumType) {
+	if as.pkg != "" || !t.Implements(enumType) {
 		return c
 	}
 	values := reflect.Zero(t).Interface().(Enum).EnumValues()
@@ -157,8 +157,8 @@ func stringCodec(t reflect.Type) *codec {
 }
 
 // textCodec is that of free text, in which U+FFFD may replace lone surrogates.
-func textCodec(t reflect.Type) *codec {
-	c := stringCodec(t)
+func textCodec(t reflect.Type, as *Form) *codec {
+	c := stringCodec(t, as)
 	c.decode = func(d *decoder, v reflect.Value) error {
 		s, err := d.freeText()
 		if err == nil {
@@ -169,7 +169,7 @@ func textCodec(t reflect.Type) *codec {
 	return c
 }
 
-func pointerCodec(t reflect.Type, as spelling) *codec {
+func pointerCodec(t reflect.Type, as *Form) *codec {
 	elem := codecFor(t.Elem(), as)
 	return &codec{
 		decode: func(d *decoder, v reflect.Value) error {
@@ -188,7 +188,7 @@ func pointerCodec(t reflect.Type, as spelling) *codec {
 	}
 }
 
-func sliceCodec(t reflect.Type, as spelling) *codec {
+func sliceCodec(t reflect.Type, as *Form) *codec {
 	elem := codecFor(t.Elem(), as)
 	return &codec{
 		decode: func(d *decoder, v reflect.Value) error {
@@ -223,7 +223,7 @@ func sliceCodec(t reflect.Type, as spelling) *codec {
 	}
 }
 
-func mapCodec(t reflect.Type, as spelling) *codec {
+func mapCodec(t reflect.Type, as *Form) *codec {
 	if t.Key().Kind() != reflect.String {
 		panic(fmt.Sprintf("wire: map type %s must have string keys", t))
 	}

@@ -1,4 +1,4 @@
-package store
+package encoding
 
 import (
 	"strings"
@@ -8,30 +8,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-func TestEncodedEventsRoundTrip(t *testing.T) {
+func TestEventsRoundTrip(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_763_640_000_123).UTC()
-	task := Key{Owner: "o", ID: "task-1"}
+	task := store.Key{Owner: "o", ID: "task-1"}
 	message := func(taskID, contextID string) *a2a.Message {
 		return &a2a.Message{ID: "m", TaskID: taskID, ContextID: contextID, Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "x"}}}
 	}
 	for name, test := range map[string]struct {
-		events []Event
+		events []store.Event
 		absent []string // from the JSON
 	}{
 		"ids of the log": {
-			[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "context-1")}},
+			[]store.Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "context-1")}},
 			[]string{"task-1", "context-1", "bare"},
 		},
-		"another context":    {[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-2")}}, []string{"task-1", "context-1"}},
-		"another task":       {[]Event{{Time: at, State: a2a.StateSubmitted, Message: message("task-2", "context-1")}}, []string{"context-1"}},
-		"no ids":             {[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("", "")}}, nil},
-		"one message of two": {[]Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "")}}, nil},
-		"no time":            {[]Event{{State: a2a.StateSubmitted}, {Time: at, State: a2a.StateCompleted}, {State: a2a.StateCompleted}}, nil},
+		"another context":    {[]store.Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-2")}}, []string{"task-1", "context-1"}},
+		"another task":       {[]store.Event{{Time: at, State: a2a.StateSubmitted, Message: message("task-2", "context-1")}}, []string{"context-1"}},
+		"no ids":             {[]store.Event{{Time: at, State: a2a.StateSubmitted, Received: message("", "")}}, nil},
+		"one message of two": {[]store.Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "")}}, nil},
+		"no time":            {[]store.Event{{State: a2a.StateSubmitted}, {Time: at, State: a2a.StateCompleted}, {State: a2a.StateCompleted}}, nil},
 		"times and states": {
-			[]Event{
+			[]store.Event{
 				{Time: at, State: a2a.StateWorking},
 				{Time: at, State: a2a.StateWorking, Progress: true},
 				{Time: at.Add(time.Millisecond), State: a2a.StateCompleted},
@@ -46,12 +47,12 @@ func TestEncodedEventsRoundTrip(t *testing.T) {
 				test.events[i].Seq = int64(7 + i)
 			}
 			want := copyOf(test.events)
-			data, err := EncodeEvents(test.events, task, "context-1")
+			data, err := Events(test.events, task, "context-1")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, test.events); diff != "" {
-				t.Errorf("EncodeEvents() changed its argument (-want +got):\n%s", diff)
+				t.Errorf("Events() changed its argument (-want +got):\n%s", diff)
 			}
 			got, err := DecodeEvents(data, 7, task, "context-1")
 			if err != nil {
@@ -62,19 +63,19 @@ func TestEncodedEventsRoundTrip(t *testing.T) {
 			}
 			for _, text := range test.absent {
 				if strings.Contains(string(data), text) {
-					t.Errorf("EncodeEvents() = %s, want it without %s", data, text)
+					t.Errorf("Events() = %s, want it without %s", data, text)
 				}
 			}
 			if n := strings.Count(string(data), `"time"`); name == "times and states" && n != 2 {
-				t.Errorf("EncodeEvents() = %s, want two times", data)
+				t.Errorf("Events() = %s, want two times", data)
 			}
 		})
 	}
 }
 
 // copyOf returns a copy of events and their messages.
-func copyOf(events []Event) []Event {
-	copied := make([]Event, len(events))
+func copyOf(events []store.Event) []store.Event {
+	copied := make([]store.Event, len(events))
 	for i, e := range events {
 		for _, m := range []**a2a.Message{&e.Message, &e.Received} {
 			if *m != nil {

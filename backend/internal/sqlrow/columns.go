@@ -1,0 +1,136 @@
+package sqlrow
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Columns are columns of a table with the fields of the row type T that hold them. The text of
+// a statement, its arguments and the reading of its result follow from them, so none of these
+// depends on an order that stands elsewhere.
+type Columns[T any] struct{ all []column }
+
+type column struct {
+	name  string
+	index []int // of the field
+}
+
+// Of returns the columns that the tags of T name, in the order of its fields: `col:"name"`. A
+// field of a struct type has the names of its fields, separated by commas. Fields of an
+// embedded struct belong to T. Fields are strings, integers and booleans.
+func Of[T any]() Columns[T] { return Columns[T]{appendColumns(nil, reflect.TypeFor[T](), nil)} }
+
+func appendColumns(all []column, t reflect.Type, in []int) []column {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(slices.Clone(in), i)
+		tag, tagged := f.Tag.Lookup("col")
+		switch {
+		case f.Anonymous:
+			all = appendColumns(all, f.Type, index)
+		case tagged && f.Type.Kind() == reflect.Struct:
+			for j, name := range strings.Split(tag, ",") {
+				all = append(all, column{name, append(slices.Clone(index), j)})
+			}
+		case tagged:
+			all = append(all, column{tag, index})
+		}
+	}
+	return all
+}
+
+// Only returns the columns with the given names, separated by spaces, in this order. It panics
+// if there is no such column.
+func (c Columns[T]) Only(names string) (some Columns[T]) {
+	for _, name := range strings.Fields(names) {
+		i := slices.IndexFunc(c.all, func(col column) bool { return col.name == name })
+		if i < 0 {
+			panic(fmt.Sprintf("%s has no column %s", reflect.TypeFor[T](), name))
+		}
+		some.all = append(some.all, c.all[i])
+	}
+	return some
+}
+
+// Without returns the other columns than those with the given names, separated by spaces.
+func (c Columns[T]) Without(names string) (some Columns[T]) {
+	for _, col := range c.all {
+		if !slices.Contains(strings.Fields(names), col.name) {
+			some.all = append(some.all, col)
+		}
+	}
+	return some
+}
+
+// Len returns the number of columns.
+func (c Columns[T]) Len() int { return len(c.all) }
+
+// Name returns the name of the column i.
+func (c Columns[T]) Name(i int) string { return c.all[i].name }
+
+// List returns the names after a prefix, such as "t.", separated by commas.
+func (c Columns[T]) List(prefix string) string {
+	return c.join(func(name string) string { return prefix + name })
+}
+
+// Marks returns a question mark for each column, separated by commas.
+func (c Columns[T]) Marks() string { return c.join(func(string) string { return "?" }) }
+
+// Set returns the assignments of arguments to all columns.
+func (c Columns[T]) Set() string { return c.join(func(name string) string { return name + "=?" }) }
+
+func (c Columns[T]) join(text func(name string) string) string {
+	parts := make([]string, len(c.all))
+	for i := range c.all {
+		parts[i] = text(c.all[i].name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Field returns the type of the field of the column i.
+func (c Columns[T]) Field(i int) reflect.Type {
+	return reflect.TypeFor[T]().FieldByIndex(c.all[i].index).Type
+}
+
+// Value returns the field of the column i in a row, which is the pointed-to value of a *T.
+func (c Columns[T]) Value(row reflect.Value, i int) reflect.Value {
+	for _, f := range c.all[i].index {
+		row = row.Field(f)
+	}
+	return row
+}
+
+// Scan sets the fields of a row from a result that starts with these columns. integer and text
+// return the value of a column of the result; a boolean is an integer.
+func (c Columns[T]) Scan(row *T, integer func(i int) int64, text func(i int) string) {
+	v := reflect.ValueOf(row).Elem()
+	for i := range c.all {
+		switch f := c.Value(v, i); f.Kind() {
+		case reflect.String:
+			f.SetString(text(i))
+		case reflect.Bool:
+			f.SetBool(integer(i) != 0)
+		default:
+			f.SetInt(integer(i))
+		}
+	}
+}
+
+// Args returns the values of the fields as arguments of a statement, then more.
+func (c Columns[T]) Args(row *T, more ...any) []any {
+	v := reflect.ValueOf(row).Elem()
+	args := make([]any, 0, len(c.all)+len(more))
+	for i := range c.all {
+		switch f := c.Value(v, i); f.Kind() {
+		case reflect.String:
+			args = append(args, f.String())
+		case reflect.Bool:
+			args = append(args, f.Bool())
+		default:
+			args = append(args, f.Int())
+		}
+	}
+	return append(args, more...)
+}
