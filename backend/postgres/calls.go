@@ -97,13 +97,10 @@ func (c *committer) keys(accepted []*change) *call {
 	})
 	for _, ch := range keyed {
 		r := ch.Idempotency
-		k.columns[0].text(r.Owner)
-		k.columns[1].text(r.Key)
-		k.columns[2].bytes(r.HashBytes())
-		k.columns[3].text(r.TaskID)
-		k.columns[4].int(ch.newVersion())
-		k.columns[5].int(millis(r.CreatedAt))
-		k.columns[6].bool(ch.Create != nil && r.Owner == ch.Key.Owner && r.TaskID == ch.Key.ID && millis(r.CreatedAt) == millis(ch.Events[0].Time))
+		keyRows.add(k, &keyParams{
+			Owner: r.Owner, Key: r.Key, Hash: r.HashBytes(), TaskID: r.TaskID, Seq: ch.newVersion(), CreatedAt: millis(r.CreatedAt),
+			AtCreation: ch.Create != nil && r.Owner == ch.Key.Owner && r.TaskID == ch.Key.ID && millis(r.CreatedAt) == millis(ch.Events[0].Time),
+		})
 	}
 	return k
 }
@@ -111,52 +108,39 @@ func (c *committer) keys(accepted []*change) *call {
 // contexts returns the call that creates or updates the contexts of new tasks and of tasks
 // that receive messages. The former are named by the context, the latter by the task.
 func (c *committer) contexts(creates, touches []*change) *call {
-	type newContext struct {
-		key                  store.Key
-		firstTask            string
-		created, received, n int64
-	}
 	at := make(map[store.Key]int, len(creates))
 	of := make(map[store.Key]int, len(creates)) // index into all, by task
-	all := make([]newContext, 0, len(creates))
+	all := make([]newContextParams, 0, len(creates))
 	for _, ch := range creates {
 		key := store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}
 		i, ok := at[key]
 		if !ok {
 			i = len(all)
 			at[key] = i
-			all = append(all, newContext{key: key, firstTask: ch.Key.ID, created: millis(ch.Events[0].Time)})
+			all = append(all, newContextParams{Key: key, FirstID: ch.Key.ID, CreatedAt: millis(ch.Events[0].Time)})
 		}
 		of[ch.Key] = i
 		b := &all[i]
-		b.received, b.n = max(b.received, ch.messageTime), b.n+1
+		b.ReceivedAt, b.N = max(b.ReceivedAt, ch.messageTime), b.N+1
 	}
 	touches = slices.DeleteFunc(touches, func(ch *change) bool {
 		i, ok := of[ch.Key]
 		if ok { // the task is created in the same transaction
-			all[i].received = max(all[i].received, ch.messageTime)
+			all[i].ReceivedAt = max(all[i].ReceivedAt, ch.messageTime)
 		}
 		return ok
 	})
-	slices.SortFunc(all, func(a, b newContext) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(all, func(a, b newContextParams) int { return compareKeys(a.Key, b.Key) })
 	st := stmtContexts
 	if len(touches) > 0 {
 		st = stmtContextsReceived
 	}
 	k := c.reuseCall(st)
 	for _, ch := range touches {
-		k.columns[6].text(ch.Key.Owner)
-		k.columns[7].text(ch.Key.ID)
-		k.columns[8].int(ch.messageTime)
+		receivedRows.add(k, &receivedParams{Key: ch.Key, At: ch.messageTime})
 	}
 	for i := range all {
-		b := &all[i]
-		k.columns[0].text(b.key.Owner)
-		k.columns[1].text(b.key.ID)
-		k.columns[2].int(b.created)
-		k.columns[3].int(b.received)
-		k.columns[4].int(b.n)
-		k.columns[5].text(b.firstTask)
+		newContextRows.add(k, &all[i])
 	}
 	return k
 }
@@ -164,30 +148,13 @@ func (c *committer) contexts(creates, touches []*change) *call {
 func (c *committer) creates(creates []*change, mark int64) *call {
 	k := c.reuseCall(stmtCreate)
 	for _, ch := range creates {
-		var t taskRow
-		t.Advance(ch.Events)
-		t.SetQueueEntry(ch.Queue)
-		col := k.columns
-		col[0].text(ch.Key.Owner)
-		col[1].text(ch.Key.ID)
-		col[2].int(ch.pk)
-		col[3].text(ch.Create.ContextID)
-		col[4].text(t.State)
-		for i, v := range []int64{t.StateAt, t.Seq, t.ReceivedSeq, t.Phase, t.DueAt} {
-			col[5+i].int(v)
+		p := createParams{taskRow: taskRow{Key: ch.Key, PK: ch.pk, ContextID: ch.Create.ContextID, Checkpoint: 1}, Events: ch.EventsJSON, Large: ch.largeBytes()}
+		p.Advance(ch.Events)
+		p.SetQueueEntry(ch.Queue)
+		if ch.SnapshotJSON != "" && ch.Snapshot.Seq == p.Seq {
+			p.Snapshot = &ch.SnapshotJSON
 		}
-		col[10].text(t.Worker)
-		for i, v := range []int64{t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq, t.CreatedAt, t.UpdatedAt} {
-			col[11+i].int(v)
-		}
-		if ch.SnapshotJSON != "" && ch.Snapshot.Seq == t.Seq {
-			col[19].text(ch.SnapshotJSON)
-		} else {
-			col[19].null()
-		}
-		col[20].text(ch.EventsJSON)
-		col[21].int(t.Bytes)
-		col[22].intOrNull(ch.Large, len(ch.Values) > 0)
+		createRows.add(k, &p)
 	}
 	k.scalars = append(k.scalars, mark)
 	return k
@@ -198,7 +165,7 @@ func (c *committer) updates(wave []*change, mark int64) *call {
 	k := c.reuseCall(stmtUpdate)
 	strict := int64(0)
 	for _, ch := range wave {
-		k.update(ch)
+		updateRows.add(k, ch.update())
 		if ch.strict {
 			strict++
 		}
@@ -213,10 +180,7 @@ func (c *committer) contents(accepted []*change) *call {
 	k := c.reuseCall(stmtContents)
 	for _, ch := range accepted {
 		for i := range ch.Values {
-			k.columns[0].text(ch.Key.Owner)
-			k.columns[1].text(ch.Key.ID)
-			k.columns[2].bytes(ch.Values[i].Hash[:])
-			k.columns[3].text(ch.Values[i].JSON)
+			contentRows.add(k, &contentParams{Key: ch.Key, Hash: ch.Values[i].Hash[:], Data: ch.Values[i].JSON})
 		}
 	}
 	return k
@@ -227,71 +191,47 @@ func (c *committer) snapshots(wave []*change) *call {
 	k := c.reuseCall(stmtSnapshots)
 	for _, ch := range wave {
 		if ch.SnapshotJSON != "" {
-			k.columns[0].text(ch.Key.Owner)
-			k.columns[1].text(ch.Key.ID)
+			snapshotRows.add(k, &keyParam{ch.Key})
 		}
 	}
 	return k
 }
 
-func (k *call) update(ch *change) {
-	col, n := k.columns, int64(len(ch.Events))
-	col[0].text(ch.Key.Owner)
-	col[1].text(ch.Key.ID)
-	col[2].int(max(ch.Version, ch.at))
-	if ch.Lease != nil {
-		col[3].text(ch.Lease.Worker)
-		col[4].int(ch.Lease.Fence)
-	} else {
-		col[3].null()
-		col[4].null()
+// largeBytes returns the size of the large values of the events, nil if the change has none.
+func (c *change) largeBytes() *int64 {
+	if len(c.Values) == 0 {
+		return nil
 	}
-	col[5].int(max(ch.Seen, 0))
-	col[6].int(n)
-	if ch.status != nil {
-		col[7].text(string(ch.status.State))
-		col[8].int(millis(ch.status.Time))
-	} else {
-		col[7].null()
-		col[8].null()
-	}
-	col[9].int(ch.received)
-	if n > 0 {
-		col[10].int(millis(ch.Events[n-1].Time))
-		col[13].text(ch.EventsJSON)
-	} else {
-		col[10].null()
-		col[13].null()
-	}
-	if ch.SnapshotJSON != "" {
-		col[11].text(ch.SnapshotJSON)
-		col[12].int(ch.Snapshot.Seq)
-	} else {
-		col[11].null()
-		col[12].null()
-	}
-	k.updateQueueEntry(ch.Queue)
-	col[23].bool(ch.strict)
-	col[24].int(store.EventsSize(ch.Events))
-	col[25].intOrNull(ch.Large, len(ch.Values) > 0)
+	return &c.Large
 }
 
-func (k *call) updateQueueEntry(run *store.QueueEntry) {
-	col := k.columns[14:23]
-	if run == nil {
-		for i := range col {
-			col[i].null()
-		}
-		return
+// update returns the arguments of stmtUpdate.
+func (c *change) update() *updateParams {
+	p := &updateParams{
+		Key: c.Key, Version: max(c.Version, c.at), Seen: max(c.Seen, 0), N: int64(len(c.Events)), Received: c.received,
+		Strict: c.strict, Bytes: store.EventsSize(c.Events), Large: c.largeBytes(),
+	}
+	if c.Lease != nil {
+		p.HeldWorker, p.HeldFence = &c.Lease.Worker, &c.Lease.Fence
 	}
 	var t taskRow
-	t.SetQueueEntry(run)
-	col[0].int(t.Phase)
-	col[1].int(t.DueAt)
-	col[2].text(t.Worker)
-	for i, v := range []int64{t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq} {
-		col[3+i].int(v)
+	if c.status != nil {
+		t.State, t.StateAt = string(c.status.State), millis(c.status.Time)
+		p.State, p.StateAt = &t.State, &t.StateAt
 	}
+	if n := len(c.Events); n > 0 {
+		t.UpdatedAt = millis(c.Events[n-1].Time)
+		p.UpdatedAt, p.Events = &t.UpdatedAt, &c.EventsJSON
+	}
+	if c.SnapshotJSON != "" {
+		p.Snapshot, p.SnapshotSeq = &c.SnapshotJSON, &c.Snapshot.Seq
+	}
+	if c.Queue != nil {
+		t.SetQueueEntry(c.Queue)
+		p.Phase, p.DueAt, p.Worker, p.Fence, p.LeaseUntil = &t.Phase, &t.DueAt, &t.Worker, &t.Fence, &t.LeaseUntil
+		p.Turn, p.Attempt, p.SeenSeq, p.StartSeq = &t.Turn, &t.Attempt, &t.SeenSeq, &t.StartSeq
+	}
+	return p
 }
 
 // steps returns the call that saves the steps of all changes in order. A step that occurs
@@ -302,11 +242,7 @@ func (c *committer) steps(accepted []*change) *call {
 		turn int
 		name string
 	}
-	type step struct {
-		name
-		result, artifacts []byte
-	}
-	var all []step
+	var all []stepParams
 	var at map[name]int
 	for _, ch := range accepted {
 		for _, s := range ch.Steps {
@@ -318,23 +254,20 @@ func (c *committer) steps(accepted []*change) *call {
 			if !ok {
 				i = len(all)
 				at[n] = i
-				all = append(all, step{name: n})
+				all = append(all, stepParams{Key: ch.Key, Turn: int64(s.Turn), Name: s.Name})
 			}
-			all[i].result, all[i].artifacts = s.Result, s.Artifacts
+			all[i].Result, all[i].Artifacts = s.Result, s.Artifacts
+			if s.Result == nil {
+				all[i].Result = []byte{} // not null
+			}
+			if len(s.Artifacts) == 0 {
+				all[i].Artifacts = nil
+			}
 		}
 	}
 	k := c.reuseCall(stmtSteps)
-	for _, s := range all {
-		k.columns[0].text(s.key.Owner)
-		k.columns[1].text(s.key.ID)
-		k.columns[2].int(int64(s.turn))
-		k.columns[3].text(s.name.name)
-		k.columns[4].bytes(s.result)
-		if len(s.artifacts) > 0 {
-			k.columns[5].bytes(s.artifacts)
-		} else {
-			k.columns[5].null()
-		}
+	for i := range all {
+		stepRows.add(k, &all[i])
 	}
 	return k
 }

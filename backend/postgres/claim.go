@@ -24,7 +24,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if p.Limit <= 0 {
 		return nil, nil
 	}
-	args, err := claimArgs(&p)
+	args, err := newClaimArguments(&p)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 type claim struct {
 	s *Store
 	*statement
-	args     []any
+	args     claimArguments
 	limit    int
 	after    map[string]string // the last claimed context of each owner
 	rows     []taskRow
@@ -89,29 +89,23 @@ func (c *claim) run(ctx context.Context) ([]taskRow, error) {
 
 // round claims up to limit tasks, at most depth per owner and perContext per context.
 func (c *claim) round(ctx context.Context, limit, depth, perContext int) error {
-	owners, contexts := []string{}, []string{}
+	a := &c.args
+	a.Owners, a.AfterContexts = []string{}, []string{}
 	for owner, context := range c.after {
 		if storable(owner, context) {
-			owners, contexts = append(owners, owner), append(contexts, context)
+			a.Owners, a.AfterContexts = append(a.Owners, owner), append(a.AfterContexts, context)
 		}
 	}
-	args := c.args
-	args[5], args[6], args[13], args[14], args[15], args[16] = limit, depth, c.s.newMark(), owners, contexts, perContext
-	type claimedRow struct {
-		taskRow
-		place int64
-		turn  bool // claimed in the round robin of contexts
-	}
+	a.Limit, a.PerOwner, a.PerContext, a.Mark = limit, depth, perContext, c.s.newMark()
 	var all []claimedRow
-	calls := []*call{{statement: c.statement, args: args, row: func(r record) {
+	calls := []*call{{statement: c.statement, args: claimColumns.Args(a), row: func(r record) {
 		var t claimedRow
-		scanTask(&t.taskRow, r)
-		t.place, t.turn = r.int(rowWidth), r.bool(rowWidth+2)
-		c.lanesDue, c.more = c.lanesDue || r.int(rowWidth+1) > 0, r.bool(rowWidth+3)
+		claimedColumns.Scan(&t, r.int, r.text)
+		c.lanesDue, c.more = c.lanesDue || t.Webhooks > 0, t.More
 		all = append(all, t)
 	}}}
 	if len(c.rows) == 0 {
-		promote := &call{statement: stmtPromoteTasks, args: []any{args[1], args[2], promoteLimit}}
+		promote := &call{statement: stmtPromoteTasks, args: []any{a.Now, a.Horizon, promoteLimit}}
 		calls = append([]*call{promote}, calls...)
 	}
 	if c.s.cfg.Pooler {
@@ -128,9 +122,9 @@ func (c *claim) round(ctx context.Context, limit, depth, perContext int) error {
 		}
 	}
 	c.s.lanesDue(c.lanesDue)
-	slices.SortFunc(all, func(a, b claimedRow) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(all, func(a, b claimedRow) int { return cmp.Compare(a.Place, b.Place) })
 	for i := range all {
-		if t := &all[i]; t.turn {
+		if t := &all[i]; t.ByContext {
 			if c.after == nil {
 				c.after = make(map[string]string)
 			}
@@ -166,28 +160,26 @@ var stmtPromoteTasks = &statement{
 // farFuture is later than any stored time.
 const farFuture = int64(1) << 62
 
-func claimArgs(p *store.ClaimParams) ([]any, error) {
+// newClaimArguments returns the arguments of a claim that are the same in each round.
+func newClaimArguments(p *store.ClaimParams) (a claimArguments, err error) {
 	event := p.Event
-	event.Time = store.Time(event.Time)
 	encoded, err := encoding.NewTemplate(event)
-	if err != nil {
-		return nil, err
+	a = claimArguments{
+		AfterOwner: p.AfterOwner, Now: millis(p.Now), Horizon: farFuture, ExpiredUntil: millis(p.Now), Worker: p.Worker, Until: millis(p.Until),
+		State: string(event.State), At: millis(event.Time), Before: encoded.Before, After: encoded.After, Bytes: int64(event.Size()),
+		Skip: append([]string{}, p.Skip...),
 	}
-	now, horizon, expiredUntil := millis(p.Now), farFuture, millis(p.Now)
 	if p.Horizon > 0 {
-		horizon = millis(p.Now.Add(p.Horizon))
+		a.Horizon = millis(p.Now.Add(p.Horizon))
 	}
-	farLease := horizon
+	a.LeaseHorizon = a.Horizon
 	if p.Takeover {
-		expiredUntil = farFuture
+		a.ExpiredUntil = farFuture
 	}
 	if p.QueuedOnly {
-		expiredUntil, farLease = -farFuture, farFuture
+		a.ExpiredUntil, a.LeaseHorizon = -farFuture, farFuture
 	}
-	return []any{
-		p.AfterOwner, now, horizon, expiredUntil, p.Worker, 0, 0, millis(p.Until), string(event.State), millis(event.Time),
-		encoded.At(event.Time), encoded.Before, encoded.After, int64(0), nil, nil, 0, farLease, event.Size(), append([]string{}, p.Skip...),
-	}, nil
+	return a, err
 }
 
 // errNoLog reports that a task has no log rows.

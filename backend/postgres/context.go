@@ -9,14 +9,46 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
-// contextColumns returns the columns that scanContext reads, in its order. The last one has
-// the ids of the newest tasks of the context; tasks is their maximum number.
+// contextRow has the columns of a context besides its record, which has what clients describe.
+type contextRow struct {
+	Key       store.ContextKey `col:"owner,id"`
+	Status    string           `col:"status"` // "" while the deletion is pending
+	Name      string           `col:"name"`
+	ParentID  string           `col:"parent_id"`
+	CreatedAt int64            `col:"created_at"`
+	UpdatedAt int64            `col:"updated_at"`
+	Version   int64            `col:"version"`
+	TaskCount int64            `col:"task_count"`
+}
+
+// contextParams are the columns of a context that the client's description determines.
+type contextParams struct {
+	Key       store.ContextKey `col:"owner,id"`
+	Status    string           `col:"status"`
+	Name      []byte           `col:"name"`
+	ParentID  string           `col:"parent_id"`
+	UpdatedAt int64            `col:"updated_at"`
+	Labels    []int64          `col:"labels"`
+	Record    string           `col:"record"`
+	CreatedAt int64            `col:"created_at"`
+}
+
+var (
+	contextRowColumns = sqlrow.Of[contextRow]()
+	contextList       = contextRowColumns.List("t.") + ", t.record"
+	insertedContext   = sqlrow.Of[contextParams]()
+	updatedContext    = insertedContext.Without("created_at")
+)
+
+// contextColumns returns the columns that scanContext reads. The last one has the ids of the
+// newest tasks of the context; tasks is their maximum number.
 func contextColumns(tasks string) string {
-	return `t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record,
+	return contextList + `,
 	ARRAY(SELECT k.id FROM (
 			(SELECT k.id, k.created_at FROM {s}.task_rows k WHERE k.owner = t.owner AND k.context_id = t.id AND NOT k.first
 				ORDER BY k.created_at DESC, k.id DESC LIMIT ` + tasks + `)
@@ -43,14 +75,30 @@ var (
 		UNION ALL ` + firstTask("t.state", "$1::text", "$2::text")
 	sqlReadContext = `SELECT ` + contextColumns("$3::bigint") + ` FROM {s}.context_rows t
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" AND t.status <> ''`
-	sqlLockContext = `SELECT t.owner, t.id, t.status, t.name, t.parent_id, t.created_at, t.updated_at, t.version, t.task_count, t.record, NULL
+	sqlLockContext = `SELECT ` + contextList + `, NULL
 		FROM {s}.context_rows t WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" FOR UPDATE`
+
+	sqlInsertContext = namedText(insertedContext, `WITH saved AS (
+			INSERT INTO {s}.context_rows (`+insertedContext.List("")+`, version, task_count)
+			VALUES (`+insertedContext.List("@")+`, 1, 0)
+			ON CONFLICT DO NOTHING RETURNING owner, status, labels
+		), counter AS (
+			INSERT INTO {s}.label_counters (owner, label, status, n)
+			SELECT DISTINCT saved.owner, u.label, saved.status, 1 FROM saved CROSS JOIN unnest(saved.labels) u(label)
+		)
+		SELECT 1 FROM saved`)
+	sqlUpdateContext = namedText(updatedContext, sqlOldContext+`, saved AS (
+			UPDATE {s}.context_rows SET status = @status, name = @name, parent_id = @parent_id, unmodified = false,
+				updated_at = greatest(updated_at, @updated_at), version = greatest(version, 1) + 1, labels = @labels, record = @record
+			WHERE owner = @owner COLLATE "POSIX" AND id = @id COLLATE "POSIX" RETURNING owner, status, labels
+		), counter AS (`+sqlCountLabels+`)
+		SELECT 1 FROM saved`)
 )
 
 const (
 	// sqlOldContext reads a locked context as it was before the statement.
 	sqlOldContext = `WITH prior AS (
-			SELECT owner, status, labels FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
+			SELECT owner, status, labels FROM {s}.context_rows WHERE owner = @owner COLLATE "POSIX" AND id = @id COLLATE "POSIX"
 		)`
 	// sqlCountLabels subtracts the labels of the old context from the counts and adds those of
 	// the new one. A label that a context has twice counts once.
@@ -61,21 +109,6 @@ const (
 				SELECT DISTINCT saved.owner, u.label, saved.status, 1 FROM saved CROSS JOIN unnest(saved.labels) u(label) WHERE saved.status <> ''
 			) AS d(owner, label, status, n) GROUP BY 1, 2, 3 HAVING sum(d.n) <> 0`
 
-	sqlInsertContext = `WITH saved AS (
-			INSERT INTO {s}.context_rows (owner, id, status, name, parent_id, created_at, updated_at, version, task_count, labels, record)
-			VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bigint, $7::bigint, 1, 0, $8::bigint[], $9::text)
-			ON CONFLICT DO NOTHING RETURNING owner, status, labels
-		), counter AS (
-			INSERT INTO {s}.label_counters (owner, label, status, n)
-			SELECT DISTINCT saved.owner, u.label, saved.status, 1 FROM saved CROSS JOIN unnest(saved.labels) u(label)
-		)
-		SELECT 1 FROM saved`
-	sqlUpdateContext = sqlOldContext + `, saved AS (
-			UPDATE {s}.context_rows SET status = $3::text, name = $4::bytea, parent_id = $5::text, unmodified = false,
-				updated_at = greatest(updated_at, $6::bigint), version = greatest(version, 1) + 1, labels = $7::bigint[], record = $8::text
-			WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" RETURNING owner, status, labels
-		), counter AS (` + sqlCountLabels + `)
-		SELECT 1 FROM saved`
 	sqlAncestors = `WITH RECURSIVE up(id, parent, n) AS (
 			SELECT id, parent_id, 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status <> ''
 			UNION ALL
@@ -88,17 +121,19 @@ const (
 )
 
 func scanContext(r record) (c store.Context, err error) {
+	var row contextRow
+	contextRowColumns.Scan(&row, r.int, r.text)
 	c = store.Context{
-		Key: store.ContextKey{Owner: r.text(0), ID: r.text(1)}, Status: a2a.ContextStatus(r.text(2)), Name: r.text(3), ParentID: r.text(4),
-		CreatedAt: fromMillis(r.int(5)), UpdatedAt: fromMillis(r.int(6)), Version: max(r.int(7), 1), TaskCount: int(r.int(8)),
-		Role: store.DefaultContextRole,
+		Key: row.Key, Status: a2a.ContextStatus(row.Status), Name: row.Name, ParentID: row.ParentID, Role: store.DefaultContextRole,
+		CreatedAt: fromMillis(row.CreatedAt), UpdatedAt: fromMillis(row.UpdatedAt), Version: max(row.Version, 1), TaskCount: int(row.TaskCount),
 	}
-	if !r.null(9) {
-		if err := encoding.DecodeContext(&c, r[9]); err != nil {
+	record := contextRowColumns.Len()
+	if !r.null(record) {
+		if err := encoding.DecodeContext(&c, r[record]); err != nil {
 			return c, err
 		}
 	}
-	c.TaskIDs = texts(r[10])
+	c.TaskIDs = texts(r[record+1])
 	for i, j := 0, len(c.TaskIDs)-1; i < j; i, j = i+1, j-1 {
 		c.TaskIDs[i], c.TaskIDs[j] = c.TaskIDs[j], c.TaskIDs[i]
 	}
@@ -178,9 +213,12 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 // writeContext creates a context or updates it.
 func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextChange, old store.Context, data string) error {
 	to := &c.Context
+	row := contextParams{
+		Key: to.Key, Status: string(to.Status), Name: []byte(to.Name), ParentID: to.ParentID, UpdatedAt: millis(to.UpdatedAt),
+		Labels: contextLabels(to), Record: data, CreatedAt: millis(to.CreatedAt),
+	}
 	if c.Create {
-		n, err := s.exec(ctx, tx, sqlInsertContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
-			millis(to.CreatedAt), millis(to.UpdatedAt), contextLabels(to), data)
+		n, err := s.exec(ctx, tx, sqlInsertContext, insertedContext.Args(&row)...)
 		if err == nil && n == 0 {
 			err = store.ErrExists
 		}
@@ -189,8 +227,7 @@ func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextCha
 		}
 		return s.addCounter(ctx, tx, to.Key.Owner, string(to.Status), 1)
 	}
-	_, err := s.exec(ctx, tx, sqlUpdateContext, to.Key.Owner, to.Key.ID, string(to.Status), []byte(to.Name), to.ParentID,
-		millis(to.UpdatedAt), contextLabels(to), data)
+	_, err := s.exec(ctx, tx, sqlUpdateContext, updatedContext.Args(&row)...)
 	if err != nil || old.Status == to.Status {
 		return err
 	}

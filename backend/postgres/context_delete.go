@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -23,13 +24,13 @@ var (
 		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` LIMIT 1`
 )
 
-const (
-	sqlMarkDeletion = sqlOldContext + `, saved AS (
-			UPDATE {s}.context_rows SET status = '', unmodified = false WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"
+var sqlMarkDeletion = namedText(sqlrow.Of[keyParam](), sqlOldContext+`, saved AS (
+			UPDATE {s}.context_rows SET status = '', unmodified = false WHERE owner = @owner COLLATE "POSIX" AND id = @id COLLATE "POSIX"
 			RETURNING owner, status, labels
-		), counter AS (` + sqlCountLabels + `)
-		SELECT 1 FROM saved`
+		), counter AS (`+sqlCountLabels+`)
+		SELECT 1 FROM saved`)
 
+const (
 	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context AND NOT at_creation`
 
 	sqlDeleteContext    = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`

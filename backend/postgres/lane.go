@@ -8,16 +8,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// laneColumns are the columns of webhook_lanes that scanLane reads, in its order.
-const laneColumns = `l.owner, l.task_id, l.id, l.endpoint, l.long_running, l.state, l.cursor_seq, l.cursor_sequence, l.cursor_state,
-	l.tail_seq, l.due_at, l.attempt, l.failed_at, l.delivered, l.delivered_at, l.updated_at, l.worker, l.fence, l.lease_until, l.reason`
+var laneColumns = sqlrow.Of[sqlrow.Lane]()
 
-// laneWidth is the number of laneColumns.
-const laneWidth = 20
+// laneList are the columns of webhook_lanes that scanLane reads, laneWidth is their number.
+var (
+	laneList  = laneColumns.List("l.")
+	laneWidth = laneColumns.Len()
+)
 
 // sqlLaneKey compares the key of the lane l, or another row of a webhook, to that of u.
 // sqlWebhookKey compares it to parameters 1 to 3.
@@ -28,17 +29,9 @@ const (
 
 // scanLane reads a lane. scanWebhook reads the rest of its webhook.
 func scanLane(r record) store.Lane {
-	return store.Lane{
-		Webhook: store.Webhook{
-			Task: store.Key{Owner: r.text(0), ID: r.text(1)}, ID: r.text(2), Endpoint: r.text(3), LongRunning: r.bool(4),
-		},
-		State:  store.LaneState(r.text(5)),
-		Cursor: store.WebhookCursor{Seq: r.int(6), Sequence: r.int(7), State: a2a.TaskState(r.text(8))},
-		Tail:   r.int(9), DueAt: fromMillis(r.int(10)),
-		Attempt: int(r.int(11)), FailedAt: fromMillis(r.int(12)),
-		Delivered: r.int(13), DeliveredAt: fromMillis(r.int(14)), UpdatedAt: fromMillis(r.int(15)),
-		Worker: r.text(16), Fence: r.int(17), LeaseUntil: fromMillis(r.int(18)), Reason: r.text(19),
-	}
+	var l sqlrow.Lane
+	laneColumns.Scan(&l, r.int, r.text)
+	return l.Value(nil, 0)
 }
 
 // scanWebhook reads the data and the creation time of a webhook.
@@ -66,7 +59,7 @@ const sqlAdvanceLanes = `followers AS MATERIALIZED (
 
 // sqlLanes lists lanes. The arguments are the conditions, and the collation of the index to
 // walk.
-const sqlLanes = `SELECT ` + laneColumns + `, c.data, c.created_at FROM {s}.webhook_lanes l CROSS JOIN LATERAL (
+var sqlLanes = `SELECT ` + laneList + `, c.data, c.created_at FROM {s}.webhook_lanes l CROSS JOIN LATERAL (
 		SELECT data, created_at FROM {s}.webhooks c
 		WHERE c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX" AND c.id = l.id COLLATE "POSIX" OFFSET 0) c
 	WHERE %[1]s ORDER BY l.owner COLLATE %[2]s, l.task_id COLLATE %[2]s, l.id COLLATE %[2]s LIMIT `

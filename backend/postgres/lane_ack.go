@@ -11,19 +11,59 @@ import (
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
+// ackParams is an acknowledgement of a lane.
+type ackParams struct {
+	Task      store.Key           `col:"owner,task_id"`
+	ID        string              `col:"id"`
+	Worker    string              `col:"worker"`
+	Fence     int64               `col:"fence"`
+	Hold      bool                `col:"hold"`
+	At        int64               `col:"at"`
+	Cursor    store.WebhookCursor `col:"cursor_seq,cursor_sequence,cursor_state"`
+	State     string              `col:"state"`
+	Reason    []byte              `col:"reason"`
+	DueAt     int64               `col:"due_at"`
+	Attempt   int64               `col:"attempt"`
+	FailedAt  int64               `col:"failed_at"`
+	Delivered int64               `col:"delivered"`
+}
+
+// attemptParams is a row of delivery attempts. Ord is the ordinal of the acknowledgement.
+type attemptParams struct {
+	Ord     int64  `col:"ord"`
+	FirstAt int64  `col:"first_at"`
+	LastAt  int64  `col:"last_at"`
+	Data    string `col:"data"`
+}
+
+// deadLetterParams is a dead letter of an acknowledgement.
+type deadLetterParams struct {
+	Ord      int64               `col:"ord"`
+	Seq      int64               `col:"seq"`
+	Sequence int64               `col:"sequence"`
+	At       int64               `col:"at"`
+	Cursor   store.WebhookCursor `col:"cursor_seq,cursor_sequence,cursor_state"`
+	Attempts int64               `col:"attempts"`
+	Status   int64               `col:"status"`
+	Reason   []byte              `col:"reason"`
+}
+
+var (
+	ackRows          = paramRowsOf[ackParams]("u")
+	attemptBatchRows = paramRowsOf[attemptParams]("a", ackRows)
+	deadLetterRows   = paramRowsOf[deadLetterParams]("d", ackRows, attemptBatchRows)
+	// deadLetterList are the columns of a dead letter besides its key.
+	deadLetterList = deadLetterRows.Without("ord").List("")
+)
+
 // stmtAck acknowledges lanes whose leases are held, each at most once, and returns their
 // ordinals and phases. It adds the attempts and dead letters of these lanes, which name the
 // lane by its ordinal. It never moves a cursor back: a repeated acknowledgement may reach the
 // server late.
-var stmtAck = &statement{
-	name: "holdfast_lanes_ack",
-	text: `WITH u AS MATERIALIZED (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::boolean[], $7::bigint[], $8::bigint[], $9::bigint[],
-				$10::text[], $11::text[], $12::bytea[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
-			WITH ORDINALITY AS u(owner, task_id, id, worker, fence, hold, at, cursor_seq, cursor_sequence, cursor_state, state, reason, due_at,
-				attempt, failed_at, delivered, ord)
+var stmtAck = newStatement("holdfast_lanes_ack", "", `WITH u AS MATERIALIZED (
+			SELECT * FROM {u ord}
 		), h AS MATERIALIZED (
-			SELECT u.* FROM u JOIN {s}.webhook_lanes l ON ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
+			SELECT u.* FROM u JOIN {s}.webhook_lanes l ON `+sqlLaneKey+` AND l.worker = u.worker AND l.fence = u.fence
 			WHERE l.worker <> '' AND l.cursor_seq <= u.cursor_seq ORDER BY u.ord FOR NO KEY UPDATE OF l
 		), up AS (
 			UPDATE {s}.webhook_lanes l SET
@@ -33,29 +73,20 @@ var stmtAck = &statement{
 				cursor_seq = u.cursor_seq, cursor_sequence = u.cursor_sequence, cursor_state = u.cursor_state, state = u.state,
 				reason = u.reason, due_at = u.due_at, attempt = u.attempt, failed_at = u.failed_at, delivered = l.delivered + u.delivered,
 				delivered_at = CASE WHEN u.delivered > 0 THEN u.at ELSE l.delivered_at END, updated_at = u.at
-			FROM h u WHERE ` + sqlLaneKey + `
+			FROM h u WHERE `+sqlLaneKey+`
 			RETURNING u.ord, l.owner, l.task_id, l.id, l.phase
 		), a AS (
 			INSERT INTO {s}.delivery_attempts (owner, task_id, config_id, first_at, last_at, data)
 			SELECT up.owner, up.task_id, up.id, a.first_at, a.last_at, a.data
-			FROM unnest($17::bigint[], $18::bigint[], $19::bigint[], $20::text[]) AS a(ord, first_at, last_at, data) JOIN up ON up.ord = a.ord
+			FROM {a} JOIN up ON up.ord = a.ord
 		), d AS (
-			INSERT INTO {s}.dead_letters (owner, task_id, config_id, seq, sequence, at, cursor_seq, cursor_sequence, cursor_state, attempts, status, reason)
-			SELECT up.owner, up.task_id, up.id, d.seq, d.sequence, d.at, d.cursor_seq, d.cursor_sequence, d.cursor_state, d.attempts, d.status, d.reason
-			FROM unnest($21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::text[], $28::bigint[],
-				$29::bigint[], $30::bytea[]) AS d(ord, seq, sequence, at, cursor_seq, cursor_sequence, cursor_state, attempts, status, reason)
-			JOIN up ON up.ord = d.ord
+			INSERT INTO {s}.dead_letters (owner, task_id, config_id, `+deadLetterList+`)
+			SELECT up.owner, up.task_id, up.id, `+deadLetterRows.Without("ord").List("d.")+` FROM {d} JOIN up ON up.ord = d.ord
 			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", config_id COLLATE "POSIX", seq) DO UPDATE SET
 				sequence = excluded.sequence, at = excluded.at, cursor_seq = excluded.cursor_seq, cursor_sequence = excluded.cursor_sequence,
 				cursor_state = excluded.cursor_state, attempts = excluded.attempts, status = excluded.status, reason = excluded.reason
 		)
-		SELECT ord, phase FROM up`,
-	arrays: []uint32{
-		oidText, oidText, oidText, oidText, oidInt8, oidBool, oidInt8, oidInt8, oidInt8, oidText, oidText, oidBytea, oidInt8, oidInt8, oidInt8, oidInt8,
-		oidInt8, oidInt8, oidInt8, oidText,
-		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidBytea,
-	},
-}
+		SELECT ord, phase FROM up`, ackRows, attemptBatchRows, deadLetterRows)
 
 // AckLanes implements [store.Lanes]. It is not retried if the outcome is unknown.
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
@@ -166,23 +197,17 @@ func ackWaves(acks []store.LaneAck) (waves [][]int) {
 
 // ack adds the arguments of an acknowledgement.
 func (k *call) ack(ord int64, a *store.LaneAck) error {
-	col := k.columns
-	for i, v := range []string{a.Lease.Task.Owner, a.Lease.Task.ID, a.Lease.ID, a.Lease.Worker} {
-		col[i].text(v)
-	}
-	col[4].int(a.Lease.Fence)
-	col[5].bool(a.KeepLease)
-	for i, v := range []int64{millis(a.At), a.Cursor.Seq, a.Cursor.Sequence} {
-		col[6+i].int(v)
-	}
-	col[9].text(string(a.Cursor.State))
-	col[10].text(string(a.State))
-	col[11].text(a.Reason)
-	for i, v := range []int64{millis(a.DueAt), int64(a.Attempt), millis(a.FailedAt), int64(a.Delivered)} {
-		col[12+i].int(v)
-	}
-	if err := k.ackAttempts(col[16:20], ord, a.Attempts); err != nil {
-		return err
+	ackRows.add(k, &ackParams{
+		Task: a.Lease.Task, ID: a.Lease.ID, Worker: a.Lease.Worker, Fence: a.Lease.Fence, Hold: a.KeepLease, At: millis(a.At),
+		Cursor: a.Cursor, State: string(a.State), Reason: []byte(a.Reason), DueAt: millis(a.DueAt), Attempt: int64(a.Attempt),
+		FailedAt: millis(a.FailedAt), Delivered: int64(a.Delivered),
+	})
+	for _, b := range encoding.AttemptRows(a.Attempts, batchSpan) { // as few rows as possible
+		data, err := encoding.Attempts(b)
+		if err != nil {
+			return err
+		}
+		attemptBatchRows.add(k, &attemptParams{Ord: ord, FirstAt: b[0].At, LastAt: b[len(b)-1].At, Data: string(data)})
 	}
 	last := make(map[int64]int, len(a.Dead))
 	for i := range a.Dead {
@@ -190,30 +215,11 @@ func (k *call) ack(ord int64, a *store.LaneAck) error {
 	}
 	for i := range a.Dead {
 		if d := &a.Dead[i]; last[d.Seq] == i {
-			dead := col[20:]
-			for j, v := range []int64{ord, d.Seq, d.Sequence, millis(d.At), d.Cursor.Seq, d.Cursor.Sequence} {
-				dead[j].int(v)
-			}
-			dead[6].text(string(d.Cursor.State))
-			dead[7].int(int64(d.Attempts))
-			dead[8].int(int64(d.Status))
-			dead[9].text(d.Reason)
+			deadLetterRows.add(k, &deadLetterParams{
+				Ord: ord, Seq: d.Seq, Sequence: d.Sequence, At: millis(d.At), Cursor: d.Cursor,
+				Attempts: int64(d.Attempts), Status: int64(d.Status), Reason: []byte(d.Reason),
+			})
 		}
-	}
-	return nil
-}
-
-// ackAttempts adds attempts in as few rows as possible.
-func (k *call) ackAttempts(col []array, ord int64, attempts []store.DeliveryAttempt) error {
-	for _, b := range encoding.AttemptRows(attempts, batchSpan) {
-		data, err := encoding.Attempts(b)
-		if err != nil {
-			return err
-		}
-		col[0].int(ord)
-		col[1].int(b[0].At)
-		col[2].int(b[len(b)-1].At)
-		col[3].text(string(data))
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ var stmtClaimLanes = &statement{
 			UPDATE {s}.webhook_lanes l SET phase = 3, worker = $5::text, fence = l.fence + 1, lease_until = $8::bigint
 			FROM u WHERE ` + sqlLaneKey + ` RETURNING l.*, u.place
 		)
-		SELECT l.place, ` + laneColumns + `, CASE WHEN coalesce(g.before, 0) = 0 THEN c.data END, c.created_at, c.task_created_at,
+		SELECT l.place, ` + laneList + `, CASE WHEN coalesce(g.before, 0) = 0 THEN c.data END, c.created_at, c.task_created_at,
 			c.context_id, g.seq, g.events, l.rev
 		FROM l
 		LEFT JOIN {s}.webhooks c ON c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX"

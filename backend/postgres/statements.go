@@ -1,5 +1,12 @@
 package postgres
 
+import (
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
 // The statements of a commit. Each applies all changes of its kind, which are passed as arrays.
 // A guard that fails raises a division by zero, which rolls back the transaction. Statements
 // lock contexts before tasks, and both in the order of their keys, so that concurrent commits
@@ -8,57 +15,62 @@ package postgres
 // Rows that are found by key and then sorted are found in a LATERAL subquery. Otherwise the
 // planner may read a whole index for its order.
 
-// statement is a prepared statement. Its parameters are arrays with the given element types,
-// followed by a number of bigint scalars.
-type statement struct {
-	name    string
-	text    string
-	arrays  []uint32
-	scalars int
-}
-
-var stmtMark = &statement{name: "holdfast_mark", text: sqlMark, scalars: 1}
+var stmtMark = newStatement("holdfast_mark", "mark", sqlMark)
 
 // stmtLockTimeout sets the lock timeout of its transaction in milliseconds.
-var stmtLockTimeout = &statement{
-	name:    "holdfast_lock_timeout",
-	text:    `SELECT set_config('lock_timeout', ($1::bigint)::text, true)`,
-	scalars: 1,
+var stmtLockTimeout = newStatement("holdfast_lock_timeout", "ms", `SELECT set_config('lock_timeout', (@ms)::text, true)`)
+
+type keyParams struct {
+	Owner      string `col:"owner"`
+	Key        string `col:"key"`
+	Hash       []byte `col:"hash"`
+	TaskID     string `col:"task_id"`
+	Seq        int64  `col:"seq"`
+	CreatedAt  int64  `col:"created_at"`
+	AtCreation bool   `col:"at_creation"`
 }
 
-var stmtKeys = &statement{
-	name: "holdfast_keys",
-	text: `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at, at_creation)
-		SELECT u.owner, u.key, u.hash, u.task_id, false, u.seq, u.created_at, u.at_creation
-		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::boolean[])
-			AS u(owner, key, hash, task_id, seq, created_at, at_creation)`,
-	arrays: []uint32{oidText, oidText, oidBytea, oidText, oidInt8, oidInt8, oidBool},
+var keyRows = paramRowsOf[keyParams]("u")
+
+var stmtKeys = newStatement("holdfast_keys", "", `INSERT INTO {s}.idempotency_keys (owner, key, hash, task_id, of_context, seq, created_at, at_creation)
+		SELECT u.owner, u.key, u.hash, u.task_id, false, u.seq, u.created_at, u.at_creation FROM {u}`, keyRows)
+
+// newContextParams is a context with new tasks.
+type newContextParams struct {
+	Key        store.Key `col:"owner,id"`
+	CreatedAt  int64     `col:"created_at"`
+	ReceivedAt int64     `col:"received_at"`
+	N          int64     `col:"n"`
+	FirstID    string    `col:"first_id"`
 }
+
+// receivedParams is the time of a message to an existing task.
+type receivedParams struct {
+	Key store.Key `col:"owner,id"`
+	At  int64     `col:"at"`
+}
+
+var (
+	newContextRows = paramRowsOf[newContextParams]("u")
+	receivedRows   = paramRowsOf[receivedParams]("m", newContextRows)
+)
 
 // stmtContexts creates contexts for their first tasks and counts new tasks in existing
 // contexts, which must be active.
-var stmtContexts = &statement{
-	name:   "holdfast_contexts",
-	text:   contextsText(sqlNewTasks),
-	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText},
-}
+var stmtContexts = newStatement("holdfast_contexts", "", contextsText(sqlNewTasks), newContextRows)
 
 // stmtContextsReceived is stmtContexts for commits that also add client messages to tasks. It
 // sets the contexts of these tasks to the times of the messages. It is a single statement, so
 // that it locks all contexts of a commit in the order of their keys.
-var stmtContextsReceived = &statement{
-	name: "holdfast_contexts_received",
-	text: contextsText(`SELECT owner, id, max(created_at) AS created_at, max(received_at) AS received_at, sum(n)::bigint AS n, max(first_id) AS first_id FROM (
-				` + sqlNewTasks + `
+var stmtContextsReceived = newStatement("holdfast_contexts_received", "",
+	contextsText(`SELECT owner, id, max(created_at) AS created_at, max(received_at) AS received_at, sum(n)::bigint AS n, max(first_id) AS first_id FROM (
+				`+sqlNewTasks+`
 				UNION ALL
-				SELECT t.owner, t.context_id, 0, u.at, 0, '' FROM unnest($7::text[], $8::text[], $9::bigint[]) AS u(owner, id, at) CROSS JOIN LATERAL (
-					SELECT owner, context_id FROM {s}.task_rows t WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
-			) x GROUP BY 1, 2 ORDER BY 1, 2`),
-	arrays: []uint32{oidText, oidText, oidInt8, oidInt8, oidInt8, oidText, oidText, oidText, oidInt8},
-}
+				SELECT t.owner, t.context_id, 0, m.at, 0, '' FROM {m} CROSS JOIN LATERAL (
+					SELECT owner, context_id FROM {s}.task_rows t WHERE t.owner = m.owner COLLATE "POSIX" AND t.id = m.id COLLATE "POSIX" OFFSET 0) t
+			) x GROUP BY 1, 2 ORDER BY 1, 2`), newContextRows, receivedRows)
 
-const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, created_at, received_at, n, first_id COLLATE "C" AS first_id
-				FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS u(owner, id, created_at, received_at, n, first_id)`
+const sqlNewTasks = `SELECT owner COLLATE "C" AS owner, id COLLATE "C" AS id, created_at, received_at, n, first_id COLLATE "C" AS first_id FROM {u}`
 
 // contextsText returns a statement that changes distinct contexts in the order of their keys.
 // A context without new tasks (n) must exist. Version 0 marks a context that the statement
@@ -79,59 +91,68 @@ func contextsText(contexts string) string {
 		SELECT 1 / (CASE WHEN count(*) FILTER (WHERE task_count > 0 OR NOT made) = (SELECT count(*) FROM u) THEN 1 ELSE 0 END) FROM up`
 }
 
+// createParams is a task to be created.
+type createParams struct {
+	taskRow
+	Snapshot *string `col:"snapshot"`
+	Events   string  `col:"events"`
+	Large    *int64  `col:"large"`
+}
+
+var createRows = paramRowsOf[createParams]("u")
+
 // stmtCreate creates tasks, after stmtContexts or stmtContextsReceived created their contexts.
-var stmtCreate = &statement{
-	name: "holdfast_create",
-	text: `WITH u AS MATERIALIZED (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-				$9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-				$17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::bigint[], $23::bigint[])
-			AS u(owner, id, pk, context_id, state, state_at, seq, received_seq, phase, due_at, lease_worker, fence, lease_until, turn,
-				attempt, seen_seq, turn_start_seq, created_at, updated_at, snapshot, events, bytes, large)
-		), t AS (
-			INSERT INTO {s}.task_rows (owner, id, pk, context_id, state, state_at, seq, received_seq, checkpoint, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes, first)
-			SELECT owner, id, pk, context_id, state, state_at, seq, received_seq, 1, phase, due_at,
-				lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, bytes,
+var stmtCreate = newStatement("holdfast_create", "mark", `WITH u AS MATERIALIZED (SELECT * FROM {u}), t AS (
+			INSERT INTO {s}.task_rows (`+taskColumns.List("")+`, first)
+			SELECT `+taskColumns.List("")+`,
 				coalesce((SELECT c.first_id = u.id FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.context_id COLLATE "POSIX"), false)
 			FROM u
 		)
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large) SELECT pk, 1, $24::bigint, seq, snapshot, events, large FROM u`,
-	arrays: []uint32{
-		oidText, oidText, oidInt8, oidText, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8,
-		oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidText, oidText, oidInt8, oidInt8,
-	},
-	scalars: 1,
+		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large) SELECT pk, 1, @mark, seq, snapshot, events, large FROM u`, createRows)
+
+// updateParams is a change of a task. Nil fields and N do not change its row, and 0 does not
+// guard it.
+type updateParams struct {
+	Key         store.Key `col:"owner,id"`
+	Version     int64     `col:"version"`
+	HeldWorker  *string   `col:"held_worker"`
+	HeldFence   *int64    `col:"held_fence"`
+	Seen        int64     `col:"seen"`
+	N           int64     `col:"n"` // number of events
+	State       *string   `col:"state"`
+	StateAt     *int64    `col:"state_at"`
+	Received    int64     `col:"received"` // see change.received
+	UpdatedAt   *int64    `col:"updated_at"`
+	Snapshot    *string   `col:"snapshot"`
+	SnapshotSeq *int64    `col:"snapshot_seq"`
+	Events      *string   `col:"events"`
+	Phase       *int64    `col:"phase"`
+	DueAt       *int64    `col:"due_at"`
+	Worker      *string   `col:"lease_worker"`
+	Fence       *int64    `col:"fence"`
+	LeaseUntil  *int64    `col:"lease_until"`
+	Turn        *int64    `col:"turn"`
+	Attempt     *int64    `col:"attempt"`
+	SeenSeq     *int64    `col:"seen_seq"`
+	StartSeq    *int64    `col:"turn_start_seq"`
+	Strict      bool      `col:"strict"`
+	Bytes       int64     `col:"bytes"`
+	Large       *int64    `col:"large"`
 }
+
+var updateRows = paramRowsOf[updateParams]("u")
 
 // stmtUpdate applies the changes whose guards succeed, at most one per task. It returns their
 // ordinals, the new versions, and the number of webhooks of the tasks. It fails if the guard of
 // a strict change fails, or if it does not see all webhooks of a task.
-var stmtUpdate = &statement{
-	name: "holdfast_update",
-	text: `WITH up AS (
+var stmtUpdate = newStatement("holdfast_update", "mark strict", `WITH up AS (
 			UPDATE {s}.task_rows t SET
 				seq = t.seq + u.n,
-				state = coalesce(u.state, t.state),
-				state_at = coalesce(u.state_at, t.state_at),
 				received_seq = CASE WHEN u.received > 0 THEN t.seq + u.received ELSE t.received_seq END,
 				checkpoint = CASE WHEN u.snapshot_seq = t.seq + u.n THEN t.seq + 1 ELSE t.checkpoint END,
-				updated_at = coalesce(u.updated_at, t.updated_at),
-				phase = coalesce(u.phase, t.phase),
-				due_at = coalesce(u.due_at, t.due_at),
-				lease_worker = coalesce(u.lease_worker, t.lease_worker),
-				fence = coalesce(u.fence, t.fence),
-				lease_until = coalesce(u.lease_until, t.lease_until),
-				turn = coalesce(u.turn, t.turn),
-				attempt = coalesce(u.attempt, t.attempt),
-				seen_seq = coalesce(u.seen_seq, t.seen_seq),
-				turn_start_seq = coalesce(u.turn_start_seq, t.turn_start_seq),
+				`+coalesced+`,
 				bytes = t.bytes + u.bytes
-			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
-				$9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[],
-				$17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::boolean[], $25::bigint[], $26::bigint[])
-			WITH ORDINALITY AS u(owner, id, version, held_worker, held_fence, seen, n, state, state_at, received, updated_at, snapshot,
-				snapshot_seq, events, phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, strict, bytes, large, ord)
+			FROM {u ord}
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 				AND (u.version = 0 OR t.seq = u.version)
 				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
@@ -140,54 +161,70 @@ var stmtUpdate = &statement{
 				t.owner, t.id, t.updated_at, CASE WHEN u.n > 0 THEN t.webhooks ELSE 0 END AS webhooks
 		), moved AS (
 			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
-		), ` + sqlAdvanceLanes + `, log AS (
+		), `+sqlAdvanceLanes+`, log AS (
 			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large)
-			SELECT pk, seq - n + 1, $27::bigint, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events, large FROM up WHERE n > 0
+			SELECT pk, seq - n + 1, @mark, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events, large FROM up WHERE n > 0
 		)
 		SELECT ord, seq, webhooks FROM up
 		UNION ALL
-		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = $28::bigint
-			AND (SELECT coalesce(sum(webhooks), 0) FROM up) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END), 0`,
-	arrays: []uint32{
-		oidText, oidText, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidText, oidInt8, oidText,
-		oidInt8, oidInt8, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidBool, oidInt8, oidInt8,
-	},
-	scalars: 2,
+		SELECT 0, 1 / (CASE WHEN (SELECT count(*) FROM up WHERE strict) = @strict
+			AND (SELECT coalesce(sum(webhooks), 0) FROM up) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END), 0`, updateRows)
+
+// coalesced are the assignments of columns that a change may leave as they are.
+var coalesced = func() string {
+	names := strings.Fields("state state_at updated_at " + sqlrow.QueueColumns)
+	for i, name := range names {
+		names[i] = name + " = coalesce(u." + name + ", t." + name + ")"
+	}
+	return strings.Join(names, ", ")
+}()
+
+// contentParams is a large value of a task.
+type contentParams struct {
+	Key  store.Key `col:"owner,id"`
+	Hash []byte    `col:"hash"`
+	Data string    `col:"data"`
 }
+
+var contentRows = paramRowsOf[contentParams]("u")
 
 // stmtContents adds large values of tasks that earlier statements created or changed.
-var stmtContents = &statement{
-	name: "holdfast_contents",
-	text: `INSERT INTO {s}.task_contents (task_pk, hash, data)
-		SELECT t.pk, u.hash, u.data FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[]) AS u(owner, id, hash, data)
+var stmtContents = newStatement("holdfast_contents", "", `INSERT INTO {s}.task_contents (task_pk, hash, data)
+		SELECT t.pk, u.hash, u.data FROM {u}
 		CROSS JOIN LATERAL (SELECT t.pk FROM {s}.task_rows t
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
-		ON CONFLICT (task_pk, hash) DO NOTHING`,
-	arrays: []uint32{oidText, oidText, oidBytea, oidText},
+		ON CONFLICT (task_pk, hash) DO NOTHING`, contentRows)
+
+type keyParam struct {
+	Key store.Key `col:"owner,id"`
 }
 
+var snapshotRows = paramRowsOf[keyParam]("u")
+
 // stmtSnapshots removes snapshots of tasks that newer ones have replaced.
-var stmtSnapshots = &statement{
-	name: "holdfast_snapshots",
-	text: `UPDATE {s}.task_log l SET snapshot = NULL
-		FROM unnest($1::text[], $2::text[]) AS u(owner, id)
+var stmtSnapshots = newStatement("holdfast_snapshots", "", `UPDATE {s}.task_log l SET snapshot = NULL
+		FROM {u}
 		CROSS JOIN LATERAL (SELECT t.pk, t.checkpoint FROM {s}.task_rows t
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
 		CROSS JOIN LATERAL (SELECT l.task_pk, l.seq FROM {s}.task_log l
 			WHERE l.task_pk = t.pk AND l.seq < t.checkpoint AND l.snapshot IS NOT NULL OFFSET 0) old
-		WHERE l.task_pk = old.task_pk AND l.seq = old.seq`,
-	arrays: []uint32{oidText, oidText},
+		WHERE l.task_pk = old.task_pk AND l.seq = old.seq`, snapshotRows)
+
+// stepParams is a step of a task.
+type stepParams struct {
+	Key       store.Key `col:"owner,id"`
+	Turn      int64     `col:"turn"`
+	Name      string    `col:"name"`
+	Result    []byte    `col:"result"`
+	Artifacts []byte    `col:"artifacts"`
 }
 
+var stepRows = paramRowsOf[stepParams]("u")
+
 // stmtSteps saves steps of tasks that earlier statements created or changed.
-var stmtSteps = &statement{
-	name: "holdfast_steps",
-	text: `INSERT INTO {s}.task_steps (task_pk, turn, name, result, artifacts)
+var stmtSteps = newStatement("holdfast_steps", "", `INSERT INTO {s}.task_steps (task_pk, turn, name, result, artifacts)
 		SELECT t.pk, u.turn, u.name, u.result, u.artifacts
-		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[])
-			WITH ORDINALITY AS u(owner, id, turn, name, result, artifacts, ord)
+		FROM {u ord}
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 		ORDER BY u.ord
-		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`,
-	arrays: []uint32{oidText, oidText, oidInt8, oidText, oidBytea, oidBytea},
-}
+		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`, stepRows)

@@ -10,20 +10,30 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// webhookParams is a webhook to be saved. Null times are that of the last event of the task.
+type webhookParams struct {
+	Task        store.Key           `col:"owner,task_id"`
+	ID          string              `col:"id"`
+	Endpoint    string              `col:"endpoint"`
+	Data        string              `col:"data"`
+	LongRunning bool                `col:"long_running"`
+	Cursor      store.WebhookCursor `col:"cursor_seq,cursor_sequence,cursor_state"`
+	At          *int64              `col:"at"`
+	MadeAt      *int64              `col:"made_at"`
+}
+
+var webhookRows = paramRowsOf[webhookParams]("u")
+
 // stmtWebhook saves distinct webhooks of locked tasks. Their default time is that of the last
 // event of the task. It revokes the lease of an existing lane: the lane cannot be claimed until
 // the worker acknowledges that or the lease ends. The same holds for the lease of a deleted
 // webhook with the same id.
-var stmtWebhook = &statement{
-	name: "holdfast_webhooks",
-	text: `WITH u AS MATERIALIZED (
+var stmtWebhook = newStatement("holdfast_webhooks", "", `WITH u AS MATERIALIZED (
 			SELECT u.*, t.pk, t.seq, t.context_id, t.created_at AS task_created_at, coalesce(u.at, t.updated_at) AS now
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::bigint[], $8::bigint[],
-				$9::text[], $10::bigint[], $11::bigint[])
-				WITH ORDINALITY AS u(owner, task_id, id, endpoint, data, long_running, cursor_seq, cursor_sequence, cursor_state, at, made_at, ord)
+			FROM {u ord}
 			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 		), removed AS (
-			DELETE FROM {s}.deleted_webhooks l USING u WHERE ` + sqlLaneKey + ` RETURNING u.ord, l.lease_until,
+			DELETE FROM {s}.deleted_webhooks l USING u WHERE `+sqlLaneKey+` RETURNING u.ord, l.lease_until,
 				CASE WHEN l.worker = '' THEN l.fence ELSE l.fence + 1 END AS fence
 		), c AS (
 			INSERT INTO {s}.webhooks AS c (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
@@ -42,18 +52,14 @@ var stmtWebhook = &statement{
 			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
 				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running, state = 'active',
 				phase = CASE WHEN l.cursor_seq >= l.tail_seq THEN 0 WHEN l.lease_until > 0 THEN 3 ELSE 1 END, due_at = excluded.due_at,
-				attempt = 0, failed_at = 0, updated_at = excluded.updated_at, ` + sqlRevokeLease + `, reason = ''
+				attempt = 0, failed_at = 0, updated_at = excluded.updated_at, `+sqlRevokeLease+`, reason = ''
 			RETURNING l.*, l.rev = 1 AS made
 		), n AS (
 			UPDATE {s}.task_rows t SET webhooks = t.webhooks + u.n
 			FROM (SELECT owner, task_id, count(*)::integer AS n FROM l WHERE made GROUP BY 1, 2) u
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 		)
-		SELECT ` + laneColumns + `, c.data, c.created_at FROM l JOIN c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id`,
-	arrays: []uint32{
-		oidText, oidText, oidText, oidText, oidText, oidBool, oidInt8, oidInt8, oidText, oidInt8, oidInt8,
-	},
-}
+		SELECT `+laneList+`, c.data, c.created_at FROM l JOIN c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id`, webhookRows)
 
 // sqlRevokeLease are the assignments that revoke the lease of the lane l, if there is one.
 const sqlRevokeLease = `fence = CASE WHEN l.worker = '' AND l.lease_until > 0 THEN l.fence ELSE l.fence + 1 END, worker = ''`
@@ -77,16 +83,9 @@ func (c *committer) webhooks(changes []*change) (calls []*call) {
 			if nth[w]++; n == len(calls) {
 				calls = append(calls, c.reuseCall(stmtWebhook))
 			}
-			col := calls[n].columns
-			for j, v := range []string{ch.Key.Owner, ch.Key.ID, p.ID, p.Endpoint, string(p.Data)} {
-				col[j].text(v)
-			}
-			col[5].bool(p.LongRunning)
-			col[6].int(p.Cursor.Seq)
-			col[7].int(p.Cursor.Sequence)
-			col[8].text(string(p.Cursor.State))
-			col[9].null()
-			col[10].null()
+			webhookRows.add(calls[n], &webhookParams{
+				Task: ch.Key, ID: p.ID, Endpoint: p.Endpoint, Data: string(p.Data), LongRunning: p.LongRunning, Cursor: p.Cursor,
+			})
 		}
 	}
 	return calls
@@ -97,6 +96,7 @@ const sqlLockTaskUpdate = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text CO
 
 // SaveWebhook implements [store.Webhooks].
 func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (lane store.Lane, err error) {
+	at, madeAt := millis(now), millis(c.CreatedAt)
 	err = s.transact(ctx, "save webhook", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(c.Task.Owner, c.Task.ID) {
 			return store.ErrNotFound
@@ -112,9 +112,10 @@ func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.W
 			lane = scanLane(r)
 			scanWebhook(&lane.Webhook, r[laneWidth:])
 			return nil
-		}, []string{c.Task.Owner}, []string{c.Task.ID}, []string{c.ID}, []string{c.Endpoint}, []string{string(c.Data)},
-			[]bool{c.LongRunning}, []int64{cursor.Seq}, []int64{cursor.Sequence}, []string{string(cursor.State)},
-			[]int64{millis(now)}, []int64{millis(c.CreatedAt)})
+		}, webhookRows.single(&webhookParams{
+			Task: c.Task, ID: c.ID, Endpoint: c.Endpoint, Data: string(c.Data), LongRunning: c.LongRunning, Cursor: cursor,
+			At: &at, MadeAt: &madeAt,
+		})...)
 	})
 	if err != nil {
 		return store.Lane{}, err

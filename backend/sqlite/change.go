@@ -125,7 +125,7 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	}
 	if c.received != noTime {
 		c.contextHead, err = readContextHead(w.contextHead, row.contextKey())
-		if err != nil || c.contextHead.bucket == bucketDeleting {
+		if err != nil || c.contextHead.Bucket == bucketDeleting {
 			return row, store.ErrNotFound, err
 		}
 	}
@@ -260,9 +260,7 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	} else {
 		t.First = 1
 	}
-	n, err = w.insertRow.exec(t.PK, t.Key.Owner, t.Key.ID, t.ContextID, t.State, t.StateAt, t.Seq, t.ReceivedSeq,
-		t.Checkpoint, t.Phase, t.DueAt, t.Worker, t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq,
-		t.CreatedAt, t.UpdatedAt, t.First, t.Bytes)
+	n, err = w.insertRow.exec(newTask.Args(t)...)
 	if err != nil {
 		return nil, err
 	}
@@ -307,14 +305,13 @@ func (w *writer) releaseKey(k *store.IdempotencyRecord) error {
 func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
 	switch {
 	case c.Queue != nil && len(c.Events) > 0:
-		_, err = w.updateAll.exec(t.State, t.StateAt, t.Seq, t.ReceivedSeq, t.Checkpoint, t.UpdatedAt, t.Bytes, t.Phase, t.DueAt,
-			t.Worker, t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq, t.PK)
+		_, err = w.updateAll.exec(taskAll.Args(t, t.PK)...)
 	case c.Queue != nil:
-		_, err = w.updateQueue.exec(t.Phase, t.DueAt, t.Worker, t.Fence, t.LeaseUntil, t.Turn, t.Attempt, t.SeenSeq, t.StartSeq, t.PK)
+		_, err = w.updateQueue.exec(taskQueue.Args(t, t.PK)...)
 	case status:
-		_, err = w.updateStatus.exec(t.State, t.StateAt, t.Seq, t.ReceivedSeq, t.Checkpoint, t.UpdatedAt, t.Bytes, t.PK)
+		_, err = w.updateStatus.exec(taskStatus.Args(t, t.PK)...)
 	case len(c.Events) > 0:
-		_, err = w.updateLog.exec(t.Seq, t.Checkpoint, t.UpdatedAt, t.Bytes, t.PK)
+		_, err = w.updateLog.exec(taskLog.Args(t, t.PK)...)
 	}
 	return err
 }

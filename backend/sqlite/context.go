@@ -6,14 +6,20 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
+// The statements that read and write all of a context's row. first_pk does not change.
+var (
+	sqlContextHead   = `SELECT ` + headColumns.List("") + ` FROM context_rows WHERE owner = ? AND id = ?`
+	sqlReadContext   = `SELECT ` + headColumns.List("") + `, record FROM context_rows WHERE owner = ? AND id = ?`
+	sqlSaveContext   = `INSERT INTO context_rows (` + newContext.List("") + `) VALUES (` + newContext.Marks() + `)`
+	sqlUpdateContext = `UPDATE context_rows SET ` + changedContext.Set() + ` WHERE owner = ? AND id = ?`
+)
+
 const (
-	sqlContextHead = `SELECT bucket, created_at, updated_at, version, task_count, first_pk, labels FROM context_rows WHERE owner = ? AND id = ?`
-	sqlReadContext = `SELECT bucket, created_at, updated_at, version, task_count, first_pk, labels, record FROM context_rows
-		WHERE owner = ? AND id = ?`
 	// The first task of a context is found by its pk, because the indexes by context
 	// omit it.
 	sqlContextFirst = `SELECT t.created_at, t.id, t.pk, t.state, t.state_at FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk
@@ -51,26 +57,39 @@ func statusOf(bucket string) a2a.ContextStatus {
 
 // contextHead has the columns of a context's row that preconditions need.
 type contextHead struct {
-	found                bool
-	bucket               string
-	createdAt, updatedAt int64
-	version              int64
-	tasks                int64
-	firstPK              int64
-	labels               int64
+	found     bool
+	Bucket    string `col:"bucket"`
+	CreatedAt int64  `col:"created_at"`
+	UpdatedAt int64  `col:"updated_at"`
+	Version   int64  `col:"version"`
+	Tasks     int64  `col:"task_count"`
+	FirstPK   int64  `col:"first_pk"`
+	Labels    int64  `col:"labels"`
 }
+
+// contextRow is a row of context_rows.
+type contextRow struct {
+	Key store.ContextKey `col:"owner,id"`
+	contextHead
+	Name   string `col:"name"`
+	Record string `col:"record"`
+}
+
+var (
+	headColumns    = sqlrow.Of[contextHead]()
+	newContext     = sqlrow.Of[contextRow]().Without("first_pk")
+	changedContext = newContext.Only("updated_at bucket name version labels record")
+)
 
 func (c *contextHead) scan(r record) {
-	*c = contextHead{
-		found: true, bucket: r.text(0), createdAt: r.int(1), updatedAt: r.int(2), version: r.int(3),
-		tasks: r.int(4), firstPK: r.int(5), labels: r.int(6),
-	}
+	headColumns.Scan(c, r.int, r.text)
+	c.found = true
 }
 
-func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.bucket) }
+func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.Bucket) }
 
 // live reports whether reads return the context.
-func (c *contextHead) live() bool { return c.found && c.bucket != bucketDeleting }
+func (c *contextHead) live() bool { return c.found && c.Bucket != bucketDeleting }
 
 func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 	err = s.query(context.Background(), func(r record) error {
@@ -85,8 +104,8 @@ func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.Context, err error) {
 	c = store.Context{
 		Key: k, Role: store.DefaultContextRole, Status: head.status(),
-		CreatedAt: fromMillis(head.createdAt), UpdatedAt: fromMillis(head.updatedAt),
-		Version: head.version, TaskCount: int(head.tasks),
+		CreatedAt: fromMillis(head.CreatedAt), UpdatedAt: fromMillis(head.UpdatedAt),
+		Version: head.Version, TaskCount: int(head.Tasks),
 	}
 	if data == nil {
 		return c, nil
@@ -97,14 +116,14 @@ func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.
 // touchContextRow sets updated_at to the time of a client message if that is later, and
 // adds to the number of tasks.
 func (w *writer) touchContextRow(k store.ContextKey, c *contextHead, at, tasks int64) (err error) {
-	switch moved := at > c.updatedAt; {
-	case moved && c.bucket == bucketNew:
+	switch moved := at > c.UpdatedAt; {
+	case moved && c.Bucket == bucketNew:
 		_, err = w.useContext.exec(tasks, k.Owner, k.ID, at)
 		w.addCount(k.Owner, labelAll, bucketNew, -1)
 		w.addCount(k.Owner, labelAll, bucketUsed, 1)
 	case moved:
 		_, err = w.touchContext.exec(tasks, k.Owner, k.ID, at)
-		if err == nil && c.labels > 0 {
+		if err == nil && c.Labels > 0 {
 			_, err = w.touchLabels.exec(at, k.Owner, k.ID)
 		}
 	case tasks != 0:
@@ -145,8 +164,8 @@ func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, er
 	err = r.context.query(context.Background(), func(rec record) (err error) {
 		head.scan(rec)
 		var data []byte
-		if !rec.null(7) {
-			data = rec.json(7)
+		if record := headColumns.Len(); !rec.null(record) {
+			data = rec.json(record)
 		}
 		c, err = decodeContext(k, &head, data)
 		return err
@@ -156,7 +175,7 @@ func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, er
 		return c, err
 	case !head.live():
 		return c, store.ErrNotFound
-	case tasks > 0 && head.tasks > 0:
+	case tasks > 0 && head.Tasks > 0:
 		c.TaskIDs, err = r.newestTasks(k, tasks)
 	}
 	return c, err

@@ -134,13 +134,13 @@ func (d *contextDelete) apply(w *writer) error {
 	switch {
 	case err != nil:
 		return err
-	case d.resumed && c.bucket != bucketDeleting:
+	case d.resumed && c.Bucket != bucketDeleting:
 		return nil // another call has finished it
-	case !c.found || d.pendingOnly && c.bucket != bucketDeleting:
+	case !c.found || d.pendingOnly && c.Bucket != bucketDeleting:
 		d.refusal = store.ErrNotFound
 		return nil
 	}
-	if c.bucket != bucketDeleting {
+	if c.Bucket != bucketDeleting {
 		busy, err := w.busy(d.key, &c)
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func (d *contextDelete) apply(w *writer) error {
 	if err := d.removeTasks(w); err != nil {
 		return err
 	}
-	if d.more = int64(d.removed) < c.tasks; d.more {
+	if d.more = int64(d.removed) < c.Tasks; d.more {
 		_, err := w.subtractTasks.exec(int64(d.removed), d.key.Owner, d.key.ID)
 		return err
 	}
@@ -185,12 +185,12 @@ func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error)
 			}, args...)
 		}
 	}
-	if int64(w.pendingCounts.Queued)+int64(w.pendingCounts.Leased) < c.tasks {
+	if int64(w.pendingCounts.Queued)+int64(w.pendingCounts.Leased) < c.Tasks {
 		find(w.busyQueued, k.Owner, k.ID)
 		find(w.busyWaiting, k.Owner, k.ID)
 		find(w.busyLeased, k.Owner, k.ID)
 	} else {
-		find(w.busyFirst, c.firstPK)
+		find(w.busyFirst, c.FirstPK)
 		find(w.busyOthers, k.Owner, k.ID)
 	}
 	return busy, err

@@ -9,10 +9,6 @@ import (
 )
 
 const (
-	sqlSaveContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, bucket, name, version, task_count, labels, record)
-		VALUES (?,?,?,?,?,?,1,0,?,?)`
-	sqlUpdateContext = `UPDATE context_rows SET updated_at = ?, bucket = ?, name = ?, version = ?, labels = ?, record = ?
-		WHERE owner = ? AND id = ?`
 	sqlContextParent = `SELECT record ->> '$.parentContextId' FROM context_rows WHERE owner = ? AND id = ? AND bucket <> ''`
 
 	sqlLabelsOf    = `SELECT label FROM context_labels WHERE owner = ? AND id = ?`
@@ -60,15 +56,15 @@ func (c *contextSave) apply(w *writer) error {
 		return err
 	}
 	c.head = before
-	c.head.found, c.head.bucket, c.head.labels = true, string(c.Context.Status), int64(1+len(c.Context.Tags))
-	c.head.version++
+	c.head.found, c.head.Bucket, c.head.Labels = true, string(c.Context.Status), int64(1+len(c.Context.Tags))
+	c.head.Version++
 	if c.Create {
-		c.head.createdAt, c.head.updatedAt = millis(c.Context.CreatedAt), millis(c.Context.UpdatedAt)
+		c.head.CreatedAt, c.head.UpdatedAt = millis(c.Context.CreatedAt), millis(c.Context.UpdatedAt)
 	} else {
-		c.head.updatedAt = max(before.updatedAt, millis(c.Context.UpdatedAt))
+		c.head.UpdatedAt = max(before.UpdatedAt, millis(c.Context.UpdatedAt))
 	}
 	if k := c.Idempotency; k != nil {
-		if _, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, c.head.version, millis(k.CreatedAt), lookupByContext); err != nil {
+		if _, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, c.head.Version, millis(k.CreatedAt), lookupByContext); err != nil {
 			return err
 		}
 	}
@@ -93,10 +89,10 @@ func (c *contextSave) check(w *writer, before *contextHead) (refusal, err error)
 		return store.ErrExists, nil
 	case !c.Create && !before.live():
 		return store.ErrNotFound, nil
-	case !c.Create && before.version != c.Version:
+	case !c.Create && before.Version != c.Version:
 		return store.ErrConflict, nil
 	}
-	if c.RequireFinished && before.tasks > 0 {
+	if c.RequireFinished && before.Tasks > 0 {
 		if busy, err := w.hasUnfinishedTasks(c.Context.Key); err != nil || busy {
 			return store.ErrBusy, err
 		}
@@ -165,10 +161,11 @@ func (w *writer) checkParent(k store.ContextKey, parent string, exists bool) (re
 
 func (c *contextSave) write(w *writer) (err error) {
 	k := c.Context.Key
+	row := &contextRow{Key: k, contextHead: c.head, Name: c.Context.Name, Record: c.record}
 	if c.Create {
-		_, err = w.saveContext.exec(k.Owner, k.ID, c.head.createdAt, c.head.updatedAt, c.head.bucket, c.Context.Name, c.head.labels, c.record)
+		_, err = w.saveContext.exec(newContext.Args(row)...)
 	} else {
-		_, err = w.updateContext.exec(c.head.updatedAt, c.head.bucket, c.Context.Name, c.head.version, c.head.labels, c.record, k.Owner, k.ID)
+		_, err = w.updateContext.exec(changedContext.Args(row, k.Owner, k.ID)...)
 	}
 	return err
 }
@@ -176,10 +173,10 @@ func (c *contextSave) write(w *writer) (err error) {
 // addLabels adds the labels of the context's tags and role, and counts the context.
 func (c *contextSave) addLabels(w *writer) error {
 	k := c.Context.Key
-	w.addCount(k.Owner, labelAll, c.head.bucket, 1)
+	w.addCount(k.Owner, labelAll, c.head.Bucket, 1)
 	add := func(label string) error {
-		w.addCount(k.Owner, label, c.head.bucket, 1)
-		_, err := w.insertLabel.exec(k.Owner, k.ID, label, c.head.bucket, c.head.createdAt, c.head.updatedAt, c.Context.Name)
+		w.addCount(k.Owner, label, c.head.Bucket, 1)
+		_, err := w.insertLabel.exec(k.Owner, k.ID, label, c.head.Bucket, c.head.CreatedAt, c.head.UpdatedAt, c.Context.Name)
 		return err
 	}
 	for _, tag := range c.Context.Tags {
@@ -196,12 +193,12 @@ func (w *writer) removeLabels(k store.ContextKey, c *contextHead) error {
 	if !c.live() {
 		return nil
 	}
-	w.addCount(k.Owner, labelAll, c.bucket, -1)
-	if c.labels == 0 {
+	w.addCount(k.Owner, labelAll, c.Bucket, -1)
+	if c.Labels == 0 {
 		return nil
 	}
 	err := w.labelsOf.query(context.Background(), func(r record) error {
-		w.addCount(k.Owner, r.text(0), c.bucket, -1)
+		w.addCount(k.Owner, r.text(0), c.Bucket, -1)
 		return nil
 	}, k.Owner, k.ID)
 	if err != nil {

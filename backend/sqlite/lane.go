@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -18,22 +19,14 @@ const (
 	laneDeleted // webhook deleted while a worker holds the lease
 )
 
-// laneColumns are the columns of webhook_lanes that scan reads, in its order.
-const laneColumns = `webhook_lanes.pk, task_pk, owner, task_id, id, endpoint, long_running, phase, state, reason, terminal, tail,
-	cursor_seq, cursor_sequence, cursor_state, due_at, attempt, failed_at, delivered, delivered_at, updated_at,
-	dead, worker, fence, lease_until`
-
-// laneWidth is the number of laneColumns.
-const laneWidth = 25
+// The statements that read and write all of a lane.
+var (
+	sqlSelectLane = `SELECT ` + laneList + ` FROM webhook_lanes WHERE owner = ? AND task_id = ? AND id = ?`
+	sqlInsertLane = `INSERT INTO webhook_lanes (` + laneColumns.List("") + `) VALUES (` + laneColumns.Marks() + `)`
+	sqlUpdateLane = `UPDATE webhook_lanes SET ` + changedLane.Set() + ` WHERE pk=?`
+)
 
 const (
-	sqlSelectLane = `SELECT ` + laneColumns + ` FROM webhook_lanes WHERE owner = ? AND task_id = ? AND id = ?`
-	sqlInsertLane = `INSERT INTO webhook_lanes (pk, task_pk, owner, task_id, id, endpoint, long_running, phase, state, reason, terminal, tail,
-		cursor_seq, cursor_sequence, cursor_state, due_at, attempt, failed_at, delivered, delivered_at, updated_at, dead, worker, fence, lease_until)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
-	sqlUpdateLane = `UPDATE webhook_lanes SET endpoint=?, long_running=?, phase=?, state=?, reason=?,
-		cursor_seq=?, cursor_sequence=?, cursor_state=?, due_at=?, attempt=?, failed_at=?, delivered=?, delivered_at=?, updated_at=?,
-		dead=?, worker=?, fence=?, lease_until=? WHERE pk=?`
 	sqlDropLane      = `DELETE FROM webhook_lanes WHERE pk = ?`
 	sqlCountLanes    = `UPDATE task_rows SET lanes = ? WHERE pk = ?`
 	sqlInsertWebhook = `INSERT INTO webhook_rows (pk, data, created_at, saved_at) VALUES (?,?,?,?)`
@@ -42,9 +35,9 @@ const (
 
 	// These statements change the lanes of a task after an event. Pending lanes change
 	// no indexed column.
-	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?, terminal = ?
+	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail_seq = ?, terminal = ?
 		WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3`
-	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail = ?1, terminal = ?2, due_at = ?3,
+	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail_seq = ?1, terminal = ?2, due_at = ?3,
 		phase = CASE WHEN cursor_seq >= ?1 THEN 4 * ?2 WHEN lease_until = 0 THEN 1 ELSE 2 END
 		WHERE owner = ?4 AND task_id = ?5 AND phase IN (0, 4) RETURNING phase, lease_until`
 
@@ -91,51 +84,23 @@ func (l *laneStatements) texts() map[**stmt]string {
 
 // laneRow is a row of webhook_lanes.
 type laneRow struct {
-	PK, TaskPK  int64
-	Task        store.Key
-	ID          string
-	Endpoint    string
-	LongRunning int64
-	Phase       int64
-	State       string
-	Reason      string
-	Terminal    int64
-	Tail        int64
-	Cursor      store.WebhookCursor
-	DueAt       int64
-	Attempt     int64
-	FailedAt    int64
-	Delivered   int64
-	DeliveredAt int64
-	UpdatedAt   int64
-	Dead        int64
-	Worker      string
-	Fence       int64
-	LeaseUntil  int64
+	PK     int64 `col:"pk"`
+	TaskPK int64 `col:"task_pk"`
+	sqlrow.Lane
+	Phase    int64 `col:"phase"`
+	Terminal int64 `col:"terminal"`
+	Dead     int64 `col:"dead"`
 }
 
-func (l *laneRow) scan(r record) {
-	*l = laneRow{
-		PK: r.int(0), TaskPK: r.int(1), Task: store.Key{Owner: r.text(2), ID: r.text(3)}, ID: r.text(4),
-		Endpoint: r.text(5), LongRunning: r.int(6), Phase: r.int(7), State: r.text(8), Reason: r.text(9), Terminal: r.int(10), Tail: r.int(11),
-		Cursor: store.WebhookCursor{Seq: r.int(12), Sequence: r.int(13), State: a2a.TaskState(r.text(14))},
-		DueAt:  r.int(15), Attempt: r.int(16), FailedAt: r.int(17), Delivered: r.int(18), DeliveredAt: r.int(19), UpdatedAt: r.int(20),
-		Dead: r.int(21), Worker: r.text(22), Fence: r.int(23), LeaseUntil: r.int(24),
-	}
-}
+var (
+	laneColumns = sqlrow.Of[laneRow]()
+	// laneList are the columns that scan reads.
+	laneList = laneColumns.List("webhook_lanes.")
+	// changedLane are the columns that change. The log changes tail_seq and terminal.
+	changedLane = laneColumns.Without("pk task_pk owner task_id id tail_seq terminal")
+)
 
-// lane returns the lane with the columns of webhook_rows.
-func (l *laneRow) lane(data []byte, createdAt int64) store.Lane {
-	return store.Lane{
-		Webhook: store.Webhook{
-			Task: l.Task, ID: l.ID, Endpoint: l.Endpoint, Data: data, LongRunning: l.LongRunning != 0, CreatedAt: fromMillis(createdAt),
-		},
-		Cursor: l.Cursor, Tail: l.Tail, State: store.LaneState(l.State), Reason: l.Reason, DueAt: fromMillis(l.DueAt),
-		Attempt: int(l.Attempt), FailedAt: fromMillis(l.FailedAt),
-		Delivered: l.Delivered, DeliveredAt: fromMillis(l.DeliveredAt), UpdatedAt: fromMillis(l.UpdatedAt),
-		Worker: l.Worker, Fence: l.Fence, LeaseUntil: fromMillis(l.LeaseUntil),
-	}
-}
+func (l *laneRow) scan(r record) { laneColumns.Scan(l, r.int, r.text) }
 
 func (l *laneRow) deleted() bool { return l.Phase == laneDeleted }
 
@@ -217,18 +182,14 @@ func (w *writer) setLanePhase(l *laneRow, now int64) {
 }
 
 func (w *writer) writeLane(l *laneRow) error {
-	_, err := w.updateLane.exec(l.Endpoint, l.LongRunning, l.Phase, l.State, l.Reason,
-		l.Cursor.Seq, l.Cursor.Sequence, string(l.Cursor.State), l.DueAt, l.Attempt, l.FailedAt, l.Delivered, l.DeliveredAt, l.UpdatedAt,
-		l.Dead, l.Worker, l.Fence, l.LeaseUntil, l.PK)
+	_, err := w.updateLane.exec(changedLane.Args(l, l.PK)...)
 	return err
 }
 
 // addLane writes a new lane.
 func (w *writer) addLane(l *laneRow, now int64) error {
 	w.setLanePhase(l, now)
-	_, err := w.insertLane.exec(l.PK, l.TaskPK, l.Task.Owner, l.Task.ID, l.ID, l.Endpoint, l.LongRunning, l.Phase, l.State, l.Reason, l.Terminal, l.Tail,
-		l.Cursor.Seq, l.Cursor.Sequence, string(l.Cursor.State), l.DueAt, l.Attempt, l.FailedAt, l.Delivered, l.DeliveredAt, l.UpdatedAt,
-		l.Dead, l.Worker, l.Fence, l.LeaseUntil)
+	_, err := w.insertLane.exec(laneColumns.Args(l)...)
 	return err
 }
 

@@ -14,12 +14,12 @@ import (
 
 // Waiting lanes are indexed by due time, ready lanes by owner. A claim moves due lanes
 // from the first index to the second and reads no other waiting lanes.
-const (
+var (
 	sqlPromoteDue = `UPDATE webhook_lanes SET phase = 1 WHERE pk IN
 		(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?)`
 	sqlPromoteBeyond = `UPDATE webhook_lanes SET phase = 1 WHERE pk IN
 		(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?)`
-	sqlDeletedLanes = `SELECT ` + laneColumns + ` FROM webhook_lanes INDEXED BY webhook_lanes_deleted
+	sqlDeletedLanes = `SELECT ` + laneList + ` FROM webhook_lanes INDEXED BY webhook_lanes_deleted
 		WHERE phase = 5 AND lease_until <= ? ORDER BY lease_until LIMIT ?`
 
 	sqlReadyLaneOwner  = `SELECT owner FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
@@ -35,7 +35,7 @@ const (
 	sqlLeasedLaneBeyond = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
 		WHERE phase = 2 AND owner = ? AND lease_until > ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlLaneLeaseBounds = `SELECT min(lease_until), max(lease_until) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2`
-	sqlLeaseLane       = `UPDATE webhook_lanes SET phase = 2, worker = ?, fence = fence + 1, lease_until = ? WHERE pk = ? RETURNING ` + laneColumns
+	sqlLeaseLane       = `UPDATE webhook_lanes SET phase = 2, worker = ?, fence = fence + 1, lease_until = ? WHERE pk = ? RETURNING ` + laneList
 
 	// sqlClaimedLane finds no row if the lane was changed after the claim.
 	sqlClaimedLane = `SELECT r.data, r.created_at, t.created_at, t.context_id
@@ -230,7 +230,7 @@ func (s *Store) releaseRevoked(leases []store.LaneLease, now int64) error {
 func (r *reader) claimedLane(row *laneRow, c *laneClaim) (lane store.ClaimedLane, found bool, err error) {
 	err = r.lane.query(context.Background(), func(rec record) error {
 		lane = store.ClaimedLane{
-			Lane:    row.lane([]byte(rec.text(0)), rec.int(1)),
+			Lane:    row.Value([]byte(rec.text(0)), rec.int(1)),
 			Created: fromMillis(rec.int(2)), ContextID: rec.text(3),
 		}
 		found = true

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-const (
+var (
 	// The other constants are the parts of sqlLanes.
-	sqlLanes = `SELECT ` + laneColumns + `, r.data, r.created_at FROM webhook_lanes INDEXED BY %index CROSS JOIN webhook_rows r ON r.pk = webhook_lanes.pk
+	sqlLanes = `SELECT ` + laneList + `, r.data, r.created_at FROM webhook_lanes INDEXED BY %index CROSS JOIN webhook_rows r ON r.pk = webhook_lanes.pk
 		WHERE %range AND %states ORDER BY owner, task_id, id LIMIT ?7`
 	sqlLanesAll   = `(owner, task_id, id) > (?1, ?2, ?3)`
 	sqlLanesOwner = `owner = ?1 AND (task_id, id) > (?2, ?3)`
@@ -106,7 +106,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePa
 		return walk.query(ctx, func(rec record) error {
 			var row laneRow
 			row.scan(rec)
-			page.Lanes = append(page.Lanes, row.lane([]byte(rec.text(laneWidth)), rec.int(laneWidth+1)))
+			page.Lanes = append(page.Lanes, row.Value([]byte(rec.text(laneColumns.Len())), rec.int(laneColumns.Len()+1)))
 			return nil
 		}, args...)
 	})

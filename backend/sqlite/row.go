@@ -23,6 +23,16 @@ var (
 	rowWidth   = taskColumns.Len()
 )
 
+// The columns that statements write. SQLite updates an index when a statement names one of its
+// columns, so there are several updates.
+var (
+	newTask    = taskColumns.Without("lanes")
+	taskLog    = taskColumns.Only("seq checkpoint updated_at bytes")
+	taskStatus = taskColumns.Only("state state_at seq received_seq checkpoint updated_at bytes")
+	taskQueue  = taskColumns.Only(sqlrow.QueueColumns)
+	taskAll    = taskStatus.And(taskQueue)
+)
+
 func (t *taskRow) scan(r record) { taskColumns.Scan(t, r.int, r.text) }
 
 func (t *taskRow) contextKey() store.ContextKey {

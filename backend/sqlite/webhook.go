@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -56,7 +57,7 @@ func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.W
 			return err
 		}
 		w.stageRow(row, row.Phase)
-		saved = lane.lane(c.Data, created)
+		saved = lane.Value(c.Data, created)
 		return nil
 	}})
 	if err == nil {
@@ -90,7 +91,7 @@ func (w *writer) saveWebhook(t *taskRow, c *store.Webhook, cursor store.WebhookC
 		return lane, 0, err
 	}
 	if found && !lane.deleted() {
-		lane.Endpoint, lane.LongRunning = c.Endpoint, number(c.LongRunning)
+		lane.Endpoint, lane.LongRunning = c.Endpoint, c.LongRunning
 		lane.restart(now)
 		err = w.updateWebhook.query(context.Background(), func(r record) error {
 			created = r.int(0)
@@ -110,9 +111,11 @@ func (w *writer) saveWebhook(t *taskRow, c *store.Webhook, cursor store.WebhookC
 		}
 	}
 	lane = laneRow{
-		PK: w.pendingNextLane, TaskPK: t.PK, Task: t.Key, ID: c.ID, Endpoint: c.Endpoint, LongRunning: number(c.LongRunning),
-		State: string(store.LaneActive), Terminal: t.terminal(), Tail: t.Seq, Cursor: cursor, DueAt: now, UpdatedAt: now,
-		Fence: fence, LeaseUntil: until,
+		PK: w.pendingNextLane, TaskPK: t.PK, Terminal: t.terminal(),
+		Lane: sqlrow.Lane{
+			Task: t.Key, ID: c.ID, Endpoint: c.Endpoint, LongRunning: c.LongRunning, State: string(store.LaneActive), Tail: t.Seq, Cursor: cursor,
+			DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
+		},
 	}
 	w.pendingNextLane++
 	if err := w.addLane(&lane, now); err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
-const (
+var (
 	sqlOldAttempts     = `SELECT pk, at, n, attempts FROM webhook_attempts INDEXED BY webhook_attempts_at WHERE at < ? ORDER BY at`
 	sqlDropAttempts    = `DELETE FROM webhook_attempts WHERE pk = ?`
 	sqlRewriteAttempts = `UPDATE webhook_attempts SET n = ?, attempts = ? WHERE pk = ?`
 	sqlDropOldDead     = `DELETE FROM webhook_dead WHERE pk IN
 		(SELECT pk FROM webhook_dead INDEXED BY webhook_dead_at WHERE at < ? ORDER BY at LIMIT ?) RETURNING lane_pk`
-	sqlDoneLanes = `SELECT ` + laneColumns + ` FROM webhook_lanes INDEXED BY webhook_lanes_done
+	sqlDoneLanes = `SELECT ` + laneList + ` FROM webhook_lanes INDEXED BY webhook_lanes_done
 		WHERE phase = 4 AND dead = 0 AND long_running = ? AND updated_at < ? ORDER BY updated_at LIMIT ?`
 )
 

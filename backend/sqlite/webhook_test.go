@@ -199,7 +199,7 @@ func insertLanes(t testing.TB, s *Store, made *int, size int, phase, dueAt int64
 				"FROM i JOIN task_rows t ON t.owner = 'filled'", task),
 			fmt.Sprintf("INSERT INTO task_log SELECT ((i.n + %d) << 24) + 1, l.n, NULL, NULL, NULL, events, large FROM i "+
 				"JOIN task_log l ON l.id = (SELECT pk << 24 FROM task_rows WHERE owner = 'filled') + 1", task),
-			fmt.Sprintf("INSERT INTO webhook_lanes SELECT n + %d, n + %d, printf('owner%%07d', n), task_id, id, endpoint, long_running, %d, state, reason, terminal, tail, "+
+			fmt.Sprintf("INSERT INTO webhook_lanes SELECT n + %d, n + %d, printf('owner%%07d', n), task_id, id, endpoint, long_running, %d, state, reason, terminal, tail_seq, "+
 				"%d, cursor_sequence, cursor_state, %d, attempt, failed_at, delivered, delivered_at, updated_at, dead, worker, fence, lease_until "+
 				"FROM i JOIN webhook_lanes l ON l.owner = 'filled'", lane, task, phase, 5*number(phase == laneIdle), dueAt),
 			fmt.Sprintf("INSERT INTO webhook_rows SELECT n + %d, data, created_at, saved_at FROM i JOIN webhook_rows ON pk = "+

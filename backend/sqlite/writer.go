@@ -328,10 +328,8 @@ func (w *writer) prepareWriter() error {
 		&w.commit:   `COMMIT`,
 		&w.rollback: `ROLLBACK`,
 
-		&w.selectRow: sqlSelectRow,
-		&w.insertRow: `INSERT INTO task_rows (pk, owner, id, context_id, state, state_at, seq, received_seq, checkpoint,
-			phase, due_at, lease_worker, fence, lease_until, turn, attempt, seen_seq, turn_start_seq, created_at, updated_at, first, bytes)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (owner, id) DO NOTHING`,
+		&w.selectRow:     sqlSelectRow,
+		&w.insertRow:     `INSERT INTO task_rows (` + newTask.List("") + `) VALUES (` + newTask.Marks() + `) ON CONFLICT (owner, id) DO NOTHING`,
 		&w.insertLog:     `INSERT INTO task_log (id, n, key, key_hash, snapshot, events, large) VALUES (?,?,?,?,?,?,?)`,
 		&w.insertContent: `INSERT INTO task_contents (task_pk, hash, data) VALUES (?,?,?) ON CONFLICT DO NOTHING`,
 		&w.dropSnapshot:  `UPDATE task_log SET snapshot = NULL WHERE id = ? AND snapshot IS NOT NULL`,
@@ -341,13 +339,11 @@ func (w *writer) prepareWriter() error {
 		// SQLite updates an index when a statement names one of its columns, even if
 		// the value stays the same. So each kind of change has a statement that names
 		// only its own columns.
-		&w.updateAll: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?, bytes=?,
-			phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?, seen_seq=?, turn_start_seq=? WHERE pk=?`,
-		&w.updateStatus: `UPDATE task_rows SET state=?, state_at=?, seq=?, received_seq=?, checkpoint=?, updated_at=?, bytes=? WHERE pk=?`,
-		&w.updateLog:    `UPDATE task_rows SET seq=?, checkpoint=?, updated_at=?, bytes=? WHERE pk=?`,
-		&w.updateQueue: `UPDATE task_rows SET phase=?, due_at=?, lease_worker=?, fence=?, lease_until=?, turn=?, attempt=?,
-			seen_seq=?, turn_start_seq=? WHERE pk=?`,
-		&w.updateLease: `UPDATE task_rows SET lease_until=? WHERE pk=?`,
+		&w.updateAll:    `UPDATE task_rows SET ` + taskAll.Set() + ` WHERE pk=?`,
+		&w.updateStatus: `UPDATE task_rows SET ` + taskStatus.Set() + ` WHERE pk=?`,
+		&w.updateLog:    `UPDATE task_rows SET ` + taskLog.Set() + ` WHERE pk=?`,
+		&w.updateQueue:  `UPDATE task_rows SET ` + taskQueue.Set() + ` WHERE pk=?`,
+		&w.updateLease:  `UPDATE task_rows SET lease_until=? WHERE pk=?`,
 
 		&w.insertKey: `INSERT INTO idempotency_keys (owner, key, hash, task_id, seq, created_at, lookup) VALUES (?,?,?,?,?,?,?)
 			ON CONFLICT DO NOTHING`,

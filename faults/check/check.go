@@ -95,7 +95,7 @@ func orphans(ctx context.Context, dir string) error {
 func misplaced(ctx context.Context, dir string) error {
 	var n int
 	const text = `SELECT count(*) FROM webhook_lanes l LEFT JOIN webhook_rows r ON r.pk = l.pk LEFT JOIN task_rows t ON t.owner = l.owner AND t.id = l.task_id
-		WHERE l.phase <> 5 AND ((l.cursor_seq < l.tail) <> (l.phase IN (1, 2, 3)) OR r.pk IS NULL OR t.id IS NULL) OR l.phase IN (1, 3) AND l.lease_until <> 0 OR l.phase = 2 AND l.lease_until = 0`
+		WHERE l.phase <> 5 AND ((l.cursor_seq < l.tail_seq) <> (l.phase IN (1, 2, 3)) OR r.pk IS NULL OR t.id IS NULL) OR l.phase IN (1, 3) AND l.lease_until <> 0 OR l.phase = 2 AND l.lease_until = 0`
 	if err := query(ctx, dir, text, &n); err != nil {
 		return fmt.Errorf("count misplaced webhooks: %w", err)
 	}

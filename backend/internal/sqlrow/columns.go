@@ -19,7 +19,8 @@ type column struct {
 
 // Of returns the columns that the tags of T name, in the order of its fields: `col:"name"`. A
 // field of a struct type has the names of its fields, separated by commas. Fields of an
-// embedded struct belong to T. Fields are strings, integers and booleans.
+// embedded struct belong to T. Fields are strings, integers and booleans; parameters may also
+// be slices, and pointers.
 func Of[T any]() Columns[T] { return Columns[T]{appendColumns(nil, reflect.TypeFor[T](), nil)} }
 
 func appendColumns(all []column, t reflect.Type, in []int) []column {
@@ -62,6 +63,11 @@ func (c Columns[T]) Without(names string) (some Columns[T]) {
 		}
 	}
 	return some
+}
+
+// And returns c followed by other columns.
+func (c Columns[T]) And(other Columns[T]) Columns[T] {
+	return Columns[T]{slices.Concat(c.all, other.all)}
 }
 
 // Len returns the number of columns.
@@ -123,11 +129,13 @@ func (c Columns[T]) Args(row *T, more ...any) []any {
 	v := reflect.ValueOf(row).Elem()
 	args := make([]any, 0, len(c.all)+len(more))
 	for i := range c.all {
-		switch f := c.Value(v, i); f.Kind() {
+		switch f := reflect.Indirect(c.Value(v, i)); f.Kind() {
 		case reflect.String:
 			args = append(args, f.String())
 		case reflect.Bool:
 			args = append(args, f.Bool())
+		case reflect.Slice:
+			args = append(args, f.Interface())
 		default:
 			args = append(args, f.Int())
 		}

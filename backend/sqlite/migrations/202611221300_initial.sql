@@ -236,7 +236,7 @@ CREATE TABLE webhook_lanes (
   state           TEXT NOT NULL,
   reason          TEXT NOT NULL,
   terminal        INTEGER NOT NULL,
-  tail            INTEGER NOT NULL,
+  tail_seq        INTEGER NOT NULL,
   cursor_seq      INTEGER NOT NULL,
   cursor_sequence INTEGER NOT NULL,
   cursor_state    TEXT NOT NULL,

@@ -13,11 +13,11 @@ CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
+CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
-CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX webhook_attempts_at ON webhook_attempts (at);
 CREATE INDEX webhook_attempts_owner ON webhook_attempts (owner, at);
@@ -206,7 +206,7 @@ CREATE TABLE webhook_lanes (
   state           TEXT NOT NULL,
   reason          TEXT NOT NULL,
   terminal        INTEGER NOT NULL,
-  tail            INTEGER NOT NULL,
+  tail_seq        INTEGER NOT NULL,
   cursor_seq      INTEGER NOT NULL,
   cursor_sequence INTEGER NOT NULL,
   cursor_state    TEXT NOT NULL,

@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+)
+
+// statement is a prepared statement. Its parameters are arrays with the given element types,
+// followed by bigint scalars.
+type statement struct {
+	name    string
+	text    string
+	arrays  []uint32
+	scalars []string
+}
+
+// paramRows are rows that are parameters of a statement, one array per column of T. In its text
+// {u} is the FROM item of the rows with the alias u, and {u ord} has their ordinals too.
+type paramRows[T any] struct {
+	sqlrow.Columns[T]
+	alias string
+	first int // index of the array of the first column
+}
+
+type fromItem interface {
+	expand(st *statement)
+	width() int
+}
+
+// paramRowsOf returns rows with the columns of T, behind others of the same statement.
+func paramRowsOf[T any](alias string, behind ...fromItem) *paramRows[T] {
+	p := &paramRows[T]{Columns: sqlrow.Of[T](), alias: alias}
+	for _, other := range behind {
+		p.first += other.width()
+	}
+	return p
+}
+
+func (p *paramRows[T]) width() int { return p.Len() }
+
+func (p *paramRows[T]) expand(st *statement) {
+	arrays := make([]string, p.Len())
+	for i := range arrays {
+		name, oid := sqlType(p.Field(i))
+		st.arrays = append(st.arrays, oid)
+		arrays[i] = fmt.Sprintf("$%d::%s[]", p.first+i+1, name)
+	}
+	from, names := "unnest("+strings.Join(arrays, ", ")+")", p.alias+"("+p.List("")
+	st.text = strings.NewReplacer("{"+p.alias+"}", from+" AS "+names+")",
+		"{"+p.alias+" ord}", from+" WITH ORDINALITY AS "+names+", ord)").Replace(st.text)
+}
+
+// add adds a row to the arguments of a call. A nil pointer and a nil slice are null.
+func (p *paramRows[T]) add(k *call, row *T) {
+	v := reflect.ValueOf(row).Elem()
+	for i := range p.Len() {
+		a, f := &k.columns[p.first+i], p.Value(v, i)
+		if f.Kind() == reflect.Pointer || f.Kind() == reflect.Slice {
+			if f.IsNil() {
+				a.null()
+				continue
+			}
+			f = reflect.Indirect(f)
+		}
+		switch f.Kind() {
+		case reflect.String:
+			a.text(f.String())
+		case reflect.Bool:
+			a.bool(f.Bool())
+		case reflect.Slice:
+			a.bytes(f.Bytes())
+		default:
+			a.int(f.Int())
+		}
+	}
+}
+
+// single returns the arguments of a statement that is not part of a call: arrays with one row,
+// without null.
+func (p *paramRows[T]) single(row *T) []any {
+	args := p.Args(row)
+	for i, arg := range args {
+		array := reflect.MakeSlice(reflect.SliceOf(reflect.TypeOf(arg)), 0, 1)
+		args[i] = reflect.Append(array, reflect.ValueOf(arg)).Interface()
+	}
+	return args
+}
+
+// newStatement returns a statement with rows as parameters. The text names the scalars, which
+// are separated by spaces, as @name.
+func newStatement(name, scalars, text string, rows ...fromItem) *statement {
+	st := &statement{name: name, text: text, scalars: strings.Fields(scalars)}
+	for _, r := range rows {
+		r.expand(st)
+	}
+	for i, scalar := range st.scalars {
+		st.text = strings.ReplaceAll(st.text, "@"+scalar, fmt.Sprintf("$%d::bigint", len(st.arrays)+i+1))
+	}
+	return st
+}
+
+var paramName = regexp.MustCompile(`@[a-z_]+`)
+
+// namedText returns the text of a statement whose parameters are the columns of T. The text
+// names them as @name.
+func namedText[T any](params sqlrow.Columns[T], text string) string {
+	return paramName.ReplaceAllStringFunc(text, func(name string) string {
+		for i := range params.Len() {
+			if params.Name(i) == name[1:] {
+				of, _ := sqlType(params.Field(i))
+				return fmt.Sprintf("$%d::%s", i+1, of)
+			}
+		}
+		panic("no parameter " + name)
+	})
+}
+
+// sqlType returns the type of a parameter and its OID, if it is no array.
+func sqlType(t reflect.Type) (name string, oid uint32) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return sqlType(t.Elem())
+	case reflect.String:
+		return "text", oidText
+	case reflect.Bool:
+		return "boolean", oidBool
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "bytea", oidBytea
+		}
+		name, _ := sqlType(t.Elem())
+		return name + "[]", 0
+	default:
+		return "bigint", oidInt8
+	}
+}
