@@ -38,11 +38,9 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 }
 
 func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts SendOptions) (*store.Task, error) {
-	s := &sendCall{e: e, owner: l.key.Owner, params: new(a2a.MessageSendParams), opts: opts}
-	s.params.Message.TaskID = l.key.ID
-	s.record = s.requestRecord()
-	if record, err := s.previousRecord(ctx); err != nil || record != nil {
-		return s.repeatCancel(ctx, record, err)
+	identity := e.idempotency(l.key.Owner, opts)
+	if first, err := identity.previous(ctx); err != nil || first != nil {
+		return e.repeatCancel(ctx, identity, first, opts, err)
 	}
 	if state := base.Status.State; !state.CanMove(a2a.StateCanceled) {
 		return nil, a2a.Errorf(a2a.CodeTaskNotCancelable, "task %s is %s and cannot be canceled", a2a.Quote(l.key.ID), state)
@@ -53,11 +51,11 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 	t, err := e.write(ctx, l, base, store.Change{
 		Version: base.Seq, Queue: &queue,
 		Events:      []store.Event{{State: a2a.StateCanceled}},
-		Idempotency: s.recordToStore(),
+		Idempotency: identity.recordFor(l.key.ID),
 	})
 	var dup *duplicateError
 	if errors.As(err, &dup) {
-		return s.repeatCancel(ctx, dup.record, nil)
+		return e.repeatCancel(ctx, identity, dup.record, opts, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -71,11 +69,11 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 	return t, nil
 }
 
-func (s *sendCall) repeatCancel(ctx context.Context, record *store.IdempotencyRecord, err error) (*store.Task, error) {
+func (e *Engine) repeatCancel(ctx context.Context, identity *idempotency, first *store.IdempotencyRecord, opts SendOptions, err error) (*store.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	sent, err := s.answerRepeat(ctx, record)
+	sent, err := e.answerRepeat(ctx, identity, first, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,8 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 	if err := e.checkContext(&c); err != nil {
 		return store.Context{}, err
 	}
-	w := &contextWrite{e: e, key: c.Key, opts: opts}
-	if earlier, err := w.previousRecord(ctx); earlier != nil || err != nil {
+	w := &contextWrite{e: e, key: c.Key, identity: e.idempotency(p.ID, opts)}
+	if earlier, err := w.identity.previous(ctx); earlier != nil || err != nil {
 		return w.answerRepeat(ctx, earlier, err)
 	}
 	if err := e.checkReferenceContexts(ctx, &c); err != nil {
@@ -56,9 +56,9 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 
 // contextWrite is one call that writes the record of a context.
 type contextWrite struct {
-	e    *Engine
-	key  store.ContextKey
-	opts SendOptions
+	e        *Engine
+	key      store.ContextKey
+	identity *idempotency
 }
 
 func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Context, error) {
@@ -82,10 +82,12 @@ func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Conte
 
 // save stores a change together with the idempotency record of the request.
 func (w *contextWrite) save(ctx context.Context, change store.ContextChange) (store.Context, error) {
-	change.Idempotency = w.record()
+	if change.Idempotency = w.identity.recordFor(w.key.ID); change.Idempotency != nil {
+		change.Idempotency.CreatedAt = store.Time(w.e.cfg.clock())
+	}
 	saved, err := w.e.cfg.Store.SaveContext(context.WithoutCancel(ctx), change)
 	if errors.Is(err, store.ErrDuplicate) {
-		record, err := w.previousRecord(ctx)
+		record, err := w.identity.previous(ctx)
 		if record == nil && err == nil {
 			err = errConflicts("context", w.key.ID) // the record has just expired
 		}
@@ -94,26 +96,13 @@ func (w *contextWrite) save(ctx context.Context, change store.ContextChange) (st
 	return saved, parentError(&change.Context, err)
 }
 
-func (w *contextWrite) record() *store.IdempotencyRecord {
-	record := keyRecord(w.key.Owner, w.opts)
-	if record != nil {
-		record.TaskID, record.CreatedAt = w.key.ID, store.Time(w.e.cfg.clock())
-	}
-	return record
-}
-
-// previousRecord returns the record of the request that this one repeats, or nil.
-func (w *contextWrite) previousRecord(ctx context.Context) (*store.IdempotencyRecord, error) {
-	return w.e.storedRecord(ctx, keyRecord(w.key.Owner, w.opts))
-}
-
 // answerRepeat answers a repeated request with the current context.
 func (w *contextWrite) answerRepeat(ctx context.Context, record *store.IdempotencyRecord, err error) (store.Context, error) {
 	if err != nil {
 		return store.Context{}, err
 	}
-	if record.Hash != w.opts.RequestHash {
-		return store.Context{}, keyConflict(w.opts.IdempotencyKey)
+	if err := w.identity.check(record); err != nil {
+		return store.Context{}, err
 	}
 	return w.e.context(ctx, store.ContextKey{Owner: w.key.Owner, ID: record.TaskID}, shownTaskIDs)
 }
@@ -139,11 +128,11 @@ func (e *Engine) context(ctx context.Context, key store.ContextKey, tasks int) (
 // reference that does not exist, invalid_params naming the field, context_not_cancelable if the
 // status or the tasks do not allow the change, conflict, unavailable.
 func (e *Engine) UpdateContext(ctx context.Context, p a2a.Principal, params a2a.UpdateContextParams, opts SendOptions) (store.Context, error) {
-	w := &contextWrite{e: e, key: store.ContextKey{Owner: p.ID, ID: params.ContextID}, opts: opts}
+	w := &contextWrite{e: e, key: store.ContextKey{Owner: p.ID, ID: params.ContextID}, identity: e.idempotency(p.ID, opts)}
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return store.Context{}, err
 	}
-	if earlier, err := w.previousRecord(ctx); earlier != nil || err != nil {
+	if earlier, err := w.identity.previous(ctx); earlier != nil || err != nil {
 		return w.answerRepeat(ctx, earlier, err)
 	}
 	for range maxConflicts {

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -52,7 +54,7 @@ func (s *sendCall) checkAppend(ctx context.Context, t *store.Task) error {
 	if m.ContextID != "" && m.ContextID != t.ContextID {
 		return a2a.Invalid("message.contextId", "is not the context of task %s", a2a.Quote(m.TaskID))
 	}
-	record, err := s.previousRecord(ctx)
+	record, err := s.identity.previous(ctx)
 	if record == nil && err == nil {
 		record, err = s.appendedBefore(ctx, t)
 	}
@@ -68,10 +70,52 @@ func (s *sendCall) checkAppend(ctx context.Context, t *store.Task) error {
 	return nil
 }
 
+// appendedBefore returns a record, without a key, of an earlier append of the message to the
+// task, or nil. Message ids are unique within a task; appendedBefore rejects another message
+// with the same id.
+func (s *sendCall) appendedBefore(ctx context.Context, t *store.Task) (*store.IdempotencyRecord, error) {
+	m := s.params.Message
+	m.ContextID = t.ContextID
+	taken := false
+	for i := range t.History {
+		entry := &t.History[i]
+		if !entry.Received || entry.Message.ID != m.ID {
+			continue
+		}
+		same, err := s.matchesEvent(ctx, t.Key, entry.Seq, &m)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			return &store.IdempotencyRecord{Owner: s.owner, TaskID: t.Key.ID, Seq: entry.Seq}, nil
+		}
+		taken = true
+	}
+	if taken {
+		return nil, a2a.Invalid("message.messageId", "is the id of another message of task %s", a2a.Quote(t.Key.ID))
+	}
+	return nil, nil
+}
+
+// matchesEvent reports whether the event at seq received message m with the metadata of this
+// request.
+func (s *sendCall) matchesEvent(ctx context.Context, task store.Key, seq int64, m *a2a.Message) (bool, error) {
+	events, err := s.e.cfg.Store.Events(ctx, task, seq-1, 1)
+	if err != nil || len(events) == 0 {
+		return false, err
+	}
+	want, err := wire.Marshal(requestContent{events[0].Received, events[0].Metadata})
+	if err != nil {
+		return false, err
+	}
+	got, err := wire.Marshal(requestContent{m, s.params.Metadata})
+	return bytes.Equal(got, want), err
+}
+
 // appendMessage adds the message to the task. If the task is queued or runs, the message goes
 // to its inbox; otherwise it starts the next turn.
 func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task) (*Sent, error) {
-	e := s.e
+	e, m := s.e, &s.params.Message
 	state := base.Status.State
 	if base.Seq >= maxEvents {
 		return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s has %d events, the maximum; send the message without taskId to start a new task in its context", a2a.Quote(l.key.ID), base.Seq)
@@ -84,7 +128,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 			return nil, err
 		}
 	}
-	event := store.Event{State: state, Received: &s.params.Message, Metadata: s.params.Metadata}
+	event := store.Event{State: state, Received: m, Metadata: s.params.Metadata}
 	size := int64(event.Size())
 	if err := e.checkTaskSize(l.key.ID, base.Bytes, size); err != nil {
 		return nil, err
@@ -99,7 +143,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 	if err != nil {
 		return nil, err
 	}
-	change := store.Change{Version: base.Seq, Idempotency: s.recordToStore(), Webhooks: webhook}
+	change := store.Change{Version: base.Seq, Idempotency: s.identity.recordFor(m.TaskID), Webhooks: webhook}
 	slot := false
 	if base.Queue.Phase == store.PhaseIdle {
 		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {

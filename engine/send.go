@@ -65,12 +65,13 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 		return nil, ErrShutdown
 	}
 	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)
-	s := &sendCall{e: e, owner: p.ID, params: &params, opts: opts, referenceErr: references}
-	s.record = s.requestRecord()
+	s := &sendCall{e: e, owner: p.ID, params: &params, opts: opts, referenceErr: references, identity: e.idempotency(p.ID, opts)}
+	s.identity.identifyMessage(p.ID, &params)
 	sent, err := s.send(ctx)
 	var dup *duplicateError
 	if errors.As(err, &dup) {
-		return s.answerRepeat(ctx, dup.record)
+		s.params = nil // do not hold content while waiting
+		return e.answerRepeat(ctx, s.identity, dup.record, opts)
 	}
 	if err != nil || !opts.Wait {
 		return sent, err
@@ -102,12 +103,11 @@ func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []str
 
 // sendCall is one call of Send.
 type sendCall struct {
-	e      *Engine
-	owner  string
-	params *a2a.MessageSendParams // nil once the message is stored
-	opts   SendOptions
-	// record identifies the request; nil if only the task's history can identify it.
-	record *store.IdempotencyRecord
+	e        *Engine
+	owner    string
+	params   *a2a.MessageSendParams // nil once the message is stored
+	opts     SendOptions
+	identity *idempotency
 
 	task         *live // set if the message is stored and the caller waits
 	referenceErr error // why the message is rejected, unless it repeats a request
@@ -213,7 +213,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	slot := e.reserveSlot(s.owner, &queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.write(ctx, l, base, store.Change{
-		Create: &store.Create{ContextID: m.ContextID}, Events: events, Queue: &queue, Idempotency: s.recordToStore(), Webhooks: webhook,
+		Create: &store.Create{ContextID: m.ContextID}, Events: events, Queue: &queue, Idempotency: s.identity.recordFor(m.TaskID), Webhooks: webhook,
 	})
 	if err != nil {
 		e.returnSlot(slot, s.owner)
@@ -221,6 +221,16 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	}
 	e.runOrAnnounce(l, t, slot)
 	return s.result(l, base, events[:1], t), nil
+}
+
+// refuse returns the reason why the message is rejected now. If the message was accepted
+// before, it returns a *duplicateError instead: a repeated request gets its first answer.
+func (s *sendCall) refuse(ctx context.Context, reason error) error {
+	if record, err := s.identity.previous(ctx); err == nil && record != nil {
+		return &duplicateError{record: record}
+	}
+	s.wasRefused = true
+	return reason
 }
 
 // webhook returns the webhooks to register with the message, or the error that rejects the
