@@ -247,11 +247,11 @@ func (w *ArtifactWriter) writeChunk(in *stepScope, parts []a2a.Part, last bool) 
 }
 
 // checkHead checks the size of the name, description and metadata of an artifact.
-func (e *Engine) checkHead(a *a2a.Artifact) error {
-	if n, limit := len(a.Name)+len(a.Description), e.cfg.Limits.MetadataBytes; n > limit {
+func (s *settings) checkHead(a *a2a.Artifact) error {
+	if n, limit := len(a.Name)+len(a.Description), s.cfg.Limits.MetadataBytes; n > limit {
 		return a2a.Invalid("artifact", "has a name and description of %d bytes, want at most %d", n, limit)
 	}
-	return e.checkMap("artifact.metadata", a.Metadata)
+	return s.checkMap("artifact.metadata", a.Metadata)
 }
 
 // noteWrite adds the content written since a position to the step that wrote it.

@@ -22,7 +22,7 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 	l.commit.Lock()
 	defer l.unlock()
 	for range maxConflicts {
-		base, err := e.current(ctx, l)
+		base, err := e.hub.current(ctx, l)
 		if err != nil {
 			return nil, taskError(id, err)
 		}
@@ -30,7 +30,7 @@ func (e *Engine) Cancel(ctx context.Context, p a2a.Principal, id string, opts Se
 		if !errors.Is(err, store.ErrConflict) {
 			return t, taskError(id, err)
 		}
-		if _, err := e.reload(ctx, l); err != nil {
+		if _, err := e.hub.reload(ctx, l); err != nil {
 			return nil, taskError(id, err)
 		}
 	}
@@ -48,7 +48,7 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 	queue := base.Queue
 	queue.Phase, queue.Lease.Worker = store.PhaseIdle, ""
 	queue.Lease.Fence++
-	t, err := e.write(ctx, l, base, store.Change{
+	t, err := e.hub.write(ctx, l, base, store.Change{
 		Version: base.Seq, Queue: &queue,
 		Events:      []store.Event{{State: a2a.StateCanceled}},
 		Idempotency: identity.recordFor(l.key.ID),

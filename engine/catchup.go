@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -13,27 +12,10 @@ import (
 // changed.
 const catchUpReaders = 8
 
-// poll detects changes by other processes to the queue and to live tasks. Notifications, if the
-// store sends any, only reduce the delay.
-func (e *Engine) poll(ctx context.Context, beat func()) {
-	tick := time.NewTicker(e.cfg.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		beat()
-		e.countQueued(ctx)
-		e.checkAll(ctx)
-	}
-}
-
 // checkAll reads the versions of all live tasks in one query and catches up with those that
 // have changed.
-func (e *Engine) checkAll(ctx context.Context) {
-	lives := e.hub.all()
+func (h *hub) checkAll(ctx context.Context) {
+	lives := h.all()
 	before := make(map[store.Key]knownVersion, len(lives))
 	keys := make([]store.Key, 0, len(lives))
 	for _, l := range lives {
@@ -45,17 +27,17 @@ func (e *Engine) checkAll(ctx context.Context) {
 	var versions map[store.Key]store.TaskVersion
 	var err error
 	if len(keys) > 0 {
-		versions, err = e.cfg.Store.Versions(ctx, keys)
+		versions, err = h.cfg.Store.Versions(ctx, keys)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Debug("read task versions", "error", err)
+		h.log.Debug("read task versions", "error", err)
 	}
 	for _, l := range lives {
 		known, ok := before[l.key]
 		if err == nil && ok && l.isBehind(known, versions) {
-			e.startCatchUp(ctx, l)
+			h.startCatchUp(ctx, l)
 		} else {
-			e.hub.release(l)
+			h.release(l)
 		}
 	}
 }
@@ -76,20 +58,20 @@ func (l *live) isBehind(known knownVersion, versions map[store.Key]store.TaskVer
 
 // startCatchUp catches up with a task in the background and then releases it. Only one
 // goroutine per task waits, because a commit of the task may be slow.
-func (e *Engine) startCatchUp(ctx context.Context, l *live) {
+func (h *hub) startCatchUp(ctx context.Context, l *live) {
 	if !l.catchingUp.CompareAndSwap(false, true) {
-		e.hub.release(l)
+		h.release(l)
 		return
 	}
-	e.loops.Go(func() {
-		defer e.hub.release(l)
+	h.loops.Go(func() {
+		defer h.release(l)
 		l.commit.Lock()
 		defer l.unlock()
 		l.catchingUp.Store(false) // later changes may be missed by this read
 		select {
-		case e.readSlots <- struct{}{}:
-			defer func() { <-e.readSlots }()
-			e.catchUp(ctx, l)
+		case h.readSlots <- struct{}{}:
+			defer func() { <-h.readSlots }()
+			h.catchUp(ctx, l)
 		case <-ctx.Done():
 		}
 	})
@@ -97,11 +79,11 @@ func (e *Engine) startCatchUp(ctx context.Context, l *live) {
 
 // catchUp reads a task that another process may have changed, and aborts its run here if the
 // run has lost its lease. The caller holds l.commit.
-func (e *Engine) catchUp(ctx context.Context, l *live) {
-	at, err := e.advance(ctx, l)
+func (h *hub) catchUp(ctx context.Context, l *live) {
+	at, err := h.advance(ctx, l)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
-			e.log.Debug("read changed task", "task", l.key.ID, "error", err)
+			h.log.Debug("read changed task", "task", l.key.ID, "error", err)
 		}
 		return
 	}
@@ -120,23 +102,23 @@ func (e *Engine) catchUp(ctx context.Context, l *live) {
 
 // advance adds the missing events from the store to the known task. It reads the whole task if
 // that is not possible. The caller holds l.commit.
-func (e *Engine) advance(ctx context.Context, l *live) (knownVersion, error) {
+func (h *hub) advance(ctx context.Context, l *live) (knownVersion, error) {
 	known := l.version()
 	if known.Seq == 0 || l.isStale() {
-		return e.reread(ctx, l)
+		return h.reread(ctx, l)
 	}
-	versions, err := e.cfg.Store.Versions(ctx, []store.Key{l.key})
+	versions, err := h.cfg.Store.Versions(ctx, []store.Key{l.key})
 	if err != nil {
 		return known, err
 	}
 	v, exists := versions[l.key]
 	if !exists || !v.CreatedAt.Equal(known.CreatedAt) || v.Seq < known.Seq {
-		return e.reread(ctx, l)
+		return h.reread(ctx, l)
 	}
 	for newest := v.Seq; ; {
-		events, err := e.missingEvents(ctx, l, newest)
+		events, err := h.missingEvents(ctx, l, newest)
 		if err != nil {
-			return e.reread(ctx, l)
+			return h.reread(ctx, l)
 		}
 		if t, _ := l.snapshot(); t != nil {
 			l.publish(l.extend(t, events, v.Queue), events)
@@ -152,10 +134,10 @@ func (e *Engine) advance(ctx context.Context, l *live) (knownVersion, error) {
 
 // missingEvents reads the events after the known version, up to newest, but no more than
 // readers keep in memory, so that readers need not read them again. The caller holds l.commit.
-func (e *Engine) missingEvents(ctx context.Context, l *live, newest int64) (events []store.Event, err error) {
+func (h *hub) missingEvents(ctx context.Context, l *live, newest int64) (events []store.Event, err error) {
 	seq, size := l.version().Seq, 0
 	for seq < newest && size < recentBytes {
-		page, err := e.cfg.Store.Events(ctx, l.key, seq, int(min(newest-seq, eventPage)))
+		page, err := h.cfg.Store.Events(ctx, l.key, seq, int(min(newest-seq, eventPage)))
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +152,7 @@ func (e *Engine) missingEvents(ctx context.Context, l *live, newest int64) (even
 	return events, nil
 }
 
-func (e *Engine) reread(ctx context.Context, l *live) (knownVersion, error) {
-	_, err := e.holdAndReload(ctx, l)
+func (h *hub) reread(ctx context.Context, l *live) (knownVersion, error) {
+	_, err := h.holdAndReload(ctx, l)
 	return l.version(), err
 }

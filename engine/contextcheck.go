@@ -65,7 +65,7 @@ func closedContext(c *store.Context) error {
 }
 
 // checkContext checks the fields of a context and normalizes its tags.
-func (e *Engine) checkContext(c *store.Context) error {
+func (s *settings) checkContext(c *store.Context) error {
 	for _, field := range []struct {
 		name, value string
 		limit       int
@@ -83,13 +83,13 @@ func (e *Engine) checkContext(c *store.Context) error {
 	if c.Tags, err = cleanTags(c.Tags); err != nil {
 		return err
 	}
-	if err := e.checkMap("metadata", c.Metadata); err != nil {
+	if err := s.checkMap("metadata", c.Metadata); err != nil {
 		return err
 	}
-	if err := e.checkMap("extensions", c.Extensions); err != nil {
+	if err := s.checkMap("extensions", c.Extensions); err != nil {
 		return err
 	}
-	return e.checkRelated(c)
+	return s.checkRelated(c)
 }
 
 // checkText checks free text; multiline allows line breaks and tabs.
@@ -133,7 +133,7 @@ func checkTag(field, tag string) error {
 }
 
 // checkMap checks a free-form map.
-func (e *Engine) checkMap(field string, m map[string]any) error {
+func (s *settings) checkMap(field string, m map[string]any) error {
 	if len(m) == 0 {
 		return nil
 	}
@@ -141,21 +141,21 @@ func (e *Engine) checkMap(field string, m map[string]any) error {
 	if err != nil {
 		return a2a.Invalid(field, "cannot be stored: %s", err)
 	}
-	if limit := e.cfg.Limits.MetadataBytes; len(raw) > limit {
+	if limit := s.cfg.Limits.MetadataBytes; len(raw) > limit {
 		return a2a.Invalid(field, "has %d bytes of JSON, want at most %d", len(raw), limit)
 	}
 	return nil
 }
 
 // checkRelated checks the parent and the references of a context without reading the store.
-func (e *Engine) checkRelated(c *store.Context) error {
+func (s *settings) checkRelated(c *store.Context) error {
 	if c.ParentID == c.Key.ID {
 		return errCycle
 	}
 	if c.ParentID != "" && a2a.CheckID("parentContextId", c.ParentID) != nil {
 		return relatedNotFound("parentContextId", c.ParentID)
 	}
-	if n := e.cfg.Limits.References; len(c.ReferenceIDs) > n {
+	if n := s.cfg.Limits.References; len(c.ReferenceIDs) > n {
 		return a2a.Invalid("referenceContextIds", "has %d ids, want at most %d", len(c.ReferenceIDs), n)
 	}
 	for i, id := range c.ReferenceIDs {
@@ -183,9 +183,9 @@ func relatedNotFound(field, id string) error {
 }
 
 // checkReferenceContexts checks that the referenced contexts exist.
-func (e *Engine) checkReferenceContexts(ctx context.Context, c *store.Context) error {
+func (s *settings) checkReferenceContexts(ctx context.Context, c *store.Context) error {
 	for i, id := range c.ReferenceIDs {
-		_, err := e.cfg.Store.Context(ctx, c.Key.Owner, id, 0)
+		_, err := s.cfg.Store.Context(ctx, c.Key.Owner, id, 0)
 		if errors.Is(err, store.ErrNotFound) {
 			return relatedNotFound(fmt.Sprintf("referenceContextIds[%d]", i), id)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -60,7 +61,7 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 		if c.Status == a2a.ContextArchived && !force {
 			return 0, contextForbids(key.ID, "is archived; set force to clear it")
 		}
-		err = e.deleteContext(ctx, key)
+		err = e.deletions.delete(ctx, key)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return 0, a2a.ContextNotFound(key.ID)
@@ -165,38 +166,45 @@ func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect str
 	return out
 }
 
-// deleteContext removes an existing context. It returns the errors of Store.DeleteContext.
-func (e *Engine) deleteContext(ctx context.Context, key store.ContextKey) error {
-	unlock, err := e.deletions.Lock(ctx, key)
+// deletions removes contexts. Each is removed by one caller at a time in this process.
+type deletions struct {
+	*settings
+	locks runtime.Locks[store.ContextKey]
+	left  runtime.Signal // content of deleted tasks may remain; wakes the janitor
+}
+
+// delete removes an existing context. It returns the errors of Store.DeleteContext.
+func (d *deletions) delete(ctx context.Context, key store.ContextKey) error {
+	unlock, err := d.locks.Lock(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
-	defer e.wakeJanitor() // content of large tasks may remain
-	more, err := e.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
+	defer d.left.Send() // content of large tasks may remain
+	more, err := d.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
 	if err == nil && more {
-		_, err = e.removeBatches(ctx, key)
+		_, err = d.removeBatches(ctx, key)
 	}
 	return err
 }
 
-// finishDeletion completes the pending deletion of a context and reports whether it removed
+// finish completes the pending deletion of a context and reports whether it removed
 // anything. It does nothing if the context exists.
-func (e *Engine) finishDeletion(ctx context.Context, key store.ContextKey) (removed bool, err error) {
-	unlock, err := e.deletions.Lock(ctx, key)
+func (d *deletions) finish(ctx context.Context, key store.ContextKey) (removed bool, err error) {
+	unlock, err := d.locks.Lock(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	return e.removeBatches(ctx, key)
+	return d.removeBatches(ctx, key)
 }
 
 // removeBatches completes a pending deletion and reports whether it removed anything. The
 // caller holds the lock of the context's deletion.
-func (e *Engine) removeBatches(ctx context.Context, key store.ContextKey) (removed bool, err error) {
+func (d *deletions) removeBatches(ctx context.Context, key store.ContextKey) (removed bool, err error) {
 	for {
-		more, err := e.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
+		more, err := d.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
 		if errors.Is(err, store.ErrNotFound) {
 			return removed, nil // another process has finished it, and the context may have been created again
 		}
@@ -207,29 +215,29 @@ func (e *Engine) removeBatches(ctx context.Context, key store.ContextKey) (remov
 	}
 }
 
-// finishDeletionsAtStart completes pending deletions before readers can see tasks of a deleted
+// finishAtStart completes pending deletions before readers can see tasks of a deleted
 // context. The janitor completes those that take too long.
-func (e *Engine) finishDeletionsAtStart(ctx context.Context) {
+func (d *deletions) finishAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, startDeletionTimeout)
 	defer cancel()
-	e.finishDeletions(ctx, func() {})
+	d.finishAll(ctx, func() {})
 }
 
-// finishDeletions completes the deletions that an earlier process, or a call that failed, left
+// finishAll completes the deletions that an earlier process, or a call that failed, left
 // pending.
-func (e *Engine) finishDeletions(ctx context.Context, beat func()) {
+func (d *deletions) finishAll(ctx context.Context, beat func()) {
 	const batch = 100
 	for ctx.Err() == nil {
-		keys, err := e.cfg.Store.PendingDeletions(ctx, batch)
+		keys, err := d.cfg.Store.PendingDeletions(ctx, batch)
 		if err != nil {
-			e.log.Warn("list pending deletions", "error", err)
+			d.log.Warn("list pending deletions", "error", err)
 			return
 		}
 		failed := false
 		for _, key := range keys {
 			beat()
-			if _, err := e.finishDeletion(ctx, key); err != nil {
-				e.log.Warn("finish the deletion of a context", "context", key.ID, "error", err)
+			if _, err := d.finish(ctx, key); err != nil {
+				d.log.Warn("finish the deletion of a context", "context", key.ID, "error", err)
 				failed = true
 			}
 		}

@@ -97,11 +97,11 @@ func contextSize(c *store.Context) int {
 }
 
 // contextQuery parses the params. historyLength is 0 if no messages are requested.
-func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q store.ContextQuery, t *pageToken, historyLength int, err error) {
+func (s *settings) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q store.ContextQuery, t *pageToken, historyLength int, err error) {
 	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
 		return q, nil, 0, err
 	}
-	if err := e.checkPageSize(params.PageSize); err != nil {
+	if err := s.checkPageSize(params.PageSize); err != nil {
 		return q, nil, 0, err
 	}
 	f := newFilters("contexts/list", contextFilters, params.Metadata)
@@ -113,7 +113,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	if in := f.text("pageToken"); in != "" {
 		token, field = in, "metadata.pageToken"
 	}
-	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), MaxTaskIDs: listedTaskIDs, TotalLimit: e.cfg.Limits.ListTotal}
+	q = store.ContextQuery{Owner: p.ID, Tags: f.texts("tags", maxTags), Role: f.text("role"), MaxTaskIDs: listedTaskIDs, TotalLimit: s.cfg.Limits.ListTotal}
 	for _, s := range f.enum("status", a2a.ContextStatus("").EnumValues()) {
 		q.Statuses = append(q.Statuses, a2a.ContextStatus(s))
 	}
@@ -128,7 +128,7 @@ func (e *Engine) contextQuery(p a2a.Principal, params a2a.ListContextsParams) (q
 	q.CreatedAfter, q.CreatedBefore = f.created()
 	q.Sort = store.ContextSort(f.choice("sortBy", string(store.ContextsByUpdated), string(store.ContextsByCreated), string(store.ContextsByName)))
 	q.Ascending = f.ascending(q.Sort == store.ContextsByName)
-	q.Limit = e.pageLimit(f.number("limit", 1))
+	q.Limit = s.pageLimit(f.number("limit", 1))
 	if params.PageSize != nil {
 		q.Limit = *params.PageSize
 	}

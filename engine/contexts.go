@@ -73,7 +73,7 @@ func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Conte
 		case !errors.Is(err, store.ErrNotFound):
 			return store.Context{}, err
 		}
-		if _, err := w.e.finishDeletion(ctx, w.key); err != nil {
+		if _, err := w.e.deletions.finish(ctx, w.key); err != nil {
 			return store.Context{}, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -27,9 +28,11 @@ const (
 )
 
 // contextSizes caches how many bytes this process has added to contexts. Only contexts that
-// grow a lot are measured in the store. It is safe for concurrent use; the zero value is ready
-// to use.
+// grow a lot are measured in the store. It is safe for concurrent use.
 type contextSizes struct {
+	*settings
+	refused atomic.Int64 // messages rejected by Limits.ContextBytes
+
 	mu            sync.Mutex
 	recent, older map[store.ContextKey]*contextContent // each has up to rememberedContexts
 }
@@ -71,41 +74,41 @@ func (s *contextSizes) add(key store.ContextKey, bytes int64) {
 	s.set(key, c)
 }
 
-// checkContextSize rejects a message for a context whose tasks have reached
+// check rejects a message for a context whose tasks have reached
 // Limits.ContextBytes. Writes of handlers are not rejected, and growth through other processes
 // is detected late. A context can therefore exceed the limit by a 64th for each process and by
 // the content of running tasks.
-func (e *Engine) checkContextSize(ctx context.Context, key store.ContextKey) error {
-	limit := int64(e.cfg.Limits.ContextBytes)
-	e.contexts.mu.Lock()
-	c := e.contexts.get(key)
+func (s *contextSizes) check(ctx context.Context, key store.ContextKey) error {
+	limit := int64(s.cfg.Limits.ContextBytes)
+	s.mu.Lock()
+	c := s.get(key)
 	if c == nil {
-		e.contexts.mu.Unlock()
+		s.mu.Unlock()
 		return nil
 	}
 	known, full := *c, c.measured+c.added >= limit
-	e.contexts.mu.Unlock()
-	if known.added > limit/remeasureShare || full && (known.at.IsZero() || e.now().Sub(known.at).Abs() >= remeasureFullAfter) {
-		bytes, err := e.measureContext(ctx, key)
+	s.mu.Unlock()
+	if known.added > limit/remeasureShare || full && (known.at.IsZero() || s.now().Sub(known.at).Abs() >= remeasureFullAfter) {
+		bytes, err := s.measure(ctx, key)
 		if err != nil {
 			return err
 		}
-		known = contextContent{measured: bytes, at: e.now()}
-		e.contexts.mu.Lock()
-		e.contexts.set(key, &known)
-		e.contexts.mu.Unlock()
+		known = contextContent{measured: bytes, at: s.now()}
+		s.mu.Lock()
+		s.set(key, &known)
+		s.mu.Unlock()
 		full = bytes >= limit
 	}
 	if !full {
 		return nil
 	}
-	e.contextsFull.Add(1)
+	s.refused.Add(1)
 	return a2a.Errorf(a2a.CodeTooLarge, "context %s has about %d bytes of content, the limit is %d (--max-context); start a new context", a2a.Quote(key.ID), known.measured+known.added, limit)
 }
 
-// measureContext returns the bytes of content of a context's tasks, 0 if it does not exist.
-func (e *Engine) measureContext(ctx context.Context, key store.ContextKey) (bytes int64, err error) {
-	c, err := e.cfg.Store.Context(ctx, key.Owner, key.ID, math.MaxInt32)
+// measure returns the bytes of content of a context's tasks, 0 if it does not exist.
+func (s *contextSizes) measure(ctx context.Context, key store.ContextKey) (bytes int64, err error) {
+	c, err := s.cfg.Store.Context(ctx, key.Owner, key.ID, math.MaxInt32)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	}
@@ -118,7 +121,7 @@ func (e *Engine) measureContext(ctx context.Context, key store.ContextKey) (byte
 		if len(keys) < measuredTasks && i+1 < len(c.TaskIDs) {
 			continue
 		}
-		versions, err := e.cfg.Store.Versions(ctx, keys)
+		versions, err := s.cfg.Store.Versions(ctx, keys)
 		if err != nil {
 			return 0, err
 		}

@@ -4,33 +4,63 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // claimBatch is the maximum number of tasks in one claim.
 const claimBatch = 64
 
-// dispatch claims due tasks while slots are free.
-func (e *Engine) dispatch(ctx context.Context, beat func()) {
+// dispatcher claims due tasks and starts their runs.
+type dispatcher struct {
+	*settings
+	engine *Engine // of the runs
+	hub    *hub
+	queue  *taskQueue
+	leases *leases
+	runs   *runs
+	slots  *slots
+
+	wake           runtime.Signal
+	mayHaveDue     atomic.Bool   // the store may have due tasks
+	mayHaveSkipped atomic.Bool   // the store may have due tasks of owners that the last claim skipped
+	takeover       bool          // leases of earlier processes can be claimed
+	retries        memoryRetries // next claims of tasks without memory
+
+	quarantineSlot chan struct{} // holds a token while one quarantined task may start
+	quarantined    atomic.Int64  // number of quarantined tasks that wait for the slot
+}
+
+func newDispatcher(e *Engine) *dispatcher {
+	return &dispatcher{
+		settings: e.settings, engine: e, hub: e.hub, queue: e.queue, leases: e.leases, runs: e.runs,
+		slots: newSlots(e.cfg.Concurrency, max(e.cfg.Reserved, 0)), wake: runtime.NewSignal(),
+		takeover: e.cfg.Store.Info().Exclusive, quarantineSlot: make(chan struct{}, 1),
+	}
+}
+
+// run claims due tasks while slots are free.
+func (d *dispatcher) run(ctx context.Context, beat func()) {
 	// An outage is detected by failing calls, so at least some calls are made in every lease
 	// period.
-	poll := time.NewTicker(min(e.cfg.Poll, e.cfg.Lease/4))
+	poll := time.NewTicker(min(d.cfg.Poll, d.cfg.Lease/4))
 	defer poll.Stop()
 	var turns store.FairnessCursor
-	e.notifyWork()
+	d.notifyWork()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.dispatcherWake:
+		case <-d.wake:
 		case <-poll.C:
 			beat()
-			e.mayHaveDue.Store(true) // work without a notification is claimed now or with the next free slot
+			d.mayHaveDue.Store(true) // work without a notification is claimed now or with the next free slot
 		}
-		for !e.isStopping() && e.claim(ctx, &turns) {
+		for !d.runs.isStopping() && d.claim(ctx, &turns) {
 			beat()
 		}
 	}
@@ -38,76 +68,78 @@ func (e *Engine) dispatch(ctx context.Context, beat func()) {
 
 // claim acquires slots and claims tasks for them. It reports whether more tasks may be claimed
 // right away.
-func (e *Engine) claim(ctx context.Context, turns *store.FairnessCursor) (more bool) {
-	if !e.addActive() {
+func (d *dispatcher) claim(ctx context.Context, turns *store.FairnessCursor) (more bool) {
+	if !d.runs.add() {
 		return false
 	}
-	defer e.active.Done()
+	defer d.runs.active.Done()
 	// After a pause of the process or the store, or a change of the clock, renew leases first:
 	// they may have expired.
-	now, set := e.leaseTime()
-	if set || int64(e.elapsed())-e.renewed.Load() > int64(e.cfg.Lease)*2/3 {
-		if e.renew(ctx) != nil {
+	now, set := d.leases.time()
+	if set || int64(d.elapsed())-d.leases.renewed.Load() > int64(d.cfg.Lease)*2/3 {
+		if d.renew(ctx) != nil {
 			return false
 		}
-		now, _ = e.leaseTime()
+		now, _ = d.leases.time()
 	}
-	n, skip := e.slots.acquireAny(claimBatch, e.mayHaveDue.Load())
+	n, skip := d.slots.acquireAny(claimBatch, d.mayHaveDue.Load())
 	if n == 0 {
 		return false
 	}
-	e.rotateWorkerID()
-	ready := e.mayHaveDue.Swap(false)
-	e.mayHaveSkipped.Store(false)
-	started := e.elapsed()
-	p := store.ClaimParams{
-		Worker: *e.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(e.cfg.Lease)),
-		Limit: n, Takeover: e.takeover, Horizon: 2 * max(e.cfg.RetryDelayMax, e.cfg.Lease),
-		QueuedOnly: !e.exclusive() && e.outage.recent(started),
-		Skip:       skip,
-		Event:      store.Event{Time: store.Time(e.cfg.clock()), State: a2a.StateWorking},
+	if !d.takeover {
+		d.leases.rotateWorker()
 	}
-	if e.cfg.Memory != nil {
+	ready := d.mayHaveDue.Swap(false)
+	d.mayHaveSkipped.Store(false)
+	started := d.elapsed()
+	p := store.ClaimParams{
+		Worker: *d.leases.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(d.cfg.Lease)),
+		Limit: n, Takeover: d.takeover, Horizon: 2 * max(d.cfg.RetryDelayMax, d.cfg.Lease),
+		QueuedOnly: !d.exclusive() && d.leases.outage.recent(started),
+		Skip:       skip,
+		Event:      store.Event{Time: store.Time(d.cfg.clock()), State: a2a.StateWorking},
+	}
+	if d.cfg.Memory != nil {
 		p.OutlineAbove = smallTask
 	}
 	turns.Next(&p)
-	tasks, err := e.cfg.Store.Claim(ctx, p)
+	tasks, err := d.cfg.Store.Claim(ctx, p)
 	unread, lost := splitClaimError(err)
-	e.outage.recordCall(started, e.elapsed(), lost)
-	known := e.releaseUnreturned(ctx, unread, lost)
+	d.leases.outage.recordCall(started, d.elapsed(), lost)
+	known := d.releaseUnreturned(ctx, unread, lost)
 	turns.Claimed(&p, tasks)
 	for _, t := range tasks {
-		e.slots.assign(t.Key.Owner)
+		d.slots.assign(t.Key.Owner)
 	}
-	quarantined := e.quarantine(ctx, tasks)
+	quarantined := d.quarantine(ctx, tasks)
 	for _, t := range tasks {
 		if t.Outline {
-			e.active.Go(func() { e.startLarge(t, quarantined[t.Key]) })
+			d.runs.active.Go(func() { d.startLarge(t, quarantined[t.Key]) })
 			continue
 		}
-		e.start(t, quarantined[t.Key])
+		d.start(t, quarantined[t.Key])
 	}
 	if !known {
-		e.slots.returnUnused(n - len(tasks))
-		e.mayHaveDue.Store(true)
+		d.slots.returnUnused(n - len(tasks))
+		d.mayHaveDue.Store(true)
 		return false
 	}
 	switch {
 	case len(tasks) == n:
 		if ready {
-			e.mayHaveDue.Store(true)
+			d.mayHaveDue.Store(true)
 		} else { // only owners that an earlier claim skipped had due tasks
-			e.mayHaveSkipped.Store(true)
+			d.mayHaveSkipped.Store(true)
 		}
 		return true
 	case len(skip) > 0:
-		e.mayHaveSkipped.Store(true)
+		d.mayHaveSkipped.Store(true)
 	default:
-		e.takeover = false
+		d.takeover = false
 	}
-	e.slots.returnUnused(n - len(tasks))
-	if e.mayHaveDue.Load() || e.mayHaveSkipped.Load() && !e.slots.scarce() { // a slot was freed in the meantime
-		e.wakeDispatcher()
+	d.slots.returnUnused(n - len(tasks))
+	if d.mayHaveDue.Load() || d.mayHaveSkipped.Load() && !d.slots.scarce() { // a slot was freed in the meantime
+		d.wakeUp()
 	}
 	return false
 }
@@ -124,31 +156,31 @@ func splitClaimError(err error) (unread []store.UnreadableTask, lost error) {
 
 // releaseUnreturned releases leases of a claim whose tasks were not returned. It reports
 // whether this worker has no other lease without a run.
-func (e *Engine) releaseUnreturned(ctx context.Context, unread []store.UnreadableTask, lost error) (known bool) {
+func (d *dispatcher) releaseUnreturned(ctx context.Context, unread []store.UnreadableTask, lost error) (known bool) {
 	if lost != nil && ctx.Err() == nil {
-		e.log.Error("claim tasks", "error", lost)
+		d.log.Error("claim tasks", "error", lost)
 	}
-	if released := e.requeueUnread(ctx, unread); released && lost == nil {
+	if released := d.requeueUnread(ctx, unread); released && lost == nil {
 		return true
 	}
-	e.orphanLease.Store(true)
+	d.leases.orphan.Store(true)
 	return false
 }
 
 // requeueUnread releases leased tasks that could not be read. They are due again at dueAgain, and
 // their attempt is not counted.
-func (e *Engine) requeueUnread(ctx context.Context, unread []store.UnreadableTask) (released bool) {
+func (d *dispatcher) requeueUnread(ctx context.Context, unread []store.UnreadableTask) (released bool) {
 	if len(unread) == 0 {
 		return true
 	}
 	changes := make([]store.Change, len(unread))
 	for i := range unread {
 		u := &unread[i]
-		due, level := e.dueAgain(u.Err), slog.LevelError
+		due, level := d.dueAgain(u.Err), slog.LevelError
 		if errors.Is(u.Err, errNoMemory) {
 			level = slog.LevelDebug // counted by memory.Stats
 		}
-		e.log.Log(ctx, level, "read claimed task", "task", u.Key.ID, "attempt", u.Queue.Attempt, "due", due, "error", u.Err)
+		d.log.Log(ctx, level, "read claimed task", "task", u.Key.ID, "attempt", u.Queue.Attempt, "due", due, "error", u.Err)
 		run := u.Queue
 		run.Phase, run.DueAt, run.Lease.Worker = store.PhaseQueued, due, ""
 		run.Attempt--
@@ -158,75 +190,57 @@ func (e *Engine) requeueUnread(ctx context.Context, unread []store.UnreadableTas
 		}
 	}
 	// A lease that another worker has claimed needs no release.
-	if _, err := e.cfg.Store.Commit(context.WithoutCancel(ctx), changes...); err != nil {
-		e.log.Warn("requeue unreadable tasks", "error", err)
+	if _, err := d.cfg.Store.Commit(context.WithoutCancel(ctx), changes...); err != nil {
+		d.log.Warn("requeue unreadable tasks", "error", err)
 		return false
 	}
 	return true
 }
 
-// rotateWorkerID changes the worker ID if one of its leases may have no run. That happens when
-// the store's answer to a claim, or to the last commit of a run, is lost. A worker never claims
-// tasks that it has leased itself, so such a task would stay leased. Existing runs keep their
-// leases and renew them under the old ID; leases without a run expire.
-func (e *Engine) rotateWorkerID() {
-	if !e.takeover && e.orphanLease.CompareAndSwap(true, false) {
-		e.newWorkerID()
-	}
-}
-
-func (e *Engine) newWorkerID() {
-	name := e.cfg.NewID()
-	if e.cfg.Worker != "" {
-		name = e.cfg.Worker + "/" + name
-	}
-	e.worker.Store(&name)
-}
-
 // start runs a claimed task in a slot that the caller has acquired.
-func (e *Engine) start(t *store.Task, quarantined bool) {
-	l := e.hub.acquire(t.Key)
+func (d *dispatcher) start(t *store.Task, quarantined bool) {
+	l := d.hub.acquire(t.Key)
 	l.commit.Lock()
 	defer l.unlock()
 	fence, claimed := t.Queue.Lease.Fence, t.Seq
 	// The version known here is newer, unless it belongs to a deleted task with the same id.
 	if at := l.version(); at.Seq > t.Seq && at.CreatedAt.Equal(t.CreatedAt) && at.Queue.Lease.Fence >= fence {
-		newer, err := e.latestTask(e.ctx, l)
+		newer, err := d.hub.latestTask(d.engine.ctx, l)
 		if err != nil {
-			e.log.Warn("read claimed task that has changed", "task", t.Key.ID, "error", err)
-			e.orphanLease.Store(true)
-			e.hub.release(l)
-			e.freeSlot(t.Key.Owner)
+			d.log.Warn("read claimed task that has changed", "task", t.Key.ID, "error", err)
+			d.leases.orphan.Store(true)
+			d.hub.release(l)
+			d.freeSlot(t.Key.Owner)
 			return
 		}
 		t = newer
 	}
 	if t.Queue.Phase != store.PhaseLeased || t.Queue.Lease.Fence != fence {
-		e.hub.release(l)
-		e.freeSlot(t.Key.Owner)
+		d.hub.release(l)
+		d.freeSlot(t.Key.Owner)
 		return
 	}
 	l.setTask(t)
 	_ = l.tryHoldMemory(t.Bytes) // memory may have been released since the task was read
-	r := e.newRun(l, t)
+	r := d.newRun(l, t)
 	r.quarantined, r.claimSeq = quarantined, claimed
-	e.launch(r)
+	d.runs.launch(r)
 }
 
 // freeSlot frees the slot of a run and wakes the dispatcher if tasks wait for it.
-func (e *Engine) freeSlot(owner string) {
-	if e.slots.release(owner) && e.mayHaveSkipped.Load() {
-		e.mayHaveDue.Store(true)
+func (d *dispatcher) freeSlot(owner string) {
+	if d.slots.release(owner) && d.mayHaveSkipped.Load() {
+		d.mayHaveDue.Store(true)
 	}
-	if e.mayHaveDue.Load() || e.mayHaveSkipped.Load() {
-		e.wakeDispatcher()
+	if d.mayHaveDue.Load() || d.mayHaveSkipped.Load() {
+		d.wakeUp()
 	}
 }
 
 // heartbeat renews the leases of this process three times per lease period, and sooner after a
 // failure. It aborts runs that have lost their lease.
-func (e *Engine) heartbeat(ctx context.Context, beat func()) {
-	tick := time.NewTimer(e.cfg.Lease / 3)
+func (d *dispatcher) heartbeat(ctx context.Context, beat func()) {
+	tick := time.NewTimer(d.cfg.Lease / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -235,43 +249,43 @@ func (e *Engine) heartbeat(ctx context.Context, beat func()) {
 		case <-tick.C:
 		}
 		beat()
-		started, pause := e.elapsed(), e.cfg.Lease/3
-		if e.renew(ctx) != nil { // logged by renew
+		started, pause := d.elapsed(), d.cfg.Lease/3
+		if d.renew(ctx) != nil { // logged by renew
 			pause = 0
 		}
-		tick.Reset(max(pause-(e.elapsed()-started), e.cfg.Lease/20))
+		tick.Reset(max(pause-(d.elapsed()-started), d.cfg.Lease/20))
 	}
 }
 
 // renew renews the leases of this process. Its timeout leaves time for another attempt before
 // the leases expire.
-func (e *Engine) renew(ctx context.Context) error {
-	now, _ := e.leaseTime()
-	started := e.elapsed()
-	byKey := e.leaseHolders()
+func (d *dispatcher) renew(ctx context.Context) error {
+	now, _ := d.leases.time()
+	started := d.elapsed()
+	byKey := d.runs.holders()
 	if len(byKey) == 0 {
-		e.renewed.Store(int64(started))
+		d.leases.renewed.Store(int64(started))
 		return nil
 	}
 	held := make([]store.HeldLease, 0, len(byKey))
 	for _, r := range byKey {
 		held = append(held, r.lease)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Lease/3, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Lease/3, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
-	lost, err := e.cfg.Store.Renew(ctx, store.Time(now.Add(e.cfg.Lease)), held)
+	lost, err := d.cfg.Store.Renew(ctx, store.Time(now.Add(d.cfg.Lease)), held)
 	some := (*store.RenewError)(nil)
 	if errors.As(err, &some) {
-		e.outage.recordCall(started, e.elapsed(), nil)
-		e.log.Warn("renew leases", "error", err)
+		d.leases.outage.recordCall(started, d.elapsed(), nil)
+		d.log.Warn("renew leases", "error", err)
 		for _, key := range some.Keys {
 			delete(byKey, key) // the lease is still valid until its previous deadline
 		}
-	} else if e.outage.recordCall(started, e.elapsed(), err); err != nil {
-		e.log.Warn("renew leases", "error", err)
+	} else if d.leases.outage.recordCall(started, d.elapsed(), err); err != nil {
+		d.log.Warn("renew leases", "error", err)
 		return err
 	}
-	e.renewed.Store(int64(started))
+	d.leases.renewed.Store(int64(started))
 	for _, key := range lost {
 		if r := byKey[key]; r != nil {
 			_ = r.abort(ErrLeaseLost)
@@ -279,43 +293,15 @@ func (e *Engine) renew(ctx context.Context) error {
 		}
 	}
 	for _, r := range byKey {
-		r.extendLease(started + e.cfg.Lease)
+		r.extendLease(started + d.cfg.Lease)
 	}
 	return nil
 }
 
-// leaseHolders returns the runs that hold a lease, as far as known.
-func (e *Engine) leaseHolders() map[store.Key]*run {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	byKey := make(map[store.Key]*run, len(e.runs))
-	for r := range e.runs {
-		if !r.ended() {
-			byKey[r.lease.Key] = r
-		}
-	}
-	return byKey
+// notifyWork makes the dispatcher check for due work now.
+func (d *dispatcher) notifyWork() {
+	d.mayHaveDue.Store(true)
+	d.wakeUp()
 }
 
-// janitor finishes pending deletions and removes data that is older than its retention.
-func (e *Engine) janitor(ctx context.Context, beat func()) {
-	tick := time.NewTicker(4 * max(e.cfg.Lease, e.cfg.Poll))
-	defer tick.Stop()
-	for due := true; ctx.Err() == nil; {
-		beat()
-		e.finishDeletions(ctx, beat)
-		e.purge(ctx, beat)
-		if due {
-			due = e.expire(ctx, beat)
-		}
-		if due {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-			due = true
-		case <-e.janitorWake:
-		}
-	}
-}
+func (d *dispatcher) wakeUp() { d.wake.Send() }

@@ -18,6 +18,13 @@
 // reads earlier messages of the context with [Turn.History]. Clearing a context hides it at
 // once and then removes its tasks in batches.
 //
+// # Parts
+//
+// An [Engine] has the operations of callers. Each part below it has its own state and lock:
+// the dispatcher claims tasks and starts runs, the hub reads and writes the tasks that are
+// live in this process, the watcher detects changes by other processes, the queue counts
+// waiting tasks, deletions and janitor remove data. A run executes one claimed task.
+//
 // # Guarantees
 //
 //   - Send, Cancel and updates return after their change is stored.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,49 +13,22 @@ import (
 )
 
 // Engine runs tasks. Create it with [New], then call Start and Stop once.
+//
+// Its methods are the operations of callers. The parts below have their own state.
 type Engine struct {
-	cfg   Config
-	log   *slog.Logger
-	hub   *hub
-	now   func() time.Time // monotonic clock for leases and delays
-	slots *slots
-
-	readSlots chan struct{} // limits concurrent reads of tasks that other processes changed
-
-	quarantineSlot chan struct{}  // holds a token while one quarantined task may start
-	quarantined    atomic.Int64   // number of quarantined tasks that wait for the slot
-	dispatcherWake runtime.Signal // wakes the dispatcher
-	janitorWake    runtime.Signal // wakes the janitor
-	mayHaveDue     atomic.Bool    // the store may have due tasks
-	mayHaveSkipped atomic.Bool    // the store may have due tasks of owners that the last claim skipped
-	queued         queueCount     // tasks waiting to run, of all owners
-	owners         ownerCounts    // tasks waiting to run, by owner
-	refusals       queueRefusals  // rejections because of full queues
-	retries        memoryRetries  // next claims of tasks without memory
-	abandoned      atomic.Int64   // abandoned handlers that still run
-	oversized      atomic.Int64   // messages and writes rejected by Limits.TaskBytes
-
-	contexts     contextSizes
-	contextsFull atomic.Int64 // messages rejected by Limits.ContextBytes
-	expired      expiry       // data removed by the janitor
-
-	worker           atomic.Pointer[string] // current worker ID for new leases
-	orphanLease      atomic.Bool            // a lease of the current worker ID may have no run
-	renewed          atomic.Int64           // time of the last renewal of leases, as Engine.elapsed
-	outage           outage                 // recent outage of the store
-	createdAt        time.Time              // creation time of the engine, for elapsed
-	createdLeaseTime time.Time              // the same on the clock of leases
-	takeover         bool                   // leases of earlier processes can be claimed; used by the dispatcher only
-
-	deletions runtime.Locks[store.ContextKey] // held while a context is deleted
-
-	mu       sync.Mutex
-	runs     map[*run]struct{}
-	stopping bool
+	*settings
+	hub        *hub
+	queue      *taskQueue
+	leases     *leases
+	runs       *runs
+	dispatcher *dispatcher
+	deletions  *deletions
+	janitor    *janitor
+	watcher    *watcher
+	abandoned  atomic.Int64 // abandoned handlers that still run
 
 	lifecycle runtime.Lifecycle
 	loops     runtime.Loops
-	active    sync.WaitGroup // runs, and callers of addActive
 	stop      context.CancelFunc
 	ctx       context.Context // context of the loops
 	// commitCtx is done when runs must stop retrying their last commit.
@@ -71,27 +42,15 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{
-		cfg: cfg, log: cfg.Logger, hub: newHub(cfg.Memory), now: monotonic(cfg.clock),
-		slots:          newSlots(cfg.Concurrency, max(cfg.Reserved, 0)),
-		dispatcherWake: runtime.NewSignal(),
-		janitorWake:    runtime.NewSignal(),
-		readSlots:      make(chan struct{}, catchUpReaders),
-		quarantineSlot: make(chan struct{}, 1),
-		runs:           make(map[*run]struct{}),
-		takeover:       cfg.Store.Info().Exclusive,
-	}
-	e.loops = runtime.Loops{Log: e.log, Now: e.now}
-	e.outage.lease, e.createdAt, e.createdLeaseTime = cfg.Lease, time.Now(), e.now()
-	e.newWorkerID()
+	s := &settings{cfg: cfg, log: cfg.Logger, now: monotonic(cfg.clock), createdAt: time.Now()}
+	e := &Engine{settings: s, loops: runtime.Loops{Log: s.log, Now: s.now}, runs: &runs{all: make(map[*run]struct{})}, queue: &taskQueue{settings: s}}
+	e.leases = newLeases(s)
+	e.hub = newHub(s, e.leases, &e.loops)
+	e.dispatcher = newDispatcher(e)
+	e.deletions = &deletions{settings: s, left: runtime.NewSignal()}
+	e.janitor = &janitor{settings: s, runs: e.runs, deletions: e.deletions, wake: e.deletions.left}
+	e.watcher = &watcher{settings: s, hub: e.hub, queue: e.queue, dispatcher: e.dispatcher}
 	return e, nil
-}
-
-// monotonic returns a clock that starts at the wall clock time and does not jump when the wall
-// clock is set.
-func monotonic(wall func() time.Time) func() time.Time {
-	start := wall()
-	return func() time.Time { return start.Add(wall().Sub(start)) }
 }
 
 // Start starts the engine. It runs tasks that are due, tasks whose worker died, and tasks that
@@ -106,23 +65,23 @@ func (e *Engine) startLoops(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read backlog: %w", err)
 	}
-	e.queued.set(int64(backlog.Queued), 0, e.now())
-	e.mayHaveDue.Store(backlog.Queued+backlog.Leased > 0)
-	e.renewed.Store(int64(e.elapsed()))
+	e.queue.all.set(int64(backlog.Queued), 0, e.now())
+	e.dispatcher.mayHaveDue.Store(backlog.Queued+backlog.Leased > 0)
+	e.leases.renewed.Store(int64(e.elapsed()))
 	if n := backlog.Queued + backlog.Leased; n > 0 {
 		e.log.Info("resuming tasks", "queued", backlog.Queued, "interrupted", backlog.Leased)
 	}
-	e.finishDeletionsAtStart(ctx)
+	e.deletions.finishAtStart(ctx)
 	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.commitCtx, e.stopCommits = context.WithCancel(e.ctx)
-	e.loops.Start(e.ctx, "dispatch", e.dispatch)
-	e.loops.Start(e.ctx, "heartbeat", e.heartbeat)
-	e.loops.Start(e.ctx, "janitor", e.janitor)
+	e.loops.Start(e.ctx, "dispatch", e.dispatcher.run)
+	e.loops.Start(e.ctx, "heartbeat", e.dispatcher.heartbeat)
+	e.loops.Start(e.ctx, "janitor", e.janitor.run)
 	if !e.exclusive() {
-		e.loops.Start(e.ctx, "poll", e.poll)
+		e.loops.Start(e.ctx, "poll", e.watcher.poll)
 	}
-	if w, ok := e.cfg.Store.(store.Watcher); ok {
-		e.loops.Start(e.ctx, "watch", e.watch(w))
+	if notifier, ok := e.cfg.Store.(store.Watcher); ok {
+		e.loops.Start(e.ctx, "watch", e.watcher.watch(notifier))
 	}
 	return nil
 }
@@ -133,15 +92,13 @@ func (e *Engine) startLoops(ctx context.Context) error {
 // HandlerGrace after ctx is done. A second call waits for the first until its own ctx is done.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.lifecycle.Stop(ctx, func() {
-		e.mu.Lock()
-		e.stopping = true
-		e.mu.Unlock()
-		if !runtime.Wait(ctx, &e.active) {
-			e.cancelRuns(ErrStopping)
+		e.runs.stop()
+		if !runtime.Wait(ctx, &e.runs.active) {
+			e.runs.cancelAll(ErrStopping)
 			e.stopCommits()
 			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*e.cfg.HandlerGrace+time.Second)
 			defer cancel()
-			if !runtime.Wait(grace, &e.active) {
+			if !runtime.Wait(grace, &e.runs.active) {
 				e.log.Error("stopped with unfinished runs")
 			}
 		}
@@ -154,40 +111,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // Stopping reports whether Stop has been called. A stopping engine accepts no new work.
 func (e *Engine) Stopping() bool { return e.lifecycle.Stopped() }
-
-// addActive makes Stop wait until active.Done is called. It returns false if the engine is
-// already stopping.
-func (e *Engine) addActive() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stopping {
-		return false
-	}
-	e.active.Add(1)
-	return true
-}
-
-func (e *Engine) cancelRuns(cause error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for r := range e.runs {
-		r.cancel(cause)
-	}
-}
-
-func (e *Engine) isStopping() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stopping
-}
-
-// notifyWork makes the dispatcher check for due work now.
-func (e *Engine) notifyWork() {
-	e.mayHaveDue.Store(true)
-	e.wakeDispatcher()
-}
-
-func (e *Engine) wakeDispatcher() { e.dispatcherWake.Send() }
 
 // Health describes the state of the engine.
 type Health struct {
@@ -209,10 +132,8 @@ type Health struct {
 
 // Health checks the loops and checks that the store can be read and written.
 func (e *Engine) Health(ctx context.Context) Health {
-	e.countQueued(ctx)
-	e.mu.Lock()
-	h := Health{Running: len(e.runs), Concurrency: e.cfg.Concurrency, Reserved: e.slots.reserved, OwnersAtShare: e.slots.heldBack(), Queued: e.queued.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.contextsFull.Load(), Expired: e.expired.stats(), QueueRefused: e.refusals.all.Load(), OwnerQueueRefused: e.refusals.owner.Load()}
-	e.mu.Unlock()
+	e.queue.refresh(ctx)
+	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtShare: e.dispatcher.slots.heldBack(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
 	if !e.lifecycle.Running() {
 		h.Problems = append(h.Problems, "engine: not running")
 		return h
@@ -236,9 +157,6 @@ func problemText(err error) string {
 	}
 	return err.Error()
 }
-
-// exclusive reports whether this process is the only one that uses the store.
-func (e *Engine) exclusive() bool { return e.cfg.Store.Info().Exclusive }
 
 // Info describes the store.
 func (e *Engine) Info() store.Info { return e.cfg.Store.Info() }

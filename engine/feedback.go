@@ -67,17 +67,17 @@ func (e *Engine) AddFeedback(ctx context.Context, p a2a.Principal, params a2a.Ta
 	return f, nil
 }
 
-func (e *Engine) checkFeedback(params a2a.TaskFeedbackParams) error {
+func (s *settings) checkFeedback(params a2a.TaskFeedbackParams) error {
 	if r := params.Rating; r != nil && (*r < 1 || *r > 5) {
 		return a2a.Invalid("rating", "is %d, want 1 to 5", *r)
 	}
 	if strings.TrimSpace(params.Feedback) == "" && params.Rating == nil {
 		return a2a.Invalid("feedback", "is required, unless there is a rating")
 	}
-	if err := checkText("feedback", params.Feedback, e.cfg.Limits.FeedbackBytes, true); err != nil {
+	if err := checkText("feedback", params.Feedback, s.cfg.Limits.FeedbackBytes, true); err != nil {
 		return err
 	}
-	return e.checkMap("metadata", params.Metadata)
+	return s.checkMap("metadata", params.Metadata)
 }
 
 // storedFeedback returns the feedback on the task with the id of f, or nil.

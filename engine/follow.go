@@ -58,7 +58,7 @@ type follower struct {
 }
 
 func (f *follower) follow(ctx context.Context, after *int64) error {
-	t, err := f.e.refresh(ctx, f.l)
+	t, err := f.e.hub.refresh(ctx, f.l)
 	if err != nil {
 		return taskError(f.l.key.ID, err)
 	}
@@ -100,7 +100,7 @@ func (f *follower) stream(ctx context.Context, contextID string) error {
 		}); err != nil {
 			return taskError(f.l.key.ID, err)
 		}
-		if !more || f.seq == before && f.e.await(ctx, f.l, changed) {
+		if !more || f.seq == before && f.e.hub.await(ctx, f.l, changed) {
 			return nil
 		}
 	}

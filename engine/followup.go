@@ -28,7 +28,7 @@ func (s *sendCall) addToTask(ctx context.Context) (*Sent, error) {
 	l.commit.Lock()
 	defer l.unlock()
 	for range maxConflicts {
-		base, err := e.current(ctx, l)
+		base, err := e.hub.current(ctx, l)
 		if err != nil {
 			return nil, taskError(m.TaskID, err)
 		}
@@ -40,7 +40,7 @@ func (s *sendCall) addToTask(ctx context.Context) (*Sent, error) {
 		if !errors.Is(err, store.ErrConflict) {
 			return sent, taskError(m.TaskID, err)
 		}
-		if _, err := e.reload(ctx, l); err != nil {
+		if _, err := e.hub.reload(ctx, l); err != nil {
 			return nil, taskError(m.TaskID, err)
 		}
 	}
@@ -133,7 +133,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 	if err := e.checkTaskSize(l.key.ID, base.Bytes, size); err != nil {
 		return nil, err
 	}
-	if err := e.checkContextSize(ctx, store.ContextKey{Owner: s.owner, ID: base.ContextID}); err != nil {
+	if err := e.hub.sizes.check(ctx, store.ContextKey{Owner: s.owner, ID: base.ContextID}); err != nil {
 		return nil, err
 	}
 	if err := l.holdMemory(ctx, base.Bytes+size); err != nil {
@@ -149,7 +149,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {
 			return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and accepts no messages", a2a.Quote(l.key.ID), state)
 		}
-		if err := e.checkOwnQueue(ctx, s.owner); err != nil {
+		if err := e.queue.checkOwner(ctx, s.owner); err != nil {
 			return nil, err
 		}
 		queue := base.Queue
@@ -158,17 +158,17 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 		queue.StartSeq = base.Seq
 		change.Queue = &queue
 		change.Events = []store.Event{event}
-		slot = e.reserveSlot(s.owner, &queue, &change.Events)
+		slot = e.dispatcher.reserveSlot(s.owner, &queue, &change.Events)
 	} else {
 		change.Events = []store.Event{event}
 	}
-	t, err := e.write(ctx, l, base, change)
+	t, err := e.hub.write(ctx, l, base, change)
 	if err != nil {
-		e.returnSlot(slot, s.owner)
+		e.dispatcher.returnSlot(slot, s.owner)
 		return nil, err
 	}
 	if change.Queue != nil {
-		e.runOrAnnounce(l, t, slot)
+		e.dispatcher.runOrAnnounce(l, t, slot)
 	}
 	return s.result(l, base, change.Events[:1], t), nil
 }

@@ -63,7 +63,7 @@ func (e *Engine) ListUncached(ctx context.Context, p a2a.Principal, params a2a.L
 	return out, nil
 }
 
-func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query, *pageToken, error) {
+func (s *settings) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query, *pageToken, error) {
 	f := newFilters("tasks/list", taskFilters, params.Metadata)
 	states := params.States
 	if params.Status != "" {
@@ -78,13 +78,13 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 	f.exclusiveWith("historyLength", "historyLength", params.HistoryLength != nil)
 	f.exclusiveWith("pageToken", "pageToken", params.PageToken != "")
 	f.exclusiveWith("offset", "offset", params.Offset != nil)
-	if err := e.checkListParams(params); err != nil {
+	if err := s.checkListParams(params); err != nil {
 		return store.Query{}, nil, err
 	}
 	q := store.Query{
 		Owner: p.ID, ContextID: params.ContextID, States: states,
 		After: ceil(params.StatusAfter), Before: ceil(params.StatusBefore),
-		MaxBytes: e.cfg.Limits.PageBytes, Total: params.IncludeTotal, TotalLimit: e.cfg.Limits.ListTotal,
+		MaxBytes: s.cfg.Limits.PageBytes, Total: params.IncludeTotal, TotalLimit: s.cfg.Limits.ListTotal,
 		Options: store.TaskOptions{History: params.HistoryLength, OmitArtifacts: !params.IncludeArtifacts},
 	}
 	token, field := params.PageToken, "pageToken"
@@ -94,7 +94,7 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 			token, field = in, "metadata.pageToken"
 		}
 	}
-	e.filterTasks(&q, f, token)
+	s.filterTasks(&q, f, token)
 	q.Offset = f.offset(params.Offset, token)
 	if params.PageSize != nil {
 		q.Limit = *params.PageSize
@@ -110,8 +110,8 @@ func (e *Engine) query(p a2a.Principal, params a2a.ListTasksParams) (store.Query
 }
 
 // checkListParams checks the members that are not filters in the metadata.
-func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
-	if err := e.checkPageSize(params.PageSize); err != nil {
+func (s *settings) checkListParams(params a2a.ListTasksParams) error {
+	if err := s.checkPageSize(params.PageSize); err != nil {
 		return err
 	}
 	if err := checkHistoryLength("historyLength", params.HistoryLength); err != nil {
@@ -131,15 +131,15 @@ func (e *Engine) checkListParams(params a2a.ListTasksParams) error {
 	return nil
 }
 
-func (e *Engine) checkPageSize(n *int) error {
-	if n != nil && (*n < 1 || *n > e.cfg.Limits.PageSize) {
-		return a2a.Invalid("pageSize", "is %d, want 1 to %d", *n, e.cfg.Limits.PageSize)
+func (s *settings) checkPageSize(n *int) error {
+	if n != nil && (*n < 1 || *n > s.cfg.Limits.PageSize) {
+		return a2a.Invalid("pageSize", "is %d, want 1 to %d", *n, s.cfg.Limits.PageSize)
 	}
 	return nil
 }
 
 // filterTasks adds the filters of the metadata to q.
-func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
+func (s *settings) filterTasks(q *store.Query, f *filters, token string) {
 	for _, s := range f.enum("status", a2a.TaskState("").EnumValues()) {
 		q.States = append(q.States, a2a.TaskState(s))
 	}
@@ -150,7 +150,7 @@ func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 	q.CreatedAfter, q.CreatedBefore = f.created()
 	q.ByCreated = f.choice("sortBy", "updatedAt", "createdAt") == "createdAt"
 	q.Ascending = f.ascending(false)
-	q.Limit = e.pageLimit(f.number("limit", 1))
+	q.Limit = s.pageLimit(f.number("limit", 1))
 	if n := f.number("historyLength", 0); n != nil {
 		q.Options.History = n
 	}
@@ -160,11 +160,11 @@ func (e *Engine) filterTasks(q *store.Query, f *filters, token string) {
 }
 
 // pageLimit returns the page size for a requested size n, limited to Limits.PageSize.
-func (e *Engine) pageLimit(n *int) int {
+func (s *settings) pageLimit(n *int) int {
 	if n == nil {
-		return min(50, e.cfg.Limits.PageSize)
+		return min(50, s.cfg.Limits.PageSize)
 	}
-	return min(max(*n, 1), e.cfg.Limits.PageSize)
+	return min(max(*n, 1), s.cfg.Limits.PageSize)
 }
 
 // tasksHash returns the hash that ties page tokens to a list of tasks.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/memory"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -59,10 +60,14 @@ type knownVersion struct {
 	changes     int       // number of version changes since acquire created the live task
 }
 
-// hub indexes live tasks by key.
+// hub has the tasks that are live in this process. It reads and writes them.
 type hub struct {
-	memory *memory.Budget
-	shards [64]hubShard
+	*settings
+	leases    *leases
+	loops     *runtime.Loops // waits for reads in the background
+	sizes     *contextSizes
+	readSlots chan struct{} // limits concurrent reads of tasks that other processes changed
+	shards    [64]hubShard
 }
 
 type hubShard struct {
@@ -70,8 +75,8 @@ type hubShard struct {
 	tasks map[store.Key]*live
 }
 
-func newHub(budget *memory.Budget) *hub {
-	h := &hub{memory: budget}
+func newHub(s *settings, leases *leases, loops *runtime.Loops) *hub {
+	h := &hub{settings: s, leases: leases, loops: loops, sizes: &contextSizes{settings: s}, readSlots: make(chan struct{}, catchUpReaders)}
 	for i := range h.shards {
 		h.shards[i].tasks = make(map[store.Key]*live)
 	}
@@ -93,7 +98,7 @@ func (h *hub) acquire(key store.Key) *live {
 	defer s.mu.Unlock()
 	l, ok := s.tasks[key]
 	if !ok {
-		l = &live{key: key, held: h.memory.Hold(key.Owner), changed: make(chan struct{})}
+		l = &live{key: key, held: h.cfg.Memory.Hold(key.Owner), changed: make(chan struct{})}
 		s.tasks[key] = l
 	}
 	l.refs++
@@ -354,7 +359,7 @@ func (l *live) eventsAfter(seq int64) (events []store.Event, changed <-chan stru
 
 // current returns the task as stored. It reads the store unless the task runs in this process,
 // which then knows its newest state. The caller holds l.commit.
-func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
+func (h *hub) current(ctx context.Context, l *live) (*store.Task, error) {
 	l.mu.Lock()
 	r, stale := l.run, l.stale || l.deleted
 	l.mu.Unlock()
@@ -362,20 +367,20 @@ func (e *Engine) current(ctx context.Context, l *live) (*store.Task, error) {
 		t, _ := l.snapshot()
 		return t, nil
 	}
-	return e.holdAndReload(ctx, l)
+	return h.holdAndReload(ctx, l)
 }
 
-func (e *Engine) holdAndReload(ctx context.Context, l *live) (*store.Task, error) {
-	release, err := e.holdForRead(ctx, l)
+func (h *hub) holdAndReload(ctx context.Context, l *live) (*store.Task, error) {
+	release, err := h.holdForRead(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return e.reload(ctx, l)
+	return h.reload(ctx, l)
 }
 
-func (e *Engine) reload(ctx context.Context, l *live) (*store.Task, error) {
-	t, err := e.cfg.Store.Task(ctx, l.key, store.TaskOptions{})
+func (h *hub) reload(ctx context.Context, l *live) (*store.Task, error) {
+	t, err := h.cfg.Store.Task(ctx, l.key, store.TaskOptions{})
 	if errors.Is(err, store.ErrNotFound) {
 		l.markDeleted()
 	}

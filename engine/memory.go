@@ -51,11 +51,11 @@ func (m *memoryRetries) next(now time.Time, poll, limit time.Duration) time.Time
 // dueAgain returns when a task that could not be read because of err is due again. If there was
 // no memory, that is soon. Otherwise it is after a lease period, because the task may never be
 // readable.
-func (e *Engine) dueAgain(err error) time.Time {
+func (d *dispatcher) dueAgain(err error) time.Time {
 	if errors.Is(err, errNoMemory) {
-		return store.Time(e.retries.next(e.now(), e.cfg.Poll, e.cfg.Lease))
+		return store.Time(d.retries.next(d.now(), d.cfg.Poll, d.cfg.Lease))
 	}
-	return store.Time(e.now().Add(e.cfg.Lease))
+	return store.Time(d.now().Add(d.cfg.Lease))
 }
 
 // holdMemory raises the task's hold of the memory budget to bytes, before its content is read
@@ -98,28 +98,28 @@ func (l *live) releaseMemory() {
 }
 
 // taskLimit returns the maximum content of a task in bytes.
-func (e *Engine) taskLimit() int64 {
-	return min(int64(e.cfg.Limits.TaskBytes), e.cfg.Memory.Share()/taskShare)
+func (s *settings) taskLimit() int64 {
+	return min(int64(s.cfg.Limits.TaskBytes), s.cfg.Memory.Share()/taskShare)
 }
 
 // checkTaskSize returns an error if a task with has bytes may not grow by bytes.
-func (e *Engine) checkTaskSize(id string, has, bytes int64) error {
-	limit := e.taskLimit()
+func (s *settings) checkTaskSize(id string, has, bytes int64) error {
+	limit := s.taskLimit()
 	if has+bytes <= limit {
 		return nil
 	}
-	e.oversized.Add(1)
+	s.oversized.Add(1)
 	return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d bytes of content; %d more would exceed the limit of %d (--max-task)", a2a.Quote(id), has, bytes, limit)
 }
 
 // holdForRead holds memory for a task that is about to be read completely, and the same amount
 // again until release is called. The caller holds l.commit.
-func (e *Engine) holdForRead(ctx context.Context, l *live) (release func(), err error) {
+func (h *hub) holdForRead(ctx context.Context, l *live) (release func(), err error) {
 	none := func() {}
-	if e.cfg.Memory == nil {
+	if h.cfg.Memory == nil {
 		return none, nil
 	}
-	versions, err := e.cfg.Store.Versions(ctx, []store.Key{l.key})
+	versions, err := h.cfg.Store.Versions(ctx, []store.Key{l.key})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) holdForRead(ctx context.Context, l *live) (release func(), err 
 	if bytes <= smallTask {
 		return none, nil
 	}
-	reading := e.cfg.Memory.Hold(l.key.Owner)
+	reading := h.cfg.Memory.Hold(l.key.Owner)
 	if err := reading.Grow(ctx, bytes); err != nil {
 		return nil, err
 	}
@@ -140,33 +140,33 @@ func (e *Engine) holdForRead(ctx context.Context, l *live) (release func(), err 
 
 // startLarge reads a task that was claimed as an outline and runs it, in a slot that the caller
 // has acquired. Without memory the task is requeued, so that it does not block the slot.
-func (e *Engine) startLarge(outline *store.Task, quarantined bool) {
-	l := e.hub.acquire(outline.Key)
-	defer e.hub.release(l)
-	reading := e.cfg.Memory.Hold(outline.Key.Owner)
+func (d *dispatcher) startLarge(outline *store.Task, quarantined bool) {
+	l := d.hub.acquire(outline.Key)
+	defer d.hub.release(l)
+	reading := d.cfg.Memory.Hold(outline.Key.Owner)
 	defer reading.Release()
-	t, err := e.readLarge(l, &reading, outline)
+	t, err := d.readLarge(l, &reading, outline)
 	if err == nil {
-		e.start(t, quarantined)
+		d.start(t, quarantined)
 		return
 	}
 	if !errors.Is(err, ErrLeaseLost) {
 		unread := []store.UnreadableTask{{Key: outline.Key, Queue: outline.Queue, Err: err}}
-		if !e.requeueUnread(e.ctx, unread) {
-			e.orphanLease.Store(true)
+		if !d.requeueUnread(d.engine.ctx, unread) {
+			d.leases.orphan.Store(true)
 		}
 	}
-	e.freeSlot(outline.Key.Owner)
+	d.freeSlot(outline.Key.Owner)
 }
 
-func (e *Engine) readLarge(l *live, reading *memory.Hold, outline *store.Task) (*store.Task, error) {
+func (d *dispatcher) readLarge(l *live, reading *memory.Hold, outline *store.Task) (*store.Task, error) {
 	if !reading.TryGrow(outline.Bytes) {
 		return nil, errNoMemory
 	}
 	if err := l.tryHoldMemory(outline.Bytes); err != nil {
 		return nil, err
 	}
-	t, err := e.cfg.Store.Task(e.ctx, outline.Key, store.TaskOptions{})
+	t, err := d.cfg.Store.Task(d.engine.ctx, outline.Key, store.TaskOptions{})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read large task: %w", err)

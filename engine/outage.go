@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,9 +14,9 @@ type outage struct {
 
 	mu         sync.Mutex
 	failing    bool          // no call has succeeded since the one started at failedAt
-	failedAt   time.Duration // like all times here, as Engine.elapsed
+	failedAt   time.Duration // like all times here, as settings.elapsed
 	graceUntil time.Duration // expired leases are not claimed until then
-	offset     time.Duration // difference between the clock of leases and Engine.elapsed
+	offset     time.Duration // difference between the clock of leases and settings.elapsed
 }
 
 // recordCall records a call that renewed or claimed leases. If no call succeeded within a third
@@ -52,15 +53,45 @@ func (o *outage) recent(now time.Duration) bool {
 	return o.failing || now < o.graceUntil
 }
 
-// elapsed returns the time since the engine was created, on the monotonic clock of this
-// process.
-func (e *Engine) elapsed() time.Duration { return time.Since(e.createdAt) }
+// leases has what the leases of this process have in common.
+type leases struct {
+	*settings
+	worker    atomic.Pointer[string] // current worker ID for new leases
+	orphan    atomic.Bool            // a lease of the current worker ID may have no run
+	renewed   atomic.Int64           // time of the last renewal of leases, as settings.elapsed
+	outage    outage                 // recent outage of the store
+	startTime time.Time              // creation time of the engine on the clock of leases
+}
 
-// leaseTime returns the time on the clock of leases, and whether that clock was set.
-func (e *Engine) leaseTime() (now time.Time, set bool) {
-	now = e.now()
-	if set = e.outage.checkClock(now.Sub(e.createdLeaseTime), e.elapsed()); set {
-		e.log.Warn("store clock was set; renewing leases and claiming no expired leases for one lease period")
+func newLeases(settings *settings) *leases {
+	s := &leases{settings: settings, startTime: settings.now(), outage: outage{lease: settings.cfg.Lease}}
+	s.newWorker()
+	return s
+}
+
+// rotateWorker changes the worker ID if one of its leases may have no run. That happens when
+// the store's answer to a claim, or to the last commit of a run, is lost. A worker never claims
+// tasks that it has leased itself, so such a task would stay leased. Existing runs keep their
+// leases and renew them under the old ID; leases without a run expire.
+func (s *leases) rotateWorker() {
+	if s.orphan.CompareAndSwap(true, false) {
+		s.newWorker()
+	}
+}
+
+func (s *leases) newWorker() {
+	name := s.cfg.NewID()
+	if s.cfg.Worker != "" {
+		name = s.cfg.Worker + "/" + name
+	}
+	s.worker.Store(&name)
+}
+
+// time returns the time on the clock of leases, and whether that clock was set.
+func (s *leases) time() (now time.Time, set bool) {
+	now = s.now()
+	if set = s.outage.checkClock(now.Sub(s.startTime), s.elapsed()); set {
+		s.log.Warn("store clock was set; renewing leases and claiming no expired leases for one lease period")
 	}
 	return now, set
 }

@@ -19,11 +19,11 @@ const quarantineInterval = 2 * time.Second
 
 // quarantine finds claimed tasks that may be poison tasks, before any of the tasks runs. It
 // subtracts the attempt that the claim counted, and returns the keys of the quarantined tasks.
-func (e *Engine) quarantine(ctx context.Context, tasks []*store.Task) map[store.Key]bool {
+func (d *dispatcher) quarantine(ctx context.Context, tasks []*store.Task) map[store.Key]bool {
 	var candidates []*store.Task
 	var changes []store.Change
 	for _, t := range tasks {
-		if !e.mayBePoison(ctx, t) {
+		if !d.mayBePoison(ctx, t) {
 			continue
 		}
 		queue := t.Queue
@@ -37,9 +37,9 @@ func (e *Engine) quarantine(ctx context.Context, tasks []*store.Task) map[store.
 	if len(changes) == 0 {
 		return nil
 	}
-	results, err := e.cfg.Store.Commit(ctx, changes...)
+	results, err := d.cfg.Store.Commit(ctx, changes...)
 	if err != nil {
-		e.log.Warn("quarantine tasks", "error", err)
+		d.log.Warn("quarantine tasks", "error", err)
 		return nil
 	}
 	quarantined := make(map[store.Key]bool, len(candidates))
@@ -53,17 +53,17 @@ func (e *Engine) quarantine(ctx context.Context, tasks []*store.Task) map[store.
 }
 
 // mayBePoison reports whether t was claimed for its last attempt after an interrupted one.
-func (e *Engine) mayBePoison(ctx context.Context, t *store.Task) bool {
-	return t.Queue.Attempt == e.cfg.MaxAttempts && e.interrupted(ctx, t.Key, t.Seq, t.Queue.Attempt)
+func (d *dispatcher) mayBePoison(ctx context.Context, t *store.Task) bool {
+	return t.Queue.Attempt == d.cfg.MaxAttempts && d.interrupted(ctx, t.Key, t.Seq, t.Queue.Attempt)
 }
 
 // interrupted reports whether the attempt before a claimed one was interrupted: it neither
 // finished nor requested a retry. claimed is the task's version after the claim.
-func (e *Engine) interrupted(ctx context.Context, key store.Key, claimed int64, attempt int) bool {
+func (d *dispatcher) interrupted(ctx context.Context, key store.Key, claimed int64, attempt int) bool {
 	if attempt == 1 || claimed < 2 {
 		return false
 	}
-	before, err := e.cfg.Store.Events(ctx, key, claimed-2, 1)
+	before, err := d.cfg.Store.Events(ctx, key, claimed-2, 1)
 	return err == nil && len(before) == 1 && before[0].State != a2a.StateSubmitted
 }
 
@@ -75,22 +75,22 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 		return func() {}, true
 	}
 	r.quarantined = false
-	waiting := r.e.quarantined.Add(1)
-	defer r.e.quarantined.Add(-1)
+	waiting := r.e.dispatcher.quarantined.Add(1)
+	defer r.e.dispatcher.quarantined.Add(-1)
 	if waiting > max(1, int64(r.e.cfg.Concurrency)/2) {
 		r.requeueQuarantined(min(time.Duration(waiting)*quarantineInterval, r.e.cfg.RetryDelayMax))
 		return nil, false
 	}
 	select {
-	case r.e.quarantineSlot <- struct{}{}:
+	case r.e.dispatcher.quarantineSlot <- struct{}{}:
 	case <-r.ctx.Done():
 		r.requeueQuarantined(0)
 		return nil, false
 	}
-	leave := time.AfterFunc(quarantineInterval, func() { <-r.e.quarantineSlot })
+	leave := time.AfterFunc(quarantineInterval, func() { <-r.e.dispatcher.quarantineSlot })
 	done = func() {
 		if leave.Stop() {
-			<-r.e.quarantineSlot
+			<-r.e.dispatcher.quarantineSlot
 		}
 	}
 	r.mu.Lock()
@@ -117,7 +117,7 @@ func (r *run) requeueQuarantined(after time.Duration) {
 		queue.DueAt = store.Time(r.e.now().Add(after))
 	}
 	if r.persistAll(nil, &queue, 0) == nil {
-		r.e.noteQueued(r.l.key.Owner)
-		time.AfterFunc(after, r.e.notifyWork)
+		r.e.queue.note(r.l.key.Owner)
+		time.AfterFunc(after, r.e.dispatcher.notifyWork)
 	}
 }

@@ -60,10 +60,10 @@ func (q *queueCount) set(n, included int64, at time.Time) {
 
 // count updates q from the store, unless the last count was too recent. If the count fails, q
 // keeps its value.
-func (e *Engine) count(ctx context.Context, q *queueCount, read func() (int, error)) {
+func (t *taskQueue) count(ctx context.Context, q *queueCount, read func() (int, error)) {
 	q.counting.Lock()
 	defer q.counting.Unlock()
-	start := e.now()
+	start := t.now()
 	if start.Before(q.next) {
 		return
 	}
@@ -73,61 +73,69 @@ func (e *Engine) count(ctx context.Context, q *queueCount, read func() (int, err
 	n, err := read()
 	if err != nil {
 		if ctx.Err() == nil {
-			e.log.Debug("count the queued tasks", "error", err)
+			t.log.Debug("count the queued tasks", "error", err)
 		}
 		return
 	}
 	q.set(int64(n), included, start)
-	end := e.now()
+	end := t.now()
 	q.next = end.Add(countPauseFactor * end.Sub(start))
 }
 
-// countQueued counts the queued tasks of all owners.
-func (e *Engine) countQueued(ctx context.Context) {
-	e.count(ctx, &e.queued, func() (int, error) {
-		backlog, err := e.cfg.Store.Backlog(ctx)
+// refresh counts the queued tasks of all owners.
+func (t *taskQueue) refresh(ctx context.Context) {
+	t.count(ctx, &t.all, func() (int, error) {
+		backlog, err := t.cfg.Store.Backlog(ctx)
 		return backlog.Queued, err
 	})
+}
+
+// taskQueue counts the tasks that wait to run, and rejects further ones above the limits.
+type taskQueue struct {
+	*settings
+	all      queueCount    // tasks waiting to run, of all owners
+	owners   ownerCounts   // tasks waiting to run, by owner
+	refusals queueRefusals // rejections because of full queues
 }
 
 // queueRefusals counts rejected new tasks and turns since the start.
 type queueRefusals struct{ all, owner atomic.Int64 }
 
-// checkQueue rejects a new task while the queue is full, or the owner's share of it. It updates
+// check rejects a new task while the queue is full, or the owner's share of it. It updates
 // the count before it rejects, because tasks may have been claimed since the last count.
-func (e *Engine) checkQueue(ctx context.Context, owner string) error {
-	limit := int64(e.cfg.Limits.Queued)
-	if e.queued.load() >= limit {
-		e.countQueued(ctx)
-		if n := e.queued.load(); n >= limit {
-			e.refusals.all.Add(1)
+func (t *taskQueue) check(ctx context.Context, owner string) error {
+	limit := int64(t.cfg.Limits.Queued)
+	if t.all.load() >= limit {
+		t.refresh(ctx)
+		if n := t.all.load(); n >= limit {
+			t.refusals.all.Add(1)
 			return a2a.Errorf(a2a.CodeExhausted, "queue is full (%d tasks waiting); retry later", n)
 		}
 	}
-	return e.checkOwnQueue(ctx, owner)
+	return t.checkOwner(ctx, owner)
 }
 
-// checkOwnQueue rejects a turn while the owner's share of the queue is full. It counts the
+// checkOwner rejects a turn while the owner's share of the queue is full. It counts the
 // owner's tasks only if the length of the whole queue has reached Limits.QueuedPerOwner.
-func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
-	limit := int64(e.cfg.Limits.QueuedPerOwner)
-	if limit == int64(e.cfg.Limits.Queued) || e.queued.load() < limit {
+func (t *taskQueue) checkOwner(ctx context.Context, owner string) error {
+	limit := int64(t.cfg.Limits.QueuedPerOwner)
+	if limit == int64(t.cfg.Limits.Queued) || t.all.load() < limit {
 		return nil
 	}
-	if e.countQueued(ctx); e.queued.load() < limit {
+	if t.refresh(ctx); t.all.load() < limit {
 		return nil
 	}
-	share := e.ownerShare(e.queued.load())
-	q := e.owners.get(owner)
-	age, counted := q.age(e.now())
-	if !counted || q.load() >= share || !e.exclusive() && age >= e.cfg.Poll {
-		e.count(ctx, q, func() (int, error) { return e.cfg.Store.Queued(ctx, owner, int(limit)) })
+	share := t.ownerShare(t.all.load())
+	q := t.owners.get(owner)
+	age, counted := q.age(t.now())
+	if !counted || q.load() >= share || !t.exclusive() && age >= t.cfg.Poll {
+		t.count(ctx, q, func() (int, error) { return t.cfg.Store.Queued(ctx, owner, int(limit)) })
 	}
 	n := q.load()
 	if n < share {
 		return nil
 	}
-	e.refusals.owner.Add(1)
+	t.refusals.owner.Add(1)
 	return a2a.Errorf(a2a.CodeExhausted, "queue of this owner is full (%d tasks waiting, limit %d at present; see --max-queued-per-owner); retry later", n, share)
 }
 
@@ -135,15 +143,15 @@ func (e *Engine) checkOwnQueue(ctx context.Context, owner string) error {
 // length, at least 1. It is proportional to the number of free places, so a few owners with
 // many tasks cannot fill the queue. A single owner reaches Limits.QueuedPerOwner. If that is
 // half of the queue, n owners leave at least 1/(n+1) of the queue free.
-func (e *Engine) ownerShare(queued int64) int64 {
-	all, limit := int64(e.cfg.Limits.Queued), int64(e.cfg.Limits.QueuedPerOwner)
+func (t *taskQueue) ownerShare(queued int64) int64 {
+	all, limit := int64(t.cfg.Limits.Queued), int64(t.cfg.Limits.QueuedPerOwner)
 	return min(limit, max(1, limit*(all-queued)/(all-limit)))
 }
 
-// noteQueued counts a task that this process has queued.
-func (e *Engine) noteQueued(owner string) {
-	e.queued.add()
-	e.owners.add(owner)
+// note counts a task that this process has queued.
+func (t *taskQueue) note(owner string) {
+	t.all.add()
+	t.owners.add(owner)
 }
 
 // ownerCounts caches the queue counts of owners.

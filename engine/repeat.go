@@ -53,7 +53,7 @@ func (r *repeat) answer(ctx context.Context) (*Sent, error) {
 		if err := r.hold(ctx, 0); err != nil {
 			return nil, err
 		}
-		if _, err := r.e.wait(ctx, l, last); err != nil {
+		if _, err := r.e.hub.wait(ctx, l, last); err != nil {
 			return nil, err
 		}
 	}

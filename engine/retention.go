@@ -134,76 +134,107 @@ const (
 	expiryPause = time.Second
 )
 
-// expiry is the janitor's state for removing expired data.
-type expiry struct {
-	tasks, contexts, records atomic.Int64
+// janitor finishes pending deletions and removes expired data.
+type janitor struct {
+	*settings
+	runs      *runs
+	deletions *deletions
+	wake      runtime.Signal // content of deleted tasks may remain
+
+	tasks, contexts, records atomic.Int64 // removed
 	// places has the position where each kind continues; nil starts from the beginning.
 	places map[string]*store.ExpiryCursor
 }
 
-func (x *expiry) stats() Expired { return Expired{x.tasks.Load(), x.contexts.Load(), x.records.Load()} }
+// stats returns what has been removed since the start.
+func (j *janitor) stats() Expired {
+	return Expired{j.tasks.Load(), j.contexts.Load(), j.records.Load()}
+}
 
-func (x *expiry) setPlace(kind string, next *store.ExpiryCursor) {
-	if x.places == nil {
-		x.places = make(map[string]*store.ExpiryCursor)
+func (j *janitor) setPlace(kind string, next *store.ExpiryCursor) {
+	if j.places == nil {
+		j.places = make(map[string]*store.ExpiryCursor)
 	}
-	x.places[kind] = next
+	j.places[kind] = next
+}
+
+// run finishes pending deletions and removes data that is older than its retention.
+func (j *janitor) run(ctx context.Context, beat func()) {
+	tick := time.NewTicker(4 * max(j.cfg.Lease, j.cfg.Poll))
+	defer tick.Stop()
+	for due := true; ctx.Err() == nil; {
+		beat()
+		j.deletions.finishAll(ctx, beat)
+		j.purge(ctx, beat)
+		if due {
+			due = j.expire(ctx, beat)
+		}
+		if due {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			due = true
+		case <-j.wake:
+		}
+	}
 }
 
 // expire removes expired data in batches, one batch of each kind in turn. more reports that it
 // reached its time limit.
-func (e *Engine) expire(ctx context.Context, beat func()) (more bool) {
-	started, before := e.elapsed(), e.expired.stats()
-	kinds := e.expiries(beat)
-	for len(kinds) > 0 && ctx.Err() == nil && e.elapsed()-started < expiryRound {
+func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
+	started, before := j.elapsed(), j.stats()
+	kinds := j.expiries(beat)
+	for len(kinds) > 0 && ctx.Err() == nil && j.elapsed()-started < expiryRound {
 		kinds = slices.DeleteFunc(kinds, func(batch func(context.Context) (bool, error)) bool {
 			beat()
-			batchStarted := e.elapsed()
+			batchStarted := j.elapsed()
 			more, err := batch(ctx)
 			if err != nil && ctx.Err() == nil {
-				e.log.Warn("remove expired data", "error", err)
+				j.log.Warn("remove expired data", "error", err)
 			}
-			e.yieldStore(ctx, batchStarted)
+			j.yieldStore(ctx, batchStarted)
 			return err != nil || !more
 		})
 	}
-	after := e.expired.stats()
+	after := j.stats()
 	if after != before {
-		e.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks, "contexts", after.Contexts-before.Contexts,
-			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords, "duration", e.elapsed()-started)
+		j.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks, "contexts", after.Contexts-before.Contexts,
+			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords, "duration", j.elapsed()-started)
 	}
 	return len(kinds) > 0
 }
 
 // yieldStore pauses after a batch for as long as the batch took, if tasks run in this process.
-// started is the start of the batch as Engine.elapsed.
-func (e *Engine) yieldStore(ctx context.Context, started time.Duration) {
-	e.mu.Lock()
-	idle := len(e.runs) == 0
-	e.mu.Unlock()
+// started is the start of the batch as settings.elapsed.
+func (j *janitor) yieldStore(ctx context.Context, started time.Duration) {
+	j.runs.mu.Lock()
+	idle := len(j.runs.all) == 0
+	j.runs.mu.Unlock()
 	if !idle {
-		runtime.Sleep(ctx, min(e.elapsed()-started, expiryPause))
+		runtime.Sleep(ctx, min(j.elapsed()-started, expiryPause))
 	}
 }
 
 // expiries returns a function for each kind that expires. The function removes a batch and
 // reports whether there may be more.
-func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool, err error)) {
-	since := func(age time.Duration) time.Time { return store.Time(e.cfg.clock().Add(-age)) }
+func (j *janitor) expiries(beat func()) (kinds []func(context.Context) (more bool, err error)) {
+	since := func(age time.Duration) time.Time { return store.Time(j.cfg.clock().Add(-age)) }
 	for _, state := range terminal {
-		if age := e.cfg.Retention.tasks(state); age > 0 {
-			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireTasks(ctx, beat, state, since(age)) })
+		if age := j.cfg.Retention.tasks(state); age > 0 {
+			kinds = append(kinds, func(ctx context.Context) (bool, error) { return j.expireTasks(ctx, beat, state, since(age)) })
 		}
 	}
 	for _, kind := range []string{RetainContexts, RetainDescribedContexts} {
-		if age := e.cfg.Retention.Age(kind); age > 0 {
-			kinds = append(kinds, func(ctx context.Context) (bool, error) { return e.expireContexts(ctx, kind, since(age)) })
+		if age := j.cfg.Retention.Age(kind); age > 0 {
+			kinds = append(kinds, func(ctx context.Context) (bool, error) { return j.expireContexts(ctx, kind, since(age)) })
 		}
 	}
-	if age := e.cfg.Retention.Age(RetainIdempotency); age > 0 {
+	if age := j.cfg.Retention.Age(RetainIdempotency); age > 0 {
 		kinds = append(kinds, func(ctx context.Context) (bool, error) {
-			n, err := e.cfg.Store.ExpireIdempotency(ctx, since(age), expiryBatch)
-			e.expired.records.Add(int64(n))
+			n, err := j.cfg.Store.ExpireIdempotency(ctx, since(age), expiryBatch)
+			j.records.Add(int64(n))
 			return n == expiryBatch, err
 		})
 	}
@@ -211,30 +242,28 @@ func (e *Engine) expiries(beat func()) (kinds []func(context.Context) (more bool
 }
 
 // expireTasks removes a batch of tasks that have been in a state since before a time.
-func (e *Engine) expireTasks(ctx context.Context, beat func(), state a2a.TaskState, before time.Time) (more bool, err error) {
-	x := &e.expired
-	n, next, err := e.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: x.places[string(state)], Limit: expiryBatch})
+func (j *janitor) expireTasks(ctx context.Context, beat func(), state a2a.TaskState, before time.Time) (more bool, err error) {
+	n, next, err := j.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: j.places[string(state)], Limit: expiryBatch})
 	if err != nil {
 		return false, err
 	}
-	x.tasks.Add(int64(n))
-	x.setPlace(string(state), next)
+	j.tasks.Add(int64(n))
+	j.setPlace(string(state), next)
 	if n > 0 {
-		e.purge(ctx, beat)
+		j.purge(ctx, beat)
 	}
 	return next != nil, nil
 }
 
 // expireContexts removes a batch of empty contexts that were last updated before a time.
-func (e *Engine) expireContexts(ctx context.Context, kind string, before time.Time) (more bool, err error) {
-	x := &e.expired
-	n, next, err := e.cfg.Store.ExpireContexts(ctx, store.ContextExpiry{
-		Saved: kind == RetainDescribedContexts, Before: before, After: x.places[kind], Limit: expiryBatch,
+func (j *janitor) expireContexts(ctx context.Context, kind string, before time.Time) (more bool, err error) {
+	n, next, err := j.cfg.Store.ExpireContexts(ctx, store.ContextExpiry{
+		Saved: kind == RetainDescribedContexts, Before: before, After: j.places[kind], Limit: expiryBatch,
 	})
 	if err != nil {
 		return false, err
 	}
-	x.contexts.Add(int64(n))
-	x.setPlace(kind, next)
+	j.contexts.Add(int64(n))
+	j.setPlace(kind, next)
 	return next != nil, nil
 }

@@ -23,7 +23,8 @@ const (
 	maxCommitRetry = 5 * time.Second
 )
 
-// run executes a claimed task: one lease, one or more turns.
+// run executes a claimed task: one lease, one or more turns. It has many methods, because all of
+// them share one state: what is committed, what is pending, and whether the lease still holds.
 type run struct {
 	e     *Engine
 	l     *live
@@ -46,7 +47,7 @@ type run struct {
 	artifactBytes int                  // bytes of artifacts in this turn
 	taskBytes     int64                // bytes of the task including pending events
 
-	leaseUntil atomic.Int64 // known end of the lease, as Engine.elapsed
+	leaseUntil atomic.Int64 // known end of the lease, as settings.elapsed
 
 	// retriedTurn is the number of the turn for which earlier attempts may have stored steps
 	// and artifacts, always the first of the run. It is 0 if there was no earlier attempt.
@@ -63,9 +64,9 @@ type run struct {
 
 // newRun prepares a run of t, whose lease this process holds. An older run of the task has lost
 // its lease and is aborted. newRun takes over the caller's reference to l.
-func (e *Engine) newRun(l *live, t *store.Task) *run {
+func (d *dispatcher) newRun(l *live, t *store.Task) *run {
 	r := &run{
-		e: e, l: l, contextID: t.ContextID, queue: t.Queue,
+		e: d.engine, l: l, contextID: t.ContextID, queue: t.Queue,
 		lease: store.HeldLease{Key: t.Key, Worker: t.Queue.Lease.Worker, Fence: t.Queue.Lease.Fence},
 	}
 	// The first attempt of a turn adds only its message and claim to the log; later attempts
@@ -74,7 +75,7 @@ func (e *Engine) newRun(l *live, t *store.Task) *run {
 	if t.Seq > t.Queue.StartSeq+2 || t.ReceivedSeq <= t.Queue.StartSeq {
 		r.retriedTurn = t.Queue.Turn
 	}
-	r.extendLease(e.elapsed() + min(t.Queue.Lease.Until.Sub(e.now()), e.cfg.Lease))
+	r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Lease))
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	older := l.run
@@ -84,17 +85,6 @@ func (e *Engine) newRun(l *live, t *store.Task) *run {
 		_ = older.abort(ErrLeaseLost)
 	}
 	return r
-}
-
-// launch starts a run. The caller has acquired its slot and called addActive.
-func (e *Engine) launch(r *run) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stopping {
-		r.cancel(ErrStopping)
-	}
-	e.runs[r] = struct{}{}
-	e.active.Go(r.main)
 }
 
 func (r *run) main() {
@@ -112,7 +102,7 @@ func (r *run) finish() {
 	r.cancel(ErrEnded)
 	r.mu.Lock()
 	if r.endErr == nil {
-		r.e.orphanLease.Store(true) // nobody renews the lease any more, and it may still be valid
+		r.e.leases.orphan.Store(true) // nobody renews the lease any more, and it may still be valid
 	}
 	r.endErr = ErrEnded
 	if r.timer != nil {
@@ -125,10 +115,8 @@ func (r *run) finish() {
 	}
 	r.l.mu.Unlock()
 	r.releaseTask()
-	r.e.mu.Lock()
-	delete(r.e.runs, r)
-	r.e.mu.Unlock()
-	r.e.freeSlot(r.l.key.Owner)
+	r.e.runs.remove(r)
+	r.e.dispatcher.freeSlot(r.l.key.Owner)
 }
 
 // releaseTask releases the run's task. It does not wait for a commit in progress, because the
@@ -139,7 +127,7 @@ func (r *run) releaseTask() {
 		r.e.hub.release(r.l)
 		return
 	}
-	r.e.active.Go(func() {
+	r.e.runs.active.Go(func() {
 		defer r.e.hub.release(r.l)
 		r.l.commit.Lock()
 		defer r.l.unlock()
@@ -261,7 +249,7 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		r.logFailed(ErrTimeout)
 		return r.finishTurn(r.failure(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.TaskTimeout)))
 	case errors.Is(err, errNoMemory):
-		due := r.e.dueAgain(err)
+		due := r.e.dispatcher.dueAgain(err)
 		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
 		return r.requeue(due, nil)
 	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.MaxAttempts:
@@ -386,8 +374,8 @@ func (r *run) requeue(due time.Time, event *store.Event) bool {
 	}
 	err := r.persistAll(events, &queue, 0)
 	if err == nil {
-		r.e.noteQueued(r.l.key.Owner)
-		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.notifyWork)
+		r.e.queue.note(r.l.key.Owner)
+		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.dispatcher.notifyWork)
 	}
 	return false
 }

@@ -48,13 +48,13 @@ func (r *run) commit(c *runChange) error {
 		return nil
 	}
 	base, _ := r.l.snapshot()
-	_, err := r.e.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: c.steps})
+	_, err := r.e.hub.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: c.steps})
 	if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound) {
 		return r.abort(ErrLeaseLost)
 	}
 	unread := errors.Is(err, store.ErrUnread)
 	if unread {
-		_, rerr := r.e.reload(context.WithoutCancel(r.ctx), r.l)
+		_, rerr := r.e.hub.reload(context.WithoutCancel(r.ctx), r.l)
 		err = errors.Join(err, rerr)
 	}
 	r.mu.Lock()
@@ -93,7 +93,7 @@ func (r *run) usable() error {
 		return endErr
 	}
 	ctx := context.WithoutCancel(r.ctx)
-	t, err := r.e.reload(ctx, r.l)
+	t, err := r.e.hub.reload(ctx, r.l)
 	if errors.Is(err, store.ErrNotFound) {
 		return r.abort(ErrLeaseLost)
 	}
@@ -108,7 +108,7 @@ func (r *run) usable() error {
 		indeterminate.change.done = true
 		return r.abort(ErrEnded)
 	}
-	done, err := r.e.applied(ctx, r.l.key, indeterminate.base, indeterminate.events)
+	done, err := r.e.hub.applied(ctx, r.l.key, indeterminate.base, indeterminate.events)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func TestRunEndKeepsTaskBeingClaimed(t *testing.T) {
 		t.Error("the task is not known while it is being claimed")
 	}
 	l.commit.Unlock()
-	e.active.Wait()
+	e.runs.active.Wait()
 	if cached() {
 		t.Error("the task is still in memory after its run ended")
 	}

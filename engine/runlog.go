@@ -42,7 +42,7 @@ func (r *run) logOutcome(o *Outcome) {
 // logTakeover logs that the previous attempt was interrupted: its process died, was stopped, or
 // lost the lease.
 func (r *run) logTakeover() {
-	if r.claimSeq == 0 || !r.quarantined && !r.e.interrupted(context.WithoutCancel(r.ctx), r.l.key, r.claimSeq, r.queue.Attempt) {
+	if r.claimSeq == 0 || !r.quarantined && !r.e.dispatcher.interrupted(context.WithoutCancel(r.ctx), r.l.key, r.claimSeq, r.queue.Attempt) {
 		return
 	}
 	r.log().Warn("task taken over from an interrupted attempt", "cause", "the lease of the previous attempt expired without a result")

@@ -79,16 +79,16 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	seq := sent.First.Seq
 	sent, s.params = nil, nil // do not hold content while waiting
 	defer e.hub.release(s.task)
-	t, err := e.wait(ctx, s.task, seq)
+	t, err := e.hub.wait(ctx, s.task, seq)
 	if err != nil {
 		return nil, err
 	}
 	return &Sent{Task: t}, nil
 }
 
-func (e *Engine) checkReferences(ctx context.Context, p a2a.Principal, ids []string) error {
+func (s *settings) checkReferences(ctx context.Context, p a2a.Principal, ids []string) error {
 	for i, id := range ids {
-		_, err := e.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{Outline: true})
+		_, err := s.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{Outline: true})
 		if errors.Is(err, store.ErrNotFound) {
 			e := a2a.TaskNotFound(id)
 			e.Message = fmt.Sprintf("message.referenceTaskIds[%d]: %s", i, e.Message)
@@ -148,7 +148,7 @@ func (s *sendCall) createTask(ctx context.Context) (*Sent, error) {
 		c, cerr := s.e.cfg.Store.Context(ctx, key.Owner, key.ID, 0)
 		switch {
 		case errors.Is(cerr, store.ErrNotFound):
-			removed, ferr := s.e.finishDeletion(ctx, key)
+			removed, ferr := s.e.deletions.finish(ctx, key)
 			if ferr != nil {
 				return nil, ferr
 			}
@@ -186,7 +186,7 @@ func (s *sendCall) taskExists(ctx context.Context) bool {
 // tryCreate starts a task. If a slot is free, the same commit leases the task to this worker.
 func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
-	if err := e.checkQueue(ctx, s.owner); err != nil {
+	if err := e.queue.check(ctx, s.owner); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
@@ -198,7 +198,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	if err := e.checkTaskSize(l.key.ID, 0, int64(first.Size())); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
-	if err := e.checkContextSize(ctx, store.ContextKey{Owner: s.owner, ID: m.ContextID}); err != nil {
+	if err := e.hub.sizes.check(ctx, store.ContextKey{Owner: s.owner, ID: m.ContextID}); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
 	if err := l.holdMemory(ctx, int64(first.Size())); err != nil {
@@ -210,16 +210,16 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	}
 	queue := store.QueueEntry{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
 	events := []store.Event{first}
-	slot := e.reserveSlot(s.owner, &queue, &events)
+	slot := e.dispatcher.reserveSlot(s.owner, &queue, &events)
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
-	t, err := e.write(ctx, l, base, store.Change{
+	t, err := e.hub.write(ctx, l, base, store.Change{
 		Create: &store.Create{ContextID: m.ContextID}, Events: events, Queue: &queue, Idempotency: s.identity.recordFor(m.TaskID), Webhooks: webhook,
 	})
 	if err != nil {
-		e.returnSlot(slot, s.owner)
+		e.dispatcher.returnSlot(slot, s.owner)
 		return nil, err
 	}
-	e.runOrAnnounce(l, t, slot)
+	e.dispatcher.runOrAnnounce(l, t, slot)
 	return s.result(l, base, events[:1], t), nil
 }
 
@@ -248,40 +248,40 @@ func (s *sendCall) webhook(ctx context.Context, seq int64) (webhook []store.NewW
 // reserveSlot acquires a slot for a task that is about to be queued. It does not if other tasks
 // are due first or the owner may have no slot. It also keeps the engine from stopping. The
 // caller must call returnSlot or runOrAnnounce afterwards.
-func (e *Engine) reserveSlot(owner string, queue *store.QueueEntry, events *[]store.Event) bool {
-	if e.mayHaveDue.Load() || !e.addActive() {
+func (d *dispatcher) reserveSlot(owner string, queue *store.QueueEntry, events *[]store.Event) bool {
+	if d.mayHaveDue.Load() || !d.runs.add() {
 		return false
 	}
-	if !e.slots.acquireFor(owner, e.mayHaveSkipped.Load()) {
-		e.active.Done()
+	if !d.slots.acquireFor(owner, d.mayHaveSkipped.Load()) {
+		d.runs.active.Done()
 		return false
 	}
 	queue.Phase = store.PhaseLeased
-	queue.Lease = store.Lease{Worker: *e.worker.Load(), Fence: queue.Lease.Fence + 1, Until: store.Time(e.now().Add(e.cfg.Lease))}
+	queue.Lease = store.Lease{Worker: *d.leases.worker.Load(), Fence: queue.Lease.Fence + 1, Until: store.Time(d.now().Add(d.cfg.Lease))}
 	queue.Attempt++
 	*events = append(*events, store.Event{State: a2a.StateWorking})
 	return true
 }
 
-func (e *Engine) returnSlot(taken bool, owner string) {
+func (d *dispatcher) returnSlot(taken bool, owner string) {
 	if taken {
-		e.freeSlot(owner)
-		e.active.Done()
+		d.freeSlot(owner)
+		d.runs.active.Done()
 	}
 }
 
 // runOrAnnounce runs a task that was committed with a lease, or announces a queued one to the
 // dispatcher. The caller holds l.commit.
-func (e *Engine) runOrAnnounce(l *live, t *store.Task, leased bool) {
+func (d *dispatcher) runOrAnnounce(l *live, t *store.Task, leased bool) {
 	if !leased {
-		e.noteQueued(l.key.Owner)
-		if !e.waitsForSlot(l.key.Owner) {
-			e.notifyWork()
+		d.queue.note(l.key.Owner)
+		if !d.waitsForSlot(l.key.Owner) {
+			d.notifyWork()
 		}
 		return
 	}
-	e.launch(e.newRun(e.hub.acquire(l.key), t))
-	e.active.Done()
+	d.runs.launch(d.newRun(d.hub.acquire(l.key), t))
+	d.runs.active.Done()
 }
 
 // result returns the answer to a stored message. base with first applied is the task directly
@@ -300,12 +300,12 @@ func (s *sendCall) result(l *live, base *store.Task, first []store.Event, t *sto
 
 // wait blocks until the task reaches a final state at or after seq, or until ctx is done, and
 // returns the task as last seen.
-func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, error) {
+func (h *hub) wait(ctx context.Context, l *live, seq int64) (*store.Task, error) {
 	var createdAt time.Time
 	for {
 		at, t, changed := l.versionAndTask()
 		if at.Seq < seq || l.isDeleted() {
-			if _, err := e.refresh(ctx, l); err != nil {
+			if _, err := h.refresh(ctx, l); err != nil {
 				return nil, taskError(l.key.ID, err)
 			}
 			at, t, changed = l.versionAndTask()
@@ -315,33 +315,33 @@ func (e *Engine) wait(ctx context.Context, l *live, seq int64) (*store.Task, err
 		}
 		if at.Seq >= seq && at.state.Final() {
 			if t == nil { // it ran in another process
-				return e.latestTask(ctx, l)
+				return h.latestTask(ctx, l)
 			}
 			return t, nil
 		}
 		t = nil //nolint:ineffassign,wastedassign // do not hold content while waiting
-		if e.await(ctx, l, changed) {
-			return e.latestTask(ctx, l)
+		if h.await(ctx, l, changed) {
+			return h.latestTask(ctx, l)
 		}
 	}
 }
 
 // latestTask returns the known task, or reads it from the store if its content is not known.
-func (e *Engine) latestTask(ctx context.Context, l *live) (*store.Task, error) {
+func (h *hub) latestTask(ctx context.Context, l *live) (*store.Task, error) {
 	if t, _ := l.snapshot(); t != nil {
 		return t, nil
 	}
-	t, err := e.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // the deadline ends the wait, not the answer
+	t, err := h.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // the deadline ends the wait, not the answer
 	return t, taskError(l.key.ID, err)
 }
 
 // await blocks until the task changes. It reports whether ctx is done. While the outcome of a
 // commit is unknown, it reads the store at the poll interval. Changes by other processes are
 // detected by the engine's loops.
-func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
+func (h *hub) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
 	var poll <-chan time.Time
 	if l.isStale() {
-		timer := time.NewTimer(e.cfg.Poll)
+		timer := time.NewTimer(h.cfg.Poll)
 		defer timer.Stop()
 		poll = timer.C
 	}
@@ -350,16 +350,16 @@ func (e *Engine) await(ctx context.Context, l *live, changed <-chan struct{}) (d
 		return true
 	case <-changed:
 	case <-poll:
-		if _, err := e.refresh(ctx, l); err != nil {
-			e.log.Debug("poll task", "task", l.key.ID, "error", err)
+		if _, err := h.refresh(ctx, l); err != nil {
+			h.log.Debug("poll task", "task", l.key.ID, "error", err)
 		}
 	}
 	return false
 }
 
 // refresh returns the task as stored.
-func (e *Engine) refresh(ctx context.Context, l *live) (*store.Task, error) {
+func (h *hub) refresh(ctx context.Context, l *live) (*store.Task, error) {
 	l.commit.Lock()
 	defer l.unlock()
-	return e.current(ctx, l)
+	return h.current(ctx, l)
 }

@@ -119,10 +119,10 @@ func (s *slots) release(owner string) (again bool) {
 
 // waitsForSlot reports whether a queued task starts only when a slot is freed, because its
 // owner already runs many turns.
-func (e *Engine) waitsForSlot(owner string) bool {
-	if e.slots.reserved == 0 {
+func (d *dispatcher) waitsForSlot(owner string) bool {
+	if d.slots.reserved == 0 {
 		return false
 	}
-	e.mayHaveSkipped.Store(true) // set before the check: a slot freed after the check then wakes the dispatcher
-	return e.slots.excludes(owner)
+	d.mayHaveSkipped.Store(true) // set before the check: a slot freed after the check then wakes the dispatcher
+	return d.slots.excludes(owner)
 }

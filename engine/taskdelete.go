@@ -39,7 +39,7 @@ func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.Del
 	}
 	l.markDeleted()
 	if more {
-		e.wakeJanitor()
+		e.janitor.wakeUp()
 	}
 	return nil
 }
@@ -54,20 +54,20 @@ func (e *Engine) unfinishedTask(ctx context.Context, key store.Key) error {
 }
 
 // purge removes content left by deletions of tasks.
-func (e *Engine) purge(ctx context.Context, beat func()) {
+func (j *janitor) purge(ctx context.Context, beat func()) {
 	for more := true; more && ctx.Err() == nil; {
 		beat()
-		started := e.elapsed()
+		started := j.elapsed()
 		var err error
-		if more, err = e.cfg.Store.PurgeDeleted(ctx); err != nil {
-			e.log.Warn("remove the content of deleted tasks", "error", err)
+		if more, err = j.cfg.Store.PurgeDeleted(ctx); err != nil {
+			j.log.Warn("remove the content of deleted tasks", "error", err)
 			return
 		}
 		if more {
-			e.yieldStore(ctx, started)
+			j.yieldStore(ctx, started)
 		}
 	}
 }
 
-// wakeJanitor makes the janitor start a round now.
-func (e *Engine) wakeJanitor() { e.janitorWake.Send() }
+// wakeUp makes the janitor start a round now.
+func (j *janitor) wakeUp() { j.wake.Send() }

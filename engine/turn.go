@@ -12,7 +12,8 @@ import (
 
 // Turn is passed to the handler. It provides the messages to answer and the methods to report
 // progress, artifacts and the outcome. It is safe for concurrent use. After the handler has
-// returned, its methods return [ErrEnded].
+// returned, its methods return [ErrEnded]. It is the whole interface of a handler, therefore it
+// has many methods.
 type Turn struct {
 	r        *run
 	task     *store.Task      // the task when the turn started

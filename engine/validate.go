@@ -18,7 +18,7 @@ func checkKey(key string) error {
 
 // checkSend checks the params of message/send without reading the store. webhook reports
 // whether webhooks are accepted.
-func (e *Engine) checkSend(p *a2a.MessageSendParams, webhook bool) error {
+func (s *settings) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 	m := &p.Message
 	if err := a2a.CheckID("message.messageId", m.ID); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 	if len(m.Parts) == 0 {
 		return a2a.Invalid("message.parts", "must not be empty")
 	}
-	if n := e.cfg.Limits.Parts; len(m.Parts) > n {
+	if n := s.cfg.Limits.Parts; len(m.Parts) > n {
 		return a2a.Invalid("message.parts", "has %d parts, want at most %d", len(m.Parts), n)
 	}
 	if m.TaskID != "" {
@@ -42,7 +42,7 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 			return err
 		}
 	}
-	if n := e.cfg.Limits.References; len(m.ReferenceTaskIDs) > n {
+	if n := s.cfg.Limits.References; len(m.ReferenceTaskIDs) > n {
 		return a2a.Invalid("message.referenceTaskIds", "has %d ids, want at most %d", len(m.ReferenceTaskIDs), n)
 	}
 	for i, id := range m.ReferenceTaskIDs {
@@ -50,13 +50,13 @@ func (e *Engine) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 			return err
 		}
 	}
-	if err := e.checkMap("metadata", store.MergePatch(nil, p.Metadata)); err != nil {
+	if err := s.checkMap("metadata", store.MergePatch(nil, p.Metadata)); err != nil {
 		return err
 	}
-	return e.checkConfiguration(p.Configuration, webhook)
+	return s.checkConfiguration(p.Configuration, webhook)
 }
 
-func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration, webhook bool) error {
+func (s *settings) checkConfiguration(c *a2a.MessageSendConfiguration, webhook bool) error {
 	if c == nil {
 		return nil
 	}
@@ -66,9 +66,9 @@ func (e *Engine) checkConfiguration(c *a2a.MessageSendConfiguration, webhook boo
 	if c.PushNotificationConfig != nil && !webhook {
 		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: push notifications are not supported by this agent")
 	}
-	if len(c.AcceptedOutputModes) > 0 && len(e.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, e.cfg.OutputModes) {
+	if len(c.AcceptedOutputModes) > 0 && len(s.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, s.cfg.OutputModes) {
 		return a2a.Errorf(a2a.CodeContentType, "configuration.acceptedOutputModes: this agent produces %s, which none of the %d accepted media types matches",
-			strings.Join(e.cfg.OutputModes, ", "), len(c.AcceptedOutputModes))
+			strings.Join(s.cfg.OutputModes, ", "), len(c.AcceptedOutputModes))
 	}
 	return nil
 }

@@ -11,28 +11,36 @@ import (
 // watchRetryDelay is the pause after a failed watch.
 const watchRetryDelay = time.Second
 
+// watcher detects changes by other processes to the queue and to tasks that are live here.
+type watcher struct {
+	*settings
+	hub        *hub
+	queue      *taskQueue
+	dispatcher *dispatcher
+}
+
 // watch receives notifications about changes by other processes to tasks that are live here.
 // Polling has the same effect, only later.
-func (e *Engine) watch(w store.Watcher) func(ctx context.Context, beat func()) {
+func (w *watcher) watch(from store.Watcher) func(ctx context.Context, beat func()) {
 	return func(ctx context.Context, beat func()) {
 		for ctx.Err() == nil {
-			e.watchOnce(ctx, w, beat)
+			w.watchOnce(ctx, from, beat)
 			runtime.Sleep(ctx, watchRetryDelay)
 		}
 	}
 }
 
 // watchOnce receives notifications until the store ends the watch.
-func (e *Engine) watchOnce(ctx context.Context, w store.Watcher, beat func()) {
+func (w *watcher) watchOnce(ctx context.Context, from store.Watcher, beat func()) {
 	watched := make(chan error, 1)
 	go func() {
 		watched <- runtime.Guard(func() {
-			if err := w.Watch(ctx, func(n store.Notification) { e.onNotification(ctx, n) }); err != nil && ctx.Err() == nil {
-				e.log.Warn("watch for notifications failed", "error", err)
+			if err := from.Watch(ctx, func(n store.Notification) { w.onNotification(ctx, n) }); err != nil && ctx.Err() == nil {
+				w.log.Warn("watch for notifications failed", "error", err)
 			}
 		})
 	}()
-	tick := time.NewTicker(e.cfg.Poll)
+	tick := time.NewTicker(w.cfg.Poll)
 	defer tick.Stop()
 	for {
 		select {
@@ -40,7 +48,7 @@ func (e *Engine) watchOnce(ctx context.Context, w store.Watcher, beat func()) {
 			beat()
 		case err := <-watched:
 			if err != nil {
-				e.log.Error("watch panicked", "error", err)
+				w.log.Error("watch panicked", "error", err)
 			}
 			return
 		}
@@ -48,15 +56,32 @@ func (e *Engine) watchOnce(ctx context.Context, w store.Watcher, beat func()) {
 }
 
 // onNotification handles a notification about commits of other processes.
-func (e *Engine) onNotification(ctx context.Context, n store.Notification) {
+func (w *watcher) onNotification(ctx context.Context, n store.Notification) {
 	if n.Work || n.Lost {
-		e.notifyWork()
+		w.dispatcher.notifyWork()
 	}
 	if n.Lost {
-		e.checkAll(ctx)
+		w.hub.checkAll(ctx)
 		return
 	}
-	for _, l := range e.hub.lookup(n.Tasks) {
-		e.startCatchUp(ctx, l)
+	for _, l := range w.hub.lookup(n.Tasks) {
+		w.hub.startCatchUp(ctx, l)
+	}
+}
+
+// poll detects changes by other processes to the queue and to live tasks. Notifications, if the
+// store sends any, only reduce the delay.
+func (w *watcher) poll(ctx context.Context, beat func()) {
+	tick := time.NewTicker(w.cfg.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		beat()
+		w.queue.refresh(ctx)
+		w.hub.checkAll(ctx)
 	}
 }

@@ -14,20 +14,20 @@ import (
 // write commits one change of l's task on top of base, the known task, and publishes the
 // result. It returns the task after the change, or the reason why the store rejected it. A
 // started commit is completed even if ctx is canceled. The caller holds l.commit.
-func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
+func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
 	c.Key = l.key
-	after := e.fold(l, base, &c)
+	after := h.fold(l, base, &c)
 	c.Snapshot = after
 	workingCopy := l.workingCopy
 	l.workingCopy = nil // until the commit has succeeded
 	ctx = context.WithoutCancel(ctx)
 	l.setCommitting(true)
 	defer l.setCommitting(false)
-	results, err := e.cfg.Store.Commit(ctx, c)
+	results, err := h.cfg.Store.Commit(ctx, c)
 	if err != nil {
 		l.markStale()
 		if c.Lease == nil && c.Queue != nil && c.Queue.Phase == store.PhaseLeased {
-			e.orphanLease.Store(true)
+			h.leases.orphan.Store(true)
 		}
 		return nil, fmt.Errorf("task %s: commit: %w", l.key.ID, err)
 	}
@@ -43,22 +43,22 @@ func (e *Engine) write(ctx context.Context, l *live, base *store.Task, c store.C
 	}
 	if res.Seq != after.Seq {
 		// Another process has added events in the meantime.
-		return e.reload(ctx, l)
+		return h.reload(ctx, l)
 	}
 	l.workingCopy = workingCopy
 	if res.LogSize != after.LogSize {
 		after = after.Clone() // the store may have kept a reference to it
 		after.LogSize = res.LogSize
 	}
-	e.contexts.add(store.ContextKey{Owner: l.key.Owner, ID: after.ContextID}, after.Bytes-base.Bytes)
+	h.sizes.add(store.ContextKey{Owner: l.key.Owner, ID: after.ContextID}, after.Bytes-base.Bytes)
 	l.publish(after, c.Events)
 	return after, nil
 }
 
 // fold assigns sequence numbers and non-decreasing timestamps to c's events and its idempotency
 // record. It returns a copy of base with the events applied.
-func (e *Engine) fold(l *live, base *store.Task, c *store.Change) *store.Task {
-	now := store.Time(e.cfg.clock())
+func (h *hub) fold(l *live, base *store.Task, c *store.Change) *store.Task {
+	now := store.Time(h.cfg.clock())
 	for _, last := range []time.Time{base.Status.Timestamp, l.version().lastEventAt} {
 		if now.Before(last) {
 			now = last
@@ -85,11 +85,11 @@ func (d *duplicateError) Error() string { return store.ErrDuplicate.Error() }
 
 // applied reports whether the log after base already contains events. If so, the failed commit
 // was applied and only its answer was lost.
-func (e *Engine) applied(ctx context.Context, key store.Key, base int64, events []store.Event) (bool, error) {
+func (h *hub) applied(ctx context.Context, key store.Key, base int64, events []store.Event) (bool, error) {
 	if len(events) == 0 {
 		return false, nil
 	}
-	logged, err := e.cfg.Store.Events(ctx, key, base, len(events)+recentEvents)
+	logged, err := h.cfg.Store.Events(ctx, key, base, len(events)+recentEvents)
 	if err != nil {
 		return false, err
 	}

@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// settings are the configuration of an engine with its clock and log. All parts of the engine
+// share them. Their methods check requests against the configured limits.
+type settings struct {
+	cfg       Config
+	log       *slog.Logger
+	now       func() time.Time // monotonic clock for leases and delays
+	createdAt time.Time        // creation time of the engine, for elapsed
+	oversized atomic.Int64     // messages and writes rejected by Limits.TaskBytes
+}
+
+// monotonic returns a clock that starts at the wall clock time and does not jump when the wall
+// clock is set.
+func monotonic(wall func() time.Time) func() time.Time {
+	start := wall()
+	return func() time.Time { return start.Add(wall().Sub(start)) }
+}
+
+// exclusive reports whether this process is the only one that uses the store.
+func (s *settings) exclusive() bool { return s.cfg.Store.Info().Exclusive }
+
+// elapsed returns the time since the engine was created, on the monotonic clock of this
+// process.
+func (s *settings) elapsed() time.Duration { return time.Since(s.createdAt) }
