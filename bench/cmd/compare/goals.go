@@ -6,8 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// goal is a ratio of rates that must be reached: design.md, "Performance
-// goals".
+// goal is the minimum ratio of the rates of two servers in a scenario.
 type goal struct {
 	scenario  loadgen.Scenario
 	contender string
