@@ -80,6 +80,15 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 	if c.Store != nil && c.DataDir != "" {
 		errs = append(errs, errors.New("Store and DataDir must not both be set"))
 	}
+	if len(c.Tokens) > 0 {
+		tokens, err := server.NewTokens(c.Tokens)
+		if c.Authenticator != nil {
+			err = errors.Join(err, errors.New("Tokens and Authenticator must not both be set"))
+		}
+		if c.Authenticator = tokens; err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if c.Dialect != "" && c.Dialect != "a2a" && c.Dialect != "bindu" {
 		errs = append(errs, fmt.Errorf("Dialect is %q, want \"a2a\" or \"bindu\"", c.Dialect))
 	}
@@ -128,7 +137,7 @@ func (c Config) withDefaults(h Handler) (Config, error) {
 func (a *Agent) assemble(h Handler) (err error) {
 	cfg := a.cfg
 	budget := memory.OfProcess(cfg.Memory)
-	files, err := newFileReader(cfg.Files, cfg.Webhooks, len(cfg.Tokens) > 0, cfg.Logger)
+	files, err := newFileReader(cfg.Files, cfg.Webhooks, cfg.Authenticator != nil, cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -148,7 +157,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		FlushInterval: cfg.FlushInterval,
 		Retention:     cfg.Retention,
 		Limits:        cfg.Limits,
-		MultiOwner:    len(cfg.Tokens) > 0,
+		MultiOwner:    cfg.Authenticator != nil,
 		OutputModes:   cfg.OutputModes,
 		Memory:        budget,
 	})
@@ -165,7 +174,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		Webhook:         a.webhook,
 		Card:            a.card(),
 		Codecs:          []rpc.Codec{v03.Codec{Bindu: cfg.Dialect == "bindu"}},
-		Tokens:          serverTokens(cfg.Tokens),
+		Authenticator:   cfg.Authenticator,
 		Memory:          budget,
 		MaxBody:         cfg.MaxBodyBytes,
 		FileSlots:       files.slots,
@@ -181,18 +190,16 @@ func (a *Agent) assemble(h Handler) (err error) {
 	return err
 }
 
-func serverTokens(tokens []Token) []server.Token {
-	list := make([]server.Token, len(tokens))
-	for i, t := range tokens {
-		list[i] = server.Token{Token: t.Token, Principal: t.Principal}
-	}
-	return list
-}
-
 // SetTokens replaces [Config.Tokens] for subsequent requests. If any token is invalid, it
 // returns an error that lists all problems and keeps the current tokens. It cannot turn
 // authentication on or off. It is safe for concurrent use.
-func (a *Agent) SetTokens(tokens []Token) error { return a.server.SetTokens(serverTokens(tokens)) }
+func (a *Agent) SetTokens(tokens []Token) error {
+	current, ok := a.cfg.Authenticator.(*server.Tokens)
+	if !ok || len(tokens) == 0 {
+		return errors.New("tokens: authentication cannot be turned on or off while the agent runs")
+	}
+	return current.Set(tokens)
+}
 
 // newWebhookService returns the service that delivers events to webhooks, or an error that
 // lists all problems of w. It logs a warning if w allows addresses that are not public.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -36,6 +37,9 @@ type Config struct {
 	// Tokens are the accepted bearer tokens and the principals that they authenticate. If
 	// empty, every caller is the anonymous principal.
 	Tokens []Token
+	// Authenticator identifies callers in another way than by Tokens, such as by JSON web tokens
+	// or client certificates. It must not be set together with Tokens.
+	Authenticator server.Authenticator
 
 	// Dialect is the JSON format of results: "a2a" as the protocol specifies, or "bindu",
 	// with member names in snake_case, for clients of agents made with Bindu. The agent
@@ -47,7 +51,7 @@ type Config struct {
 	// ReservedTurns is the part of Concurrency that is reserved for principals that run few
 	// turns: a principal that runs ReservedTurns/8 or more turns gets none of them. It must
 	// be less than Concurrency. Negative reserves none. Default: a quarter of Concurrency
-	// with Tokens, otherwise none.
+	// with Tokens or an Authenticator, otherwise none.
 	ReservedTurns int
 	// TaskTimeout is the maximum duration of a turn. Default 1 h. Negative means no limit.
 	TaskTimeout time.Duration
@@ -88,8 +92,8 @@ type Config struct {
 	// 2. One principal may read half of them. Further list requests wait up to 10 s and are
 	// then rejected. Default 8.
 	MaxLists int
-	// MaxStreams is the maximum number of open streams. With Tokens, one principal may have
-	// half of them. Default 10,000.
+	// MaxStreams is the maximum number of open streams. With Tokens or an
+	// Authenticator, one principal may have half of them. Default 10,000.
 	MaxStreams int
 	// MaxBatchBytes is the maximum total size of the responses of a batch. Items that exceed
 	// it get an error. Default 32 MiB.
@@ -177,15 +181,12 @@ type Files struct {
 	AllowNets, AllowHosts []string
 	// MaxBytes is the maximum size of a file. Default 10 MiB.
 	MaxBytes int64
-	// Concurrency is the maximum number of concurrent fetches. Further ones wait. With Tokens it
-	// must be at least 2, and one principal may use half of them. Default 64.
+	// Concurrency is the maximum number of concurrent fetches. Further ones wait. With Tokens
+	// or an Authenticator it must be at least 2, and one principal may use half of them. Default 64.
 	Concurrency int
 	// Timeout is the maximum duration of a fetch. Default 30 s.
 	Timeout time.Duration
 }
 
 // Token is a bearer token and the principal that it authenticates.
-type Token struct {
-	Token     string
-	Principal a2a.Principal
-}
+type Token = server.Token

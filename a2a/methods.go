@@ -15,6 +15,10 @@ type Method struct {
 	Streaming bool
 	// Idempotent methods change nothing.
 	Idempotent bool
+	// Scope is what a principal must be allowed to do.
+	Scope Scope
+	// Bulk methods read many objects at once. Servers limit how many run concurrently.
+	Bulk bool
 	// Extension methods are not part of A2A 0.3.
 	Extension bool
 	// Off, if not empty, is the error code of a method that is known but not supported. It
@@ -57,31 +61,31 @@ const (
 // methods are all known methods. To add one, add a row here and a binding in package server.
 // A test fails for rows without a binding.
 var methods = []Method{
-	{Name: MethodSend, NameV10: "SendMessage", HTTPMethod: "POST", Path: "/v1/message:send", Summary: "Send a message and return the task"},
-	{Name: MethodStream, NameV10: "SendStreamingMessage", HTTPMethod: "POST", Path: "/v1/message:stream", Streaming: true, Summary: "Send a message and stream the task's updates"},
-	{Name: MethodGet, NameV10: "GetTask", HTTPMethod: "GET", Path: "/v1/tasks/{id}", Idempotent: true, Summary: "Read a task"},
-	{Name: MethodList, NameV10: "ListTasks", HTTPMethod: "GET", Path: "/v1/tasks", Idempotent: true, Extension: true, Summary: "List your tasks, newest first"},
-	{Name: MethodCancel, NameV10: "CancelTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:cancel", Summary: "Cancel a task"},
-	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Summary: "Resume the stream of a task's updates"},
-	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Summary: "Delete a finished task and its data"},
+	{Name: MethodSend, NameV10: "SendMessage", HTTPMethod: "POST", Path: "/v1/message:send", Scope: ScopeWrite, Summary: "Send a message and return the task"},
+	{Name: MethodStream, NameV10: "SendStreamingMessage", HTTPMethod: "POST", Path: "/v1/message:stream", Streaming: true, Scope: ScopeWrite, Summary: "Send a message and stream the task's updates"},
+	{Name: MethodGet, NameV10: "GetTask", HTTPMethod: "GET", Path: "/v1/tasks/{id}", Idempotent: true, Scope: ScopeRead, Summary: "Read a task"},
+	{Name: MethodList, NameV10: "ListTasks", HTTPMethod: "GET", Path: "/v1/tasks", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your tasks, newest first"},
+	{Name: MethodCancel, NameV10: "CancelTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:cancel", Scope: ScopeWrite, Summary: "Cancel a task"},
+	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Scope: ScopeRead, Summary: "Resume the stream of a task's updates"},
+	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Scope: ScopeWrite, Summary: "Delete a finished task and its data"},
 
-	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Summary: "Register a webhook for a task"},
-	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Summary: "Read a webhook of a task"},
-	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Summary: "List the webhooks of a task"},
-	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Summary: "Delete a webhook of a task"},
-	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List dead letters, newest first"},
-	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Summary: "Resend events to a webhook, starting with a given one"},
-	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Summary: "List a task's delivery attempts, newest first"},
-	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Summary: "Read the agent card for authenticated clients"},
+	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Register a webhook for a task"},
+	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Scope: ScopeRead, Summary: "Read a webhook of a task"},
+	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Scope: ScopeRead, Summary: "List the webhooks of a task"},
+	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Delete a webhook of a task"},
+	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Scope: ScopeRead, Bulk: true, Summary: "List dead letters, newest first"},
+	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Resend events to a webhook, starting with a given one"},
+	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Scope: ScopeRead, Bulk: true, Summary: "List a task's delivery attempts, newest first"},
+	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Scope: ScopeRead, Summary: "Read the agent card for authenticated clients"},
 
-	{Name: MethodContextsList, HTTPMethod: "GET", Path: "/v1/contexts", Idempotent: true, Extension: true, Summary: "List your contexts"},
-	{Name: MethodContextsGet, HTTPMethod: "GET", Path: "/v1/contexts/{contextId}", Idempotent: true, Extension: true, Summary: "Read a context, with the messages of its tasks"},
-	{Name: MethodContextsCreate, HTTPMethod: "POST", Path: "/v1/contexts", Extension: true, Summary: "Create a context"},
-	{Name: MethodContextsUpdate, HTTPMethod: "PATCH", Path: "/v1/contexts/{contextId}", Extension: true, Summary: "Change a context: describe, pause, complete or archive it"},
-	{Name: MethodContextsClear, HTTPMethod: "DELETE", Path: "/v1/contexts/{contextId}", Extension: true, Summary: "Delete a context with all its tasks"},
+	{Name: MethodContextsList, HTTPMethod: "GET", Path: "/v1/contexts", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your contexts"},
+	{Name: MethodContextsGet, HTTPMethod: "GET", Path: "/v1/contexts/{contextId}", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "Read a context, with the messages of its tasks"},
+	{Name: MethodContextsCreate, HTTPMethod: "POST", Path: "/v1/contexts", Extension: true, Scope: ScopeWrite, Summary: "Create a context"},
+	{Name: MethodContextsUpdate, HTTPMethod: "PATCH", Path: "/v1/contexts/{contextId}", Extension: true, Scope: ScopeWrite, Summary: "Change a context: describe, pause, complete or archive it"},
+	{Name: MethodContextsClear, HTTPMethod: "DELETE", Path: "/v1/contexts/{contextId}", Extension: true, Scope: ScopeWrite, Summary: "Delete a context with all its tasks"},
 
-	{Name: MethodFeedback, HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Summary: "Add feedback to a task"},
-	{Name: MethodFeedbackList, HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Summary: "List your feedback, newest first"},
+	{Name: MethodFeedback, HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Scope: ScopeWrite, Summary: "Add feedback to a task"},
+	{Name: MethodFeedbackList, HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your feedback, newest first"},
 }
 
 // Methods returns all known methods, including those that are off.

@@ -1,5 +1,7 @@
 package a2a
 
+import "slices"
+
 // Anonymous is the id of the principal of unauthenticated callers.
 const Anonymous = "anonymous"
 
@@ -10,4 +12,18 @@ type Principal struct {
 	ID string
 	// Name is a display name.
 	Name string
+	// Scopes are what the principal may do. Nil means everything, empty means nothing.
+	Scopes []Scope
 }
+
+// May reports whether the principal may call methods with a scope.
+func (p Principal) May(s Scope) bool { return p.Scopes == nil || slices.Contains(p.Scopes, s) }
+
+// Scope is a right that methods require of principals, see [Method].
+type Scope string
+
+// The scopes.
+const (
+	ScopeRead  Scope = "read"
+	ScopeWrite Scope = "write"
+)

@@ -4,9 +4,9 @@
 // # Concepts
 //
 // [Parse] reads one [Request]. [Table.Lookup] finds its method by the descriptors of package
-// a2a, and the [Codec] that defines the name. [Call.Prepare] decodes the params and returns a
-// [Prepared] call, which no longer refers to the text of the request. [Call.AppendResult],
-// [Call.AppendEvent] and [Call.AppendError] write the response.
+// a2a, and the [Codec] that defines the name. [Call.Prepare] decodes the params,
+// [Call.Run] executes the method within the [Interceptor] functions of the table.
+// [Call.AppendResult], [Call.AppendEvent] and [Call.AppendError] write the response.
 //
 // A method is bound once, to a function from and to types of package a2a ([Bind],
 // [BindStream]). Only codecs know how a protocol version names methods and writes values.

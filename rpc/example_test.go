@@ -14,7 +14,7 @@ import (
 // table, prepared and run.
 func Example() {
 	methods := []a2a.Method{{Name: a2a.MethodGet, Summary: "Read a task"}}
-	table, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}}, rpc.Bind(a2a.MethodGet,
+	table, err := rpc.NewTable(rpc.Config{Methods: methods, Codecs: []rpc.Codec{v03.Codec{}}}, rpc.Bind(a2a.MethodGet,
 		func(_ context.Context, _ *rpc.Call, p a2a.TaskQueryParams) (*a2a.Task, error) {
 			if p.ID != "t1" {
 				return nil, a2a.TaskNotFound(p.ID)
@@ -32,11 +32,10 @@ func Example() {
 	if err = table.Lookup(call, &request); err != nil {
 		log.Fatal(err)
 	}
-	prepared, err := call.Prepare(request.Params)
-	if err != nil {
+	if err = call.Prepare(request.Params); err != nil {
 		log.Fatal(err)
 	}
-	task, err := prepared.Run(context.Background())
+	task, err := call.Run(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}

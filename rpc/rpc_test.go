@@ -110,7 +110,7 @@ func stream(context.Context, *rpc.Call, noParams) (rpc.Stream, error) {
 func TestNewTableReportsAllMismatches(t *testing.T) {
 	t.Parallel()
 	methods := []a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodeUnsupported}, {Name: "a/bare"}, {Name: "a/twice"}}
-	_, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}},
+	_, err := rpc.NewTable(rpc.Config{Methods: methods, Codecs: []rpc.Codec{v03.Codec{}}},
 		rpc.BindStream("a/one", stream), rpc.Bind("a/two", unary), rpc.Bind("a/off", unary),
 		rpc.Bind("a/twice", unary), rpc.Bind("a/twice", unary), rpc.Bind("a/unknown", unary))
 	if err == nil {
@@ -128,8 +128,7 @@ func TestNewTableReportsAllMismatches(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	t.Parallel()
-	table, err := rpc.NewTable([]a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodePushNotSupported}},
-		[]rpc.Codec{v03.Codec{}},
+	table, err := rpc.NewTable(rpc.Config{Methods: []a2a.Method{{Name: "a/one"}, {Name: "a/two", Streaming: true}, {Name: "a/off", Off: a2a.CodePushNotSupported}}, Codecs: []rpc.Codec{v03.Codec{}}},
 		rpc.Bind("a/one", unary), rpc.BindStream("a/two", stream))
 	if err != nil {
 		t.Fatal(err)
@@ -153,9 +152,13 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		p, err := c.Prepare(nil)
-		if err != nil || (p.Stream != nil) != c.Method.Streaming || (p.Run != nil) == c.Method.Streaming {
-			t.Errorf("Prepare(%s) = %+v, %v, want Run or Stream as the descriptor says", c.Method.Name, p, err)
+		if err := c.Prepare(nil); err != nil {
+			t.Errorf("Prepare(%s) = %v", c.Method.Name, err)
+			continue
+		}
+		result, err := c.Run(t.Context())
+		if _, streams := result.(rpc.Stream); err != nil || streams != c.Method.Streaming {
+			t.Errorf("Run(%s) = %+v, %v, want a stream as the descriptor says", c.Method.Name, result, err)
 		}
 	}
 }
@@ -174,7 +177,7 @@ func TestMethodNameSelectsTheCodec(t *testing.T) {
 	t.Parallel()
 	methods := []a2a.Method{{Name: "a/one", NameV10: "One"}, {Name: "a/two", Streaming: true}}
 	bindings := []rpc.Binding{rpc.Bind("a/one", unary), rpc.BindStream("a/two", stream)}
-	table, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}, otherCodec{}}, bindings...)
+	table, err := rpc.NewTable(rpc.Config{Methods: methods, Codecs: []rpc.Codec{v03.Codec{}, otherCodec{}}}, bindings...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,24 +190,66 @@ func TestMethodNameSelectsTheCodec(t *testing.T) {
 			}
 			continue
 		}
-		p, err := c.Prepare(nil)
-		if err != nil || want == "stream" {
-			if err != nil || p.Stream == nil {
-				t.Errorf("Prepare(%s) = %+v, %v, want a stream", name, p, err)
-			}
-			continue
+		if err := c.Prepare(nil); err != nil {
+			t.Fatal(err)
 		}
-		result, err := p.Run(t.Context())
+		result, err := c.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if want == "stream" {
+			if _, ok := result.(rpc.Stream); !ok {
+				t.Errorf("Run(%s) = %+v, want a stream", name, result)
+			}
+			continue
 		}
 		got, err := c.AppendResult(nil, result)
 		if want = `{"jsonrpc":"2.0","id":1,"result":` + want + `}`; err != nil || string(got) != want {
 			t.Errorf("AppendResult for %s = %s, %v, want %s", name, got, err, want)
 		}
 	}
-	if _, err := rpc.NewTable(methods, []rpc.Codec{v03.Codec{}, v03.Codec{}}, bindings...); err == nil || !strings.Contains(err.Error(), "the codecs share the name a/one") {
+	if _, err := rpc.NewTable(rpc.Config{Methods: methods, Codecs: []rpc.Codec{v03.Codec{}, v03.Codec{}}}, bindings...); err == nil || !strings.Contains(err.Error(), "the codecs share the name a/one") {
 		t.Errorf("NewTable() with equal names = %v, want an error", err)
+	}
+}
+
+func TestInterceptorsSurroundCalls(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	trace := func(name string) rpc.Interceptor {
+		return func(ctx context.Context, c *rpc.Call) (any, error) {
+			calls = append(calls, name)
+			result, err := c.Next(ctx)
+			calls = append(calls, fmt.Sprint("-", name, " ", result, " ", err))
+			return result, err
+		}
+	}
+	table, err := rpc.NewTable(rpc.Config{
+		Methods: []a2a.Method{{Name: "a/one", Idempotent: true, Scope: a2a.ScopeRead}}, Codecs: []rpc.Codec{v03.Codec{}},
+		Interceptors: []rpc.Interceptor{trace("outer"), rpc.Authorize, trace("inner")},
+	}, rpc.Bind("a/one", unary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c rpc.Call
+	if err := errors.Join(table.Lookup(&c, &rpc.Request{ID: rpc.ID("1"), Method: "a/one"}), c.Prepare(nil)); err != nil {
+		t.Fatal(err)
+	}
+	const denied, allowed = "outer, -outer <nil> a/one requires the scope read", "outer, inner, -inner done <nil>, -outer done <nil>"
+	for _, test := range []struct {
+		scopes []a2a.Scope
+		want   string
+	}{
+		{nil, allowed},
+		{[]a2a.Scope{}, denied},
+		{[]a2a.Scope{a2a.ScopeWrite}, denied},
+		{[]a2a.Scope{a2a.ScopeWrite, a2a.ScopeRead}, allowed},
+	} {
+		calls, c.Principal.Scopes = nil, test.scopes
+		_, err := c.Run(t.Context())
+		if got := strings.Join(calls, ", "); got != test.want || err != nil && a2a.CodeOf(err) != a2a.CodeDenied {
+			t.Errorf("Run with scopes %q: %s (%v), want %s", test.scopes, got, err, test.want)
+		}
 	}
 }
 

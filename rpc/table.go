@@ -34,7 +34,9 @@ type Call struct {
 	// TaskID is the task of the call, for the log. The method sets it.
 	TaskID string
 
-	row *row // set by Lookup
+	row     *row    // set by Lookup
+	handler handler // set by Prepare
+	next    int     // the number of interceptors that have run
 }
 
 // Item is one item of a stream.
@@ -55,68 +57,73 @@ type Stream struct {
 	Started bool
 }
 
-// Prepared is a call with decoded params. Run is set for unary methods, Stream for streaming
-// ones.
-type Prepared struct {
-	Run    func(ctx context.Context) (result any, err error)
-	Stream func(ctx context.Context) (Stream, error)
-}
+// Interceptor surrounds the execution of calls, for example to authorize, limit or measure them.
+// It returns the result of c.Next, or an error without calling it. The params are decoded
+// then. The result is of the type of the method's binding, or a [Stream].
+type Interceptor func(ctx context.Context, c *Call) (any, error)
+
+type handler func(ctx context.Context) (any, error)
 
 // Binding connects a method name to its implementation.
 type Binding struct {
 	name    string
 	stream  bool
-	prepare func(c *Call, params []byte) (Prepared, error)
+	prepare func(c *Call, params []byte) (handler, error)
 }
 
 // Bind binds a method to a function. P and R are types of package a2a, which every codec
 // converts.
 func Bind[P, R any](name string, run func(context.Context, *Call, P) (R, error)) Binding {
-	return Binding{name: name, prepare: func(c *Call, params []byte) (Prepared, error) {
+	return Binding{name: name, prepare: func(c *Call, params []byte) (handler, error) {
 		p := new(P)
 		if err := c.Codec.DecodeParams(params, p); err != nil {
-			return Prepared{}, err
+			return nil, err
 		}
-		return Prepared{Run: func(ctx context.Context) (any, error) {
+		return func(ctx context.Context) (any, error) {
 			result, err := run(ctx, c, *p)
 			if err != nil {
 				return nil, err
 			}
 			return result, nil
-		}}, nil
+		}, nil
 	}}
 }
 
 // BindStream binds a streaming method to a function. If run returns an error, the call fails
 // without a stream; see also [Stream].
 func BindStream[P any](name string, run func(context.Context, *Call, P) (Stream, error)) Binding {
-	return Binding{name: name, stream: true, prepare: func(c *Call, params []byte) (Prepared, error) {
-		p := new(P)
-		if err := c.Codec.DecodeParams(params, p); err != nil {
-			return Prepared{}, err
-		}
-		return Prepared{Stream: func(ctx context.Context) (Stream, error) { return run(ctx, c, *p) }}, nil
-	}}
+	b := Bind(name, run)
+	b.stream = true
+	return b
 }
 
 // Table finds methods by the names that its codecs give them.
 type Table struct {
+	cfg  Config
 	rows map[string]*row
-	// codec is the codec of requests without a known method.
-	codec Codec
+}
+
+// Config configures a [Table].
+type Config struct {
+	Methods []a2a.Method
+	// Codecs are the protocol versions, at least one. The first is that of requests without a
+	// known method.
+	Codecs []Codec
+	// Interceptors surround all calls; the first one is outermost.
+	Interceptors []Interceptor
 }
 
 type row struct {
+	table   *Table
 	method  a2a.Method
 	codec   Codec
-	prepare func(c *Call, params []byte) (Prepared, error)
+	prepare func(c *Call, params []byte) (handler, error)
 }
 
-// NewTable returns a table of methods for codecs, the first of which is the default. It
-// returns an error that lists every method without a binding, every binding without a method,
-// every mismatch between the two, and every name that codecs share.
-func NewTable(methods []a2a.Method, codecs []Codec, bindings ...Binding) (*Table, error) {
-	t := &Table{rows: make(map[string]*row, len(methods)*len(codecs)), codec: codecs[0]}
+// NewTable returns a table, or an error that lists every method without a binding, every
+// binding without a method, every mismatch between the two, and every name that codecs share.
+func NewTable(cfg Config, bindings ...Binding) (*Table, error) {
+	t := &Table{cfg: cfg, rows: make(map[string]*row, len(cfg.Methods)*len(cfg.Codecs))}
 	var errs []error
 	bound := make(map[string]Binding, len(bindings))
 	for _, b := range bindings {
@@ -125,7 +132,7 @@ func NewTable(methods []a2a.Method, codecs []Codec, bindings ...Binding) (*Table
 		}
 		bound[b.name] = b
 	}
-	for _, m := range methods {
+	for _, m := range cfg.Methods {
 		b, ok := bound[m.Name]
 		delete(bound, m.Name)
 		switch {
@@ -136,13 +143,13 @@ func NewTable(methods []a2a.Method, codecs []Codec, bindings ...Binding) (*Table
 		case m.Streaming != b.stream && ok:
 			errs = append(errs, fmt.Errorf("method %s: descriptor has streaming %t, binding %t", m.Name, m.Streaming, b.stream))
 		}
-		for _, codec := range codecs {
+		for _, codec := range cfg.Codecs {
 			name := codec.MethodName(&m)
 			if t.rows[name] != nil {
 				errs = append(errs, fmt.Errorf("the codecs share the name %s", name))
 			}
 			if name != "" {
-				t.rows[name] = &row{method: m, codec: codec, prepare: b.prepare}
+				t.rows[name] = &row{table: t, method: m, codec: codec, prepare: b.prepare}
 			}
 		}
 	}
@@ -153,13 +160,13 @@ func NewTable(methods []a2a.Method, codecs []Codec, bindings ...Binding) (*Table
 }
 
 // Call returns a call without a method, for the response to a request that cannot be read.
-func (t *Table) Call() Call { return Call{Codec: t.codec} }
+func (t *Table) Call() Call { return Call{Codec: t.cfg.Codecs[0]} }
 
 // Lookup sets the id, the codec and the method of the call for a request. Errors:
 // method_not_found, or the error of a method that is off. For a request without an id it is
 // the error of its params or invalid_request.
 func (t *Table) Lookup(c *Call, r *Request) error {
-	c.ID, c.Codec = r.ID, t.codec
+	c.ID, c.Codec = r.ID, t.cfg.Codecs[0]
 	found, ok := t.rows[r.Method]
 	if !ok {
 		return a2a.Errorf(a2a.CodeMethodNotFound, "method %s not found", a2a.Quote(r.Method))
@@ -185,5 +192,40 @@ func (c *Call) notificationError(params []byte) error {
 	return a2a.Errorf(a2a.CodeInvalidRequest, "notifications are not supported: id is required")
 }
 
-// Prepare decodes the params of a call for which Lookup returned no error.
-func (c *Call) Prepare(params []byte) (Prepared, error) { return c.row.prepare(c, params) }
+// Prepare decodes the params of a call for which Lookup returned no error. The text is not
+// needed afterwards.
+func (c *Call) Prepare(params []byte) (err error) {
+	c.handler, err = c.row.prepare(c, params)
+	return err
+}
+
+// Run executes a prepared call. The result is of the type of the method's binding, a [Stream]
+// for streaming methods. A call of an idempotent method may run several times, one after
+// the other.
+func (c *Call) Run(ctx context.Context) (any, error) {
+	c.next = 0
+	return c.Next(ctx)
+}
+
+// Next runs the next interceptor of the call or, after the last one, its method. Each
+// interceptor may call it once.
+func (c *Call) Next(ctx context.Context) (any, error) {
+	if all := c.row.table.cfg.Interceptors; c.next < len(all) {
+		c.next++
+		return all[c.next-1](ctx, c)
+	}
+	run := c.handler
+	if !c.Method.Idempotent {
+		c.handler = nil // release the params, which may be large, while the method waits
+	}
+	return run(ctx)
+}
+
+// Authorize is an [Interceptor] that rejects calls of principals without the scope of the
+// method.
+func Authorize(ctx context.Context, c *Call) (any, error) {
+	if !c.Principal.May(c.Method.Scope) {
+		return nil, a2a.Errorf(a2a.CodeDenied, "%s requires the scope %s", c.Codec.MethodName(c.Method), c.Method.Scope)
+	}
+	return c.Next(ctx)
+}

@@ -65,16 +65,16 @@ func (w *batchWriter) refuseItem(format string, args ...any) error {
 // writeItem runs one request and writes its response.
 func (w *batchWriter) writeItem(text []byte) {
 	c := w.x.newCall()
-	p, err := w.x.prepare(c, text)
+	err := w.x.prepare(c, text)
 	c.OnStored = nil // the batch's text is needed until its last item
 	switch {
 	case err != nil:
-	case p.Stream != nil:
+	case c.Method.Streaming:
 		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s returns a stream and cannot be part of a batch", c.Codec.MethodName(c.Method))
 	case w.remaining <= 0:
 		err = w.refuseItem("earlier responses of the batch used all of its %d bytes (--max-batch); send the request separately", w.x.s.cfg.MaxBatchBytes)
 	default:
-		if err = w.runItem(c, p); err == nil {
+		if err = w.runItem(c); err == nil {
 			return
 		}
 	}
@@ -82,7 +82,7 @@ func (w *batchWriter) writeItem(text []byte) {
 	w.flushLarge()
 }
 
-func (w *batchWriter) runItem(c *rpc.Call, p rpc.Prepared) error {
+func (w *batchWriter) runItem(c *rpc.Call) error {
 	defer w.x.responseMemory.Release()
 	encode := func(result any, err error) *buffer {
 		response := newBuffer()
@@ -97,10 +97,10 @@ func (w *batchWriter) runItem(c *rpc.Call, p rpc.Prepared) error {
 	var err error
 	prefix := ""
 	if c.Method.Idempotent {
-		response, err = w.x.readReserved(func() *buffer { return encode(w.x.run(w.ctx, c, p)) })
+		response, err = w.x.readReserved(func() *buffer { return encode(w.x.run(w.ctx, c)) })
 	} else {
 		prefix = "the request was executed, but "
-		result, failed := w.x.run(w.ctx, c, p)
+		result, failed := w.x.run(w.ctx, c)
 		if err = w.x.reserveEncoding(result); err == nil {
 			response = encode(result, failed)
 		}

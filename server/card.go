@@ -63,9 +63,8 @@ func newCard(cfg Config) (*card, error) {
 	c.Capabilities.PushNotifications = cfg.Webhook != nil
 	c.Capabilities.StateTransitionHistory = true
 	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg.Webhook != nil))
-	if len(cfg.Tokens) > 0 {
-		c.SecuritySchemes = map[string]a2a.SecurityScheme{"bearer": a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}}
-		c.Security = []map[string][]string{{"bearer": {}}}
+	if cfg.Authenticator != nil {
+		c.SecuritySchemes, c.Security = cfg.Authenticator.Security()
 	}
 	built := &card{model: c, codec: cfg.Codecs[0], built: time.Now()}
 	raw, err := built.codec.AppendCard(nil, &c)

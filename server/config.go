@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -30,9 +29,12 @@ type Config struct {
 	// Codecs are the protocol versions that the server supports, the default first. Default:
 	// A2A 0.3.
 	Codecs []rpc.Codec
-	// Tokens are the accepted bearer tokens. If empty, every caller is the anonymous
+	// Authenticator identifies callers, see [NewTokens]. If nil, every caller is the anonymous
 	// principal.
-	Tokens []Token
+	Authenticator Authenticator
+	// Interceptors surround every call, for example to measure it. They run before the server
+	// authorizes and limits the call.
+	Interceptors []rpc.Interceptor
 	// Version is the version of the server for operators. Default: Card.Version.
 	Version string
 
@@ -48,8 +50,8 @@ type Config struct {
 	// MaxBatchBytes is the maximum total size of the responses of a batch. Items that exceed
 	// it get an error. Default 32 MiB.
 	MaxBatchBytes int64
-	// MaxStreams is the maximum number of open streams. With Tokens, one owner may have half
-	// of them. Default 10,000.
+	// MaxStreams is the maximum number of open streams. With an Authenticator, one owner
+	// may have half of them. Default 10,000.
 	MaxStreams int
 	// MaxLists is the number of lists that the server reads from the store at once, at least
 	// 2. One owner may read half of them. Further list requests wait up to 10 s and are then
@@ -82,21 +84,6 @@ type Config struct {
 	// them.
 	Logger *slog.Logger
 }
-
-// Token is a bearer token and the principal that it authenticates.
-type Token struct {
-	Token     string
-	Principal a2a.Principal
-}
-
-// String returns a description without the token, for logs.
-func (t Token) String() string { return "token of " + t.Principal.ID }
-
-// GoString returns a description without the token, for logs.
-func (t Token) GoString() string { return t.String() }
-
-// LogValue returns a description without the token, for logs.
-func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 func setDefault[T comparable](v *T, value T) {
 	var zero T
@@ -156,7 +143,6 @@ func (c Config) withDefaults() (Config, error) {
 	} {
 		check(d.d < 0, "%s is %s, want more than 0", d.name, d.d)
 	}
-	errs = append(errs, checkTokens(c.Tokens)...)
 	for _, origin := range c.CORSOrigins {
 		err := CheckOrigin(origin)
 		check(err != nil, "CORSOrigins: %w", err)
@@ -183,22 +169,4 @@ func CheckOrigin(origin string) error {
 		return fmt.Errorf("%q is not an origin such as https://example.com", origin)
 	}
 	return nil
-}
-
-// checkTokens returns the problems of tokens. The errors do not contain the tokens.
-func checkTokens(tokens []Token) (errs []error) {
-	seen := make(map[string]int, len(tokens))
-	for i, t := range tokens {
-		if t.Token == "" || strings.ContainsFunc(t.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			errs = append(errs, fmt.Errorf("Tokens[%d]: the token must be non-empty printable ASCII without spaces", i))
-		}
-		if t.Principal.ID == "" {
-			errs = append(errs, fmt.Errorf("Tokens[%d]: Principal.ID is required", i))
-		}
-		if first, ok := seen[t.Token]; ok {
-			errs = append(errs, fmt.Errorf("Tokens[%d] is the same token as Tokens[%d]", i, first))
-		}
-		seen[t.Token] = i
-	}
-	return errs
 }

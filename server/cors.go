@@ -42,12 +42,12 @@ func hostOf(rawURL string) []string {
 // dnsRebinding reports whether the request may be a DNS rebinding attack: a web page reaches this
 // server under its own host name, which its owner has pointed at this machine, so browsers
 // treat both as one origin. IP addresses, localhost and names without a dot cannot be
-// dnsRebinding. If tokens are required, the page would need one. Browsers send Origin with every
+// dnsRebinding. If callers are authenticated, the page would need credentials. Browsers send Origin with every
 // POST but not with GET, so GET is checked for all clients. Probes disclose nothing and are
 // exempt, because load balancers choose the host name.
 func (c *cors) dnsRebinding(x *exchange) bool {
 	origin := x.r.Header.Get("Origin")
-	if len(x.s.cfg.Tokens) > 0 || slices.Contains(c.origins, origin) {
+	if x.s.cfg.Authenticator != nil || slices.Contains(c.origins, origin) {
 		return false
 	}
 	switch x.r.Method {

@@ -25,10 +25,14 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	tokens, err := server.NewTokens([]server.Token{{Token: "sesame", Principal: a2a.Principal{ID: "alice"}}})
+	if err != nil {
+		log.Fatal(err)
+	}
 	s, err := server.New(server.Config{
-		Engine: e,
-		Card:   a2a.AgentCard{Name: "example", Description: "an example", Version: "1.0.0"},
-		Tokens: []server.Token{{Token: "sesame", Principal: a2a.Principal{ID: "alice"}}},
+		Engine:        e,
+		Card:          a2a.AgentCard{Name: "example", Description: "an example", Version: "1.0.0"},
+		Authenticator: tokens,
 	})
 	if err != nil {
 		log.Fatal(err)

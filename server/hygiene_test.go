@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -487,7 +488,7 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	e := start(t, echo, func(c *server.Config) {
 		twoTokens(c)
 		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		c.Logger.Debug("config", "tokens", c.Tokens, "token", c.Tokens[0])
+		c.Logger.Debug("config", "tokens", aliceAndBob, "token", aliceAndBob[0], "authenticator", c.Authenticator)
 	})
 	task := e.send("confidential", as("alice")...)
 	e.call("tasks/get", `{"id":"x"}`, "Authorization", "Bearer wrong-token")
@@ -526,11 +527,12 @@ func TestNewReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := server.New(server.Config{
 		Card: a2a.AgentCard{URL: "agent.example.com"}, MaxBody: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
-		Tokens: []server.Token{{}, {Token: "same", Principal: a2a.Principal{ID: "a"}}, {Token: "same", Principal: a2a.Principal{ID: "b"}}},
 	})
-	if err == nil {
+	_, invalid := server.NewTokens([]server.Token{{}, {Token: "same", Principal: a2a.Principal{ID: "a"}}, {Token: "same", Principal: a2a.Principal{ID: "b"}}})
+	if err == nil || invalid == nil {
 		t.Fatal("New() = nil error, want all problems")
 	}
+	err = errors.Join(err, invalid)
 	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: "agent.example.com" is not a URL such as https://agent.example.com/`, "MaxBody is -1", "Heartbeat is -1s", `CORSOrigins: "example.com" is not an origin such as https://example.com`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want it to contain %q", err, want)

@@ -12,11 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 )
 
+var aliceAndBob = []server.Token{
+	{Token: "alice-token", Principal: a2a.Principal{ID: "alice"}},
+	{Token: "bob-token", Principal: a2a.Principal{ID: "bob"}},
+}
+
 func twoTokens(c *server.Config) {
-	c.Tokens = []server.Token{
-		{Token: "alice-token", Principal: a2a.Principal{ID: "alice"}},
-		{Token: "bob-token", Principal: a2a.Principal{ID: "bob"}},
+	tokens, err := server.NewTokens(aliceAndBob)
+	if err != nil {
+		panic(err)
 	}
+	c.Authenticator = tokens
 }
 
 // as returns the headers that authenticate a principal of twoTokens.

@@ -55,19 +55,19 @@ func (x *exchange) serveRPC() {
 
 func (x *exchange) serveSingle(body *buffer) {
 	c := x.newCall()
-	p, err := x.prepare(c, body.b)
+	err := x.prepare(c, body.b)
 	c.ID = bytes.Clone(c.ID)
 	body.free()
 	switch {
 	case err != nil:
 		x.respondRPC(c, nil, err)
-	case p.Stream != nil:
-		x.serveStream(c, p)
+	case c.Method.Streaming:
+		x.serveStream(c)
 	case c.Method.Idempotent:
-		x.serveRead(c, p)
+		x.serveRead(c)
 	default:
 		x.clearDeadlines()
-		result, err := x.run(x.r.Context(), c, p)
+		result, err := x.run(x.r.Context(), c)
 		if err == nil {
 			if err := x.reserveEncoding(result); err != nil {
 				x.refuseExhausted(c, err)
@@ -79,12 +79,12 @@ func (x *exchange) serveSingle(body *buffer) {
 }
 
 // serveRead responds to a call that only reads.
-func (x *exchange) serveRead(c *rpc.Call, p rpc.Prepared) {
+func (x *exchange) serveRead(c *rpc.Call) {
 	var failed error
 	out, err := x.readReserved(func() *buffer {
 		var result any
 		out := newBuffer()
-		if result, failed = x.run(x.r.Context(), c, p); failed == nil {
+		if result, failed = x.run(x.r.Context(), c); failed == nil {
 			out.b = x.appendSizedResponse(out.b, c, result)
 		}
 		return out
@@ -116,14 +116,14 @@ func (x *exchange) newCall() *rpc.Call {
 
 // prepare parses a request, looks up its method and decodes its params. Of the request's text
 // only the id is needed afterwards.
-func (x *exchange) prepare(c *rpc.Call, text []byte) (rpc.Prepared, error) {
+func (x *exchange) prepare(c *rpc.Call, text []byte) error {
 	req, err := rpc.Parse(text)
 	c.ID = req.ID
 	if err != nil {
-		return rpc.Prepared{}, err
+		return err
 	}
 	if err = x.s.table.Lookup(c, &req); err != nil {
-		return rpc.Prepared{}, err
+		return err
 	}
 	x.method = c.Method.Name
 	h := x.r.Header
@@ -148,7 +148,7 @@ func requestHash(req *rpc.Request) [32]byte {
 var errPanicked = a2a.Errorf(a2a.CodeInternal, "internal error")
 
 // run executes a unary call and recovers from a panic.
-func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result any, err error) {
+func (x *exchange) run(ctx context.Context, c *rpc.Call) (result any, err error) {
 	defer func() {
 		if c.TaskID != "" {
 			x.task = c.TaskID
@@ -158,7 +158,7 @@ func (x *exchange) run(ctx context.Context, c *rpc.Call, p rpc.Prepared) (result
 			err = errPanicked
 		}
 	}()
-	return p.Run(ctx)
+	return c.Run(ctx)
 }
 
 // respondRPC responds to a single request.

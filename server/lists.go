@@ -7,20 +7,21 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// limitLists limits concurrent calls of a method that reads a list to Config.MaxLists, of which
-// one owner may use half. Further calls wait up to memory.Wait.
-func limitLists[P, R any](s *Server, run func(context.Context, *rpc.Call, P) (R, error)) func(context.Context, *rpc.Call, P) (R, error) {
-	return func(ctx context.Context, c *rpc.Call, p P) (r R, err error) {
-		slot := s.listSlots.Hold(c.Principal.ID)
-		if err := slot.Grow(ctx, 1); err != nil {
-			if ctx.Err() != nil {
-				return r, ctx.Err()
-			}
-			return r, a2a.Errorf(a2a.CodeExhausted, "too many concurrent lists (--max-lists=%d, half of them for one owner); retry later", s.cfg.MaxLists)
-		}
-		defer slot.Release()
-		return run(ctx, c, p)
+// limitBulk limits concurrent calls of bulk methods to Config.MaxLists, of which one owner may
+// use half. Further calls wait up to memory.Wait.
+func (s *Server) limitBulk(ctx context.Context, c *rpc.Call) (any, error) {
+	if !c.Method.Bulk {
+		return c.Next(ctx)
 	}
+	slot := s.listSlots.Hold(c.Principal.ID)
+	if err := slot.Grow(ctx, 1); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, a2a.Errorf(a2a.CodeExhausted, "too many concurrent lists (--max-lists=%d, half of them for one owner); retry later", s.cfg.MaxLists)
+	}
+	defer slot.Release()
+	return c.Next(ctx)
 }
 
 // listsInfo counts calls of methods that read lists; Refused counts since the start.

@@ -17,18 +17,18 @@ func (s *Server) bindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodSend, s.send),
 		rpc.BindStream(a2a.MethodStream, s.sendStream),
 		rpc.Bind(a2a.MethodGet, s.getTask),
-		rpc.Bind(a2a.MethodList, limitLists(s, s.listTasks)),
+		rpc.Bind(a2a.MethodList, s.listTasks),
 		rpc.Bind(a2a.MethodCancel, s.cancelTask),
 		rpc.BindStream(a2a.MethodResubscribe, s.resubscribe),
 		rpc.Bind(a2a.MethodTasksDelete, s.deleteTask),
 
-		rpc.Bind(a2a.MethodContextsList, limitLists(s, s.listContexts)),
-		rpc.Bind(a2a.MethodContextsGet, limitLists(s, s.getContext)),
+		rpc.Bind(a2a.MethodContextsList, s.listContexts),
+		rpc.Bind(a2a.MethodContextsGet, s.getContext),
 		rpc.Bind(a2a.MethodContextsCreate, s.createContext),
 		rpc.Bind(a2a.MethodContextsUpdate, s.updateContext),
 		rpc.Bind(a2a.MethodContextsClear, s.clearContext),
 		rpc.Bind(a2a.MethodFeedback, s.addFeedback),
-		rpc.Bind(a2a.MethodFeedbackList, limitLists(s, s.listFeedback)),
+		rpc.Bind(a2a.MethodFeedbackList, s.listFeedback),
 	}
 	if s.cfg.Webhook != nil {
 		all = append(all, s.webhookBindings()...)

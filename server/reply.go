@@ -193,7 +193,7 @@ func growFor(dst []byte, result any) []byte {
 // newBudgets returns the budgets for results of unknown size and for streams.
 func newBudgets(cfg Config) (reads, streams *memory.Budget) {
 	n := int64(cfg.MaxStreams)
-	if len(cfg.Tokens) == 0 {
+	if cfg.Authenticator == nil {
 		n *= 2 // a budget gives one owner half of it
 	}
 	return memory.New(maxConcurrentReads), memory.New(n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,6 @@ type Server struct {
 	cfg           Config
 	log           *slog.Logger
 	table         *rpc.Table
-	tokens        atomic.Pointer[tokens]
 	card          *card
 	cors          *cors
 	requestIDs    *requestIDs
@@ -42,7 +42,7 @@ type Server struct {
 // route has the handlers of a path. A nil handler means that the HTTP method is not allowed.
 type route struct {
 	get, post func(x *exchange)
-	// public routes need no token for get; post always needs one.
+	// public routes need no credentials for get; post always needs some.
 	public bool
 	// probe routes accept any host name.
 	probe bool
@@ -59,10 +59,12 @@ func New(cfg Config) (*Server, error) {
 		requestIDs: newRequestIDs(), started: time.Now(), listSlots: memory.New(int64(cfg.MaxLists)), cache: newReadCache(cfg.ReadCache),
 	}
 	s.readSlots, s.streamSlots = newBudgets(cfg)
-	s.tokens.Store(newTokens(cfg.Tokens))
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.graceEnded, s.endGrace = context.WithCancel(context.Background())
-	if s.table, err = rpc.NewTable(cfg.methods(), cfg.Codecs, s.bindings()...); err != nil {
+	if s.table, err = rpc.NewTable(rpc.Config{
+		Methods: cfg.methods(), Codecs: cfg.Codecs,
+		Interceptors: slices.Concat(cfg.Interceptors, []rpc.Interceptor{rpc.Authorize, s.limitBulk}),
+	}, s.bindings()...); err != nil {
 		return nil, err
 	}
 	if s.card, err = newCard(cfg); err != nil {

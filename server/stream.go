@@ -28,7 +28,7 @@ func (s *Server) streamsInfo() streamsInfo {
 
 // serveStream responds with server-sent events, or with an error if one occurs before the first
 // event.
-func (x *exchange) serveStream(c *rpc.Call, p rpc.Prepared) {
+func (x *exchange) serveStream(c *rpc.Call) {
 	s := x.s
 	slot := s.streamSlots.Hold(x.principal.ID)
 	defer slot.Release()
@@ -52,12 +52,13 @@ func (x *exchange) serveStream(c *rpc.Call, p rpc.Prepared) {
 			return
 		}
 	}
-	stream, err := p.Stream(ctx)
+	result, err := c.Run(ctx)
 	x.task = c.TaskID
 	if err != nil {
 		x.respondRPC(c, nil, err)
 		return
 	}
+	stream := result.(rpc.Stream)
 	if stream.Started {
 		w.open()
 	}

@@ -15,9 +15,9 @@ func (s *Server) webhookBindings() []rpc.Binding {
 		rpc.Bind(a2a.MethodPushGet, s.getWebhook),
 		rpc.Bind(a2a.MethodPushList, s.listWebhook),
 		rpc.Bind(a2a.MethodPushDelete, s.deleteWebhook),
-		rpc.Bind(a2a.MethodDeadLetters, limitLists(s, s.listDeadLetters)),
+		rpc.Bind(a2a.MethodDeadLetters, s.listDeadLetters),
 		rpc.Bind(a2a.MethodPushReplay, s.replayWebhook),
-		rpc.Bind(a2a.MethodPushAttempts, limitLists(s, s.listAttempts)),
+		rpc.Bind(a2a.MethodPushAttempts, s.listAttempts),
 	}
 }
 

@@ -1,0 +1,112 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/server"
+)
+
+// headerAuth authenticates by the header User, with the scopes of the header Scopes.
+type headerAuth struct{}
+
+func (headerAuth) Authenticate(r *http.Request) (a2a.Principal, error) {
+	p := a2a.Principal{ID: r.Header.Get("User")}
+	if list, ok := r.Header["Scopes"]; ok {
+		p.Scopes = []a2a.Scope{}
+		for _, scope := range list {
+			p.Scopes = append(p.Scopes, a2a.Scope(scope))
+		}
+	}
+	switch p.ID {
+	case "nobody":
+		return p, a2a.Errorf(a2a.CodeUnauthenticated, "who are you?")
+	case "banned":
+		return p, a2a.Errorf(a2a.CodeDenied, "not welcome")
+	case "broken":
+		return p, errors.New("key server: password hunter2")
+	}
+	return p, nil
+}
+
+func (headerAuth) Challenge(*http.Request) string { return "User" }
+
+func (headerAuth) Security() (map[string]a2a.SecurityScheme, []map[string][]string) {
+	return map[string]a2a.SecurityScheme{"user": a2a.APIKeySecurityScheme{In: "header", Name: "User"}}, []map[string][]string{{"user": {}}}
+}
+
+func TestAuthenticatorDeterminesPrincipalAndStatus(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	task := e.call(a2a.MethodSend, params(message("a"), blocking), "User", "alice").task(t)
+	get := `{"id":"` + task.ID + `"}`
+	if got := e.call(a2a.MethodGet, get, "User", "alice"); got.task(t).ID != task.ID {
+		t.Errorf("tasks/get = %s, want the task", got.Body)
+	}
+	if got := e.call(a2a.MethodGet, get, "User", "bob"); got.code() != -32001 {
+		t.Errorf("tasks/get of another principal = %s, want -32001", got.Body)
+	}
+	for user, want := range map[string]int{"nobody": 401, "banned": 403, "broken": 500, "": 500} {
+		got := e.call(a2a.MethodGet, get, "User", user)
+		challenge := got.Header.Get("WWW-Authenticate")
+		if got.Status != want || (challenge == "User") != (want == 401) || strings.Contains(string(got.Body), "hunter2") {
+			t.Errorf("user %q: HTTP %d %s with challenge %q, want %d", user, got.Status, got.Body, challenge, want)
+		}
+	}
+	if card := string(e.do("GET", "/.well-known/agent-card.json", "", nil).Body); !strings.Contains(card, `"security":[{"user":[]}]`) {
+		t.Errorf("card = %s, want the authenticator's security", card)
+	}
+}
+
+func TestMethodsRequireTheirScope(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	for _, m := range a2a.Methods() {
+		if m.Scope != a2a.ScopeRead && m.Scope != a2a.ScopeWrite {
+			t.Errorf("method %s has the scope %q", m.Name, m.Scope)
+		}
+		if m.Off != "" {
+			continue
+		}
+		other := map[a2a.Scope]string{a2a.ScopeRead: "write", a2a.ScopeWrite: "read"}[m.Scope]
+		for _, denied := range []string{other, ""} {
+			if got := e.call(m.Name, sampleParams[m.Name], "User", "alice", "Scopes", denied); got.code() != -32013 || !strings.Contains(string(got.Body), `"code":"permission_denied"`) {
+				t.Errorf("%s with the scope %q = %s, want -32013", m.Name, denied, got.Body)
+			}
+		}
+		if m.Streaming {
+			continue
+		}
+		if got := e.call(m.Name, sampleParams[m.Name], "User", "alice", "Scopes", string(m.Scope)); got.code() == -32013 {
+			t.Errorf("%s with its scope = %s, want it to be allowed", m.Name, got.Body)
+		}
+	}
+	if got := e.call(a2a.MethodList, `{}`, "User", "bob"); string(got.Body) == "" || strings.Contains(string(got.Body), `"id":"`) {
+		t.Errorf("tasks/list = %s, want no task", got.Body)
+	}
+}
+
+func TestInterceptorsSeeEveryCall(t *testing.T) {
+	t.Parallel()
+	calls := make(chan string, 10)
+	e := start(t, echo, func(c *server.Config) {
+		c.Interceptors = []rpc.Interceptor{func(ctx context.Context, c *rpc.Call) (any, error) {
+			result, err := c.Next(ctx)
+			calls <- c.Principal.ID + " " + c.Method.Name + " " + c.TaskID
+			return result, err
+		}}
+	})
+	task := e.call(a2a.MethodSend, params(message("a"), blocking)).task(t)
+	e.call(a2a.MethodGet, `{"id":"`+task.ID+`"}`)
+	e.open(a2a.MethodResubscribe, `{"id":"`+task.ID+`"}`).rest()
+	for _, method := range []string{a2a.MethodSend, a2a.MethodGet, a2a.MethodResubscribe} {
+		if got, want := <-calls, a2a.Anonymous+" "+method+" "+task.ID; got != want {
+			t.Errorf("interceptor saw %q, want %q", got, want)
+		}
+	}
+}
