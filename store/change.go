@@ -144,7 +144,8 @@ func (c *Change) Check() error {
 
 // ClaimParams are the arguments of Store.Claim.
 //
-// A queued task is due at its DueAt, a leased task when its lease ends. Claim visits
+// A queued task is due from its DueAt, a leased task when its lease ends. A queued task
+// that a claim has found due stays due, even if the clock is set back. Claim visits
 // owners round-robin and claims one task per visit, until it has claimed Limit tasks or
 // none is due. It returns the tasks in that order. Owners, contexts and ids compare by
 // their bytes.
@@ -157,9 +158,6 @@ func (c *Change) Check() error {
 // Tasks that are due at the same time are in ascending order of their ids. If the caller
 // passes the position at which its last claim stopped, an owner or a context with many
 // tasks does not delay others. See [FairnessCursor].
-//
-// After 1000 contexts of an owner without a due task, a store may claim the owner's
-// longest due task instead.
 type ClaimParams struct {
 	// Worker receives the leases. Claim ignores tasks that are leased to it already.
 	Worker string

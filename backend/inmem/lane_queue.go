@@ -181,3 +181,13 @@ func (q *laneQueue) scan(p store.LaneClaim, now int64) [][]*lane {
 	}
 	return ordered
 }
+
+// sortAfter sorts owners by name, starting with the first name after the given one.
+func sortAfter(owners []*owner, after string) {
+	slices.SortFunc(owners, func(a, b *owner) int {
+		if aAfter := a.name > after; aAfter != (b.name > after) {
+			return b.compare(a)
+		}
+		return a.compare(b)
+	})
+}

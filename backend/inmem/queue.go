@@ -13,14 +13,11 @@ import (
 //
 // A task is in pending until a claim finds that it is due. The claim then moves it to
 // the ready lists of its owner and, if it is queued, of its context. So claims read
-// only due tasks.
+// only due tasks. A queued task stays due; of a lease each claim checks it.
 type queue struct {
-	pending index[*task]
-	owners  index[*owner] // owners with ready tasks, by name
-	// promoted is the latest time up to which tasks were moved to the ready lists.
-	promoted       int64
+	pending        index[*task]
+	owners         index[*owner] // owners with ready tasks, by name
 	queued, leased int
-	leases         map[string]int // by worker
 }
 
 // queuePosition is the position of a task or lane in its queue.
@@ -56,7 +53,6 @@ func (q *queue) add(t *task) {
 		}
 	case store.PhaseLeased:
 		q.leased++
-		q.leases[qe.Lease.Worker]++
 		t.queuePos = queuePosition{at: millis(qe.Lease.Until), state: queuePending}
 	default:
 		return
@@ -79,11 +75,8 @@ func (q *queue) remove(t *task) {
 	}
 	t.queuePos = queuePosition{}
 	t.context.queued--
-	if qe := &t.fold.Queue; qe.Phase == store.PhaseLeased {
+	if t.fold.Queue.Phase == store.PhaseLeased {
 		q.leased--
-		if q.leases[qe.Lease.Worker]--; q.leases[qe.Lease.Worker] == 0 {
-			delete(q.leases, qe.Lease.Worker)
-		}
 	} else {
 		q.queued--
 		t.owner.queued--
@@ -98,13 +91,29 @@ func (q *queue) makeReady(t *task) {
 	t.owner.addReady(t)
 }
 
-// promote moves due tasks to the ready lists.
-func (q *queue) promote(now int64) {
-	q.promoted = max(q.promoted, now)
+// promote moves tasks that a claim may find due to the ready lists.
+func (q *queue) promote(p *store.ClaimParams) {
+	now, horizon := p.Now.UnixMilli(), p.Now.Add(p.Horizon).UnixMilli()
+	var leased []*task
+	if p.Takeover && !p.QueuedOnly {
+		for e := range q.pending.ascend(nil) {
+			if qe := &e.rec.fold.Queue; qe.Phase == store.PhaseLeased && qe.Lease.Worker != p.Worker {
+				leased = append(leased, e.rec)
+			}
+		}
+	}
+	for _, t := range leased {
+		q.pending.remove(t.queuePos.at, t)
+		q.makeReady(t)
+	}
 	for q.pending.len > 0 {
 		e := q.pending.chunks[0][0]
 		if e.at > now {
-			return
+			last := q.pending.chunks[len(q.pending.chunks)-1]
+			e = last[len(last)-1]
+			if p.Horizon <= 0 || e.at <= horizon {
+				return
+			}
 		}
 		q.pending.remove(e.at, e.rec)
 		q.makeReady(e.rec)
@@ -158,47 +167,27 @@ func (q *queue) dueTasks(p store.ClaimParams) []*task {
 	if p.Limit <= 0 {
 		return nil
 	}
-	now := p.Now.UnixMilli()
-	if q.needsScan(p) {
-		return roundRobin(q.scan(p, now), p.Limit)
-	}
-	q.promote(now)
-	owners, first := q.dueOwners(p, now)
+	q.promote(&p)
+	owners, first := q.dueOwners(&p)
 	if len(first) == p.Limit {
 		return first
 	}
 	perOwner := p.Limit - len(first) + 1 // an owner gets at most this many
 	queues := make([][]*task, len(owners))
 	for i, o := range owners {
-		queues[i] = o.dueTasks(&p, now, perOwner)
+		queues[i] = o.dueTasks(&p, perOwner)
 	}
 	return roundRobin(queues, p.Limit)
 }
 
-// needsScan reports whether tasks may be due that are not first in their owner's list.
-func (q *queue) needsScan(p store.ClaimParams) bool {
-	if p.Takeover && !p.QueuedOnly && q.leased > q.leases[p.Worker] {
-		return true
-	}
-	if p.Horizon <= 0 {
-		return false
-	}
-	horizon := p.Now.Add(p.Horizon).UnixMilli()
-	if q.promoted > horizon {
-		return true // the clock was set back: ready tasks may not be due
-	}
-	n := len(q.pending.chunks)
-	return n > 0 && q.pending.chunks[n-1][len(q.pending.chunks[n-1])-1].at > horizon
-}
-
 // dueOwners returns up to p.Limit owners with a due task, and the first task of each.
-func (q *queue) dueOwners(p store.ClaimParams, now int64) (owners []*owner, first []*task) {
+func (q *queue) dueOwners(p *store.ClaimParams) (owners []*owner, first []*task) {
 	after := &entry[*owner]{rec: &owner{name: p.AfterOwner}}
 	add := func(e entry[*owner]) bool {
 		if slices.Contains(p.Skip, e.rec.name) {
 			return true
 		}
-		if due := e.rec.dueTasks(&p, now, 1); len(due) > 0 {
+		if due := e.rec.dueTasks(p, 1); len(due) > 0 {
 			owners, first = append(owners, e.rec), append(first, due[0])
 		}
 		return len(first) < p.Limit
@@ -214,54 +203,6 @@ func (q *queue) dueOwners(p store.ClaimParams, now int64) (owners []*owner, firs
 		}
 	}
 	return owners, first
-}
-
-// scan reads the whole queue. It returns the due tasks of each owner, in the order in
-// which the owners are served.
-func (q *queue) scan(p store.ClaimParams, now int64) [][]*task {
-	queues := make(map[*owner][]*task)
-	horizon := p.Now.Add(p.Horizon).UnixMilli()
-	add := func(e entry[*task]) {
-		qe := &e.rec.fold.Queue
-		isLeased := qe.Phase == store.PhaseLeased
-		if isLeased && (p.QueuedOnly || qe.Lease.Worker == p.Worker) || slices.Contains(p.Skip, e.rec.owner.name) {
-			return
-		}
-		if e.at <= now || isLeased && p.Takeover || p.Horizon > 0 && e.at > horizon {
-			queues[e.rec.owner] = append(queues[e.rec.owner], e.rec)
-		}
-	}
-	for e := range q.pending.ascend(nil) {
-		add(e)
-	}
-	var owners []*owner
-	for o := range q.owners.ascend(nil) {
-		for e := range o.rec.expiredLeases.ascend(nil) {
-			add(e)
-		}
-		for e := range o.rec.ready.ascend(nil) {
-			add(e)
-		}
-	}
-	for o := range queues {
-		owners = append(owners, o)
-	}
-	sortAfter(owners, p.AfterOwner)
-	ordered := make([][]*task, len(owners))
-	for i, o := range owners {
-		ordered[i] = o.claimOrder(&p, queues[o])
-	}
-	return ordered
-}
-
-// sortAfter sorts owners by name, starting with the first name after the given one.
-func sortAfter(owners []*owner, after string) {
-	slices.SortFunc(owners, func(a, b *owner) int {
-		if aAfter := a.name > after; aAfter != (b.name > after) {
-			return b.compare(a)
-		}
-		return a.compare(b)
-	})
 }
 
 // roundRobin returns the first of each queue, then the second of each, and so on, up to

@@ -1,9 +1,6 @@
 package inmem
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -35,56 +32,55 @@ func (o *owner) removeReady(t *task) {
 }
 
 // dueTasks returns up to n tasks of the owner that may be claimed, in order.
-func (o *owner) dueTasks(p *store.ClaimParams, now int64, n int) []*task {
-	var due []*task
-	if !p.QueuedOnly {
-		due = firstDue(&o.expiredLeases, now, n, func(t *task) bool { return t.fold.Queue.Lease.Worker != p.Worker })
-	}
+func (o *owner) dueTasks(p *store.ClaimParams, n int) []*task {
+	due := firstTasks(&o.expiredLeases, n, func(t *task) bool { return t.leaseExpired(p) })
 	n -= len(due)
 	if p.OldestFirst {
-		return append(due, firstDue(&o.ready, now, n, nil)...)
+		return append(due, firstTasks(&o.ready, n, nil)...)
 	}
-	contexts := o.dueContexts(p.AfterContexts[o.name], now, n)
+	contexts := o.nextContexts(p.AfterContexts[o.name], n)
 	if len(contexts) == n {
 		n = 1 // one task of each context
 	}
 	queues := make([][]*task, len(contexts))
 	for i, c := range contexts {
-		queues[i] = firstDue(&c.ready, now, n, nil)
+		queues[i] = firstTasks(&c.ready, n, nil)
 	}
 	return append(due, roundRobin(queues, max(n, len(contexts)))...)
 }
 
-// dueContexts returns up to n contexts with a due task, in the order in which they are
+// leaseExpired reports whether a claim may lease a leased task.
+func (t *task) leaseExpired(p *store.ClaimParams) bool {
+	if p.QueuedOnly || t.fold.Queue.Lease.Worker == p.Worker {
+		return false
+	}
+	until := t.queuePos.at
+	return p.Takeover || until <= p.Now.UnixMilli() || p.Horizon > 0 && until > p.Now.Add(p.Horizon).UnixMilli()
+}
+
+// nextContexts returns up to n contexts with ready tasks, in the order in which they are
 // served.
-func (o *owner) dueContexts(after string, now int64, n int) (found []*contextEntry) {
-	if n <= 0 {
-		return nil
-	}
-	add := func(c *contextEntry) bool {
-		if c.ready.chunks[0][0].at <= now {
-			found = append(found, c)
-		}
-		return len(found) < n
-	}
+func (o *owner) nextContexts(after string, n int) (found []*contextEntry) {
 	for e := range o.readyContexts.ascend(&entry[*contextEntry]{rec: &contextEntry{owner: o, id: after}}) {
-		if !add(e.rec) {
+		if len(found) == n {
 			return found
 		}
+		found = append(found, e.rec)
 	}
 	for e := range o.readyContexts.ascend(nil) {
-		if e.rec.id > after || !add(e.rec) {
+		if e.rec.id > after || len(found) == n {
 			break
 		}
+		found = append(found, e.rec)
 	}
 	return found
 }
 
-// firstDue returns the first n due tasks of an index for which ok returns true. A nil
-// ok accepts all.
-func firstDue(x *index[*task], now int64, n int, ok func(*task) bool) (found []*task) {
+// firstTasks returns the first n tasks of an index for which ok returns true. A nil ok accepts
+// all.
+func firstTasks(x *index[*task], n int, ok func(*task) bool) (found []*task) {
 	for e := range x.ascend(nil) {
-		if e.at > now || len(found) >= n {
+		if len(found) >= n {
 			break
 		}
 		if ok == nil || ok(e.rec) {
@@ -92,38 +88,4 @@ func firstDue(x *index[*task], now int64, n int, ok func(*task) bool) (found []*
 		}
 	}
 	return found
-}
-
-// claimOrder sorts due tasks of the owner into the order in which they are claimed.
-func (o *owner) claimOrder(p *store.ClaimParams, due []*task) []*task {
-	slices.SortFunc(due, func(a, b *task) int { return cmp.Or(cmp.Compare(a.queuePos.at, b.queuePos.at), a.compare(b)) })
-	var queue, oldest []*task
-	byContext := make(map[*contextEntry][]*task)
-	var contexts []*contextEntry
-	for _, t := range due {
-		if t.fold.Queue.Phase == store.PhaseLeased {
-			queue = append(queue, t)
-			continue
-		}
-		oldest = append(oldest, t)
-		if byContext[t.context] == nil {
-			contexts = append(contexts, t.context)
-		}
-		byContext[t.context] = append(byContext[t.context], t)
-	}
-	if p.OldestFirst {
-		return append(queue, oldest...)
-	}
-	after := p.AfterContexts[o.name]
-	slices.SortFunc(contexts, func(a, b *contextEntry) int {
-		if aAfter := a.id > after; aAfter != (b.id > after) {
-			return b.compare(a)
-		}
-		return a.compare(b)
-	})
-	queues := make([][]*task, len(contexts))
-	for i, c := range contexts {
-		queues[i] = byContext[c]
-	}
-	return append(queue, roundRobin(queues, len(oldest))...)
 }

@@ -33,7 +33,6 @@ var _ store.Store = (*Store)(nil)
 func New() *Store {
 	return &Store{
 		owners:   make(map[string]*owner),
-		queue:    queue{leases: make(map[string]int)},
 		empty:    emptyContexts{defaultRecord: &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}},
 		webhooks: newWebhook(),
 	}
@@ -49,7 +48,7 @@ type owner struct {
 	byState       map[a2a.TaskState]*index[*task] // by status time
 	byCreation    index[*task]
 	ready         index[*task]         // queued tasks that are due
-	expiredLeases index[*task]         // tasks whose leases have ended
+	expiredLeases index[*task]         // tasks whose leases may have ended
 	queued        int                  // number of queued tasks
 	readyContexts index[*contextEntry] // contexts with ready tasks, by id
 	contextSets   contextSets

@@ -35,7 +35,8 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 	if err := s.confirm(ctx); err != nil {
 		return nil, wrapError(ctx, err, "claim")
 	}
-	c := &claim{s: s, statement: st, args: args, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
+	promote := &call{statement: stmtPromoteTasks, args: []any{millis(p.Now), horizon(&p), promoteLimit}}
+	c := &claim{s: s, statement: st, args: args, promote: promote, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
 	rows, err := c.run(ctx)
 	if len(rows) == 0 {
 		return nil, wrapError(ctx, err, "claim")
@@ -53,6 +54,7 @@ type claim struct {
 	s *Store
 	*statement
 	args     claimArguments
+	promote  *call // before the first round
 	limit    int
 	after    map[string]string // the last claimed context of each owner
 	rows     []taskRow
@@ -105,8 +107,7 @@ func (c *claim) round(ctx context.Context, limit, depth, perContext int) error {
 		all = append(all, t)
 	}}}
 	if len(c.rows) == 0 {
-		promote := &call{statement: stmtPromoteTasks, args: []any{a.Now, a.Horizon, promoteLimit}}
-		calls = append([]*call{promote}, calls...)
+		calls = append([]*call{c.promote}, calls...)
 	}
 	if c.s.cfg.Pooler {
 		calls = append([]*call{{statement: stmtPlanClaim}}, calls...)
@@ -165,14 +166,10 @@ func newClaimArguments(p *store.ClaimParams) (a claimArguments, err error) {
 	event := p.Event
 	encoded, err := encoding.NewTemplate(event)
 	a = claimArguments{
-		AfterOwner: p.AfterOwner, Now: millis(p.Now), Horizon: farFuture, ExpiredUntil: millis(p.Now), Worker: p.Worker, Until: millis(p.Until),
+		AfterOwner: p.AfterOwner, LeaseHorizon: horizon(p), ExpiredUntil: millis(p.Now), Worker: p.Worker, Until: millis(p.Until),
 		State: string(event.State), At: millis(event.Time), Before: encoded.Before, After: encoded.After, Bytes: int64(event.Size()),
 		Skip: append([]string{}, p.Skip...),
 	}
-	if p.Horizon > 0 {
-		a.Horizon = millis(p.Now.Add(p.Horizon))
-	}
-	a.LeaseHorizon = a.Horizon
 	if p.Takeover {
 		a.ExpiredUntil = farFuture
 	}
@@ -180,6 +177,14 @@ func newClaimArguments(p *store.ClaimParams) (a claimArguments, err error) {
 		a.ExpiredUntil, a.LeaseHorizon = -farFuture, farFuture
 	}
 	return a, err
+}
+
+// horizon returns the time after which tasks are due because the clock was set back.
+func horizon(p *store.ClaimParams) int64 {
+	if p.Horizon <= 0 {
+		return farFuture
+	}
+	return millis(p.Now.Add(p.Horizon))
 }
 
 // errNoLog reports that a task has no log rows.

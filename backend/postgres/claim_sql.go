@@ -20,15 +20,11 @@ import (
 var stmtClaim = &statement{name: "holdfast_claim", text: claimText(`SELECT * FROM (` + sqlFairQueued + `) x`)}
 
 // stmtClaimOldest is stmtClaim with queued tasks ordered by due time.
-var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", "phase = 1", "due_at", "due_at <= @now") + `
-				UNION ALL
-				` + dueOwnerTasks("2, 0", "phase = 1", "due_at", "due_at > @horizon AND due_at > @now"))}
+var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", "due_at", "phase = 1"))}
 
 // claimArguments are the parameters of a claim.
 type claimArguments struct {
-	AfterOwner    string   `col:"after_owner"` // to start after
-	Now           int64    `col:"now"`
-	Horizon       int64    `col:"horizon"`        // of queued tasks: those due later are due
+	AfterOwner    string   `col:"after_owner"`    // to start after
 	LeaseHorizon  int64    `col:"lease_horizon"`  // of leases
 	ExpiredUntil  int64    `col:"expired_until"`  // latest end of an expired lease
 	Worker        string   `col:"worker"`         // receives the leases
@@ -73,9 +69,9 @@ func claimTemplate(queued string) string {
 			FROM (SELECT * FROM a UNION ALL SELECT * FROM b) x WHERE owner <> ALL (@skip) OFFSET 0
 		) o CROSS JOIN LATERAL (
 			SELECT * FROM (
-				` + dueOwnerTasks("0, 0", "phase = 2", "lease_until", `lease_until <= @expired_until AND lease_worker <> @worker`) + `
+				` + dueOwnerTasks("0, 0", "lease_until", `phase = 2 AND lease_until <= @expired_until AND lease_worker <> @worker`) + `
 				UNION ALL
-				` + dueOwnerTasks("0, 0", "phase = 2", "lease_until", `lease_until > @lease_horizon AND lease_until > @expired_until AND lease_worker <> @worker`) + `
+				` + dueOwnerTasks("0, 0", "lease_until", `phase = 2 AND lease_until > @lease_horizon AND lease_until > @expired_until AND lease_worker <> @worker`) + `
 				UNION ALL
 				` + queued + `
 			) y LIMIT @per_owner * @per_context
@@ -119,19 +115,19 @@ func walkOwners(name, from, after string, first int) string {
 }
 
 // dueOwnerTasks selects up to @per_owner due tasks of the owner o, the longest due first.
-func dueOwnerTasks(by, where, time, due string) string {
-	return dueTasks(by, where+` AND owner = o.owner COLLATE "ucs_basic"`, time, due, "@per_owner")
+func dueOwnerTasks(by, time, where string) string {
+	return dueTasks(by, time, where+` AND owner = o.owner COLLATE "ucs_basic"`, "@per_owner")
 }
 
 // dueTasks selects up to limit due tasks, the longest due first. It skips up to 64 tasks that
 // have a locked webhook. A higher number would make the planner read all tasks.
-func dueTasks(by, where, time, due, limit string) string {
+func dueTasks(by, time, where, limit string) string {
 	return fmt.Sprintf(`SELECT * FROM (SELECT x.owner, x.id, x.at, %[1]s FROM (
-			SELECT owner, id, %[3]s AS at, webhooks FROM {s}.task_rows WHERE %[2]s AND %[4]s ORDER BY %[3]s, id LIMIT %[5]s + 64 FOR UPDATE SKIP LOCKED
+			SELECT owner, id, %[2]s AS at, webhooks FROM {s}.task_rows WHERE %[3]s ORDER BY %[2]s, id LIMIT %[4]s + 64 FOR UPDATE SKIP LOCKED
 		) x WHERE x.webhooks = 0 OR x.webhooks = (SELECT count(*) FROM (
 			SELECT 1 FROM {s}.webhook_lanes l WHERE l.owner = x.owner COLLATE "POSIX" AND l.task_id = x.id COLLATE "POSIX"
 			ORDER BY l.id COLLATE "POSIX" FOR NO KEY UPDATE SKIP LOCKED) l)
-		LIMIT %[5]s) x(owner, id, at, by, turn)`, by, where, time, due, limit)
+		LIMIT %[4]s) x(owner, id, at, by, turn)`, by, time, where, limit)
 }
 
 // sqlFairQueued selects up to @per_context due tasks of each context of the owner o, in round-robin
@@ -140,14 +136,11 @@ var sqlFairQueued = fmt.Sprintf(`WITH RECURSIVE
 	%[1]s,
 	%[2]s
 	SELECT x.owner, x.id, x.at, x.by, x.turn FROM (SELECT * FROM ca UNION ALL SELECT * FROM cb) c CROSS JOIN LATERAL (
-		SELECT * FROM (%[3]s UNION ALL %[4]s) x LIMIT @per_context
+		%[3]s
 	) x`,
 	walkContexts("ca", `context_id COLLATE "POSIX" > o.after`, `context_id COLLATE "POSIX" > ca.context_id`, 1),
 	walkContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, 1_000_000_000),
-	dueTasks("1, c.n", sqlInContext, "due_at", "due_at <= @now", "@per_context"),
-	dueTasks("1, c.n", sqlInContext, "due_at", "due_at > @horizon AND due_at > @now", "@per_context"))
-
-const sqlInContext = `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`
+	dueTasks("1, c.n", "due_at", `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`, "@per_context"))
 
 func walkContexts(name, from, after string, first int) string {
 	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = 1 AND owner = o.owner COLLATE "POSIX" AND %s

@@ -13,25 +13,20 @@ import (
 
 // The statements of a claim read the partial indexes of the work queue, which contain
 // only queued and leased tasks. Waiting tasks are in an index by due time. A claim
-// makes due ones ready and reads no others.
+// makes due ones ready and reads no others. Ready tasks stay due.
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
 	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
-	sqlQueuedDue   = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
-		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
-	sqlQueuedBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_queued
-		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
-	sqlNextContext = `SELECT context_id, due_at, id FROM task_rows INDEXED BY task_rows_context_due
+	sqlOwnerReady  = `SELECT id FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ? ORDER BY due_at, id LIMIT ?`
+	sqlNextContext = `SELECT context_id, id FROM task_rows INDEXED BY task_rows_context_due
 		WHERE phase = 1 AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
-	sqlContextDue = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_context_due
-		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?`
-	sqlContextBeyond = `SELECT due_at, id FROM task_rows INDEXED BY task_rows_context_due
-		WHERE phase = 1 AND owner = ? AND context_id = ? AND due_at > ? ORDER BY due_at, id LIMIT ?`
+	sqlContextReady = `SELECT id FROM task_rows INDEXED BY task_rows_context_due
+		WHERE phase = 1 AND owner = ? AND context_id = ? ORDER BY due_at, id LIMIT ?`
 	sqlWaitingDue    = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?`
 	sqlWaitingBeyond = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?`
-	sqlLeasedDue     = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+	sqlLeasedDue     = `SELECT id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
-	sqlLeasedBeyond = `SELECT lease_until, id FROM task_rows INDEXED BY task_rows_leased
+	sqlLeasedBeyond = `SELECT id FROM task_rows INDEXED BY task_rows_leased
 		WHERE phase = 2 AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
 )
 
@@ -96,10 +91,7 @@ type claim struct {
 
 // dueTask is a task that may be claimed. context is set if the task was found by
 // serving the owner's contexts in turn.
-type dueTask struct {
-	at          int64
-	id, context string
-}
+type dueTask struct{ id, context string }
 
 func (c *claim) apply(w *writer) error {
 	c.claimed, c.lastContext = c.claimed[:0], make(map[string]string)
@@ -212,7 +204,7 @@ func (c *claim) dueTasks(w *writer, owner string, leases bool, n int) (found []d
 	if !c.OldestFirst {
 		return c.addFair(w, owner, found, n)
 	}
-	return c.addOldest(w, owner, found, n)
+	return collectDue(found, n, w.ownerReady, owner)
 }
 
 // collectDue appends the results of a statement to found, up to n in total.
@@ -221,17 +213,9 @@ func collectDue(found []dueTask, n int, st *stmt, args ...any) ([]dueTask, error
 		return found, nil
 	}
 	err := st.query(context.Background(), func(r record) error {
-		found = append(found, dueTask{at: r.int(0), id: r.text(1)})
+		found = append(found, dueTask{id: r.text(0)})
 		return nil
 	}, append(args, int64(n-len(found)))...)
-	return found, err
-}
-
-// addOldest appends due queued tasks of an owner, oldest first, up to n in total.
-func (c *claim) addOldest(w *writer, owner string, found []dueTask, n int) (_ []dueTask, err error) {
-	if found, err = collectDue(found, n, w.queuedDue, owner, c.now); err == nil && c.Horizon > 0 {
-		found, err = collectDue(found, n, w.queuedBeyond, owner, c.horizon)
-	}
 	return found, err
 }
 

@@ -17,7 +17,8 @@ func (c *claim) addFair(w *writer, owner string, found []dueTask, n int) ([]dueT
 	}
 	if len(found)+len(contexts) < n { // more than one task per context fits
 		for i := range contexts {
-			if err := c.dueInContext(w, owner, &contexts[i], n-len(found)); err != nil {
+			t := &contexts[i]
+			if t.tasks, err = collectDue(nil, n-len(found), w.contextReady, owner, t.context); err != nil {
 				return found, err
 			}
 		}
@@ -45,7 +46,7 @@ func (c *claim) dueContexts(w *writer, owner string, n int) (found []dueContext,
 	for len(found) < n {
 		var next dueContext
 		err := w.nextContext.query(context.Background(), func(r record) error {
-			next = dueContext{r.text(0), []dueTask{{at: r.int(1), id: r.text(2)}}}
+			next = dueContext{r.text(0), []dueTask{{id: r.text(1)}}}
 			return nil
 		}, owner, at)
 		switch {
@@ -57,32 +58,7 @@ func (c *claim) dueContexts(w *writer, owner string, n int) (found []dueContext,
 		case next.context == "" || wrapped && next.context > start:
 			return found, nil
 		}
-		at = next.context
-		if first := next.tasks[0].at; first > c.now && first <= c.horizon {
-			if next.tasks, err = c.addBeyond(w, owner, next.context, nil, 1); err != nil {
-				return nil, err
-			}
-		}
-		if len(next.tasks) > 0 {
-			found = append(found, next)
-		}
+		at, found = next.context, append(found, next)
 	}
 	return found, nil
-}
-
-// dueInContext reads the first n due tasks of a context.
-func (c *claim) dueInContext(w *writer, owner string, t *dueContext, n int) (err error) {
-	if t.tasks, err = collectDue(nil, n, w.contextDue, owner, t.context, c.now); err == nil {
-		t.tasks, err = c.addBeyond(w, owner, t.context, t.tasks, n)
-	}
-	return err
-}
-
-// addBeyond appends tasks of a context that are due after the horizon, up to n in
-// total.
-func (c *claim) addBeyond(w *writer, owner, context string, found []dueTask, n int) ([]dueTask, error) {
-	if c.Horizon <= 0 {
-		return found, nil
-	}
-	return collectDue(found, n, w.contextBeyond, owner, context, c.horizon)
 }

@@ -58,14 +58,14 @@ type writer struct {
 
 	begin, commit, rollback *stmt
 
-	selectRow                                                                  *stmt
-	insertRow, insertLog, insertContent, dropSnapshot, upsertStep              *stmt
-	updateAll, updateStatus, updateLog, updateQueue, updateLease               *stmt
-	insertKey, selectKey, dropKey, expireKeys, updateHeartbeat                 *stmt
-	recentKeys, firstKey, keysIndexed                                          *stmt
-	queuedOwner, leasedOwner, queuedDue, queuedBeyond, leasedDue, leasedBeyond *stmt
-	nextContext, contextDue, contextBeyond, leaseBounds                        *stmt
-	waitingDue, waitingBeyond, makeReady, waitBounds                           *stmt
+	selectRow                                                     *stmt
+	insertRow, insertLog, insertContent, dropSnapshot, upsertStep *stmt
+	updateAll, updateStatus, updateLog, updateQueue, updateLease  *stmt
+	insertKey, selectKey, dropKey, expireKeys, updateHeartbeat    *stmt
+	recentKeys, firstKey, keysIndexed                             *stmt
+	queuedOwner, leasedOwner, ownerReady, leasedDue, leasedBeyond *stmt
+	nextContext, contextReady, leaseBounds                        *stmt
+	waitingDue, waitingBeyond, makeReady, waitBounds              *stmt
 	contextStatements
 	deleteStatements
 	feedbackStatements
@@ -358,8 +358,7 @@ func (w *writer) prepareWriter() error {
 		&w.updateHeartbeat: `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`,
 
 		&w.queuedOwner: sqlQueuedOwner, &w.leasedOwner: sqlLeasedOwner,
-		&w.queuedDue: sqlQueuedDue, &w.queuedBeyond: sqlQueuedBeyond,
-		&w.nextContext: sqlNextContext, &w.contextDue: sqlContextDue, &w.contextBeyond: sqlContextBeyond,
+		&w.ownerReady: sqlOwnerReady, &w.nextContext: sqlNextContext, &w.contextReady: sqlContextReady,
 		&w.leasedDue: sqlLeasedDue, &w.leasedBeyond: sqlLeasedBeyond,
 		&w.leaseBounds: `SELECT min(lease_until), max(lease_until) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2`,
 		&w.waitingDue:  sqlWaitingDue, &w.waitingBeyond: sqlWaitingBeyond,

@@ -34,6 +34,7 @@ type modelTask struct {
 	contextID string
 	log       []store.Event
 	queue     store.QueueEntry
+	ready     bool // a claim has found the queued task due
 	steps     []store.Step
 	feedback  []store.Feedback
 	lanes     []*modelLane
@@ -72,6 +73,9 @@ func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 	switch t.queue.Phase {
 	case store.PhaseQueued:
 		due = t.queue.DueAt
+		if t.ready {
+			return due, true
+		}
 	case store.PhaseLeased:
 		if p.QueuedOnly || t.queue.Lease.Worker == p.Worker {
 			return due, false
@@ -132,7 +136,7 @@ func (m *model) apply(c *store.Change) store.Result {
 	t.saveWebhooks(c.Webhooks)
 	m.updateContext(t.context(), c.Events...)
 	if c.Queue != nil {
-		t.queue = storedQueueEntry(*c.Queue)
+		t.queue, t.ready = storedQueueEntry(*c.Queue), false
 	}
 	for _, s := range c.Steps {
 		s.Result, s.Artifacts = slices.Clone(s.Result), slices.Clone(s.Artifacts)
@@ -251,7 +255,9 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 	}
 	due := make(map[string][]*modelTask)
 	for _, t := range m.tasks {
-		if _, ok := t.due(p); ok && !slices.Contains(p.Skip, t.key.Owner) {
+		_, ok := t.due(p)
+		t.ready = t.ready || ok && p.Limit > 0
+		if ok && !slices.Contains(p.Skip, t.key.Owner) {
 			due[t.key.Owner] = append(due[t.key.Owner], t)
 		}
 	}
@@ -330,7 +336,7 @@ func (t *modelTask) claim(p store.ClaimParams) *store.Task {
 	}
 	t.append(event)
 	t.moveTails(len(t.log) - 1)
-	t.queue.Phase = store.PhaseLeased
+	t.queue.Phase, t.ready = store.PhaseLeased, false
 	t.queue.Attempt++
 	t.queue.Lease = store.Lease{Worker: p.Worker, Fence: t.queue.Lease.Fence + 1, Until: store.Time(p.Until)}
 	return t.fold()
