@@ -7,7 +7,9 @@
 // its own, for the types of package a2a too, so it does not change when the protocol does. The
 // files in testdata/v1 contain every stored type; tests read them, and write them again.
 // Results of steps are stored as the handler returned them. Idempotency records have columns
-// and no JSON.
+// and no JSON. The engine and package webhook encode values that are opaque to stores, the
+// effects of a step and the settings of a webhook; their golden files are in
+// engine/testdata/stored and webhook/testdata/stored.
 //
 // # Versions
 //
