@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // Commit implements [store.Tasks]. It stores messages and artifacts without copying
@@ -52,15 +53,17 @@ func normalizeQueueEntry(r store.QueueEntry) store.QueueEntry {
 
 // apply applies one change. It sets lanesDue if a lane became due.
 func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) store.Result {
+	t := s.task(c.Key)
+	var known *store.IdempotencyRecord
 	if r := c.Idempotency; r != nil {
 		if existing := s.record(r.Owner, r.Key); existing != nil {
 			found := existing.IdempotencyRecord
-			return store.Result{Err: store.ErrDuplicate, Record: &found}
+			known = &found
 		}
 	}
-	t := s.task(c.Key)
-	if err := s.checkChange(t, c); err != nil {
-		return store.Result{Err: err}
+	in := s.contextEntry(c.Key.Owner, c.ContextID())
+	if err := rules.Change(c, known, t.seen(), in != nil && (in.deleting || in.record.Status != a2a.ContextActive)); err != nil {
+		return store.Result{Err: err, Record: known}
 	}
 	if c.Create != nil {
 		t = s.create(c.Key, c.Create.ContextID, millis(events[0].Time))
@@ -90,38 +93,16 @@ func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) sto
 	return store.Result{Seq: t.fold.Seq}
 }
 
-// checkChange returns the error of a change whose preconditions do not hold.
-func (s *Store) checkChange(t *task, c *store.Change) error {
-	if c.Create != nil {
-		if t != nil {
-			return store.ErrExists
-		}
-		if in := s.contextEntry(c.Key.Owner, c.Create.ContextID); in != nil && (in.deleting || in.record.Status != a2a.ContextActive) {
-			return store.ErrContextClosed
-		}
+// seen returns what decides about changes of the task, nil if it does not exist.
+func (t *task) seen() *rules.Task {
+	if t == nil {
 		return nil
 	}
-	switch {
-	case t == nil, t.context.deleting && hasMessage(c.Events):
-		return store.ErrNotFound
-	case c.Version > 0 && c.Version != t.fold.Seq:
-		return store.ErrConflict
-	case c.Lease != nil && !t.heldBy(*c.Lease):
-		return store.ErrLeaseLost
-	case c.Seen > 0 && t.fold.ReceivedSeq > c.Seen:
-		return store.ErrUnread
+	s := &rules.Task{Seq: t.fold.Seq, ReceivedSeq: t.fold.ReceivedSeq, Deleting: t.context.deleting}
+	if qe := &t.fold.Queue; qe.Phase == store.PhaseLeased {
+		s.Worker, s.Fence = qe.Lease.Worker, qe.Lease.Fence
 	}
-	return nil
-}
-
-// hasMessage reports whether events include a message from the client.
-func hasMessage(events []store.Event) bool {
-	return slices.ContainsFunc(events, func(e store.Event) bool { return e.Received != nil })
-}
-
-func (t *task) heldBy(l store.HeldLease) bool {
-	qe := &t.fold.Queue
-	return qe.Phase == store.PhaseLeased && qe.Lease.Worker == l.Worker && qe.Lease.Fence == l.Fence
+	return s
 }
 
 // create adds a task without events, and its context if it is new.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // contextEntry is a context with its tasks.
@@ -103,12 +104,9 @@ func (s *Store) save(ctx context.Context, change *store.ContextChange, record *s
 	if err := s.write(ctx); err != nil {
 		return store.Context{}, err
 	}
-	if r := change.Idempotency; r != nil && s.record(r.Owner, r.Key) != nil {
-		return store.Context{}, store.ErrDuplicate
-	}
 	k := record.Key
 	c := s.contextEntry(k.Owner, k.ID)
-	if err := s.checkSave(c, change); err != nil {
+	if err := rules.SaveContext(change, s.seenBySave(c, change)); err != nil {
 		return store.Context{}, err
 	}
 	updated := millis(store.Time(record.UpdatedAt))
@@ -130,44 +128,23 @@ func (s *Store) save(ctx context.Context, change *store.ContextChange, record *s
 	return c.view(0), nil
 }
 
-// checkSave returns the error of a context change whose preconditions do not hold. c is
-// nil if the context does not exist.
-func (s *Store) checkSave(c *contextEntry, change *store.ContextChange) error {
-	switch {
-	case change.Create && c != nil:
-		return store.ErrExists
-	case !change.Create && (c == nil || c.deleting):
-		return store.ErrNotFound
-	case !change.Create && c.version != change.Version:
-		return store.ErrConflict
-	case change.RequireFinished && c != nil && c.unfinished > 0:
-		return store.ErrBusy
+// seenBySave returns what decides about a context change. c is nil if the context does not
+// exist.
+func (s *Store) seenBySave(c *contextEntry, change *store.ContextChange) *rules.Context {
+	seen := new(rules.Context)
+	if c != nil {
+		*seen = rules.Context{Exists: true, Deleting: c.deleting, Version: c.version, ParentID: c.record.ParentID, Unfinished: c.unfinished > 0}
 	}
-	if c != nil && c.record.ParentID == change.Context.ParentID {
-		return nil
+	r, o := change.Idempotency, s.owners[change.Context.Key.Owner]
+	seen.Duplicate = r != nil && s.record(r.Owner, r.Key) != nil
+	if o == nil || !seen.NewParent(change) {
+		return seen
 	}
-	return s.checkParent(change.Context.Key, change.Context.ParentID)
-}
-
-// checkParent returns the error if the context cannot have this parent.
-func (s *Store) checkParent(k store.ContextKey, parent string) error {
-	if parent == "" {
-		return nil
+	up := o.liveContext(change.Context.ParentID)
+	for up != nil && seen.Ancestors.Add(change.Context.Key.ID, up.id, up.record.ParentID) {
+		up = o.liveContext(up.record.ParentID)
 	}
-	o := s.owners[k.Owner]
-	if o == nil || o.liveContext(parent) == nil {
-		return store.ErrParentNotFound
-	}
-	depth := 0
-	for c := o.liveContext(parent); c != nil && depth <= store.MaxContextDepth; c = o.liveContext(c.record.ParentID) {
-		if depth++; c.id == k.ID || c.record.ParentID == k.ID {
-			return store.ErrParentCycle
-		}
-	}
-	if depth > store.MaxContextDepth {
-		return store.ErrParentDepth
-	}
-	return nil
+	return seen
 }
 
 // receive sets updated to the time of the newest client message among events, if

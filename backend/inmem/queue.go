@@ -229,7 +229,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 	var lost []store.Key
 	for _, l := range leases {
 		t := s.task(l.Key)
-		if t == nil || !t.heldBy(l) {
+		if t == nil || !t.seen().Holds(&l) {
 			lost = append(lost, l.Key)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // contextRow has the columns of a context besides its record, which has what clients describe.
@@ -254,6 +255,7 @@ func (s *Store) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey
 
 // checkSave locks the context of a change and returns it. It fails if the change is not valid.
 func (s *Store) checkSave(ctx context.Context, tx pgx.Tx, c *store.ContextChange) (old store.Context, err error) {
+	var seen rules.Context
 	if k := c.Idempotency; k != nil {
 		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
 			return old, errorOr(err, store.ErrDuplicate)
@@ -261,32 +263,30 @@ func (s *Store) checkSave(ctx context.Context, tx pgx.Tx, c *store.ContextChange
 	}
 	key := c.Context.Key
 	old, err = s.lockContext(ctx, tx, key)
-	absent := errors.Is(err, store.ErrNotFound)
-	switch {
-	case err != nil && !absent:
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return old, err
-	case c.Create && !absent:
-		return old, s.keyConflict(ctx, tx, c, store.ErrExists)
-	case !c.Create && (absent || old.Status == ""):
-		return old, store.ErrNotFound
-	case !c.Create && old.Version != c.Version:
-		return old, s.keyConflict(ctx, tx, c, store.ErrConflict)
 	}
+	seen.Exists, seen.Version, seen.ParentID = err == nil, old.Version, old.ParentID
+	seen.Deleting = seen.Exists && old.Status == ""
 	if c.RequireFinished {
 		err := s.eachRow(ctx, tx, sqlContextStates, func(r record) error {
-			if !a2a.TaskState(r.text(0)).Terminal() {
-				return store.ErrBusy
-			}
+			seen.Unfinished = seen.Unfinished || !a2a.TaskState(r.text(0)).Terminal()
 			return nil
 		}, key.Owner, key.ID)
 		if err != nil {
 			return old, err
 		}
 	}
-	if !absent && old.ParentID == c.Context.ParentID {
-		return old, nil
+	if seen.NewParent(c) {
+		if err := s.readAncestors(ctx, tx, &seen.Ancestors, &c.Context); err != nil {
+			return old, err
+		}
 	}
-	return old, s.checkParent(ctx, tx, &c.Context, !absent)
+	err = rules.SaveContext(c, &seen)
+	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrConflict) {
+		err = s.keyConflict(ctx, tx, c, err)
+	}
+	return old, err
 }
 
 func errorOr(err, other error) error {
@@ -307,33 +307,14 @@ func (s *Store) keyConflict(ctx context.Context, tx pgx.Tx, c *store.ContextChan
 	return otherwise
 }
 
-// checkParent checks the parent of a context. An advisory lock serializes changes of parents,
-// so that two of them cannot create a cycle.
-func (s *Store) checkParent(ctx context.Context, tx pgx.Tx, c *store.Context, exists bool) error {
-	if c.ParentID == "" {
-		return nil
-	}
+// readAncestors reads the new parent of a context and its ancestors. An advisory lock serializes
+// changes of parents, so that two of them cannot create a cycle.
+func (s *Store) readAncestors(ctx context.Context, tx pgx.Tx, into *rules.Ancestors, c *store.Context) error {
 	if _, err := s.exec(ctx, tx, sqlLockParents, label(c.Key.Owner, "family", s.cfg.Schema)); err != nil {
 		return err
 	}
-	if c.ParentID == c.Key.ID && exists {
-		return store.ErrParentCycle
-	}
-	ancestors := 0
-	err := s.eachRow(ctx, tx, sqlAncestors, func(r record) error {
-		if r.text(0) == c.Key.ID || r.text(1) == c.Key.ID {
-			return store.ErrParentCycle
-		}
-		ancestors++
+	return s.eachRow(ctx, tx, sqlAncestors, func(r record) error {
+		into.Add(c.Key.ID, r.text(0), r.text(1))
 		return nil
 	}, c.Key.Owner, c.ParentID, c.Key.ID, store.MaxContextDepth)
-	switch {
-	case err != nil:
-		return err
-	case ancestors == 0:
-		return store.ErrParentNotFound
-	case ancestors > store.MaxContextDepth:
-		return store.ErrParentDepth
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // The reads of a guard snapshot. Keys are read last, so that a reader that sees a changed
@@ -118,15 +119,22 @@ func (s *Store) readGuards(ctx context.Context, c *pgx.Conn, changes []*change) 
 // apply applies a change to the snapshot or rejects it.
 func (snap *guardSnapshot) apply(ch *change) store.Result {
 	var key store.Key
+	var known *store.IdempotencyRecord
 	if r := ch.Idempotency; r != nil {
 		key = store.Key{Owner: r.Owner, ID: r.Key}
 		if existing, ok := snap.keys[key]; ok {
-			return store.Result{Err: store.ErrDuplicate, Record: &existing}
+			known = &existing
 		}
 	}
 	t := snap.tasks[ch.Key]
-	if err := snap.check(t, ch); err != nil {
-		return store.Result{Err: err}
+	var seen *rules.Task
+	if t != nil {
+		task := t.Seen()
+		task.Deleting, seen = t.deleting, &task
+	}
+	status, exists := snap.contexts[store.Key{Owner: ch.Key.Owner, ID: ch.ContextID()}]
+	if err := rules.Change(ch.Change, known, seen, exists && status != statusActive); err != nil {
+		return store.Result{Err: err, Record: known}
 	}
 	if ch.Create != nil {
 		t = &guardedTask{taskRow: taskRow{Key: ch.Key, ContextID: ch.Create.ContextID}}
@@ -146,29 +154,6 @@ func (snap *guardSnapshot) apply(ch *change) store.Result {
 		snap.keys[key] = k
 	}
 	return store.Result{}
-}
-
-// check returns the error of a change that a guard rejects. t is nil if the task does not exist.
-func (snap *guardSnapshot) check(t *guardedTask, ch *change) error {
-	switch {
-	case ch.Create != nil && t != nil:
-		return store.ErrExists
-	case ch.Create != nil:
-		status, ok := snap.contexts[store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}]
-		if ok && status != statusActive {
-			return store.ErrContextClosed
-		}
-		return nil
-	case t == nil, t.deleting && ch.messageTime != 0:
-		return store.ErrNotFound
-	case ch.Version > 0 && t.Seq != ch.Version:
-		return store.ErrConflict
-	case ch.Lease != nil && !t.HeldBy(ch.Lease):
-		return store.ErrLeaseLost
-	case ch.Seen > 0 && t.ReceivedSeq > ch.Seen:
-		return store.ErrUnread
-	}
-	return nil
 }
 
 // statusActive is the status of contexts that accept new tasks.

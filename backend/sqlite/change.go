@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // change is a store.Change with everything prepared that does not need the database, so
@@ -129,21 +130,11 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 			return row, store.ErrNotFound, err
 		}
 	}
-	switch {
-	case c.Version > 0 && row.Seq != c.Version:
-		return row, store.ErrConflict, nil
-	case c.Lease != nil && !row.HeldBy(c.Lease):
-		return row, store.ErrLeaseLost, nil
-	case c.Seen > 0 && row.ReceivedSeq > c.Seen:
-		return row, store.ErrUnread, nil
-	case row.Seq+int64(len(c.Events)) > logMask:
+	seen := row.Seen()
+	if refusal = rules.Change(c.Change, nil, &seen, false); refusal == nil && row.Seq+int64(len(c.Events)) > logMask {
 		return row, nil, a2a.Errorf(a2a.CodeExhausted, "task %s: the change exceeds the limit of %d events", a2a.Quote(c.Key.ID), logMask)
 	}
-	return row, nil, nil
-}
-
-func (t *taskRow) HeldBy(l *store.HeldLease) bool {
-	return t.Phase == sqlrow.PhaseLeased && t.Worker == l.Worker && t.Fence == l.Fence
+	return row, refusal, nil
 }
 
 // reserveKey writes the change's idempotency record. It reports whether the key is

@@ -265,7 +265,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 			if err != nil {
 				return err
 			}
-			if !found || !row.HeldBy(&leases[i]) {
+			if seen := row.Seen(); !found || !seen.Holds(&leases[i]) {
 				lost = append(lost, leases[i].Key)
 				continue
 			}

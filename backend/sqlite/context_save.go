@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 const (
@@ -79,34 +80,28 @@ func (c *contextSave) apply(w *writer) error {
 
 // check returns the error of a change whose preconditions do not hold.
 func (c *contextSave) check(w *writer, before *contextHead) (refusal, err error) {
+	seen := rules.Context{Exists: before.found, Deleting: before.found && !before.live(), Version: before.Version}
 	if k := c.Idempotency; k != nil {
-		if _, exists, err := w.findKey(k.Owner, k.Key); err != nil || exists {
-			return store.ErrDuplicate, err
-		}
-	}
-	switch {
-	case c.Create && before.found:
-		return store.ErrExists, nil
-	case !c.Create && !before.live():
-		return store.ErrNotFound, nil
-	case !c.Create && before.Version != c.Version:
-		return store.ErrConflict, nil
-	}
-	if c.RequireFinished && before.Tasks > 0 {
-		if busy, err := w.hasUnfinishedTasks(c.Context.Key); err != nil || busy {
-			return store.ErrBusy, err
-		}
-	}
-	if c.Context.ParentID == "" {
-		return nil, nil
-	}
-	if before.found {
-		parent, _, err := w.parentOf(c.Context.Key)
-		if err != nil || parent == c.Context.ParentID {
+		if _, seen.Duplicate, err = w.findKey(k.Owner, k.Key); err != nil {
 			return nil, err
 		}
 	}
-	return w.checkParent(c.Context.Key, c.Context.ParentID, before.found)
+	if c.RequireFinished && before.Tasks > 0 {
+		if seen.Unfinished, err = w.hasUnfinishedTasks(c.Context.Key); err != nil {
+			return nil, err
+		}
+	}
+	if c.Context.ParentID != "" {
+		if seen.ParentID, _, err = w.parentOf(c.Context.Key); err != nil {
+			return nil, err
+		}
+	}
+	if seen.NewParent(c.ContextChange) {
+		if err = w.readAncestors(&seen.Ancestors, c.Context.Key, c.Context.ParentID); err != nil {
+			return nil, err
+		}
+	}
+	return rules.SaveContext(c.ContextChange, &seen), nil
 }
 
 func (w *writer) parentOf(k store.ContextKey) (parent string, found bool, err error) {
@@ -133,30 +128,15 @@ func (w *writer) hasUnfinishedTasks(k store.ContextKey) (unfinished bool, err er
 	return unfinished, err
 }
 
-// checkParent reads the ancestors of a new parent. exists reports whether the context
-// itself exists.
-func (w *writer) checkParent(k store.ContextKey, parent string, exists bool) (refusal, err error) {
-	ancestors := 0
-	for id := parent; id != "" && ancestors <= store.MaxContextDepth; ancestors++ {
-		if id == k.ID && (exists || ancestors > 0) {
-			return store.ErrParentCycle, nil
+// readAncestors reads a new parent of a context and its ancestors.
+func (w *writer) readAncestors(into *rules.Ancestors, of store.ContextKey, id string) error {
+	for {
+		parent, found, err := w.parentOf(store.ContextKey{Owner: of.Owner, ID: id})
+		if err != nil || !found || !into.Add(of.ID, id, parent) {
+			return err
 		}
-		next, found, err := w.parentOf(store.ContextKey{Owner: k.Owner, ID: id})
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			break
-		}
-		id = next
+		id = parent
 	}
-	switch {
-	case ancestors == 0:
-		return store.ErrParentNotFound, nil
-	case ancestors > store.MaxContextDepth:
-		return store.ErrParentDepth, nil
-	}
-	return nil, nil
 }
 
 func (c *contextSave) write(w *writer) (err error) {

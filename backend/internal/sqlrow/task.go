@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // The stored phases of queue entries.
@@ -129,9 +130,13 @@ func (t *Task) Advance(events []store.Event) (status bool) {
 	return status
 }
 
-// HeldBy reports whether a worker holds the task under a lease.
-func (t *Task) HeldBy(l *store.HeldLease) bool {
-	return t.Phase == PhaseLeased && t.Worker == l.Worker && t.Fence == l.Fence
+// Seen returns what decides about changes of the task.
+func (t *Task) Seen() rules.Task {
+	s := rules.Task{Seq: t.Seq, ReceivedSeq: t.ReceivedSeq}
+	if t.Phase == PhaseLeased {
+		s.Worker, s.Fence = t.Worker, t.Fence
+	}
+	return s
 }
 
 // ErrSuperseded reports that the snapshot of a task was replaced after its row was read. The

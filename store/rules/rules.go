@@ -1,0 +1,110 @@
+// Package rules contains the decisions that all backends make about changes, as functions
+// over values: a backend reports what it read and applies the verdict.
+package rules
+
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Task is an existing task as a backend read it.
+type Task struct {
+	Seq, ReceivedSeq int64
+	// Worker and Fence are those of the current lease. Worker is "" if the task is not leased.
+	Worker string
+	Fence  int64
+	// Deleting reports that the deletion of the task's context is pending.
+	Deleting bool
+}
+
+// Holds reports whether the lease is the current one.
+func (t *Task) Holds(l *store.HeldLease) bool {
+	return t.Worker != "" && t.Worker == l.Worker && t.Fence == l.Fence
+}
+
+// Change returns why a store rejects a change, or nil. record is the existing idempotency
+// record with the change's key and t is the task; each may be nil. closed reports that the
+// context of a new task exists and is not active.
+func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bool) error {
+	switch {
+	case record != nil:
+		return store.ErrDuplicate
+	case c.Create != nil && t != nil:
+		return store.ErrExists
+	case c.Create != nil && closed:
+		return store.ErrContextClosed
+	case c.Create != nil:
+		return nil
+	case t == nil, t.Deleting && slices.ContainsFunc(c.Events, fromClient):
+		return store.ErrNotFound
+	case c.Version > 0 && c.Version != t.Seq:
+		return store.ErrConflict
+	case c.Lease != nil && !t.Holds(c.Lease):
+		return store.ErrLeaseLost
+	case c.Seen > 0 && t.ReceivedSeq > c.Seen:
+		return store.ErrUnread
+	}
+	return nil
+}
+
+func fromClient(e store.Event) bool { return e.Received != nil }
+
+// Context is what a backend read for a context change.
+type Context struct {
+	// Duplicate reports that the change's idempotency key exists.
+	Duplicate bool
+	// Exists reports that the context exists, even if Deleting: its deletion is pending.
+	Exists, Deleting bool
+	Version          int64
+	ParentID         string
+	// Unfinished reports that a task is in a non-terminal state. It is read if the change
+	// sets RequireFinished.
+	Unfinished bool
+	// Ancestors are the new parent and its ancestors. They are read if NewParent.
+	Ancestors Ancestors
+}
+
+// NewParent reports whether the change sets a parent that has to be checked.
+func (s *Context) NewParent(c *store.ContextChange) bool {
+	parent := c.Context.ParentID
+	return parent != "" && !(s.Exists && s.ParentID == parent)
+}
+
+// SaveContext returns why a store rejects a context change, or nil.
+func SaveContext(c *store.ContextChange, s *Context) error {
+	switch {
+	case s.Duplicate:
+		return store.ErrDuplicate
+	case c.Create && s.Exists:
+		return store.ErrExists
+	case !c.Create && (!s.Exists || s.Deleting):
+		return store.ErrNotFound
+	case !c.Create && c.Version != s.Version:
+		return store.ErrConflict
+	case c.RequireFinished && s.Unfinished:
+		return store.ErrBusy
+	case !s.NewParent(c):
+		return nil
+	case s.Ancestors.cycle:
+		return store.ErrParentCycle
+	case s.Ancestors.n == 0:
+		return store.ErrParentNotFound
+	case s.Ancestors.n > store.MaxContextDepth:
+		return store.ErrParentDepth
+	}
+	return nil
+}
+
+// Ancestors collects the ancestors of a context, from its parent upwards.
+type Ancestors struct {
+	n     int
+	cycle bool
+}
+
+// Add adds an ancestor of the context of, and reports whether to read the next one.
+func (a *Ancestors) Add(of, ancestor, parent string) (more bool) {
+	a.n++
+	a.cycle = a.cycle || ancestor == of || parent == of
+	return !a.cycle && parent != "" && a.n <= store.MaxContextDepth
+}
