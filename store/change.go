@@ -14,6 +14,7 @@ import (
 //  2. the task is not in the expected state (ErrNotFound, ErrExists, ErrConflict, ErrLeaseLost)
 //  3. the task has an unread message (ErrUnread)
 //  4. its context accepts no new tasks (ErrContextClosed)
+//  5. a record does not have the expected version (ErrRecordConflict)
 //
 // So a caller that lost the response to a change can send it again and receives its own
 // idempotency record. A rejected change has no effect.
@@ -44,6 +45,8 @@ type Change struct {
 	// Idempotency is written with the change. If its key exists, the store rejects the
 	// change with ErrDuplicate.
 	Idempotency *IdempotencyRecord
+	// Records are changed with the task. They belong to its owner.
+	Records []RecordChange
 	// Webhooks are registered for the task. They receive the events of the change.
 	Webhooks []NewWebhook
 
@@ -110,7 +113,8 @@ func (r *IdempotencyRecord) HashBytes() []byte {
 // Result is the outcome of a change.
 type Result struct {
 	// Err is nil if the change was applied, else one of ErrNotFound, ErrExists,
-	// ErrConflict, ErrLeaseLost, ErrUnread, ErrContextClosed, ErrDuplicate.
+	// ErrConflict, ErrLeaseLost, ErrUnread, ErrContextClosed, ErrRecordConflict,
+	// ErrDuplicate.
 	Err error
 	// Seq is the task's version after the change if Err is nil, else 0.
 	Seq int64
@@ -138,6 +142,9 @@ func (c *Change) Check() error {
 		return fmt.Errorf("change of task %s sets %d of Create, Version and Lease, want exactly one", c.Key.ID, guards)
 	case c.Create != nil && (len(c.Events) == 0 || c.Queue == nil || c.Create.ContextID == ""):
 		return fmt.Errorf("change creates task %s without an event, a queue entry or a context", c.Key.ID)
+	}
+	if len(c.Records) > 0 {
+		return CheckRecords(c.Key.Owner, c.Records)
 	}
 	return nil
 }

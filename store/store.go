@@ -25,6 +25,9 @@ var (
 	ErrDuplicate = errors.New("duplicate idempotency key")
 	// ErrContextClosed: the context is not active and accepts no new tasks.
 	ErrContextClosed = errors.New("context accepts no new tasks")
+	// ErrRecordConflict: the version of a record differs from the one that the change
+	// expects.
+	ErrRecordConflict = errors.New("record version conflict")
 	// ErrBusy: the task, or a task of the context, is not in a terminal state, or is
 	// queued or leased.
 	ErrBusy = errors.New("unfinished tasks")
@@ -105,6 +108,7 @@ type Store interface {
 	Tasks
 	Contexts
 	Feedbacks
+	Records
 	Webhooks
 	Lanes
 	Maintenance

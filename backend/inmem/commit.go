@@ -62,7 +62,7 @@ func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) sto
 		}
 	}
 	in := s.contextEntry(c.Key.Owner, c.ContextID())
-	if err := rules.Change(c, known, t.seen(), in != nil && (in.deleting || in.record.Status != a2a.ContextActive)); err != nil {
+	if err := rules.Change(c, known, t.seen(), in != nil && (in.deleting || in.record.Status != a2a.ContextActive), s.versions(c.Key.Owner, c.Records)); err != nil {
 		return store.Result{Err: err, Record: known}
 	}
 	if c.Create != nil {
@@ -83,6 +83,7 @@ func (s *Store) apply(c *store.Change, events []store.Event, lanesDue *bool) sto
 	}
 	t.updateLists()
 	t.addSteps(c.Steps)
+	t.owner.saveValues(c.Records)
 	if c.Idempotency != nil {
 		var siblings *[]*record
 		if subject := s.task(store.Key{Owner: c.Idempotency.Owner, ID: c.Idempotency.TaskID}); subject != nil {

@@ -52,6 +52,7 @@ type owner struct {
 	queued        int                  // number of queued tasks
 	readyContexts index[*contextEntry] // contexts with ready tasks, by id
 	contextSets   contextSets
+	values        index[*value]    // records
 	children      map[string]int   // number of child contexts, by parent id
 	feedback      index[*feedback] // by creation time
 	summary       store.FeedbackSummary
@@ -168,7 +169,7 @@ func (s *Store) owner(name string) *owner {
 
 // removeIfEmpty removes an owner without data.
 func (s *Store) removeIfEmpty(o *owner) {
-	if len(o.tasks) == 0 && len(o.contexts) == 0 && len(o.records) == 0 {
+	if len(o.tasks) == 0 && len(o.contexts) == 0 && len(o.records) == 0 && o.values.len == 0 {
 		delete(s.owners, o.name)
 		s.ownersByName.remove(0, o)
 	}

@@ -63,6 +63,7 @@ func (c *committer) calls(accepted []*change, mark int64, strict bool) []*call {
 	}
 	add(c.contents(accepted))
 	add(c.steps(accepted))
+	calls = append(calls, c.records(accepted)...)
 	k := c.reuseCall(stmtMark)
 	k.scalars = append(k.scalars, mark)
 	return append(calls, k)

@@ -118,7 +118,7 @@ func (c *change) prepare(from *store.Change) (err error) {
 	}
 	// Changes of several tables are applied as a whole or not at all. Changes without events
 	// have no log row by which recoverResults could find them.
-	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.Values) > 0 || len(c.Events) == 0
+	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.Records) > 0 || len(c.Values) > 0 || len(c.Events) == 0
 	return nil
 }
 

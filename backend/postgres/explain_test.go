@@ -51,6 +51,11 @@ func attemptListText(q store.WebhookQuery) string {
 	return text
 }
 
+func recordListText(q store.RecordQuery) string {
+	text, _ := recordsText(&q)
+	return text
+}
+
 // hotQuery is a statement whose cost must not grow with the size of the database.
 type hotQuery struct {
 	name, text string
@@ -69,6 +74,11 @@ func hotQueries() []hotQuery {
 		{"commit: contents", stmtContents.text, ""},
 		{"commit: snapshots", stmtSnapshots.text, ""},
 		{"commit: webhooks", stmtWebhook.text, ""},
+		{"commit: records", stmtRecords.text, ""},
+		{"record", sqlReadRecord, ""},
+		{"records: versions", sqlRecordVersions, ""},
+		{"records", recordListText(store.RecordQuery{}), ""},
+		{"records of a namespace", recordListText(store.RecordQuery{Namespace: "n"}), ""},
 		{"guards: tasks", sqlGuardTasks, ""},
 		{"guards: contexts", sqlGuardContexts, ""},
 		{"guards: keys", sqlGuardKeys, ""},

@@ -36,6 +36,7 @@ type guardSnapshot struct {
 	tasks    map[store.Key]*guardedTask
 	contexts map[store.Key]string // status by key
 	keys     map[store.Key]store.IdempotencyRecord
+	records  map[store.RecordKey]int64 // versions
 }
 
 type guardedTask struct {
@@ -82,10 +83,14 @@ func (p *keyPairs) add(a, b string) {
 
 func (s *Store) readGuards(ctx context.Context, c *pgx.Conn, changes []*change) (*guardSnapshot, error) {
 	var tasks, contexts, keys keyPairs
+	var records []store.RecordKey
 	for _, ch := range changes {
 		tasks.add(ch.Key.Owner, ch.Key.ID)
 		if ch.Create != nil {
 			contexts.add(ch.Key.Owner, ch.Create.ContextID)
+		}
+		for _, r := range ownedChanges(ch.Key.Owner, ch.Records) {
+			records = append(records, r.RecordKey)
 		}
 		if r := ch.Idempotency; r != nil {
 			keys.add(r.Owner, r.Key)
@@ -113,6 +118,9 @@ func (s *Store) readGuards(ctx context.Context, c *pgx.Conn, changes []*change) 
 			return nil
 		}, keys.first, keys.second)
 	}
+	if err == nil {
+		snap.records, err = s.readRecordVersions(ctx, c, records)
+	}
 	return snap, err
 }
 
@@ -133,7 +141,7 @@ func (snap *guardSnapshot) apply(ch *change) store.Result {
 		task.Deleting, seen = t.deleting, &task
 	}
 	status, exists := snap.contexts[store.Key{Owner: ch.Key.Owner, ID: ch.ContextID()}]
-	if err := rules.Change(ch.Change, known, seen, exists && status != statusActive); err != nil {
+	if err := rules.Change(ch.Change, known, seen, exists && status != statusActive, snap.recordVersions(ch)); err != nil {
 		return store.Result{Err: err, Record: known}
 	}
 	if ch.Create != nil {
@@ -142,6 +150,11 @@ func (snap *guardSnapshot) apply(ch *change) store.Result {
 		snap.contexts[store.Key{Owner: ch.Key.Owner, ID: ch.Create.ContextID}] = statusActive
 	} else if ch.Idempotency != nil {
 		ch.at = t.Seq // the key records the version after it
+	}
+	for _, r := range ownedChanges(ch.Key.Owner, ch.Records) {
+		if snap.records[r.RecordKey] = r.Version + 1; r.Delete {
+			delete(snap.records, r.RecordKey)
+		}
 	}
 	t.Advance(ch.Events)
 	if ch.Queue != nil {

@@ -115,7 +115,8 @@ func (w *writer) apply(c *change) error {
 // guard checks the preconditions of a change against the stored task.
 func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	if c.Create != nil {
-		return row, nil, nil
+		refusal, err = w.guardNew(c)
+		return row, refusal, err
 	}
 	row, found, err := w.row(c.Key)
 	switch {
@@ -130,11 +131,35 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 			return row, store.ErrNotFound, err
 		}
 	}
+	versions, err := w.recordVersions(c.Key.Owner, c.Records)
+	if err != nil {
+		return row, nil, err
+	}
 	seen := row.Seen()
-	if refusal = rules.Change(c.Change, nil, &seen, false); refusal == nil && row.Seq+int64(len(c.Events)) > logMask {
+	if refusal = rules.Change(c.Change, nil, &seen, false, versions); refusal == nil && row.Seq+int64(len(c.Events)) > logMask {
 		return row, nil, a2a.Errorf(a2a.CodeExhausted, "task %s: the change exceeds the limit of %d events", a2a.Quote(c.Key.ID), logMask)
 	}
 	return row, refusal, nil
+}
+
+// guardNew checks the records of a change that creates a task. Its other preconditions come
+// first, so they are read if a record conflicts.
+func (w *writer) guardNew(c *change) (refusal, err error) {
+	versions, err := w.recordVersions(c.Key.Owner, c.Records)
+	if err != nil || rules.Records(c.Records, versions) == nil {
+		return nil, err
+	}
+	var seen *rules.Task
+	row, found, err := w.row(c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		task := row.Seen()
+		seen = &task
+	}
+	in, err := readContextHead(w.contextHead, store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
+	return rules.Change(c.Change, nil, seen, in.found && in.status() != a2a.ContextActive, versions), err
 }
 
 // reserveKey writes the change's idempotency record. It reports whether the key is
@@ -216,6 +241,9 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		}
 	}
 	if err := w.saveWebhooks(&row, c.Webhooks); err != nil {
+		return nil, err
+	}
+	if err := w.saveRecords(row.Key.Owner, c.Records); err != nil {
 		return nil, err
 	}
 	for _, step := range c.Steps {

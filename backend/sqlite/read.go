@@ -47,6 +47,7 @@ type reader struct {
 	log, events, content        *stmt
 	logRows, laneEvents         *stmt
 	steps, key                  *stmt
+	record, records             *stmt
 	context                     *stmt
 	contextFirst, contextNewest *stmt
 	pendingDeletions, counters  *stmt
@@ -70,8 +71,8 @@ func openReader(path string, mode access, cacheKB int) (*reader, error) {
 		&r.begin: `BEGIN`, &r.end: `COMMIT`,
 		&r.selectRow: sqlSelectRow, &r.selectRowPK: sqlSelectRowPK, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
 		&r.log: sqlReadLog, &r.events: sqlReadEvents, &r.logRows: sqlLogRows, &r.laneEvents: sqlLaneEvents,
-		&r.content: sqlReadContent,
-		&r.steps:   sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
+		&r.content: sqlReadContent, &r.record: sqlSelectRecord, &r.records: sqlRecords,
+		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
 		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
 		&r.pendingDeletions: sqlPendingDeletions, &r.counters: sqlCounters, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
 		&r.lane: sqlClaimedLane, &r.webhookBacklog: sqlWebhookBacklog, &r.endpoints: sqlEndpoints,

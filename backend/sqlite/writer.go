@@ -70,7 +70,8 @@ type writer struct {
 	deleteStatements
 	feedbackStatements
 	laneStatements
-	upsertCounter, dropCounter *stmt
+	selectRecord, insertRecord, updateRecord, deleteRecord *stmt
+	upsertCounter, dropCounter                             *stmt
 
 	rows               *rowCache
 	terminal           *terminalCache
@@ -327,6 +328,8 @@ func (w *writer) prepareWriter() error {
 		&w.begin:    `BEGIN IMMEDIATE`,
 		&w.commit:   `COMMIT`,
 		&w.rollback: `ROLLBACK`,
+
+		&w.selectRecord: sqlSelectRecord, &w.insertRecord: sqlInsertRecord, &w.updateRecord: sqlUpdateRecord, &w.deleteRecord: sqlDeleteRecord,
 
 		&w.selectRow:     sqlSelectRow,
 		&w.insertRow:     `INSERT INTO task_rows (` + newTask.List("") + `) VALUES (` + newTask.Marks() + `) ON CONFLICT (owner, id) DO NOTHING`,

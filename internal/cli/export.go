@@ -97,8 +97,12 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 
 // describeCounts returns n as text.
 func describeCounts(n transfer.Counts) string {
-	return fmt.Sprintf("%s, %s, %s and %d feedback",
+	text := fmt.Sprintf("%s, %s, %s and %d feedback",
 		plural(n.Contexts, "conversation"), plural(n.Tasks, "task"), plural(n.Events, "event"), n.Feedback)
+	if n.Records > 0 {
+		text += " with " + plural(n.Records, "record")
+	}
+	return text
 }
 
 func plural(n int64, what string) string {

@@ -30,7 +30,7 @@ type importer struct {
 	sums            map[store.ContextKey]string // checksums of the documents
 
 	// State of the current document.
-	record   store.Context
+	saved    store.Context
 	existing *store.Context // before the import; nil if it did not exist
 	changed  bool           // the context was created or changed
 	cur      *incoming      // the current task
@@ -74,7 +74,7 @@ func (m *importer) context(ctx context.Context, c store.Context) error {
 	if m.opts.Owner != "" {
 		c.Key.Owner = m.opts.Owner
 	}
-	m.record, m.existing, m.changed = c, nil, false
+	m.saved, m.existing, m.changed = c, nil, false
 	existing, err := m.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
 	if err == nil {
 		m.existing = &existing
@@ -100,10 +100,10 @@ func (m *importer) context(ctx context.Context, c store.Context) error {
 
 // compare reports a conflict if the existing context differs from the document's.
 func (m *importer) compare(existing *store.Context) error {
-	if parent := existing.ParentID; parent != "" && parent != m.record.ParentID {
+	if parent := existing.ParentID; parent != "" && parent != m.saved.ParentID {
 		return m.conflict("context %s exists with another parent", a2a.Quote(existing.Key.ID))
 	}
-	a, b := *existing, m.record
+	a, b := *existing, m.saved
 	a.Status, a.ParentID, a.UpdatedAt = b.Status, b.ParentID, b.UpdatedAt
 	got, err := wire.Marshal(contextLineOf(&a))
 	if err != nil {
@@ -119,25 +119,52 @@ func (m *importer) compare(existing *store.Context) error {
 	return nil
 }
 
+// record creates a record. Its version starts at 1.
+func (m *importer) record(ctx context.Context, owner string, r store.RecordChange) error {
+	if m.opts.Owner != "" {
+		owner = m.opts.Owner
+	}
+	m.saved = store.Context{Key: store.ContextKey{Owner: owner}}
+	existing, err := m.store.Record(ctx, store.RecordKey{Owner: owner, Namespace: r.Namespace, Key: r.Key})
+	switch {
+	case err == nil && !bytes.Equal(existing.Value, r.Value):
+		return m.conflict("record %s of namespace %s of owner %s exists with another value", a2a.Quote(r.Key), a2a.Quote(r.Namespace), a2a.Quote(owner))
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	case !m.write:
+		return nil
+	case err != nil:
+		if err := m.store.SaveRecords(ctx, owner, r); err != nil {
+			return fmt.Errorf("record %s: %w", r.Key, err)
+		}
+		m.report.Written.Records++
+	}
+	m.report.Document.Records++
+	return nil
+}
+
 func (m *importer) end(ctx context.Context, sum string) error {
 	if !m.write {
 		return m.checkDuplicate(sum)
 	}
+	if m.saved.Key.ID == "" { // records
+		return nil
+	}
 	if err := m.flush(ctx); err != nil {
 		return err
 	}
-	existing, err := m.updateContext(ctx, &m.record)
+	existing, err := m.updateContext(ctx, &m.saved)
 	if err != nil {
 		return err
 	}
-	if existing.Status != m.record.Status {
-		m.note("context %s keeps its status %s; in the document it is %s", a2a.Quote(existing.Key.ID), existing.Status, m.record.Status)
+	if existing.Status != m.saved.Status {
+		m.note("context %s keeps its status %s; in the document it is %s", a2a.Quote(existing.Key.ID), existing.Status, m.saved.Status)
 	}
 	if m.changed {
 		m.report.Written.Contexts++
 		for i := range m.missingParents {
 			o := &m.missingParents[i]
-			o.changed = o.changed || o.record.Key == m.record.Key
+			o.changed = o.changed || o.record.Key == m.saved.Key
 		}
 	}
 	m.report.Document.Contexts++
@@ -147,8 +174,11 @@ func (m *importer) end(ctx context.Context, sum string) error {
 // checkDuplicate reports a conflict if the input has two different documents of one context.
 // Conflicts between them would not be found before the first one is written.
 func (m *importer) checkDuplicate(sum string) error {
-	key := m.record.Key
+	key := m.saved.Key
 	if before, exists := m.sums[key]; exists && before != sum {
+		if key.ID == "" {
+			return m.conflict("the input has different records of owner %s; import them separately", a2a.Quote(key.Owner))
+		}
 		return m.conflict("the input has different documents of context %s of owner %s; import them separately", a2a.Quote(key.ID), a2a.Quote(key.Owner))
 	}
 	if m.sums == nil {

@@ -46,7 +46,7 @@ type batch struct {
 
 func (m *importer) task(ctx context.Context, head *taskHead) error {
 	m.report.Document.add(Counts{Tasks: 1, Events: head.Events})
-	t := &incoming{taskHead: head, key: store.Key{Owner: m.record.Key.Owner, ID: head.ID}, fence: store.FirstFence(m.opts.Now())}
+	t := &incoming{taskHead: head, key: store.Key{Owner: m.saved.Key.Owner, ID: head.ID}, fence: store.FirstFence(m.opts.Now())}
 	m.cur = t
 	existing, err := m.store.Task(ctx, t.key, store.TaskOptions{Outline: true})
 	switch {
@@ -56,7 +56,7 @@ func (m *importer) task(ctx context.Context, head *taskHead) error {
 		}
 	case err != nil:
 		return err
-	case existing.ContextID != m.record.Key.ID:
+	case existing.ContextID != m.saved.Key.ID:
 		return m.conflict("task %s exists in another context", a2a.Quote(t.ID))
 	default:
 		t.existingSeq, t.base, t.fence = existing.Seq, existing.Seq, existing.Queue.Lease.Fence+1
@@ -159,7 +159,7 @@ func (m *importer) addChange(ctx context.Context, after *store.Task, entry store
 	after.Key, after.Queue, after.LogSize = t.key, entry, t.sum
 	c := store.Change{Key: t.key, Version: t.base, Events: t.add, Queue: &entry, Steps: t.steps, Snapshot: after}
 	if t.base == 0 {
-		c.Create = &store.Create{ContextID: m.record.Key.ID}
+		c.Create = &store.Create{ContextID: m.saved.Key.ID}
 	}
 	if t.base == t.existingSeq {
 		b.counts.Tasks++

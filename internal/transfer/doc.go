@@ -2,7 +2,7 @@
 //
 // # Concepts
 //
-// A document is one context with all its tasks in JSON Lines. Each line is an object; its
+// A document is one context with all its tasks, or the records of an owner, in JSON Lines. Each line is an object; its
 // member type says what the line contains. A file may contain several documents.
 // docs/export.md specifies the format.
 //

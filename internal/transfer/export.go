@@ -21,6 +21,7 @@ const (
 	eventPage    = 256
 	feedbackPage = 100
 	contextPage  = 100
+	recordPage   = 16
 )
 
 // maxReusedBuffer is the largest line buffer that is reused, in bytes.
@@ -36,8 +37,8 @@ func Export(ctx context.Context, w io.Writer, s Source, key store.ContextKey) (R
 	return e.report, err
 }
 
-// ExportAll writes a document for every context of an owner to w, the oldest context first; see
-// [Export]. It skips a context that is deleted before it is read, and returns an error if one
+// ExportAll writes a document for every context of an owner to w, the oldest context first, and then
+// one for the owner's records; see [Export]. It skips a context that is deleted before it is read, and returns an error if one
 // is deleted while it is being written.
 func ExportAll(ctx context.Context, w io.Writer, s Source, owner string) (Report, error) {
 	e := &exporter{store: s, out: w}
@@ -54,7 +55,37 @@ func ExportAll(ctx context.Context, w io.Writer, s Source, owner string) (Report
 			}
 		}
 		if q.Cursor = page.Next; q.Cursor == nil {
-			return e.report, nil
+			return e.report, e.records(ctx, owner)
+		}
+	}
+}
+
+// records writes a document of the owner's records, if there are any.
+func (e *exporter) records(ctx context.Context, owner string) error {
+	e.key, e.sum, e.end = store.ContextKey{Owner: owner}, sha256.New(), endLine{}
+	q := store.RecordQuery{Owner: owner, Limit: recordPage}
+	for {
+		page, err := e.store.Records(ctx, q)
+		if err != nil || len(page.Records) == 0 && e.end.Records == 0 {
+			return err
+		}
+		if e.end.Records == 0 {
+			if err := errors.Join(e.line(&headLine{Version: Version}), e.line(&recordsLine{Owner: owner})); err != nil {
+				return err
+			}
+		}
+		for i := range page.Records {
+			r := &page.Records[i]
+			if err := e.line(&recordLine{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value}); err != nil {
+				return err
+			}
+			e.end.Records++
+			q.After = r.Key
+		}
+		if !page.More {
+			e.report.Document.add(Counts{Records: e.end.Records})
+			e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
+			return e.line(&e.end)
 		}
 	}
 }

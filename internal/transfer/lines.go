@@ -23,6 +23,8 @@ const (
 	typeStep     lineType = "step"
 	typeEvent    lineType = "event"
 	typeFeedback lineType = "feedback"
+	typeRecords  lineType = "records"
+	typeRecord   lineType = "record"
 	typeEnd      lineType = "end"
 )
 
@@ -71,12 +73,26 @@ type feedbackLine struct {
 	Feedback a2a.TaskFeedback `json:"feedback" wire:"required"`
 }
 
+// recordsLine starts a document with the records of an owner, instead of a context's.
+type recordsLine struct {
+	_     struct{} `wire:"const=type:records,required"`
+	Owner string   `json:"owner" wire:"required"`
+}
+
+type recordLine struct {
+	_         struct{} `wire:"const=type:record,required"`
+	Namespace string   `json:"namespace" wire:"required"`
+	Key       string   `json:"key" wire:"required"`
+	Value     []byte   `json:"value" wire:"required"`
+}
+
 type endLine struct {
 	_        struct{} `wire:"const=type:end,required"`
 	Tasks    int64    `json:"tasks" wire:"required"`
 	Steps    int64    `json:"steps" wire:"required"`
 	Events   int64    `json:"events" wire:"required"`
 	Feedback int64    `json:"feedback" wire:"required"`
+	Records  int64    `json:"records,omitempty"`
 	// SHA256 is the checksum of all previous lines of the document, with their line breaks.
 	SHA256 string `json:"sha256" wire:"required"`
 }

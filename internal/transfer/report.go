@@ -6,6 +6,7 @@ type Counts struct {
 	Tasks    int64 `json:"tasks"`
 	Events   int64 `json:"events"`
 	Feedback int64 `json:"feedback"`
+	Records  int64 `json:"records,omitempty"`
 }
 
 func (c *Counts) add(d Counts) {
@@ -13,6 +14,7 @@ func (c *Counts) add(d Counts) {
 	c.Tasks += d.Tasks
 	c.Events += d.Events
 	c.Feedback += d.Feedback
+	c.Records += d.Records
 }
 
 // Report is the result of an export or an import.

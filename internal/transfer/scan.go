@@ -33,6 +33,8 @@ type sink interface {
 	// the length of the event's line.
 	event(ctx context.Context, e *store.Event, fold *store.Task, size int) error
 	feedback(ctx context.Context, f store.Feedback) error
+	// record receives a record of a document that has records instead of a context.
+	record(ctx context.Context, owner string, r store.RecordChange) error
 	// end ends a document with the checksum sum.
 	end(ctx context.Context, sum string) error
 }
@@ -50,7 +52,9 @@ type taskHead struct {
 // After an event checkOrder also checks whether the task has more events.
 var nextTypes = map[lineType][]lineType{
 	"":           {typeHead},
-	typeHead:     {typeContext},
+	typeHead:     {typeContext, typeRecords},
+	typeRecords:  {typeRecord},
+	typeRecord:   {typeRecord, typeEnd},
 	typeContext:  {typeTask, typeEnd},
 	typeTask:     {typeStep, typeEvent},
 	typeStep:     {typeStep, typeEvent},
@@ -212,6 +216,10 @@ func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
 		return s.parseEvent(ctx, raw)
 	case typeFeedback:
 		return s.parseFeedback(ctx, raw)
+	case typeRecords:
+		return s.parseRecords(raw)
+	case typeRecord:
+		return s.parseRecord(ctx, raw)
 	case typeEnd:
 		return s.parseEnd(ctx, raw)
 	}
@@ -358,6 +366,29 @@ func (s *scanner) parseFeedback(ctx context.Context, raw []byte) error {
 	return s.out.feedback(ctx, f)
 }
 
+// parseRecords starts a document of records: its context has no id.
+func (s *scanner) parseRecords(raw []byte) error {
+	var l recordsLine
+	if err := wire.Unmarshal(raw, &l); err != nil {
+		return err
+	}
+	s.context.Owner = l.Owner
+	return checkID("owner", l.Owner)
+}
+
+func (s *scanner) parseRecord(ctx context.Context, raw []byte) error {
+	var l recordLine
+	if err := wire.Unmarshal(raw, &l); err != nil {
+		return err
+	}
+	r := store.RecordChange{Namespace: l.Namespace, Key: l.Key, Value: l.Value}
+	if err := store.CheckRecords(s.context.Owner, []store.RecordChange{r}); err != nil {
+		return s.errorf("%v", err)
+	}
+	s.counted.Records++
+	return s.out.record(ctx, s.context.Owner, r)
+}
+
 func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 	var l endLine
 	if err := wire.Unmarshal(raw, &l); err != nil {
@@ -368,6 +399,9 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 		return s.errorf("sha256 does not match the previous lines: the file was changed or damaged")
 	}
 	if l != s.counted {
+		if l.Records != s.counted.Records {
+			return s.errorf("count is %d records, but the document has %d", l.Records, s.counted.Records)
+		}
 		return s.errorf("counts are %d tasks, %d steps, %d events and %d feedback, but the document has %d, %d, %d and %d", l.Tasks, l.Steps, l.Events, l.Feedback,
 			s.counted.Tasks, s.counted.Steps, s.counted.Events, s.counted.Feedback)
 	}

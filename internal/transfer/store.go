@@ -12,6 +12,7 @@ type Source interface {
 	Tasks(ctx context.Context, q store.Query) (store.Page, error)
 	Steps(ctx context.Context, key store.Key, turn int) ([]store.Step, error)
 	Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error)
+	Records(ctx context.Context, q store.RecordQuery) (store.RecordPage, error)
 	reader
 }
 
@@ -20,6 +21,8 @@ type Target interface {
 	Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error)
 	SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error)
 	AddFeedback(ctx context.Context, f store.Feedback) error
+	Record(ctx context.Context, key store.RecordKey) (store.Record, error)
+	SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error
 	reader
 }
 

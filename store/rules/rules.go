@@ -25,8 +25,9 @@ func (t *Task) Holds(l *store.HeldLease) bool {
 
 // Change returns why a store rejects a change, or nil. record is the existing idempotency
 // record with the change's key and t is the task; each may be nil. closed reports that the
-// context of a new task exists and is not active.
-func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bool) error {
+// context of a new task exists and is not active. versions are those of the records that the
+// change names, 0 if they do not exist.
+func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bool, versions []int64) error {
 	switch {
 	case record != nil:
 		return store.ErrDuplicate
@@ -35,7 +36,7 @@ func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bo
 	case c.Create != nil && closed:
 		return store.ErrContextClosed
 	case c.Create != nil:
-		return nil
+		return Records(c.Records, versions)
 	case t == nil, t.Deleting && slices.ContainsFunc(c.Events, fromClient):
 		return store.ErrNotFound
 	case c.Version > 0 && c.Version != t.Seq:
@@ -44,6 +45,16 @@ func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bo
 		return store.ErrLeaseLost
 	case c.Seen > 0 && t.ReceivedSeq > c.Seen:
 		return store.ErrUnread
+	}
+	return Records(c.Records, versions)
+}
+
+// Records returns why a store rejects changes of records with these versions, or nil.
+func Records(changes []store.RecordChange, versions []int64) error {
+	for i := range changes {
+		if changes[i].Version != versions[i] {
+			return store.ErrRecordConflict
+		}
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func groups() []group {
 		{"expire tasks", taskExpireTests()},
 		{"expire contexts", contextExpireTests()},
 		{"feedback", feedbackTests()},
+		{"records", recordTests()},
 		{"save webhooks", webhookSaveTests()},
 		{"commit webhooks", webhookCommitTests()},
 		{"claim lanes", webhookClaimTests()},

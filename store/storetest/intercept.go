@@ -164,6 +164,21 @@ func (f *intercepted) FeedbackSummary(ctx context.Context, owner string) (store.
 	return call(ctx, f, Call{Method: "FeedbackSummary"}, func(ctx context.Context) (store.FeedbackSummary, error) { return f.inner.FeedbackSummary(ctx, owner) })
 }
 
+func (f *intercepted) Record(ctx context.Context, k store.RecordKey) (store.Record, error) {
+	return call(ctx, f, Call{Method: "Record"}, func(ctx context.Context) (store.Record, error) { return f.inner.Record(ctx, k) })
+}
+
+func (f *intercepted) Records(ctx context.Context, q store.RecordQuery) (store.RecordPage, error) {
+	return call(ctx, f, Call{Method: "Records"}, func(ctx context.Context) (store.RecordPage, error) { return f.inner.Records(ctx, q) })
+}
+
+func (f *intercepted) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
+	_, err := call(ctx, f, Call{Method: "SaveRecords"}, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, f.inner.SaveRecords(ctx, owner, changes...)
+	})
+	return err
+}
+
 func (f *intercepted) Backlog(ctx context.Context) (store.Backlog, error) {
 	return call(ctx, f, Call{Method: "Backlog"}, func(ctx context.Context) (store.Backlog, error) { return f.inner.Backlog(ctx) })
 }

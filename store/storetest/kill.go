@@ -173,6 +173,7 @@ func commitAndReport(ctx context.Context, out io.Writer, s store.Store, k store.
 		c = changeAt(k, seq, agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i)), chunkEvent(at(i), "a", "x", true))
 		c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: i + 2}
 		c.Steps = []store.Step{step(1, fmt.Sprint("s", i), "result")}
+		c.Records = []store.RecordChange{valueChange("kill", k.ID, int64(i), fmt.Sprint(i))}
 	}
 }
 
@@ -295,6 +296,9 @@ func (f *fixture) checkComplete(task *store.Task) {
 	}
 	if got := len(f.steps(task.Key, 1)); got != len(log)/2 {
 		f.Errorf("Steps(%s) = %d steps at version %d, want one per change", taskName(task.Key), got, task.Seq)
+	}
+	if r, err := f.s.Record(f.ctx, store.RecordKey{Owner: task.Key.Owner, Namespace: "kill", Key: task.Key.ID}); err != nil && !errors.Is(err, store.ErrNotFound) || r.Version != int64(len(log)/2) {
+		f.Errorf("Record(%s) = version %d, %v at version %d, want one per change", taskName(task.Key), r.Version, err, task.Seq)
 	}
 	if r := f.record(task.Key.Owner, "key-"+task.Key.ID); r.TaskID != task.Key.ID || r.Seq != 1 {
 		f.Errorf("Idempotency() = %+v, want the record of task %s", r, task.Key.ID)

@@ -58,9 +58,15 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
 		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },
 		"FeedbackSummary": func() error { _, err := s.FeedbackSummary(ctx, owner); return err },
-		"Queued":          func() error { _, err := s.Queued(ctx, owner, 1); return err },
-		"Backlog":         func() error { _, err := s.Backlog(ctx); return err },
-		"Ping":            func() error { return s.Ping(ctx) },
+		"Record": func() error {
+			_, err := s.Record(ctx, store.RecordKey{Owner: owner, Namespace: "n", Key: "k"})
+			return err
+		},
+		"Records":     func() error { _, err := s.Records(ctx, store.RecordQuery{Owner: owner, Limit: 1}); return err },
+		"SaveRecords": func() error { return s.SaveRecords(ctx, owner, valueChange("n", "k", 0, "")) },
+		"Queued":      func() error { _, err := s.Queued(ctx, owner, 1); return err },
+		"Backlog":     func() error { _, err := s.Backlog(ctx); return err },
+		"Ping":        func() error { return s.Ping(ctx) },
 	}
 	maps.Copy(all, webhookCalls(ctx, s))
 	return all

@@ -21,6 +21,7 @@ type model struct {
 	records   map[store.Key]modelRecord
 	contexts  map[store.ContextKey]*modelContext
 	endpoints map[string]store.Endpoint
+	values    map[store.RecordKey]store.Record
 	watchers  []*func()
 }
 
@@ -46,6 +47,7 @@ func newModel() *model {
 		records:   make(map[store.Key]modelRecord),
 		contexts:  make(map[store.ContextKey]*modelContext),
 		endpoints: make(map[string]store.Endpoint),
+		values:    make(map[store.RecordKey]store.Record),
 	}
 }
 
@@ -122,9 +124,10 @@ func (m *model) apply(c *store.Change) store.Result {
 		return store.Result{Err: store.ErrDuplicate, Record: &taken.IdempotencyRecord}
 	}
 	t := m.tasks[c.Key]
-	if err := m.rejection(t, c); err != nil {
+	if err := cmp.Or(m.rejection(t, c), m.valueRejection(c.Key.Owner, c.Records)); err != nil {
 		return store.Result{Err: err}
 	}
+	m.saveValues(c.Key.Owner, c.Records)
 	if c.Create != nil {
 		t = &modelTask{key: c.Key, contextID: c.Create.ContextID}
 		m.tasks[c.Key] = t

@@ -20,6 +20,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	all := maps.Clone(mutants)
 	maps.Copy(all, contextMutants)
 	maps.Copy(all, webhookMutants)
+	maps.Copy(all, recordMutants)
 	for name, mutate := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,6 +141,11 @@ type mutant struct {
 	finishesAnything  bool
 	countsAllOwners   bool
 	acceptsDuplicates bool
+
+	records               func(*store.RecordChange)
+	recordQuery           func(*store.RecordQuery)
+	ignoresRecordVersions bool
+	savesRecordsSingly    bool
 }
 
 func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
@@ -150,6 +156,9 @@ func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.R
 	for i := range changes {
 		if m.change != nil {
 			m.change(&changes[i])
+		}
+		if len(changes[i].Records) > 0 {
+			changes[i].Records = m.mutateRecords(changes[i].Key.Owner, changes[i].Records)
 		}
 	}
 	results, err := m.Store.Commit(ctx, changes...)

@@ -64,7 +64,7 @@ type randomRun struct {
 }
 
 func (r *randomRun) call() {
-	switch r.pick("call", 35) {
+	switch r.pick("call", 37) {
 	case 0, 1, 2, 3, 4, 5:
 		r.commit()
 	case 6, 7:
@@ -101,6 +101,8 @@ func (r *randomRun) call() {
 		r.expireTasks()
 	case 33:
 		r.expireContexts()
+	case 34, 35:
+		r.callRecords()
 	default:
 		if r.reopen != nil && r.oneIn("reopen", 3) {
 			r.got = r.reopen(r.got)
@@ -189,6 +191,9 @@ func (r *randomRun) change() store.Change {
 	}
 	if r.oneIn("seen", 4) {
 		c.Seen = max(0, task.ReceivedSeq-int64(r.pick("missed", 2)))
+	}
+	if r.oneIn("with records", 3) {
+		c.Records = r.recordChanges(k.Owner)
 	}
 	if r.oneIn("webhook", 3) {
 		c.Webhooks = r.newWebhooks(k)

@@ -16,6 +16,7 @@ type Content struct {
 	Values       []content.Value // large values of both
 	Large        int64           // size of the large values of EventsJSON
 	logSize      int64           // of the task after the change
+	recordBytes  int
 }
 
 // Encode encodes the content of a change.
@@ -36,15 +37,24 @@ func Encode(c *store.Change) (e Content, err error) {
 	case c.Snapshot != nil:
 		e.logSize = c.Snapshot.LogSize + int64(len(events))
 	}
+	e.recordBytes = RecordBytes(c.Records)
 	e.EventsJSON, e.Values = content.Cut(Text(events), nil)
 	e.Large = int64(len(events) - len(e.EventsJSON))
 	e.SnapshotJSON, e.Values = content.Cut(Text(snapshot), e.Values)
 	return e, nil
 }
 
-// Size returns the number of bytes of JSON that the change writes.
+// RecordBytes returns the size of the values that changes of records write.
+func RecordBytes(changes []store.RecordChange) (n int) {
+	for i := range changes {
+		n += len(changes[i].Value)
+	}
+	return n
+}
+
+// Size returns the number of bytes of JSON and of records that the change writes.
 func (e *Content) Size() int {
-	size := len(e.EventsJSON) + len(e.SnapshotJSON)
+	size := len(e.EventsJSON) + len(e.SnapshotJSON) + e.recordBytes
 	for i := range e.Values {
 		size += len(e.Values[i].JSON)
 	}

@@ -128,6 +128,18 @@ CREATE TABLE {s}.tasks_deleted (
   PRIMARY KEY (owner, task_pk)
 );
 
+-- Records
+
+-- Values that belong to an owner, not to a task (store.Record).
+CREATE TABLE {s}.records (
+  owner     text COLLATE "C" NOT NULL,
+  namespace text COLLATE "C" NOT NULL,
+  key       text COLLATE "C" NOT NULL,
+  version   bigint NOT NULL,
+  value     bytea,
+  PRIMARY KEY (owner, namespace, key)
+);
+
 -- Contexts
 
 -- status '' marks a pending deletion. version is 0, which is read as 1, until a context that

@@ -100,6 +100,18 @@ CREATE TABLE tasks_deleted (
   id    TEXT NOT NULL
 );
 
+-- Records
+
+-- Values that belong to an owner, not to a task (store.Record).
+CREATE TABLE records (
+  owner     TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  key       TEXT NOT NULL,
+  version   INTEGER NOT NULL,
+  value     BLOB,
+  PRIMARY KEY (owner, namespace, key)
+) WITHOUT ROWID;
+
 -- Contexts
 
 -- bucket is the status of a described context. Contexts without a description are active:

@@ -98,6 +98,14 @@ CREATE TABLE idempotency_keys (
   lookup     INTEGER NOT NULL,
   PRIMARY KEY (owner, key)
 ) WITHOUT ROWID;
+CREATE TABLE records (
+  owner     TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  key       TEXT NOT NULL,
+  version   INTEGER NOT NULL,
+  value     BLOB,
+  PRIMARY KEY (owner, namespace, key)
+) WITHOUT ROWID;
 CREATE TABLE schema_migrations (
   version    TEXT PRIMARY KEY,
   name       TEXT NOT NULL,

@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
+)
+
+const (
+	sqlSelectRecord = `SELECT namespace, key, version, value FROM records WHERE owner = ?1 AND namespace = ?2 AND key = ?3`
+	sqlInsertRecord = `INSERT INTO records (owner, namespace, key, version, value) VALUES (?,?,?,1,?)`
+	sqlUpdateRecord = `UPDATE records SET version = version + 1, value = ? WHERE owner = ? AND namespace = ? AND key = ?`
+	sqlDeleteRecord = `DELETE FROM records WHERE owner = ? AND namespace = ? AND key = ?`
+	// The list ends before namespace ?4.
+	sqlRecords = `SELECT namespace, key, version, value FROM records
+		WHERE owner = ?1 AND (namespace, key) > (?2, ?3) AND namespace < ?4 ORDER BY namespace, key LIMIT ?5`
+)
+
+func scanRecord(owner string, r record) store.Record {
+	return store.Record{Key: store.RecordKey{Owner: owner, Namespace: r.text(0), Key: r.text(1)}, Version: r.int(2), Value: []byte(r.text(3))}
+}
+
+// readRecord reads a record. Its version is 0 if it does not exist.
+func readRecord(ctx context.Context, s *stmt, k store.RecordKey) (found store.Record, err error) {
+	err = s.query(ctx, func(r record) error {
+		found = scanRecord(k.Owner, r)
+		return nil
+	}, k.Owner, k.Namespace, k.Key)
+	return found, err
+}
+
+// recordVersions returns the versions of the records that changes name.
+func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]int64, error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	versions := make([]int64, len(changes))
+	for i := range changes {
+		found, err := readRecord(context.Background(), w.selectRecord, store.RecordKey{Owner: owner, Namespace: changes[i].Namespace, Key: changes[i].Key})
+		if err != nil {
+			return nil, err
+		}
+		versions[i] = found.Version
+	}
+	return versions, nil
+}
+
+// saveRecords applies changes of records that were checked.
+func (w *writer) saveRecords(owner string, changes []store.RecordChange) (err error) {
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.Delete:
+			_, err = w.deleteRecord.exec(owner, c.Namespace, c.Key)
+		case c.Version == 0:
+			_, err = w.insertRecord.exec(owner, c.Namespace, c.Key, c.Value)
+		default:
+			_, err = w.updateRecord.exec(c.Value, owner, c.Namespace, c.Key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Record implements store.Records.
+func (s *Store) Record(ctx context.Context, key store.RecordKey) (found store.Record, err error) {
+	err = s.read(ctx, func(r *reader) error {
+		found, err = readRecord(context.Background(), r.record, key)
+		return err
+	})
+	if err == nil && found.Version == 0 {
+		err = store.ErrNotFound
+	}
+	return found, err
+}
+
+// Records implements store.Records.
+func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
+	after, end := q.After, "\xff" // sorts after all valid namespaces
+	if q.Namespace != "" {
+		end = q.Namespace + "\x00"
+		if after.Namespace < q.Namespace {
+			after = store.RecordKey{Namespace: q.Namespace}
+		}
+	}
+	err = s.readList(ctx, func(r *reader) error {
+		return r.records.query(context.Background(), func(rec record) error {
+			page.Records = append(page.Records, scanRecord(q.Owner, rec))
+			return nil
+		}, q.Owner, after.Namespace, after.Key, end, int64(q.Limit)+1)
+	})
+	if err != nil {
+		return store.RecordPage{}, err
+	}
+	if page.More = len(page.Records) > q.Limit; page.More {
+		page.Records = page.Records[:q.Limit]
+	}
+	return page, nil
+}
+
+// SaveRecords implements store.Records.
+func (s *Store) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
+	if err := store.CheckRecords(owner, changes); err != nil {
+		return err
+	}
+	var refusal error
+	err := s.write(ctx, &request{weight: len(changes), bytes: sqlrow.RecordBytes(changes), apply: func(w *writer) error {
+		versions, err := w.recordVersions(owner, changes)
+		if err != nil {
+			return err
+		}
+		if refusal = rules.Records(changes, versions); refusal != nil {
+			return nil
+		}
+		return w.saveRecords(owner, changes)
+	}})
+	if err != nil {
+		return err
+	}
+	return refusal
+}

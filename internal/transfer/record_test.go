@@ -1,0 +1,82 @@
+package transfer_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func saveRecord(t *testing.T, s store.Store, namespace, key, value string) {
+	t.Helper()
+	if err := s.SaveRecords(t.Context(), conversation.Owner, store.RecordChange{Namespace: namespace, Key: key, Value: []byte(value)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRecordsAreExportedAndImported(t *testing.T) {
+	t.Parallel()
+	source, target := memory(t), memory(t)
+	createDone(t, source, "t1", 0)
+	for i := range 40 {
+		saveRecord(t, source, "n", strings.Repeat("k", i+1), "\x00value")
+	}
+	saveRecord(t, source, "empty", "k", "")
+	var document bytes.Buffer
+	if report, err := transfer.ExportAll(t.Context(), &document, source, conversation.Owner); err != nil || report.Document.Records != 41 || report.Document.Contexts != 1 {
+		t.Fatalf("ExportAll() = %+v, %v, want one context and 41 records", report, err)
+	}
+	for _, written := range []int64{41, 0} {
+		report, err := transfer.Import(t.Context(), strings.NewReader(document.String()), target, transfer.ImportOptions{})
+		if err != nil || report.Written.Records != written || report.Document.Records != 41 {
+			t.Fatalf("Import() = %+v, %v, want %d of 41 records written", report, err, written)
+		}
+	}
+	var again bytes.Buffer
+	if _, err := transfer.ExportAll(t.Context(), &again, target, conversation.Owner); err != nil || again.String() != document.String() {
+		t.Errorf("ExportAll() of the import differs, %v", err)
+	}
+}
+
+func TestImportReportsConflictingRecords(t *testing.T) {
+	t.Parallel()
+	export := func(value string) string {
+		s := memory(t)
+		saveRecord(t, s, "n", "a", value)
+		saveRecord(t, s, "n", "b", "same")
+		var out bytes.Buffer
+		if _, err := transfer.ExportAll(t.Context(), &out, s, conversation.Owner); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	one, two := export("1"), export("2")
+	for _, test := range []struct{ name, existing, input, want string }{
+		{"another value in the store", "2", one, "record a of namespace n of owner alice exists with another value"},
+		{"two documents", "", one + two, "different records of owner alice"},
+		{"a changed value", "", strings.Replace(one, "MQ==", "Mg==", 1), "sha256 does not match"},
+		{"a missing record", "", strings.Join(append(strings.SplitAfter(one, "\n")[:2], strings.SplitAfter(one, "\n")[4:]...), ""), "type is end, want record"},
+		{"a key that is too long", "", strings.Replace(one, `"key":"a"`, `"key":"`+strings.Repeat("a", store.MaxRecordKey+1)+`"`, 1), "record key: has 513 bytes, limit is 512"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := memory(t)
+			if test.existing != "" {
+				saveRecord(t, s, "n", "a", test.existing)
+			}
+			_, err := transfer.Import(t.Context(), strings.NewReader(test.input), s, transfer.ImportOptions{})
+			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, ""), test.want) {
+				t.Errorf("Import() = %v, want %q", err, test.want)
+			}
+			if _, err := s.Record(t.Context(), store.RecordKey{Owner: conversation.Owner, Namespace: "n", Key: "b"}); err == nil {
+				t.Error("a rejected import wrote a record")
+			}
+			if code := a2a.CodeOf(err); code == a2a.CodeInternal {
+				t.Errorf("Import() = %v with code internal", err)
+			}
+		})
+	}
+}

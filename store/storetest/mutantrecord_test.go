@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// recordMutants are the ways to break the records of a store.
+var recordMutants = map[string]func(*mutant){
+	"loses records of changes":      func(m *mutant) { m.change = func(c *store.Change) { c.Records = nil } },
+	"ignores Delete of records":     func(m *mutant) { m.records = func(c *store.RecordChange) { c.Delete = false } },
+	"loses values of records":       func(m *mutant) { m.records = func(c *store.RecordChange) { c.Value = nil } },
+	"merges namespaces":             func(m *mutant) { m.records = func(c *store.RecordChange) { c.Namespace = "n" } },
+	"ignores the namespace":         func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Namespace = "" } },
+	"ignores After of records":      func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.After = store.RecordKey{} } },
+	"lists more records than asked": func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Limit++ } },
+	"ignores versions of records":   func(m *mutant) { m.ignoresRecordVersions = true },
+	"saves records one by one":      func(m *mutant) { m.savesRecordsSingly = true },
+}
+
+func (m *mutant) mutateRecords(owner string, changes []store.RecordChange) []store.RecordChange {
+	changed := make([]store.RecordChange, len(changes))
+	for i, c := range changes {
+		if m.records != nil {
+			m.records(&c)
+		}
+		if r, err := m.Store.Record(context.Background(), store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}); m.ignoresRecordVersions && err == nil {
+			c.Version = r.Version
+		}
+		changed[i] = c
+	}
+	return changed
+}
+
+func (m *mutant) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
+	changes = m.mutateRecords(owner, changes)
+	if !m.savesRecordsSingly {
+		return m.Store.SaveRecords(ctx, owner, changes...)
+	}
+	for _, c := range changes {
+		if err := m.Store.SaveRecords(ctx, owner, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mutant) Records(ctx context.Context, q store.RecordQuery) (store.RecordPage, error) {
+	if m.recordQuery != nil {
+		m.recordQuery(&q)
+	}
+	return m.Store.Records(ctx, q)
+}
