@@ -23,7 +23,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 	}
 	results := make([]store.Result, len(changes))
 	var lanesDue bool
-	defer s.watchers.notify(&lanesDue)
+	defer s.notifyLanes(&lanesDue)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err

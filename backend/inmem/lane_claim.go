@@ -82,7 +82,7 @@ func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.
 // AckLanes implements [store.Lanes].
 func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) ([]store.LaneLease, error) {
 	var due bool
-	defer s.watchers.notify(&due)
+	defer s.notifyLanes(&due)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 // claim claims tasks. It returns clones, which the caller copies.
 func (s *Store) claim(ctx context.Context, p store.ClaimParams, event store.Event) ([]*store.Task, error) {
 	var lanesDue bool
-	defer s.watchers.notify(&lanesDue)
+	defer s.notifyLanes(&lanesDue)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type Store struct {
 	summary      store.FeedbackSummary // of all owners
 	webhooks     webhookState
 
-	watchers watchers
+	watchers store.LaneWatchers
 }
 
 var _ store.Store = (*Store)(nil)

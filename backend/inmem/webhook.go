@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -37,35 +36,13 @@ func newWebhook() webhookState {
 	}
 }
 
-// watchers are the functions to call when lanes become due.
-type watchers struct {
-	mu  sync.Mutex
-	all []*func()
-}
-
 // WatchLanes implements [store.Lanes].
-func (s *Store) WatchLanes(f func()) (stop func()) {
-	w := &s.watchers
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all = append(slices.Clone(w.all), &f)
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.all = slices.DeleteFunc(slices.Clone(w.all), func(g *func()) bool { return g == &f })
-	}
-}
+func (s *Store) WatchLanes(f func()) (stop func()) { return s.watchers.Add(f) }
 
-// notify calls the watchers if due is true. The caller holds no lock.
-func (w *watchers) notify(due *bool) {
-	if !*due {
-		return
-	}
-	w.mu.Lock()
-	all := w.all
-	w.mu.Unlock()
-	for _, f := range all {
-		(*f)()
+// notifyLanes calls the watchers if due is true. The caller holds no lock.
+func (s *Store) notifyLanes(due *bool) {
+	if *due {
+		s.watchers.Notify()
 	}
 }
 
@@ -73,7 +50,7 @@ func (w *watchers) notify(due *bool) {
 func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (store.Lane, error) {
 	var due bool
 	c.Data = slices.Clone(c.Data)
-	defer s.watchers.notify(&due)
+	defer s.notifyLanes(&due)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return store.Lane{}, err
@@ -128,7 +105,7 @@ func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, no
 // ReplayWebhook implements [store.Webhooks].
 func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (store.WebhookCursor, error) {
 	var due bool
-	defer s.watchers.notify(&due)
+	defer s.notifyLanes(&due)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return store.WebhookCursor{}, err
@@ -156,7 +133,7 @@ func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cu
 // WakeLanes implements [store.Lanes].
 func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
 	var due bool
-	defer s.watchers.notify(&due)
+	defer s.notifyLanes(&due)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return 0, err

@@ -118,7 +118,7 @@ func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []sto
 		}
 	}
 	if due {
-		s.laneWatchers.notify()
+		s.laneWatchers.Notify()
 	}
 	var ended []store.LaneLease
 	for i := range acks {

@@ -41,7 +41,7 @@ type Store struct {
 	queue          chan *request
 	blocked        blockedRequests
 	outbox         *outbox
-	laneWatchers   laneWatchers
+	laneWatchers   store.LaneWatchers
 	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
 	unconfirmed atomic.Bool
 	// laneDepth is the largest number of lanes of one owner in the last claim.

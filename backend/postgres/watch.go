@@ -247,7 +247,7 @@ func (s *Store) decodeNotification(text string) (n store.Notification) {
 		return n
 	}
 	if p.Lanes || p.Lost {
-		s.laneWatchers.notify()
+		s.laneWatchers.Notify()
 	}
 	n.Work, n.Lost = p.Work, p.Lost
 	for _, t := range p.Tasks {

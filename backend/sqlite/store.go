@@ -29,7 +29,7 @@ type Store struct {
 	lists    chan struct{} // one token per list being read
 	terminal *terminalCache
 	// watchers are called when this process makes lanes due.
-	watchers laneWatchers
+	watchers store.LaneWatchers
 
 	// gate is held for reading by each call. Close waits for them.
 	gate    sync.RWMutex

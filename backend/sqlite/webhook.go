@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
@@ -13,34 +12,8 @@ import (
 const sqlWakeLanes = `UPDATE webhook_lanes SET phase = 1, due_at = ?1 WHERE pk IN
 	(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_endpoint WHERE phase IN (1, 3) AND endpoint = ?2 AND due_at > ?1 ORDER BY due_at LIMIT ?3)`
 
-// laneWatchers are the functions to call when lanes become due.
-type laneWatchers struct {
-	mu  sync.Mutex
-	all []*func()
-}
-
 // WatchLanes implements store.Lanes. A read-only store never calls f.
-func (s *Store) WatchLanes(f func()) (stop func()) {
-	w := &s.watchers
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all = append(slices.Clone(w.all), &f)
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.all = slices.DeleteFunc(slices.Clone(w.all), func(g *func()) bool { return g == &f })
-	}
-}
-
-// notify calls all watchers.
-func (w *laneWatchers) notify() {
-	w.mu.Lock()
-	all := w.all
-	w.mu.Unlock()
-	for _, f := range all {
-		(*f)()
-	}
-}
+func (s *Store) WatchLanes(f func()) (stop func()) { return s.watchers.Add(f) }
 
 // SaveWebhook implements store.Webhooks.
 func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (saved store.Lane, err error) {

@@ -75,7 +75,7 @@ type writer struct {
 
 	rows               *rowCache
 	terminal           *terminalCache
-	watchers           *laneWatchers
+	watchers           *store.LaneWatchers
 	nextPK, nextLane   int64
 	backlog            store.Backlog
 	leases, laneLeases timeBounds
@@ -268,7 +268,7 @@ func (w *writer) publish() {
 	w.nextPK, w.nextLane = w.pendingNext, w.pendingNextLane
 	w.publishKeys()
 	if w.lanesDue {
-		w.watchers.notify()
+		w.watchers.Notify()
 	}
 	if w.backlog != w.pendingCounts {
 		counts := w.pendingCounts
