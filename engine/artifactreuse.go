@@ -24,16 +24,16 @@ func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
 		t.startedIDs[id] = true
 		t.startedOrder = append(t.startedOrder, id)
 	}
-	l := t.earlier.artifacts[id]
-	if l == nil || l.rewritten {
+	earlier := t.earlier.artifacts[id]
+	if earlier == nil || earlier.rewritten {
 		return nil
 	}
-	l.rewritten = true
-	if l.artifact == nil {
+	earlier.rewritten = true
+	if earlier.artifact == nil {
 		return nil
 	}
-	w.generation = l.generation
-	return l
+	w.generation = earlier.generation
+	return earlier
 }
 
 // countReplacement counts an event that replaces the artifact of w and returns the new
@@ -60,13 +60,13 @@ func (t *Turn) countReplacement(w *ArtifactWriter) int {
 // eventFor returns the event that makes the stored artifact equal to what w has written plus
 // parts. It returns nil if the stored artifact already starts with that, or equals it and is
 // complete.
-func (l *earlierArtifact) eventFor(w *ArtifactWriter, parts []a2a.Part, last bool) *store.Event {
-	stored := l.artifact.Parts
-	same := w.started || equalHeads(&w.head, l.artifact)
+func (earlier *earlierArtifact) eventFor(w *ArtifactWriter, parts []a2a.Part, last bool) *store.Event {
+	stored := earlier.artifact.Parts
+	same := w.started || equalHeads(&w.head, earlier.artifact)
 	if same && containsAt(stored, w.pos, parts) {
 		atEnd := w.pos.After(parts) == store.EndOf(stored)
 		switch {
-		case !last, atEnd && l.complete:
+		case !last, atEnd && earlier.complete:
 			return nil
 		case atEnd:
 			return w.event([]a2a.Part{a2a.TextPart{}}, true, true)
@@ -77,7 +77,7 @@ func (l *earlierArtifact) eventFor(w *ArtifactWriter, parts []a2a.Part, last boo
 		all, _ = store.Between(stored, store.Position{}, w.pos)
 		all = appendParts(all, parts)
 	}
-	if same && !l.complete {
+	if same && !earlier.complete {
 		if rest, ok := remainingChunk(all, stored); ok {
 			return w.event(rest, true, last)
 		}

@@ -132,8 +132,8 @@ func (h *hub) advance(ctx context.Context, l *live) (knownVersion, error) {
 	}
 }
 
-// missingEvents reads the events after the known version, up to newest, but no more than
-// readers keep in memory, so that readers need not read them again. The caller holds l.commit.
+// missingEvents reads the events after the known version, up to newest. It stops after about
+// recentBytes, the size that is kept in memory for readers. The caller holds l.commit.
 func (h *hub) missingEvents(ctx context.Context, l *live, newest int64) (events []store.Event, err error) {
 	seq, size := l.version().Seq, 0
 	for seq < newest && size < recentBytes {

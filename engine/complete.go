@@ -32,18 +32,18 @@ func (t *Turn) completeArtifacts() {
 
 // revert returns the event that restores an artifact to its state at the start of the turn. It
 // returns nil if nothing changed or this attempt wrote the artifact.
-func (l *earlierArtifact) revert(id string) *store.Event {
+func (earlier *earlierArtifact) revert(id string) *store.Event {
 	switch {
-	case l.rewritten:
+	case earlier.rewritten:
 		return nil
-	case l.atStart == nil && l.artifact == nil:
+	case earlier.atStart == nil && earlier.artifact == nil:
 		return nil
-	case l.atStart == nil:
-		return withdrawEvent(l.artifact)
-	case l.artifact != nil && l.complete && equalHeads(l.atStart, l.artifact) && equalParts(l.atStart.Parts, l.artifact.Parts):
+	case earlier.atStart == nil:
+		return withdrawEvent(earlier.artifact)
+	case earlier.artifact != nil && earlier.complete && equalHeads(earlier.atStart, earlier.artifact) && equalParts(earlier.atStart.Parts, earlier.artifact.Parts):
 		return nil
 	}
-	return replaceEvent(l.atStart)
+	return replaceEvent(earlier.atStart)
 }
 
 func withdrawEvent(a *a2a.Artifact) *store.Event {
@@ -91,7 +91,7 @@ func (t *Turn) reorder() {
 func (t *Turn) storedOrder() (ids []string) {
 	known := make(map[string]bool)
 	add := func(id string) {
-		if l := t.earlier.artifacts[id]; l != nil && !l.rewritten && l.atStart == nil {
+		if earlier := t.earlier.artifacts[id]; earlier != nil && !earlier.rewritten && earlier.atStart == nil {
 			return // withdrawn
 		}
 		if !known[id] {

@@ -133,7 +133,7 @@ func orDefault[T comparable](v *T, value T) {
 	}
 }
 
-// setDefaults sets the zero limits to their defaults and returns what is wrong with the others.
+// setDefaults sets the zero limits to their defaults and returns an error for each invalid one.
 func (l *Limits) setDefaults(multiOwner bool) (errs []error) {
 	orDefault(&l.Queued, 100_000)
 	perOwner := l.Queued

@@ -132,7 +132,7 @@ func checkTag(field, tag string) error {
 	return nil
 }
 
-// checkMap checks a free-form map.
+// checkMap checks that JSON can encode a free-form map, within Limits.MetadataBytes.
 func (s *settings) checkMap(field string, m map[string]any) error {
 	if len(m) == 0 {
 		return nil

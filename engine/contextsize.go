@@ -39,7 +39,7 @@ type contextSizes struct {
 
 type contextContent struct {
 	added    int64     // bytes added since it was measured or cached
-	measured int64     // 0 if not measured
+	measured int64     // bytes in the store at that time; 0 if not measured
 	at       time.Time // time of the measurement
 }
 
@@ -74,10 +74,9 @@ func (s *contextSizes) add(key store.ContextKey, bytes int64) {
 	s.set(key, c)
 }
 
-// check rejects a message for a context whose tasks have reached
-// Limits.ContextBytes. Writes of handlers are not rejected, and growth through other processes
-// is detected late. A context can therefore exceed the limit by a 64th for each process and by
-// the content of running tasks.
+// check rejects a message for a context whose tasks have reached Limits.ContextBytes. Writes of
+// handlers are not rejected, and growth through other processes is detected late. A context can
+// therefore exceed the limit by a 64th for each process and by the content of running tasks.
 func (s *contextSizes) check(ctx context.Context, key store.ContextKey) error {
 	limit := int64(s.cfg.Limits.ContextBytes)
 	s.mu.Lock()

@@ -141,9 +141,9 @@ const (
 // History returns the messages before this turn: those of the context's tasks that were created
 // before this one, in creation order, then those of this task. It returns the newest limit
 // messages, oldest first, with at most Limits.PageBytes of content. The default limit for 0 is
-// 100, the maximum 1,000. It includes messages of earlier tasks that still run. It reads the
-// store no further than needed. Like Turn.Reserve it holds Config.Memory: Limits.PageBytes
-// during the call, then the size of the largest result until the handler returns.
+// 100, the maximum 1,000. It includes messages of earlier tasks that still run. Like
+// Turn.Reserve it holds Config.Memory: Limits.PageBytes during the call, then the size of the
+// largest result until the handler returns.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if err := t.usable(); err != nil {
 		return nil, err

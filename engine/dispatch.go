@@ -18,7 +18,7 @@ const claimBatch = 64
 // dispatcher claims due tasks and starts their runs.
 type dispatcher struct {
 	*settings
-	engine *Engine // of the runs
+	engine *Engine // passed to the runs
 	hub    *hub
 	queue  *taskQueue
 	leases *leases
@@ -29,7 +29,7 @@ type dispatcher struct {
 	mayHaveDue     atomic.Bool   // the store may have due tasks
 	mayHaveSkipped atomic.Bool   // the store may have due tasks of owners that the last claim skipped
 	takeover       bool          // leases of earlier processes can be claimed
-	retries        memoryRetries // next claims of tasks without memory
+	retries        memoryRetries // due times of tasks requeued for lack of memory
 
 	quarantineSlot chan struct{} // holds a token while one quarantined task may start
 	quarantined    atomic.Int64  // number of quarantined tasks that wait for the slot
@@ -49,7 +49,7 @@ func (d *dispatcher) run(ctx context.Context, beat func()) {
 	// period.
 	poll := time.NewTicker(min(d.cfg.Poll, d.cfg.Lease/4))
 	defer poll.Stop()
-	var turns store.FairnessCursor
+	var fairness store.FairnessCursor
 	d.notifyWork()
 	for ctx.Err() == nil {
 		select {
@@ -60,7 +60,7 @@ func (d *dispatcher) run(ctx context.Context, beat func()) {
 			beat()
 			d.mayHaveDue.Store(true) // work without a notification is claimed now or with the next free slot
 		}
-		for !d.runs.isStopping() && d.claim(ctx, &turns) {
+		for !d.runs.isStopping() && d.claim(ctx, &fairness) {
 			beat()
 		}
 	}
@@ -68,7 +68,7 @@ func (d *dispatcher) run(ctx context.Context, beat func()) {
 
 // claim acquires slots and claims tasks for them. It reports whether more tasks may be claimed
 // right away.
-func (d *dispatcher) claim(ctx context.Context, turns *store.FairnessCursor) (more bool) {
+func (d *dispatcher) claim(ctx context.Context, fairness *store.FairnessCursor) (more bool) {
 	if !d.runs.add() {
 		return false
 	}
@@ -102,12 +102,12 @@ func (d *dispatcher) claim(ctx context.Context, turns *store.FairnessCursor) (mo
 	if d.cfg.Memory != nil {
 		p.OutlineAbove = smallTask
 	}
-	turns.Next(&p)
+	fairness.Next(&p)
 	tasks, err := d.cfg.Store.Claim(ctx, p)
 	unread, lost := splitClaimError(err)
 	d.leases.outage.recordCall(started, d.elapsed(), lost)
 	known := d.releaseUnreturned(ctx, unread, lost)
-	turns.Claimed(&p, tasks)
+	fairness.Claimed(&p, tasks)
 	for _, t := range tasks {
 		d.slots.assign(t.Key.Owner)
 	}
@@ -145,7 +145,7 @@ func (d *dispatcher) claim(ctx context.Context, turns *store.FairnessCursor) (mo
 }
 
 // splitClaimError splits the error of a claim. unread are the leased tasks that could not be
-// read. lost is the reason why there may be other leases that are not known.
+// read. lost is not nil if the claim may have leased other tasks without returning them.
 func splitClaimError(err error) (unread []store.UnreadableTask, lost error) {
 	var partly *store.ClaimError
 	if errors.As(err, &partly) {
@@ -154,8 +154,8 @@ func splitClaimError(err error) (unread []store.UnreadableTask, lost error) {
 	return nil, err
 }
 
-// releaseUnreturned releases leases of a claim whose tasks were not returned. It reports
-// whether this worker has no other lease without a run.
+// releaseUnreturned releases the leases of claimed tasks that were not returned. It returns
+// false if a task that has no run may still be leased to this worker.
 func (d *dispatcher) releaseUnreturned(ctx context.Context, unread []store.UnreadableTask, lost error) (known bool) {
 	if lost != nil && ctx.Err() == nil {
 		d.log.Error("claim tasks", "error", lost)
@@ -167,8 +167,8 @@ func (d *dispatcher) releaseUnreturned(ctx context.Context, unread []store.Unrea
 	return false
 }
 
-// requeueUnread releases leased tasks that could not be read. They are due again at dueAgain, and
-// their attempt is not counted.
+// requeueUnread releases leased tasks that could not be read. The function dueAgain sets when
+// they are due again. Their attempt is not counted.
 func (d *dispatcher) requeueUnread(ctx context.Context, unread []store.UnreadableTask) (released bool) {
 	if len(unread) == 0 {
 		return true
@@ -181,11 +181,11 @@ func (d *dispatcher) requeueUnread(ctx context.Context, unread []store.Unreadabl
 			level = slog.LevelDebug // counted by memory.Stats
 		}
 		d.log.Log(ctx, level, "read claimed task", "task", u.Key.ID, "attempt", u.Queue.Attempt, "due", due, "error", u.Err)
-		run := u.Queue
-		run.Phase, run.DueAt, run.Lease.Worker = store.PhaseQueued, due, ""
-		run.Attempt--
+		queue := u.Queue
+		queue.Phase, queue.DueAt, queue.Lease.Worker = store.PhaseQueued, due, ""
+		queue.Attempt--
 		changes[i] = store.Change{
-			Key: u.Key, Queue: &run,
+			Key: u.Key, Queue: &queue,
 			Lease: &store.HeldLease{Key: u.Key, Worker: u.Queue.Lease.Worker, Fence: u.Queue.Lease.Fence},
 		}
 	}

@@ -20,10 +20,11 @@
 //
 // # Parts
 //
-// An [Engine] has the operations of callers. Each part below it has its own state and lock:
-// the dispatcher claims tasks and starts runs, the hub reads and writes the tasks that are
-// live in this process, the watcher detects changes by other processes, the queue counts
-// waiting tasks, deletions and janitor remove data. A run executes one claimed task.
+// The methods of [Engine] are the operations that callers use. The parts of an Engine have
+// their own state: the dispatcher claims tasks and starts runs, the hub reads and writes the
+// tasks that are live in this process, the watcher detects changes by other processes, and
+// the queue counts waiting tasks. The deletions and the janitor remove data. A run executes
+// one claimed task.
 //
 // # Guarantees
 //

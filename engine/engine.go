@@ -14,7 +14,8 @@ import (
 
 // Engine runs tasks. Create it with [New], then call Start and Stop once.
 //
-// Its methods are the operations of callers. The parts below have their own state.
+// Its methods are the operations that callers use. Its fields are the parts that implement
+// them, each with its own state.
 type Engine struct {
 	*settings
 	hub        *hub
@@ -117,7 +118,7 @@ type Health struct {
 	Running       int   // turns that run in this process
 	Concurrency   int   // maximum number of running turns
 	Reserved      int   // slots reserved for owners with few running turns
-	OwnersAtShare int   // owners that get no slot until one of their turns ends, because they run many
+	OwnersAtShare int   // owners that get no free slot, because they already run many turns
 	Queued        int64 // tasks in the store that wait to run, from all processes
 	Abandoned     int64 // handlers that still run after HandlerGrace
 	Oversized     int64 // messages and writes rejected for Limits.TaskBytes since the start

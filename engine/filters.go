@@ -158,9 +158,9 @@ func (f *filters) choice(name string, set ...string) string {
 	return v
 }
 
-// number returns an integer of at least least, nil if it is not given. Numbers above
+// number returns an integer of at least minimum, nil if it is not given. Numbers above
 // math.MaxInt32 are reduced to it.
-func (f *filters) number(name string, least int) *int {
+func (f *filters) number(name string, minimum int) *int {
 	value, ok := f.values[name]
 	if !ok {
 		return nil
@@ -185,8 +185,8 @@ func (f *filters) number(name string, least int) *int {
 		f.fail(name, "must be a whole number")
 		return nil
 	}
-	if n < float64(least) {
-		f.fail(name, "is %v, want %d or more", n, least)
+	if n < float64(minimum) {
+		f.fail(name, "is %v, want %d or more", n, minimum)
 		return nil
 	}
 	i := int(min(n, math.MaxInt32))

@@ -76,7 +76,7 @@ func (s *sendCall) checkAppend(ctx context.Context, t *store.Task) error {
 func (s *sendCall) appendedBefore(ctx context.Context, t *store.Task) (*store.IdempotencyRecord, error) {
 	m := s.params.Message
 	m.ContextID = t.ContextID
-	taken := false
+	used := false
 	for i := range t.History {
 		entry := &t.History[i]
 		if !entry.Received || entry.Message.ID != m.ID {
@@ -89,15 +89,15 @@ func (s *sendCall) appendedBefore(ctx context.Context, t *store.Task) (*store.Id
 		if same {
 			return &store.IdempotencyRecord{Owner: s.owner, TaskID: t.Key.ID, Seq: entry.Seq}, nil
 		}
-		taken = true
+		used = true
 	}
-	if taken {
+	if used {
 		return nil, a2a.Invalid("message.messageId", "is the id of another message of task %s", a2a.Quote(t.Key.ID))
 	}
 	return nil, nil
 }
 
-// matchesEvent reports whether the event at seq received message m with the metadata of this
+// matchesEvent reports whether the event at seq records message m and the metadata of this
 // request.
 func (s *sendCall) matchesEvent(ctx context.Context, task store.Key, seq int64, m *a2a.Message) (bool, error) {
 	events, err := s.e.cfg.Store.Events(ctx, task, seq-1, 1)

@@ -21,7 +21,7 @@ type requestContent struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// idempotency recognizes a request that is sent again, so that it gets its first answer.
+// idempotency recognizes a request that is sent again, so that it gets the same answer.
 type idempotency struct {
 	store Store
 	key   string // Idempotency-Key of the request; may be empty
@@ -40,7 +40,7 @@ func (e *Engine) idempotency(owner string, opts SendOptions) *idempotency {
 }
 
 // identifyMessage identifies a request without a key by its message, if the message starts a
-// task and has a unique id. It must be called before ids are filled in.
+// task and has a unique id. It must be called before Send assigns ids.
 func (i *idempotency) identifyMessage(owner string, params *a2a.MessageSendParams) {
 	m := &params.Message
 	if i.record != nil || m.TaskID != "" || !isUnique(m.ID) {

@@ -64,7 +64,7 @@ type knownVersion struct {
 type hub struct {
 	*settings
 	leases    *leases
-	loops     *runtime.Loops // waits for reads in the background
+	loops     *runtime.Loops // runs reads in the background
 	sizes     *contextSizes
 	readSlots chan struct{} // limits concurrent reads of tasks that other processes changed
 	shards    [64]hubShard
@@ -107,8 +107,8 @@ func (h *hub) acquire(key store.Key) *live {
 
 // runningTask returns a task that runs in this process, or nil if its state in the store may
 // differ: the task does not run here, or a commit is in progress. A reader that the commit
-// notifies, such as the webhook sender, must not read the state before it. The caller must not
-// modify the task.
+// notifies, such as the webhook sender, must not read the state from before the commit. The
+// caller must not modify the task.
 func (h *hub) runningTask(key store.Key) *store.Task {
 	s := h.shard(key)
 	s.mu.Lock()
@@ -219,12 +219,12 @@ func (l *live) unlock() {
 
 // extend returns a copy of base, the known task, with events applied. The caller holds
 // l.commit.
-func (l *live) extend(base *store.Task, events []store.Event, run store.QueueEntry) *store.Task {
+func (l *live) extend(base *store.Task, events []store.Event, queue store.QueueEntry) *store.Task {
 	if l.workingCopy == nil || l.workingCopy.Seq != base.Seq {
 		l.workingCopy = base.Clone()
 	}
 	l.workingCopy.Apply(events...)
-	l.workingCopy.Queue, l.workingCopy.LogSize = run, base.LogSize
+	l.workingCopy.Queue, l.workingCopy.LogSize = queue, base.LogSize
 	return l.workingCopy.Clone()
 }
 

@@ -26,7 +26,7 @@ const (
 
 var errNoMemory error = a2a.Errorf(a2a.CodeExhausted, "not enough free memory for the task (--memory)")
 
-// memoryRetries spreads the next claims of tasks without memory over time, to limit the load on
+// memoryRetries spreads the due times of tasks requeued for lack of memory, to limit the load on
 // the store. The zero value is ready to use.
 type memoryRetries struct {
 	mu   sync.Mutex
@@ -102,14 +102,14 @@ func (s *settings) taskLimit() int64 {
 	return min(int64(s.cfg.Limits.TaskBytes), s.cfg.Memory.Share()/taskShare)
 }
 
-// checkTaskSize returns an error if a task with has bytes may not grow by bytes.
-func (s *settings) checkTaskSize(id string, has, bytes int64) error {
+// checkTaskSize returns an error if a task of size bytes may not grow by more bytes.
+func (s *settings) checkTaskSize(id string, size, more int64) error {
 	limit := s.taskLimit()
-	if has+bytes <= limit {
+	if size+more <= limit {
 		return nil
 	}
 	s.oversized.Add(1)
-	return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d bytes of content; %d more would exceed the limit of %d (--max-task)", a2a.Quote(id), has, bytes, limit)
+	return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d bytes of content; %d more would exceed the limit of %d (--max-task)", a2a.Quote(id), size, more, limit)
 }
 
 // holdForRead holds memory for a task that is about to be read completely, and the same amount
@@ -139,7 +139,7 @@ func (h *hub) holdForRead(ctx context.Context, l *live) (release func(), err err
 }
 
 // startLarge reads a task that was claimed as an outline and runs it, in a slot that the caller
-// has acquired. Without memory the task is requeued, so that it does not block the slot.
+// has acquired. If there is not enough free memory it requeues the task and frees the slot.
 func (d *dispatcher) startLarge(outline *store.Task, quarantined bool) {
 	l := d.hub.acquire(outline.Key)
 	defer d.hub.release(l)

@@ -14,7 +14,7 @@ type outage struct {
 
 	mu         sync.Mutex
 	failing    bool          // no call has succeeded since the one started at failedAt
-	failedAt   time.Duration // like all times here, as settings.elapsed
+	failedAt   time.Duration // on the clock of settings.elapsed, like now and started below
 	graceUntil time.Duration // expired leases are not claimed until then
 	offset     time.Duration // difference between the clock of leases and settings.elapsed
 }
@@ -53,7 +53,7 @@ func (o *outage) recent(now time.Duration) bool {
 	return o.failing || now < o.graceUntil
 }
 
-// leases has what the leases of this process have in common.
+// leases is the state that all leases of this process share.
 type leases struct {
 	*settings
 	worker    atomic.Pointer[string] // current worker ID for new leases

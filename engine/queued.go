@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// countPauseFactor limits the cost of counting a long queue: the next count starts at the
-	// earliest after this many times the duration of the last one.
+	// countPauseFactor limits the cost of counting a long queue: the pause after a count is at
+	// least this many times the duration of the count.
 	countPauseFactor = 20
 	// countedOwners is the maximum number of owners whose queue counts are cached.
 	countedOwners = 1000
@@ -50,8 +50,8 @@ func (q *queueCount) age(now time.Time) (time.Duration, bool) {
 	return now.Sub(q.counted), !q.counted.IsZero()
 }
 
-// set records that the store counted n tasks at a time. n includes the first included tasks
-// that this process has queued since the previous count.
+// set records that the store counted n tasks at a time. included is the number of tasks that
+// this process queued between the previous count and this one; n counts them too.
 func (q *queueCount) set(n, included int64, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

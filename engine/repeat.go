@@ -8,14 +8,15 @@ import (
 )
 
 // answerRepeat answers a repeated request like the first one, whose record is first. The first
-// commit may have had an unknown outcome. Therefore a record is acknowledged only after a write,
-// which a database confirms only together with all earlier commits.
+// commit may not be durable yet, although its record can be read. Therefore, unless the store is
+// exclusive, answerRepeat first calls Ping, which writes: a database confirms a write only after
+// all earlier commits are durable.
 func (e *Engine) answerRepeat(ctx context.Context, id *idempotency, first *store.IdempotencyRecord, opts SendOptions) (*Sent, error) {
 	if err := id.check(first); err != nil {
 		return nil, err
 	}
 	if !e.exclusive() {
-		if err := e.cfg.Store.Ping(context.WithoutCancel(ctx)); err != nil { // has its own timeout
+		if err := e.cfg.Store.Ping(context.WithoutCancel(ctx)); err != nil { // Ping has its own timeout
 			return nil, err
 		}
 	}
@@ -41,7 +42,7 @@ func (r *repeat) answer(ctx context.Context) (*Sent, error) {
 	l := r.e.hub.acquire(r.key)
 	defer r.e.hub.release(l)
 	for {
-		out, err := r.read(context.WithoutCancel(ctx)) // the deadline ends the wait, not the answer
+		out, err := r.read(context.WithoutCancel(ctx)) // ctx limits the wait, not the read
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ type doneStep struct {
 // generation identifies the content of an artifact from one replacement to the next.
 type generation struct {
 	id string
-	n  int // number of events of the turn that replaced the artifact, including this one
+	n  int // number of events of the turn that replaced the artifact, up to this content
 }
 
 // earlierArtifact is an artifact that earlier attempts wrote.
@@ -86,8 +86,8 @@ func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAtt
 		return nil, err
 	}
 	for i := range task.Artifacts {
-		if l := e.artifacts[task.Artifacts[i].ID]; l != nil {
-			l.artifact = &task.Artifacts[i]
+		if earlier := e.artifacts[task.Artifacts[i].ID]; earlier != nil {
+			earlier.artifact = &task.Artifacts[i]
 		}
 	}
 	if err := r.readStart(ctx, e, task); err != nil {
@@ -99,17 +99,17 @@ func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAtt
 // add records an artifact event of the turn.
 func (e *earlierAttempts) add(event *store.Event) {
 	id := event.Artifact.ID
-	l := e.artifacts[id]
-	if l == nil {
-		l = new(earlierArtifact)
-		e.artifacts[id] = l
+	earlier := e.artifacts[id]
+	if earlier == nil {
+		earlier = new(earlierArtifact)
+		e.artifacts[id] = earlier
 		e.ids = append(e.ids, id)
 	}
 	if !event.Append {
-		l.generation++
-		l.complete = false
+		earlier.generation++
+		earlier.complete = false
 	}
-	l.complete = l.complete || event.LastChunk
+	earlier.complete = earlier.complete || event.LastChunk
 }
 
 // readStart reads the state before the turn of the artifacts that earlier attempts wrote.
@@ -128,10 +128,10 @@ func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Tas
 	}
 	e.startArtifacts = nil
 	for _, a := range task.Artifacts {
-		if l := e.artifacts[a.ID]; l == nil {
+		if earlier := e.artifacts[a.ID]; earlier == nil {
 			e.startArtifacts = append(e.startArtifacts, a)
-		} else if l.atStart != nil {
-			e.startArtifacts = append(e.startArtifacts, *l.atStart)
+		} else if earlier.atStart != nil {
+			e.startArtifacts = append(e.startArtifacts, *earlier.atStart)
 		}
 	}
 	return err
@@ -142,7 +142,7 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 	for _, done := range e.steps {
 		for _, w := range done.Artifacts {
 			g := generation{w.ID, w.Generation}
-			if l := e.artifacts[g.id]; l != nil && g.n > 0 && g.n < l.generation {
+			if earlier := e.artifacts[g.id]; earlier != nil && g.n > 0 && g.n < earlier.generation {
 				if e.replaced == nil {
 					e.replaced = make(map[generation]*store.Task)
 				}
@@ -190,8 +190,8 @@ func (e *earlierAttempts) content(w *writeRecord) ([]a2a.Part, error) {
 	var parts []a2a.Part
 	if t := e.replaced[generation{w.ID, w.Generation}]; t != nil && len(t.Artifacts) == 1 {
 		parts = t.Artifacts[0].Parts
-	} else if l := e.artifacts[w.ID]; l != nil && l.artifact != nil && l.generation == w.Generation {
-		parts = l.artifact.Parts
+	} else if earlier := e.artifacts[w.ID]; earlier != nil && earlier.artifact != nil && earlier.generation == w.Generation {
+		parts = earlier.artifact.Parts
 	}
 	chunk, ok := store.Between(parts, from, to)
 	if !ok {

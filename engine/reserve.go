@@ -20,9 +20,10 @@ type handlerMemory struct {
 // Reserve holds bytes of Config.Memory, accounted to the task's owner, for content that the
 // handler is about to keep in memory. The memory is held until release is called or the handler
 // returns. If the memory is not available, Reserve waits up to 10 s or until ctx is done. Then
-// it returns an error with [a2a.CodeExhausted], or ctx's cause. A handler that returns this error runs
-// again when there may be memory, and the attempt is not counted. The error has [a2a.CodeTooLarge] if one
-// owner can never hold that much in addition to what the turn holds.
+// it returns an error with [a2a.CodeExhausted], or ctx's cause. If the handler returns the
+// CodeExhausted error, the engine requeues the task and does not count the attempt. The error
+// has [a2a.CodeTooLarge] if one owner can never hold that much in addition to what the turn
+// holds.
 func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err error) {
 	if bytes < 0 {
 		return nil, a2a.Invalid("bytes", "is %d, want 0 or more", bytes)
@@ -40,8 +41,8 @@ func (t *Turn) newHold() memory.Hold {
 	return t.r.e.cfg.Memory.Hold(t.Owner()).Of(t.r, t.memory.bytes())
 }
 
-// growHold waits for memory. It returns ctx's cause if ctx is done, and errNoMemory if the memory is
-// not available.
+// growHold waits for memory. It returns ctx's cause if ctx is done, and errNoMemory if the
+// memory is not available.
 func growHold(ctx context.Context, hold *memory.Hold, bytes int64) error {
 	err := hold.Grow(ctx, bytes)
 	switch {

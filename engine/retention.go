@@ -110,7 +110,8 @@ func (r Retention) tasks(s a2a.TaskState) time.Duration {
 	return r[RetainTasks]
 }
 
-// Age returns how long a kind that is not a state is stored; 0 means without limit.
+// Age returns how long data of a kind is stored, for kinds other than tasks and states; 0 means
+// without limit.
 func (r Retention) Age(kind string) time.Duration {
 	if age, ok := r[kind]; ok || kind == RetainDescribedContexts {
 		return age

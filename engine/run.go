@@ -24,7 +24,7 @@ const (
 )
 
 // run executes a claimed task: one lease, one or more turns. It has many methods, because all of
-// them share one state: what is committed, what is pending, and whether the lease still holds.
+// them share one state: what is committed, what is pending, and whether the lease is valid.
 type run struct {
 	e     *Engine
 	l     *live
@@ -70,8 +70,8 @@ func (d *dispatcher) newRun(l *live, t *store.Task) *run {
 		lease: store.HeldLease{Key: t.Key, Worker: t.Queue.Lease.Worker, Fence: t.Queue.Lease.Fence},
 	}
 	// The first attempt of a turn adds only its message and claim to the log; later attempts
-	// add a claim each. A turn that does not start with a message followed another turn under
-	// its lease, so its first attempt added no claim.
+	// add a claim each. If no message was received after StartSeq, the turn followed another
+	// turn under the same lease, and its first attempt added no claim.
 	if t.Seq > t.Queue.StartSeq+2 || t.ReceivedSeq <= t.Queue.StartSeq {
 		r.retriedTurn = t.Queue.Turn
 	}
@@ -171,8 +171,8 @@ func (r *run) turnContext() (context.Context, context.CancelFunc) {
 }
 
 // callHandler runs the handler. If the handler does not return within HandlerGrace after its
-// context is done, callHandler abandons it. It cancels the context when the lease ends, unless
-// the store is exclusive: from then on another worker may run the task.
+// context is done, callHandler abandons it. When the lease ends, another worker may run the
+// task, so callHandler cancels the context, unless the store is exclusive.
 func (r *run) callHandler(ctx context.Context, t *Turn) error {
 	done := make(chan error, 1)
 	returned := make(chan struct{})
@@ -213,7 +213,7 @@ func (r *run) callHandler(ctx context.Context, t *Turn) error {
 }
 
 // stopIfLeaseEnded cancels the run if the lease has ended, otherwise it resets the timer. If
-// the store has not given the lease to another worker, the run requeues the task.
+// no other worker has claimed the task, the canceled run requeues it.
 func (r *run) stopIfLeaseEnded(leaseEnd *time.Timer) {
 	switch left := r.leaseLeft(); {
 	case r.e.exclusive():

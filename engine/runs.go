@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// runs are the runs of this process. It is safe for concurrent use.
+// runs is the set of runs in this process. It is safe for concurrent use.
 type runs struct {
 	active sync.WaitGroup // runs, and callers of add
 

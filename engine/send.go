@@ -22,9 +22,9 @@ type SendOptions struct {
 	RequestHash    [32]byte
 	// OnStored, if not nil, is called after the message is stored, before any wait.
 	OnStored func()
-	// ReserveMemory, if not nil, is called before Send reads a task to answer a repeated message, with
-	// the size of the task's content in bytes. It is called with 0 before Send waits. Send
-	// returns its error.
+	// ReserveMemory, if not nil, is called before Send reads a task to answer a repeated
+	// message, with the size of the task's content in bytes. It is called with 0 before Send
+	// waits. Send returns its error.
 	ReserveMemory func(ctx context.Context, bytes int64) error
 	// Webhook, if not nil, returns the webhooks to register with the message. If it is nil,
 	// Send rejects a configuration that has a webhook. seq is the version of the task before
@@ -245,9 +245,10 @@ func (s *sendCall) webhook(ctx context.Context, seq int64) (webhook []store.NewW
 	return webhook, nil
 }
 
-// reserveSlot acquires a slot for a task that is about to be queued. It does not if other tasks
-// are due first or the owner may have no slot. It also keeps the engine from stopping. The
-// caller must call returnSlot or runOrAnnounce afterwards.
+// reserveSlot acquires a slot for a task that is about to be queued, and changes queue and
+// events so that their commit leases the task. It returns false if other tasks are due first or
+// the owner may have no slot. Stop waits until the caller has called returnSlot or
+// runOrAnnounce.
 func (d *dispatcher) reserveSlot(owner string, queue *store.QueueEntry, events *[]store.Event) bool {
 	if d.mayHaveDue.Load() || !d.runs.add() {
 		return false
@@ -263,8 +264,8 @@ func (d *dispatcher) reserveSlot(owner string, queue *store.QueueEntry, events *
 	return true
 }
 
-func (d *dispatcher) returnSlot(taken bool, owner string) {
-	if taken {
+func (d *dispatcher) returnSlot(reserved bool, owner string) {
+	if reserved {
 		d.freeSlot(owner)
 		d.runs.active.Done()
 	}
@@ -331,7 +332,7 @@ func (h *hub) latestTask(ctx context.Context, l *live) (*store.Task, error) {
 	if t, _ := l.snapshot(); t != nil {
 		return t, nil
 	}
-	t, err := h.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // the deadline ends the wait, not the answer
+	t, err := h.cfg.Store.Task(context.WithoutCancel(ctx), l.key, store.TaskOptions{}) // ctx limits the wait, not the read
 	return t, taskError(l.key.ID, err)
 }
 

@@ -11,10 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Step runs fn at most once per turn, across attempts: its result is stored, and a later
-// attempt returns the stored result. A name that is used again in one attempt is another step,
-// distinguished by its order. Therefore names must be used in the same order in every attempt.
-// An error of fn is not stored.
+// Step runs fn and stores its result. A later attempt of the turn returns the stored result
+// without running fn. An error of fn is not stored: a later attempt runs fn again, as it does if
+// the process dies before the result is stored. A name that is used again in one attempt is
+// another step, distinguished by its order. Therefore names must be used in the same order in
+// every attempt.
 //
 // Artifact content that is written while fn runs belongs to the step. A later attempt that
 // returns the stored result writes that content again. A nested step must be given the context

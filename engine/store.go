@@ -2,8 +2,8 @@ package engine
 
 import "github.com/holdfast-dev/holdfast/store"
 
-// Store is what an engine uses of a store. It leaves webhooks to their service and closing
-// to the owner of the store.
+// Store is the part of a store that an engine uses. It has no methods for webhooks, which
+// package webhook uses, and no Close: the program that opened the store closes it.
 type Store interface {
 	store.Tasks
 	store.Contexts

@@ -71,11 +71,11 @@ func (h *hub) fold(l *live, base *store.Task, c *store.Change) *store.Task {
 	if c.Idempotency != nil {
 		c.Idempotency.CreatedAt = now
 	}
-	run := base.Queue
+	queue := base.Queue
 	if c.Queue != nil {
-		run = *c.Queue
+		queue = *c.Queue
 	}
-	return l.extend(base, c.Events, run)
+	return l.extend(base, c.Events, queue)
 }
 
 // duplicateError means that the idempotency record of the change already exists.
