@@ -71,7 +71,7 @@ func partitioned(t storetest.T, cfg Config) Config {
 
 func TestStoreOnPartitionedTables(t *testing.T) {
 	t.Parallel()
-	runSuite(t, func(t storetest.T) Config { return partitioned(t, Config{}) })
+	runSuite(t, smallHarness(), func(t storetest.T) Config { return partitioned(t, Config{}) })
 }
 
 // Partitions find statements that identify rows by ctid or by a column that is not unique

@@ -75,19 +75,25 @@ func openInTime(t *testing.T, cfg Config) (s *Store) {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	runSuite(t, func(t storetest.T) Config { return freshConfig(t, Config{}) })
+	runSuite(t, harness, func(t storetest.T) Config { return freshConfig(t, Config{}) })
 }
 
 func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
-	runSuite(t, func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) })
+	runSuite(t, smallHarness(), func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) })
+}
+
+// smallHarness is for suites that repeat TestStore in another environment.
+func smallHarness() storetest.Harness {
+	h := harness
+	h.Tasks, h.Calls = 100, 60
+	return h
 }
 
 // runSuite runs the suite in a pool of schemas, which create makes.
-func runSuite(t *testing.T, create func(t storetest.T) Config) {
+func runSuite(t *testing.T, h storetest.Harness, create func(t storetest.T) Config) {
 	t.Helper()
 	all := newSchemas(t, create)
-	h := harness
 	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
 	storetest.Run(t, h)
 }
