@@ -24,7 +24,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("webhook.seed", 0, "run only the simulation with this seed")
-	simCount = flag.Int("webhook.schedules", 400, "number of simulations of each kind")
+	simCount = flag.Int("webhook.schedules", 150, "number of simulations of each kind")
 )
 
 // plan configures a simulation.
