@@ -50,7 +50,7 @@ func (r *repeat) answer(ctx context.Context) (*Sent, error) {
 			return out, nil
 		}
 		last := max(r.seq, out.Task.Seq)
-		out = nil //nolint:ineffassign,wastedassign // do not hold content while waiting
+		out = nil // do not hold content while waiting
 		if err := r.hold(ctx, 0); err != nil {
 			return nil, err
 		}

@@ -320,7 +320,7 @@ func (h *hub) wait(ctx context.Context, l *live, seq int64) (*store.Task, error)
 			}
 			return t, nil
 		}
-		t = nil //nolint:ineffassign,wastedassign // do not hold content while waiting
+		t = nil // do not hold content while waiting
 		if h.await(ctx, l, changed) {
 			return h.latestTask(ctx, l)
 		}

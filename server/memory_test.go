@@ -50,7 +50,7 @@ func waitUntil(t *testing.T, description string, ok func() bool) {
 	}
 }
 
-func TestStalledReadersUseBoundedMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 	const size, clients = 8 << 20, 24
 	for _, method := range []string{a2a.MethodGet, a2a.MethodResubscribe, "batch"} {
 		t.Run(strings.ReplaceAll(method, "/", " "), func(t *testing.T) {

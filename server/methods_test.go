@@ -119,7 +119,7 @@ func TestNoMethodExposesInternalErrors(t *testing.T) {
 func FuzzMethods(f *testing.F) {
 	methods := a2a.Methods()
 	for i, m := range methods {
-		f.Add(uint8(i), []byte(sampleParams[m.Name])) //nolint:gosec // there are few
+		f.Add(uint8(i), []byte(sampleParams[m.Name]))
 	}
 	e := startEngine(f, newStore(), echo, nil)
 	f.Fuzz(func(t *testing.T, method uint8, params []byte) {

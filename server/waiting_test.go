@@ -23,7 +23,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestWaitingRequestsReleaseContent(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestWaitingRequestsReleaseContent(t *testing.T) { // it measures the heap
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func (Codec) DecodeEvent(raw []byte) (a2a.Event, error) {
 		switch head.Kind {
 		case "", "task", "message", "status-update", "artifact-update":
 		default:
-			return nil, nil //nolint:nilnil // documented
+			return nil, nil // documented
 		}
 	}
 	return a2a.DecodeEvent(raw)

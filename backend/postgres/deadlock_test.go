@@ -44,7 +44,7 @@ func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 	deadline := time.Now().Add(3 * time.Second)
 	for i := range 8 {
 		wg.Go(func() {
-			for r := rand.New(rand.NewPCG(1, uint64(i))); time.Now().Before(deadline); commits.Add(1) { //nolint:gosec // a test's seed
+			for r := rand.New(rand.NewPCG(1, uint64(i))); time.Now().Before(deadline); commits.Add(1) {
 				n := int(next.Add(2))
 				order := r.Perm(contexts)
 				changes := []store.Change{

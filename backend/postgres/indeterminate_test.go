@@ -54,7 +54,7 @@ func loseCommitAnswer(t *testing.T) (lost bool) {
 		answers <- answer{results, err}
 	}()
 	time.Sleep(700 * time.Millisecond)
-	l, err := net.Listen("tcp", addr) //nolint:noctx // closed by the test
+	l, err := net.Listen("tcp", addr)
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {

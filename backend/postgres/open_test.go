@@ -60,7 +60,7 @@ func TestConfigDistinguishesNoneFromDefault(t *testing.T) {
 // A pooler in front of the database rejects session settings.
 func TestOpenReportsAnUnconfiguredPooler(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the test
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {

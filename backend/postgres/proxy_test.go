@@ -70,7 +70,7 @@ func newProxy(t testing.TB, database string) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(database)
 	must(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the test
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	p := &proxy{t: t, target: u.Host, listen: l, conns: make(map[net.Conn]chan struct{})}
 	u.Host = l.Addr().String()
@@ -209,7 +209,7 @@ func (p *proxy) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	server, err := net.Dial("tcp", p.target) //nolint:noctx // closed below
+	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		_ = client.Close()
 		return

@@ -29,7 +29,7 @@ type cluster struct {
 func newCluster(t *testing.T, pooler bool) *cluster {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // servers do not run as root
+	must(t, os.Chmod(filepath.Dir(dir), 0o755))
 	primary, err := pgtest.Start(pgtest.Config{Dir: dir, Settings: map[string]string{"synchronous_commit": "on", "shared_buffers": "16MB"}})
 	must(t, err)
 	t.Cleanup(func() { _ = primary.Close() })

@@ -45,7 +45,7 @@ func (p *deliveryPlace) encode() string {
 // decodePlace decodes a cursor. It returns nil for "".
 func decodePlace(cursor string) (*deliveryPlace, error) {
 	if cursor == "" {
-		return nil, nil //nolint:nilnil // none
+		return nil, nil // none
 	}
 	var p deliveryPlace
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)

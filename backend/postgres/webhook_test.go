@@ -99,7 +99,7 @@ func TestLanesStayConsistentUnderConcurrentCalls(t *testing.T) {
 	run := func(f func(s *Store, r *rand.Rand) error) {
 		for i, s := range stores {
 			wg.Go(func() {
-				for r := rand.New(rand.NewPCG(1, uint64(i))); ctx.Err() == nil; { //nolint:gosec // a test's seed
+				for r := rand.New(rand.NewPCG(1, uint64(i))); ctx.Err() == nil; {
 					if err := f(s, r); err != nil {
 						t.Error(err)
 						return
@@ -348,7 +348,7 @@ func TestPayloadNamesDueLanes(t *testing.T) {
 func TestAttemptsAreListedNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test's seed
+	r := rand.New(rand.NewPCG(3, 4))
 	want := map[string]int{}
 	for n := range 3 {
 		must(t, commitOne(s, submitted(n)))

@@ -61,7 +61,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 			return err
 		})
 	}
-	if err = errors.Join(err, st.Close()); err != nil { //nolint:contextcheck // closed also when ctx is done
+	if err = errors.Join(err, st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
 	}
 	if a.json && to != "stdout" {

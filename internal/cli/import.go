@@ -57,7 +57,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	report, err := transfer.Import(ctx, nonNilReader(in), st, transfer.ImportOptions{
 		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished),
 	})
-	if err = errors.Join(err, st.Close()); err != nil { //nolint:contextcheck // closed also when ctx is done
+	if err = errors.Join(err, st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
 	}
 	if a.json {

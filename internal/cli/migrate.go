@@ -98,7 +98,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := st.Close(); err != nil { //nolint:contextcheck // closed also when ctx is done
+		if err := st.Close(); err != nil { // closed also when ctx is done
 			return err
 		}
 	}

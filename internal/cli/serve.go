@@ -163,12 +163,12 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
 			return errors.Join(err, ln.Close())
 		}
-		defer func() { err = errors.Join(err, cfg.Store.Close()) }() //nolint:contextcheck // closed also when ctx is done
+		defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
 	}
 	if r.storage.kind == kindPostgres {
 		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosenBy)
 	}
-	h, err := holdfast.New(cfg, r.agent.handler) //nolint:contextcheck // opening the store must not end half-way
+	h, err := holdfast.New(cfg, r.agent.handler) // opening the store must not end half-way
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -181,7 +181,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	limit := cmp.Or(int64(c.Memory), memory.Default())
 	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.kind, limit))
 	a.reloads.Store(true)
-	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) //nolint:contextcheck // reading a file needs none
+	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) // reading a file needs none
 	if err := h.Serve(ctx, ln); err != nil && !graceExpired(ctx, err) {
 		return err
 	}

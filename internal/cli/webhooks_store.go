@@ -50,7 +50,7 @@ func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, writ
 	st, err := s.openExisting(ctx, a)
 	if err == nil && write && s.kind == kindSQLite {
 		// The store exists: opening it for writing does not create an empty one.
-		if err = st.Close(); err != nil { //nolint:contextcheck // closed also when ctx is done
+		if err = st.Close(); err != nil { // closed also when ctx is done
 			return err
 		}
 		if st, err = s.open(ctx, a, nil); a2a.CodeOf(err) == a2a.CodeUnavailable {
@@ -67,7 +67,7 @@ func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, writ
 	if hint := webhookHint(err); hint != "" {
 		err = &hintError{err, "`" + a.name + " webhooks list " + quoteShell(task) + "` with the same --owner and storage " + hint}
 	}
-	if err = errors.Join(err, st.Close()); err != nil && ctx.Err() != nil { //nolint:contextcheck // closed also when ctx is done
+	if err = errors.Join(err, st.Close()); err != nil && ctx.Err() != nil { // closed also when ctx is done
 		return context.Cause(ctx)
 	}
 	return err

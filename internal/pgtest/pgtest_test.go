@@ -60,7 +60,7 @@ func TestAcknowledgedIsThereAfterAnImmediateStop(t *testing.T) {
 
 func TestServerEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very binary
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

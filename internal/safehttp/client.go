@@ -147,7 +147,7 @@ func (c *Client) Check(ctx context.Context, rawURL string) error {
 	defer cancel()
 	answers, err := c.lookup(ctx, e)
 	if err != nil {
-		return nil //nolint:nilerr // no answer is no reason to refuse
+		return nil // no answer is no reason to refuse
 	}
 	_, err = c.checkAnswers(e, answers)
 	return err

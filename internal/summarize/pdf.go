@@ -124,7 +124,7 @@ func pdfConfiguration(data []byte) *model.Configuration {
 // out, as does code that continues to read after the context is done.
 type budgetReader struct {
 	*bytes.Reader
-	ctx  context.Context //nolint:containedctx // the reader lives for one call
+	ctx  context.Context // the reader lives for one call
 	left int64
 }
 
@@ -147,7 +147,7 @@ func (r *budgetReader) WriteTo(w io.Writer) (int64, error) {
 
 // pdfDocument resolves objects and collects pages.
 type pdfDocument struct {
-	ctx  context.Context //nolint:containedctx // the document lives for one call
+	ctx  context.Context // the document lives for one call
 	xref *model.XRefTable
 	// weighed has the object streams in use, whose decoded size objectText is.
 	weighed     map[int]bool
