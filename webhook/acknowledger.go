@@ -20,11 +20,12 @@ const (
 	minAckBackoff, maxAckBackoff = 20 * time.Millisecond, 2 * time.Second
 )
 
-// acknowledger stores the results of lanes and releases them. A failing ack delays no other.
+// acknowledger stores the results of lanes and releases them. An ack that cannot be stored does not
+// delay others.
 type acknowledger struct {
 	*common
-	// stored is called with stored acks, before flush ends. lost has the leases among them that
-	// another process holds now.
+	// stored is called after acks have been stored and before flush returns. lost has the
+	// leases that this process no longer held.
 	stored   func(lanes []*lane, acks []store.LaneAck, lost map[store.LaneLease]bool)
 	pending  runtime.Signal // acks are waiting to be stored
 	drained  runtime.Signal // all acks are stored
@@ -100,8 +101,8 @@ func (q *acknowledger) run(ctx context.Context, beat func()) {
 }
 
 // failed records that a call failed and returns the backoff before the next one. A single
-// ack may be the cause, so the batch size is halved until it is found. An ack that failed
-// alone has its own backoff and does not delay others.
+// ack may be the cause, so the batch size is halved until that ack is sent alone. Then it has
+// its own backoff and does not delay others.
 func (q *acknowledger) failed(lanes []*lane) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -135,7 +135,8 @@ func (b *breaker) rollWindow(now time.Time) {
 
 // allow reports whether a lane may call the endpoint, and whether that is the trial attempt
 // of a half-open breaker. If not, retry is when the lane is due again: one lane at the end of
-// the open period, the others later, since a successful trial wakes them.
+// the open period, the others later, since a successful trial wakes them. chance is a random
+// number in [0, 1).
 func (b *breaker) allow(now time.Time, chance float64) (retry time.Time, trial, ok bool) {
 	switch {
 	case !b.open:

@@ -100,7 +100,7 @@ func taskError(id string, err error) error {
 	return err
 }
 
-// find returns the webhook of a task that an id selects. See Get.
+// find returns the task's webhook that an id selects, as in Get.
 func (c catalog) find(ctx context.Context, task store.Key, id string) (*webhook, error) {
 	all, err := c.webhooks(ctx, task)
 	if err != nil {

@@ -30,23 +30,23 @@ type claimer struct {
 	horizon   time.Duration // upper bound of due times, from now
 	batch     int           // maximum number of lanes in one claim
 
-	wake      runtime.Signal // the dispatcher should claim due lanes
-	dueSooner runtime.Signal // the dispatcher should reset its timer
-	lastOwner string         // owner of the last claimed lane; only used by the dispatcher
+	wake      runtime.Signal // dispatch should claim due lanes
+	dueSooner runtime.Signal // dispatch should reset its timer
+	lastOwner string         // owner of the last claimed lane; only used by dispatch
 	renewedAt atomic.Int64   // last renewal of all leases, in Unix nanoseconds
 
 	mu        sync.Mutex
 	lanes     map[laneID]*lane // claimed and not released yet
 	dueTimes  dueTimes
 	claiming  bool             // a claim is in progress
-	cancelled map[laneID]int64 // claims in progress are void below this fence
-	moreDue   bool             // due lanes may remain that exceeded a limit
+	cancelled map[laneID]int64 // lanes that a claim in progress must release if their fence is lower
+	moreDue   bool             // a limit may have excluded due lanes from the last claim
 	takeover  bool             // the store is exclusive: leases of earlier processes are void
 	stopping  bool
 	counts    claimCounts
 }
 
-// claimCounts counts events since the start.
+// claimCounts counts notifications and claims since the start.
 type claimCounts struct {
 	notifications uint64 // of the store
 	empty         uint64 // claims that found nothing due
@@ -105,7 +105,7 @@ func (c *claimer) stopNewWork() {
 	c.wake.Send()
 }
 
-// untilDue returns how long the dispatcher may wait before the next claim.
+// untilDue returns how long dispatch may wait before the next claim.
 func (c *claimer) untilDue() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *claimer) handleClaimed(l *lane) {
 		if l.State == store.LaneActive {
 			c.delivery.endLane(l, store.LaneDisabled, reason)
 		}
-		if len(l.Events) == 0 { // too large for the claim: the worker reads them
+		if len(l.Events) == 0 { // too large for the claim: the deliverer reads them
 			c.delivery.start(l)
 			return
 		}
@@ -245,7 +245,7 @@ func (c *claimer) releaseIfWaiting(l *lane) bool {
 func (c *claimer) acksStored(lanes []*lane, acks []store.LaneAck, lost map[store.LaneLease]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, kick := c.now(), false
+	now, claimAgain := c.now(), false
 	for i, l := range lanes {
 		if lost[l.lease] {
 			c.log.Debug("webhook lease lost", "task", l.lease.Task.ID, "webhook", l.lease.ID)
@@ -262,10 +262,10 @@ func (c *claimer) acksStored(lanes []*lane, acks []store.LaneAck, lost map[store
 				c.dueSooner.Send()
 			}
 		} else if acks[i].Cursor.Seq < l.Tail || l.notifications != c.counts.notifications {
-			kick = true
+			claimAgain = true
 		}
 	}
-	if kick || c.moreDue {
+	if claimAgain || c.moreDue {
 		c.wake.Send()
 	}
 }
@@ -273,8 +273,8 @@ func (c *claimer) acksStored(lanes []*lane, acks []store.LaneAck, lost map[store
 // maxFence is greater than all fences.
 const maxFence = math.MaxInt64
 
-// cancelLane ends the work of this process on a lane, if it holds a fence less than below.
-// When it returns, no attempt under such a fence is in progress or will be made here.
+// cancelLane ends the work of this process on a lane if the fence of its lease is less than
+// below. When it returns, no attempt under such a lease is in progress or will be made here.
 func (c *claimer) cancelLane(task store.Key, id string, below int64) {
 	c.mu.Lock()
 	name := laneID{task, id}
@@ -306,8 +306,8 @@ func (c *claimer) count() int {
 	return len(c.lanes)
 }
 
-// progress reports whether this process neither claims nor delivers, and returns the number
-// of claims that found nothing and that failed.
+// progress reports whether this process neither claims nor delivers. It returns the number of
+// claims that found nothing due and the number of those that failed.
 func (c *claimer) progress() (idle bool, empty, failed uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ type clock struct {
 	jumps       []jump    // the latest maxJumps
 }
 
-// jump is a change of the clock to a time, by a duration that did not pass.
+// jump records that the clock was set forward to a time, by a duration.
 type jump struct {
 	to time.Time
 	by time.Duration
@@ -70,8 +70,8 @@ func (c *clock) detectJump() bool {
 	return true
 }
 
-// adjust returns due, shifted by the jumps since it was recorded. The remaining wait stays
-// as intended.
+// adjust returns due, shifted by the jumps since it was recorded, so that a jump does not
+// shorten the wait.
 func (c *clock) adjust(due, recorded time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

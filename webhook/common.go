@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// common is the configuration of a service and what follows from it. All parts of the service
-// share it.
+// common is the configuration of a service and the values derived from it. All parts of the
+// service share it.
 type common struct {
 	cfg          Config
 	log          *slog.Logger

@@ -64,8 +64,8 @@ type Config struct {
 	// Lease is how long this process may hold a lane without renewing its lease. Default
 	// 30 s. The minimum is 2*Timeout - 5 s, and 100 ms.
 	Lease time.Duration
-	// Poll is the interval at which the service looks for due lanes without a
-	// notification. Default 1 s.
+	// Poll is the interval at which the service checks the store for due lanes that no
+	// notification announced. Default 1 s.
 	Poll time.Duration
 	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
 	// applied. After the last one the lane is parked. Default: 20 attempts over three days.

@@ -33,7 +33,7 @@ type deliverer struct {
 
 	ctx      context.Context    // context of delivery attempts
 	cancel   context.CancelFunc // cancels ctx
-	workers  sync.WaitGroup     // lanes, and readers of the pool
+	workers  sync.WaitGroup     // goroutines that work on lanes, and reads of the pool
 	stopping atomic.Bool        // no further attempts are made
 
 	delivered, failed, dead atomic.Int64
@@ -179,7 +179,7 @@ func (d *deliverer) loadEvents(l *lane) (release func(), err error) {
 	}
 	item, err := d.pool.get(l.ctx, sharedKey{task: l.lease.Task, created: l.Created.UnixMilli(), seq: after + 1}, d.pool.readRow(l.lease.Task, after, rows[0]))
 	var large *tooLargeError
-	if errors.As(err, &large) { // the event is unknown: assume that it is one to be sent
+	if errors.As(err, &large) { // the row was not read: assume that it has one event to send
 		d.deadLetterTooLarge(l, store.WebhookCursor{Seq: rows[0].Last(), Sequence: l.Cursor.Sequence + 1, State: l.Cursor.State}, large)
 		return func() {}, nil
 	}
@@ -321,8 +321,8 @@ func (d *deliverer) endLane(l *lane, state store.LaneState, reason string) {
 	}
 }
 
-// deadLetter dead-letters the event before next, after attempts that l.Attempt does not
-// include yet.
+// deadLetter dead-letters the event before cursor next. attempts is the number of attempts
+// that l.Attempt does not count yet.
 func (d *deliverer) deadLetter(l *lane, next store.WebhookCursor, attempts int, r result, now time.Time) {
 	l.dead = append(l.dead, store.DeadLetter{
 		Task: l.lease.Task, WebhookID: l.lease.ID, Cursor: l.Cursor, Seq: next.Seq, Sequence: next.Sequence,
@@ -344,7 +344,7 @@ func (d *deliverer) deadLetterFrom(l *lane, i int, reason string, now time.Time)
 	}
 }
 
-// countRefusal counts the event of a sequence as refused. The first call of a claim adds the
+// countRefusal counts the event with a sequence as refused. The first call of a claim adds the
 // directly preceding refusals of earlier claims, but only those after the millisecond in
 // which the webhook was last saved or replayed.
 func (d *deliverer) countRefusal(l *lane, sequence int64) {

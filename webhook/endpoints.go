@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
-// endpointRegistry has the endpoints that this process calls. It limits their requests and
-// their owners, applies their circuit breakers, saves their state, and wakes lanes when they
-// recover.
+// endpointRegistry has the endpoints that this process calls. It limits the requests to each
+// endpoint and of each owner, applies circuit breakers, saves the state of endpoints, and wakes
+// lanes when an endpoint recovers.
 type endpointRegistry struct {
 	*common
 	acks    *acknowledger
-	wake    runtime.Signal // of the dispatcher
+	wake    runtime.Signal // makes the claimer claim due lanes
 	changed runtime.Signal // an endpoint was opened, closed, disabled or enabled
 	work    runtime.Signal // endpoints have lanes to wake, or are to be enabled
 
@@ -31,7 +31,7 @@ func newEndpointRegistry(common *common, acks *acknowledger, wake runtime.Signal
 	}
 }
 
-// claimed returns an endpoint of which a lane was claimed.
+// claimed records that a lane of an endpoint was claimed, and returns the endpoint.
 func (g *endpointRegistry) claimed(name endpointName) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,8 +191,8 @@ func (g *endpointRegistry) deferWaiting(e *endpoint) {
 }
 
 // blocked reports whether a lane must not be delivered because its endpoint is disabled, and
-// why it was disabled. A lane that was saved or replayed after that, by any process, enables
-// the endpoint.
+// why it was disabled. If the webhook was saved or replayed after that, by any process, blocked
+// enables the endpoint.
 func (g *endpointRegistry) blocked(l *lane) (reason string, blocked bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

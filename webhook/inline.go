@@ -38,7 +38,7 @@ func (reg *registrar) Prepare(ctx context.Context, p a2a.Principal, c *a2a.Messa
 	return in, nil
 }
 
-// Webhooks returns those to be stored with the message: its own webhook or, for a task
+// Webhooks returns the webhooks to store with the message: its own webhook or, for a task
 // without one, the global webhook. seq is the task's version before the message, 0 for a new
 // task. The engine calls it. Errors are those of Set, with a field in
 // configuration.pushNotificationConfig.
@@ -86,8 +86,8 @@ func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]st
 	return webhook, err
 }
 
-// AfterCommit must be called after the message was stored. It stops attempts to a replaced webhook
-// and enables its endpoint. Errors are logged.
+// AfterCommit must be called after the message was stored. If the message registered a webhook,
+// it stops attempts with the replaced settings and enables the endpoint. Errors are logged.
 func (in *Inline) AfterCommit(ctx context.Context) {
 	if in.saved {
 		in.reg.claims.renewLeases(ctx, func(l *lane) bool { return l.lease.Task == in.task })

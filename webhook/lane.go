@@ -28,11 +28,11 @@ type lane struct {
 	attempts     []store.DeliveryAttempt
 	dead         []store.DeadLetter
 	delivered    int       // number of events
-	unsentSince  time.Time // time of the first of these
+	unsentSince  time.Time // time of the first result that is not in an ack
 	refusals     int       // consecutive events refused by the policy
 	refusalsRead bool      // refusals includes those of earlier claims
 
-	handOff bool       // leave it to another process
+	handOff bool       // not claimed here when it is due, because another process may have the key
 	memory  memoryHold // for its events
 
 	notifications uint64 // claimer's count of notifications when it was claimed
@@ -163,11 +163,11 @@ func (l *lane) scheduleRetry(r result, schedule []time.Duration, now time.Time, 
 	return store.Time(now.Add(max(wait, r.retryAfter))), false
 }
 
-// collectAck returns an ack with the results since the previous one. hold keeps the lease,
-// due is when the lane is due next.
-func (l *lane) collectAck(now, due time.Time, hold bool) store.LaneAck {
+// collectAck returns an ack with the results since the previous one. keepLease keeps the
+// lease; due is when the lane is due next.
+func (l *lane) collectAck(now, due time.Time, keepLease bool) store.LaneAck {
 	ack := store.LaneAck{
-		Lease: l.lease, KeepLease: hold, At: store.Time(now),
+		Lease: l.lease, KeepLease: keepLease, At: store.Time(now),
 		Cursor: l.Cursor, State: l.State, Reason: l.Reason, DueAt: store.Time(due), Attempt: l.Attempt, FailedAt: l.FailedAt,
 		Delivered: l.delivered, Attempts: l.attempts, Dead: l.dead,
 	}

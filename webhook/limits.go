@@ -42,8 +42,8 @@ func (q *deferQueue) observe(d time.Duration) {
 	q.latency += (d - q.latency) / 8
 }
 
-// deferUntil returns the time of the next claim of a lane that is deferred behind ahead
-// others, if slots lanes are served at a time.
+// deferUntil returns when a deferred lane is to be claimed again. ahead is the number of lanes
+// that are served before it, slots the number that are served at a time.
 func (q *deferQueue) deferUntil(now time.Time, ahead, slots int, chance float64) time.Time {
 	step := max(q.latency, time.Millisecond) / time.Duration(max(slots, 1))
 	earliest := now.Add(time.Duration(ahead) * step)
@@ -231,11 +231,11 @@ func (m *limits) admit(l *lane, now time.Time, chance float64) (retry time.Time,
 		return m.ownerQueue.deferUntil(now, 0, m.perOwner, chance), false
 	case !free && (!canWait || h.active == 0): // a waiting lane starts when another one at its host ends
 		e.contendedAt = now
-		line := &e.deferQueue
+		queue := &e.deferQueue
 		if e.latency == 0 {
-			line = &h.deferQueue
+			queue = &h.deferQueue
 		}
-		return line.deferUntil(now, len(e.waiting), min(slots, m.perHost/max(len(h.waitQueue), 1)), chance), false
+		return queue.deferUntil(now, len(e.waiting), min(slots, m.perHost/max(len(h.waitQueue), 1)), chance), false
 	case free && !e.proven && m.unproven >= max(m.inFlight/2, 1):
 		return m.unprovenQueue.deferUntil(now, 0, max(m.inFlight/2, 1), chance), false
 	}
@@ -307,12 +307,12 @@ func (m *limits) remove(l *lane, now time.Time) (next []*lane) {
 	}
 	m.ownerQueue.observe(took)
 	for e.host.active < m.perHost && (m.active < m.inFlight || e.host.active == 0) {
-		turn := e.host.next(now, m.perEndpoint)
-		if turn == nil {
+		served := e.host.next(now, m.perEndpoint)
+		if served == nil {
 			break
 		}
-		first := turn.waiting[0]
-		turn.waiting = slices.Delete(turn.waiting, 0, 1)
+		first := served.waiting[0]
+		served.waiting = slices.Delete(served.waiting, 0, 1)
 		m.waiting--
 		e.host.waiting--
 		m.start(first, now)

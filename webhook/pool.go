@@ -53,7 +53,7 @@ type memoryHold struct {
 	meter *memoryMeter
 }
 
-func (l *memoryMeter) newHold(owner string) memoryHold { return memoryHold{l.budget.Hold(owner), l} }
+func (m *memoryMeter) newHold(owner string) memoryHold { return memoryHold{m.budget.Hold(owner), m} }
 
 // grow reserves more memory, and waits up to memoryTimeout for it. Errors are errNoMemory,
 // *tooLargeError and that of ctx.
@@ -203,7 +203,7 @@ func (p *pool) discard(item *sharedItem) {
 // readRow returns a function that reads the events of a log row after an event.
 func (p *pool) readRow(task store.Key, after int64, row store.LogRow) func(context.Context, *sharedItem) error {
 	return func(ctx context.Context, item *sharedItem) (err error) {
-		if err := item.memory.grow(ctx, foldedPerByte*row.Bytes); err != nil { // with a body
+		if err := item.memory.grow(ctx, foldedPerByte*row.Bytes); err != nil { // also for a body built from it
 			return err
 		}
 		if item.events, err = p.cfg.Store.Events(ctx, task, after, int(row.Last()-after)); err == nil && len(item.events) == 0 {

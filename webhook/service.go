@@ -36,7 +36,7 @@ type Service struct {
 
 	lifecycle  runtime.Lifecycle
 	loops      runtime.Loops
-	dispatched <-chan struct{} // closed when the dispatcher has ended
+	dispatched <-chan struct{} // closed when dispatch has ended
 	unwatch    func()          // ends the notifications of the store
 	stopClaims context.CancelFunc
 	stopLoops  context.CancelFunc

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Store is what a Service uses of a store.
+// Store is the part of a store that a Service uses.
 type Store interface {
 	store.Webhooks
 	store.Lanes
