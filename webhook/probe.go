@@ -29,7 +29,7 @@ type ProbeResult struct {
 	// Status is the HTTP status, or 0 if no response was received.
 	Status int
 	// Outcome and Reason are shown to owners of tasks. Detail and Address are for operators;
-	// Address is empty if no connection was attempted.
+	// Address is empty if no request was sent.
 	Outcome, Reason, Detail, Address string
 	// Rule is the rule of the policy that refused the request, or "".
 	Rule string

@@ -162,8 +162,8 @@ func (w *writer) guardNew(c *change) (refusal, err error) {
 	return rules.Change(c.Change, nil, seen, in.found && in.status() != a2a.ContextActive, versions), err
 }
 
-// reserveKey writes the change's idempotency record. It reports whether the key is
-// already taken. With checkOnly it writes nothing.
+// reserveKey writes the change's idempotency record. It reports whether a record of the
+// key exists already. With checkOnly it writes nothing.
 func (w *writer) reserveKey(c *change, row *taskRow, checkOnly bool) (exists bool, err error) {
 	k := c.Idempotency
 	record, found, err := w.findKey(k.Owner, k.Key)
@@ -297,7 +297,8 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	return nil, w.touchContextRow(k, &c.contextHead, c.received, 1)
 }
 
-// closedContextError returns the error of a new task in a context that is not active.
+// closedContextError returns the error for a new task in a context that is not active,
+// or store.ErrExists if the task exists already. It releases the idempotency key.
 func (w *writer) closedContextError(c *change) (refusal, err error) {
 	_, found, err := w.row(c.Key)
 	if refusal = store.ErrContextClosed; found {

@@ -86,7 +86,7 @@ type claim struct {
 	event        encoding.Template
 	now, horizon int64
 	claimed      []taskRow
-	lastContext  map[string]string // by owner: the context served last
+	lastContext  map[string]string // context served last, by owner
 }
 
 // dueTask is a task that may be claimed. context is set if the task was found by

@@ -8,8 +8,8 @@ type dueContext struct {
 	tasks   []dueTask
 }
 
-// addFair appends due queued tasks of an owner, taking one from each context in turn,
-// up to n in total.
+// addFair appends due queued tasks of an owner, one of each context in turn, until found
+// has n tasks.
 func (c *claim) addFair(w *writer, owner string, found []dueTask, n int) ([]dueTask, error) {
 	contexts, err := c.dueContexts(w, owner, n-len(found))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // conn is one connection with its prepared statements. It uses the driver directly,
 // because the pool, locks and conversions of database/sql cost as much as a point read.
-// Not safe for concurrent use.
+// It is not safe for concurrent use.
 type conn struct {
 	raw   driver.Conn
 	stmts []*stmt
@@ -32,7 +32,7 @@ const (
 	readOnly
 )
 
-// query returns the part of a data source's query that sets the mode.
+// query returns the URI parameter that sets the mode.
 func (a access) query() string {
 	if a == readOnly {
 		return "&mode=ro"
@@ -40,7 +40,8 @@ func (a access) query() string {
 	return ""
 }
 
-// openConn opens path with pragmas, each "name(value)", applied in order.
+// openConn opens path with pragmas, each "name(value)". The driver applies busy_timeout
+// first and the others sorted by name.
 func openConn(path string, mode access, pragmas ...string) (*conn, error) {
 	raw, err := new(sqlite.Driver).Open(dataSource(path, pragmas...) + mode.query())
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.raw.Close())...)
 }
 
-// prepare makes a statement that lives as long as the connection.
+// prepare prepares a statement, which close closes.
 func (c *conn) prepare(text string) (*stmt, error) {
 	raw, err := c.raw.(driver.ConnPrepareContext).PrepareContext(context.Background(), text)
 	if err != nil {

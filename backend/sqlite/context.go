@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
-// The statements that read and write all of a context's row. first_pk does not change.
+// The statements that read and save a context's row. Saving a context leaves first_pk
+// unchanged.
 var (
 	sqlContextHead   = `SELECT ` + headColumns.List("") + ` FROM context_rows WHERE owner = ? AND id = ?`
 	sqlReadContext   = `SELECT ` + headColumns.List("") + `, record FROM context_rows WHERE owner = ? AND id = ?`

@@ -58,8 +58,8 @@ func (k contextWalk) from(index string) string {
 	return text
 }
 
-// walk returns the statement that reads the next positions: name (empty unless it is the
-// order), time and id. With bounds on the creation time and another order, it reads all
+// walk returns the statement that reads the next positions: name (empty unless the list is
+// sorted by name), time and id. With bounds on the creation time and another order, it reads all
 // contexts between the bounds and sorts them.
 func (k contextWalk) walk() string {
 	index := k.order()

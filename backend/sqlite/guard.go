@@ -14,7 +14,7 @@ import (
 // fileGuard checks that the paths of the database and its write-ahead log still name
 // the opened files. SQLite reports no error when they were deleted or replaced, but its
 // writes are then lost when the process ends. After such a loss the store rejects all
-// changes. Safe for concurrent use.
+// changes. It is safe for concurrent use.
 type fileGuard struct {
 	files []watchedFile
 	log   *slog.Logger

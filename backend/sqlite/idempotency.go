@@ -16,8 +16,8 @@ func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.Ide
 	if s.gate.RLock(); s.closed {
 		return k, store.ErrClosed
 	}
-	// Read the recent records first: a record is added to the index before it leaves
-	// them.
+	// Read the recent records first: a record is added to the index before it is removed
+	// from the recent ones.
 	name, found := keyName{owner, key}, false
 	if !s.cfg.ReadOnly {
 		if r, found := s.writer.recent.get(name); found {

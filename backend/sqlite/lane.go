@@ -96,7 +96,8 @@ var (
 	laneColumns = sqlrow.Of[laneRow]()
 	// laneList are the columns that scan reads.
 	laneList = laneColumns.List("webhook_lanes.")
-	// changedLane are the columns that change. The log changes tail_seq and terminal.
+	// changedLane are the columns that writeLane writes. moveLanes writes tail_seq and
+	// terminal.
 	changedLane = laneColumns.Without("pk task_pk owner task_id id tail_seq terminal")
 )
 

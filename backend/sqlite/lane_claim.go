@@ -28,8 +28,8 @@ var (
 		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, task_id, id LIMIT ?`
 	sqlReadyBeyond = `SELECT due_at, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_ready
 		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, task_id, id LIMIT ?`
-	// The third argument is a worker whose own leases are left out (takeover), or null
-	// for none.
+	// The third argument of sqlLeasedLaneDue is a worker whose leases are omitted, for a
+	// takeover; null omits none.
 	sqlLeasedLaneDue = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
 		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND worker IS NOT ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlLeasedLaneBeyond = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased

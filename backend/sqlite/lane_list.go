@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	// The other constants are the parts of sqlLanes.
+	// laneWalk replaces %index, %range and %states in sqlLanes; the values of the last two
+	// follow.
 	sqlLanes = `SELECT ` + laneList + `, r.data, r.created_at FROM webhook_lanes INDEXED BY %index CROSS JOIN webhook_rows r ON r.pk = webhook_lanes.pk
 		WHERE %range AND %states ORDER BY owner, task_id, id LIMIT ?7`
 	sqlLanesAll   = `(owner, task_id, id) > (?1, ?2, ?3)`

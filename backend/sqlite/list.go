@@ -27,7 +27,7 @@ type position struct {
 	at    int64
 	id    string
 	pk    int64
-	state string // "" if the walk is not of a single state
+	state string // as passed to runWalk: a state, or the JSON array of several
 }
 
 func comparePositions(a, b position) int {

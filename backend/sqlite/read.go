@@ -205,8 +205,8 @@ func (r *reader) foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts 
 	return row.Fold(t, first, snapshot, events, omitArtifacts)
 }
 
-// whole returns a column of a log row, which starts with its id, with the large values in
-// place, or nil.
+// whole returns the JSON of a column with its large values inserted, or nil if it is null.
+// rec is a log row that starts with its id.
 func (r *reader) whole(rec record, column int, omitArtifacts bool) ([]byte, error) {
 	if rec.null(column) {
 		return nil, nil

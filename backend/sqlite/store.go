@@ -61,12 +61,12 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 }
 
 // Queued implements store.Tasks.
-func (s *Store) Queued(ctx context.Context, owner string, most int) (n int, err error) {
+func (s *Store) Queued(ctx context.Context, owner string, limit int) (n int, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.queued.query(ctx, func(rec record) error {
-			n = min(int(rec.int(0)), most)
+			n = min(int(rec.int(0)), limit)
 			return nil
-		}, owner, int64(most))
+		}, owner, int64(limit))
 	})
 	return n, err
 }

@@ -306,8 +306,8 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 	return removed, next, nil
 }
 
-// oldTasks returns the next tasks to check, and where to continue. An owner without
-// such tasks counts as one of limit.
+// oldTasks returns the next tasks to check, at most limit, and where to continue. To bound
+// the time for many owners, each owner counts against limit like a task.
 func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.ExpiryCursor, next *store.ExpiryCursor, err error) {
 	cursor := store.ExpiryCursor{}
 	if p.After != nil {

@@ -6,8 +6,8 @@ import "context"
 // tasks: none is before min or after max.
 type timeBounds struct{ min, max int64 }
 
-// emptyBounds are the bounds when there are no leases, unknownBounds those when the leases are
-// unknown.
+// emptyBounds are the bounds if there are no times, unknownBounds those if the times are
+// not known.
 var (
 	emptyBounds   = timeBounds{latest, 0}
 	unknownBounds = timeBounds{0, latest}

@@ -54,7 +54,8 @@ func (k *checkpointer) afterGroup() {
 	}
 }
 
-// reset truncates the log and lets reads continue. No read is active.
+// reset truncates the log and lets reads continue. It must be called while no read is
+// active.
 func (k *checkpointer) reset(w *writer) {
 	k.checkpoint(w)
 	k.resume()
@@ -84,7 +85,8 @@ func (k *checkpointer) truncate(w *writer) {
 	}
 }
 
-// checkpoint writes the log back and truncates it. No read of this process is active.
+// checkpoint writes the log back and truncates it. It must be called while no read of this
+// process is active.
 func (k *checkpointer) checkpoint(w *writer) {
 	// Wait only briefly for reads of other programs.
 	ctx := context.Background()

@@ -48,8 +48,8 @@ const (
 	requestAbandoned
 )
 
-// writer owns the connection that writes. Only its goroutine may use it, except where
-// noted.
+// writer owns the connection that writes. Only its goroutine may use it, except for queue,
+// large, counts and recent.
 type writer struct {
 	*conn
 	queue chan *request
