@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// chunkOverhead is added to the size of each chunk.
+// chunkOverhead is counted for each chunk in addition to its content, in bytes.
 const chunkOverhead = 64
 
 // ArtifactWriter streams one artifact. Each write is a chunk that is soon sent to readers of

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// messageOverhead is added to the size of each message.
+// messageOverhead is counted for each message in addition to its content, in bytes.
 const messageOverhead = 128
 
 // historyPage is the maximum number of tasks whose messages are read with one call.

@@ -89,7 +89,7 @@ func (d *dispatcher) claim(ctx context.Context, fairness *store.FairnessCursor) 
 	if !d.takeover {
 		d.leases.rotateWorker()
 	}
-	ready := d.mayHaveDue.Swap(false)
+	mayHaveDue := d.mayHaveDue.Swap(false)
 	d.mayHaveSkipped.Store(false)
 	started := d.elapsed()
 	p := store.ClaimParams{
@@ -126,7 +126,7 @@ func (d *dispatcher) claim(ctx context.Context, fairness *store.FairnessCursor) 
 	}
 	switch {
 	case len(tasks) == n:
-		if ready {
+		if mayHaveDue {
 			d.mayHaveDue.Store(true)
 		} else { // only owners that an earlier claim skipped had due tasks
 			d.mayHaveSkipped.Store(true)

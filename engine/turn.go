@@ -12,8 +12,8 @@ import (
 
 // Turn is passed to the handler. It provides the messages to answer and the methods to report
 // progress, artifacts and the outcome. It is safe for concurrent use. After the handler has
-// returned, its methods return [ErrEnded]. It is the whole interface of a handler, therefore it
-// has many methods.
+// returned, its methods return [ErrEnded]. It has many methods, because a handler has no other
+// interface to the engine.
 type Turn struct {
 	r        *run
 	task     *store.Task      // the task when the turn started

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// waitingPerSlot is the maximum number of claimed lanes that wait for each concurrent
-	// request of an endpoint, maxWaiting that of all waiting lanes.
+	// waitingPerSlot is the maximum number of claimed lanes that wait for an endpoint, for each
+	// request that it accepts at a time. maxWaiting is the maximum number for all endpoints.
 	waitingPerSlot = 4
 	maxWaiting     = 256
 	// minDeferral and maxDeferral bound the deferral of a lane that exceeds a limit.
@@ -150,8 +150,8 @@ func (e *endpoint) shrink(now time.Time, limit int) {
 	}
 }
 
-// grow records a successful request. The limit of an endpoint that throttles few requests
-// thus recovers quickly.
+// grow records a successful request, and raises a reduced limit by one after every growAfter of
+// them. The limit of an endpoint that throttles few requests then recovers quickly.
 func (e *endpoint) grow() {
 	if e.shrunkAt.IsZero() {
 		return

@@ -142,8 +142,8 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	return row, refusal, nil
 }
 
-// guardNew checks the records of a change that creates a task. Its other preconditions come
-// first, so they are read if a record conflicts.
+// guardNew checks the record changes of a change that creates a task. If one conflicts, it
+// also reads the task and its context, because their errors take precedence.
 func (w *writer) guardNew(c *change) (refusal, err error) {
 	versions, err := w.recordVersions(c.Key.Owner, c.Records)
 	if err != nil || rules.Records(c.Records, versions) == nil {

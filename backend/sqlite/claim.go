@@ -122,7 +122,7 @@ func (c *claim) apply(w *writer) error {
 	return err
 }
 
-// promote makes waiting tasks ready that are due, or whose due time is beyond the
+// promote makes a waiting task ready if it is due or if its due time is beyond the
 // horizon.
 func (c *claim) promote(w *writer) (err error) {
 	if !w.waits.mayBeDue(c.now, c.horizon) {

@@ -128,7 +128,7 @@ func (w *writer) hasUnfinishedTasks(k store.ContextKey) (unfinished bool, err er
 	return unfinished, err
 }
 
-// readAncestors reads a new parent of a context and its ancestors.
+// readAncestors adds id, a new parent of context of, and its ancestors to into.
 func (w *writer) readAncestors(into *rules.Ancestors, of store.ContextKey, id string) error {
 	for {
 		parent, found, err := w.parentOf(store.ContextKey{Owner: of.Owner, ID: id})

@@ -47,7 +47,7 @@ func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]i
 	return versions, nil
 }
 
-// saveRecords applies changes of records that were checked.
+// saveRecords applies record changes whose versions were checked.
 func (w *writer) saveRecords(owner string, changes []store.RecordChange) (err error) {
 	for i := range changes {
 		c := &changes[i]
