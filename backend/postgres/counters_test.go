@@ -311,7 +311,10 @@ func TestSuspendedCounterTransactionsBlockNoOther(t *testing.T) {
 		mergeCounters(t, s)
 		checkLists(t, s)
 	}
-	counted := suspend(sqlInsertContext, tagOwner, "x", "active", []byte{}, "", int64(1), int64(1), []int64{common.label}, nil)
+	counted := suspend(sqlInsertContext, insertedContext.Args(&contextParams{
+		Key: store.ContextKey{Owner: tagOwner, ID: "x"}, Status: "active", Name: []byte{}, CreatedAt: 1, UpdatedAt: 1,
+		Labels: []int64{common.label}, Record: `{"role":"assistant"}`,
+	})...)
 	_, err := counted.Exec(bg, s.qualify(sqlAddCounter), tagOwner, "active", 1)
 	must(t, err)
 	use(1)
