@@ -81,7 +81,7 @@ func (c *committer) split(group []*request, cause error) {
 }
 
 // retryBlocked retries blocked requests until there are none.
-func (s *Store) retryBlocked() {
+func (s *changeWriter) retryBlocked() {
 	c := s.newCommitter()
 	c.lockTimeout = shortLockTimeout
 	for requests := s.blocked.take(); len(requests) > 0; requests = s.blocked.take() {

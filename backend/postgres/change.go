@@ -2,12 +2,26 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
+
+// changeWriter applies changes of tasks in groups, and keeps the counters of lists.
+type changeWriter struct {
+	*database
+	*notifier
+	pks           *pkSource
+	counterRows   addedRows[string] // rows added to counters since their last merge, by owner
+	labelRows     addedRows[labelKey]
+	queue         chan *request
+	blocked       blockedRequests
+	indeterminate indeterminateCommits
+	workers       sync.WaitGroup // committers, maintenance and notifications
+}
 
 // change is a [store.Change] that its caller has prepared for a committer: checked, encoded,
 // and with its large values extracted.
@@ -46,7 +60,7 @@ const (
 )
 
 // Commit implements [store.Tasks].
-func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -78,7 +92,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 
 // submit queues a request for the committers and waits for its outcome. If ctx ends before a
 // committer accepts it, it is not applied.
-func (s *Store) submit(ctx context.Context, r *request) error {
+func (s *changeWriter) submit(ctx context.Context, r *request) error {
 	select {
 	case s.queue <- r:
 	case <-ctx.Done():

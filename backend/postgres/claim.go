@@ -16,7 +16,7 @@ import (
 
 // Claim implements [store.Tasks]. It is not retried after a lost connection, because tasks
 // may have been leased.
-func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.Task, err error) {
+func (s *taskStore) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.Task, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) (tasks []*store.
 
 // claim is one call of Claim.
 type claim struct {
-	s *Store
+	s *taskStore
 	*statement
 	args     claimArguments
 	promote  *call // before the first round
@@ -192,7 +192,7 @@ var errNoLog = errors.New("log is missing")
 
 // readClaimed reads leased tasks. Tasks that cannot be read are returned in unread. Tasks
 // larger than outlineAbove bytes are returned as outlines, unless it is 0.
-func (s *Store) readClaimed(ctx context.Context, rows []taskRow, outlineAbove int64) (tasks []*store.Task, unread []store.UnreadableTask) {
+func (s *taskStore) readClaimed(ctx context.Context, rows []taskRow, outlineAbove int64) (tasks []*store.Task, unread []store.UnreadableTask) {
 	isLarge := func(row taskRow) bool { return outlineAbove > 0 && row.Bytes > outlineAbove }
 	if !slices.ContainsFunc(rows, isLarge) {
 		return s.readClaimedLogs(ctx, rows)
@@ -209,7 +209,7 @@ func (s *Store) readClaimed(ctx context.Context, rows []taskRow, outlineAbove in
 	return tasks, unread
 }
 
-func (s *Store) readClaimedLogs(ctx context.Context, rows []taskRow) (tasks []*store.Task, unread []store.UnreadableTask) {
+func (s *taskStore) readClaimedLogs(ctx context.Context, rows []taskRow) (tasks []*store.Task, unread []store.UnreadableTask) {
 	for size := len(rows); len(rows) > 0; {
 		some := rows[:min(size, len(rows))]
 		var found []*store.Task
@@ -271,7 +271,7 @@ const (
 
 // Renew implements [store.Tasks]. It skips locked tasks and retries them, so that they do not
 // delay the renewal of other leases.
-func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {
+func (s *taskStore) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) (lost []store.Key, err error) {
 	if len(leases) == 0 {
 		return nil, s.read(ctx, "renew leases", func(context.Context, *pgx.Conn) error { return nil })
 	}
@@ -313,7 +313,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 }
 
 // collectLeases adds the leases that a statement returns to held.
-func (s *Store) collectLeases(ctx context.Context, held map[store.HeldLease]bool, text string, leases []store.HeldLease, args ...any) error {
+func (s *taskStore) collectLeases(ctx context.Context, held map[store.HeldLease]bool, text string, leases []store.HeldLease, args ...any) error {
 	owners, ids, workers, fences := []string{}, []string{}, []string{}, []int64{}
 	for i := range leases {
 		l := &leases[i]

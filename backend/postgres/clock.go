@@ -61,10 +61,10 @@ func (c *clock) set(local, remote time.Time, minJump time.Duration) (jump time.D
 // processes on the database share, with an error of at most half a round trip. The store
 // reads the clock when it opens, every ten seconds, and on each new connection. Now goes back
 // only if the database clock was set back by more than a second.
-func (s *Store) Now() time.Time { return s.clock.now() }
+func (s *database) Now() time.Time { return s.clock.now() }
 
 // readClock adopts the sample with the shortest round trip.
-func (s *Store) readClock(ctx context.Context, on querier) error {
+func (s *database) readClock(ctx context.Context, on querier) error {
 	best := time.Duration(math.MaxInt64)
 	var local, remote time.Time
 	for range clockSamples {
@@ -85,7 +85,7 @@ func (s *Store) readClock(ctx context.Context, on querier) error {
 	return nil
 }
 
-func (s *Store) setClock(local, remote time.Time, minJump, trip time.Duration) {
+func (s *database) setClock(local, remote time.Time, minJump, trip time.Duration) {
 	if jump := s.clock.set(local, remote, minJump); jump.Abs() >= clockTolerance+trip {
 		s.log.Warn("database clock jumped", "by", jump)
 	}
@@ -94,7 +94,7 @@ func (s *Store) setClock(local, remote time.Time, minJump, trip time.Duration) {
 // checkClock reads the clock over a new connection and adopts it if it has jumped: after a
 // failover the new server may have a different clock, and no claim may use the old one. It
 // ignores errors, which the next use of the connection reports.
-func (s *Store) checkClock(ctx context.Context, c *pgconn.PgConn) {
+func (s *database) checkClock(ctx context.Context, c *pgconn.PgConn) {
 	before := time.Now()
 	results, err := c.Exec(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).ReadAll()
 	trip := time.Since(before)
@@ -110,7 +110,7 @@ func (s *Store) checkClock(ctx context.Context, c *pgconn.PgConn) {
 
 // maintain periodically reads the clock, resolves indeterminate commits, merges counters and
 // deletes old marks, until ctx is done.
-func (s *Store) maintain(ctx context.Context) {
+func (s *changeWriter) maintain(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
 	for n := 1; ; n++ {

@@ -36,7 +36,7 @@ const (
 	sqlDeleteOldMarks = `DELETE FROM {s}.commit_marks WHERE id < $1::bigint`
 )
 
-func (s *Store) newMark() int64 {
+func (s *database) newMark() int64 {
 	return s.Now().UnixMilli()<<markRandomBits | rand.Int64N(1<<markRandomBits) //nolint:gosec // need not be secret
 }
 
@@ -44,7 +44,7 @@ func (s *Store) newMark() int64 {
 // it was not, it never will be. cause is the failure that made the outcome indeterminate.
 // resolveOutcome ignores cancellation of the caller and retries for up to CommandTimeout. An
 // error means that the outcome is still unknown.
-func (s *Store) resolveOutcome(mark int64, cause error) (committed bool, err error) {
+func (s *database) resolveOutcome(mark int64, cause error) (committed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CommandTimeout)
 	defer cancel()
 	for try := 0; ; try++ {
@@ -69,7 +69,7 @@ func (s *Store) resolveOutcome(mark int64, cause error) (committed bool, err err
 
 // resolveMark returns whether the transaction of a mark was committed, and prevents it from
 // being committed otherwise. A committed transaction is replicated when resolveMark returns.
-func (s *Store) resolveMark(ctx context.Context, c *pgx.Conn, mark int64) (committed bool, err error) {
+func (s *database) resolveMark(ctx context.Context, c *pgx.Conn, mark int64) (committed bool, err error) {
 	err = s.eachRow(ctx, c, sqlResolveMark, func(r record) error {
 		committed = r.bool(0)
 		return nil

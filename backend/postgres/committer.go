@@ -27,14 +27,14 @@ const (
 // committer applies a group of requests in one transaction and one round trip, and
 // answers them after the commit. It is used by one goroutine at a time.
 type committer struct {
-	s         *Store
+	s         *changeWriter
 	freeCalls map[*statement][]*call
 	group     []*request
 	// lockTimeout is how long a transaction waits for a lock. Zero means the session's setting.
 	lockTimeout time.Duration
 }
 
-func (s *Store) newCommitter() *committer {
+func (s *changeWriter) newCommitter() *committer {
 	return &committer{s: s, freeCalls: make(map[*statement][]*call)}
 }
 
@@ -42,7 +42,7 @@ func (s *Store) newCommitter() *committer {
 // committer works, it starts another only for secondGroupWeight changes, or if the newest
 // group takes longer than slowCommit: few large groups are faster than many small ones. It
 // does not delay a group to gather more requests.
-func (s *Store) dispatch() {
+func (s *changeWriter) dispatch() {
 	free := make(chan *committer, maxCommitters)
 	idle := make([]*committer, 0, maxCommitters)
 	for range min(maxCommitters, max(1, s.cfg.PoolMax-1)) {

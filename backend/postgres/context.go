@@ -15,6 +15,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
+// contextStore reads, saves and removes contexts.
+type contextStore struct{ *taskStore }
+
 // contextRow has the columns of a context besides its record, which has what clients describe.
 type contextRow struct {
 	Key       store.ContextKey `col:"owner,id"`
@@ -142,7 +145,7 @@ func scanContext(r record) (c store.Context, err error) {
 }
 
 // Context implements [store.Contexts].
-func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
+func (s *contextStore) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.readCall(ctx, "read context", func(ctx context.Context, conn *pgx.Conn) error {
 		found := false
 		var err error
@@ -176,7 +179,7 @@ func contextLabels(c *store.Context) []int64 {
 }
 
 // SaveContext implements [store.Contexts].
-func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved store.Context, err error) {
+func (s *contextStore) SaveContext(ctx context.Context, c store.ContextChange) (saved store.Context, err error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, err
 	}
@@ -212,7 +215,7 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (saved s
 }
 
 // writeContext creates a context or updates it.
-func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextChange, old store.Context, data string) error {
+func (s *contextStore) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextChange, old store.Context, data string) error {
 	to := &c.Context
 	row := contextParams{
 		Key: to.Key, Status: string(to.Status), Name: []byte(to.Name), ParentID: to.ParentID, UpdatedAt: millis(to.UpdatedAt),
@@ -238,23 +241,8 @@ func (s *Store) writeContext(ctx context.Context, tx pgx.Tx, c *store.ContextCha
 	return s.addCounter(ctx, tx, to.Key.Owner, string(to.Status), 1)
 }
 
-// lockContext locks a context and returns it, with an empty status if its deletion is pending.
-// It returns ErrNotFound if the context does not exist.
-func (s *Store) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey) (c store.Context, err error) {
-	found := false
-	err = s.eachRow(ctx, tx, sqlLockContext, func(r record) (err error) {
-		found = true
-		c, err = scanContext(r)
-		return err
-	}, key.Owner, key.ID)
-	if err == nil && !found {
-		err = store.ErrNotFound
-	}
-	return c, err
-}
-
 // checkSave locks the context of a change and returns it. It fails if the change is not valid.
-func (s *Store) checkSave(ctx context.Context, tx pgx.Tx, c *store.ContextChange) (old store.Context, err error) {
+func (s *contextStore) checkSave(ctx context.Context, tx pgx.Tx, c *store.ContextChange) (old store.Context, err error) {
 	var seen rules.Context
 	if k := c.Idempotency; k != nil {
 		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
@@ -298,7 +286,7 @@ func errorOr(err, other error) error {
 
 // keyConflict returns ErrDuplicate if the change that caused otherwise, for which this one
 // waited, has the same idempotency key. Else it returns otherwise.
-func (s *Store) keyConflict(ctx context.Context, tx pgx.Tx, c *store.ContextChange, otherwise error) error {
+func (s *contextStore) keyConflict(ctx context.Context, tx pgx.Tx, c *store.ContextChange, otherwise error) error {
 	if k := c.Idempotency; k != nil {
 		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {
 			return errorOr(err, store.ErrDuplicate)
@@ -309,7 +297,7 @@ func (s *Store) keyConflict(ctx context.Context, tx pgx.Tx, c *store.ContextChan
 
 // readAncestors reads the new parent of a context and its ancestors. An advisory lock serializes
 // changes of parents, so that two of them cannot create a cycle.
-func (s *Store) readAncestors(ctx context.Context, tx pgx.Tx, into *rules.Ancestors, c *store.Context) error {
+func (s *contextStore) readAncestors(ctx context.Context, tx pgx.Tx, into *rules.Ancestors, c *store.Context) error {
 	if _, err := s.exec(ctx, tx, sqlLockParents, label(c.Key.Owner, "family", s.cfg.Schema)); err != nil {
 		return err
 	}

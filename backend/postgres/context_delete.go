@@ -38,16 +38,16 @@ const (
 )
 
 // DeleteContext implements [store.Contexts].
-func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+func (s *contextStore) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, owner, id, limit, false)
 }
 
 // FinishDelete implements [store.Contexts].
-func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+func (s *contextStore) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, owner, id, limit, true)
 }
 
-func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, started bool) (more bool, err error) {
+func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limit int, started bool) (more bool, err error) {
 	var c store.Context
 	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) (err error) {
 		if !storable(owner, id) {
@@ -92,7 +92,7 @@ func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, 
 
 // noteDeleted requests a merge of the counters of a deleted context, because their rows may
 // add up to zero.
-func (s *Store) noteDeleted(c *store.Context) {
+func (s *contextStore) noteDeleted(c *store.Context) {
 	if c.Status == "" {
 		return
 	}
@@ -102,18 +102,9 @@ func (s *Store) noteDeleted(c *store.Context) {
 	}
 }
 
-// exists reports whether a query returns any row.
-func (s *Store) exists(ctx context.Context, on querier, text string, args ...any) (found bool, err error) {
-	err = s.eachRow(ctx, on, text, func(record) error {
-		found = true
-		return nil
-	}, args...)
-	return found, err
-}
-
 // startDeletion marks a context as pending deletion. It fails with ErrBusy while a task of it
 // is queued or leased.
-func (s *Store) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) error {
+func (s *contextStore) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) error {
 	busy, err := s.exists(ctx, tx, sqlBusyTask, c.Key.Owner, c.Key.ID)
 	if err != nil {
 		return err
@@ -128,7 +119,7 @@ func (s *Store) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) 
 }
 
 // PendingDeletions implements [store.Contexts].
-func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
+func (s *contextStore) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
 	err = s.read(ctx, "list contexts being deleted", func(ctx context.Context, c *pgx.Conn) error {
 		pending = nil
 		return s.eachRow(ctx, c, sqlPendingDeletions, func(r record) error {

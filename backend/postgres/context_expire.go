@@ -45,7 +45,7 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 	UNION ALL SELECT NULL, count(*) FROM removed`
 
 // ExpireContexts implements [store.Maintenance].
-func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
+func (s *contextStore) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	var removedKeys []labelKey // counters that count the removed contexts; label 0 is that of the owner
 	err = s.transact(ctx, "expire contexts", func(ctx context.Context, tx pgx.Tx) error {
 		removed, next, removedKeys = 0, nil, nil
@@ -81,7 +81,7 @@ func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 }
 
 // oldContexts returns the next contexts to check, and the place of the last one.
-func (s *Store) oldContexts(ctx context.Context, tx pgx.Tx, p *store.ContextExpiry) (owners, ids []string, last store.ExpiryCursor, err error) {
+func (s *contextStore) oldContexts(ctx context.Context, tx pgx.Tx, p *store.ContextExpiry) (owners, ids []string, last store.ExpiryCursor, err error) {
 	text, after := sqlOldUndescribed, [3]any{int64(math.MinInt64), "", ""}
 	if p.Saved {
 		text = sqlOldDescribed

@@ -80,7 +80,7 @@ func (w *walk) labelGroups(owner string, labels []int64, given []string) string 
 }
 
 // Contexts implements [store.Contexts].
-func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
+func (s *contextStore) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
 	err = s.readList(ctx, "list contexts", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.ContextPage{}
 		if !storable(q.Owner) {
@@ -149,7 +149,7 @@ const walkAllowance = 1000
 
 // rarest returns the number of contexts in the statuses of a query that have its rarest label,
 // and whether reading all of them is faster than a walk that finds a page of them.
-func (s *Store) rarest(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) (n int, few bool, err error) {
+func (s *contextStore) rarest(ctx context.Context, c *pgx.Conn, q *store.ContextQuery) (n int, few bool, err error) {
 	labels := queryLabels(q)
 	if len(labels) == 0 {
 		return 0, false, nil
@@ -188,7 +188,7 @@ func sumStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
 // contextTotal returns the number of contexts that a query finds, from the counters or by
 // counting. rarest is the number of contexts with its rarest label. If that is low, they are
 // found by the index of labels.
-func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQuery, rarest int) (total int, capped bool, err error) {
+func (s *contextStore) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQuery, rarest int) (total int, capped bool, err error) {
 	limit, labels := q.CountLimit(), len(queryLabels(&q))
 	bounded := !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
 	switch {
@@ -210,25 +210,6 @@ func (s *Store) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQu
 	}
 	total, capped = store.CapTotal(total, total, limit, true)
 	return total, capped, nil
-}
-
-// eachRowPlanned is eachRow. With custom, the statement is planned for its arguments.
-func (s *Store) eachRowPlanned(ctx context.Context, c *pgx.Conn, custom bool, text string, f func(r record) error, args ...any) error {
-	if !custom {
-		return s.eachRow(ctx, c, text, f, args...)
-	}
-	tx, err := c.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err := s.exec(ctx, tx, sqlForceCustomPlan); err != nil {
-		return err
-	}
-	if !s.cfg.Pooler { // a prepared statement would keep its plan
-		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...)
-	}
-	return s.eachRow(ctx, tx, text, f, args...)
 }
 
 const sqlForceCustomPlan = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`

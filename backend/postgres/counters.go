@@ -90,7 +90,7 @@ type labelKey struct {
 }
 
 // mergeCounters merges the rows of all keys that are due.
-func (s *Store) mergeCounters(ctx context.Context, on *pgx.Conn) error {
+func (s *changeWriter) mergeCounters(ctx context.Context, on *pgx.Conn) error {
 	if owners := s.counterRows.due(); len(owners) > 0 {
 		if _, err := s.exec(ctx, on, sqlMergeCounters, owners); err != nil {
 			return err
@@ -109,14 +109,14 @@ func (s *Store) mergeCounters(ctx context.Context, on *pgx.Conn) error {
 }
 
 // addCounter adds n to a count in a transaction.
-func (s *Store) addCounter(ctx context.Context, on querier, owner, kind string, n int) error {
+func (s *changeWriter) addCounter(ctx context.Context, on querier, owner, kind string, n int) error {
 	s.counterRows.add(owner, 1)
 	_, err := s.exec(ctx, on, sqlAddCounter, owner, kind, n)
 	return err
 }
 
 // readCounters returns the counts of an owner by kind.
-func (s *Store) readCounters(ctx context.Context, on querier, owner string) (map[string]int, error) {
+func (s *changeWriter) readCounters(ctx context.Context, on querier, owner string) (map[string]int, error) {
 	counts := make(map[string]int)
 	err := s.eachRow(ctx, on, sqlReadCounters, func(r record) error {
 		counts[r.text(0)] = int(r.int(1))
@@ -126,7 +126,7 @@ func (s *Store) readCounters(ctx context.Context, on querier, owner string) (map
 }
 
 // readLabelCounters returns the number of contexts of an owner by label and status.
-func (s *Store) readLabelCounters(ctx context.Context, on querier, owner string, labels []int64) (map[int64]map[string]int, error) {
+func (s *changeWriter) readLabelCounters(ctx context.Context, on querier, owner string, labels []int64) (map[int64]map[string]int, error) {
 	counts := make(map[int64]map[string]int)
 	rows, sums := make(map[int64]int), make(map[int64]int)
 	err := s.eachRow(ctx, on, sqlReadLabelCounters, func(r record) error {
@@ -149,7 +149,7 @@ func (s *Store) readLabelCounters(ctx context.Context, on querier, owner string,
 
 // noteLabels counts the rows of label counters that a change of a context added. A context
 // without a status does not exist.
-func (s *Store) noteLabels(was, is *store.Context) {
+func (s *changeWriter) noteLabels(was, is *store.Context) {
 	var from, to []int64
 	if was.Status != "" {
 		from = contextLabels(was)

@@ -3,8 +3,11 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,8 +17,27 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// database runs statements on the connections of a pool.
+type database struct {
+	cfg       Config
+	location  string
+	log       *slog.Logger
+	pool      *pgxpool.Pool
+	callSlots slots        // connections for client calls, lists included
+	listSlots slots        // connections for lists
+	lastReset atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session
+	sqlCache  sync.Map     // statements by their text without the schema name
+	clock     clock
+	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
+	unconfirmed atomic.Bool
+
+	// gate is read-locked by each call, so that Close waits for them.
+	gate   sync.RWMutex
+	closed bool
+}
+
 // qualify returns a statement with {s} replaced by the name of the schema.
-func (s *Store) qualify(text string) string {
+func (s *database) qualify(text string) string {
 	if done, ok := s.sqlCache.Load(text); ok {
 		return done.(string)
 	}
@@ -25,7 +47,7 @@ func (s *Store) qualify(text string) string {
 }
 
 // acquire returns a connection of the pool. It waits up to Config.Timeout for one.
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+func (s *database) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	return s.pool.Acquire(ctx)
@@ -62,7 +84,7 @@ const resetInterval = 200 * time.Millisecond
 // release returns a connection to the pool. It closes all connections if the server was
 // read-only, because another server may be the primary now. It also does so if the session
 // was terminated: the other sessions probably were too, and each would fail one attempt.
-func (s *Store) release(ctx context.Context, c *pgxpool.Conn, err error) {
+func (s *database) release(ctx context.Context, c *pgxpool.Conn, err error) {
 	switch sqlState(err) {
 	case stateReadOnly:
 		_ = c.Conn().Close(ctx)
@@ -77,7 +99,7 @@ func (s *Store) release(ctx context.Context, c *pgxpool.Conn, err error) {
 }
 
 // enter starts a call. Unless it fails, the caller must call leave.
-func (s *Store) enter(ctx context.Context) error {
+func (s *database) enter(ctx context.Context) error {
 	s.gate.RLock()
 	if s.closed {
 		s.gate.RUnlock()
@@ -90,7 +112,7 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) leave() { s.gate.RUnlock() }
+func (s *database) leave() { s.gate.RUnlock() }
 
 // querier is a connection or a transaction.
 type querier interface {
@@ -98,7 +120,7 @@ type querier interface {
 }
 
 // eachRow runs a statement and calls f for each row, which is valid during the call.
-func (s *Store) eachRow(ctx context.Context, on querier, text string, f func(r record) error, args ...any) error {
+func (s *database) eachRow(ctx context.Context, on querier, text string, f func(r record) error, args ...any) error {
 	if s.cfg.Pooler {
 		_, err := s.execUnprepared(ctx, on, text, f, args)
 		return err
@@ -118,7 +140,7 @@ func (s *Store) eachRow(ctx context.Context, on querier, text string, f func(r r
 }
 
 // exec runs a statement and returns the number of rows that it changed.
-func (s *Store) exec(ctx context.Context, on querier, text string, args ...any) (int, error) {
+func (s *database) exec(ctx context.Context, on querier, text string, args ...any) (int, error) {
 	if s.cfg.Pooler {
 		return s.execUnprepared(ctx, on, text, func(record) error { return nil }, args)
 	}
@@ -131,7 +153,7 @@ func (s *Store) exec(ctx context.Context, on querier, text string, args ...any) 
 }
 
 // execUnprepared runs a statement in one round trip that creates no state in the session.
-func (s *Store) execUnprepared(ctx context.Context, on querier, text string, f func(r record) error, args []any) (int, error) {
+func (s *database) execUnprepared(ctx context.Context, on querier, text string, f func(r record) error, args []any) (int, error) {
 	var conn *pgx.Conn
 	switch on := on.(type) {
 	case *pgx.Conn:
@@ -155,8 +177,36 @@ func (s *Store) execUnprepared(ctx context.Context, on querier, text string, f f
 	return int(tag.RowsAffected()), err
 }
 
+// exists reports whether a query returns any row.
+func (s *database) exists(ctx context.Context, on querier, text string, args ...any) (found bool, err error) {
+	err = s.eachRow(ctx, on, text, func(record) error {
+		found = true
+		return nil
+	}, args...)
+	return found, err
+}
+
+// eachRowPlanned is eachRow. With custom, the statement is planned for its arguments.
+func (s *database) eachRowPlanned(ctx context.Context, c *pgx.Conn, custom bool, text string, f func(r record) error, args ...any) error {
+	if !custom {
+		return s.eachRow(ctx, c, text, f, args...)
+	}
+	tx, err := c.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := s.exec(ctx, tx, sqlForceCustomPlan); err != nil {
+		return err
+	}
+	if !s.cfg.Pooler { // a prepared statement would keep its plan
+		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...)
+	}
+	return s.eachRow(ctx, tx, text, f, args...)
+}
+
 // readCall is read for client calls. They leave connections to commits, claims and renewals.
-func (s *Store) readCall(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *database) readCall(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
@@ -165,7 +215,7 @@ func (s *Store) readCall(ctx context.Context, op string, f func(ctx context.Cont
 }
 
 // readList is readCall for lists. They may take long and leave connections to other calls.
-func (s *Store) readList(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *database) readList(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	if err := s.listSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
@@ -175,7 +225,7 @@ func (s *Store) readList(ctx context.Context, op string, f func(ctx context.Cont
 
 // read runs f, which must not change data, on a connection of the pool. It retries transient
 // failures.
-func (s *Store) read(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *database) read(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -184,7 +234,7 @@ func (s *Store) read(ctx context.Context, op string, f func(ctx context.Context,
 }
 
 // retry is read for callers that have entered the gate. f may make idempotent changes.
-func (s *Store) retry(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *database) retry(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	for try := 0; ; try++ {
 		err := s.runOnce(ctx, f)
 		if err == nil || isResult(err) {
@@ -197,7 +247,7 @@ func (s *Store) retry(ctx context.Context, op string, f func(ctx context.Context
 }
 
 // runOnce runs f on a connection of the pool with the command timeout.
-func (s *Store) runOnce(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *database) runOnce(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.withConn(ctx, func(c *pgx.Conn) error {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 		defer cancel()
@@ -207,7 +257,7 @@ func (s *Store) runOnce(ctx context.Context, f func(ctx context.Context, c *pgx.
 
 // withConn runs f on a connection of the pool. It fails if f succeeds but a commit of f was
 // not replicated. All commits are checked here, except those of resolveMark.
-func (s *Store) withConn(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
+func (s *database) withConn(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
 	c, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -227,7 +277,7 @@ func (s *Store) withConn(ctx context.Context, f func(c *pgx.Conn) error) (err er
 const conflictDelay = 5 * time.Millisecond
 
 // backoff waits before a retry. It returns false if ctx ended.
-func (s *Store) backoff(ctx context.Context, try int, cause error) bool {
+func (s *database) backoff(ctx context.Context, try int, cause error) bool {
 	delay := s.cfg.RetryDelay << min(try, 10)
 	if isConflict(cause) {
 		delay = min(delay, conflictDelay<<min(try, 10))
@@ -252,7 +302,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // transact runs f in a transaction and commits it unless f fails. It retries transient
 // failures, so f may run several times; the results of the last run count. The transaction
 // adds a mark, so that transact can resolve the outcome when the answer is lost.
-func (s *Store) transact(ctx context.Context, op string, f func(ctx context.Context, tx pgx.Tx) error) error {
+func (s *database) transact(ctx context.Context, op string, f func(ctx context.Context, tx pgx.Tx) error) error {
 	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
@@ -300,7 +350,7 @@ func (s *Store) transact(ctx context.Context, op string, f func(ctx context.Cont
 
 // txOptions returns the options of a transaction. Behind a pooler, which has no session
 // settings, it sets the lock timeout.
-func (s *Store) txOptions() (o pgx.TxOptions) {
+func (s *database) txOptions() (o pgx.TxOptions) {
 	if s.cfg.Pooler {
 		o.BeginQuery = fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.cfg.lockTimeout().Milliseconds())
 	}

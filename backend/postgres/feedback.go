@@ -21,8 +21,11 @@ const (
 		WHERE %s ORDER BY f.created_at DESC, f.id DESC, f.task_id DESC LIMIT $2::bigint`
 )
 
+// feedbackStore implements [store.Feedbacks].
+type feedbackStore struct{ *taskStore }
+
 // AddFeedback implements [store.Feedbacks].
-func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
+func (s *feedbackStore) AddFeedback(ctx context.Context, f store.Feedback) error {
 	data, err := encoding.Feedback(&f)
 	if err != nil {
 		return err
@@ -52,7 +55,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 }
 
 // Feedback implements [store.Feedbacks].
-func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
+func (s *feedbackStore) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
 	where, args := []string{"f.owner = $1::text"}, []any{q.Owner, q.Limit + 1}
 	if q.TaskID != "" {
 		args = append(args, q.TaskID)
@@ -91,7 +94,7 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store
 }
 
 // FeedbackSummary implements [store.Feedbacks].
-func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
+func (s *feedbackStore) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
 	err = s.readList(ctx, "count feedback", func(ctx context.Context, c *pgx.Conn) error {
 		sum = store.FeedbackSummary{}
 		if !storable(owner) {

@@ -47,7 +47,7 @@ type guardedTask struct {
 // checkGuards reads the guard snapshot of changes and sets the result of those that it
 // rejects. It returns the others, with the versions before and after them. These are valid
 // only if the guards of the statements succeed.
-func (s *Store) checkGuards(changes []*change) (accepted []*change, err error) {
+func (s *changeWriter) checkGuards(changes []*change) (accepted []*change, err error) {
 	var snap *guardSnapshot
 	err = s.runOnce(context.Background(), func(ctx context.Context, c *pgx.Conn) error {
 		snap, err = s.readGuards(ctx, c, changes)
@@ -81,7 +81,7 @@ func (p *keyPairs) add(a, b string) {
 	}
 }
 
-func (s *Store) readGuards(ctx context.Context, c *pgx.Conn, changes []*change) (*guardSnapshot, error) {
+func (s *changeWriter) readGuards(ctx context.Context, c *pgx.Conn, changes []*change) (*guardSnapshot, error) {
 	var tasks, contexts, keys keyPairs
 	var records []store.RecordKey
 	for _, ch := range changes {
@@ -174,7 +174,7 @@ const statusActive = "active"
 
 // recoverResults sets the results of changes whose transaction was committed although its
 // answer was lost. Changes that the transaction did not apply remain unapplied.
-func (s *Store) recoverResults(accepted []*change, mark int64) error {
+func (s *changeWriter) recoverResults(accepted []*change, mark int64) error {
 	type loggedTask struct {
 		version  int64
 		versions []int64 // after each change with events

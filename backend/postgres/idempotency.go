@@ -20,7 +20,7 @@ const (
 )
 
 // Idempotency implements [store.Tasks].
-func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
+func (s *taskStore) Idempotency(ctx context.Context, owner, key string) (k store.IdempotencyRecord, err error) {
 	err = s.readCall(ctx, "read idempotency key", func(ctx context.Context, c *pgx.Conn) (err error) {
 		k, err = s.readKey(ctx, c, owner, key)
 		return err
@@ -28,7 +28,7 @@ func (s *Store) Idempotency(ctx context.Context, owner, key string) (k store.Ide
 	return k, err
 }
 
-func (s *Store) readKey(ctx context.Context, on querier, owner, key string) (k store.IdempotencyRecord, err error) {
+func (s *changeWriter) readKey(ctx context.Context, on querier, owner, key string) (k store.IdempotencyRecord, err error) {
 	found := false
 	if storable(owner, key) {
 		err = s.eachRow(ctx, on, sqlReadKey, func(r record) error {
@@ -49,7 +49,7 @@ func scanKey(r record) store.IdempotencyRecord {
 }
 
 // ExpireIdempotency implements [store.Maintenance].
-func (s *Store) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (n int, err error) {
+func (s *taskStore) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	err = s.read(ctx, "expire idempotency keys", func(ctx context.Context, c *pgx.Conn) (err error) {
 		if limit > 0 {
 			n, err = s.exec(ctx, c, sqlExpireKeys, millis(before), limit)

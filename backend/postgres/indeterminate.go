@@ -61,7 +61,7 @@ func (d *indeterminateCommits) remove(mark int64) {
 
 // resolveMarks resolves marks of indeterminate commits. It reports whether the transaction of
 // any of them was committed.
-func (s *Store) resolveMarks(ctx context.Context, c *pgx.Conn, marks []int64) (committed bool, err error) {
+func (s *changeWriter) resolveMarks(ctx context.Context, c *pgx.Conn, marks []int64) (committed bool, err error) {
 	for _, mark := range marks {
 		m, err := s.resolveMark(ctx, c, mark)
 		if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) resolveMarks(ctx context.Context, c *pgx.Conn, marks []int64) (c
 }
 
 // readTask is readCall for the data of a task. It first resolves indeterminate commits of it.
-func (s *Store) readTask(ctx context.Context, op string, key store.Key, f func(ctx context.Context, c *pgx.Conn) error) error {
+func (s *changeWriter) readTask(ctx context.Context, op string, key store.Key, f func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.readCall(ctx, op, func(ctx context.Context, c *pgx.Conn) error {
 		if _, err := s.resolveMarks(ctx, c, s.indeterminate.of(key)); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *Store) readTask(ctx context.Context, op string, key store.Key, f func(c
 // resolveEarlierCommits resolves indeterminate commits before a change under a lease. It
 // fails if one of them was committed, which the caller does not know. Other changes need no
 // such check: their guard is a version, or that the task does not exist.
-func (s *Store) resolveEarlierCommits(ctx context.Context, ch *store.Change) error {
+func (s *changeWriter) resolveEarlierCommits(ctx context.Context, ch *store.Change) error {
 	marks := s.indeterminate.of(ch.Key)
 	if ch.Lease == nil || len(marks) == 0 {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,6 +27,13 @@ const (
 	sqlLaneKey    = `l.owner = u.owner COLLATE "POSIX" AND l.task_id = u.task_id COLLATE "POSIX" AND l.id = u.id COLLATE "POSIX"`
 	sqlWebhookKey = `owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" AND id = $3::text COLLATE "POSIX"`
 )
+
+// webhookStore implements [store.Webhooks] and [store.Lanes].
+type webhookStore struct {
+	*taskStore
+	// laneDepth is the largest number of lanes of one owner in the last claim.
+	laneDepth atomic.Int64
+}
 
 // scanLane reads a lane. scanWebhook reads the rest of its webhook.
 func scanLane(r record) store.Lane {
@@ -101,7 +109,7 @@ func lanesText(q *store.LaneQuery) (string, []any) {
 }
 
 // Lanes implements [store.Webhooks].
-func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
+func (s *webhookStore) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
 	text, args := lanesText(&q)
 	err = s.readList(ctx, "list lanes", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.LanePage{}
@@ -128,7 +136,7 @@ const sqlWebhookBacklog = `SELECT
 	(SELECT count(*) FROM {s}.dead_letters)`
 
 // WebhookBacklog implements [store.Webhooks]. It counts the entries of partial indexes.
-func (s *Store) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err error) {
+func (s *webhookStore) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err error) {
 	err = s.read(ctx, "count the backlog of webhooks", func(ctx context.Context, c *pgx.Conn) error {
 		return s.eachRow(ctx, c, sqlWebhookBacklog, func(r record) error {
 			b = store.WebhookBacklog{Pending: int(r.int(0)), Parked: int(r.int(1)), Disabled: int(r.int(2)), Dead: int(r.int(3))}

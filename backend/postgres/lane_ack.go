@@ -89,7 +89,7 @@ var stmtAck = newStatement("holdfast_lanes_ack", "", `WITH u AS MATERIALIZED (
 		SELECT ord, phase FROM up`, ackRows, attemptBatchRows, deadLetterRows)
 
 // AckLanes implements [store.Lanes]. It is not retried if the outcome is unknown.
-func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
+func (s *webhookStore) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ const sqlReleaseRevoked = `WITH u AS MATERIALIZED (
 // releaseRevoked makes lanes claimable whose leases were revoked, and forgets webhooks that were
 // deleted while their lanes were leased. It runs after the acknowledgement, so that it sees
 // the revocations for which the acknowledgement waited.
-func (s *Store) releaseRevoked(ctx context.Context, leases []store.LaneLease) error {
+func (s *webhookStore) releaseRevoked(ctx context.Context, leases []store.LaneLease) error {
 	a := leaseArrays(sortLeases(leases))
 	if len(a.fences) == 0 {
 		return nil

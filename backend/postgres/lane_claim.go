@@ -155,7 +155,7 @@ func (l *laneClaim) lastSeq() int64 { return l.Cursor.Seq + int64(len(l.Events))
 
 // ClaimLanes implements [store.Lanes]. It is not retried after a lost connection, because
 // lanes may have been leased.
-func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []store.ClaimedLane, err error) {
+func (s *webhookStore) ClaimLanes(ctx context.Context, p store.LaneClaim) (claimed []store.ClaimedLane, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func maxPerOwner(lanes []*laneClaim) (most int) {
 
 // claimLanes runs one round of a claim with at most depth lanes per owner. The first round
 // also promotes waiting lanes.
-func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth int, first bool) (all []*laneClaim, err error) {
+func (s *webhookStore) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth int, first bool) (all []*laneClaim, err error) {
 	now, horizon, expiredUntil := millis(p.Now), farFuture, millis(p.Now)
 	if p.Horizon > 0 {
 		horizon = millis(p.Now.Add(p.Horizon))
@@ -274,7 +274,7 @@ func (s *Store) claimLanes(ctx context.Context, p *store.LaneClaim, limit, depth
 }
 
 // readLanes reads the missing webhooks and events of claimed lanes.
-func (s *Store) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*laneClaim) error {
+func (s *webhookStore) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*laneClaim) error {
 	for {
 		var lacking []*laneClaim
 		var owners, tasks, ids []string
@@ -316,7 +316,7 @@ const sqlRenewLanes = `WITH h AS MATERIALIZED (
 	UPDATE {s}.webhook_lanes l SET lease_until = $6::bigint FROM h u WHERE ` + sqlLaneKey + ` RETURNING u.ord`
 
 // RenewLanes implements [store.Lanes].
-func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
+func (s *webhookStore) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
 	sorted := sortLeases(leases)
 	a := leaseArrays(sorted)
 	err = s.read(ctx, "renew leases of lanes", func(ctx context.Context, c *pgx.Conn) error {

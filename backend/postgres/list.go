@@ -162,7 +162,7 @@ func (w *walk) total(groups string, limit int) string {
 func (w *walk) exact() bool { return len(w.checks) == 0 }
 
 // countWalk runs the statement of total.
-func (s *Store) countWalk(ctx context.Context, c *pgx.Conn, w *walk, groups string, limit int) (total int, capped bool, err error) {
+func (s *taskStore) countWalk(ctx context.Context, c *pgx.Conn, w *walk, groups string, limit int) (total int, capped bool, err error) {
 	text := w.total(groups, limit)
 	err = s.eachRowPlanned(ctx, c, w.unordered, text, func(r record) error {
 		total, capped = store.CapTotal(int(r.int(0)), int(r.int(1)), limit, w.exact())
@@ -217,7 +217,7 @@ func taskWalk(q *store.Query) (w *walk, groups string) {
 
 // Tasks implements [store.Tasks]. It reads a page with two statements: the rows, which
 // concurrent callers with the same query share, and the logs up to the versions of the rows.
-func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
+func (s *taskStore) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	page.Total = -1
 	if !storable(q.Owner, q.ContextID) {
 		if q.Total {
@@ -264,7 +264,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 }
 
 // countTasks returns the number of tasks that a query finds.
-func (s *Store) countTasks(ctx context.Context, c *pgx.Conn, q store.Query) (total int, capped bool, err error) {
+func (s *taskStore) countTasks(ctx context.Context, c *pgx.Conn, q store.Query) (total int, capped bool, err error) {
 	w, groups := taskWalk(countQuery(q))
 	return s.countWalk(ctx, c, w, groups, q.TotalLimit)
 }
@@ -280,7 +280,7 @@ func cursorOf(q *store.Query, t *taskRow) *store.Cursor {
 const fillBatch = 32
 
 // fillPage reads the logs of a page's rows up to its size limit.
-func (s *Store) fillPage(ctx context.Context, q *store.Query, rows []taskRow, page *store.Page) error {
+func (s *taskStore) fillPage(ctx context.Context, q *store.Query, rows []taskRow, page *store.Page) error {
 	step := len(rows)
 	if q.MaxBytes > 0 {
 		step = fillBatch
@@ -309,7 +309,7 @@ func (s *Store) fillPage(ctx context.Context, q *store.Query, rows []taskRow, pa
 
 // listTasks returns the tasks of rows, nil for tasks that were removed since, and their sizes.
 // It reads only the logs that the caller does not have.
-func (s *Store) listTasks(ctx context.Context, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
+func (s *taskStore) listTasks(ctx context.Context, q *store.Query, rows []taskRow) (tasks []*store.Task, sizes []int, err error) {
 	tasks, sizes = make([]*store.Task, len(rows)), make([]int, len(rows))
 	uncached, places := rows, []int(nil)
 	if q.Cached != nil || q.Options.Outline {

@@ -22,7 +22,7 @@ import (
 var migrationFiles embed.FS
 
 // migrate brings the schema up to date, or rejects one that is not.
-func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) error {
+func (s *migrations) migrate(ctx context.Context, cc *pgx.ConnConfig) error {
 	db, p, recorded, err := s.openMigrations(ctx, cc)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Store) migrate(ctx context.Context, cc *pgx.ConnConfig) error {
 
 // openMigrations connects to the database, which the caller must close, and returns what to
 // migrate. recorded reports whether the table of applied migrations exists.
-func (s *Store) openMigrations(ctx context.Context, cc *pgx.ConnConfig) (db *sql.DB, p migrate.Params, recorded bool, err error) {
+func (s *migrations) openMigrations(ctx context.Context, cc *pgx.ConnConfig) (db *sql.DB, p migrate.Params, recorded bool, err error) {
 	if p, err = s.migrations(); err != nil {
 		return nil, p, false, err
 	}
@@ -44,7 +44,7 @@ func (s *Store) openMigrations(ctx context.Context, cc *pgx.ConnConfig) (db *sql
 	return db, p, recorded, nil
 }
 
-func (s *Store) applyMigrations(ctx context.Context, db *sql.DB, p migrate.Params, recorded bool) (err error) {
+func (s *migrations) applyMigrations(ctx context.Context, db *sql.DB, p migrate.Params, recorded bool) (err error) {
 	pending := p.Migrations
 	if recorded {
 		pending, err = migrate.Pending(ctx, db, p)
@@ -69,16 +69,19 @@ func (s *Store) applyMigrations(ctx context.Context, db *sql.DB, p migrate.Param
 }
 
 // schemaError names the schema in errors about migrations that this program does not know.
-func (s *Store) schemaError(err error) error {
+func (s *migrations) schemaError(err error) error {
 	if errors.Is(err, migrate.ErrNewer) || errors.Is(err, migrate.ErrChanged) {
 		return a2a.Errorf(a2a.CodeInternal, "schema %s: %v", s.cfg.Schema, err)
 	}
 	return err
 }
 
+// migrations creates and updates the schema of a store.
+type migrations struct{ *database }
+
 // migrator applies migrations while replicas are running.
 type migrator struct {
-	s     *Store
+	s     *migrations
 	db    *sql.DB
 	since time.Time // time of the first failure that is being retried
 	tries int       // number of retries since then
@@ -219,7 +222,7 @@ func (m *migrator) qualified(name string) string {
 }
 
 // unset returns the configuration of a connection without the session settings of stores.
-func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
+func (s *migrations) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
 	if cc = cc.Copy(); s.cfg.Pooler {
 		return cc
 	}
@@ -233,7 +236,7 @@ func (s *Store) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
 }
 
 // lockID returns the key of the advisory lock for migrations of the schema.
-func (s *Store) lockID() int64 {
+func (s *migrations) lockID() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))
 	return int64(h.Sum64() >> 1) //nolint:gosec // 63 bits

@@ -30,7 +30,7 @@ func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}
+	s := &migrations{&database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout+cfg.CommandTimeout)
 	defer cancel()
 	steps, p, err := s.steps(ctx)
@@ -44,7 +44,7 @@ func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 	return all, nil
 }
 
-func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Params, err error) {
+func (s *migrations) steps(ctx context.Context) (steps []migrate.Step, p migrate.Params, err error) {
 	poolConfig, err := s.poolConfig()
 	if err != nil {
 		return nil, p, err
@@ -65,7 +65,7 @@ func (s *Store) steps(ctx context.Context) (steps []migrate.Step, p migrate.Para
 }
 
 // migrations returns the parameters of package migrate, with the name of the schema inserted.
-func (s *Store) migrations() (migrate.Params, error) {
+func (s *migrations) migrations() (migrate.Params, error) {
 	known, err := migrate.Load(s.cfg.files, "migrations")
 	if err != nil {
 		return migrate.Params{}, err
@@ -86,7 +86,7 @@ func (s *Store) migrations() (migrate.Params, error) {
 // NOT EXISTS needs a privilege even if it does. The lock and the settings end with the
 // transaction, so they work behind a pooler. The transaction may last as long as the build
 // of an index.
-func (s *Store) lockText(schema string) string {
+func (s *migrations) lockText(schema string) string {
 	return fmt.Sprintf(`DO $$ BEGIN
   PERFORM set_config(name, CASE name WHEN 'lock_timeout' THEN '%d' ELSE '0' END, true) FROM pg_settings
     WHERE name IN ('lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');

@@ -48,11 +48,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, queue: make(chan *request, queueLength), outbox: newOutbox()}
-	s.taskBatches.read, s.versionBatches.read = s.readTaskBatch, s.readVersionBatch
-	s.pks = &pkSource{s: s}
-	s.callSlots = make(slots, cfg.PoolMax-cfg.reserved())
-	s.listSlots = make(slots, max(1, cap(s.callSlots)/2))
+	s := newStore(cfg)
 	poolConfig, err := s.poolConfig()
 	if err != nil {
 		return nil, err
@@ -62,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	err = s.retry(ctx, "open", func(ctx context.Context, c *pgx.Conn) error { return s.checkServer(ctx, c) })
 	if err == nil {
-		err = s.migrate(ctx, poolConfig.ConnConfig)
+		err = (&migrations{s.database}).migrate(ctx, poolConfig.ConnConfig)
 	}
 	if err != nil {
 		s.pool.Close()
@@ -80,7 +76,7 @@ func (s *Store) start() {
 	s.workers.Go(func() { s.sendNotifications(ctx) })
 }
 
-func (s *Store) poolConfig() (*pgxpool.Config, error) {
+func (s *database) poolConfig() (*pgxpool.Config, error) {
 	p, err := pgxpool.ParseConfig(s.cfg.URL)
 	if err != nil { // its text may contain parts of the URL
 		return nil, fmt.Errorf("postgres: URL %s cannot be used: want postgres://user:password@host:port/database?sslmode=...", s.location)
@@ -124,7 +120,7 @@ func (s *Store) poolConfig() (*pgxpool.Config, error) {
 // limitTransactions returns a function that sets transaction_timeout on a new connection to
 // twice the command timeout, if the server is PostgreSQL 17 or later. It returns nil if the
 // URL sets it.
-func (s *Store) limitTransactions(urlParams map[string]string) func(ctx context.Context, c *pgx.Conn) error {
+func (s *database) limitTransactions(urlParams map[string]string) func(ctx context.Context, c *pgx.Conn) error {
 	const name = "transaction_timeout"
 	if _, ok := urlParams[name]; ok {
 		return nil
@@ -150,7 +146,7 @@ func majorVersion(text string) int {
 }
 
 // checkServer checks the version and settings of the server, and reads its clock.
-func (s *Store) checkServer(ctx context.Context, c *pgx.Conn) error {
+func (s *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	var encoding, off string
 	var version int64
 	const text = `SELECT current_setting('server_encoding'), current_setting('server_version_num')::bigint,
@@ -177,7 +173,7 @@ func (s *Store) checkServer(ctx context.Context, c *pgx.Conn) error {
 const minServerVersion = 130000
 
 // openError returns err with a code and a text that describes the problem and its fix.
-func (s *Store) openError(ctx context.Context, err error) error {
+func (s *database) openError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -225,7 +221,7 @@ var unknownParameter = regexp.MustCompile(`parameter "([^"]+)"`)
 var ErrPooler = errors.New("postgres: Config.Pooler must be set")
 
 // maskPassword returns err without the password of the URL.
-func (s *Store) maskPassword(err error) error {
+func (s *database) maskPassword(err error) error {
 	u, e := pgx.ParseConfig(s.cfg.URL)
 	if err != nil && e == nil && u.Password != "" && strings.Contains(err.Error(), u.Password) {
 		return errors.New(strings.ReplaceAll(err.Error(), u.Password, "***"))

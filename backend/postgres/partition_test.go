@@ -51,7 +51,7 @@ func partitioned(t storetest.T, cfg Config) Config {
 	if err := cfg.setDefaults(); err != nil {
 		t.Fatalf("%v", err)
 	}
-	p, err := (&Store{cfg: cfg}).migrations()
+	p, err := (&migrations{&database{cfg: cfg}}).migrations()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // pipeline runs calls in one round trip and one transaction. The Sync message at the end
 // commits it.
-func (s *Store) pipeline(ctx context.Context, calls []*call) error {
+func (s *database) pipeline(ctx context.Context, calls []*call) error {
 	return s.withConn(ctx, func(c *pgx.Conn) (err error) {
 		conn := c.PgConn()
 		if !s.cfg.Pooler {
@@ -34,7 +34,7 @@ func (s *Store) pipeline(ctx context.Context, calls []*call) error {
 const preparedKey = "holdfast.prepared"
 
 // prepare prepares the statements that the connection does not have.
-func (s *Store) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call) error {
+func (s *database) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call) error {
 	known, ok := conn.CustomData()[preparedKey].(map[*statement]bool)
 	if !ok {
 		known = make(map[*statement]bool)
@@ -54,7 +54,7 @@ func (s *Store) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call)
 
 var binary1 = []int16{1}
 
-func (s *Store) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (err error) {
+func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (err error) {
 	p := conn.StartPipeline(ctx)
 	defer func() {
 		if e := p.Close(); err == nil {
@@ -115,7 +115,7 @@ func (k *call) result(r record) {
 }
 
 // pipelined is pipeline with the command timeout.
-func (s *Store) pipelined(ctx context.Context, calls []*call) error {
+func (s *database) pipelined(ctx context.Context, calls []*call) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
 	return s.pipeline(ctx, calls)
@@ -123,7 +123,7 @@ func (s *Store) pipelined(ctx context.Context, calls []*call) error {
 
 // pkSource assigns task numbers from blocks that it reserves in the database.
 type pkSource struct {
-	s         *Store
+	s         *database
 	mu        sync.Mutex
 	free, end int64
 }

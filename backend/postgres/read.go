@@ -52,6 +52,14 @@ const (
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id + 0`
 )
 
+// taskStore reads, claims and removes tasks.
+type taskStore struct {
+	*changeWriter
+	taskBatches    readBatcher
+	versionBatches readBatcher // reads of versions
+	pageReads      listReads
+}
+
 // inlineContents returns the expression for a column of task_log l with its large values
 // inserted, those of artifacts only if artifacts is true.
 func inlineContents(column, artifacts string) string {
@@ -69,7 +77,7 @@ func storable(names ...string) bool {
 }
 
 // Task implements [store.Tasks].
-func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+func (s *taskStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	if opts.Outline {
 		return s.outline(ctx, key)
 	}
@@ -96,7 +104,7 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 }
 
 // outline reads the row of a task.
-func (s *Store) outline(ctx context.Context, key store.Key) (outline *store.Task, err error) {
+func (s *taskStore) outline(ctx context.Context, key store.Key) (outline *store.Task, err error) {
 	switch {
 	case !storable(key.Owner, key.ID):
 	case len(s.indeterminate.of(key)) == 0:
@@ -120,7 +128,7 @@ func (s *Store) outline(ctx context.Context, key store.Key) (outline *store.Task
 
 // outlineBatched reads the row of a task together with those of concurrent calls. It returns
 // nil if the task does not exist.
-func (s *Store) outlineBatched(ctx context.Context, key store.Key) (*store.Task, error) {
+func (s *taskStore) outlineBatched(ctx context.Context, key store.Key) (*store.Task, error) {
 	r, err := s.versionBatches.do(ctx, key)
 	if err != nil || len(r.rows) == 0 {
 		return nil, err
@@ -130,7 +138,7 @@ func (s *Store) outlineBatched(ctx context.Context, key store.Key) (*store.Task,
 	return row.Outline(), nil
 }
 
-func (s *Store) readSingle(ctx context.Context, key store.Key, fold *taskFold) error {
+func (s *taskStore) readSingle(ctx context.Context, key store.Key, fold *taskFold) error {
 	return s.readTask(ctx, "read task", key, func(ctx context.Context, c *pgx.Conn) error {
 		fold.task = nil
 		if !storable(key.Owner, key.ID) {
@@ -157,7 +165,7 @@ func (f *taskFold) add(r record) error {
 
 // readLogs returns tasks at the versions of their rows, in the same order. Tasks that were
 // removed since are nil.
-func (s *Store) readLogs(ctx context.Context, on querier, rows []taskRow, omitArtifacts bool) ([]*store.Task, error) {
+func (s *taskStore) readLogs(ctx context.Context, on querier, rows []taskRow, omitArtifacts bool) ([]*store.Task, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -206,7 +214,7 @@ func foldLog(t *store.Task, row *taskRow, r record, omitArtifacts bool) error {
 }
 
 // Events implements [store.Tasks].
-func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
+func (s *taskStore) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	after = max(after, 0)
 	last := after + int64(max(limit, 0))
 	err = s.readTask(ctx, "read events", key, func(ctx context.Context, c *pgx.Conn) error {
@@ -241,7 +249,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 }
 
 // LogRows implements [store.Tasks].
-func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+func (s *taskStore) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
 	err = s.readTask(ctx, "read sizes of events", key, func(ctx context.Context, c *pgx.Conn) error {
 		if !storable(key.Owner, key.ID) {
 			return store.ErrNotFound
@@ -264,7 +272,7 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 }
 
 // Versions implements [store.Tasks].
-func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[store.Key]store.TaskVersion, err error) {
+func (s *taskStore) Versions(ctx context.Context, keys []store.Key) (versions map[store.Key]store.TaskVersion, err error) {
 	if len(keys) == 1 && storable(keys[0].Owner, keys[0].ID) {
 		outline, err := s.outlineBatched(ctx, keys[0])
 		if outline == nil {
@@ -291,7 +299,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (versions map[st
 }
 
 // Steps implements [store.Tasks].
-func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
+func (s *taskStore) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.readTask(ctx, "read steps", key, func(ctx context.Context, c *pgx.Conn) error {
 		steps = nil
 		if !storable(key.Owner, key.ID) {

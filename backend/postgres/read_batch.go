@@ -58,7 +58,7 @@ type batchedRead struct {
 
 // readBatched reads a task together with those of concurrent calls. It returns nil if the task
 // needs a statement of its own.
-func (s *Store) readBatched(ctx context.Context, key store.Key) (*batchedRead, error) {
+func (s *taskStore) readBatched(ctx context.Context, key store.Key) (*batchedRead, error) {
 	if len(s.indeterminate.of(key)) > 0 || !storable(key.Owner, key.ID) {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func batchKeys(group []*batchedRead) (owners, ids []string) {
 	return owners, ids
 }
 
-func (s *Store) readTaskBatch(group []*batchedRead) error {
+func (s *taskStore) readTaskBatch(group []*batchedRead) error {
 	owners, ids := batchKeys(group)
 	return s.readCall(context.Background(), "read tasks", func(ctx context.Context, c *pgx.Conn) error {
 		for _, r := range group {
@@ -138,7 +138,7 @@ func (s *Store) readTaskBatch(group []*batchedRead) error {
 	})
 }
 
-func (s *Store) readVersionBatch(group []*batchedRead) error {
+func (s *taskStore) readVersionBatch(group []*batchedRead) error {
 	owners, ids := batchKeys(group)
 	return s.readCall(context.Background(), "read versions of tasks", func(ctx context.Context, c *pgx.Conn) error {
 		return s.eachRow(ctx, c, sqlReadVersionBatch, func(rec record) error {

@@ -119,7 +119,7 @@ func (k *call) recordChanges(changes []ownedChange) {
 }
 
 // readRecordVersions reads the versions of records. Those that do not exist are not in the result.
-func (s *Store) readRecordVersions(ctx context.Context, on querier, keys []store.RecordKey) (map[store.RecordKey]int64, error) {
+func (s *changeWriter) readRecordVersions(ctx context.Context, on querier, keys []store.RecordKey) (map[store.RecordKey]int64, error) {
 	versions := make(map[store.RecordKey]int64, len(keys))
 	if len(keys) == 0 {
 		return versions, nil
@@ -147,7 +147,7 @@ func (snap *guardSnapshot) recordVersions(ch *change) []int64 {
 }
 
 // Record implements [store.Records].
-func (s *Store) Record(ctx context.Context, key store.RecordKey) (found store.Record, err error) {
+func (s *changeWriter) Record(ctx context.Context, key store.RecordKey) (found store.Record, err error) {
 	err = s.readCall(ctx, "read record", func(ctx context.Context, c *pgx.Conn) error {
 		found = store.Record{}
 		if !storable(key.Owner, key.Namespace, key.Key) {
@@ -186,7 +186,7 @@ func recordsText(q *store.RecordQuery) (text string, args []any) {
 }
 
 // Records implements [store.Records].
-func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
+func (s *changeWriter) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
 	text, args := recordsText(&q)
 	err = s.readList(ctx, "list records", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.RecordPage{}
@@ -208,7 +208,7 @@ func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.Re
 }
 
 // SaveRecords implements [store.Records].
-func (s *Store) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
+func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
 	if err := store.CheckRecords(owner, changes); err != nil {
 		return err
 	}

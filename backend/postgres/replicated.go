@@ -46,7 +46,7 @@ func replicated(c *pgx.Conn) error {
 // confirm commits a write if an earlier commit was not answered or not replicated, and fails
 // if that write is not. Claims call it first, because a claim whose answer is lost leases
 // tasks to no worker and counts an attempt.
-func (s *Store) confirm(ctx context.Context) error {
+func (s *database) confirm(ctx context.Context) error {
 	if !s.unconfirmed.Swap(false) {
 		return nil
 	}

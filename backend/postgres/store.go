@@ -3,13 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -21,38 +17,33 @@ var (
 	_ store.Watcher = (*Store)(nil)
 )
 
-// Store is a store.Store in a schema of a PostgreSQL database.
+// Store is a store.Store in a schema of a PostgreSQL database. Its parts implement the contract
+// by concern. Each has its own state, and names the parts below it.
 type Store struct {
-	cfg            Config
-	location       string
-	log            *slog.Logger
-	pool           *pgxpool.Pool
-	callSlots      slots // connections for client calls, lists included
-	listSlots      slots // connections for lists
-	taskBatches    readBatcher
-	versionBatches readBatcher // reads of versions
-	pageReads      listReads
-	lastReset      atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session
-	sqlCache       sync.Map     // statements by their text without the schema name
-	clock          clock
-	pks            *pkSource
-	counterRows    addedRows[string] // rows added to counters since their last merge, by owner
-	labelRows      addedRows[labelKey]
-	queue          chan *request
-	blocked        blockedRequests
-	outbox         *outbox
-	laneWatchers   store.LaneWatchers
-	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
-	unconfirmed atomic.Bool
-	// laneDepth is the largest number of lanes of one owner in the last claim.
-	laneDepth     atomic.Int64
-	indeterminate indeterminateCommits
+	*database
+	*changeWriter
+	*taskStore
+	*contextStore
+	*feedbackStore
+	*webhookStore
 
-	// gate is read-locked by each call, so that Close waits for them.
-	gate    sync.RWMutex
-	closed  bool
-	workers sync.WaitGroup
-	stop    context.CancelFunc // stops maintenance and notifications
+	stop context.CancelFunc // stops maintenance and notifications
+}
+
+// newStore returns a store without connections.
+func newStore(cfg Config) *Store {
+	db := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}
+	db.callSlots = make(slots, cfg.PoolMax-cfg.reserved())
+	db.listSlots = make(slots, max(1, cap(db.callSlots)/2))
+	writer := &changeWriter{
+		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, queue: make(chan *request, queueLength),
+	}
+	tasks := &taskStore{changeWriter: writer}
+	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
+	return &Store{
+		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
+		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks},
+	}
 }
 
 // pingTimeout bounds a Ping whose context has no deadline.

@@ -132,7 +132,7 @@ func keysOf(tasks []removal) (owners, ids []string, pks []int64) {
 }
 
 // DeleteTask implements [store.Maintenance].
-func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
+func (s *taskStore) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
 	for removed := 0; removed == 0; {
 		err = s.transact(ctx, "delete task", func(ctx context.Context, tx pgx.Tx) error {
 			tasks, err := s.lockTask(ctx, tx, key)
@@ -156,7 +156,7 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 }
 
 // lockTask locks a terminal task and its context.
-func (s *Store) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tasks []removal, err error) {
+func (s *taskStore) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tasks []removal, err error) {
 	if !storable(key.Owner, key.ID) {
 		return nil, store.ErrNotFound
 	}
@@ -190,8 +190,23 @@ func (s *Store) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tasks [
 	return tasks, nil
 }
 
+// lockContext locks a context and returns it, with an empty status if its deletion is pending.
+// It returns ErrNotFound if the context does not exist.
+func (s *taskStore) lockContext(ctx context.Context, tx pgx.Tx, key store.ContextKey) (c store.Context, err error) {
+	found := false
+	err = s.eachRow(ctx, tx, sqlLockContext, func(r record) (err error) {
+		found = true
+		c, err = scanContext(r)
+		return err
+	}, key.Owner, key.ID)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return c, err
+}
+
 // lockTasks locks the tasks that a statement returns.
-func (s *Store) lockTasks(ctx context.Context, tx pgx.Tx, text string, args ...any) (tasks []removal, err error) {
+func (s *taskStore) lockTasks(ctx context.Context, tx pgx.Tx, text string, args ...any) (tasks []removal, err error) {
 	err = s.eachRow(ctx, tx, text, func(r record) error {
 		tasks = append(tasks, scanRemoval(r))
 		return nil
@@ -204,7 +219,7 @@ func scanRemoval(r record) removal {
 }
 
 // lockLanes locks the lanes of tasks. Without force it leaves out tasks with undelivered events.
-func (s *Store) lockLanes(ctx context.Context, tx pgx.Tx, tasks []removal, force bool) (kept []removal, err error) {
+func (s *taskStore) lockLanes(ctx context.Context, tx pgx.Tx, tasks []removal, force bool) (kept []removal, err error) {
 	withHooks, at := withWebhooks(tasks)
 	if len(withHooks) == 0 {
 		return tasks, nil
@@ -240,7 +255,7 @@ func withWebhooks(tasks []removal) (withHooks []removal, at []int) {
 
 // removeTasks removes locked tasks in order, up to the limits of a transaction, and returns
 // their number. more reports whether content of them remains.
-func (s *Store) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal) (removed int, more bool, err error) {
+func (s *taskStore) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal) (removed int, more bool, err error) {
 	if tasks, err = s.limitDeliveryRows(ctx, tx, tasks); err != nil || len(tasks) == 0 {
 		return 0, false, err
 	}
@@ -264,7 +279,7 @@ func (s *Store) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal) (re
 }
 
 // deleteContent deletes content of removed tasks up to the limits of a transaction.
-func (s *Store) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) error {
+func (s *taskStore) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) error {
 	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps, sqlDeleteContents} {
 		if _, err := s.exec(ctx, tx, text, pks, store.DeleteRows, store.DeleteBytes); err != nil {
 			return err
@@ -276,7 +291,7 @@ func (s *Store) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) error
 // limitDeliveryRows returns the first tasks whose attempts and dead letters together do not
 // exceed the limit of a transaction. If the first task alone exceeds it, it deletes some of
 // them and returns no task.
-func (s *Store) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []removal) ([]removal, error) {
+func (s *taskStore) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []removal) ([]removal, error) {
 	withHooks, at := withWebhooks(tasks)
 	if len(withHooks) == 0 {
 		return tasks, nil
@@ -304,7 +319,7 @@ func (s *Store) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []remova
 }
 
 // PurgeDeleted implements [store.Maintenance]. It skips tasks that another process purges.
-func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
+func (s *taskStore) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	const batch = 200
 	err = s.transact(ctx, "purge deleted tasks", func(ctx context.Context, tx pgx.Tx) error {
 		var owners []string

@@ -47,7 +47,7 @@ type candidate struct {
 }
 
 // ExpireTasks implements [store.Maintenance].
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
+func (s *taskStore) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.transact(ctx, "expire tasks", func(ctx context.Context, tx pgx.Tx) error {
 		removed, next = 0, nil
 		old, err := s.oldTasks(ctx, tx, &p)
@@ -81,7 +81,7 @@ func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed in
 }
 
 // oldTasks returns the next candidates.
-func (s *Store) oldTasks(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry) (old []candidate, err error) {
+func (s *taskStore) oldTasks(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry) (old []candidate, err error) {
 	after := store.ExpiryCursor{}
 	if p.After != nil {
 		after = *p.After
@@ -99,7 +99,7 @@ func (s *Store) oldTasks(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry) (o
 }
 
 // lockCandidates locks the expired candidates and their contexts. It skips those that are locked.
-func (s *Store) lockCandidates(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry, old []candidate) (tasks []removal, err error) {
+func (s *taskStore) lockCandidates(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry, old []candidate) (tasks []removal, err error) {
 	var owners, ids, contexts []string
 	var places []int
 	collect := func(held func(store.ContextKey) bool) {

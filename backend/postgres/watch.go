@@ -34,6 +34,13 @@ const (
 
 const sqlNotify = `SELECT pg_notify($1::text, p) FROM unnest($2::text[]) p`
 
+// notifier announces changes to other processes and receives their notifications.
+type notifier struct {
+	*database
+	outbox       *outbox
+	laneWatchers store.LaneWatchers
+}
+
 // outbox collects changes of this store until other processes are notified.
 type outbox struct {
 	sender     string
@@ -141,7 +148,7 @@ func (n *outbox) take() (payloads []string) {
 
 // sendNotifications notifies other processes of the changes in the outbox, until ctx is done.
 // After a failure it notifies them that any task may have changed.
-func (s *Store) sendNotifications(ctx context.Context) {
+func (s *notifier) sendNotifications(ctx context.Context) {
 	pause := notifyInterval
 	for {
 		select {
@@ -171,7 +178,7 @@ func (s *Store) sendNotifications(ctx context.Context) {
 }
 
 // channel returns the name of the notification channel of the schema.
-func (s *Store) channel() string {
+func (s *notifier) channel() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.cfg.Schema))
 	return fmt.Sprintf("holdfast_%016x", h.Sum64())
@@ -179,7 +186,7 @@ func (s *Store) channel() string {
 
 // Watch implements [store.Watcher]. It uses a connection of its own, outside the pool. Behind
 // a pooler, where LISTEN does not work, it receives no notifications.
-func (s *Store) Watch(ctx context.Context, f func(store.Notification)) error {
+func (s *notifier) Watch(ctx context.Context, f func(store.Notification)) error {
 	if s.cfg.Pooler {
 		<-ctx.Done()
 		return nil
@@ -224,7 +231,7 @@ func (s *Store) Watch(ctx context.Context, f func(store.Notification)) error {
 
 // listen waits for a notification. It returns nil if there was none for a while and the
 // connection works.
-func (s *Store) listen(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, error) {
+func (s *notifier) listen(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.outbox.idleCheck)
 	defer cancel()
 	n, err := c.WaitForNotification(waiting)
@@ -238,7 +245,7 @@ func (s *Store) listen(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, 
 
 // decodeNotification decodes a payload and notifies watchers of lanes. It returns an empty
 // notification for a payload of this store.
-func (s *Store) decodeNotification(text string) (n store.Notification) {
+func (s *notifier) decodeNotification(text string) (n store.Notification) {
 	var p payload
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return store.Notification{Lost: true}

@@ -114,7 +114,7 @@ func TestPayloadsFitANotification(t *testing.T) {
 		want[k] = true
 	}
 	n.add(false, store.Key{Owner: strings.Repeat("x", 9000), ID: "long"})
-	s := &Store{outbox: newOutbox()}
+	s := &notifier{outbox: newOutbox()}
 	lost := false
 	for _, p := range n.take() {
 		if len(p) >= 8000 {

@@ -95,7 +95,7 @@ func (c *committer) webhooks(changes []*change) (calls []*call) {
 const sqlLockTaskUpdate = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR NO KEY UPDATE`
 
 // SaveWebhook implements [store.Webhooks].
-func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (lane store.Lane, err error) {
+func (s *webhookStore) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (lane store.Lane, err error) {
 	at, madeAt := millis(now), millis(c.CreatedAt)
 	err = s.transact(ctx, "save webhook", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(c.Task.Owner, c.Task.ID) {
@@ -143,7 +143,7 @@ const (
 )
 
 // DeleteWebhook implements [store.Webhooks].
-func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+func (s *webhookStore) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
 	err = s.transact(ctx, "delete webhook", func(ctx context.Context, tx pgx.Tx) error {
 		busy = false
 		if !storable(task.Owner, task.ID, id) {
@@ -175,7 +175,7 @@ func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, no
 
 // forgetDeleted forgets a deleted webhook, unless a worker still has the lease. It returns
 // ErrNotFound if there is no such webhook.
-func (s *Store) forgetDeleted(ctx context.Context, tx pgx.Tx, task store.Key, id string, now time.Time) (busy bool, err error) {
+func (s *webhookStore) forgetDeleted(ctx context.Context, tx pgx.Tx, task store.Key, id string, now time.Time) (busy bool, err error) {
 	found := false
 	err = s.eachRow(ctx, tx, sqlReadDeletedWebhook, func(r record) error {
 		found, busy = true, r.int(0) > millis(now)
@@ -205,7 +205,7 @@ const (
 )
 
 // ReplayWebhook implements [store.Webhooks].
-func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
+func (s *webhookStore) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
 	due := false
 	err = s.transact(ctx, "replay webhook", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(task.Owner, task.ID, id) {
@@ -248,7 +248,7 @@ var stmtWakeLanes = &statement{
 }
 
 // WakeLanes implements [store.Lanes]. It is not retried if the outcome is unknown.
-func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (n int, err error) {
+func (s *webhookStore) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (n int, err error) {
 	if limit <= 0 || !storable(endpoint) {
 		return 0, nil
 	}
@@ -270,7 +270,7 @@ func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, l
 
 // retryRolledBack runs f and retries transient failures after which nothing was stored. If the
 // outcome is unknown, it returns the error.
-func (s *Store) retryRolledBack(ctx context.Context, op string, f func() error) error {
+func (s *webhookStore) retryRolledBack(ctx context.Context, op string, f func() error) error {
 	for try := 0; ; try++ {
 		err := f()
 		if err == nil || try >= s.cfg.MaxRetries || !rolledBack(err) || !s.backoff(ctx, try, err) {

@@ -129,7 +129,7 @@ func (l *attemptLister) complete(limit int, ended bool) bool {
 }
 
 // DeliveryAttempts implements [store.Webhooks].
-func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (page store.DeliveryAttemptPage, err error) {
+func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (page store.DeliveryAttemptPage, err error) {
 	place, err := decodePlace(q.Cursor)
 	if err != nil {
 		return page, err

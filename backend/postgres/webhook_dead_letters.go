@@ -44,7 +44,7 @@ func deadLetterText(q *store.WebhookQuery, place *deliveryPlace) (string, []any)
 }
 
 // DeadLetters implements [store.Webhooks].
-func (s *Store) DeadLetters(ctx context.Context, q store.WebhookQuery) (page store.DeadLetterPage, err error) {
+func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (page store.DeadLetterPage, err error) {
 	place, err := decodePlace(q.Cursor)
 	if err != nil {
 		return page, err
@@ -83,7 +83,7 @@ const (
 )
 
 // Endpoints implements [store.Webhooks]. They are ordered by name.
-func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
+func (s *webhookStore) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
 	err = s.read(ctx, "list endpoints", func(ctx context.Context, c *pgx.Conn) error {
 		all = nil
 		return s.eachRow(ctx, c, sqlEndpoints, func(r record) error {
@@ -98,7 +98,7 @@ func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error)
 }
 
 // SaveEndpoint implements [store.Webhooks].
-func (s *Store) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+func (s *webhookStore) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
 	return s.transact(ctx, "save endpoint", func(ctx context.Context, tx pgx.Tx) (err error) {
 		if e.Failures == 0 && !e.Disabled {
 			if storable(e.Name) {

@@ -76,7 +76,7 @@ const (
 )
 
 // ExpireWebhooks implements [store.Webhooks]. It removes the oldest first.
-func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (int, error) {
+func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, nil
 	}
@@ -125,7 +125,7 @@ func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit
 
 // expireLanes removes up to limit webhooks that have nothing left to send. Each batch needs
 // two statements: the second sees changes that were committed before the first got its locks.
-func (s *Store) expireLanes(ctx context.Context, long bool, before time.Time, terminalStates []string, limit int) (removed int, err error) {
+func (s *webhookStore) expireLanes(ctx context.Context, long bool, before time.Time, terminalStates []string, limit int) (removed int, err error) {
 	for range maxLaneBatches {
 		var owners, tasks, ids []string
 		n, batch := 0, limit-removed
@@ -154,7 +154,7 @@ func (s *Store) expireLanes(ctx context.Context, long bool, before time.Time, te
 }
 
 // expireAttempts removes attempts before a time. It rewrites rows that also contain later ones.
-func (s *Store) expireAttempts(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	cut := ceilMillis(before)
 	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
 		removed = 0
