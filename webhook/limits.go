@@ -98,7 +98,8 @@ type host struct {
 	wokenAt        time.Time // when lanes were last woken
 }
 
-// endpoint is the state of one endpoint of an owner in this process.
+// endpoint is the state of one endpoint of an owner in this process: its slots, its record in
+// the store and the progress of waking its lanes.
 type endpoint struct {
 	name endpointName
 	host *host
