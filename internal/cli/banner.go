@@ -81,7 +81,7 @@ func (b *banner) printJSON() {
 		Version  string `json:"version"`
 		PID      int    `json:"pid"`
 	}{b.url(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
-	b.a.out.raw(append(raw, '\n'))
+	b.a.out.json(raw)
 }
 
 func (b *banner) stopping() {

@@ -50,7 +50,7 @@ func (c *callCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return c.explain(ctx, a, err)
 			}
-			a.out.raw(append(u.Raw, '\n'))
+			a.out.json(u.Raw)
 		}
 		return nil
 	}

@@ -32,7 +32,7 @@ func (c *cardCmd) Run(ctx context.Context, a *app) error {
 		return c.explain(ctx, a, err)
 	}
 	if a.json {
-		a.out.raw(append(raw, '\n'))
+		a.out.json(raw)
 		return nil
 	}
 	card := new(a2a.AgentCard)

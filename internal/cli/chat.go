@@ -231,7 +231,7 @@ func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
 		return nil, nil
 	}
 	params := a2a.ContextQueryParams{ContextID: c.contextID, HistoryLength: new(int)}
-	_, about, err := callMethod[a2a.Context](ctx, c.cl, a2a.MethodContextsGet, params)
+	_, about, err := call[a2a.Context](ctx, c.a, c.conn, a2a.MethodContextsGet, params)
 	switch a2a.CodeOf(err) {
 	case a2a.CodeMethodNotFound, a2a.CodeUnsupported:
 		return nil, nil // the agent has no contexts
@@ -241,7 +241,7 @@ func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
 		return nil, err
 	}
 	const recentEntries = 6
-	transcript, newest, err := readConversation(ctx, c.cl, c.contextID, recentEntries)
+	transcript, newest, err := readConversation(ctx, c.a, c.conn, c.contextID, recentEntries)
 	if err != nil {
 		return nil, err
 	}

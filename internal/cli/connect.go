@@ -17,6 +17,8 @@ const defaultServer = "http://127.0.0.1:3773"
 type connection struct {
 	Server string `placeholder:"URL" envvar:"HOLDFAST_SERVER" default:"http://127.0.0.1:3773" group:"Connection:" help:"URL of the agent (default ${default})."`
 	Token  string `placeholder:"TOKEN" envvar:"HOLDFAST_TOKEN" group:"Connection:" help:"Bearer token. Prefer the variable: other users can see command lines."`
+
+	cl *client.Client // nil before the first call of client
 }
 
 func (c *connection) url() string {
@@ -26,16 +28,20 @@ func (c *connection) url() string {
 	return c.Server
 }
 
-// client returns a client that calls onReconnect, if not nil, when it loses a connection.
-func (c *connection) client(onReconnect func(client.Reconnect)) (*client.Client, error) {
-	cl, err := client.New(client.Config{
+// client returns the client of the command. The client calls the first onReconnect, if not nil, when it
+// loses a connection.
+func (c *connection) client(onReconnect func(client.Reconnect)) (_ *client.Client, err error) {
+	if c.cl != nil {
+		return c.cl, nil
+	}
+	c.cl, err = client.New(client.Config{
 		URL: c.url(), Token: c.Token, OnReconnect: onReconnect,
 		Header: http.Header{"User-Agent": {userAgent()}},
 	})
 	if err != nil {
 		return nil, usagef("%s", strings.NewReplacer("client config: ", "", "URL must", "--server must", "Token contains", "--token contains", "use Token", "use --token", "\n", "; ").Replace(err.Error()))
 	}
-	return cl, nil
+	return c.cl, nil
 }
 
 // flags returns the flags that select the same server, for hints.

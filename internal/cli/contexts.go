@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/client"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
 // contextsCmd has the commands about conversations.
@@ -23,34 +21,16 @@ type contextsCmd struct {
 	Clear   contextsClearCmd   `cmd:"" help:"Delete conversations with all their tasks."`
 }
 
-// callMethod calls a method and returns its result, raw and decoded.
-func callMethod[T any](ctx context.Context, cl *client.Client, method string, params any) (json.RawMessage, *T, error) {
-	raw, err := wire.Marshal(params)
-	if err != nil {
-		return nil, nil, err
-	}
-	if raw, err = cl.Call(ctx, method, raw); err != nil {
-		return nil, nil, err
-	}
-	v := new(T)
-	if err := wire.Unmarshal(raw, v); err != nil {
-		return nil, nil, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not valid A2A 0.3", method)
-	}
-	return raw, v, nil
-}
-
 type contextsListCmd struct {
-	Status    []string  `placeholder:"STATUS" group:"Filter:" help:"Only conversations with this status: active, paused, completed or archived. Repeatable."`
-	Tag       []string  `placeholder:"TAG" group:"Filter:" help:"Only conversations with this tag. Repeatable; all tags must match."`
-	Role      string    `placeholder:"ROLE" group:"Filter:" help:"Only conversations with this role."`
-	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
-	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created before this time."`
-	Sort      string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name (default ${default})."`
-	Reverse   bool      `group:"Order:" help:"Reverse the order."`
-	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"Conversations per page, at most 100 (default ${default})."`
-	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Continue from a previous page."`
-	All       bool      `group:"Pages:" help:"Show all pages. With --json: one conversation per line."`
+	Status  []string  `placeholder:"STATUS" group:"Filter:" help:"Only conversations with this status: active, paused, completed or archived. Repeatable."`
+	Tag     []string  `placeholder:"TAG" group:"Filter:" help:"Only conversations with this tag. Repeatable; all tags must match."`
+	Role    string    `placeholder:"ROLE" group:"Filter:" help:"Only conversations with this role."`
+	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
+	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created before this time."`
+	Sort    string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name (default ${default})."`
+	Reverse bool      `group:"Order:" help:"Reverse the order."`
 
+	pageFlags `group:"Pages:" set:"items=Conversations" set:"item=conversation" set:"but="`
 	connection
 }
 
@@ -65,14 +45,40 @@ func (contextsListCmd) Help() string {
 
 // Run lists contexts.
 func (c *contextsListCmd) Run(ctx context.Context, a *app) error {
-	if err := checkLimit(c.Limit); err != nil {
-		return err
+	params := a2a.ListContextsParams{Metadata: c.filters()}
+	t := contextTable(a)
+	return list[a2a.ListContextsResult]{
+		a2a.MethodContextsList,
+		func(token string) any {
+			if token != "" {
+				params.Metadata["pageToken"] = token
+			}
+			return params
+		},
+		func(page *a2a.ListContextsResult) string {
+			for _, one := range page.Contexts {
+				cells := []string{one.ID, string(statusOf(&one)), fmt.Sprint(one.TaskCount), age(one.UpdatedAt), oneLine(one.Name, contextNameWidth), strings.Join(one.Tags, ", ")}
+				if n := len(t.columns); n < len(cells) {
+					cells[n-1] = strings.Trim(one.Name+", "+cells[n], ", ")
+				}
+				t.row(cells[:len(t.columns)]...)
+			}
+			t.total = " (" + totalText(page.Total, page.TotalCapped) + " in total)"
+			return page.NextPageToken
+		},
+	}.show(ctx, &c.connection, &c.pageFlags, t)
+}
+
+const contextNameWidth = 24
+
+// contextTable returns the table of contexts. On a narrow terminal names and tags share a column.
+func contextTable(a *app) *table {
+	t := &table{a: a, what: "conversations", member: "contexts", columns: []column{{"ID", 36}, {"STATUS", 9}, {"TASKS", -5}, {"UPDATED", -7}, {"NAME", contextNameWidth}, {"TAGS", 0}}}
+	if t.fit() < minText {
+		t.columns = append(t.columns[:4], column{"NAME, TAGS", 0})
+		t.fit()
 	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	return c.explain(ctx, a, c.list(ctx, a, cl))
+	return t
 }
 
 // filters returns the metadata of the request.
@@ -94,10 +100,8 @@ func (c *contextsListCmd) filters() map[string]any {
 			m[name] = t.UTC().Format(time.RFC3339Nano)
 		}
 	}
-	for name, text := range map[string]string{"role": c.Role, "pageToken": c.PageToken} {
-		if text != "" {
-			m[name] = text
-		}
+	if c.Role != "" {
+		m["role"] = c.Role
 	}
 	return m
 }
@@ -108,76 +112,6 @@ func toAny(texts []string) []any {
 		out = append(out, s)
 	}
 	return out
-}
-
-func (c *contextsListCmd) list(ctx context.Context, a *app, cl *client.Client) error {
-	params := a2a.ListContextsParams{Metadata: c.filters()}
-	table := newContextTable(a)
-	var more, total string
-	for {
-		raw, page, err := callMethod[a2a.ListContextsResult](ctx, cl, a2a.MethodContextsList, params)
-		if err != nil {
-			return err
-		}
-		switch {
-		case a.json && !c.All:
-			a.out.raw(append(raw, '\n'))
-		case a.json:
-			if err := writeItems(a, raw, "contexts"); err != nil {
-				return err
-			}
-		default:
-			table.write(page.Contexts)
-			total = totalText(page.Total, page.TotalCapped)
-		}
-		if more = page.NextPageToken; !c.All || more == "" {
-			break
-		}
-		params.Metadata["pageToken"] = more
-	}
-	if table.rows == 0 {
-		a.info("no conversations")
-	}
-	if more != "" {
-		printMore(a, total, more)
-	}
-	return nil
-}
-
-// contextTable prints contexts in columns of fixed widths.
-type contextTable struct {
-	a          *app
-	rows       int
-	name, tags int // column widths
-}
-
-func newContextTable(a *app) *contextTable {
-	t := &contextTable{a: a, name: 24, tags: 60}
-	if a.out.terminal {
-		t.tags = a.out.width - 36 - 9 - 5 - 7 - t.name - 5*2
-	}
-	return t
-}
-
-func (t *contextTable) write(contexts []a2a.Context) {
-	if t.rows == 0 && len(contexts) > 0 {
-		t.row("ID", "STATUS", "TASKS", "UPDATED", "NAME", "TAGS")
-	}
-	for _, c := range contexts {
-		t.row(oneLine(c.ID, 0), string(statusOf(&c)), fmt.Sprint(c.TaskCount), age(c.UpdatedAt), oneLine(c.Name, t.name), strings.Join(c.Tags, ", "))
-		t.rows++
-	}
-}
-
-func (t *contextTable) row(id, status, tasks, updated, name, tags string) {
-	line := fmt.Sprintf("%-36s  %-9s  %5s  %7s  ", id, status, tasks, updated)
-	const minTagsWidth = 12
-	if t.tags < minTagsWidth { // name and tags share a column
-		line += oneLine(strings.Trim(name+", "+tags, ", "), max(t.name+2+t.tags, minTagsWidth))
-	} else {
-		line += fmt.Sprintf("%-*s  %s", t.name, name, oneLine(tags, t.tags))
-	}
-	t.a.out.line("%s", strings.TrimRight(line, " "))
 }
 
 func statusOf(c *a2a.Context) a2a.ContextStatus {
@@ -213,24 +147,16 @@ func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
 	if c.History != nil && *c.History < 0 {
 		return usagef("--history must be 0 or more")
 	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	return c.explain(ctx, a, c.get(ctx, a, cl))
-}
-
-func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) error {
 	params := a2a.ContextQueryParams{ContextID: c.ID, HistoryLength: c.History}
 	if !a.json {
 		params.HistoryLength = new(int) // readConversation reads the messages
 	}
-	raw, record, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsGet, params)
+	raw, record, err := call[a2a.Context](ctx, a, &c.connection, a2a.MethodContextsGet, params)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		a.out.raw(append(raw, '\n'))
+		a.out.json(raw)
 		return nil
 	}
 	showContext(a.out, record)
@@ -241,7 +167,7 @@ func (c *contextsGetCmd) get(ctx context.Context, a *app, cl *client.Client) err
 	if limit == 0 || record.TaskCount == 0 {
 		return nil
 	}
-	transcript, _, err := readConversation(ctx, cl, c.ID, limit)
+	transcript, _, err := readConversation(ctx, a, &c.connection, c.ID, limit)
 	if err != nil {
 		return err
 	}
@@ -297,9 +223,9 @@ const maxTasksRead = 100
 
 // readConversation returns up to limit of the last entries of a conversation, oldest first, and
 // its newest task, nil if it has none.
-func readConversation(ctx context.Context, cl *client.Client, id string, limit int) ([]transcriptEntry, *a2a.Task, error) {
+func readConversation(ctx context.Context, a *app, c *connection, id string, limit int) ([]transcriptEntry, *a2a.Task, error) {
 	size := min(limit, maxTasksRead)
-	_, page, err := callMethod[a2a.ListTasksResult](ctx, cl, a2a.MethodList, a2a.ListTasksParams{
+	_, page, err := call[a2a.ListTasksResult](ctx, a, c, a2a.MethodList, a2a.ListTasksParams{
 		ContextID: id, PageSize: &size, HistoryLength: &limit, IncludeArtifacts: true,
 		Metadata: map[string]any{"sortBy": "createdAt", "sortOrder": "desc"},
 	})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/client"
 )
 
 // recordFlags has the flags that describe a context. nil fields are not changed.
@@ -85,10 +83,6 @@ Examples:
 
 // Run creates a context.
 func (c *contextsCreateCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
 	params := a2a.CreateContextParams{
 		ContextID: c.ID, Name: deref(c.Name), Description: deref(c.Description), Role: deref(c.Role),
 		Status: a2a.ContextStatus(deref(c.Status)), ParentID: deref(c.Parent),
@@ -97,21 +91,15 @@ func (c *contextsCreateCmd) Run(ctx context.Context, a *app) error {
 		params.Tags = c.tags()
 	}
 	if c.Metadata != nil {
+		var err error
 		if params.Metadata, err = parseMetadata(c.Metadata); err != nil {
 			return err
 		}
 	}
-	raw, created, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsCreate, params)
-	switch {
-	case err != nil:
-		return c.explain(ctx, a, err)
-	case a.json:
-		a.out.raw(append(raw, '\n'))
-	default:
+	return show(ctx, a, &c.connection, a2a.MethodContextsCreate, params, func(created *a2a.Context) {
 		a.out.line("%s", clean(created.ID))
 		a.info("Use it: %s chat%s --context %s", a.name, c.flags(), quoteShell(clean(created.ID)))
-	}
-	return nil
+	})
 }
 
 // forceFlag is the --force flag of changes that unfinished tasks prevent.
@@ -156,10 +144,6 @@ func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 	if c.empty() {
 		return &hintError{usagef("nothing to change: set --name, --status or another field"), "see: " + a.name + " help contexts update"}
 	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
 	params := a2a.UpdateContextParams{
 		ContextID: c.ID, Name: c.Name, Description: c.Description, Role: c.Role, Status: (*a2a.ContextStatus)(c.Status),
 		ParentID: c.Parent, Force: c.Force,
@@ -175,41 +159,7 @@ func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 		}
 		params.Metadata = &metadata
 	}
-	raw, _, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsUpdate, params)
-	if err != nil {
-		return c.explain(ctx, a, c.hint(err, ""))
-	}
-	a.printChange(raw, "updated "+c.ID)
-	return nil
-}
-
-// printChange prints the result of a change: raw with --json, else text.
-func (a *app) printChange(raw json.RawMessage, text string) {
-	if a.json {
-		a.out.raw(append(raw, '\n'))
-		return
-	}
-	a.out.line("%s", clean(text))
-}
-
-// each calls do for every id, also after errors. It returns the first error and reports the
-// others.
-func (a *app) each(ctx context.Context, ids []string, do func(id string) error) error {
-	var first error
-	for _, id := range ids {
-		err := do(id)
-		switch {
-		case err == nil:
-		case first == nil:
-			first = err
-		default:
-			a.report(err)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return first
+	return c.hint(c.change(ctx, a, a2a.MethodContextsUpdate, params, "updated "+c.ID), "")
 }
 
 type contextsArchiveCmd struct {
@@ -231,25 +181,16 @@ Examples:
 
 // Run archives contexts. It continues after errors.
 func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
 	archived := a2a.ContextArchived
 	return a.each(ctx, c.IDs, func(id string) error {
 		params := a2a.UpdateContextParams{ContextID: id, Status: &archived, Force: c.Force}
-		raw, _, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsUpdate, params)
-		if err != nil {
-			return c.explain(ctx, a, c.hint(err, ""))
-		}
-		a.printChange(raw, "archived "+id)
-		return nil
+		return c.hint(c.change(ctx, a, a2a.MethodContextsUpdate, params, "archived "+id), "")
 	})
 }
 
 type contextsClearCmd struct {
 	IDs []string `arg:"" name:"id" help:"Conversation ids."`
-	Yes bool     `short:"y" help:"Do not ask for confirmation. Required without a terminal and with --json."`
+	confirmFlag
 	forceFlag
 
 	connection
@@ -265,44 +206,27 @@ Examples:
     holdfast contexts list --status archived --all --json | jq -r .contextId | xargs holdfast contexts clear --yes --force`
 }
 
-// errNotConfirmed reports that the user did not confirm a deletion.
-var errNotConfirmed = errors.New("nothing was deleted")
-
 // Run clears contexts. It continues after errors.
 func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
-	confirm, err := a.needsConfirmation(c.Yes)
-	if err != nil {
-		return err
-	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	keyboard := bufio.NewReader(a.stdin)
-	return a.each(ctx, c.IDs, func(id string) error {
-		if confirm {
-			if err := c.confirm(ctx, a, cl, keyboard, id); err != nil {
-				return c.explain(ctx, a, err)
+	describe := func(id string) (string, error) { return c.describe(ctx, a, id) }
+	return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+		params := a2a.ClearContextParams{ContextID: id, Force: c.Force}
+		err := show(ctx, a, &c.connection, a2a.MethodContextsClear, params, func(result *map[string]string) {
+			text := "cleared " + id
+			if tasks := (*result)["tasks"]; tasks != "" {
+				text += ", tasks: " + tasks
 			}
-		}
-		raw, result, err := callMethod[map[string]string](ctx, cl, a2a.MethodContextsClear, a2a.ClearContextParams{ContextID: id, Force: c.Force})
-		if err != nil {
-			return c.explain(ctx, a, c.hint(err, ", and clears archived conversations too"))
-		}
-		text := "cleared " + id
-		if tasks := (*result)["tasks"]; tasks != "" {
-			text += ", tasks: " + tasks
-		}
-		a.printChange(raw, text)
-		return nil
+			a.out.line("%s", clean(text))
+		})
+		return c.hint(err, ", and clears archived conversations too")
 	})
 }
 
-// confirm asks the user whether to delete a context.
-func (c *contextsClearCmd) confirm(ctx context.Context, a *app, cl *client.Client, keyboard *bufio.Reader, id string) error {
-	_, about, err := callMethod[a2a.Context](ctx, cl, a2a.MethodContextsGet, a2a.ContextQueryParams{ContextID: id, HistoryLength: new(int)})
+// describe returns the name and the size of a context.
+func (c *contextsClearCmd) describe(ctx context.Context, a *app, id string) (string, error) {
+	_, about, err := call[a2a.Context](ctx, a, &c.connection, a2a.MethodContextsGet, a2a.ContextQueryParams{ContextID: id, HistoryLength: new(int)})
 	if err != nil {
-		return err
+		return "", err
 	}
 	what := "conversation " + clean(id)
 	if about.Name != "" {
@@ -311,38 +235,5 @@ func (c *contextsClearCmd) confirm(ctx context.Context, a *app, cl *client.Clien
 	if about.TaskCount > 0 {
 		what += " with " + plural(int64(about.TaskCount), "task")
 	}
-	return a.confirm(ctx, keyboard, what)
-}
-
-// needsConfirmation reports whether to ask the user before a deletion. It returns a usage error if
-// there is no terminal to ask at.
-func (a *app) needsConfirmation(yes bool) (bool, error) {
-	if !yes && (a.json || !isTerminal(a.stdin) || !a.err.terminal) {
-		return false, usagef("--yes is required without a terminal and with --json: the deletion is permanent")
-	}
-	return !yes, nil
-}
-
-// confirm asks the user whether to delete something. It returns errNotConfirmed if not.
-func (a *app) confirm(ctx context.Context, keyboard *bufio.Reader, what string) error {
-	_, _ = fmt.Fprintf(a.err.w, "Delete %s permanently? [y/N] ", what)
-	answer := make(chan string, 1)
-	go func() {
-		line, err := keyboard.ReadString('\n')
-		if err != nil {
-			line = ""
-			a.err.raw([]byte("\n"))
-		}
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case reply := <-answer:
-		if reply == "y" || reply == "yes" {
-			return nil
-		}
-		return errNotConfirmed
-	case <-ctx.Done():
-		a.err.raw([]byte("\n"))
-		return context.Cause(ctx)
-	}
+	return what, nil
 }

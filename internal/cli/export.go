@@ -117,7 +117,7 @@ func (a *app) writeResult(v any) error {
 	if err != nil {
 		return err
 	}
-	a.out.raw(append(raw, '\n'))
+	a.out.json(raw)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/client"
 )
 
 // tasksFeedbackCmd gives feedback on a task, or lists what was given.
@@ -17,11 +16,9 @@ type tasksFeedbackCmd struct {
 	Rating   *int     `short:"r" placeholder:"N" group:"Give:" help:"Rating from 1 to 5; 5 is best."`
 	Metadata []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Give:" help:"Your metadata: key=text or a JSON object. Repeatable."`
 
-	List      bool   `short:"l" group:"List:" help:"List feedback, newest first, and a summary."`
-	Limit     int    `short:"n" placeholder:"N" default:"20" group:"List:" help:"Records per page, at most 100 (default ${default})."`
-	PageToken string `placeholder:"TOKEN" group:"List:" help:"Continue from a previous page."`
-	All       bool   `group:"List:" help:"Show all pages. With --json: one record per line, without the summary."`
+	List bool `short:"l" group:"List:" help:"List feedback, newest first, and a summary."`
 
+	pageFlags `group:"List:" set:"items=Records" set:"item=record" set:"but=, without the summary"`
 	connection
 }
 
@@ -47,20 +44,9 @@ func (c *tasksFeedbackCmd) Run(ctx context.Context, a *app) error {
 	case !c.List && c.Rating == nil && len(c.Text) == 0:
 		return &hintError{usagef("no feedback given: set --rating N, a text or both; --list lists feedback"), hint}
 	}
-	if err := checkLimit(c.Limit); err != nil {
-		return err
-	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
 	if c.List {
-		return c.explain(ctx, a, c.list(ctx, a, cl))
+		return c.list(ctx, a)
 	}
-	return c.explain(ctx, a, c.give(ctx, a, cl))
-}
-
-func (c *tasksFeedbackCmd) give(ctx context.Context, a *app, cl *client.Client) error {
 	params := a2a.TaskFeedbackParams{TaskID: c.ID, Feedback: strings.Join(c.Text, " "), Rating: c.Rating}
 	if params.Feedback == "-" {
 		text, err := readLimited(a.stdin, "stdin")
@@ -75,72 +61,34 @@ func (c *tasksFeedbackCmd) give(ctx context.Context, a *app, cl *client.Client) 
 			return err
 		}
 	}
-	raw, _, err := callMethod[map[string]string](ctx, cl, a2a.MethodFeedback, params)
-	if err != nil {
-		return err
-	}
-	a.printChange(raw, "saved feedback on "+c.ID)
-	return nil
+	return c.change(ctx, a, a2a.MethodFeedback, params, "saved feedback on "+c.ID)
 }
 
-func (c *tasksFeedbackCmd) list(ctx context.Context, a *app, cl *client.Client) error {
-	params := a2a.ListTaskFeedbackParams{TaskID: c.ID, PageSize: &c.Limit, PageToken: c.PageToken}
-	rows := 0
+func (c *tasksFeedbackCmd) list(ctx context.Context, a *app) error {
+	t := &table{a: a, what: "feedback", member: "feedback", columns: []column{{"TASK", 36}, {"RATING", -6}, {"AGE", -4}, {"TEXT", 0}}}
+	t.fit()
 	var summary a2a.FeedbackSummary
-	for {
-		raw, page, err := callMethod[a2a.ListTaskFeedbackResult](ctx, cl, a2a.MethodFeedbackList, params)
-		if err != nil {
-			return err
-		}
-		switch {
-		case a.json && !c.All:
-			a.out.raw(append(raw, '\n'))
-		case a.json:
-			if err := writeItems(a, raw, "feedback"); err != nil {
-				return err
+	err := list[a2a.ListTaskFeedbackResult]{
+		a2a.MethodFeedbackList,
+		func(token string) any {
+			return a2a.ListTaskFeedbackParams{TaskID: c.ID, PageSize: &c.Limit, PageToken: token}
+		},
+		func(page *a2a.ListTaskFeedbackResult) string {
+			for _, f := range page.Feedback {
+				rating := "-"
+				if f.Rating != nil {
+					rating = strconv.Itoa(*f.Rating)
+				}
+				t.row(f.TaskID, rating, age(f.CreatedAt), f.Feedback)
 			}
-		default:
-			rows += writeFeedback(a.out, page.Feedback, rows == 0)
-		}
-		summary, params.PageToken = page.Summary, page.NextPageToken
-		if !c.All || page.NextPageToken == "" {
-			break
-		}
+			summary = page.Summary
+			return page.NextPageToken
+		},
+	}.show(ctx, &c.connection, &c.pageFlags, t)
+	if err == nil && !a.json {
+		showSummary(a.out, &summary, t.rows > 0)
 	}
-	if a.json {
-		return nil
-	}
-	if rows == 0 {
-		a.info("no feedback")
-	}
-	if params.PageToken != "" {
-		printMore(a, "", params.PageToken)
-	}
-	showSummary(a.out, &summary, rows > 0)
-	return nil
-}
-
-// writeFeedback prints one line per record, after a header if head is set, and returns the number of
-// records.
-func writeFeedback(o *output, feedback []a2a.TaskFeedback, header bool) int {
-	row := func(task, rating, given, text string) {
-		width := 60
-		if o.terminal {
-			width = max(o.width-36-6-4-2*3, 12)
-		}
-		o.line("%s", strings.TrimRight(fmt.Sprintf("%-36s  %6s  %4s  %s", task, rating, given, oneLine(text, width)), " "))
-	}
-	for i, f := range feedback {
-		if i == 0 && header {
-			row("TASK", "RATING", "AGE", "TEXT")
-		}
-		rating := "-"
-		if f.Rating != nil {
-			rating = strconv.Itoa(*f.Rating)
-		}
-		row(oneLine(f.TaskID, 0), rating, age(f.CreatedAt), f.Feedback)
-	}
-	return len(feedback)
+	return err
 }
 
 // showSummary prints the summary of all the caller's feedback.

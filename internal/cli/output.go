@@ -76,6 +76,9 @@ func (o *output) line(format string, args ...any) {
 
 func (o *output) raw(b []byte) { _, _ = o.w.Write(b) }
 
+// json writes JSON as a line.
+func (o *output) json(b []byte) { o.raw(append(b, '\n')) }
+
 // text writes untrusted text: without control characters to a terminal, else unchanged.
 func (o *output) text(s string) {
 	if o.terminal {

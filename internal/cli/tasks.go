@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/client"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
 // tasksCmd has the commands about tasks.
@@ -25,14 +22,12 @@ type tasksCmd struct {
 }
 
 type tasksListCmd struct {
-	Context   string    `placeholder:"ID" group:"Filter:" help:"Only tasks of this conversation."`
-	State     []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed. Repeatable."`
-	Since     timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
-	Before    timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before this time."`
-	Limit     int       `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"Tasks per page, at most 100 (default ${default})."`
-	PageToken string    `placeholder:"TOKEN" group:"Pages:" help:"Continue from a previous page."`
-	All       bool      `group:"Pages:" help:"Show all pages. With --json: one task per line."`
+	Context string    `placeholder:"ID" group:"Filter:" help:"Only tasks of this conversation."`
+	State   []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed. Repeatable."`
+	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
+	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before this time."`
 
+	pageFlags `group:"Pages:" set:"items=Tasks" set:"item=task" set:"but="`
 	connection
 }
 
@@ -64,16 +59,8 @@ func (t *timestamp) UnmarshalText(text []byte) error {
 
 // Run lists tasks.
 func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
-	if err := checkLimit(c.Limit); err != nil {
-		return err
-	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
 	params := a2a.ListTasksParams{
-		ContextID: c.Context, StatusAfter: time.Time(c.Since), StatusBefore: time.Time(c.Before),
-		PageSize: &c.Limit, PageToken: c.PageToken,
+		ContextID: c.Context, StatusAfter: time.Time(c.Since), StatusBefore: time.Time(c.Before), PageSize: &c.Limit,
 	}
 	for _, s := range c.State {
 		params.States = append(params.States, a2a.TaskState(s))
@@ -83,124 +70,32 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
 		params.HistoryLength = &one
 		params.IncludeTotal = !c.All
 	}
-	return c.explain(ctx, a, c.list(ctx, a, cl, params))
-}
-
-func (c *tasksListCmd) list(ctx context.Context, a *app, cl *client.Client, params a2a.ListTasksParams) error {
-	table := newTaskTable(a)
-	var total string
-	for {
-		raw, err := wire.Marshal(params)
-		if err != nil {
-			return err
-		}
-		if raw, err = cl.Call(ctx, a2a.MethodList, raw); err != nil {
-			return err
-		}
-		page := new(a2a.ListTasksResult)
-		if err := wire.Unmarshal(raw, page); err != nil {
-			return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the list is not valid A2A 0.3")
-		}
-		switch {
-		case a.json && !c.All:
-			a.out.raw(append(raw, '\n'))
-		case a.json:
-			if err := writeItems(a, raw, "tasks"); err != nil {
-				return err
+	t := taskTable(a)
+	return list[a2a.ListTasksResult]{
+		a2a.MethodList,
+		func(token string) any { params.PageToken = token; return params },
+		func(page *a2a.ListTasksResult) string {
+			for _, task := range page.Tasks {
+				t.row(task.ID, string(task.Status.State), age(task.Status.Timestamp), t.end(task.ContextID, 3), snippet(task, t.last))
 			}
-		default:
-			table.write(page.Tasks)
 			if page.Total != nil {
-				total = totalText(*page.Total, page.TotalCapped)
+				t.total = " (" + totalText(*page.Total, page.TotalCapped) + " in total)"
 			}
-		}
-		params.PageToken = page.NextPageToken
-		if !c.All || page.NextPageToken == "" {
-			break
-		}
-	}
-	if table.rows == 0 {
-		a.info("no tasks")
-	}
-	if params.PageToken != "" {
-		printMore(a, total, params.PageToken)
-	}
-	return nil
-}
-
-// totalText formats the total of a list, such as 10,000+ if it is capped.
-func totalText(n int, capped bool) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	if capped {
-		text += "+"
-	}
-	return text
-}
-
-// printMore prints how to see the rest of a list. total is "" if unknown.
-func printMore(a *app, total, token string) {
-	if total != "" {
-		total = " (" + total + " in total)"
-	}
-	a.info("more results%s: --all shows all, --page-token %s shows the next page", total, token)
-}
-
-// writeItems writes the raw items of a page, one per line.
-func writeItems(a *app, raw json.RawMessage, member string) error {
-	var page map[string]json.RawMessage
-	var items []json.RawMessage
-	if json.Unmarshal(raw, &page) != nil || json.Unmarshal(page[member], &items) != nil {
-		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the list is not valid A2A 0.3")
-	}
-	for _, item := range items {
-		a.out.raw(append(item, '\n'))
-	}
-	return nil
-}
-
-// taskTable prints tasks in columns. The widths are fixed, so that a page can be printed before the
-// next one is read.
-type taskTable struct {
-	a             *app
-	rows          int
-	context, text int // column widths
+			return page.NextPageToken
+		},
+	}.show(ctx, &c.connection, &c.pageFlags, t)
 }
 
 // wideTerminal is the width, in columns, that shows whole context ids.
 const wideTerminal = 130
 
-func newTaskTable(a *app) *taskTable {
-	t := &taskTable{a: a, context: 36, text: 60}
-	if a.out.terminal {
-		if a.out.width < wideTerminal {
-			t.context = 13
-		}
-		t.text = max(a.out.width-36-14-4-t.context-4*2, 12)
+func taskTable(a *app) *table {
+	t := &table{a: a, what: "tasks", member: "tasks", columns: []column{{"ID", 36}, {"STATE", 14}, {"AGE", -4}, {"CONTEXT", 36}, {"TEXT", 0}}}
+	if a.out.terminal && a.out.width < wideTerminal {
+		t.columns[3].width = 13
 	}
+	t.fit()
 	return t
-}
-
-func (t *taskTable) write(tasks []a2a.Task) {
-	if t.rows == 0 && len(tasks) > 0 {
-		t.row("ID", "STATE", "AGE", "CONTEXT", "TEXT")
-	}
-	for _, task := range tasks {
-		// Ids of the same time share their start, so the start is cut.
-		conversation := []rune(oneLine(task.ContextID, 0))
-		if cut := len(conversation) - t.context; t.a.out.terminal && cut > 0 {
-			conversation = append([]rune{'…'}, conversation[cut+1:]...)
-		}
-		t.row(oneLine(task.ID, 0), string(task.Status.State), age(task.Status.Timestamp), string(conversation), snippet(task, t.text))
-		t.rows++
-	}
-}
-
-func (t *taskTable) row(id, state, age, conversation, text string) {
-	line := fmt.Sprintf("%-36s  %-14s  %4s  %-*s  %s", id, state, age, t.context, conversation, text)
-	t.a.out.line("%s", strings.TrimRight(line, " "))
 }
 
 // snippet returns the newest text of a task, at most width characters.
@@ -260,28 +155,8 @@ func (tasksGetCmd) Help() string {
 
 // Run shows a task.
 func (c *tasksGetCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	params, err := wire.Marshal(a2a.TaskQueryParams{ID: c.ID, HistoryLength: c.History})
-	if err != nil {
-		return err
-	}
-	raw, err := cl.Call(ctx, a2a.MethodGet, params)
-	if err != nil {
-		return c.explain(ctx, a, err)
-	}
-	if a.json {
-		a.out.raw(append(raw, '\n'))
-		return nil
-	}
-	task := new(a2a.Task)
-	if err := wire.Unmarshal(raw, task); err != nil {
-		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not valid A2A 0.3")
-	}
-	showTask(a, task)
-	return nil
+	params := a2a.TaskQueryParams{ID: c.ID, HistoryLength: c.History}
+	return show(ctx, a, &c.connection, a2a.MethodGet, params, func(task *a2a.Task) { showTask(a, task) })
 }
 
 func showTask(a *app, t *a2a.Task) {
@@ -378,20 +253,33 @@ Examples:
 
 // Run cancels tasks. It continues after errors.
 func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
 	return a.each(ctx, c.IDs, func(id string) error {
-		params, err := wire.Marshal(a2a.TaskIDParams{ID: id})
-		if err != nil {
-			return err
-		}
-		raw, err := cl.Call(ctx, a2a.MethodCancel, params)
-		if err != nil {
-			return c.explain(ctx, a, err)
-		}
-		a.printChange(raw, "canceled "+id)
-		return nil
+		return c.change(ctx, a, a2a.MethodCancel, a2a.TaskIDParams{ID: id}, "canceled "+id)
+	})
+}
+
+type tasksDeleteCmd struct {
+	IDs []string `arg:"" name:"id" help:"Task ids."`
+	confirmFlag
+	Force bool `help:"Also delete tasks with undelivered webhook events, and drop these events."`
+
+	connection
+}
+
+// Help implements [kong.HelpProvider].
+func (tasksDeleteCmd) Help() string {
+	return `Permanently deletes tasks with their messages, results, feedback and webhooks. An unfinished task is rejected (exit code 5): cancel it first. A task with undelivered webhook events is rejected unless --force is set.
+
+Examples:
+
+    holdfast tasks delete 01980a2e-...
+    holdfast tasks list --state failed --all --json | jq -r .id | xargs holdfast tasks delete --yes`
+}
+
+// Run deletes tasks. It continues after errors.
+func (c *tasksDeleteCmd) Run(ctx context.Context, a *app) error {
+	describe := func(id string) (string, error) { return "task " + clean(id), nil }
+	return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+		return c.change(ctx, a, a2a.MethodTasksDelete, a2a.DeleteTaskParams{ID: id, Force: c.Force}, "deleted "+id)
 	})
 }

@@ -71,7 +71,7 @@ func (versionCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		a.out.raw(append(raw, '\n'))
+		a.out.json(raw)
 		return nil
 	}
 	a.out.line("holdfast %s", b.Version)

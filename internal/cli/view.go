@@ -67,7 +67,7 @@ func (v *viewer) stream(updates iter.Seq2[client.Update, error]) error {
 			return err
 		}
 		if v.a.json {
-			v.a.out.raw(append(u.Raw, '\n'))
+			v.a.out.json(u.Raw)
 		}
 		if m, ok := u.Event.(*a2a.Message); ok {
 			if v.a.json {
@@ -125,7 +125,7 @@ func (v *viewer) wait(ctx context.Context, cl *client.Client, task *a2a.Task) er
 			return err
 		}
 	}
-	return v.show(ctx, cl)
+	return v.show(ctx)
 }
 
 func (v *viewer) follow(ctx context.Context, cl *client.Client) error {
@@ -157,22 +157,14 @@ func (v *viewer) poll(ctx context.Context, cl *client.Client) error {
 }
 
 // show reads the final task and shows it completely.
-func (v *viewer) show(ctx context.Context, cl *client.Client) error {
-	params, err := wire.Marshal(a2a.TaskQueryParams{ID: v.taskID})
-	if err != nil {
-		return err
-	}
-	raw, err := cl.Call(ctx, a2a.MethodGet, params)
+func (v *viewer) show(ctx context.Context) error {
+	raw, task, err := call[a2a.Task](ctx, v.a, v.conn, a2a.MethodGet, a2a.TaskQueryParams{ID: v.taskID})
 	if err != nil {
 		return err
 	}
 	v.line.clear()
 	if v.a.json {
-		v.a.out.raw(append(raw, '\n'))
-	}
-	task := new(a2a.Task)
-	if err := wire.Unmarshal(raw, task); err != nil {
-		return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the task is not valid A2A 0.3")
+		v.a.out.json(raw)
 	}
 	v.status, v.contextID = task.Status, task.ContextID
 	if !v.a.json {
@@ -231,7 +223,7 @@ func (v *viewer) accepted(task *a2a.Task) error {
 		if err != nil {
 			return err
 		}
-		v.a.out.raw(append(raw, '\n'))
+		v.a.out.json(raw)
 		return nil
 	}
 	v.a.out.line("%s", clean(task.ID))
@@ -246,7 +238,7 @@ func (v *viewer) message(m *a2a.Message) error {
 		if err != nil {
 			return err
 		}
-		v.a.out.raw(append(raw, '\n'))
+		v.a.out.json(raw)
 		return nil
 	}
 	v.art.printComplete(a2a.Artifact{Parts: m.Parts})

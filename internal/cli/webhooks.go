@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/client"
 )
 
 // webhooksCmd has the commands about webhooks.
@@ -51,36 +51,31 @@ Examples:
 
 // Run sets a webhook.
 func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
+	params, err := c.params(ctx, a)
 	if err != nil {
 		return err
 	}
-	params, err := c.params(ctx, a, cl)
-	if err != nil {
-		return c.explain(ctx, a, err)
-	}
-	raw, set, err := callMethod[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushSet, params)
-	if err != nil {
-		return c.explain(ctx, a, c.explainSet(a, params, err))
-	}
-	if a.json {
-		a.out.raw(append(raw, '\n'))
-		return nil
-	}
-	a.out.line("set webhook %s", clean(set.Config.ID))
-	if set.Config.SigningSecret != "" {
-		a.out.line("signing secret, not shown again after ten minutes: %s", clean(set.Config.SigningSecret))
-	}
-	if set.Config.SigningKey != "" {
-		a.out.line("public key of v1a: %s", clean(set.Config.SigningKey))
-	}
-	return nil
+	err = show(ctx, a, &c.connection, a2a.MethodPushSet, params, func(set *a2a.TaskPushNotificationConfig) {
+		a.out.line("set webhook %s", clean(set.Config.ID))
+		if set.Config.SigningSecret != "" {
+			a.out.line("signing secret, not shown again after ten minutes: %s", clean(set.Config.SigningSecret))
+		}
+		if set.Config.SigningKey != "" {
+			a.out.line("public key of v1a: %s", clean(set.Config.SigningKey))
+		}
+	})
+	return c.explainSet(a, params, err)
+}
+
+// webhooksOf returns the webhooks of a task, raw and decoded.
+func webhooksOf(ctx context.Context, a *app, c *connection, task nonEmpty) (json.RawMessage, *[]a2a.TaskPushNotificationConfig, error) {
+	return call[[]a2a.TaskPushNotificationConfig](ctx, a, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(task)})
 }
 
 // params returns the webhook to register: the settings of the replaced webhook, if any, changed by
 // the flags. Its secrets are masked; the server keeps a secret if it receives the mask.
-func (c *webhooksSetCmd) params(ctx context.Context, a *app, cl *client.Client) (*a2a.TaskPushNotificationConfig, error) {
-	_, list, err := callMethod[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
+func (c *webhooksSetCmd) params(ctx context.Context, a *app) (*a2a.TaskPushNotificationConfig, error) {
+	_, list, err := webhooksOf(ctx, a, &c.connection, c.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -163,36 +158,38 @@ Examples:
 
 // Run shows a webhook.
 func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	raw, got, err := callMethod[a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushGet, a2a.GetTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: string(c.ID)})
-	if err != nil {
-		return c.explainWebhook(ctx, a, c.Task, err)
-	}
-	if a.json {
-		a.out.raw(append(raw, '\n'))
+	params := a2a.GetTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: string(c.ID)}
+	raw, got, err := call[a2a.TaskPushNotificationConfig](ctx, a, &c.connection, a2a.MethodPushGet, params)
+	switch {
+	case err != nil:
+		return c.explainWebhook(a, c.Task, err)
+	case a.json:
+		a.out.json(raw)
 		return nil
 	}
-	_, dead, err := callMethod[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID, PageSize: maxPage})
-	if err != nil && a2a.CodeOf(err) != a2a.CodeMethodNotFound { // another A2A server
-		return c.explainWebhook(ctx, a, c.Task, err)
+	dead, err := c.deadLetters(ctx, a, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID})
+	if err == nil {
+		showWebhook(a.out, got, len(dead.DeadLetters))
 	}
-	count := 0
-	if dead != nil {
-		count = len(dead.DeadLetters)
+	return err
+}
+
+// deadLetters returns the first page of dead letters; with a next page if the agent does not list them.
+func (c *connection) deadLetters(ctx context.Context, a *app, params a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
+	params.PageSize = maxPage
+	_, letters, err := call[a2a.ListDeadLettersResult](ctx, a, c, a2a.MethodDeadLetters, params)
+	if a2a.CodeOf(err) == a2a.CodeMethodNotFound { // another A2A server
+		return &a2a.ListDeadLettersResult{NextPageToken: "unknown"}, nil
 	}
-	showWebhook(a.out, got, count)
-	return nil
+	return letters, err
 }
 
 // explainWebhook adds a hint to an error of a call about a webhook.
-func (c *connection) explainWebhook(ctx context.Context, a *app, task nonEmpty, err error) error {
+func (c *connection) explainWebhook(a *app, task nonEmpty, err error) error {
 	if hint := webhookHint(err); hint != "" {
 		return &hintError{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(string(task)) + "` " + hint}
 	}
-	return c.explain(ctx, a, err)
+	return err
 }
 
 // webhookHint returns what the list of a task's webhooks shows to resolve an error, "" if nothing.
@@ -210,12 +207,7 @@ func webhookHint(err error) string {
 
 // showWebhook prints a webhook and its number of dead letters.
 func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
-	row := func(name, value string) {
-		if value != "" {
-			o.line("  %-9s %s", name, clean(value))
-		}
-	}
-	c := &w.Config
+	row, c := o.row, &w.Config
 	o.line("%s", o.bold("webhook "+clean(c.ID)))
 	row("task", w.TaskID)
 	row("url", c.URL)
@@ -307,15 +299,11 @@ Examples:
 
 // Run deletes webhooks. It continues after errors.
 func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
+	_, list, err := webhooksOf(ctx, a, &c.connection, c.Task)
 	if err != nil {
 		return err
 	}
-	_, list, err := callMethod[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
-	if err != nil {
-		return c.explain(ctx, a, err)
-	}
-	exists := make(map[string]bool)
+	exists := map[string]bool{"default": len(*list) == 1}
 	for _, w := range *list {
 		exists[w.Config.ID] = true
 	}
@@ -324,16 +312,11 @@ func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
 		ids[i] = string(id)
 	}
 	return a.each(ctx, ids, func(id string) error {
-		raw, _, err := callMethod[any](ctx, cl, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: id})
-		switch {
-		case err != nil:
-			return c.explainWebhook(ctx, a, c.Task, err)
-		case exists[id] || id == "default" && len(*list) == 1:
-			a.printChange(raw, "deleted webhook "+id)
-		default:
-			a.printChange(raw, "webhook "+id+" not found")
+		text := "deleted webhook " + id
+		if !exists[id] {
+			text = "webhook " + id + " not found"
 		}
-		return nil
+		return c.explainWebhook(a, c.Task, c.change(ctx, a, a2a.MethodPushDelete, a2a.DeleteTaskPushNotificationConfigParams{TaskID: string(c.Task), ConfigID: id}, text))
 	})
 }
 

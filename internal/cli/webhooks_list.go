@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,105 +36,33 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
 	}
-	cl, err := c.client(nil)
+	raw, list, err := webhooksOf(ctx, a, &c.connection, c.Task)
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		a.out.json(raw)
+		return nil
+	case len(*list) == 0:
+		a.info("no webhooks")
+		return nil
+	}
+	letters, err := c.deadLetters(ctx, a, a2a.ListDeadLettersParams{TaskID: string(c.Task)})
 	if err != nil {
 		return err
 	}
-	raw, list, err := callMethod[[]a2a.TaskPushNotificationConfig](ctx, cl, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(c.Task)})
-	if err != nil {
-		return c.explain(ctx, a, err)
-	}
-	if a.json {
-		a.out.raw(append(raw, '\n'))
-		return nil
-	}
-	var dead deadCounts
-	if len(*list) > 0 {
-		_, letters, err := callMethod[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: maxPage})
-		switch {
-		case a2a.CodeOf(err) == a2a.CodeMethodNotFound: // another A2A server
-			dead.incomplete = true
-		case err != nil:
-			return c.explain(ctx, a, err)
-		default:
-			dead = countDead(letters)
-		}
-	}
-	table := webhookTable{a: a}
+	t, dead := webhookTable(a, false), countDead(letters)
 	for i := range *list {
-		table.webhook("", &(*list)[i], dead.of("", &(*list)[i]))
-	}
-	if len(*list) == 0 {
-		a.info("no webhooks")
+		addWebhook(t, "", &(*list)[i], dead.of("", &(*list)[i]))
 	}
 	return nil
-}
-
-// maxPage is the maximum page size of servers.
-const maxPage = 100
-
-// checkLimit checks a page size.
-func checkLimit(n int) error {
-	if n < 1 || n > maxPage {
-		return usagef("--limit is %d, want 1 to %d: --all shows all pages", n, maxPage)
-	}
-	return nil
-}
-
-// pageFlags has the flags of paged lists.
-type pageFlags struct {
-	Limit     int    `short:"n" placeholder:"N" default:"20" group:"Pages:" help:"Items per page, at most 100 (default ${default})."`
-	PageToken string `placeholder:"TOKEN" group:"Pages:" help:"Continue from a previous page."`
-	All       bool   `group:"Pages:" help:"Show all pages. With --json: one item per line."`
-}
-
-// each fetches and shows one page, or all pages with --all. what names the items. fetch returns the
-// page of a token.
-func (p *pageFlags) each(a *app, what string, fetch func(token string) (fetchedPage, error)) error {
-	token, rows := p.PageToken, 0
-	for {
-		f, err := fetch(token)
-		if err != nil {
-			return err
-		}
-		switch {
-		case a.json && !p.All:
-			a.out.raw(append(f.raw, '\n'))
-		case a.json:
-			if err := writeItems(a, f.raw, f.member); err != nil {
-				return err
-			}
-		default:
-			f.show()
-		}
-		rows += f.rows
-		if token = f.next; !p.All || token == "" {
-			break
-		}
-	}
-	if rows == 0 {
-		a.info("no %s", what)
-	}
-	if token != "" {
-		printMore(a, "", token)
-	}
-	return nil
-}
-
-// fetchedPage is a page of a list.
-type fetchedPage struct {
-	raw    json.RawMessage
-	member string // of raw that has the items
-	rows   int
-	next   string // token of the next page, "" after the last
-	show   func() // prints the rows
 }
 
 type webhooksAttemptsCmd struct {
 	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
 	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default all webhooks of the task)."`
 
-	pageFlags
+	pageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
 	operatorFlags
 	connection
 }
@@ -153,38 +80,31 @@ Examples:
 
 // Run lists attempts.
 func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
-	if err := checkLimit(c.Limit); err != nil {
-		return err
-	}
 	if c.usesStore() {
 		return c.attempts(ctx, a, string(c.Task), string(c.ID), &c.pageFlags)
 	}
 	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
 	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	table := webhookTable{a: a}
-	return c.explainWebhook(ctx, a, c.Task, c.each(a, "attempts", func(token string) (fetchedPage, error) {
-		params := a2a.ListAttemptsParams{TaskID: string(c.Task), ConfigID: string(c.ID), PageSize: c.Limit, PageToken: token}
-		raw, page, err := callMethod[a2a.ListAttemptsResult](ctx, cl, a2a.MethodPushAttempts, params)
-		if err != nil {
-			return fetchedPage{}, err
-		}
-		return fetchedPage{raw, "attempts", len(page.Attempts), page.NextPageToken, func() {
+	t := attemptTable(a, false)
+	return c.explainWebhook(a, c.Task, list[a2a.ListAttemptsResult]{
+		a2a.MethodPushAttempts,
+		func(token string) any {
+			return a2a.ListAttemptsParams{TaskID: string(c.Task), ConfigID: string(c.ID), PageSize: c.Limit, PageToken: token}
+		},
+		func(page *a2a.ListAttemptsResult) string {
 			for i := range page.Attempts {
-				table.attempt(nil, &page.Attempts[i])
+				addAttempt(t, nil, &page.Attempts[i])
 			}
-		}}, nil
-	}))
+			return page.NextPageToken
+		},
+	}.show(ctx, &c.connection, &c.pageFlags, t))
 }
 
 type webhooksDeadCmd struct {
 	Task nonEmpty `placeholder:"ID" group:"Filter:" help:"Only dead letters of this task."`
 
-	pageFlags
+	pageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
 	operatorFlags
 	connection
 }
@@ -202,32 +122,25 @@ Examples:
 
 // Run lists dead letters.
 func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
-	if err := checkLimit(c.Limit); err != nil {
-		return err
-	}
 	if c.usesStore() {
 		return c.dead(ctx, a, string(c.Task), &c.pageFlags)
 	}
 	if err := c.checkRemote(a, "any"); err != nil {
 		return err
 	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	table := webhookTable{a: a}
-	return c.explain(ctx, a, c.each(a, "dead letters", func(token string) (fetchedPage, error) {
-		params := a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: c.Limit, PageToken: token}
-		raw, page, err := callMethod[a2a.ListDeadLettersResult](ctx, cl, a2a.MethodDeadLetters, params)
-		if err != nil {
-			return fetchedPage{}, err
-		}
-		return fetchedPage{raw, "deadLetters", len(page.DeadLetters), page.NextPageToken, func() {
+	t := deadTable(a, false)
+	return list[a2a.ListDeadLettersResult]{
+		a2a.MethodDeadLetters,
+		func(token string) any {
+			return a2a.ListDeadLettersParams{TaskID: string(c.Task), PageSize: c.Limit, PageToken: token}
+		},
+		func(page *a2a.ListDeadLettersResult) string {
 			for i := range page.DeadLetters {
-				table.dead("", &page.DeadLetters[i])
+				addDead(t, "", &page.DeadLetters[i])
 			}
-		}}, nil
-	}))
+			return page.NextPageToken
+		},
+	}.show(ctx, &c.connection, &c.pageFlags, t)
 }
 
 type webhooksReplayCmd struct {
@@ -261,16 +174,10 @@ func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
 	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
 	}
-	cl, err := c.client(nil)
-	if err != nil {
-		return err
-	}
-	raw, set, err := callMethod[a2a.ReplayResult](ctx, cl, a2a.MethodPushReplay, a2a.ReplayParams{TaskID: string(c.Task), ConfigID: string(c.ID), FromSequence: c.From})
-	if err != nil {
-		return c.explainWebhook(ctx, a, c.Task, err)
-	}
-	a.printChange(raw, replayText(set))
-	return nil
+	params := a2a.ReplayParams{TaskID: string(c.Task), ConfigID: string(c.ID), FromSequence: c.From}
+	return c.explainWebhook(a, c.Task, show(ctx, a, &c.connection, a2a.MethodPushReplay, params, func(set *a2a.ReplayResult) {
+		a.out.line("%s", clean(replayText(set)))
+	}))
 }
 
 func replayText(r *a2a.ReplayResult) string {
@@ -280,37 +187,20 @@ func replayText(r *a2a.ReplayResult) string {
 	return fmt.Sprintf("webhook %s resends all events from event %d on", r.ConfigID, r.FromSequence)
 }
 
-// webhookTable prints webhooks, attempts or dead letters in columns. It has a column for the owner
-// unless that is the caller.
-type webhookTable struct {
-	a    *app
-	rows int
+// withOwner returns a table with a column for the owner in front if several owners are possible.
+func withOwner(a *app, operator bool, what, member string, columns ...column) *table {
+	if operator {
+		columns = append([]column{{"OWNER", 16}}, columns...)
+	}
+	return &table{a: a, what: what, member: member, columns: columns, blank: "-"}
 }
 
-func (t *webhookTable) row(owner string, head, cells []string, widths ...int) {
-	if owner != "" {
-		head, cells, widths = append([]string{"OWNER"}, head...), append([]string{owner}, cells...), append([]int{16}, widths...)
+// add prints a row, without the first cell if the table has no column for the owner.
+func (t *table) add(owner string, cells ...string) {
+	if t.columns[0].head == "OWNER" {
+		cells = append([]string{owner}, cells...)
 	}
-	if t.rows == 0 {
-		t.line(head, widths)
-	}
-	t.line(cells, widths)
-	t.rows++
-}
-
-// line prints cells padded to widths. A negative width aligns the cell to the right.
-func (t *webhookTable) line(cells []string, widths []int) {
-	var b strings.Builder
-	for i, cell := range cells {
-		if cell = oneLine(cell, 0); cell == "" {
-			cell = "-"
-		}
-		if i < len(widths) {
-			cell = fmt.Sprintf("%*s  ", -widths[i], cell)
-		}
-		b.WriteString(cell)
-	}
-	t.a.out.line("%s", strings.TrimRight(b.String(), " "))
+	t.row(cells...)
 }
 
 // deadCounts has the numbers of dead letters by webhook.
@@ -341,50 +231,66 @@ func (d *deadCounts) of(owner string, w *a2a.TaskPushNotificationConfig) string 
 	return blankIfZero(n) + "+"
 }
 
-func (t *webhookTable) webhook(owner string, w *a2a.TaskPushNotificationConfig, dead string) {
+// webhookTable returns the table of webhooks. Operators see the owner and the task too.
+func webhookTable(a *app, operator bool) *table {
+	columns := []column{{"TASK", 36}, {"ID", 36}, {"STATE", 8}, {"SENT", -5}, {"DEAD", -6}, {"FAILED", -6}, {"NEXT", 9}, {"URL", 0}}
+	if !operator {
+		columns = columns[1:]
+	}
+	return withOwner(a, operator, "webhooks", "", columns...)
+}
+
+func addWebhook(t *table, owner string, w *a2a.TaskPushNotificationConfig, dead string) {
 	d := w.Config.Delivery
 	if d == nil {
 		d = new(a2a.PushDelivery)
 	}
-	head := []string{"TASK", "ID", "STATE", "SENT", "DEAD", "FAILED", "NEXT", "URL"}
 	url := w.Config.URL
 	if url == "" {
 		url = "(global webhook)"
 	}
 	cells := []string{w.TaskID, w.Config.ID, d.State, strconv.FormatInt(d.Delivered, 10), dead, blankIfZero(d.Attempts), nextOf(d), url}
-	widths := []int{36, 36, 8, -5, -6, -6, 9}
 	if owner == "" {
-		head, cells, widths = head[1:], cells[1:], widths[1:]
+		cells = cells[1:]
 	}
-	t.row(owner, head, cells, widths...)
-	if d.Reason != "" {
+	t.add(owner, cells...)
+	if d.Reason != "" && !t.a.json {
 		t.a.out.line("  %s", oneLine(d.State+": "+d.Reason, 0))
 	}
 }
 
-func (t *webhookTable) attempt(more *operatorInfo, p *a2a.PushAttempt) {
-	head := []string{"AGE", "EVENT", "TRY", "STATUS", "MS", "WEBHOOK", "OUTCOME"}
+// attemptTable returns the table of attempts. Operators see the owner and the task too.
+func attemptTable(a *app, operator bool) *table {
+	columns := []column{{"TASK", 36}, {"AGE", 4}, {"EVENT", -5}, {"TRY", -3}, {"STATUS", -6}, {"MS", -6}, {"WEBHOOK", 36}, {"OUTCOME", 0}}
+	if !operator {
+		columns = columns[1:]
+	}
+	return withOwner(a, operator, "attempts", "attempts", columns...)
+}
+
+func addAttempt(t *table, more *operatorInfo, p *a2a.PushAttempt) {
 	millis := ""
 	if more != nil || p.Status != 0 {
 		millis = strconv.FormatInt(p.Millis, 10)
 	}
 	cells := []string{
-		age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), blankIfZero(p.Status), millis, p.ConfigID, p.Outcome,
+		p.TaskID, age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), blankIfZero(p.Status), millis, p.ConfigID, p.Outcome,
 	}
-	widths := []int{4, -5, -3, -6, -6, 36}
 	if more == nil {
-		t.row("", head, cells, widths...)
+		t.add("", cells[1:]...)
 		return
 	}
-	cells[6] = strings.Trim(p.Outcome+"  "+more.Address+"  "+strings.TrimPrefix(more.Detail, p.Outcome+": "), " ")
-	head, cells, widths = append([]string{"TASK"}, head...), append([]string{p.TaskID}, cells...), append([]int{36}, widths...)
-	t.row(more.Owner, head, cells, widths...)
+	cells[7] = strings.Trim(p.Outcome+"  "+more.Address+"  "+strings.TrimPrefix(more.Detail, p.Outcome+": "), " ")
+	t.add(more.Owner, cells...)
 }
 
-func (t *webhookTable) dead(owner string, d *a2a.DeadLetter) {
-	head := []string{"AGE", "TASK", "WEBHOOK", "EVENT", "TRIES", "STATUS", "REASON"}
-	cells := []string{age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), blankIfZero(d.Status), d.Reason}
-	t.row(owner, head, cells, 4, 36, 36, -5, -5, -6)
+func deadTable(a *app, operator bool) *table {
+	return withOwner(a, operator, "dead letters", "deadLetters",
+		column{"AGE", 4}, column{"TASK", 36}, column{"WEBHOOK", 36}, column{"EVENT", -5}, column{"TRIES", -5}, column{"STATUS", -6}, column{"REASON", 0})
+}
+
+func addDead(t *table, owner string, d *a2a.DeadLetter) {
+	t.add(owner, age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), blankIfZero(d.Status), d.Reason)
 }
 
 // blankIfZero returns n in decimal, "" for 0.

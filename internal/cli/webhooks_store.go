@@ -79,7 +79,7 @@ const maxDeadCounted = 100_000
 // list prints webhooks; with --json one per line.
 func (o *operatorFlags) list(ctx context.Context, a *app, task string) error {
 	return o.withStore(ctx, a, task, false, func(op *webhook.Operator) error {
-		table := webhookTable{a: a}
+		t := webhookTable(a, true)
 		var dead deadCounts
 		if !a.json {
 			var err error
@@ -87,23 +87,20 @@ func (o *operatorFlags) list(ctx context.Context, a *app, task string) error {
 				return err
 			}
 		}
-		rows := 0
 		for w, err := range op.Webhooks(ctx, string(o.Owner), task) {
 			if err != nil {
 				return err
 			}
-			rows++
-			if !a.json {
-				table.webhook(w.Owner, &w.Webhook, dead.of(w.Owner, &w.Webhook))
+			if addWebhook(t, w.Owner, &w.Webhook, dead.of(w.Owner, &w.Webhook)); !a.json {
 				continue
 			}
 			item, err := withOperatorInfo(w.Webhook, operatorInfo{Owner: w.Owner})
 			if err != nil {
 				return err
 			}
-			a.out.raw(append(item, '\n'))
+			a.out.json(item)
 		}
-		if rows == 0 {
+		if t.rows == 0 {
 			a.info("no webhooks")
 		}
 		return nil
@@ -111,49 +108,56 @@ func (o *operatorFlags) list(ctx context.Context, a *app, task string) error {
 }
 
 func (o *operatorFlags) attempts(ctx context.Context, a *app, task, id string, p *pageFlags) error {
-	return o.withStore(ctx, a, task, false, func(op *webhook.Operator) error {
-		table := webhookTable{a: a}
-		q := store.WebhookQuery{Owner: string(o.Owner), TaskID: task, ID: id, Limit: p.Limit}
-		return p.each(a, "attempts", func(token string) (fetchedPage, error) {
-			q.Cursor = token
-			attempts, next, err := op.Attempts(ctx, q)
-			f := fetchedPage{member: "attempts", rows: len(attempts), next: next}
-			items := make([]json.RawMessage, len(attempts))
-			for i, at := range attempts {
-				if err == nil {
-					items[i], err = withOperatorInfo(at.Attempt, operatorInfo{at.Owner, at.Address, at.Detail})
-				}
-			}
-			f.show = func() {
-				for i := range attempts {
-					table.attempt(&operatorInfo{attempts[i].Owner, attempts[i].Address, attempts[i].Detail}, &attempts[i].Attempt)
-				}
-			}
-			return f.withItems(items, err)
-		})
+	q := store.WebhookQuery{Owner: string(o.Owner), TaskID: task, ID: id, Limit: p.Limit}
+	return o.pages(ctx, p, attemptTable(a, true), &q, func(op *webhook.Operator, t *table) (items []json.RawMessage, next string, err error) {
+		attempts, next, err := op.Attempts(ctx, q)
+		for i := range attempts {
+			info := operatorInfo{attempts[i].Owner, attempts[i].Address, attempts[i].Detail}
+			addAttempt(t, &info, &attempts[i].Attempt)
+			item, ierr := withOperatorInfo(attempts[i].Attempt, info)
+			items, err = append(items, item), errors.Join(err, ierr)
+		}
+		return items, next, err
 	})
 }
 
 func (o *operatorFlags) dead(ctx context.Context, a *app, task string, p *pageFlags) error {
-	return o.withStore(ctx, a, task, false, func(op *webhook.Operator) error {
-		table := webhookTable{a: a}
-		q := store.WebhookQuery{Owner: string(o.Owner), TaskID: task, Limit: p.Limit}
-		return p.each(a, "dead letters", func(token string) (fetchedPage, error) {
+	q := store.WebhookQuery{Owner: string(o.Owner), TaskID: task, Limit: p.Limit}
+	return o.pages(ctx, p, deadTable(a, true), &q, func(op *webhook.Operator, t *table) (items []json.RawMessage, next string, err error) {
+		letters, next, err := op.DeadLetters(ctx, q)
+		for i := range letters {
+			addDead(t, letters[i].Owner, &letters[i].Letter)
+			item, ierr := withOperatorInfo(letters[i].Letter, operatorInfo{Owner: letters[i].Owner})
+			items, err = append(items, item), errors.Join(err, ierr)
+		}
+		return items, next, err
+	})
+}
+
+// pages opens the store and shows one page, or all pages with --all. fetch reads the page of q, adds its
+// items to the table and returns them as JSON.
+func (o *operatorFlags) pages(ctx context.Context, p *pageFlags, t *table, q *store.WebhookQuery,
+	fetch func(*webhook.Operator, *table) (items []json.RawMessage, next string, err error),
+) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	return o.withStore(ctx, t.a, q.TaskID, false, func(op *webhook.Operator) error {
+		return p.each(t, func(token string) (json.RawMessage, string, error) {
 			q.Cursor = token
-			letters, next, err := op.DeadLetters(ctx, q)
-			f := fetchedPage{member: "deadLetters", rows: len(letters), next: next}
-			items := make([]json.RawMessage, len(letters))
-			for i, d := range letters {
-				if err == nil {
-					items[i], err = withOperatorInfo(d.Letter, operatorInfo{Owner: d.Owner})
-				}
+			items, next, err := fetch(op, t)
+			if err != nil {
+				return nil, "", err
 			}
-			f.show = func() {
-				for i := range letters {
-					table.dead(letters[i].Owner, &letters[i].Letter)
-				}
+			page := map[string]any{t.member: items}
+			if items == nil {
+				page[t.member] = []any{}
 			}
-			return f.withItems(items, err)
+			if next != "" {
+				page["nextPageToken"] = next
+			}
+			raw, err := json.Marshal(page)
+			return raw, next, err
 		})
 	})
 }
@@ -164,9 +168,13 @@ func (o *operatorFlags) replay(ctx context.Context, a *app, task, id string, fro
 	}
 	return o.withStore(ctx, a, task, true, func(op *webhook.Operator) error {
 		show := func(r *webhook.OwnedReplay) error {
+			if !a.json {
+				a.out.line("%s", clean(fmt.Sprintf("owner %s, task %s: %s", r.Owner, r.Replay.TaskID, replayText(&r.Replay))))
+				return nil
+			}
 			item, err := withOperatorInfo(r.Replay, operatorInfo{Owner: r.Owner})
 			if err == nil {
-				a.printChange(item, fmt.Sprintf("owner %s, task %s: %s", r.Owner, r.Replay.TaskID, replayText(&r.Replay)))
+				a.out.json(item)
 			}
 			return err
 		}
@@ -212,17 +220,4 @@ func withOperatorInfo(v any, o operatorInfo) ([]byte, error) {
 		return nil, err
 	}
 	return append(append(front[:len(front)-1], ','), raw[1:]...), nil
-}
-
-// withItems sets the JSON of the page.
-func (f fetchedPage) withItems(items []json.RawMessage, err error) (fetchedPage, error) {
-	if err != nil {
-		return f, err
-	}
-	page := map[string]any{f.member: items}
-	if f.next != "" {
-		page["nextPageToken"] = f.next
-	}
-	f.raw, err = json.Marshal(page)
-	return f, err
 }
