@@ -68,7 +68,7 @@ type Config struct {
 	FlushInterval time.Duration
 	// StopGrace is how long running handlers may take to return after the agent starts to
 	// stop. After that their contexts are canceled and their tasks requeued. Default 10 s.
-	StopGrace time.Duration
+	StopGrace time.Duration `default:"10s" min:"1ns"`
 	// HandlerGrace is how long a handler may take to return after its context is done. After
 	// that the agent abandons it. Default 5 s.
 	HandlerGrace time.Duration
@@ -85,7 +85,7 @@ type Config struct {
 	// for small data and garbage, so a program should also pass Memory to
 	// [runtime/debug.SetMemoryLimit], as "holdfast serve" does. Default: three quarters of
 	// the cgroup's limit or of the machine's memory, or 1 GiB if neither is known.
-	Memory int64
+	Memory int64 `min:"64MiB"`
 	// MaxBodyBytes is the maximum size of a request body. Default 10 MiB.
 	MaxBodyBytes int64
 	// MaxLists is the number of lists that the agent reads from the store at once, at least
@@ -157,10 +157,12 @@ type Webhooks struct {
 	// number of webhooks that a principal may save per minute, default 100.
 	PerTask, PerMinute int
 	// InFlight is the maximum number of concurrent requests, default 512. PerEndpoint limits
-	// those to one scheme, host and port, default 8. PerAddress limits those to one public
-	// IP address regardless of host names, default 8. PerOwner limits those for one
+	// those to one scheme, host and port, default 8. PerOwner limits those for one
 	// principal, default 64.
-	InFlight, PerEndpoint, PerAddress, PerOwner int
+	InFlight, PerEndpoint, PerOwner int
+	// PerAddress limits the concurrent requests to one public IP address regardless of host
+	// names. Default 8.
+	PerAddress int `default:"8" min:"1" max:"100000"`
 	// Timeout is the maximum duration of a request. Default 15 s.
 	Timeout time.Duration
 	// Lease is how long a process may hold a webhook without renewing its lease. If the
@@ -180,12 +182,12 @@ type Files struct {
 	// logs a warning if they are set. Default: none.
 	AllowNets, AllowHosts []string
 	// MaxBytes is the maximum size of a file. Default 10 MiB.
-	MaxBytes int64
+	MaxBytes int64 `default:"10MiB" min:"1"`
 	// Concurrency is the maximum number of concurrent fetches. Further ones wait. With Tokens
 	// or an Authenticator it must be at least 2, and one principal may use half of them. Default 64.
-	Concurrency int
+	Concurrency int `default:"64" min:"1"`
 	// Timeout is the maximum duration of a fetch. Default 30 s.
-	Timeout time.Duration
+	Timeout time.Duration `default:"30s" min:"1ns"`
 }
 
 // Token is a bearer token and the principal that it authenticates.

@@ -16,13 +16,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
 
-const (
-	defaultFileBytes       = 10 << 20
-	defaultFileTimeout     = 30 * time.Second
-	defaultFileConcurrency = 64
-	// maxFilesPerHost is the maximum number of concurrent fetches from one host and port.
-	maxFilesPerHost = 8
-)
+// maxFilesPerHost is the maximum number of concurrent fetches from one host and port.
+const maxFilesPerHost = 8
 
 // fileReader fetches files from URLs that clients supply.
 type fileReader struct {
@@ -34,41 +29,27 @@ type fileReader struct {
 	log     *slog.Logger
 }
 
-// newFileReader returns a fileReader, or an error that lists all problems of f. It logs a
-// warning if f allows addresses that are not public. If multiOwner is set, one owner may use
-// half of the concurrent fetches.
-func newFileReader(f Files, w Webhooks, multiOwner bool, logger *slog.Logger) (*fileReader, error) {
-	concurrency := int64(cmp.Or(f.Concurrency, defaultFileConcurrency))
-	if !multiOwner {
-		concurrency *= 2 // a budget gives one owner half of it
+// newFileReader returns a fileReader. It logs a warning if addresses that are not public are allowed.
+// With tokens one owner may use half of the concurrent fetches.
+func newFileReader(cfg Config) (*fileReader, error) {
+	f, slots := &cfg.Files, int64(cfg.Files.Concurrency)
+	if cfg.Authenticator == nil {
+		slots *= 2 // a budget gives one owner half of it
 	}
 	r := &fileReader{
-		limit: cmp.Or(f.MaxBytes, defaultFileBytes), timeout: cmp.Or(f.Timeout, defaultFileTimeout),
-		slots: memory.New(max(concurrency, 1)), header: http.Header{"User-Agent": {w.userAgent()}}, log: logger,
-	}
-	var errs []error
-	if r.limit < 0 {
-		errs = append(errs, fmt.Errorf("MaxBytes is %d, want 0 or more", f.MaxBytes))
-	}
-	if concurrency < 2 {
-		errs = append(errs, fmt.Errorf("Concurrency is %d, want at least 1, or 2 with Tokens", f.Concurrency))
-	}
-	if r.timeout < 0 {
-		errs = append(errs, fmt.Errorf("Timeout is %s, want 0 or more", f.Timeout))
-	}
-	client, policy, err := newClient(w, safehttp.ClientConfig{Timeout: r.timeout, MaxConnsPerHost: maxFilesPerHost}, f.AllowNets, f.AllowHosts)
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, fmt.Errorf("files config: %w", err)
+		limit: f.MaxBytes, timeout: f.Timeout, slots: memory.New(slots), header: http.Header{"User-Agent": {cfg.Webhooks.userAgent()}}, log: cfg.Logger,
 	}
 	if f.Off {
 		return r, nil
 	}
+	policy := cfg.Webhooks.policy(nil, "", f.AllowNets, f.AllowHosts)
 	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
-		logger.Warn("files may be read from addresses that are not public: their content may reach everyone who can send a message",
+		cfg.Logger.Warn("files may be read from addresses that are not public: their content may reach everyone who can send a message",
 			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
 	}
-	r.client = client
-	return r, nil
+	var err error
+	r.client, err = safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: cfg.Webhooks.proxy(), Timeout: f.Timeout, MaxConnsPerHost: maxFilesPerHost})
+	return r, err
 }
 
 // ReadFile returns the content of a file and its media type, which may be "". The content is

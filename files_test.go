@@ -156,7 +156,7 @@ func TestFilesConfigIsChecked(t *testing.T) {
 	if err == nil {
 		t.Fatal("New() = nil, want an error")
 	}
-	for _, want := range []string{"files config: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Concurrency is -1", "Timeout is -1s"} {
+	for _, want := range []string{"Files.AllowNets: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Concurrency is -1", "Timeout is -1s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want %q in it", err, want)
 		}

@@ -90,13 +90,13 @@ func TestWebhookConfigErrorsNameTheField(t *testing.T) {
 	for want, w := range map[string]holdfast.Webhooks{
 		"10.0.0.0/99": {AllowNets: []string{"10.0.0.0/99"}},
 		"nowhere":     {AllowHosts: []string{"nowhere"}},
-		"proxy":       {EgressProxy: "http://user:hunter2@\x7f/"},
+		"EgressProxy": {EgressProxy: "http://user:hunter2@\x7f/"},
 		"Keys[0]":     {Keys: [][]byte{[]byte("hunter2")}},
 		"Secret":      {URL: "https://example.com/", Secret: "hunter2"},
 		"URL":         {URL: "ftp://hunter2/"},
 		"Token":       {URL: "https://example.com/", Token: "hunter2\n"},
 		"Timeout":     {Timeout: -1},
-		"Agent":       {UserAgent: "a/1\r\n"},
+		"UserAgent":   {UserAgent: "a/1\r\n"},
 	} {
 		a, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: w}, holdfast.HandlerFunc(shout))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
@@ -135,7 +135,7 @@ func TestWebhookLeaseMustExceedTimeout(t *testing.T) {
 	}{
 		{holdfast.Webhooks{Timeout: time.Minute}, ""},
 		{holdfast.Webhooks{Timeout: 2 * time.Second, Lease: 2 * time.Second}, ""},
-		{holdfast.Webhooks{Timeout: 15 * time.Second, Lease: 24 * time.Second}, "Lease is 24s, want at least 25s"},
+		{holdfast.Webhooks{Timeout: 15 * time.Second, Lease: 24 * time.Second}, "Lease is 24s, want 25s or more"},
 	} {
 		agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: tt.webhooks}, handler)
 		if agent != nil {

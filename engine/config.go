@@ -2,12 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -33,37 +32,38 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Concurrency is the maximum number of turns that run at the same time. Default 256.
-	Concurrency int
-	// Reserved is the number of slots of Concurrency that are reserved for owners with few
-	// running turns. An owner that runs Reserved/8 turns or more gets no reserved slot. It must
+	Concurrency int `default:"256" min:"1"`
+	// ReservedTurns is the number of slots of Concurrency that are reserved for owners with few
+	// running turns. An owner that runs ReservedTurns/8 turns or more gets no reserved slot. It must
 	// be less than Concurrency; a negative value reserves none. Default: a quarter of
 	// Concurrency with MultiOwner, otherwise none.
-	Reserved int
+	ReservedTurns int
 	// Lease is how long a worker may hold a task without renewing its lease. If the process
 	// dies, another worker can claim the task after this time. Default 15 s, minimum 100 ms.
-	Lease time.Duration
+	Lease time.Duration `default:"15s" min:"100ms"`
 	// TaskTimeout is the maximum duration of a turn. Default 1 h; negative means no limit.
-	TaskTimeout time.Duration
+	TaskTimeout time.Duration `default:"1h"`
 	// MaxAttempts is the maximum number of attempts of a turn before the task fails. Default 5.
-	MaxAttempts int
+	MaxAttempts int `default:"5" min:"1"`
 	// RetryDelay is the pause before the second attempt of a turn whose handler returned an
 	// error made by Retry. It doubles with each attempt, up to RetryDelayMax. Defaults 1 s and
 	// 1 min.
-	RetryDelay, RetryDelayMax time.Duration
+	RetryDelay    time.Duration `default:"1s" min:"0s"`
+	RetryDelayMax time.Duration `default:"1m"`
 	// HandlerGrace is how long the engine waits for a handler to return after its context is
 	// done. After that the engine abandons the handler's goroutine. Default 5 s.
-	HandlerGrace time.Duration
+	HandlerGrace time.Duration `default:"5s" min:"0s"`
 	// FlushInterval is the maximum time that progress and artifact chunks wait to be committed
 	// together with others. Default 20 ms.
-	FlushInterval time.Duration
+	FlushInterval time.Duration `default:"20ms" min:"0s"`
 	// Poll is the interval at which the engine checks the store for due work that no
 	// notification announced. Default 1 s.
-	Poll time.Duration
+	Poll time.Duration `default:"1s" min:"1ns"`
 	// Retention is how long data is stored, by kind.
 	Retention Retention
 
 	// MultiOwner reports that callers belong to several owners. Each owner then may use only a
-	// part of the queue and of the slots, unless Limits and Reserved are set.
+	// part of the queue and of the slots, unless Limits and ReservedTurns are set.
 	MultiOwner bool
 	// Limits limits the requests of callers and handlers.
 	Limits Limits
@@ -82,7 +82,7 @@ type Limits struct {
 	// Queued is the maximum number of tasks in the store that wait to run. The engine rejects
 	// new tasks above it. Processes that share a store can exceed it together by the tasks that
 	// they queue within Poll, or while the store counts a long queue. Default 100,000.
-	Queued int
+	Queued int `default:"100000" min:"1"`
 	// QueuedPerOwner is the maximum number of waiting tasks of one owner while no other owner
 	// has any. It must not exceed Queued. If it is less than Queued, the limit falls in
 	// proportion to the free places in the queue, so several owners cannot fill it either. The
@@ -90,125 +90,76 @@ type Limits struct {
 	// Default: half of Queued with Config.MultiOwner, otherwise Queued.
 	QueuedPerOwner int
 	// Inbox is the maximum number of unread messages of one task. Default 1,000.
-	Inbox int
+	Inbox int `default:"1000" min:"1"`
 	// Parts is the maximum number of parts in a message or artifact chunk. Default 1,000.
-	Parts int
+	Parts int `default:"1000" min:"1"`
 	// References is the maximum number of referenceTaskIds in a message and of
 	// referenceContextIds in a context. Default 32.
-	References int
+	References int `default:"32" min:"1"`
 	// PageSize is the maximum number of tasks in a page of a list. Default 100.
-	PageSize int
+	PageSize int `default:"100" min:"1"`
 	// ListTotal is the maximum number of tasks or contexts that are counted for the total of a
 	// list. Larger totals are reported as this number, capped. Default 10,000.
-	ListTotal int
+	ListTotal int `default:"10000" min:"1"`
 	// PageBytes limits the content of the tasks in a page of a list, in bytes. A page of tasks
 	// ends with the task that exceeds it; a page of contexts ends before the context that
 	// exceeds it. It also limits the history of a context. Default 8 MiB.
-	PageBytes int
+	PageBytes int `default:"8MiB" min:"1"`
 	// ArtifactBytes limits the content of the artifacts of one turn, in bytes. Each chunk adds
 	// 64 bytes. Default 64 MiB.
-	ArtifactBytes int
+	ArtifactBytes int `default:"64MiB" min:"1"`
 	// TaskBytes limits the content of all events of a task, in bytes: its history, its
 	// artifacts including replaced content, and its status messages. The engine rejects more
 	// with a2a.CodeTooLarge before it stores anything. Default 128 MiB. The effective limit is
 	// at most a third of what one owner may hold of Memory.
-	TaskBytes int
+	TaskBytes int `default:"128MiB" min:"1"`
 	// ContextBytes limits the content of all tasks of a context, in bytes. The engine rejects
 	// messages for a context that has reached it with a2a.CodeTooLarge. A context can exceed it
 	// by a 64th for each process and by the content that running tasks add. Default 8 GiB.
-	ContextBytes int
+	ContextBytes int `default:"8GiB" min:"1"`
 	// StepBytes limits the result of a step, in bytes. Default 4 MiB.
-	StepBytes int
+	StepBytes int `default:"4MiB" min:"1"`
 	// MetadataBytes limits the JSON encoding of the metadata of a task, context or feedback,
 	// and of the extensions of a context, in bytes. Default 64 KiB.
-	MetadataBytes int
+	MetadataBytes int `default:"64KiB" min:"1"`
 	// FeedbackBytes limits the text of feedback, in bytes. Default 16 KiB.
-	FeedbackBytes int
+	FeedbackBytes int `default:"16KiB" min:"1"`
 }
 
-func orDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
+// Check returns an error that lists all invalid settings. It does not check Store, Handler and NewID.
+func (c Config) Check() error {
+	_, e := c.settings()
+	return e.OrNil()
 }
 
-// setDefaults sets the zero limits to their defaults and returns an error for each invalid one.
-func (l *Limits) setDefaults(multiOwner bool) (errs []error) {
-	orDefault(&l.Queued, 100_000)
-	perOwner := l.Queued
-	if multiOwner {
-		perOwner = max(l.Queued/2, 1)
+// settings returns the config with the defaults of its settings, and their problems.
+func (c Config) settings() (Config, *config.Error) {
+	e := config.Apply("engine", &c)
+	if c.MultiOwner && c.ReservedTurns == 0 {
+		c.ReservedTurns = c.Concurrency / 4
 	}
-	for _, limit := range []struct {
-		name     string
-		value    *int
-		standard int
-	}{
-		{"Queued", &l.Queued, l.Queued},
-		{"QueuedPerOwner", &l.QueuedPerOwner, perOwner},
-		{"Inbox", &l.Inbox, 1000},
-		{"Parts", &l.Parts, 1000},
-		{"References", &l.References, 32},
-		{"PageSize", &l.PageSize, 100},
-		{"ListTotal", &l.ListTotal, 10_000},
-		{"PageBytes", &l.PageBytes, 8 << 20},
-		{"ArtifactBytes", &l.ArtifactBytes, 64 << 20},
-		{"TaskBytes", &l.TaskBytes, 128 << 20},
-		{"ContextBytes", &l.ContextBytes, 8 << 30},
-		{"StepBytes", &l.StepBytes, 4 << 20},
-		{"MetadataBytes", &l.MetadataBytes, 64 << 10},
-		{"FeedbackBytes", &l.FeedbackBytes, 16 << 10},
-	} {
-		orDefault(limit.value, limit.standard)
-		if *limit.value < 1 {
-			errs = append(errs, fmt.Errorf("Limits.%s is %d, want at least 1", limit.name, *limit.value))
-		}
+	e.Reject(c.ReservedTurns > 0 && c.ReservedTurns >= c.Concurrency, "ReservedTurns", c.ReservedTurns, "less than the number of concurrent turns, which is %d", c.Concurrency)
+	e.Reject(c.RetryDelayMax < c.RetryDelay, "RetryDelayMax", c.RetryDelayMax, "RetryDelay, which is %s, or more", c.RetryDelay)
+	l := &c.Limits
+	switch {
+	case l.QueuedPerOwner == 0 && c.MultiOwner:
+		l.QueuedPerOwner = max(l.Queued/2, 1)
+	case l.QueuedPerOwner == 0:
+		l.QueuedPerOwner = l.Queued
 	}
-	if l.QueuedPerOwner > l.Queued {
-		errs = append(errs, fmt.Errorf("Limits.QueuedPerOwner is %d, want at most Limits.Queued, which is %d", l.QueuedPerOwner, l.Queued))
-	}
-	return errs
+	e.Reject(l.QueuedPerOwner < 1 || l.QueuedPerOwner > l.Queued, "Limits.QueuedPerOwner", l.QueuedPerOwner, "1 to %d, the limit of the whole queue", l.Queued)
+	e.Add("Retention", c.Retention.check())
+	return c, e
 }
 
 // withDefaults returns the config with defaults applied, or an error that lists all problems.
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	check := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	check(c.Store == nil, "Store is required")
-	check(c.Handler == nil, "Handler is required")
-	check(c.NewID == nil, "NewID is required")
-	orDefault(&c.Concurrency, 256)
-	if c.MultiOwner {
-		orDefault(&c.Reserved, c.Concurrency/4)
-	}
-	orDefault(&c.Lease, 15*time.Second)
-	orDefault(&c.TaskTimeout, time.Hour)
-	orDefault(&c.MaxAttempts, 5)
-	orDefault(&c.RetryDelay, time.Second)
-	orDefault(&c.RetryDelayMax, time.Minute)
-	orDefault(&c.HandlerGrace, 5*time.Second)
-	orDefault(&c.FlushInterval, 20*time.Millisecond)
-	orDefault(&c.Poll, time.Second)
-	check(c.Concurrency < 1, "Concurrency is %d, want at least 1", c.Concurrency)
-	check(c.Reserved > 0 && c.Reserved >= c.Concurrency, "Reserved is %d, want less than Concurrency, which is %d", c.Reserved, c.Concurrency)
-	check(c.Lease < 100*time.Millisecond, "Lease is %s, want at least 100ms", c.Lease)
-	check(c.MaxAttempts < 1, "MaxAttempts is %d, want at least 1", c.MaxAttempts)
-	check(c.RetryDelay < 0, "RetryDelay is negative")
-	check(c.RetryDelayMax < c.RetryDelay, "RetryDelayMax is %s, want at least RetryDelay, which is %s", c.RetryDelayMax, c.RetryDelay)
-	check(c.HandlerGrace < 0, "HandlerGrace is negative")
-	check(c.FlushInterval < 0, "FlushInterval is negative")
-	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	errs = append(errs, c.Limits.setDefaults(c.MultiOwner)...)
-	if err := c.Retention.check(); err != nil {
-		errs = append(errs, fmt.Errorf("Retention: %w", err))
-	}
-	if len(errs) > 0 {
-		return c, fmt.Errorf("engine config: %w", errors.Join(errs...))
+	c, e := c.settings()
+	e.Require(c.Store == nil, "Store")
+	e.Require(c.Handler == nil, "Handler")
+	e.Require(c.NewID == nil, "NewID")
+	if err := e.OrNil(); err != nil {
+		return c, err
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

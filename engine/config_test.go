@@ -16,12 +16,12 @@ func TestNewReportsAllProblemsInOrder(t *testing.T) {
 		Lease: time.Millisecond, RetryDelay: time.Minute, RetryDelayMax: time.Second,
 		Limits: engine.Limits{Inbox: -1, Parts: -2, PageSize: -3, StepBytes: -4},
 	})
-	const want = "engine config: Lease is 1ms, want at least 100ms\n" +
-		"RetryDelayMax is 1s, want at least RetryDelay, which is 1m0s\n" +
-		"Limits.Inbox is -1, want at least 1\n" +
-		"Limits.Parts is -2, want at least 1\n" +
-		"Limits.PageSize is -3, want at least 1\n" +
-		"Limits.StepBytes is -4, want at least 1"
+	const want = "engine config: Lease is 1ms, want 100ms or more\n" +
+		"Limits.Inbox is -1, want 1 or more\n" +
+		"Limits.Parts is -2, want 1 or more\n" +
+		"Limits.PageSize is -3, want 1 or more\n" +
+		"Limits.StepBytes is -4, want 1 or more\n" +
+		"RetryDelayMax is 1s, want RetryDelay, which is 1m0s, or more"
 	if err == nil || err.Error() != want {
 		t.Errorf("New() = %v, want %s", err, want)
 	}

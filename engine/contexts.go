@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -30,8 +31,8 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 		ParentID: params.ParentID, ReferenceIDs: params.ReferenceIDs, Extensions: params.Extensions,
 		CreatedAt: now, UpdatedAt: now,
 	}
-	orDefault(&c.Role, store.DefaultContextRole)
-	orDefault(&c.Status, a2a.ContextActive)
+	c.Role = cmp.Or(c.Role, store.DefaultContextRole)
+	c.Status = cmp.Or(c.Status, a2a.ContextActive)
 	if c.Key.ID == "" {
 		c.Key.ID = e.cfg.NewID()
 	}
@@ -221,8 +222,8 @@ func applyUpdate(c store.Context, params a2a.UpdateContextParams) store.Context 
 	replace(&c.ParentID, params.ParentID)
 	replace(&c.ReferenceIDs, params.ReferenceIDs)
 	replace(&c.Extensions, params.Extensions)
-	orDefault(&c.Role, store.DefaultContextRole)
-	orDefault(&c.Status, a2a.ContextActive)
+	c.Role = cmp.Or(c.Role, store.DefaultContextRole)
+	c.Status = cmp.Or(c.Status, a2a.ContextActive)
 	return c
 }
 

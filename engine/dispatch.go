@@ -38,7 +38,7 @@ type dispatcher struct {
 func newDispatcher(e *Engine) *dispatcher {
 	return &dispatcher{
 		settings: e.settings, engine: e, hub: e.hub, queue: e.queue, leases: e.leases, runs: e.runs,
-		slots: newSlots(e.cfg.Concurrency, max(e.cfg.Reserved, 0)), wake: runtime.NewSignal(),
+		slots: newSlots(e.cfg.Concurrency, max(e.cfg.ReservedTurns, 0)), wake: runtime.NewSignal(),
 		takeover: e.cfg.Store.Info().Exclusive, quarantineSlot: make(chan struct{}, 1),
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -311,7 +312,7 @@ func (h *hub) wait(ctx context.Context, l *live, seq int64) (*store.Task, error)
 			}
 			at, t, changed = l.versionAndTask()
 		}
-		if orDefault(&createdAt, at.CreatedAt); !at.CreatedAt.Equal(createdAt) {
+		if createdAt = cmp.Or(createdAt, at.CreatedAt); !at.CreatedAt.Equal(createdAt) {
 			return nil, a2a.TaskNotFound(l.key.ID) // another task with the same id has been created
 		}
 		if at.Seq >= seq && at.state.Final() {

@@ -115,7 +115,7 @@ func TestOneOwnerCannotUseAllSlots(t *testing.T) {
 
 func TestOneOwnerMayUseAllUnreservedSlots(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]engine.Config{"one owner": {}, "several, none reserved": {MultiOwner: true, Reserved: -1}} {
+	for name, cfg := range map[string]engine.Config{"one owner": {}, "several, none reserved": {MultiOwner: true, ReservedTurns: -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestClaimLeavesReservedSlotsToOthers(t *testing.T) {
 		sendAs(t, sender, "nobody", 1)
 		turns.want(t, "nobody 1/1")
 		sendAs(t, sender, "alice", 200)
-		e := start(t, engine.Config{Store: sharedStore{shared}, Handler: turns.handle, Concurrency: 100, Reserved: 40, Poll: 10 * time.Millisecond})
+		e := start(t, engine.Config{Store: sharedStore{shared}, Handler: turns.handle, Concurrency: 100, ReservedTurns: 40, Poll: 10 * time.Millisecond})
 		turns.want(t, "alice 60/60", "nobody 1/1")
 		sendAs(t, sender, "bob", 20)
 		sendAs(t, sender, "carol", 2)
@@ -175,7 +175,7 @@ func TestReservedSlotsStarveNoTask(t *testing.T) {
 				done.Done()
 				return nil
 			},
-			Concurrency: 12, Reserved: 8, Lease: time.Hour, Poll: time.Hour,
+			Concurrency: 12, ReservedTurns: 8, Lease: time.Hour, Poll: time.Hour,
 		})
 		for i := range owners {
 			go func() {

@@ -36,10 +36,10 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBody reads a body of at most MaxBody bytes. It allocates memory for data that has
+// readBody reads a body of at most MaxBodyBytes bytes. It allocates memory for data that has
 // arrived, not for the announced length.
 func (x *exchange) readBody() (*buffer, error) {
-	limit := x.s.cfg.MaxBody
+	limit := x.s.cfg.MaxBodyBytes
 	if x.r.ContentLength > limit {
 		return nil, bodyTooLarge(limit)
 	}

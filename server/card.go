@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -51,8 +52,8 @@ type card struct {
 func newCard(cfg Config) (*card, error) {
 	c := cfg.Card
 	c.PreferredTransport = "JSONRPC"
-	setDefault(&c.Description, c.Name)
-	setDefault(&c.Version, "0.0.0")
+	c.Description = cmp.Or(c.Description, c.Name)
+	c.Version = cmp.Or(c.Version, "0.0.0")
 	if len(c.DefaultInputModes) == 0 {
 		c.DefaultInputModes = []string{"text/plain"}
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/webhook"
@@ -38,44 +38,44 @@ type Config struct {
 	// Version is the version of the server for operators. Default: Card.Version.
 	Version string
 
-	// MaxBody is the maximum size of a request body in bytes. Default 10 MiB.
-	MaxBody int64
+	// MaxBodyBytes is the maximum size of a request body in bytes. Default 10 MiB.
+	MaxBodyBytes int64 `default:"10MiB" min:"1"`
 	// Memory is the budget for request bodies and responses. Default: no limit.
 	Memory *memory.Budget
 	// FileSlots counts the files that are being fetched, for /health; one unit is one file. It
 	// may be nil.
 	FileSlots *memory.Budget
 	// MaxBatch is the maximum number of requests in a batch. Default 50.
-	MaxBatch int
+	MaxBatch int `default:"50" min:"1"`
 	// MaxBatchBytes is the maximum total size of the responses of a batch. Items that exceed
 	// it get an error. Default 32 MiB.
-	MaxBatchBytes int64
+	MaxBatchBytes int64 `default:"32MiB" min:"1"`
 	// MaxStreams is the maximum number of open streams. With an Authenticator, one owner
 	// may have half of them. Default 10,000.
-	MaxStreams int
+	MaxStreams int `default:"10000" min:"1"`
 	// MaxLists is the number of lists that the server reads from the store at once, at least
 	// 2. One owner may read half of them. Further list requests wait up to 10 s and are then
 	// rejected. Default 8.
-	MaxLists int
-	// ReadCache is the size in bytes of the cache of encoded finished tasks. Reading a cached
+	MaxLists int `default:"8" min:"2"`
+	// ReadCacheBytes is the size in bytes of the cache of encoded finished tasks. Reading a cached
 	// task neither loads it from the store nor encodes it again. Default 32 MiB. Negative
 	// disables the cache.
-	ReadCache int64
+	ReadCacheBytes int64 `default:"32MiB"`
 	// Heartbeat is the maximum time without data on a stream. Default 15 s.
-	Heartbeat time.Duration
+	Heartbeat time.Duration `default:"15s" min:"1ns"`
 	// ReadTimeout is the maximum time to receive a request. Default 1 min.
-	ReadTimeout time.Duration
+	ReadTimeout time.Duration `default:"1m" min:"1ns"`
 	// WriteTimeout is the maximum time to send a response, or the pending events of a stream.
 	// Default 30 s.
-	WriteTimeout time.Duration
+	WriteTimeout time.Duration `default:"30s" min:"1ns"`
 	// IdleTimeout is how long a connection without requests stays open. Default 2 min.
-	IdleTimeout time.Duration
+	IdleTimeout time.Duration `default:"2m" min:"1ns"`
 	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
 	// it returns the task in its current state. Default 5 min.
-	BlockingTimeout time.Duration
+	BlockingTimeout time.Duration `default:"5m" min:"1ns"`
 	// StopGrace is how long requests in progress may take after the server starts to stop.
 	// After that, blocking requests return the task in its current state. Default 10 s.
-	StopGrace time.Duration
+	StopGrace time.Duration `default:"10s" min:"1ns"`
 
 	// CORSOrigins are the web origins from which browsers may call the agent, such as
 	// "https://example.com". "*" allows any. Default none.
@@ -85,76 +85,43 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func setDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
+// Check returns an error that lists all invalid settings. It does not check Engine and the card's name.
+func (c Config) Check() error {
+	_, e := c.settings()
+	return e.OrNil()
 }
 
-// withDefaults returns c with defaults, or an error that lists all problems of c.
-func (c Config) withDefaults() (Config, error) {
-	setDefault(&c.Version, c.Card.Version)
-	setDefault(&c.MaxBody, 10<<20)
-	setDefault(&c.MaxBatch, 50)
-	setDefault(&c.MaxBatchBytes, 32<<20)
-	setDefault(&c.MaxStreams, 10_000)
-	setDefault(&c.MaxLists, 8)
-	setDefault(&c.ReadCache, 32<<20)
-	setDefault(&c.Heartbeat, 15*time.Second)
-	setDefault(&c.ReadTimeout, time.Minute)
-	setDefault(&c.WriteTimeout, 30*time.Second)
-	setDefault(&c.IdleTimeout, 2*time.Minute)
-	setDefault(&c.BlockingTimeout, 5*time.Minute)
-	setDefault(&c.StopGrace, 10*time.Second)
+// settings returns c with the defaults of its settings, and their problems.
+func (c Config) settings() (Config, *config.Error) {
+	e := config.Apply("server", &c)
+	if c.Version == "" {
+		c.Version = c.Card.Version
+	}
 	if len(c.Codecs) == 0 {
 		c.Codecs = []rpc.Codec{v03.Codec{}}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	var errs []error
-	check := func(invalid bool, format string, args ...any) {
-		if invalid {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	check(c.Engine == nil, "Engine is required")
-	check(c.Card.Name == "", "Card.Name is required")
 	if c.Card.URL != "" {
-		err := CheckURL(c.Card.URL)
-		check(err != nil, "Card.URL: %w", err)
-	}
-	check(c.MaxBody < 0, "MaxBody is %d, want more than 0", c.MaxBody)
-	check(c.MaxBatch < 0, "MaxBatch is %d, want more than 0", c.MaxBatch)
-	check(c.MaxBatchBytes < 0, "MaxBatchBytes is %d, want more than 0", c.MaxBatchBytes)
-	check(c.MaxLists < 2, "MaxLists is %d, want 2 or more", c.MaxLists)
-	check(c.MaxStreams < 0, "MaxStreams is %d, want more than 0", c.MaxStreams)
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{
-		{"Heartbeat", c.Heartbeat},
-		{"ReadTimeout", c.ReadTimeout},
-		{"WriteTimeout", c.WriteTimeout},
-		{"IdleTimeout", c.IdleTimeout},
-		{"BlockingTimeout", c.BlockingTimeout},
-		{"StopGrace", c.StopGrace},
-	} {
-		check(d.d < 0, "%s is %s, want more than 0", d.name, d.d)
+		e.Add("Card.URL", checkURL(c.Card.URL))
 	}
 	for _, origin := range c.CORSOrigins {
-		err := CheckOrigin(origin)
-		check(err != nil, "CORSOrigins: %w", err)
+		e.Add("CORSOrigins", checkOrigin(origin))
 	}
-	if len(errs) > 0 {
-		return c, fmt.Errorf("server config: %w", errors.Join(errs...))
-	}
-	return c, nil
+	return c, e
 }
 
-// CheckURL returns an error if text is not a valid URL for an agent card.
-func CheckURL(text string) error {
+// withDefaults returns c with defaults, or an error that lists all problems of c.
+func (c Config) withDefaults() (Config, error) {
+	c, e := c.settings()
+	e.Require(c.Engine == nil, "Engine")
+	e.Require(c.Card.Name == "", "Card.Name")
+	return c, e.OrNil()
+}
+
+// checkURL returns an error if text is not a valid URL for an agent card.
+func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		return fmt.Errorf("%q is not a URL such as https://agent.example.com/", text)
@@ -162,8 +129,8 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// CheckOrigin returns an error if origin is not valid for [Config.CORSOrigins].
-func CheckOrigin(origin string) error {
+// checkOrigin returns an error if origin is not valid for [Config.CORSOrigins].
+func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
 		return fmt.Errorf("%q is not an origin such as https://example.com", origin)

@@ -107,7 +107,7 @@ func TestCard(t *testing.T) {
 
 func TestContentTypeAndSize(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.MaxBody = 1000 })
+	e := start(t, echo, func(c *server.Config) { c.MaxBodyBytes = 1000 })
 	small := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
 	for _, test := range []struct {
 		kind string
@@ -166,7 +166,7 @@ func TestContentTypeAndSize(t *testing.T) {
 // Clients that send their whole request before they read would be reset by an early close.
 func TestOversizedBodyResponseIsSentBeforeClose(t *testing.T) {
 	t.Parallel()
-	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxBody = 4 << 20 })
+	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxBodyBytes = 4 << 20 })
 	addr, _ := e.listen()
 	const chunk, chunks = 1 << 20, 100
 	for head, format := range map[string]string{
@@ -526,14 +526,14 @@ func (s *syncBuffer) String() string {
 func TestNewReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := server.New(server.Config{
-		Card: a2a.AgentCard{URL: "agent.example.com"}, MaxBody: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
+		Card: a2a.AgentCard{URL: "agent.example.com"}, MaxBodyBytes: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
 	})
 	_, invalid := server.NewTokens([]server.Token{{}, {Token: "same", Principal: a2a.Principal{ID: "a"}}, {Token: "same", Principal: a2a.Principal{ID: "b"}}})
 	if err == nil || invalid == nil {
 		t.Fatal("New() = nil error, want all problems")
 	}
 	err = errors.Join(err, invalid)
-	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: "agent.example.com" is not a URL such as https://agent.example.com/`, "MaxBody is -1", "Heartbeat is -1s", `CORSOrigins: "example.com" is not an origin such as https://example.com`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
+	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: "agent.example.com" is not a URL such as https://agent.example.com/`, "MaxBodyBytes is -1", "Heartbeat is -1s", `CORSOrigins: "example.com" is not an origin such as https://example.com`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want it to contain %q", err, want)
 		}

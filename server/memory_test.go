@@ -57,7 +57,7 @@ func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 			budget := memory.New(6 * size)
 			e := start(t, echo, func(c *server.Config) {
 				twoTokens(c)
-				c.Memory, c.MaxBody = budget, 2*size
+				c.Memory, c.MaxBodyBytes = budget, 2*size
 			})
 			large := e.call(a2a.MethodSend, params(longMessage(size), blocking), as("bob")...).task(t)
 			waitUntil(t, "the body's memory is released", func() bool { return budget.Stats().Held == 0 })

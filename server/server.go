@@ -56,7 +56,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		requestIDs: newRequestIDs(), started: time.Now(), listSlots: memory.New(int64(cfg.MaxLists)), cache: newReadCache(cfg.ReadCache),
+		requestIDs: newRequestIDs(), started: time.Now(), listSlots: memory.New(int64(cfg.MaxLists)), cache: newReadCache(cfg.ReadCacheBytes),
 	}
 	s.readSlots, s.streamSlots = newBudgets(cfg)
 	s.stopping, s.stop = context.WithCancel(context.Background())

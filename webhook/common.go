@@ -34,26 +34,15 @@ func newCommon(cfg Config) (*common, error) {
 	return c, nil
 }
 
-// readKeys checks and decodes the keys and the global webhook of the configuration.
+// readKeys decodes the keys and the secret of the global webhook, which withDefaults has checked.
 func (c *common) readKeys() (err error) {
 	if c.seal, err = newSealer(c.cfg.Keys); err != nil {
 		return err
 	}
-	global := c.cfg.Global
-	if global.URL != "" {
-		if _, err := c.cfg.Policy.CheckURL(global.URL); err != nil {
-			return fmt.Errorf("Global.URL %w", err)
-		}
+	if secret := c.cfg.Global.Secret; secret != "" {
+		c.globalSecret, err = decodeSecret(secret)
 	}
-	if err := checkSecret("Global.Token", global.Token); err != nil {
-		return err
-	}
-	if global.Secret != "" {
-		if c.globalSecret, err = decodeSecret(global.Secret); err != nil {
-			return fmt.Errorf("Global.Secret %w", err)
-		}
-	}
-	return nil
+	return err
 }
 
 // globalSettings returns the current settings of the global webhook.

@@ -2,12 +2,12 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
@@ -47,32 +47,35 @@ type Config struct {
 	Keys [][]byte
 
 	// PerTask is the maximum number of webhooks of a task. Default 10.
-	PerTask int
+	PerTask int `default:"10" min:"1" max:"100000"`
 	// PerMinute is the maximum number of webhooks that an owner may save in a minute.
 	// Default 100.
-	PerMinute int
+	PerMinute int `default:"100" min:"1" max:"100000"`
 	// InFlight, PerEndpoint and PerOwner limit concurrent requests: in total, to one
 	// endpoint, and of one owner. One owner uses at most seven eighths of PerEndpoint.
 	// Defaults 512, 8, 64.
-	InFlight, PerEndpoint, PerOwner int
+	InFlight    int `default:"512" min:"1" max:"100000"`
+	PerEndpoint int `default:"8" min:"1" max:"100000"`
+	PerOwner    int `default:"64" min:"1" max:"100000"`
 	// Memory is the budget for request bodies and the events they are built from. It is
 	// charged to the owner of the task. A lane waits while no memory is free. An event that
 	// needs more than the share of one owner becomes a dead letter. Default: 256 MiB.
 	Memory *memory.Budget
 	// Timeout is the maximum duration of a delivery attempt. Default 15 s.
-	Timeout time.Duration
+	Timeout time.Duration `default:"15s" min:"1ms"`
 	// Lease is how long this process may hold a lane without renewing its lease. Default
 	// 30 s. The minimum is 2*Timeout - 5 s, and 100 ms.
-	Lease time.Duration
-	// Poll is the interval at which the service checks the store for due lanes that no
-	// notification announced. Default 1 s.
-	Poll time.Duration
+	Lease time.Duration `default:"30s"`
+	// Poll is the interval at which the service looks for due lanes without a
+	// notification. Default 1 s.
+	Poll time.Duration `default:"1s" min:"1ns"`
 	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
 	// applied. After the last one the lane is parked. Default: 20 attempts over three days.
 	Schedule []time.Duration
 	// KeepAttempts and KeepDead are the retention of delivery attempts and dead letters. Both
 	// are also removed with their webhook. Default 30 days; negative disables expiry.
-	KeepAttempts, KeepDead time.Duration
+	KeepAttempts time.Duration `default:"720h"`
+	KeepDead     time.Duration `default:"720h"`
 
 	// clock returns the wall-clock time, random a number in [0, 1). Tests replace them.
 	clock  func() time.Time
@@ -96,57 +99,60 @@ var defaultSchedule = []time.Duration{
 	time.Hour, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-func orDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
+// Check returns an error that lists all invalid settings. It does not check Store and NewID.
+func (c Config) Check() error {
+	_, e := c.settings()
+	return e.OrNil()
+}
+
+// settings returns the config with the defaults of its settings, and their problems.
+func (c Config) settings() (Config, *config.Error) {
+	e := config.Apply("webhook", &c)
+	if c.UserAgent == "" {
+		c.UserAgent = "holdfast"
+	}
+	if c.Schedule == nil {
+		c.Schedule = defaultSchedule
+	}
+	minLease := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
+	e.Reject(c.Lease < minLease, "Lease", c.Lease, "%s or more", minLease)
+	e.Reject(!isUserAgent(c.UserAgent), "UserAgent", c.UserAgent, "printable ASCII")
+	e.Require(len(c.Schedule) == 0, "Schedule")
+	for i, pause := range c.Schedule {
+		e.Reject(pause <= 0 || i > 0 && pause < c.Schedule[i-1], fmt.Sprintf("Schedule[%d]", i), pause, "more than 0 and no less than the previous value")
+	}
+	c.Global.check(e, c.Policy)
+	_, err := newSealer(c.Keys)
+	e.Add("Keys", err)
+	return c, e
+}
+
+// check adds the problems of the global webhook. They do not contain the token and the secret.
+func (g *Global) check(e *config.Error, policy safehttp.Policy) {
+	if g.URL != "" {
+		_, err := policy.CheckURL(g.URL)
+		e.Add("Global.URL", err)
+	}
+	if err := validateSecret(g.Token); err != nil {
+		e.Reject(true, "Global.Token", nil, "%s", err)
+	}
+	if g.Secret != "" {
+		if _, err := decodeSecret(g.Secret); err != nil {
+			e.Reject(true, "Global.Secret", nil, "%s", err)
+		}
 	}
 }
 
 // withDefaults returns the config with defaults applied, or an error with all problems.
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	check := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+	c, e := c.settings()
+	e.Require(c.Store == nil, "Store")
+	e.Require(c.NewID == nil, "NewID")
+	if err := e.OrNil(); err != nil {
+		return c, err
 	}
-	check(c.Store == nil, "Store is required")
-	check(c.NewID == nil, "NewID is required")
-	orDefault(&c.UserAgent, "holdfast")
-	orDefault(&c.PerTask, 10)
-	orDefault(&c.PerMinute, 100)
-	orDefault(&c.InFlight, 512)
-	orDefault(&c.PerEndpoint, 8)
-	orDefault(&c.PerOwner, 64)
 	if c.Memory == nil {
 		c.Memory = memory.New(256 << 20)
-	}
-	orDefault(&c.Timeout, 15*time.Second)
-	orDefault(&c.Lease, 30*time.Second)
-	orDefault(&c.Poll, time.Second)
-	orDefault(&c.KeepAttempts, defaultRetention)
-	orDefault(&c.KeepDead, defaultRetention)
-	if c.Schedule == nil {
-		c.Schedule = defaultSchedule
-	}
-	minLease := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
-	check(c.Timeout < time.Millisecond, "Timeout is %s, want at least 1ms", c.Timeout)
-	check(c.Lease < minLease, "Lease is %s, want at least %s", c.Lease, minLease)
-	check(!isUserAgent(c.UserAgent), "UserAgent is %q, want printable ASCII", c.UserAgent)
-	check(c.Poll <= 0, "Poll is %s, want more than 0", c.Poll)
-	check(len(c.Schedule) == 0, "Schedule is empty")
-	for i, pause := range c.Schedule {
-		check(pause <= 0 || i > 0 && pause < c.Schedule[i-1], "Schedule[%d] is %s, want more than 0 and at least the previous value", i, pause)
-	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"PerTask", c.PerTask}, {"PerMinute", c.PerMinute}, {"InFlight", c.InFlight}, {"PerEndpoint", c.PerEndpoint}, {"PerOwner", c.PerOwner}} {
-		check(n.value < 1, "%s is %d, want at least 1", n.name, n.value)
-	}
-	if len(errs) > 0 {
-		return c, fmt.Errorf("webhook config: %w", errors.Join(errs...))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

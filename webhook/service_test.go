@@ -33,7 +33,7 @@ func TestConfigReportsAllProblems(t *testing.T) {
 	})
 	for _, want := range []string{
 		"PerTask is -1", "PerMinute is -1", "InFlight is -1", "PerEndpoint is -1", "PerOwner is -1",
-		"Lease is 30s, want at least 55s", "Poll is -1ns", "Schedule[1] is 1s", "Schedule[2] is -1ns",
+		"Lease is 30s, want 55s or more", "Poll is -1ns", "Schedule[1] is 1s", "Schedule[2] is -1ns",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want it to say %q", err, want)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/config"
 )
 
 // Config describes a database and how the store uses it. Zero fields have defaults.
@@ -24,18 +26,19 @@ type Config struct {
 	// PoolMax is the maximum number of connections, default 10. Client calls leave four
 	// connections, or half of PoolMax if that is less, to commits, claims and renewals.
 	// Lists use at most half of the rest.
-	PoolMin, PoolMax int
+	PoolMin int `default:"2" max:"10000"`
+	PoolMax int `default:"10" min:"1" max:"10000"`
 	// Timeout is how long a call waits for a connection. Default one minute.
-	Timeout time.Duration
+	Timeout time.Duration `default:"60s" min:"1ns"`
 	// CommandTimeout is the time limit of one command. Default 30 seconds.
-	CommandTimeout time.Duration
+	CommandTimeout time.Duration `default:"30s" min:"1ns"`
 	// MaxRetries is the maximum number of retries of a command after a transient failure,
 	// default 3, negative for none. RetryDelay is the pause before the first retry, default
 	// one second; it doubles with each retry and has jitter. After a conflict with another
 	// command the pause starts at five milliseconds, which a negative RetryDelay selects
 	// for all failures.
-	MaxRetries int
-	RetryDelay time.Duration
+	MaxRetries int           `default:"3"`
+	RetryDelay time.Duration `default:"1s"`
 	// Migrate lets Open apply pending migrations. Without it Open fails if any are pending.
 	Migrate bool
 	// MigrationLockTimeout is how long a statement of a migration waits for a lock, default
@@ -43,7 +46,8 @@ type Config struct {
 	// timeout they proceed, and the migration is retried. MigrationWait is how long it is
 	// retried, default ten minutes. It also limits how long CREATE INDEX CONCURRENTLY waits
 	// for older transactions, which blocks no statement.
-	MigrationLockTimeout, MigrationWait time.Duration
+	MigrationLockTimeout time.Duration `default:"2s" min:"1ms"`
+	MigrationWait        time.Duration `default:"10m" min:"1ms"`
 	// Pooler must be set behind a connection pooler in transaction mode, such as PgBouncer.
 	// The store then uses neither prepared statements nor session settings, which costs
 	// about a third of the throughput.
@@ -64,50 +68,20 @@ func (c *Config) lockTimeout() time.Duration { return min(2*time.Second, c.Comma
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
+// Check returns an error that lists all invalid settings. It opens nothing.
+func (c Config) Check() error { return c.setDefaults() }
+
 // setDefaults replaces zero fields by their defaults and reports all invalid fields.
 func (c *Config) setDefaults() error {
-	var errs []error
+	e := config.Apply("postgres", c)
 	if c.Schema == "" {
 		c.Schema = "holdfast"
 	}
-	if !schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_") {
-		errs = append(errs, fmt.Errorf("postgres: Schema is %q, want up to 63 characters of a-z, 0-9 and _, the first no digit, and no prefix pg_", c.Schema))
-	}
-	for _, n := range []struct {
-		name    string
-		value   *int
-		zero    int
-		canNone bool
-	}{{"PoolMin", &c.PoolMin, 2, true}, {"PoolMax", &c.PoolMax, 10, false}, {"MaxRetries", &c.MaxRetries, 3, true}} {
-		if *n.value < 0 && !n.canNone {
-			errs = append(errs, fmt.Errorf("postgres: %s is %d, want a positive value", n.name, *n.value))
-		}
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		*n.value = max(*n.value, 0)
-	}
-	c.PoolMin = min(c.PoolMin, c.PoolMax)
+	e.Reject(!schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_"), "Schema", c.Schema,
+		"up to 63 of a-z, 0-9 and _, starting with no digit and not with pg_")
+	c.PoolMin, c.MaxRetries = max(min(c.PoolMin, c.PoolMax), 0), max(c.MaxRetries, 0)
 	if c.RetryDelay < 0 {
 		c.RetryDelay = conflictDelay
-	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"Timeout", &c.Timeout, time.Minute},
-		{"CommandTimeout", &c.CommandTimeout, 30 * time.Second},
-		{"RetryDelay", &c.RetryDelay, time.Second},
-		{"MigrationLockTimeout", &c.MigrationLockTimeout, 2 * time.Second},
-		{"MigrationWait", &c.MigrationWait, 10 * time.Minute},
-	} {
-		if *d.value < 0 {
-			errs = append(errs, fmt.Errorf("postgres: %s is %s, want a positive value", d.name, *d.value))
-		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -116,26 +90,25 @@ func (c *Config) setDefaults() error {
 		c.files = migrationFiles
 	}
 	var err error
-	if c.URL, err = libpqURL(c.URL); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	c.URL, err = libpqURL(c.URL)
+	e.Add("URL", err)
+	return e.OrNil()
 }
 
 // libpqURL returns a URL in the form of libpq, which does not decode "+" as a space. Its
 // errors do not contain the URL.
 func libpqURL(text string) (string, error) {
 	if text == "" {
-		return "", errors.New("postgres: URL is empty, want postgres://user:password@host:port/database")
+		return "", errors.New("is empty, want postgres://user:password@host:port/database")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return "", errors.New("postgres: URL cannot be parsed: want postgres://user:password@host:port/database, with special characters of the password as %XX")
+		return "", errors.New("cannot be parsed: want postgres://user:password@host:port/database, with special characters of the password as %XX")
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql", "postgresql+asyncpg":
 	default:
-		return "", fmt.Errorf("postgres: URL has the scheme %q, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme+"://")
+		return "", fmt.Errorf("has the scheme %q, want postgres://, postgresql:// or postgresql+asyncpg://", u.Scheme+"://")
 	}
 	_, rest, _ := strings.Cut(text, ":")
 	place, params, _ := strings.Cut(rest, "?")

@@ -29,8 +29,13 @@ type chosenAgent struct {
 
 // chooseAgent returns the agent that the settings select.
 func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosenAgent, error) {
-	if c.Exec != "" {
+	switch {
+	case c.Exec != "" && c.Agent != "":
+		return chosenAgent{}, errors.New("--exec and --agent must not both be given")
+	case c.Exec != "":
 		return c.chooseProgram(a, log)
+	case c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != "":
+		return chosenAgent{}, errors.New("--exec-plain, --exec-timeout and --exec-dir need --exec")
 	}
 	name := c.Agent
 	if name == "" {
@@ -49,28 +54,12 @@ func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosenAgent, error) {
 	return out, nil
 }
 
-// execSettingErrors replaces field names of [execagent.Config] in err with flag names.
-func execSettingErrors(err error) error {
-	var errs []error
-	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "exec agent: "), "\n") {
-		setting := "--exec"
-		for field, flag := range map[string]string{"Dir: ": "--exec-dir", "Timeout is ": "--exec-timeout"} {
-			if rest, ok := strings.CutPrefix(line, field); ok {
-				setting, line = flag, rest
-			}
-		}
-		errs = append(errs, errors.New(setting+": "+line))
-	}
-	return errors.Join(errs...)
-}
-
 func (c *serveCmd) chooseProgram(a *app, log *slog.Logger) (chosenAgent, error) {
-	cfg := execagent.Config{
-		CommandLine: c.Exec, Dir: c.ExecDir, Plain: c.ExecPlain, Timeout: c.ExecTimeout, Logger: log, Withhold: a.set.secretVariables(),
-	}
+	cfg := execagent.Config{Logger: log, Withhold: a.set.secretVariables()}
+	a.set.bind("exec.", &cfg)
 	handler, err := execagent.New(cfg)
 	if err != nil {
-		return chosenAgent{}, execSettingErrors(err)
+		return chosenAgent{}, errors.Join(a.set.problemsOf("exec.", err, "--exec")...)
 	}
 	out := chosenAgent{label: "the program " + c.Exec, handler: handler, try: "Hello"}
 	cfg.Describe(&out.config)

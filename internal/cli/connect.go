@@ -15,7 +15,7 @@ const defaultServer = "http://127.0.0.1:3773"
 
 // connection has the flags of commands that use a server.
 type connection struct {
-	Server string `placeholder:"URL" envvar:"HOLDFAST_SERVER" default:"http://127.0.0.1:3773" group:"Connection:" help:"URL of the agent (default ${default})."`
+	Server string `placeholder:"URL" envvar:"HOLDFAST_SERVER" default:"http://127.0.0.1:3773" group:"Connection:" help:"URL of the agent."`
 	Token  string `placeholder:"TOKEN" envvar:"HOLDFAST_TOKEN" group:"Connection:" help:"Bearer token. Prefer the variable: other users can see command lines."`
 
 	cl *client.Client // nil before the first call of client

@@ -27,7 +27,7 @@ type contextsListCmd struct {
 	Role    string    `placeholder:"ROLE" group:"Filter:" help:"Only conversations with this role."`
 	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
 	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created before this time."`
-	Sort    string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name (default ${default})."`
+	Sort    string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name."`
 	Reverse bool      `group:"Order:" help:"Reverse the order."`
 
 	pageFlags `group:"Pages:" set:"items=Conversations" set:"item=conversation" set:"but="`
@@ -123,7 +123,7 @@ func statusOf(c *a2a.Context) a2a.ContextStatus {
 
 type contextsGetCmd struct {
 	ID      string `arg:"" help:"Conversation id."`
-	History *int   `placeholder:"N" help:"Show only the newest N messages and results; 0 shows the record only. With --json: the newest N messages of each task (default 20; with --json all)."`
+	History *int   `help:"Show only the newest N messages and results; 0 shows the record only. With --json: the newest N messages of each task (default 20; with --json all)."`
 
 	connection
 }

@@ -33,7 +33,10 @@ func envName(v *kong.Value) string {
 	if v.Tag == nil || !v.Tag.Has("envvar") {
 		return ""
 	}
-	return v.Tag.Get("envvar")
+	if name := v.Tag.Get("envvar"); name != "" {
+		return name
+	}
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_"))
 }
 
 // envNames returns all environment variables of a flag in order of precedence: its own variable,

@@ -18,7 +18,7 @@ import (
 type exportCmd struct {
 	Context string `required:"" xor:"what" placeholder:"ID" help:"Export this conversation."`
 	All     bool   `required:"" xor:"what" help:"Export all conversations of the owner."`
-	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; a server may be using it (default ${default})."`
+	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; a server may be using it."`
 	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the conversations (default ${default}, the owner on servers without tokens)."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
 

@@ -13,7 +13,7 @@ import (
 type tasksFeedbackCmd struct {
 	ID       string   `arg:"" optional:"" help:"Task id. Optional with --list; without it, feedback on all your tasks."`
 	Text     []string `arg:"" optional:"" help:"Feedback text; - reads it from stdin."`
-	Rating   *int     `short:"r" placeholder:"N" group:"Give:" help:"Rating from 1 to 5; 5 is best."`
+	Rating   *int     `short:"r" group:"Give:" help:"Rating from 1 to 5; 5 is best."`
 	Metadata []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Give:" help:"Your metadata: key=text or a JSON object. Repeatable."`
 
 	List bool `short:"l" group:"List:" help:"List feedback, newest first, and a summary."`

@@ -46,6 +46,7 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 	if err != nil {
 		return nil, err
 	}
+	describeFlags(parser.Model.Node)
 	a.set.serveFlags = flagsOfServe(parser.Model)
 	hideTuning(parser.Model.Node)
 	a.set.collectErrors(parser.Model.Node)
@@ -65,11 +66,14 @@ func hideTuning(node *kong.Node) {
 	}
 }
 
-// describeValue returns the help of a flag or argument, with its environment variables.
+// describeValue returns the help of a flag or argument, with its default and its environment variables.
 func describeValue(v *kong.Value) string {
 	help := v.Help
 	if v.Flag != nil && v.Name == "help" {
 		help = "Show this help."
+	}
+	if v.HasDefault && !strings.Contains(help, "(default") {
+		help = strings.TrimSuffix(help, ".") + " (default " + v.Default + ")."
 	}
 	if names := envNames(v); len(names) > 0 {
 		help += " [$" + strings.Join(names, ", $") + "]"

@@ -13,9 +13,9 @@ import (
 // importCmd imports conversations from a file.
 type importCmd struct {
 	File       string `arg:"" help:"File written by holdfast export; - is stdin."`
-	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory, created if missing; no server may be using it (default ${default})."`
+	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory, created if missing; no server may be using it."`
 	Owner      string `placeholder:"PRINCIPAL" help:"Owner of the imported conversations (default the exported owner)."`
-	Unfinished string `placeholder:"WHAT" default:"refuse" enum:"refuse,queue,cancel" help:"Treatment of tasks that were waiting or running: refuse rejects the import, queue runs them here, cancel cancels them (default ${default})."`
+	Unfinished string `placeholder:"WHAT" default:"refuse" enum:"refuse,queue,cancel" help:"Treatment of tasks that were waiting or running: refuse rejects the import, queue runs them here, cancel cancels them."`
 
 	storageFlags
 }

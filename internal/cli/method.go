@@ -77,7 +77,7 @@ const maxPage = 100
 
 // pageFlags has the flags of paged lists.
 type pageFlags struct {
-	Limit     int    `short:"n" placeholder:"N" default:"20" help:"${items} per page, at most 100 (default ${default})."`
+	Limit     int    `short:"n" default:"20" help:"${items} per page, at most 100."`
 	PageToken string `placeholder:"TOKEN" help:"Continue from a previous page."`
 	All       bool   `help:"Show all pages. With --json: one ${item} per line${but}."`
 }

@@ -19,7 +19,7 @@ type migrateCmd struct {
 
 // migrateFlags select the store.
 type migrateFlags struct {
-	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory (default ${default})."`
+	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory."`
 
 	storageFlags
 }

@@ -18,65 +18,64 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
-	"github.com/holdfast-dev/holdfast/server"
 )
 
 // serveCmd runs an agent server.
 type serveCmd struct {
-	Addr string `placeholder:"HOST:PORT" envvar:"HOLDFAST_ADDR" help:"Listen address (default 127.0.0.1:3773, or $HOST and $PORT if set)."`
-	URL  string `placeholder:"URL" envvar:"HOLDFAST_URL" help:"Public URL in the agent card (default the address of the request)."`
-	Name string `placeholder:"NAME" envvar:"HOLDFAST_NAME" help:"Agent name in the agent card (default the name of the agent)."`
+	Addr string `placeholder:"HOST:PORT" envvar:"" help:"Listen address (default 127.0.0.1:3773, or $HOST and $PORT if set)."`
+	URL  string `field:"URL" placeholder:"URL" envvar:"" help:"Public URL in the agent card (default the address of the request)."`
+	Name string `placeholder:"NAME" envvar:"" help:"Agent name in the agent card (default the name of the agent)."`
 
-	Agent       string        `placeholder:"NAME" envvar:"HOLDFAST_AGENT" group:"Agent:" help:"Built-in agent: summarize, conformance or echo (default summarize)."`
-	Exec        string        `placeholder:"COMMAND" envvar:"HOLDFAST_EXEC" group:"Agent:" help:"Program that implements the agent. It is started for each turn and uses JSON lines on stdin and stdout (docs/exec.md). No shell interprets the command."`
-	ExecPlain   bool          `envvar:"HOLDFAST_EXEC_PLAIN" group:"Agent:" help:"The program does not use JSON lines: it reads the message text from stdin and prints the answer."`
-	ExecTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_EXEC_TIMEOUT" group:"Agent:" help:"Maximum duration of one execution of the program (default --task-timeout)."`
-	ExecDir     string        `placeholder:"DIR" envvar:"HOLDFAST_EXEC_DIR" group:"Agent:" help:"Working directory of the program (default the current directory)."`
-	PageDelay   time.Duration `hidden:"" envvar:"HOLDFAST_PAGE_DELAY" help:"Pause before each page that the summarizer reads, for demonstrations."`
+	Agent       string        `placeholder:"NAME" envvar:"" group:"Agent:" help:"Built-in agent: summarize, conformance or echo (default summarize)."`
+	Exec        string        `field:"exec.CommandLine" placeholder:"COMMAND" envvar:"" group:"Agent:" help:"Program that implements the agent. It is started for each turn and uses JSON lines on stdin and stdout (docs/exec.md). No shell interprets the command."`
+	ExecPlain   bool          `field:"exec.Plain" envvar:"" group:"Agent:" help:"The program does not use JSON lines: it reads the message text from stdin and prints the answer."`
+	ExecTimeout time.Duration `field:"exec.Timeout" envvar:"" group:"Agent:" help:"Maximum duration of one execution of the program (default --task-timeout)."`
+	ExecDir     string        `field:"exec.Dir" placeholder:"DIR" envvar:"" group:"Agent:" help:"Working directory of the program (default the current directory)."`
+	PageDelay   time.Duration `hidden:"" envvar:"" help:"Pause before each page that the summarizer reads, for demonstrations."`
 
-	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory, for one process at a time (default ${default})."`
+	Data string `placeholder:"DIR" envvar:"" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory, for one process at a time."`
 
 	storageFlags
-	RunMigrationsOnStartup bool `envvar:"HOLDFAST_RUN_MIGRATIONS_ON_STARTUP" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Apply pending migrations at startup. Otherwise serve rejects an outdated schema; run holdfast migrate up."`
+	RunMigrationsOnStartup bool `field:"postgres.Migrate" envvar:"" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Apply pending migrations at startup. Otherwise serve rejects an outdated schema; run holdfast migrate up."`
 
 	Tokens      []string `name:"token" secret:"" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"Bearer token and its principal. Repeatable, or separated by commas. Without tokens every client has access, as the same owner."`
-	TokensFile  string   `placeholder:"FILE" envvar:"HOLDFAST_TOKENS_FILE" group:"Access:" help:"File with tokens, one TOKEN=PRINCIPAL per line; # starts a comment. SIGHUP reloads it."`
-	TLSCert     string   `name:"tls-cert" placeholder:"FILE" envvar:"HOLDFAST_TLS_CERT" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
-	TLSKey      string   `name:"tls-key" placeholder:"FILE" envvar:"HOLDFAST_TLS_KEY" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
-	CORSOrigins []string `name:"cors-origin" placeholder:"ORIGIN" envvar:"HOLDFAST_CORS_ORIGIN" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
-	MaxBody     size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BODY" default:"10MiB" group:"Access:" help:"Maximum request body size (default ${default})."`
-	MaxLists    int      `placeholder:"N" envvar:"HOLDFAST_MAX_LISTS" default:"8" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner (default ${default})."`
-	MaxStreams  int      `placeholder:"N" envvar:"HOLDFAST_MAX_STREAMS" default:"10000" group:"Access:" help:"Maximum number of open streams; with tokens, half of it for one owner (default ${default})."`
-	MaxBatch    size     `placeholder:"SIZE" envvar:"HOLDFAST_MAX_BATCH" default:"32MiB" group:"Access:" help:"Maximum total size of the responses of a batch; items beyond it return an error (default ${default})."`
+	TokensFile  string   `placeholder:"FILE" envvar:"" group:"Access:" help:"File with tokens, one TOKEN=PRINCIPAL per line; # starts a comment. SIGHUP reloads it."`
+	TLSCert     string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
+	TLSKey      string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
+	CORSOrigins []string `field:"CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
+	MaxBody     size     `field:"MaxBodyBytes" envvar:"" group:"Access:" help:"Maximum request body size."`
+	MaxLists    int      `field:"MaxLists" envvar:"" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner."`
+	MaxStreams  int      `field:"MaxStreams" envvar:"" group:"Access:" help:"Maximum number of open streams; with tokens, half of it for one owner."`
+	MaxBatch    size     `field:"MaxBatchBytes" envvar:"" group:"Access:" help:"Maximum total size of the responses of a batch; items beyond it return an error."`
 
-	Dialect string `placeholder:"NAME" envvar:"HOLDFAST_DIALECT" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either (default ${default})."`
+	Dialect string `field:"Dialect" placeholder:"NAME" envvar:"" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either."`
 
 	webhookFlags
 
 	fileFlags
 
-	MaxTask     size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_TASK" default:"128MiB" group:"Work:" help:"Maximum content size of a task: messages, artifacts and their replaced versions. At most a third of one owner's share of --memory (default ${default})."`
-	MaxContext  size `placeholder:"SIZE" envvar:"HOLDFAST_MAX_CONTEXT" default:"8GiB" group:"Work:" help:"Maximum content size of all tasks of a context (default ${default})."`
-	Memory      size `placeholder:"SIZE" envvar:"HOLDFAST_MEMORY" group:"Work:" help:"Memory that the process may use. Half of it is for large content: requests, responses, tasks, webhook bodies and files; one owner gets at most half of that half (default three quarters of the cgroup limit or of the machine's memory)."`
-	Concurrency int  `placeholder:"N" envvar:"HOLDFAST_CONCURRENCY" default:"256" group:"Work:" help:"Maximum number of tasks that run concurrently (default ${default})."`
+	MaxTask     size `field:"Limits.TaskBytes" envvar:"" group:"Work:" help:"Maximum content size of a task: messages, artifacts and their replaced versions. At most a third of one owner's share of --memory."`
+	MaxContext  size `field:"Limits.ContextBytes" envvar:"" group:"Work:" help:"Maximum content size of all tasks of a context."`
+	Memory      size `field:"Memory" envvar:"" group:"Work:" help:"Memory that the process may use. Half of it is for large content: requests, responses, tasks, webhook bodies and files; one owner gets at most half of that half (default three quarters of the cgroup limit or of the machine's memory)."`
+	Concurrency int  `field:"Concurrency" envvar:"" group:"Work:" help:"Maximum number of tasks that run concurrently."`
 
-	ReservedTurns int `placeholder:"N" envvar:"HOLDFAST_RESERVED_TURNS" default:"-1" group:"Work:" help:"Part of --concurrency that is reserved for owners with few running tasks, fewer than an eighth of this number. 0 is none, -1 is a quarter of --concurrency with tokens, else none (default ${default})."`
+	ReservedTurns int `field:"ReservedTurns" envvar:"" default:"-1" group:"Work:" help:"Part of --concurrency that is reserved for owners with few running tasks, fewer than an eighth of this number. 0 is none, -1 is a quarter of --concurrency with tokens, else none."`
 
-	MaxQueued int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED" default:"100000" group:"Work:" help:"Maximum number of waiting tasks; above it new tasks are rejected (default ${default})."`
+	MaxQueued int `field:"Limits.Queued" envvar:"" group:"Work:" help:"Maximum number of waiting tasks; above it new tasks are rejected."`
 
-	MaxQueuedPerOwner int `placeholder:"N" envvar:"HOLDFAST_MAX_QUEUED_PER_OWNER" group:"Work:" help:"Maximum number of waiting tasks of one owner; it falls as the queue fills, so that several owners cannot fill it together (default half of --max-queued with tokens, else all)."`
+	MaxQueuedPerOwner int `field:"Limits.QueuedPerOwner" envvar:"" group:"Work:" help:"Maximum number of waiting tasks of one owner; it falls as the queue fills, so that several owners cannot fill it together (default half of --max-queued with tokens, else all)."`
 
-	ReadCache size `placeholder:"SIZE" envvar:"HOLDFAST_READ_CACHE" group:"Work:" help:"Size of the cache of encoded responses of finished tasks (default 32MiB, at most 1/16 of --memory)."`
+	ReadCache size `field:"ReadCacheBytes" envvar:"" group:"Work:" help:"Size of the cache of encoded responses of finished tasks (default 32MiB, at most 1/16 of --memory)."`
 
-	TaskTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_TASK_TIMEOUT" default:"1h" group:"Work:" help:"Maximum duration of a turn of a task; 0 is no limit (default ${default})."`
-	MaxAttempts int           `placeholder:"N" envvar:"HOLDFAST_MAX_ATTEMPTS" default:"5" group:"Work:" help:"Maximum number of attempts of a turn whose process dies, before the task fails (default ${default})."`
-	Lease       time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_LEASE" default:"15s" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it (default ${default})."`
-	StopGrace   time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_STOP_GRACE" default:"10s" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start (default ${default})."`
+	TaskTimeout time.Duration `field:"TaskTimeout" envvar:"" group:"Work:" help:"Maximum duration of a turn of a task; 0 is no limit."`
+	MaxAttempts int           `field:"MaxAttempts" envvar:"" group:"Work:" help:"Maximum number of attempts of a turn whose process dies, before the task fails."`
+	Lease       time.Duration `field:"Lease" envvar:"" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it."`
+	StopGrace   time.Duration `field:"StopGrace" envvar:"" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start."`
 
-	Retention []string `placeholder:"KIND=AGE" envvar:"HOLDFAST_RETENTION" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
+	Retention []string `placeholder:"KIND=AGE" envvar:"" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
 
-	LogLevel  string `placeholder:"LEVEL" envvar:"HOLDFAST_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"Log level: debug (every request), info, warn or error (default ${default})."`
-	LogFormat string `placeholder:"FORMAT" envvar:"HOLDFAST_LOG_FORMAT" default:"text" enum:"text,json" group:"Log:" help:"Log format on stderr: text or json (default ${default})."`
+	LogLevel  string `placeholder:"LEVEL" envvar:"" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"Log level: debug (every request), info, warn or error."`
+	LogFormat string `placeholder:"FORMAT" envvar:"" default:"text" enum:"text,json" group:"Log:" help:"Log format on stderr: text or json."`
 }
 
 // Help implements [kong.HelpProvider].
@@ -96,6 +95,8 @@ Examples:
 // size is a number of bytes, written as 10MiB, 10MB or 10485760.
 type size int64
 
+func (s size) String() string { return humanize.IBytes(uint64(s)) }
+
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
@@ -108,32 +109,43 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // serveSettings are the validated settings of serve and config.
 type serveSettings struct {
-	storage  storage
-	tokens   []holdfast.Token
-	agent    chosenAgent
-	webhooks webhookSettings
-	cert     *certificate // nil without TLS
-	notes    []string     // about settings without effect
+	storage storage
+	agent   chosenAgent
+	cfg     holdfast.Config
+	cert    *certificate // nil without TLS
+	notes   []string     // about settings without effect
 }
 
 // prepare validates the settings and returns all problems as one error. It starts and opens nothing.
 func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error) {
-	errs := append(a.set.emptyFlags(), c.checkAddress(a), c.check())
-	add := func(err error) { errs = append(errs, err) }
+	errs := append(a.set.emptyFlags(), c.checkAddress(a))
+	r.agent, err = c.chooseAgent(a, log)
+	others := []error{err}
+	r.cfg = r.agent.config
+	a.set.bind("", &r.cfg)
+	if c.Name != "" {
+		r.cfg.Name = c.Name
+	}
+	r.cfg.Name = cmp.Or(r.cfg.Name, "unknown")
+	r.cfg.Version, r.cfg.Webhooks.UserAgent, r.cfg.Logger = readBuild().Version, userAgent(), log
+	r.cfg.Retention, err = engine.ParseRetention(strings.Join(c.Retention, ","))
+	if err != nil {
+		r.cfg.Retention = nil
+		errs = append(errs, prefixLines("--retention", err))
+	}
+	add := func(err error) { others = append(others, err) }
+	r.cfg.Tokens, err = c.tokens()
+	add(err)
+	r.cfg.Webhooks.Keys, err = c.webhookFlags.keys(a)
+	add(err)
 	r.storage, err = c.storageFlags.resolve(a, c.Data)
 	add(err)
-	r.storage.cfg.Migrate = c.RunMigrationsOnStartup
-	r.tokens, err = c.tokens()
-	add(err)
-	r.agent, err = c.chooseAgent(a, log)
-	add(err)
-	r.webhooks, err = c.webhookFlags.resolve(a)
-	add(err)
-	add(c.fileFlags.check())
 	r.cert, err = c.certificate()
 	add(err)
-	r.notes = append(r.storage.notes, r.webhooks.notes...)
-	return r, a.set.validationError(errs...)
+	r.notes = append(r.storage.notes, c.webhookFlags.notes(a)...)
+	errs = append(errs, a.set.checkBounds(false)...)
+	errs = append(errs, a.set.problemsOf("", c.allowHint(r.cfg.Check()), "")...)
+	return r, a.set.validationError(append(errs, others...)...)
 }
 
 // Run serves until ctx is done.
@@ -153,9 +165,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := c.config(r.agent.config, r.tokens, log)
-	cfg.Webhooks = c.webhookFlags.config(r.webhooks)
-	cfg.Files = c.fileFlags.config()
+	cfg := r.cfg
 	if r.cert != nil {
 		ln = r.cert.tlsListener(ln)
 	}
@@ -205,45 +215,6 @@ func (c *serveCmd) logger(a *app) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err.w, opts))
 }
 
-func (c *serveCmd) check() error {
-	var errs []error
-	for _, f := range []struct {
-		invalid bool
-		text    string
-	}{
-		{c.Exec != "" && c.Agent != "", "--exec and --agent must not both be given"},
-		{c.Exec == "" && (c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != ""), "--exec-plain, --exec-timeout and --exec-dir need --exec"},
-		{c.Memory != 0 && c.Memory < memory.Least, "--memory must be 64MiB or more"},
-		{c.Concurrency < 1, "--concurrency must be 1 or more"},
-		{c.ReservedTurns < -1 || c.ReservedTurns >= max(c.Concurrency, 1), fmt.Sprintf("--reserved-turns is %d, want less than %d (--concurrency), 0 for none, or -1 for the default", c.ReservedTurns, c.Concurrency)},
-		{c.MaxQueued < 1, fmt.Sprintf("--max-queued is %d, want 1 or more", c.MaxQueued)},
-		{c.MaxQueuedPerOwner < 0 || c.MaxQueuedPerOwner > c.MaxQueued, fmt.Sprintf("--max-queued-per-owner is %d, want 1 to %d (--max-queued), or 0 for the default", c.MaxQueuedPerOwner, c.MaxQueued)},
-		{c.TaskTimeout < 0, "--task-timeout must not be negative"},
-		{c.MaxAttempts < 1, "--max-attempts must be 1 or more"},
-		{c.MaxLists < 2, fmt.Sprintf("--max-lists is %d, want 2 or more", c.MaxLists)},
-		{c.MaxStreams < 1, fmt.Sprintf("--max-streams is %d, want 1 or more", c.MaxStreams)},
-		{c.Lease < 100*time.Millisecond, "--lease must be 100ms or more"},
-		{c.StopGrace <= 0, "--stop-grace must be more than 0"},
-	} {
-		if f.invalid {
-			errs = append(errs, errors.New(f.text))
-		}
-	}
-	if c.URL != "" {
-		errs = append(errs, prefixLines("--url", server.CheckURL(c.URL)))
-	}
-	_, err := c.retention()
-	errs = append(errs, prefixLines("--retention", err))
-	for _, origin := range c.CORSOrigins {
-		errs = append(errs, prefixLines("--cors-origin", server.CheckOrigin(origin)))
-	}
-	return errors.Join(errs...)
-}
-
-func (c *serveCmd) retention() (engine.Retention, error) {
-	return engine.ParseRetention(strings.Join(c.Retention, ","))
-}
-
 // prefixLines adds a setting's name to each line of an error.
 func prefixLines(name string, err error) error {
 	if err == nil {
@@ -281,42 +252,6 @@ func (c *serveCmd) address(a *app) string {
 		port = "3773"
 	}
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
-}
-
-func (c *serveCmd) config(cfg holdfast.Config, tokens []holdfast.Token, log *slog.Logger) holdfast.Config {
-	if c.Name != "" {
-		cfg.Name = c.Name
-	}
-	cfg.Version = readBuild().Version
-	cfg.URL = c.URL
-	cfg.Dialect = c.Dialect
-	cfg.Tokens = tokens
-	cfg.Concurrency = c.Concurrency
-	switch c.ReservedTurns {
-	case -1: // the default of cfg
-	case 0:
-		cfg.ReservedTurns = -1
-	default:
-		cfg.ReservedTurns = c.ReservedTurns
-	}
-	if cfg.TaskTimeout = c.TaskTimeout; c.TaskTimeout == 0 {
-		cfg.TaskTimeout = -1
-	}
-	cfg.MaxAttempts = c.MaxAttempts
-	cfg.Lease = c.Lease
-	cfg.StopGrace = c.StopGrace
-	cfg.Memory = int64(c.Memory)
-	cfg.Retention, _ = c.retention() // checked before
-	cfg.Limits.TaskBytes, cfg.Limits.ContextBytes = int(c.MaxTask), int(c.MaxContext)
-	cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = c.MaxQueued, c.MaxQueuedPerOwner
-	cfg.MaxBodyBytes = int64(c.MaxBody)
-	cfg.MaxLists = c.MaxLists
-	cfg.MaxStreams = c.MaxStreams
-	cfg.MaxBatchBytes = int64(c.MaxBatch)
-	cfg.ReadCacheBytes = int64(c.ReadCache)
-	cfg.CORSOrigins = c.CORSOrigins
-	cfg.Logger = log
-	return cfg
 }
 
 func (a *app) warnUnknownVariables() {

@@ -31,23 +31,23 @@ const (
 type storageFlags struct {
 	configFlag
 
-	Storage string `placeholder:"KIND" envvar:"HOLDFAST_STORAGE" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
+	Storage string `placeholder:"KIND" envvar:"" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
 
-	DatabaseURL     string        `name:"database-url" secret:"" placeholder:"URL" envvar:"HOLDFAST_DATABASE_URL" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"Database URL: postgres://user:password@host:port/database?sslmode=verify-full. Prefer the variable or --database-url-file: other users can see command lines."`
-	DatabaseURLFile string        `name:"database-url-file" placeholder:"FILE" envvar:"HOLDFAST_DATABASE_URL_FILE" group:"PostgreSQL:" help:"File that contains the database URL."`
-	DID             string        `name:"did" placeholder:"DID" envvar:"HOLDFAST_DID" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Use a separate schema for this DID, so that agents with other DIDs do not see its data."`
-	Schema          string        `placeholder:"NAME" envvar:"HOLDFAST_SCHEMA" group:"PostgreSQL:" help:"Schema name (default derived from --did, else holdfast)."`
-	PoolMin         int           `name:"postgres-pool-min" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MIN" also:"STORAGE__POSTGRES_POOL_MIN" default:"2" group:"PostgreSQL:" help:"Minimum number of open connections (default ${default})."`
-	PoolMax         int           `name:"postgres-pool-max" placeholder:"N" envvar:"HOLDFAST_POSTGRES_POOL_MAX" also:"STORAGE__POSTGRES_POOL_MAX" default:"10" group:"PostgreSQL:" help:"Maximum number of connections (default ${default})."`
-	Timeout         time.Duration `name:"postgres-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_TIMEOUT" also:"STORAGE__POSTGRES_TIMEOUT" default:"60s" group:"PostgreSQL:" help:"Maximum time that a request waits for a connection (default ${default})."`
-	CommandTimeout  time.Duration `name:"postgres-command-timeout" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_COMMAND_TIMEOUT" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" default:"30s" group:"PostgreSQL:" help:"Maximum duration of one command (default ${default})."`
-	MaxRetries      int           `name:"postgres-max-retries" placeholder:"N" envvar:"HOLDFAST_POSTGRES_MAX_RETRIES" also:"STORAGE__POSTGRES_MAX_RETRIES" default:"3" group:"PostgreSQL:" help:"Maximum number of retries of a command after a transient error (default ${default})."`
-	RetryDelay      time.Duration `name:"postgres-retry-delay" placeholder:"DURATION" envvar:"HOLDFAST_POSTGRES_RETRY_DELAY" also:"STORAGE__POSTGRES_RETRY_DELAY" default:"1s" group:"PostgreSQL:" help:"Backoff before the first retry; it doubles with each retry (default ${default})."`
+	DatabaseURL     string        `secret:"" placeholder:"URL" envvar:"" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"Database URL: postgres://user:password@host:port/database?sslmode=verify-full. Prefer the variable or --database-url-file: other users can see command lines."`
+	DatabaseURLFile string        `placeholder:"FILE" envvar:"" group:"PostgreSQL:" help:"File that contains the database URL."`
+	DID             string        `placeholder:"DID" envvar:"" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Use a separate schema for this DID, so that agents with other DIDs do not see its data."`
+	Schema          string        `field:"postgres.Schema" placeholder:"NAME" envvar:"" group:"PostgreSQL:" help:"Schema name (default derived from --did, else holdfast)."`
+	PoolMin         int           `field:"postgres.PoolMin" name:"postgres-pool-min" envvar:"" also:"STORAGE__POSTGRES_POOL_MIN" group:"PostgreSQL:" help:"Minimum number of open connections."`
+	PoolMax         int           `field:"postgres.PoolMax" name:"postgres-pool-max" envvar:"" also:"STORAGE__POSTGRES_POOL_MAX" group:"PostgreSQL:" help:"Maximum number of connections."`
+	Timeout         time.Duration `field:"postgres.Timeout" name:"postgres-timeout" envvar:"" also:"STORAGE__POSTGRES_TIMEOUT" group:"PostgreSQL:" help:"Maximum time that a request waits for a connection."`
+	CommandTimeout  time.Duration `field:"postgres.CommandTimeout" name:"postgres-command-timeout" envvar:"" also:"STORAGE__POSTGRES_COMMAND_TIMEOUT" group:"PostgreSQL:" help:"Maximum duration of one command."`
+	MaxRetries      int           `field:"postgres.MaxRetries" name:"postgres-max-retries" envvar:"" also:"STORAGE__POSTGRES_MAX_RETRIES" group:"PostgreSQL:" help:"Maximum number of retries of a command after a transient error."`
+	RetryDelay      time.Duration `field:"postgres.RetryDelay" name:"postgres-retry-delay" envvar:"" also:"STORAGE__POSTGRES_RETRY_DELAY" group:"PostgreSQL:" help:"Backoff before the first retry; it doubles with each retry."`
 
-	MigrationLockTimeout time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_LOCK_TIMEOUT" default:"2s" group:"PostgreSQL:" help:"Lock timeout of a migration statement; running servers wait behind it. The migration is then retried (default ${default})."`
-	MigrationWait        time.Duration `placeholder:"DURATION" envvar:"HOLDFAST_MIGRATION_WAIT" default:"10m" group:"PostgreSQL:" help:"Maximum time to retry migrations while other sessions hold locks that they need (default ${default})."`
+	MigrationLockTimeout time.Duration `field:"postgres.MigrationLockTimeout" envvar:"" group:"PostgreSQL:" help:"Lock timeout of a migration statement; running servers wait behind it. The migration is then retried."`
+	MigrationWait        time.Duration `field:"postgres.MigrationWait" envvar:"" group:"PostgreSQL:" help:"Maximum time to retry migrations while other sessions hold locks that they need."`
 
-	Pooler bool `name:"postgres-pooler" envvar:"HOLDFAST_POSTGRES_POOLER" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"Set this if a pooler in transaction mode, such as PgBouncer, is in front of the database."`
+	Pooler bool `field:"postgres.Pooler" name:"postgres-pooler" envvar:"" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"Set this if a pooler in transaction mode, such as PgBouncer, is in front of the database."`
 }
 
 // postgresFlags are the flags that have an effect with PostgreSQL only.
@@ -165,10 +165,7 @@ func checkURL(dsn, which string) error {
 	return nil
 }
 
-var (
-	didPattern    = regexp.MustCompile(`^did:[a-z0-9]+:\S+$`)
-	schemaPattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-)
+var didPattern = regexp.MustCompile(`^did:[a-z0-9]+:\S+$`)
 
 // complete sets the configuration of PostgreSQL.
 func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
@@ -188,54 +185,17 @@ func (f *storageFlags) complete(a *app, s *storage, dsn string) error {
 	if f.DID != "" && !didPattern.MatchString(strings.TrimSpace(f.DID)) {
 		errs = append(errs, fmt.Errorf("--did is %q, want did:METHOD:ID", f.DID))
 	}
-	if f.Schema != "" && (!schemaPattern.MatchString(f.Schema) || strings.HasPrefix(f.Schema, "pg_")) {
-		errs = append(errs, fmt.Errorf("--schema is %q, want up to 63 of a-z, 0-9 and _, starting with no digit and not with pg_", f.Schema))
-	}
 	if schema == "" {
 		schema = "holdfast"
 	}
-	errs = append(errs, f.checkPool(a))
-	s.url = maskURL(dsn)
-	s.cfg = postgres.Config{
-		URL: dsn, Schema: schema, PoolMin: explicitZero(min(f.PoolMin, f.PoolMax)), PoolMax: f.PoolMax, Timeout: f.Timeout,
-		CommandTimeout: f.CommandTimeout, MaxRetries: explicitZero(f.MaxRetries), RetryDelay: explicitZero(f.RetryDelay), Pooler: f.Pooler,
-		MigrationLockTimeout: f.MigrationLockTimeout, MigrationWait: f.MigrationWait,
+	if f.PoolMin > f.PoolMax && a.set.origins["postgres-pool-min"].rank != byDefault {
+		errs = append(errs, fmt.Errorf("--postgres-pool-min is %d, want no more than --postgres-pool-max, which is %d", f.PoolMin, f.PoolMax))
 	}
-	return errors.Join(errs...)
-}
-
-// explicitZero returns -1 for 0. In configurations 0 is the default and a negative value is none.
-func explicitZero[T int | time.Duration](n T) T {
-	if n == 0 {
-		return -1
-	}
-	return n
-}
-
-func (f *storageFlags) checkPool(a *app) error {
-	const maxConnections = 10_000
-	var errs []error
-	for _, r := range []struct {
-		invalid bool
-		text    string
-	}{
-		{f.PoolMin < 0 || f.PoolMin > maxConnections, fmt.Sprintf("--postgres-pool-min is %d, want 0 to %d", f.PoolMin, maxConnections)},
-		{f.PoolMax < 1 || f.PoolMax > maxConnections, fmt.Sprintf("--postgres-pool-max is %d, want 1 to %d", f.PoolMax, maxConnections)},
-		{
-			f.PoolMin > f.PoolMax && a.set.origins["postgres-pool-min"].rank != byDefault,
-			fmt.Sprintf("--postgres-pool-min is %d, want no more than --postgres-pool-max, which is %d", f.PoolMin, f.PoolMax),
-		},
-		{f.Timeout <= 0, fmt.Sprintf("--postgres-timeout is %s, want more than 0", f.Timeout)},
-		{f.CommandTimeout <= 0, fmt.Sprintf("--postgres-command-timeout is %s, want more than 0", f.CommandTimeout)},
-		{f.MaxRetries < 0, fmt.Sprintf("--postgres-max-retries is %d, want 0 or more", f.MaxRetries)},
-		{f.MigrationLockTimeout < time.Millisecond, fmt.Sprintf("--migration-lock-timeout is %s, want 1ms or more", f.MigrationLockTimeout)},
-		{f.MigrationWait < time.Millisecond, fmt.Sprintf("--migration-wait is %s, want 1ms or more", f.MigrationWait)},
-		{f.RetryDelay < 0, fmt.Sprintf("--postgres-retry-delay is %s, want 0 or more", f.RetryDelay)},
-	} {
-		if r.invalid {
-			errs = append(errs, errors.New(r.text))
-		}
-	}
+	a.set.bind("postgres.", &s.cfg)
+	s.url, s.cfg.URL, s.cfg.Schema = maskURL(dsn), "postgres://checked", schema
+	errs = append(errs, a.set.checkBounds(true)...)
+	errs = append(errs, a.set.problemsOf("postgres.", s.cfg.Check(), "")...)
+	s.cfg.URL = dsn
 	return errors.Join(errs...)
 }
 

@@ -87,16 +87,6 @@ func (t *table) end(id string, column int) string {
 	return string(runes)
 }
 
-// end returns an id on one line. On a terminal only its end is returned if it is longer than the column:
-// ids of the same time share their start.
-func (t *table) end(id string, column int) string {
-	runes := []rune(oneLine(id, 0))
-	if cut := len(runes) - t.columns[column].width; t.a.out.terminal && cut > 0 {
-		return "…" + string(runes[cut+1:])
-	}
-	return string(runes)
-}
-
 // writeItems writes the raw items of a page, one per line.
 func (t *table) writeItems(raw json.RawMessage) error {
 	var page map[string]json.RawMessage

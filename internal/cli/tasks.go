@@ -140,7 +140,7 @@ func age(t time.Time) string {
 
 type tasksGetCmd struct {
 	ID      string `arg:"" help:"Task id."`
-	History *int   `placeholder:"N" help:"Show only the newest N messages."`
+	History *int   `help:"Show only the newest N messages."`
 
 	connection
 }

@@ -146,7 +146,7 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 type webhooksReplayCmd struct {
 	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner or --all-owners; without it, all webhooks with dead letters."`
 	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task; with --owner the global webhook counts too)."`
-	From int64    `placeholder:"N" help:"Sequence number of the first event to send, from 1 (default the first dead letter)."`
+	From int64    `help:"Sequence number of the first event to send, from 1 (default the first dead letter)."`
 
 	operatorFlags
 	connection

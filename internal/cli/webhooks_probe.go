@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/webhook"
 )
@@ -21,7 +22,7 @@ type webhooksTestCmd struct {
 
 	WebhookToken   string        `placeholder:"TOKEN" help:"Token sent as bearer token and in X-A2A-Notification-Token (default none)."`
 	WebhookSecret  string        `placeholder:"SECRET" help:"Secret that signs the request: the whsec_... of the receiver (default a random one, which the receiver should reject)."`
-	WebhookTimeout time.Duration `name:"webhook-timeout" placeholder:"DURATION" envvar:"HOLDFAST_WEBHOOK_TIMEOUT" also:"PUSH_TIMEOUT" default:"15s" group:"Webhooks:" help:"Timeout of the request (default ${default})."`
+	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m0s" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of the request."`
 
 	egressFlags
 	configFlag
@@ -62,12 +63,10 @@ type probeResult struct {
 
 // Run sends a sample event.
 func (c *webhooksTestCmd) Run(ctx context.Context, a *app) error {
-	p, err := c.egress()
-	if err != nil {
+	cfg := holdfast.Config{Name: "test"}
+	a.set.bind("", &cfg)
+	if err := errors.Join(append(a.set.checkBounds(false), a.set.problemsOf("", cfg.Check(), "")...)...); err != nil {
 		return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if d := time.Duration(c.WebhookTimeout); d < shortestTimeout || d > longestTimeout {
-		return usagef("--webhook-timeout is %s, want %s to %s", d, shortestTimeout, longestTimeout)
 	}
 	if err := webhook.CheckToken(c.WebhookToken); err != nil {
 		return usagef("--webhook-token %s", err)
@@ -77,9 +76,9 @@ func (c *webhooksTestCmd) Run(ctx context.Context, a *app) error {
 		_, _ = rand.Read(secret) // never fails
 		c.WebhookSecret = "whsec_" + base64.StdEncoding.EncodeToString(secret)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.WebhookTimeout))
+	ctx, cancel := context.WithTimeout(ctx, c.WebhookTimeout)
 	defer cancel()
-	result, err := c.probe(ctx, p)
+	result, err := c.probe(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,9 +93,14 @@ func (c *webhooksTestCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-func (c *webhooksTestCmd) probe(ctx context.Context, p webhookSettings) (probeResult, error) {
+func (c *webhooksTestCmd) probe(ctx context.Context) (probeResult, error) {
 	result := probeResult{URL: c.URL, Outcome: safehttp.OutcomeRefused, Then: "dead", code: exitNotAllowed}
-	u, err := p.policy.CheckURL(c.URL)
+	cl, policy, err := c.client(c.WebhookTimeout)
+	if err != nil {
+		return result, err
+	}
+	defer cl.CloseIdleConnections()
+	u, err := policy.CheckURL(c.URL)
 	if refusal := (*safehttp.Refusal)(nil); errors.As(err, &refusal) {
 		result.Rule, result.Detail = refusal.Rule, join(refusal.Text, refusal.Detail)
 		return result, nil
@@ -104,11 +108,6 @@ func (c *webhooksTestCmd) probe(ctx context.Context, p webhookSettings) (probeRe
 	if err != nil {
 		return result, err
 	}
-	cl, err := p.client(time.Duration(c.WebhookTimeout))
-	if err != nil {
-		return result, err
-	}
-	defer cl.CloseIdleConnections()
 	start := time.Now()
 	r, err := webhook.Probe{
 		URL: u, Token: c.WebhookToken, Secret: c.WebhookSecret, TaskID: uuid.NewString(), UserAgent: userAgent(), At: start,

@@ -13,101 +13,71 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
-	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // egressFlags configure which webhook URLs are allowed and how they are reached.
 type egressFlags struct {
-	AllowNets    []string `name:"webhook-allow-nets" placeholder:"CIDR" envvar:"HOLDFAST_WEBHOOK_ALLOW_NETS" also:"PUSH_ALLOW_NETS" group:"Webhooks:" help:"Allow webhooks in this non-public network, such as 10.1.0.0/16. Repeatable (default none)."`
-	AllowHosts   []string `name:"webhook-allow-hosts" placeholder:"HOST:PORT" envvar:"HOLDFAST_WEBHOOK_ALLOW_HOSTS" also:"PUSH_ALLOW_HOSTS" group:"Webhooks:" help:"Allow webhooks to this HOST:PORT whatever address it resolves to, such as localhost:8888. Repeatable (default none)."`
-	RequireHTTPS bool     `name:"webhook-require-https" envvar:"HOLDFAST_WEBHOOK_REQUIRE_HTTPS" also:"PUSH_REQUIRE_HTTPS" group:"Webhooks:" help:"Reject webhooks that are not https."`
-	EgressProxy  string   `name:"webhook-egress-proxy" secret:"" placeholder:"URL" envvar:"HOLDFAST_WEBHOOK_EGRESS_PROXY" also:"PUSH_EGRESS_PROXY" group:"Webhooks:" help:"Send webhook requests through this HTTP proxy, with CONNECT to the checked address. HTTP_PROXY and similar variables are ignored."`
-	NAT64        []string `name:"webhook-nat64" placeholder:"PREFIX" envvar:"HOLDFAST_WEBHOOK_NAT64" also:"PUSH_NAT64" group:"Webhooks:" help:"IPv6 prefix of this site that embeds IPv4 addresses (RFC 6052); the embedded address is checked. Repeatable (default none)."`
+	AllowNets    []string `field:"Webhooks.AllowNets" name:"webhook-allow-nets" placeholder:"CIDR" envvar:"" also:"PUSH_ALLOW_NETS" group:"Webhooks:" help:"Allow webhooks in this non-public network, such as 10.1.0.0/16. Repeatable (default none)."`
+	AllowHosts   []string `field:"Webhooks.AllowHosts" name:"webhook-allow-hosts" placeholder:"HOST:PORT" envvar:"" also:"PUSH_ALLOW_HOSTS" group:"Webhooks:" help:"Allow webhooks to this HOST:PORT whatever address it resolves to, such as localhost:8888. Repeatable (default none)."`
+	RequireHTTPS bool     `field:"Webhooks.RequireHTTPS" name:"webhook-require-https" envvar:"" also:"PUSH_REQUIRE_HTTPS" group:"Webhooks:" help:"Reject webhooks that are not https."`
+	EgressProxy  string   `field:"Webhooks.EgressProxy" name:"webhook-egress-proxy" secret:"" placeholder:"URL" envvar:"" also:"PUSH_EGRESS_PROXY" group:"Webhooks:" help:"Send webhook requests through this HTTP proxy, with CONNECT to the checked address. HTTP_PROXY and similar variables are ignored."`
+	NAT64        []string `field:"Webhooks.NAT64" name:"webhook-nat64" placeholder:"PREFIX" envvar:"" also:"PUSH_NAT64" group:"Webhooks:" help:"IPv6 prefix of this site that embeds IPv4 addresses (RFC 6052); the embedded address is checked. Repeatable (default none)."`
 }
 
 // webhookFlags has the settings of webhooks.
 type webhookFlags struct {
-	Webhooks     bool   `negatable:"" default:"true" envvar:"HOLDFAST_WEBHOOKS" group:"Webhooks:" help:"Accept and deliver webhooks (default on). With --no-webhooks, webhooks are rejected and nothing is sent."`
-	WebhookURL   string `name:"webhook-url" secret:"" placeholder:"URL" envvar:"HOLDFAST_WEBHOOK_URL" also:"WEBHOOK_URL" group:"Webhooks:" help:"Global webhook: receives the events of every task that has no webhook of its own."`
-	WebhookToken string `name:"webhook-token" secret:"all" placeholder:"TOKEN" envvar:"HOLDFAST_WEBHOOK_TOKEN" also:"WEBHOOK_TOKEN" group:"Webhooks:" help:"Token for --webhook-url, sent as bearer token and in X-A2A-Notification-Token. Prefer the variable: other users can see command lines."`
+	Webhooks     bool   `field:"!Webhooks.Off" negatable:"" default:"true" envvar:"" group:"Webhooks:" help:"Accept and deliver webhooks (default on). With --no-webhooks, webhooks are rejected and nothing is sent."`
+	WebhookURL   string `field:"Webhooks.URL" secret:"" placeholder:"URL" envvar:"" also:"WEBHOOK_URL" group:"Webhooks:" help:"Global webhook: receives the events of every task that has no webhook of its own."`
+	WebhookToken string `field:"Webhooks.Token" secret:"all" placeholder:"TOKEN" envvar:"" also:"WEBHOOK_TOKEN" group:"Webhooks:" help:"Token for --webhook-url, sent as bearer token and in X-A2A-Notification-Token. Prefer the variable: other users can see command lines."`
 
-	WebhookSecret string `name:"webhook-secret" secret:"all" placeholder:"SECRET" envvar:"HOLDFAST_WEBHOOK_SECRET" also:"WEBHOOK_SECRET" group:"Webhooks:" help:"Secret that signs requests to --webhook-url: whsec_ and the base64 of 24 to 64 bytes (default no signature)."`
+	WebhookSecret string `field:"Webhooks.Secret" secret:"all" placeholder:"SECRET" envvar:"" also:"WEBHOOK_SECRET" group:"Webhooks:" help:"Secret that signs requests to --webhook-url: whsec_ and the base64 of 24 to 64 bytes (default no signature)."`
 
 	egressFlags
 
-	SecretKeys     []string `name:"webhook-encryption-key" secret:"all" placeholder:"KEY" envvar:"HOLDFAST_WEBHOOK_ENCRYPTION_KEY" also:"HOLDFAST_WEBHOOK_ENCRYPTION_KEYS,PUSH_SECRET_KEY,PUSH_SECRET_KEYS" group:"Webhooks:" help:"Key that encrypts webhook secrets in the store: 32 bytes in base64 or hex. Repeatable, newest first; older keys only decrypt (default no encryption)."`
-	SecretKeysFile string   `name:"webhook-encryption-keys-file" placeholder:"FILE" envvar:"HOLDFAST_WEBHOOK_ENCRYPTION_KEYS_FILE" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"File with encryption keys, one per line, newest first; # starts a comment."`
+	SecretKeys     []string `name:"webhook-encryption-key" secret:"all" placeholder:"KEY" envvar:"" also:"HOLDFAST_WEBHOOK_ENCRYPTION_KEYS,PUSH_SECRET_KEY,PUSH_SECRET_KEYS" group:"Webhooks:" help:"Key that encrypts webhook secrets in the store: 32 bytes in base64 or hex. Repeatable, newest first; older keys only decrypt (default no encryption)."`
+	SecretKeysFile string   `name:"webhook-encryption-keys-file" placeholder:"FILE" envvar:"" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"File with encryption keys, one per line, newest first; # starts a comment."`
 
-	WebhookTimeout time.Duration `name:"webhook-timeout" placeholder:"DURATION" envvar:"HOLDFAST_WEBHOOK_TIMEOUT" also:"PUSH_TIMEOUT" default:"15s" group:"Webhooks:" help:"Timeout of a webhook request (default ${default})."`
-	PerTask        int           `name:"webhook-per-task" placeholder:"N" envvar:"HOLDFAST_WEBHOOK_PER_TASK" also:"PUSH_PER_TASK" default:"10" group:"Webhooks:" help:"Maximum number of webhooks of a task (default ${default})."`
-	PerMinute      int           `name:"webhook-per-minute" placeholder:"N" envvar:"HOLDFAST_WEBHOOK_PER_MINUTE" also:"PUSH_PER_MINUTE" default:"100" group:"Webhooks:" help:"Maximum number of webhooks that a principal may register per minute (default ${default})."`
-	InFlight       int           `name:"webhook-in-flight" placeholder:"N" envvar:"HOLDFAST_WEBHOOK_IN_FLIGHT" also:"PUSH_IN_FLIGHT" default:"512" group:"Webhooks:" help:"Maximum number of concurrent webhook requests (default ${default})."`
-	PerEndpoint    int           `name:"webhook-per-endpoint" placeholder:"N" envvar:"HOLDFAST_WEBHOOK_PER_ENDPOINT" also:"PUSH_PER_ENDPOINT" default:"8" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one scheme, host and port (default ${default})."`
-	PerAddress     int           `name:"webhook-per-address" placeholder:"N" envvar:"HOLDFAST_WEBHOOK_PER_ADDRESS" also:"PUSH_PER_ADDRESS" default:"8" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one public IP address, except those allowed by --webhook-allow-nets and --webhook-allow-hosts (default ${default})."`
-	PerOwner       int           `name:"webhook-per-owner" placeholder:"N" envvar:"HOLDFAST_WEBHOOK_PER_OWNER" also:"PUSH_PER_OWNER" default:"64" group:"Webhooks:" help:"Maximum number of concurrent webhook requests for one principal (default ${default})."`
+	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m0s" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of a webhook request."`
+	PerTask        int           `field:"Webhooks.PerTask" name:"webhook-per-task" envvar:"" also:"PUSH_PER_TASK" group:"Webhooks:" help:"Maximum number of webhooks of a task."`
+	PerMinute      int           `field:"Webhooks.PerMinute" name:"webhook-per-minute" envvar:"" also:"PUSH_PER_MINUTE" group:"Webhooks:" help:"Maximum number of webhooks that a principal may register per minute."`
+	InFlight       int           `field:"Webhooks.InFlight" name:"webhook-in-flight" envvar:"" also:"PUSH_IN_FLIGHT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests."`
+	PerEndpoint    int           `field:"Webhooks.PerEndpoint" name:"webhook-per-endpoint" envvar:"" also:"PUSH_PER_ENDPOINT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one scheme, host and port."`
+	PerAddress     int           `field:"Webhooks.PerAddress" name:"webhook-per-address" envvar:"" also:"PUSH_PER_ADDRESS" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one public IP address, except those allowed by --webhook-allow-nets and --webhook-allow-hosts."`
+	PerOwner       int           `field:"Webhooks.PerOwner" name:"webhook-per-owner" envvar:"" also:"PUSH_PER_OWNER" group:"Webhooks:" help:"Maximum number of concurrent webhook requests for one principal."`
 }
 
-// Limits of webhook settings.
-const (
-	maxWebhookLimit = 100_000
-	shortestTimeout = 100 * time.Millisecond
-	longestTimeout  = 2 * time.Minute
-)
-
-// webhookSettings are the validated settings of webhooks.
-type webhookSettings struct {
-	policy safehttp.Policy
-	proxy  *url.URL
-	keys   [][]byte
-	notes  []string // about settings without effect
+// fileFlags has the settings of files that messages reference by URI. The settings RequireHTTPS,
+// EgressProxy and NAT64 of egressFlags apply to files too.
+type fileFlags struct {
+	FetchFiles     bool          `field:"!Files.Off" negatable:"" default:"true" envvar:"" group:"Files by URI:" help:"Fetch files that messages reference by URI, for the summarizer (default on). With --no-fetch-files, messages with such files are rejected. Programs of --exec receive the URI."`
+	FileAllowNets  []string      `field:"Files.AllowNets" placeholder:"CIDR" envvar:"" group:"Files by URI:" help:"Allow files in this non-public network, such as 10.1.0.0/16. Every client that may send messages can then read files there. Repeatable (default none)."`
+	FileAllowHosts []string      `field:"Files.AllowHosts" placeholder:"HOST:PORT" envvar:"" group:"Files by URI:" help:"Allow files from this HOST:PORT whatever address it resolves to. Repeatable (default none)."`
+	FileMax        size          `field:"Files.MaxBytes" envvar:"" group:"Files by URI:" help:"Maximum size of a fetched file."`
+	FileAtOnce     int           `field:"Files.Concurrency" min:"2" envvar:"" group:"Files by URI:" help:"Maximum number of files that are fetched concurrently, 2 or more; with tokens, half of it for one owner. Further files wait."`
+	FileTimeout    time.Duration `field:"Files.Timeout" min:"100ms" max:"10m0s" envvar:"" group:"Files by URI:" help:"Timeout for fetching a file."`
 }
 
-// resolve validates the settings and returns all problems as one error.
-func (f *webhookFlags) resolve(a *app) (p webhookSettings, err error) {
-	p, err = f.egress()
-	var keysErr error
-	p.keys, keysErr = f.keys(a)
-	errs := []error{err, keysErr}
-	for _, r := range []struct {
-		name string
-		n    int
-	}{
-		{"--webhook-per-task", f.PerTask},
-		{"--webhook-per-minute", f.PerMinute},
-		{"--webhook-in-flight", f.InFlight},
-		{"--webhook-per-endpoint", f.PerEndpoint},
-		{"--webhook-per-address", f.PerAddress},
-		{"--webhook-per-owner", f.PerOwner},
-	} {
-		if r.n < 1 || r.n > maxWebhookLimit {
-			errs = append(errs, fmt.Errorf("%s is %d, want 1 to %d", r.name, r.n, maxWebhookLimit))
-		}
-	}
-	if d := f.WebhookTimeout; d < shortestTimeout || d > longestTimeout {
-		errs = append(errs, fmt.Errorf("--webhook-timeout is %s, want %s to %s", d, shortestTimeout, longestTimeout))
-	}
+// notes returns notes about settings of webhooks without effect.
+func (f *webhookFlags) notes(a *app) (notes []string) {
 	for _, one := range []struct{ name, value string }{{"webhook-token", f.WebhookToken}, {"webhook-secret", f.WebhookSecret}} {
 		if one.value != "" && f.WebhookURL == "" { // receivers use these variables too
-			p.notes = append(p.notes, a.set.origins[one.name].String()+" has no effect: no --webhook-url is set")
+			notes = append(notes, a.set.origins[one.name].String()+" has no effect: no --webhook-url is set")
 		}
 	}
-	if f.WebhookURL != "" {
-		if _, err := p.policy.CheckURL(f.WebhookURL); err != nil {
-			if hint := allowFlag(ruleOf(err), f.WebhookURL); hint != "" {
-				err = fmt.Errorf("%w; %s allows it", err, hint)
+	return notes
+}
+
+// allowHint adds the flag that allows the URL of the global webhook to an error that rejects it.
+func (f *webhookFlags) allowHint(err error) error {
+	var all *holdfast.ConfigError
+	if errors.As(err, &all) {
+		for i, p := range all.Problems {
+			if hint := allowFlag(ruleOf(p.Err), f.WebhookURL); hint != "" && p.Field == "Webhooks.URL" {
+				all.Problems[i].Err = fmt.Errorf("%w; %s allows it", p.Err, hint)
 			}
-			errs = append(errs, fmt.Errorf("--webhook-url: %w", err))
 		}
 	}
-	if err := webhook.CheckToken(f.WebhookToken); err != nil {
-		errs = append(errs, fmt.Errorf("--webhook-token %w", err))
-	}
-	if f.WebhookSecret != "" {
-		if err := webhook.CheckSecret(f.WebhookSecret); err != nil {
-			errs = append(errs, fmt.Errorf("--webhook-secret %w", err))
-		}
-	}
-	return p, errors.Join(errs...)
+	return err
 }
 
 // allowFlag returns the flag that allows a URL which a rule refused, "" if the rule is not about the
@@ -144,47 +114,21 @@ func ruleOf(err error) string {
 	return ""
 }
 
-// config returns the configuration of the library.
-func (f *webhookFlags) config(p webhookSettings) holdfast.Webhooks {
-	return holdfast.Webhooks{
-		Off: !f.Webhooks, URL: f.WebhookURL, Token: f.WebhookToken, Secret: f.WebhookSecret,
-		AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, RequireHTTPS: f.RequireHTTPS, NAT64: f.NAT64, EgressProxy: f.EgressProxy,
-		Keys: p.keys, PerTask: f.PerTask, PerMinute: f.PerMinute, InFlight: f.InFlight, PerEndpoint: f.PerEndpoint, PerAddress: f.PerAddress, PerOwner: f.PerOwner,
-		Timeout: f.WebhookTimeout, UserAgent: userAgent(),
-	}
-}
-
-// egress parses the policy and the proxy.
-func (f *egressFlags) egress() (p webhookSettings, err error) {
-	var errs []error
-	p.policy = safehttp.Policy{
-		AllowNets:    parsePolicy(&errs, "--webhook-allow-nets", safehttp.PolicyParams{AllowNets: f.AllowNets}).AllowNets,
-		AllowHosts:   parsePolicy(&errs, "--webhook-allow-hosts", safehttp.PolicyParams{AllowHosts: f.AllowHosts}).AllowHosts,
-		NAT64:        parsePolicy(&errs, "--webhook-nat64", safehttp.PolicyParams{NAT64: f.NAT64}).NAT64,
-		RequireHTTPS: f.RequireHTTPS,
-	}
-	if f.EgressProxy != "" {
-		// A parse error repeats the URL, which may contain a password.
-		const usage = "--webhook-egress-proxy: want http://host:port or http://user:password@host:port"
-		if p.proxy, err = url.Parse(f.EgressProxy); err != nil {
-			errs = append(errs, errors.New(usage))
-		} else if _, err := safehttp.New(safehttp.ClientConfig{EgressProxy: p.proxy}); err != nil {
-			errs = append(errs, errors.New(usage))
-		}
-	}
-	return p, errors.Join(errs...)
-}
-
-// parsePolicy parses the part of a policy that one flag sets. It adds errors to errs, with the name of
-// the flag.
-func parsePolicy(errs *[]error, flag string, params safehttp.PolicyParams) safehttp.Policy {
-	policy, err := safehttp.ParsePolicy(params)
+// client returns the HTTP client for webhook requests and its policy. The flags must be valid.
+func (f *egressFlags) client(timeout time.Duration) (*safehttp.Client, safehttp.Policy, error) {
+	policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: f.AllowNets, AllowHosts: f.AllowHosts, NAT64: f.NAT64, RequireHTTPS: f.RequireHTTPS})
 	if err != nil {
-		for _, text := range strings.Split(err.Error(), "\n") {
-			*errs = append(*errs, fmt.Errorf("%s: %s", flag, text))
-		}
+		return nil, policy, err
 	}
-	return policy
+	cfg := safehttp.ClientConfig{Policy: policy, Timeout: timeout}
+	if f.EgressProxy != "" {
+		cfg.EgressProxy, err = url.Parse(f.EgressProxy)
+	}
+	if err != nil {
+		return nil, policy, err
+	}
+	client, err := safehttp.New(cfg)
+	return client, policy, err
 }
 
 // keySize is the size of an encryption key, in bytes.
@@ -238,9 +182,4 @@ func decodeKey(text string) []byte {
 		}
 	}
 	return nil
-}
-
-// client returns the HTTP client for webhook requests.
-func (p *webhookSettings) client(timeout time.Duration) (*safehttp.Client, error) {
-	return safehttp.New(safehttp.ClientConfig{Policy: p.policy, EgressProxy: p.proxy, Timeout: timeout})
 }

@@ -16,7 +16,7 @@ import (
 type operatorFlags struct {
 	Owner     nonEmpty `placeholder:"PRINCIPAL" xor:"owner" group:"Operator:" help:"Use the store directly instead of a server, for the webhooks of this principal. On servers without tokens it is anonymous."`
 	AllOwners bool     `xor:"owner" group:"Operator:" help:"As --owner, for the webhooks of all principals."`
-	Data      string   `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Operator:" help:"SQLite data directory (default ${default})."`
+	Data      string   `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Operator:" help:"SQLite data directory."`
 
 	storageFlags
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/config"
 )
 
 // Config specifies a program and how to run it. Command or CommandLine is required. Other
@@ -40,13 +41,13 @@ type Config struct {
 	// message's text from standard input, and its output is the result.
 	Plain bool
 	// Timeout is the maximum duration of a turn. Default: no limit except the agent's own.
-	Timeout time.Duration
+	Timeout time.Duration `min:"0s"`
 	// Grace is how long a program may take to exit after its result, and again after
 	// SIGTERM, before it is killed. It should be less than the agent's HandlerGrace. Default
 	// 2 s.
-	Grace time.Duration
+	Grace time.Duration `default:"2s" min:"0s"`
 	// MaxLine is the maximum length in bytes of a line of the program. Default 10 MiB.
-	MaxLine int
+	MaxLine int `default:"10MiB" min:"0"`
 	// Logger receives the lines that the program writes to standard error. Default: discards
 	// them.
 	Logger *slog.Logger
@@ -66,15 +67,8 @@ type agent struct {
 // program, so that a missing program is an error at startup.
 func New(cfg Config) (holdfast.Handler, error) {
 	a := &agent{cfg: cfg}
-	errs := a.check()
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("exec agent: %w", errors.Join(errs...))
-	}
-	if a.cfg.Grace == 0 {
-		a.cfg.Grace = 2 * time.Second
-	}
-	if a.cfg.MaxLine == 0 {
-		a.cfg.MaxLine = 10 << 20
+	if err := a.check(); err != nil {
+		return nil, err
 	}
 	if a.cfg.Logger == nil {
 		a.cfg.Logger = slog.New(slog.DiscardHandler)
@@ -85,28 +79,17 @@ func New(cfg Config) (holdfast.Handler, error) {
 	return a, nil
 }
 
-func (a *agent) check() []error {
-	var errs []error
-	if a.cfg.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("Timeout is %s, want 0 or more", a.cfg.Timeout))
-	}
-	if a.cfg.Grace < 0 {
-		errs = append(errs, fmt.Errorf("Grace is %s, want 0 or more", a.cfg.Grace))
-	}
-	if a.cfg.MaxLine < 0 {
-		errs = append(errs, fmt.Errorf("MaxLine is %d, want 0 or more", a.cfg.MaxLine))
-	}
+// check sets the defaults and reports all problems.
+func (a *agent) check() error {
+	e := config.Apply("exec agent", &a.cfg)
 	for _, v := range a.cfg.Env {
-		if key, _, ok := strings.Cut(v, "="); !ok || key == "" {
-			errs = append(errs, errors.New(`Env has an entry that is not "KEY=value"`))
-		}
+		key, _, ok := strings.Cut(v, "=")
+		e.Reject(!ok || key == "", "Env", nil, `has an entry that is not "KEY=value"`)
 	}
 	if a.cfg.Dir != "" {
-		if info, err := os.Stat(a.cfg.Dir); err != nil {
-			errs = append(errs, fmt.Errorf("Dir: %w", err))
-		} else if !info.IsDir() {
-			errs = append(errs, fmt.Errorf("Dir: %s is not a directory", a.cfg.Dir))
-		}
+		info, err := os.Stat(a.cfg.Dir)
+		e.Add("Dir", err)
+		e.Reject(err == nil && !info.IsDir(), "Dir", a.cfg.Dir, "a directory")
 	}
 	words, err := a.commandWords()
 	if err == nil {
@@ -114,10 +97,8 @@ func (a *agent) check() []error {
 		a.name = filepath.Base(words[0])
 		a.path, err = lookUp(words[0], a.cfg.Dir)
 	}
-	if err != nil {
-		errs = append(errs, err)
-	}
-	return errs
+	e.Add("CommandLine", err)
+	return e.OrNil()
 }
 
 // commandWords returns the program and its arguments.
