@@ -42,13 +42,13 @@ func (b *banner) print() {
 func (b *banner) printText() {
 	o := b.a.out
 	location := b.storage.location()
-	switch b.storage.kind {
-	case kindSQLite:
-		location += " (SQLite)"
-	case kindMemory:
+	switch {
+	case b.storage.inMemory:
 		location = "in memory (lost when the process ends)"
+	case b.storage.label != "":
+		location += " (" + b.storage.label + ")"
 	}
-	if source := b.storage.chosenBy; b.storage.kind == kindPostgres && source != "" && b.a.set.origins["storage"].rank == byDefault {
+	if source := b.storage.chosenBy; b.storage.url != "" && source != "" && b.a.set.origins["storage"].rank == byDefault {
 		location += " (selected by " + source + ")"
 	}
 	access := "any client that can reach this address (no tokens are set)"
@@ -86,10 +86,10 @@ func (b *banner) printJSON() {
 
 func (b *banner) stopping() {
 	unfinished := "resume at the next start"
-	switch b.storage.kind {
-	case kindMemory:
+	switch {
+	case b.storage.inMemory:
 		unfinished = "are lost: the storage is memory"
-	case kindPostgres:
+	case b.storage.shared:
 		unfinished = "resume on another replica or at the next start"
 	}
 	b.log.Info("stopping: waiting for running tasks; a second signal stops at once", "grace", b.cfg.StopGrace.String(), "unfinished_tasks", unfinished)

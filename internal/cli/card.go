@@ -13,14 +13,6 @@ type cardCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (cardCmd) Help() string {
-	return `Examples:
-
-    holdfast card
-    holdfast card --server https://agent.example.com --json`
-}
-
 // Run shows the card.
 func (c *cardCmd) Run(ctx context.Context, a *app) error {
 	cl, err := c.client(nil)

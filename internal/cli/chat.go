@@ -21,21 +21,6 @@ type chatCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (chatCmd) Help() string {
-	return `Each line is one message. A line that ends with \ continues on the next line, and pasted text is one message. If the agent asks a question, the next line answers it. Lines that start with / are commands: /help, /new, /context, /file PATH, /cancel, /exit. Start a line with // to send a message that starts with /.
-
-Ctrl-C cancels the running task; a second Ctrl-C ends the chat. Ctrl-D or /exit ends the chat and prints the command that continues it.
-
-Without a terminal, each line of stdin is one turn. Answers go to stdout, everything else to stderr. Errors, such as an unreachable server or an unreadable file, end the chat. Ctrl-C ends the chat and does not cancel the task. The exit code is that of the last turn (holdfast help exit-codes).
-
-Examples:
-
-    holdfast chat
-    holdfast chat --context 01980a2e-...
-    printf 'first line\nsecond line\n' | holdfast chat`
-}
-
 // Run reads and handles lines until the input ends or the user leaves.
 func (c *chatCmd) Run(ctx context.Context, a *app) error {
 	session := &chat{a: a, conn: &c.connection, contextID: string(c.Context), reconnects: make(chan client.Reconnect)}

@@ -20,17 +20,6 @@ type configCmd struct {
 	Check bool `help:"Only report invalid settings; exit with 0 if all are valid."`
 }
 
-// Help implements [kong.HelpProvider].
-func (configCmd) Help() string {
-	return `Reads the same flags, environment variables and config file as serve, and prints each setting with its value and source: a flag, a variable, a line of the file, or the default. Flags take precedence over variables, and variables over the file. Passwords and tokens are masked. The command opens no store and starts no server. Invalid settings are reported, and the exit code is 2, as with serve.
-
-Examples:
-
-    holdfast config
-    holdfast config --config /etc/holdfast.yaml --check
-    holdfast config --json | jq -r '.settings[] | select(.source != "default") | .name'`
-}
-
 // setting is an effective setting.
 type setting struct {
 	Name   string `json:"name"`
@@ -126,7 +115,7 @@ func (c *configCmd) derive(a *app, s *storage, one *setting) {
 		if one.Value = s.kind; s.chosenBy != "" {
 			one.setDerived(s.chosenBy)
 		}
-	case s.kind != kindPostgres:
+	case s.urls == nil:
 	case one.Name == "database-url":
 		which, _ := a.set.selectFlag("database-url", "database-url-file")
 		if one.Value = s.url; which == "database-url-file" {

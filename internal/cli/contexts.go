@@ -34,15 +34,6 @@ type contextsListCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (contextsListCmd) Help() string {
-	return `Examples:
-
-    holdfast contexts list --tag invoices --tag 2026
-    holdfast contexts list --status active,paused --sort name
-    holdfast contexts list --all --json | jq -r 'select(.taskCount > 10) | .contextId'`
-}
-
 // Run lists contexts.
 func (c *contextsListCmd) Run(ctx context.Context, a *app) error {
 	params := a2a.ListContextsParams{Metadata: c.filters()}
@@ -126,17 +117,6 @@ type contextsGetCmd struct {
 	History *int   `help:"Show only the newest N messages and results; 0 shows the record only. With --json: the newest N messages of each task (default 20; with --json all)."`
 
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (contextsGetCmd) Help() string {
-	return `Prints the record, followed by the messages and results of the conversation's tasks.
-
-Examples:
-
-    holdfast contexts get 01980a2e-...
-    holdfast contexts get 01980a2e-... --history 0
-    holdfast contexts get 01980a2e-... --json | jq -r '.history[] | .role'`
 }
 
 // defaultHistory is the default number of entries that contexts get shows.

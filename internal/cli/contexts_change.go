@@ -71,16 +71,6 @@ type contextsCreateCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (contextsCreateCmd) Help() string {
-	return `Prints the id. Creating a conversation is optional: its first task creates it too.
-
-Examples:
-
-    holdfast contexts create --name "Q3 invoices" --tag invoices --tag 2026
-    id=$(holdfast contexts create --role analyst --metadata case=7) && holdfast chat --context "$id"`
-}
-
 // Run creates a context.
 func (c *contextsCreateCmd) Run(ctx context.Context, a *app) error {
 	params := a2a.CreateContextParams{
@@ -128,17 +118,6 @@ type contextsUpdateCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (contextsUpdateCmd) Help() string {
-	return `Changes the given fields only. Tags replace all existing tags. Empty values clear a field: --name "", --tag "". --metadata is a JSON merge patch: null removes a member, objects are merged, other values replace.
-
-Examples:
-
-    holdfast contexts update 01980a2e-... --name "Q3 invoices" --tag invoices
-    holdfast contexts update 01980a2e-... --metadata case=8 --metadata '{"note": null}'
-    holdfast contexts update 01980a2e-... --status paused`
-}
-
 // Run changes the record of a context.
 func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 	if c.empty() {
@@ -169,16 +148,6 @@ type contextsArchiveCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (contextsArchiveCmd) Help() string {
-	return `Archived conversations can still be read, and be deleted with contexts clear --force. A conversation with unfinished tasks is rejected (exit code 5), unless --force is set.
-
-Examples:
-
-    holdfast contexts archive 01980a2e-...
-    holdfast contexts list --before 720h --all --json | jq -r .contextId | xargs holdfast contexts archive`
-}
-
 // Run archives contexts. It continues after errors.
 func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
 	archived := a2a.ContextArchived
@@ -194,16 +163,6 @@ type contextsClearCmd struct {
 	forceFlag
 
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (contextsClearCmd) Help() string {
-	return `Permanently deletes the record and every task with its messages, results and feedback. Without --force, a conversation that is archived or has running tasks is rejected (exit code 5).
-
-Examples:
-
-    holdfast contexts clear 01980a2e-...
-    holdfast contexts list --status archived --all --json | jq -r .contextId | xargs holdfast contexts clear --yes --force`
 }
 
 // Run clears contexts. It continues after errors.

@@ -25,17 +25,6 @@ type exportCmd struct {
 	storageFlags
 }
 
-// Help implements [kong.HelpProvider].
-func (exportCmd) Help() string {
-	return `Writes conversations with all tasks, events and feedback as JSON Lines. holdfast import reads them into any store. docs/export.md specifies the format.
-
-Examples:
-
-    holdfast export --context 0199a7c2-7d1e-7b9a-8f5e-1d2c3b4a5968 -o conversation.jsonl
-    holdfast export --all --data /var/lib/holdfast | gzip > all.jsonl.gz
-    holdfast export --all --owner alice | jq -r 'select(.type == "task") | .task.status.state'`
-}
-
 // Run exports.
 func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if c.Owner == "" || !c.All && c.Context == "" {

@@ -22,16 +22,6 @@ type tasksFeedbackCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (tasksFeedbackCmd) Help() string {
-	return `Examples:
-
-    holdfast tasks feedback 01980a2e-... --rating 5
-    holdfast tasks feedback 01980a2e-... --rating 2 "It left the second chapter out."
-    holdfast tasks feedback 01980a2e-... --list
-    holdfast tasks feedback --list --json | jq .summary`
-}
-
 // Run gives or lists feedback.
 func (c *tasksFeedbackCmd) Run(ctx context.Context, a *app) error {
 	hasFeedback := c.Rating != nil || len(c.Text) > 0 || len(c.Metadata) > 0

@@ -23,8 +23,8 @@ const (
 // gcHeadroomOf returns the number of bytes of garbage that a server with the given storage may keep
 // uncollected. With storage in memory each collection scans a large heap, so an eighth of the
 // limit may be garbage.
-func gcHeadroomOf(kind string, limit int64) uint64 {
-	if kind == kindMemory {
+func gcHeadroomOf(inMemory bool, limit int64) uint64 {
+	if inMemory {
 		return max(gcHeadroom, uint64(limit)/8)
 	}
 	return gcHeadroom

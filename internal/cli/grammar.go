@@ -47,6 +47,7 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 		return nil, err
 	}
 	describeFlags(parser.Model.Node)
+	addHelpTexts(parser.Model.Node)
 	a.set.serveFlags = flagsOfServe(parser.Model)
 	hideTuning(parser.Model.Node)
 	a.set.collectErrors(parser.Model.Node)

@@ -15,6 +15,9 @@ type helpCmd struct {
 //go:embed help/tour.txt
 var tourText string
 
+//go:embed help/commands.txt
+var commandsText string
+
 //go:embed help/exit-codes.txt
 var exitCodesText string
 
@@ -47,6 +50,17 @@ func (c helpCmd) Run(a *app) error {
 		return &hintError{usagef("unknown help topic %q", topic), "topics: " + strings.Join(topics(parser), ", ")}
 	}
 	return parsed.PrintUsage(false)
+}
+
+// addHelpTexts sets the texts of help/commands.txt, which has a heading for each command.
+func addHelpTexts(node *kong.Node) {
+	for _, child := range node.Children {
+		if _, text, ok := strings.Cut("\n"+commandsText, "\n# "+child.FullPath()+"\n"); ok {
+			text, _, _ = strings.Cut(text, "\n# holdfast ")
+			child.Detail = strings.TrimSpace(text)
+		}
+		addHelpTexts(child)
+	}
 }
 
 // commandPath returns the words of a command without the program's name.

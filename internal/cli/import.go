@@ -20,17 +20,6 @@ type importCmd struct {
 	storageFlags
 }
 
-// Help implements [kong.HelpProvider].
-func (importCmd) Help() string {
-	return `Reads and checks the whole file before it writes anything. Rejects the file if it is damaged or conflicts with existing data. Repeat an interrupted import to finish it; repeating a finished import changes nothing.
-
-Examples:
-
-    holdfast import conversation.jsonl
-    holdfast import conversation.jsonl --data /var/lib/holdfast --owner alice
-    gunzip < all.jsonl.gz | holdfast import - --unfinished queue`
-}
-
 // Run imports.
 func (c *importCmd) Run(ctx context.Context, a *app) error {
 	to, err := c.resolve(a, c.Data)
@@ -48,7 +37,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		in = f
 	}
 	st, err := to.open(ctx, a, nil)
-	if a2a.CodeOf(err) == a2a.CodeUnavailable && to.kind == kindSQLite {
+	if a2a.CodeOf(err) == a2a.CodeUnavailable && !to.shared {
 		return &hintError{err, "an import needs exclusive access: stop the server, import, and start it again"}
 	}
 	if err != nil {
@@ -74,7 +63,7 @@ func (c *importCmd) report(a *app, r transfer.Report, to storage) {
 		a.out.line("imported %s", describeCounts(r.Written))
 	}
 	place := c.Data
-	if to.kind == kindPostgres {
+	if to.url != "" {
 		place = to.location()
 	}
 	if r.Queued > 0 {

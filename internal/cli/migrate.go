@@ -5,9 +5,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/holdfast-dev/holdfast/backend/postgres"
-	"github.com/holdfast-dev/holdfast/backend/sqlite"
 )
 
 // migrateCmd has the commands about the schema of a store.
@@ -37,30 +34,11 @@ func (c *migrateFlags) load(ctx context.Context, a *app) (s storage, all []migra
 		return s, nil, err
 	}
 	s.printNotes(a)
-	all, err = s.migrations(ctx)
+	all, err = s.migrations(ctx, &s)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return s, all, err
-}
-
-func (s *storage) migrations(ctx context.Context) ([]migration, error) {
-	var all []migration
-	if s.kind == kindPostgres {
-		known, err := postgres.Migrations(ctx, s.cfg)
-		for _, m := range known {
-			all = append(all, migration(m))
-		}
-		if err != nil {
-			return nil, explainConnection(err)
-		}
-		return all, nil
-	}
-	known, err := sqlite.Migrations(ctx, s.data)
-	for _, m := range known {
-		all = append(all, migration(m))
-	}
-	return all, err
 }
 
 func pending(all []migration) []migration {
@@ -74,16 +52,6 @@ func pending(all []migration) []migration {
 }
 
 type migrateUpCmd struct{ migrateFlags }
-
-// Help implements [kong.HelpProvider].
-func (migrateUpCmd) Help() string {
-	return `Applies pending migrations in order. A lock makes concurrent runs safe. Each migration runs in its own transaction, or, if its file says so, as CREATE INDEX CONCURRENTLY. Servers can keep running: a migration that waits too long for a lock stops waiting and is retried (--migration-lock-timeout). The next run repairs an interrupted migration. The database user needs the right to create the schema and its tables; serve only needs to read and write them. Commands that write to a SQLite store migrate it automatically.
-
-Examples:
-
-    DATABASE_URL=postgres://owner:secret@db/agent holdfast migrate up
-    holdfast migrate up --storage postgres --database-url-file /run/secrets/owner-url --did did:web:example.com`
-}
 
 // Run applies pending migrations.
 func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
@@ -151,16 +119,6 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 }
 
 type migratePlanCmd struct{ migrateFlags }
-
-// Help implements [kong.HelpProvider].
-func (migratePlanCmd) Help() string {
-	return `Prints the SQL that migrate up runs, for review or for other tools such as psql. This command changes nothing.
-
-Examples:
-
-    holdfast migrate plan --storage postgres
-    holdfast migrate plan | psql -v ON_ERROR_STOP=1 "$OWNER_URL"`
-}
 
 // Run prints the SQL.
 func (c *migratePlanCmd) Run(ctx context.Context, a *app) error {

@@ -42,21 +42,6 @@ func (g *nonEmpty) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Help implements [kong.HelpProvider].
-func (sendCmd) Help() string {
-	return `The result goes to stdout, messages go to stderr. The exit code is that of the task's final state (holdfast help exit-codes). The task continues if you interrupt this command or lose the connection.
-
-Examples:
-
-    holdfast send "Some long text to summarize ..."
-    holdfast send -f report.pdf --data '{"sentences": 3}'
-    holdfast send --stream -f book.txt
-    pdftotext paper.pdf - | holdfast send
-    holdfast send --task 01980a2e-... "the second chapter"
-    holdfast send --no-wait --webhook https://example.com/tasks --webhook-token "$SECRET" -f book.pdf
-    id=$(holdfast send --no-wait --json -f book.txt | jq -r .id)`
-}
-
 // Run sends the message and shows the answer.
 func (c *sendCmd) Run(ctx context.Context, a *app) error {
 	message, err := c.message(a)

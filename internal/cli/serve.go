@@ -78,20 +78,6 @@ type serveCmd struct {
 	LogFormat string `placeholder:"FORMAT" envvar:"" default:"text" enum:"text,json" group:"Log:" help:"Log format on stderr: text or json."`
 }
 
-// Help implements [kong.HelpProvider].
-func (serveCmd) Help() string {
-	return `Accepted tasks are stored in --data or in a PostgreSQL database and survive crashes: interrupted tasks run again at the next start. The first SIGINT or SIGTERM stops the server gracefully, the second at once.
-
-Examples:
-
-    holdfast serve
-    holdfast serve --addr 127.0.0.1:8080 --storage memory
-    holdfast serve --exec "python3 agent.py" --name my-agent
-    DATABASE_URL=postgres://user:secret@db/agent?sslmode=verify-full holdfast serve
-    holdfast serve --exec "tr a-z A-Z" --exec-plain
-    holdfast serve --addr 0.0.0.0:3773 --tokens-file tokens.txt --url https://agent.example.com/`
-}
-
 // size is a number of bytes, written as 10MiB, 10MB or 10485760.
 type size int64
 
@@ -169,13 +155,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	if r.cert != nil {
 		ln = r.cert.tlsListener(ln)
 	}
-	if cfg.DataDir = r.storage.data; r.storage.kind != kindSQLite {
-		if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
-			return errors.Join(err, ln.Close())
-		}
-		defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
+	if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
+		return errors.Join(err, ln.Close())
 	}
-	if r.storage.kind == kindPostgres {
+	defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
+	if r.storage.url != "" {
 		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosenBy)
 	}
 	h, err := holdfast.New(cfg, r.agent.handler) // opening the store must not end half-way
@@ -189,7 +173,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	tuning, tuned := context.WithCancel(ctx)
 	defer tuned()
 	limit := cmp.Or(int64(c.Memory), memory.Default())
-	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.kind, limit))
+	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.inMemory, limit))
 	a.reloads.Store(true)
 	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) // reading a file needs none
 	if err := h.Serve(ctx, ln); err != nil && !graceExpired(ctx, err) {

@@ -11,7 +11,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
 	"github.com/holdfast-dev/holdfast/internal/config"
@@ -35,7 +34,7 @@ var configTypes = []struct {
 	prefix string
 	types  []reflect.Type
 }{
-	{"postgres.", []reflect.Type{reflect.TypeFor[postgres.Config]()}},
+	{"postgres.", []reflect.Type{reflect.TypeOf(storage{}.cfg)}},
 	{"exec.", []reflect.Type{reflect.TypeFor[execagent.Config]()}},
 	{"Webhooks.", []reflect.Type{reflect.TypeFor[holdfast.Webhooks](), reflect.TypeFor[webhook.Config]()}},
 	{"", []reflect.Type{reflect.TypeFor[holdfast.Config](), reflect.TypeFor[engine.Config](), reflect.TypeFor[server.Config]()}},

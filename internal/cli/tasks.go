@@ -31,15 +31,6 @@ type tasksListCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (tasksListCmd) Help() string {
-	return `Examples:
-
-    holdfast tasks list --state working,submitted
-    holdfast tasks list --since 1h --all
-    holdfast tasks list --all --json | jq -r 'select(.status.state == "failed") | .id'`
-}
-
 // timestamp is a time, given in RFC 3339 or as a duration before now.
 type timestamp time.Time
 
@@ -145,14 +136,6 @@ type tasksGetCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (tasksGetCmd) Help() string {
-	return `Examples:
-
-    holdfast tasks get 01980a2e-...
-    holdfast tasks get 01980a2e-... --json | jq .artifacts`
-}
-
 // Run shows a task.
 func (c *tasksGetCmd) Run(ctx context.Context, a *app) error {
 	params := a2a.TaskQueryParams{ID: c.ID, HistoryLength: c.History}
@@ -214,16 +197,6 @@ type tasksFollowCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (tasksFollowCmd) Help() string {
-	return `Prints progress and results as they arrive, across lost connections and restarts of the server. The exit code is that of the task's final state (holdfast help exit-codes).
-
-Examples:
-
-    holdfast tasks follow 01980a2e-...
-    holdfast tasks follow 01980a2e-... --json | jq .kind`
-}
-
 // Run follows a task.
 func (c *tasksFollowCmd) Run(ctx context.Context, a *app) error {
 	v := newViewer(a, &c.connection, true)
@@ -241,16 +214,6 @@ type tasksCancelCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (tasksCancelCmd) Help() string {
-	return `A canceled task never changes again. A task that is already final is rejected (exit code 5).
-
-Examples:
-
-    holdfast tasks cancel 01980a2e-...
-    holdfast tasks list --state submitted --all --json | jq -r .id | xargs holdfast tasks cancel`
-}
-
 // Run cancels tasks. It continues after errors.
 func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
 	return a.each(ctx, c.IDs, func(id string) error {
@@ -264,16 +227,6 @@ type tasksDeleteCmd struct {
 	Force bool `help:"Also delete tasks with undelivered webhook events, and drop these events."`
 
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (tasksDeleteCmd) Help() string {
-	return `Permanently deletes tasks with their messages, results, feedback and webhooks. An unfinished task is rejected (exit code 5): cancel it first. A task with undelivered webhook events is rejected unless --force is set.
-
-Examples:
-
-    holdfast tasks delete 01980a2e-...
-    holdfast tasks list --state failed --all --json | jq -r .id | xargs holdfast tasks delete --yes`
 }
 
 // Run deletes tasks. It continues after errors.

@@ -38,17 +38,6 @@ type webhooksSetCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (webhooksSetCmd) Help() string {
-	return `Prints the webhook's id and the secret that verifies signatures. The secret is shown only in the first ten minutes after its creation. A new webhook receives events from now on; holdfast webhooks replay --from 1 sends earlier events too. Replacing a webhook changes only what the flags set. It continues with its next event, even if it was disabled. docs/webhooks.md describes receivers, with examples in Go, Python and Node.
-
-Examples:
-
-    holdfast webhooks set 01980a2e-... https://example.com/tasks --webhook-token "$SECRET"
-    holdfast webhooks set 01980a2e-... https://example.com/tasks --id mine --rotate-secret
-    holdfast send --no-wait --webhook https://example.com/tasks -f book.pdf`
-}
-
 // Run sets a webhook.
 func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 	params, err := c.params(ctx, a)
@@ -144,16 +133,6 @@ type webhooksGetCmd struct {
 	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task)."`
 
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (webhooksGetCmd) Help() string {
-	return `Secrets are not shown.
-
-Examples:
-
-    holdfast webhooks get 01980a2e-...
-    holdfast webhooks get 01980a2e-... mine --json | jq .pushNotificationConfig.delivery`
 }
 
 // Run shows a webhook.
@@ -285,16 +264,6 @@ type webhooksDeleteCmd struct {
 	IDs  []nonEmpty `arg:"" name:"id" help:"Webhook ids."`
 
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (webhooksDeleteCmd) Help() string {
-	return `After the command returns, nothing more is sent. Undelivered events and dead letters are deleted too. A webhook that does not exist is not an error.
-
-Examples:
-
-    holdfast webhooks delete 01980a2e-... mine
-    holdfast webhooks list 01980a2e-... --json | jq -r '.[].pushNotificationConfig.id' | xargs holdfast webhooks delete 01980a2e-...`
 }
 
 // Run deletes webhooks. It continues after errors.

@@ -17,17 +17,6 @@ type webhooksListCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (webhooksListCmd) Help() string {
-	return `Columns: SENT is the number of delivered events, DEAD the number of dead letters, FAILED the number of failed attempts to deliver the next event, NEXT the time until its next attempt.
-
-Examples:
-
-    holdfast webhooks list 01980a2e-...
-    holdfast webhooks list --all-owners
-    holdfast webhooks list --owner alice --data /var/lib/holdfast --json`
-}
-
 // Run lists webhooks.
 func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	if c.usesStore() {
@@ -67,17 +56,6 @@ type webhooksAttemptsCmd struct {
 	connection
 }
 
-// Help implements [kong.HelpProvider].
-func (webhooksAttemptsCmd) Help() string {
-	return `Columns: EVENT is the event's sequence number, TRY the number of the attempt, MS the response time in milliseconds. With --owner or --all-owners also the address and the error of a failed request.
-
-Examples:
-
-    holdfast webhooks attempts 01980a2e-...
-    holdfast webhooks attempts 01980a2e-... mine --all --json | jq 'select(.outcome != "delivered")'
-    holdfast webhooks attempts --all-owners`
-}
-
 // Run lists attempts.
 func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 	if c.usesStore() {
@@ -107,17 +85,6 @@ type webhooksDeadCmd struct {
 	pageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
 	operatorFlags
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (webhooksDeadCmd) Help() string {
-	return `Lists events that a receiver rejected or did not accept within three days. They are kept until holdfast webhooks replay sends them again, the webhook is deleted, or they expire (serve --retention). Columns: EVENT is the event's sequence number, TRIES the number of attempts, STATUS the status of the last response.
-
-Examples:
-
-    holdfast webhooks dead
-    holdfast webhooks dead --task 01980a2e-... --json
-    holdfast webhooks dead --all-owners --data /var/lib/holdfast`
 }
 
 // Run lists dead letters.
@@ -150,17 +117,6 @@ type webhooksReplayCmd struct {
 
 	operatorFlags
 	connection
-}
-
-// Help implements [kong.HelpProvider].
-func (webhooksReplayCmd) Help() string {
-	return `Sends all events from that event on again, in order and with the same ids, so that a receiver can detect duplicates. A disabled webhook becomes active again.
-
-Examples:
-
-    holdfast webhooks replay 01980a2e-...
-    holdfast webhooks replay 01980a2e-... mine --from 1
-    holdfast webhooks replay --all-owners    # with SQLite, stop the server first`
 }
 
 // Run moves the cursor of a webhook back.

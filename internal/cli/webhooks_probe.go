@@ -28,16 +28,6 @@ type webhooksTestCmd struct {
 	configFlag
 }
 
-// Help implements [kong.HelpProvider].
-func (webhooksTestCmd) Help() string {
-	return `Sends an event of a task that does not exist, from this machine and with the same rules as serve: use the same flags, variables or config file. Exit codes: 0 if the receiver accepted the event (2xx), 3 if the URL is not allowed, 5 if the receiver rejected the event, 7 without a response or with one that asks for a retry.
-
-Examples:
-
-    holdfast webhooks test https://example.com/tasks
-    holdfast webhooks test http://localhost:8000/ --webhook-allow-hosts localhost:8000 --webhook-secret "$WHSEC"`
-}
-
 // Exit codes of webhooks test.
 const (
 	exitNotAllowed  = 3

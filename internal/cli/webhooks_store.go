@@ -26,7 +26,7 @@ func (o *operatorFlags) usesStore() bool { return o.AllOwners || o.Owner != "" }
 
 // checkRemote checks the flags of a command that uses a server.
 func (o *operatorFlags) checkRemote(a *app, task string) error {
-	for _, name := range append([]string{"data", "storage"}, postgresFlags...) {
+	for _, name := range append(backendFlags(), "storage") {
 		if a.set.origins[name].rank == byFlag {
 			return usagef("--%s needs --owner or --all-owners: without these the command uses a server", name)
 		}
@@ -48,7 +48,7 @@ func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, writ
 	}
 	s.printNotes(a)
 	st, err := s.openExisting(ctx, a)
-	if err == nil && write && s.kind == kindSQLite {
+	if err == nil && write && !s.shared {
 		// The store exists: opening it for writing does not create an empty one.
 		if err = st.Close(); err != nil { // closed also when ctx is done
 			return err

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 )
 
 const urlFormat = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -172,4 +174,90 @@ func redactPasswords(text string) string {
 		})
 	}
 	return text
+}
+
+// check checks the URL of a PostgreSQL database.
+func (u *databaseURL) check() error {
+	if u.err != nil {
+		return u.err
+	}
+	if u.url == "" {
+		return errors.New("--storage: postgres needs the URL of the database: set DATABASE_URL, --database-url or --database-url-file to " + urlFormat)
+	}
+	if err := checkDatabaseURL(u.url); err != nil {
+		return fmt.Errorf("--%s %s", u.flag, strings.ReplaceAll(err.Error(), "\n", " and "))
+	}
+	return nil
+}
+
+var didPattern = regexp.MustCompile(`^did:[a-z0-9]+:\S+$`)
+
+// resolvePostgres checks the settings of PostgreSQL and sets its configuration.
+func (f *storageFlags) resolvePostgres(a *app, s *storage, _ string) error {
+	errs := []error{s.dsn.check()}
+	which, err := a.set.selectFlag("schema", "did")
+	errs = append(errs, err)
+	schema := f.Schema
+	switch {
+	case which == "did":
+		schema = postgres.SchemaOf(strings.TrimSpace(f.DID))
+		if f.Schema != "" {
+			s.notes = append(s.notes, fmt.Sprintf("%s has no effect: the schema is that of %s", a.set.origins["schema"], a.set.origins["did"]))
+		}
+	case f.DID != "" && err == nil:
+		s.notes = append(s.notes, fmt.Sprintf("%s has no effect: the schema is that of %s", a.set.origins["did"], a.set.origins["schema"]))
+	}
+	if f.DID != "" && !didPattern.MatchString(strings.TrimSpace(f.DID)) {
+		errs = append(errs, fmt.Errorf("--did is %q, want did:METHOD:ID", f.DID))
+	}
+	if schema == "" {
+		schema = "holdfast"
+	}
+	if f.PoolMin > f.PoolMax && a.set.origins["postgres-pool-min"].rank != byDefault {
+		errs = append(errs, fmt.Errorf("--postgres-pool-min is %d, want no more than --postgres-pool-max, which is %d", f.PoolMin, f.PoolMax))
+	}
+	a.set.bind("postgres.", &s.cfg)
+	s.url, s.cfg.URL, s.cfg.Schema = maskURL(s.dsn.url), "postgres://checked", schema
+	errs = append(errs, a.set.checkBounds(true)...)
+	errs = append(errs, a.set.problemsOf("postgres.", s.cfg.Check(), "")...)
+	s.cfg.URL = s.dsn.url
+	return errors.Join(errs...)
+}
+
+// explainConnection returns an error of PostgreSQL as one line, with a hint about poolers and
+// certificates.
+func explainConnection(err error) error {
+	var (
+		unknown x509.UnknownAuthorityError
+		host    x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	wrapped := error(&singleLineError{err})
+	switch {
+	case errors.Is(err, postgres.ErrPooler):
+		return &hintError{wrapped, "set --postgres-pooler or STORAGE__POSTGRES_POOLER=true"}
+	case errors.As(err, &unknown):
+		return &hintError{wrapped, "the server's certificate is signed by an unknown authority: set sslrootcert=FILE in the URL to the authority's certificate"}
+	case errors.As(err, &host):
+		return &hintError{wrapped, "the server's certificate is for another host: use the host name of the certificate in the URL, or set sslmode=verify-ca"}
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return &hintError{wrapped, "the server's certificate has expired or is not valid yet: renew it, or correct this machine's clock"}
+	}
+	return wrapped
+}
+
+// singleLineError is an error with its distinct lines joined into one. A driver that tries a host with
+// and without TLS returns a line for each attempt.
+type singleLineError struct{ error }
+
+func (e *singleLineError) Unwrap() error { return e.error }
+
+func (e *singleLineError) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }

@@ -51,20 +51,20 @@ func TestCheckDatabaseURL(t *testing.T) {
 }
 
 // An invalid PostgreSQL URL still selects PostgreSQL: data must not go to another store.
-func TestKindByURL(t *testing.T) {
+func TestBackendByURL(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"": kindSQLite, "postgres://u:p@h/d": kindPostgres, "POSTGRES://u:p@h/d": kindPostgres, "postgres://u:p#p@h/d": kindPostgres,
-		"postgresql://u:p%zz@h/d": kindPostgres, `"postgres://u:p@h/d"`: kindPostgres, "\tpostgres://u:p@h/d": kindPostgres,
-		"postgresql+psycopg2://u:p@h/d": kindPostgres, "postgres://u@%2Frun/d": kindPostgres,
-		"mysql://u:p@h/d": kindSQLite, "sqlite:///data.db": kindSQLite, "host=h user=u": kindSQLite, "jdbc:postgresql://h/d": kindSQLite,
+		"": "sqlite", "postgres://u:p@h/d": "postgres", "POSTGRES://u:p@h/d": "postgres", "postgres://u:p#p@h/d": "postgres",
+		"postgresql://u:p%zz@h/d": "postgres", `"postgres://u:p@h/d"`: "postgres", "\tpostgres://u:p@h/d": "postgres",
+		"postgresql+psycopg2://u:p@h/d": "postgres", "postgres://u@%2Frun/d": "postgres",
+		"mysql://u:p@h/d": "sqlite", "sqlite:///data.db": "sqlite", "host=h user=u": "sqlite", "jdbc:postgresql://h/d": "sqlite",
 	} {
-		if got, _ := kindByURL(in, origin{name: "DATABASE_URL"}); got != want {
-			t.Errorf("kindByURL(%q) = %s, want %s", in, got, want)
+		if got, _ := backendByURL(in, origin{name: "DATABASE_URL"}); got.kind != want {
+			t.Errorf("backendByURL(%q) = %s, want %s", in, got.kind, want)
 		}
 	}
-	if got, _ := kindByURL("mysql://h/d", origin{name: "HOLDFAST_DATABASE_URL"}); got != kindPostgres {
-		t.Errorf("kindByURL() of HOLDFAST_DATABASE_URL = %s, want %s", got, kindPostgres)
+	if got, _ := backendByURL("mysql://h/d", origin{name: "HOLDFAST_DATABASE_URL"}); got.kind != "postgres" {
+		t.Errorf("backendByURL() of HOLDFAST_DATABASE_URL = %s, want postgres", got.kind)
 	}
 }
 
