@@ -39,14 +39,6 @@ func (a *array) int(v int64) {
 	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v)) //nolint:gosec // two's complement
 }
 
-func (a *array) intOrNull(v int64, set bool) {
-	if set {
-		a.int(v)
-	} else {
-		a.null()
-	}
-}
-
 func (a *array) text(s string) {
 	a.n++
 	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(s))) //nolint:gosec // PostgreSQL values are shorter

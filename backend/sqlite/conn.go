@@ -204,7 +204,3 @@ func (r record) json(i int) []byte {
 	text := r.text(i)
 	return unsafe.Slice(unsafe.StringData(text), len(text))
 }
-
-// jsonText returns bytes as a text without copying them. The bytes must not change
-// afterwards.
-func jsonText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -79,7 +79,7 @@ type Context struct {
 // NewParent reports whether the change sets a parent that has to be checked.
 func (s *Context) NewParent(c *store.ContextChange) bool {
 	parent := c.Context.ParentID
-	return parent != "" && !(s.Exists && s.ParentID == parent)
+	return parent != "" && (!s.Exists || s.ParentID != parent)
 }
 
 // SaveContext returns why a store rejects a context change, or nil.

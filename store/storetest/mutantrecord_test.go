@@ -25,7 +25,7 @@ func (m *mutant) mutateRecords(owner string, changes []store.RecordChange) []sto
 		if m.records != nil {
 			m.records(&c)
 		}
-		if r, err := m.Store.Record(context.Background(), store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}); m.ignoresRecordVersions && err == nil {
+		if r, err := m.Record(context.Background(), store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}); m.ignoresRecordVersions && err == nil {
 			c.Version = r.Version
 		}
 		changed[i] = c
