@@ -53,9 +53,16 @@ func TestLeasesAreRenewedWhileLanesAreWorkedAndWait(t *testing.T) {
 			time.Sleep(time.Second)
 			return status(200)
 		})
+		// A lane that is claimed before its log is complete is claimed again for the rest.
+		for i := range w.replicas {
+			w.stop(i, time.Minute)
+		}
 		var ids []laneID
 		for n := range 3 {
 			ids = append(ids, w.newTask("alice", fmt.Sprint("t", n), 0, 14))
+		}
+		for i := range w.replicas {
+			w.replicas[i] = w.start()
 		}
 		time.Sleep(500 * time.Millisecond)
 		fence := w.laneOf(ids[0]).Fence
