@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,16 +71,7 @@ func TestNewRejectsInvalidRetention(t *testing.T) {
 }
 
 func containsLine(err error, want string) bool {
-	joined, ok := errors.Unwrap(err).(interface{ Unwrap() []error })
-	if !ok {
-		return false
-	}
-	for _, err := range joined.Unwrap() {
-		if err.Error() == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(strings.TrimPrefix(err.Error(), "engine config: "), "\n"), want)
 }
 
 // wantTasks checks which tasks of alice exist.

@@ -749,7 +749,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{execagent.Config{CommandLine: `sh "unbalanced`}, []string{"unbalanced quotes"}},
 		{execagent.Config{CommandLine: `cat | sort`}, []string{"shell operators", "sh -c"}},
 		{execagent.Config{CommandLine: `cat > /etc/passwd`}, []string{"shell operators"}},
-		{execagent.Config{CommandLine: "sh", Dir: plain, Timeout: -1, Grace: -1, MaxLine: -1, Env: []string{"X"}}, []string{"not a directory", "Timeout", "Grace", "MaxLine", "KEY=value"}},
+		{execagent.Config{CommandLine: "sh", Dir: plain, Timeout: -1, Grace: -1, MaxLine: -1, Env: []string{"X"}}, []string{"want a directory", "Timeout", "Grace", "MaxLine", "KEY=value"}},
 	} {
 		_, err := execagent.New(tt.cfg)
 		for _, want := range tt.want {
