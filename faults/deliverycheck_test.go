@@ -59,12 +59,12 @@ func (r *receiver) proveLane(h *hook, l *check.Lane, log []store.Event) error {
 		if h.after != "" && e.Received != nil && e.Received.ID == h.after {
 			begin = at.Sequence
 		}
-		next, tell := at.Next(e)
+		next, delivers := at.Next(e)
 		at = next
 		if begin < 0 && h.after == "" && seen.seen[next.Sequence] {
 			begin = next.Sequence - 1 // the webhook was registered at this event
 		}
-		if !tell || begin < 0 || next.Sequence <= begin {
+		if !delivers || begin < 0 || next.Sequence <= begin {
 			continue
 		}
 		events++
@@ -73,8 +73,8 @@ func (r *receiver) proveLane(h *hook, l *check.Lane, log []store.Event) error {
 			errs = append(errs, fmt.Errorf("event %d was not delivered, and is no dead letter", next.Sequence))
 			continue
 		}
-		if told := r.events[eventName{name.task, next.Sequence}]; told != nil {
-			errs = append(errs, sameEvent(told, l.Webhook.Task, log[0].Time, e))
+		if received := r.events[eventName{name.task, next.Sequence}]; received != nil {
+			errs = append(errs, sameEvent(received, l.Webhook.Task, log[0].Time, e))
 		}
 	}
 	extra := 0
@@ -90,16 +90,16 @@ func (r *receiver) proveLane(h *hook, l *check.Lane, log []store.Event) error {
 }
 
 // sameEvent compares a delivered event with the log.
-func sameEvent(told *deliveredEvent, task store.Key, created time.Time, e *store.Event) error {
-	env := &told.envelope
+func sameEvent(received *deliveredEvent, task store.Key, created time.Time, e *store.Event) error {
+	env := &received.envelope
 	kind, final := "status-update", e.State.Terminal()
 	if e.Artifact != nil {
 		kind, final = "artifact-update", false
 	}
 	at, err := time.Parse(time.RFC3339Nano, env.Timestamp)
-	if want := webhook.EventID(task, created, e.Seq); told.id != want || env.Kind != kind || env.Final != final || err != nil || !at.Equal(e.Time) ||
+	if want := webhook.EventID(task, created, e.Seq); received.id != want || env.Kind != kind || env.Final != final || err != nil || !at.Equal(e.Time) ||
 		kind == "status-update" && (env.Status == nil || env.Status.State != e.State) {
-		return fmt.Errorf("event %d of the log, %s %s at %s, was delivered as %s, want id %s", e.Seq, kind, e.State, e.Time, told.body, want)
+		return fmt.Errorf("event %d of the log, %s %s at %s, was delivered as %s, want id %s", e.Seq, kind, e.State, e.Time, received.body, want)
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func TestSummarizerResumesAtItsPage(t *testing.T) {
 	for page := range 12 {
 		fmt.Fprintf(&text, "\f")
 		for i := range 20 {
-			fmt.Fprintf(&text, "Sentence %d of page %d tells something about durable servers and lost work. ", i, page)
+			fmt.Fprintf(&text, "Sentence %d of page %d says something about durable servers and lost work. ", i, page)
 		}
 	}
 	task, err := p.trySend(t.Context(), client.Text(text.String()), "")

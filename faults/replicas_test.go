@@ -60,10 +60,10 @@ func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	}
 	wantState(t, b.task(canceled), a2a.StateCanceled)
 	c.await("end", canceled, "")
-	told := time.Since(begun)
-	t.Logf("the handler was canceled through another replica after %s", told)
-	if told > lease { // a renewal, made every third of a lease, detects it
-		t.Errorf("the handler was canceled through another replica after %s, its lease is %s", told, lease)
+	canceledAfter := time.Since(begun)
+	t.Logf("the handler was canceled through another replica after %s", canceledAfter)
+	if canceledAfter > lease { // a renewal, made every third of a lease, detects it
+		t.Errorf("the handler was canceled through another replica after %s, its lease is %s", canceledAfter, lease)
 	}
 	wantState(t, ranIt.task(canceled), a2a.StateCanceled)
 	wantWholeChunks(t, c.prove(ids))
@@ -412,7 +412,7 @@ func TestSummarizerResumesInAnotherProcess(t *testing.T) {
 	for page := range 12 {
 		fmt.Fprintf(&text, "\f")
 		for i := range 20 {
-			fmt.Fprintf(&text, "Sentence %d of page %d tells something about durable servers and lost work. ", i, page)
+			fmt.Fprintf(&text, "Sentence %d of page %d says something about durable servers and lost work. ", i, page)
 		}
 	}
 	task, err := c.replicas[0].trySend(t.Context(), client.Text(text.String()), "")

@@ -256,12 +256,12 @@ func TestWebhooksWhileDatabaseDiskIsFull(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		told := f.ids()
+		listed := f.ids()
 		f.cluster.settleAll(ids)
 		for id := range ids {
-			told[id] = true
+			listed[id] = true
 		}
-		return f.finish(told, waitLimit)
+		return f.finish(listed, waitLimit)
 	}()
 	wantNoneDead(t, report)
 }

@@ -177,7 +177,7 @@ func (x *exchange) checkHealth() healthInfo {
 	}
 	if hooks := x.s.cfg.Webhook; hooks != nil {
 		stats := hooks.Stats()
-		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.Dead, stats.InFlight, stats.Disabled, stats.Memory, stats.Starved, stats.Refused}
+		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.DeadLetters, stats.InFlight, stats.Disabled, stats.Memory, stats.WaitingForMemory, stats.MemoryRefused}
 		info.Expired.Attempts, info.Expired.DeadLetters, info.Expired.Webhooks = stats.Expired.Attempts, stats.Expired.DeadLetters, stats.Expired.Webhooks
 		if problems := hooks.Health(); len(problems) > 0 {
 			info.Problems = slices.Concat(info.Problems, problems)

@@ -253,7 +253,7 @@ func TestLaneWaitsForMemory(t *testing.T) {
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
 				s := w.replicas[0].s
-				if stats := s.Stats(); len(w.posts) != 2 || stats.Refused == 0 || stats.Failed+stats.Dead != 0 {
+				if stats := s.Stats(); len(w.posts) != 2 || stats.MemoryRefused == 0 || stats.Failed+stats.DeadLetters != 0 {
 					t.Errorf("without memory: %d requests, %+v, want 2 and refused reservations", len(w.posts), stats)
 				}
 				if l := w.laneOf(laneID{store.Key{Owner: "bob", ID: "t"}, "t-hook-1"}); l.Attempt != 0 || !l.Pending() {
@@ -266,7 +266,7 @@ func TestLaneWaitsForMemory(t *testing.T) {
 					t.Errorf("with memory: %d requests in total, want 4", len(w.posts))
 				}
 				w.checkAll()
-				if stats := s.Stats(); stats.Memory != 0 || stats.Starved != 0 {
+				if stats := s.Stats(); stats.Memory != 0 || stats.WaitingForMemory != 0 {
 					t.Errorf("after delivery: %+v, want nothing reserved", stats)
 				}
 			})

@@ -22,7 +22,7 @@ type settings struct {
 	Format         a2a.PayloadFormat      `json:"format,omitempty"`
 	Signatures     []string               `json:"signatures,omitempty"`
 	// SecretReturned reports that the owner received the secret of the newest key.
-	SecretReturned bool `json:"told,omitempty"`
+	SecretReturned bool `json:"secretReturned,omitempty"`
 	// Saved is when the owner last saved the webhook.
 	Saved time.Time `json:"saved,omitempty"`
 	// Global marks the global webhook, whose other settings are in Config.

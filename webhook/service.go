@@ -165,8 +165,8 @@ func (s *Service) CancelStaleOfTask(ctx context.Context, owner, id string) {
 // Stats returns the current counters. It does not call the store.
 func (s *Service) Stats() Stats {
 	stats := Stats{
-		Delivered: s.delivery.delivered.Load(), Failed: s.delivery.failed.Load(), Dead: s.delivery.dead.Load(), Claimed: s.claims.count(),
-		Memory: s.memory.held.Load(), Starved: int(s.memory.waiting.Load()), Refused: s.memory.refused.Load(),
+		Delivered: s.delivery.delivered.Load(), Failed: s.delivery.failed.Load(), DeadLetters: s.delivery.dead.Load(), Claimed: s.claims.count(),
+		Memory: s.memory.held.Load(), WaitingForMemory: int(s.memory.waiting.Load()), MemoryRefused: s.memory.refused.Load(),
 		Expired: s.janitor.stats(),
 	}
 	s.endpoints.addStats(&stats)

@@ -133,9 +133,9 @@ func TestStatsCount(t *testing.T) {
 			w.t.Error("Memory = 0 during an attempt, want more")
 		}
 		stats.Memory = 0
-		w.equal("stats during the last attempt", stats, Stats{Delivered: 2, Failed: 2, Dead: 1, InFlight: 1, Claimed: 1})
+		w.equal("stats during the last attempt", stats, Stats{Delivered: 2, Failed: 2, DeadLetters: 1, InFlight: 1, Claimed: 1})
 		w.drain(time.Minute)
-		w.equal("stats", r.s.Stats(), Stats{Delivered: 3, Failed: 2, Dead: 1})
+		w.equal("stats", r.s.Stats(), Stats{Delivered: 3, Failed: 2, DeadLetters: 1})
 	})
 }
 

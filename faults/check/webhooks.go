@@ -81,10 +81,10 @@ func LaneOf(l Lane, log []store.Event) error {
 	found := 0
 	for i := range log {
 		at := places[i]
-		next, told := at.Next(&log[i])
+		next, delivers := at.Next(&log[i])
 		places = append(places, next)
 		d, ok := l.Dead[next.Sequence]
-		if !told || !ok {
+		if !delivers || !ok {
 			continue
 		}
 		found++

@@ -64,9 +64,9 @@ func TestReceiverHoldsRequests(t *testing.T) {
 	}
 	defer func() { _ = r.close() }()
 	release := r.hold()
-	told := make(chan struct{})
+	answered := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(answered)
 		deliverAll(t, r, 1, true, true)
 	}()
 	if err := r.await(t.Context(), []string{"t"}, 20*time.Millisecond); err == nil {
@@ -76,7 +76,7 @@ func TestReceiverHoldsRequests(t *testing.T) {
 	if err := r.await(t.Context(), []string{"t"}, time.Minute); err != nil {
 		t.Errorf("await() = %v after the release", err)
 	}
-	<-told
+	<-answered
 }
 
 func TestHookGoals(t *testing.T) {
