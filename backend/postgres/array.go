@@ -107,6 +107,11 @@ func param(v any) []byte {
 		for _, s := range v {
 			a.text(s)
 		}
+	case [][]byte:
+		a.elem = oidBytea
+		for _, b := range v {
+			a.bytes(b)
+		}
 	case []bool:
 		a.elem = oidBool
 		for _, b := range v {
