@@ -18,45 +18,46 @@ import (
 const chunkOverhead = 64
 
 // ArtifactWriter streams one artifact. Each write is a chunk that is soon sent to readers of
-// the task. Together the chunks are one artifact; consecutive text is one part. It is safe for
-// concurrent use.
+// the task. The chunks together form one artifact, in which consecutive text is one part. It is
+// safe for concurrent use.
 //
 // At the end of a turn, the artifact has the content that the final attempt wrote, as if there
 // had been no earlier attempts. Content that earlier attempts stored and the final attempt
 // writes again is stored once; their other content is replaced. If only earlier attempts wrote
-// the artifact, it is withdrawn at the end, or restored to its state before the turn. Content
-// written during a [Turn.Step] belongs to the step. A later attempt that reads the step's
-// record writes that content again.
+// the artifact, the end of the turn removes it, or restores it to its state before the turn.
+// Content written during a [Turn.Step] belongs to the step. A later attempt that finds the step
+// recorded writes that content again.
 type ArtifactWriter struct {
 	t *Turn
 
 	mu   sync.Mutex
 	head a2a.Artifact // without parts
-	// explicit is set if the id was not made from the name.
+	// explicit is set if the id was given instead of derived from the name.
 	explicit bool
 	started  bool
 	closed   bool
 	pos      store.Position // end of the written content
-	// generation is the number of events of the turn that replaced the artifact, up to the one
-	// that starts the current content.
+	// generation counts the events of the turn that replaced the artifact's content, including
+	// the one that started the current content.
 	generation int
-	// earlier is the artifact stored by earlier attempts, as long as the written content is a
-	// prefix of it. In that case the written content is not committed again.
+	// earlier is the artifact that earlier attempts stored, while the content written so far is
+	// a prefix of it; otherwise nil. Content that is already stored is not committed again.
 	earlier *earlierArtifact
 }
 
-// Artifact starts an artifact. Its id is made from the name and its number of uses, so another
-// attempt of the turn writes the same artifact, and the second artifact with the same name in a
-// turn has another id.
+// Artifact starts an artifact. Its id is derived from the task, the turn, the name, and how
+// often the attempt has used the name. Every attempt of the turn therefore writes the same
+// artifact, and a second artifact with the same name has another id.
 func (t *Turn) Artifact(name string) *ArtifactWriter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.startArtifact(name)
 }
 
-// OpenArtifact returns the incomplete artifact with a name that [Turn.Artifact] or OpenArtifact
-// started, or starts one. Use it for an artifact that is written both within and outside of
-// steps. If a recorded step started the artifact, it is open as if the step had run again.
+// OpenArtifact returns the newest artifact with the given name that [Turn.Artifact] or
+// OpenArtifact started and that is not complete. If there is none, it starts one. Use it for an
+// artifact that is written both within and outside of steps. An artifact that a recorded step
+// started is found as if the step had run again.
 func (t *Turn) OpenArtifact(name string) *ArtifactWriter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +71,7 @@ func (t *Turn) OpenArtifact(name string) *ArtifactWriter {
 func (t *Turn) startArtifact(name string) *ArtifactWriter {
 	w := t.newWriter(a2a.Artifact{ID: t.artifactID(name), Name: name}, false)
 	t.setOpen(w)
-	if in, err := t.innerScope(); err == nil { // otherwise its writes are rejected
+	if in, err := t.innerScope(); err == nil { // on an error, writes to w are rejected too
 		in.addWrite(w, w.pos, w.pos, wroteStart)
 	}
 	return w
@@ -91,7 +92,8 @@ func (t *Turn) newWriter(head a2a.Artifact, explicit bool) *ArtifactWriter {
 	return w
 }
 
-// AddArtifact adds a complete artifact. If ID is empty, it is made from the name.
+// AddArtifact adds a complete artifact. If a.ID is empty, the id is derived from the name, as
+// in [Turn.Artifact].
 func (t *Turn) AddArtifact(a a2a.Artifact) error {
 	parts, err := t.checkedParts(a.Name, a.Parts)
 	if err != nil {
@@ -176,7 +178,7 @@ func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 // limit of the turn.
 func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
 	if len(parts) == 0 {
-		parts = []a2a.Part{a2a.TextPart{}} // an artifact without parts is a withdrawal
+		parts = []a2a.Part{a2a.TextPart{}} // an event without parts would remove the artifact
 	}
 	if err := t.r.checkAndCountParts(name, parts); err != nil {
 		return nil, err
@@ -254,7 +256,8 @@ func (s *settings) checkHead(a *a2a.Artifact) error {
 	return s.checkMap("artifact.metadata", a.Metadata)
 }
 
-// noteWrite adds the content written since a position to the step that wrote it.
+// noteWrite records the content written since from, and with last the end of the artifact, in
+// the step that wrote it.
 func (w *ArtifactWriter) noteWrite(in *stepScope, from store.Position, last bool) {
 	if in == nil && !last {
 		return
@@ -271,7 +274,8 @@ func (w *ArtifactWriter) noteWrite(in *stepScope, from store.Position, last bool
 	in.addWrite(w, from, w.pos, flags)
 }
 
-// event returns the event of a chunk.
+// event returns the event that stores parts as a chunk. If add is false, the chunk replaces the
+// artifact's content.
 func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 	artifact := a2a.Artifact{ID: w.head.ID, Name: w.head.Name, Parts: parts}
 	if !add {
@@ -358,7 +362,7 @@ func (t *Turn) artifactID(name string) string {
 	return hashID(sha256.Sum256(text))
 }
 
-// hashID makes an id from a hash.
+// hashID formats the first 16 bytes of a hash as a UUID.
 func hashID(sum [sha256.Size]byte) string {
 	sum[6] = sum[6]&0x0f | 0x80 // UUID version 8, variant 10
 	sum[8] = sum[8]&0x3f | 0x80

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// reuseEarlier returns the artifact that earlier attempts stored and that w starts to write, or
-// nil if there is none. The caller holds w.mu.
+// reuseEarlier records that this attempt starts the artifact of w. It returns the artifact with
+// the same id that earlier attempts stored, or nil if there is none or this attempt has started
+// it before. The caller holds w.mu.
 func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
 	if t.earlier == nil {
 		return nil
@@ -37,7 +38,7 @@ func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
 }
 
 // countReplacement counts an event that replaces the artifact of w and returns the new
-// generation. In the first attempt, an artifact whose id was made from its name is replaced
+// generation. In the first attempt, an artifact whose id is derived from its name is replaced
 // only once, when it starts.
 func (t *Turn) countReplacement(w *ArtifactWriter) int {
 	if !w.explicit && t.earlier == nil {
@@ -58,8 +59,8 @@ func (t *Turn) countReplacement(w *ArtifactWriter) int {
 }
 
 // eventFor returns the event that makes the stored artifact equal to what w has written plus
-// parts. It returns nil if the stored artifact already starts with that, or equals it and is
-// complete.
+// parts. It returns nil if no event is needed: the stored artifact already starts with that
+// content or, if last is set, equals it and is complete.
 func (earlier *earlierArtifact) eventFor(w *ArtifactWriter, parts []a2a.Part, last bool) *store.Event {
 	stored := earlier.artifact.Parts
 	same := w.started || equalHeads(&w.head, earlier.artifact)
@@ -127,7 +128,7 @@ func appendParts(parts, chunk []a2a.Part) []a2a.Part {
 	return t.Artifacts[0].Parts
 }
 
-// remainingChunk returns the chunk that extends stored to all; ok is false if there is none.
+// remainingChunk returns the chunk that extends stored to all. ok is false if no chunk does.
 func remainingChunk(all, stored []a2a.Part) (chunk []a2a.Part, ok bool) {
 	end := store.EndOf(stored)
 	start, ok := store.Between(all, store.Position{}, end)

@@ -42,9 +42,9 @@ func (h *hub) checkAll(ctx context.Context) {
 	}
 }
 
-// isBehind reports whether the store has another version of the task than known, the version
-// known here before versions were read. A task that has changed here since is not behind,
-// because each commit detects events of others.
+// isBehind reports whether versions, as read from the store, has another version of the task
+// than known, the version that this process knew before the read. A task that this process has
+// changed since then is not behind, because each commit detects events of other processes.
 func (l *live) isBehind(known knownVersion, versions map[store.Key]store.TaskVersion) bool {
 	if l.isStale() {
 		return true
@@ -56,8 +56,8 @@ func (l *live) isBehind(known knownVersion, versions map[store.Key]store.TaskVer
 	return !exists || v.Seq != known.Seq || v.Queue.Lease.Fence != known.Queue.Lease.Fence || !v.CreatedAt.Equal(known.CreatedAt)
 }
 
-// startCatchUp catches up with a task in the background and then releases it. Only one
-// goroutine per task waits, because a commit of the task may be slow.
+// startCatchUp catches up with a task in the background and then releases it. At most one
+// goroutine per task waits for l.commit, because a slow commit may hold it.
 func (h *hub) startCatchUp(ctx context.Context, l *live) {
 	if !l.catchingUp.CompareAndSwap(false, true) {
 		h.release(l)
@@ -67,7 +67,7 @@ func (h *hub) startCatchUp(ctx context.Context, l *live) {
 		defer h.release(l)
 		l.commit.Lock()
 		defer l.unlock()
-		l.catchingUp.Store(false) // later changes may be missed by this read
+		l.catchingUp.Store(false) // the read may miss changes that are announced from now on
 		select {
 		case h.readSlots <- struct{}{}:
 			defer func() { <-h.readSlots }()

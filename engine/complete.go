@@ -9,7 +9,8 @@ import (
 
 // completeArtifacts sets the task's artifacts to those of this attempt, the last one of the
 // turn. It closes artifacts that the handler left open and reverts artifacts that only earlier
-// attempts wrote. It ignores errors, because the end of the turn fails for the same reason.
+// attempts wrote. It ignores errors, because the commit that ends the turn then fails for the
+// same reason.
 func (t *Turn) completeArtifacts() {
 	t.mu.Lock()
 	writers := slices.Clone(t.writers)

@@ -62,15 +62,16 @@ type Config struct {
 	// Retention is how long data is stored, by kind.
 	Retention Retention
 
-	// MultiOwner reports that callers belong to several owners. Each owner then may use only a
-	// part of the queue and of the slots, unless Limits and ReservedTurns are set.
+	// MultiOwner states that callers belong to several owners. The defaults of ReservedTurns
+	// and Limits.QueuedPerOwner then restrict each owner to a part of the slots and of the
+	// queue.
 	MultiOwner bool
 	// Limits limits the requests of callers and handlers.
 	Limits Limits
 	// Memory is the memory budget for large content. Default: no limit.
 	Memory *memory.Budget
-	// OutputModes are the media types that the handler produces. The engine rejects a client
-	// that accepts none of them. Empty: not checked.
+	// OutputModes are the media types that the handler produces. The engine rejects a message
+	// whose client accepts none of them. Default: not checked.
 	OutputModes []string
 
 	// clock returns the wall clock time; tests replace it.
@@ -84,10 +85,10 @@ type Limits struct {
 	// they queue within Poll, or while the store counts a long queue. Default 100,000.
 	Queued int `default:"100000" min:"1"`
 	// QueuedPerOwner is the maximum number of waiting tasks of one owner while no other owner
-	// has any. It must not exceed Queued. If it is less than Queued, the limit falls in
-	// proportion to the free places in the queue, so several owners cannot fill it either. The
-	// engine rejects new tasks, and messages for tasks that wait for their client, above it.
-	// Default: half of Queued with Config.MultiOwner, otherwise Queued.
+	// has any. It must not exceed Queued. If it is less than Queued, the limit decreases as the
+	// queue fills, in proportion to the free places, so several owners together cannot fill the
+	// queue either. The engine rejects new tasks, and messages for tasks that wait for their
+	// client, above it. Default: half of Queued with Config.MultiOwner, otherwise Queued.
 	QueuedPerOwner int
 	// Inbox is the maximum number of unread messages of one task. Default 1,000.
 	Inbox int `default:"1000" min:"1"`
@@ -111,7 +112,7 @@ type Limits struct {
 	// TaskBytes limits the content of all events of a task, in bytes: its history, its
 	// artifacts including replaced content, and its status messages. The engine rejects more
 	// with a2a.CodeTooLarge before it stores anything. Default 128 MiB. The effective limit is
-	// at most a third of what one owner may hold of Memory.
+	// at most a third of the share of Memory that one owner may hold.
 	TaskBytes int `default:"128MiB" min:"1"`
 	// ContextBytes limits the content of all tasks of a context, in bytes. The engine rejects
 	// messages for a context that has reached it with a2a.CodeTooLarge. A context can exceed it
@@ -132,7 +133,7 @@ func (c Config) Check() error {
 	return e.OrNil()
 }
 
-// settings returns the config with the defaults of its settings, and their problems.
+// settings returns the config with defaults applied to its settings, and the invalid settings.
 func (c Config) settings() (Config, *config.Error) {
 	e := config.Apply("engine", &c)
 	if c.MultiOwner && c.ReservedTurns == 0 {
@@ -173,6 +174,6 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrShutdown is returned for new work after Stop has been called. Nothing has been stored, so
-// the caller can retry with another process.
+// ErrShutdown is returned for new work while the engine is not running, in particular after
+// Stop has been called. Nothing has been stored, so the caller can retry with another process.
 var ErrShutdown error = a2a.Errorf(a2a.CodeUnavailable, "the server is stopping; retry later")

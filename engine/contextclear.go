@@ -40,10 +40,10 @@ func statesMatching(match func(a2a.TaskState) bool) []a2a.TaskState {
 // contexts.
 //
 // A started removal is completed even if ctx is canceled; if this call fails, the janitor
-// completes it. From then on nobody can see the context, and readers of its tasks get
-// task_not_found. A repeated call returns context_not_found, with and without an
-// Idempotency-Key. Errors: context_not_found, context_not_cancelable, invalid_params,
-// unavailable.
+// completes it. As soon as the removal has started, reads do not find the context, and
+// readers of its tasks get task_not_found. A repeated call returns context_not_found, with
+// and without an Idempotency-Key. Errors: context_not_found, context_not_cancelable,
+// invalid_params, unavailable.
 func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.ClearContextParams, opts SendOptions) (tasks int, err error) {
 	if err := checkKey(opts.IdempotencyKey); err != nil {
 		return 0, err
@@ -135,8 +135,8 @@ func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.Conte
 	return nil
 }
 
-// tasksIn returns the ids of a context's newest tasks in some states, and the page that they
-// are from.
+// tasksIn returns the ids of a context's newest tasks in the given states, up to limit, and
+// the page that lists them.
 func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a.TaskState, limit int) (ids []string, page store.Page, err error) {
 	page, err = e.cfg.Store.Tasks(ctx, store.Query{
 		Owner: key.Owner, ContextID: key.ID, States: states, Limit: limit, Total: true, TotalLimit: e.cfg.Limits.ListTotal,
@@ -166,7 +166,7 @@ func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect str
 	return out
 }
 
-// deletions removes contexts. Each is removed by one caller at a time in this process.
+// deletions removes contexts. In this process, one caller at a time removes a given context.
 type deletions struct {
 	*settings
 	locks runtime.Locks[store.ContextKey]

@@ -68,8 +68,8 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 	return out, nil
 }
 
-// conversation adds messages to a context and returns its size in bytes. The size is more than
-// left if not all messages fit.
+// conversation adds up to perTask messages of each task to a context and returns its size in
+// bytes. The size is more than left if not all messages fit.
 func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, left int) (out Conversation, used int, err error) {
 	out.Context = c
 	used = contextSize(&c)
@@ -85,7 +85,7 @@ func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, lef
 	return out, used, err
 }
 
-// contextSize returns the approximate size of a record in bytes.
+// contextSize returns the approximate size of a context's record in bytes.
 func contextSize(c *store.Context) int {
 	size := len(c.Name) + len(c.Description) + len(c.Role) + mapSize(c.Metadata) + mapSize(c.Extensions)
 	for _, list := range [][]string{c.Tags, c.ReferenceIDs, c.TaskIDs} {

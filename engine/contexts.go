@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Maximum number of task ids in a context, newest tasks only.
+// Maximum number of task ids, those of the newest tasks, in each context of a list and in a
+// context that is read alone.
 const (
 	listedTaskIDs = 100
 	shownTaskIDs  = 1000

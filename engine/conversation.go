@@ -46,8 +46,7 @@ func (e *Engine) Context(ctx context.Context, p a2a.Principal, id string, histor
 	return out, err
 }
 
-// history collects the newest messages of a context's tasks. Its limits decrease as messages
-// are added.
+// history collects the newest messages of a context's tasks, up to its limits.
 type history struct {
 	e         *Engine
 	perTask   *int // limit per task; nil means no limit
@@ -140,10 +139,10 @@ const (
 
 // History returns the messages before this turn: those of the context's tasks that were created
 // before this one, in creation order, then those of this task. It returns the newest limit
-// messages, oldest first, with at most Limits.PageBytes of content. The default limit for 0 is
-// 100, the maximum 1,000. It includes messages of earlier tasks that still run. Like
-// Turn.Reserve it holds Config.Memory: Limits.PageBytes during the call, then the size of the
-// largest result until the handler returns.
+// messages, oldest first, with at most Limits.PageBytes of content. A limit of 0 means 100; the
+// maximum is 1,000. It includes messages of earlier tasks that still run. Like Turn.Reserve it
+// holds Config.Memory: Limits.PageBytes during the call, then the size of the largest result
+// until the handler returns.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if err := t.usable(); err != nil {
 		return nil, err

@@ -167,8 +167,8 @@ func (d *dispatcher) releaseUnreturned(ctx context.Context, unread []store.Unrea
 	return false
 }
 
-// requeueUnread releases leased tasks that could not be read. The function dueAgain sets when
-// they are due again. Their attempt is not counted.
+// requeueUnread releases leased tasks that could not be read. dueAgain determines when they
+// are due again. Their attempt is not counted.
 func (d *dispatcher) requeueUnread(ctx context.Context, unread []store.UnreadableTask) (released bool) {
 	if len(unread) == 0 {
 		return true
@@ -203,7 +203,8 @@ func (d *dispatcher) start(t *store.Task, quarantined bool) {
 	l.commit.Lock()
 	defer l.unlock()
 	fence, claimed := t.Queue.Lease.Fence, t.Seq
-	// The version known here is newer, unless it belongs to a deleted task with the same id.
+	// Use the version known here if it is newer, unless it belongs to a deleted task with the
+	// same id.
 	if at := l.version(); at.Seq > t.Seq && at.CreatedAt.Equal(t.CreatedAt) && at.Queue.Lease.Fence >= fence {
 		newer, err := d.hub.latestTask(d.engine.ctx, l)
 		if err != nil {

@@ -22,14 +22,14 @@
 //
 // The methods of [Engine] are the operations that callers use. The parts of an Engine have
 // their own state: the dispatcher claims tasks and starts runs, the hub reads and writes the
-// tasks that are live in this process, the watcher detects changes by other processes, and
+// tasks that this process uses, the watcher detects changes by other processes, and
 // the queue counts waiting tasks. The deletions and the janitor remove data. A run executes
 // one claimed task.
 //
 // # Guarantees
 //
 //   - Send, Cancel and updates return after their change is stored.
-//   - The artifacts of a turn equal those of a run without interruption.
+//   - Interruptions do not change the artifacts of a turn: they are those of its last attempt.
 //   - A task has one terminal event, and it is the last one. After a cancel, nothing that
 //     the handler writes is committed.
 //   - Only the run that holds the task's current lease can commit.

@@ -80,7 +80,7 @@ func (s *settings) checkFeedback(params a2a.TaskFeedbackParams) error {
 	return s.checkMap("metadata", params.Metadata)
 }
 
-// storedFeedback returns the feedback on the task with the id of f, or nil.
+// storedFeedback returns the stored feedback that has the task and the id of f, or nil.
 func (e *Engine) storedFeedback(ctx context.Context, f store.Feedback) (*store.Feedback, error) {
 	q := store.FeedbackQuery{Owner: f.Key.Owner, TaskID: f.Key.ID, Limit: e.cfg.Limits.PageSize}
 	for {

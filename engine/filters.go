@@ -20,8 +20,8 @@ type filters struct {
 	err    error
 }
 
-// newFilters returns the non-null members of metadata, whose names may be in camelCase or
-// snake_case. It fails for names that are not among known.
+// newFilters returns filters with the non-null members of metadata, whose names may be in
+// camelCase or snake_case. It records an error for a name that is not among known.
 func newFilters(list string, known []string, metadata map[string]any) *filters {
 	f := &filters{values: make(map[string]any, len(metadata))}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
@@ -77,17 +77,18 @@ func (f *filters) setErr(err error) {
 	}
 }
 
-// hasAny reports whether there is any filter.
+// hasAny reports whether any filter is given.
 func (f *filters) hasAny() bool { return len(f.values) > 0 }
 
-// exclusiveWith fails if the filter is given and the params have the member field too.
+// exclusiveWith records an error if the filter is given and alsoGiven reports that the params
+// have the equivalent member field.
 func (f *filters) exclusiveWith(name, field string, alsoGiven bool) {
 	if _, ok := f.values[name]; ok && alsoGiven {
 		f.fail(name, "and %s must not both be given", field)
 	}
 }
 
-// text returns a string, "" if it is not given.
+// text returns the value of a string filter, or "" if it is not given.
 func (f *filters) text(name string) string {
 	value, ok := f.values[name]
 	if !ok {
@@ -100,7 +101,8 @@ func (f *filters) text(name string) string {
 	return s
 }
 
-// texts returns a string or an array of strings, nil if it is not given.
+// texts returns the values of a filter that is a string or an array of up to limit strings, or
+// nil if it is not given.
 func (f *filters) texts(name string, limit int) []string {
 	value, ok := f.values[name]
 	if !ok {
@@ -134,7 +136,7 @@ func (f *filters) texts(name string, limit int) []string {
 	return texts
 }
 
-// enum returns one or several values of a set.
+// enum is like texts for a filter whose values must be in set.
 func (f *filters) enum(name string, set []string) []string {
 	values := f.texts(name, len(set))
 	for _, v := range values {
@@ -146,7 +148,7 @@ func (f *filters) enum(name string, set []string) []string {
 	return values
 }
 
-// choice returns a value of a set, by default the first.
+// choice returns the value of a filter that must be in set. The default is the first of set.
 func (f *filters) choice(name string, set ...string) string {
 	if _, ok := f.values[name]; !ok {
 		return set[0]
@@ -158,8 +160,8 @@ func (f *filters) choice(name string, set ...string) string {
 	return v
 }
 
-// number returns an integer of at least minimum, nil if it is not given. Numbers above
-// math.MaxInt32 are reduced to it.
+// number returns the value of an integer filter, which must be at least minimum, or nil if it
+// is not given. Numbers above math.MaxInt32 are reduced to it.
 func (f *filters) number(name string, minimum int) *int {
 	value, ok := f.values[name]
 	if !ok {
@@ -193,7 +195,8 @@ func (f *filters) number(name string, minimum int) *int {
 	return &i
 }
 
-// time returns a time, zero if it is not given.
+// time returns the value of a time filter, rounded up to the millisecond, or the zero time if
+// it is not given.
 func (f *filters) time(name string) time.Time {
 	if _, ok := f.values[name]; !ok {
 		return time.Time{}
@@ -208,7 +211,7 @@ func (f *filters) time(name string) time.Time {
 	return ceil(t)
 }
 
-// created returns the limits of the creation time.
+// created returns the filters createdAfter and createdBefore.
 func (f *filters) created() (after, before time.Time) {
 	after, before = f.time("createdAfter"), f.time("createdBefore")
 	if !after.IsZero() && !before.IsZero() && !after.Before(before) {
@@ -217,7 +220,8 @@ func (f *filters) created() (after, before time.Time) {
 	return after, before
 }
 
-// ascending returns whether the order is ascending. ascendingDefault is the default.
+// ascending reports whether the filter sortOrder selects ascending order. If it is not given,
+// the result is ascendingDefault.
 func (f *filters) ascending(ascendingDefault bool) bool {
 	if ascendingDefault {
 		return f.choice("sortOrder", "asc", "desc") == "asc"

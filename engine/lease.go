@@ -42,7 +42,7 @@ func (r *run) renew(ctx context.Context) (lost []store.Key, err error) {
 }
 
 // extendLease records the end of the lease on the monotonic clock of this process: one lease
-// period after the start of the call that claimed or renewed it.
+// period after the start of the call that claimed or renewed it. It never moves the end back.
 func (r *run) extendLease(until time.Duration) {
 	for old := r.leaseUntil.Load(); old < int64(until) && !r.leaseUntil.CompareAndSwap(old, int64(until)); {
 		old = r.leaseUntil.Load()

@@ -27,7 +27,8 @@ type List struct {
 	Options store.TaskOptions
 }
 
-// Cached is like [store.Query.Cached]; read specifies which parts of each task the list reads.
+// Cached reports whether the caller has a task's content already, as in [store.Query.Cached].
+// read specifies which parts of each task the list would read.
 type Cached func(outline *store.Task, read store.TaskOptions) (size int, ok bool)
 
 // taskFilters are the filters that tasks/list accepts in its metadata.

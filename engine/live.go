@@ -202,7 +202,8 @@ func (l *live) setVersion(v store.TaskVersion, state a2a.TaskState, events []sto
 }
 
 // unlock ends a change of the task. It drops the content of a task that does not run here,
-// unless the task is in a final state: waiting readers need only new events.
+// because waiting readers need only new events. It keeps a task in a final state for callers
+// that wait for that state.
 func (l *live) unlock() {
 	defer l.commit.Unlock()
 	l.mu.Lock()
@@ -325,7 +326,7 @@ func (l *live) version() knownVersion {
 	return at
 }
 
-// versionAndTask returns version and snapshot consistently.
+// versionAndTask returns the results of version and snapshot at the same moment.
 func (l *live) versionAndTask() (knownVersion, *store.Task, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

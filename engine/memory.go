@@ -17,8 +17,8 @@ const (
 	smallTask = 64 << 10
 	// memoryStep is the minimum increment by which a growing task holds more memory.
 	memoryStep = 256 << 10
-	// taskShare is the divisor of an owner's share that limits the size of one task. While a
-	// task is read, it is in memory both as JSON and decoded.
+	// taskShare limits the content of one task to 1/taskShare of an owner's share of the memory
+	// budget. While a task is read, it is in memory both as JSON and decoded.
 	taskShare = 3
 	// retriesPerPoll is the number of tasks without memory that are claimed again per Config.Poll.
 	retriesPerPoll = 64
@@ -33,8 +33,8 @@ type memoryRetries struct {
 	last time.Time
 }
 
-// next returns when a task without memory is due again: one poll interval from now or after the
-// previous such task, but within limit.
+// next returns when a task that got no memory is due again: at least one poll interval from now,
+// and poll/retriesPerPoll after the previous such task, but at most limit from now.
 func (m *memoryRetries) next(now time.Time, poll, limit time.Duration) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *live) growMemory(bytes int64, grow func(more int64) error) error {
 	if more <= 0 {
 		return nil
 	}
-	if l.held.Bytes() > 0 { // it grows, and will probably grow again
+	if l.held.Bytes() > 0 { // the task is growing and will probably grow again
 		more = max(more, memoryStep)
 	}
 	return grow(more)
@@ -112,8 +112,8 @@ func (s *settings) checkTaskSize(id string, size, more int64) error {
 	return a2a.Errorf(a2a.CodeTooLarge, "task %s has %d bytes of content; %d more would exceed the limit of %d (--max-task)", a2a.Quote(id), size, more, limit)
 }
 
-// holdForRead holds memory for a task that is about to be read completely, and the same amount
-// again until release is called. The caller holds l.commit.
+// holdForRead holds memory for the content of a task that is about to be read completely. It holds
+// the same amount again for the read itself, until release is called. The caller holds l.commit.
 func (h *hub) holdForRead(ctx context.Context, l *live) (release func(), err error) {
 	none := func() {}
 	if h.cfg.Memory == nil {

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// outage detects that the store did not answer in time, or that its clock was set. Leases of
-// live workers may have expired then. Each worker renews its own leases within one lease
-// period; until then the others claim no expired leases.
+// outage detects that the store did not answer in time, or that its clock was set. In both
+// cases leases of live workers may have expired. Each worker renews its own leases within one
+// lease period; until then the others claim no expired leases.
 type outage struct {
 	lease time.Duration
 
 	mu         sync.Mutex
 	failing    bool          // no call has succeeded since the one started at failedAt
-	failedAt   time.Duration // on the clock of settings.elapsed, like now and started below
-	graceUntil time.Duration // expired leases are not claimed until then
+	failedAt   time.Duration // start of the first failed call, as settings.elapsed
+	graceUntil time.Duration // expired leases are not claimed until then, as settings.elapsed
 	offset     time.Duration // difference between the clock of leases and settings.elapsed
 }
 
-// recordCall records a call that renewed or claimed leases. If no call succeeded within a third
-// of a lease period since the first attempt, that is an outage.
+// recordCall records a call that renewed or claimed leases. started and now are as
+// settings.elapsed. If no call succeeded within a third of a lease period since the first
+// attempt, that is an outage.
 func (o *outage) recordCall(started, now time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// quarantineInterval is how long the last attempt of a quarantined task runs before the next
-// quarantined task may start.
+// quarantineInterval is how long the last attempt of a quarantined task must run before the
+// next quarantined task may start. If the attempt ends earlier, the next one may start then.
 const quarantineInterval = 2 * time.Second
 
 // A task whose attempts were all interrupted may be a poison task, or it may only have run at

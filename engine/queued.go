@@ -101,7 +101,7 @@ type taskQueue struct {
 // queueRefusals counts rejected new tasks and turns since the start.
 type queueRefusals struct{ all, owner atomic.Int64 }
 
-// check rejects a new task while the queue is full, or the owner's share of it. It updates
+// check rejects a new task while the whole queue or the owner's share of it is full. It updates
 // the count before it rejects, because tasks may have been claimed since the last count.
 func (t *taskQueue) check(ctx context.Context, owner string) error {
 	limit := int64(t.cfg.Limits.Queued)

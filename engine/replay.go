@@ -38,7 +38,7 @@ type generation struct {
 
 // earlierArtifact is an artifact that earlier attempts wrote.
 type earlierArtifact struct {
-	artifact   *a2a.Artifact // nil if they withdrew it
+	artifact   *a2a.Artifact // nil if they removed it again
 	complete   bool          // its last chunk has been committed
 	generation int
 	atStart    *a2a.Artifact // at the start of the turn; nil if it did not exist
@@ -112,7 +112,7 @@ func (e *earlierAttempts) add(event *store.Event) {
 	earlier.complete = earlier.complete || event.LastChunk
 }
 
-// readStart reads the state before the turn of the artifacts that earlier attempts wrote.
+// readStart reads the artifacts that earlier attempts wrote as they were before the turn.
 func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Task) error {
 	if len(e.artifacts) == 0 {
 		return nil
@@ -165,7 +165,8 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 	})
 }
 
-// scanArtifacts calls visit for the task's artifact events after a sequence, up to another.
+// scanArtifacts calls visit for the task's artifact events whose sequence is above after and at
+// most until.
 func (r *run) scanArtifacts(ctx context.Context, after, until int64, visit func(*store.Event)) error {
 	err := store.WalkLog(ctx, r.e.cfg.Store, r.e.cfg.Memory, r.l.key, after, until, func(page []store.Event) bool {
 		for i := range page {
@@ -200,7 +201,7 @@ func (e *earlierAttempts) content(w *writeRecord) ([]a2a.Part, error) {
 	return chunk, nil
 }
 
-// repeatStep repeats the effects of a recorded step besides its result.
+// repeatStep repeats the effects of a recorded step other than its result.
 func (t *Turn) repeatStep(ctx context.Context, done *doneStep) error {
 	in := t.scopeOf(ctx)
 	t.mu.Lock()

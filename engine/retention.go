@@ -147,7 +147,7 @@ type janitor struct {
 	places map[string]*store.ExpiryCursor
 }
 
-// stats returns what has been removed since the start.
+// stats returns the numbers of removed items since the start.
 func (j *janitor) stats() Expired {
 	return Expired{j.tasks.Load(), j.contexts.Load(), j.records.Load()}
 }

@@ -49,8 +49,9 @@ type run struct {
 
 	leaseUntil atomic.Int64 // known end of the lease, as settings.elapsed
 
-	// retriedTurn is the number of the turn for which earlier attempts may have stored steps
-	// and artifacts, always the first of the run. It is 0 if there was no earlier attempt.
+	// retriedTurn is the number of the turn for which earlier attempts may have stored steps and
+	// artifacts. It can only be the first turn of the run. It is 0 if there was no earlier
+	// attempt.
 	retriedTurn int
 	// currentTurn is the turn whose handler has been called and whose outcome is not yet
 	// committed.
@@ -320,8 +321,8 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 	}
 }
 
-// discardPending reports whether a commit failed permanently while the lease is held. It drops
-// pending events, which may be the cause.
+// discardPending drops the pending events if a commit failed permanently while the lease is
+// held, because the events may be the cause. It reports whether it dropped them.
 func (r *run) discardPending() bool {
 	r.l.commit.Lock()
 	defer r.l.unlock()

@@ -104,7 +104,7 @@ func (r *run) usable() error {
 		return r.abort(ErrLeaseLost)
 	}
 	if t.Queue.Phase != store.PhaseLeased {
-		// Our last commit ended the run; only its answer was lost.
+		// The last commit of this run ended it; only the store's answer was lost.
 		indeterminate.change.done = true
 		return r.abort(ErrEnded)
 	}

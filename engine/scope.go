@@ -95,7 +95,8 @@ func (s *stepScope) addWrite(w *ArtifactWriter, from, to store.Position, flags w
 }
 
 // extendable returns the newest write to an artifact if content that starts at from can extend
-// it. The order in which artifacts get their first content is preserved.
+// it. It returns nil if the extension would change the order in which artifacts get their first
+// content.
 func (s *stepScope) extendable(w *ArtifactWriter, from, to store.Position) *artifactWrite {
 	for i, m := range slices.Backward(s.writes) {
 		if m.w == w {
@@ -108,7 +109,8 @@ func (s *stepScope) extendable(w *ArtifactWriter, from, to store.Position) *arti
 	return nil
 }
 
-// stepRecord is the content of store.Step.Artifacts: the effects of a step besides its result.
+// stepRecord is the content of store.Step.Artifacts: the effects of a step other than its
+// result.
 type stepRecord struct {
 	Artifacts []writeRecord `json:"artifacts,omitempty"`
 	// Steps are the names of the nested steps, one entry per use.
@@ -118,7 +120,7 @@ type stepRecord struct {
 // writeRecord is the stored form of an artifactWrite. The content itself is in the log.
 type writeRecord struct {
 	ID string `json:"id" wire:"required"`
-	// Explicit is set if the id was not made from the name.
+	// Explicit is set if the id was given instead of derived from the name.
 	Explicit bool   `json:"explicit,omitempty"`
 	Name     string `json:"name,omitempty"`
 	// Starts is set if the step started the artifact, Ends if it completed it. Head is set if

@@ -112,7 +112,7 @@ type sendCall struct {
 
 	task         *live // set if the message is stored and the caller waits
 	referenceErr error // why the message is rejected, unless it repeats a request
-	wasRefused   bool  // the message was rejected for another reason
+	wasRefused   bool  // refuse has rejected the message
 }
 
 func (s *sendCall) send(ctx context.Context) (*Sent, error) {

@@ -36,7 +36,7 @@ type Turn struct {
 	// explicit ids and if there were earlier attempts.
 	generations map[string]int
 	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is
-	// the same as a set. Both are used only after the first attempt.
+	// the same as a set. Both are nil if there were no earlier attempts.
 	startedOrder []string
 	startedIDs   map[string]bool
 }
