@@ -48,9 +48,9 @@ func (m *memoryRetries) next(now time.Time, poll, limit time.Duration) time.Time
 	return m.last
 }
 
-// dueAgain returns when a task that could not be read because of err is due again. If there was
-// no memory, that is soon. Otherwise it is after a lease period, because the task may never be
-// readable.
+// dueAgain returns when a task that could not be read because of err is due again. If not enough
+// memory was free, the task is due soon. Otherwise it is due after a lease period, because it may
+// never be readable.
 func (d *dispatcher) dueAgain(err error) time.Time {
 	if errors.Is(err, errNoMemory) {
 		return store.Time(d.retries.next(d.now(), d.cfg.Poll, d.cfg.Lease))

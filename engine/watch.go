@@ -20,7 +20,7 @@ type watcher struct {
 }
 
 // watch receives notifications about changes by other processes to tasks that are live here.
-// Polling has the same effect, only later.
+// poll detects the same changes, only later.
 func (w *watcher) watch(from store.Watcher) func(ctx context.Context, beat func()) {
 	return func(ctx context.Context, beat func()) {
 		for ctx.Err() == nil {
