@@ -43,7 +43,7 @@ func newAcknowledger(common *common) *acknowledger {
 // failing reports whether the last call of the store failed.
 func (q *acknowledger) failing() bool { return q.failures.Load() > 0 }
 
-// release ends a lane that was not worked on, and sets when it is due again.
+// release ends the claim of a lane on which no work was started. due is when the lane is due again.
 func (q *acknowledger) release(l *lane, due time.Time) {
 	l.finish()
 	close(l.done)
@@ -124,9 +124,9 @@ func (q *acknowledger) failed(lanes []*lane) time.Duration {
 // ackBackoff returns the backoff after fails+1 consecutive failures.
 func ackBackoff(fails int) time.Duration { return min(minAckBackoff<<min(fails, 10), maxAckBackoff) }
 
-// notStored returns the acks of a failed call that must be repeated. It reads the lanes to
-// omit acks that were stored despite the error. Acks that release a lane can be repeated in
-// any case.
+// notStored returns the acks of a failed call that must be repeated. It reads the lanes to omit
+// acks that were stored despite the error. An ack that releases its lane can be repeated without
+// this check, because the store ignores it if the lease is no longer held.
 func (q *acknowledger) notStored(ctx context.Context, lanes []*lane, acks []store.LaneAck) (failedLanes []*lane, failedAcks []store.LaneAck) {
 	for i := range acks {
 		a := &acks[i]
@@ -200,7 +200,8 @@ func (q *acknowledger) requeue(lanes []*lane, acks []store.LaneAck) {
 	}
 }
 
-// complete completes acks that were stored.
+// complete reports stored acks to q.stored and resets the failures of their lanes. lost are the
+// leases that this process no longer held.
 func (q *acknowledger) complete(lanes []*lane, acks []store.LaneAck, lost []store.LaneLease) {
 	lostLeases := make(map[store.LaneLease]bool, len(lost))
 	for _, lease := range lost {

@@ -7,7 +7,8 @@ import (
 )
 
 // The circuit breaker of an endpoint opens after openAfter consecutive attempts without a
-// response, or when half of the attempts in a window failed (at least windowMinAttempts).
+// response, or when at least half of the attempts in a window failed. The second rule applies
+// to windows with at least windowMinAttempts attempts.
 const (
 	openAfter         = 5
 	window            = 30 * time.Second
@@ -30,8 +31,8 @@ const (
 // It is not safe for concurrent use.
 type breaker struct {
 	failures   int       // since the last success
-	failedAt   time.Time // the first of these
-	lastAt     time.Time // the last of these
+	failedAt   time.Time // time of the first of these failures
+	lastAt     time.Time // time of the last of these failures
 	unanswered int       // consecutive attempts without a response
 
 	windowStart               time.Time
@@ -80,7 +81,7 @@ func (b *breaker) recordSuccess(now time.Time) transition {
 }
 
 // recordFailure records a failed attempt. unanswered means that there was no response, trial
-// that it was the half-open attempt.
+// that it was the trial attempt of a half-open breaker.
 func (b *breaker) recordFailure(now time.Time, unanswered, trial bool) transition {
 	b.rollWindow(now)
 	if b.failures > 0 && now.Sub(b.lastAt) > forgetAfter {
@@ -118,8 +119,9 @@ func (b *breaker) recordFailure(now time.Time, unanswered, trial bool) transitio
 	return unchanged
 }
 
-// reopen opens the breaker for a third of the time that the endpoint has been failing. An
-// outage is thus extended by about a third at most.
+// reopen opens the breaker for a third of the time that the endpoint has been failing, but at
+// least minOpen and at most maxOpen. Deliveries thus resume, after the end of an outage,
+// within about a third of its duration.
 func (b *breaker) reopen(now time.Time) {
 	b.backoff = min(max(now.Sub(b.failedAt)/3, minOpen), maxOpen)
 	b.open, b.trialScheduled, b.openUntil = true, false, store.Time(now.Add(b.backoff))

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// claimBatch is the maximum number of lanes in one claim. claimEvents and claimBytes
-	// limit the events read with each. Larger events are read later, when memory is free.
+	// claimBatch is the maximum number of lanes in one claim. claimEvents and claimBytes limit
+	// the events that a claim reads for each lane. Larger events are read later, when memory
+	// is free.
 	claimBatch  = 64
 	claimEvents = 16
 	claimBytes  = 64 << 10
@@ -27,7 +28,7 @@ type claimer struct {
 	endpoints *endpointRegistry
 	acks      *acknowledger
 	worker    string        // names this process in leases
-	horizon   time.Duration // upper bound of due times, from now
+	horizon   time.Duration // a lane due later than this from now counts as due
 	batch     int           // maximum number of lanes in one claim
 
 	wake      runtime.Signal // dispatch should claim due lanes
@@ -48,7 +49,7 @@ type claimer struct {
 
 // claimCounts counts notifications and claims since the start.
 type claimCounts struct {
-	notifications uint64 // of the store
+	notifications uint64 // notifications from the store
 	empty         uint64 // claims that found nothing due
 	failed        uint64 // claims that failed
 }
@@ -340,8 +341,8 @@ func (c *claimer) renew(ctx context.Context) bool {
 	return true
 }
 
-// renewLeases renews the leases of the lanes that which selects, and stops those that lost
-// their lease. It reports whether the store succeeded.
+// renewLeases renews the leases of the lanes for which the function which returns true, and
+// stops those that lost their lease. It reports whether the store succeeded.
 func (c *claimer) renewLeases(ctx context.Context, which func(*lane) bool) bool {
 	byLease := make(map[store.LaneLease]*lane)
 	var leases []store.LaneLease

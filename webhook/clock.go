@@ -8,16 +8,17 @@ import (
 // minJump is the smallest difference that counts as a jump of the clock.
 const minJump = 2 * time.Second
 
-// clock is the clock of due times and leases. If the wall clock is set back it continues
-// with the monotonic time. Only the clock of a store, which other processes use too, can move
-// it back. It is never behind the wall clock, since due times are wall-clock times. A change
-// that differs from the monotonic time is a jump.
+// clock is the clock of due times and leases. It is never behind the wall clock, since due
+// times are wall-clock times. If the wall clock of this machine is set back, clock continues
+// with the monotonic time. It goes back only with the clock of a store, because other
+// processes use that clock too. A jump is a change of clock that differs from the change of
+// the monotonic time.
 type clock struct {
 	wall  func() time.Time
 	start time.Time
 
 	mu    sync.Mutex
-	ahead time.Duration // offset from start plus the monotonic time since then
+	ahead time.Duration // how far this clock is ahead of start plus the monotonic time since start
 
 	checkedAt   time.Time // time of this clock at the last call of detectJump
 	checkedReal time.Time // monotonic time of that call

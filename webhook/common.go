@@ -53,8 +53,8 @@ func (c *common) globalSettings() (settings, error) {
 	return settings{Global: true, URL: c.cfg.Global.URL, Secrets: &secrets{Token: c.cfg.Global.Token}}, nil
 }
 
-// endpointOf returns the endpoint of a webhook. For the global one it is the one configured
-// now.
+// endpointOf returns the endpoint of a webhook. For the global webhook it is the endpoint of the
+// URL that is configured now, if any.
 func (c *common) endpointOf(w *store.Webhook) endpointName {
 	switch {
 	case w.ID != GlobalID:

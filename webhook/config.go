@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Sender makes requests. *safehttp.Client is one; tests replace it.
+// Sender makes HTTP requests. *safehttp.Client implements it; tests replace it.
 type Sender interface {
 	// Post makes one request. It returns when ctx is done at the latest. Errors are of
 	// type *safehttp.Error.
 	Post(ctx context.Context, r safehttp.Request) (safehttp.Response, error)
-	// Check returns an *safehttp.Refusal if the URL must not be registered. It checks the
+	// Check returns a *safehttp.Refusal if the URL must not be registered. It checks the
 	// addresses of the host too, unless the name lookup is slow.
 	Check(ctx context.Context, rawURL string) error
 }
@@ -66,8 +66,8 @@ type Config struct {
 	// Lease is how long this process may hold a lane without renewing its lease. Default
 	// 30 s. The minimum is 2*Timeout - 5 s, and 100 ms.
 	Lease time.Duration `default:"30s"`
-	// Poll is the interval at which the service looks for due lanes without a
-	// notification. Default 1 s.
+	// Poll is the interval at which the service checks for due lanes that no notification
+	// announced. Default 1 s.
 	Poll time.Duration `default:"1s" min:"1ns"`
 	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
 	// applied. After the last one the lane is parked. Default: 20 attempts over three days.
@@ -105,7 +105,7 @@ func (c Config) Check() error {
 	return e.OrNil()
 }
 
-// settings returns the config with the defaults of its settings, and their problems.
+// settings returns the config with defaults applied to its settings, and the invalid settings.
 func (c Config) settings() (Config, *config.Error) {
 	e := config.Apply("webhook", &c)
 	if c.UserAgent == "" {
@@ -127,7 +127,8 @@ func (c Config) settings() (Config, *config.Error) {
 	return c, e
 }
 
-// check adds the problems of the global webhook. They do not contain the token and the secret.
+// check adds the problems of the global webhook to e. Their texts contain neither the token
+// nor the secret.
 func (g *Global) check(e *config.Error, policy safehttp.Policy) {
 	if g.URL != "" {
 		_, err := policy.CheckURL(g.URL)

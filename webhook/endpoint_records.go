@@ -17,9 +17,9 @@ const (
 	refreshEvery = time.Second
 
 	// Lanes of an endpoint that recovered are woken as it has capacity: up to wakeBatch at
-	// a time, checked every wakeEvery. Waking ends after wakeFor, when no lanes are found
-	// twice, wakeRetry apart, or when maxWakeRefused lanes were deferred by the breakers of
-	// their owners.
+	// a time, checked every wakeEvery. Waking ends after wakeFor, when two attempts in a
+	// row, wakeRetry apart, find no lanes, or when breakers have deferred maxWakeRefused of
+	// the woken lanes.
 	wakeBatch      = 64
 	wakeEvery      = 25 * time.Millisecond
 	wakeFor        = time.Minute
@@ -140,8 +140,8 @@ func (g *endpointRegistry) enable(ctx context.Context, name endpointName) error 
 	return nil
 }
 
-// applyEnabled enables endpoints in the store that another process disabled. It reports
-// whether it read the store.
+// applyEnabled enables those endpoints in g.toEnable that another process has disabled in
+// the store. It reports whether it read the store.
 func (g *endpointRegistry) applyEnabled(ctx context.Context) bool {
 	g.mu.Lock()
 	enabled := g.toEnable
@@ -274,7 +274,7 @@ func (g *endpointRegistry) forgetIdle() {
 	g.limits.forgetIdle(g.now())
 }
 
-// sweep removes stale records of endpoints that are no longer called.
+// sweep removes stale endpoint records from the store.
 func (g *endpointRegistry) sweep(ctx context.Context, beat func()) {
 	records, err := g.cfg.Store.Endpoints(ctx)
 	now := g.now()

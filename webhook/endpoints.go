@@ -48,7 +48,8 @@ func (g *endpointRegistry) usage(now time.Time) (waiting int, skip []string) {
 	return g.limits.waiting, g.limits.ownersAtLimit(now)
 }
 
-// starve records that an owner has no free memory for lanes until a time.
+// starve records that lanes of an owner must not be claimed until the given time, because the
+// owner's share of memory is used up.
 func (g *endpointRegistry) starve(owner string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

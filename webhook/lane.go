@@ -13,8 +13,9 @@ type laneID struct {
 	id   string
 }
 
-// lane is a lane claimed by this process. It has the state that claimer, endpoint registry,
-// deliverer and acknowledger keep for a lane, so that none of them needs an index of its own.
+// lane is a webhook's lane that this process has claimed. It holds the state that the claimer,
+// the endpoint registry, the deliverer and the acknowledger each keep for a lane, so that none
+// of them needs an index of its own.
 type lane struct {
 	// The current state. Owned by the claimer and then by the goroutine that works on the lane.
 	store.ClaimedLane

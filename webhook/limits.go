@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// waitingPerSlot is the maximum number of claimed lanes that wait for an endpoint, for each
-	// request that it accepts at a time. maxWaiting is the maximum number for all endpoints.
+	// waitingPerSlot is the maximum number of claimed lanes that wait for an endpoint, per
+	// slot, that is, per request that it accepts at a time. maxWaiting is the maximum number
+	// for all endpoints.
 	waitingPerSlot = 4
 	maxWaiting     = 256
 	// minDeferral and maxDeferral bound the deferral of a lane that exceeds a limit.
@@ -85,7 +86,7 @@ func nameOfRecord(record string) endpointName {
 
 // host is the shared state of the endpoints of all owners at one address.
 type host struct {
-	deferQueue      // for endpoints without a latency
+	deferQueue      // for endpoints whose own latency is not known yet
 	active, waiting int
 	endpoints       map[*endpoint]bool
 	failures        int         // of all owners, since the last success
@@ -166,7 +167,7 @@ func (e *endpoint) grow() {
 // concurrent use.
 type limits struct {
 	inFlight, perHost, perOwner int
-	perEndpoint                 int // maximum of one owner, less than perHost
+	perEndpoint                 int // maximum of one owner: perHost minus an eighth
 
 	active, waiting int
 	unproven        int // active lanes of endpoints that are not proven

@@ -233,7 +233,7 @@ func (o *Operator) ReplayDeadLetters(ctx context.Context, owner string) iter.Seq
 
 // Replay resends the events of a webhook, as Service.Replay does. It starts with sequence from
 // or, if from is 0, with the first dead letter. FromSequence of the result is 0 if there are no
-// dead letters. An empty id selects the only webhook, where the global one counts too.
+// dead letters. An empty id selects the task's only webhook; the global webhook counts as one.
 // Errors: task_not_found, push_config_not_found, invalid_params.
 func (o *Operator) Replay(ctx context.Context, task store.Key, id string, from int64) (*OwnedReplay, error) {
 	lane, err := o.find(ctx, task, id)

@@ -116,8 +116,8 @@ func addressText(a netip.AddrPort) string {
 
 // retryBackoff returns the backoff after a number of failed attempts of a lane. The first one
 // was elapsed ago; chance is a random number in [0, 1). ok is false when the schedule is
-// exhausted. Early attempts, made because other requests to the endpoint succeeded, do not
-// exhaust it.
+// exhausted. Attempts before their scheduled time, made because other requests to the
+// endpoint succeeded, do not exhaust the schedule.
 func retryBackoff(schedule []time.Duration, attempts int, elapsed time.Duration, chance float64) (d time.Duration, ok bool) {
 	step, sum := 0, time.Duration(0)
 	for step < len(schedule) && step < attempts-1 {

@@ -95,8 +95,8 @@ func (h *memoryHold) shrink(left int64) {
 	}
 }
 
-// sharedKey identifies data that lanes of a task share: the body with its state after an event
-// or, without a format, the events of a large row of its log.
+// sharedKey identifies data that lanes of a task share: a body with the state of the task
+// after event seq or, if format is empty, the events from seq on in a large row of its log.
 type sharedKey struct {
 	task    store.Key
 	created int64
@@ -203,7 +203,7 @@ func (p *pool) discard(item *sharedItem) {
 // readRow returns a function that reads the events of a log row after an event.
 func (p *pool) readRow(task store.Key, after int64, row store.LogRow) func(context.Context, *sharedItem) error {
 	return func(ctx context.Context, item *sharedItem) (err error) {
-		if err := item.memory.grow(ctx, foldedPerByte*row.Bytes); err != nil { // also for a body built from it
+		if err := item.memory.grow(ctx, foldedPerByte*row.Bytes); err != nil { // the memory also covers a body built from the row
 			return err
 		}
 		if item.events, err = p.cfg.Store.Events(ctx, task, after, int(row.Last()-after)); err == nil && len(item.events) == 0 {

@@ -33,8 +33,9 @@ type ProbeResult struct {
 	Outcome, Reason, Detail, Address string
 	// Rule is the rule of the policy that refused the request, or "".
 	Rule string
-	// Exactly one of these is true: a real event would be delivered, retried, dropped (it
-	// becomes a dead letter), or would also disable the webhook.
+	// Exactly one of these is true. It reports the effect that the same response would have on
+	// a real event: the event is delivered, it is retried, it becomes a dead letter, or it
+	// becomes a dead letter and the webhook is disabled.
 	Delivered, Retried, Dropped, Disabled bool
 }
 

@@ -123,9 +123,9 @@ func (reg *registrar) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListA
 	return out, nil
 }
 
-// ownerAttempt returns an attempt in the form that owners see. It hides why and after what
-// time there was no response, which would reveal the network behind the address. Owners can
-// still infer an immediate refusal from the time of the next attempt.
+// ownerAttempt returns an attempt in the form that owners see. If there was no response, it
+// hides the cause and the duration, which would reveal the network behind the address. Owners
+// can still infer an immediate refusal from the time of the next attempt.
 func ownerAttempt(a *store.DeliveryAttempt, eventID string) a2a.PushAttempt {
 	out := operatorAttempt(a, eventID)
 	switch a.Outcome {

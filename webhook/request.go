@@ -40,7 +40,8 @@ func (reg *registrar) newSaveRequest(ctx context.Context, field, owner string, c
 	return r, reg.checkQuotaAndURL(ctx, owner, r)
 }
 
-// validate checks a webhook without the store, the network and the quota.
+// validate checks those properties of a webhook that depend on neither the store nor the
+// network nor the quota.
 func (reg *registrar) validate(field string, c *a2a.PushNotificationConfig) (*saveRequest, error) {
 	r := &saveRequest{field: field, config: *c, id: reg.cfg.NewID()}
 	if c.ID != "" {
@@ -207,7 +208,8 @@ func (r *saveRequest) maskedField() string {
 	return ""
 }
 
-// merge returns the settings that replace old, with masked secrets and valid keys kept.
+// merge returns the settings that replace old. It keeps the stored value of masked secrets,
+// and the signing keys that have not expired.
 func (r *saveRequest) merge(old *settings, now time.Time) (settings, error) {
 	c := r.config
 	if old.Secrets == nil {

@@ -102,7 +102,7 @@ func (k signingKey) encodedPublicKey() string {
 func derive(key []byte, purpose string) []byte {
 	derived, err := hkdf.Key(sha256.New, key, nil, "holdfast webhooks "+purpose, keyLen)
 	if err != nil {
-		panic(err) // only for more than 255 hashes
+		panic(err) // fails only if keyLen exceeds 255 times the hash length
 	}
 	return derived
 }
