@@ -85,10 +85,10 @@ func lastReceived(events []store.Event) int64 {
 // noTime sorts before all times.
 const noTime = earliest
 
-// apply applies one change, or sets the error of its result. It checks all
-// preconditions before it writes, so a rejected change leaves nothing to undo. The
-// exceptions save two reads: an insert detects whether a new task or its context
-// exists.
+// apply applies one change, or sets the error of its result. It checks all preconditions
+// before it writes, so a rejected change leaves nothing to undo. The exception is a new
+// task: the inserts of its row and of its context detect whether these exist, which saves
+// two reads.
 func (w *writer) apply(c *change) error {
 	c.result = store.Result{}
 	before, refusal, err := w.guard(c)
@@ -142,8 +142,9 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 	return row, refusal, nil
 }
 
-// guardNew checks the record changes of a change that creates a task. If one conflicts, it
-// also reads the task and its context, because their errors take precedence.
+// guardNew checks the versions of the records that a change writes together with a new
+// task. If one conflicts, it also reads the task and its context, because their errors
+// take precedence.
 func (w *writer) guardNew(c *change) (refusal, err error) {
 	versions, err := w.recordVersions(c.Key.Owner, c.Records)
 	if err != nil || rules.Records(c.Records, versions) == nil {
@@ -191,8 +192,8 @@ func (w *writer) reserveKey(c *change, row *taskRow, checkOnly bool) (exists boo
 	return false, err
 }
 
-// namesKey reports whether the change's log row can name the idempotency key. A
-// deletion of the task then finds the record by its log.
+// namesKey reports whether the change's log row can name the idempotency key. A deletion
+// of the task then finds the record by the task's log.
 func (c *change) namesKey() bool {
 	k := c.Idempotency
 	return k != nil && len(c.Events) > 0 && k.Owner == c.Key.Owner && k.TaskID == c.Key.ID

@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
-// The statements of a claim read the partial indexes of the work queue, which contain
-// only queued and leased tasks. Waiting tasks are in an index by due time. A claim
-// makes due ones ready and reads no others. Ready tasks stay due.
+// The statements of a claim read partial indexes that contain only queued and leased
+// tasks. A queued task is ready (phase 1) or waits for its due time (phase 3); a leased
+// task has phase 2. Waiting tasks are in an index by due time. A claim makes those
+// ready that are due and reads no others. A ready task stays due.
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
 	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
@@ -122,7 +123,7 @@ func (c *claim) apply(w *writer) error {
 	return err
 }
 
-// promote makes a waiting task ready if it is due or if its due time is beyond the
+// promote makes waiting tasks ready that are due, or whose due time is beyond the
 // horizon.
 func (c *claim) promote(w *writer) (err error) {
 	if !w.waits.mayBeDue(c.now, c.horizon) {

@@ -71,7 +71,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.raw.Close())...)
 }
 
-// prepare prepares a statement, which close closes.
+// prepare returns a prepared statement. conn.close closes it.
 func (c *conn) prepare(text string) (*stmt, error) {
 	raw, err := c.raw.(driver.ConnPrepareContext).PrepareContext(context.Background(), text)
 	if err != nil {

@@ -40,8 +40,10 @@ const (
 	sqlTouchLabels  = `UPDATE context_labels SET updated_at = ? WHERE owner = ? AND id = ?`
 )
 
-// The buckets of contexts without a description and of pending deletions. The bucket of
-// any other context is its status.
+// The bucket of a context is the value by which lists and counters group contexts. It
+// is the context's status, with these exceptions: contexts that were never saved by
+// SaveContext, which are in bucketUsed if they were updated after their creation and
+// otherwise in bucketNew, and contexts whose deletion is pending.
 const (
 	bucketNew      = "active.new"
 	bucketUsed     = "active.used"
@@ -100,8 +102,8 @@ func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
 	return c, err
 }
 
-// decodeContext returns the context of a row and its record. data is nil if there is no
-// record.
+// decodeContext returns the context that a row describes. data is the row's record, nil
+// if it has none.
 func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.Context, err error) {
 	c = store.Context{
 		Key: k, Role: store.DefaultContextRole, Status: head.status(),

@@ -92,7 +92,7 @@ func (k contextWalk) count() string {
 	return countOf(match, k.from("created")+whereCreated)
 }
 
-// afterAllText sorts after all texts in SQLite.
+// afterAllText sorts after all texts in SQLite, because it is a blob.
 var afterAllText = []byte{0}
 
 // Contexts implements store.Contexts.

@@ -128,7 +128,8 @@ func (w *writer) hasUnfinishedTasks(k store.ContextKey) (unfinished bool, err er
 	return unfinished, err
 }
 
-// readAncestors adds id, a new parent of context of, and its ancestors to into.
+// readAncestors adds the context id, which is the new parent of the context of, and
+// the ancestors of id to into.
 func (w *writer) readAncestors(into *rules.Ancestors, of store.ContextKey, id string) error {
 	for {
 		parent, found, err := w.parentOf(store.ContextKey{Owner: of.Owner, ID: id})

@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// Counters are updated with the rows they count, so that the total of a list needs no
-// count.
+// Counters are updated in the transaction that changes the rows they count, so that
+// the total of a list needs no count.
 const (
 	sqlCounters      = `SELECT bucket, n FROM counters WHERE owner = ? AND label = ?`
 	sqlUpsertCounter = `INSERT INTO counters (owner, label, bucket, n) VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n`

@@ -15,15 +15,16 @@
 // The table counters has the number of contexts in each of these lists.
 //
 // A webhook is a row of webhook_rows and one of webhook_lanes, which has its delivery
-// state. The row of a task has the number of its webhooks, so tasks without webhooks
-// cost nothing more. Waiting lanes are indexed by due time, ready lanes by owner. A
-// claim moves due lanes from the first index to the second and reads no others. Delivery
-// attempts that were acknowledged together share a row.
+// state. The row of a task has the number of its webhooks, so that changes of a task
+// without webhooks read no lanes. Waiting lanes are indexed by due time, ready lanes by
+// owner. A claim moves due lanes from the first index to the second and reads no others.
+// Delivery attempts that were acknowledged together share a row.
 //
 // # Guarantees
 //
 //   - With Synchronous "FULL", the default, an acknowledged change survives a power
-//     failure; with "NORMAL" it survives the end of the process.
+//     failure. With "NORMAL" it survives a crash of the process, but not always a power
+//     failure.
 //   - A change that returned an error was not applied.
 //   - A failed request does not fail the other requests of its group.
 //   - Only one process can open the store for writing. Open of a second process fails

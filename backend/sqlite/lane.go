@@ -19,7 +19,7 @@ const (
 	laneDeleted // webhook deleted while a worker holds the lease
 )
 
-// The statements that read and write all of a lane.
+// The statements that read and write whole lanes.
 var (
 	sqlSelectLane = `SELECT ` + laneList + ` FROM webhook_lanes WHERE owner = ? AND task_id = ? AND id = ?`
 	sqlInsertLane = `INSERT INTO webhook_lanes (` + laneColumns.List("") + `) VALUES (` + laneColumns.Marks() + `)`
@@ -33,8 +33,8 @@ const (
 	sqlUpdateWebhook = `UPDATE webhook_rows SET data = ?, saved_at = ? WHERE pk = ? RETURNING created_at`
 	sqlRemoveWebhook = `DELETE FROM webhook_rows WHERE pk = ?`
 
-	// These statements change the lanes of a task after an event. Pending lanes change
-	// no indexed column.
+	// These statements change the lanes of a task after an event. For lanes that
+	// already have pending events, no indexed column changes.
 	sqlMovePending = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail_seq = ?, terminal = ?
 		WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3`
 	sqlMoveIdle = `UPDATE webhook_lanes INDEXED BY webhook_lanes_name SET tail_seq = ?1, terminal = ?2, due_at = ?3,

@@ -102,7 +102,7 @@ func (c *laneClaim) apply(w *writer) error {
 	return w.laneLeases.load(w.laneLeaseBounds)
 }
 
-// promote makes a waiting lane ready if it is due or if its due time is beyond the
+// promote makes waiting lanes ready that are due, or whose due time is beyond the
 // horizon. It also removes deleted lanes whose leases have ended.
 func (c *laneClaim) promote(w *writer) error {
 	if _, err := w.promoteDue.exec(c.now, int64(promoteLimit)); err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// scanLimit is the number of rows that a filtered walk reads before taskList falls
-	// back to scanAndSort.
+	// scanLimit is the number of rows that the statement of a filtered taskWalk reads
+	// before taskList falls back to scanAndSort.
 	scanLimit = 2048
 	// skipBatch is the number of positions that an offset skips at once.
 	skipBatch = 1024
@@ -119,7 +119,8 @@ type taskList struct {
 	states    []string
 	requested string
 	first     *firstTask
-	// sorted bounds the time by which the list is sorted, other the other time.
+	// sorted bounds the time by which the list is sorted, status time or creation time.
+	// other bounds the other of these two.
 	sorted, other span
 }
 

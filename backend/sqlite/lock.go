@@ -18,8 +18,8 @@ import (
 // id and the start time.
 const lockFile = "holdfast.lock"
 
-// A killed process holds its lock until the system has removed it. Its successor may
-// start before that and retries until lockTimeout.
+// A killed process holds its lock until the operating system has removed the process.
+// Its successor may start before that, so it retries until lockTimeout.
 const (
 	lockTimeout       = time.Second
 	lockRetryInterval = 20 * time.Millisecond

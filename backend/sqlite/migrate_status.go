@@ -15,11 +15,11 @@ import (
 
 // Migration is a migration of the schema.
 type Migration struct {
-	// Name is the version and the name.
+	// Name is the version of the migration, an underscore and its name.
 	Name string
 	// Script is the SQL that Open runs for this migration.
 	Script string
-	// Applied is the time when it was applied, zero if it is pending.
+	// Applied is when the database applied the migration; zero if it is pending.
 	Applied time.Time
 }
 

@@ -31,7 +31,8 @@ type Config struct {
 	// It must be on a local disk. Required.
 	Dir string
 	// Synchronous is "FULL" (default) or "NORMAL". With FULL, acknowledged changes
-	// survive a power failure; with NORMAL, only the end of the process.
+	// survive a power failure. With NORMAL, they survive a crash of the process, but
+	// not always a power failure.
 	Synchronous string
 	// Readers is the number of connections that read. Default GOMAXPROCS, at least 2.
 	// More than the number of processors makes reads slower. Lists use at most half of

@@ -152,7 +152,8 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 	return t, nil
 }
 
-// readTask folds the rows of a task's log, starting at its checkpoint.
+// readTask applies the rows of a task's log, starting at its checkpoint: the newest row
+// with a snapshot or, if there is none, the first row.
 func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.Task, error) {
 	var t *store.Task
 	var row taskRow
@@ -191,7 +192,7 @@ func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error)
 	return t, err
 }
 
-// foldLog adds a log row (id, snapshot, events) to a task.
+// foldLog applies a log row (id, snapshot, events) to a task.
 func (r *reader) foldLog(t *store.Task, row *taskRow, rec record, omitArtifacts bool) error {
 	first := rec.int(0) & logMask
 	snapshot, err := r.whole(rec, 1, omitArtifacts)

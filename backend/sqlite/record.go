@@ -13,7 +13,7 @@ const (
 	sqlInsertRecord = `INSERT INTO records (owner, namespace, key, version, value) VALUES (?,?,?,1,?)`
 	sqlUpdateRecord = `UPDATE records SET version = version + 1, value = ? WHERE owner = ? AND namespace = ? AND key = ?`
 	sqlDeleteRecord = `DELETE FROM records WHERE owner = ? AND namespace = ? AND key = ?`
-	// The list ends before namespace ?4.
+	// sqlRecords lists records in namespaces below ?4.
 	sqlRecords = `SELECT namespace, key, version, value FROM records
 		WHERE owner = ?1 AND (namespace, key) > (?2, ?3) AND namespace < ?4 ORDER BY namespace, key LIMIT ?5`
 )
@@ -31,7 +31,7 @@ func readRecord(ctx context.Context, s *stmt, k store.RecordKey) (found store.Re
 	return found, err
 }
 
-// recordVersions returns the versions of the records that changes name.
+// recordVersions returns the current version of the record of each change.
 func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]int64, error) {
 	if len(changes) == 0 {
 		return nil, nil

@@ -89,8 +89,8 @@ func (p *deliveryPage[V]) start() (at any, err error) {
 	return p.after.At + attemptSpan, nil
 }
 
-// full reports whether the page is complete: rows of time at and older rows have
-// neither a record of the page nor the first one after it.
+// full reports whether the page, and the first record after it, are complete: no row
+// with the time at or an older one can contain any of these records.
 func (p *deliveryPage[V]) full(at int64) bool {
 	return len(p.keys) > p.Limit && p.keys[p.Limit].At > at
 }

@@ -233,7 +233,7 @@ func (w *writer) transact(group []*request) (err error) {
 	defer func() {
 		if err != nil {
 			w.laneLeases = unknownBounds
-			// This fails, harmlessly, if SQLite has rolled back by itself.
+			// The error is ignored: SQLite may have rolled back by itself.
 			_, _ = w.rollback.exec()
 		}
 	}()
