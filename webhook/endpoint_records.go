@@ -18,8 +18,8 @@ const (
 
 	// Lanes of an endpoint that recovered are woken as it has capacity: up to wakeBatch at
 	// a time, checked every wakeEvery. Waking ends after wakeFor, when two attempts in a
-	// row, wakeRetry apart, find no lanes, or when breakers have deferred maxWakeRefused of
-	// the woken lanes.
+	// row, wakeRetry apart, find no lanes, or when circuit breakers have deferred
+	// maxWakeRefused lanes.
 	wakeBatch      = 64
 	wakeEvery      = 25 * time.Millisecond
 	wakeFor        = time.Minute
