@@ -20,7 +20,7 @@ const (
 	// measured again.
 	remeasureFullAfter = 10 * time.Second
 	// rememberedContexts is the number of contexts whose sizes certainly stay cached: those
-	// that grew last. The cache holds up to twice that number.
+	// that grew last. The cache has at most twice that number.
 	rememberedContexts = 10_000
 	// measuredTasks is the maximum number of tasks whose sizes are read with one call of the
 	// store.
