@@ -22,7 +22,7 @@ type webhooksTestCmd struct {
 
 	WebhookToken   string        `placeholder:"TOKEN" help:"Token sent as bearer token and in X-A2A-Notification-Token (default none)."`
 	WebhookSecret  string        `placeholder:"SECRET" help:"Secret that signs the request: the whsec_... of the receiver (default a random one, which the receiver should reject)."`
-	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m0s" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of the request."`
+	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of the request."`
 
 	egressFlags
 	configFlag

@@ -37,7 +37,7 @@ type webhookFlags struct {
 	SecretKeys     []string `name:"webhook-encryption-key" secret:"all" placeholder:"KEY" envvar:"" also:"HOLDFAST_WEBHOOK_ENCRYPTION_KEYS,PUSH_SECRET_KEY,PUSH_SECRET_KEYS" group:"Webhooks:" help:"Key that encrypts webhook secrets in the store: 32 bytes in base64 or hex. Repeatable, newest first; older keys only decrypt (default no encryption)."`
 	SecretKeysFile string   `name:"webhook-encryption-keys-file" placeholder:"FILE" envvar:"" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"File with encryption keys, one per line, newest first; # starts a comment."`
 
-	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m0s" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of a webhook request."`
+	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of a webhook request."`
 	PerTask        int           `field:"Webhooks.PerTask" name:"webhook-per-task" envvar:"" also:"PUSH_PER_TASK" group:"Webhooks:" help:"Maximum number of webhooks of a task."`
 	PerMinute      int           `field:"Webhooks.PerMinute" name:"webhook-per-minute" envvar:"" also:"PUSH_PER_MINUTE" group:"Webhooks:" help:"Maximum number of webhooks that a principal may register per minute."`
 	InFlight       int           `field:"Webhooks.InFlight" name:"webhook-in-flight" envvar:"" also:"PUSH_IN_FLIGHT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests."`
@@ -54,7 +54,7 @@ type fileFlags struct {
 	FileAllowHosts []string      `field:"Files.AllowHosts" placeholder:"HOST:PORT" envvar:"" group:"Files by URI:" help:"Allow files from this HOST:PORT whatever address it resolves to. Repeatable (default none)."`
 	FileMax        size          `field:"Files.MaxBytes" envvar:"" group:"Files by URI:" help:"Maximum size of a fetched file."`
 	FileAtOnce     int           `field:"Files.Concurrency" min:"2" envvar:"" group:"Files by URI:" help:"Maximum number of files that are fetched concurrently, 2 or more; with tokens, half of it for one owner. Further files wait."`
-	FileTimeout    time.Duration `field:"Files.Timeout" min:"100ms" max:"10m0s" envvar:"" group:"Files by URI:" help:"Timeout for fetching a file."`
+	FileTimeout    time.Duration `field:"Files.Timeout" min:"100ms" max:"10m" envvar:"" group:"Files by URI:" help:"Timeout for fetching a file."`
 }
 
 // notes returns notes about settings of webhooks without effect.
