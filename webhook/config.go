@@ -50,7 +50,7 @@ type Config struct {
 	PerTask int `default:"10" min:"1" max:"100000"`
 	// PerMinute is the maximum number of webhooks that an owner may save in a minute.
 	// Default 100.
-	PerMinute int `default:"100" min:"1" max:"100000"`
+	PerMinute int `default:"100" min:"1"`
 	// InFlight, PerEndpoint and PerOwner limit concurrent requests: in total, to one
 	// endpoint, and of one owner. One owner uses at most seven eighths of PerEndpoint.
 	// Defaults 512, 8, 64.
