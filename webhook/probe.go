@@ -77,10 +77,3 @@ func (p Probe) Send(ctx context.Context, s Sender) (ProbeResult, error) {
 // CheckToken returns an error if a token cannot be sent in a header. The error does not
 // contain the token.
 func CheckToken(token string) error { return validateSecret(token) }
-
-// CheckSecret returns an error if a signing secret is invalid. The error does not contain the
-// secret.
-func CheckSecret(secret string) error {
-	_, err := decodeSecret(secret)
-	return err
-}

@@ -163,17 +163,14 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// LogFile is what the server writes its log to.
+// LogFile returns the path of the server's log.
 func (s *Server) LogFile() string { return logFile(s.dir) }
 
-// Stop stops the server as a loss of power would: nothing is finished or written
-// back. Start starts it again.
+// Stop stops the server like a loss of power: it completes no work and writes no checkpoint.
+// Start starts it again.
 func (s *Server) Stop() error { return s.signal(syscall.SIGQUIT) }
 
-// StopFast stops the server after ending its connections.
-func (s *Server) StopFast() error { return s.signal(syscall.SIGINT) }
-
-// Pause stops all processes of the server where they are, until Resume.
+// Pause suspends all processes of the server until Resume.
 func (s *Server) Pause() error { return s.signalAll(syscall.SIGSTOP) }
 
 // Resume continues a paused server.

@@ -21,9 +21,6 @@ func (e *Error) Error() string {
 	return e.Path + " " + e.Rule
 }
 
-// In returns an *Error with name before its path. It returns other errors unchanged.
-func In(err error, name string) error { return within(err, name) }
-
 // within prefixes the path of err by a member name or an index.
 func within[K string | int](err error, key K) error {
 	if err == nil {
