@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// abbreviationKind says whether a full stop after an abbreviation can end a sentence.
+// abbreviationKind is the rule that decides whether a full stop after an abbreviation ends a
+// sentence.
 type abbreviationKind int
 
 const (
 	_ abbreviationKind = iota // not an abbreviation
-	// alwaysJoins stands before what it belongs to: "Dr.", "e.g.".
+	// alwaysJoins never ends a sentence: "Dr.", "e.g.".
 	alwaysJoins
-	// joinsNumber does so only before a number: "No. 5", "Fig. 3".
+	// joinsNumber ends no sentence if a number follows: "No. 5", "Fig. 3".
 	joinsNumber
-	// mayEnd ends a sentence when the next word is one that starts sentences:
-	// "Inc.", "a.m.".
+	// mayEnd ends a sentence if the next word typically starts sentences: "Inc.", "a.m.".
 	mayEnd
 )
 
@@ -45,7 +45,7 @@ var abbreviations = abbreviationTable(map[abbreviationKind]string{
 
 func abbreviationTable(lists map[abbreviationKind]string) map[string]abbreviationKind {
 	table := make(map[string]abbreviationKind)
-	// In order, so that a word in two lists always gets the same kind.
+	// Sorted, so that a word in two lists always gets the same kind.
 	for _, kind := range []abbreviationKind{alwaysJoins, joinsNumber, mayEnd} {
 		for word := range strings.FieldsSeq(lists[kind]) {
 			if _, ok := table[word]; !ok {
@@ -56,7 +56,7 @@ func abbreviationTable(lists map[abbreviationKind]string) map[string]abbreviatio
 	return table
 }
 
-// abbreviated reports whether the full stop after head abbreviates and the
+// abbreviated reports whether the full stop after head belongs to an abbreviation, so that the
 // sentence continues with after.
 func abbreviated(head, after string, lang language) bool {
 	token := strings.TrimLeft(lastToken(head), "([{\"'„“‘«»¿¡-–—/")
@@ -74,7 +74,7 @@ func abbreviated(head, after string, lang language) bool {
 	case kind == alwaysJoins:
 		return true
 	case kind == joinsNumber:
-		// A small "no" is the answer, not the number sign.
+		// A lower-case "no" is the word, not the abbreviation of number.
 		return startsNumber(next) && token != "no"
 	case kind == mayEnd:
 		return !startsSentence(next)
@@ -84,8 +84,8 @@ func abbreviated(head, after string, lang language) bool {
 	return false
 }
 
-// joinsInitial treats a single letter as an initial or a shortened word, except
-// a Russian year ("1990 г.") and before a word that starts sentences.
+// joinsInitial reports whether a single letter is an initial or a shortened word. It is neither
+// before a word that starts sentences, nor in a Russian year ("1990 г.").
 func joinsInitial(head, token, next string) bool {
 	r, _ := utf8.DecodeRuneInString(token)
 	if !unicode.IsLetter(r) || isCJK(r) {
@@ -98,13 +98,14 @@ func joinsInitial(head, token, next string) bool {
 	return !startsSentence(next)
 }
 
-// joinsOrdinal knows that German marks ordinals with a full stop: "am 3.
-// Oktober", "im 19. Jahrhundert".
+// joinsOrdinal reports whether the full stop marks a German ordinal: "am 3. Oktober", "im 19.
+// Jahrhundert".
 func joinsOrdinal(token, next string, lang language) bool {
 	return lang == german && len(token) <= 2 && startsUpper(next) && !startsSentence(next)
 }
 
-// isDotted recognises letters parted by full stops, such as "U.N" or "т.д".
+// isDotted reports whether a word consists of letters separated by full stops, such as "U.N" or
+// "т.д".
 func isDotted(token string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) < 2 {
@@ -119,8 +120,8 @@ func isDotted(token string) bool {
 	return true
 }
 
-// startsSentence reports whether a capitalised word is so common that after an
-// abbreviation it rather starts a sentence than continues a name.
+// startsSentence reports whether a capitalized word is so common that, after an abbreviation, it
+// probably starts a sentence instead of continuing a name.
 func startsSentence(word string) bool {
 	word = strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) })
 	return isStopWord(strings.ToLower(word), unknownLanguage)

@@ -6,19 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// PageAnalysis is what [Summarize] needs of one page. It is the unit of durable
-// work: it serialises to JSON of about the size of the page's text, and equal
-// pages have equal analyses.
+// PageAnalysis is the data about one page that [Summarize] needs. It is the unit of durable work:
+// its JSON is about as large as the text of the page, and equal pages have equal analyses.
 type PageAnalysis struct {
 	// Page is the number of the page.
 	Page int `json:"page"`
 	// Sentences counts all sentences of the page.
 	Sentences int `json:"sentences"`
-	// Language is the ISO 639-1 code of the page's language, "" if unsure.
+	// Language is the ISO 639-1 code of the page's language, "" if it is unknown.
 	Language string `json:"language,omitempty"`
 	// Terms is the page's vocabulary, in order of first use.
 	Terms []string `json:"terms,omitempty"`
-	// Candidates are the sentences that could be picked, in page order.
+	// Candidates are the sentences that a summary may contain, in the order of the page.
 	Candidates []Candidate `json:"candidates,omitempty"`
 }
 
@@ -30,14 +29,12 @@ type Candidate struct {
 	Text string `json:"t"`
 	// Terms are indexes into [PageAnalysis.Terms], one per use.
 	Terms []int `json:"w,omitempty"`
-	// Fitness in thousandths says how well the sentence would read in a
-	// summary, from its form alone: length, punctuation, place in its
-	// paragraph. An integer, so that it survives JSON exactly.
+	// Fitness, in thousandths, rates the form of the sentence: its length, its punctuation and its
+	// place in the paragraph. It is an integer so that JSON represents it exactly.
 	Fitness int `json:"f"`
 }
 
-// Analyze splits a page into sentences and measures each. It keeps no sentence
-// without content words.
+// Analyze splits a page into sentences and rates each. It omits sentences without content words.
 func Analyze(p Page) PageAnalysis {
 	lang := detectLanguage(p.Text)
 	a := PageAnalysis{Page: p.Number, Language: string(lang)}
@@ -75,7 +72,7 @@ func (a *PageAnalysis) intern(ids map[string]int, terms []string) []int {
 	return out
 }
 
-// fitness combines the formal signs of a good summary sentence.
+// fitness rates the form of a sentence.
 func fitness(text string, t tokens, opensParagraph bool) int {
 	f := lengthFitness(t.words)
 	ends := endsSentence(text)
@@ -100,10 +97,10 @@ func fitness(text string, t tokens, opensParagraph bool) int {
 	}
 	switch r, _ := utf8.DecodeRuneInString(text); {
 	case unicode.IsLower(r):
-		// The middle of a sentence that was torn apart.
+		// A fragment of a sentence.
 		f = scale(f, 600)
 	case strings.ContainsRune("\"“„«»‘‚「『—–", r):
-		// Direct speech needs its speaker and occasion.
+		// Quoted speech is unclear without its context.
 		f = scale(f, 600)
 	}
 	return f
@@ -149,8 +146,8 @@ func lastRunes(s string, n int) string {
 	return s
 }
 
-// dangles reports whether a first word points back to a sentence that the
-// summary may lack.
+// dangles reports whether the first word of a sentence refers to the previous sentence, which the
+// summary may omit.
 func dangles(first string) bool {
 	switch first {
 	case "this", "these", "those", "that", "it", "he", "she", "they", "such", "his", "her", "their", "its",

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// charsetOf returns the encoding that the media type or the HTML head names,
-// or nil.
+// charsetOf returns the encoding that the media type or the HTML head declares, or nil.
 func charsetOf(f format, mimeType string, data []byte) encoding.Encoding {
 	if _, params, err := mime.ParseMediaType(mimeType); err == nil && params["charset"] != "" {
 		return lookupCharset(params["charset"])
@@ -25,8 +24,8 @@ func charsetOf(f format, mimeType string, data []byte) encoding.Encoding {
 	return lookupCharset(metaCharset(data))
 }
 
-// lookupCharset returns nil for UTF-8 too: text that is valid needs no
-// decoder, and of text that is not the declaration is wrong.
+// lookupCharset returns the encoding with a name, or nil. It returns nil for UTF-8 too: valid UTF-8
+// needs no decoder, and for other text the declaration is wrong.
 func lookupCharset(name string) encoding.Encoding {
 	e, _ := charset.Lookup(name)
 	if e == encoding.Nop {
@@ -35,7 +34,7 @@ func lookupCharset(name string) encoding.Encoding {
 	return e
 }
 
-// metaCharset finds the declaration in an HTML head.
+// metaCharset returns the encoding that an HTML head declares.
 func metaCharset(data []byte) string {
 	head := bytes.ToLower(data[:min(len(data), 8<<10)])
 	_, after, ok := bytes.Cut(head, []byte("charset="))
@@ -50,11 +49,10 @@ func metaCharset(data []byte) string {
 	return string(after[:end])
 }
 
-// decodeText returns data as clean UTF-8. A byte order mark decides, then valid
-// UTF-8, then the declared encoding; without one, text that is not UTF-8 is
-// taken as Windows-1252, which contains Latin-1's letters. Zero bytes and escapes
-// are valid UTF-8 but no text: they are left to a declaration, since UTF-16 and
-// ISO-2022-JP have them.
+// decodeText returns data as clean UTF-8. In order of precedence, the encoding is that of a byte
+// order mark, UTF-8 if data is valid UTF-8, the declared one, and Windows-1252, which contains the
+// letters of Latin-1. Data with zero bytes or escapes counts as UTF-8 only if no other encoding is
+// declared, since UTF-16 and ISO-2022-JP contain them.
 func decodeText(data []byte, declared encoding.Encoding) (string, error) {
 	e := encodingOf(data, declared)
 	text := data
@@ -87,8 +85,8 @@ func encodingOf(data []byte, declared encoding.Encoding) encoding.Encoding {
 	return charmap.Windows1252
 }
 
-// nearlyUTF8 recognises UTF-8 that was cut or damaged in a few places, which
-// another encoding would turn into gibberish throughout.
+// nearlyUTF8 reports whether data is UTF-8 with a few errors. Any other encoding would make all of
+// it unreadable.
 func nearlyUTF8(data []byte) bool {
 	good, bad := 0, 0
 	for len(data) > 0 {
@@ -104,8 +102,8 @@ func nearlyUTF8(data []byte) bool {
 	return good > 10*bad
 }
 
-// checkText refuses what no encoding made into text: too many control
-// characters, unassigned code points or replacements.
+// checkText returns an error if data is not text in any encoding: it has too many control
+// characters, unassigned code points or replacement characters.
 func checkText(text []byte) error {
 	const window = 64 << 10
 	const onePart = 50
@@ -133,8 +131,8 @@ func isJunk(r rune) bool {
 	return r < 0x20 || 0x7f <= r && r < 0xa0
 }
 
-// cleanText unifies line ends and drops characters that no reader sees; form
-// feeds stay, since they part pages.
+// cleanText unifies line breaks and removes invisible characters. It keeps form feeds, since they
+// separate pages.
 func cleanText(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n\n", "\u0085", "\n", "\v", "\n").Replace(s)
 	return strings.Map(func(r rune) rune {

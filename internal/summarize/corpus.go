@@ -7,32 +7,32 @@ import (
 	"slices"
 )
 
-// maxRanked is the number of sentences that take part in the ranking by graph.
-// Of longer documents, each page sends its best ones.
+// maxRanked is the maximum number of sentences in the graph. Of longer documents, the best
+// sentences of each page are used.
 const maxRanked = 20_000
 
-// corpus is all candidates of a document as vectors of one vocabulary.
+// corpus has all candidates of a document as vectors over one vocabulary.
 type corpus struct {
 	nodes []node
 	terms int
 	pages int
-	// centroid is the sum of all vectors, before any preselection.
+	// centroid is the sum of all vectors, including those that preselect omits.
 	centroid []float64
 }
 
 type node struct {
 	sentence Sentence
-	// prior is how likely the sentence suits a summary before its content is
-	// compared with others: form and position.
+	// prior is the rating of the sentence by form and position, before its content is compared with
+	// other sentences.
 	prior float64
-	// mass is about 1 and grows with what the sentence contains. Cosines alone
-	// favour short sentences, which have less to differ by.
+	// mass is about 1 and grows with the content of the sentence. It compensates for the cosine,
+	// which is higher for short sentences.
 	mass   float64
 	vector vector
 }
 
-// vector holds the terms of a sentence by falling rarity as tf-idf weights,
-// sorted by term, of length 1.
+// vector has the terms of a sentence with their tf-idf weights, sorted by term, normalized to
+// length 1.
 type vector []component
 
 type component struct {
@@ -48,8 +48,8 @@ func newCorpus(pages []PageAnalysis) *corpus {
 	return b.build()
 }
 
-// inOrder sorts by page number and drops repeated pages, which a crashed run
-// may have left.
+// inOrder sorts by page number and removes repeated pages, which an interrupted run may have
+// stored.
 func inOrder(pages []PageAnalysis) []PageAnalysis {
 	sorted := slices.Clone(pages)
 	slices.SortStableFunc(sorted, func(a, b PageAnalysis) int { return cmp.Compare(a.Page, b.Page) })
@@ -83,8 +83,8 @@ func (b *corpusBuilder) addPage(p PageAnalysis) {
 	}
 }
 
-// addCandidate adds a sentence once: repeated ones are headers and footers, and
-// as copies would vouch for each other in the graph.
+// addCandidate adds a sentence. It adds repeated sentences only once: they are headers and footers,
+// and copies would raise each other's rank.
 func (b *corpusBuilder) addCandidate(page int, c Candidate, global []int32) {
 	terms := make([]int32, 0, len(c.Terms))
 	for _, t := range c.Terms {
@@ -162,11 +162,11 @@ func (b *corpusBuilder) build() *corpus {
 	return &b.corpus
 }
 
-// normalise weighs counts in place; it returns the length the vector had.
+// normalise replaces counts by weights in place and returns the length that the vector had.
 func normalise(counts []component, idf []float64) (vector, float64) {
 	sum := 0.0
 	for i, c := range counts {
-		// The second use of a word says less than the first.
+		// A repetition of a word counts less than its first use.
 		counts[i].weight = float64(math.Sqrt(c.weight) * idf[c.term])
 		sum += float64(counts[i].weight * counts[i].weight)
 	}
@@ -177,8 +177,8 @@ func normalise(counts []component, idf []float64) (vector, float64) {
 	return counts, length
 }
 
-// positionPrior favours the first tenth of a document, where most texts say
-// what they are about, and slightly its end.
+// positionPrior prefers the first tenth of a document, where most texts state their subject, and
+// slightly its end.
 func positionPrior(i, total int) float64 {
 	const most = 0.5
 	opening := max(total/10, 3)
@@ -191,8 +191,7 @@ func positionPrior(i, total int) float64 {
 	return 1
 }
 
-// centrality is the likeness of each node to the document as a whole, the
-// highest being 1.
+// centrality returns the similarity of each node to the whole document, relative to the highest.
 func (c *corpus) centrality() []float64 {
 	out := make([]float64, len(c.nodes))
 	highest := 0.0
@@ -211,8 +210,8 @@ func (c *corpus) centrality() []float64 {
 	return out
 }
 
-// preselect keeps about limit nodes: of each page the best by prior and
-// centrality, so that no part of the document goes unheard.
+// preselect keeps about limit nodes: the best of each page by prior and centrality, so that every
+// page is represented.
 func (c *corpus) preselect(limit int) {
 	if len(c.nodes) <= limit {
 		return
@@ -239,7 +238,7 @@ func (c *corpus) preselect(limit int) {
 	c.nodes = nodes
 }
 
-// dot is the cosine of two vectors, which both have length 1.
+// dot returns the cosine of two vectors of length 1.
 func dot(a, b vector) float64 {
 	sum := 0.0
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -257,8 +256,8 @@ func dot(a, b vector) float64 {
 	return sum
 }
 
-// ln is the natural logarithm. The one of package math differs between
-// platforms in the last bit, which would reorder equal sentences.
+// ln returns the natural logarithm. The last bit of [math.Log] differs between platforms, which
+// would change the order of equal sentences.
 func ln(x float64) float64 {
 	const ln2 = 0.693147180559945309417232121458
 	fraction, exponent := math.Frexp(x)

@@ -10,18 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func FuzzPagesPDF(f *testing.F) {
-	f.Add(simplePDF(false, textContent("One.", "", "Two."), textContent("Three.")))
-	f.Add(simplePDF(true, textContent("Compressed.")))
-	f.Add(objectStreamPDF(textContent("Packed.")))
-	f.Add(toUnicodePDF())
-	f.Add(formPDF())
-	f.Add(encryptedPDF())
-	f.Add(loopPDF())
-	f.Add(hugeXRefPDF())
-	fuzzPages(f, "application/pdf")
-}
-
 func FuzzPagesHTML(f *testing.F) {
 	f.Add([]byte("<!doctype html><title>t</title><h1>a<b>c</h1><p>One<script></p></script><pre>x\ny</pre><ul><li>a<li>b"))
 	fuzzPages(f, "text/html")
@@ -36,21 +24,6 @@ func FuzzPagesText(f *testing.F) {
 	f.Add([]byte("One.\fTwo.\r\n\r\n\xff\xfe"))
 	f.Add([]byte("\xff\xfea\x00\xd8"))
 	fuzzPages(f, "text/plain")
-}
-
-// FuzzPDFContent feeds the languages inside a PDF, which mutation of whole files
-// seldom reaches.
-func FuzzPDFContent(f *testing.F) {
-	f.Add([]byte("q BT /F1 12 Tf 1 0 0 1 5 5 Tm [(a) -300 <6162>] TJ T* (b) ' ET Q BI ID x EI /Fm Do << /A [ >>"), []byte("begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <00> <7f> <0020> endbfrange"))
-	f.Fuzz(func(t *testing.T, content, cmap []byte) {
-		in := newInterpreter(newPDFDocument(t.Context(), emptyXRef(), defaultPDFLimits()), 0)
-		in.state.font = &pdfFont{composite: true, unicode: parseCharMap(cmap)}
-		in.state.size = 10
-		if err := in.run(content, nil, 0); err != nil {
-			t.Fatalf("run() = %v", err)
-		}
-		checkPageText(t, cleanText(in.layout.text()))
-	})
 }
 
 func fuzzPages(f *testing.F, mime string) {

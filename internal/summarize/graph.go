@@ -7,13 +7,12 @@ import (
 )
 
 const (
-	// maxNeighbours bounds the edges that a sentence chooses, hence memory.
+	// maxNeighbours is the maximum number of edges that a node adds. It limits memory.
 	maxNeighbours = 40
-	// maxPostings is the number of sentences beyond which a term is too common
-	// to look for neighbours by, which bounds time: the work for a term grows
-	// with the square. Such terms still count in centrality.
+	// maxPostings is the maximum number of sentences of a term that is used to find neighbours. The
+	// work for a term is quadratic in this number. More frequent terms still count in centrality.
 	maxPostings = 256
-	// weakest is the least similarity that makes an edge.
+	// weakest is the minimum similarity of two sentences with an edge.
 	weakest = 0.03
 )
 
@@ -22,8 +21,8 @@ type edge struct {
 	weight float64
 }
 
-// relevance scores each node between 0 and 1: TextRank on the similarity graph,
-// with jumps to where the prior points, tempered by prior and centrality.
+// relevance rates each node from 0 to 1: TextRank on the similarity graph, with jumps in proportion
+// to the prior, weighted by prior and centrality.
 func (c *corpus) relevance() []float64 {
 	central := c.centrality()
 	jump := make([]float64, len(c.nodes))
@@ -44,7 +43,7 @@ func (c *corpus) relevance() []float64 {
 	return rank
 }
 
-// neighbours returns the edges of each node, made symmetric.
+// neighbours returns the edges of each node, in both directions.
 func (c *corpus) neighbours() [][]edge {
 	postings := c.postings()
 	own := make([][]edge, len(c.nodes))
@@ -73,12 +72,12 @@ func (c *corpus) neighbours() [][]edge {
 	return symmetric(own)
 }
 
-// postings is the inverted index: for each term the nodes that have it.
+// postings returns the inverted index: the nodes of each term.
 func (c *corpus) postings() [][]edge {
 	lists := make([][]edge, c.terms)
 	for i, n := range c.nodes {
 		for _, x := range n.vector {
-			// One more than the limit marks the list as too long.
+			// One entry more than the limit marks the list as too long.
 			if len(lists[x.term]) <= maxPostings {
 				lists[x.term] = append(lists[x.term], edge{to: int32(i), weight: x.weight})
 			}
@@ -87,7 +86,7 @@ func (c *corpus) postings() [][]edge {
 	return lists
 }
 
-// strongest appends the edges of a node to out, the best first.
+// strongest appends the edges of a node to out, the strongest first.
 func (c *corpus) strongest(out []edge, self int32, touched []int32, sums []float64) []edge {
 	for _, at := range touched {
 		if at != self && sums[at] >= weakest {
@@ -120,8 +119,8 @@ func symmetric(own [][]edge) [][]edge {
 	return own
 }
 
-// powerIterate returns the stationary distribution of a reader who follows
-// edges by weight and now and then jumps. Sums run in node order.
+// powerIterate returns the stationary distribution of a random walk that follows edges by weight
+// and sometimes jumps. It adds in the order of the nodes.
 func powerIterate(graph [][]edge, jump []float64) []float64 {
 	const (
 		damping   = 0.85
@@ -149,7 +148,7 @@ func powerIterate(graph [][]edge, jump []float64) []float64 {
 			for _, e := range edges {
 				sum += float64(e.weight*rank[e.to]) / weights[e.to]
 			}
-			// A node without edges passes its rank on to where jumps lead.
+			// A node without edges distributes its rank like a jump.
 			next[i] = float64(damping*(sum+float64(lost*jump[i]))) + float64((1-damping)*jump[i])
 		}
 		change := 0.0

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// htmlText returns the prose of an HTML document, block elements as paragraphs.
-// It reads tokens rather than a tree: the tree builder's cost grows with
-// nesting, which a hostile document chooses. Headings are left out unless
-// there is nothing else.
+// htmlText returns the prose of an HTML document, with block elements as paragraphs. It reads
+// tokens instead of a tree, because the cost of building a tree grows with the nesting, which the
+// document determines. It omits headings unless the document has no other text.
 func htmlText(source string) (string, error) {
 	r := &htmlReader{}
 	if err := r.read(source); err != nil {
@@ -27,8 +26,7 @@ func htmlText(source string) (string, error) {
 
 type htmlReader struct {
 	out, headings strings.Builder
-	// skip is the element whose content is being left out, depth how often it
-	// is open.
+	// skip is the element whose content is omitted; depth is the number of its open start tags.
 	skip      atom.Atom
 	depth     int
 	inHeading bool
@@ -89,7 +87,7 @@ func (r *htmlReader) end(a atom.Atom) {
 		if a == r.skip {
 			r.depth--
 		}
-		// A head whose end tag is missing ends with the body.
+		// A head without an end tag ends where the body starts.
 		if r.depth == 0 || a == atom.Html {
 			r.skip = 0
 		}
@@ -122,8 +120,8 @@ func (r *htmlReader) write(s string) {
 	r.out.WriteString(s)
 }
 
-// collapse turns runs of HTML white space into one space; the source's line
-// ends have no meaning. Non-breaking space is not HTML white space.
+// collapse replaces each run of HTML white space, such as line breaks of the source, by one space.
+// A non-breaking space is not HTML white space.
 func collapse(s string) string {
 	var b strings.Builder
 	space := false
@@ -160,7 +158,7 @@ func isHeading(a atom.Atom) bool {
 	return false
 }
 
-// breaks returns the white space that the edge of an element stands for.
+// breaks returns the white space that represents the start or end of an element.
 func breaks(a atom.Atom) string {
 	switch a {
 	case atom.Br:

@@ -23,8 +23,8 @@ const (
 	hindi           language = "hi"
 )
 
-// languages are those with stop words, in the order that breaks ties. Chinese
-// and Japanese have stop characters instead, see bigrams.
+// languages are the languages with stop words, in the order that decides ties. Chinese and Japanese
+// have stop characters instead, see bigrams.
 func languages() []language {
 	return []language{english, german, french, spanish, russian, arabic, hindi}
 }
@@ -34,12 +34,11 @@ var stopWordFiles embed.FS
 
 type wordSet map[string]bool
 
-// stopWords holds the list of each language, and that of all under
-// unknownLanguage.
+// stopWords has the stop words of each language, and those of all languages under unknownLanguage.
 var stopWords = sync.OnceValue(func() map[language]wordSet {
 	sets := map[language]wordSet{unknownLanguage: {}}
 	for _, lang := range languages() {
-		// An embedded file cannot be missing; a test checks each list.
+		// Embedded files always exist; a test checks each list.
 		list, _ := stopWordFiles.ReadFile("stopwords/" + string(lang) + ".txt")
 		set := make(wordSet)
 		for w := range strings.FieldsSeq(string(list)) {
@@ -51,7 +50,7 @@ var stopWords = sync.OnceValue(func() map[language]wordSet {
 	return sets
 })
 
-// isStopWord takes a word in lower case.
+// isStopWord reports whether a word, in lower case, is a stop word.
 func isStopWord(word string, lang language) bool {
 	if strings.ContainsRune(word, '’') {
 		word = strings.ReplaceAll(word, "’", "'")
@@ -59,8 +58,8 @@ func isStopWord(word string, lang language) bool {
 	return stopWords()[lang][word]
 }
 
-// detectLanguage guesses from stop words in the first part of text; it returns
-// unknownLanguage for too little evidence.
+// detectLanguage detects the language by the stop words in the first part of text. It returns
+// unknownLanguage if there are too few.
 func detectLanguage(text string) language {
 	const sample = 400
 	const evidence = 3

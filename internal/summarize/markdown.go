@@ -11,9 +11,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdownText returns the prose of a Markdown document. Headings, code, raw
-// HTML and front matter are left out; a document of nothing but headings keeps
-// them, so that it has a text at all.
+// markdownText returns the prose of a Markdown document. It omits headings, code, raw HTML and
+// front matter. It keeps headings if the document has no other text.
 func markdownText(source string) string {
 	source = trimFrontMatter(tameMarkdown(source))
 	src := []byte(source)
@@ -25,8 +24,8 @@ func markdownText(source string) string {
 	return renderMarkdown(doc, src, true)
 }
 
-// tameMarkdown bounds what goldmark's cost grows with the square of: it scans
-// each line once per open quote or list, and a paragraph once per bracket.
+// tameMarkdown limits those parts of the input whose cost in goldmark is quadratic: goldmark scans
+// a line once per open quote or list, and a paragraph once per bracket.
 func tameMarkdown(source string) string {
 	const (
 		deepest      = 64
@@ -81,7 +80,7 @@ type markdownRenderer struct {
 
 func renderMarkdown(doc ast.Node, src []byte, headings bool) string {
 	r := &markdownRenderer{src: src, headings: headings}
-	// The visitor returns no error, so the walk cannot.
+	// Walk returns only errors of the visitor, which has none.
 	_ = ast.Walk(doc, r.visit)
 	return r.out.String()
 }
@@ -128,13 +127,13 @@ func (r *markdownRenderer) text(n *ast.Text, entering bool) {
 	case n.HardLineBreak():
 		r.out.WriteByte('\n')
 	case n.SoftLineBreak():
-		// The author's wrapping has no meaning in Markdown.
+		// In Markdown, line breaks within a paragraph have no meaning.
 		r.out.WriteByte(' ')
 	}
 }
 
-// unescapeMarkdown resolves backslash escapes and entities, which goldmark
-// leaves to its HTML renderer.
+// unescapeMarkdown replaces backslash escapes and entities, which goldmark leaves to its HTML
+// renderer.
 func unescapeMarkdown(b []byte) []byte {
 	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(b)))
 }

@@ -11,38 +11,42 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/internal/pdftext"
 )
 
-// Limits of what [Pages] accepts and gives out.
+// Limits of [Pages].
 const (
-	// MaxDocumentBytes is the size of the largest document that is read.
+	// MaxDocumentBytes is the maximum size of a document.
 	MaxDocumentBytes = 32 << 20
-	// MaxTextBytes is the most text taken from a document. A PDF with more is
-	// refused, as its size says nothing of the text packed into it.
+	// MaxTextBytes is the maximum size of the text of a document. A PDF with more text is rejected;
+	// the size of a PDF does not limit its text, which is compressed.
 	MaxTextBytes = 20 << 20
+	// MaxPDFTime is the maximum time to read a PDF, whatever the context allows.
+	MaxPDFTime = 30 * time.Second
 )
 
 var (
 	// ErrUnsupported reports a media type that cannot be summarized. The error
 	// names the type and lists the supported ones.
 	ErrUnsupported = errors.New("unsupported media type")
-	// ErrMalformed reports a document that is not what its type claims. The
-	// error says what is wrong with it.
-	ErrMalformed = errors.New("malformed document")
+	// ErrMalformed reports a document that its declared type does not describe. The error gives the
+	// reason.
+	ErrMalformed = pdftext.ErrMalformed
 	// ErrEncrypted reports a document that needs a password.
-	ErrEncrypted = errors.New("document needs a password")
-	// ErrTooLarge reports a document beyond [MaxDocumentBytes], [MaxTextBytes]
-	// or a limit of its format.
-	ErrTooLarge = errors.New("document is too large")
-	// ErrNoText reports a sound document without any text, such as a scan.
+	ErrEncrypted = pdftext.ErrEncrypted
+	// ErrTooLarge reports a document that exceeds [MaxDocumentBytes], [MaxTextBytes] or a limit of
+	// its format.
+	ErrTooLarge = pdftext.ErrTooLarge
+	// ErrNoText reports a valid document without text, such as a scan.
 	ErrNoText = errors.New("document has no text")
 )
 
 // Page is one page of a document, in reading order.
 type Page struct {
-	// Number is the page's place in the document, from 1.
+	// Number is the number of the page in the document, from 1.
 	Number int
-	// Text is plain text, paragraphs separated by blank lines.
+	// Text is plain text. Blank lines separate paragraphs.
 	Text string
 }
 
@@ -60,10 +64,10 @@ func SupportedTypes() []string {
 	return []string{string(formatPlain), string(formatMarkdown), string(formatHTML), string(formatPDF)}
 }
 
-// Pages extracts the pages of a document that have text. Name and mimeType are
-// hints: a specific media type decides, then the content, then the extension of
-// name. Pages without text are left out, the others keep their numbers. The
-// text is valid UTF-8 without control characters other than line feed and tab.
+// Pages extracts the pages of a document that have text. name and mimeType are hints: a specific
+// media type determines the format, otherwise the content, otherwise the extension of name. Pages
+// without text are omitted; the others keep their numbers. The text is valid UTF-8 without control
+// characters other than line feed and tab.
 func Pages(ctx context.Context, name, mimeType string, data []byte) ([]Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("read document: %w", err)
@@ -87,7 +91,7 @@ func Pages(ctx context.Context, name, mimeType string, data []byte) ([]Page, err
 
 func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Page, error) {
 	if f == formatPDF {
-		return pdfPages(ctx, data)
+		return extractPDF(ctx, data)
 	}
 	return contained(ctx, func() ([]Page, error) {
 		text, err := decodeText(data, charsetOf(f, mimeType, data))
@@ -108,13 +112,28 @@ func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Pag
 	})
 }
 
-// cancelGrace is how long cancelled work is waited for. A PDF reader checks its
-// context often; what else works on is bounded by the limits on its input, and
-// is left behind to end by itself.
+func extractPDF(ctx context.Context, data []byte) ([]Page, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, MaxPDFTime, fmt.Errorf("%w: takes more than %v to read", ErrTooLarge, MaxPDFTime))
+	defer cancel()
+	return contained(ctx, func() ([]Page, error) {
+		read, err := pdftext.Pages(ctx, data, MaxTextBytes)
+		var pages []Page
+		for _, p := range read {
+			if text := strings.Join(paragraphs(cleanText(p.Text)), "\n\n"); text != "" {
+				pages = append(pages, Page{Number: p.Number, Text: text})
+			}
+		}
+		return pages, err
+	})
+}
+
+// cancelGrace is how long a canceled parser may take to return. The PDF parser checks its context
+// often. The limits on the input of the others bound their time, so they are abandoned and end by
+// themselves.
 const cancelGrace = 2 * time.Second
 
-// contained runs a parser so that it can be abandoned, and turns a panic in a
-// library into an error.
+// contained runs a parser in a goroutine that it can abandon, and converts a panic in a library to
+// an error.
 func contained(ctx context.Context, parse func() ([]Page, error)) ([]Page, error) {
 	type result struct {
 		pages []Page
@@ -145,9 +164,9 @@ func contained(ctx context.Context, parse func() ([]Page, error)) ([]Page, error
 	return nil, context.Cause(ctx)
 }
 
-// detect picks the format. A generic type says nothing, and text/plain is what
-// clients send for a file whose type they don't know, so both yield to a PDF
-// signature; text/plain otherwise stands, as HTML source may be meant as such.
+// detect returns the format of a document. A PDF signature takes precedence over a generic media
+// type, and over text/plain, which clients send for files of unknown type. Otherwise text/plain
+// applies, since the document may be the source of an HTML page.
 func detect(name, mimeType string, data []byte) (format, error) {
 	declared, err := declaredFormat(mimeType)
 	if err != nil {
@@ -159,7 +178,7 @@ func detect(name, mimeType string, data []byte) (format, error) {
 	if declared != "" {
 		return declared, nil
 	}
-	if looksLikePDF(data) {
+	if pdftext.HasHeader(data) {
 		return formatPDF, nil
 	}
 	if f := formatByExtension(name); f != "" && f != formatPDF {
@@ -175,7 +194,7 @@ func detect(name, mimeType string, data []byte) (format, error) {
 	return "", unsupported(sniffed)
 }
 
-// declaredFormat returns "" for a type that says nothing.
+// declaredFormat returns the format of a media type, or "" for a generic one.
 func declaredFormat(mimeType string) (format, error) {
 	if strings.TrimSpace(mimeType) == "" {
 		return "", nil
@@ -219,12 +238,4 @@ func formatByExtension(name string) format {
 		return formatPDF
 	}
 	return ""
-}
-
-// looksLikePDF looks beyond the first byte, since readers accept some junk
-// before the header and mail gateways add it.
-func looksLikePDF(data []byte) bool {
-	const window = 1024
-	head := data[:min(len(data), window)]
-	return bytes.Contains(head, []byte("%PDF-"))
 }

@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -60,7 +61,7 @@ two <b>three</b><script>var x = "</p>";</script>.</p><noscript>N</noscript><temp
 			}
 			var got []string
 			for _, p := range pages {
-				// How many line ends part blocks is no matter of the format.
+				// The number of line breaks between blocks does not matter.
 				got = append(got, strings.ReplaceAll(p.Text, "\n\n ", "\n\n"))
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -72,7 +73,10 @@ two <b>three</b><script>var x = "</p>";</script>.</p><noscript>N</noscript><temp
 
 func TestPagesSniffsPDF(t *testing.T) {
 	t.Parallel()
-	data := simplePDF(true, textContent("Sniffed."))
+	data, err := os.ReadFile("testdata/sniffed.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, mime := range []string{"", "application/octet-stream", "text/plain", "application/pdf", "Application/PDF; x=y"} {
 		pages, err := Pages(t.Context(), "", mime, data)
 		if err != nil || len(pages) != 1 || pages[0].Text != "Sniffed." {
@@ -139,7 +143,7 @@ func TestPaginate(t *testing.T) {
 	}
 }
 
-// Nesting chosen by the document must not make time grow with its square.
+// Nesting in the document must not make the time quadratic.
 func TestPagesBearsNesting(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ mime, unit string }{

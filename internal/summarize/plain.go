@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// pageRunes is the size pages are cut to where a document has none.
+	// pageRunes is the page size in runes for documents without pages.
 	pageRunes = 3000
-	// longestParagraph is where a paragraph is cut to keep pages, the units of
-	// durable work, small.
+	// longestParagraph is the maximum length of a paragraph; longer ones are split, to keep pages,
+	// the units of durable work, small.
 	longestParagraph = 2 * pageRunes
 )
 
-// paginate splits text at form feeds, else about every pageRunes characters at
-// a paragraph border.
+// paginate splits text at form feeds or, if it has none, into pages of whole paragraphs of about
+// pageRunes.
 func paginate(text string) []Page {
 	if strings.ContainsRune(strings.Trim(text, "\f \n\t"), '\f') {
 		return pagesOf(strings.Split(text, "\f"))
@@ -43,7 +43,7 @@ func paginate(text string) []Page {
 	return pagesOf(append(parts, page.String()))
 }
 
-// pagesOf numbers the parts from 1 and leaves out the blank ones.
+// pagesOf numbers the parts from 1 and omits blank ones.
 func pagesOf(parts []string) []Page {
 	var pages []Page
 	for i, part := range parts {
@@ -55,8 +55,8 @@ func pagesOf(parts []string) []Page {
 	return pages
 }
 
-// paragraphs splits text at blank lines. Overlong paragraphs are cut at a line
-// or sentence end, or at a space.
+// paragraphs splits text at blank lines. It splits paragraphs that are too long at a line break,
+// the end of a sentence or a space.
 func paragraphs(text string) []string {
 	var out []string
 	var lines []string
@@ -90,8 +90,8 @@ func appendCut(out []string, p string) []string {
 	return out
 }
 
-// cutPoint returns a byte offset in s, at most limit runes in, that is best to
-// cut at: after a sentence end, else at white space, else in mid-word.
+// cutPoint returns the byte offset, within the first limit runes of s, at which to split it: after
+// a sentence if possible, else at white space, else between characters.
 func cutPoint(s string, limit int) int {
 	end, n := len(s), 0
 	for i := range s {

@@ -8,23 +8,22 @@ import (
 	"github.com/clipperhouse/uax29/v2/sentences"
 )
 
-// longestSentence is where a run of text without any sentence end is cut, in
-// runes.
+// longestSentence is the maximum number of runes without the end of a sentence; longer text is
+// split.
 const longestSentence = 1000
 
-// Sentence is one sentence with its place.
+// Sentence is one sentence with its position.
 type Sentence struct {
 	// Page is the number of the page.
 	Page int `json:"page"`
-	// Index is the sentence's place among all sentences of the page, from 0.
+	// Index is the number of the sentence among all sentences of the page, from 0.
 	Index int `json:"index"`
-	// Text is the sentence on one line, without a list marker.
+	// Text is the sentence as one line, without a list marker.
 	Text string `json:"text"`
 }
 
-// Sentences splits a page into sentences. Lines wrapped inside a paragraph are
-// joined; list items, and lines that end before the paragraph's width without
-// punctuation, such as headings, are sentences of their own.
+// Sentences splits a page into sentences. It joins the wrapped lines of a paragraph. List items are
+// sentences of their own, and so are lines that end early without punctuation, such as headings.
 func Sentences(p Page) []Sentence {
 	var out []Sentence
 	for _, b := range pageBlocks(p.Text) {
@@ -35,8 +34,7 @@ func Sentences(p Page) []Sentence {
 	return out
 }
 
-// block is a run of text that is one unit of layout: a paragraph, list item or
-// heading.
+// block is text that is one unit of layout: a paragraph, a list item or a heading.
 type block struct {
 	sentences []string
 }
@@ -54,8 +52,8 @@ func pageBlocks(text string) []block {
 	return out
 }
 
-// splitSentences splits one line of running text. The Unicode rules find the
-// candidates, the repairs of joinsNext undo the false ones.
+// splitSentences splits one line of text. The Unicode rules find the candidates; joinsNext rejects
+// the wrong ones.
 func splitSentences(text string, lang language) []string {
 	var out []string
 	pending := ""
@@ -71,8 +69,8 @@ func splitSentences(text string, lang language) []string {
 		if i+1 == len(parts) {
 			break
 		}
-		// A run that never ends is cut later anyway; asking for each of its
-		// parts again would cost the square of its length.
+		// Text without the end of a sentence is split later anyway. Checking each of its parts
+		// again would take quadratic time.
 		if len(pending) > 8*longestSentence || !joinsNext(pending, parts[i+1], lang) {
 			emit()
 		}
@@ -81,9 +79,9 @@ func splitSentences(text string, lang language) []string {
 	return out
 }
 
-// segments returns the sentences by the Unicode rules, plus the ends they don't
-// know: an ellipsis character before a capital, and French closing quotes set
-// off by a space, which belong to the sentence before.
+// segments returns the sentences by the Unicode rules and two more: an ellipsis character before a
+// capital ends a sentence, and a French closing quote after a space belongs to the previous
+// sentence.
 func segments(text string) []string {
 	var out []string
 	it := sentences.FromString(text)
@@ -98,8 +96,8 @@ func segments(text string) []string {
 	return out
 }
 
-// leadingCloser returns the length of a closing quote or bracket, with the
-// space after it, at the start of s.
+// leadingCloser returns the length of a closing quote or bracket at the start of s, with the space
+// after it.
 func leadingCloser(s string) int {
 	r, size := utf8.DecodeRuneInString(s)
 	if r != '»' && r != '”' && r != ')' && r != '›' && r != '」' && r != '』' {
@@ -108,7 +106,7 @@ func leadingCloser(s string) int {
 	rest := s[size:]
 	next, _ := utf8.DecodeRuneInString(rest)
 	if rest != "" && !unicode.IsSpace(next) && !unicode.IsPunct(next) {
-		// German opens »quotes« so.
+		// In German, » opens a quotation.
 		return 0
 	}
 	return len(s) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
@@ -139,7 +137,7 @@ func splitAtEllipsis(s string) []string {
 	return out
 }
 
-// joinsNext reports whether the border between two segments is no sentence end.
+// joinsNext reports whether the boundary between two segments does not end a sentence.
 func joinsNext(before, after string, lang language) bool {
 	before = strings.TrimRightFunc(before, unicode.IsSpace)
 	if before == "" || strings.TrimSpace(after) == "" {
@@ -158,8 +156,8 @@ func joinsNext(before, after string, lang language) bool {
 	return abbreviated(head, after, lang)
 }
 
-// continuesQuote knows the Japanese particles that carry a sentence on after a
-// quotation that ends like a sentence.
+// continuesQuote reports whether text starts with a Japanese particle that continues the sentence
+// after a quotation.
 func continuesQuote(before, after string) bool {
 	last, _ := utf8.DecodeLastRuneInString(before)
 	if last != '」' && last != '』' && last != '）' {
@@ -169,8 +167,7 @@ func continuesQuote(before, after string) bool {
 	return strings.ContainsRune("とっはがをにのもでだなや、", first)
 }
 
-// isEnumerator recognises a list number such as "12", "IV" or "a" that makes up
-// the sentence so far.
+// isEnumerator reports whether the sentence so far is only a list number such as "12", "IV" or "a".
 func isEnumerator(s string) bool {
 	s = strings.TrimLeft(strings.TrimSpace(s), "([")
 	if s == "" || len(s) > 8 {
@@ -189,7 +186,8 @@ func startsLower(s string) bool {
 	return unicode.IsLower(r)
 }
 
-// startsUpper is true for the letters of scripts without case as well.
+// startsUpper reports whether that character is an upper-case letter, a letter of a script without
+// case, or a digit.
 func startsUpper(s string) bool {
 	r := firstLetter(s)
 	return unicode.IsLetter(r) && !unicode.IsLower(r) || unicode.IsDigit(r)

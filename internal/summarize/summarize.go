@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// MaxSentences is the longest summary that is made.
+// MaxSentences is the maximum length of a summary.
 const MaxSentences = 1000
 
-// DefaultSentences returns a sensible length for the summary of a document of
-// total sentences: it grows with the square root, from 3 to 20.
+// DefaultSentences returns the default length of the summary of a document with total sentences. It
+// grows with the square root, from 3 to 20.
 func DefaultSentences(total int) int {
 	const shortest, longest = 3, 20
 	if total <= shortest {
@@ -19,10 +19,9 @@ func DefaultSentences(total int) int {
 	return min(max(int(math.Sqrt(float64(total))), shortest), longest)
 }
 
-// Summarize ranks the sentences of all pages and returns the best n, at most
-// [MaxSentences], in document order. It returns fewer if the document has fewer
-// that differ. The order of pages does not matter; of a page given
-// twice, the first counts.
+// Summarize ranks the sentences of all pages and returns the best n, at most [MaxSentences], in
+// document order. It returns fewer if the document has fewer different sentences. The order of
+// pages does not matter; if a page occurs twice, the first one is used.
 func Summarize(pages []PageAnalysis, n int) []Sentence {
 	n = min(n, MaxSentences)
 	if n <= 0 {
@@ -39,8 +38,8 @@ func Summarize(pages []PageAnalysis, n int) []Sentence {
 	return out
 }
 
-// pick chooses n nodes one by one, each the best by relevance less its likeness
-// to those chosen before (maximal marginal relevance).
+// pick selects n nodes, one after the other: each time the node with the highest relevance minus
+// its similarity to the selected ones (maximal marginal relevance).
 func pick(c *corpus, relevance []float64, n int) []int {
 	const (
 		diversity     = 0.35
@@ -69,13 +68,13 @@ func pick(c *corpus, relevance []float64, n int) []int {
 		for i, at := range pool {
 			likeness[i] = max(likeness[i], dot(c.nodes[chosen].vector, c.nodes[at].vector))
 		}
-		// It need not equal itself exactly after rounding.
+		// Because of rounding, it may not equal itself.
 		likeness[best] = 1
 	}
 	return picked
 }
 
-// bestFirst returns the indexes of scores, the highest first, ties in order.
+// bestFirst returns the indexes of scores, the highest score first, ties in order.
 func bestFirst(scores []float64) []int {
 	order := make([]int, len(scores))
 	for i := range order {

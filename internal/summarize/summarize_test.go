@@ -88,8 +88,7 @@ func TestSummarizeOrdersAndBounds(t *testing.T) {
 	}
 }
 
-// A resumed run reads analyses back from JSON, maybe in another order and with
-// a page done twice.
+// A resumed run reads analyses from JSON, possibly in another order and with a page twice.
 func TestSummarizeSurvivesResumption(t *testing.T) {
 	t.Parallel()
 	pages := syntheticPages(200)
@@ -193,11 +192,11 @@ func TestLn(t *testing.T) {
 	}
 }
 
-// sentenceOf makes a sentence of made-up words; topic shifts the vocabulary.
+// sentenceOf returns a sentence of artificial words; topic shifts the vocabulary.
 func sentenceOf(r *rand.Rand, topic, words int) string {
 	var b strings.Builder
 	for i := range words {
-		// A skewed draw, as in language: few words are frequent.
+		// The distribution is skewed as in natural language: few words are frequent.
 		rank := int(math.Pow(2, r.Float64()*11))
 		if r.IntN(2) == 0 {
 			rank = 3000 + topic*40 + rank%40
@@ -219,7 +218,7 @@ func wordOf(n int) string {
 	return string(b)
 }
 
-// syntheticPages makes a document of 30 sentences a page.
+// syntheticPages returns a document with 30 sentences per page.
 func syntheticPages(sentences int) []PageAnalysis {
 	const perPage = 30
 	r := rand.New(rand.NewPCG(1, 2))
@@ -257,25 +256,5 @@ func BenchmarkAnalyze(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Analyze(Page{Number: 1, Text: text.String()})
-	}
-}
-
-func BenchmarkPagesPDF(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	contents := make([]string, 200)
-	for i := range contents {
-		lines := make([]string, 40)
-		for k := range lines {
-			lines[k] = sentenceOf(r, i, 12)
-		}
-		contents[i] = textContent(lines...)
-	}
-	data := simplePDF(true, contents...)
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Pages(b.Context(), "", "application/pdf", data); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// unwrap turns the lines of a paragraph into units of running text: it joins
-// wrapped lines and hyphenated words, and parts list items and lines that were
-// ended on purpose.
+// unwrap splits the lines of a paragraph into units of continuous text: it joins wrapped lines and
+// hyphenated words, and separates list items and lines that the author ended.
 func unwrap(paragraph string) []string {
 	lines := strings.Split(paragraph, "\n")
 	width := 0
@@ -29,7 +28,7 @@ func unwrap(paragraph string) []string {
 	return append(out, unit.String())
 }
 
-// unit joins lines without rescanning what it has.
+// unit joins lines without scanning the earlier ones again.
 type unit struct {
 	lines []string
 }
@@ -58,7 +57,8 @@ func (u *unit) String() string {
 	return strings.ReplaceAll(b.String(), "\u00ad", "")
 }
 
-// joint returns how a line is joined to the next one.
+// joint returns a line, without a hyphen that only marks the wrap, and the separator to the next
+// line.
 func joint(line, next string) (text, sep string) {
 	last, size := utf8.DecodeLastRuneInString(line)
 	first, _ := utf8.DecodeRuneInString(next)
@@ -68,8 +68,8 @@ func joint(line, next string) (text, sep string) {
 	case last == '\u00ad':
 		return head, ""
 	case (last == '-' || last == '\u2010') && unicode.IsLetter(before):
-		// "state-of-" continues with a hyphen, "docu-" without. German
-		// "Ein- und" keeps its hyphen and space.
+		// "state-of-" keeps its hyphen, "docu-" loses it. German "Ein- und" keeps its hyphen and
+		// space.
 		if !unicode.IsLower(first) || strings.Contains(lastWord(head), "-") {
 			return line, ""
 		}
@@ -83,9 +83,9 @@ func joint(line, next string) (text, sep string) {
 	return line, " "
 }
 
-// endsOnPurpose reports whether line was ended by its author, not by the edge
-// of the page: it has no final punctuation, the next starts like a sentence and
-// its first word would have fitted by far.
+// endsOnPurpose reports whether the author ended a line, rather than the width of the page: the
+// line has no final punctuation, the next one starts like a sentence, and its first word would have
+// fitted easily.
 func endsOnPurpose(line, next string, width int) bool {
 	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(line, "\"”»’)]）」』"))
 	if isTerminal(last) {
@@ -102,8 +102,8 @@ func endsOnPurpose(line, next string, width int) bool {
 	return slackDen*(utf8.RuneCountInString(line)+1+word) <= slackNum*width
 }
 
-// cutBullet strips a list marker and reports whether the line is a list item.
-// Numbers stay, since the text may refer to them.
+// cutBullet removes a list marker and reports whether the line is a list item. It keeps numbers,
+// since the text may refer to them.
 func cutBullet(line string) (string, bool) {
 	r, size := utf8.DecodeRuneInString(line)
 	rest := line[size:]
@@ -147,8 +147,7 @@ func isTerminal(r rune) bool {
 	return unicode.Is(unicode.Sentence_Terminal, r) || r == '…' || r == '।' || r == '॥'
 }
 
-// isSpaceless reports whether r belongs to a script that puts no spaces between
-// words.
+// isSpaceless reports whether r belongs to a script without spaces between words.
 func isSpaceless(r rune) bool {
 	return isCJK(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) ||
 		0x3000 <= r && r <= 0x303f || 0xff00 <= r && r <= 0xff65

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// tokens is what ranking sees of a sentence.
+// tokens is the data of a sentence that the ranking uses.
 type tokens struct {
-	// terms are the normalised content words, in order, with repetitions.
+	// terms are the normalized content words, in order, with repetitions.
 	terms []string
-	// words counts all words, stop words and numbers too; of scripts without
-	// spaces, every second character counts as one.
+	// words is the number of words, including stop words and numbers. In scripts without spaces,
+	// two characters count as one word.
 	words int
-	// numbers counts the words that are numbers.
+	// numbers is the number of words that are numbers.
 	numbers int
 	// first is the first word in lower case.
 	first string
@@ -65,15 +65,14 @@ func (t *tokens) addWord(w string, lang language) {
 	}
 }
 
-// usesBigrams is true for scripts that put no spaces between words, and for
-// Korean, which glues particles to them.
+// usesBigrams reports whether a script has no spaces between words, or is Korean, where particles
+// are part of the word.
 func usesBigrams(r rune) bool {
 	return isCJK(r) || unicode.In(r, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// bigrams pairs the characters of a run. Pairs of only hiragana are grammar in
-// Japanese, those with a Chinese function character are in Chinese: both serve
-// as stop words.
+// bigrams returns the pairs of adjacent characters. It omits, like stop words, pairs of only
+// hiragana in Japanese and pairs with a function character in Chinese.
 func bigrams(run []rune) []string {
 	if len(run) == 1 && unicode.Is(unicode.Han, run[0]) && !isStopCharacter(run[0]) {
 		return []string{string(run)}
@@ -93,13 +92,13 @@ func isStopCharacter(r rune) bool {
 	return strings.ContainsRune("的了是在和也就而及与與着著或这這那个個们們我你他她它不没沒有于於之其把被让讓给給很吗嗎呢吧啊はがをにのもへとでや", r)
 }
 
-// stem maps the forms of a word to one term. Cutting words to a prefix serves
-// all inflecting languages about as well as a stemmer for each.
+// stem maps the forms of a word to one term. For inflected languages, truncation to a prefix works
+// about as well as a stemmer.
 func stem(w string) string {
 	w = strings.ReplaceAll(w, "’", "'")
 	w = strings.TrimSuffix(w, "'s")
 	if i := strings.IndexByte(w, '\''); i > 0 && i <= 2 {
-		// French and Italian elision: l'eau, d'Europe, qu'elle.
+		// Elision in French and Italian: l'eau, d'Europe, qu'elle.
 		w = w[i+1:]
 	}
 	r, _ := utf8.DecodeRuneInString(w)
@@ -124,8 +123,7 @@ func trimPlural(w string) string {
 	return strings.TrimSuffix(w, "s")
 }
 
-// stemArabic drops vowel marks, the tatweel, and a conjunction or preposition
-// with the article.
+// stemArabic removes vowel marks, the tatweel, and a conjunction or preposition with the article.
 func stemArabic(w string) string {
 	w = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) || r == 'ـ' {

@@ -1,84 +1,84 @@
-package summarize
+package pdftext
 
 import (
 	"bytes"
 	"strconv"
 )
 
-// pdfLexer reads the tokens of a content stream or a character map. Every step
-// consumes input, so it ends on any.
-type pdfLexer struct {
+// lexer reads the tokens of a content stream or a character map. Every step consumes input, so
+// it ends on any input.
+type lexer struct {
 	data []byte
 	pos  int
 }
 
-type pdfTokenKind int
+type tokenKind int
 
 const (
-	tokenEnd pdfTokenKind = iota
+	tokenEnd tokenKind = iota
 	tokenNumber
 	tokenString
 	tokenName
 	tokenOperator
-	// tokenMark is one of [ ] << >> { }.
+	// tokenMark is a delimiter: [ ] << >> { }.
 	tokenMark
 )
 
-type pdfToken struct {
-	kind   pdfTokenKind
+type token struct {
+	kind   tokenKind
 	text   []byte
 	number float64
 }
 
-func (l *pdfLexer) next() pdfToken {
+func (l *lexer) next() token {
 	l.skipSpace()
 	if l.pos >= len(l.data) {
-		return pdfToken{kind: tokenEnd}
+		return token{kind: tokenEnd}
 	}
 	start := l.pos
 	switch c := l.data[l.pos]; c {
 	case '(':
-		return pdfToken{kind: tokenString, text: l.literal()}
+		return token{kind: tokenString, text: l.literal()}
 	case '<':
 		if !l.at(1, '<') {
-			return pdfToken{kind: tokenString, text: l.hex()}
+			return token{kind: tokenString, text: l.hex()}
 		}
 		l.pos += 2
-		return pdfToken{kind: tokenMark, text: l.data[start:l.pos]}
+		return token{kind: tokenMark, text: l.data[start:l.pos]}
 	case '>':
 		l.pos++
 		if l.at(0, '>') {
 			l.pos++
 		}
-		return pdfToken{kind: tokenMark, text: l.data[start:l.pos]}
+		return token{kind: tokenMark, text: l.data[start:l.pos]}
 	case '[', ']', '{', '}', ')':
 		l.pos++
-		return pdfToken{kind: tokenMark, text: l.data[start:l.pos]}
+		return token{kind: tokenMark, text: l.data[start:l.pos]}
 	case '/':
 		l.pos++
-		return pdfToken{kind: tokenName, text: unescapeName(l.regular())}
+		return token{kind: tokenName, text: unescapeName(l.regular())}
 	default:
 		return wordToken(l.regular())
 	}
 }
 
-func wordToken(word []byte) pdfToken {
+func wordToken(word []byte) token {
 	c := word[0]
 	if '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.' {
 		if f, err := strconv.ParseFloat(string(word), 64); err == nil {
-			return pdfToken{kind: tokenNumber, number: f}
+			return token{kind: tokenNumber, number: f}
 		}
-		// Some writers leave garbage such as "--5" or "1.2.3".
-		return pdfToken{kind: tokenNumber}
+		// Some programs write malformed numbers such as "--5" or "1.2.3".
+		return token{kind: tokenNumber}
 	}
-	return pdfToken{kind: tokenOperator, text: word}
+	return token{kind: tokenOperator, text: word}
 }
 
-func (l *pdfLexer) at(offset int, c byte) bool {
+func (l *lexer) at(offset int, c byte) bool {
 	return l.pos+offset < len(l.data) && l.data[l.pos+offset] == c
 }
 
-func (l *pdfLexer) skipSpace() {
+func (l *lexer) skipSpace() {
 	for l.pos < len(l.data) {
 		switch c := l.data[l.pos]; {
 		case isPDFSpace(c):
@@ -93,7 +93,7 @@ func (l *pdfLexer) skipSpace() {
 	}
 }
 
-func (l *pdfLexer) regular() []byte {
+func (l *lexer) regular() []byte {
 	start := l.pos
 	for l.pos < len(l.data) && !isPDFSpace(l.data[l.pos]) && !isPDFDelimiter(l.data[l.pos]) {
 		l.pos++
@@ -101,7 +101,7 @@ func (l *pdfLexer) regular() []byte {
 	return l.data[start:l.pos]
 }
 
-func (l *pdfLexer) hex() []byte {
+func (l *lexer) hex() []byte {
 	l.pos++
 	end := bytes.IndexByte(l.data[l.pos:], '>')
 	if end < 0 {
@@ -140,7 +140,7 @@ func hexValue(c byte) (byte, bool) {
 	return 0, false
 }
 
-func (l *pdfLexer) literal() []byte {
+func (l *lexer) literal() []byte {
 	l.pos++
 	var out []byte
 	for depth := 1; l.pos < len(l.data); {
@@ -162,7 +162,7 @@ func (l *pdfLexer) literal() []byte {
 	return out
 }
 
-func (l *pdfLexer) escape(out []byte) []byte {
+func (l *lexer) escape(out []byte) []byte {
 	if l.pos >= len(l.data) {
 		return out
 	}
@@ -198,8 +198,8 @@ func (l *pdfLexer) escape(out []byte) []byte {
 	return append(out, byte(v))
 }
 
-// skipInlineImage moves past the data of an image, to after its EI.
-func (l *pdfLexer) skipInlineImage() {
+// skipInlineImage skips the data of an image up to and including its EI.
+func (l *lexer) skipInlineImage() {
 	for l.pos < len(l.data) {
 		i := bytes.Index(l.data[l.pos:], []byte("EI"))
 		if i < 0 {

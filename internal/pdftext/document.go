@@ -1,4 +1,4 @@
-package summarize
+package pdftext
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/pdfcpu/pdfcpu/pkg/filter"
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu"
@@ -16,38 +15,62 @@ import (
 )
 
 const (
-	// MaxPDFTime is the longest that a PDF is worked on, whatever the context
-	// allows.
-	MaxPDFTime  = 30 * time.Second
-	maxPDFPages = 20_000
-	// maxStream bounds one decoded stream, maxInterpreted the page content that
-	// is run through in all, with forms counted each time they are drawn.
+	maxPages      = 20_000
+	maxObjectText = 256 << 20
+	// maxStream limits the size of a decoded stream, maxInterpreted the size of all interpreted
+	// page content. A form counts each time it is drawn.
 	maxStream      = 32 << 20
 	maxInterpreted = 512 << 20
 )
 
-// pdfLimits are the limits that tests lower.
-type pdfLimits struct {
-	// text bounds what is extracted, objectText the decoded object streams,
-	// which the library keeps.
+// Page is a page with text.
+type Page struct {
+	Number int // from 1
+	// Text has the lines of the page in the order of its content, with blank lines between
+	// paragraphs. It may contain control characters.
+	Text string
+}
+
+var (
+	// ErrMalformed reports data that is no PDF or a damaged one.
+	ErrMalformed = errors.New("malformed document")
+	// ErrEncrypted reports a PDF that needs a password.
+	ErrEncrypted = errors.New("document needs a password")
+	// ErrTooLarge reports a PDF that exceeds a limit of size or work.
+	ErrTooLarge = errors.New("document is too large")
+)
+
+// bounds are the limits that callers and tests set.
+type bounds struct {
+	// text limits the extracted text, objectText the decoded object streams, which the library
+	// keeps in memory.
 	text, objectText int
 }
 
-func defaultPDFLimits() pdfLimits { return pdfLimits{text: MaxTextBytes, objectText: 256 << 20} }
-
-// pdfPages extracts the text of a PDF. The library parses objects; what it
-// leaves unbounded is bounded here and by [contained]: every byte it reads
-// passes a reader with a budget that also fails once the context is done.
-func pdfPages(ctx context.Context, data []byte) ([]Page, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, MaxPDFTime, fmt.Errorf("%w: takes more than %v to read", ErrTooLarge, MaxPDFTime))
-	defer cancel()
-	pages, err := contained(ctx, func() ([]Page, error) { return readPDF(ctx, data, defaultPDFLimits()) })
-	return pages, pdfError(ctx, err)
+// Pages extracts the text of the pages of a PDF, at most maxText bytes. It omits pages without
+// text. Once ctx is done, reads fail and Pages returns its cause.
+//
+// Errors are [ErrMalformed], [ErrEncrypted], [ErrTooLarge] or the cause of ctx.
+func Pages(ctx context.Context, data []byte, maxText int) (pages []Page, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			pages, err = nil, fmt.Errorf("%w: its parser failed: %.200v", ErrMalformed, p)
+		}
+	}()
+	pages, err = read(ctx, data, bounds{text: maxText, objectText: maxObjectText})
+	return pages, classify(ctx, err)
 }
 
-// pdfError names the class of a failure. Once the context is done, all other
-// errors are its consequences.
-func pdfError(ctx context.Context, err error) error {
+// HasHeader reports whether data starts like a PDF. Other readers accept content before the header,
+// and mail gateways add some.
+func HasHeader(data []byte) bool {
+	const window = 1024
+	return bytes.Contains(data[:min(len(data), window)], []byte("%PDF-"))
+}
+
+// classify returns the error of a class for err. Once the context is done, all other errors are its
+// consequences.
+func classify(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -66,21 +89,21 @@ func pdfError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrMalformed, err)
 }
 
-func readPDF(ctx context.Context, data []byte, limits pdfLimits) ([]Page, error) {
-	if !looksLikePDF(data) {
+func read(ctx context.Context, data []byte, limits bounds) ([]Page, error) {
+	if !HasHeader(data) {
 		return nil, fmt.Errorf("%w: no PDF header", ErrMalformed)
 	}
 	rs := &budgetReader{
 		Reader: bytes.NewReader(data),
 		ctx:    ctx,
-		// An object costs one buffer of 4 KiB to read however small it is.
+		// Reading an object needs a buffer of 4 KiB, even for a small object.
 		left: 64<<20 + 24*int64(len(data)),
 	}
-	c, err := pdfcpu.ReadWithContext(ctx, rs, pdfConfiguration(data))
+	c, err := pdfcpu.ReadWithContext(ctx, rs, configuration(data))
 	if err != nil {
 		return nil, err
 	}
-	d := newPDFDocument(ctx, c.XRefTable, limits)
+	d := newDocument(ctx, c.XRefTable, limits)
 	root, err := c.Catalog()
 	if err != nil {
 		return nil, err
@@ -94,11 +117,11 @@ func readPDF(ctx context.Context, data []byte, limits pdfLimits) ([]Page, error)
 	return d.pages, nil
 }
 
-// pdfConfiguration is written out, since the library's default creates a
-// directory in the user's home.
-func pdfConfiguration(data []byte) *model.Configuration {
-	// Each object of an object stream costs memory before it is used: many
-	// streams may only have few each.
+// configuration sets all fields, because the default of the library creates a directory in the
+// user's home.
+func configuration(data []byte) *model.Configuration {
+	// Each object of an object stream needs memory before it is used. So if there are many streams,
+	// each may have only a few objects.
 	perStream := min(max(4_000_000/(1+bytes.Count(data, []byte("/ObjStm"))), 200), 100_000)
 	return &model.Configuration{
 		Reader15:       true,
@@ -120,11 +143,11 @@ func pdfConfiguration(data []byte) *model.Configuration {
 	}
 }
 
-// budgetReader ends loops inside the library: whatever reads over and over runs
-// out, as does code that continues to read after the context is done.
+// budgetReader ends loops in the library: reads that repeat exhaust the budget, and reads after the
+// context is done fail.
 type budgetReader struct {
 	*bytes.Reader
-	ctx  context.Context // the reader lives for one call
+	ctx  context.Context // for one call
 	left int64
 }
 
@@ -140,46 +163,46 @@ func (r *budgetReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo hides the one of bytes.Reader, which would pass the budget by.
+// WriteTo hides the method of bytes.Reader, which would bypass the budget.
 func (r *budgetReader) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{r})
 }
 
-// pdfDocument resolves objects and collects pages.
-type pdfDocument struct {
-	ctx  context.Context // the document lives for one call
+// document resolves objects and collects pages.
+type document struct {
+	ctx  context.Context // for one call
 	xref *model.XRefTable
-	// weighed has the object streams in use, whose decoded size objectText is.
+	// weighed has the object streams whose decoded size objectText includes.
 	weighed     map[int]bool
 	objectText  int
 	interpreted int
 	textBytes   int
-	limits      pdfLimits
+	limits      bounds
 	visited     map[types.IndirectRef]bool
 	count       int
 	pages       []Page
-	fonts       map[types.IndirectRef]*pdfFont
+	fonts       map[types.IndirectRef]*textFont
 }
 
-func newPDFDocument(ctx context.Context, xref *model.XRefTable, limits pdfLimits) *pdfDocument {
-	return &pdfDocument{
+func newDocument(ctx context.Context, xref *model.XRefTable, limits bounds) *document {
+	return &document{
 		ctx:     ctx,
 		xref:    xref,
 		limits:  limits,
 		weighed: make(map[int]bool),
 		visited: make(map[types.IndirectRef]bool),
-		fonts:   make(map[types.IndirectRef]*pdfFont),
+		fonts:   make(map[types.IndirectRef]*textFont),
 	}
 }
 
-// pageContext is what a page inherits from the nodes above it.
+// pageContext has the attributes that a page inherits from its ancestors.
 type pageContext struct {
 	resources types.Object
 	rotate    int
 }
 
-// walkPages goes through the page tree in order. Nodes seen before are loops.
-func (d *pdfDocument) walkPages(o types.Object, inherited pageContext, depth int) error {
+// walkPages visits the page tree in order. A node that was visited before is a loop.
+func (d *document) walkPages(o types.Object, inherited pageContext, depth int) error {
 	const deepest = 64
 	if err := context.Cause(d.ctx); err != nil {
 		return err
@@ -212,10 +235,10 @@ func (d *pdfDocument) walkPages(o types.Object, inherited pageContext, depth int
 	return nil
 }
 
-func (d *pdfDocument) addPage(page types.Dict, inherited pageContext) error {
+func (d *document) addPage(page types.Dict, inherited pageContext) error {
 	d.count++
-	if d.count > maxPDFPages {
-		return fmt.Errorf("%w: more than %d pages", ErrTooLarge, maxPDFPages)
+	if d.count > maxPages {
+		return fmt.Errorf("%w: more than %d pages", ErrTooLarge, maxPages)
 	}
 	content, err := d.content(page["Contents"])
 	if err != nil {
@@ -225,7 +248,7 @@ func (d *pdfDocument) addPage(page types.Dict, inherited pageContext) error {
 	if err := in.run(content, d.dict(inherited.resources), 0); err != nil {
 		return fmt.Errorf("page %d: %w", d.count, err)
 	}
-	text := strings.Join(paragraphs(cleanText(in.layout.text())), "\n\n")
+	text := strings.TrimSpace(in.layout.text())
 	if text == "" {
 		return nil
 	}
@@ -237,9 +260,9 @@ func (d *pdfDocument) addPage(page types.Dict, inherited pageContext) error {
 	return nil
 }
 
-// content joins the content streams of a page. A stream that cannot be decoded
-// is left out, as viewers do, unless a limit was hit.
-func (d *pdfDocument) content(o types.Object) ([]byte, error) {
+// content returns the content streams of a page, joined. It omits a stream that cannot be decoded,
+// as viewers do, unless a limit was exceeded.
+func (d *document) content(o types.Object) ([]byte, error) {
 	const mostStreams = 10_000
 	parts, ok := d.resolve(o).(types.Array)
 	if !ok {
@@ -259,7 +282,7 @@ func (d *pdfDocument) content(o types.Object) ([]byte, error) {
 	return out, nil
 }
 
-func (d *pdfDocument) stream(o types.Object) ([]byte, error) {
+func (d *document) stream(o types.Object) ([]byte, error) {
 	if err := context.Cause(d.ctx); err != nil {
 		return nil, err
 	}
@@ -271,7 +294,7 @@ func (d *pdfDocument) stream(o types.Object) ([]byte, error) {
 	if errors.Is(err, filter.ErrDecodeLimitExceeded) {
 		return nil, fmt.Errorf("%w: a stream unpacks to more than %d bytes", ErrTooLarge, maxStream)
 	}
-	// On other errors, what was decoded up to there is used.
+	// After other errors, the content decoded so far is used.
 	d.interpreted += len(s.Content)
 	if d.interpreted > maxInterpreted {
 		return nil, fmt.Errorf("%w: more than %d bytes of page content", ErrTooLarge, maxInterpreted)
@@ -279,9 +302,9 @@ func (d *pdfDocument) stream(o types.Object) ([]byte, error) {
 	return s.Content, nil
 }
 
-// resolve follows references; an object that cannot be read is null, as the
-// format demands for missing ones.
-func (d *pdfDocument) resolve(o types.Object) types.Object {
+// resolve follows references. An object that cannot be read is null, as the PDF specification
+// requires for missing objects.
+func (d *document) resolve(o types.Object) types.Object {
 	const longest = 16
 	for range longest {
 		ref, ok := o.(types.IndirectRef)
@@ -299,9 +322,9 @@ func (d *pdfDocument) resolve(o types.Object) types.Object {
 	return nil
 }
 
-// affordable weighs the object stream that ref is in before its first use. The
-// library decodes it once more, and keeps it.
-func (d *pdfDocument) affordable(ref types.IndirectRef) bool {
+// affordable checks the size of the object stream of ref before its first use. The library decodes
+// it again and keeps it in memory.
+func (d *document) affordable(ref types.IndirectRef) bool {
 	e, ok := d.xref.FindTableEntryForIndRef(&ref)
 	if !ok || e.ObjectStream == nil || d.weighed[*e.ObjectStream] {
 		return d.objectText <= d.limits.objectText
@@ -309,7 +332,7 @@ func (d *pdfDocument) affordable(ref types.IndirectRef) bool {
 	d.weighed[*e.ObjectStream] = true
 	if host, ok := d.xref.Find(*e.ObjectStream); ok {
 		if s, ok := host.Object.(types.ObjectStreamDict); ok {
-			// An error comes up again when the object is read.
+			// Reading the object returns the same error again.
 			_ = s.DecodeWithLimit(maxStream)
 			d.objectText += len(s.Content)
 		}
@@ -317,7 +340,7 @@ func (d *pdfDocument) affordable(ref types.IndirectRef) bool {
 	return d.objectText <= d.limits.objectText
 }
 
-func (d *pdfDocument) dict(o types.Object) types.Dict {
+func (d *document) dict(o types.Object) types.Dict {
 	switch o := d.resolve(o).(type) {
 	case types.Dict:
 		return o
@@ -327,12 +350,12 @@ func (d *pdfDocument) dict(o types.Object) types.Dict {
 	return nil
 }
 
-func (d *pdfDocument) array(o types.Object) types.Array {
+func (d *document) array(o types.Object) types.Array {
 	a, _ := d.resolve(o).(types.Array)
 	return a
 }
 
-func (d *pdfDocument) number(o types.Object) float64 {
+func (d *document) number(o types.Object) float64 {
 	switch o := d.resolve(o).(type) {
 	case types.Integer:
 		return float64(o)
@@ -342,7 +365,7 @@ func (d *pdfDocument) number(o types.Object) float64 {
 	return 0
 }
 
-func (d *pdfDocument) name(o types.Object) string {
+func (d *document) name(o types.Object) string {
 	n, ok := d.resolve(o).(types.Name)
 	if !ok {
 		return ""

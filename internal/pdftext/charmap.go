@@ -1,4 +1,4 @@
-package summarize
+package pdftext
 
 import (
 	"strings"
@@ -6,26 +6,26 @@ import (
 	"unicode/utf16"
 )
 
-// charCode is a code with its length in bytes: <20> and <0020> differ.
+// charCode is a code with its length in bytes, since <20> and <0020> are different codes.
 type charCode struct{ code, bytes int }
 
 // charMap is a ToUnicode character map.
 type charMap struct {
 	text   map[charCode]string
 	ranges []codeRange
-	// writes counts entries, the overwritten ones too.
+	// writes counts the entries, including overwritten ones.
 	writes int
 }
 
 type codeRange struct{ low, high, bytes int }
 
-// maxMapped bounds the entries of a map; ranges are spelled out.
+// maxMapped is the maximum number of entries of a map, in which ranges are expanded.
 const maxMapped = 1 << 17
 
-// parseCharMap returns nil for a map without entries.
+// parseCharMap parses a map. It returns nil for a map without entries.
 func parseCharMap(data []byte) *charMap {
 	m := &charMap{text: make(map[charCode]string)}
-	l := &pdfLexer{data: data}
+	l := &lexer{data: data}
 	for {
 		t := l.next()
 		switch {
@@ -45,7 +45,7 @@ func parseCharMap(data []byte) *charMap {
 	}
 }
 
-func (m *charMap) readCodeSpace(l *pdfLexer) {
+func (m *charMap) readCodeSpace(l *lexer) {
 	const most = 32
 	for {
 		low, high := l.next(), l.next()
@@ -58,7 +58,7 @@ func (m *charMap) readCodeSpace(l *pdfLexer) {
 	}
 }
 
-func (m *charMap) readChars(l *pdfLexer) {
+func (m *charMap) readChars(l *lexer) {
 	for {
 		code := l.next()
 		if code.kind != tokenString {
@@ -69,7 +69,7 @@ func (m *charMap) readChars(l *pdfLexer) {
 	}
 }
 
-func (m *charMap) readRanges(l *pdfLexer) {
+func (m *charMap) readRanges(l *lexer) {
 	for {
 		low := l.next()
 		if low.kind != tokenString {
@@ -102,7 +102,7 @@ func (m *charMap) set(code, n int, text string) {
 	}
 }
 
-// codeLength finds how many bytes the next code has.
+// codeLength returns the number of bytes of the next code.
 func (m *charMap) codeLength(raw []byte) int {
 	for n := 1; n <= min(4, len(raw)); n++ {
 		code := codeOf(raw[:n])
@@ -138,8 +138,8 @@ func utf16Units(b []byte) []uint16 {
 
 func utf16Text(b []byte) string { return clean(string(utf16.Decode(utf16Units(b)))) }
 
-// clean drops the private characters that fonts name their own symbols with,
-// and spells out ligatures.
+// clean removes characters of private use, which fonts assign to their own symbols, and expands
+// ligatures.
 func clean(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -1,4 +1,4 @@
-package summarize
+package pdftext
 
 import (
 	"context"
@@ -21,10 +21,10 @@ func (m matrix) times(n matrix) matrix {
 	}
 }
 
-// interpreter runs a page's content stream for the text it shows.
+// interpreter executes a page's content stream and collects its text.
 type interpreter struct {
-	doc    *pdfDocument
-	layout pdfLayout
+	doc    *document
+	layout layout
 	state  textState
 	stack  []textState
 	// line and text are the text line matrix and the text matrix.
@@ -36,20 +36,20 @@ type interpreter struct {
 // textState is the part of the graphics state that q and Q save.
 type textState struct {
 	ctm                           matrix
-	font                          *pdfFont
+	font                          *textFont
 	size, leading, charGap, space float64
 	scale, rise                   float64
 }
 
 type operand struct {
-	kind   pdfTokenKind
+	kind   tokenKind
 	text   []byte
 	number float64
-	// list holds the elements of an array.
+	// list has the elements of an array.
 	list []operand
 }
 
-func newInterpreter(doc *pdfDocument, rotate int) *interpreter {
+func newInterpreter(doc *document, rotate int) *interpreter {
 	return &interpreter{
 		doc:   doc,
 		state: textState{ctm: rotation(rotate), scale: 1},
@@ -58,7 +58,7 @@ func newInterpreter(doc *pdfDocument, rotate int) *interpreter {
 	}
 }
 
-// rotation turns a page that is shown rotated upright.
+// rotation returns the matrix that makes a rotated page upright.
 func rotation(degrees int) matrix {
 	switch (degrees%360 + 360) % 360 {
 	case 90:
@@ -73,7 +73,7 @@ func rotation(degrees int) matrix {
 
 func (in *interpreter) run(content []byte, resources types.Dict, depth int) error {
 	const mostOperands = 64
-	l := &pdfLexer{data: content}
+	l := &lexer{data: content}
 	base := len(in.stack)
 	var operands []operand
 	for {
@@ -109,7 +109,7 @@ func (in *interpreter) run(content []byte, resources types.Dict, depth int) erro
 	}
 }
 
-// check also bounds text, of which forms drawn many times could make much.
+// check also limits the text, because a form may be drawn many times.
 func (in *interpreter) check() error {
 	const often = 1 << 12
 	if in.steps++; in.steps < often {
@@ -122,9 +122,9 @@ func (in *interpreter) check() error {
 	return context.Cause(in.doc.ctx)
 }
 
-// composite reads an array flat, as show operators need no nesting, and passes
-// over a dictionary.
-func (in *interpreter) composite(l *pdfLexer, open pdfToken) (operand, bool) {
+// composite reads an array without nesting, which suffices for show operators, and skips a
+// dictionary.
+func (in *interpreter) composite(l *lexer, open token) (operand, bool) {
 	const longest = 1 << 16
 	switch string(open.text) {
 	case "[":
@@ -213,7 +213,7 @@ func (in *interpreter) applyText(op string, args []operand) {
 	}
 }
 
-// at returns the number that is i-th from the end, or 0.
+// at returns the i-th number from the end, or 0.
 func at(args []operand, i int) float64 {
 	if len(args) < i {
 		return 0
@@ -316,12 +316,12 @@ func (in *interpreter) showString(raw []byte) {
 	in.advance(width * s.scale)
 	after := in.text.times(s.ctm)
 	if text == "" || math.Abs(before[1]) > math.Abs(before[0]) {
-		// Text that runs up or down an upright page is a stamp or an axis.
+		// Vertical text on an upright page is a stamp or the label of an axis.
 		return
 	}
 	size := math.Abs(s.size) * math.Hypot(before[2], before[3])
 	if s.font.vertical {
-		// Columns run right to left and each is a line.
+		// Vertical columns are ordered from right to left; each is one line.
 		in.layout.add(text, -before[5], before[4], -after[5], size)
 		return
 	}

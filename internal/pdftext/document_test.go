@@ -1,4 +1,4 @@
-package summarize
+package pdftext
 
 import (
 	"bytes"
@@ -12,7 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPagesReadsPDF(t *testing.T) {
+const (
+	maxText = 20 << 20
+	maxTime = 30 * time.Second
+)
+
+func TestPagesExtractsText(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -47,7 +52,7 @@ func TestPagesReadsPDF(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Pages(t.Context(), "", "application/pdf", tt.data)
+			got, err := Pages(t.Context(), tt.data, maxText)
 			if err != nil {
 				t.Fatalf("Pages() = %v", err)
 			}
@@ -101,7 +106,7 @@ func damagedPDF() []byte {
 	return b.bytes(root)
 }
 
-func TestPagesRefusesBadPDF(t *testing.T) {
+func TestPagesRejectsBadDocuments(t *testing.T) {
 	t.Parallel()
 	sound := simplePDF(true, textContent("Some text."))
 	tests := []struct {
@@ -114,8 +119,8 @@ func TestPagesRefusesBadPDF(t *testing.T) {
 		{"no header", []byte("hello"), ErrMalformed},
 		{"empty", nil, ErrMalformed},
 		{"cut short", sound[:60], ErrMalformed},
-		{"no text", simplePDF(false, "0 0 10 10 re f"), ErrNoText},
-		{"no pages", simplePDF(false), ErrNoText},
+		{"no text", simplePDF(false, "0 0 10 10 re f"), nil},
+		{"no pages", simplePDF(false), nil},
 		{"encrypted", encryptedPDF(), ErrEncrypted},
 		{"page tree loop", loopPDF(), nil},
 		{"form loop", formPDF(), nil},
@@ -129,30 +134,30 @@ func TestPagesRefusesBadPDF(t *testing.T) {
 		{"map over and over", mapBombPDF(), nil},
 		{"self-referring font", withFont("<< /Type /Font /Subtype /Type0 /DescendantFonts [2 0 R] /ToUnicode 2 0 R /W 2 0 R >>", textContent("x")), nil},
 		{"absurd numbers", simplePDF(false, "BT /F1 1e308 Tf 1e308 0 0 1e308 1e308 1e308 cm 1e999 Tz (a) Tj 1e308 0 Td (b) Tj ET"), nil},
-		{"operators without operands", simplePDF(false, "Q Q cm Tf Td TD Tm Tj TJ ' \" Do Tz BT [ << ] >> ) } /"), ErrNoText},
-		{"many states", simplePDF(true, strings.Repeat("q ", 200_000)), ErrNoText},
+		{"operators without operands", simplePDF(false, "Q Q cm Tf Td TD Tm Tj TJ ' \" Do Tz BT [ << ] >> ) } /"), nil},
+		{"many states", simplePDF(true, strings.Repeat("q ", 200_000)), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := Pages(t.Context(), "", "application/pdf", tt.data)
+			_, err := Pages(t.Context(), tt.data, maxText)
 			if tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("Pages() = %v, want %v", err, tt.want)
 			}
-			if took := time.Since(start); took > MaxPDFTime {
+			if took := time.Since(start); took > maxTime {
 				t.Errorf("Pages() took %v", took)
 			}
 		})
 	}
 }
 
-func TestPDFTextIsCapped(t *testing.T) {
+func TestTextIsLimited(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
-	pages, err := readPDF(t.Context(), formBombPDF(), pdfLimits{text: most, objectText: most})
+	pages, err := read(t.Context(), formBombPDF(), bounds{text: most, objectText: most})
 	if !errors.Is(err, ErrTooLarge) {
-		t.Errorf("readPDF(%d) = %d pages, %v, want %v", most, len(pages), err, ErrTooLarge)
+		t.Errorf("read(%d) = %d pages, %v, want %v", most, len(pages), err, ErrTooLarge)
 	}
 }
 
@@ -226,15 +231,15 @@ func TestPagesStopsWithItsContext(t *testing.T) {
 	cause := errors.New("caller left")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if _, err := Pages(ctx, "", "application/pdf", simplePDF(false, textContent("x"))); !errors.Is(err, cause) {
+	if _, err := Pages(ctx, simplePDF(false, textContent("x")), maxText); !errors.Is(err, cause) {
 		t.Errorf("Pages(cancelled) = %v, want %v", err, cause)
 	}
 	data := slowPDF()
 	ctx, stop := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
 	defer stop()
 	start := time.Now()
-	_, err := Pages(ctx, "", "application/pdf", data)
-	if took := time.Since(start); !errors.Is(err, cause) || took > MaxPDFTime/2 {
+	_, err := Pages(ctx, data, maxText)
+	if took := time.Since(start); !errors.Is(err, cause) || took > maxTime/2 {
 		t.Errorf("Pages(50 ms) = %v after %v, want %v soon", err, took, cause)
 	}
 }
@@ -253,7 +258,7 @@ func slowPDF() []byte {
 }
 
 // Object streams stay decoded: a PDF whose streams are large in all is refused.
-func TestPDFObjectStreamsAreWeighed(t *testing.T) {
+func TestObjectStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	const streams = 12
 	var buf bytes.Buffer
@@ -282,8 +287,27 @@ func TestPDFObjectStreamsAreWeighed(t *testing.T) {
 	row(1, at, 0)
 	n := len(rows) / 5
 	fmt.Fprintf(&buf, "%d 0 obj\n<< /Type /XRef /Size %d /W [1 3 1] /Root 1 0 R /Length %d >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n", n-1, n, len(rows), rows, at)
-	_, err := readPDF(t.Context(), buf.Bytes(), pdfLimits{text: 1 << 20, objectText: 5 << 20})
+	_, err := read(t.Context(), buf.Bytes(), bounds{text: 1 << 20, objectText: 5 << 20})
 	if !errors.Is(err, ErrTooLarge) {
-		t.Errorf("readPDF(5 MB) = %v, want %v", err, ErrTooLarge)
+		t.Errorf("read(5 MB) = %v, want %v", err, ErrTooLarge)
+	}
+}
+
+func BenchmarkPages(b *testing.B) {
+	contents := make([]string, 200)
+	for i := range contents {
+		lines := make([]string, 40)
+		for k := range lines {
+			lines[k] = fmt.Sprintf("Page %d has a line %d of about a dozen words, which ends here.", i, k)
+		}
+		contents[i] = textContent(lines...)
+	}
+	data := simplePDF(true, contents...)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Pages(b.Context(), data, maxText); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

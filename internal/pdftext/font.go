@@ -1,4 +1,4 @@
-package summarize
+package pdftext
 
 import (
 	"strings"
@@ -13,23 +13,23 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// pdfFont maps the codes of a font to text and widths.
-type pdfFont struct {
-	// composite fonts have codes of several bytes.
+// textFont maps the codes of a font to text and widths.
+type textFont struct {
+	// composite reports whether codes have several bytes.
 	composite bool
 	vertical  bool
 	unicode   *charMap
 	// legacy decodes the codes of a predefined national encoding.
 	legacy encoding.Encoding
-	// single maps the codes of a simple font.
+	// single maps the codes of a simple font to text.
 	single [256]string
 	widths map[int]float64
-	// fallback is the width of codes without one, in 1/1000 of the size.
+	// fallback is the width of codes without a width, in 1/1000 of the font size.
 	fallback float64
 }
 
-// font returns the named font of a page, or nil.
-func (d *pdfDocument) font(resources types.Dict, name string) *pdfFont {
+// font returns the font of a page with a name, or nil.
+func (d *document) font(resources types.Dict, name string) *textFont {
 	const mostCached = 2000
 	o, _ := d.dict(resources["Font"]).Find(name)
 	ref, cacheable := o.(types.IndirectRef)
@@ -37,7 +37,7 @@ func (d *pdfDocument) font(resources types.Dict, name string) *pdfFont {
 		return f
 	}
 	dict := d.dict(o)
-	// Fonts that are no objects of their own are loaded at each use.
+	// Fonts that are not indirect objects are loaded at each use.
 	if dict == nil || d.ctx.Err() != nil {
 		return nil
 	}
@@ -51,9 +51,9 @@ func (d *pdfDocument) font(resources types.Dict, name string) *pdfFont {
 	return f
 }
 
-func (d *pdfDocument) loadFont(dict types.Dict) *pdfFont {
-	f := &pdfFont{widths: make(map[int]float64), fallback: 500}
-	// A broken map is as good as none.
+func (d *document) loadFont(dict types.Dict) *textFont {
+	f := &textFont{widths: make(map[int]float64), fallback: 500}
+	// An invalid map is ignored.
 	if data, err := d.stream(dict["ToUnicode"]); err == nil && len(data) > 0 {
 		f.unicode = parseCharMap(data)
 	}
@@ -65,7 +65,7 @@ func (d *pdfDocument) loadFont(dict types.Dict) *pdfFont {
 	return f
 }
 
-func (d *pdfDocument) loadComposite(f *pdfFont, dict types.Dict) {
+func (d *document) loadComposite(f *textFont, dict types.Dict) {
 	f.composite = true
 	name := d.name(dict["Encoding"])
 	f.vertical = strings.HasSuffix(name, "-V")
@@ -82,8 +82,8 @@ func (d *pdfDocument) loadComposite(f *pdfFont, dict types.Dict) {
 	d.compositeWidths(f, d.array(font["W"]))
 }
 
-// compositeWidths reads "first [w w w]" and "first last w" groups.
-func (d *pdfDocument) compositeWidths(f *pdfFont, w types.Array) {
+// compositeWidths reads groups of the form "first [w w w]" and "first last w".
+func (d *document) compositeWidths(f *textFont, w types.Array) {
 	const highest, most = 1 << 16, 1 << 18
 	writes := 0
 	for i := 0; i+1 < len(w) && writes < most; {
@@ -110,7 +110,7 @@ func (d *pdfDocument) compositeWidths(f *pdfFont, w types.Array) {
 	}
 }
 
-// legacyEncoding returns the charset that a predefined character map codes in.
+// legacyEncoding returns the encoding of a predefined character map.
 func legacyEncoding(name string) encoding.Encoding {
 	switch {
 	case strings.Contains(name, "UCS2"), strings.Contains(name, "UTF16"):
@@ -129,7 +129,7 @@ func legacyEncoding(name string) encoding.Encoding {
 	return nil
 }
 
-func (d *pdfDocument) loadSimple(f *pdfFont, dict types.Dict) {
+func (d *document) loadSimple(f *textFont, dict types.Dict) {
 	enc := d.resolve(dict["Encoding"])
 	base := d.name(enc)
 	var differences types.Array
@@ -142,7 +142,7 @@ func (d *pdfDocument) loadSimple(f *pdfFont, dict types.Dict) {
 	d.simpleWidths(f, dict)
 }
 
-func (d *pdfDocument) applyDifferences(f *pdfFont, differences types.Array) {
+func (d *document) applyDifferences(f *textFont, differences types.Array) {
 	code := 0
 	for _, o := range differences {
 		switch o := d.resolve(o).(type) {
@@ -157,7 +157,7 @@ func (d *pdfDocument) applyDifferences(f *pdfFont, differences types.Array) {
 	}
 }
 
-func (d *pdfDocument) simpleWidths(f *pdfFont, dict types.Dict) {
+func (d *document) simpleWidths(f *textFont, dict types.Dict) {
 	unit := 1.0
 	if m := d.array(dict["FontMatrix"]); len(m) == 6 && d.name(dict["Subtype"]) == "Type3" {
 		unit = 1000 * d.number(m[0])
@@ -181,9 +181,8 @@ func (d *pdfDocument) simpleWidths(f *pdfFont, dict types.Dict) {
 	}
 }
 
-// decode returns the text of a shown string and how far it moves on, before
-// horizontal scaling.
-func (f *pdfFont) decode(raw []byte, size, charGap, space float64) (string, float64) {
+// decode returns the text and the width of a shown string, before horizontal scaling.
+func (f *textFont) decode(raw []byte, size, charGap, space float64) (string, float64) {
 	if f.composite && f.unicode == nil && f.legacy != nil {
 		return f.decodeLegacy(raw, size, charGap)
 	}
@@ -201,7 +200,7 @@ func (f *pdfFont) decode(raw []byte, size, charGap, space float64) (string, floa
 	return b.String(), width
 }
 
-func (f *pdfFont) nextCode(raw []byte) (code, n int) {
+func (f *textFont) nextCode(raw []byte) (code, n int) {
 	n = 1
 	if f.composite {
 		n = min(2, len(raw))
@@ -215,8 +214,8 @@ func (f *pdfFont) nextCode(raw []byte) (code, n int) {
 	return code, n
 }
 
-// textOf leaves out codes that nothing explains: glyph numbers are not text.
-func (f *pdfFont) textOf(code, n int) string {
+// textOf returns the text of a code, or "" if no map contains it: glyph numbers are not text.
+func (f *textFont) textOf(code, n int) string {
 	if f.unicode != nil {
 		if s, ok := f.unicode.text[charCode{code, n}]; ok {
 			return s
@@ -228,15 +227,16 @@ func (f *pdfFont) textOf(code, n int) string {
 	return ""
 }
 
-func (f *pdfFont) width(code int) float64 {
+func (f *textFont) width(code int) float64 {
 	if w, ok := f.widths[code]; ok {
 		return w
 	}
 	return f.fallback
 }
 
-// decodeLegacy takes all characters as full width, which layout can bear.
-func (f *pdfFont) decodeLegacy(raw []byte, size, charGap float64) (string, float64) {
+// decodeLegacy decodes a string as if all characters had full width, which is exact enough for the
+// layout.
+func (f *textFont) decodeLegacy(raw []byte, size, charGap float64) (string, float64) {
 	text, err := f.legacy.NewDecoder().Bytes(raw)
 	if err != nil {
 		return "", 0

@@ -1,4 +1,4 @@
-package summarize
+package pdftext
 
 import (
 	"strconv"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// baseEncoding returns the text of each code of a simple font's encoding.
+// baseEncoding returns the text of each code in the encoding of a simple font.
 func baseEncoding(name string) [256]string {
 	table := charmap.Windows1252
 	if name == "MacRomanEncoding" {
@@ -19,8 +19,8 @@ func baseEncoding(name string) [256]string {
 		out[c] = clean(string(table.DecodeByte(byte(c))))
 	}
 	if name != "WinAnsiEncoding" && name != "MacRomanEncoding" {
-		// Of StandardEncoding, the default: where it differs in what is
-		// frequent in prose.
+		// The differences of StandardEncoding, the default, in characters that are frequent in
+		// prose.
 		for c, s := range map[int]string{
 			0x27: "’", 0x60: "‘", 0xa9: "'", 0xaa: "“", 0xab: "«", 0xac: "‹", 0xad: "›", 0xae: "fi", 0xaf: "fl",
 			0xb1: "–", 0xb7: "•", 0xb8: "‚", 0xb9: "„", 0xba: "”", 0xbb: "»", 0xbc: "…", 0xd0: "—",
@@ -32,8 +32,8 @@ func baseEncoding(name string) [256]string {
 	return out
 }
 
-// glyphText returns the text that a glyph name stands for, by the rules of the
-// Adobe glyph list: "uni20AC", "u1F600", "f_i", "eacute", "a.sc".
+// glyphText returns the text of a glyph name by the rules of the Adobe glyph list: "uni20AC",
+// "u1F600", "f_i", "eacute", "a.sc".
 func glyphText(name string) string {
 	const longest = 100
 	if len(name) > longest {
@@ -79,8 +79,7 @@ func hexRune(hex string) string {
 	return string(rune(r))
 }
 
-// afiiCyrillic decodes afii10017 to afii10097, the Russian alphabet with Ё
-// after Е.
+// afiiCyrillic decodes afii10017 to afii10097: the Russian alphabet, with Ё after Е.
 func afiiCyrillic(n string) string {
 	i, err := strconv.Atoi(n)
 	if err != nil {
@@ -121,7 +120,7 @@ var accents = []struct{ name, mark string }{
 	{"commaaccent", "\u0326"},
 }
 
-// namedGlyphs are the names that follow no rule.
+// namedGlyphs are the glyph names without a rule.
 var namedGlyphs = map[string]string{
 	"space": " ", "nbspace": " ", "nonbreakingspace": " ", "exclam": "!", "quotedbl": "\"", "numbersign": "#", "dollar": "$",
 	"percent": "%", "ampersand": "&", "quotesingle": "'", "parenleft": "(", "parenright": ")", "asterisk": "*", "plus": "+",
